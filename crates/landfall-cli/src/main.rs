@@ -1,0 +1,3 @@
+//! The program `landfall`.
+#![deny(unsafe_code)]
+fn main() {}

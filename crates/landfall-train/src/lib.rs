@@ -1,0 +1,2 @@
+//! Models, data, optimizers and the training loop on the [`landfall`] engine.
+#![deny(unsafe_code)]

@@ -1,0 +1,8 @@
+//! Landfall: a tensor engine in which every result lands in the memory you gave it.
+#![deny(unsafe_code)]
+
+mod dtype;
+
+pub use dtype::{Accumulate, Class, DType, Element};
+#[doc(hidden)]
+pub use half;
