@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 use std::fmt;
+use std::ops::{Add, Mul, Sub};
 
 /// What kind of number a dtype is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,7 +35,10 @@ pub trait Element: bytemuck::Pod + Send + Sync + fmt::Debug + PartialEq + Partia
 }
 
 /// A type that arithmetic runs in: `f32` or `f64`, or an integer as it is.
-pub trait Accumulate: Element<Acc = Self> + Default {}
+pub trait Accumulate:
+    Element<Acc = Self> + Default + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self>
+{
+}
 impl Accumulate for f32 {}
 impl Accumulate for f64 {}
 impl Accumulate for i32 {}
@@ -152,30 +156,73 @@ element! {
 macro_rules! with_dtype {
     (float $dtype:expr, $T:ident => $body:expr, else $other:expr) => {
         match $dtype {
-            $crate::DType::F32 => { type $T = f32; $body }
-            $crate::DType::F64 => { type $T = f64; $body }
-            $crate::DType::BF16 => { type $T = $crate::half::bf16; $body }
-            $crate::DType::F16 => { type $T = $crate::half::f16; $body }
+            $crate::DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            $crate::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            $crate::DType::BF16 => {
+                type $T = $crate::half::bf16;
+                $body
+            }
+            $crate::DType::F16 => {
+                type $T = $crate::half::f16;
+                $body
+            }
             $crate::DType::I32 | $crate::DType::I64 | $crate::DType::U8 | $crate::DType::Bool => $other,
         }
     };
     (wide $dtype:expr, $T:ident => $body:expr, else $other:expr) => {
         match $dtype {
-            $crate::DType::F32 => { type $T = f32; $body }
-            $crate::DType::F64 => { type $T = f64; $body }
-            $crate::DType::BF16 | $crate::DType::F16 | $crate::DType::I32 | $crate::DType::I64
-            | $crate::DType::U8 | $crate::DType::Bool => $other,
+            $crate::DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            $crate::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            $crate::DType::BF16
+            | $crate::DType::F16
+            | $crate::DType::I32
+            | $crate::DType::I64
+            | $crate::DType::U8
+            | $crate::DType::Bool => $other,
         }
     };
     (any $dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
-            $crate::DType::F32 => { type $T = f32; $body }
-            $crate::DType::F64 => { type $T = f64; $body }
-            $crate::DType::BF16 => { type $T = $crate::half::bf16; $body }
-            $crate::DType::F16 => { type $T = $crate::half::f16; $body }
-            $crate::DType::I32 => { type $T = i32; $body }
-            $crate::DType::I64 => { type $T = i64; $body }
-            $crate::DType::U8 | $crate::DType::Bool => { type $T = u8; $body }
+            $crate::DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            $crate::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            $crate::DType::BF16 => {
+                type $T = $crate::half::bf16;
+                $body
+            }
+            $crate::DType::F16 => {
+                type $T = $crate::half::f16;
+                $body
+            }
+            $crate::DType::I32 => {
+                type $T = i32;
+                $body
+            }
+            $crate::DType::I64 => {
+                type $T = i64;
+                $body
+            }
+            $crate::DType::U8 | $crate::DType::Bool => {
+                type $T = u8;
+                $body
+            }
         }
     };
 }

@@ -1,8 +1,45 @@
 //! Landfall: a tensor engine in which every result lands in the memory you gave it.
+//!
+//! The modules, in the order the data passes them:
+//!
+//! 1. [`Graph`]: a step as a graph of values; [`grad`] adds its backward pass.
+//! 2. `lower`: the graph as instructions, each with its kernel, alias rule and what must happen before it.
+//! 3. [`plan`]: one offset for each value, and an independent checker that proves it.
+//! 4. [`Program`]: the plan in memory, recorded once, run with no allocation on its [`State`].
+//! 5. [`ops`]: one definition for each op; [`Engine::call`] issues one eagerly through the same checked launch.
+//! 6. `device`: where kernels run. The only place with `unsafe` code.
 #![deny(unsafe_code)]
 
+mod buffer;
+pub mod codegen;
+#[allow(unsafe_code, reason = "devices turn checked addresses into memory; nothing else may")]
+mod device;
 mod dtype;
+mod engine;
+mod error;
+mod exec;
+mod graph;
+mod host;
+mod layout;
+pub mod lower;
+mod math;
+pub mod ops;
+pub mod plan;
+mod shape;
+mod state;
+mod tensor;
 
+pub use device::cpu;
+pub use device::{Counters, DeviceKind};
 pub use dtype::{Accumulate, Class, DType, Element};
+pub use engine::Engine;
+pub use error::{Error, OpError, Rule};
+pub use exec::{Program, ProgramSet};
+pub use graph::{Graph, Value, grad};
 #[doc(hidden)]
 pub use half;
+pub use host::HostTensor;
+pub use layout::{Layout, Relation};
+pub use shape::{MAX_RANK, Shape, Spec};
+pub use state::{ENTRY_ALIGNMENT, Entry, Slab, State, StateSpec};
+pub use tensor::{Tensor, TensorMut, TensorRef};

@@ -1,0 +1,140 @@
+//! The processor as a device: kernels are functions over typed views, run on the engine's own threads.
+
+mod call;
+pub(crate) mod isa;
+mod memory;
+mod parallel;
+mod view;
+
+pub use call::Call;
+pub use parallel::{Chunks, Split};
+pub use view::{Row, RowMut, View, ViewMut};
+
+use super::{Address, Counters, Device, DeviceKind, IndexFault, Launch, RecordedLaunch, Recording};
+use crate::error::Error;
+use crate::ops::Run;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The processor, with its own pool of threads.
+#[derive(Debug)]
+pub(crate) struct Cpu {
+    pool: Option<rayon::ThreadPool>,
+    allocations: AtomicU64,
+    in_use: AtomicU64,
+    launches: AtomicU64,
+    replays: AtomicU64,
+    transfers: AtomicU64,
+    fault: Mutex<Option<IndexFault>>,
+}
+
+impl Cpu {
+    /// A device of `threads` threads; one thread runs on the caller's.
+    pub(crate) fn new(threads: usize) -> Result<Arc<Self>, Error> {
+        let pool = match threads {
+            0 | 1 => None,
+            n => {
+                Some(rayon::ThreadPoolBuilder::new().num_threads(n).build().map_err(|e| Error::NoDevice {
+                    name: "cpu".to_owned(),
+                    why: format!("{n} threads could not be started: {e}"),
+                })?)
+            }
+        };
+        Ok(Arc::new(Self {
+            pool,
+            allocations: AtomicU64::new(0),
+            in_use: AtomicU64::new(0),
+            launches: AtomicU64::new(0),
+            replays: AtomicU64::new(0),
+            transfers: AtomicU64::new(0),
+            fault: Mutex::new(None),
+        }))
+    }
+}
+
+impl Device for Cpu {
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Cpu
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Address, Error> {
+        let in_use = self.in_use.load(Relaxed);
+        let none = Error::Memory { bytes, device: DeviceKind::Cpu, in_use: in_use as usize };
+        let address = memory::allocate(bytes).ok_or(none)?;
+        self.allocations.fetch_add(1, Relaxed);
+        self.in_use.fetch_add(bytes as u64, Relaxed);
+        Ok(address)
+    }
+
+    fn free(&self, address: Address, bytes: usize) {
+        self.in_use.fetch_sub(bytes as u64, Relaxed);
+        memory::free(address, bytes);
+    }
+
+    fn upload(&self, to: Address, data: &[u8]) -> Result<(), Error> {
+        self.transfers.fetch_add(1, Relaxed);
+        memory::bytes_mut(to, data.len()).copy_from_slice(data);
+        Ok(())
+    }
+
+    fn download(&self, from: Address, data: &mut [u8]) -> Result<(), Error> {
+        self.transfers.fetch_add(1, Relaxed);
+        if let Some(fault) = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Err(fault.into());
+        }
+        data.copy_from_slice(memory::bytes(from, data.len()));
+        Ok(())
+    }
+
+    fn fill(&self, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
+        memory::bytes_mut(to, bytes).fill(value);
+        Ok(())
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<(), Error> {
+        self.launches.fetch_add(1, Relaxed);
+        let Run::Cpu(kernel) = launch.kernel.run;
+        let call = Call::new(launch, self.pool.as_ref(), &self.fault);
+        kernel(launch.op, &call)
+            .map_err(|rule| rule.of(launch.op.name(), &call.specs(), Some(DeviceKind::Cpu), None).into())
+    }
+
+    fn record(self: Arc<Self>, launches: Vec<RecordedLaunch>) -> Result<Box<dyn Recording>, Error> {
+        Ok(Box::new(Replay { device: self, launches }))
+    }
+
+    fn counters(&self) -> Counters {
+        Counters {
+            allocations: self.allocations.load(Relaxed),
+            bytes_in_use: self.in_use.load(Relaxed),
+            launches: self.launches.load(Relaxed),
+            replays: self.replays.load(Relaxed),
+            host_transfers: self.transfers.load(Relaxed),
+        }
+    }
+
+    fn enter(&self, work: &mut (dyn FnMut() + Send)) {
+        match &self.pool {
+            Some(pool) if pool.current_thread_index().is_none() => pool.install(work),
+            _ => work(),
+        }
+    }
+}
+
+/// A launch list with raw addresses.
+#[derive(Debug)]
+struct Replay {
+    device: Arc<Cpu>,
+    launches: Vec<RecordedLaunch>,
+}
+
+impl Recording for Replay {
+    fn replay(&self) -> Result<(), Error> {
+        self.device.replays.fetch_add(1, Relaxed);
+        let mut result = Ok(());
+        self.device.enter(&mut || {
+            result = self.launches.iter().try_for_each(|l| self.device.launch(&l.as_launch()));
+        });
+        result
+    }
+}

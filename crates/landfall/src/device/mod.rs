@@ -1,0 +1,231 @@
+//! Devices: where tensors live and kernels run. The only module with `unsafe` code.
+
+pub mod cpu;
+pub(crate) mod null;
+
+use crate::DType;
+use crate::error::Error;
+use crate::layout::{Layout, Relation};
+use crate::ops::{Kernel, Op};
+use crate::shape::Spec;
+use std::fmt;
+use std::sync::Arc;
+
+/// The kinds of devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DeviceKind {
+    /// The processor: every op.
+    Cpu,
+    /// Checks and counts everything, computes nothing.
+    Null,
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "cpu",
+            Self::Null => "null",
+        })
+    }
+}
+
+/// An address in a device's memory. On a GPU the host cannot follow it, so nothing outside `device/` may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Address(pub(crate) u64);
+
+impl Address {
+    /// The address `bytes` further.
+    #[must_use]
+    pub(crate) const fn offset(self, bytes: usize) -> Self {
+        Self(self.0 + bytes as u64)
+    }
+}
+
+/// Bytes to which every allocation and every planned offset is aligned.
+pub(crate) const ALIGNMENT: usize = 64;
+
+/// Rounds up to a multiple of [`ALIGNMENT`], `usize::MAX` on overflow.
+#[must_use]
+pub(crate) const fn align(bytes: usize) -> usize {
+    match bytes.checked_next_multiple_of(ALIGNMENT) {
+        Some(n) => n,
+        None => usize::MAX,
+    }
+}
+
+/// One tensor operand of a launch: the address of its buffer, and where in it the elements lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Operand {
+    /// Address of the buffer's first byte.
+    pub(crate) base: Address,
+    /// Element type.
+    pub(crate) dtype: DType,
+    /// Where the elements lie, relative to `base`.
+    pub(crate) layout: Layout,
+}
+
+impl Operand {
+    /// Dtype and shape.
+    #[must_use]
+    pub(crate) fn spec(&self) -> Spec {
+        Spec { dtype: self.dtype, shape: *self.layout.shape() }
+    }
+
+    /// Addresses of the first byte and one past the last.
+    #[must_use]
+    pub(crate) fn span(&self) -> (u64, u64) {
+        let span = self.layout.span();
+        let size = self.dtype.size();
+        (self.base.0 + (span.start * size) as u64, self.base.0 + (span.end * size) as u64)
+    }
+
+    /// How two operands lie to each other. Byte ranges decide: views that interleave within one range overlap.
+    #[must_use]
+    pub(crate) fn relation(&self, other: &Self) -> Relation {
+        let (a, b) = (self.span(), other.span());
+        if a.0 == a.1 || b.0 == b.1 || a.1 <= b.0 || b.1 <= a.0 {
+            Relation::Disjoint
+        } else if a == b && self.spec() == other.spec() && self.layout.strides() == other.layout.strides() {
+            Relation::Identical
+        } else {
+            Relation::Overlapping
+        }
+    }
+}
+
+/// One kernel call, checked: eager calls, programs and recordings all issue these.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Launch<'a> {
+    /// The op and its attributes.
+    pub(crate) op: &'a dyn Op,
+    /// The kernel chosen for it.
+    pub(crate) kernel: &'static Kernel,
+    /// Operands read.
+    pub(crate) inputs: &'a [Operand],
+    /// Operands written.
+    pub(crate) outputs: &'a [Operand],
+    /// Address of the scratch memory.
+    pub(crate) workspace: Address,
+    /// Bytes of scratch memory.
+    pub(crate) workspace_bytes: usize,
+}
+
+/// A launch that owns its lists, for recordings.
+#[derive(Debug, Clone)]
+pub(crate) struct RecordedLaunch {
+    /// The op and its attributes.
+    pub(crate) op: Arc<dyn Op>,
+    /// The kernel chosen for it.
+    pub(crate) kernel: &'static Kernel,
+    /// Operands read, with raw addresses.
+    pub(crate) inputs: Vec<Operand>,
+    /// Operands written, with raw addresses.
+    pub(crate) outputs: Vec<Operand>,
+    /// Address of the scratch memory.
+    pub(crate) workspace: Address,
+    /// Bytes of scratch memory.
+    pub(crate) workspace_bytes: usize,
+}
+
+impl RecordedLaunch {
+    /// The launch, borrowed.
+    #[must_use]
+    pub(crate) fn as_launch(&self) -> Launch<'_> {
+        Launch {
+            op: self.op.as_ref(),
+            kernel: self.kernel,
+            inputs: &self.inputs,
+            outputs: &self.outputs,
+            workspace: self.workspace,
+            workspace_bytes: self.workspace_bytes,
+        }
+    }
+}
+
+/// Counts kept by a device since it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Allocations of device memory.
+    pub allocations: u64,
+    /// Bytes of device memory in use now.
+    pub bytes_in_use: u64,
+    /// Kernels launched.
+    pub launches: u64,
+    /// Replays of whole recordings.
+    pub replays: u64,
+    /// Copies from the host to the device or back.
+    pub host_transfers: u64,
+}
+
+/// An index value that a kernel found out of range and clamped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IndexFault {
+    /// The op that read it.
+    pub(crate) op: &'static str,
+    /// Its position in the index operand, row-major.
+    pub(crate) position: usize,
+    /// The value.
+    pub(crate) value: i64,
+    /// One past the largest allowed value.
+    pub(crate) limit: usize,
+}
+
+impl From<IndexFault> for Error {
+    fn from(f: IndexFault) -> Self {
+        Self::Index { op: f.op, position: f.position, value: f.value, limit: f.limit }
+    }
+}
+
+/// A launch list made for replay: raw addresses on the CPU, a graph on a GPU.
+pub(crate) trait Recording: fmt::Debug + Send + Sync {
+    /// Runs the whole list, in order.
+    ///
+    /// # Errors
+    /// A device fault, with the kernel's name.
+    fn replay(&self) -> Result<(), Error>;
+}
+
+/// What the engine asks of a device.
+///
+/// Memory is named by [`Address`]; only the device that gave one out can follow it. Every method may be called
+/// from any thread; launches, copies and frees take effect in the order of the calls.
+pub(crate) trait Device: fmt::Debug + Send + Sync {
+    /// Which kind it is.
+    fn kind(&self) -> DeviceKind;
+    /// Memory of `bytes` bytes (at least one is given), aligned to [`ALIGNMENT`]; contents undefined.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when there is not enough.
+    fn allocate(&self, bytes: usize) -> Result<Address, Error>;
+    /// Gives memory back that [`Device::allocate`] gave out with the same size.
+    fn free(&self, address: Address, bytes: usize);
+    /// Copies from the host, after everything issued before.
+    ///
+    /// # Errors
+    /// A device fault.
+    fn upload(&self, to: Address, data: &[u8]) -> Result<(), Error>;
+    /// Copies to the host, after everything issued before.
+    ///
+    /// # Errors
+    /// A device fault, or [`Error::Index`] that a kernel flagged since the last download.
+    fn download(&self, from: Address, data: &mut [u8]) -> Result<(), Error>;
+    /// Sets every byte.
+    ///
+    /// # Errors
+    /// A device fault.
+    fn fill(&self, to: Address, bytes: usize, value: u8) -> Result<(), Error>;
+    /// Runs one checked launch.
+    ///
+    /// # Errors
+    /// A device fault, with the kernel's name.
+    fn launch(&self, launch: &Launch<'_>) -> Result<(), Error>;
+    /// Makes a list of checked launches replayable.
+    ///
+    /// # Errors
+    /// A device fault.
+    fn record(self: Arc<Self>, launches: Vec<RecordedLaunch>) -> Result<Box<dyn Recording>, Error>;
+    /// Counts since the device was made.
+    fn counters(&self) -> Counters;
+    /// Runs `work` so that launches inside it find the device's threads ready (no hand-over per launch).
+    fn enter(&self, work: &mut (dyn FnMut() + Send));
+}

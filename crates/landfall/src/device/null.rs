@@ -1,0 +1,105 @@
+//! The null device: takes every launch that the CPU would take, checks and counts it, computes nothing.
+
+use super::{Address, Counters, Device, DeviceKind, Launch, RecordedLaunch, Recording, align};
+use crate::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Addresses without memory behind them.
+#[derive(Debug)]
+pub(crate) struct Null {
+    next: AtomicU64,
+    allocations: AtomicU64,
+    in_use: AtomicU64,
+    launches: AtomicU64,
+    replays: AtomicU64,
+    transfers: AtomicU64,
+}
+
+impl Null {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            // Never a real address: the first page stays unmapped.
+            next: AtomicU64::new(1 << 12),
+            allocations: AtomicU64::new(0),
+            in_use: AtomicU64::new(0),
+            launches: AtomicU64::new(0),
+            replays: AtomicU64::new(0),
+            transfers: AtomicU64::new(0),
+        })
+    }
+}
+
+impl Device for Null {
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Null
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Address, Error> {
+        let size = align(bytes.max(1)) as u64;
+        let in_use = self.in_use.load(Relaxed) as usize;
+        let full = Error::Memory { bytes, device: DeviceKind::Null, in_use };
+        // Half of the address space: beyond it, address arithmetic could wrap.
+        let taken =
+            self.next.fetch_update(Relaxed, Relaxed, |at| at.checked_add(size).filter(|&end| end < 1 << 62));
+        let address = taken.map_err(|_| full)?;
+        self.allocations.fetch_add(1, Relaxed);
+        self.in_use.fetch_add(bytes as u64, Relaxed);
+        Ok(Address(address))
+    }
+
+    fn free(&self, _: Address, bytes: usize) {
+        self.in_use.fetch_sub(bytes as u64, Relaxed);
+    }
+
+    fn upload(&self, _: Address, _: &[u8]) -> Result<(), Error> {
+        self.transfers.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    fn download(&self, _: Address, _: &mut [u8]) -> Result<(), Error> {
+        self.transfers.fetch_add(1, Relaxed);
+        Err(Error::NoResult { what: "a tensor".to_owned(), device: DeviceKind::Null })
+    }
+
+    fn fill(&self, _: Address, _: usize, _: u8) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn launch(&self, _: &Launch<'_>) -> Result<(), Error> {
+        self.launches.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    fn record(self: Arc<Self>, launches: Vec<RecordedLaunch>) -> Result<Box<dyn Recording>, Error> {
+        Ok(Box::new(Replay { device: self, launches: launches.len() as u64 }))
+    }
+
+    fn counters(&self) -> Counters {
+        Counters {
+            allocations: self.allocations.load(Relaxed),
+            bytes_in_use: self.in_use.load(Relaxed),
+            launches: self.launches.load(Relaxed),
+            replays: self.replays.load(Relaxed),
+            host_transfers: self.transfers.load(Relaxed),
+        }
+    }
+
+    fn enter(&self, work: &mut (dyn FnMut() + Send)) {
+        work();
+    }
+}
+
+#[derive(Debug)]
+struct Replay {
+    device: Arc<Null>,
+    launches: u64,
+}
+
+impl Recording for Replay {
+    fn replay(&self) -> Result<(), Error> {
+        self.device.replays.fetch_add(1, Relaxed);
+        self.device.launches.fetch_add(self.launches, Relaxed);
+        Ok(())
+    }
+}

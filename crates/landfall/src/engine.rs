@@ -1,0 +1,277 @@
+//! The engine: a device, its workspace, and the one way to call an op.
+
+use crate::buffer::Buffer;
+use crate::device::{Address, Counters, Device, DeviceKind, Launch, Operand, cpu, null};
+use crate::error::{Error, Rule};
+use crate::host::HostTensor;
+use crate::ops::{Op, check};
+use crate::shape::{Shape, Spec};
+use crate::tensor::{Tensor, TensorMut, TensorRef};
+use crate::{DType, Element};
+use std::panic::Location;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A device with its workspace. Cloning gives another handle to the same engine.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    device: Arc<dyn Device>,
+    workspace: Arc<Mutex<Option<Buffer>>>,
+}
+
+impl Engine {
+    /// An engine on the processor, with a thread for each core.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] when its threads cannot be started.
+    pub fn cpu() -> Result<Self, Error> {
+        Self::cpu_with_threads(std::thread::available_parallelism().map_or(1, usize::from))
+    }
+
+    /// An engine on the processor with this many threads. Results do not depend on their number.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] when its threads cannot be started.
+    pub fn cpu_with_threads(threads: usize) -> Result<Self, Error> {
+        Ok(Self::on(cpu::Cpu::new(threads)?))
+    }
+
+    /// An engine that checks and counts everything and computes nothing.
+    #[must_use]
+    pub fn null() -> Self {
+        Self::on(null::Null::new())
+    }
+
+    fn on(device: Arc<dyn Device>) -> Self {
+        Self { device, workspace: Arc::new(Mutex::new(None)) }
+    }
+
+    /// The kind of device.
+    #[must_use]
+    pub fn device(&self) -> DeviceKind {
+        self.device.kind()
+    }
+
+    pub(crate) fn handle(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// What the device has counted since the engine was made.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.device.counters()
+    }
+
+    /// Runs `work` on the engine's threads. A loop of many steps belongs inside: each launch then finds the
+    /// threads at hand instead of being handed over to them, which costs time and, now and then, an allocation.
+    pub fn enter<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        let mut work = Some(work);
+        let mut result = None;
+        self.device.enter(&mut || result = work.take().map(|w| w()));
+        match result {
+            Some(r) => r,
+            // `enter` of every device calls its argument exactly once.
+            None => unreachable!("the device did not run the work it was given"),
+        }
+    }
+
+    /// A tensor with undefined contents.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when there is not enough.
+    pub fn empty(&self, dtype: DType, shape: impl Into<Shape>) -> Result<Tensor, Error> {
+        Tensor::new(&self.device, Spec::new(dtype, shape))
+    }
+
+    /// A tensor with this data, row-major.
+    ///
+    /// # Errors
+    /// [`Error::HostData`] when the number of elements differs from the shape's; [`Error::Memory`].
+    pub fn tensor<T: Element>(&self, shape: impl Into<Shape>, data: &[T]) -> Result<Tensor, Error> {
+        let mut t = self.empty(T::DTYPE, shape)?;
+        t.write(data)?;
+        Ok(t)
+    }
+
+    /// A tensor with the elements of a host tensor, rounded to its dtype.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn from_host(&self, host: &HostTensor) -> Result<Tensor, Error> {
+        let t = Tensor::new(&self.device, host.spec)?;
+        self.device.upload(t.view().operand().base, &host.to_bytes())?;
+        Ok(t)
+    }
+
+    /// Makes sure that eager calls find at least `bytes` bytes of workspace. The workspace grows here and nowhere else.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn reserve(&self, bytes: usize) -> Result<(), Error> {
+        let mut slot = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.as_ref().is_none_or(|b| b.bytes() < bytes) {
+            *slot = Some(Buffer::new(&self.device, bytes)?);
+        }
+        Ok(())
+    }
+
+    /// Bytes of workspace that this call would need.
+    ///
+    /// # Errors
+    /// The rule that the arguments break.
+    #[track_caller]
+    pub fn workspace(&self, op: &dyn Op, args: &[Spec]) -> Result<usize, Error> {
+        let at = Location::caller();
+        let bytes = || {
+            op.infer(args)?;
+            Ok((check::kernel(op, self.device(), args)?.workspace)(op, args))
+        };
+        bytes().map_err(|r: Rule| r.of(op.name(), args, Some(self.device()), Some(at)).into())
+    }
+
+    /// Calls an op: the results land in `outputs`, nothing is allocated, nothing leaves the device.
+    ///
+    /// ```
+    /// use landfall::{Engine, ops};
+    /// let engine = Engine::cpu()?;
+    /// let a = engine.tensor([3], &[1.0f32, 2.0, 3.0])?;
+    /// let b = engine.tensor([3], &[10.0f32, 20.0, 30.0])?;
+    /// let mut out = engine.empty(landfall::DType::F32, [3])?;
+    /// engine.call(&ops::Add, &[a.view(), b.view()], &mut [out.view_mut()])?;
+    /// assert_eq!(out.read::<f32>()?, [11.0, 22.0, 33.0]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Op`] with the rule that was broken, before anything runs.
+    #[track_caller]
+    pub fn call(
+        &self,
+        op: &dyn Op,
+        inputs: &[TensorRef<'_>],
+        outputs: &mut [TensorMut<'_>],
+    ) -> Result<(), Error> {
+        let at = Location::caller();
+        let mut operands = [EMPTY; check::MAX_INPUTS + crate::ops::MAX_OUTPUTS];
+        if inputs.len() > check::MAX_INPUTS || outputs.len() > crate::ops::MAX_OUTPUTS {
+            let rule = Rule::Arity { expected: check::MAX_INPUTS, got: inputs.len() };
+            return Err(rule.of(op.name(), &[], Some(self.device()), Some(at)).into());
+        }
+        let devices = inputs.iter().map(TensorRef::device).chain(outputs.iter().map(|o| o.device()));
+        let stranger =
+            devices.enumerate().find(|(_, d)| !Arc::ptr_eq(d, &self.device)).map(|(i, d)| (i, d.kind()));
+        for (o, operand) in operands.iter_mut().zip(inputs.iter().map(TensorRef::operand)) {
+            *o = operand;
+        }
+        for (o, operand) in operands[inputs.len()..].iter_mut().zip(outputs.iter().map(|o| o.operand())) {
+            *o = operand;
+        }
+        let (ins, outs) = operands[..inputs.len() + outputs.len()].split_at(inputs.len());
+        let fail = |rule: Rule| {
+            let specs: Vec<Spec> = ins.iter().map(Operand::spec).collect();
+            Error::from(rule.of(op.name(), &specs, Some(self.device()), Some(at)))
+        };
+        if let Some((operand, found)) = stranger {
+            return Err(fail(Rule::Device { operand, found, expected: self.device() }));
+        }
+        self.issue(op, ins, outs).map_err(|e| match e {
+            Issue::Rule(rule) => fail(rule),
+            Issue::Fault(error) => error,
+        })
+    }
+
+    /// Calls an op with input `operand` in place: output 0 is that input. `inputs` are the other inputs, in order.
+    ///
+    /// # Errors
+    /// As [`Engine::call`]; the op must allow that input in place.
+    #[track_caller]
+    pub fn call_in_place(
+        &self,
+        op: &dyn Op,
+        operand: usize,
+        target: &mut TensorMut<'_>,
+        inputs: &[TensorRef<'_>],
+    ) -> Result<(), Error> {
+        self.call_updating(op, &[operand], std::slice::from_mut(target), inputs)
+    }
+
+    /// Calls an op whose outputs are the inputs `operands` themselves, in order (an update of several tensors at
+    /// once, such as a parameter and its moments). `inputs` are the other inputs, in order.
+    ///
+    /// # Errors
+    /// As [`Engine::call`]; the op must allow those inputs in place.
+    #[track_caller]
+    pub fn call_updating(
+        &self,
+        op: &dyn Op,
+        operands: &[usize],
+        targets: &mut [TensorMut<'_>],
+        inputs: &[TensorRef<'_>],
+    ) -> Result<(), Error> {
+        let at = Location::caller();
+        let mut ins = [EMPTY; check::MAX_INPUTS];
+        let mut outs = [EMPTY; crate::ops::MAX_OUTPUTS];
+        let count = inputs.len() + targets.len();
+        let wrong = |rule: Rule| Error::from(rule.of(op.name(), &[], Some(self.device()), Some(at)));
+        if count > check::MAX_INPUTS
+            || targets.len() > crate::ops::MAX_OUTPUTS
+            || operands.len() != targets.len()
+        {
+            return Err(wrong(Rule::Outputs { expected: operands.len(), got: targets.len() }));
+        }
+        let mut rest = inputs.iter();
+        for (i, slot) in ins[..count].iter_mut().enumerate() {
+            let view = match operands.iter().position(|&o| o == i) {
+                Some(t) => targets[t].as_ref(),
+                None => *rest.next().ok_or_else(|| wrong(Rule::Arity { expected: count, got: i }))?,
+            };
+            if !Arc::ptr_eq(view.device(), &self.device) {
+                return Err(wrong(Rule::Device {
+                    operand: i,
+                    found: view.device().kind(),
+                    expected: self.device(),
+                }));
+            }
+            *slot = view.operand();
+        }
+        for (slot, target) in outs.iter_mut().zip(targets.iter()) {
+            *slot = target.operand();
+        }
+        self.issue(op, &ins[..count], &outs[..targets.len()]).map_err(|e| match e {
+            Issue::Rule(rule) => {
+                let specs: Vec<Spec> = ins[..count].iter().map(Operand::spec).collect();
+                rule.of(op.name(), &specs, Some(self.device()), Some(at)).into()
+            }
+            Issue::Fault(error) => error,
+        })
+    }
+
+    /// The checked launch with the engine's workspace.
+    pub(crate) fn issue(&self, op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> Result<(), Issue> {
+        check::call(op, inputs, outputs).map_err(Issue::Rule)?;
+        let mut specs = [EMPTY.spec(); check::MAX_INPUTS];
+        for (s, o) in specs.iter_mut().zip(inputs) {
+            *s = o.spec();
+        }
+        let specs = &specs[..inputs.len()];
+        let kernel = check::kernel(op, self.device(), specs).map_err(Issue::Rule)?;
+        let needed = (kernel.workspace)(op, specs);
+        let slot = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        let reserved = slot.as_ref().map_or(0, Buffer::bytes);
+        if needed > reserved {
+            return Err(Issue::Rule(Rule::Workspace { needed, reserved }));
+        }
+        let workspace = slot.as_ref().map_or(Address(0), Buffer::address);
+        let launch = Launch { op, kernel, inputs, outputs, workspace, workspace_bytes: needed };
+        self.device.launch(&launch).map_err(Issue::Fault)
+    }
+}
+
+/// Why a checked launch did not run.
+pub(crate) enum Issue {
+    /// A rule was broken; nothing ran.
+    Rule(Rule),
+    /// The device failed.
+    Fault(Error),
+}
+
+const EMPTY: Operand = Operand { base: Address(0), dtype: DType::U8, layout: crate::layout::Layout::SCALAR };

@@ -1,0 +1,5 @@
+//! Programs: lowered, planned, verified, placed in memory, recorded, run.
+
+mod program;
+
+pub use program::{Program, ProgramSet};

@@ -1,0 +1,22 @@
+//! Lowering: a graph becomes a list of instructions, which plan, verify, replay and capture all read.
+
+mod instruction;
+mod order;
+
+pub use instruction::{Arg, Home, Instruction, Stored, StoredId};
+pub(crate) use order::lower;
+
+/// A lowered program: instructions in issue order over stored values.
+#[derive(Debug, Clone, Default)]
+pub struct Lowered {
+    /// Every value that has memory.
+    pub values: Vec<Stored>,
+    /// The instructions, in issue order.
+    pub instructions: Vec<Instruction>,
+    /// Program inputs: name and value.
+    pub inputs: Vec<(String, StoredId)>,
+    /// Program outputs: name, value, and where in it.
+    pub outputs: Vec<(String, Arg)>,
+    /// Forward values that are made again for the backward pass instead of being kept.
+    pub recomputed: usize,
+}

@@ -1,0 +1,206 @@
+//! From graph to instructions: dead nodes dropped, readers of a value put before its update, kernels chosen, parts of
+//! a packing placed where the packing will be.
+
+use super::{Arg, Home, Instruction, Lowered, Stored, StoredId};
+use crate::device::DeviceKind;
+use crate::error::{Error, Rule};
+use crate::graph::{Graph, Inner, Origin, Value, choose_recomputation, live_nodes};
+use crate::layout::Layout;
+use crate::ops::{Alias, check, part_offsets};
+use crate::shape::Spec;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+/// Lowers a graph for a device.
+///
+/// # Errors
+/// [`Rule::Unsupported`] where no kernel takes an instruction; [`Rule::Update`] where a value is read after its update.
+pub(crate) fn lower(graph: &Graph, device: DeviceKind) -> Result<Lowered, Error> {
+    let mut inner = graph.inner.borrow().clone();
+    let recomputed = choose_recomputation(&mut inner);
+    let order = issue_order(&inner)?;
+    let mut out = Lowered { recomputed, ..Lowered::default() };
+    let mut ids: HashMap<Value, StoredId> = HashMap::new();
+    let state = graph.state_spec();
+    for (name, v) in &inner.inputs {
+        let info = inner.info(*v);
+        let id = add(&mut out, name.clone(), info.spec, Home::Own, true);
+        ids.insert(*v, id);
+        out.inputs.push((name.clone(), id));
+    }
+    let mut slabs: Vec<_> = inner.slabs.iter().map(|(&i, &v)| (i, v)).collect();
+    slabs.sort_unstable();
+    for (index, v) in slabs {
+        let slab = &state.slabs()[index];
+        let id = add(&mut out, slab.name.clone(), inner.info(v).spec, Home::Slab(index), true);
+        out.values[id.0].constant = slab.constant;
+        out.values[id.0].kept = true;
+        ids.insert(v, id);
+    }
+    for n in order {
+        let node = &inner.nodes[n];
+        let specs: Vec<Spec> = node.inputs.iter().map(|&v| inner.info(v).spec).collect();
+        let fail = |rule: Rule| Error::from(rule.of(node.op.name(), &specs, Some(device), Some(node.at)));
+        let kernel = check::kernel(node.op.as_ref(), device, &specs).map_err(fail)?;
+        let workspace = (kernel.workspace)(node.op.as_ref(), &specs);
+        let inputs = node.inputs.iter().map(|&v| arg(&inner, &ids, v)).collect::<Result<Vec<_>, _>>()?;
+        let mut outputs = Vec::with_capacity(node.outputs.len());
+        for (j, &o) in node.outputs.iter().enumerate() {
+            let spec = inner.info(o).spec;
+            let mut home = Home::Arena;
+            if let Some(Alias::Must(i)) = node.op.alias().get(j) {
+                let target: &Arg =
+                    inputs.get(*i).ok_or_else(|| fail(Rule::Arity { expected: i + 1, got: inputs.len() }))?;
+                if !target.layout.is_contiguous() {
+                    return Err(fail(Rule::Update { input: *i, what: "not contiguous" }));
+                }
+                if out.values[target.value.0].constant {
+                    return Err(fail(Rule::Update { input: *i, what: "a constant of the state" }));
+                }
+                home = Home::Within(target.value, target.layout.offset() * target.dtype.size());
+            }
+            let id = add(&mut out, inner.describe(o), spec, home, false);
+            ids.insert(o, id);
+            outputs.push(Arg { value: id, dtype: spec.dtype, layout: Layout::contiguous(spec.shape) });
+        }
+        out.instructions.push(Instruction {
+            op: node.op.clone(),
+            kernel,
+            inputs,
+            outputs,
+            workspace,
+            after: Vec::new(),
+            at: Some(node.at),
+        });
+    }
+    for (name, v) in &inner.outputs {
+        let arg = arg(&inner, &ids, *v)?;
+        let value = &mut out.values[arg.value.0];
+        value.kept = true;
+        if value.home == Home::Arena {
+            value.home = Home::Own;
+        }
+        out.outputs.push((name.clone(), arg));
+    }
+    land_parts(&mut out);
+    Ok(out)
+}
+
+fn add(out: &mut Lowered, name: String, spec: Spec, home: Home, initial: bool) -> StoredId {
+    out.values.push(Stored { name, spec, home, initial, constant: false, kept: false });
+    StoredId(out.values.len() - 1)
+}
+
+fn arg(inner: &Inner, ids: &HashMap<Value, StoredId>, v: Value) -> Result<Arg, Error> {
+    let info = inner.info(v);
+    let value = ids.get(&info.base).copied().ok_or_else(|| Error::NoBinding {
+        kind: "value",
+        name: inner.describe(v),
+        known: "only values made before".to_owned(),
+    })?;
+    Ok(Arg { value, dtype: info.spec.dtype, layout: info.layout })
+}
+
+/// Live nodes in issue order: by number, but every reader of a value before the instruction that updates it.
+fn issue_order(inner: &Inner) -> Result<Vec<usize>, Error> {
+    let live = live_nodes(inner);
+    let mut readers: HashMap<Value, Vec<usize>> = HashMap::new();
+    let mut before: Vec<Vec<usize>> = vec![Vec::new(); inner.nodes.len()];
+    for (n, node) in inner.nodes.iter().enumerate().filter(|(n, _)| live[*n]) {
+        for &v in &node.inputs {
+            let base = inner.info(v).base;
+            readers.entry(base).or_default().push(n);
+            if let Origin::Node { node } = inner.info(base).origin {
+                before[n].push(node);
+            }
+        }
+    }
+    let span = |v: Value| inner.info(v).layout.span();
+    for (n, node) in inner.nodes.iter().enumerate().filter(|(n, _)| live[*n]) {
+        for alias in node.op.alias() {
+            let Alias::Must(i) = alias else { continue };
+            let Some(&target) = node.inputs.get(*i) else { continue };
+            let base = inner.info(target).base;
+            let written = span(target);
+            for &r in readers.get(&base).map_or(&[][..], Vec::as_slice).iter().filter(|&&r| r != n) {
+                let touches = inner.nodes[r].inputs.iter().any(|&v| {
+                    let read = span(v);
+                    inner.info(v).base == base && read.start < written.end && written.start < read.end
+                });
+                if touches {
+                    before[n].push(r);
+                }
+            }
+        }
+    }
+    let mut after: Vec<Vec<usize>> = vec![Vec::new(); inner.nodes.len()];
+    let mut waiting: Vec<usize> = vec![0; inner.nodes.len()];
+    for (n, list) in before.iter().enumerate() {
+        for &b in list {
+            after[b].push(n);
+            waiting[n] += 1;
+        }
+    }
+    let ready_now = (0..inner.nodes.len()).filter(|&n| live[n] && waiting[n] == 0);
+    let mut ready: BinaryHeap<_> = ready_now.map(|n| Reverse((inner.nodes[n].order, n))).collect();
+    let mut order = Vec::new();
+    while let Some(Reverse((_, n))) = ready.pop() {
+        order.push(n);
+        for &a in &after[n] {
+            waiting[a] -= 1;
+            if waiting[a] == 0 {
+                ready.push(Reverse((inner.nodes[a].order, a)));
+            }
+        }
+    }
+    match (0..inner.nodes.len()).find(|&n| live[n] && waiting[n] > 0) {
+        None => Ok(order),
+        Some(stuck) => {
+            let node = &inner.nodes[stuck];
+            let specs: Vec<Spec> = node.inputs.iter().map(|&v| inner.info(v).spec).collect();
+            let rule = Rule::Update { input: 0, what: "also read by something that needs the update first" };
+            Err(rule.of(node.op.name(), &specs, None, Some(node.at)).into())
+        }
+    }
+}
+
+/// Puts inputs of a packing where the packing puts them, so that their producers write there and nothing is copied.
+/// Only whole values of the arena that are packed once; all others the packing copies.
+fn land_parts(out: &mut Lowered) {
+    let mut packed: HashMap<StoredId, usize> = HashMap::new();
+    let packings: Vec<usize> = (0..out.instructions.len())
+        .filter(|&i| out.instructions[i].op.alias().iter().any(|a| matches!(a, Alias::Parts(_))))
+        .collect();
+    for &i in &packings {
+        for a in &out.instructions[i].inputs {
+            *packed.entry(a.value).or_default() += 1;
+        }
+    }
+    let made: Vec<StoredId> =
+        out.instructions.iter().flat_map(|i| i.outputs.iter().map(|o| o.value)).collect();
+    for &i in &packings {
+        let Instruction { op, inputs, outputs, .. } = &out.instructions[i];
+        let (Some(target), Some(&Alias::Parts(align))) = (outputs.first(), op.alias().first()) else {
+            continue;
+        };
+        let target = target.value;
+        let parts = part_offsets(inputs.iter().map(Arg::spec), align);
+        let lands: Vec<(StoredId, usize)> = inputs
+            .iter()
+            .zip(parts)
+            .filter(|(a, _)| {
+                let v = &out.values[a.value.0];
+                v.home == Home::Arena
+                    && a.layout.is_contiguous()
+                    && a.layout.offset() == 0
+                    && a.spec().bytes() == v.spec.bytes()
+                    && packed[&a.value] == 1
+                    && made.contains(&a.value)
+            })
+            .map(|(a, offset)| (a.value, offset * a.dtype.size()))
+            .collect();
+        for (value, offset) in lands {
+            out.values[value.0].home = Home::Within(target, offset);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The checked launch: every rule of the contract that a call can break, before anything runs.
+
+use super::{Alias, MAX_OUTPUTS, Op, Outputs, part_offsets};
+use crate::device::{DeviceKind, Operand};
+use crate::error::Rule;
+use crate::layout::Relation;
+use crate::ops::Kernel;
+use crate::shape::Spec;
+
+/// The most inputs an eager call can have (programs have no limit: they are checked when they are compiled).
+pub(crate) const MAX_INPUTS: usize = 16;
+
+/// What an alias rule permits, for error texts.
+pub(crate) fn allowed(alias: Alias) -> &'static str {
+    match alias {
+        Alias::Disjoint => "no shared memory",
+        Alias::InPlace(_) => "exactly one of its in-place inputs, element for element, or no shared memory",
+        Alias::Must(_) => "this output to be its updated input and nothing else",
+        Alias::Parts(_) => "each input to be its own part of the output, or to share no memory",
+    }
+}
+
+/// Whether `relation` of an output under `alias` to input `input` is permitted, given that the op reads `inputs`
+/// operands. `part` says whether an overlapping input lies exactly where a packing puts it.
+pub(crate) fn permits(alias: Alias, input: usize, relation: Relation, part: bool) -> bool {
+    match (alias, relation) {
+        (Alias::Must(i), r) if i == input => r == Relation::Identical,
+        (_, Relation::Disjoint) => true,
+        (Alias::InPlace(which), Relation::Identical) => which.contains(&input),
+        (Alias::Parts(_), _) => part,
+        _ => false,
+    }
+}
+
+/// Checks destinations and aliasing of a call.
+///
+/// # Errors
+/// The first rule broken.
+pub(crate) fn call(op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> Result<Outputs, Rule> {
+    let mut specs = [Spec { dtype: crate::DType::U8, shape: crate::Shape::SCALAR }; MAX_INPUTS];
+    if inputs.len() > MAX_INPUTS {
+        return Err(Rule::Arity { expected: MAX_INPUTS, got: inputs.len() });
+    }
+    for (s, o) in specs.iter_mut().zip(inputs) {
+        *s = o.spec();
+    }
+    let wanted = op.infer(&specs[..inputs.len()])?;
+    if wanted.len() != outputs.len() {
+        return Err(Rule::Outputs { expected: wanted.len(), got: outputs.len() });
+    }
+    for (output, (&expected, o)) in wanted.iter().zip(outputs).enumerate() {
+        if o.spec() != expected {
+            return Err(Rule::Destination { output, expected, given: o.spec() });
+        }
+    }
+    aliasing(op, inputs, outputs)?;
+    Ok(wanted)
+}
+
+/// Checks what shares memory with what.
+///
+/// # Errors
+/// The first pair that the op's alias rule refuses.
+pub(crate) fn aliasing(op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> Result<(), Rule> {
+    for (output, o) in outputs.iter().enumerate() {
+        if !o.layout.is_injective() {
+            let strides = o.layout.strides().to_vec();
+            return Err(Rule::SelfOverlap { output, shape: *o.layout.shape(), strides });
+        }
+        if let Some(other) = outputs[..output].iter().position(|p| p.relation(o) != Relation::Disjoint) {
+            return Err(Rule::OutputsOverlap { first: other, second: output });
+        }
+        let alias = op.alias().get(output).copied().unwrap_or(Alias::Disjoint);
+        let align = if let Alias::Parts(align) = alias { align } else { 1 };
+        let offsets = part_offsets(inputs.iter().map(Operand::spec), align);
+        for ((input, i), offset) in inputs.iter().enumerate().zip(offsets) {
+            let relation = o.relation(i);
+            let place = o.span().0 + (offset * o.dtype.size()) as u64;
+            let part = i.layout.is_contiguous() && o.layout.is_contiguous() && i.span().0 == place;
+            let empty_update = matches!(alias, Alias::Must(m) if m == input) && i.spec().bytes() == 0;
+            if !empty_update && !permits(alias, input, relation, part) {
+                return Err(Rule::Alias { output, input, relation, allowed: allowed(alias) });
+            }
+        }
+    }
+    debug_assert!(outputs.len() <= MAX_OUTPUTS, "infer gives at most {MAX_OUTPUTS} outputs");
+    Ok(())
+}
+
+/// The best kernel for these operands. The null device takes the CPU's, so that its plans are the CPU's.
+///
+/// # Errors
+/// [`Rule::Unsupported`] when no kernel takes them.
+pub(crate) fn kernel(op: &dyn Op, device: DeviceKind, args: &[Spec]) -> Result<&'static Kernel, Rule> {
+    let table = match device {
+        DeviceKind::Cpu | DeviceKind::Null => DeviceKind::Cpu,
+    };
+    let found = op.kernels(table).iter().find(|k| (k.accepts)(op, args));
+    found.ok_or(Rule::Unsupported { device, dtype: args.first().map_or(crate::DType::F32, |a| a.dtype) })
+}

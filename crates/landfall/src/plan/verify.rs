@@ -1,0 +1,404 @@
+//! The independent checker: it knows nothing of how offsets were chosen. It walks the instructions in order and keeps,
+//! for every byte of every block, which value wrote it last. Each read must find the bytes of the value that it names,
+//! each alias rule must hold, each write must be ordered after all that still need the bytes.
+
+use super::{Block, Plan};
+use crate::device::{Address, Operand};
+use crate::layout::Relation;
+use crate::lower::{Arg, Home, Instruction, Lowered, StoredId};
+use crate::ops::{Alias, Coverage, check};
+use std::collections::{BTreeMap, HashMap};
+
+/// Why a plan was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each variant's text says what its fields are")]
+pub enum PlanError {
+    #[error("instruction {instruction} ({op}) reads {value}, which nothing has written")]
+    MissingWriter { instruction: usize, op: &'static str, value: String },
+    #[error(
+        "instruction {instruction} ({op}) reads {value}, but its memory holds {found} since instruction {since}"
+    )]
+    Stale { instruction: usize, op: &'static str, value: String, found: String, since: usize },
+    #[error(
+        "instruction {instruction} ({op}): output {output} ({value}) and input {input} ({other}) are {relation:?}; the op allows {allowed}"
+    )]
+    Alias {
+        instruction: usize,
+        op: &'static str,
+        output: usize,
+        value: String,
+        input: usize,
+        other: String,
+        relation: Relation,
+        allowed: &'static str,
+    },
+    #[error("instruction {instruction} ({op}) writes outputs {first} and {second} into shared memory")]
+    OutputsOverlap { instruction: usize, op: &'static str, first: usize, second: usize },
+    #[error("instruction {instruction} ({op}) has scratch memory that its operand {value} shares")]
+    Workspace { instruction: usize, op: &'static str, value: String },
+    #[error("instruction {instruction} ({op}) writes {value}, a constant")]
+    Constant { instruction: usize, op: &'static str, value: String },
+    #[error("instruction {instruction} ({op}) writes {value} twice, or after its end")]
+    Rewritten { instruction: usize, op: &'static str, value: String },
+    #[error("{value} lies at bytes {start}..{end} of {block:?}, which has {size}")]
+    OutOfBounds { value: String, block: Block, start: usize, end: usize, size: usize },
+    #[error(
+        "{value} must lie at byte {expected} of {block:?}, the plan has it at {found} of {found_block:?}"
+    )]
+    Misplaced { value: String, block: Block, expected: usize, found_block: Block, found: usize },
+    #[error("the program leaves {value} overwritten by {found}; it must outlive the run")]
+    Clobbered { value: String, found: String },
+    #[error(
+        "instruction {instruction} ({op}) is not ordered after instruction {needed}, which touches the same memory"
+    )]
+    Unordered { instruction: usize, op: &'static str, needed: usize },
+    #[error(
+        "instruction {instruction} ({op}) keeps part of output {output} ({value}), but does not update it in place"
+    )]
+    Uncovered { instruction: usize, op: &'static str, output: usize, value: String },
+    #[error("{value} is not aligned: byte {offset} of {block:?}")]
+    Unaligned { value: String, block: Block, offset: usize },
+}
+
+/// Who wrote a range of bytes, who has read it since, and when it was written.
+#[derive(Debug, Clone)]
+struct Owner {
+    end: usize,
+    value: Option<StoredId>,
+    writer: Option<usize>,
+    readers: Vec<usize>,
+}
+
+/// Ranges of one block by start. Bytes outside hold nothing.
+type Ranges = BTreeMap<usize, Owner>;
+
+struct Checker<'a> {
+    lowered: &'a Lowered,
+    plan: &'a Plan,
+    blocks: HashMap<Block, Ranges>,
+    /// Instructions that are done when each starts, as bit sets.
+    done: Vec<Vec<u64>>,
+    /// Values that hold something.
+    written: Vec<bool>,
+    constants: Vec<StoredId>,
+}
+
+/// Proves that running the instructions in order, or in any order that their edges allow, gives each instruction the
+/// values that it names.
+///
+/// # Errors
+/// The first rule that the plan breaks.
+pub(crate) fn verify(lowered: &Lowered, plan: &Plan, slab_bytes: &[usize]) -> Result<(), PlanError> {
+    let constants = (0..lowered.values.len()).filter(|&v| lowered.values[v].constant).map(StoredId).collect();
+    let written = vec![false; lowered.values.len()];
+    let mut checker = Checker { lowered, plan, blocks: HashMap::new(), done: Vec::new(), written, constants };
+    checker.places(slab_bytes)?;
+    for v in (0..lowered.values.len()).filter(|&v| lowered.values[v].initial) {
+        checker.write(StoredId(v), None);
+    }
+    for (k, instruction) in lowered.instructions.iter().enumerate() {
+        checker.step(k, instruction)?;
+    }
+    checker.ends()
+}
+
+impl Checker<'_> {
+    fn range(&self, v: StoredId) -> (Block, usize, usize) {
+        let place = self.plan.places[v.0];
+        (place.block, place.offset, place.offset + self.lowered.values[v.0].spec.bytes())
+    }
+
+    fn name(&self, v: StoredId) -> String {
+        self.lowered.values[v.0].name.clone()
+    }
+
+    /// Homes, bounds and alignment.
+    fn places(&self, slab_bytes: &[usize]) -> Result<(), PlanError> {
+        for (v, value) in self.lowered.values.iter().enumerate() {
+            let (block, start, end) = self.range(StoredId(v));
+            let (expected_block, expected) = match value.home {
+                Home::Arena => (Block::Arena, start),
+                Home::Slab(s) => (Block::Slab(s), 0),
+                Home::Own => (Block::Own(StoredId(v)), 0),
+                Home::Within(parent, offset) => {
+                    let p = self.plan.places[parent.0];
+                    (p.block, p.offset + offset)
+                }
+            };
+            if (expected_block, expected) != (block, start) {
+                return Err(PlanError::Misplaced {
+                    value: value.name.clone(),
+                    block: expected_block,
+                    expected,
+                    found_block: block,
+                    found: start,
+                });
+            }
+            let size = match block {
+                Block::Arena => self.plan.arena,
+                Block::Slab(s) => slab_bytes.get(s).copied().unwrap_or(0),
+                Block::Own(o) => self.lowered.values[o.0].spec.bytes(),
+            };
+            if end > size && end > start {
+                return Err(PlanError::OutOfBounds { value: value.name.clone(), block, start, end, size });
+            }
+            if start % value.spec.dtype.size() != 0 {
+                return Err(PlanError::Unaligned { value: value.name.clone(), block, offset: start });
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, k: usize, i: &Instruction) -> Result<(), PlanError> {
+        let op = i.op.name();
+        let mut done = vec![0u64; k.div_ceil(64)];
+        for &a in i.after.iter().filter(|&&a| a < k) {
+            done[a / 64] |= 1 << (a % 64);
+            for (d, s) in done.iter_mut().zip(&self.done[a]) {
+                *d |= s;
+            }
+        }
+        self.done.push(done);
+        for a in &i.inputs {
+            self.read(k, op, a)?;
+        }
+        self.aliases(k, i)?;
+        if i.workspace > 0 {
+            let (start, end) = (self.plan.workspaces[k], self.plan.workspaces[k] + i.workspace);
+            if end > self.plan.arena {
+                return Err(PlanError::OutOfBounds {
+                    value: format!("scratch of {op}#{k}"),
+                    block: Block::Arena,
+                    start,
+                    end,
+                    size: self.plan.arena,
+                });
+            }
+            for a in i.inputs.iter().chain(&i.outputs) {
+                let (block, s, e) = self.range(a.value);
+                if block == Block::Arena && s < end && start < e {
+                    return Err(PlanError::Workspace { instruction: k, op, value: self.name(a.value) });
+                }
+            }
+            self.ordered(k, op, Block::Arena, start, end)?;
+            self.claim(Block::Arena, start, end, None, Some(k));
+        }
+        for a in &i.outputs {
+            let value = &self.lowered.values[a.value.0];
+            let (block, start, end) = self.range(a.value);
+            let covers =
+                a.layout.is_contiguous() && a.layout.offset() == 0 && a.spec().bytes() == value.spec.bytes();
+            if self.written[a.value.0] || !covers {
+                return Err(PlanError::Rewritten { instruction: k, op, value: self.name(a.value) });
+            }
+            let hits_constant = self.constants.iter().copied().find(|&c| {
+                let (b, s, e) = self.range(c);
+                b == block && s < end && start < e
+            });
+            if let Some(c) = hits_constant {
+                return Err(PlanError::Constant { instruction: k, op, value: self.name(c) });
+            }
+            self.ordered(k, op, block, start, end)?;
+            self.write(a.value, Some(k));
+        }
+        Ok(())
+    }
+
+    /// The bytes of a read must be the named value's, and its writer must be done.
+    fn read(&mut self, k: usize, op: &'static str, a: &Arg) -> Result<(), PlanError> {
+        let (block, base, _) = self.range(a.value);
+        let span = a.layout.span();
+        let size = a.dtype.size();
+        let (start, end) = (base + span.start * size, base + span.end * size);
+        let limit = base + self.lowered.values[a.value.0].spec.bytes();
+        if end > limit && end > start {
+            return Err(PlanError::OutOfBounds { value: self.name(a.value), block, start, end, size: limit });
+        }
+        let name = |v: Option<StoredId>| v.map_or_else(|| "scratch memory".to_owned(), |v| self.name(v));
+        let ranges = self.blocks.get(&block);
+        let mut at = start;
+        let mut writers = Vec::new();
+        while at < end {
+            let owner = ranges.and_then(|r| r.range(..=at).next_back()).filter(|(_, o)| o.end > at);
+            let Some((_, owner)) = owner else {
+                return Err(PlanError::MissingWriter { instruction: k, op, value: self.name(a.value) });
+            };
+            if owner.value != Some(a.value) {
+                return Err(if !self.written[a.value.0] {
+                    PlanError::MissingWriter { instruction: k, op, value: self.name(a.value) }
+                } else {
+                    PlanError::Stale {
+                        instruction: k,
+                        op,
+                        value: self.name(a.value),
+                        found: name(owner.value),
+                        since: owner.writer.unwrap_or(0),
+                    }
+                });
+            }
+            writers.extend(owner.writer);
+            at = owner.end;
+        }
+        if let Some(&needed) = writers.iter().find(|&&w| !self.is_done(k, w)) {
+            return Err(PlanError::Unordered { instruction: k, op, needed });
+        }
+        if start < end {
+            self.cut(block, start);
+            self.cut(block, end);
+            if let Some(ranges) = self.blocks.get_mut(&block) {
+                ranges.range_mut(start..end).for_each(|(_, o)| o.readers.push(k));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_done(&self, k: usize, other: usize) -> bool {
+        other == k || self.done[k].get(other / 64).is_some_and(|w| w >> (other % 64) & 1 == 1)
+    }
+
+    /// Whoever wrote or read these bytes must be done before they are written.
+    fn ordered(
+        &self,
+        k: usize,
+        op: &'static str,
+        block: Block,
+        start: usize,
+        end: usize,
+    ) -> Result<(), PlanError> {
+        let Some(ranges) = self.blocks.get(&block) else { return Ok(()) };
+        let first = ranges.range(..=start).next_back().map_or(start, |(&s, _)| s);
+        for (_, o) in ranges.range(first..end).filter(|(_, o)| o.end > start) {
+            if let Some(&needed) = o.readers.iter().chain(&o.writer).find(|&&n| !self.is_done(k, n)) {
+                return Err(PlanError::Unordered { instruction: k, op, needed });
+            }
+        }
+        Ok(())
+    }
+
+    /// Output against input and output against output, by the op's rule.
+    fn aliases(&self, k: usize, i: &Instruction) -> Result<(), PlanError> {
+        let op = i.op.name();
+        // Blocks are given far-apart addresses, so that one rule table serves eager calls and plans.
+        let base = |block: Block| match block {
+            Block::Arena => 1 << 60,
+            Block::Slab(s) => (2 << 60) + ((s as u64) << 44),
+            Block::Own(o) => (3 << 60) + ((o.0 as u64) << 44),
+        };
+        let operand = |a: &Arg| {
+            let place = self.plan.places[a.value.0];
+            Operand {
+                base: Address(base(place.block)).offset(place.offset),
+                dtype: a.dtype,
+                layout: a.layout,
+            }
+        };
+        let inputs: Vec<Operand> = i.inputs.iter().map(operand).collect();
+        let outputs: Vec<Operand> = i.outputs.iter().map(operand).collect();
+        for (output, o) in outputs.iter().enumerate() {
+            if let Some(first) = outputs[..output].iter().position(|p| p.relation(o) != Relation::Disjoint) {
+                return Err(PlanError::OutputsOverlap { instruction: k, op, first, second: output });
+            }
+            let alias = i.op.alias().get(output).copied().unwrap_or(Alias::Disjoint);
+            let align = if let Alias::Parts(align) = alias { align } else { 1 };
+            let parts = crate::ops::part_offsets(inputs.iter().map(Operand::spec), align);
+            for ((input, operand), at) in inputs.iter().enumerate().zip(parts) {
+                let relation = o.relation(operand);
+                let part = operand.layout.is_contiguous()
+                    && operand.span().0 == o.span().0 + (at * o.dtype.size()) as u64;
+                let empty = matches!(alias, Alias::Must(m) if m == input) && operand.spec().bytes() == 0;
+                if !empty && !check::permits(alias, input, relation, part) {
+                    let (value, other) =
+                        (self.name(i.outputs[output].value), self.name(i.inputs[input].value));
+                    return Err(PlanError::Alias {
+                        instruction: k,
+                        op,
+                        output,
+                        value,
+                        input,
+                        other,
+                        relation,
+                        allowed: check::allowed(alias),
+                    });
+                }
+            }
+            let keeps = i.op.coverage().get(output) == Some(&Coverage::Accumulates);
+            if keeps && !matches!(alias, Alias::Must(_)) {
+                return Err(PlanError::Uncovered {
+                    instruction: k,
+                    op,
+                    output,
+                    value: self.name(i.outputs[output].value),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, v: StoredId, by: Option<usize>) {
+        let (block, start, end) = self.range(v);
+        self.written[v.0] = true;
+        self.claim(block, start, end, Some(v), by);
+    }
+
+    fn claim(
+        &mut self,
+        block: Block,
+        start: usize,
+        end: usize,
+        value: Option<StoredId>,
+        writer: Option<usize>,
+    ) {
+        if start == end {
+            return;
+        }
+        self.cut(block, start);
+        self.cut(block, end);
+        let ranges = self.blocks.entry(block).or_default();
+        let inside: Vec<usize> = ranges.range(start..end).map(|(&s, _)| s).collect();
+        for s in inside {
+            ranges.remove(&s);
+        }
+        ranges.insert(start, Owner { end, value, writer, readers: Vec::new() });
+    }
+
+    /// Makes `at` a border between ranges.
+    fn cut(&mut self, block: Block, at: usize) {
+        let ranges = self.blocks.entry(block).or_default();
+        if let Some((_, owner)) = ranges.range_mut(..at).next_back()
+            && owner.end > at
+        {
+            let tail = owner.clone();
+            owner.end = at;
+            ranges.insert(at, tail);
+        }
+    }
+
+    /// What must outlive the run is still there: each kept value, or later updates of it.
+    fn ends(&self) -> Result<(), PlanError> {
+        for v in (0..self.lowered.values.len()).map(StoredId).filter(|v| self.lowered.values[v.0].kept) {
+            let (block, start, end) = self.range(v);
+            let Some(ranges) = self.blocks.get(&block) else { continue };
+            let first = ranges.range(..=start).next_back().map_or(start, |(&s, _)| s);
+            for (_, o) in ranges.range(first..end).filter(|(_, o)| o.end > start) {
+                let fine = o.value.is_some_and(|w| w == v || self.updates(w, v));
+                if !fine {
+                    let found = o.value.map_or_else(|| "scratch memory".to_owned(), |w| self.name(w));
+                    return Err(PlanError::Clobbered { value: self.name(v), found });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `v` is an update, or an update of an update, of `of`.
+    fn updates(&self, mut v: StoredId, of: StoredId) -> bool {
+        while let Home::Within(parent, _) = self.lowered.values[v.0].home {
+            if parent == of {
+                return true;
+            }
+            v = parent;
+        }
+        false
+    }
+}
