@@ -1,0 +1,15 @@
+//! Series from a file to windows that a model can train on.
+
+mod dates;
+mod error;
+mod frequency;
+mod series;
+mod split;
+mod windows;
+
+pub use self::dates::{DateForm, DateParser, Dates};
+pub use self::error::{DataError, Limits, Place};
+pub use self::frequency::Frequency;
+pub use self::series::Series;
+pub use self::split::{Segment, Segments, Split};
+pub use self::windows::Windows;
