@@ -1,5 +1,6 @@
 //! Series from a file to windows that a model can train on.
 
+pub mod csv;
 mod dates;
 mod error;
 mod frequency;
@@ -7,6 +8,7 @@ mod series;
 mod split;
 mod windows;
 
+pub use self::csv::{Fill, ReadOptions, read};
 pub use self::dates::{DateForm, DateParser, Dates};
 pub use self::error::{DataError, Limits, Place};
 pub use self::frequency::Frequency;
