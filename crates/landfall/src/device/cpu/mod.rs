@@ -1,0 +1,2 @@
+//! The CPU device.
+pub mod isa;

@@ -1,0 +1,2 @@
+//! Devices: where kernels run.
+pub mod cpu;
