@@ -5,6 +5,7 @@
 #[allow(unsafe_code, reason = "devices own memory and machine code; nothing else in the crate does")]
 pub mod device;
 mod dtype;
+pub mod rng;
 
 pub use dtype::{Accumulate, Class, DType, Element};
 #[doc(hidden)]
