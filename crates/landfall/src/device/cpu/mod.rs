@@ -1,2 +1,4 @@
 //! The CPU device.
+pub mod gemm;
 pub mod isa;
+pub mod pack;
