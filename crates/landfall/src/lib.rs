@@ -25,6 +25,7 @@ pub mod lower;
 mod math;
 pub mod ops;
 pub mod plan;
+pub mod rng;
 mod shape;
 mod state;
 mod tensor;
