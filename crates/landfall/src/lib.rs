@@ -2,7 +2,9 @@
 #![deny(unsafe_code)]
 
 mod dtype;
+mod math;
 
 pub use dtype::{Accumulate, Class, DType, Element};
 #[doc(hidden)]
 pub use half;
+pub use math::Math;
