@@ -4,12 +4,14 @@
 //! cost and test samples. Nothing else in the engine names an op. A user's own op is an `impl Op` like these.
 
 pub(crate) mod check;
+mod accumulate;
 mod matmul;
 mod movement;
 mod pointwise;
 mod reduce;
 mod scalar;
 
+pub use accumulate::Accumulate;
 pub use matmul::MatMul;
 pub use movement::{Copy, Fold, Pack, Pad};
 pub use pointwise::{
@@ -355,6 +357,6 @@ macro_rules! ops {
 }
 
 ops! {
-    Abs, Add, Affine, Cast, Compare, Copy, Div, Erf, Exp, Fill, Fold, Ln, MatMul, Maximum, Minimum, Mul, Neg, Pack, Pad, Recip,
+    Abs, Accumulate, Add, Affine, Cast, Compare, Copy, Div, Erf, Exp, Fill, Fold, Ln, MatMul, Maximum, Minimum, Mul, Neg, Pack, Pad, Recip,
     Reduce, Rsqrt, Sign, Sqrt, Sub, Tanh, Where,
 }
