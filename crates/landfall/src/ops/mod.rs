@@ -4,12 +4,18 @@
 //! cost and test samples. Nothing else in the engine names an op. A user's own op is an `impl Op` like these.
 
 pub(crate) mod check;
+mod gelu;
+mod lanes;
+mod loss;
 mod matmul;
 mod movement;
 mod pointwise;
 mod reduce;
 mod scalar;
+mod softmax;
 
+pub use gelu::{Approximation, Gelu, GeluGrad};
+pub use loss::{Mae, MaeGrad, Mse, MseGrad};
 pub use matmul::MatMul;
 pub use movement::{Copy, Fold, Pack, Pad};
 pub use pointwise::{
@@ -17,6 +23,7 @@ pub use pointwise::{
 };
 pub use reduce::{Reduce, Reduction};
 pub use scalar::{Affine, Cast, Compare, Comparison, Fill, Where};
+pub use softmax::Softmax;
 
 use crate::device::{DeviceKind, cpu};
 use crate::error::{Error, Rule};
@@ -355,6 +362,6 @@ macro_rules! ops {
 }
 
 ops! {
-    Abs, Add, Affine, Cast, Compare, Copy, Div, Erf, Exp, Fill, Fold, Ln, MatMul, Maximum, Minimum, Mul, Neg, Pack, Pad, Recip,
-    Reduce, Rsqrt, Sign, Sqrt, Sub, Tanh, Where,
+    Abs, Add, Affine, Cast, Compare, Copy, Div, Erf, Exp, Fill, Fold, Gelu, GeluGrad, Ln, Mae, MaeGrad, MatMul, Maximum, Minimum, Mse, MseGrad, Mul, Neg, Pack, Pad, Recip,
+    Reduce, Rsqrt, Sign, Softmax, Sqrt, Sub, Tanh, Where,
 }
