@@ -1,9 +1,12 @@
 //! What kernels over rows share: sums in lanes, elements of any layout in tiles, scratch memory cut along with outputs.
 
-use crate::Element;
 use crate::codegen::tile::{Arith, pieces};
-use crate::cpu::{Split, View, ViewMut};
-use crate::layout::{Layout, collapse};
+use crate::cpu::{Call, Split, View, ViewMut};
+use crate::error::Rule;
+use crate::layout::collapse;
+use crate::math::Math;
+use crate::shape::{Shape, Spec};
+use crate::{DType, Element};
 
 /// Elements summed in the accumulation dtype before they are added to an f64 total; elements of a tile on the stack.
 pub(super) const TILE: usize = 512;
@@ -23,27 +26,34 @@ pub(super) fn fold<A: Arith>(mut lanes: [A; LANES], join: impl Fn(A, A) -> A) ->
     lanes[0]
 }
 
-/// Joins the values of `x`, at most a tile of them, in lanes that start as `start`.
+/// Joins the values of `x`, at most a tile of them, in lanes that start as `start`: each value by `add`, the lanes by
+/// `join`.
 #[inline(always)]
-pub(super) fn join<A: Arith>(x: &[A], start: A, f: impl Fn(A, A) -> A) -> A {
+pub(super) fn join<A: Arith>(x: &[A], start: A, add: impl Fn(A, A) -> A, join: impl Fn(A, A) -> A) -> A {
     let mut lanes = [start; LANES];
     let whole = x.chunks_exact(LANES);
     let rest = whole.remainder();
     for c in whole {
         for l in 0..LANES {
-            lanes[l] = f(lanes[l], c[l]);
+            lanes[l] = add(lanes[l], c[l]);
         }
     }
     for (l, &v) in lanes.iter_mut().zip(rest) {
-        *l = f(*l, v);
+        *l = add(*l, v);
     }
-    fold(lanes, f)
+    fold(lanes, join)
+}
+
+/// The largest of `x`, NaN if there is one.
+#[inline(always)]
+pub(super) fn max<A: Arith>(x: &[A]) -> A {
+    join(x, A::of_f64(f64::NEG_INFINITY), Math::max, Math::max)
 }
 
 /// `Σ f(x)`, of at most a tile.
 #[inline(always)]
 pub(super) fn sum<A: Arith>(x: &[A], f: impl Fn(A) -> A) -> A {
-    join(x, A::default(), |s, v| s + f(v))
+    join(x, A::default(), |s, v| s + f(v), |s, v| s + v)
 }
 
 /// `Σ f(x, y)`, of at most a tile.
@@ -110,16 +120,11 @@ pub(super) fn store<T: Element>(out: &mut ViewMut<'_, T>, from: usize, values: &
 /// An output as a matrix of this many columns, and whether its rows may be cut apart; else under its own layout, in
 /// which rows are counted all the same.
 pub(super) fn rows<'a, T: Element>(out: ViewMut<'a, T>, dims: &[usize]) -> (ViewMut<'a, T>, bool) {
-    let merged = crate::Shape::new(dims).and_then(|s| out.layout().reshape(s).ok());
+    let merged = Shape::new(dims).and_then(|s| out.layout().reshape(s).ok());
     match merged {
         Some(layout) => (out.relaid(layout), true),
         None => (out, false),
     }
-}
-
-/// The layout of all elements of a gapless tensor in a line.
-pub(super) fn line(elements: usize) -> Layout {
-    Layout::contiguous([elements].into())
 }
 
 /// Scratch memory of tasks: `width` elements for every `each` indices of the first axis.
@@ -142,5 +147,42 @@ impl<T: Send> Split for Slots<'_, T> {
         let cut = (at / self.each * self.width).min(self.data.len());
         let (a, b) = self.data.split_at_mut(cut);
         (Self { data: a, ..self }, Self { data: b, each: self.each, width: self.width })
+    }
+}
+
+/// Statistics that a forward pass kept, in f32 or f64 whatever the dtype of the elements.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kept<'a> {
+    F32(View<'a, f32>),
+    F64(View<'a, f64>),
+}
+
+impl<'a> Kept<'a> {
+    /// Input `i` of a call.
+    ///
+    /// # Errors
+    /// Its dtype must be f32 or f64.
+    pub(super) fn of(call: &Call<'a>, i: usize) -> Result<Self, Rule> {
+        let dtype = call.dtype(i)?;
+        if dtype == DType::F64 { call.input(i).map(Self::F64) } else { call.input(i).map(Self::F32) }
+    }
+
+    /// Element `i` in row-major order.
+    #[inline(always)]
+    pub(super) fn get<A: Arith>(&self, i: usize) -> A {
+        match self {
+            Self::F32(v) => A::load(v.flat(i)),
+            Self::F64(v) => A::load(v.flat(i)),
+        }
+    }
+}
+
+/// Checks the dtype of kept statistics.
+pub(super) fn kept_dtype(args: &[Spec], arg: usize) -> Result<(), Rule> {
+    match args[arg].dtype {
+        DType::F32 | DType::F64 => Ok(()),
+        dtype @ (DType::BF16 | DType::F16 | DType::I32 | DType::I64 | DType::U8 | DType::Bool) => {
+            Err(Rule::Dtype { arg, dtype, expected: "f32 or f64" })
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Softmax over one axis.
 
-use super::lanes::{TILE, join, sum};
+use super::lanes::{self, TILE, sum};
 use super::pointwise::cotangent;
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
@@ -196,16 +196,15 @@ where
 {
     let mut tile = [T::Acc::default(); TILE];
     let n = out.read().len();
-    let lowest = T::Acc::of_f64(f64::NEG_INFINITY);
     let read = |out: &RowMut<'_, T>, from: usize, tile: &mut [T::Acc]| match &x {
         Some(x) => x.widen(from, tile),
         None => out.read().widen(from, tile),
     };
     let tiles = (0..n).step_by(TILE).map(|from| (from, TILE.min(n - from)));
-    let mut max = lowest;
+    let mut max = T::Acc::of_f64(f64::NEG_INFINITY);
     for (from, len) in tiles.clone() {
         read(out, from, &mut tile[..len]);
-        max = Math::max(max, join(&tile[..len], lowest, Math::max));
+        max = Math::max(max, lanes::max(&tile[..len]));
     }
     let exp = |tile: &mut [T::Acc]| {
         for v in tile {
