@@ -62,7 +62,11 @@ impl Op for Accumulate {
         let shapes = shapes.iter().filter_map(|s| Shape::new(s));
         let mut all: Vec<Sample> =
             shapes.map(|s| Sample::new(*self, vec![SampleArg::any(s), SampleArg::any(s)])).collect();
-        all.push(Sample::bad(*self, vec![SampleArg::any([4]), SampleArg::any([5])], "their shapes must be equal"));
+        all.push(Sample::bad(
+            *self,
+            vec![SampleArg::any([4]), SampleArg::any([5])],
+            "their shapes must be equal",
+        ));
         let truth = SampleArg::with(Some(DType::Bool), [4], Data::Int(0, 2));
         all.push(Sample::bad(*self, vec![SampleArg::any([4]), truth], "their dtypes must be equal"));
         all
