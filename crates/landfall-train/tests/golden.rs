@@ -38,7 +38,8 @@ fn session(folder: &std::path::Path, dtype: DType, weights: &str) -> Result<Sess
         order: Order::Sequential,
     };
     let engine = Engine::cpu()?;
-    let mut session = Session::new(&engine, Box::new(PatchTst::new(config)?), &dataset, context, horizon, options)?;
+    let mut session =
+        Session::new(&engine, Box::new(PatchTst::new(config)?), &dataset, context, horizon, options)?;
     let path = folder.join("golden").join(weights);
     load_weights(&path, &File::read(&path)?, &mut session)?;
     Ok(session)
@@ -51,9 +52,13 @@ fn worst(got: &[f64], want: &[f64]) -> f64 {
 
 fn trace(dtype: DType, bound: f64) -> Result<(), Box<dyn Error>> {
     let Some(folder) = shared() else { return Ok(()) };
-    let golden: serde_json::Value = serde_json::from_slice(&std::fs::read(folder.join("golden/patchtst42_etth1_h96.json"))?)?;
+    let golden: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(folder.join("golden/patchtst42_etth1_h96.json"))?)?;
     let series = |name: &str| -> Vec<f64> {
-        golden[name].as_array().map(|a| a.iter().filter_map(serde_json::Value::as_f64).collect()).unwrap_or_default()
+        golden[name]
+            .as_array()
+            .map(|a| a.iter().filter_map(serde_json::Value::as_f64).collect())
+            .unwrap_or_default()
     };
     let mut s = session(&folder, dtype, "patchtst42_etth1_h96.init.safetensors")?;
     for _ in 0..20 {
@@ -81,7 +86,8 @@ fn trace(dtype: DType, bound: f64) -> Result<(), Box<dyn Error>> {
         }
         let got = ours.tensors.get(name).ok_or_else(|| format!("{name} is not in our checkpoint"))?;
         assert_eq!(got.spec.shape, want.spec.shape, "{name}");
-        let error = got.host().data.iter().zip(&want.host().data).map(|(g, w)| (g - w).abs()).fold(0.0, f64::max);
+        let error =
+            got.host().data.iter().zip(&want.host().data).map(|(g, w)| (g - w).abs()).fold(0.0, f64::max);
         let slot = if loose.iter().any(|l| name.ends_with(l)) { &mut wide } else { &mut tight };
         *slot = slot.max(error);
     }
@@ -112,7 +118,8 @@ fn predictions_of_the_final_weights() -> Result<(), Box<dyn Error>> {
     let mut worst = 0.0f64;
     for (w, &start) in starts.iter().enumerate() {
         let start = start as usize;
-        let context: Vec<f64> = (0..channels).flat_map(|c| values.data[c * rows + start..][..336].to_vec()).collect();
+        let context: Vec<f64> =
+            (0..channels).flat_map(|c| values.data[c * rows + start..][..336].to_vec()).collect();
         let got = s.predict(&context)?;
         for c in 0..channels {
             for h in 0..96 {

@@ -54,7 +54,8 @@ fn has_the_published_number_of_parameters() -> Result<()> {
 #[test]
 fn fifteen_samples_are_learned() -> Result<()> {
     let base = Preset::WindowRegressor.config();
-    let config = PatchTstConfig { context: 8, patch: 4, stride: 4, d_model: 8, heads: 2, layers: 1, d_ff: 32, ..base };
+    let config =
+        PatchTstConfig { context: 8, patch: 4, stride: 4, d_model: 8, heads: 2, layers: 1, d_ff: 32, ..base };
     let data = Dataset::regression(&walk(15, 1, 8, 1)?);
     let mut s = session(config, &data, options(DType::F32, 15, 10))?;
     for _ in 0..10 {
@@ -98,7 +99,9 @@ fn r01_each_step_agrees_with_f64() -> Result<()> {
             weight = weight.max((size(&w) - size(&g)).abs() / size(&w).max(1e-3));
         }
     }
-    println!("largest relative errors over {steps} steps: loss {loss:.1e}, gradient norm {norm:.1e}, weights {weight:.1e}");
+    println!(
+        "largest relative errors over {steps} steps: loss {loss:.1e}, gradient norm {norm:.1e}, weights {weight:.1e}"
+    );
     assert!(loss <= LOSS && norm <= NORM && weight <= WEIGHT, "{loss:e} {norm:e} {weight:e}");
 
     let zero = labels.iter().map(|&y| f64::from(y).powi(2)).sum::<f64>() / labels.len() as f64;
@@ -108,7 +111,8 @@ fn r01_each_step_agrees_with_f64() -> Result<()> {
     assert!(last < 0.5 * first, "loss went from {first} to {last}");
     // Softmax takes no notice of a shift of its scores, so keys have no gradient through their bias.
     for p in reference.model().parameters().list() {
-        let before = start.iter().find(|(n, _)| *n == p.name).map(|(_, v)| v.data.clone()).unwrap_or_default();
+        let before =
+            start.iter().find(|(n, _)| *n == p.name).map(|(_, v)| v.data.clone()).unwrap_or_default();
         let after = tested.state.read_host(&p.name)?.data;
         let moved = before.iter().zip(&after).filter(|(a, b)| a != b).count();
         assert!(moved * 3 >= after.len(), "{}: {moved} of {} elements moved", p.name, after.len());

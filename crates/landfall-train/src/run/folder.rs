@@ -53,7 +53,11 @@ impl RunFolder {
             Err(e) => return Err(RunError::NotARun { path: path.to_owned(), why: e.to_string() }),
         };
         let of = |line: &str| serde_json::from_str::<serde_json::Value>(line).ok()?.get("step")?.as_u64();
-        let kept: String = text.lines().filter(|l| of(l).is_some_and(|s| s <= step as u64)).map(|l| format!("{l}\n")).collect();
+        let kept: String = text
+            .lines()
+            .filter(|l| of(l).is_some_and(|s| s <= step as u64))
+            .map(|l| format!("{l}\n"))
+            .collect();
         if kept.len() != text.len() {
             replace(&file, kept.as_bytes()).map_err(failed)?;
         }

@@ -1,7 +1,7 @@
 //! Runs: the loop over steps and epochs, and the folder that a run leaves behind.
 
-mod folder;
 mod fit;
+mod folder;
 mod record;
 
 pub use fit::{FitOptions, Observer, Outcome, fit};
