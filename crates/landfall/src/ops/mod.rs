@@ -3,6 +3,9 @@
 //! An op's file holds all that the engine knows of it: shape rule, alias rule, gradient, `f64` reference, kernels,
 //! cost and test samples. Nothing else in the engine names an op. A user's own op is an `impl Op` like these.
 
+mod attention;
+mod attention_grad;
+mod attention_tile;
 mod batch_norm;
 pub(crate) mod check;
 mod gelu;
@@ -17,6 +20,8 @@ mod running_update;
 mod scalar;
 mod softmax;
 
+pub use attention::Attention;
+pub use attention_grad::AttentionGrad;
 pub use batch_norm::{BatchNorm, BatchNormGrad};
 pub use gelu::{Approximation, Gelu, GeluGrad};
 pub use layer_norm::{LayerNorm, LayerNormGrad};
@@ -368,6 +373,6 @@ macro_rules! ops {
 }
 
 ops! {
-    Abs, Add, Affine, BatchNorm, BatchNormGrad, Cast, Compare, Copy, Div, Erf, Exp, Fill, Fold, Gelu, GeluGrad, LayerNorm, LayerNormGrad, Ln, Mae, MaeGrad, MatMul, Maximum, Minimum, Mse, MseGrad, Mul, Neg, Pack, Pad, Recip,
+    Abs, Add, Affine, Attention, AttentionGrad, BatchNorm, BatchNormGrad, Cast, Compare, Copy, Div, Erf, Exp, Fill, Fold, Gelu, GeluGrad, LayerNorm, LayerNormGrad, Ln, Mae, MaeGrad, MatMul, Maximum, Minimum, Mse, MseGrad, Mul, Neg, Pack, Pad, Recip,
     Reduce, Rsqrt, RunningUpdate, Sign, Softmax, Sqrt, Sub, Tanh, Where,
 }
