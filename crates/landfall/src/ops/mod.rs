@@ -4,6 +4,9 @@
 //! cost and test samples. Nothing else in the engine names an op. A user's own op is an `impl Op` like these.
 
 mod accumulate;
+mod attention;
+mod attention_grad;
+mod attention_tile;
 mod batch_norm;
 pub(crate) mod check;
 mod gelu;
@@ -19,19 +22,20 @@ mod scalar;
 mod softmax;
 
 pub use accumulate::Accumulate;
+pub use attention::Attention;
+pub use attention_grad::AttentionGrad;
 pub use batch_norm::{BatchNorm, BatchNormGrad};
 pub use gelu::{Approximation, Gelu, GeluGrad};
 pub use layer_norm::{LayerNorm, LayerNormGrad};
 pub use loss::{Mae, MaeGrad, Mse, MseGrad};
 pub use matmul::MatMul;
 pub use movement::{Copy, Fold, Pack, Pad};
-pub use pointwise::{
-    Abs, Add, Div, Erf, Exp, Ln, Maximum, Minimum, Mul, Neg, Recip, Rsqrt, Sign, Sqrt, Sub, Tanh,
-};
+pub use pointwise::{Abs, Add, Div, Erf, Exp, Ln, Maximum, Minimum, Mul, Neg, Recip, Rsqrt, Sign, Sqrt, Sub, Tanh};
 pub use reduce::{Reduce, Reduction};
 pub use running_update::RunningUpdate;
 pub use scalar::{Affine, Cast, Compare, Comparison, Fill, Where};
 pub use softmax::Softmax;
+
 
 use crate::device::{DeviceKind, cpu};
 use crate::error::{Error, Rule};
@@ -374,6 +378,8 @@ ops! {
     Accumulate,
     Add,
     Affine,
+    Attention,
+    AttentionGrad,
     BatchNorm,
     BatchNormGrad,
     Cast,
