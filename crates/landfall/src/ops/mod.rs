@@ -4,14 +4,18 @@
 //! cost and test samples. Nothing else in the engine names an op. A user's own op is an `impl Op` like these.
 
 pub(crate) mod check;
+mod concat;
 mod matmul;
 mod movement;
+mod pad_edge;
 mod pointwise;
 mod reduce;
 mod scalar;
 
+pub use concat::Concat;
 pub use matmul::MatMul;
 pub use movement::{Copy, Fold, Pack, Pad};
+pub use pad_edge::PadEdge;
 pub use pointwise::{
     Abs, Add, Div, Erf, Exp, Ln, Maximum, Minimum, Mul, Neg, Recip, Rsqrt, Sign, Sqrt, Sub, Tanh,
 };
@@ -355,6 +359,6 @@ macro_rules! ops {
 }
 
 ops! {
-    Abs, Add, Affine, Cast, Compare, Copy, Div, Erf, Exp, Fill, Fold, Ln, MatMul, Maximum, Minimum, Mul, Neg, Pack, Pad, Recip,
-    Reduce, Rsqrt, Sign, Sqrt, Sub, Tanh, Where,
-}
+    Abs, Add, Affine, Cast, Compare, Concat, Copy, Div,
+    Erf, Exp, Fill, Fold, Ln, MatMul, Maximum, Minimum, Mul, Neg, Pack, Pad, PadEdge,
+    Recip, Reduce, Rsqrt, Sign, Sqrt, Sub, Tanh, Where, }
