@@ -5,22 +5,30 @@
 
 pub(crate) mod check;
 mod concat;
+pub mod cursor;
+mod dropout;
 mod matmul;
 mod movement;
 mod pad_edge;
 mod pointwise;
+mod random;
 mod reduce;
 mod scalar;
+mod windows;
 
 pub use concat::Concat;
+pub use cursor::{Advance, Lookup, RingPush};
+pub use dropout::Dropout;
 pub use matmul::MatMul;
 pub use movement::{Copy, Fold, Pack, Pad};
 pub use pad_edge::PadEdge;
 pub use pointwise::{
     Abs, Add, Div, Erf, Exp, Ln, Maximum, Minimum, Mul, Neg, Recip, Rsqrt, Sign, Sqrt, Sub, Tanh,
 };
+pub use random::{Bernoulli, Uniform};
 pub use reduce::{Reduce, Reduction};
 pub use scalar::{Affine, Cast, Compare, Comparison, Fill, Where};
+pub use windows::{BatchWindows, Order, WindowGather};
 
 use crate::device::{DeviceKind, cpu};
 use crate::error::{Error, Rule};
@@ -359,6 +367,7 @@ macro_rules! ops {
 }
 
 ops! {
-    Abs, Add, Affine, Cast, Compare, Concat, Copy, Div,
-    Erf, Exp, Fill, Fold, Ln, MatMul, Maximum, Minimum, Mul, Neg, Pack, Pad, PadEdge,
-    Recip, Reduce, Rsqrt, Sign, Sqrt, Sub, Tanh, Where, }
+    Abs, Add, Advance, Affine, BatchWindows, Bernoulli, Cast, Compare, Concat, Copy, Div,
+    Dropout, Erf, Exp, Fill, Fold, Ln, Lookup, MatMul, Maximum, Minimum, Mul, Neg, Pack, Pad, PadEdge,
+    Recip, Reduce, RingPush, Rsqrt, Sign, Sqrt, Sub, Tanh, Uniform, Where, WindowGather,
+}
