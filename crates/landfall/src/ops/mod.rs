@@ -3,7 +3,9 @@
 //! An op's file holds all that the engine knows of it: shape rule, alias rule, gradient, `f64` reference, kernels,
 //! cost and test samples. Nothing else in the engine names an op. A user's own op is an `impl Op` like these.
 
+mod adam;
 pub(crate) mod check;
+mod clip;
 mod concat;
 pub mod cursor;
 mod dropout;
@@ -16,6 +18,8 @@ mod reduce;
 mod scalar;
 mod windows;
 
+pub use adam::Adam;
+pub use clip::{AllFinite, ClipScale, GlobalNorm};
 pub use concat::Concat;
 pub use cursor::{Advance, Lookup, RingPush};
 pub use dropout::Dropout;
@@ -367,7 +371,7 @@ macro_rules! ops {
 }
 
 ops! {
-    Abs, Add, Advance, Affine, BatchWindows, Bernoulli, Cast, Compare, Concat, Copy, Div,
-    Dropout, Erf, Exp, Fill, Fold, Ln, Lookup, MatMul, Maximum, Minimum, Mul, Neg, Pack, Pad, PadEdge,
+    Abs, Adam, Add, Advance, Affine, AllFinite, BatchWindows, Bernoulli, Cast, ClipScale, Compare, Concat, Copy, Div,
+    Dropout, Erf, Exp, Fill, Fold, GlobalNorm, Ln, Lookup, MatMul, Maximum, Minimum, Mul, Neg, Pack, Pad, PadEdge,
     Recip, Reduce, RingPush, Rsqrt, Sign, Sqrt, Sub, Tanh, Uniform, Where, WindowGather,
 }
