@@ -116,7 +116,8 @@ impl Layout {
     /// never stepped along.)
     pub(crate) fn walks_like(&self, other: &Self) -> bool {
         let strides = self.strides().iter().zip(other.strides());
-        self.shape == other.shape && self.shape.dims().iter().zip(strides).all(|(&d, (a, b))| d == 1 || a == b)
+        self.shape == other.shape
+            && self.shape.dims().iter().zip(strides).all(|(&d, (a, b))| d == 1 || a == b)
     }
 
     /// Element offset of a multi-index.
