@@ -227,6 +227,14 @@ impl Session {
         self.train.run(&mut self.state)
     }
 
+    /// Runs one training step instruction by instruction, with the time of each.
+    ///
+    /// # Errors
+    /// A device fault.
+    pub fn profile(&mut self) -> Result<Vec<(String, std::time::Duration)>, Error> {
+        self.train.profile(&mut self.state)
+    }
+
     /// Steps done, and the epoch (from 0) and batch that come next.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use crate::state::{State, StateMemory};
 use crate::{DType, Element};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A step that is planned, proved and recorded. It owns its memory for as long as it lives; running it allocates
 /// nothing.
@@ -162,6 +163,23 @@ impl Program {
     /// As [`Program::run`]; a rule that an instruction breaks.
     pub fn issue(&mut self, state: &mut State) -> Result<(), Error> {
         self.each(state, |_, _| Ok(()))
+    }
+
+    /// Runs the program instruction by instruction and gives the time of each, with the name of its op and what it
+    /// writes.
+    ///
+    /// # Errors
+    /// As [`Program::issue`].
+    pub fn profile(&mut self, state: &mut State) -> Result<Vec<(String, Duration)>, Error> {
+        let mut times = Vec::with_capacity(self.launches.len());
+        let mut last = Instant::now();
+        self.each(state, |launch, names| {
+            let label = format!("{}/{} -> {}", launch.op.name(), launch.kernel.name, names.join(", "));
+            times.push((label, last.elapsed()));
+            last = Instant::now();
+            Ok(())
+        })?;
+        Ok(times)
     }
 
     /// Issues instruction by instruction and stops at the first floating-point value with a non-finite element.
