@@ -41,6 +41,7 @@ pub use graph::{Graph, Value, grad};
 pub use half;
 pub use host::HostTensor;
 pub use layout::{Layout, Relation};
+pub use math::Math;
 pub use shape::{MAX_RANK, Shape, Spec};
 pub use state::{ENTRY_ALIGNMENT, Entry, Slab, State, StateSpec};
 pub use tensor::{Tensor, TensorMut, TensorRef};
