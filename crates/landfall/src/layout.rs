@@ -76,6 +76,14 @@ impl Layout {
         true
     }
 
+    /// Whether each element lies where the same element of `other` does: strides of axes of size 1 place nothing.
+    #[must_use]
+    pub fn same_places(&self, other: &Self) -> bool {
+        let strides = self.shape.dims().iter().zip(self.strides().iter().zip(other.strides()));
+        let alike = strides.into_iter().all(|(&d, (a, b))| d == 1 || a == b);
+        self.shape == other.shape && self.offset == other.offset && alike
+    }
+
     /// Whether each element has a place of its own. (Sufficient test: sorted by stride, each axis steps over
     /// all that the smaller ones span; every layout made from a contiguous one by slicing and permuting passes.)
     #[must_use]
@@ -194,14 +202,32 @@ impl Layout {
         if self.shape.elements() != shape.elements() {
             return Err(Rule::Reshape { from: self.shape, to: shape });
         }
+        let strides = || self.strides().to_vec();
+        self.fits(shape).ok_or_else(|| Rule::ReshapeStrides {
+            from: self.shape,
+            to: shape,
+            strides: strides(),
+        })
+    }
+
+    /// The same elements in the same order under another shape, if there are as many and the strides allow it. Kernels
+    /// ask this of every call, so it allocates nothing.
+    #[must_use]
+    pub(crate) fn fits(&self, shape: Shape) -> Option<Self> {
+        if self.shape.elements() != shape.elements() {
+            return None;
+        }
         if shape.elements() == 0 || self.is_contiguous() {
-            return Ok(Self { offset: self.offset, ..Self::contiguous(shape) });
+            return Some(Self { offset: self.offset, ..Self::contiguous(shape) });
         }
         // Axes that lie gapless behind each other form one run; a new axis must not cross a run's border.
-        let old: Vec<(usize, usize)> = (self.shape.dims().iter().copied())
-            .zip(self.strides().iter().copied())
-            .filter(|&(d, _)| d != 1)
-            .collect();
+        let mut axes = [(0, 0); MAX_RANK];
+        let mut count = 0;
+        for (&d, &s) in self.shape.dims().iter().zip(self.strides()).filter(|a| *a.0 != 1) {
+            axes[count] = (d, s);
+            count += 1;
+        }
+        let old = &axes[..count];
         let mut out = Self { offset: self.offset, ..Self::contiguous(shape) };
         let (mut from, mut to) = (0, 0);
         while from < old.len() {
@@ -218,11 +244,7 @@ impl Layout {
                     break;
                 }
                 if end == old.len() || old[end - 1].1 != old[end].0 * old[end].1 {
-                    return Err(Rule::ReshapeStrides {
-                        from: self.shape,
-                        to: shape,
-                        strides: self.strides().to_vec(),
-                    });
+                    return None;
                 }
                 run *= old[end].0;
                 end += 1;
@@ -234,7 +256,7 @@ impl Layout {
             }
             from = end;
         }
-        Ok(out)
+        Some(out)
     }
 
     /// Windows of `size` elements every `step` along the last axis: `[.., n]` becomes

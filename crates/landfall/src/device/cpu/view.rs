@@ -93,7 +93,7 @@ macro_rules! shared {
                 self.data[self.layout.index_flat(i)]
             }
 
-            /// Offset of row `i` (rows in row-major order of the outer axes) and the stride within it.
+            /// Offset of row `i` (rows in row-major order of the outer axes) from the first, and the stride within it.
             #[inline(always)]
             fn row_place(&self, i: usize) -> (usize, usize) {
                 let strides = self.layout.strides();
@@ -101,7 +101,7 @@ macro_rules! shared {
                     [] => (0, 1),
                     [s] => (0, *s),
                     [r, s] => (i * r, *s),
-                    [.., s] => (self.layout.index_flat(i * self.cols()), *s),
+                    [.., s] => (self.layout.index_flat(i * self.cols()) - self.layout.offset(), *s),
                 }
             }
         }
@@ -119,7 +119,15 @@ impl<'a, T: Element> View<'a, T> {
     /// All elements in row-major order, if they lie so without gaps.
     #[inline(always)]
     pub fn contiguous(&self) -> Option<&'a [T]> {
-        if self.layout.is_contiguous() { self.data.get(..self.elements()) } else { None }
+        let (n, from) = (self.elements(), self.layout.offset());
+        if n == 0 {
+            // An empty slice may start past the end of the data.
+            Some(&[])
+        } else if self.layout.is_contiguous() {
+            self.data.get(from..from + n)
+        } else {
+            None
+        }
     }
 
     /// The data that the layout's offset and strides index into.
@@ -156,7 +164,7 @@ impl<'a, T: Element> View<'a, T> {
     /// The view as a matrix of rows, where the outer axes can be joined without moving elements; else unchanged.
     #[must_use]
     pub fn merge_outer(&self) -> Self {
-        let l = self.layout.reshape([self.rows(), self.cols()].into());
+        let l = self.layout.fits([self.rows(), self.cols()].into());
         l.map_or(*self, |l| self.with_layout(l))
     }
 }
@@ -170,9 +178,14 @@ impl<'a, T: Element> ViewMut<'a, T> {
     /// All elements in row-major order, if they lie so without gaps.
     #[inline(always)]
     pub fn contiguous(&mut self) -> Option<&mut [T]> {
-        let n = self.elements();
-        let from = self.layout.offset();
-        if self.layout.is_contiguous() { self.data.get_mut(from..from + n) } else { None }
+        let (n, from) = (self.elements(), self.layout.offset());
+        if n == 0 {
+            Some(&mut [])
+        } else if self.layout.is_contiguous() {
+            self.data.get_mut(from..from + n)
+        } else {
+            None
+        }
     }
 
     /// The data that the layout's offset and strides index into.
@@ -251,7 +264,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
     /// The view as a matrix of rows, where the outer axes can be joined without moving elements; else unchanged.
     #[must_use]
     pub fn merge_outer(self) -> Self {
-        let l = self.layout.reshape([self.rows(), self.cols()].into()).unwrap_or(self.layout);
+        let l = self.layout.fits([self.rows(), self.cols()].into()).unwrap_or(self.layout);
         Self { data: self.data, layout: l }
     }
 }
