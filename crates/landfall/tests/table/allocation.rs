@@ -1,7 +1,8 @@
 //! A call with its destinations given allocates nothing: no device memory, and nothing on the heap.
 
 use crate::case::{Check, Which, each, ensure};
-use crate::launch::{Operands, reserve};
+use crate::launch::{Operands, POISON, reserve};
+use crate::place::Place;
 use landfall::cpu::Chunks;
 use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample};
 use landfall::{DType, DeviceKind, Engine, HostTensor, Rule, Spec};
@@ -110,13 +111,15 @@ pub(crate) fn allocates_nothing(op: &dyn Op) -> Check {
     let counter: &'static AtomicU64 = Box::leak(Box::default());
     let (one, two) = (Engine::cpu_with_threads(1)?, Engine::cpu_with_threads(2)?);
     each(op, Which::Light, |case| {
-        for engine in [&one, &two] {
+        let laid =
+            [Place::Whole, Place::Permuted].map(|input| [(input, Place::Whole), (input, Place::Sliced)]);
+        for ((input, output), engine) in laid.into_iter().flatten().flat_map(|l| [(l, &one), (l, &two)]) {
             let threads = if std::ptr::eq(engine, &one) { 1 } else { 2 };
             reserve(engine, case)?;
             engine.reserve(2)?;
-            let mut first = Operands::whole(engine, case)?;
-            first.call(engine, case)?;
-            let mut second = Operands::whole(engine, case)?;
+            let operands = || Operands::new(engine, case, &vec![input; case.inputs.len()], output, POISON);
+            operands()?.call(engine, case)?;
+            let mut second = operands()?;
             let [start, stop] =
                 [Some(counter), None].map(|counter| Count { counter, both: Barrier::new(threads) });
             let mut mark = engine.empty(DType::U8, [2])?;
@@ -132,8 +135,14 @@ pub(crate) fn allocates_nothing(op: &dyn Op) -> Check {
             })?;
             let heap = counter.load(SeqCst) - before;
             let device = engine.counters().allocations - held;
-            ensure!(heap == 0, "{heap} heap allocations in a call on {threads} threads");
-            ensure!(device == 0, "{device} device allocations in a call on {threads} threads");
+            ensure!(
+                heap == 0,
+                "{heap} heap allocations in a call on {threads} threads, {input:?} to {output:?}"
+            );
+            ensure!(
+                device == 0,
+                "{device} device allocations in a call on {threads} threads, {input:?} to {output:?}"
+            );
         }
         Ok(())
     })
