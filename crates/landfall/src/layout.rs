@@ -76,14 +76,6 @@ impl Layout {
         true
     }
 
-    /// Whether each element lies where the same element of `other` does: strides of axes of size 1 place nothing.
-    #[must_use]
-    pub fn same_places(&self, other: &Self) -> bool {
-        let strides = self.shape.dims().iter().zip(self.strides().iter().zip(other.strides()));
-        let alike = strides.into_iter().all(|(&d, (a, b))| d == 1 || a == b);
-        self.shape == other.shape && self.offset == other.offset && alike
-    }
-
     /// Whether each element has a place of its own. (Sufficient test: sorted by stride, each axis steps over
     /// all that the smaller ones span; every layout made from a contiguous one by slicing and permuting passes.)
     #[must_use]
@@ -118,6 +110,14 @@ impl Layout {
         }
         let last: usize = self.shape.dims().iter().zip(self.strides()).map(|(&d, &s)| (d - 1) * s).sum();
         self.offset..self.offset + last + 1
+    }
+
+    /// Whether elements of two layouts of one shape follow each other in the same way. (Strides of axes of size 1 are
+    /// never stepped along.)
+    pub(crate) fn walks_like(&self, other: &Self) -> bool {
+        let strides = self.strides().iter().zip(other.strides());
+        self.shape == other.shape
+            && self.shape.dims().iter().zip(strides).all(|(&d, (a, b))| d == 1 || a == b)
     }
 
     /// Element offset of a multi-index.
