@@ -207,36 +207,75 @@ impl Engine {
         targets: &mut [TensorMut<'_>],
         inputs: &[TensorRef<'_>],
     ) -> Result<(), Error> {
-        let at = Location::caller();
+        if operands.len() != targets.len() {
+            let rule = Rule::Outputs { expected: operands.len(), got: targets.len() };
+            return Err(rule.of(op.name(), &[], Some(self.device()), Some(Location::caller())).into());
+        }
+        let output_of = |input| operands.iter().position(|&o| o == input);
+        self.sharing(op, operands.len(), output_of, targets, inputs, Location::caller())
+    }
+
+    /// Calls an op some of whose outputs are inputs: each pair of `shared` is an input and the output that it is.
+    /// `inputs` are the other inputs, in order.
+    ///
+    /// # Errors
+    /// As [`Engine::call`]; the op must allow those inputs in place.
+    #[track_caller]
+    pub fn call_sharing(
+        &self,
+        op: &dyn Op,
+        shared: &[(usize, usize)],
+        outputs: &mut [TensorMut<'_>],
+        inputs: &[TensorRef<'_>],
+    ) -> Result<(), Error> {
+        let output_of = |input| shared.iter().find(|s| s.0 == input).map(|s| s.1);
+        self.sharing(op, shared.len(), output_of, outputs, inputs, Location::caller())
+    }
+
+    /// A call with `shared` inputs that are outputs, as `output_of` says, and the others in `inputs`.
+    fn sharing(
+        &self,
+        op: &dyn Op,
+        shared: usize,
+        output_of: impl Fn(usize) -> Option<usize>,
+        outputs: &[TensorMut<'_>],
+        inputs: &[TensorRef<'_>],
+        at: &'static Location<'static>,
+    ) -> Result<(), Error> {
         let mut ins = [EMPTY; check::MAX_INPUTS];
         let mut outs = [EMPTY; crate::ops::MAX_OUTPUTS];
-        let count = inputs.len() + targets.len();
+        let count = inputs.len() + shared;
         let wrong = |rule: Rule| Error::from(rule.of(op.name(), &[], Some(self.device()), Some(at)));
-        if count > check::MAX_INPUTS
-            || targets.len() > crate::ops::MAX_OUTPUTS
-            || operands.len() != targets.len()
-        {
-            return Err(wrong(Rule::Outputs { expected: operands.len(), got: targets.len() }));
+        if count > check::MAX_INPUTS {
+            return Err(wrong(Rule::Arity { expected: check::MAX_INPUTS, got: count }));
         }
+        if outputs.len() > crate::ops::MAX_OUTPUTS {
+            return Err(wrong(Rule::Outputs { expected: crate::ops::MAX_OUTPUTS, got: outputs.len() }));
+        }
+        let stranger = |operand: usize, found: DeviceKind| {
+            wrong(Rule::Device { operand, found, expected: self.device() })
+        };
         let mut rest = inputs.iter();
         for (i, slot) in ins[..count].iter_mut().enumerate() {
-            let view = match operands.iter().position(|&o| o == i) {
-                Some(t) => targets[t].as_ref(),
+            let view = match output_of(i) {
+                Some(j) => outputs
+                    .get(j)
+                    .ok_or_else(|| wrong(Rule::Outputs { expected: j + 1, got: outputs.len() }))?
+                    .as_ref(),
                 None => *rest.next().ok_or_else(|| wrong(Rule::Arity { expected: count, got: i }))?,
             };
             if !Arc::ptr_eq(view.device(), &self.device) {
-                return Err(wrong(Rule::Device {
-                    operand: i,
-                    found: view.device().kind(),
-                    expected: self.device(),
-                }));
+                return Err(stranger(i, view.device().kind()));
             }
             *slot = view.operand();
         }
-        for (slot, target) in outs.iter_mut().zip(targets.iter()) {
-            *slot = target.operand();
+        for (j, (slot, output)) in outs.iter_mut().zip(outputs).enumerate() {
+            if !Arc::ptr_eq(output.device(), &self.device) {
+                return Err(stranger(count + j, output.device().kind()));
+            }
+            *slot = output.operand();
         }
-        self.issue(op, &ins[..count], &outs[..targets.len()]).map_err(|e| match e {
+        self.issue(op, &ins[..count], &outs[..outputs.len()]).map_err(|e| match e {
             Issue::Rule(rule) => {
                 let specs: Vec<Spec> = ins[..count].iter().map(Operand::spec).collect();
                 rule.of(op.name(), &specs, Some(self.device()), Some(at)).into()

@@ -202,14 +202,32 @@ impl Layout {
         if self.shape.elements() != shape.elements() {
             return Err(Rule::Reshape { from: self.shape, to: shape });
         }
+        let strides = || self.strides().to_vec();
+        self.fits(shape).ok_or_else(|| Rule::ReshapeStrides {
+            from: self.shape,
+            to: shape,
+            strides: strides(),
+        })
+    }
+
+    /// The same elements in the same order under another shape, if there are as many and the strides allow it. Kernels
+    /// ask this of every call, so it allocates nothing.
+    #[must_use]
+    pub(crate) fn fits(&self, shape: Shape) -> Option<Self> {
+        if self.shape.elements() != shape.elements() {
+            return None;
+        }
         if shape.elements() == 0 || self.is_contiguous() {
-            return Ok(Self { offset: self.offset, ..Self::contiguous(shape) });
+            return Some(Self { offset: self.offset, ..Self::contiguous(shape) });
         }
         // Axes that lie gapless behind each other form one run; a new axis must not cross a run's border.
-        let old: Vec<(usize, usize)> = (self.shape.dims().iter().copied())
-            .zip(self.strides().iter().copied())
-            .filter(|&(d, _)| d != 1)
-            .collect();
+        let mut axes = [(0, 0); MAX_RANK];
+        let mut count = 0;
+        for (&d, &s) in self.shape.dims().iter().zip(self.strides()).filter(|a| *a.0 != 1) {
+            axes[count] = (d, s);
+            count += 1;
+        }
+        let old = &axes[..count];
         let mut out = Self { offset: self.offset, ..Self::contiguous(shape) };
         let (mut from, mut to) = (0, 0);
         while from < old.len() {
@@ -226,11 +244,7 @@ impl Layout {
                     break;
                 }
                 if end == old.len() || old[end - 1].1 != old[end].0 * old[end].1 {
-                    return Err(Rule::ReshapeStrides {
-                        from: self.shape,
-                        to: shape,
-                        strides: self.strides().to_vec(),
-                    });
+                    return None;
                 }
                 run *= old[end].0;
                 end += 1;
@@ -242,7 +256,7 @@ impl Layout {
             }
             from = end;
         }
-        Ok(out)
+        Some(out)
     }
 
     /// Windows of `size` elements every `step` along the last axis: `[.., n]` becomes

@@ -98,3 +98,6 @@ pub(crate) fn kernel(op: &dyn Op, device: DeviceKind, args: &[Spec]) -> Result<&
     let found = op.kernels(table).iter().find(|k| (k.accepts)(op, args));
     found.ok_or(Rule::Unsupported { device, dtype: args.first().map_or(crate::DType::F32, |a| a.dtype) })
 }
+
+#[cfg(test)]
+mod tests;

@@ -120,7 +120,7 @@ pub(super) fn store<T: Element>(out: &mut ViewMut<'_, T>, from: usize, values: &
 /// An output as a matrix of this many columns, and whether its rows may be cut apart; else under its own layout, in
 /// which rows are counted all the same.
 pub(super) fn rows<'a, T: Element>(out: ViewMut<'a, T>, dims: &[usize]) -> (ViewMut<'a, T>, bool) {
-    let merged = Shape::new(dims).and_then(|s| out.layout().reshape(s).ok());
+    let merged = Shape::new(dims).and_then(|s| out.layout().fits(s));
     match merged {
         Some(layout) => (out.relaid(layout), true),
         None => (out, false),

@@ -20,8 +20,11 @@ use crate::{DType, Element, with_dtype};
 
 /// Elements summed in the accumulation dtype before they are added to the f64 total.
 const TILE: usize = 512;
-/// Outputs side by side in a column walk.
-const COLS: usize = 256;
+/// Independent sums of a tile: element `i` of it goes to lane `i % LANES`, in a row walk and in a column walk, so that
+/// a result does not depend on how the argument lies in memory.
+const LANES: usize = 16;
+/// Outputs side by side in a column walk: their lanes stay in the first-level cache.
+const COLS: usize = 64;
 /// Reduced elements of one chunk, and the number of elements from which on chunks are made.
 const CHUNK: usize = 8 * 1024;
 
@@ -30,7 +33,7 @@ const CHUNK: usize = 8 * 1024;
 pub enum Reduction {
     /// Sum; 0 over no elements.
     Sum,
-    /// Sum divided by the number of elements.
+    /// Sum divided by the number of elements; NaN over none.
     Mean,
     /// Largest element, NaN if there is one; −∞ over no elements.
     Max,
@@ -174,10 +177,12 @@ impl Op for Reduce {
                 rest /= d;
             }
             out.data[at] = match self.reduction {
-                Reduction::Sum => out.data[at] + v,
-                Reduction::Mean => out.data[at] + v / count as f64,
+                Reduction::Sum | Reduction::Mean => out.data[at] + v,
                 Reduction::Max => Math::max(out.data[at], v),
             };
+        }
+        if self.reduction == Reduction::Mean {
+            out.data.iter_mut().for_each(|x| *x /= count as f64);
         }
         vec![out]
     }
@@ -350,37 +355,42 @@ impl<T: Element> Job<'_, T> {
 
     #[inline(always)]
     fn row<A: Arith>(&self, start: usize, from: usize, len: usize) -> f64 {
-        const LANES: usize = 16;
         let (data, reduced) = (self.x.data(), &self.axes.1);
         let mut total = Total::new(self.reduction);
-        crate::codegen::tile::pieces(reduced, from, len, |_, at, n, stride| {
-            let at = at - reduced.offset() + start;
-            let mut done = 0;
-            while done < n {
-                let m = TILE.min(n - done);
-                let mut lanes = [A::of_f64(Total::new(self.reduction).value); LANES];
-                if stride == 1 {
-                    let some = &data[at + done..at + done + m];
-                    let whole = some.chunks_exact(LANES);
-                    let rest = whole.remainder();
-                    for c in whole {
-                        for l in 0..LANES {
-                            lanes[l] = self.join(lanes[l], A::load(c[l]));
+        for done in (0..len).step_by(TILE) {
+            let mut lanes = [A::of_f64(Total::new(self.reduction).value); LANES];
+            crate::codegen::tile::pieces(
+                reduced,
+                from + done,
+                TILE.min(len - done),
+                |first, at, n, stride| {
+                    let at = at - reduced.offset() + start;
+                    if stride == 1 {
+                        // A piece goes on in the lane where the one before it ended.
+                        let (head, rest) = data[at..at + n].split_at((LANES - first % LANES).min(n));
+                        for (l, &v) in lanes[first % LANES..].iter_mut().zip(head) {
+                            *l = self.join(*l, A::load(v));
+                        }
+                        let whole = rest.chunks_exact(LANES);
+                        let tail = whole.remainder();
+                        for c in whole {
+                            for l in 0..LANES {
+                                lanes[l] = self.join(lanes[l], A::load(c[l]));
+                            }
+                        }
+                        for (l, &v) in lanes.iter_mut().zip(tail) {
+                            *l = self.join(*l, A::load(v));
+                        }
+                    } else {
+                        for j in 0..n {
+                            let l = &mut lanes[(first + j) % LANES];
+                            *l = self.join(*l, A::load(data[at + j * stride]));
                         }
                     }
-                    for (l, &v) in rest.iter().enumerate() {
-                        lanes[l] = self.join(lanes[l], A::load(v));
-                    }
-                } else {
-                    for j in 0..m {
-                        lanes[j % LANES] =
-                            self.join(lanes[j % LANES], A::load(data[at + (done + j) * stride]));
-                    }
-                }
-                lanes.iter().for_each(|&l| total.join(l.as_f64()));
-                done += m;
-            }
-        });
+                },
+            );
+            lanes.iter().for_each(|&l| total.join(l.as_f64()));
+        }
         total.value
     }
 
@@ -388,31 +398,34 @@ impl<T: Element> Job<'_, T> {
     fn columns<A: Arith>(&self, start: usize, stride: usize, totals: &mut [f64], from: usize, len: usize) {
         let (data, reduced) = (self.x.data(), &self.axes.1);
         let n = totals.len();
-        totals.fill(Total::new(self.reduction).value);
-        let mut done = 0;
-        while done < len {
+        let start_value = Total::new(self.reduction).value;
+        totals.fill(start_value);
+        let mut sums = [[A::of_f64(start_value); COLS]; LANES];
+        for done in (0..len).step_by(TILE) {
             let m = TILE.min(len - done);
-            let mut sums = [A::of_f64(Total::new(self.reduction).value); COLS];
-            crate::codegen::tile::pieces(reduced, from + done, m, |_, at, rows, step| {
+            crate::codegen::tile::pieces(reduced, from + done, m, |first, at, rows, step| {
                 for r in 0..rows {
                     let at = at - reduced.offset() + start + r * step;
+                    let sums = &mut sums[(first + r) % LANES][..n];
                     if stride == 1 {
-                        for (s, &v) in sums[..n].iter_mut().zip(&data[at..at + n]) {
+                        for (s, &v) in sums.iter_mut().zip(&data[at..at + n]) {
                             *s = self.join(*s, A::load(v));
                         }
                     } else {
-                        for (j, s) in sums[..n].iter_mut().enumerate() {
+                        for (j, s) in sums.iter_mut().enumerate() {
                             *s = self.join(*s, A::load(data[at + j * stride]));
                         }
                     }
                 }
             });
-            for (t, s) in totals.iter_mut().zip(&sums) {
-                let mut total = Total { reduction: self.reduction, value: *t };
-                total.join(s.as_f64());
-                *t = total.value;
+            for lane in &mut sums[..LANES.min(m)] {
+                for (t, s) in totals.iter_mut().zip(&mut lane[..n]) {
+                    let mut total = Total { reduction: self.reduction, value: *t };
+                    total.join(s.as_f64());
+                    *t = total.value;
+                    *s = A::of_f64(start_value);
+                }
             }
-            done += m;
         }
     }
 

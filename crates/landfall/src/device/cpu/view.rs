@@ -93,7 +93,7 @@ macro_rules! shared {
                 self.data[self.layout.index_flat(i)]
             }
 
-            /// Place of row `i` (rows in row-major order of the outer axes) behind the layout's offset, and the stride within it.
+            /// Offset of row `i` (rows in row-major order of the outer axes) from the first, and the stride within it.
             #[inline(always)]
             fn row_place(&self, i: usize) -> (usize, usize) {
                 let strides = self.layout.strides();
@@ -164,7 +164,7 @@ impl<'a, T: Element> View<'a, T> {
     /// The view as a matrix of rows, where the outer axes can be joined without moving elements; else unchanged.
     #[must_use]
     pub fn merge_outer(&self) -> Self {
-        let l = self.layout.reshape([self.rows(), self.cols()].into());
+        let l = self.layout.fits([self.rows(), self.cols()].into());
         l.map_or(*self, |l| self.with_layout(l))
     }
 }
@@ -264,7 +264,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
     /// The view as a matrix of rows, where the outer axes can be joined without moving elements; else unchanged.
     #[must_use]
     pub fn merge_outer(self) -> Self {
-        let l = self.layout.reshape([self.rows(), self.cols()].into()).unwrap_or(self.layout);
+        let l = self.layout.fits([self.rows(), self.cols()].into()).unwrap_or(self.layout);
         Self { data: self.data, layout: l }
     }
 }

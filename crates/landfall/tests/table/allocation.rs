@@ -1,0 +1,149 @@
+//! A call with its destinations given allocates nothing: no device memory, and nothing on the heap.
+
+use crate::case::{Check, Which, each, ensure};
+use crate::launch::{Operands, POISON, reserve};
+use crate::place::Place;
+use landfall::cpu::Chunks;
+use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample};
+use landfall::{DType, DeviceKind, Engine, HostTensor, Rule, Spec};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+thread_local! {
+    /// Where allocations of this thread are counted, while they are.
+    static COUNTER: Cell<Option<&'static AtomicU64>> = const { Cell::new(None) };
+}
+
+/// The system's allocator, which counts for the threads that want it.
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn count() {
+    // A thread that is going away has no counter any more.
+    if let Ok(Some(counter)) = COUNTER.try_with(Cell::get) {
+        counter.fetch_add(1, SeqCst);
+    }
+}
+
+// SAFETY: every method passes its arguments on to the system's allocator, whose contract is the same; counting
+// touches a thread-local without a destructor and an atomic, so it never allocates.
+#[allow(unsafe_code, reason = "counting allocations means being the allocator")]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's obligations are the system allocator's.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        // SAFETY: the caller's obligations are the system allocator's.
+        unsafe { System.dealloc(address, layout) }
+    }
+    unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's obligations are the system allocator's.
+        unsafe { System.realloc(address, layout, size) }
+    }
+}
+
+/// A user's op whose kernel makes both threads of an engine count into its counter, or stop counting.
+#[derive(Debug)]
+struct Count {
+    counter: Option<&'static AtomicU64>,
+    /// Each thread waits here for the other, so that no thread takes both parts.
+    both: Barrier,
+}
+
+impl Op for Count {
+    fn name(&self) -> &'static str {
+        "count"
+    }
+    fn infer(&self, _: &[Spec]) -> Result<Outputs, Rule> {
+        Ok(Outputs::one(Spec::new(DType::U8, [2])))
+    }
+    fn alias(&self) -> &[Alias] {
+        &[Alias::Disjoint]
+    }
+    fn coverage(&self) -> &[Coverage] {
+        &[Coverage::Full]
+    }
+    fn accumulate(&self, dtype: DType) -> DType {
+        dtype
+    }
+    fn body(&self) -> Body {
+        Body::Opaque("it is about threads")
+    }
+    fn vjp(&self) -> Grad {
+        Grad::None("it is about threads")
+    }
+    fn reference(&self, _: &[HostTensor]) -> Vec<HostTensor> {
+        Vec::new()
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const {
+            &[Kernel {
+                workspace: |_, _| 2,
+                ..Kernel::cpu("count", |op, call| {
+                    let op = landfall::ops::attributes::<Count>(op)?;
+                    let parts = Chunks { data: call.workspace::<u8>()?, width: 1 };
+                    call.parallel(parts, 2, 1, |_, _| {
+                        op.both.wait();
+                        COUNTER.set(op.counter);
+                    });
+                    Ok(())
+                })
+            }]
+        }
+    }
+    fn cost(&self, _: &[Spec]) -> Cost {
+        Cost::default()
+    }
+    fn samples(&self) -> Vec<Sample> {
+        Vec::new()
+    }
+}
+
+/// The second identical call allocates nothing: on one thread, and on two inside `Engine::enter`.
+pub(crate) fn allocates_nothing(op: &dyn Op) -> Check {
+    let counter: &'static AtomicU64 = Box::leak(Box::default());
+    let (one, two) = (Engine::cpu_with_threads(1)?, Engine::cpu_with_threads(2)?);
+    each(op, Which::Light, |case| {
+        let laid =
+            [Place::Whole, Place::Permuted].map(|input| [(input, Place::Whole), (input, Place::Sliced)]);
+        for ((input, output), engine) in laid.into_iter().flatten().flat_map(|l| [(l, &one), (l, &two)]) {
+            let threads = if std::ptr::eq(engine, &one) { 1 } else { 2 };
+            reserve(engine, case)?;
+            engine.reserve(2)?;
+            let operands = || Operands::new(engine, case, &vec![input; case.inputs.len()], output, POISON);
+            operands()?.call(engine, case)?;
+            let mut second = operands()?;
+            let [start, stop] =
+                [Some(counter), None].map(|counter| Count { counter, both: Barrier::new(threads) });
+            let mut mark = engine.empty(DType::U8, [2])?;
+            let held = engine.counters().allocations;
+            let before = counter.load(SeqCst);
+            engine.enter(|| {
+                second.call_within(engine, case, |call| {
+                    engine.call(&start, &[], &mut [mark.view_mut()])?;
+                    let result = call();
+                    engine.call(&stop, &[], &mut [mark.view_mut()])?;
+                    result
+                })
+            })?;
+            let heap = counter.load(SeqCst) - before;
+            let device = engine.counters().allocations - held;
+            ensure!(
+                heap == 0,
+                "{heap} heap allocations in a call on {threads} threads, {input:?} to {output:?}"
+            );
+            ensure!(
+                device == 0,
+                "{device} device allocations in a call on {threads} threads, {input:?} to {output:?}"
+            );
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,129 @@
+//! How far a result may be from the reference.
+//!
+//! An error is counted in units of `ε·(|want| + tiny) + ε_acc·condition`: ε of the output's dtype, `tiny` its smallest
+//! normal number, ε_acc of the dtype that arithmetic runs in, and the condition of the element: how much it changes
+//! when every floating-point argument changes by a relative 1. It is measured with the reference on perturbed
+//! arguments, so it knows of cancellation in a sum and of the steepness of a function, whatever the op.
+
+use crate::case::{Case, Check, Random, ensure};
+use landfall::{DType, HostTensor};
+
+/// Largest error of a kernel in its unit, by the dtype of the output: less than 10 times what is measured
+/// (`cargo test --test table parity -- --nocapture` prints it).
+pub(crate) const BOUNDS: &[(DType, f64)] =
+    &[(DType::F32, 16.0), (DType::F64, 64.0), (DType::BF16, 1.0), (DType::F16, 1.0)];
+
+/// The same of an op's body against its kernel: it rounds after each of its ops.
+pub(crate) const BODY: f64 = 16.0;
+
+/// Relative size of the perturbations: far above the rounding of f64, far below where a function bends.
+const STEP: f64 = 1e-6;
+
+/// Worst error of the floating-point outputs of each dtype, in its unit.
+pub(crate) type Worst = Vec<(DType, f64)>;
+
+/// Notes a measured error.
+pub(crate) fn note(worst: &mut Worst, dtype: DType, ratio: f64) {
+    match worst.iter_mut().find(|w| w.0 == dtype) {
+        Some(w) => w.1 = w.1.max(ratio),
+        None => worst.push((dtype, ratio)),
+    }
+}
+
+/// Text of measured errors.
+pub(crate) fn describe(worst: &Worst) -> String {
+    let mut parts: Vec<String> = worst.iter().map(|(d, r)| format!("{d} {r:.2}")).collect();
+    parts.sort();
+    parts.join(", ")
+}
+
+/// Compares results with what is wanted; integers and truth values exactly. Notes the worst error of each dtype.
+pub(crate) fn close(
+    case: &Case,
+    got: &[HostTensor],
+    want: &[HostTensor],
+    bound: impl Fn(DType) -> f64,
+    worst: &mut Worst,
+) -> Check {
+    ensure!(got.len() == want.len(), "{} outputs, not {}", got.len(), want.len());
+    let mut conditions = None;
+    for (j, (got, want)) in got.iter().zip(want).enumerate() {
+        let dtype = want.spec.dtype;
+        let rounded = want.rounded();
+        for i in 0..want.data.len() {
+            let (g, r, w) = (got.data[i], rounded.data[i], want.data[i]);
+            if g == r || (g.is_nan() && r.is_nan()) {
+                if w.is_finite() && r.is_finite() && dtype.is_float() {
+                    note(worst, dtype, (r - w).abs() / unit(dtype, w));
+                }
+                continue;
+            }
+            ensure!(dtype.is_float(), "output {j} element {i} is {g}, the reference says {r}");
+            let conditions: &Vec<Vec<f64>> = match &conditions {
+                Some(c) => c,
+                None => conditions.insert(condition(case)?),
+            };
+            let unit = unit(dtype, w) + accumulated(case, dtype) * conditions[j][i];
+            // Beyond the largest finite number only the last step before it is left to compare.
+            let finite = if g.is_infinite() { rounded_away(dtype, g) } else { g };
+            let ratio = (finite - w).abs() / unit;
+            note(worst, dtype, ratio);
+            let bound = bound(dtype);
+            ensure!(
+                ratio <= bound,
+                "output {j} element {i} is {g:e}, the reference says {w:e}: {ratio:.2} units of {unit:e}, \
+                 at most {bound} are allowed"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Spacing of the dtype's numbers at `want`.
+fn unit(dtype: DType, want: f64) -> f64 {
+    let tiny = match dtype {
+        DType::F64 => f64::MIN_POSITIVE,
+        DType::F16 => 6.103_515_625e-5,
+        DType::F32 | DType::BF16 => f64::from(f32::MIN_POSITIVE),
+        DType::I32 | DType::I64 | DType::U8 | DType::Bool => 0.0,
+    };
+    dtype.epsilon() * (want.abs() + tiny)
+}
+
+/// The largest finite number of a dtype, with the sign of `x`.
+fn rounded_away(dtype: DType, x: f64) -> f64 {
+    let largest = match dtype {
+        DType::F16 => 65_504.0,
+        DType::BF16 => 3.389_531_389_251_535_5e38,
+        DType::F32 => f64::from(f32::MAX),
+        DType::F64 | DType::I32 | DType::I64 | DType::U8 | DType::Bool => f64::MAX,
+    };
+    largest.copysign(x)
+}
+
+/// ε of the dtype that the op's arithmetic runs in for this case: the coarsest, where dtypes are mixed.
+fn accumulated(case: &Case, output: DType) -> f64 {
+    let inputs = case.inputs.iter().map(|h| h.spec.dtype).filter(|d| d.is_float());
+    inputs.chain([output]).map(|d| case.op.accumulate(d).epsilon()).fold(0.0, f64::max)
+}
+
+/// How much each output element changes when every floating-point argument changes by a relative 1: the largest of
+/// three random changes.
+pub(crate) fn condition(case: &Case) -> Check<Vec<Vec<f64>>> {
+    let at = case.reference()?;
+    let mut found: Vec<Vec<f64>> = at.iter().map(|h| vec![0.0; h.data.len()]).collect();
+    for trial in 0..3 {
+        let mut random = Random::new("condition", case.sample * 3 + trial);
+        let mut moved = case.clone();
+        for h in moved.inputs.iter_mut().filter(|h| h.spec.dtype.is_float()) {
+            h.data.iter_mut().for_each(|x| *x *= 1.0 + STEP * random.sign().signum());
+        }
+        for ((found, a), b) in found.iter_mut().zip(&at).zip(moved.reference()?) {
+            for ((f, a), b) in found.iter_mut().zip(&a.data).zip(b.data) {
+                let change = (a - b).abs() / STEP;
+                *f = if change.is_finite() { f.max(change) } else { *f };
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,120 @@
+//! Where operands lie makes no difference to the bytes, and nothing outside of an output is touched.
+
+use crate::case::{Case, Check, Which, each, ensure};
+use crate::launch::{Landing, Operands, POISON, reserve, run, same};
+use crate::place::{Place, engine};
+use landfall::ops::{Data, Op};
+use landfall::{Engine, HostTensor};
+
+/// Inputs and outputs permuted, sliced and broadcast give the bytes of contiguous ones.
+pub(crate) fn layouts(op: &dyn Op) -> Check {
+    let engine = engine()?;
+    each(op, Which::Light, |case| {
+        let want = run(&engine, case, &[], Place::Whole)?;
+        let n = case.inputs.len();
+        for place in [Place::Permuted, Place::Sliced, Place::Guarded] {
+            let got = run(&engine, case, &vec![place; n], Place::Whole)?;
+            same(case, &format!("inputs {place:?}"), &got, &want)?;
+            let got = run(&engine, case, &[], place)?;
+            same(case, &format!("outputs {place:?}"), &got, &want)?;
+        }
+        let got = run(&engine, case, &vec![Place::Sliced; n], Place::Permuted)?;
+        same(case, "inputs sliced, outputs permuted", &got, &want)?;
+        // Alternating, so that no two operands walk alike.
+        let mixed: Vec<Place> =
+            (0..n).map(|i| if i % 2 == 0 { Place::Permuted } else { Place::Sliced }).collect();
+        let got = run(&engine, case, &mixed, Place::Sliced)?;
+        same(case, "inputs mixed, outputs sliced", &got, &want)?;
+        (0..n).filter(|&i| !case.updates(i)).try_for_each(|i| broadcast(&engine, case, i))
+    })
+}
+
+/// Input `i` stored once along an axis, with its data made constant along it where the sample leaves that open.
+fn broadcast(engine: &Engine, case: &Case, i: usize) -> Check {
+    let free = !matches!(case.args[i].data, Data::Exact(_));
+    let dims = case.inputs[i].dims().to_vec();
+    for axis in 0..dims.len() {
+        if dims[axis] < 2 || case.inputs[i].data.is_empty() {
+            continue;
+        }
+        let inner: usize = dims[axis + 1..].iter().product();
+        let flat = |k: usize| k - k / inner % dims[axis] * inner;
+        let whole = &case.inputs[i];
+        let constant = HostTensor::from_fn(whole.spec, |k| whole.data[flat(k)]);
+        if !free && constant != *whole {
+            continue;
+        }
+        let mut inputs = case.inputs.clone();
+        inputs[i] = constant;
+        let case = case.with_inputs(inputs);
+        let want = run(engine, &case, &[], Place::Whole)?;
+        let mut places = vec![Place::Whole; case.inputs.len()];
+        places[i] = Place::Broadcast(axis);
+        let got = run(engine, &case, &places, Place::Whole)?;
+        same(&case, &format!("input {i} broadcast along axis {axis}"), &got, &want)?;
+    }
+    Ok(())
+}
+
+/// Every byte of an output is written, whatever was there before.
+pub(crate) fn poison(op: &dyn Op) -> Check {
+    let engine = engine()?;
+    each(op, Which::Light, |case| {
+        reserve(&engine, case)?;
+        let mut results = Vec::new();
+        for byte in [POISON, 0x55] {
+            let mut operands = Operands::new(&engine, case, &[], Place::Whole, byte)?;
+            operands.call(&engine, case)?;
+            results.push(operands.results()?);
+        }
+        same(case, "memory that held other bytes before", &results[1], &results[0])?;
+        for (j, (want, got)) in case.reference()?.iter().zip(&results[0]).enumerate() {
+            let got = HostTensor::from_bytes(want.spec, got);
+            let left = want.data.iter().zip(&got.data).position(|(w, g)| w.is_finite() && g.is_nan());
+            ensure!(left.is_none(), "output {j} element {left:?} was not written");
+        }
+        Ok(())
+    })
+}
+
+/// Bytes round an output are intact, and so are the inputs.
+pub(crate) fn guards(op: &dyn Op) -> Check {
+    let engine = engine()?;
+    each(op, Which::Light, |case| {
+        reserve(&engine, case)?;
+        for place in [Place::Guarded, Place::Sliced, Place::Permuted] {
+            let inputs = vec![place; case.inputs.len()];
+            let mut operands = Operands::new(&engine, case, &inputs, place, 0xA5)?;
+            let before: Vec<Vec<u8>> =
+                operands.inputs.iter().map(|p| p.memory()).collect::<Result<_, _>>()?;
+            operands.call(&engine, case)?;
+            for (j, landing) in operands.outputs.iter().enumerate() {
+                let hit = operands.output(j).trespass(0xA5)?;
+                ensure!(
+                    hit.is_none(),
+                    "output {j} ({landing:?}) {place:?}: the byte {hit:?} outside of it changed"
+                );
+            }
+            for (i, (placed, before)) in operands.inputs.iter().zip(&before).enumerate() {
+                let target = operands.outputs.iter().any(|o| matches!(o, Landing::Input(t) if *t == i));
+                ensure!(target || placed.memory()? == *before, "input {i} was written");
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The same bytes again, and with any number of threads.
+pub(crate) fn deterministic(op: &dyn Op) -> Check {
+    let one = engine()?;
+    let others = [Engine::cpu_with_threads(2)?, Engine::cpu_with_threads(3)?];
+    each(op, Which::Light, |case| {
+        let want = run(&one, case, &[], Place::Whole)?;
+        same(case, "repeated", &run(&one, case, &[], Place::Whole)?, &want)?;
+        for (engine, threads) in others.iter().zip(2..) {
+            let got = run(engine, case, &[], Place::Whole)?;
+            same(case, &format!("{threads} threads"), &got, &want)?;
+        }
+        Ok(())
+    })
+}

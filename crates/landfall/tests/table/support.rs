@@ -1,0 +1,114 @@
+//! The table of ops in the documentation, rendered from the table in the source.
+
+use crate::case::{Check, Failure, cases};
+use landfall::DType;
+use landfall::ops::{Alias, Body, Coverage, Grad, Op, table};
+use std::path::Path;
+
+const HEAD: &str = "# Ops
+
+Rendered from the op table by `LANDFALL_BLESS=1 cargo test -p landfall --test table support_table`; every mark is a
+tested call. A dtype is that of the arguments that the op leaves open. *May share memory*: what an output may lie in,
+by number of the argument. *Made of*: `pointwise` ops are one scalar expression, `fused` ones are also written in
+other ops, which is tested to agree.
+
+";
+
+/// The names that an op has with the attributes of its samples.
+fn names(op: &dyn Op) -> Vec<&'static str> {
+    let mut names = vec![op.name()];
+    for name in op.samples().iter().map(|s| s.op.name()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn listed<T>(of: &[T], text: impl Fn(&T) -> String) -> String {
+    let mut texts: Vec<String> = of.iter().map(text).collect();
+    if texts.windows(2).all(|w| w[0] == w[1]) {
+        texts.truncate(1);
+    }
+    texts.join("; ")
+}
+
+fn alias(alias: &Alias) -> String {
+    let numbers = |which: &[usize]| which.iter().map(usize::to_string).collect::<Vec<_>>().join(" or ");
+    match alias {
+        Alias::Disjoint => "nothing".to_owned(),
+        Alias::InPlace(which) => numbers(which),
+        Alias::Must(i) => format!("is {i}"),
+        Alias::Parts(align) => format!("parts, from multiples of {align}"),
+    }
+}
+
+fn row(op: &dyn Op) -> Check<String> {
+    let taken: Vec<DType> = cases(op)?.iter().map(|c| c.dtype).collect();
+    let marks: Vec<&str> = DType::ALL.iter().map(|d| if taken.contains(d) { "✓" } else { " " }).collect();
+    let coverage = listed(op.coverage(), |c| match c {
+        Coverage::Full => "all".to_owned(),
+        Coverage::Zeroed => "all, rest zero".to_owned(),
+        Coverage::Accumulates => "some".to_owned(),
+    });
+    let body = match op.body() {
+        Body::Pointwise(_) => "pointwise",
+        Body::Primitive(class) => class,
+        Body::Fused(_) => "fused",
+        Body::Opaque(_) => "opaque",
+    };
+    let gradient = match op.vjp() {
+        Grad::Rule(_) => "rule".to_owned(),
+        Grad::FromBody => "from its body".to_owned(),
+        Grad::None(why) => format!("none: {why}"),
+    };
+    Ok(format!(
+        "| {} | {} | {} | {coverage} | {body} | {gradient} |\n",
+        names(op).iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(" "),
+        marks.join(" | "),
+        listed(op.alias(), alias),
+    ))
+}
+
+fn render() -> Check<String> {
+    let dtypes: Vec<&str> = DType::ALL.iter().map(|d| d.name()).collect();
+    let mut text = format!(
+        "{HEAD}| op | {} | may share memory with | writes | made of | gradient |\n|{}\n",
+        dtypes.join(" | "),
+        "---|".repeat(DType::ALL.len() + 5)
+    );
+    for op in table() {
+        text.push_str(&row(op.as_ref())?);
+    }
+    Ok(text)
+}
+
+#[test]
+fn support_table() -> Check {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ops.md");
+    let text = render()?;
+    let failed = |e: std::io::Error| Failure(format!("{}: {e}", path.display()));
+    if std::env::var_os("LANDFALL_BLESS").is_some() {
+        let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        return folder.and_then(|()| std::fs::write(&path, text)).map_err(failed);
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    let same = written.lines().eq(text.lines());
+    if same {
+        Ok(())
+    } else {
+        Err(Failure("docs/ops.md is not what the ops say: run with LANDFALL_BLESS=1".to_owned()))
+    }
+}
+
+#[test]
+fn names_are_unique() -> Check {
+    let mut seen: Vec<&str> = Vec::new();
+    for op in table() {
+        for name in names(op.as_ref()) {
+            crate::case::ensure!(!seen.contains(&name), "two ops are called {name}");
+            seen.push(name);
+        }
+    }
+    Ok(())
+}
