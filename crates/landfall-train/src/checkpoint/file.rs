@@ -58,7 +58,8 @@ impl File {
     /// # Errors
     /// [`CheckpointError::Read`], [`CheckpointError::Format`] for a truncated or foreign file.
     pub fn read(path: &Path) -> Result<Self, CheckpointError> {
-        let bytes = std::fs::read(path).map_err(|why| CheckpointError::Read { path: path.to_owned(), why })?;
+        let bytes =
+            std::fs::read(path).map_err(|why| CheckpointError::Read { path: path.to_owned(), why })?;
         let format = |why: String| CheckpointError::Format { path: path.to_owned(), why };
         let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| format(e.to_string()))?;
         let parsed = SafeTensors::deserialize(&bytes).map_err(|e| format(e.to_string()))?;
@@ -67,8 +68,10 @@ impl File {
         for (name, view) in parsed.tensors() {
             let known = DType::ALL.iter().copied().find(|&d| dtype(d) == view.dtype());
             let known = known.ok_or_else(|| format(format!("tensor {name} has dtype {:?}", view.dtype())))?;
-            let shape = Shape::new(view.shape()).ok_or_else(|| format(format!("tensor {name} has {} axes", view.shape().len())))?;
-            out.tensors.insert(name, Tensor { spec: Spec { dtype: known, shape }, bytes: view.data().to_vec() });
+            let shape = Shape::new(view.shape())
+                .ok_or_else(|| format(format!("tensor {name} has {} axes", view.shape().len())))?;
+            out.tensors
+                .insert(name, Tensor { spec: Spec { dtype: known, shape }, bytes: view.data().to_vec() });
         }
         Ok(out)
     }
@@ -86,7 +89,8 @@ impl File {
             views.push((name, view.map_err(|e| failed(std::io::Error::other(e.to_string())))?));
         }
         let metadata: HashMap<String, String> = self.metadata.clone().into_iter().collect();
-        let bytes = safetensors::serialize(views, Some(metadata)).map_err(|e| failed(std::io::Error::other(e.to_string())))?;
+        let bytes = safetensors::serialize(views, Some(metadata))
+            .map_err(|e| failed(std::io::Error::other(e.to_string())))?;
         replace(path, &bytes).map_err(failed)
     }
 }

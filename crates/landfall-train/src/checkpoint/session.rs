@@ -26,7 +26,13 @@ const MOMENTS: [&str; 2] = ["optimizer.first.", "optimizer.second."];
 ///
 /// # Errors
 /// [`CheckpointError::Write`]; a device fault.
-pub fn save(path: &Path, session: &Session, configuration: &str, progress: &Progress, resumable: bool) -> Result<(), CheckpointError> {
+pub fn save(
+    path: &Path,
+    session: &Session,
+    configuration: &str,
+    progress: &Progress,
+    resumable: bool,
+) -> Result<(), CheckpointError> {
     let mut file = File::default();
     let p = session.model().parameters();
     for parameter in p.list() {
@@ -111,7 +117,10 @@ pub fn load_checkpoint(path: &Path, file: &File, session: &mut Session) -> Resul
     let mut moments = Vec::new();
     for parameter in p.list().iter().filter(|p| !p.frozen) {
         for (which, prefix) in MOMENTS.iter().enumerate() {
-            moments.push((crate::train::moment_name(which, &parameter.name), get_parts(path, file, parameter, prefix)?));
+            moments.push((
+                crate::train::moment_name(which, &parameter.name),
+                get_parts(path, file, parameter, prefix)?,
+            ));
         }
     }
     load_weights(path, file, session)?;
@@ -124,7 +133,8 @@ pub fn load_checkpoint(path: &Path, file: &File, session: &mut Session) -> Resul
 
 fn progress(path: &Path, file: &File) -> Result<Progress, CheckpointError> {
     let wrong = |name| CheckpointError::Metadata { path: path.to_owned(), name };
-    let number = |name: &'static str| file.metadata.get(name).and_then(|t| t.parse().ok()).ok_or_else(|| wrong(name));
+    let number =
+        |name: &'static str| file.metadata.get(name).and_then(|t| t.parse().ok()).ok_or_else(|| wrong(name));
     let best = match file.metadata.get("best").map(|t| t.split_once(' ')) {
         None => None,
         Some(parts) => {
@@ -147,7 +157,12 @@ fn get(path: &Path, file: &File, name: &str, shape: Shape) -> Result<HostTensor,
     Ok(tensor.host())
 }
 
-fn get_parts(path: &Path, file: &File, parameter: &Parameter, prefix: &str) -> Result<HostTensor, CheckpointError> {
+fn get_parts(
+    path: &Path,
+    file: &File,
+    parameter: &Parameter,
+    prefix: &str,
+) -> Result<HostTensor, CheckpointError> {
     let shape = part_shape(parameter);
     let mut whole = HostTensor { spec: Spec::new(DType::F64, parameter.shape), data: Vec::new() };
     for name in &parameter.parts {
@@ -173,7 +188,12 @@ fn check_rest(path: &Path, file: &File, p: &Parameters) -> Result<(), Checkpoint
         };
         let found = tensor.host().data.first().copied().unwrap_or(f64::NAN);
         if (found - expected).abs() > 1e-6 * expected.abs() || found.is_nan() {
-            return Err(CheckpointError::Constant { path: path.to_owned(), name: name.clone(), found, expected: *expected });
+            return Err(CheckpointError::Constant {
+                path: path.to_owned(),
+                name: name.clone(),
+                found,
+                expected: *expected,
+            });
         }
     }
     Ok(())

@@ -80,17 +80,29 @@ impl PatchTstConfig {
     /// A sentence that says which sizes do not fit.
     pub fn patches(&self) -> Result<usize, String> {
         let named = [
-            ("context", self.context), ("horizon", self.horizon), ("patch", self.patch), ("stride", self.stride),
-            ("d_model", self.d_model), ("heads", self.heads), ("layers", self.layers), ("d_ff", self.d_ff),
+            ("context", self.context),
+            ("horizon", self.horizon),
+            ("patch", self.patch),
+            ("stride", self.stride),
+            ("d_model", self.d_model),
+            ("heads", self.heads),
+            ("layers", self.layers),
+            ("d_ff", self.d_ff),
         ];
         if let Some((name, _)) = named.iter().find(|(_, v)| *v == 0) {
             return Err(format!("{name} is 0; it must be at least 1"));
         }
         if self.patch > self.context {
-            return Err(format!("patch is {}, context is {}; a patch must fit into the context", self.patch, self.context));
+            return Err(format!(
+                "patch is {}, context is {}; a patch must fit into the context",
+                self.patch, self.context
+            ));
         }
         if self.d_model % self.heads != 0 {
-            return Err(format!("d_model is {}, heads is {}; heads must divide d_model", self.d_model, self.heads));
+            return Err(format!(
+                "d_model is {}, heads is {}; heads must divide d_model",
+                self.d_model, self.heads
+            ));
         }
         if !(0.0..1.0).contains(&self.dropout) {
             return Err(format!("dropout is {}; it must be in [0, 1)", self.dropout));
@@ -140,14 +152,20 @@ impl PatchTst {
             }
         };
         let embed = linear(&mut p, "model.backbone.W_P", config.patch, d);
-        let positions = if regress { Init::Normal((2.0 / d as f64).sqrt() * 0.02) } else { Init::Uniform(0.02) };
+        let positions =
+            if regress { Init::Normal((2.0 / d as f64).sqrt() * 0.02) } else { Init::Uniform(0.02) };
         let positions = p.add("model.backbone.W_pos", [patches, d], positions);
         let mut layers = Vec::with_capacity(config.layers);
         for i in 0..config.layers {
             let name = format!("model.backbone.encoder.layers.{i}");
             let attention = format!("{name}.self_attn");
-            let parts: Vec<String> = ["W_Q", "W_K", "W_V"].iter().map(|w| format!("{attention}.{w}")).collect();
-            let (weight, bias) = if regress { (Init::xavier_normal(d, d), Init::Constant(0.0)) } else { (Init::fan_in(d), Init::fan_in(d)) };
+            let parts: Vec<String> =
+                ["W_Q", "W_K", "W_V"].iter().map(|w| format!("{attention}.{w}")).collect();
+            let (weight, bias) = if regress {
+                (Init::xavier_normal(d, d), Init::Constant(0.0))
+            } else {
+                (Init::fan_in(d), Init::fan_in(d))
+            };
             let qkv = Linear::stacked(&mut p, &format!("{attention}.W_QKV"), &parts, d, d, weight, bias);
             p.add_constant(&format!("{attention}.sdp_attn.scale"), (config.head_size() as f64).powf(-0.5));
             // The official batch norm sits between two transpositions, as number 1 of a sequence.
@@ -172,7 +190,14 @@ impl PatchTst {
     }
 
     /// Attention of one layer: `[R, N, d]` → `[R, N, d]`, and the running sum of scores for the next layer.
-    fn attention(&self, cx: &Context<'_>, layer: &Layer, x: Value, previous: Option<Value>, last: bool) -> Result<(Value, Option<Value>), Error> {
+    fn attention(
+        &self,
+        cx: &Context<'_>,
+        layer: &Layer,
+        x: Value,
+        previous: Option<Value>,
+        last: bool,
+    ) -> Result<(Value, Option<Value>), Error> {
         let (g, c) = (cx.graph, &self.config);
         let [rows, n, d] = g.shape(x).dims().try_into().unwrap_or([0; 3]);
         let (h, e) = (c.heads, c.head_size());
@@ -258,8 +283,10 @@ impl Model for PatchTst {
     fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
         let (g, c) = (cx.graph, &self.config);
         let shape = g.shape(x);
-        let expected = landfall::Rule::Rank { arg: 0, rank: shape.rank(), expected: "3: [batch, channels, context]" };
-        let [b, channels, context] = shape.dims().try_into().map_err(|_| expected.of("patchtst", &[g.spec(x)], None, None))?;
+        let expected =
+            landfall::Rule::Rank { arg: 0, rank: shape.rank(), expected: "3: [batch, channels, context]" };
+        let [b, channels, context] =
+            shape.dims().try_into().map_err(|_| expected.of("patchtst", &[g.spec(x)], None, None))?;
         if context != c.context {
             let rule = landfall::Rule::ArgShape { arg: 0, shape, expected: [b, channels, c.context].into() };
             return Err(rule.of("patchtst", &[g.spec(x)], None, None).into());

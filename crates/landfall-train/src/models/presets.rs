@@ -87,7 +87,9 @@ impl Preset {
         match self {
             Self::PatchTst42 => paper,
             Self::PatchTst64 => PatchTstConfig { context: 512, ..paper },
-            Self::PatchTstWide => PatchTstConfig { d_model: 128, heads: 16, d_ff: 256, dropout: 0.2, ..paper },
+            Self::PatchTstWide => {
+                PatchTstConfig { d_model: 128, heads: 16, d_ff: 256, dropout: 0.2, ..paper }
+            }
             Self::PatchTstDeep => PatchTstConfig {
                 context: 512,
                 d_model: 512,

@@ -18,13 +18,28 @@ impl Linear {
     }
 
     /// A layer with these initial values.
-    pub fn with_init(p: &mut Parameters, name: &str, inputs: usize, outputs: usize, weight: Init, bias: Init) -> Self {
+    pub fn with_init(
+        p: &mut Parameters,
+        name: &str,
+        inputs: usize,
+        outputs: usize,
+        weight: Init,
+        bias: Init,
+    ) -> Self {
         let weight = p.add(&format!("{name}.weight"), [outputs, inputs], weight);
         Self { weight, bias: Some(p.add(&format!("{name}.bias"), [outputs], bias)) }
     }
 
     /// One layer that checkpoints hold as several of equal width: `parts[i].weight`, `parts[i].bias`.
-    pub fn stacked(p: &mut Parameters, name: &str, parts: &[String], inputs: usize, outputs: usize, weight: Init, bias: Init) -> Self {
+    pub fn stacked(
+        p: &mut Parameters,
+        name: &str,
+        parts: &[String],
+        inputs: usize,
+        outputs: usize,
+        weight: Init,
+        bias: Init,
+    ) -> Self {
         let mut add = |kind: &str, shape: landfall::Shape, init| {
             let full: Vec<String> = parts.iter().map(|part| format!("{part}.{kind}")).collect();
             let full: Vec<&str> = full.iter().map(String::as_str).collect();
@@ -81,7 +96,9 @@ impl Dropout {
     pub fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
         let stream = cx.next_stream();
         match cx.mode {
-            Mode::Train { cursor } if self.rate != 0.0 => cx.graph.op1(ops::Dropout { rate: self.rate, stream }, &[x, cursor]),
+            Mode::Train { cursor } if self.rate != 0.0 => {
+                cx.graph.op1(ops::Dropout { rate: self.rate, stream }, &[x, cursor])
+            }
             Mode::Train { .. } | Mode::Evaluate => Ok(x),
         }
     }

@@ -84,7 +84,13 @@ impl Parameters {
     }
 
     /// Adds one parameter that checkpoints hold as several: equal parts along axis 0.
-    pub fn add_stacked(&mut self, name: &str, parts: &[&str], shape: impl Into<Shape>, init: Init) -> ParameterId {
+    pub fn add_stacked(
+        &mut self,
+        name: &str,
+        parts: &[&str],
+        shape: impl Into<Shape>,
+        init: Init,
+    ) -> ParameterId {
         let shape = shape.into();
         self.list.push(Parameter {
             name: name.to_owned(),

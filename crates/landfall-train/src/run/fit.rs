@@ -64,7 +64,13 @@ pub fn count(session: &mut Session, steps: usize) -> Result<landfall::Counters, 
 /// # Errors
 /// [`RunError::NonFinite`] when a step gives a loss or gradient that is not finite (the state stays as before it); a
 /// checkpoint or metrics line that cannot be written; a device fault.
-pub fn fit(session: &mut Session, folder: &mut RunFolder, from: Progress, options: &FitOptions, observer: &mut dyn Observer) -> Result<Outcome, RunError> {
+pub fn fit(
+    session: &mut Session,
+    folder: &mut RunFolder,
+    from: Progress,
+    options: &FitOptions,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, RunError> {
     let engine = session.engine.clone();
     // Inside, every launch finds the engine's threads at hand.
     engine.enter(move || Fit { session, folder, options, observer, progress: from, logged: from.step }.run())
@@ -116,7 +122,10 @@ impl Fit<'_> {
         let per_epoch = self.session.steps_per_epoch();
         let upto = self.progress.step;
         for record in self.session.records(self.logged + 1, done.min(upto))? {
-            if record.step % self.options.log_every.max(1) == 0 || record.step == 1 || (last && record.step == upto) {
+            if record.step % self.options.log_every.max(1) == 0
+                || record.step == 1
+                || (last && record.step == upto)
+            {
                 let line = StepLine::new(&record, per_epoch);
                 self.folder.log(&line)?;
                 self.observer.step(&line);
@@ -132,7 +141,9 @@ impl Fit<'_> {
         let (loss, grad_norm) = failed.first().map_or((f64::NAN, f64::NAN), |r| (r.loss, r.grad_norm));
         let cause = match self.session.explain_non_finite() {
             Err(cause) => cause,
-            Ok(()) => landfall::Error::NonFinite { name: "loss".to_owned(), op: "mse", element: 0, value: loss },
+            Ok(()) => {
+                landfall::Error::NonFinite { name: "loss".to_owned(), op: "mse", element: 0, value: loss }
+            }
         };
         let kept = self.folder.checkpoint();
         let checkpoint = kept.exists().then_some(kept);
@@ -153,7 +164,13 @@ impl Fit<'_> {
         let best = self.progress.best.is_none_or(|(error, _)| record.mse <= error);
         if best {
             self.progress.best = Some((record.mse, self.progress.step));
-            checkpoint::save(&self.folder.best(), self.session, &self.options.configuration, &self.progress, false)?;
+            checkpoint::save(
+                &self.folder.best(),
+                self.session,
+                &self.options.configuration,
+                &self.progress,
+                false,
+            )?;
         }
         self.folder.log(&record)?;
         self.observer.evaluation(&record, best);
@@ -187,7 +204,8 @@ impl Fit<'_> {
             self.progress.step = self.progress.best.map_or(self.progress.step, |(_, step)| step);
         }
         let validation = self.session.evaluate(Segment::Validation)?;
-        let validation = EvaluationRecord::new(self.progress.step, Segment::Validation, &validation, &self.options.units);
+        let validation =
+            EvaluationRecord::new(self.progress.step, Segment::Validation, &validation, &self.options.units);
         Ok(Outcome::Finished(vec![validation, self.evaluate(Segment::Test, true)?]))
     }
 }

@@ -23,18 +23,23 @@ impl RunFolder {
         let failed = |why| RunError::Write { path: path.to_owned(), why };
         // What this call makes, it also takes back: the folders above the run's that were not there.
         let made = path.ancestors().filter(|a| !a.as_os_str().is_empty()).take_while(|a| !a.exists()).last();
+        if made.is_none() {
+            return Err(RunError::Exists { path: path.to_owned() });
+        }
         let make = || {
-            if let Some(parent) = path.parent() {
+            if let Some(parent) = path.parent().filter(|p| !p.is_dir()) {
                 std::fs::create_dir_all(parent)?;
             }
-            // Fails where the folder is there already, even if it was made this moment by another run.
+            // Fails where the folder is there already: another run may have made it this moment.
             std::fs::create_dir(path)?;
             replace(&path.join("config.toml"), configuration.as_bytes())?;
             OpenOptions::new().create(true).append(true).open(path.join("metrics.jsonl"))
         };
         match make() {
             Ok(metrics) => Ok(Self { path: path.to_owned(), metrics }),
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Err(RunError::Exists { path: path.to_owned() }),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && path.is_dir() => {
+                Err(RunError::Exists { path: path.to_owned() })
+            }
             Err(why) => {
                 if let Some(made) = made {
                     // Made a moment ago; holds nothing that anybody could miss.
@@ -59,7 +64,11 @@ impl RunFolder {
             Err(e) => return Err(RunError::NotARun { path: path.to_owned(), why: e.to_string() }),
         };
         let of = |line: &str| serde_json::from_str::<serde_json::Value>(line).ok()?.get("step")?.as_u64();
-        let kept: String = text.lines().filter(|l| of(l).is_some_and(|s| s <= step as u64)).map(|l| format!("{l}\n")).collect();
+        let kept: String = text
+            .lines()
+            .filter(|l| of(l).is_some_and(|s| s <= step as u64))
+            .map(|l| format!("{l}\n"))
+            .collect();
         if kept.len() != text.len() {
             replace(&file, kept.as_bytes()).map_err(failed)?;
         }

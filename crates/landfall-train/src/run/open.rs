@@ -44,7 +44,10 @@ impl Run {
     /// [`RunError::NotARun`] for a folder without them; settings that do not fit together.
     pub fn open(path: &Path) -> Result<Self, RunError> {
         let file = path.join("config.toml");
-        let not_a_run = |why: std::io::Error| RunError::NotARun { path: path.to_owned(), why: format!("config.toml: {why}") };
+        let not_a_run = |why: std::io::Error| RunError::NotARun {
+            path: path.to_owned(),
+            why: format!("config.toml: {why}"),
+        };
         let text = std::fs::read_to_string(&file).map_err(not_a_run)?;
         let resolved = Settings::parse(&text, &file)?.resolve()?;
         let table = resolved.settings.scaler.clone();
@@ -52,7 +55,9 @@ impl Run {
         if let (Some(scaler), Some(columns)) = (&scaler, &resolved.settings.columns) {
             if scaler.channels() != columns.len() {
                 let (series, scaler) = (columns.len(), scaler.channels());
-                return Err(DataError::ScalerChannels { file: file.display().to_string(), series, scaler }.into());
+                return Err(
+                    DataError::ScalerChannels { file: file.display().to_string(), series, scaler }.into()
+                );
             }
         }
         Ok(Self { path: path.to_owned(), resolved, scaler })
@@ -162,9 +167,10 @@ impl Run {
         match (&self.scaler, self.resolved.network.task) {
             (Some(scaler), _) => Ok(scaler),
             (None, Task::Regress) => Err(RunError::NoFuture { path: self.path.clone() }),
-            (None, Task::Forecast) => {
-                Err(RunError::NotARun { path: self.path.clone(), why: "its config.toml has no [scaler]".to_owned() })
-            }
+            (None, Task::Forecast) => Err(RunError::NotARun {
+                path: self.path.clone(),
+                why: "its config.toml has no [scaler]".to_owned(),
+            }),
         }
     }
 }

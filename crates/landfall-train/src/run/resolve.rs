@@ -1,7 +1,9 @@
 //! From settings to what a run is made of: network, options and data, checked before anything is written.
 
 use super::RunError;
-use super::settings::{Device, ModelKind, Network, Precision, ScalerTable, Settings, SettingsError, Synthetic};
+use super::settings::{
+    Device, ModelKind, Network, Precision, ScalerTable, Settings, SettingsError, Synthetic,
+};
 use crate::data::synthetic::{self, WalkData};
 use crate::data::{Fill, ReadOptions, Scaler, Segments, Series, Split};
 use crate::models::{Model, PatchTst, PatchTstConfig, Preset, Recipe, Task};
@@ -118,11 +120,17 @@ impl Settings {
     }
 
     fn source(&self, model: ModelKind) -> Result<Source, RunError> {
-        let conflict = |first: &str, second: String, why: &str| {
-            SettingsError::Conflict { first: first.to_owned(), second, why: why.to_owned() }
+        let conflict = |first: &str, second: String, why: &str| SettingsError::Conflict {
+            first: first.to_owned(),
+            second,
+            why: why.to_owned(),
         };
         if let Some(path) = &self.data {
-            let given = [("--synthetic", self.synthetic.is_some()), ("--samples", self.samples.is_some()), ("--channels", self.channels.is_some())];
+            let given = [
+                ("--synthetic", self.synthetic.is_some()),
+                ("--samples", self.samples.is_some()),
+                ("--channels", self.channels.is_some()),
+            ];
             if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
                 let why = "it sizes generated data; leave it out (--columns chooses columns of the file)";
                 return Err(conflict(name, "--data".to_owned(), why).into());
@@ -132,11 +140,17 @@ impl Settings {
                 return Err(conflict("--model window-regressor", "--data".to_owned(), why).into());
             }
             let fill = self.fill.as_deref().map(str::parse::<Fill>).transpose()?;
-            return Ok(Source::File { path: path.clone(), read: ReadOptions { columns: self.columns.clone(), fill } });
+            return Ok(Source::File {
+                path: path.clone(),
+                read: ReadOptions { columns: self.columns.clone(), fill },
+            });
         }
-        let only_files = [("--fill", self.fill.is_some()), ("--columns", self.columns.is_some() && self.scaler.is_none())];
+        let only_files =
+            [("--fill", self.fill.is_some()), ("--columns", self.columns.is_some() && self.scaler.is_none())];
         if let Some((name, _)) = only_files.iter().find(|(_, given)| *given) {
-            return Err(conflict(name, "generated data".to_owned(), "it belongs to a file; give --data too").into());
+            return Err(
+                conflict(name, "generated data".to_owned(), "it belongs to a file; give --data too").into()
+            );
         }
         let size = |key, given: Option<usize>, default| at_least_1(key, given.unwrap_or(default));
         match (model, self.synthetic) {
@@ -183,7 +197,11 @@ impl Settings {
         config.patches().map_err(SettingsError::Network)?;
         if config.task == Task::Regress && config.horizon != 1 {
             let value = config.horizon.to_string();
-            return Err(SettingsError::Range { key: "--horizon", value, rule: "a window-regressor predicts one value; leave it out" });
+            return Err(SettingsError::Range {
+                key: "--horizon",
+                value,
+                rule: "a window-regressor predicts one value; leave it out",
+            });
         }
         Ok(config)
     }
@@ -206,15 +224,25 @@ impl Settings {
             OptimizerKind::AdamW => 0.01,
             OptimizerKind::Adam => 0.0,
         };
-        let clip = number("--clip", self.clip.unwrap_or(recipe.clip.unwrap_or(0.0)), |x| x >= 0.0, "it must be at least 0 (0 clips nothing)")?;
-        let beta = |x| number("--betas", x, |x| (0.0..1.0).contains(&x), "each must be at least 0 and below 1");
+        let clip = number(
+            "--clip",
+            self.clip.unwrap_or(recipe.clip.unwrap_or(0.0)),
+            |x| x >= 0.0,
+            "it must be at least 0 (0 clips nothing)",
+        )?;
+        let beta =
+            |x| number("--betas", x, |x| (0.0..1.0).contains(&x), "each must be at least 0 and below 1");
         let seed = self.seed.unwrap_or(2021);
         if i64::try_from(seed).is_err() {
             let rule = "it must be at most 9223372036854775807";
             return Err(SettingsError::Range { key: "--seed", value: seed.to_string(), rule });
         }
         if let Some(n) = self.threads.filter(|n| !(1..=MAX_THREADS).contains(n)) {
-            return Err(SettingsError::Range { key: "--threads", value: n.to_string(), rule: "it must be 1 to 1024" });
+            return Err(SettingsError::Range {
+                key: "--threads",
+                value: n.to_string(),
+                rule: "it must be 1 to 1024",
+            });
         }
         Ok(TrainingOptions {
             batch: at_least_1("--batch", self.batch.unwrap_or(recipe.batch))?,
@@ -224,7 +252,12 @@ impl Settings {
             schedule,
             optimizer,
             betas: Betas { first: beta(first)?, second: beta(second)? },
-            weight_decay: number("--weight-decay", self.weight_decay.unwrap_or(decay), |x| x >= 0.0, "it must be at least 0")?,
+            weight_decay: number(
+                "--weight-decay",
+                self.weight_decay.unwrap_or(decay),
+                |x| x >= 0.0,
+                "it must be at least 0",
+            )?,
             clip: (clip > 0.0).then_some(clip),
             dtype: match self.dtype {
                 None | Some(Precision::F32) => DType::F32,
@@ -235,17 +268,28 @@ impl Settings {
         })
     }
 
-    fn fill_in(&mut self, model: ModelKind, preset: Preset, n: &PatchTstConfig, t: &TrainingOptions, source: &Source) {
+    fn fill_in(
+        &mut self,
+        model: ModelKind,
+        preset: Preset,
+        n: &PatchTstConfig,
+        t: &TrainingOptions,
+        source: &Source,
+    ) {
         self.model = Some(model);
         self.preset = Some(preset.name().to_owned());
         match source {
             // The run may be opened from another folder than it was started in.
-            Source::File { path, .. } => self.data = Some(std::path::absolute(path).unwrap_or_else(|_| path.clone())),
+            Source::File { path, .. } => {
+                self.data = Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
+            }
             Source::Demo { rows, channels } => {
-                (self.synthetic, self.samples, self.channels) = (Some(Synthetic::Demo), Some(*rows), Some(*channels));
+                (self.synthetic, self.samples, self.channels) =
+                    (Some(Synthetic::Demo), Some(*rows), Some(*channels));
             }
             Source::Walk { samples, channels } => {
-                (self.synthetic, self.samples, self.channels) = (Some(Synthetic::Walk), Some(*samples), Some(*channels));
+                (self.synthetic, self.samples, self.channels) =
+                    (Some(Synthetic::Walk), Some(*samples), Some(*channels));
             }
         }
         if let Some(init) = &mut self.init {
@@ -255,7 +299,8 @@ impl Settings {
         if t.max_steps.is_none() {
             self.epochs = Some(t.epochs);
         }
-        (self.batch, self.lr, self.schedule, self.optimizer) = (Some(t.batch), Some(t.lr), Some(t.schedule), Some(t.optimizer));
+        (self.batch, self.lr, self.schedule, self.optimizer) =
+            (Some(t.batch), Some(t.lr), Some(t.schedule), Some(t.optimizer));
         self.betas = Some([t.betas.first, t.betas.second]);
         (self.weight_decay, self.clip) = (Some(t.weight_decay), Some(t.clip.unwrap_or(0.0)));
         self.dtype = Some(if t.dtype == DType::F64 { Precision::F64 } else { Precision::F32 });
@@ -292,11 +337,24 @@ fn demo_recipe() -> Recipe {
 }
 
 fn at_least_1(key: &'static str, n: usize) -> Result<usize, SettingsError> {
-    if n == 0 { Err(SettingsError::Range { key, value: n.to_string(), rule: "it must be at least 1" }) } else { Ok(n) }
+    if n == 0 {
+        Err(SettingsError::Range { key, value: n.to_string(), rule: "it must be at least 1" })
+    } else {
+        Ok(n)
+    }
 }
 
-fn number(key: &'static str, x: f64, good: impl Fn(f64) -> bool, rule: &'static str) -> Result<f64, SettingsError> {
-    if x.is_finite() && good(x) { Ok(x) } else { Err(SettingsError::Range { key, value: format!("{x:?}"), rule }) }
+fn number(
+    key: &'static str,
+    x: f64,
+    good: impl Fn(f64) -> bool,
+    rule: &'static str,
+) -> Result<f64, SettingsError> {
+    if x.is_finite() && good(x) {
+        Ok(x)
+    } else {
+        Err(SettingsError::Range { key, value: format!("{x:?}"), rule })
+    }
 }
 
 impl Resolved {
@@ -307,7 +365,9 @@ impl Resolved {
     pub fn load(&self) -> Result<Data, RunError> {
         Ok(match &self.source {
             Source::File { path, read } => Data::Series(crate::data::read(path, read)?),
-            Source::Demo { rows, channels } => Data::Series(synthetic::demo(*rows, *channels, self.training.seed)?),
+            Source::Demo { rows, channels } => {
+                Data::Series(synthetic::demo(*rows, *channels, self.training.seed)?)
+            }
             Source::Walk { samples, channels } => {
                 Data::Walk(synthetic::walk(*samples, *channels, self.network.context, self.training.seed)?)
             }
@@ -355,7 +415,12 @@ impl Resolved {
         if steps > MAX_STEPS {
             let key = if self.training.max_steps.is_some() { "--max-steps" } else { "--epochs" };
             let value = self.training.max_steps.unwrap_or(self.training.epochs).to_string();
-            return Err(SettingsError::Range { key, value, rule: "a run has at most 100,000,000 steps; give fewer" }.into());
+            return Err(SettingsError::Range {
+                key,
+                value,
+                rule: "a run has at most 100,000,000 steps; give fewer",
+            }
+            .into());
         }
         let (context, horizon) = (self.network.context, self.network.horizon);
         Ok(Session::new(engine, self.model()?, dataset, context, horizon, self.training.clone())?)

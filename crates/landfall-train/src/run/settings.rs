@@ -329,7 +329,10 @@ mod tests {
     #[test]
     fn unknown_keys_and_values_are_named_with_their_line() {
         let error = parse("lr = 0.1\nlearning-rate = 0.1\n").expect_err("unknown");
-        assert!(error.starts_with("f.toml:2: unknown key `learning-rate`, expected one of `data`"), "{error}");
+        assert!(
+            error.starts_with("f.toml:2: unknown key `learning-rate`, expected one of `data`"),
+            "{error}"
+        );
         let error = parse("schedule = \"exponential\"\n").expect_err("unknown");
         assert!(error.starts_with("f.toml:1: unknown variant `exponential`, expected one of"), "{error}");
         assert_eq!(error.lines().count(), 1);

@@ -1,7 +1,8 @@
 //! What a session trains on: one block of values on the device, and where its windows start.
 
-use crate::data::{Scaler, Segment, Segments, Series, Split, WalkData, Windows};
 use crate::data::DataError;
+use crate::data::synthetic::WalkData;
+use crate::data::{Scaler, Segment, Segments, Series, Split, Windows};
 
 /// What is predicted.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +44,12 @@ impl Dataset {
     ///
     /// # Errors
     /// When the series is too short for the split, or a value overflows when scaled.
-    pub fn forecast(series: &Series, split: Split, context: usize, horizon: usize) -> Result<(Self, Scaler, Segments), DataError> {
+    pub fn forecast(
+        series: &Series,
+        split: Split,
+        context: usize,
+        horizon: usize,
+    ) -> Result<(Self, Scaler, Segments), DataError> {
         let segments = Segments::new(split, series.rows(), context, horizon)?;
         let scaler = Scaler::fit(series, segments.rows(Segment::Train))?;
         let dataset = Self::scaled(series, &scaler, &segments)?;

@@ -31,7 +31,9 @@ pub(crate) fn moment(which: usize, parameter: &str) -> String {
 
 /// Adds the slabs that a model and its optimizer need.
 pub(crate) fn add_slabs(spec: &mut StateSpec, p: &Parameters, dtype: DType) -> Result<(), Error> {
-    let entries = |list: &[&crate::nn::Parameter]| list.iter().map(|p| (p.name.clone(), p.shape)).collect::<Vec<(String, Shape)>>();
+    let entries = |list: &[&crate::nn::Parameter]| {
+        list.iter().map(|p| (p.name.clone(), p.shape)).collect::<Vec<(String, Shape)>>()
+    };
     let trainable = entries(&p.trainable());
     let frozen: Vec<&crate::nn::Parameter> = p.list().iter().filter(|p| p.frozen).collect();
     spec.add(PARAMETERS, dtype, &trainable)?;
@@ -60,7 +62,12 @@ pub(crate) struct Update {
 }
 
 /// Appends the update of every trainable parameter: one op over the whole slab.
-pub(crate) fn update(g: &Graph, p: &Parameters, options: &TrainingOptions, step: &Update) -> Result<(), Error> {
+pub(crate) fn update(
+    g: &Graph,
+    p: &Parameters,
+    options: &TrainingOptions,
+    step: &Update,
+) -> Result<(), Error> {
     let (_, slab) = g.state_spec().find_slab(PARAMETERS)?;
     let decaying = p.trainable().iter().filter(|p| p.decay).count();
     let decay_elements = slab.entries.get(decaying).map_or(slab.elements, |e| e.offset);

@@ -46,7 +46,8 @@ impl Schedule {
     }
 
     fn rate(self, lr: f64, step: usize, steps: usize, per_epoch: usize) -> f64 {
-        let half_cosine = |from: f64, to: f64, t: f64| to + (from - to) * 0.5 * (1.0 + (std::f64::consts::PI * t).cos());
+        let half_cosine =
+            |from: f64, to: f64, t: f64| to + (from - to) * 0.5 * (1.0 + (std::f64::consts::PI * t).cos());
         match self {
             Self::Constant => lr,
             Self::Official => match step / per_epoch + 1 {

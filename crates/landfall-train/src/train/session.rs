@@ -6,7 +6,9 @@ use crate::data::Segment;
 use crate::models::Model;
 use crate::nn::{Context, Mode};
 use landfall::ops::cursor;
-use landfall::{DType, Element, Engine, Error, Graph, Program, ProgramSet, Shape, State, StateSpec, Value, grad, ops};
+use landfall::{
+    DType, Element, Engine, Error, Graph, Program, ProgramSet, Shape, State, StateSpec, Value, grad, ops,
+};
 use std::sync::Arc;
 
 /// Steps whose losses the device keeps until the host reads them.
@@ -102,7 +104,14 @@ impl Session {
     /// # Errors
     /// A model that does not fit the data, a parameter without a gradient, not enough memory.
     #[track_caller]
-    pub fn new(engine: &Engine, model: Box<dyn Model>, dataset: &Dataset, context: usize, horizon: usize, options: TrainingOptions) -> Result<Self, Error> {
+    pub fn new(
+        engine: &Engine,
+        model: Box<dyn Model>,
+        dataset: &Dataset,
+        context: usize,
+        horizon: usize,
+        options: TrainingOptions,
+    ) -> Result<Self, Error> {
         let training = dataset.span(Segment::Train);
         // Fewer windows than a batch make one smaller batch.
         let batch = options.batch.min(training.count).max(1);
@@ -121,8 +130,15 @@ impl Session {
         let mut spec = StateSpec::new();
         optimizer::add_slabs(&mut spec, model.parameters(), dtype)?;
         let scalar = |name: &str, shape: Shape| (name.to_owned(), shape);
-        spec.add("cursors", DType::I64, &[scalar(TRAIN_CURSOR, [cursor::LEN].into()), scalar(EVALUATION_CURSOR, [cursor::LEN].into())])?;
-        let sums = [scalar("evaluation.squared", [sizes.targets].into()), scalar("evaluation.absolute", [sizes.targets].into())];
+        spec.add(
+            "cursors",
+            DType::I64,
+            &[scalar(TRAIN_CURSOR, [cursor::LEN].into()), scalar(EVALUATION_CURSOR, [cursor::LEN].into())],
+        )?;
+        let sums = [
+            scalar("evaluation.squared", [sizes.targets].into()),
+            scalar("evaluation.absolute", [sizes.targets].into()),
+        ];
         spec.add("sums", DType::F64, &sums)?;
         spec.add("reports", DType::F64, &[scalar("ring", [RING, 3].into())])?;
         let mut data = vec![scalar("data.values", [dataset.channels, dataset.rows].into())];
@@ -136,14 +152,16 @@ impl Session {
 
         let mut set = ProgramSet::new(engine, &state);
         let order = match options.order {
-            Order::Shuffle => ops::WindowOrder::Shuffled,
-            Order::Sequential => ops::WindowOrder::Sequential,
+            Order::Shuffle => ops::Order::Shuffled,
+            Order::Sequential => ops::Order::Sequential,
         };
         set.add("train", &train_graph(&spec, model.as_ref(), &sizes, order, steps_per_epoch, &options)?)?;
         set.add("evaluate", &evaluate_graph(&spec, model.as_ref(), &sizes)?)?;
         set.add("predict", &predict_graph(&spec, model.as_ref(), &sizes, dtype)?)?;
         let mut programs = set.build()?.into_iter();
-        let (Some(train), Some(evaluate), Some(predict)) = (programs.next(), programs.next(), programs.next()) else {
+        let (Some(train), Some(evaluate), Some(predict)) =
+            (programs.next(), programs.next(), programs.next())
+        else {
             unreachable!("three graphs make three programs");
         };
         write_values(&mut state, "data.values", &dataset.values, dtype)?;
@@ -313,13 +331,16 @@ fn write_values(state: &mut State, name: &str, values: &[f32], dtype: DType) -> 
         _ => {
             let (_, entry) = state.spec().find(name)?;
             let spec = landfall::Spec::new(DType::F64, entry.shape);
-            state.write_host(name, &landfall::HostTensor { spec, data: values.iter().map(|x| x.to_f64()).collect() })
+            state.write_host(
+                name,
+                &landfall::HostTensor { spec, data: values.iter().map(|x| x.to_f64()).collect() },
+            )
         }
     }
 }
 
 /// Gathers a batch: inputs, targets, which rows are real.
-fn batch(g: &Graph, cursor: Value, order: ops::WindowOrder, s: &Sizes) -> Result<(Value, Value, Value), Error> {
+fn batch(g: &Graph, cursor: Value, order: ops::Order, s: &Sizes) -> Result<(Value, Value, Value), Error> {
     let picked = g.op(ops::BatchWindows { batch: s.batch, order }, &[cursor])?;
     let (starts, valid) = (picked[0], picked[1]);
     let values = g.entry("data.values")?;
@@ -327,12 +348,22 @@ fn batch(g: &Graph, cursor: Value, order: ops::WindowOrder, s: &Sizes) -> Result
     let y = if s.labels {
         g.op1(ops::WindowGather { stride: 1, offset: 0, length: 1 }, &[g.entry("data.labels")?, starts])?
     } else {
-        g.op1(ops::WindowGather { stride: s.stride, offset: s.context, length: s.horizon }, &[values, starts])?
+        g.op1(
+            ops::WindowGather { stride: s.stride, offset: s.context, length: s.horizon },
+            &[values, starts],
+        )?
     };
     Ok((g.name(x, "input"), g.name(y, "target"), valid))
 }
 
-fn train_graph(spec: &Arc<StateSpec>, model: &dyn Model, s: &Sizes, order: ops::WindowOrder, batches: usize, options: &TrainingOptions) -> Result<Graph, Error> {
+fn train_graph(
+    spec: &Arc<StateSpec>,
+    model: &dyn Model,
+    s: &Sizes,
+    order: ops::Order,
+    batches: usize,
+    options: &TrainingOptions,
+) -> Result<Graph, Error> {
     let g = Graph::new(spec);
     let parameters = model.parameters();
     let cursor = g.entry(TRAIN_CURSOR)?;
@@ -341,8 +372,11 @@ fn train_graph(spec: &Arc<StateSpec>, model: &dyn Model, s: &Sizes, order: ops::
     let prediction = model.forward(&cx, x)?;
     let running = cx.into_running();
     let loss = g.name(g.op1(ops::Mse, &[prediction, y])?, "loss");
-    let wrt: Vec<(String, Value)> =
-        parameters.trainable().iter().map(|p| Ok((p.name.clone(), g.entry(&p.name)?))).collect::<Result<_, Error>>()?;
+    let wrt: Vec<(String, Value)> = parameters
+        .trainable()
+        .iter()
+        .map(|p| Ok((p.name.clone(), g.entry(&p.name)?)))
+        .collect::<Result<_, Error>>()?;
     let gradients = grad(&g, loss, &wrt)?;
     for (v, (name, _)) in gradients.iter().zip(&wrt) {
         g.name(*v, &format!("gradient of {name}"));
@@ -368,14 +402,16 @@ fn train_graph(spec: &Arc<StateSpec>, model: &dyn Model, s: &Sizes, order: ops::
 fn evaluate_graph(spec: &Arc<StateSpec>, model: &dyn Model, s: &Sizes) -> Result<Graph, Error> {
     let g = Graph::new(spec);
     let cursor = g.entry(EVALUATION_CURSOR)?;
-    let (x, y, valid) = batch(&g, cursor, ops::WindowOrder::Sequential, s)?;
+    let (x, y, valid) = batch(&g, cursor, ops::Order::Sequential, s)?;
     let prediction = model.forward(&Context::new(&g, model.parameters(), Mode::Evaluate), x)?;
     let error = g.sub(prediction, y)?;
     // Rows past the last window count nothing.
     let mask = g.reshape(valid, [s.batch, 1, 1])?;
     let zero = g.fill(g.spec(error).dtype, Shape::SCALAR, 0.0)?;
     let error = g.select(mask, error, zero)?;
-    for (name, value) in [("evaluation.squared", g.mul(error, error)?), ("evaluation.absolute", g.abs(error)?)] {
+    for (name, value) in
+        [("evaluation.squared", g.mul(error, error)?), ("evaluation.absolute", g.abs(error)?)]
+    {
         let sum = g.cast(g.sum(value, &[0, 2])?, DType::F64)?;
         g.op(ops::Accumulate, &[g.entry(name)?, sum])?;
     }

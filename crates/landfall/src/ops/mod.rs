@@ -3,20 +3,35 @@
 //! An op's file holds all that the engine knows of it: shape rule, alias rule, gradient, `f64` reference, kernels,
 //! cost and test samples. Nothing else in the engine names an op. A user's own op is an `impl Op` like these.
 
+mod accumulate;
+mod batch_norm;
 pub(crate) mod check;
+mod gelu;
+mod lanes;
+mod layer_norm;
+mod loss;
 mod matmul;
 mod movement;
 mod pointwise;
 mod reduce;
+mod running_update;
 mod scalar;
+mod softmax;
 
+pub use accumulate::Accumulate;
+pub use batch_norm::{BatchNorm, BatchNormGrad};
+pub use gelu::{Approximation, Gelu, GeluGrad};
+pub use layer_norm::{LayerNorm, LayerNormGrad};
+pub use loss::{Mae, MaeGrad, Mse, MseGrad};
 pub use matmul::MatMul;
 pub use movement::{Copy, Fold, Pack, Pad};
 pub use pointwise::{
     Abs, Add, Div, Erf, Exp, Ln, Maximum, Minimum, Mul, Neg, Recip, Rsqrt, Sign, Sqrt, Sub, Tanh,
 };
 pub use reduce::{Reduce, Reduction};
+pub use running_update::RunningUpdate;
 pub use scalar::{Affine, Cast, Compare, Comparison, Fill, Where};
+pub use softmax::Softmax;
 
 use crate::device::{DeviceKind, cpu};
 use crate::error::{Error, Rule};
@@ -355,6 +370,44 @@ macro_rules! ops {
 }
 
 ops! {
-    Abs, Add, Affine, Cast, Compare, Copy, Div, Erf, Exp, Fill, Fold, Ln, MatMul, Maximum, Minimum, Mul, Neg, Pack, Pad, Recip,
-    Reduce, Rsqrt, Sign, Sqrt, Sub, Tanh, Where,
+    Abs,
+    Accumulate,
+    Add,
+    Affine,
+    BatchNorm,
+    BatchNormGrad,
+    Cast,
+    Compare,
+    Copy,
+    Div,
+    Erf,
+    Exp,
+    Fill,
+    Fold,
+    Gelu,
+    GeluGrad,
+    LayerNorm,
+    LayerNormGrad,
+    Ln,
+    Mae,
+    MaeGrad,
+    MatMul,
+    Maximum,
+    Minimum,
+    Mse,
+    MseGrad,
+    Mul,
+    Neg,
+    Pack,
+    Pad,
+    Recip,
+    Reduce,
+    Rsqrt,
+    RunningUpdate,
+    Sign,
+    Softmax,
+    Sqrt,
+    Sub,
+    Tanh,
+    Where,
 }

@@ -1,0 +1,233 @@
+//! Softmax over one axis.
+
+use super::lanes::{self, TILE, sum};
+use super::pointwise::cotangent;
+use super::{
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+};
+use crate::codegen::tile::Arith;
+use crate::cpu::{Call, Row, RowMut};
+use crate::device::DeviceKind;
+use crate::error::{Error, Rule};
+use crate::graph::{Graph, Value};
+use crate::host::HostTensor;
+use crate::layout::Layout;
+use crate::math::Math;
+use crate::shape::{Shape, Spec};
+use crate::{DType, Element, with_dtype};
+
+/// Elements that one task works on.
+const GRAIN: usize = 16 * 1024;
+
+/// `out[.., i, ..] = exp(x[.., i, ..] − m) / Σᵢ exp(x[.., i, ..] − m)`, `m` the largest element along the axis.
+///
+/// `x`: any shape of rank 1 or more, float; result the same. Accumulation: f32 in tiles (f64 for f64), f64 over tiles.
+/// In place on `x`. A row of nothing but −∞, or with a NaN or +∞, is NaN, as the formula says. Gradient:
+/// `out · (cotangent − Σ cotangent · out)`. Errors: the axis must be below the rank. Deterministic, whatever the
+/// number of threads. Source: Bridle, "Probabilistic Interpretation of Feedforward Classification Network Outputs" (1990).
+///
+/// ```
+/// use landfall::{Engine, ops};
+/// let engine = Engine::cpu()?;
+/// let x = engine.tensor([1, 2], &[0.0f32, 0.0])?;
+/// let mut out = engine.empty(landfall::DType::F32, [1, 2])?;
+/// engine.call(&ops::Softmax { axis: 1 }, &[x.view()], &mut [out.view_mut()])?;
+/// assert_eq!(out.read::<f32>()?, [0.5, 0.5]);
+/// # Ok::<(), landfall::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Softmax {
+    /// The axis that sums to 1.
+    pub axis: usize,
+}
+
+/// `of` with size 1 put back at `axis`, so that it broadcasts against the whole.
+fn keep(g: &Graph, of: Value, shape: Shape, axis: usize) -> Result<Value, Error> {
+    g.reshape(of, shape.with(axis, 1))
+}
+
+fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
+    let Softmax { axis } = *attributes::<Softmax>(op).map_err(|r| r.of(op.name(), &[], None, None))?;
+    let (x, shape) = (args[0], g.shape(args[0]));
+    let max = keep(g, g.max(x, &[axis])?, shape, axis)?;
+    let e = g.exp(g.sub(x, max)?)?;
+    let total = keep(g, g.sum(e, &[axis])?, shape, axis)?;
+    Ok(vec![g.div(e, total)?])
+}
+
+impl Op for Softmax {
+    fn name(&self) -> &'static str {
+        "softmax"
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        let args: [Spec; 1] = rules::arity(args)?;
+        rules::float(&args, &[0])?;
+        let rank = args[0].shape.rank();
+        if self.axis >= rank {
+            return Err(Rule::Axis { axis: self.axis, rank });
+        }
+        Ok(Outputs::one(args[0]))
+    }
+    fn alias(&self) -> &[Alias] {
+        &[Alias::InPlace(&[0])]
+    }
+    fn coverage(&self) -> &[Coverage] {
+        &[Coverage::Full]
+    }
+    fn accumulate(&self, dtype: DType) -> DType {
+        dtype.accumulate()
+    }
+    fn body(&self) -> Body {
+        Body::Fused(body)
+    }
+    fn vjp(&self) -> Grad {
+        Grad::Rule(|op, cx| {
+            let Softmax { axis } =
+                *attributes::<Softmax>(op).map_err(|r| r.of(op.name(), &[], None, None))?;
+            let (g, y, c) = (cx.graph, cx.outputs[0], cotangent(cx)?);
+            let along = g.sum(g.mul(c, y)?, &[axis])?;
+            let along = keep(g, along, g.shape(y), axis)?;
+            Ok(vec![Some(g.mul(y, g.sub(c, along)?)?)])
+        })
+    }
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let (x, dims) = (&args[0].data, args[0].dims());
+        let (n, inner) = (dims[self.axis], dims[self.axis + 1..].iter().product::<usize>());
+        vec![HostTensor::from_fn(args[0].spec, |i| {
+            let first = i / (n * inner) * n * inner + i % inner;
+            let row = || (0..n).map(|k| x[first + k * inner]);
+            let max = row().fold(f64::NEG_INFINITY, f64::max);
+            (x[i] - max).exp() / row().map(|v| (v - max).exp()).sum::<f64>()
+        })]
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const {
+            &[Kernel::cpu("softmax", |op, call| {
+                let op = attributes::<Softmax>(op)?;
+                let dtype = call.dtype(0)?;
+                with_dtype!(float dtype, T => run::<T>(op.axis, call), else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+            })]
+        }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        // Maximum, difference, exponential, sum, quotient.
+        self.infer(args)
+            .map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements().saturating_mul(5)))
+    }
+    fn samples(&self) -> Vec<Sample> {
+        let cases: &[(&[usize], usize)] = &[
+            (&[7], 0),
+            (&[1], 0),
+            (&[0], 0),
+            (&[3, 5], 1),
+            (&[3, 5], 0),
+            (&[4, 4, 4], 1),
+            (&[2, 3, 4, 5], 2),
+            (&[2, 17, 64], 2),
+            (&[3, 0], 1),
+            (&[0, 3], 1),
+            (&[5, 1], 1),
+            (&[2, 1300], 1),
+            (&[600, 3], 0),
+            (&[700, 42], 1),
+        ];
+        let mut all = Vec::new();
+        for &(shape, axis) in cases {
+            let Some(shape) = Shape::new(shape) else { continue };
+            all.push(Sample::new(Self { axis }, vec![SampleArg::range(shape, -6.0, 6.0)]));
+        }
+        all.push(Sample::new(Self { axis: 1 }, vec![SampleArg::with(None, [6, 40], Data::Wide)]));
+        all.push(Sample::bad(
+            Self { axis: 2 },
+            vec![SampleArg::any([4, 8])],
+            "axis is 2, the rank is 2; axis must be < rank",
+        ));
+        let ints = SampleArg::with(Some(DType::I32), [3], Data::Int(0, 5));
+        all.push(Sample::bad(*self, vec![ints], "it must be f32, f64, bf16 or f16"));
+        all.push(Sample::bad(*self, vec![], "takes 1 arguments, got 0"));
+        all
+    }
+}
+
+/// The layout with `axis` as its last axis.
+fn rotated(layout: &Layout, axis: usize) -> Result<Layout, Rule> {
+    let rank = layout.shape().rank();
+    let mut order = [0; crate::MAX_RANK];
+    for (to, from) in (0..rank).filter(|&a| a != axis).chain([axis]).enumerate() {
+        order[to] = from;
+    }
+    layout.permute(&order[..rank])
+}
+
+fn run<T: Element>(axis: usize, call: &Call<'_>) -> Result<(), Rule>
+where
+    T::Acc: Arith,
+{
+    let x = call.input_or_in_place::<T>(0)?;
+    let out = call.output::<T>(0)?;
+    if out.elements() == 0 {
+        return Ok(());
+    }
+    let layout = rotated(out.layout(), axis)?;
+    let out = out.relaid(layout).merge_outer();
+    let x = match x {
+        Some(x) => Some(x.with_layout(rotated(x.layout(), axis)?).merge_outer()),
+        None => None,
+    };
+    let (outer, all) = (out.outer(), out.rows());
+    // A vector is one row, whose only axis is the one that must not be cut.
+    let (outer, each) = if out.dims().len() < 2 { (1, 1) } else { (outer, all / outer) };
+    let grain = (GRAIN / (each * out.cols())).max(1);
+    call.parallel(out, outer, grain, |start, mut part| {
+        for r in 0..part.rows() {
+            let mut to = part.row_mut(r);
+            row(x.as_ref().map(|x| x.row(start * each + r)), &mut to);
+        }
+    });
+    Ok(())
+}
+
+/// One row: the maximum, the sum of exponentials, the quotients. A row that fits a tile is read once; a longer one
+/// in each pass, which also keeps 16-bit results from being rounded twice.
+#[inline(always)]
+fn row<T: Element>(x: Option<Row<'_, T>>, out: &mut RowMut<'_, T>)
+where
+    T::Acc: Arith,
+{
+    let mut tile = [T::Acc::default(); TILE];
+    let n = out.read().len();
+    let read = |out: &RowMut<'_, T>, from: usize, tile: &mut [T::Acc]| match &x {
+        Some(x) => x.widen(from, tile),
+        None => out.read().widen(from, tile),
+    };
+    let tiles = (0..n).step_by(TILE).map(|from| (from, TILE.min(n - from)));
+    let mut max = T::Acc::of_f64(f64::NEG_INFINITY);
+    for (from, len) in tiles.clone() {
+        read(out, from, &mut tile[..len]);
+        max = Math::max(max, lanes::max(&tile[..len]));
+    }
+    let exp = |tile: &mut [T::Acc]| {
+        for v in tile {
+            *v = Math::exp(*v - max);
+        }
+    };
+    let mut total = 0.0;
+    for (from, len) in tiles.clone() {
+        if n > TILE {
+            read(out, from, &mut tile[..len]);
+        }
+        exp(&mut tile[..len]);
+        total += sum(&tile[..len], |v| v).as_f64();
+    }
+    let factor = T::Acc::of_f64(1.0 / total);
+    for (from, len) in tiles {
+        if n > TILE {
+            read(out, from, &mut tile[..len]);
+            exp(&mut tile[..len]);
+        }
+        for v in &mut tile[..len] {
+            *v = *v * factor;
+        }
+        out.narrow(from, &tile[..len]);
+    }
+}
