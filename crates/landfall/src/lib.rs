@@ -45,3 +45,8 @@ pub use math::Math;
 pub use shape::{MAX_RANK, Shape, Spec};
 pub use state::{ENTRY_ALIGNMENT, Entry, Slab, State, StateSpec};
 pub use tensor::{Tensor, TensorMut, TensorRef};
+
+/// The README's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

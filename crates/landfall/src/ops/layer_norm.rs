@@ -316,18 +316,21 @@ where
                 read(from, out.read(), tile);
                 total += sum(tile, |v| v).as_f64();
             }
-            // What rounding the mean leaves out: where it is far from zero, as much as the differences themselves.
+            // The mean is rounded: the differences from it sum to what rounding left out, which counts where the mean is
+            // far from zero.
             let centre = T::Acc::of_f64(total / d as f64);
-            let rest = T::Acc::of_f64(total / d as f64 - centre.as_f64());
-            let mut total = 0.0;
+            let (mut left, mut squares) = (0.0, 0.0);
             for from in (0..d).step_by(TILE) {
                 let tile = &mut tile[..TILE.min(d - from)];
                 if wide {
                     read(from, out.read(), tile);
                 }
-                total += sum(tile, |v| (v - centre - rest) * (v - centre - rest)).as_f64();
+                left += sum(tile, |v| v - centre).as_f64();
+                squares += sum(tile, |v| (v - centre) * (v - centre)).as_f64();
             }
-            let scale = T::Acc::of_f64(1.0 / (total / d as f64 + eps).sqrt());
+            let left = left / d as f64;
+            let scale = T::Acc::of_f64(1.0 / (squares / d as f64 - left * left + eps).sqrt());
+            let rest = T::Acc::of_f64(left);
             for from in (0..d).step_by(TILE) {
                 let len = TILE.min(d - from);
                 let tile = &mut tile[..len];

@@ -4,34 +4,55 @@
 //! cost and test samples. Nothing else in the engine names an op. A user's own op is an `impl Op` like these.
 
 mod accumulate;
+mod adam;
+mod attention;
+mod attention_grad;
+mod attention_tile;
 mod batch_norm;
 pub(crate) mod check;
+mod clip;
+mod concat;
+pub mod cursor;
+mod dropout;
 mod gelu;
 mod lanes;
 mod layer_norm;
 mod loss;
 mod matmul;
 mod movement;
+mod pad_edge;
 mod pointwise;
+mod random;
 mod reduce;
 mod running_update;
 mod scalar;
 mod softmax;
+mod windows;
 
 pub use accumulate::Accumulate;
+pub use adam::Adam;
+pub use attention::Attention;
+pub use attention_grad::AttentionGrad;
 pub use batch_norm::{BatchNorm, BatchNormGrad};
+pub use clip::{AllFinite, ClipScale, GlobalNorm};
+pub use concat::Concat;
+pub use cursor::{Advance, Lookup, RingPush};
+pub use dropout::Dropout;
 pub use gelu::{Approximation, Gelu, GeluGrad};
 pub use layer_norm::{LayerNorm, LayerNormGrad};
 pub use loss::{Mae, MaeGrad, Mse, MseGrad};
 pub use matmul::MatMul;
 pub use movement::{Copy, Fold, Pack, Pad};
+pub use pad_edge::PadEdge;
 pub use pointwise::{
     Abs, Add, Div, Erf, Exp, Ln, Maximum, Minimum, Mul, Neg, Recip, Rsqrt, Sign, Sqrt, Sub, Tanh,
 };
+pub use random::{Bernoulli, Uniform};
 pub use reduce::{Reduce, Reduction};
 pub use running_update::RunningUpdate;
 pub use scalar::{Affine, Cast, Compare, Comparison, Fill, Where};
 pub use softmax::Softmax;
+pub use windows::{BatchWindows, Order, WindowGather};
 
 use crate::device::{DeviceKind, cpu};
 use crate::error::{Error, Rule};
@@ -372,23 +393,35 @@ macro_rules! ops {
 ops! {
     Abs,
     Accumulate,
+    Adam,
     Add,
+    Advance,
     Affine,
+    AllFinite,
+    Attention,
+    AttentionGrad,
     BatchNorm,
     BatchNormGrad,
+    BatchWindows,
+    Bernoulli,
     Cast,
+    ClipScale,
     Compare,
+    Concat,
     Copy,
     Div,
+    Dropout,
     Erf,
     Exp,
     Fill,
     Fold,
     Gelu,
     GeluGrad,
+    GlobalNorm,
     LayerNorm,
     LayerNormGrad,
     Ln,
+    Lookup,
     Mae,
     MaeGrad,
     MatMul,
@@ -400,8 +433,10 @@ ops! {
     Neg,
     Pack,
     Pad,
+    PadEdge,
     Recip,
     Reduce,
+    RingPush,
     Rsqrt,
     RunningUpdate,
     Sign,
@@ -409,5 +444,7 @@ ops! {
     Sqrt,
     Sub,
     Tanh,
+    Uniform,
     Where,
+    WindowGather,
 }

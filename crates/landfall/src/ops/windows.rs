@@ -1,0 +1,347 @@
+//! Batches of windows of a series that lies on the device: which windows, and their elements.
+
+use super::cursor::{self, BASE, BATCH, EPOCH, SEED, WINDOWS};
+use super::{
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+};
+use crate::cpu::Call;
+use crate::device::DeviceKind;
+use crate::error::Rule;
+use crate::host::HostTensor;
+use crate::rng::Shuffle;
+use crate::shape::Spec;
+use crate::{DType, Element, with_dtype};
+
+/// The order in which an epoch visits the windows of its segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// First to last.
+    Sequential,
+    /// The keyed bijection of (seed, epoch): every window once, another order each epoch.
+    Shuffled,
+}
+
+/// The windows of a batch: element `j` is position `p = BATCH · batch + j` of the epoch. If `p < WINDOWS`, it is valid
+/// and `start = BASE + σ(p)`, σ the identity or the keyed bijection of (SEED, EPOCH) on `0..WINDOWS`; else
+/// `start = BASE + WINDOWS − 1` (a window that is there to be read) and it is not valid.
+///
+/// Argument: cursor `i64[8]`. Results: starts `i64[batch]`, valid `bool[batch]`. Disjoint. No gradient. Deterministic.
+/// Errors: another dtype or shape. The bijection is a Feistel network with cycle walking: no order is stored.
+#[derive(Debug, Clone, Copy)]
+pub struct BatchWindows {
+    /// Windows of a batch.
+    pub batch: usize,
+    /// The order of an epoch.
+    pub order: Order,
+}
+
+impl Default for BatchWindows {
+    fn default() -> Self {
+        Self { batch: 4, order: Order::Shuffled }
+    }
+}
+
+impl BatchWindows {
+    /// Start and validity of each element, in order.
+    fn each(&self, cursor: &[i64; cursor::LEN]) -> impl Iterator<Item = (i64, bool)> {
+        let windows = u64::try_from(cursor[WINDOWS]).unwrap_or(0);
+        let shuffle = Shuffle::new(windows, cursor[SEED] as u64, cursor[EPOCH] as u64);
+        let (base, batch, order) = (cursor[BASE], self.batch as u64, self.order);
+        let first = u64::try_from(cursor[BATCH]).unwrap_or(0).saturating_mul(batch);
+        (0..batch).map(move |j| {
+            let p = first.saturating_add(j);
+            let window = if order == Order::Shuffled { shuffle.index(p) } else { Some(p) };
+            match window {
+                Some(w) if p < windows => (base.saturating_add(w as i64), true),
+                _ => (base.saturating_add(windows.saturating_sub(1) as i64), false),
+            }
+        })
+    }
+}
+
+impl Op for BatchWindows {
+    fn name(&self) -> &'static str {
+        "batch_windows"
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        let args: [Spec; 1] = rules::arity(args)?;
+        cursor::rule(&args, 0)?;
+        Ok(Outputs::from([Spec::new(DType::I64, [self.batch]), Spec::new(DType::Bool, [self.batch])]))
+    }
+    fn alias(&self) -> &[Alias] {
+        &[Alias::Disjoint, Alias::Disjoint]
+    }
+    fn coverage(&self) -> &[Coverage] {
+        &[Coverage::Full, Coverage::Full]
+    }
+    fn accumulate(&self, dtype: DType) -> DType {
+        dtype.accumulate()
+    }
+    fn body(&self) -> Body {
+        Body::Opaque("a bijection of counters")
+    }
+    fn vjp(&self) -> Grad {
+        Grad::None("it gives indices")
+    }
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let cursor = cursor::of(&args[0]);
+        let windows = cursor[WINDOWS].max(0);
+        let order = Shuffle::new(windows as u64, cursor[SEED] as u64, cursor[EPOCH] as u64);
+        let (mut starts, mut valid) = (Vec::new(), Vec::new());
+        for j in 0..self.batch as i64 {
+            let p = cursor[BATCH] * self.batch as i64 + j;
+            valid.push(f64::from(u8::from(p < windows)));
+            let window = match self.order {
+                _ if p >= windows => (windows - 1).max(0),
+                Order::Sequential => p,
+                Order::Shuffled => order.index(p as u64).map_or(0, |w| w as i64),
+            };
+            starts.push((cursor[BASE] + window) as f64);
+        }
+        vec![
+            HostTensor::new(DType::I64, [self.batch], starts),
+            HostTensor::new(DType::Bool, [self.batch], valid),
+        ]
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const {
+            &[Kernel::cpu("batch_windows", |op, call| {
+                let op = attributes::<BatchWindows>(op)?;
+                let cursor = cursor::read(call, 0)?;
+                let (mut starts, mut valid) = (call.output::<i64>(0)?, call.output::<u8>(1)?);
+                for (j, (start, is_valid)) in op.each(&cursor).enumerate() {
+                    starts.set_flat(j, start);
+                    valid.set_flat(j, u8::from(is_valid));
+                }
+                Ok(())
+            })]
+        }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
+    }
+    fn samples(&self) -> Vec<Sample> {
+        let at = |batch, order, epoch, at, windows| {
+            let cursor = [(EPOCH, epoch), (BATCH, at), (SEED, 77), (BASE, 1000), (WINDOWS, windows)];
+            Sample::new(Self { batch, order }, vec![cursor::sample(&cursor)])
+        };
+        let mut all = Vec::new();
+        for order in [Order::Sequential, Order::Shuffled] {
+            all.extend([
+                at(4, order, 0, 0, 11),
+                at(4, order, 3, 2, 11),
+                at(4, order, 0, 3, 11),
+                at(1, order, 1, 0, 1),
+                at(3, order, 0, 0, 0),
+                at(0, order, 0, 0, 5),
+                at(300, order, 2, 5, 1601),
+            ]);
+        }
+        all.push(Sample::bad(
+            *self,
+            vec![SampleArg::with(Some(DType::I32), [8], Data::Int(0, 2))],
+            "it must be i64",
+        ));
+        all
+    }
+}
+
+/// `out[b, c, t] = series[c, starts[b] · stride + offset + t]`.
+///
+/// Arguments: series `[C, T]` of any dtype, starts `i64[B]`. Result: `[B, C, length]`. Disjoint. No gradient: the
+/// series is data. Deterministic. An index out of range is clamped, and the next read on the host returns
+/// `Error::Index` with the position of its start. Errors: `length` above T, other ranks or dtypes.
+#[derive(Debug, Clone, Copy)]
+pub struct WindowGather {
+    /// Distance between the starts of windows, in elements of the series.
+    pub stride: usize,
+    /// Elements between the start of a window and the first that is taken.
+    pub offset: usize,
+    /// Elements taken.
+    pub length: usize,
+}
+
+impl Default for WindowGather {
+    fn default() -> Self {
+        Self { stride: 1, offset: 2, length: 3 }
+    }
+}
+
+impl WindowGather {
+    /// The first index of the window that starts at `start`.
+    #[inline(always)]
+    fn first(&self, start: i64) -> i64 {
+        let stride = i64::try_from(self.stride).unwrap_or(i64::MAX);
+        start.saturating_mul(stride).saturating_add_unsigned(self.offset as u64)
+    }
+}
+
+impl Op for WindowGather {
+    fn name(&self) -> &'static str {
+        "window_gather"
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        let args: [Spec; 2] = rules::arity(args)?;
+        rules::dtype(&args, 1, DType::I64)?;
+        let &[c, t] = args[0].shape.dims() else {
+            return Err(Rule::Rank { arg: 0, rank: args[0].shape.rank(), expected: "2" });
+        };
+        let &[b] = args[1].shape.dims() else {
+            return Err(Rule::Rank { arg: 1, rank: args[1].shape.rank(), expected: "1" });
+        };
+        if self.length > t {
+            let value = self.length as f64;
+            return Err(Rule::Attribute { name: "length", value, expected: "at most that of the series" });
+        }
+        Ok(Outputs::one(Spec::new(args[0].dtype, [b, c, self.length])))
+    }
+    fn alias(&self) -> &[Alias] {
+        &[Alias::Disjoint]
+    }
+    fn coverage(&self) -> &[Coverage] {
+        &[Coverage::Full]
+    }
+    fn accumulate(&self, dtype: DType) -> DType {
+        dtype.accumulate()
+    }
+    fn body(&self) -> Body {
+        Body::Opaque("its indices lie on the device")
+    }
+    fn vjp(&self) -> Grad {
+        Grad::None("the series is data")
+    }
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let (c, t) = (args[0].dims()[0], args[0].dims()[1]);
+        let spec = Spec::new(args[0].spec.dtype, [args[1].data.len(), c, self.length]);
+        vec![HostTensor::from_fn(spec, |i| {
+            let (b, channel, at) = (i / (c * self.length), i / self.length % c, i % self.length);
+            let index = args[1].data[b] * self.stride as f64 + (self.offset + at) as f64;
+            args[0].data[channel * t + index.clamp(0.0, (t - 1) as f64) as usize]
+        })]
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const {
+            &[Kernel::cpu("window_gather", |op, call| {
+                let op = attributes::<WindowGather>(op)?;
+                with_dtype!(any call.dtype(0)?, T => gather::<T>(op, call))
+            })]
+        }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        // Only what is taken of the series is read.
+        let starts = args.get(1..).unwrap_or(&[]);
+        self.infer(args).map_or(Cost::default(), |o| Cost::of(starts, &[o[0], o[0]], 0))
+    }
+    fn samples(&self) -> Vec<Sample> {
+        let series = |c: usize, t: usize| SampleArg::any([c, t]);
+        let starts = |b: usize, hi| SampleArg::with(Some(DType::I64), [b], Data::Int(0, hi));
+        let case = |(stride, offset, length), (c, t), (b, hi)| {
+            Sample::new(Self { stride, offset, length }, vec![series(c, t), starts(b, hi)])
+        };
+        vec![
+            case((1, 0, 1), (1, 1), (1, 1)),
+            case((1, 2, 3), (2, 10), (4, 6)),
+            case((3, 1, 5), (3, 33), (5, 9)),
+            case((1, 0, 4), (4, 4), (4, 1)),
+            case((1, 5, 336), (7, 500), (33, 159)),
+            case((2, 0, 0), (2, 5), (3, 2)),
+            case((1, 0, 2), (0, 5), (3, 2)),
+            case((1, 0, 2), (2, 5), (0, 2)),
+            Sample::bad(
+                *self,
+                vec![series(2, 2), starts(1, 1)],
+                "length is 3; it must be at most that of the series",
+            ),
+            Sample::bad(
+                *self,
+                vec![series(2, 9), SampleArg::with(Some(DType::I32), [1], Data::Int(0, 1))],
+                "it must be i64",
+            ),
+            Sample::bad(*self, vec![SampleArg::any([9]), starts(1, 1)], "arg 0 has rank 1; it must be 2"),
+        ]
+    }
+}
+
+fn gather<T: Element>(op: &WindowGather, call: &Call<'_>) -> Result<(), Rule> {
+    let (series, starts, out) = (call.input::<T>(0)?, call.input::<i64>(1)?, call.output::<T>(0)?);
+    if out.elements() == 0 {
+        return Ok(());
+    }
+    let &[batch, channels, length] = out.dims() else { return Ok(()) };
+    let t = series.cols();
+    for b in 0..batch {
+        let first = op.first(starts.flat(b));
+        let last = first.saturating_add_unsigned((length - 1) as u64);
+        if first < 0 || last >= t as i64 {
+            call.flag(b, if first < 0 { first } else { last }, t);
+        }
+    }
+    call.parallel(out, batch, (16 * 1024 / (channels * length)).max(1), |start, mut part| {
+        for b in 0..part.outer() {
+            let first = op.first(starts.flat(start + b));
+            let inside = usize::try_from(first).ok().filter(|&f| f <= t - length);
+            for c in 0..channels {
+                let from = series.row(c);
+                let mut to = part.row_mut(b * channels + c);
+                match (inside, from.as_slice(), to.as_slice()) {
+                    (Some(f), Some(from), Some(to)) => to.copy_from_slice(&from[f..f + length]),
+                    _ => {
+                        for j in 0..length {
+                            let at = first.saturating_add_unsigned(j as u64).clamp(0, t as i64 - 1);
+                            to.set(j, from.get(at as usize));
+                        }
+                    }
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Engine, Error};
+
+    #[test]
+    fn an_epoch_visits_every_window_once_and_the_next_in_another_order() -> Result<(), Error> {
+        let engine = Engine::cpu_with_threads(1)?;
+        for windows in [1usize, 2, 5, 33, 1000] {
+            let mut orders = Vec::new();
+            for epoch in 0..2i64 {
+                let op = BatchWindows { batch: 7, order: Order::Shuffled };
+                let mut seen = Vec::new();
+                for batch in 0..windows.div_ceil(7) {
+                    let cursor =
+                        engine.tensor([8], &[0, epoch, batch as i64, 5, 100, windows as i64, 0, 0])?;
+                    let mut starts = engine.empty(DType::I64, [7])?;
+                    let mut valid = engine.empty(DType::Bool, [7])?;
+                    engine.call(&op, &[cursor.view()], &mut [starts.view_mut(), valid.view_mut()])?;
+                    let valid = valid.read_host()?.data;
+                    let all = starts.read::<i64>()?.into_iter().zip(valid);
+                    seen.extend(all.filter(|&(_, v)| v == 1.0).map(|(s, _)| s - 100));
+                }
+                let mut sorted = seen.clone();
+                sorted.sort_unstable();
+                assert!(sorted.iter().copied().eq(0..windows as i64), "{windows} windows: {sorted:?}");
+                orders.push(seen);
+            }
+            assert!(windows < 10 || orders[0] != orders[1], "{windows} windows");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_index_out_of_range_is_clamped_and_reported() -> Result<(), Error> {
+        let engine = Engine::cpu_with_threads(1)?;
+        let series = engine.tensor([1, 5], &[0.0f32, 1.0, 2.0, 3.0, 4.0])?;
+        let starts = engine.tensor([3], &[1i64, 3, -1])?;
+        let mut out = engine.empty(DType::F32, [3, 1, 3])?;
+        let op = WindowGather { stride: 1, offset: 0, length: 3 };
+        engine.call(&op, &[series.view(), starts.view()], &mut [out.view_mut()])?;
+        let fault = Error::Index { op: "window_gather", position: 1, value: 5, limit: 5 };
+        assert_eq!(out.read::<f32>(), Err(fault));
+        assert_eq!(out.read::<f32>()?, [1.0, 2.0, 3.0, 3.0, 4.0, 4.0, 0.0, 0.0, 1.0]);
+        Ok(())
+    }
+}
