@@ -101,7 +101,7 @@ macro_rules! shared {
                     [] => (0, 1),
                     [s] => (0, *s),
                     [r, s] => (i * r, *s),
-                    [.., s] => (self.layout.index_flat(i * self.cols()), *s),
+                    [.., s] => (self.layout.index_flat(i * self.cols()) - self.layout.offset(), *s),
                 }
             }
         }
