@@ -213,6 +213,12 @@ impl Session {
         self.steps_per_epoch
     }
 
+    /// Whether validation and test have windows of their own.
+    #[must_use]
+    pub fn holds_out(&self) -> bool {
+        self.spans[1] != self.spans[0]
+    }
+
     /// The programs: train, evaluate, predict.
     #[must_use]
     pub fn programs(&self) -> [&Program; 3] {
