@@ -93,7 +93,7 @@ macro_rules! shared {
                 self.data[self.layout.index_flat(i)]
             }
 
-            /// Offset of row `i` (rows in row-major order of the outer axes) and the stride within it.
+            /// Place of row `i` (rows in row-major order of the outer axes) behind the layout's offset, and the stride within it.
             #[inline(always)]
             fn row_place(&self, i: usize) -> (usize, usize) {
                 let strides = self.layout.strides();
@@ -101,7 +101,7 @@ macro_rules! shared {
                     [] => (0, 1),
                     [s] => (0, *s),
                     [r, s] => (i * r, *s),
-                    [.., s] => (self.layout.index_flat(i * self.cols()), *s),
+                    [.., s] => (self.layout.index_flat(i * self.cols()) - self.layout.offset(), *s),
                 }
             }
         }
@@ -119,7 +119,15 @@ impl<'a, T: Element> View<'a, T> {
     /// All elements in row-major order, if they lie so without gaps.
     #[inline(always)]
     pub fn contiguous(&self) -> Option<&'a [T]> {
-        if self.layout.is_contiguous() { self.data.get(..self.elements()) } else { None }
+        let (n, from) = (self.elements(), self.layout.offset());
+        if n == 0 {
+            // An empty slice may start past the end of the data.
+            Some(&[])
+        } else if self.layout.is_contiguous() {
+            self.data.get(from..from + n)
+        } else {
+            None
+        }
     }
 
     /// The data that the layout's offset and strides index into.
@@ -170,9 +178,14 @@ impl<'a, T: Element> ViewMut<'a, T> {
     /// All elements in row-major order, if they lie so without gaps.
     #[inline(always)]
     pub fn contiguous(&mut self) -> Option<&mut [T]> {
-        let n = self.elements();
-        let from = self.layout.offset();
-        if self.layout.is_contiguous() { self.data.get_mut(from..from + n) } else { None }
+        let (n, from) = (self.elements(), self.layout.offset());
+        if n == 0 {
+            Some(&mut [])
+        } else if self.layout.is_contiguous() {
+            self.data.get_mut(from..from + n)
+        } else {
+            None
+        }
     }
 
     /// The data that the layout's offset and strides index into.
