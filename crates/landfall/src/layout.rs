@@ -76,6 +76,14 @@ impl Layout {
         true
     }
 
+    /// Whether both have one shape and put each element in the same place relative to their first (strides of axes
+    /// of size 1 lead nowhere).
+    #[must_use]
+    pub(crate) fn coincides(&self, other: &Self) -> bool {
+        let mut axes = self.shape.dims().iter().zip(self.strides().iter().zip(other.strides()));
+        self.shape == other.shape && axes.all(|(&d, (a, b))| d == 1 || a == b)
+    }
+
     /// Whether each element has a place of its own. (Sufficient test: sorted by stride, each axis steps over
     /// all that the smaller ones span; every layout made from a contiguous one by slicing and permuting passes.)
     #[must_use]
