@@ -206,10 +206,14 @@ impl Layout {
             return Ok(Self { offset: self.offset, ..Self::contiguous(shape) });
         }
         // Axes that lie gapless behind each other form one run; a new axis must not cross a run's border.
-        let old: Vec<(usize, usize)> = (self.shape.dims().iter().copied())
-            .zip(self.strides().iter().copied())
-            .filter(|&(d, _)| d != 1)
-            .collect();
+        // (On the stack: kernels reshape too.)
+        let mut axes = [(0usize, 0usize); MAX_RANK];
+        let mut n = 0;
+        for (&d, &s) in self.shape.dims().iter().zip(self.strides()).filter(|&(&d, _)| d != 1) {
+            axes[n] = (d, s);
+            n += 1;
+        }
+        let old = &axes[..n];
         let mut out = Self { offset: self.offset, ..Self::contiguous(shape) };
         let (mut from, mut to) = (0, 0);
         while from < old.len() {
