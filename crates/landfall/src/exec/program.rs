@@ -27,7 +27,7 @@ pub struct Program {
     // Field order is drop order: the recording goes before the memory that it points into.
     recording: Box<dyn Recording>,
     launches: Vec<RecordedLaunch>,
-    _arena: Arc<Buffer>,
+    arena: Arc<Buffer>,
     own: HashMap<StoredId, Buffer>,
     runs: u64,
 }
@@ -139,7 +139,7 @@ impl Program {
             state: memory,
             recording,
             launches,
-            _arena: Arc::clone(arena),
+            arena: Arc::clone(arena),
             own,
             runs: 0,
         })
@@ -235,6 +235,19 @@ impl Program {
 
     fn owns(&self, state: &State) -> Result<(), Error> {
         if state.memory().id == self.state.id { Ok(()) } else { Err(Error::ForeignState) }
+    }
+
+    /// Sets every byte of the arena and of the outputs: 0xFF is NaN in every float dtype. Runs do not depend on it.
+    ///
+    /// # Errors
+    /// [`Error::ForeignState`] for another state than its own (it guards the arena of programs built together); a
+    /// device fault.
+    pub fn poison(&mut self, state: &mut State, byte: u8) -> Result<(), Error> {
+        self.owns(state)?;
+        let device = self.engine.handle();
+        device.fill(self.arena.address(), self.arena.bytes(), byte)?;
+        let mut outputs = self.own.iter().filter(|(v, _)| !self.lowered.values[v.0].initial);
+        outputs.try_for_each(|(_, b)| device.fill(b.address(), b.bytes(), byte))
     }
 
     /// Its name.
