@@ -155,14 +155,15 @@ fn squares<T: Element>(x: &View<'_, T>, layout: &Layout, from: usize, len: usize
         from,
         len,
         #[inline(always)]
-        |_, at, n, stride| {
+        |first, at, n, stride| {
+            // A piece goes on in the lane where the one before it ended, so that no layout changes the order.
+            let head = if stride == 1 { ((LANES - first % LANES) % LANES).min(n) } else { n };
+            for j in 0..head {
+                let v = data[at + j * stride].widen().to_f64();
+                lanes[(first + j) % LANES] += v * v;
+            }
             if stride == 1 {
-                add_squares(&mut lanes, &data[at..at + n]);
-            } else {
-                for j in 0..n {
-                    let v = data[at + j * stride].widen().to_f64();
-                    lanes[j % LANES] += v * v;
-                }
+                add_squares(&mut lanes, &data[at + head..at + n]);
             }
         },
     );

@@ -52,8 +52,8 @@ pub(crate) struct Case {
     pub(crate) outputs: Vec<Spec>,
 }
 
-/// Elements from which on a case is run in one dtype only by the properties that call it many times.
-const LARGE: usize = 50_000;
+/// Elements, and operations, from which on a case is run in one dtype only by the properties that call it many times.
+const LARGE: (usize, usize) = (50_000, 500_000);
 
 impl Case {
     pub(crate) fn specs(&self) -> Vec<Spec> {
@@ -87,7 +87,8 @@ impl Case {
 
     pub(crate) fn large(&self) -> bool {
         let specs = self.specs();
-        specs.iter().chain(&self.outputs).any(|s| s.shape.elements() > LARGE)
+        let elements = specs.iter().chain(&self.outputs).map(|s| s.shape.elements()).max();
+        elements > Some(LARGE.0) || self.op.cost(&specs).flops > LARGE.1
     }
 
     /// The same case with other data.

@@ -107,23 +107,28 @@ fn accumulated(case: &Case, output: DType) -> f64 {
     inputs.chain([output]).map(|d| case.op.accumulate(d).epsilon()).fold(0.0, f64::max)
 }
 
-/// How much each output element changes when every floating-point argument changes by a relative 1: the largest of
-/// three random changes.
-pub(crate) fn condition(case: &Case) -> Check<Vec<Vec<f64>>> {
+/// Random changes from which a condition is measured: so many that they do not all cancel in one of many elements.
+const TRIALS: usize = 6;
+
+/// How much each output element changes when every floating-point argument changes by a relative 1: the root mean
+/// square of a few random changes.
+fn condition(case: &Case) -> Check<Vec<Vec<f64>>> {
     let at = case.reference()?;
     let mut found: Vec<Vec<f64>> = at.iter().map(|h| vec![0.0; h.data.len()]).collect();
-    for trial in 0..3 {
-        let mut random = Random::new("condition", case.sample * 3 + trial);
+    for trial in 0..TRIALS {
+        let mut random = Random::new("condition", case.sample * TRIALS + trial);
         let mut moved = case.clone();
         for h in moved.inputs.iter_mut().filter(|h| h.spec.dtype.is_float()) {
-            h.data.iter_mut().for_each(|x| *x *= 1.0 + STEP * random.sign().signum());
+            h.data.iter_mut().for_each(|x| *x *= 1.0 + STEP * random.sign());
         }
         for ((found, a), b) in found.iter_mut().zip(&at).zip(moved.reference()?) {
             for ((f, a), b) in found.iter_mut().zip(&a.data).zip(b.data) {
-                let change = (a - b).abs() / STEP;
-                *f = if change.is_finite() { f.max(change) } else { *f };
+                // Uniform changes have a third of the square of a change by 1.
+                let square = 3.0 / TRIALS as f64 * ((a - b) / STEP).powi(2);
+                *f = if square.is_finite() { *f + square } else { *f };
             }
         }
     }
+    found.iter_mut().flatten().for_each(|f| *f = f.sqrt());
     Ok(found)
 }
