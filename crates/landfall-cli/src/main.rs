@@ -47,7 +47,7 @@ fn refused(e: &clap::Error) -> u8 {
     let text = e.to_string();
     let lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
     let said = lines.filter(|l| !l.starts_with("Usage:") && !l.starts_with("For more information"));
-    let line = said.collect::<Vec<_>>().join(" ");
+    let line = said.collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
     let line = line.strip_prefix("error: ").unwrap_or(&line).trim_end_matches('.');
     output::error(&format!("{line}; --help lists what there is"));
     2

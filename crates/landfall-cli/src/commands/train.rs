@@ -45,11 +45,11 @@ fn fresh(args: &Train) -> Result<u8, CliError> {
     if let Some(file) = &args.shapes.config {
         settings = settings.over(&Settings::read(file)?.for_new_run())?;
     }
+    let init = settings.init.clone();
     let resolved = settings.resolve()?;
     if let Some(path) = args.out.as_ref().filter(|p| p.exists()) {
         return Err(RunError::Exists { path: path.clone() }.into());
     }
-    let init = resolved.settings.init.clone();
     let init = init.map(|path| File::read(&path).map(|file| (path, file))).transpose()?;
     let ready = prepare(resolved, |session| {
         if let Some((path, file)) = &init {
@@ -57,7 +57,6 @@ fn fresh(args: &Train) -> Result<u8, CliError> {
         }
         Ok(Progress::default())
     })?;
-    announce(&ready)?;
     if ready.resolved.settings.device == Some(Device::Null) {
         return count_only(ready, args.json);
     }
@@ -96,7 +95,12 @@ fn resume(args: &Train, path: &Path) -> Result<u8, CliError> {
     if ready.from.step >= total {
         return Err(CliError::Complete { run: path.to_owned(), done: ready.from.step, total });
     }
-    announce(&ready)?;
+    if ready.resolved.settings.device == Some(Device::Null) {
+        return count_only(ready, args.json);
+    }
+    let configuration = ready.resolved.settings.to_toml()?;
+    let folder = RunFolder::resume(path, ready.from.step)?;
+    folder.write("config.toml", &configuration)?;
     output::line(&format!("resuming {} after step {}", path.display(), ready.from.step))?;
     let s = &ready.resolved.settings;
     let longer = (s.epochs, s.max_steps) != (before.epochs, before.max_steps);
@@ -105,12 +109,6 @@ fn resume(args: &Train, path: &Path) -> Result<u8, CliError> {
             "note: this schedule spans the whole run, so the rates from here on are those of the new length",
         );
     }
-    if ready.resolved.settings.device == Some(Device::Null) {
-        return count_only(ready, args.json);
-    }
-    let configuration = ready.resolved.settings.to_toml()?;
-    let folder = RunFolder::resume(path, ready.from.step)?;
-    folder.write("config.toml", &configuration)?;
     go(ready, folder, configuration, args.json)
 }
 
@@ -176,6 +174,7 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
 }
 
 fn count_only(mut ready: Ready, json: bool) -> Result<u8, CliError> {
+    announce(&ready)?;
     let steps = ready.resolved.steps(&ready.session) - ready.from.step;
     let before = ready.session.engine.counters();
     let after = count(&mut ready.session, steps).map_err(CliError::During)?;
@@ -207,6 +206,7 @@ fn numbered(resolved: &Resolved, configuration: &str) -> Result<RunFolder, CliEr
 }
 
 fn go(ready: Ready, mut folder: RunFolder, configuration: String, json: bool) -> Result<u8, CliError> {
+    announce(&ready)?;
     let Ready { resolved, mut session, comparison, from } = ready;
     let reports: Vec<_> =
         session.programs().iter().map(|p| json!({"program": p.name(), "plan": p.report()})).collect();

@@ -26,6 +26,10 @@ impl RunFolder {
         if made.is_none() {
             return Err(RunError::Exists { path: path.to_owned() });
         }
+        if let Some(above) = path.ancestors().find(|a| a.exists() && !a.is_dir()) {
+            let why = std::io::Error::other(format!("{} is a file, not a folder", above.display()));
+            return Err(failed(why));
+        }
         let make = || {
             if let Some(parent) = path.parent().filter(|p| !p.is_dir()) {
                 std::fs::create_dir_all(parent)?;

@@ -29,7 +29,7 @@ pub enum RunError {
     Exists { path: PathBuf },
     #[error("{} is no run folder: {why}", .path.display())]
     NotARun { path: PathBuf, why: String },
-    #[error("cannot write {}: {why}", .path.display())]
+    #[error("cannot write {}: {why}; check its folder's permissions and the free space", .path.display())]
     Write { path: PathBuf, why: std::io::Error },
     #[error("step {step} gave loss {loss} and gradient norm {grad_norm}: {cause}; the state is as before that step{}", Kept(.checkpoint))]
     NonFinite { step: usize, loss: f64, grad_norm: f64, cause: landfall::Error, checkpoint: Option<PathBuf> },
