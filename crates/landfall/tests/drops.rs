@@ -1,9 +1,10 @@
 //! Whatever is dropped when: results are those of fresh memory. (In a process of its own, whose heap fills what is
 //! freed with 0xFF.)
-mod allocator;
 #[path = "recipe/dice.rs"]
 #[allow(dead_code, reason = "not all of it is used here")]
 mod dice;
+#[path = "device/heap.rs"]
+mod heap;
 mod ops;
 mod step;
 

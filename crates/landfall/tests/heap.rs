@@ -1,9 +1,10 @@
 //! Nothing is allocated while programs run and ops are called. (One test in a process of its own: the count is of all
 //! threads.)
-mod allocator;
 #[path = "recipe/dice.rs"]
 #[allow(dead_code, reason = "not all of it is used here")]
 mod dice;
+#[path = "device/heap.rs"]
+mod heap;
 mod ops;
 mod step;
 
@@ -25,11 +26,11 @@ fn five_thousand_runs_allocate_nothing() -> Result<(), Error> {
         let (device, heap) = engine.enter(|| {
             program.run(&mut state)?;
             program.run(&mut state)?;
-            let (device, heap) = (engine.counters(), allocator::allocations());
+            let (device, heap) = (engine.counters(), heap::allocations());
             for _ in 2..runs {
                 program.run(&mut state)?;
             }
-            Ok::<_, Error>((device, allocator::allocations() - heap))
+            Ok::<_, Error>((device, heap::allocations() - heap))
         })?;
         let after = engine.counters();
         assert_eq!(heap, 0, "{threads} threads: the host's heap must not be touched by a run");
@@ -65,9 +66,9 @@ fn eager_calls_allocate_nothing() -> Result<(), Error> {
         };
         let (device, heap) = engine.enter(|| {
             calls()?;
-            let before = (engine.counters(), allocator::allocations());
+            let before = (engine.counters(), heap::allocations());
             (0..100).try_for_each(|_| calls())?;
-            Ok::<_, Error>((before.0, allocator::allocations() - before.1))
+            Ok::<_, Error>((before.0, heap::allocations() - before.1))
         })?;
         assert_eq!(heap, 0, "{threads} threads: an eager call must not touch the host's heap");
         assert_eq!(engine.counters().allocations, device.allocations);
