@@ -104,19 +104,13 @@ where
             }
         }
         _ if len > grain && whole.splits() => serial(whole, len, grain, &work),
-        _ => isa::vectorised(
-            #[inline(always)]
-            || work(0, whole),
-        ),
+        _ => leaf(0, whole, &work),
     }
 }
 
 fn halve<S: Split, F: Fn(usize, S) + Sync>(part: S, start: usize, len: usize, grain: usize, work: &F) {
     if len <= grain {
-        isa::vectorised(
-            #[inline(always)]
-            || work(start, part),
-        );
+        leaf(start, part, work);
         return;
     }
     let at = len.div_ceil(grain).div_ceil(2) * grain;
@@ -129,15 +123,19 @@ fn serial<S: Split, F: Fn(usize, S) + Sync>(mut rest: S, len: usize, grain: usiz
     let mut start = 0;
     while len - start > grain {
         let (part, tail) = rest.split(grain);
-        isa::vectorised(
-            #[inline(always)]
-            || work(start, part),
-        );
+        leaf(start, part, work);
         rest = tail;
         start += grain;
     }
+    leaf(start, rest, work);
+}
+
+/// One part, compiled for the machine's instruction set. Never inlined: each kernel's closure is compiled once for each
+/// instruction set, and not again at every place that runs a part.
+#[inline(never)]
+fn leaf<S: Split, F: Fn(usize, S) + Sync>(start: usize, part: S, work: &F) {
     isa::vectorised(
         #[inline(always)]
-        || work(start, rest),
+        || work(start, part),
     );
 }
