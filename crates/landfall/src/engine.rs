@@ -152,8 +152,14 @@ impl Engine {
     ) -> Result<(), Error> {
         let at = Location::caller();
         let mut operands = [EMPTY; check::MAX_INPUTS + crate::ops::MAX_OUTPUTS];
-        if inputs.len() > check::MAX_INPUTS || outputs.len() > crate::ops::MAX_OUTPUTS {
-            let rule = Rule::Arity { expected: check::MAX_INPUTS, got: inputs.len() };
+        let beyond = if inputs.len() > check::MAX_INPUTS {
+            Some(Rule::Arity { expected: check::MAX_INPUTS, got: inputs.len() })
+        } else if outputs.len() > crate::ops::MAX_OUTPUTS {
+            Some(Rule::Outputs { expected: crate::ops::MAX_OUTPUTS, got: outputs.len() })
+        } else {
+            None
+        };
+        if let Some(rule) = beyond {
             return Err(rule.of(op.name(), &[], Some(self.device()), Some(at)).into());
         }
         let devices = inputs.iter().map(TensorRef::device).chain(outputs.iter().map(|o| o.device()));

@@ -10,6 +10,10 @@
 //! 6. `device`: where kernels run. The only place with `unsafe` code.
 #![deny(unsafe_code)]
 
+// The ops that tests bring along are written as a user's would be.
+#[cfg(test)]
+extern crate self as landfall;
+
 mod buffer;
 pub mod codegen;
 #[allow(unsafe_code, reason = "devices turn checked addresses into memory; nothing else may")]

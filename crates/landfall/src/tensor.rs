@@ -9,6 +9,7 @@ use crate::layout::Layout;
 use crate::shape::{Shape, Spec};
 use crate::{DType, Element};
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// A tensor that owns its memory. Not `Clone`: a copy is asked for as a copy.
@@ -148,6 +149,7 @@ macro_rules! views {
                 self.device
             }
 
+            #[track_caller]
             fn under(
                 self,
                 op: &'static str,
@@ -155,7 +157,9 @@ macro_rules! views {
             ) -> Result<Self, Error> {
                 match layout(&self.operand.layout) {
                     Ok(layout) => Ok(Self { operand: Operand { layout, ..self.operand }, ..self }),
-                    Err(rule) => Err(rule.of(op, &[self.spec()], Some(self.device.kind()), None).into()),
+                    Err(rule) => Err(rule
+                        .of(op, &[self.spec()], Some(self.device.kind()), Some(Location::caller()))
+                        .into()),
                 }
             }
 
@@ -163,6 +167,7 @@ macro_rules! views {
             ///
             /// # Errors
             /// The element counts must be equal and the strides allow it; otherwise use the op `copy`.
+            #[track_caller]
             pub fn reshape(self, shape: impl Into<Shape>) -> Result<Self, Error> {
                 self.under("reshape", |l| l.reshape(shape.into()))
             }
@@ -171,6 +176,7 @@ macro_rules! views {
             ///
             /// # Errors
             /// `axes` must name each axis once.
+            #[track_caller]
             pub fn permute(self, axes: &[usize]) -> Result<Self, Error> {
                 self.under("permute", |l| l.permute(axes))
             }
@@ -179,6 +185,7 @@ macro_rules! views {
             ///
             /// # Errors
             /// They must lie inside.
+            #[track_caller]
             pub fn slice(self, axis: usize, start: usize, len: usize) -> Result<Self, Error> {
                 self.under("slice", |l| l.slice(axis, start, len, 1))
             }
@@ -187,6 +194,7 @@ macro_rules! views {
             ///
             /// # Errors
             /// The axis must have size 1.
+            #[track_caller]
             pub fn squeeze(self, axis: usize) -> Result<Self, Error> {
                 self.under("squeeze", |l| l.squeeze(axis))
             }
@@ -201,6 +209,7 @@ impl TensorRef<'_> {
     ///
     /// # Errors
     /// Each size, aligned at the end, must be 1 or equal.
+    #[track_caller]
     pub fn broadcast_to(self, shape: impl Into<Shape>) -> Result<Self, Error> {
         self.under("broadcast_to", |l| l.broadcast_to(shape.into()))
     }
@@ -209,6 +218,7 @@ impl TensorRef<'_> {
     ///
     /// # Errors
     /// The window must fit.
+    #[track_caller]
     pub fn unfold(self, size: usize, step: usize) -> Result<Self, Error> {
         self.under("unfold", |l| l.unfold(size, step))
     }
@@ -231,8 +241,9 @@ impl<'a> TensorMut<'a> {
     ///
     /// # Errors
     /// `at` must be at most the size of axis 0, and the halves must not interleave in memory.
+    #[track_caller]
     pub fn split_at_mut(self, at: usize) -> Result<(Self, Self), Error> {
-        let (spec, kind) = (self.spec(), self.device.kind());
+        let (spec, kind, at_line) = (self.spec(), self.device.kind(), Some(Location::caller()));
         let halves = || {
             let l = &self.operand.layout;
             let size = l.shape().dims().first().copied().ok_or(Rule::Axis { axis: 0, rank: 0 })?;
@@ -240,7 +251,7 @@ impl<'a> TensorMut<'a> {
                 size.checked_sub(at).ok_or(Rule::Slice { axis: 0, start: at, len: 0, step: 1, size })?;
             Ok((l.slice(0, 0, at, 1)?, l.slice(0, at, rest, 1)?))
         };
-        let (low, high) = halves().map_err(|r: Rule| r.of("split_at_mut", &[spec], Some(kind), None))?;
+        let (low, high) = halves().map_err(|r: Rule| r.of("split_at_mut", &[spec], Some(kind), at_line))?;
         let of = |layout| Self {
             operand: Operand { layout, ..self.operand },
             device: self.device,
@@ -249,7 +260,7 @@ impl<'a> TensorMut<'a> {
         let (low, high) = (of(low), of(high));
         if low.operand.relation(&high.operand) != crate::layout::Relation::Disjoint {
             return Err(Rule::OutputsOverlap { first: 0, second: 1 }
-                .of("split_at_mut", &[spec], Some(kind), None)
+                .of("split_at_mut", &[spec], Some(kind), at_line)
                 .into());
         }
         Ok((low, high))

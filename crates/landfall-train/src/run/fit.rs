@@ -35,7 +35,8 @@ pub trait Observer: Send {
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// All steps done; the evaluations of the weights that were kept, validation and test.
+    /// All steps done; the evaluations of the weights that were kept: validation and test, or, where no windows are
+    /// held out, training.
     Finished(Vec<EvaluationRecord>),
     /// Stopped by its observer after this many updates, with a checkpoint.
     Interrupted {
@@ -44,9 +45,21 @@ pub enum Outcome {
     },
 }
 
+/// Runs the steps and reads nothing back: on a device that computes nothing this checks and counts a run.
+///
+/// # Errors
+/// A device fault.
+pub fn count(session: &mut Session, steps: usize) -> Result<landfall::Counters, RunError> {
+    let engine = session.engine.clone();
+    engine.enter(|| (0..steps).try_for_each(|_| session.step()))?;
+    Ok(engine.counters())
+}
+
 /// Trains until the last step or until the observer stops the run.
 ///
 /// Validation runs at the end of each epoch; the best weights are kept (of equal ones the newer) and tested at the end.
+/// Where no windows are held out there is nothing to choose by: the last weights are kept, and their error on the
+/// training windows is recorded as such.
 ///
 /// # Errors
 /// [`RunError::NonFinite`] when a step gives a loss or gradient that is not finite (the state stays as before it); a
@@ -78,6 +91,7 @@ impl Fit<'_> {
         let per_epoch = self.session.steps_per_epoch();
         let total = self.options.max_steps.unwrap_or(self.options.epochs.saturating_mul(per_epoch));
         let every = self.options.log_every.clamp(1, crate::train::RING);
+        let validates = self.options.max_steps.is_none() && self.session.holds_out();
         while self.progress.step < total {
             if self.observer.stop() {
                 self.report(true)?;
@@ -92,8 +106,10 @@ impl Fit<'_> {
             if step % every == 0 || epoch_ends || step == total {
                 self.report(step == total)?;
             }
-            if epoch_ends && self.options.max_steps.is_none() {
+            if epoch_ends && validates {
                 self.validate()?;
+            } else if epoch_ends && self.options.max_steps.is_none() {
+                self.checkpoint()?;
             }
         }
         self.finish()
@@ -106,7 +122,9 @@ impl Fit<'_> {
         let per_epoch = self.session.steps_per_epoch();
         let upto = self.progress.step;
         for record in self.session.records(self.logged + 1, done.min(upto))? {
-            if record.step % self.options.log_every == 0 || record.step == 1 || (last && record.step == upto)
+            if record.step % self.options.log_every.max(1) == 0
+                || record.step == 1
+                || (last && record.step == upto)
             {
                 let line = StepLine::new(&record, per_epoch);
                 self.folder.log(&line)?;
@@ -165,6 +183,13 @@ impl Fit<'_> {
     }
 
     fn finish(mut self) -> Result<Outcome, RunError> {
+        if !self.session.holds_out() {
+            self.checkpoint()?;
+            let training = self.evaluate(Segment::Train, true)?;
+            let best = Progress { best: Some((training.mse, self.progress.step)), ..self.progress };
+            checkpoint::save(&self.folder.best(), self.session, &self.options.configuration, &best, false)?;
+            return Ok(Outcome::Finished(vec![training]));
+        }
         if self.options.max_steps.is_some() {
             self.checkpoint()?;
             let validation = self.evaluate(Segment::Validation, true)?;

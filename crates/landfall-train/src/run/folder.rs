@@ -20,20 +20,35 @@ impl RunFolder {
     /// # Errors
     /// [`RunError::Exists`]; [`RunError::Write`] when it cannot be made, and then nothing is left behind.
     pub fn create(path: &Path, configuration: &str) -> Result<Self, RunError> {
-        if path.exists() {
+        let failed = |why| RunError::Write { path: path.to_owned(), why };
+        // What this call makes, it also takes back: the folders above the run's that were not there.
+        let made = path.ancestors().filter(|a| !a.as_os_str().is_empty()).take_while(|a| !a.exists()).last();
+        if made.is_none() {
             return Err(RunError::Exists { path: path.to_owned() });
         }
-        let failed = |why| RunError::Write { path: path.to_owned(), why };
-        std::fs::create_dir_all(path).map_err(failed)?;
-        let open = || {
+        if let Some(above) = path.ancestors().find(|a| a.exists() && !a.is_dir()) {
+            let why = std::io::Error::other(format!("{} is a file, not a folder", above.display()));
+            return Err(failed(why));
+        }
+        let make = || {
+            if let Some(parent) = path.parent().filter(|p| !p.is_dir()) {
+                std::fs::create_dir_all(parent)?;
+            }
+            // Fails where the folder is there already: another run may have made it this moment.
+            std::fs::create_dir(path)?;
             replace(&path.join("config.toml"), configuration.as_bytes())?;
             OpenOptions::new().create(true).append(true).open(path.join("metrics.jsonl"))
         };
-        match open() {
+        match make() {
             Ok(metrics) => Ok(Self { path: path.to_owned(), metrics }),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && path.is_dir() => {
+                Err(RunError::Exists { path: path.to_owned() })
+            }
             Err(why) => {
-                // The folder was made a moment ago and holds nothing that anybody could miss.
-                let _ = std::fs::remove_dir_all(path);
+                if let Some(made) = made {
+                    // Made a moment ago; holds nothing that anybody could miss.
+                    let _ = std::fs::remove_dir_all(made);
+                }
                 Err(failed(why))
             }
         }

@@ -2,11 +2,20 @@
 
 mod fit;
 mod folder;
+mod open;
 mod record;
+mod resolve;
+mod settings;
 
-pub use fit::{FitOptions, Observer, Outcome, fit};
+pub use fit::{FitOptions, Observer, Outcome, count, fit};
 pub use folder::RunFolder;
+pub use open::{Run, Weights, open};
 pub use record::{ColumnRecord, EvaluationRecord, StepLine, Units};
+
+pub use resolve::{Data, Resolved, Source};
+pub use settings::{
+    Device, ModelKind, Network, Precision, ScalerTable, Settings, SettingsError, Synthetic, named,
+};
 
 use crate::checkpoint::CheckpointError;
 use std::path::PathBuf;
@@ -20,12 +29,18 @@ pub enum RunError {
     Exists { path: PathBuf },
     #[error("{} is no run folder: {why}", .path.display())]
     NotARun { path: PathBuf, why: String },
-    #[error("cannot write {}: {why}", .path.display())]
+    #[error("cannot write {}: {why}; check its folder's permissions and the free space", .path.display())]
     Write { path: PathBuf, why: std::io::Error },
     #[error("step {step} gave loss {loss} and gradient norm {grad_norm}: {cause}; the state is as before that step{}", Kept(.checkpoint))]
     NonFinite { step: usize, loss: f64, grad_norm: f64, cause: landfall::Error, checkpoint: Option<PathBuf> },
     #[error("the session has no validation windows to choose the best weights by")]
     NoValidation,
+    #[error("{} is not there; {hint}", .path.display())]
+    NoWeights { path: PathBuf, hint: &'static str },
+    #[error("{} holds a window-regressor, which predicts one label for a window and no future rows; train a patchtst to forecast", .path.display())]
+    NoFuture { path: PathBuf },
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     #[error(transparent)]

@@ -90,6 +90,21 @@ impl Dataset {
         Self { values, channels: c, rows: s * l, stride: l, target, spans: [all; 3] }
     }
 
+    /// Zeros in place of a series, with this many windows in every segment: for a session that plans or predicts.
+    #[must_use]
+    pub fn blank(channels: usize, context: usize, horizon: usize, windows: usize) -> Self {
+        let rows = context.saturating_add(horizon).saturating_add(windows.max(1) - 1);
+        let all = Span { base: 0, count: windows };
+        let values = vec![0.0; channels.saturating_mul(rows)];
+        Self { values, channels, rows, stride: 1, target: Target::Future, spans: [all; 3] }
+    }
+
+    /// Whether validation and test have windows of their own.
+    #[must_use]
+    pub fn holds_out(&self) -> bool {
+        self.spans[1] != self.spans[0]
+    }
+
     /// The windows of a segment.
     #[must_use]
     pub fn span(&self, segment: Segment) -> Span {

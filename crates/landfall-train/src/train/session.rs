@@ -213,6 +213,12 @@ impl Session {
         self.steps_per_epoch
     }
 
+    /// Whether validation and test have windows of their own.
+    #[must_use]
+    pub fn holds_out(&self) -> bool {
+        self.spans[1] != self.spans[0]
+    }
+
     /// The programs: train, evaluate, predict.
     #[must_use]
     pub fn programs(&self) -> [&Program; 3] {
@@ -225,6 +231,14 @@ impl Session {
     /// A device fault.
     pub fn step(&mut self) -> Result<(), Error> {
         self.train.run(&mut self.state)
+    }
+
+    /// Runs one training step instruction by instruction, with the time of each.
+    ///
+    /// # Errors
+    /// A device fault.
+    pub fn profile(&mut self) -> Result<Vec<(String, std::time::Duration)>, Error> {
+        self.train.profile(&mut self.state)
     }
 
     /// Steps done, and the epoch (from 0) and batch that come next.

@@ -13,6 +13,7 @@ use crate::state::{State, StateMemory};
 use crate::{DType, Element};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A step that is planned, proved and recorded. It owns its memory for as long as it lives; running it allocates
 /// nothing.
@@ -26,7 +27,7 @@ pub struct Program {
     // Field order is drop order: the recording goes before the memory that it points into.
     recording: Box<dyn Recording>,
     launches: Vec<RecordedLaunch>,
-    _arena: Arc<Buffer>,
+    arena: Arc<Buffer>,
     own: HashMap<StoredId, Buffer>,
     runs: u64,
 }
@@ -138,7 +139,7 @@ impl Program {
             state: memory,
             recording,
             launches,
-            _arena: Arc::clone(arena),
+            arena: Arc::clone(arena),
             own,
             runs: 0,
         })
@@ -162,6 +163,23 @@ impl Program {
     /// As [`Program::run`]; a rule that an instruction breaks.
     pub fn issue(&mut self, state: &mut State) -> Result<(), Error> {
         self.each(state, |_, _| Ok(()))
+    }
+
+    /// Runs the program instruction by instruction and gives the time of each, with the name of its op and what it
+    /// writes.
+    ///
+    /// # Errors
+    /// As [`Program::issue`].
+    pub fn profile(&mut self, state: &mut State) -> Result<Vec<(String, Duration)>, Error> {
+        let mut times = Vec::with_capacity(self.launches.len());
+        let mut last = Instant::now();
+        self.each(state, |launch, names| {
+            let label = format!("{}/{} -> {}", launch.op.name(), launch.kernel.name, names.join(", "));
+            times.push((label, last.elapsed()));
+            last = Instant::now();
+            Ok(())
+        })?;
+        Ok(times)
     }
 
     /// Issues instruction by instruction and stops at the first floating-point value with a non-finite element.
@@ -217,6 +235,19 @@ impl Program {
 
     fn owns(&self, state: &State) -> Result<(), Error> {
         if state.memory().id == self.state.id { Ok(()) } else { Err(Error::ForeignState) }
+    }
+
+    /// Sets every byte of the arena and of the outputs: 0xFF is NaN in every float dtype. Runs do not depend on it.
+    ///
+    /// # Errors
+    /// [`Error::ForeignState`] for another state than its own (it guards the arena of programs built together); a
+    /// device fault.
+    pub fn poison(&mut self, state: &mut State, byte: u8) -> Result<(), Error> {
+        self.owns(state)?;
+        let device = self.engine.handle();
+        device.fill(self.arena.address(), self.arena.bytes(), byte)?;
+        let mut outputs = self.own.iter().filter(|(v, _)| !self.lowered.values[v.0].initial);
+        outputs.try_for_each(|(_, b)| device.fill(b.address(), b.bytes(), byte))
     }
 
     /// Its name.

@@ -4,6 +4,7 @@ use super::{Graph, Origin, Value, View};
 use crate::error::{Error, Rule};
 use crate::ops::{self, Body, Grad, Vjp};
 use crate::shape::Shape;
+use std::collections::HashMap;
 use std::panic::Location;
 
 /// Gradient of a scalar `loss` with respect to each of the named values, in order.
@@ -83,11 +84,16 @@ fn pullback(
 ) -> Result<Vec<Option<Value>>, Stop> {
     let needed = reach(graph, wrt, from);
     let mut cotangents: Vec<Option<Value>> = vec![None; needed.len()];
+    let mut slices: HashMap<Value, Vec<Slice>> = HashMap::new();
     for &(value, cotangent) in seeds {
         accumulate(graph, &mut cotangents, value, cotangent)?;
     }
     for i in (from..needed.len()).rev() {
         let value = Value(i as u32);
+        if let Some(parts) = slices.remove(&value) {
+            let joined = join_slices(graph, value, parts)?;
+            accumulate(graph, &mut cotangents, value, joined)?;
+        }
         if !needed[i] || wrt.contains(&value) {
             continue;
         }
@@ -95,7 +101,9 @@ fn pullback(
         match origin {
             Origin::Input | Origin::Slab => {}
             Origin::View { of, view } => {
-                if let Some(c) = cotangents[i] {
+                if let (Some(cotangent), View::Slice { axis, start }) = (cotangents[i], &view) {
+                    slices.entry(of).or_default().push(Slice { axis: *axis, start: *start, cotangent });
+                } else if let Some(c) = cotangents[i] {
                     let back = through_view(graph, of, &view, c)?;
                     accumulate(graph, &mut cotangents, of, back)?;
                 }
@@ -136,6 +144,40 @@ fn pullback(
         }
     }
     Ok(wrt.iter().map(|w| cotangents[w.index()]).collect())
+}
+
+/// The cotangent of a slice, waiting for those of the other slices of the same value.
+#[derive(Debug, Clone, Copy)]
+struct Slice {
+    axis: usize,
+    start: usize,
+    cotangent: Value,
+}
+
+/// The cotangent of a value from those of its slices: side by side where they tile an axis (q, k and v of one
+/// projection), each among zeros otherwise.
+fn join_slices(graph: &Graph, value: Value, mut parts: Vec<Slice>) -> Result<Value, Error> {
+    let shape = graph.shape(value);
+    let axis = parts[0].axis;
+    parts.sort_by_key(|p| p.start);
+    let end = parts.iter().try_fold(0, |at, p| {
+        (p.axis == axis && p.start == at).then(|| at + graph.shape(p.cotangent).dims()[axis])
+    });
+    if end == Some(shape.dims()[axis]) {
+        let values: Vec<Value> = parts.iter().map(|p| p.cotangent).collect();
+        return graph.concat(&values, axis);
+    }
+    let mut sum = None;
+    for p in parts {
+        let len = graph.shape(p.cotangent).dims()[p.axis];
+        let after = shape.dims()[p.axis] - p.start - len;
+        let padded = graph.op1(ops::Pad { axis: p.axis, before: p.start, after }, &[p.cotangent])?;
+        sum = Some(match sum {
+            Some(s) => graph.add(s, padded)?,
+            None => padded,
+        });
+    }
+    sum.map_or_else(|| graph.fill(graph.spec(value).dtype, shape, 0.0), Ok)
 }
 
 fn accumulate(
@@ -188,9 +230,7 @@ fn through_view(graph: &Graph, of: Value, view: &View, cotangent: Value) -> Resu
             graph.permute(cotangent, &inverse)
         }
         View::Slice { axis, start } => {
-            let len = graph.shape(cotangent).dims()[*axis];
-            let after = source.dims()[*axis] - start - len;
-            graph.op1(ops::Pad { axis: *axis, before: *start, after }, &[cotangent])
+            join_slices(graph, of, vec![Slice { axis: *axis, start: *start, cotangent }])
         }
         View::Broadcast => {
             let shape = graph.shape(cotangent);

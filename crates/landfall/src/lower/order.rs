@@ -4,12 +4,15 @@
 use super::{Arg, Home, Instruction, Lowered, Stored, StoredId};
 use crate::device::DeviceKind;
 use crate::error::{Error, Rule};
-use crate::graph::{Graph, Inner, Origin, Value, choose_recomputation, live_nodes};
+use crate::graph::{Graph, Inner, Node, Origin, Value, choose_recomputation, live_nodes};
 use crate::layout::Layout;
-use crate::ops::{Alias, check, part_offsets};
+use crate::ops::{Alias, Copy, check, part_offsets};
+use crate::plan::root;
 use crate::shape::Spec;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::panic::Location;
+use std::sync::Arc;
 
 /// Lowers a graph for a device.
 ///
@@ -18,6 +21,7 @@ use std::collections::{BinaryHeap, HashMap};
 pub(crate) fn lower(graph: &Graph, device: DeviceKind) -> Result<Lowered, Error> {
     let mut inner = graph.inner.borrow().clone();
     let recomputed = choose_recomputation(&mut inner);
+    copy_outputs(&mut inner);
     let order = issue_order(&inner)?;
     let mut out = Lowered { recomputed, ..Lowered::default() };
     let mut ids: HashMap<Value, StoredId> = HashMap::new();
@@ -54,6 +58,14 @@ pub(crate) fn lower(graph: &Graph, device: DeviceKind) -> Result<Lowered, Error>
                 if !target.layout.is_contiguous() {
                     return Err(fail(Rule::Update { input: *i, what: "not contiguous" }));
                 }
+                let span = target.layout.span();
+                let also = inputs.iter().enumerate().any(|(k, a)| {
+                    let read = a.layout.span();
+                    k != *i && a.value == target.value && read.start < span.end && span.start < read.end
+                });
+                if also {
+                    return Err(fail(Rule::Update { input: *i, what: "another of the op's inputs too" }));
+                }
                 if out.values[target.value.0].constant {
                     return Err(fail(Rule::Update { input: *i, what: "a constant of the state" }));
                 }
@@ -75,10 +87,11 @@ pub(crate) fn lower(graph: &Graph, device: DeviceKind) -> Result<Lowered, Error>
     }
     for (name, v) in &inner.outputs {
         let arg = arg(&inner, &ids, *v)?;
-        let value = &mut out.values[arg.value.0];
-        value.kept = true;
-        if value.home == Home::Arena {
-            value.home = Home::Own;
+        out.values[arg.value.0].kept = true;
+        let (base, _) = root(&out, arg.value);
+        let home = &mut out.values[base.0].home;
+        if *home == Home::Arena {
+            *home = Home::Own;
         }
         out.outputs.push((name.clone(), arg));
     }
@@ -99,6 +112,59 @@ fn arg(inner: &Inner, ids: &HashMap<Value, StoredId>, v: Value) -> Result<Arg, E
         known: "only values made before".to_owned(),
     })?;
     Ok(Arg { value, dtype: info.spec.dtype, layout: info.layout })
+}
+
+/// Gives each output that lies in the state, or that is updated later on, a copy: an output is the value that was named,
+/// and neither the rest of this program nor another program changes it.
+fn copy_outputs(inner: &mut Inner) {
+    let live = live_nodes(inner);
+    for k in 0..inner.outputs.len() {
+        let (name, v) = inner.outputs[k].clone();
+        let (base, read) = (inner.info(v).base, inner.info(v).layout.span());
+        let updates = |node: &Node| -> bool {
+            must(node).any(|target| {
+                let written = inner.info(target).layout.span();
+                inner.info(target).base == base && read.start < written.end && written.start < read.end
+            })
+        };
+        let updated = inner.nodes.iter().zip(&live).find(|(node, live)| **live && updates(node));
+        if updated.is_none() && !in_state(inner, base) {
+            continue;
+        }
+        let at = updated.map_or_else(Location::caller, |(node, _)| node.at);
+        let node = inner.nodes.len();
+        let copy = inner.add_value(inner.info(v).spec, Origin::Node { node });
+        inner.values[copy.index()].name = Some(name);
+        inner.nodes.push(Node {
+            op: Arc::new(Copy),
+            inputs: vec![v],
+            outputs: vec![copy],
+            at,
+            order: (node, usize::MAX),
+        });
+        inner.outputs[k].1 = copy;
+    }
+}
+
+/// The inputs that a node updates.
+fn must(node: &Node) -> impl Iterator<Item = Value> + '_ {
+    node.op.alias().iter().filter_map(|a| match a {
+        Alias::Must(i) => node.inputs.get(*i).copied(),
+        Alias::Disjoint | Alias::InPlace(_) | Alias::Parts(_) => None,
+    })
+}
+
+/// Whether a value is the state's, or an update of it.
+fn in_state(inner: &Inner, base: Value) -> bool {
+    match inner.info(base).origin {
+        Origin::Slab => true,
+        Origin::Input | Origin::View { .. } => false,
+        Origin::Node { node } => {
+            let node = &inner.nodes[node];
+            let output = node.outputs.iter().position(|&o| o == base).and_then(|j| node.op.alias().get(j));
+            matches!(output, Some(Alias::Must(i)) if node.inputs.get(*i).is_some_and(|&v| in_state(inner, inner.info(v).base)))
+        }
+    }
 }
 
 /// Live nodes in issue order: by number, but every reader of a value before the instruction that updates it.
@@ -165,7 +231,8 @@ fn issue_order(inner: &Inner) -> Result<Vec<usize>, Error> {
 }
 
 /// Puts inputs of a packing where the packing puts them, so that their producers write there and nothing is copied.
-/// Only whole values of the arena that are packed once; all others the packing copies.
+/// Only whole values of the arena that are packed once and read by nothing later (from then on that memory is the
+/// packing's, to overwrite or update); all others the packing copies.
 fn land_parts(out: &mut Lowered) {
     let mut packed: HashMap<StoredId, usize> = HashMap::new();
     let packings: Vec<usize> = (0..out.instructions.len())
@@ -178,6 +245,10 @@ fn land_parts(out: &mut Lowered) {
     }
     let made: Vec<StoredId> =
         out.instructions.iter().flat_map(|i| i.outputs.iter().map(|o| o.value)).collect();
+    let mut last: HashMap<StoredId, usize> = HashMap::new();
+    for (k, i) in out.instructions.iter().enumerate() {
+        i.inputs.iter().for_each(|a| _ = last.insert(a.value, k));
+    }
     for &i in &packings {
         let Instruction { op, inputs, outputs, .. } = &out.instructions[i];
         let (Some(target), Some(&Alias::Parts(align))) = (outputs.first(), op.alias().first()) else {
@@ -195,6 +266,7 @@ fn land_parts(out: &mut Lowered) {
                     && a.layout.offset() == 0
                     && a.spec().bytes() == v.spec.bytes()
                     && packed[&a.value] == 1
+                    && last[&a.value] == i
                     && made.contains(&a.value)
             })
             .map(|(a, offset)| (a.value, offset * a.dtype.size()))

@@ -5,6 +5,8 @@ mod assign;
 mod edges;
 mod lifetime;
 mod report;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 pub(crate) use assign::assign;

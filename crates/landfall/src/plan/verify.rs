@@ -3,7 +3,7 @@
 //! each alias rule must hold, each write must be ordered after all that still need the bytes.
 
 use super::{Block, Plan};
-use crate::device::{Address, Operand};
+use crate::device::{ALIGNMENT, Address, Operand};
 use crate::layout::Relation;
 use crate::lower::{Arg, Home, Instruction, Lowered, StoredId};
 use crate::ops::{Alias, Coverage, check};
@@ -49,6 +49,8 @@ pub enum PlanError {
     Misplaced { value: String, block: Block, expected: usize, found_block: Block, found: usize },
     #[error("the program leaves {value} overwritten by {found}; it must outlive the run")]
     Clobbered { value: String, found: String },
+    #[error("nothing writes {value}, which is read after the run")]
+    Unwritten { value: String },
     #[error(
         "instruction {instruction} ({op}) is not ordered after instruction {needed}, which touches the same memory"
     )]
@@ -174,6 +176,10 @@ impl Checker<'_> {
                     end,
                     size: self.plan.arena,
                 });
+            }
+            if start % ALIGNMENT != 0 {
+                let value = format!("scratch of {op}#{k}");
+                return Err(PlanError::Unaligned { value, block: Block::Arena, offset: start });
             }
             for a in i.inputs.iter().chain(&i.outputs) {
                 let (block, s, e) = self.range(a.value);
@@ -378,6 +384,9 @@ impl Checker<'_> {
     fn ends(&self) -> Result<(), PlanError> {
         for v in (0..self.lowered.values.len()).map(StoredId).filter(|v| self.lowered.values[v.0].kept) {
             let (block, start, end) = self.range(v);
+            if !self.written[v.0] {
+                return Err(PlanError::Unwritten { value: self.name(v) });
+            }
             let Some(ranges) = self.blocks.get(&block) else { continue };
             let first = ranges.range(..=start).next_back().map_or(start, |(&s, _)| s);
             for (_, o) in ranges.range(first..end).filter(|(_, o)| o.end > start) {

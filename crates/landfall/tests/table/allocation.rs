@@ -1,53 +1,14 @@
 //! A call with its destinations given allocates nothing: no device memory, and nothing on the heap.
 
 use crate::case::{Check, Which, each, ensure};
+use crate::heap::COUNTER;
 use crate::launch::{Operands, POISON, reserve};
 use crate::place::Place;
 use landfall::cpu::Chunks;
 use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample};
 use landfall::{DType, DeviceKind, Engine, HostTensor, Rule, Spec};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-
-thread_local! {
-    /// Where allocations of this thread are counted, while they are.
-    static COUNTER: Cell<Option<&'static AtomicU64>> = const { Cell::new(None) };
-}
-
-/// The system's allocator, which counts for the threads that want it.
-struct Counting;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-fn count() {
-    // A thread that is going away has no counter any more.
-    if let Ok(Some(counter)) = COUNTER.try_with(Cell::get) {
-        counter.fetch_add(1, SeqCst);
-    }
-}
-
-// SAFETY: every method passes its arguments on to the system's allocator, whose contract is the same; counting
-// touches a thread-local without a destructor and an atomic, so it never allocates.
-#[allow(unsafe_code, reason = "counting allocations means being the allocator")]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's obligations are the system allocator's.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
-        // SAFETY: the caller's obligations are the system allocator's.
-        unsafe { System.dealloc(address, layout) }
-    }
-    unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller's obligations are the system allocator's.
-        unsafe { System.realloc(address, layout, size) }
-    }
-}
 
 /// A user's op whose kernel makes both threads of an engine count into its counter, or stop counting.
 #[derive(Debug)]

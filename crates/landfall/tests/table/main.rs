@@ -8,6 +8,8 @@ mod allocation;
 mod case;
 mod compare;
 mod gradient;
+#[path = "../device/heap.rs"]
+mod heap;
 mod launch;
 mod layouts;
 mod parity;

@@ -2,17 +2,17 @@
 
 use crate::Element;
 use crate::device::{ALIGNMENT, Address, Operand};
-use std::alloc::{Layout as AllocLayout, alloc, dealloc};
+use std::alloc::{Layout as AllocLayout, alloc_zeroed, dealloc};
 
 fn block(bytes: usize) -> Option<AllocLayout> {
     AllocLayout::from_size_align(bytes.max(1), ALIGNMENT).ok()
 }
 
-/// An aligned block; `None` when there is no memory for it.
+/// An aligned block, zeroed (a tensor that nothing has written can be read); `None` when there is no memory for it.
 pub(super) fn allocate(bytes: usize) -> Option<Address> {
     let layout = block(bytes)?;
     // SAFETY: the layout's size is at least 1.
-    let p = unsafe { alloc(layout) };
+    let p = unsafe { alloc_zeroed(layout) };
     if p.is_null() { None } else { Some(Address(p.expose_provenance() as u64)) }
 }
 

@@ -64,6 +64,9 @@ impl<T: Element> Kernel for Pack<'_, T> {
                 let from = &source.data[row * source.row_stride..];
                 if source.col_stride == 1 {
                     widen(&from[..cols], values);
+                } else if source.col_stride == 0 {
+                    // A broadcast axis.
+                    values.fill(from[0].widen());
                 } else {
                     for (value, from) in values.iter_mut().zip(from.iter().step_by(source.col_stride)) {
                         *value = from.widen();

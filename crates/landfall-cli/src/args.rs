@@ -1,0 +1,290 @@
+//! The command line.
+
+use clap::{Args as Group, Parser, Subcommand, ValueEnum};
+use landfall_train::run::{Device, ModelKind, Precision, Settings, Synthetic, Weights, named};
+use landfall_train::train::{OptimizerKind, Order, Schedule};
+use std::path::PathBuf;
+
+/// Trains forecasters from a CSV, scores them, and forecasts.
+#[derive(Debug, Parser)]
+#[command(name = "landfall", version, arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Train a model; without --data, on a generated series.
+    Train(Box<Train>),
+    /// Score a run, or a simple forecast, on the test windows.
+    Evaluate(Evaluate),
+    /// Forecast the rows after the last one.
+    Forecast(Forecast),
+    /// Print the memory plan of a training step; needs no data.
+    Plan(Plan),
+}
+
+/// What decides the shapes of a step.
+#[derive(Debug, Group)]
+pub(crate) struct Shapes {
+    /// Kind of model: patchtst or window-regressor.
+    #[arg(long, value_parser = named::<ModelKind>)]
+    pub(crate) model: Option<ModelKind>,
+    /// Sizes and recipe: patchtst-42, patchtst-64, patchtst-wide, patchtst-deep or window-regressor.
+    #[arg(long)]
+    pub(crate) preset: Option<String>,
+    /// Rows of history.
+    #[arg(long, value_name = "L")]
+    pub(crate) context: Option<usize>,
+    /// Rows to predict.
+    #[arg(long, value_name = "H")]
+    pub(crate) horizon: Option<usize>,
+    /// Windows of a batch.
+    #[arg(long, value_name = "B")]
+    pub(crate) batch: Option<usize>,
+    /// Columns of generated data or of the plan.
+    #[arg(long, value_name = "N")]
+    pub(crate) channels: Option<usize>,
+    /// Dropout rate.
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub(crate) dropout: Option<f64>,
+    /// Dtype of parameters and arithmetic: f32 or f64.
+    #[arg(long, value_parser = named::<Precision>)]
+    pub(crate) dtype: Option<Precision>,
+    /// Largest global gradient norm; 0 clips nothing.
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub(crate) clip: Option<f64>,
+    /// Read settings from this TOML file; flags win over it.
+    #[arg(long, value_name = "F.toml")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Train {
+    /// CSV with a header line and one row per time step; the first column may hold dates.
+    #[arg(long, value_name = "F.csv")]
+    pub(crate) data: Option<PathBuf>,
+    /// Columns to use, in this order.
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    columns: Option<Vec<String>>,
+    /// Fill missing values: previous, linear or zero.
+    #[arg(long)]
+    fill: Option<String>,
+    /// Generated data: demo (a series) or walk (labelled windows).
+    #[arg(long, value_parser = named::<Synthetic>)]
+    synthetic: Option<Synthetic>,
+    /// Rows of the generated series, or generated windows.
+    #[arg(long, value_name = "N")]
+    samples: Option<usize>,
+    #[command(flatten)]
+    pub(crate) shapes: Shapes,
+    /// ett, or shares of training, validation and test rows [default: 0.7,0.1,0.2].
+    #[arg(long)]
+    split: Option<String>,
+    /// Rows of a season, for the comparison with the seasonal-naive forecast [default: 24].
+    #[arg(long, value_name = "N")]
+    period: Option<usize>,
+    /// Passes over the training windows.
+    #[arg(long, value_name = "N")]
+    epochs: Option<usize>,
+    /// Updates in all, then one evaluation.
+    #[arg(long, value_name = "N")]
+    max_steps: Option<usize>,
+    /// Learning rate.
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    lr: Option<f64>,
+    /// How it changes: constant, official, cosine or one-cycle.
+    #[arg(long, value_parser = named::<Schedule>)]
+    schedule: Option<Schedule>,
+    /// adam or adamw.
+    #[arg(long, value_parser = named::<OptimizerKind>)]
+    optimizer: Option<OptimizerKind>,
+    /// Decay rates of the optimizer's moments.
+    #[arg(long, value_name = "B1,B2", value_parser = betas, allow_negative_numbers = true)]
+    betas: Option<Pair>,
+    /// Weight decay of matrices [default: 0; 0.01 with --optimizer adamw].
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    weight_decay: Option<f64>,
+    /// Where to compute: auto, cpu, or null (checks and counts, computes nothing).
+    #[arg(long, value_parser = named::<Device>)]
+    device: Option<Device>,
+    /// Threads of the processor; results do not depend on them.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Seed of generated data, initial values, order and dropout.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Order of the windows: shuffle or sequential.
+    #[arg(long, value_parser = named::<Order>)]
+    order: Option<Order>,
+    /// Start from the weights of this checkpoint.
+    #[arg(long, value_name = "W")]
+    init: Option<PathBuf>,
+    /// Do not train parameters whose name contains this; may be given again.
+    #[arg(long, value_name = "PATTERN")]
+    freeze: Option<Vec<String>>,
+    /// Steps between logged ones [default: 50].
+    #[arg(long, value_name = "N")]
+    log_every: Option<usize>,
+    /// Go on with this run.
+    #[arg(long, value_name = "RUN")]
+    pub(crate) resume: Option<PathBuf>,
+    /// Folder of the run [default: a new one under runs].
+    #[arg(long, value_name = "RUN")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print one JSON object as the last line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Evaluate {
+    /// Folder of a run.
+    pub(crate) run: Option<PathBuf>,
+    /// A simple forecast instead of a run: last-value or seasonal-naive.
+    #[arg(long, value_enum)]
+    pub(crate) model: Option<Simple>,
+    /// CSV; a run's own if left out.
+    #[arg(long, value_name = "F.csv")]
+    pub(crate) data: Option<PathBuf>,
+    /// Columns to use, in this order (simple forecasts).
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) columns: Option<Vec<String>>,
+    /// Fill missing values: previous, linear or zero.
+    #[arg(long)]
+    pub(crate) fill: Option<String>,
+    /// Rows of history (simple forecasts) [default: 336].
+    #[arg(long, value_name = "L")]
+    pub(crate) context: Option<usize>,
+    /// Rows to predict (simple forecasts) [default: 96].
+    #[arg(long, value_name = "H")]
+    pub(crate) horizon: Option<usize>,
+    /// ett, or three shares (simple forecasts) [default: 0.7,0.1,0.2].
+    #[arg(long)]
+    pub(crate) split: Option<String>,
+    /// Windows of a batch, for the scores over whole batches (simple forecasts) [default: 128].
+    #[arg(long, value_name = "B")]
+    pub(crate) batch: Option<usize>,
+    /// Rows of a season (seasonal-naive) [default: 24].
+    #[arg(long, value_name = "N")]
+    pub(crate) period: Option<usize>,
+    /// Which weights of the run: best or last.
+    #[arg(long, value_parser = weights, default_value = "best")]
+    pub(crate) weights: Weights,
+    /// Threads of the processor.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Print one JSON object as the last line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Forecasts that need no training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Simple {
+    LastValue,
+    SeasonalNaive,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Forecast {
+    /// Folder of a run.
+    pub(crate) run: PathBuf,
+    /// CSV whose last rows to start from; the run's own if left out.
+    #[arg(long, value_name = "F.csv")]
+    pub(crate) data: Option<PathBuf>,
+    /// Fill missing values: previous, linear or zero.
+    #[arg(long)]
+    pub(crate) fill: Option<String>,
+    /// Write a CSV here instead of to standard output.
+    #[arg(long, value_name = "F.csv")]
+    pub(crate) out: Option<PathBuf>,
+    /// Which weights of the run: best or last.
+    #[arg(long, value_parser = weights, default_value = "best")]
+    pub(crate) weights: Weights,
+    /// Threads of the processor.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Print one JSON object as the last line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Plan {
+    #[command(flatten)]
+    pub(crate) shapes: Shapes,
+    /// List every value, not only those alive at the peak.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Two numbers; a type of its own, because clap takes a list for several values.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pair([f64; 2]);
+
+fn betas(text: &str) -> Result<Pair, String> {
+    let parts: Result<Vec<f64>, _> = text.split(',').map(|p| p.trim().parse()).collect();
+    match parts.as_deref() {
+        Ok(&[first, second]) => Ok(Pair([first, second])),
+        Ok(_) | Err(_) => Err("write two numbers as 0.9,0.999".to_owned()),
+    }
+}
+
+fn weights(text: &str) -> Result<Weights, String> {
+    match text {
+        "best" => Ok(Weights::Best),
+        "last" => Ok(Weights::Last),
+        _ => Err("choose best or last".to_owned()),
+    }
+}
+
+impl Shapes {
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            model: self.model,
+            preset: self.preset.clone(),
+            context: self.context,
+            horizon: self.horizon,
+            batch: self.batch,
+            channels: self.channels,
+            dropout: self.dropout,
+            dtype: self.dtype,
+            clip: self.clip,
+            ..Settings::default()
+        }
+    }
+}
+
+impl Train {
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            data: self.data.clone(),
+            columns: self.columns.clone(),
+            fill: self.fill.clone(),
+            synthetic: self.synthetic,
+            samples: self.samples,
+            split: self.split.clone(),
+            period: self.period,
+            epochs: self.epochs,
+            max_steps: self.max_steps,
+            lr: self.lr,
+            schedule: self.schedule,
+            optimizer: self.optimizer,
+            betas: self.betas.map(|p| p.0),
+            weight_decay: self.weight_decay,
+            device: self.device,
+            threads: self.threads,
+            seed: self.seed,
+            order: self.order,
+            init: self.init.clone(),
+            freeze: self.freeze.clone(),
+            log_every: self.log_every,
+            ..self.shapes.settings()
+        }
+    }
+}

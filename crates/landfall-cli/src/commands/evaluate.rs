@@ -1,0 +1,127 @@
+//! `landfall evaluate`: a run, or a simple forecast, on the test windows.
+
+use super::{cpu, fill};
+use crate::args::{Evaluate, Simple};
+use crate::error::CliError;
+use crate::output;
+use landfall_train::data::{Baseline, ReadOptions, Scaler, Segment, Segments, Split, baseline, read};
+use landfall_train::run::{ColumnRecord, Data, EvaluationRecord, Run, RunError, Units};
+use landfall_train::train::Dataset;
+use serde::Serialize;
+use std::path::Path;
+
+/// The object of `--json`.
+#[derive(Serialize)]
+struct Object {
+    mse: f64,
+    mae: f64,
+    mse_drop_last: Option<f64>,
+    mae_drop_last: Option<f64>,
+    windows: usize,
+}
+
+/// Scores and prints.
+pub(crate) fn run(args: &Evaluate) -> Result<(), CliError> {
+    match (&args.run, args.model) {
+        (Some(path), None) => trained(args, path),
+        (None, Some(model)) => simple(args, model),
+        (Some(_), Some(_)) => Err(CliError::Flags {
+            flag: "--model",
+            other: "a run folder".to_owned(),
+            why: "give a run folder or the name of a simple forecast, not both",
+        }),
+        (None, None) => Err(CliError::Needed(
+            "a run folder or --model",
+            "as in: landfall evaluate runs/patchtst-42-1, or: landfall evaluate --model last-value --data F.csv",
+        )),
+    }
+}
+
+fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
+    let own = [
+        ("--columns", args.columns.is_some()),
+        ("--context", args.context.is_some()),
+        ("--horizon", args.horizon.is_some()),
+        ("--split", args.split.is_some()),
+        ("--batch", args.batch.is_some()),
+        ("--period", args.period.is_some()),
+    ];
+    if let Some((flag, _)) = own.iter().find(|(_, given)| *given) {
+        let why = "a run has its own; leave it out";
+        return Err(CliError::Flags { flag, other: "a run folder".to_owned(), why });
+    }
+    let run = Run::open(path)?;
+    let fill = fill(args.fill.as_ref())?;
+    let data = run.load(args.data.as_deref(), fill)?;
+    let (dataset, segment, units) = match &data {
+        Data::Series(series) => {
+            let (dataset, _) = run.dataset(series)?;
+            let std = run.scaler().map(|s| s.std().to_vec()).unwrap_or_default();
+            (dataset, Segment::Test, Units { names: series.columns().to_vec(), std })
+        }
+        // Its benchmark holds no windows out.
+        Data::Walk(walk) => (
+            Dataset::regression(walk),
+            Segment::Train,
+            Units { names: vec!["label".to_owned()], std: vec![1.0] },
+        ),
+    };
+    let engine = cpu(args.threads)?;
+    let mut session = run.session(&engine, &dataset, args.weights)?;
+    let step = run.resolved().steps(&session);
+    let evaluated =
+        engine.enter(|| session.evaluate(segment)).map_err(|e| CliError::During(RunError::Engine(e)))?;
+    let record = EvaluationRecord::new(step, segment, &evaluated, &units);
+    print(&run.path().display().to_string(), &record, args.json)
+}
+
+fn simple(args: &Evaluate, model: Simple) -> Result<(), CliError> {
+    let Some(path) = &args.data else {
+        return Err(CliError::Needed("--data", "a simple forecast is scored on a file"));
+    };
+    let period = args.period.unwrap_or(24);
+    let (kind, name) = match model {
+        Simple::LastValue => (Baseline::LastValue, "last-value".to_owned()),
+        Simple::SeasonalNaive => (Baseline::SeasonalNaive { period }, format!("seasonal-naive ({period})")),
+    };
+    let split: Split = args.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
+    let fill = fill(args.fill.as_ref())?;
+    let series = read(path, &ReadOptions { columns: args.columns.clone(), fill })?;
+    let (context, horizon) = (args.context.unwrap_or(336), args.horizon.unwrap_or(96));
+    let segments = Segments::new(split, series.rows(), context, horizon)?;
+    let scaler = Scaler::fit(&series, segments.rows(Segment::Train))?;
+    let windows = segments.windows(Segment::Test);
+    let s = baseline::score(kind, &series, &scaler, windows, args.batch.unwrap_or(128))?;
+    let column = |c: landfall_train::data::ColumnScore| ColumnRecord { name: c.name, mse: c.mse, mae: c.mae };
+    let record = EvaluationRecord {
+        step: 0,
+        split: Segment::Test.to_string(),
+        mse: s.mse,
+        mae: s.mae,
+        mse_drop_last: s.mse_drop_last,
+        mae_drop_last: s.mae_drop_last,
+        windows: s.windows,
+        windows_drop_last: s.windows_drop_last,
+        columns: s.per_column.into_iter().map(column).collect(),
+    };
+    print(&name, &record, args.json)
+}
+
+fn print(name: &str, r: &EvaluationRecord, json: bool) -> Result<(), CliError> {
+    let numbers = |mse: f64, mae: f64| [format!("{mse:?}"), format!("{mae:?}")];
+    let row = |name: String, n: [String; 2]| [vec![name], n.to_vec()].concat();
+    let mut rows = vec![row(name.to_owned(), ["MSE".to_owned(), "MAE".to_owned()])];
+    rows.push(row(format!("{}, {} windows, scaled", r.split, r.windows), numbers(r.mse, r.mae)));
+    if let (Some(mse), Some(mae)) = (r.mse_drop_last, r.mae_drop_last) {
+        let name = format!("{}, {} windows of whole batches, scaled", r.split, r.windows_drop_last);
+        rows.push(row(name, numbers(mse, mae)));
+    }
+    rows.extend(r.columns.iter().map(|c| row(format!("{}, in its own unit", c.name), numbers(c.mse, c.mae))));
+    output::line(&output::table(&rows))?;
+    if json {
+        let (mse, mae, windows) = (r.mse, r.mae, r.windows);
+        let (mse_drop_last, mae_drop_last) = (r.mse_drop_last, r.mae_drop_last);
+        output::json(&Object { mse, mae, mse_drop_last, mae_drop_last, windows })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! `landfall plan`: the memory of a training step, without data and without computing.
+
+use crate::args::Plan;
+use crate::error::CliError;
+use crate::output::{self, mib, table};
+use landfall::Engine;
+use landfall::plan::Report;
+use landfall_train::data::synthetic::walk;
+use landfall_train::models::Task;
+use landfall_train::run::Settings;
+use landfall_train::train::Dataset;
+use serde_json::json;
+
+/// Plans and prints.
+pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
+    let flags = args.shapes.settings();
+    let mut settings = match &args.shapes.config {
+        Some(file) => flags.over(&Settings::read(file)?.for_new_run())?,
+        None => flags,
+    };
+    let listed = settings.columns.take().map(|c| c.len());
+    let channels = args.shapes.channels.or(settings.channels).or(listed).unwrap_or(7);
+    // The plan depends on no data, only on its number of columns.
+    (settings.data, settings.fill, settings.channels) = (None, None, Some(channels));
+    let resolved = settings.resolve()?;
+    let (n, t) = (&resolved.network, &resolved.training);
+    let dataset = match n.task {
+        Task::Forecast => Dataset::blank(channels, n.context, n.horizon, t.batch),
+        Task::Regress => Dataset::regression(&walk(t.batch, channels, n.context, t.seed)?),
+    };
+    let session = resolved.session(&Engine::null(), &dataset)?;
+    let [train, ..] = session.programs();
+    let report = train.report();
+    let peak = report.arena_bytes + report.state_bytes + report.own_bytes;
+    if args.json {
+        return output::json(
+            &json!({"peak_bytes": peak, "peak_mib": peak as f64 / (1u64 << 20) as f64, "plan": report}),
+        );
+    }
+    let preset = resolved.settings.preset.as_deref().unwrap_or_default();
+    output::line(&format!(
+        "{preset}: batch {}, {channels} channels, context {}, horizon {}, {} parameters\n\n{}\n\n{}",
+        t.batch,
+        n.context,
+        n.horizon,
+        session.model().parameters().count(),
+        values(&report, args.all),
+        summary(&report, peak)
+    ))
+}
+
+/// The values alive at the peak, largest first; or all, in the order they are made.
+fn values(r: &Report, all: bool) -> String {
+    let mut shown: Vec<_> = (r.rows.iter())
+        .filter(|row| all || (row.first <= r.peak_instruction && r.peak_instruction <= row.last))
+        .collect();
+    if !all {
+        shown.sort_by_key(|row| std::cmp::Reverse(row.bytes));
+    }
+    let header =
+        ["value", "dtype and shape", "made by", "from", "to", "offset", "MiB"].map(str::to_owned).to_vec();
+    let row = |row: &&landfall::plan::ReportRow| {
+        vec![
+            row.name.clone(),
+            row.spec.clone(),
+            row.op.clone(),
+            row.first.to_string(),
+            row.last.to_string(),
+            row.offset.to_string(),
+            mib(row.bytes),
+        ]
+    };
+    table(&std::iter::once(header).chain(shown.iter().map(row)).collect::<Vec<_>>())
+}
+
+fn summary(r: &Report, peak: usize) -> String {
+    let unplanned: usize = r.rows.iter().map(|row| row.bytes).sum();
+    format!(
+        "{} instructions, {} outputs in place, {} values recomputed; most is alive at instruction {}\n\
+         arena {} MiB (alive at most {} MiB; each value on its own would take {} MiB)\n\
+         state {} MiB (parameters, moments, statistics, the plan's data)\n\
+         peak {} MiB",
+        r.instructions,
+        r.in_place,
+        r.recomputed,
+        r.peak_instruction,
+        mib(r.arena_bytes),
+        mib(r.live_peak_bytes),
+        mib(unplanned),
+        mib(r.state_bytes),
+        mib(peak)
+    )
+}

@@ -1,0 +1,329 @@
+//! `landfall train`: a new run, or an old one that goes on.
+
+use super::{Scored, cpu, simple_forecasts};
+use crate::args::Train;
+use crate::error::CliError;
+use crate::output::{self, Watch};
+use landfall::Engine;
+use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
+use landfall_train::data::synthetic::WalkData;
+use landfall_train::data::{Scaler, Segment, Segments, Series};
+use landfall_train::run::{
+    Data, Device, EvaluationRecord, FitOptions, Outcome, Resolved, Run, RunError, RunFolder, Settings,
+    Source, Units, count, fit,
+};
+use landfall_train::train::{Dataset, Schedule, Session};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the results are compared with.
+enum Comparison {
+    Series(Box<(Series, Scaler, Segments)>),
+    Labels(WalkData),
+}
+
+/// A run that can begin.
+struct Ready {
+    resolved: Resolved,
+    session: Session,
+    comparison: Comparison,
+    from: Progress,
+}
+
+/// Trains; the exit code.
+pub(crate) fn run(args: &Train) -> Result<u8, CliError> {
+    match &args.resume {
+        Some(path) => resume(args, path),
+        None => fresh(args),
+    }
+}
+
+fn fresh(args: &Train) -> Result<u8, CliError> {
+    let mut settings = args.settings();
+    if let Some(file) = &args.shapes.config {
+        settings = settings.over(&Settings::read(file)?.for_new_run())?;
+    }
+    let init = settings.init.clone();
+    let resolved = settings.resolve()?;
+    if let Some(path) = args.out.as_ref().filter(|p| p.exists()) {
+        return Err(RunError::Exists { path: path.clone() }.into());
+    }
+    let init = init.map(|path| File::read(&path).map(|file| (path, file))).transpose()?;
+    let ready = prepare(resolved, |session| {
+        if let Some((path, file)) = &init {
+            load_weights(path, file, session)?;
+        }
+        Ok(Progress::default())
+    })?;
+    if ready.resolved.settings.device == Some(Device::Null) {
+        return count_only(ready, args.json);
+    }
+    let configuration = ready.resolved.settings.to_toml()?;
+    let folder = match &args.out {
+        Some(path) => RunFolder::create(path, &configuration)?,
+        None => numbered(&ready.resolved, &configuration)?,
+    };
+    go(ready, folder, configuration, args.json)
+}
+
+fn resume(args: &Train, path: &Path) -> Result<u8, CliError> {
+    let kept = "a resumed run keeps its folder and settings; leave it out";
+    for (flag, given) in [("--out", args.out.is_some()), ("--config", args.shapes.config.is_some())] {
+        if given {
+            return Err(CliError::Flags { flag, other: "--resume".to_owned(), why: kept });
+        }
+    }
+    let flags = args.settings();
+    flags.changes_nothing_else()?;
+    let stored = Run::open(path)?;
+    let before = stored.resolved().settings.clone();
+    let resolved = flags.over(&before)?.resolve()?;
+    let checkpoint = path.join("checkpoint.safetensors");
+    let file = File::read(&checkpoint)?;
+    let ready =
+        prepare(resolved, |session| load_checkpoint(&checkpoint, &file, session).map_err(CliError::from))?;
+    if let (Some(was), Comparison::Series(now)) = (stored.scaler(), &ready.comparison) {
+        let same = |c: &usize| was.mean()[*c] == now.1.mean()[*c] && was.std()[*c] == now.1.std()[*c];
+        if let Some(c) = (0..was.channels()).find(|c| !same(c)) {
+            let (source_name, column) = (now.0.source().to_owned(), now.0.columns()[c].clone());
+            return Err(CliError::DataChanged { run: path.to_owned(), source_name, column });
+        }
+    }
+    let total = ready.resolved.steps(&ready.session);
+    if ready.from.step >= total {
+        return Err(CliError::Complete { run: path.to_owned(), done: ready.from.step, total });
+    }
+    if ready.resolved.settings.device == Some(Device::Null) {
+        return count_only(ready, args.json);
+    }
+    let configuration = ready.resolved.settings.to_toml()?;
+    let folder = RunFolder::resume(path, ready.from.step)?;
+    folder.write("config.toml", &configuration)?;
+    output::line(&format!("resuming {} after step {}", path.display(), ready.from.step))?;
+    let s = &ready.resolved.settings;
+    let longer = (s.epochs, s.max_steps) != (before.epochs, before.max_steps);
+    if longer && matches!(s.schedule, Some(Schedule::Cosine | Schedule::OneCycle)) {
+        output::note(
+            "note: this schedule spans the whole run, so the rates from here on are those of the new length",
+        );
+    }
+    go(ready, folder, configuration, args.json)
+}
+
+/// Everything that can be refused happens here, before a file is written.
+fn prepare(
+    mut resolved: Resolved,
+    start: impl FnOnce(&mut Session) -> Result<Progress, CliError>,
+) -> Result<Ready, CliError> {
+    let engine = match resolved.settings.device {
+        Some(Device::Null) => Engine::null(),
+        Some(Device::Auto | Device::Cpu) | None => cpu(resolved.settings.threads)?,
+    };
+    let (dataset, comparison) = match resolved.load()? {
+        Data::Series(series) => {
+            let (dataset, scaler, segments) = resolved.forecast(&series)?;
+            (dataset, Comparison::Series(Box::new((series, scaler, segments))))
+        }
+        Data::Walk(walk) => (Dataset::regression(&walk), Comparison::Labels(walk)),
+    };
+    let mut session = resolved.session(&engine, &dataset)?;
+    let from = start(&mut session)?;
+    Ok(Ready { resolved, session, comparison, from })
+}
+
+fn announce(ready: &Ready) -> Result<(), CliError> {
+    let Ready { resolved, session, comparison, .. } = ready;
+    let (s, n) = (&resolved.settings, &resolved.network);
+    let seed = resolved.training.seed;
+    let data = match (&resolved.source, comparison) {
+        (Source::Demo { rows, channels }, _) => format!(
+            "no --data: this trains on a generated hourly series, {rows} rows of {channels} columns, seed {seed}"
+        ),
+        (Source::File { .. }, Comparison::Series(d)) => {
+            format!("data {}: {} rows, columns {}", d.0.source(), d.0.rows(), d.0.columns().join(", "))
+        }
+        (_, Comparison::Labels(w)) => {
+            let (n, c) = (w.samples, w.channels);
+            format!(
+                "generated random walks with their mean as label: {n} windows of {c} channels, seed {seed}"
+            )
+        }
+        (Source::Walk { .. }, Comparison::Series(d)) => d.0.source().to_owned(),
+    };
+    output::line(&data)?;
+    let parameters = session.model().parameters().count();
+    let preset = s.preset.as_deref().unwrap_or_default();
+    output::line(&format!(
+        "model {preset}: {parameters} trainable parameters, context {}, horizon {}; {} steps of {} windows, {} an epoch",
+        n.context,
+        n.horizon,
+        resolved.steps(session),
+        session.options().batch,
+        session.steps_per_epoch()
+    ))?;
+    let device = match s.device {
+        Some(Device::Null) => {
+            "null: it checks and counts every launch and computes nothing, so there will be no results"
+        }
+        Some(Device::Cpu) => "cpu",
+        Some(Device::Auto) | None => "auto: cpu (this build has no other device that computes)",
+    };
+    output::line(&format!("device {device}"))
+}
+
+fn count_only(mut ready: Ready, json: bool) -> Result<u8, CliError> {
+    announce(&ready)?;
+    let steps = ready.resolved.steps(&ready.session) - ready.from.step;
+    let before = ready.session.engine.counters();
+    let after = count(&mut ready.session, steps).map_err(CliError::During)?;
+    let (launches, allocations) = (after.launches - before.launches, after.allocations - before.allocations);
+    output::line(&format!(
+        "{steps} steps counted: {launches} launches, {allocations} allocations while running, {} bytes of device memory; \
+         no run folder was written",
+        after.bytes_in_use
+    ))?;
+    if json {
+        let bytes = after.bytes_in_use;
+        output::json(
+            &json!({"device": "null", "steps": steps, "launches": launches, "allocations": allocations, "bytes": bytes}),
+        )?;
+    }
+    Ok(0)
+}
+
+/// The first free `runs/<model>-<number>`.
+fn numbered(resolved: &Resolved, configuration: &str) -> Result<RunFolder, CliError> {
+    let name = resolved.settings.preset.as_deref().unwrap_or("run");
+    for number in 1usize.. {
+        match RunFolder::create(&PathBuf::from("runs").join(format!("{name}-{number}")), configuration) {
+            Err(RunError::Exists { .. }) => {}
+            other => return Ok(other?),
+        }
+    }
+    unreachable!("a folder holds fewer entries than there are numbers")
+}
+
+fn go(ready: Ready, mut folder: RunFolder, configuration: String, json: bool) -> Result<u8, CliError> {
+    announce(&ready)?;
+    let Ready { resolved, mut session, comparison, from } = ready;
+    let reports: Vec<_> =
+        session.programs().iter().map(|p| json!({"program": p.name(), "plan": p.report()})).collect();
+    folder.write("plan.json", &json!(reports).to_string()).map_err(CliError::During)?;
+    output::line(&format!("run folder {}", folder.path().display()))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    // Without a handler Ctrl-C still ends the run, only without a checkpoint. A second Ctrl-C does not wait.
+    let _ = ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    });
+    let units = match &comparison {
+        Comparison::Series(d) => Units { names: d.0.columns().to_vec(), std: d.1.std().to_vec() },
+        Comparison::Labels(_) => Units { names: vec!["label".to_owned()], std: vec![1.0] },
+    };
+    let options = FitOptions {
+        epochs: resolved.training.epochs,
+        max_steps: resolved.training.max_steps,
+        log_every: resolved.log_every,
+        units,
+        configuration,
+    };
+    let mut watch = Watch::new(from.step, resolved.steps(&session), stop);
+    let outcome = fit(&mut session, &mut folder, from, &options, &mut watch);
+    watch.finish();
+    let path = folder.path();
+    match outcome.map_err(CliError::During)? {
+        Outcome::Interrupted { step } => {
+            output::note(&format!(
+                "interrupted after step {step}, which is saved; go on with: landfall train --resume {}",
+                path.display()
+            ));
+            if json {
+                output::json(&json!({"run": path, "steps": step, "interrupted": true}))?;
+            }
+            Ok(130)
+        }
+        Outcome::Finished(records) => {
+            let simple = match &comparison {
+                Comparison::Series(d) => {
+                    simple_forecasts(&d.0, &d.1, &d.2, resolved.period, session.options().batch)?
+                }
+                Comparison::Labels(_) => Vec::new(),
+            };
+            let steps = resolved.steps(&session);
+            results(&resolved, &records, &simple, &comparison, path)?;
+            if json {
+                output::json(&object(path, steps, &records, &simple))?;
+            }
+            Ok(0)
+        }
+    }
+}
+
+fn results(
+    resolved: &Resolved,
+    records: &[EvaluationRecord],
+    simple: &[Scored],
+    comparison: &Comparison,
+    path: &Path,
+) -> Result<(), CliError> {
+    let Some(last) = records.last() else { return Ok(()) };
+    let name = resolved.settings.preset.as_deref().unwrap_or_default();
+    let mut rows =
+        vec![vec![format!("{} windows of {}", last.windows, last.split), "MSE".to_owned(), "MAE".to_owned()]];
+    rows.push(vec![name.to_owned(), format!("{:?}", last.mse), format!("{:?}", last.mae)]);
+    for (name, s) in simple {
+        rows.push(vec![name.clone(), format!("{:?}", s.mse), format!("{:?}", s.mae)]);
+    }
+    if let Comparison::Labels(walk) = comparison {
+        let (mse, mae) = mean_label(walk);
+        rows.push(vec!["mean label".to_owned(), format!("{mse:?}"), format!("{mae:?}")]);
+    }
+    output::line(&format!("\n{}\n", output::table(&rows)))?;
+    if last.split == Segment::Train.to_string() {
+        output::line("these windows are the training windows: this benchmark holds none out")?;
+    } else if let (Some(mse), Some(mae)) = (last.mse_drop_last, last.mae_drop_last) {
+        output::line(&format!(
+            "whole batches alone ({} windows): MSE {mse:?}, MAE {mae:?}",
+            last.windows_drop_last
+        ))?;
+    }
+    output::line(&format!(
+        "everything lies in {}: best.safetensors (best weights), checkpoint.safetensors (last state), metrics.jsonl, \
+         config.toml, plan.json",
+        path.display()
+    ))?;
+    if matches!(comparison, Comparison::Series(_)) {
+        output::line(&format!("forecast with: landfall forecast {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Errors of the mean of all labels as the prediction for each.
+fn mean_label(walk: &WalkData) -> (f64, f64) {
+    let labels: Vec<f64> = walk.labels.iter().map(|&l| f64::from(l)).collect();
+    let n = labels.len().max(1) as f64;
+    let mean = labels.iter().sum::<f64>() / n;
+    let sum = |f: fn(f64) -> f64| labels.iter().map(|l| f(l - mean)).sum::<f64>() / n;
+    (sum(|e| e * e), sum(f64::abs))
+}
+
+fn object(path: &Path, steps: usize, records: &[EvaluationRecord], simple: &[Scored]) -> serde_json::Value {
+    let mut object = json!({"run": path, "steps": steps});
+    if let Some(r) = records.last() {
+        object["split"] = json!(r.split);
+        object["mse"] = json!(r.mse);
+        object["mae"] = json!(r.mae);
+        object["mse_drop_last"] = json!(r.mse_drop_last);
+        object["mae_drop_last"] = json!(r.mae_drop_last);
+        object["windows"] = json!(r.windows);
+    }
+    for (name, s) in simple {
+        let key = name.split(' ').next().unwrap_or(name);
+        object[key] = json!({"mse": s.mse, "mae": s.mae});
+    }
+    object
+}

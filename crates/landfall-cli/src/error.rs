@@ -1,0 +1,57 @@
+//! Why a command fails, and its exit code.
+
+use landfall_train::checkpoint::CheckpointError;
+use landfall_train::data::DataError;
+use landfall_train::run::{RunError, SettingsError};
+use std::path::PathBuf;
+
+/// Why a command fails.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A run that had begun.
+    #[error("{0}")]
+    During(RunError),
+    #[error("{flag} and {other}: {why}")]
+    Flags { flag: &'static str, other: String, why: &'static str },
+    #[error("{0} is needed; {1}")]
+    Needed(&'static str, &'static str),
+    #[error("{} is complete with {done} of {total} steps; give a larger --epochs or --max-steps to go on", .run.display())]
+    Complete { run: PathBuf, done: usize, total: usize },
+    #[error("{}: {source_name} is not what the run was trained on (column `{column}` has another mean or spread); bring that data back, or start a new run", .run.display())]
+    DataChanged { run: PathBuf, source_name: String, column: String },
+    #[error("{} exists already; choose another --out", .0.display())]
+    OutExists(PathBuf),
+    #[error("cannot write {}: {why}; choose another --out", .path.display())]
+    Write { path: PathBuf, why: std::io::Error },
+    #[error("standard output cannot be written: {0}")]
+    Output(std::io::Error),
+}
+
+impl CliError {
+    /// 2 for what was asked or given, 1 for what went wrong on the way.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::During(_) | Self::Output(_) => 1,
+            Self::Run(_)
+            | Self::Flags { .. }
+            | Self::Needed(..)
+            | Self::Complete { .. }
+            | Self::DataChanged { .. }
+            | Self::OutExists(_)
+            | Self::Write { .. } => 2,
+        }
+    }
+}
+
+macro_rules! through_run_error {
+    ($($error:ty),*) => {
+        $(impl From<$error> for CliError {
+            fn from(e: $error) -> Self {
+                Self::Run(e.into())
+            }
+        })*
+    };
+}
+through_run_error!(SettingsError, DataError, CheckpointError, landfall::Error);

@@ -1,0 +1,123 @@
+//! What a person sees: lines, tables, the progress bar.
+
+use crate::error::CliError;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use landfall_train::run::{EvaluationRecord, Observer, StepLine};
+use serde::Serialize;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Writes a line to standard output. A reader that went away has read enough; it is no error.
+pub(crate) fn line(text: &str) -> Result<(), CliError> {
+    let mut out = std::io::stdout().lock();
+    let written =
+        out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
+    match written {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(CliError::Output(e)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Writes an object as one line.
+pub(crate) fn json(value: &impl Serialize) -> Result<(), CliError> {
+    line(&serde_json::to_string(value).map_err(|e| CliError::Output(e.into()))?)
+}
+
+/// One line on standard error, where nobody may be listening any more.
+pub(crate) fn error(text: &str) {
+    note(&format!("error: {}", text.replace('\n', " ")));
+}
+
+/// One line on standard error that is no error.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Rows of cells: the first column to the left, the others to the right.
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let cell = |(c, text): (usize, &String)| match c {
+        0 => format!("{text:<w$}", w = widths[0]),
+        _ => format!("{text:>w$}", w = widths[c]),
+    };
+    let row =
+        |r: &Vec<String>| r.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ").trim_end().to_owned();
+    rows.iter().map(row).collect::<Vec<_>>().join("\n")
+}
+
+/// Bytes in MiB.
+pub(crate) fn mib(bytes: usize) -> String {
+    format!("{:.2}", bytes as f64 / (1u64 << 20) as f64)
+}
+
+/// Shows a run: a bar with the time left on a terminal, plain lines elsewhere.
+pub(crate) struct Watch {
+    bar: Option<ProgressBar>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Watch {
+    /// Watches a run of `total` steps of which `done` are done; `stop` ends it after a step.
+    pub(crate) fn new(done: usize, total: usize, stop: Arc<AtomicBool>) -> Self {
+        let terminal = std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
+        let bar = terminal.then(|| {
+            let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
+            if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} steps, {eta} left  {msg}") {
+                bar.set_style(style);
+            }
+            bar.set_position(done as u64);
+            bar.reset_eta();
+            bar
+        });
+        Self { bar, stop }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn say(&self, text: &str) {
+        // The run goes on and its folder has every number, whatever becomes of standard output.
+        let say = || drop(line(text));
+        match &self.bar {
+            Some(bar) => bar.suspend(say),
+            None => say(),
+        }
+    }
+}
+
+impl Observer for Watch {
+    fn step(&mut self, l: &StepLine) {
+        match &self.bar {
+            Some(bar) => bar.set_message(format!("epoch {}, loss {:.4}, lr {:.1e}", l.epoch, l.loss, l.lr)),
+            None => {
+                let StepLine { step, epoch, loss, grad_norm, lr } = l;
+                self.say(&format!(
+                    "step {step} epoch {epoch} loss {loss:?} grad_norm {grad_norm:?} lr {lr:?}"
+                ));
+            }
+        }
+    }
+
+    fn progress(&mut self, done: usize, _: usize) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(done as u64);
+        }
+    }
+
+    fn evaluation(&mut self, r: &EvaluationRecord, best: bool) {
+        let best = if best && r.split == "validation" { ", best so far" } else { "" };
+        let EvaluationRecord { step, split, mse, mae, windows, .. } = r;
+        self.say(&format!("{split} after step {step}: mse {mse:?} mae {mae:?} over {windows} windows{best}"));
+    }
+
+    fn stop(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}

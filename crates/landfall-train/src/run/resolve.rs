@@ -1,0 +1,434 @@
+//! From settings to what a run is made of: network, options and data, checked before anything is written.
+
+use super::RunError;
+use super::settings::{
+    Device, ModelKind, Network, Precision, ScalerTable, Settings, SettingsError, Synthetic,
+};
+use crate::data::synthetic::{self, WalkData};
+use crate::data::{Fill, ReadOptions, Scaler, Segments, Series, Split};
+use crate::models::{Model, PatchTst, PatchTstConfig, Preset, Recipe, Task};
+use crate::train::{Betas, Dataset, OptimizerKind, Order, Schedule, Session, TrainingOptions};
+use landfall::{DType, Engine};
+use std::path::PathBuf;
+
+/// Where the data comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// A CSV file.
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// What to read of it.
+        read: ReadOptions,
+    },
+    /// A generated hourly series.
+    Demo {
+        /// Its rows.
+        rows: usize,
+        /// Its columns.
+        channels: usize,
+    },
+    /// Generated random walks.
+    Walk {
+        /// Number of windows.
+        samples: usize,
+        /// Columns of a window.
+        channels: usize,
+    },
+}
+
+/// The data of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Data {
+    /// A series to forecast.
+    Series(Series),
+    /// Windows with labels.
+    Walk(WalkData),
+}
+
+/// Settings that fit together, and what they amount to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resolved {
+    /// Every setting with its value: a run folder's `config.toml`.
+    pub settings: Settings,
+    /// The network.
+    pub network: PatchTstConfig,
+    /// What a step does.
+    pub training: TrainingOptions,
+    /// Where the data comes from.
+    pub source: Source,
+    /// How its rows are divided.
+    pub split: Split,
+    /// Rows of a season.
+    pub period: usize,
+    /// Steps between logged ones.
+    pub log_every: usize,
+}
+
+/// Above this many steps the table of learning rates alone would fill the memory.
+const MAX_STEPS: usize = 100_000_000;
+const MAX_THREADS: usize = 1024;
+
+impl Settings {
+    /// Fills in what is left out and checks that everything fits together.
+    ///
+    /// # Errors
+    /// The first setting that is out of range or contradicts another, by name.
+    pub fn resolve(&self) -> Result<Resolved, RunError> {
+        let (model, preset) = self.preset()?;
+        let source = self.source(model)?;
+        let recipe = match source {
+            Source::Demo { .. } => demo_recipe(),
+            Source::File { .. } | Source::Walk { .. } => preset.recipe(),
+        };
+        let network = self.network(preset)?;
+        let training = self.training(&recipe)?;
+        let split: Split = self.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
+        let period = at_least_1("--period", self.period.unwrap_or(24))?;
+        let log_every = at_least_1("--log-every", self.log_every.unwrap_or(50))?;
+        let mut settings = self.clone();
+        settings.fill_in(model, preset, &network, &training, &source);
+        settings.split = Some(split.to_string());
+        settings.period = Some(period);
+        settings.log_every = Some(log_every);
+        Ok(Resolved { settings, network, training, source, split, period, log_every })
+    }
+
+    fn preset(&self) -> Result<(ModelKind, Preset), SettingsError> {
+        let preset = match (&self.preset, self.model) {
+            (Some(name), _) => Preset::parse(name).ok_or_else(|| SettingsError::Unknown {
+                key: "preset",
+                value: name.clone(),
+                known: Preset::ALL.iter().map(|p| p.name()).collect::<Vec<_>>().join(", "),
+            })?,
+            (None, Some(ModelKind::WindowRegressor)) => Preset::WindowRegressor,
+            (None, None) if self.synthetic == Some(Synthetic::Walk) => Preset::WindowRegressor,
+            (None, _) => Preset::PatchTst42,
+        };
+        let of = match preset.config().task {
+            Task::Forecast => ModelKind::Patchtst,
+            Task::Regress => ModelKind::WindowRegressor,
+        };
+        match self.model {
+            Some(model) if model != of => Err(SettingsError::Conflict {
+                first: format!("--model {}", model.name()),
+                second: format!("--preset {}", preset.name()),
+                why: format!("that preset is a {}; leave one of them out", of.name()),
+            }),
+            Some(_) | None => Ok((of, preset)),
+        }
+    }
+
+    fn source(&self, model: ModelKind) -> Result<Source, RunError> {
+        let conflict = |first: &str, second: String, why: &str| SettingsError::Conflict {
+            first: first.to_owned(),
+            second,
+            why: why.to_owned(),
+        };
+        if let Some(path) = &self.data {
+            let given = [
+                ("--synthetic", self.synthetic.is_some()),
+                ("--samples", self.samples.is_some()),
+                ("--channels", self.channels.is_some()),
+            ];
+            if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
+                let why = "it sizes generated data; leave it out (--columns chooses columns of the file)";
+                return Err(conflict(name, "--data".to_owned(), why).into());
+            }
+            if model == ModelKind::WindowRegressor {
+                let why = "a CSV has no labels of windows; use --synthetic walk";
+                return Err(conflict("--model window-regressor", "--data".to_owned(), why).into());
+            }
+            let fill = self.fill.as_deref().map(str::parse::<Fill>).transpose()?;
+            return Ok(Source::File {
+                path: path.clone(),
+                read: ReadOptions { columns: self.columns.clone(), fill },
+            });
+        }
+        let only_files =
+            [("--fill", self.fill.is_some()), ("--columns", self.columns.is_some() && self.scaler.is_none())];
+        if let Some((name, _)) = only_files.iter().find(|(_, given)| *given) {
+            return Err(
+                conflict(name, "generated data".to_owned(), "it belongs to a file; give --data too").into()
+            );
+        }
+        let size = |key, given: Option<usize>, default| at_least_1(key, given.unwrap_or(default));
+        match (model, self.synthetic) {
+            (ModelKind::Patchtst, None | Some(Synthetic::Demo)) => Ok(Source::Demo {
+                rows: size("--samples", self.samples, 6000)?,
+                channels: size("--channels", self.channels, 7)?,
+            }),
+            (ModelKind::WindowRegressor, None | Some(Synthetic::Walk)) => Ok(Source::Walk {
+                samples: size("--samples", self.samples, 5000)?,
+                channels: size("--channels", self.channels, 10)?,
+            }),
+            (ModelKind::Patchtst, Some(Synthetic::Walk)) => {
+                let why = "walks have one label each and no future rows; use --model window-regressor";
+                Err(conflict("--model patchtst", "--synthetic walk".to_owned(), why).into())
+            }
+            (ModelKind::WindowRegressor, Some(Synthetic::Demo)) => {
+                let why = "the series has no labels of windows; use --synthetic walk";
+                Err(conflict("--model window-regressor", "--synthetic demo".to_owned(), why).into())
+            }
+        }
+    }
+
+    fn network(&self, preset: Preset) -> Result<PatchTstConfig, SettingsError> {
+        let base = preset.config();
+        let n = self.network.clone().unwrap_or_default();
+        let config = PatchTstConfig {
+            context: self.context.unwrap_or(base.context),
+            horizon: self.horizon.unwrap_or(base.horizon),
+            patch: n.patch.unwrap_or(base.patch),
+            stride: n.stride.unwrap_or(base.stride),
+            d_model: n.d_model.unwrap_or(base.d_model),
+            heads: n.heads.unwrap_or(base.heads),
+            layers: n.layers.unwrap_or(base.layers),
+            d_ff: n.d_ff.unwrap_or(base.d_ff),
+            norm: n.norm.unwrap_or(base.norm),
+            order: n.order.unwrap_or(base.order),
+            residual_attention: n.residual_attention.unwrap_or(base.residual_attention),
+            gelu: n.gelu.unwrap_or(base.gelu),
+            padding: n.padding.unwrap_or(base.padding),
+            revin: n.revin.unwrap_or(base.revin),
+            dropout: self.dropout.unwrap_or(base.dropout),
+            task: base.task,
+        };
+        config.patches().map_err(SettingsError::Network)?;
+        if config.task == Task::Regress && config.horizon != 1 {
+            let value = config.horizon.to_string();
+            return Err(SettingsError::Range {
+                key: "--horizon",
+                value,
+                rule: "a window-regressor predicts one value; leave it out",
+            });
+        }
+        Ok(config)
+    }
+
+    fn training(&self, recipe: &Recipe) -> Result<TrainingOptions, SettingsError> {
+        if let (Some(epochs), Some(steps)) = (self.epochs, self.max_steps) {
+            return Err(SettingsError::Conflict {
+                first: format!("--epochs {epochs}"),
+                second: format!("--max-steps {steps}"),
+                why: "both say how long the run is; leave one of them out".to_owned(),
+            });
+        }
+        let schedule = self.schedule.unwrap_or(recipe.schedule);
+        let optimizer = self.optimizer.unwrap_or(recipe.optimizer);
+        // The official recipe's 0.95 is a side effect of a one-cycle schedule that it creates and does not use.
+        let first = if schedule == Schedule::Official { 0.95 } else { 0.9 };
+        let [first, second] = self.betas.unwrap_or([first, 0.999]);
+        let decay = match optimizer {
+            same if same == recipe.optimizer => recipe.weight_decay,
+            OptimizerKind::AdamW => 0.01,
+            OptimizerKind::Adam => 0.0,
+        };
+        let clip = number(
+            "--clip",
+            self.clip.unwrap_or(recipe.clip.unwrap_or(0.0)),
+            |x| x >= 0.0,
+            "it must be at least 0 (0 clips nothing)",
+        )?;
+        let beta =
+            |x| number("--betas", x, |x| (0.0..1.0).contains(&x), "each must be at least 0 and below 1");
+        let seed = self.seed.unwrap_or(2021);
+        if i64::try_from(seed).is_err() {
+            let rule = "it must be at most 9223372036854775807";
+            return Err(SettingsError::Range { key: "--seed", value: seed.to_string(), rule });
+        }
+        if let Some(n) = self.threads.filter(|n| !(1..=MAX_THREADS).contains(n)) {
+            return Err(SettingsError::Range {
+                key: "--threads",
+                value: n.to_string(),
+                rule: "it must be 1 to 1024",
+            });
+        }
+        Ok(TrainingOptions {
+            batch: at_least_1("--batch", self.batch.unwrap_or(recipe.batch))?,
+            epochs: at_least_1("--epochs", self.epochs.unwrap_or(recipe.epochs))?,
+            max_steps: self.max_steps.map(|n| at_least_1("--max-steps", n)).transpose()?,
+            lr: number("--lr", self.lr.unwrap_or(recipe.lr), |x| x > 0.0, "it must be above 0")?,
+            schedule,
+            optimizer,
+            betas: Betas { first: beta(first)?, second: beta(second)? },
+            weight_decay: number(
+                "--weight-decay",
+                self.weight_decay.unwrap_or(decay),
+                |x| x >= 0.0,
+                "it must be at least 0",
+            )?,
+            clip: (clip > 0.0).then_some(clip),
+            dtype: match self.dtype {
+                None | Some(Precision::F32) => DType::F32,
+                Some(Precision::F64) => DType::F64,
+            },
+            seed,
+            order: self.order.unwrap_or(Order::Shuffle),
+        })
+    }
+
+    fn fill_in(
+        &mut self,
+        model: ModelKind,
+        preset: Preset,
+        n: &PatchTstConfig,
+        t: &TrainingOptions,
+        source: &Source,
+    ) {
+        self.model = Some(model);
+        self.preset = Some(preset.name().to_owned());
+        match source {
+            // The run may be opened from another folder than it was started in.
+            Source::File { path, .. } => {
+                self.data = Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
+            }
+            Source::Demo { rows, channels } => {
+                (self.synthetic, self.samples, self.channels) =
+                    (Some(Synthetic::Demo), Some(*rows), Some(*channels));
+            }
+            Source::Walk { samples, channels } => {
+                (self.synthetic, self.samples, self.channels) =
+                    (Some(Synthetic::Walk), Some(*samples), Some(*channels));
+            }
+        }
+        if let Some(init) = &mut self.init {
+            *init = std::path::absolute(&*init).unwrap_or_else(|_| init.clone());
+        }
+        (self.context, self.horizon, self.dropout) = (Some(n.context), Some(n.horizon), Some(n.dropout));
+        if t.max_steps.is_none() {
+            self.epochs = Some(t.epochs);
+        }
+        (self.batch, self.lr, self.schedule, self.optimizer) =
+            (Some(t.batch), Some(t.lr), Some(t.schedule), Some(t.optimizer));
+        self.betas = Some([t.betas.first, t.betas.second]);
+        (self.weight_decay, self.clip) = (Some(t.weight_decay), Some(t.clip.unwrap_or(0.0)));
+        self.dtype = Some(if t.dtype == DType::F64 { Precision::F64 } else { Precision::F32 });
+        self.device = Some(self.device.unwrap_or(Device::Auto));
+        (self.seed, self.order) = (Some(t.seed), Some(t.order));
+        self.network = Some(Network {
+            patch: Some(n.patch),
+            stride: Some(n.stride),
+            d_model: Some(n.d_model),
+            heads: Some(n.heads),
+            layers: Some(n.layers),
+            d_ff: Some(n.d_ff),
+            norm: Some(n.norm),
+            order: Some(n.order),
+            residual_attention: Some(n.residual_attention),
+            gelu: Some(n.gelu),
+            padding: Some(n.padding),
+            revin: Some(n.revin),
+        });
+    }
+}
+
+/// What a run on the generated series does: enough to pass the simple forecasts clearly in about a minute.
+fn demo_recipe() -> Recipe {
+    Recipe {
+        batch: 128,
+        epochs: 10,
+        lr: 1e-3,
+        schedule: Schedule::OneCycle,
+        optimizer: OptimizerKind::Adam,
+        weight_decay: 0.0,
+        clip: None,
+    }
+}
+
+fn at_least_1(key: &'static str, n: usize) -> Result<usize, SettingsError> {
+    if n == 0 {
+        Err(SettingsError::Range { key, value: n.to_string(), rule: "it must be at least 1" })
+    } else {
+        Ok(n)
+    }
+}
+
+fn number(
+    key: &'static str,
+    x: f64,
+    good: impl Fn(f64) -> bool,
+    rule: &'static str,
+) -> Result<f64, SettingsError> {
+    if x.is_finite() && good(x) {
+        Ok(x)
+    } else {
+        Err(SettingsError::Range { key, value: format!("{x:?}"), rule })
+    }
+}
+
+impl Resolved {
+    /// Reads or generates the data.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being a series, with its place.
+    pub fn load(&self) -> Result<Data, RunError> {
+        Ok(match &self.source {
+            Source::File { path, read } => Data::Series(crate::data::read(path, read)?),
+            Source::Demo { rows, channels } => {
+                Data::Series(synthetic::demo(*rows, *channels, self.training.seed)?)
+            }
+            Source::Walk { samples, channels } => {
+                Data::Walk(synthetic::walk(*samples, *channels, self.network.context, self.training.seed)?)
+            }
+        })
+    }
+
+    /// Windows over a series, scaled by its training rows; the scaler and the columns become part of the settings.
+    ///
+    /// # Errors
+    /// When the series is too short, or a value overflows when scaled.
+    pub fn forecast(&mut self, series: &Series) -> Result<(Dataset, Scaler, Segments), RunError> {
+        let (context, horizon) = (self.network.context, self.network.horizon);
+        let (dataset, scaler, segments) = Dataset::forecast(series, self.split, context, horizon)?;
+        self.settings.columns = Some(series.columns().to_vec());
+        self.settings.scaler = Some(ScalerTable { mean: scaler.mean().to_vec(), std: scaler.std().to_vec() });
+        Ok((dataset, scaler, segments))
+    }
+
+    /// The model, with what is to be frozen frozen.
+    ///
+    /// # Errors
+    /// A pattern that freezes nothing, patterns that freeze everything.
+    pub fn model(&self) -> Result<Box<dyn Model>, SettingsError> {
+        let mut model = PatchTst::new(self.network.clone()).map_err(SettingsError::Network)?;
+        for pattern in self.settings.freeze.iter().flatten() {
+            if model.parameters_mut().freeze(pattern) == 0 {
+                let example = model.parameters().list().first().map_or(String::new(), |p| p.name.clone());
+                return Err(SettingsError::FreezesNone { pattern: pattern.clone(), example });
+            }
+        }
+        if model.parameters().trainable().is_empty() {
+            return Err(SettingsError::AllFrozen);
+        }
+        Ok(Box::new(model))
+    }
+
+    /// A session that trains on this data.
+    ///
+    /// # Errors
+    /// More steps than a run can have; as [`Session::new`].
+    pub fn session(&self, engine: &Engine, dataset: &Dataset) -> Result<Session, RunError> {
+        let windows = dataset.span(crate::data::Segment::Train).count;
+        let per_epoch = (windows / self.training.batch.min(windows).max(1)).max(1);
+        let steps = self.training.max_steps.unwrap_or(self.training.epochs.saturating_mul(per_epoch));
+        if steps > MAX_STEPS {
+            let key = if self.training.max_steps.is_some() { "--max-steps" } else { "--epochs" };
+            let value = self.training.max_steps.unwrap_or(self.training.epochs).to_string();
+            return Err(SettingsError::Range {
+                key,
+                value,
+                rule: "a run has at most 100,000,000 steps; give fewer",
+            }
+            .into());
+        }
+        let (context, horizon) = (self.network.context, self.network.horizon);
+        Ok(Session::new(engine, self.model()?, dataset, context, horizon, self.training.clone())?)
+    }
+
+    /// Updates of the whole run in this session.
+    #[must_use]
+    pub fn steps(&self, session: &Session) -> usize {
+        self.training.max_steps.unwrap_or(self.training.epochs.saturating_mul(session.steps_per_epoch()))
+    }
+}

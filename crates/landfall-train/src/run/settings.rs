@@ -1,0 +1,355 @@
+//! Settings of a run: the keys of a configuration file and of `config.toml` in a run folder.
+
+use crate::models::{Approximation, Order as NormOrder};
+use crate::nn::NormKind;
+use crate::train::{OptimizerKind, Order, Schedule};
+use serde::de::DeserializeOwned;
+use serde::de::value::{Error as ValueError, StrDeserializer};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Why settings are refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each variant's text says what its fields are")]
+pub enum SettingsError {
+    #[error("{}: cannot be read ({why}); check the path and its permissions", .path.display())]
+    Read { path: PathBuf, why: std::io::Error },
+    #[error("{}:{line}: {message}; correct the line", .path.display())]
+    Toml { path: PathBuf, line: usize, message: String },
+    #[error("settings cannot be written as TOML: {0}")]
+    Unwritable(String),
+    #[error("{key} {value}: {rule}")]
+    Range { key: &'static str, value: String, rule: &'static str },
+    #[error("unknown {key} `{value}`; choose from {known}")]
+    Unknown { key: &'static str, value: String, known: String },
+    #[error("{first} and {second}: {why}")]
+    Conflict { first: String, second: String, why: String },
+    #[error("the network does not fit: {0}")]
+    Network(String),
+    #[error("no parameter's name contains `{pattern}`, so it freezes none; one of the names is {example}")]
+    FreezesNone { pattern: String, example: String },
+    #[error("every parameter is frozen, so there is nothing to train; freeze fewer")]
+    AllFrozen,
+}
+
+/// The kinds of models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModelKind {
+    /// A forecaster of the rows after the context.
+    Patchtst,
+    /// One value for a window.
+    WindowRegressor,
+}
+
+impl ModelKind {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Patchtst => "patchtst",
+            Self::WindowRegressor => "window-regressor",
+        }
+    }
+}
+
+/// Data that is generated instead of read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Synthetic {
+    /// An hourly multivariate series ([`crate::data::synthetic::demo`]).
+    Demo,
+    /// Random walks with their mean as label ([`crate::data::synthetic::walk`]).
+    Walk,
+}
+
+/// Dtypes that a run can train in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// 32-bit floats.
+    F32,
+    /// 64-bit floats.
+    F64,
+}
+
+/// Where a run computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Device {
+    /// The best device that this build has.
+    Auto,
+    /// The processor.
+    Cpu,
+    /// Checks and counts, computes nothing.
+    Null,
+}
+
+/// Options of the network that a preset sets; a value here wins over the preset's.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[allow(missing_docs, reason = "the fields are those of PatchTstConfig, described there")]
+pub struct Network {
+    pub patch: Option<usize>,
+    pub stride: Option<usize>,
+    pub d_model: Option<usize>,
+    pub heads: Option<usize>,
+    pub layers: Option<usize>,
+    pub d_ff: Option<usize>,
+    pub norm: Option<NormKind>,
+    pub order: Option<NormOrder>,
+    pub residual_attention: Option<bool>,
+    pub gelu: Option<Approximation>,
+    pub padding: Option<bool>,
+    pub revin: Option<bool>,
+}
+
+/// Mean and standard deviation of each column, fit on the training rows. A run writes it for evaluations and
+/// forecasts; a new run fits its own.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScalerTable {
+    /// Means.
+    pub mean: Vec<f64>,
+    /// Population standard deviations.
+    pub std: Vec<f64>,
+}
+
+/// Every setting, none of them required: what is left out comes from the preset's recipe.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// CSV file.
+    pub data: Option<PathBuf>,
+    /// Columns of it, all if left out.
+    pub columns: Option<Vec<String>>,
+    /// What fills missing values: `previous`, `linear` or `zero`.
+    pub fill: Option<String>,
+    /// Generated data instead of a file.
+    pub synthetic: Option<Synthetic>,
+    /// Rows of the generated series, or number of generated windows.
+    pub samples: Option<usize>,
+    /// Columns of the generated data.
+    pub channels: Option<usize>,
+    /// Kind of model.
+    pub model: Option<ModelKind>,
+    /// Named sizes and recipe.
+    pub preset: Option<String>,
+    /// Rows of history.
+    pub context: Option<usize>,
+    /// Rows predicted.
+    pub horizon: Option<usize>,
+    /// `ett`, or shares of training, validation and test rows.
+    pub split: Option<String>,
+    /// Rows of a season for the seasonal-naive comparison.
+    pub period: Option<usize>,
+    /// Passes over the training windows.
+    pub epochs: Option<usize>,
+    /// Updates in all, instead of epochs.
+    pub max_steps: Option<usize>,
+    /// Windows of a batch.
+    pub batch: Option<usize>,
+    /// Learning rate.
+    pub lr: Option<f64>,
+    /// How it changes.
+    pub schedule: Option<Schedule>,
+    /// Which optimizer.
+    pub optimizer: Option<OptimizerKind>,
+    /// Decay rates of its moments.
+    pub betas: Option<[f64; 2]>,
+    /// Weight decay.
+    pub weight_decay: Option<f64>,
+    /// Largest global gradient norm; 0 clips nothing.
+    pub clip: Option<f64>,
+    /// Dropout rate.
+    pub dropout: Option<f64>,
+    /// Dtype of parameters and arithmetic.
+    pub dtype: Option<Precision>,
+    /// Where to compute.
+    pub device: Option<Device>,
+    /// Threads of the processor.
+    pub threads: Option<usize>,
+    /// Seed of generated data, initial values, order and dropout.
+    pub seed: Option<u64>,
+    /// Order of the windows.
+    pub order: Option<Order>,
+    /// Weights to start from.
+    pub init: Option<PathBuf>,
+    /// Parameters whose name contains one of these are not trained.
+    pub freeze: Option<Vec<String>>,
+    /// Steps between logged ones.
+    pub log_every: Option<usize>,
+    /// Options of the network.
+    pub network: Option<Network>,
+    /// Statistics of the columns.
+    pub scaler: Option<ScalerTable>,
+}
+
+/// What a resumed run may change.
+const CHANGEABLE: [&str; 5] = ["epochs", "max-steps", "log-every", "device", "threads"];
+
+/// Settings that exclude each other: the one that is given drops the other one from the file below it.
+const EXCLUSIVE: [(&str, &str); 8] = [
+    ("epochs", "max-steps"),
+    ("max-steps", "epochs"),
+    ("data", "synthetic"),
+    ("data", "samples"),
+    ("data", "channels"),
+    ("synthetic", "data"),
+    ("synthetic", "columns"),
+    ("synthetic", "fill"),
+];
+
+/// A setting's value by the name that it has in a file.
+///
+/// # Errors
+/// The names that there are.
+pub fn named<T: DeserializeOwned>(name: &str) -> Result<T, String> {
+    T::deserialize(StrDeserializer::<ValueError>::new(name)).map_err(|e| {
+        let text = e.to_string();
+        let known = text.split_once("expected ").map_or(text.as_str(), |(_, known)| known);
+        format!("choose {}", known.replace('`', ""))
+    })
+}
+
+impl Settings {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`SettingsError::Read`]; [`SettingsError::Toml`] with the line, for unknown keys too.
+    pub fn read(path: &Path) -> Result<Self, SettingsError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|why| SettingsError::Read { path: path.to_owned(), why })?;
+        Self::parse(&text, path)
+    }
+
+    /// Parses a file's text; `path` names it in messages.
+    ///
+    /// # Errors
+    /// [`SettingsError::Toml`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
+        toml::from_str(text).map_err(|e| {
+            let at = e.span().map_or(0, |s| s.start);
+            let line = 1 + text.bytes().take(at).filter(|b| *b == b'\n').count();
+            let message = e.message().replace("field", "key").replace('\n', " ");
+            SettingsError::Toml { path: path.to_owned(), line, message }
+        })
+    }
+
+    fn table(&self) -> Result<toml::Table, SettingsError> {
+        toml::Table::try_from(self).map_err(|e| SettingsError::Unwritable(e.to_string().replace('\n', " ")))
+    }
+
+    /// These settings over those of a file: where both have a value, these win.
+    ///
+    /// # Errors
+    /// [`SettingsError::Conflict`] when the file's network belongs to another preset than this one.
+    pub fn over(&self, base: &Self) -> Result<Self, SettingsError> {
+        let changed = self.preset.is_some() && self.preset != base.preset;
+        if let (true, Some(_)) = (changed, &base.network) {
+            return Err(SettingsError::Conflict {
+                first: format!("--preset {}", self.preset.as_deref().unwrap_or_default()),
+                second: "the file's [network]".to_owned(),
+                why: "that table's values would replace the preset's; remove one of them".to_owned(),
+            });
+        }
+        let (mut table, top) = (base.table()?, self.table()?);
+        for (given, dropped) in EXCLUSIVE {
+            if top.contains_key(given) {
+                table.remove(dropped);
+            }
+        }
+        table.extend(top);
+        table.try_into().map_err(|e: toml::de::Error| SettingsError::Unwritable(e.message().to_owned()))
+    }
+
+    /// These settings without what a run has measured: a new run measures its own.
+    #[must_use]
+    pub fn for_new_run(mut self) -> Self {
+        if self.scaler.take().is_some() && self.data.is_none() {
+            self.columns = None;
+        }
+        self
+    }
+
+    /// The first setting given that a resumed run may not change.
+    ///
+    /// # Errors
+    /// [`SettingsError::Conflict`].
+    pub fn changes_nothing_else(&self) -> Result<(), SettingsError> {
+        match self.table()?.keys().find(|k| !CHANGEABLE.contains(&k.as_str())) {
+            None => Ok(()),
+            Some(key) => Err(SettingsError::Conflict {
+                first: format!("--{key}"),
+                second: "--resume".to_owned(),
+                why: format!(
+                    "a resumed run keeps its settings; only {} may be given",
+                    CHANGEABLE.map(|k| format!("--{k}")).join(", ")
+                ),
+            }),
+        }
+    }
+
+    /// The settings as a file's text.
+    ///
+    /// # Errors
+    /// [`SettingsError::Unwritable`], as for a path that is not UTF-8.
+    pub fn to_toml(&self) -> Result<String, SettingsError> {
+        toml::to_string(self).map_err(|e| SettingsError::Unwritable(e.to_string().replace('\n', " ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Settings, String> {
+        Settings::parse(text, Path::new("f.toml")).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let file = parse("epochs = 3\nlr = 0.5\n[network]\nnorm = \"layer\"\nd-model = 8\n").expect("sound");
+        let flags = Settings { max_steps: Some(7), lr: Some(0.25), ..Settings::default() };
+        let both = flags.over(&file).expect("no conflict");
+        assert_eq!((both.epochs, both.max_steps, both.lr), (None, Some(7), Some(0.25)));
+        assert_eq!(both.network, file.network);
+        let text = both.to_toml().expect("writable");
+        assert_eq!(parse(&text).expect("its own text"), both);
+        let preset = Settings { preset: Some("patchtst-64".to_owned()), ..Settings::default() };
+        let error = preset.over(&file).expect_err("another network").to_string();
+        assert_eq!(
+            error,
+            "--preset patchtst-64 and the file's [network]: that table's values would replace the preset's; \
+             remove one of them"
+        );
+    }
+
+    #[test]
+    fn unknown_keys_and_values_are_named_with_their_line() {
+        let error = parse("lr = 0.1\nlearning-rate = 0.1\n").expect_err("unknown");
+        assert!(
+            error.starts_with("f.toml:2: unknown key `learning-rate`, expected one of `data`"),
+            "{error}"
+        );
+        let error = parse("schedule = \"exponential\"\n").expect_err("unknown");
+        assert!(error.starts_with("f.toml:1: unknown variant `exponential`, expected one of"), "{error}");
+        assert_eq!(error.lines().count(), 1);
+        assert_eq!(named::<OptimizerKind>("adamw"), Ok(OptimizerKind::AdamW));
+        assert_eq!(named::<OptimizerKind>("sgd"), Err("choose adam or adamw".to_owned()));
+        assert_eq!(named::<Schedule>("x").expect_err("none").lines().count(), 1);
+    }
+
+    #[test]
+    fn a_resumed_run_keeps_its_settings() {
+        let given = Settings { epochs: Some(3), lr: Some(0.1), ..Settings::default() };
+        assert_eq!(
+            given.changes_nothing_else().expect_err("lr").to_string(),
+            "--lr and --resume: a resumed run keeps its settings; only --epochs, --max-steps, --log-every, \
+             --device, --threads may be given"
+        );
+        let given = Settings { threads: Some(1), ..Settings::default() };
+        assert!(given.changes_nothing_else().is_ok());
+    }
+}

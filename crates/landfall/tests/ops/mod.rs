@@ -1,0 +1,261 @@
+//! Ops of the tests' own: updates, several outputs, permutations and failures, which the op table need not have.
+#![allow(dead_code, reason = "each test file uses some of them")]
+
+use landfall::cpu::Call;
+use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample, attributes};
+use landfall::{DType, DeviceKind, HostTensor, Rule, Spec};
+
+macro_rules! op {
+    ($Op:ident $name:literal $arity:literal; infer $infer:expr; alias $alias:expr; coverage $coverage:expr;
+     reference $reference:expr; kernel $kernel:expr;) => {
+        impl Op for $Op {
+            fn name(&self) -> &'static str {
+                $name
+            }
+            fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+                if args.len() != $arity {
+                    return Err(Rule::Arity { expected: $arity, got: args.len() });
+                }
+                let infer: fn(&Self, &[Spec]) -> Outputs = $infer;
+                Ok(infer(self, args))
+            }
+            fn alias(&self) -> &[Alias] {
+                $alias
+            }
+            fn coverage(&self) -> &[Coverage] {
+                $coverage
+            }
+            fn accumulate(&self, dtype: DType) -> DType {
+                dtype.accumulate()
+            }
+            fn body(&self) -> Body {
+                Body::Opaque("it exists for tests")
+            }
+            fn vjp(&self) -> Grad {
+                Grad::None("it exists for tests")
+            }
+            fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+                let reference: fn(&Self, &[HostTensor]) -> Vec<HostTensor> = $reference;
+                reference(self, args)
+            }
+            fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+                const {
+                    &[Kernel::cpu($name, |op, call| {
+                        let kernel: fn(&$Op, &Call<'_>) -> Result<(), Rule> = $kernel;
+                        kernel(attributes::<$Op>(op)?, call)
+                    })]
+                }
+            }
+            fn cost(&self, args: &[Spec]) -> Cost {
+                Cost::of(args, &[], 0)
+            }
+            fn samples(&self) -> Vec<Sample> {
+                Vec::new()
+            }
+        }
+    };
+}
+
+/// `target = target · keep + x`: an update. `f64`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Decay {
+    /// Factor of what was there.
+    pub(crate) keep: f64,
+}
+
+op! {
+    Decay "decay" 2;
+    infer |_, args| Outputs::one(args[0]);
+    alias &[Alias::Must(0)];
+    coverage &[Coverage::Full];
+    reference |op, args| {
+        vec![HostTensor::from_fn(args[0].spec, |i| args[0].data[i] * op.keep + args[1].data[i])]
+    };
+    kernel |op, call| {
+        let (mut out, x) = (call.output::<f64>(0)?, call.input::<f64>(1)?);
+        for i in 0..out.elements() {
+            let old = out.flat(i);
+            out.set_flat(i, old * op.keep + x.flat(i));
+        }
+        Ok(())
+    };
+}
+
+/// `target[i] = x[i]` for even `i`; the others stay: an update of a part. `f64`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SetEven;
+
+op! {
+    SetEven "set_even" 2;
+    infer |_, args| Outputs::one(args[0]);
+    alias &[Alias::Must(0)];
+    coverage &[Coverage::Accumulates];
+    reference |_, args| {
+        let pick = |i: usize| args[usize::from(i.is_multiple_of(2))].data[i];
+        vec![HostTensor::from_fn(args[0].spec, pick)]
+    };
+    kernel |_, call| {
+        let (mut out, x) = (call.output::<f64>(0)?, call.input::<f64>(1)?);
+        (0..out.elements()).step_by(2).for_each(|i| out.set_flat(i, x.flat(i)));
+        Ok(())
+    };
+}
+
+/// As [`SetEven`], but it forgets to say which input it updates.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Undeclared;
+
+op! {
+    Undeclared "undeclared" 2;
+    infer |_, args| Outputs::one(args[0]);
+    alias &[Alias::Disjoint];
+    coverage &[Coverage::Accumulates];
+    reference |_, args| SetEven.reference(args);
+    kernel |_, call| {
+        let (mut out, x) = (call.output::<f64>(0)?, call.input::<f64>(1)?);
+        (0..out.elements()).step_by(2).for_each(|i| out.set_flat(i, x.flat(i)));
+        Ok(())
+    };
+}
+
+/// `(x + y, x − y)`, each in place on its argument. `f64`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Butterfly;
+
+op! {
+    Butterfly "butterfly" 2;
+    infer |_, args| Outputs::from([args[0], args[0]]);
+    alias &[Alias::InPlace(&[0]), Alias::InPlace(&[1])];
+    coverage &[Coverage::Full, Coverage::Full];
+    reference |_, args| {
+        let of = |sign: f64| HostTensor::from_fn(args[0].spec, |i| args[0].data[i] + sign * args[1].data[i]);
+        vec![of(1.0), of(-1.0)]
+    };
+    kernel |_, call| {
+        let (x, y) = (call.input_or_in_place::<f64>(0)?, call.input_or_in_place::<f64>(1)?);
+        let (mut sum, mut difference) = (call.output::<f64>(0)?, call.output::<f64>(1)?);
+        for i in 0..sum.elements() {
+            // An argument in place is always read before either result is stored.
+            let a = x.as_ref().map_or_else(|| sum.flat(i), |x| x.flat(i));
+            let b = y.as_ref().map_or_else(|| difference.flat(i), |y| y.flat(i));
+            sum.set_flat(i, a + b);
+            difference.set_flat(i, a - b);
+        }
+        Ok(())
+    };
+}
+
+/// Rows of `x: [n, ..]` and of `p: [n]` in reverse order, as two outputs: a permutation with its probabilities. `f64`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReverseRows;
+
+op! {
+    ReverseRows "reverse_rows" 2;
+    infer |_, args| Outputs::from([args[0], args[1]]);
+    alias &[Alias::Disjoint, Alias::Disjoint];
+    coverage &[Coverage::Full, Coverage::Full];
+    reference |_, args| {
+        let rows = args[0].dims()[0];
+        let width = args[0].data.len() / rows.max(1);
+        let row = |i: usize| (rows - 1 - i / width) * width + i % width;
+        vec![
+            HostTensor::from_fn(args[0].spec, |i| args[0].data[row(i)]),
+            HostTensor::from_fn(args[1].spec, |i| args[1].data[args[1].data.len() - 1 - i]),
+        ]
+    };
+    kernel |_, call| {
+        for operand in 0..2 {
+            let (x, mut out) = (call.input::<f64>(operand)?, call.output::<f64>(operand)?);
+            let rows = out.outer();
+            let width = out.elements() / rows.max(1);
+            for i in 0..out.elements() {
+                out.set_flat(i, x.flat((rows - 1 - i / width) * width + i % width));
+            }
+        }
+        Ok(())
+    };
+}
+
+/// How [`Faulty`] fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It returns an error.
+    Error,
+    /// It panics.
+    Panic,
+    /// It flags an index.
+    Index,
+}
+
+/// `x`, but its kernel fails.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Faulty(pub(crate) Fault);
+
+op! {
+    Faulty "faulty" 1;
+    infer |_, args| Outputs::one(args[0]);
+    alias &[Alias::Disjoint];
+    coverage &[Coverage::Full];
+    reference |_, args| args.to_vec();
+    kernel |op, call| {
+        let (x, mut out) = (call.input::<f64>(0)?, call.output::<f64>(0)?);
+        match op.0 {
+            Fault::Error => return Err(Rule::Attribute { name: "fault", value: 1.0, expected: "absent" }),
+            Fault::Panic => panic!("the kernel panics, as the test asks"),
+            Fault::Index => call.flag(3, -7, 5),
+        }
+        (0..out.elements()).for_each(|i| out.set_flat(i, x.flat(i)));
+        Ok(())
+    };
+}
+
+/// `x`, for `f64` only and with scratch memory of 64 bytes an element, which it fills with NaN.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hungry;
+
+impl Op for Hungry {
+    fn name(&self) -> &'static str {
+        "hungry"
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        Ok(Outputs::one(args[0]))
+    }
+    fn alias(&self) -> &[Alias] {
+        &[Alias::Disjoint]
+    }
+    fn coverage(&self) -> &[Coverage] {
+        &[Coverage::Full]
+    }
+    fn accumulate(&self, dtype: DType) -> DType {
+        dtype.accumulate()
+    }
+    fn body(&self) -> Body {
+        Body::Opaque("it exists for tests")
+    }
+    fn vjp(&self) -> Grad {
+        Grad::None("it exists for tests")
+    }
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        args.to_vec()
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const {
+            &[Kernel {
+                accepts: |_, args| args[0].dtype == DType::F64,
+                workspace: |_, args| args[0].shape.elements() * 64,
+                ..Kernel::cpu("hungry", |_, call| {
+                    call.workspace::<f64>()?.fill(f64::NAN);
+                    let (x, mut out) = (call.input::<f64>(0)?, call.output::<f64>(0)?);
+                    (0..out.elements()).for_each(|i| out.set_flat(i, x.flat(i)));
+                    Ok(())
+                })
+            }]
+        }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        Cost::of(args, &[], 0)
+    }
+    fn samples(&self) -> Vec<Sample> {
+        Vec::new()
+    }
+}
