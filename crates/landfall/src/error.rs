@@ -70,6 +70,8 @@ pub enum Rule {
     Unfold { shape: Shape, size: usize, step: usize },
     #[error("input {input} is updated in place, but it is {what}")]
     Update { input: usize, what: &'static str },
+    #[error("{0}")]
+    Product(#[from] crate::cpu::gemm::GemmError),
     #[error("not differentiable: {why}")]
     NoGradient { why: &'static str },
 }

@@ -112,6 +112,14 @@ impl Layout {
         self.offset..self.offset + last + 1
     }
 
+    /// Whether elements of two layouts of one shape follow each other in the same way. (Strides of axes of size 1 are
+    /// never stepped along.)
+    pub(crate) fn walks_like(&self, other: &Self) -> bool {
+        let strides = self.strides().iter().zip(other.strides());
+        self.shape == other.shape
+            && self.shape.dims().iter().zip(strides).all(|(&d, (a, b))| d == 1 || a == b)
+    }
+
     /// Element offset of a multi-index.
     #[must_use]
     pub fn index(&self, at: &[usize]) -> usize {

@@ -25,6 +25,7 @@ pub mod lower;
 mod math;
 pub mod ops;
 pub mod plan;
+pub mod rng;
 mod shape;
 mod state;
 mod tensor;
@@ -40,6 +41,12 @@ pub use graph::{Graph, Value, grad};
 pub use half;
 pub use host::HostTensor;
 pub use layout::{Layout, Relation};
+pub use math::Math;
 pub use shape::{MAX_RANK, Shape, Spec};
 pub use state::{ENTRY_ALIGNMENT, Entry, Slab, State, StateSpec};
 pub use tensor::{Tensor, TensorMut, TensorRef};
+
+/// The README's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

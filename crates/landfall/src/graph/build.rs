@@ -383,20 +383,31 @@ impl Graph {
     /// Inner sizes must agree, ranks be at least 2.
     #[track_caller]
     pub fn matmul(&self, lhs: Value, rhs: Value) -> Result<Value, Error> {
+        self.product(&[lhs, rhs])
+    }
+
+    /// `lhs · rhs + bias` with a bias `[n]` for the last axis: one pass over the result.
+    ///
+    /// # Errors
+    /// As [`Graph::matmul`]; the bias must have the last size of `rhs`.
+    #[track_caller]
+    pub fn matmul_add(&self, lhs: Value, rhs: Value, bias: Value) -> Result<Value, Error> {
+        self.product(&[lhs, rhs, bias])
+    }
+
+    #[track_caller]
+    fn product(&self, args: &[Value]) -> Result<Value, Error> {
         let at = Location::caller();
-        let specs = self.specs(&[lhs, rhs]);
+        let specs = self.specs(args);
         let (l, r) = (specs[0].shape, specs[1].shape);
-        // A batch times one matrix is one product with more rows, where the rows can be joined without a copy.
-        if l.rank() > 2 && r.rank() == 2 {
-            let (rows, k) = (l.elements() / l.last().max(1), l.last());
-            let joined = self.inner.borrow().info(lhs).layout.reshape([rows, k].into()).is_ok();
-            if joined && l.last() > 0 {
-                let flat = self.reshape(lhs, [rows, k])?;
-                let product = self.op1(ops::MatMul, &[flat, rhs])?;
-                return self.reshape(product, l.with(l.rank() - 1, r.last()));
-            }
+        let mut args = args.to_vec();
+        // A batch times one matrix is one product with more rows.
+        if l.rank() > 2 && r.rank() == 2 && l.last() > 0 {
+            args[0] = self.reshape(args[0], [l.elements() / l.last(), l.last()])?;
+            let product = self.op1(ops::MatMul, &args)?;
+            return self.reshape(product, l.with(l.rank() - 1, r.last()));
         }
-        let (lhs, rhs) = if l.rank() >= 2 && r.rank() >= 2 {
+        if l.rank() >= 2 && r.rank() >= 2 && l.rank() + r.rank() > 4 {
             let batch = |s: &Shape| Shape::new(&s.dims()[..s.rank() - 2]).unwrap_or(Shape::SCALAR);
             let rule = Rule::Broadcast { from: r, to: l };
             let common =
@@ -406,10 +417,9 @@ impl Graph {
                 s.dims()[s.rank() - 2..].iter().for_each(|&d| full.push(d));
                 full
             };
-            (self.broadcast_to(lhs, with(&l))?, self.broadcast_to(rhs, with(&r))?)
-        } else {
-            (lhs, rhs)
-        };
-        self.op1(ops::MatMul, &[lhs, rhs])
+            args[0] = self.broadcast_to(args[0], with(&l))?;
+            args[1] = self.broadcast_to(args[1], with(&r))?;
+        }
+        self.op1(ops::MatMul, &args)
     }
 }

@@ -2,33 +2,231 @@
 
 use super::pointwise::cotangent;
 use super::{Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, rules};
+use crate::cpu::gemm::{BLOCK_ROWS, Beta, Gemm, MatMut, MatRef, Rhs, workspace_len};
+use crate::cpu::isa::Real;
+use crate::cpu::pack::BLOCK_K;
+use crate::cpu::{Call, Chunks, Split, View, ViewMut};
 use crate::device::DeviceKind;
 use crate::error::{Error, Rule};
 use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
+use crate::shape::MAX_RANK;
 use crate::shape::{Shape, Spec};
-use crate::{DType, with_dtype};
+use crate::{DType, Element, with_dtype};
+use std::sync::{Mutex, PoisonError};
 
-/// `out[.., i, j] = Σ_p lhs[.., i, p] · rhs[.., p, j]`.
+/// `out[.., i, j] = Σ_p lhs[.., i, p] · rhs[.., p, j]` (+ `bias[j]`).
 ///
-/// `lhs`: `[batch.., m, k]`, `rhs`: `[batch.., k, n]` of one float dtype and equal batch axes; result `[batch.., m, n]`.
+/// `lhs`: `[batch.., m, k]`, `rhs`: `[batch.., k, n]` of one float dtype and equal batch axes, and optionally `bias`:
+/// `[n]`; result `[batch.., m, n]`.
 /// Any strides: a transposed operand is a view. Accumulation in f32 (f64 for f64) in blocks over `k`. Disjoint.
-/// Gradients: `cotangent · rhsᵀ` and `lhsᵀ · cotangent`. Deterministic, whatever the number of threads.
+/// Gradients: `cotangent · rhsᵀ`, `lhsᵀ · cotangent`, and the cotangent summed over all but the last axis. Deterministic, whatever the number of threads.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MatMul;
 
 /// Batch count, m, n and k of a product.
 fn sizes(args: &[Spec]) -> (usize, usize, usize, usize) {
     let (l, r) = (args[0].shape.dims(), args[1].shape.dims());
-    let (rank, [.., m, k]) = (l.len(), l) else { return (0, 0, 0, 0) };
-    (l[..rank - 2].iter().product(), *m, r[rank - 1], *k)
+    let [batch @ .., m, k] = l else { return (0, 0, 0, 0) };
+    (batch.iter().product(), *m, r[r.len() - 1], *k)
 }
 
-/// `Σ` over the batch and rows of `lhsᵀ · rhs` where both can be seen as matrices, so that one product does it all.
 fn product(g: &Graph, lhs: Value, rhs: Value, transpose: [bool; 2]) -> Result<Value, Error> {
     let lhs = if transpose[0] { g.transpose(lhs)? } else { lhs };
     let rhs = if transpose[1] { g.transpose(rhs)? } else { rhs };
     g.matmul(lhs, rhs)
+}
+
+/// How a product is cut into tasks: by shape alone, so that the bytes do not depend on the number of threads.
+#[derive(Debug, Clone, Copy)]
+struct Schedule {
+    cut: Cut,
+    tasks: usize,
+    /// Elements of scratch memory and of partial results for each task.
+    scratch: usize,
+    partial: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    /// Groups of this many products of a batch.
+    Batch(usize),
+    /// This many rows of the result.
+    Rows(usize),
+    /// This much of the inner axis; the partial results are added in order.
+    Inner(usize),
+}
+
+/// The most tasks: enough for the threads of one machine, few enough that each has scratch memory of its own.
+const TASKS: usize = 32;
+/// Inner elements of one task of a product with a small result and a long inner axis (a weight gradient).
+const INNER: usize = 2048;
+
+impl Schedule {
+    fn new(args: &[Spec]) -> Self {
+        let (batch, m, n, k) = sizes(args);
+        if batch > 1 {
+            let each = batch.div_ceil(TASKS);
+            return Self {
+                cut: Cut::Batch(each),
+                tasks: batch.div_ceil(each),
+                scratch: workspace_len(m, n, k),
+                partial: 0,
+            };
+        }
+        if k >= 2 * INNER && m.saturating_mul(n) <= k {
+            let each = k.div_ceil(TASKS).max(INNER).next_multiple_of(BLOCK_K);
+            let scratch = workspace_len(m, n, each);
+            return Self { cut: Cut::Inner(each), tasks: k.div_ceil(each), scratch, partial: m * n };
+        }
+        let each = m.div_ceil(TASKS).next_multiple_of(16).max(BLOCK_ROWS);
+        let scratch = workspace_len(m.min(each), n, k);
+        Self { cut: Cut::Rows(each), tasks: m.div_ceil(each).max(1), scratch, partial: 0 }
+    }
+}
+
+/// The matrix of the last two axes of a view, from its first element on.
+fn matrix<'a, T: Element>(view: &View<'a, T>) -> Result<MatRef<'a, T>, Rule> {
+    let (l, rank) = (view.layout(), view.dims().len());
+    let (d, s) = (l.shape().dims(), l.strides());
+    Ok(MatRef::new(view.data(), l.offset(), (d[rank - 2], d[rank - 1]), (s[rank - 2], s[rank - 1]))?)
+}
+
+fn run<T: Element<Acc: Real>>(call: &Call<'_>) -> Result<(), Rule> {
+    let (a, b, mut c) = (call.input::<T>(0)?, call.input::<T>(1)?, call.output::<T>(0)?);
+    let specs = [Spec::new(T::DTYPE, *a.layout().shape()), Spec::new(T::DTYPE, *b.layout().shape())];
+    let rank = a.dims().len();
+    let (batch, m, n, k) = sizes(&specs);
+    if batch * m * n == 0 {
+        return Ok(());
+    }
+    let Schedule { cut, tasks, scratch, partial } = Schedule::new(&specs);
+    let (rooms, rest) = call.workspace::<T::Acc>()?.split_at_mut(tasks * scratch);
+    let (partials, row) = rest.split_at_mut(tasks * partial);
+    // The product reads a bias as a slice, so one that does not lie gapless is gathered first.
+    let bias = if call.inputs() == 3 {
+        let bias = call.input::<T>(2)?;
+        let row = &mut bytemuck::cast_slice_mut::<T::Acc, T>(row)[..n];
+        row.iter_mut().enumerate().for_each(|(j, b)| *b = bias.flat(j));
+        Some(&*row)
+    } else {
+        None
+    };
+    let failed = Mutex::new(Ok(()));
+    let keep = |result: Result<(), Rule>| {
+        if result.is_err() {
+            *failed.lock().unwrap_or_else(PoisonError::into_inner) = result;
+        }
+    };
+    let rooms = Chunks { data: rooms, width: scratch };
+    match cut {
+        Cut::Rows(each) => {
+            let flat = |v: View<'_, T>| v.layout().reshape([v.rows(), v.cols()].into());
+            let (a, b) = (a.with_layout(flat(a)?), b.with_layout(flat(b)?));
+            let (a, b, c) = (matrix(&a)?, matrix(&b)?, c.merge_outer());
+            // Tasks of whole row blocks: the output is cut at their rows, the scratch memory at their numbers.
+            let parts = (RowBlocks { view: c, each }, rooms);
+            call.parallel(parts, tasks, 1, |task, (mut c, room)| {
+                let rows = c.view.outer();
+                let mut work = || {
+                    let a = a.block((task * each, 0), (rows, k))?;
+                    let gemm = Gemm { alpha: T::Acc::ONE, a, b: Rhs::View(b), beta: Beta::Zero, bias };
+                    let (l, data) = (*c.view.layout(), c.view.data());
+                    let mut c = MatMut::new(data, l.offset(), (rows, n), (l.strides()[0], l.strides()[1]))?;
+                    Ok(gemm.run(&mut c, room.data)?)
+                };
+                keep(work());
+            });
+        }
+        Cut::Inner(each) => {
+            let flat = |v: View<'_, T>| v.layout().reshape([v.rows(), v.cols()].into());
+            let (a, b) = (a.with_layout(flat(a)?), b.with_layout(flat(b)?));
+            let (a, b) = (matrix(&a)?, matrix(&b)?);
+            let whole = Chunks { data: &mut partials[..tasks * partial], width: partial };
+            call.parallel((whole, rooms), tasks, 1, |task, (out, room)| {
+                let (from, len) = (task * each, each.min(k - task * each));
+                let mut work = || {
+                    let (a, b) = (a.block((0, from), (m, len))?, b.block((from, 0), (len, n))?);
+                    let gemm = Gemm::<T, T::Acc> {
+                        alpha: T::Acc::ONE,
+                        a,
+                        b: Rhs::View(b),
+                        beta: Beta::Zero,
+                        bias: None,
+                    };
+                    let mut c = MatMut::new(out.data, 0, (m, n), (n, 1))?;
+                    Ok(gemm.run(&mut c, room.data)?)
+                };
+                keep(work());
+            });
+            for i in 0..m * n {
+                let first = partials[i];
+                let sum = (1..tasks).fold(first, |s, t| s + partials[t * partial + i]);
+                c.set_flat(i, T::narrow(bias.map_or(sum, |b| sum + b[i % n].widen())));
+            }
+        }
+        Cut::Batch(each) => {
+            let joined = |v: &View<'_, T>, i: usize| {
+                let (l, d) = (v.layout(), v.dims());
+                let mut at = [0; MAX_RANK];
+                let mut rest = i;
+                for axis in (0..rank - 2).rev() {
+                    at[axis] = rest % d[axis];
+                    rest /= d[axis];
+                }
+                (0..rank - 2).try_fold(*l, |l, axis| l.slice(axis, at[axis], 1, 1))
+            };
+            let outer = c.outer();
+            let per = batch / outer;
+            // Cut along the first axis only where a task is a whole number of its indices.
+            let (parts, len) = if each % per == 0 {
+                (RowBlocks { view: c, each: each / per }, tasks)
+            } else {
+                (RowBlocks { view: c, each: outer }, 1)
+            };
+            call.parallel((parts, rooms), len, 1, |task, (mut c, room)| {
+                let first = task * each;
+                let mine = c.view.outer() * per;
+                for i in 0..mine {
+                    let mut work = || {
+                        let a = a.with_layout(joined(&a, first + i)?);
+                        let b = b.with_layout(joined(&b, first + i)?);
+                        let gemm = Gemm {
+                            alpha: T::Acc::ONE,
+                            a: matrix(&a)?,
+                            b: Rhs::View(matrix(&b)?),
+                            beta: Beta::Zero,
+                            bias,
+                        };
+                        let l = joined(&c.view.read(), i)?;
+                        let (r, s) = (rank - 2, l.strides());
+                        let strides = (s[r], s[r + 1]);
+                        let mut c = MatMut::new(c.view.data(), l.offset(), (m, n), strides)?;
+                        Ok(gemm.run(&mut c, room.data)?)
+                    };
+                    keep(work());
+                }
+            });
+        }
+    }
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An output cut at every `each` indices of its first axis.
+#[derive(Debug)]
+struct RowBlocks<'a, T> {
+    view: ViewMut<'a, T>,
+    each: usize,
+}
+
+impl<T: Element> Split for RowBlocks<'_, T> {
+    fn splits(&self) -> bool {
+        self.view.splits()
+    }
+    fn split(self, at: usize) -> (Self, Self) {
+        let (a, b) = self.view.split(at * self.each);
+        (Self { view: a, each: self.each }, Self { view: b, each: self.each })
+    }
 }
 
 impl Op for MatMul {
@@ -36,7 +234,11 @@ impl Op for MatMul {
         "matmul"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 2] = rules::arity(args)?;
+        if args.len() == 3 {
+            rules::same_dtype(args, 0, 2)?;
+            rules::shape(args, 2, [args[1].shape.last()])?;
+        }
+        let args: [Spec; 2] = rules::arity(&args[..args.len() - usize::from(args.len() == 3)])?;
         rules::float(&args, &[0])?;
         rules::same_dtype(&args, 0, 1)?;
         let rank = args[0].shape.rank();
@@ -71,43 +273,45 @@ impl Op for MatMul {
             let (g, c) = (cx.graph, cotangent(cx)?);
             let lhs = if cx.needs[0] { Some(product(g, c, cx.inputs[1], [false, true])?) } else { None };
             let rhs = if cx.needs[1] { Some(product(g, cx.inputs[0], c, [true, false])?) } else { None };
-            Ok(vec![lhs, rhs])
+            let mut all = vec![lhs, rhs];
+            if let Some(true) = cx.needs.get(2) {
+                let axes: Vec<usize> = (0..g.shape(c).rank() - 1).collect();
+                all.push(Some(g.sum(c, &axes)?));
+            }
+            all.resize(cx.inputs.len(), None);
+            Ok(all)
         })
     }
     fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let specs = [args[0].spec, args[1].spec];
+        let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
         let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
         let (_, m, n, k) = sizes(&specs);
         let at = |i: usize| {
             let (b, row, col) = (i / (m * n), i / n % m, i % n);
-            (0..k).map(|p| args[0].data[(b * m + row) * k + p] * args[1].data[(b * k + p) * n + col]).sum()
+            let bias = args.get(2).map_or(0.0, |b| b.data[col]);
+            bias + (0..k)
+                .map(|p| args[0].data[(b * m + row) * k + p] * args[1].data[(b * k + p) * n + col])
+                .sum::<f64>()
         };
         vec![HostTensor::from_fn(outputs[0], at)]
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("product", |_, call| {
-                with_dtype!(float call.dtype(0)?, T => {
-                    let (a, b, mut c) = (call.input::<T>(0)?, call.input::<T>(1)?, call.output::<T>(0)?);
-                    let rank = a.dims().len();
-                    let k = a.dims()[rank - 1];
-                    let d = *c.layout().shape();
-                    for i in 0..c.elements() {
-                        let mut at = [0; 8];
-                        let mut r = i;
-                        for x in (0..rank).rev() { at[x] = r % d.dims()[x]; r /= d.dims()[x]; }
-                        let col = at[rank - 1];
-                        let mut s = 0.0;
-                        for p in 0..k {
-                            let mut l = at; l[rank - 1] = p;
-                            let mut q = at; q[rank - 2] = p; q[rank - 1] = col;
-                            s += crate::Element::to_f64(a.at(&l[..rank])) * crate::Element::to_f64(b.at(&q[..rank]));
-                        }
-                        c.set_flat(i, crate::Element::from_f64(s));
-                    }
-                    Ok(())
-                }, else Err(Rule::Dtype { arg: 0, dtype: call.dtype(0)?, expected: "a float" }))
-            })]
+            &[Kernel {
+                workspace: |_, args| {
+                    let (schedule, size) = (Schedule::new(args), args[0].dtype.accumulate().size());
+                    let bias = args.get(2).map_or(0, |b| b.shape.elements());
+                    schedule
+                        .tasks
+                        .saturating_mul(schedule.scratch + schedule.partial)
+                        .saturating_add(bias)
+                        .saturating_mul(size)
+                },
+                ..Kernel::cpu(
+                    "product",
+                    |_, call| with_dtype!(float call.dtype(0)?, T => run::<T>(call), else Err(Rule::Dtype { arg: 0, dtype: call.dtype(0)?, expected: "a float" })),
+                )
+            }]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {

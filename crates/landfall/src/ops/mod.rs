@@ -3,6 +3,7 @@
 //! An op's file holds all that the engine knows of it: shape rule, alias rule, gradient, `f64` reference, kernels,
 //! cost and test samples. Nothing else in the engine names an op. A user's own op is an `impl Op` like these.
 
+mod accumulate;
 mod attention;
 mod attention_grad;
 mod attention_tile;
@@ -20,6 +21,7 @@ mod running_update;
 mod scalar;
 mod softmax;
 
+pub use accumulate::Accumulate;
 pub use attention::Attention;
 pub use attention_grad::AttentionGrad;
 pub use batch_norm::{BatchNorm, BatchNormGrad};
@@ -373,6 +375,5 @@ macro_rules! ops {
 }
 
 ops! {
-    Abs, Add, Affine, Attention, AttentionGrad, BatchNorm, BatchNormGrad, Cast, Compare, Copy, Div, Erf, Exp, Fill, Fold, Gelu, GeluGrad, LayerNorm, LayerNormGrad, Ln, Mae, MaeGrad, MatMul, Maximum, Minimum, Mse, MseGrad, Mul, Neg, Pack, Pad, Recip,
-    Reduce, Rsqrt, RunningUpdate, Sign, Softmax, Sqrt, Sub, Tanh, Where,
+    Abs, Accumulate, Add, Affine, Attention, AttentionGrad, BatchNorm, BatchNormGrad, Cast, Compare, Copy, Div, Erf, Exp, Fill, Fold, Gelu, GeluGrad, LayerNorm, LayerNormGrad, Ln, Mae, MaeGrad, MatMul, Maximum, Minimum, Mse, MseGrad, Mul, Neg, Pack, Pad, Recip, Reduce, Rsqrt, RunningUpdate, Sign, Softmax, Sqrt, Sub, Tanh, Where,
 }

@@ -69,7 +69,7 @@ impl Reduce {
                 // An empty axis has no index 0 to keep; the caller handles emptiness before.
                 l = l.slice(axis, 0, 1, 1)?.squeeze(axis)?;
             }
-            Ok(l)
+            Ok::<_, Rule>(l)
         };
         let (mut kept, mut reduced) = (pick(false)?, pick(true)?);
         collapse(std::slice::from_mut(&mut kept));

@@ -1,8 +1,10 @@
 //! The processor as a device: kernels are functions over typed views, run on the engine's own threads.
 
 mod call;
-pub(crate) mod isa;
+pub mod gemm;
+pub mod isa;
 mod memory;
+pub mod pack;
 mod parallel;
 mod view;
 

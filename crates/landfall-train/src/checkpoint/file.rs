@@ -1,0 +1,120 @@
+//! A safetensors file: named tensors and text metadata, read whole and written so that a reader never sees half of it.
+
+use super::CheckpointError;
+use landfall::{DType, HostTensor, Shape, Spec};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+use std::path::Path;
+
+/// One tensor of a file: its spec and its elements' bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tensor {
+    /// Dtype and shape.
+    pub spec: Spec,
+    /// Elements, row-major, little-endian.
+    pub bytes: Vec<u8>,
+}
+
+impl Tensor {
+    /// The elements as `f64`.
+    #[must_use]
+    pub fn host(&self) -> HostTensor {
+        HostTensor::from_bytes(self.spec, &self.bytes)
+    }
+}
+
+impl From<&HostTensor> for Tensor {
+    fn from(host: &HostTensor) -> Self {
+        Self { spec: host.spec, bytes: host.to_bytes() }
+    }
+}
+
+/// The contents of a checkpoint file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct File {
+    /// Tensors by name.
+    pub tensors: BTreeMap<String, Tensor>,
+    /// Text entries by name.
+    pub metadata: BTreeMap<String, String>,
+}
+
+fn dtype(d: DType) -> Dtype {
+    match d {
+        DType::F32 => Dtype::F32,
+        DType::F64 => Dtype::F64,
+        DType::BF16 => Dtype::BF16,
+        DType::F16 => Dtype::F16,
+        DType::I32 => Dtype::I32,
+        DType::I64 => Dtype::I64,
+        DType::U8 => Dtype::U8,
+        DType::Bool => Dtype::BOOL,
+    }
+}
+
+impl File {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Read`], [`CheckpointError::Format`] for a truncated or foreign file.
+    pub fn read(path: &Path) -> Result<Self, CheckpointError> {
+        let bytes =
+            std::fs::read(path).map_err(|why| CheckpointError::Read { path: path.to_owned(), why })?;
+        let format = |why: String| CheckpointError::Format { path: path.to_owned(), why };
+        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| format(e.to_string()))?;
+        let parsed = SafeTensors::deserialize(&bytes).map_err(|e| format(e.to_string()))?;
+        let mut out = Self::default();
+        out.metadata.extend(header.metadata().iter().flatten().map(|(k, v)| (k.clone(), v.clone())));
+        for (name, view) in parsed.tensors() {
+            let known = DType::ALL.iter().copied().find(|&d| dtype(d) == view.dtype());
+            let known = known.ok_or_else(|| format(format!("tensor {name} has dtype {:?}", view.dtype())))?;
+            let shape = Shape::new(view.shape())
+                .ok_or_else(|| format(format!("tensor {name} has {} axes", view.shape().len())))?;
+            out.tensors
+                .insert(name, Tensor { spec: Spec { dtype: known, shape }, bytes: view.data().to_vec() });
+        }
+        Ok(out)
+    }
+
+    /// Writes the file: to a temporary one beside it, synced, then renamed over it. A failure at any point leaves what
+    /// was there before.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Write`].
+    pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
+        let failed = |why: std::io::Error| CheckpointError::Write { path: path.to_owned(), why };
+        let mut views = Vec::with_capacity(self.tensors.len());
+        for (name, t) in &self.tensors {
+            let view = TensorView::new(dtype(t.spec.dtype), t.spec.shape.dims().to_vec(), &t.bytes);
+            views.push((name, view.map_err(|e| failed(std::io::Error::other(e.to_string())))?));
+        }
+        let metadata: HashMap<String, String> = self.metadata.clone().into_iter().collect();
+        let bytes = safetensors::serialize(views, Some(metadata))
+            .map_err(|e| failed(std::io::Error::other(e.to_string())))?;
+        replace(path, &bytes).map_err(failed)
+    }
+}
+
+/// Puts `bytes` into the file at `path`, whole or not at all.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    let temporary = Path::new(&temporary);
+    let write = || {
+        let mut f = std::fs::File::create(temporary)?;
+        f.write_all(bytes)?;
+        f.sync_all()?;
+        std::fs::rename(temporary, path)?;
+        // The rename itself is durable once the folder is synced; not every system can open a folder.
+        if let Some(folder) = path.parent().and_then(|p| std::fs::File::open(p).ok()) {
+            folder.sync_all()?;
+        }
+        Ok(())
+    };
+    let result = write();
+    if result.is_err() {
+        // Nothing half-written stays; a failure here changes nothing about the one reported.
+        let _ = std::fs::remove_file(temporary);
+    }
+    result
+}

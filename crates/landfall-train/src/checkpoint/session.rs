@@ -1,0 +1,200 @@
+//! A session to a file and back.
+
+use super::{CheckpointError, File, Tensor};
+use crate::nn::{Parameter, Parameters};
+use crate::train::Session;
+use landfall::{DType, HostTensor, Shape, Spec};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Progress {
+    /// Updates done.
+    pub step: usize,
+    /// Epoch that comes next, from 0.
+    pub epoch: usize,
+    /// Batch of it that comes next, from 0.
+    pub batch: usize,
+    /// Best validation error so far, and the step after which it was measured.
+    pub best: Option<(f64, usize)>,
+}
+
+const MOMENTS: [&str; 2] = ["optimizer.first.", "optimizer.second."];
+
+/// Writes a session's weights, and with `progress` all that a resumed run needs.
+///
+/// # Errors
+/// [`CheckpointError::Write`]; a device fault.
+pub fn save(
+    path: &Path,
+    session: &Session,
+    configuration: &str,
+    progress: &Progress,
+    resumable: bool,
+) -> Result<(), CheckpointError> {
+    let mut file = File::default();
+    let p = session.model().parameters();
+    for parameter in p.list() {
+        put_parts(&mut file, parameter, "", &session.state.read_host(&parameter.name)?);
+        if resumable && !parameter.frozen {
+            for (which, prefix) in MOMENTS.iter().enumerate() {
+                let moment = session.state.read_host(&crate::train::moment_name(which, &parameter.name))?;
+                put_parts(&mut file, parameter, prefix, &moment);
+            }
+        }
+    }
+    for b in p.buffers() {
+        file.tensors.insert(b.name.clone(), Tensor::from(&session.state.read_host(&b.name)?));
+    }
+    let scalar = |dtype, value| Tensor::from(&HostTensor::new(dtype, Shape::SCALAR, vec![value]));
+    for (name, value) in p.constants() {
+        file.tensors.insert(name.clone(), scalar(session.options().dtype, *value));
+    }
+    for name in p.counters() {
+        file.tensors.insert(name.clone(), scalar(DType::I64, progress.step as f64));
+    }
+    let entries = [
+        ("format", "landfall".to_owned()),
+        ("configuration", configuration.to_owned()),
+        ("step", progress.step.to_string()),
+        ("epoch", progress.epoch.to_string()),
+        ("batch", progress.batch.to_string()),
+        ("seed", session.options().seed.to_string()),
+    ];
+    file.metadata.extend(entries.map(|(k, v)| (k.to_owned(), v)));
+    if let Some((error, step)) = progress.best {
+        file.metadata.insert("best".to_owned(), format!("{error:?} {step}"));
+    }
+    file.write(path)
+}
+
+/// A tensor as the equal parts along axis 0 that checkpoints hold.
+fn put_parts(file: &mut File, parameter: &Parameter, prefix: &str, value: &HostTensor) {
+    let shape = part_shape(parameter);
+    let size = shape.elements().max(1);
+    for (name, part) in parameter.parts.iter().zip(value.data.chunks(size)) {
+        let part = HostTensor { spec: Spec { dtype: value.spec.dtype, shape }, data: part.to_vec() };
+        file.tensors.insert(format!("{prefix}{name}"), Tensor::from(&part));
+    }
+}
+
+fn part_shape(parameter: &Parameter) -> Shape {
+    match parameter.parts.len() {
+        0 | 1 => parameter.shape,
+        n => parameter.shape.with(0, parameter.shape.dims()[0] / n),
+    }
+}
+
+/// Loads weights and running statistics from a file of the same model: a checkpoint of ours or of the official
+/// implementation. Step counters may be of any dtype, and the official constant attention scale must be ours.
+///
+/// # Errors
+/// The first tensor that is missing, unknown or of another shape; then the session is as it was before.
+pub fn load_weights(path: &Path, file: &File, session: &mut Session) -> Result<(), CheckpointError> {
+    let p = session.model().parameters().clone();
+    let mut values = Vec::new();
+    for parameter in p.list() {
+        values.push((parameter.name.clone(), get_parts(path, file, parameter, "")?));
+    }
+    for b in p.buffers() {
+        values.push((b.name.clone(), get(path, file, &b.name, b.shape)?));
+    }
+    check_rest(path, file, &p)?;
+    for (name, value) in values {
+        session.state.write_host(&name, &value)?;
+    }
+    Ok(())
+}
+
+/// Loads everything that [`save`] wrote, so that the run goes on with the same bytes.
+///
+/// # Errors
+/// As [`load_weights`]; [`CheckpointError::Metadata`] when the file is not a checkpoint to resume from.
+pub fn load_checkpoint(path: &Path, file: &File, session: &mut Session) -> Result<Progress, CheckpointError> {
+    let progress = progress(path, file)?;
+    let p = session.model().parameters().clone();
+    let mut moments = Vec::new();
+    for parameter in p.list().iter().filter(|p| !p.frozen) {
+        for (which, prefix) in MOMENTS.iter().enumerate() {
+            moments.push((
+                crate::train::moment_name(which, &parameter.name),
+                get_parts(path, file, parameter, prefix)?,
+            ));
+        }
+    }
+    load_weights(path, file, session)?;
+    for (name, value) in moments {
+        session.state.write_host(&name, &value)?;
+    }
+    session.seek(progress.step, progress.epoch, progress.batch)?;
+    Ok(progress)
+}
+
+fn progress(path: &Path, file: &File) -> Result<Progress, CheckpointError> {
+    let wrong = |name| CheckpointError::Metadata { path: path.to_owned(), name };
+    let number =
+        |name: &'static str| file.metadata.get(name).and_then(|t| t.parse().ok()).ok_or_else(|| wrong(name));
+    let best = match file.metadata.get("best").map(|t| t.split_once(' ')) {
+        None => None,
+        Some(parts) => {
+            let parts = parts.and_then(|(e, s)| Some((e.parse().ok()?, s.parse().ok()?)));
+            Some(parts.ok_or_else(|| wrong("best"))?)
+        }
+    };
+    Ok(Progress { step: number("step")?, epoch: number("epoch")?, batch: number("batch")?, best })
+}
+
+fn get(path: &Path, file: &File, name: &str, shape: Shape) -> Result<HostTensor, CheckpointError> {
+    let path = path.to_owned();
+    let Some(tensor) = file.tensors.get(name) else {
+        return Err(CheckpointError::Missing { path, name: name.to_owned(), expected: shape.to_string() });
+    };
+    if tensor.spec.shape != shape || !tensor.spec.dtype.is_float() {
+        let (found, expected) = (tensor.spec.to_string(), shape.to_string());
+        return Err(CheckpointError::Shape { path, name: name.to_owned(), found, expected });
+    }
+    Ok(tensor.host())
+}
+
+fn get_parts(
+    path: &Path,
+    file: &File,
+    parameter: &Parameter,
+    prefix: &str,
+) -> Result<HostTensor, CheckpointError> {
+    let shape = part_shape(parameter);
+    let mut whole = HostTensor { spec: Spec::new(DType::F64, parameter.shape), data: Vec::new() };
+    for name in &parameter.parts {
+        let part = get(path, file, &format!("{prefix}{name}"), shape)?;
+        whole.spec.dtype = part.spec.dtype;
+        whole.data.extend(part.data);
+    }
+    Ok(whole)
+}
+
+/// Everything in the file must be something that the model knows.
+fn check_rest(path: &Path, file: &File, p: &Parameters) -> Result<(), CheckpointError> {
+    let known: BTreeSet<&str> = (p.list().iter().flat_map(|p| p.parts.iter()).map(String::as_str))
+        .chain(p.buffers().iter().map(|b| b.name.as_str()))
+        .collect();
+    for (name, tensor) in &file.tensors {
+        let bare = MOMENTS.iter().find_map(|m| name.strip_prefix(m)).unwrap_or(name);
+        if known.contains(bare) || p.counters().contains(name) {
+            continue;
+        }
+        let Some((_, expected)) = p.constants().iter().find(|(n, _)| n == name) else {
+            return Err(CheckpointError::Unknown { path: path.to_owned(), name: name.clone() });
+        };
+        let found = tensor.host().data.first().copied().unwrap_or(f64::NAN);
+        if (found - expected).abs() > 1e-6 * expected.abs() || found.is_nan() {
+            return Err(CheckpointError::Constant {
+                path: path.to_owned(),
+                name: name.clone(),
+                found,
+                expected: *expected,
+            });
+        }
+    }
+    Ok(())
+}

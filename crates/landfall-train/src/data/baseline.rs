@@ -1,0 +1,120 @@
+//! Two forecasts that need no training, scored exactly.
+//!
+//! They prove a split, a scaler, a metric and a window count against published figures, and any model
+//! has to beat them.
+
+use std::fmt;
+
+use super::{DataError, Scaler, ScoreSums, Scores, Series, Windows};
+
+/// A forecast that repeats what the context ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Baseline {
+    /// Every step is the context's last value.
+    LastValue,
+    /// Step `h` is the value `period` rows before it, in the context's last season.
+    SeasonalNaive {
+        /// Rows of a season: 24 for the days of an hourly series.
+        period: usize,
+    },
+}
+
+impl Baseline {
+    /// Last value is the season of one row.
+    fn period(self) -> usize {
+        match self {
+            Self::LastValue => 1,
+            Self::SeasonalNaive { period } => period,
+        }
+    }
+}
+
+impl fmt::Display for Baseline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LastValue => f.write_str("last value"),
+            Self::SeasonalNaive { period } => write!(f, "seasonal naive ({period})"),
+        }
+    }
+}
+
+/// Scores a baseline on `windows` of the scaled series, in `f64`; `batch` counts the windows that
+/// whole batches hold.
+///
+/// # Errors
+/// [`DataError::BadPeriod`] for a season of no rows or longer than the context, [`DataError::RowRange`]
+/// for windows outside the series, and what [`Scaler::scale_f32`] refuses.
+pub fn score(
+    baseline: Baseline,
+    series: &Series,
+    scaler: &Scaler,
+    windows: Windows,
+    batch: usize,
+) -> Result<Scores, DataError> {
+    let (period, context, rows) = (baseline.period(), windows.context(), series.rows());
+    if period == 0 || period > context {
+        return Err(DataError::BadPeriod { period, context });
+    }
+    if windows.end() > rows {
+        let (file, start, end) = (series.source().to_owned(), windows.base(), windows.end());
+        return Err(DataError::RowRange { file, start, end, rows });
+    }
+    let scaled = scaler.scale_f64(series)?;
+    let mut sums = ScoreSums::new(series, scaler, windows.horizon(), windows.drop_last(batch))?;
+    let (mut squared, mut absolute) = (vec![0.0; series.channels()], vec![0.0; series.channels()]);
+    for start in windows.starts() {
+        let target = windows.target(start);
+        let columns = scaled.chunks_exact(rows).zip(squared.iter_mut().zip(&mut absolute));
+        for (column, (squared, absolute)) in columns {
+            let season = column.get(target.start - period..target.start).unwrap_or_default();
+            let truth = column.get(target.clone()).unwrap_or_default();
+            (*squared, *absolute) = (0.0, 0.0);
+            for (value, forecast) in truth.iter().zip(season.iter().cycle()) {
+                let error = forecast - value;
+                *squared += error * error;
+                *absolute += error.abs();
+            }
+        }
+        sums.add_window(&squared, &absolute)?;
+    }
+    sums.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forecasts_repeat_the_end_of_the_context() {
+        let series = Series::new("s", vec!["a".to_owned()], vec![vec![0.0, 2.0, 4.0, 1.0, 8.0, 3.0]], None)
+            .expect("a series");
+        let scaler = Scaler::new(vec![5.0], vec![2.0]).expect("sound");
+        let windows = Windows::new(0..6, 2, 3).expect("two windows");
+        // Last value: 2 against 4, 1, 8, then 4 against 1, 8, 3, halved by the scaler.
+        let last = score(Baseline::LastValue, &series, &scaler, windows, 1).expect("scores");
+        assert_eq!((last.mse, last.mae), (67.0 / 4.0 / 6.0, 17.0 / 2.0 / 6.0));
+        assert_eq!((last.per_column[0].mse, last.per_column[0].mae), (67.0 / 6.0, 17.0 / 6.0));
+        assert_eq!((last.windows, last.windows_drop_last, last.mse_drop_last), (2, 2, Some(last.mse)));
+        // Season of two: 0, 2, 0 against 4, 1, 8, then 2, 4, 2 against 1, 8, 3.
+        let season = Baseline::SeasonalNaive { period: 2 };
+        let seasonal = score(season, &series, &scaler, windows, 4).expect("scores");
+        assert_eq!((seasonal.mse, seasonal.mae), (99.0 / 4.0 / 6.0, 19.0 / 2.0 / 6.0));
+        assert_eq!((seasonal.windows_drop_last, seasonal.mse_drop_last), (0, None));
+        let one = Baseline::SeasonalNaive { period: 1 };
+        assert_eq!(score(one, &series, &scaler, windows, 1).expect("scores"), last);
+    }
+
+    #[test]
+    fn what_cannot_be_scored_is_refused() {
+        let series = Series::new("s", vec!["a".to_owned()], vec![vec![0.0; 6]], None).expect("a series");
+        let scaler = Scaler::new(vec![0.0], vec![1.0]).expect("sound");
+        let text = |period, rows| {
+            let windows = Windows::new(0..rows, 2, 3).expect("windows");
+            let baseline = Baseline::SeasonalNaive { period };
+            score(baseline, &series, &scaler, windows, 1).expect_err("refused").to_string()
+        };
+        assert_eq!(text(3, 6), "a seasonal period of 3 does not fit context 2; choose 1 to 2");
+        assert_eq!(text(0, 6), "a seasonal period of 0 does not fit context 2; choose 1 to 2");
+        assert_eq!(text(2, 7), "rows 0..7 are not within the 6 rows of s; choose a range inside");
+    }
+}

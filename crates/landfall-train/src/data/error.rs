@@ -1,0 +1,428 @@
+//! Everything that can be wrong with a series, a split or a window request.
+
+use std::fmt;
+
+use chrono::NaiveDateTime;
+
+use super::split::Segment;
+
+/// A line of a file, printed as `file:line`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Path of the file, as the caller gave it.
+    pub file: String,
+    /// Line number in the file, counted from 1 (the header included).
+    pub line: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// What fits a split when the requested window does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Requested context.
+    pub context: usize,
+    /// Requested horizon.
+    pub horizon: usize,
+    /// Largest horizon with the requested context, 0 when there is none.
+    pub max_horizon: usize,
+    /// Largest context with the requested horizon, 0 when there is none.
+    pub max_context: usize,
+    /// Largest context + horizon that fits all segments, 0 when nothing fits.
+    pub max_window: usize,
+}
+
+impl fmt::Display for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.max_window == 0 {
+            return f.write_str("no window fits this split: use a longer series or another split");
+        }
+        match self.max_horizon {
+            0 => write!(f, "no horizon fits context {}", self.context)?,
+            h => write!(f, "context {} allows a horizon up to {h}", self.context)?,
+        }
+        match self.max_context {
+            0 => write!(f, ", no context fits horizon {}", self.horizon)?,
+            l => write!(f, ", horizon {} allows a context up to {l}", self.horizon)?,
+        }
+        write!(f, ", context + horizon can be at most {}", self.max_window)
+    }
+}
+
+/// What is wrong with the data or with what was asked of it.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// The file does not exist.
+    #[error("{file}: no such file; check the path")]
+    FileMissing {
+        /// Path of the file.
+        file: String,
+    },
+    /// The file exists and cannot be read.
+    #[error("{file}: cannot be read ({reason}); check that it is a file and its permissions")]
+    Unreadable {
+        /// Path of the file.
+        file: String,
+        /// What the system said.
+        reason: std::io::Error,
+    },
+    /// The file is not UTF-8 text.
+    #[error("{at}: not valid UTF-8; save the file as UTF-8 text")]
+    NotUtf8 {
+        /// Line of the first invalid byte.
+        at: Place,
+    },
+    /// The file holds nothing.
+    #[error("{file}: the file is empty; it needs a header line and rows of numbers")]
+    Empty {
+        /// Path of the file.
+        file: String,
+    },
+    /// The file holds a header and nothing else.
+    #[error("{file}: a header line and no rows; add rows of numbers below it")]
+    HeaderOnly {
+        /// Path of the file.
+        file: String,
+    },
+    /// The first line is data.
+    #[error("{file}: the first line holds values, not column names; add a header line")]
+    NoHeader {
+        /// Path of the file.
+        file: String,
+    },
+    /// Nothing to forecast.
+    #[error("{file}: no numeric column; a series needs at least one beside the date")]
+    NoNumericColumn {
+        /// Path of the file.
+        file: String,
+    },
+    /// A header cell is empty.
+    #[error("{file}: column {position} has no name; name every column in the header line")]
+    UnnamedColumn {
+        /// Path of the file.
+        file: String,
+        /// Position of the column, counted from 1.
+        position: usize,
+    },
+    /// Two columns share a name.
+    #[error("{file}: column `{name}` is there twice; give each column its own name")]
+    DuplicateColumn {
+        /// Path of the file.
+        file: String,
+        /// The name.
+        name: String,
+    },
+    /// A column is asked for twice.
+    #[error("{file}: column `{name}` is asked for twice; name each column once")]
+    RequestedTwice {
+        /// Path of the file.
+        file: String,
+        /// The name.
+        name: String,
+    },
+    /// A requested column does not exist.
+    #[error("{file}: no column `{name}`; choose from {}", list(.known))]
+    UnknownColumn {
+        /// Path of the file.
+        file: String,
+        /// The name asked for.
+        name: String,
+        /// The value columns that exist.
+        known: Vec<String>,
+    },
+    /// A row with more or fewer fields than the header.
+    #[error("{at}: {found} fields where the header has {expected}; correct the row")]
+    Ragged {
+        /// Line of the row.
+        at: Place,
+        /// Fields in the row.
+        found: usize,
+        /// Fields in the header.
+        expected: usize,
+    },
+    /// A cell that is text.
+    #[error("{at}: column `{column}`: `{text}` is not a number; correct it or leave the column out")]
+    NotANumber {
+        /// Line of the cell.
+        at: Place,
+        /// Column of the cell.
+        column: String,
+        /// What the cell says.
+        text: String,
+    },
+    /// A missing value and no rule to fill it.
+    #[error("{at}: column `{column}`: missing value `{text}`; --fill previous|linear|zero fills it")]
+    MissingValue {
+        /// Line of the cell.
+        at: Place,
+        /// Column of the cell.
+        column: String,
+        /// What the cell says.
+        text: String,
+    },
+    /// A missing value at the start of a column, to be filled from the previous one.
+    #[error(
+        "{at}: column `{column}` starts with missing values, so no previous value fills them; \
+         use --fill linear|zero or drop these rows"
+    )]
+    NoPreviousValue {
+        /// Line of the first cell.
+        at: Place,
+        /// Column of the cell.
+        column: String,
+    },
+    /// A column without a single value.
+    #[error("{file}: column `{column}` has no value at all; leave it out or use --fill zero")]
+    ColumnMissing {
+        /// Path of the file.
+        file: String,
+        /// The column.
+        column: String,
+    },
+    /// An unknown name of a fill rule.
+    #[error("no fill `{text}`; choose from previous, linear, zero")]
+    UnknownFill {
+        /// The name asked for.
+        text: String,
+    },
+    /// A cell that is infinite or too large for a 64-bit float.
+    #[error("{at}: column `{column}`: `{text}` is infinite; correct it or clear the cell and use --fill")]
+    Infinite {
+        /// Line of the cell.
+        at: Place,
+        /// Column of the cell.
+        column: String,
+        /// What the cell says.
+        text: String,
+    },
+    /// A date in no known form, or in another form than the rows before.
+    #[error(
+        "{at}: column `{column}`: date `{text}` cannot be read; write all dates in one form, \
+         as 2016-07-01 13:00:00, 2016/7/1 13:00 or 01.07.2016 13:00"
+    )]
+    BadDate {
+        /// Line of the cell.
+        at: Place,
+        /// Name of the date column.
+        column: String,
+        /// What the cell says.
+        text: String,
+    },
+    /// A date before the one in the row above.
+    #[error("{at}: date {date} is before {previous} in the row above; sort the rows by date")]
+    DatesDescend {
+        /// Line of the later row.
+        at: Place,
+        /// Date of the row above.
+        previous: NaiveDateTime,
+        /// Date of this row.
+        date: NaiveDateTime,
+    },
+    /// A date that is there twice.
+    #[error("{at}: date {date} is there twice; keep one row per date")]
+    DuplicateDate {
+        /// Line of the second row.
+        at: Place,
+        /// The date.
+        date: NaiveDateTime,
+    },
+    /// The reader cannot make rows of the text.
+    #[error("{at}: not a table ({reason}); correct the line")]
+    Malformed {
+        /// Line that the reader had reached.
+        at: Place,
+        /// What the reader said.
+        reason: csv::Error,
+    },
+    /// Names and columns of a series differ in number.
+    #[error("{file}: {names} names for {columns} columns; give one name per column")]
+    NameCount {
+        /// Name of the series.
+        file: String,
+        /// Names given.
+        names: usize,
+        /// Columns given.
+        columns: usize,
+    },
+    /// Columns of a series differ in length.
+    #[error("{file}: column `{column}` has {found} values and the series {expected} rows; make them equal")]
+    ColumnLength {
+        /// Name of the series.
+        file: String,
+        /// The column, or the date column.
+        column: String,
+        /// Its values.
+        found: usize,
+        /// Rows of the series.
+        expected: usize,
+    },
+    /// A value of a series is NaN or infinite.
+    #[error("{file}: column `{column}`, row {row}: the value is not finite; replace it")]
+    NotFinite {
+        /// Name of the series.
+        file: String,
+        /// The column.
+        column: String,
+        /// Row, counted from 1.
+        row: usize,
+    },
+    /// Fewer rows than needed.
+    #[error("{file}: {rows} rows where {needed} are needed; give a longer series")]
+    TooFewRows {
+        /// Name of the series.
+        file: String,
+        /// Rows there are.
+        rows: usize,
+        /// Rows needed.
+        needed: usize,
+    },
+    /// A row range outside the series.
+    #[error("rows {start}..{end} are not within the {rows} rows of {file}; choose a range inside")]
+    RowRange {
+        /// Name of the series.
+        file: String,
+        /// First row.
+        start: usize,
+        /// Row after the last.
+        end: usize,
+        /// Rows of the series.
+        rows: usize,
+    },
+    /// Mean or standard deviation, or a scaled value, leaves the range of floats.
+    #[error(
+        "{file}: column `{column}` cannot be scaled, its values span too wide a range; rescale the column"
+    )]
+    Unscalable {
+        /// Name of the series.
+        file: String,
+        /// The column.
+        column: String,
+    },
+    /// Scaler and series differ in their channels.
+    #[error("{file}: {series} columns and a scaler for {scaler}; use the columns that the scaler was fit on")]
+    ScalerChannels {
+        /// Name of the series.
+        file: String,
+        /// Columns of the series.
+        series: usize,
+        /// Columns of the scaler.
+        scaler: usize,
+    },
+    /// A stored scaler that no fit can have written.
+    #[error(
+        "the scaler is damaged ({means} means, {stds} standard deviations; all must be finite, std positive); \
+         fit it again"
+    )]
+    BadScaler {
+        /// Number of means.
+        means: usize,
+        /// Number of standard deviations.
+        stds: usize,
+    },
+    /// A split that is neither `ett` nor three ratios.
+    #[error("split `{text}` cannot be read; write `ett` or three ratios as `0.7,0.1,0.2`")]
+    BadSplit {
+        /// What was given.
+        text: String,
+    },
+    /// Ratios that are not a partition.
+    #[error("split {train},{val},{test}: each ratio must be above 0 and their sum 1 (it is {sum})")]
+    BadRatios {
+        /// Training share.
+        train: f64,
+        /// Validation share.
+        val: f64,
+        /// Test share.
+        test: f64,
+        /// Their sum.
+        sum: f64,
+    },
+    /// The fixed ETT split on a series that is too short for it.
+    #[error("split ett needs {needed} rows, the series has {rows}; use ratios such as `0.7,0.1,0.2`")]
+    TooShortForEtt {
+        /// Rows needed.
+        needed: usize,
+        /// Rows there are.
+        rows: usize,
+    },
+    /// No window fits a segment.
+    #[error("{segment} has {rows} rows, a window of context {} and horizon {} needs {}; {limits}",
+        .limits.context, .limits.horizon, .limits.context.saturating_add(.limits.horizon))]
+    TooShort {
+        /// The segment.
+        segment: Segment,
+        /// Its rows, for validation and test with the context rows before it.
+        rows: usize,
+        /// What would fit.
+        limits: Limits,
+    },
+    /// No window fits a row range.
+    #[error("{rows} rows hold no window of context {context} and horizon {horizon}; shorten one of them")]
+    NoWindow {
+        /// Rows of the range.
+        rows: usize,
+        /// Context.
+        context: usize,
+        /// Horizon.
+        horizon: usize,
+    },
+    /// A context of no rows.
+    #[error("the context is 0; give at least 1 row")]
+    ZeroContext,
+    /// A horizon of no rows.
+    #[error("the horizon is 0; give at least 1 step")]
+    ZeroHorizon,
+    /// A season of no rows, or one that the context does not hold.
+    #[error("a seasonal period of {period} does not fit context {context}; choose 1 to {context}")]
+    BadPeriod {
+        /// The period.
+        period: usize,
+        /// The context.
+        context: usize,
+    },
+    /// Error sums of another number of columns than the scores are kept for.
+    #[error("errors of {found} columns where {expected} are scored; pass one sum per column")]
+    ScoreColumns {
+        /// Columns passed.
+        found: usize,
+        /// Columns scored.
+        expected: usize,
+    },
+    /// Scores asked of no windows.
+    #[error("no windows were scored; score at least one")]
+    NothingScored,
+    /// The dates do not continue in a known step.
+    #[error("the dates cannot be continued: {why}; give evenly spaced dates or none")]
+    NoFrequency {
+        /// What is uneven.
+        why: String,
+    },
+    /// Dates past the end of the calendar.
+    #[error("{steps} steps after {last} leave the calendar; check the dates")]
+    PastCalendar {
+        /// Last date of the series.
+        last: NaiveDateTime,
+        /// Steps asked for.
+        steps: usize,
+    },
+    /// A generated data set of an impossible size.
+    #[error("cannot generate {shape}; every size must be at least 1 and their product fit in memory")]
+    BadSize {
+        /// The sizes asked for.
+        shape: String,
+    },
+}
+
+/// Names for a message, cut where a line would turn into a page.
+fn list(names: &[String]) -> String {
+    const SHOWN: usize = 20;
+    let head = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(SHOWN) {
+        None | Some(0) => head,
+        Some(more) => format!("{head} and {more} more"),
+    }
+}

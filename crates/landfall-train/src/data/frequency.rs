@@ -1,0 +1,244 @@
+//! The step between the dates of a series, and the dates that follow.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use chrono::{Datelike, NaiveDate, NaiveDateTime, TimeDelta};
+
+use super::DataError;
+
+/// How the dates of a series advance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frequency {
+    /// A constant step.
+    Regular {
+        /// The step.
+        step: TimeDelta,
+    },
+    /// A constant number of calendar months (1 monthly, 3 quarterly, 12 yearly).
+    Monthly {
+        /// Months per step.
+        months: u32,
+        /// Day of the month; a shorter month takes its last day, so 31 means month ends.
+        day: u32,
+    },
+    /// Steps differ.
+    Irregular {
+        /// Row, counted from 0, of the first date that is not one usual step after the date before.
+        row: usize,
+        /// Date of the row before.
+        previous: NaiveDateTime,
+        /// Date of the row.
+        date: NaiveDateTime,
+    },
+    /// Fewer than two dates, so there is no step.
+    Unknown,
+}
+
+impl Frequency {
+    /// Finds the step of ascending dates.
+    ///
+    /// Dates that all keep their day of the month and their time are monthly even where the seconds
+    /// happen to be constant (July to August to September are 31 days each). The usual step of an
+    /// irregular series is the most frequent one, so that a gap in the first rows is itself the gap.
+    pub fn detect(dates: &[NaiveDateTime]) -> Self {
+        let day = month_day(dates);
+        let steps = dates.windows(2).filter_map(|pair| match *pair {
+            [a, b] => Some(if day.is_some() { month_index(b) - month_index(a) } else { nanoseconds(b - a) }),
+            _ => None,
+        });
+        let steps: Vec<i64> = steps.collect();
+        let mut counts = BTreeMap::new();
+        for &step in &steps {
+            *counts.entry(step).or_insert(0_usize) += 1;
+        }
+        // Of equally frequent steps the smallest: a gap is longer than the usual step.
+        let Some((&usual, _)) = counts.iter().rev().max_by_key(|(_, count)| **count) else {
+            return Self::Unknown;
+        };
+        let odd = steps.iter().position(|&step| step != usual || step <= 0);
+        if let Some(row) = odd.map(|i| i + 1)
+            && let Some(&[previous, date]) = dates.get(row - 1..=row)
+        {
+            return Self::Irregular { row, previous, date };
+        }
+        match (day, u32::try_from(usual)) {
+            (Some(day), Ok(months)) => Self::Monthly { months, day },
+            (Some(_), Err(_)) | (None, _) => Self::Regular { step: TimeDelta::nanoseconds(usual) },
+        }
+    }
+
+    /// The `steps` dates that follow `last`.
+    ///
+    /// # Errors
+    /// [`DataError::NoFrequency`] when there is no step, [`DataError::PastCalendar`] past the calendar's
+    /// end.
+    pub fn future(&self, last: NaiveDateTime, steps: usize) -> Result<Vec<NaiveDateTime>, DataError> {
+        let past = || DataError::PastCalendar { last, steps };
+        match *self {
+            Self::Regular { step } => std::iter::successors(Some(last), |date| date.checked_add_signed(step))
+                .skip(1)
+                .map(Ok)
+                .chain(std::iter::repeat_with(|| Err(past())))
+                .take(steps)
+                .collect(),
+            Self::Monthly { months, day } => (1..=steps)
+                .map(|i| {
+                    let months = i64::try_from(i).ok()?.checked_mul(i64::from(months))?;
+                    in_month(month_index(last).checked_add(months)?, day).map(|d| d.and_time(last.time()))
+                })
+                .map(|date| date.ok_or_else(past))
+                .collect(),
+            Self::Irregular { .. } | Self::Unknown => Err(DataError::NoFrequency { why: self.to_string() }),
+        }
+    }
+}
+
+impl fmt::Display for Frequency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Regular { step } => {
+                let nanos = nanoseconds(step);
+                let units = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
+                match units.iter().find(|(seconds, _)| nanos % (seconds * 1_000_000_000) == 0) {
+                    Some((seconds, unit)) => write!(f, "every {} {unit}", nanos / (seconds * 1_000_000_000)),
+                    None => write!(f, "every {} ms", nanos as f64 / 1e6),
+                }
+            }
+            Self::Monthly { months: 1, .. } => f.write_str("monthly"),
+            Self::Monthly { months: 12, .. } => f.write_str("yearly"),
+            Self::Monthly { months, .. } => write!(f, "every {months} months"),
+            Self::Irregular { row, previous, date } => {
+                write!(f, "irregular, row {} steps from {previous} to {date}", row + 1)
+            }
+            Self::Unknown => f.write_str("fewer than two dates"),
+        }
+    }
+}
+
+/// The day that all dates keep (31 when all are month ends), if they also keep their time.
+fn month_day(dates: &[NaiveDateTime]) -> Option<u32> {
+    let time = dates.first()?.time();
+    let ends = dates.iter().all(|d| d.day() == days_in_month(d.year(), d.month()));
+    let day = if ends { 31 } else { dates.iter().map(Datelike::day).max()? };
+    let keeps =
+        |d: &NaiveDateTime| d.time() == time && d.day() == day.min(days_in_month(d.year(), d.month()));
+    dates.iter().all(keeps).then_some(day)
+}
+
+/// Saturates beyond 292 years, where dates have no common step but a yearly one.
+fn nanoseconds(step: TimeDelta) -> i64 {
+    step.num_nanoseconds().unwrap_or(i64::MAX)
+}
+
+fn month_index(date: NaiveDateTime) -> i64 {
+    i64::from(date.year()) * 12 + i64::from(date.month0())
+}
+
+fn in_month(index: i64, day: u32) -> Option<NaiveDate> {
+    let year = i32::try_from(index.div_euclid(12)).ok()?;
+    let month = u32::try_from(index.rem_euclid(12)).ok()? + 1;
+    NaiveDate::from_ymd_opt(year, month, day.min(days_in_month(year, month)))
+}
+
+fn days_in_month(year: i32, month: u32) -> u32 {
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::DateParser;
+    use super::*;
+
+    fn dates(texts: &[&str]) -> Vec<NaiveDateTime> {
+        let mut parser = DateParser::new("date");
+        texts.iter().map(|t| parser.parse(t).expect(t)).collect()
+    }
+
+    /// Detects, then continues, and expects the last `n` dates again.
+    fn continues(texts: &[&str], n: usize, name: &str) {
+        let all = dates(texts);
+        let known = &all[..all.len() - n];
+        let frequency = Frequency::detect(known);
+        assert_eq!(frequency.to_string(), name);
+        let last = *known.last().expect("some");
+        assert_eq!(frequency.future(last, n).expect("regular"), &all[all.len() - n..]);
+    }
+
+    #[test]
+    fn constant_steps_continue() {
+        continues(
+            &["2016-07-01 22:00", "2016-07-01 23:00", "2016-07-02 00:00", "2016-07-02 01:00"],
+            2,
+            "every 1 h",
+        );
+        continues(&["2016-12-31 23:30", "2016-12-31 23:45", "2017-01-01 00:00"], 1, "every 15 min");
+        continues(&["2016-02-28", "2016-02-29", "2016-03-01"], 1, "every 1 d");
+        continues(
+            &["2016-01-01 0:00:00.1", "2016-01-01 0:00:00.2", "2016-01-01 0:00:00.3"],
+            1,
+            "every 100 ms",
+        );
+    }
+
+    #[test]
+    fn calendar_steps_continue() {
+        continues(&["2016-12-31", "2017-01-31", "2017-02-28", "2017-03-31", "2017-04-30"], 2, "monthly");
+        continues(&["2016-12-30", "2017-01-30", "2017-02-28", "2017-03-30"], 1, "monthly");
+        // 31 days each, and still monthly.
+        continues(&["2016-07-01", "2016-08-01", "2016-09-01", "2016-10-01", "2016-11-01"], 2, "monthly");
+        continues(&["2016-03-31", "2016-06-30", "2016-09-30", "2016-12-31"], 1, "every 3 months");
+        continues(&["2016-06-30", "2016-09-30", "2016-12-31"], 1, "every 3 months");
+        continues(&["2015-01-01", "2016-01-01", "2017-01-01", "2018-01-01"], 1, "yearly");
+        continues(&["2016-02-29", "2017-02-28", "2018-02-28", "2019-02-28", "2020-02-29"], 2, "yearly");
+    }
+
+    #[test]
+    fn the_first_gap_is_named() {
+        for (texts, text) in [
+            (
+                &["2016-07-01 00:00", "2016-07-01 01:00", "2016-07-01 02:00", "2016-07-01 04:00"][..],
+                "irregular, row 4 steps from 2016-07-01 02:00:00 to 2016-07-01 04:00:00",
+            ),
+            (
+                &["2016-07-01", "2016-07-03", "2016-07-04", "2016-07-05"],
+                "irregular, row 2 steps from 2016-07-01 00:00:00 to 2016-07-03 00:00:00",
+            ),
+            (
+                &["2016-07-01", "2016-07-03", "2016-07-04"],
+                "irregular, row 2 steps from 2016-07-01 00:00:00 to 2016-07-03 00:00:00",
+            ),
+            (
+                &["2016-01-01", "2016-02-01", "2016-03-01", "2016-05-01"],
+                "irregular, row 4 steps from 2016-03-01 00:00:00 to 2016-05-01 00:00:00",
+            ),
+        ] {
+            let frequency = Frequency::detect(&dates(texts));
+            assert_eq!(frequency.to_string(), text);
+            let error = frequency.future(dates(texts)[0], 1).expect_err("irregular").to_string();
+            assert_eq!(
+                error,
+                format!("the dates cannot be continued: {text}; give evenly spaced dates or none")
+            );
+        }
+        let one = dates(&["2016-07-01"]);
+        assert_eq!(Frequency::detect(&one), Frequency::Unknown);
+        assert_eq!(Frequency::detect(&[]), Frequency::Unknown);
+        assert_eq!(Frequency::detect(&[one[0], one[0]]).to_string().split(',').next(), Some("irregular"));
+    }
+
+    #[test]
+    fn the_calendar_ends() {
+        let last = NaiveDateTime::MAX;
+        let hour = Frequency::Regular { step: TimeDelta::hours(1) };
+        let error = hour.future(last, 3).expect_err("past the end").to_string();
+        assert_eq!(error, format!("3 steps after {last} leave the calendar; check the dates"));
+        assert!(Frequency::Monthly { months: 12, day: 1 }.future(last, 1).is_err());
+    }
+}

@@ -1,0 +1,208 @@
+//! Standardisation per column, fit on the training rows.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::{DataError, Series};
+
+/// Mean and population standard deviation of every column.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Statistics")]
+pub struct Scaler {
+    mean: Vec<f64>,
+    std: Vec<f64>,
+}
+
+/// A stored scaler before it is checked.
+#[derive(Deserialize)]
+struct Statistics {
+    mean: Vec<f64>,
+    std: Vec<f64>,
+}
+
+impl TryFrom<Statistics> for Scaler {
+    type Error = DataError;
+
+    fn try_from(Statistics { mean, std }: Statistics) -> Result<Self, DataError> {
+        Self::new(mean, std)
+    }
+}
+
+impl Scaler {
+    /// A scaler of known statistics.
+    ///
+    /// # Errors
+    /// [`DataError::BadScaler`] unless there are as many means as standard deviations, all finite and
+    /// the latter positive.
+    pub fn new(mean: Vec<f64>, std: Vec<f64>) -> Result<Self, DataError> {
+        let finite = mean.iter().all(|m| m.is_finite()) && std.iter().all(|s| s.is_finite() && *s > 0.0);
+        if finite && mean.len() == std.len() && !mean.is_empty() {
+            Ok(Self { mean, std })
+        } else {
+            Err(DataError::BadScaler { means: mean.len(), stds: std.len() })
+        }
+    }
+
+    /// Fits the statistics of `rows`, which should be the training rows alone.
+    ///
+    /// The mean is taken first and the variance from the differences to it (the one-pass formula loses
+    /// all digits of a small spread around a large mean). A constant column is divided by 1.
+    ///
+    /// # Errors
+    /// [`DataError::RowRange`] for rows outside the series or none, [`DataError::Unscalable`] when the
+    /// statistics of a column overflow.
+    pub fn fit(series: &Series, rows: Range<usize>) -> Result<Self, DataError> {
+        let (mut mean, mut std) = (Vec::new(), Vec::new());
+        for (column, values) in series.columns().iter().zip(series.values()) {
+            let Some(values) = values.get(rows.clone()).filter(|values| !values.is_empty()) else {
+                let (file, start, end) = (series.source().to_owned(), rows.start, rows.end);
+                return Err(DataError::RowRange { file, start, end, rows: series.rows() });
+            };
+            let (m, s) = mean_std(values);
+            if !(m.is_finite() && s.is_finite()) {
+                let (file, column) = (series.source().to_owned(), column.clone());
+                return Err(DataError::Unscalable { file, column });
+            }
+            mean.push(m);
+            std.push(s);
+        }
+        Self::new(mean, std)
+    }
+
+    /// Means, one per column.
+    pub fn mean(&self) -> &[f64] {
+        &self.mean
+    }
+
+    /// Population standard deviations, one per column; 1 for a constant column.
+    pub fn std(&self) -> &[f64] {
+        &self.std
+    }
+
+    /// Number of columns.
+    pub fn channels(&self) -> usize {
+        self.mean.len()
+    }
+
+    /// The scaled series, channel-major `[channels, rows]`: all rows of the first column, then the next.
+    ///
+    /// # Errors
+    /// [`DataError::ScalerChannels`] for a series of other columns, [`DataError::Unscalable`] when a
+    /// scaled value exceeds `f32`.
+    pub fn scale_f32(&self, series: &Series) -> Result<Vec<f32>, DataError> {
+        let file = || series.source().to_owned();
+        if series.channels() != self.channels() {
+            let (series, scaler) = (series.channels(), self.channels());
+            return Err(DataError::ScalerChannels { file: file(), series, scaler });
+        }
+        let mut scaled = Vec::with_capacity(series.channels() * series.rows());
+        let statistics = self.mean.iter().zip(&self.std);
+        for ((column, values), (mean, std)) in series.columns().iter().zip(series.values()).zip(statistics) {
+            for value in values {
+                let value = ((value - mean) / std) as f32;
+                if !value.is_finite() {
+                    return Err(DataError::Unscalable { file: file(), column: column.clone() });
+                }
+                scaled.push(value);
+            }
+        }
+        Ok(scaled)
+    }
+
+    /// [`Scaler::scale_f32`] widened: a scaled series is stored in `f32`, and a calculation in `f64`
+    /// starts from the same stored values.
+    ///
+    /// # Errors
+    /// As [`Scaler::scale_f32`].
+    pub fn scale_f64(&self, series: &Series) -> Result<Vec<f64>, DataError> {
+        Ok(self.scale_f32(series)?.into_iter().map(f64::from).collect())
+    }
+
+    /// A scaled value of column `channel` in the column's own unit.
+    ///
+    /// # Panics
+    /// When `channel` is not below [`Scaler::channels`].
+    pub fn inverse(&self, channel: usize, scaled: f64) -> f64 {
+        scaled * self.std[channel] + self.mean[channel]
+    }
+}
+
+/// Mean and population standard deviation; of equal values that value and 1.
+pub(super) fn mean_std(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let first = values.first().copied().unwrap_or_default();
+    // Compared, not computed: the rounded mean of equal values may differ from them by a last digit,
+    // and dividing by that difference would blow it up to one.
+    if values.iter().all(|v| *v == first) {
+        return (first, 1.0);
+    }
+    let mean = values.iter().sum::<f64>() / count;
+    let std = (values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / count).sqrt();
+    // Squares of tiny differences underflow.
+    (mean, if std == 0.0 { 1.0 } else { std })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(values: Vec<f64>) -> Series {
+        Series::new("s", vec!["a".to_owned()], vec![values], None).expect("a series")
+    }
+
+    #[test]
+    fn statistics_are_those_of_the_population() {
+        let scaler =
+            Scaler::fit(&series(vec![2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0, 1e9]), 0..8).expect("fit");
+        assert_eq!((scaler.mean(), scaler.std()), (&[5.0][..], &[2.0][..]));
+        assert_eq!(scaler.inverse(0, 2.0), 9.0);
+        let wide = scaler.scale_f64(&series(vec![5.3])).expect("scaled");
+        assert_eq!(wide, [f64::from(((5.3 - 5.0) / 2.0) as f32)]);
+    }
+
+    #[test]
+    fn a_small_spread_round_a_large_mean_survives() {
+        let scaler = Scaler::fit(&series(vec![1e9 - 1.0, 1e9 + 1.0]), 0..2).expect("fit");
+        assert_eq!(scaler.std(), [1.0]);
+    }
+
+    #[test]
+    fn a_constant_column_divides_by_one() {
+        let constant = series(vec![0.1; 10]);
+        let scaler = Scaler::fit(&constant, 0..10).expect("fit");
+        assert_eq!(scaler.std(), [1.0]);
+        assert_eq!(scaler.scale_f32(&constant).expect("scaled"), [0.0; 10]);
+    }
+
+    #[test]
+    fn what_cannot_be_scaled_is_refused() {
+        let text = |rows| Scaler::fit(&series(vec![1.0, 2.0]), rows).expect_err("refused").to_string();
+        assert_eq!(text(1..3), "rows 1..3 are not within the 2 rows of s; choose a range inside");
+        assert_eq!(text(1..1), "rows 1..1 are not within the 2 rows of s; choose a range inside");
+        let wide = series(vec![f64::MAX, -f64::MAX, f64::MAX]);
+        let error = Scaler::fit(&wide, 0..3).expect_err("overflow").to_string();
+        let expected = "s: column `a` cannot be scaled, its values span too wide a range; rescale the column";
+        assert_eq!(error, expected);
+        let scaler = Scaler::fit(&series(vec![1.0, 2.0]), 0..2).expect("fit");
+        assert_eq!(scaler.scale_f32(&wide).expect_err("beyond f32").to_string(), expected);
+        let two = Scaler::new(vec![0.0; 2], vec![1.0; 2]).expect("two columns");
+        assert_eq!(
+            two.scale_f32(&wide).expect_err("one column").to_string(),
+            "s: 1 columns and a scaler for 2; use the columns that the scaler was fit on"
+        );
+    }
+
+    #[test]
+    fn a_stored_scaler_is_checked() {
+        let scaler = Scaler::new(vec![1.5], vec![0.25]).expect("sound");
+        let text = serde_json::to_string(&scaler).expect("json");
+        assert_eq!(text, r#"{"mean":[1.5],"std":[0.25]}"#);
+        assert_eq!(serde_json::from_str::<Scaler>(&text).expect("json"), scaler);
+        let error = serde_json::from_str::<Scaler>(r#"{"mean":[1.5],"std":[0.0]}"#).expect_err("zero");
+        assert_eq!(
+            error.to_string(),
+            "the scaler is damaged (1 means, 1 standard deviations; all must be finite, std positive); fit it again"
+        );
+    }
+}

@@ -1,0 +1,163 @@
+//! A multivariate series in memory: named columns of equal length, with or without dates.
+
+use super::{DataError, Dates};
+
+/// Named columns of finite values, one row per time step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    source: String,
+    columns: Vec<String>,
+    values: Vec<Vec<f64>>,
+    dates: Option<Dates>,
+}
+
+impl Series {
+    /// A series of `values`, one `Vec` per column; `source` names it in messages.
+    ///
+    /// # Errors
+    /// No column or no row, two columns of one name, columns or dates of different length, a value that
+    /// is not finite.
+    pub fn new(
+        source: impl Into<String>,
+        columns: Vec<String>,
+        values: Vec<Vec<f64>>,
+        dates: Option<Dates>,
+    ) -> Result<Self, DataError> {
+        let file = source.into();
+        let Some(rows) = values.first().map(Vec::len) else {
+            return Err(DataError::NoNumericColumn { file });
+        };
+        if rows == 0 {
+            return Err(DataError::HeaderOnly { file });
+        }
+        if columns.len() != values.len() {
+            return Err(DataError::NameCount { file, names: columns.len(), columns: values.len() });
+        }
+        if let Some(name) = first_duplicate(&columns) {
+            return Err(DataError::DuplicateColumn { file, name: name.to_owned() });
+        }
+        let dated = dates.iter().map(|d| (d.column(), d.values().len()));
+        let lengths = columns.iter().map(String::as_str).zip(values.iter().map(Vec::len)).chain(dated);
+        for (column, found) in lengths {
+            if found != rows {
+                let column = column.to_owned();
+                return Err(DataError::ColumnLength { file, column, found, expected: rows });
+            }
+        }
+        for (column, values) in columns.iter().zip(&values) {
+            if let Some(row) = values.iter().position(|v| !v.is_finite()) {
+                return Err(DataError::NotFinite { file, column: column.clone(), row: row + 1 });
+            }
+        }
+        Ok(Self { source: file, columns, values, dates })
+    }
+
+    /// Number of rows, at least 1.
+    pub fn rows(&self) -> usize {
+        self.values.first().map_or(0, Vec::len)
+    }
+
+    /// Number of columns, at least 1.
+    pub fn channels(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Names of the columns.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// Index of the column of this name.
+    pub fn column_index(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column == name)
+    }
+
+    /// The values, one `Vec` per column.
+    pub fn values(&self) -> &[Vec<f64>] {
+        &self.values
+    }
+
+    /// The dates, if the series has any.
+    pub fn dates(&self) -> Option<&Dates> {
+        self.dates.as_ref()
+    }
+
+    /// Where the series comes from: the path of its file, or what generated it.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The last `rows` rows: what a forecast of the future starts from.
+    ///
+    /// # Errors
+    /// [`DataError::TooFewRows`] when the series is shorter, [`DataError::HeaderOnly`] for 0 rows.
+    pub fn last_rows(&self, rows: usize) -> Result<Self, DataError> {
+        let Some(start) = self.rows().checked_sub(rows) else {
+            let file = self.source.clone();
+            return Err(DataError::TooFewRows { file, rows: self.rows(), needed: rows });
+        };
+        let values = self.values.iter().map(|v| v.get(start..).unwrap_or_default().to_vec()).collect();
+        let dates = self.dates.as_ref().map(|dates| dates.tail(start));
+        Self::new(self.source.clone(), self.columns.clone(), values, dates)
+    }
+}
+
+/// The first name that is there a second time.
+pub(super) fn first_duplicate(names: &[String]) -> Option<&str> {
+    let mut seen = std::collections::HashSet::new();
+    names.iter().map(String::as_str).find(|name| !seen.insert(*name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::DateParser;
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&n| n.to_owned()).collect()
+    }
+
+    fn refused(columns: &[&str], values: Vec<Vec<f64>>) -> String {
+        Series::new("s", names(columns), values, None).expect_err("must be refused").to_string()
+    }
+
+    #[test]
+    fn what_is_no_series_is_refused() {
+        assert_eq!(refused(&[], vec![]), "s: no numeric column; a series needs at least one beside the date");
+        assert_eq!(
+            refused(&["a"], vec![vec![]]),
+            "s: a header line and no rows; add rows of numbers below it"
+        );
+        assert_eq!(
+            refused(&["a", "b"], vec![vec![1.0], vec![]]),
+            "s: column `b` has 0 values and the series 1 rows; make them equal"
+        );
+        assert_eq!(
+            refused(&["a", "a"], vec![vec![1.0], vec![1.0]]),
+            "s: column `a` is there twice; give each column its own name"
+        );
+        assert_eq!(
+            refused(&["a"], vec![vec![1.0, f64::NAN]]),
+            "s: column `a`, row 2: the value is not finite; replace it"
+        );
+        assert_eq!(
+            refused(&["a"], vec![vec![1.0], vec![2.0]]),
+            "s: 1 names for 2 columns; give one name per column"
+        );
+    }
+
+    #[test]
+    fn the_last_rows_are_a_series() {
+        let mut parser = DateParser::new("date");
+        let days = ["2016-07-01", "2016-07-02", "2016-07-03"].map(|day| parser.parse(day).expect(day));
+        let dates = Dates::new("date", parser.form().expect("parsed"), days.to_vec()).expect("ascending");
+        let values = vec![vec![1.0, 2.0, 3.0], vec![4.0, 5.0, 6.0]];
+        let series = Series::new("s", names(&["a", "b"]), values, Some(dates)).expect("a series");
+        let last = series.last_rows(2).expect("shorter");
+        assert_eq!(last.values(), [vec![2.0, 3.0], vec![5.0, 6.0]]);
+        assert_eq!(last.dates().map(Dates::values), Some(&days[1..]));
+        assert_eq!((last.rows(), last.channels(), last.column_index("b")), (2, 2, Some(1)));
+        let error = series.last_rows(4).expect_err("longer").to_string();
+        assert_eq!(error, "s: 3 rows where 4 are needed; give a longer series");
+    }
+}

@@ -1,0 +1,372 @@
+//! Cuts the rows of a series into train, validation and test.
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{DataError, Limits};
+use super::windows::Windows;
+
+/// Rows of the ETT split: 12, 4 and 4 months of 30 days of hours.
+const ETT: [usize; 3] = [8640, 2880, 2880];
+
+/// How the rows are divided.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Split {
+    /// The split of the hourly ETT benchmarks: 8,640 rows, then 2,880, then 2,880; later rows are unused.
+    Ett,
+    /// Shares of the rows. Train takes ⌊rows·train⌋, test ⌊rows·test⌋, validation the rest, each product
+    /// rounded to `f64` before the floor, as Python's `int(rows * 0.7)` in the benchmarks' own code has
+    /// it: a share one rounding below a whole number loses that row there, and so here.
+    Ratio {
+        /// Share of the training rows.
+        train: f64,
+        /// Share of the validation rows.
+        val: f64,
+        /// Share of the test rows.
+        test: f64,
+    },
+}
+
+impl Split {
+    /// A split by shares.
+    ///
+    /// # Errors
+    /// [`DataError::BadRatios`] unless each is above 0 and they sum to 1 within 1e-6.
+    pub fn ratio(train: f64, val: f64, test: f64) -> Result<Self, DataError> {
+        let sum = train + val + test;
+        let positive = [train, val, test].iter().all(|share| *share > 0.0);
+        if positive && (sum - 1.0).abs() <= 1e-6 {
+            Ok(Self::Ratio { train, val, test })
+        } else {
+            Err(DataError::BadRatios { train, val, test, sum })
+        }
+    }
+
+    /// Rows of train, validation and test, each without the context before it.
+    fn rows(self, rows: usize) -> Result<[usize; 3], DataError> {
+        match self {
+            Self::Ett => {
+                let needed = ETT.iter().sum();
+                if rows < needed { Err(DataError::TooShortForEtt { needed, rows }) } else { Ok(ETT) }
+            }
+            Self::Ratio { train, val, test } => {
+                // The variant's fields are public, so they are checked where they are used.
+                Self::ratio(train, val, test)?;
+                let [train, test] = [train, test].map(|share| (rows as f64 * share) as usize);
+                Ok([train, rows.saturating_sub(train + test), test])
+            }
+        }
+    }
+}
+
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ett => f.write_str("ett"),
+            Self::Ratio { train, val, test } => write!(f, "{train},{val},{test}"),
+        }
+    }
+}
+
+impl FromStr for Split {
+    type Err = DataError;
+
+    fn from_str(text: &str) -> Result<Self, DataError> {
+        if text.trim() == "ett" {
+            return Ok(Self::Ett);
+        }
+        let shares = text.split(',').map(|share| share.trim().parse()).collect::<Result<Vec<f64>, _>>();
+        match shares.as_deref() {
+            Ok(&[train, val, test]) => Self::ratio(train, val, test),
+            Ok(_) | Err(_) => Err(DataError::BadSplit { text: text.to_owned() }),
+        }
+    }
+}
+
+impl TryFrom<String> for Split {
+    type Error = DataError;
+
+    fn try_from(text: String) -> Result<Self, DataError> {
+        text.parse()
+    }
+}
+
+impl From<Split> for String {
+    fn from(split: Split) -> Self {
+        split.to_string()
+    }
+}
+
+/// One of the three parts of a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Segment {
+    /// Rows that the scaler and the weights are fit on.
+    Train,
+    /// Rows that choose among weights.
+    Validation,
+    /// Rows that are scored once.
+    Test,
+}
+
+impl Segment {
+    /// The three, in the order of their rows.
+    pub const ALL: [Self; 3] = [Self::Train, Self::Validation, Self::Test];
+}
+
+impl fmt::Display for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Train => "train",
+            Self::Validation => "validation",
+            Self::Test => "test",
+        })
+    }
+}
+
+/// Row ranges of the three segments, each of which holds at least one window.
+///
+/// Validation and test start one context before their own first row, so that their first window
+/// forecasts that row: contexts reach back into the earlier segment, targets never do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segments {
+    train: Range<usize>,
+    val: Range<usize>,
+    test: Range<usize>,
+    windows: [Windows; 3],
+}
+
+impl Segments {
+    /// Divides `rows` rows for windows of `context` rows in and `horizon` rows out.
+    ///
+    /// # Errors
+    /// A context or horizon of 0, ratios that are not a partition, a series too short for the split or
+    /// for one window in each segment; the last says which windows would fit.
+    pub fn new(split: Split, rows: usize, context: usize, horizon: usize) -> Result<Self, DataError> {
+        if context == 0 {
+            return Err(DataError::ZeroContext);
+        }
+        if horizon == 0 {
+            return Err(DataError::ZeroHorizon);
+        }
+        let [train, val, test] = split.rows(rows)?;
+        // Validation and test have the context for free, so only the horizon is bound to their rows.
+        let shortest = val.min(test);
+        let limits = Limits {
+            context,
+            horizon,
+            max_horizon: train.saturating_sub(context).min(shortest),
+            max_context: if horizon <= shortest { train.saturating_sub(horizon) } else { 0 },
+            max_window: if shortest > 0 && train > 1 { train } else { 0 },
+        };
+        let windows = |segment, range: &Range<usize>| {
+            Windows::new(range.clone(), context, horizon).map_err(|_| DataError::TooShort {
+                segment,
+                rows: range.len(),
+                limits,
+            })
+        };
+        let of_train = windows(Segment::Train, &(0..train))?;
+        // Train holds a window, so it holds a context.
+        let (val, test) = (train - context..train + val, train + val - context..train + val + test);
+        let windows = [of_train, windows(Segment::Validation, &val)?, windows(Segment::Test, &test)?];
+        Ok(Self { train: 0..train, val, test, windows })
+    }
+
+    /// Row range of a segment, with the context before it.
+    pub fn rows(&self, segment: Segment) -> Range<usize> {
+        match segment {
+            Segment::Train => self.train.clone(),
+            Segment::Validation => self.val.clone(),
+            Segment::Test => self.test.clone(),
+        }
+    }
+
+    /// The windows of a segment.
+    pub fn windows(&self, segment: Segment) -> Windows {
+        let [train, val, test] = self.windows;
+        match segment {
+            Segment::Train => train,
+            Segment::Validation => val,
+            Segment::Test => test,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn refused(split: Split, rows: usize, context: usize, horizon: usize) -> String {
+        Segments::new(split, rows, context, horizon).expect_err("must be refused").to_string()
+    }
+
+    #[test]
+    fn ett_rows_and_window_counts() {
+        for (horizon, train, rest, whole) in [
+            (96, 8209, 2785, 2688),
+            (192, 8113, 2689, 2688),
+            (336, 7969, 2545, 2432),
+            (720, 7585, 2161, 2048),
+        ] {
+            let segments = Segments::new(Split::Ett, 17_420, 336, horizon).expect("long enough");
+            assert_eq!(segments.rows(Segment::Train), 0..8640);
+            assert_eq!(segments.rows(Segment::Validation), 8304..11_520);
+            assert_eq!(segments.rows(Segment::Test), 11_184..14_400);
+            assert_eq!(Segment::ALL.map(|s| segments.windows(s).count()), [train, rest, rest]);
+            assert_eq!(segments.windows(Segment::Test).drop_last(128), whole);
+        }
+    }
+
+    #[test]
+    fn ratios_floor_as_python_does() {
+        // int(90 * 0.7) is 62 in Python (62.99999999999999), int(10 * 0.7) is 7.
+        let split = "0.7,0.1,0.2".parse::<Split>().expect("ratios");
+        assert_eq!(split.rows(90).expect("rows"), [62, 10, 18]);
+        assert_eq!(split.rows(10).expect("rows"), [7, 1, 2]);
+        assert_eq!(split.rows(52_696).expect("rows"), [36_887, 5_270, 10_539]);
+    }
+
+    #[test]
+    fn text_round_trips() {
+        for text in ["ett", "0.7,0.1,0.2", "0.6,0.2,0.2"] {
+            let split: Split = text.parse().expect(text);
+            assert_eq!(split.to_string(), text);
+            let json = serde_json::to_string(&split).expect("json");
+            assert_eq!(serde_json::from_str::<Split>(&json).expect("json"), split);
+        }
+        assert_eq!(" 0.7, 0.1, 0.2 ".parse::<Split>().expect("spaces").to_string(), "0.7,0.1,0.2");
+    }
+
+    #[test]
+    fn what_is_no_split_is_refused() {
+        let text = |text: &str| text.parse::<Split>().expect_err(text).to_string();
+        for bad in ["", "etth1", "0.7,0.3", "0.7,0.1,0.1,0.1", "a,b,c"] {
+            let expected =
+                format!("split `{bad}` cannot be read; write `ett` or three ratios as `0.7,0.1,0.2`");
+            assert_eq!(text(bad), expected);
+        }
+        assert_eq!(
+            text("0.5,0.25,0.5"),
+            "split 0.5,0.25,0.5: each ratio must be above 0 and their sum 1 (it is 1.25)"
+        );
+        assert_eq!(text("1,0,0"), "split 1,0,0: each ratio must be above 0 and their sum 1 (it is 1)");
+        assert_eq!(
+            text("nan,0.5,0.5"),
+            "split NaN,0.5,0.5: each ratio must be above 0 and their sum 1 (it is NaN)"
+        );
+        let built = Split::Ratio { train: 2.0, val: -0.5, test: -0.5 };
+        assert_eq!(
+            refused(built, 100, 1, 1),
+            "split 2,-0.5,-0.5: each ratio must be above 0 and their sum 1 (it is 1)"
+        );
+    }
+
+    #[test]
+    fn short_series_are_told_what_fits() {
+        let split = Split::ratio(0.7, 0.1, 0.2).expect("ratios");
+        assert_eq!(
+            refused(Split::Ett, 14_399, 336, 96),
+            "split ett needs 14400 rows, the series has 14399; use ratios such as `0.7,0.1,0.2`"
+        );
+        assert_eq!(
+            refused(split, 1000, 336, 365),
+            "train has 700 rows, a window of context 336 and horizon 365 needs 701; context 336 allows a \
+             horizon up to 100, no context fits horizon 365, context + horizon can be at most 700"
+        );
+        assert_eq!(
+            refused(split, 1000, 650, 96),
+            "train has 700 rows, a window of context 650 and horizon 96 needs 746; context 650 allows a \
+             horizon up to 50, horizon 96 allows a context up to 604, context + horizon can be at most 700"
+        );
+        assert_eq!(
+            refused(split, 1000, 336, 101),
+            "validation has 436 rows, a window of context 336 and horizon 101 needs 437; context 336 allows \
+             a horizon up to 100, no context fits horizon 101, context + horizon can be at most 700"
+        );
+        assert_eq!(
+            refused(Split::ratio(0.7, 0.2, 0.1).expect("ratios"), 1000, 336, 101),
+            "test has 436 rows, a window of context 336 and horizon 101 needs 437; context 336 allows \
+             a horizon up to 100, no context fits horizon 101, context + horizon can be at most 700"
+        );
+        assert_eq!(
+            refused(split, 1000, 700, 1),
+            "train has 700 rows, a window of context 700 and horizon 1 needs 701; no horizon fits context \
+             700, horizon 1 allows a context up to 699, context + horizon can be at most 700"
+        );
+        assert_eq!(
+            refused(split, 3, 1, 1),
+            "test has 1 rows, a window of context 1 and horizon 1 needs 2; no window fits this split: use \
+             a longer series or another split"
+        );
+        assert_eq!(
+            refused(Split::ratio(0.2, 0.4, 0.4).expect("ratios"), 5, 1, 1),
+            "train has 1 rows, a window of context 1 and horizon 1 needs 2; no window fits this split: use \
+             a longer series or another split"
+        );
+        assert_eq!(
+            refused(split, 0, usize::MAX, usize::MAX),
+            format!(
+                "train has 0 rows, a window of context {0} and horizon {0} needs {0}; no window fits this \
+                 split: use a longer series or another split",
+                usize::MAX
+            )
+        );
+        assert_eq!(refused(split, 1000, 0, 1), "the context is 0; give at least 1 row");
+        assert_eq!(refused(split, 1000, 1, 0), "the horizon is 0; give at least 1 step");
+    }
+
+    proptest! {
+        #[test]
+        fn segments_cover_the_rows_and_targets_stay_inside(
+            rows in 0_usize..5000, train in 1_u32..100, val in 1_u32..100, test in 1_u32..100,
+            context in 1_usize..200, horizon in 1_usize..100,
+        ) {
+            let sum = f64::from(train + val + test);
+            let [train, val, test] = [train, val, test].map(|share| f64::from(share) / sum);
+            let split = Split::ratio(train, val, test).expect("a partition");
+            let Ok(segments) = Segments::new(split, rows, context, horizon) else { return Ok(()) };
+            let [train, val, test] = Segment::ALL.map(|s| segments.rows(s));
+            prop_assert_eq!(train.start, 0);
+            prop_assert_eq!(val.start + context, train.end);
+            prop_assert_eq!(test.start + context, val.end);
+            prop_assert_eq!(test.end, rows);
+            for segment in Segment::ALL {
+                let range = segments.rows(segment);
+                let own = if segment == Segment::Train { 0 } else { range.start + context };
+                let windows = segments.windows(segment);
+                let starts: Vec<_> = windows.starts().collect();
+                prop_assert_eq!(starts.len(), range.len() - context - horizon + 1);
+                prop_assert_eq!(starts.first(), Some(&range.start));
+                for start in starts {
+                    let target = windows.target(start);
+                    prop_assert_eq!(target.len(), horizon);
+                    prop_assert!(target.start >= own && target.end <= range.end);
+                }
+            }
+        }
+
+        #[test]
+        fn the_named_limits_are_the_limits(
+            rows in 0_usize..300, context in 1_usize..200, horizon in 1_usize..100,
+        ) {
+            let split = Split::ratio(0.7, 0.1, 0.2).expect("ratios");
+            let fits = |context, horizon| Segments::new(split, rows, context, horizon).is_ok();
+            let Err(DataError::TooShort { limits, .. }) = Segments::new(split, rows, context, horizon) else {
+                return Ok(());
+            };
+            prop_assert_eq!(limits.max_horizon > 0, fits(context, limits.max_horizon));
+            prop_assert!(!fits(context, limits.max_horizon + 1));
+            prop_assert_eq!(limits.max_context > 0, fits(limits.max_context, horizon));
+            prop_assert!(!fits(limits.max_context + 1, horizon));
+            prop_assert_eq!(limits.max_window > 0, fits(limits.max_window.saturating_sub(1), 1));
+            prop_assert!((1..=limits.max_window).all(|h| !fits(limits.max_window + 1 - h, h)));
+        }
+    }
+}

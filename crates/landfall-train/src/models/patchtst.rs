@@ -1,0 +1,322 @@
+//! PatchTST: a transformer over patches of each channel on its own (Nie et al. 2023).
+
+use super::Model;
+use crate::nn::{Context, Dropout, Init, Linear, Norm, NormKind, ParameterId, Parameters, gelu};
+use landfall::{Error, Value, ops};
+use serde::{Deserialize, Serialize};
+
+/// Where the norm stands in a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// `norm(x + f(x))`.
+    Post,
+    /// `x + f(norm(x))`, no final norm.
+    Pre,
+}
+
+/// Which form of GELU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Approximation {
+    /// `x · Φ(x)`.
+    Erf,
+    /// `½x(1 + tanh(√(2/π)(x + 0.044715x³)))`.
+    Tanh,
+}
+
+/// What the head predicts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Task {
+    /// `horizon` values of each channel.
+    Forecast,
+    /// One value for a window: the mean of the channels' predictions.
+    Regress,
+}
+
+/// Sizes and options of a PatchTST.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PatchTstConfig {
+    /// Rows of history L.
+    pub context: usize,
+    /// Rows predicted H.
+    pub horizon: usize,
+    /// Rows of a patch P.
+    pub patch: usize,
+    /// Rows between patches S.
+    pub stride: usize,
+    /// Width of the model d.
+    pub d_model: usize,
+    /// Attention heads h.
+    pub heads: usize,
+    /// Encoder layers n.
+    pub layers: usize,
+    /// Width of the feed-forward f.
+    pub d_ff: usize,
+    /// Which norm.
+    pub norm: NormKind,
+    /// Where it stands.
+    pub order: Order,
+    /// Whether a layer's attention scores are added to the running sum of the earlier layers'.
+    pub residual_attention: bool,
+    /// Which form of GELU.
+    pub gelu: Approximation,
+    /// Whether the end is padded with `stride` copies of the last value.
+    pub padding: bool,
+    /// Whether each window and channel is normalised before, and the prediction scaled back.
+    pub revin: bool,
+    /// Dropout rate.
+    pub dropout: f64,
+    /// What the head predicts.
+    pub task: Task,
+}
+
+impl PatchTstConfig {
+    /// Number of patches N: ⌊(L − P)/S⌋ + 1, and one more with padding.
+    ///
+    /// # Errors
+    /// A sentence that says which sizes do not fit.
+    pub fn patches(&self) -> Result<usize, String> {
+        let named = [
+            ("context", self.context),
+            ("horizon", self.horizon),
+            ("patch", self.patch),
+            ("stride", self.stride),
+            ("d_model", self.d_model),
+            ("heads", self.heads),
+            ("layers", self.layers),
+            ("d_ff", self.d_ff),
+        ];
+        if let Some((name, _)) = named.iter().find(|(_, v)| *v == 0) {
+            return Err(format!("{name} is 0; it must be at least 1"));
+        }
+        if self.patch > self.context {
+            return Err(format!(
+                "patch is {}, context is {}; a patch must fit into the context",
+                self.patch, self.context
+            ));
+        }
+        if self.d_model % self.heads != 0 {
+            return Err(format!(
+                "d_model is {}, heads is {}; heads must divide d_model",
+                self.d_model, self.heads
+            ));
+        }
+        if !(0.0..1.0).contains(&self.dropout) {
+            return Err(format!("dropout is {}; it must be in [0, 1)", self.dropout));
+        }
+        Ok((self.context - self.patch) / self.stride + 1 + usize::from(self.padding))
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Layer {
+    qkv: Linear,
+    out: Linear,
+    norm_attention: Norm,
+    expand: Linear,
+    contract: Linear,
+    norm_feed_forward: Norm,
+}
+
+/// The model, with the official implementation's parameter names.
+#[derive(Debug, Clone)]
+pub struct PatchTst {
+    config: PatchTstConfig,
+    patches: usize,
+    parameters: Parameters,
+    embed: Linear,
+    positions: ParameterId,
+    layers: Vec<Layer>,
+    head: Linear,
+}
+
+impl PatchTst {
+    /// A model of this configuration.
+    ///
+    /// # Errors
+    /// A sentence that says which sizes do not fit.
+    pub fn new(config: PatchTstConfig) -> Result<Self, String> {
+        let patches = config.patches()?;
+        let (d, f) = (config.d_model, config.d_ff);
+        let mut p = Parameters::new();
+        // The window-regressor starts from Xavier normal weights, zero biases and small positions.
+        let regress = config.task == Task::Regress;
+        let linear = |p: &mut Parameters, name: &str, i: usize, o: usize| {
+            if regress {
+                Linear::with_init(p, name, i, o, Init::xavier_normal(i, o), Init::Constant(0.0))
+            } else {
+                Linear::new(p, name, i, o)
+            }
+        };
+        let embed = linear(&mut p, "model.backbone.W_P", config.patch, d);
+        let positions =
+            if regress { Init::Normal((2.0 / d as f64).sqrt() * 0.02) } else { Init::Uniform(0.02) };
+        let positions = p.add("model.backbone.W_pos", [patches, d], positions);
+        let mut layers = Vec::with_capacity(config.layers);
+        for i in 0..config.layers {
+            let name = format!("model.backbone.encoder.layers.{i}");
+            let attention = format!("{name}.self_attn");
+            let parts: Vec<String> =
+                ["W_Q", "W_K", "W_V"].iter().map(|w| format!("{attention}.{w}")).collect();
+            let (weight, bias) = if regress {
+                (Init::xavier_normal(d, d), Init::Constant(0.0))
+            } else {
+                (Init::fan_in(d), Init::fan_in(d))
+            };
+            let qkv = Linear::stacked(&mut p, &format!("{attention}.W_QKV"), &parts, d, d, weight, bias);
+            p.add_constant(&format!("{attention}.sdp_attn.scale"), (config.head_size() as f64).powf(-0.5));
+            // The official batch norm sits between two transpositions, as number 1 of a sequence.
+            let norm = if config.norm == NormKind::Batch { ".1" } else { "" };
+            layers.push(Layer {
+                qkv,
+                out: linear(&mut p, &format!("{attention}.to_out.0"), d, d),
+                norm_attention: Norm::new(&mut p, &format!("{name}.norm_attn{norm}"), config.norm, d),
+                expand: linear(&mut p, &format!("{name}.ff.0"), d, f),
+                contract: linear(&mut p, &format!("{name}.ff.3"), f, d),
+                norm_feed_forward: Norm::new(&mut p, &format!("{name}.norm_ffn{norm}"), config.norm, d),
+            });
+        }
+        let head = linear(&mut p, "model.head.linear", d * patches, config.horizon);
+        Ok(Self { config, patches, parameters: p, embed, positions, layers, head })
+    }
+
+    /// Its configuration.
+    #[must_use]
+    pub fn config(&self) -> &PatchTstConfig {
+        &self.config
+    }
+
+    /// Attention of one layer: `[R, N, d]` → `[R, N, d]`, and the running sum of scores for the next layer.
+    fn attention(
+        &self,
+        cx: &Context<'_>,
+        layer: &Layer,
+        x: Value,
+        previous: Option<Value>,
+        last: bool,
+    ) -> Result<(Value, Option<Value>), Error> {
+        let (g, c) = (cx.graph, &self.config);
+        let [rows, n, d] = g.shape(x).dims().try_into().unwrap_or([0; 3]);
+        let (h, e) = (c.heads, c.head_size());
+        let qkv = layer.qkv.forward(cx, x)?;
+        let part = |i: usize| {
+            let third = g.slice(qkv, 2, i * d, d)?;
+            g.reshape(third, [rows, n, h, e])
+        };
+        let mut inputs = vec![part(0)?, part(1)?, part(2)?];
+        inputs.extend(previous);
+        let emit_scores = c.residual_attention && !last;
+        let op = ops::Attention { scale: (e as f64).powf(-0.5), previous: previous.is_some(), emit_scores };
+        let outputs = g.op(op, &inputs)?;
+        let scores = emit_scores.then(|| outputs[2]);
+        let joined = g.reshape(outputs[0], [rows, n, d])?;
+        let projected = layer.out.forward(cx, joined)?;
+        // The official module drops after the projection, and its caller drops again on the residual branch.
+        let dropout = Dropout { rate: c.dropout };
+        Ok((dropout.forward(cx, dropout.forward(cx, projected)?)?, scores))
+    }
+
+    fn feed_forward(&self, cx: &Context<'_>, layer: &Layer, x: Value) -> Result<Value, Error> {
+        let dropout = Dropout { rate: self.config.dropout };
+        let approximation = match self.config.gelu {
+            Approximation::Erf => ops::Approximation::Erf,
+            Approximation::Tanh => ops::Approximation::Tanh,
+        };
+        let hidden = gelu(cx, layer.expand.forward(cx, x)?, approximation)?;
+        let hidden = layer.contract.forward(cx, dropout.forward(cx, hidden)?)?;
+        dropout.forward(cx, hidden)
+    }
+
+    /// Patches of normalised windows `[B, C, L]` → hidden `[B·C, N, d]`.
+    fn encode(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
+        let (g, c) = (cx.graph, &self.config);
+        let [b, channels, _] = g.shape(x).dims().try_into().unwrap_or([0; 3]);
+        let x = if c.padding { g.op1(ops::PadEdge { after: c.stride }, &[x])? } else { x };
+        let patches = g.unfold(x, c.patch, c.stride)?;
+        let embedded = self.embed.forward(cx, patches)?;
+        let embedded = g.reshape(embedded, [b * channels, self.patches, c.d_model])?;
+        let placed = g.add(embedded, cx.parameter(self.positions)?)?;
+        let mut x = Dropout { rate: c.dropout }.forward(cx, placed)?;
+        let mut scores = None;
+        for (i, layer) in self.layers.iter().enumerate() {
+            let last = i + 1 == self.layers.len();
+            (x, scores) = g.scope(&format!("layers.{i}"), || {
+                let attended = |x| self.attention(cx, layer, x, scores, last);
+                Ok::<_, Error>(match c.order {
+                    Order::Post => {
+                        let (a, s) = attended(x)?;
+                        let x = layer.norm_attention.forward(cx, g.add(x, a)?)?;
+                        let f = self.feed_forward(cx, layer, x)?;
+                        (layer.norm_feed_forward.forward(cx, g.add(x, f)?)?, s)
+                    }
+                    Order::Pre => {
+                        let (a, s) = attended(layer.norm_attention.forward(cx, x)?)?;
+                        let x = g.add(x, a)?;
+                        let f = self.feed_forward(cx, layer, layer.norm_feed_forward.forward(cx, x)?)?;
+                        (g.add(x, f)?, s)
+                    }
+                })
+            })?;
+        }
+        Ok(x)
+    }
+}
+
+impl PatchTstConfig {
+    fn head_size(&self) -> usize {
+        self.d_model / self.heads
+    }
+}
+
+impl Model for PatchTst {
+    fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    fn parameters_mut(&mut self) -> &mut Parameters {
+        &mut self.parameters
+    }
+
+    fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
+        let (g, c) = (cx.graph, &self.config);
+        let shape = g.shape(x);
+        let expected =
+            landfall::Rule::Rank { arg: 0, rank: shape.rank(), expected: "3: [batch, channels, context]" };
+        let [b, channels, context] =
+            shape.dims().try_into().map_err(|_| expected.of("patchtst", &[g.spec(x)], None, None))?;
+        if context != c.context {
+            let rule = landfall::Rule::ArgShape { arg: 0, shape, expected: [b, channels, c.context].into() };
+            return Err(rule.of("patchtst", &[g.spec(x)], None, None).into());
+        }
+        let statistics = if c.revin {
+            let mean = g.reshape(g.mean(x, &[2])?, [b, channels, 1])?;
+            let centred = g.sub(x, mean)?;
+            let variance = g.reshape(g.mean(g.mul(centred, centred)?, &[2])?, [b, channels, 1])?;
+            let std = g.sqrt(g.affine(variance, 1.0, 1e-5)?)?;
+            Some((g.div(centred, std)?, mean, std))
+        } else {
+            None
+        };
+        let hidden = self.encode(cx, statistics.map_or(x, |s| s.0))?;
+        // The official head flattens [d, N]; its weight in the order of [N, d] is a far smaller copy than the hidden values'.
+        let weight = g.reshape(cx.parameter(self.head.weight())?, [c.horizon, c.d_model, self.patches])?;
+        let weight = g.reshape(g.permute(weight, &[0, 2, 1])?, [c.horizon, self.patches * c.d_model])?;
+        let flat = g.reshape(hidden, [b * channels, self.patches * c.d_model])?;
+        let y = self.head.forward_with(cx, flat, weight)?;
+        let y = g.reshape(y, [b, channels, c.horizon])?;
+        let y = match statistics {
+            Some((_, mean, std)) => g.add(g.mul(y, std)?, mean)?,
+            None => y,
+        };
+        match c.task {
+            Task::Forecast => Ok(g.name(y, "prediction")),
+            Task::Regress => {
+                let mean = g.mean(y, &[1])?;
+                Ok(g.name(g.reshape(mean, [b, 1, c.horizon])?, "prediction"))
+            }
+        }
+    }
+}

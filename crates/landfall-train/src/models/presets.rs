@@ -1,0 +1,151 @@
+//! Presets: named sizes with the recipe that goes with them.
+
+use super::patchtst::{Approximation, Order, PatchTstConfig, Task};
+use crate::nn::NormKind;
+use crate::train::{OptimizerKind, Schedule};
+use serde::{Deserialize, Serialize};
+
+/// How a preset is trained unless told otherwise.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// Windows of a batch.
+    pub batch: usize,
+    /// Passes over the training windows.
+    pub epochs: usize,
+    /// Learning rate.
+    pub lr: f64,
+    /// How it changes.
+    pub schedule: Schedule,
+    /// Which optimizer.
+    pub optimizer: OptimizerKind,
+    /// Weight decay.
+    pub weight_decay: f64,
+    /// Largest global gradient norm, if gradients are clipped.
+    pub clip: Option<f64>,
+}
+
+/// The presets of this crate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preset {
+    /// The paper's model for ETTh1 and ETTh2 with 336 rows of history.
+    PatchTst42,
+    /// The same with 512 rows.
+    PatchTst64,
+    /// The paper's model for ETTm, weather, electricity and traffic.
+    PatchTstWide,
+    /// A large model for speed.
+    PatchTstDeep,
+    /// One value for a window of 24 rows.
+    WindowRegressor,
+}
+
+impl Preset {
+    /// Every preset.
+    pub const ALL: &'static [Self] =
+        &[Self::PatchTst42, Self::PatchTst64, Self::PatchTstWide, Self::PatchTstDeep, Self::WindowRegressor];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::PatchTst42 => "patchtst-42",
+            Self::PatchTst64 => "patchtst-64",
+            Self::PatchTstWide => "patchtst-wide",
+            Self::PatchTstDeep => "patchtst-deep",
+            Self::WindowRegressor => "window-regressor",
+        }
+    }
+
+    /// The preset of this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|p| p.name() == name)
+    }
+
+    /// Its sizes and options, with 96 rows predicted.
+    #[must_use]
+    pub fn config(self) -> PatchTstConfig {
+        let paper = PatchTstConfig {
+            context: 336,
+            horizon: 96,
+            patch: 16,
+            stride: 8,
+            d_model: 16,
+            heads: 4,
+            layers: 3,
+            d_ff: 128,
+            norm: NormKind::Batch,
+            order: Order::Post,
+            residual_attention: true,
+            gelu: Approximation::Erf,
+            padding: true,
+            revin: true,
+            dropout: 0.3,
+            task: Task::Forecast,
+        };
+        match self {
+            Self::PatchTst42 => paper,
+            Self::PatchTst64 => PatchTstConfig { context: 512, ..paper },
+            Self::PatchTstWide => {
+                PatchTstConfig { d_model: 128, heads: 16, d_ff: 256, dropout: 0.2, ..paper }
+            }
+            Self::PatchTstDeep => PatchTstConfig {
+                context: 512,
+                d_model: 512,
+                heads: 8,
+                layers: 6,
+                d_ff: 2048,
+                norm: NormKind::Layer,
+                residual_attention: false,
+                dropout: 0.0,
+                ..paper
+            },
+            Self::WindowRegressor => PatchTstConfig {
+                context: 24,
+                horizon: 1,
+                patch: 8,
+                stride: 4,
+                d_model: 64,
+                heads: 4,
+                layers: 2,
+                d_ff: 256,
+                norm: NormKind::Layer,
+                order: Order::Pre,
+                residual_attention: false,
+                gelu: Approximation::Tanh,
+                padding: false,
+                revin: false,
+                dropout: 0.0,
+                task: Task::Regress,
+            },
+        }
+    }
+
+    /// Its recipe.
+    #[must_use]
+    pub fn recipe(self) -> Recipe {
+        let official = Recipe {
+            batch: 128,
+            epochs: 100,
+            lr: 1e-4,
+            schedule: Schedule::Official,
+            optimizer: OptimizerKind::Adam,
+            weight_decay: 0.0,
+            clip: None,
+        };
+        match self {
+            Self::PatchTst42 | Self::PatchTst64 => official,
+            Self::PatchTstWide | Self::PatchTstDeep => Recipe { batch: 32, ..official },
+            Self::WindowRegressor => Recipe {
+                batch: 64,
+                epochs: 10,
+                lr: 1e-3,
+                schedule: Schedule::Constant,
+                optimizer: OptimizerKind::AdamW,
+                weight_decay: 0.0,
+                clip: Some(1.0),
+            },
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What a forward pass needs besides its input.
+
+use super::parameter::{ParameterId, Parameters};
+use landfall::{DType, Error, Graph, Value};
+use std::cell::{Cell, RefCell};
+
+/// What the forward pass is for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Mode {
+    /// Training: dropout draws from the cursor's random numbers, batch statistics are used and collected.
+    Train {
+        /// The step's cursor.
+        cursor: Value,
+    },
+    /// Evaluation: no dropout, running statistics.
+    Evaluate,
+}
+
+/// A running statistic and the batch's value that it is moved towards, once the step is known to be sound.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunningStatistic {
+    /// Name of the buffer.
+    pub buffer: String,
+    /// The batch's value.
+    pub batch: Value,
+    /// Weight of the batch's value.
+    pub momentum: f64,
+    /// Elements behind a variance, which is made unbiased with them.
+    pub unbiased_count: Option<usize>,
+}
+
+/// A forward pass under construction.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// The graph that layers add to.
+    pub graph: &'a Graph,
+    /// The model's parameters.
+    pub parameters: &'a Parameters,
+    /// What the pass is for.
+    pub mode: Mode,
+    streams: Cell<u32>,
+    running: RefCell<Vec<RunningStatistic>>,
+}
+
+impl<'a> Context<'a> {
+    /// A forward pass that adds to `graph`.
+    #[must_use]
+    pub fn new(graph: &'a Graph, parameters: &'a Parameters, mode: Mode) -> Self {
+        Self { graph, parameters, mode, streams: Cell::new(1), running: RefCell::default() }
+    }
+
+    /// The value of a parameter.
+    ///
+    /// # Errors
+    /// [`Error::NoEntry`] when the graph's state was made for another model.
+    #[track_caller]
+    pub fn parameter(&self, id: ParameterId) -> Result<Value, Error> {
+        self.graph.entry(&self.parameters.get(id).name)
+    }
+
+    /// The dtype that the model computes in: its parameters'.
+    #[must_use]
+    pub fn dtype(&self, x: Value) -> DType {
+        self.graph.spec(x).dtype
+    }
+
+    /// The next stream of random numbers. Numbers of a layer depend on how many drew before it, so a model's order of
+    /// layers is part of what a seed means.
+    #[must_use]
+    pub fn next_stream(&self) -> u32 {
+        self.streams.replace(self.streams.get() + 1)
+    }
+
+    /// Asks for a running statistic to be moved at the end of the step.
+    pub fn collect(&self, statistic: RunningStatistic) {
+        self.running.borrow_mut().push(statistic);
+    }
+
+    /// The running statistics collected, in order.
+    #[must_use]
+    pub fn into_running(self) -> Vec<RunningStatistic> {
+        self.running.into_inner()
+    }
+}

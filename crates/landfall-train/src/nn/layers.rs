@@ -1,0 +1,184 @@
+//! Linear, dropout, norms.
+
+use super::context::{Context, Mode, RunningStatistic};
+use super::parameter::{Init, ParameterId, Parameters};
+use landfall::{Error, Value, ops};
+
+/// `y = x · Wᵀ + b`, weight `[out, in]`, bias `[out]`.
+#[derive(Debug, Clone, Copy)]
+pub struct Linear {
+    weight: ParameterId,
+    bias: Option<ParameterId>,
+}
+
+impl Linear {
+    /// A layer whose parameters are `name.weight` and `name.bias`, both uniform in ±1/√inputs.
+    pub fn new(p: &mut Parameters, name: &str, inputs: usize, outputs: usize) -> Self {
+        Self::with_init(p, name, inputs, outputs, Init::fan_in(inputs), Init::fan_in(inputs))
+    }
+
+    /// A layer with these initial values.
+    pub fn with_init(
+        p: &mut Parameters,
+        name: &str,
+        inputs: usize,
+        outputs: usize,
+        weight: Init,
+        bias: Init,
+    ) -> Self {
+        let weight = p.add(&format!("{name}.weight"), [outputs, inputs], weight);
+        Self { weight, bias: Some(p.add(&format!("{name}.bias"), [outputs], bias)) }
+    }
+
+    /// One layer that checkpoints hold as several of equal width: `parts[i].weight`, `parts[i].bias`.
+    pub fn stacked(
+        p: &mut Parameters,
+        name: &str,
+        parts: &[String],
+        inputs: usize,
+        outputs: usize,
+        weight: Init,
+        bias: Init,
+    ) -> Self {
+        let mut add = |kind: &str, shape: landfall::Shape, init| {
+            let full: Vec<String> = parts.iter().map(|part| format!("{part}.{kind}")).collect();
+            let full: Vec<&str> = full.iter().map(String::as_str).collect();
+            p.add_stacked(&format!("{name}.{kind}"), &full, shape, init)
+        };
+        let all = parts.len() * outputs;
+        let weight = add("weight", [all, inputs].into(), weight);
+        Self { weight, bias: Some(add("bias", [all].into(), bias)) }
+    }
+
+    /// The weight.
+    #[must_use]
+    pub fn weight(&self) -> ParameterId {
+        self.weight
+    }
+
+    /// `[.., in]` → `[.., out]`.
+    ///
+    /// # Errors
+    /// The last size of `x` must be the layer's number of inputs.
+    #[track_caller]
+    pub fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
+        let w = cx.parameter(self.weight)?;
+        self.forward_with(cx, x, w)
+    }
+
+    /// The same with this value for the weight (a view or another order of it).
+    ///
+    /// # Errors
+    /// As [`Linear::forward`].
+    #[track_caller]
+    pub fn forward_with(&self, cx: &Context<'_>, x: Value, weight: Value) -> Result<Value, Error> {
+        let wt = cx.graph.transpose(weight)?;
+        match self.bias {
+            Some(b) => cx.graph.matmul_add(x, wt, cx.parameter(b)?),
+            None => cx.graph.matmul(x, wt),
+        }
+    }
+}
+
+/// Drops elements with probability `rate` in training and scales the others by 1/(1 − rate).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Dropout {
+    /// Probability of dropping an element, in [0, 1).
+    pub rate: f64,
+}
+
+impl Dropout {
+    /// Applies it; the identity in evaluation and at rate 0.
+    ///
+    /// # Errors
+    /// `rate` must be in [0, 1).
+    #[track_caller]
+    pub fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
+        let stream = cx.next_stream();
+        match cx.mode {
+            Mode::Train { cursor } if self.rate != 0.0 => {
+                cx.graph.op1(ops::Dropout { rate: self.rate, stream }, &[x, cursor])
+            }
+            Mode::Train { .. } | Mode::Evaluate => Ok(x),
+        }
+    }
+}
+
+/// GELU in its exact (erf) or its tanh form.
+///
+/// # Errors
+/// `x` must be of a float dtype.
+#[track_caller]
+pub fn gelu(cx: &Context<'_>, x: Value, approximation: ops::Approximation) -> Result<Value, Error> {
+    cx.graph.op1(ops::Gelu { approximation }, &[x])
+}
+
+/// Which norm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NormKind {
+    /// Over the batch and all positions, per feature, with running statistics (Ioffe & Szegedy 2015).
+    Batch,
+    /// Over the features of each position (Ba et al. 2016).
+    Layer,
+}
+
+/// A norm over the last axis' features, eps 1e-5.
+#[derive(Debug, Clone)]
+pub struct Norm {
+    kind: NormKind,
+    name: String,
+    weight: ParameterId,
+    bias: ParameterId,
+}
+
+const EPS: f64 = 1e-5;
+const MOMENTUM: f64 = 0.1;
+
+impl Norm {
+    /// A norm over `features`, weight 1 and bias 0.
+    pub fn new(p: &mut Parameters, name: &str, kind: NormKind, features: usize) -> Self {
+        let weight = p.add(&format!("{name}.weight"), [features], Init::Constant(1.0));
+        let bias = p.add(&format!("{name}.bias"), [features], Init::Constant(0.0));
+        if kind == NormKind::Batch {
+            p.add_buffer(&format!("{name}.running_mean"), [features], 0.0);
+            p.add_buffer(&format!("{name}.running_var"), [features], 1.0);
+            p.add_counter(&format!("{name}.num_batches_tracked"));
+        }
+        Self { kind, name: name.to_owned(), weight, bias }
+    }
+
+    /// `[.., features]` → the same shape.
+    ///
+    /// # Errors
+    /// The last size of `x` must be the norm's features.
+    #[track_caller]
+    pub fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
+        let (g, weight, bias) = (cx.graph, cx.parameter(self.weight)?, cx.parameter(self.bias)?);
+        let only = |outputs: Vec<Value>| outputs[0];
+        match (self.kind, cx.mode) {
+            (NormKind::Layer, _) => Ok(only(g.op(ops::LayerNorm { eps: EPS }, &[x, weight, bias])?)),
+            (NormKind::Batch, Mode::Train { .. }) => {
+                let outputs = g.op(ops::BatchNorm { eps: EPS }, &[x, weight, bias])?;
+                let count = g.shape(x).elements() / g.shape(x).last().max(1);
+                let running = |kind: &str, batch, unbiased_count| RunningStatistic {
+                    buffer: format!("{}.{kind}", self.name),
+                    batch,
+                    momentum: MOMENTUM,
+                    unbiased_count,
+                };
+                cx.collect(running("running_mean", outputs[1], None));
+                cx.collect(running("running_var", outputs[2], Some(count)));
+                Ok(only(outputs))
+            }
+            (NormKind::Batch, Mode::Evaluate) => {
+                // One factor and one addend for each feature, then one pass.
+                let buffer = |kind: &str| g.cast(g.entry(&format!("{}.{kind}", self.name))?, g.spec(x).dtype);
+                let (mean, var) = (buffer("running_mean")?, buffer("running_var")?);
+                let factor = g.mul(weight, g.rsqrt(g.affine(var, 1.0, EPS)?)?)?;
+                let addend = g.sub(bias, g.mul(mean, factor)?)?;
+                g.add(g.mul(x, factor)?, addend)
+            }
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Layers: parameters by name, and the graph that a forward pass adds.
+
+mod context;
+mod layers;
+mod parameter;
+
+pub use context::{Context, Mode, RunningStatistic};
+pub use layers::{Dropout, Linear, Norm, NormKind, gelu};
+pub use parameter::{Buffer, Init, Parameter, ParameterId, Parameters};

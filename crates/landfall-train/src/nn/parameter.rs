@@ -1,0 +1,197 @@
+//! Parameters and buffers of a model: names, shapes, initial values, who decays and who is frozen.
+
+use landfall::rng::Rng;
+use landfall::{Shape, State};
+
+/// Initial values of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Init {
+    /// Every element this value.
+    Constant(f64),
+    /// Uniform in (−bound, bound).
+    Uniform(f64),
+    /// Normal with mean 0 and this standard deviation.
+    Normal(f64),
+}
+
+impl Init {
+    /// PyTorch's default of linear layers: uniform in ±1/√fan_in, for weight and bias.
+    #[must_use]
+    pub fn fan_in(fan_in: usize) -> Self {
+        Self::Uniform(1.0 / (fan_in.max(1) as f64).sqrt())
+    }
+
+    /// Glorot & Bengio 2010, normal form: standard deviation √(2 / (fan_in + fan_out)).
+    #[must_use]
+    pub fn xavier_normal(fan_in: usize, fan_out: usize) -> Self {
+        Self::Normal((2.0 / (fan_in + fan_out).max(1) as f64).sqrt())
+    }
+}
+
+/// One trainable (or frozen) tensor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parameter {
+    /// Its name in the state.
+    pub name: String,
+    /// Its shape.
+    pub shape: Shape,
+    /// Initial values.
+    pub init: Init,
+    /// Whether weight decay applies.
+    pub decay: bool,
+    /// Whether the optimizer leaves it alone.
+    pub frozen: bool,
+    /// Names in checkpoints: equal parts along axis 0, in order. One part is the tensor itself.
+    pub parts: Vec<String>,
+}
+
+/// A tensor that is not trained but belongs to the model: running statistics.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Buffer {
+    /// Its name in the state and in checkpoints.
+    pub name: String,
+    /// Its shape.
+    pub shape: Shape,
+    /// Every element's initial value.
+    pub init: f64,
+}
+
+/// A parameter of [`Parameters`], by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ParameterId(pub(crate) usize);
+
+/// All parameters and buffers of a model, in the order its layers made them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Parameters {
+    list: Vec<Parameter>,
+    buffers: Vec<Buffer>,
+    /// Extra scalars that checkpoints in the official form hold for each name: `(name, value)`.
+    constants: Vec<(String, f64)>,
+    /// Names of step counters that checkpoints in the official form hold.
+    counters: Vec<String>,
+}
+
+impl Parameters {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a parameter. Tensors of rank 2 and more decay by default, vectors (biases, norms) do not.
+    pub fn add(&mut self, name: &str, shape: impl Into<Shape>, init: Init) -> ParameterId {
+        self.add_stacked(name, &[name], shape, init)
+    }
+
+    /// Adds one parameter that checkpoints hold as several: equal parts along axis 0.
+    pub fn add_stacked(
+        &mut self,
+        name: &str,
+        parts: &[&str],
+        shape: impl Into<Shape>,
+        init: Init,
+    ) -> ParameterId {
+        let shape = shape.into();
+        self.list.push(Parameter {
+            name: name.to_owned(),
+            shape,
+            init,
+            decay: shape.rank() >= 2,
+            frozen: false,
+            parts: parts.iter().map(|&p| p.to_owned()).collect(),
+        });
+        ParameterId(self.list.len() - 1)
+    }
+
+    /// Adds a buffer.
+    pub fn add_buffer(&mut self, name: &str, shape: impl Into<Shape>, init: f64) {
+        self.buffers.push(Buffer { name: name.to_owned(), shape: shape.into(), init });
+    }
+
+    /// Says that checkpoints hold this constant scalar.
+    pub fn add_constant(&mut self, name: &str, value: f64) {
+        self.constants.push((name.to_owned(), value));
+    }
+
+    /// Says that checkpoints hold the number of training steps under this name.
+    pub fn add_counter(&mut self, name: &str) {
+        self.counters.push(name.to_owned());
+    }
+
+    /// Leaves every parameter whose name contains `pattern` as it is. Returns how many that are.
+    pub fn freeze(&mut self, pattern: &str) -> usize {
+        let hit = self.list.iter_mut().filter(|p| p.name.contains(pattern));
+        hit.map(|p| p.frozen = true).count()
+    }
+
+    /// The parameter of this number.
+    #[must_use]
+    pub fn get(&self, id: ParameterId) -> &Parameter {
+        &self.list[id.0]
+    }
+
+    /// Every parameter, in order.
+    #[must_use]
+    pub fn list(&self) -> &[Parameter] {
+        &self.list
+    }
+
+    /// Every buffer, in order.
+    #[must_use]
+    pub fn buffers(&self) -> &[Buffer] {
+        &self.buffers
+    }
+
+    /// Constant scalars of checkpoints.
+    #[must_use]
+    pub fn constants(&self) -> &[(String, f64)] {
+        &self.constants
+    }
+
+    /// Names of step counters of checkpoints.
+    #[must_use]
+    pub fn counters(&self) -> &[String] {
+        &self.counters
+    }
+
+    /// Trainable parameters in the order of the optimizer's slab: those that decay, then the others.
+    #[must_use]
+    pub fn trainable(&self) -> Vec<&Parameter> {
+        let of = |decay| self.list.iter().filter(move |p| !p.frozen && p.decay == decay);
+        of(true).chain(of(false)).collect()
+    }
+
+    /// Number of trainable elements.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.list.iter().filter(|p| !p.frozen).map(|p| p.shape.elements()).sum()
+    }
+
+    /// Writes initial values into a state. Each parameter draws from a stream of its own, so that a model's values do
+    /// not depend on what other parameters there are.
+    ///
+    /// # Errors
+    /// [`landfall::Error::NoEntry`] when the state was made for another model.
+    pub fn initialise(&self, state: &mut State, seed: u64) -> Result<(), landfall::Error> {
+        for p in &self.list {
+            let mut rng = Rng::new(seed, stream(&p.name));
+            let spec = landfall::Spec::new(landfall::DType::F64, p.shape);
+            let values = landfall::HostTensor::from_fn(spec, |_| match p.init {
+                Init::Constant(c) => c,
+                Init::Uniform(bound) => bound * (2.0 * rng.uniform() - 1.0),
+                Init::Normal(std) => std * rng.normal(),
+            });
+            state.write_host(&p.name, &values)?;
+        }
+        for b in &self.buffers {
+            let spec = landfall::Spec::new(landfall::DType::F64, b.shape);
+            state.write_host(&b.name, &landfall::HostTensor::from_fn(spec, |_| b.init))?;
+        }
+        Ok(())
+    }
+}
+
+/// A stream number of a name: FNV-1a, which is fixed for ever and the same everywhere.
+fn stream(name: &str) -> u32 {
+    name.bytes().fold(0x811c_9dc5, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193))
+}

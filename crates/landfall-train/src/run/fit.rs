@@ -1,0 +1,186 @@
+//! The loop: steps, logs, validation, best weights, checkpoints.
+
+use super::{EvaluationRecord, RunError, RunFolder, StepLine, Units};
+use crate::checkpoint::{self, File, Progress};
+use crate::data::Segment;
+use crate::train::Session;
+
+/// How long a run goes on and what it reports.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FitOptions {
+    /// Passes over the training windows.
+    pub epochs: usize,
+    /// Updates in all; then one evaluation, and no validation between epochs.
+    pub max_steps: Option<usize>,
+    /// Steps between logged ones.
+    pub log_every: usize,
+    /// Names and scales of the predicted columns.
+    pub units: Units,
+    /// The run's configuration, kept in its checkpoints.
+    pub configuration: String,
+}
+
+/// Who watches a run.
+pub trait Observer: Send {
+    /// A logged step.
+    fn step(&mut self, line: &StepLine);
+    /// Every step, logged or not: `done` of `total` updates.
+    fn progress(&mut self, done: usize, total: usize);
+    /// An evaluation; `best` says that its weights are the best so far.
+    fn evaluation(&mut self, record: &EvaluationRecord, best: bool);
+    /// Whether the run shall stop after this step.
+    fn stop(&self) -> bool;
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// All steps done; the evaluations of the weights that were kept, validation and test.
+    Finished(Vec<EvaluationRecord>),
+    /// Stopped by its observer after this many updates, with a checkpoint.
+    Interrupted {
+        /// Updates done.
+        step: usize,
+    },
+}
+
+/// Trains until the last step or until the observer stops the run.
+///
+/// Validation runs at the end of each epoch; the best weights are kept (of equal ones the newer) and tested at the end.
+///
+/// # Errors
+/// [`RunError::NonFinite`] when a step gives a loss or gradient that is not finite (the state stays as before it); a
+/// checkpoint or metrics line that cannot be written; a device fault.
+pub fn fit(
+    session: &mut Session,
+    folder: &mut RunFolder,
+    from: Progress,
+    options: &FitOptions,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, RunError> {
+    let engine = session.engine.clone();
+    // Inside, every launch finds the engine's threads at hand.
+    engine.enter(move || Fit { session, folder, options, observer, progress: from, logged: from.step }.run())
+}
+
+struct Fit<'a> {
+    session: &'a mut Session,
+    folder: &'a mut RunFolder,
+    options: &'a FitOptions,
+    observer: &'a mut dyn Observer,
+    progress: Progress,
+    /// The last step that has been read back.
+    logged: usize,
+}
+
+impl Fit<'_> {
+    fn run(mut self) -> Result<Outcome, RunError> {
+        let per_epoch = self.session.steps_per_epoch();
+        let total = self.options.max_steps.unwrap_or(self.options.epochs.saturating_mul(per_epoch));
+        let every = self.options.log_every.clamp(1, crate::train::RING);
+        while self.progress.step < total {
+            if self.observer.stop() {
+                self.report(true)?;
+                self.checkpoint()?;
+                return Ok(Outcome::Interrupted { step: self.progress.step });
+            }
+            self.session.step()?;
+            self.progress.step += 1;
+            let step = self.progress.step;
+            self.observer.progress(step, total);
+            let epoch_ends = step % per_epoch == 0;
+            if step % every == 0 || epoch_ends || step == total {
+                self.report(step == total)?;
+            }
+            if epoch_ends && self.options.max_steps.is_none() {
+                self.validate()?;
+            }
+        }
+        self.finish()
+    }
+
+    /// Reads back the steps since the last time, logs them, and stops at one that did not go through.
+    fn report(&mut self, last: bool) -> Result<(), RunError> {
+        let (done, epoch, batch) = self.session.position()?;
+        (self.progress.epoch, self.progress.batch) = (epoch, batch);
+        let per_epoch = self.session.steps_per_epoch();
+        let upto = self.progress.step;
+        for record in self.session.records(self.logged + 1, done.min(upto))? {
+            if record.step % self.options.log_every == 0 || record.step == 1 || (last && record.step == upto)
+            {
+                let line = StepLine::new(&record, per_epoch);
+                self.folder.log(&line)?;
+                self.observer.step(&line);
+            }
+        }
+        self.logged = done.min(upto);
+        if done >= upto {
+            return Ok(());
+        }
+        // A step that is not finite updates nothing, the counter included: it is the one after the last done.
+        self.progress.step = done;
+        let failed = self.session.records(done + 1, done + 1)?;
+        let (loss, grad_norm) = failed.first().map_or((f64::NAN, f64::NAN), |r| (r.loss, r.grad_norm));
+        let cause = match self.session.explain_non_finite() {
+            Err(cause) => cause,
+            Ok(()) => {
+                landfall::Error::NonFinite { name: "loss".to_owned(), op: "mse", element: 0, value: loss }
+            }
+        };
+        let kept = self.folder.checkpoint();
+        let checkpoint = kept.exists().then_some(kept);
+        Err(RunError::NonFinite { step: done + 1, loss, grad_norm, cause, checkpoint })
+    }
+
+    fn evaluate(&mut self, segment: Segment, best: bool) -> Result<EvaluationRecord, RunError> {
+        let e = self.session.evaluate(segment)?;
+        let record = EvaluationRecord::new(self.progress.step, segment, &e, &self.options.units);
+        self.folder.log(&record)?;
+        self.observer.evaluation(&record, best);
+        Ok(record)
+    }
+
+    fn validate(&mut self) -> Result<(), RunError> {
+        let e = self.session.evaluate(Segment::Validation)?;
+        let record = EvaluationRecord::new(self.progress.step, Segment::Validation, &e, &self.options.units);
+        let best = self.progress.best.is_none_or(|(error, _)| record.mse <= error);
+        if best {
+            self.progress.best = Some((record.mse, self.progress.step));
+            checkpoint::save(
+                &self.folder.best(),
+                self.session,
+                &self.options.configuration,
+                &self.progress,
+                false,
+            )?;
+        }
+        self.folder.log(&record)?;
+        self.observer.evaluation(&record, best);
+        self.checkpoint()
+    }
+
+    fn checkpoint(&self) -> Result<(), RunError> {
+        let path = self.folder.checkpoint();
+        Ok(checkpoint::save(&path, self.session, &self.options.configuration, &self.progress, true)?)
+    }
+
+    fn finish(mut self) -> Result<Outcome, RunError> {
+        if self.options.max_steps.is_some() {
+            self.checkpoint()?;
+            let validation = self.evaluate(Segment::Validation, true)?;
+            let best = Progress { best: Some((validation.mse, self.progress.step)), ..self.progress };
+            checkpoint::save(&self.folder.best(), self.session, &self.options.configuration, &best, false)?;
+            return Ok(Outcome::Finished(vec![validation, self.evaluate(Segment::Test, true)?]));
+        }
+        let best = self.folder.best();
+        if best.exists() {
+            let file = File::read(&best)?;
+            checkpoint::load_weights(&best, &file, self.session)?;
+            self.progress.step = self.progress.best.map_or(self.progress.step, |(_, step)| step);
+        }
+        let validation = self.session.evaluate(Segment::Validation)?;
+        let validation =
+            EvaluationRecord::new(self.progress.step, Segment::Validation, &validation, &self.options.units);
+        Ok(Outcome::Finished(vec![validation, self.evaluate(Segment::Test, true)?]))
+    }
+}

@@ -1,0 +1,46 @@
+//! Runs: the loop over steps and epochs, and the folder that a run leaves behind.
+
+mod fit;
+mod folder;
+mod record;
+
+pub use fit::{FitOptions, Observer, Outcome, fit};
+pub use folder::RunFolder;
+pub use record::{ColumnRecord, EvaluationRecord, StepLine, Units};
+
+use crate::checkpoint::CheckpointError;
+use std::path::PathBuf;
+
+/// Why a run ended early.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each variant's text says what its fields are")]
+pub enum RunError {
+    #[error("the run folder {} exists already; choose another with --out, or go on with it with --resume {}", .path.display(), .path.display())]
+    Exists { path: PathBuf },
+    #[error("{} is no run folder: {why}", .path.display())]
+    NotARun { path: PathBuf, why: String },
+    #[error("cannot write {}: {why}", .path.display())]
+    Write { path: PathBuf, why: std::io::Error },
+    #[error("step {step} gave loss {loss} and gradient norm {grad_norm}: {cause}; the state is as before that step{}", Kept(.checkpoint))]
+    NonFinite { step: usize, loss: f64, grad_norm: f64, cause: landfall::Error, checkpoint: Option<PathBuf> },
+    #[error("the session has no validation windows to choose the best weights by")]
+    NoValidation,
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    #[error(transparent)]
+    Data(#[from] crate::data::DataError),
+    #[error(transparent)]
+    Engine(#[from] landfall::Error),
+}
+
+struct Kept<'a>(&'a Option<PathBuf>);
+
+impl std::fmt::Display for Kept<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(path) => write!(f, ", and the last good checkpoint is {}", path.display()),
+            None => Ok(()),
+        }
+    }
+}

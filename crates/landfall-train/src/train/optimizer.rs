@@ -1,0 +1,85 @@
+//! Optimizers: slabs of the state, and the end of a step's graph.
+
+use super::TrainingOptions;
+use crate::nn::Parameters;
+use landfall::{DType, Error, Graph, Shape, StateSpec, Value, ops};
+use serde::{Deserialize, Serialize};
+
+/// Which optimizer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OptimizerKind {
+    /// Adam (Kingma & Ba 2015); weight decay is added to the gradient.
+    Adam,
+    /// AdamW (Loshchilov & Hutter 2019); weight decay shrinks the parameters.
+    AdamW,
+}
+
+/// Slab of trainable parameters: those that decay first.
+pub(crate) const PARAMETERS: &str = "parameters";
+/// Slab of frozen parameters.
+pub(crate) const FROZEN: &str = "frozen";
+/// Slab of running statistics.
+pub(crate) const BUFFERS: &str = "buffers";
+/// Slabs of the first and second moments, laid out as the parameters'.
+pub(crate) const MOMENTS: [&str; 2] = ["moment.first", "moment.second"];
+
+/// The name of a parameter's moment.
+pub(crate) fn moment(which: usize, parameter: &str) -> String {
+    format!("{}.{parameter}", MOMENTS[which])
+}
+
+/// Adds the slabs that a model and its optimizer need.
+pub(crate) fn add_slabs(spec: &mut StateSpec, p: &Parameters, dtype: DType) -> Result<(), Error> {
+    let entries = |list: &[&crate::nn::Parameter]| {
+        list.iter().map(|p| (p.name.clone(), p.shape)).collect::<Vec<(String, Shape)>>()
+    };
+    let trainable = entries(&p.trainable());
+    let frozen: Vec<&crate::nn::Parameter> = p.list().iter().filter(|p| p.frozen).collect();
+    spec.add(PARAMETERS, dtype, &trainable)?;
+    spec.add_constant(FROZEN, dtype, &entries(&frozen))?;
+    let buffers: Vec<(String, Shape)> = p.buffers().iter().map(|b| (b.name.clone(), b.shape)).collect();
+    spec.add(BUFFERS, dtype.accumulate(), &buffers)?;
+    for which in 0..MOMENTS.len() {
+        let named: Vec<(String, Shape)> = trainable.iter().map(|(n, s)| (moment(which, n), *s)).collect();
+        spec.add(MOMENTS[which], dtype.accumulate(), &named)?;
+    }
+    Ok(())
+}
+
+/// What the optimizer needs of a step.
+pub(crate) struct Update {
+    /// Gradients, packed as the parameters' slab.
+    pub(crate) gradients: Value,
+    /// The step's cursor.
+    pub(crate) cursor: Value,
+    /// Learning rate, an f64 scalar.
+    pub(crate) lr: Value,
+    /// Factor of the gradients.
+    pub(crate) scale: Value,
+    /// Whether the step is sound.
+    pub(crate) ok: Value,
+}
+
+/// Appends the update of every trainable parameter: one op over the whole slab.
+pub(crate) fn update(
+    g: &Graph,
+    p: &Parameters,
+    options: &TrainingOptions,
+    step: &Update,
+) -> Result<(), Error> {
+    let (_, slab) = g.state_spec().find_slab(PARAMETERS)?;
+    let decaying = p.trainable().iter().filter(|p| p.decay).count();
+    let decay_elements = slab.entries.get(decaying).map_or(slab.elements, |e| e.offset);
+    let op = ops::Adam {
+        beta1: options.betas.first,
+        beta2: options.betas.second,
+        eps: 1e-8,
+        weight_decay: options.weight_decay,
+        decoupled: options.optimizer == OptimizerKind::AdamW,
+        decay_elements,
+    };
+    let (parameters, first, second) = (g.slab(PARAMETERS)?, g.slab(MOMENTS[0])?, g.slab(MOMENTS[1])?);
+    g.op(op, &[parameters, step.gradients, first, second, step.cursor, step.lr, step.scale, step.ok])?;
+    Ok(())
+}

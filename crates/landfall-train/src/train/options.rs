@@ -1,0 +1,71 @@
+//! Options of a training run.
+
+use super::{OptimizerKind, Schedule};
+use landfall::DType;
+use serde::{Deserialize, Serialize};
+
+/// In which order the windows of an epoch are seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// By a keyed bijection of seed and epoch.
+    Shuffle,
+    /// As they come.
+    Sequential,
+}
+
+/// Decay rates of Adam's moments.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Betas {
+    /// Of the first moment.
+    pub first: f64,
+    /// Of the second moment.
+    pub second: f64,
+}
+
+/// Everything that decides what a step does, besides model and data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainingOptions {
+    /// Windows of a batch.
+    pub batch: usize,
+    /// Passes over the training windows.
+    pub epochs: usize,
+    /// Updates in all, if the run ends before its last epoch.
+    pub max_steps: Option<usize>,
+    /// Learning rate.
+    pub lr: f64,
+    /// How it changes.
+    pub schedule: Schedule,
+    /// Which optimizer.
+    pub optimizer: OptimizerKind,
+    /// Decay rates of its moments.
+    pub betas: Betas,
+    /// Weight decay of matrices; vectors do not decay.
+    pub weight_decay: f64,
+    /// Largest global gradient norm, if gradients are clipped.
+    pub clip: Option<f64>,
+    /// Dtype of parameters and arithmetic: f32 or f64.
+    #[serde(with = "dtype_name")]
+    pub dtype: DType,
+    /// Seed of initial values, order and dropout.
+    pub seed: u64,
+    /// Order of the windows.
+    pub order: Order,
+}
+
+mod dtype_name {
+    use landfall::DType;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+    pub(super) fn serialize<S: Serializer>(dtype: &DType, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(dtype.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<DType, D::Error> {
+        let name = String::deserialize(d)?;
+        DType::parse(&name).ok_or_else(|| D::Error::custom(format!("unknown dtype {name}")))
+    }
+}

@@ -1,0 +1,224 @@
+//! Random numbers without state: each is a function of where it is used.
+//!
+//! Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011) turns a
+//! counter of four words and a key of two into four random words. The number of element `i` of a tensor is
+//!
+//! ```text
+//! key     = (seed low, seed high)
+//! counter = (block low, block high, step, stream)      block = i / 4
+//! number  = word i % 4 of the result
+//! ```
+//!
+//! so it depends on the seed, the step, the stream (which op asks) and the index, and on nothing else: not on threads,
+//! launch shapes, devices, or what was drawn before. Words are integers, so every device computes the same ones.
+
+use crate::device::cpu::isa::{Kernel, Simd, dispatch};
+use std::array;
+use std::f64::consts::TAU;
+use std::ops::Range;
+
+mod shuffle;
+
+pub use shuffle::Shuffle;
+
+const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
+const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
+const ROUNDS: usize = 10;
+
+/// Counters that [`fill_u32`] hashes together: one AVX-512 register of each word.
+const LANES: usize = 16;
+
+/// The four random words of a counter under a key.
+#[must_use]
+pub fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
+    philox4x32_lanes(counter.map(|word| [word]), key).map(|[word]| word)
+}
+
+/// [`philox4x32`] of `L` counters at once, given and returned word by word: loops over lanes that vectorise where this
+/// is inlined.
+#[must_use]
+#[inline(always)]
+pub fn philox4x32_lanes<const L: usize>(counters: [[u32; L]; 4], key: [u32; 2]) -> [[u32; L]; 4] {
+    let [mut c0, mut c1, mut c2, mut c3] = counters;
+    let [mut k0, mut k1] = key;
+    for _ in 0..ROUNDS {
+        for lane in 0..L {
+            let p0 = u64::from(c0[lane]) * u64::from(MULTIPLIERS[0]);
+            let p1 = u64::from(c2[lane]) * u64::from(MULTIPLIERS[1]);
+            c0[lane] = (p1 >> 32) as u32 ^ c1[lane] ^ k0;
+            c2[lane] = (p0 >> 32) as u32 ^ c3[lane] ^ k1;
+            c1[lane] = p1 as u32;
+            c3[lane] = p0 as u32;
+        }
+        k0 = k0.wrapping_add(WEYL[0]);
+        k1 = k1.wrapping_add(WEYL[1]);
+    }
+    [c0, c1, c2, c3]
+}
+
+/// The words of one block of four elements.
+#[must_use]
+pub fn block(seed: u64, step: u32, stream: u32, block: u64) -> [u32; 4] {
+    philox4x32([block as u32, (block >> 32) as u32, step, stream], split(seed))
+}
+
+/// Low and high word of a seed.
+fn split(seed: u64) -> [u32; 2] {
+    [seed as u32, (seed >> 32) as u32]
+}
+
+/// Writes the words of elements `first_index..` (counted modulo 2⁶⁴).
+pub fn fill_u32(seed: u64, step: u32, stream: u32, first_index: u64, out: &mut [u32]) {
+    // Elements before the first whole block.
+    let head = ((4 - first_index % 4) % 4).min(out.len() as u64);
+    let (front, rest) = out.split_at_mut(head as usize);
+    let words = block(seed, step, stream, first_index / 4);
+    let skip = (first_index % 4) as usize;
+    for (out, word) in front.iter_mut().zip(words.into_iter().skip(skip)) {
+        *out = word;
+    }
+    let first = first_index.wrapping_add(head) / 4;
+    dispatch(Fill { seed, step, stream, first, out: rest });
+}
+
+struct Fill<'a> {
+    seed: u64,
+    step: u32,
+    stream: u32,
+    first: u64,
+    out: &'a mut [u32],
+}
+
+impl Kernel for Fill<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let key = split(self.seed);
+        for (group, out) in self.out.chunks_mut(4 * LANES).enumerate() {
+            let first = self.first.wrapping_add((group * LANES) as u64);
+            // A block has 62 bits: the index that follows the last is 0.
+            let blocks: [u64; LANES] =
+                array::from_fn(|lane| first.wrapping_add(lane as u64) & (u64::MAX >> 2));
+            let (low, high) = (blocks.map(|block| block as u32), blocks.map(|block| (block >> 32) as u32));
+            let words = philox4x32_lanes([low, high, [self.step; LANES], [self.stream; LANES]], key);
+            let mut interleaved = [0; 4 * LANES];
+            for lane in 0..LANES {
+                for word in 0..4 {
+                    interleaved[4 * lane + word] = words[word][lane];
+                }
+            }
+            out.copy_from_slice(&interleaved[..out.len()]);
+        }
+    }
+}
+
+/// A number in [0, 1): the upper 24 bits of the word, each value as likely as any other.
+#[must_use]
+#[inline(always)]
+pub fn uniform_f32(word: u32) -> f32 {
+    (word >> 8) as f32 * (1.0 / 16_777_216.0)
+}
+
+/// A number in [0, 1): the upper 53 bits of `high · 2³² + low`, each value as likely as any other.
+#[must_use]
+#[inline(always)]
+pub fn uniform_f64(high: u32, low: u32) -> f64 {
+    let bits = (u64::from(high) << 32 | u64::from(low)) >> 11;
+    bits as f64 * (1.0 / 9_007_199_254_740_992.0)
+}
+
+/// The threshold of [`keep`] for probability `p`: `p · 2³²`, rounded. It has 33 bits, so that `p = 1` keeps every
+/// word and `p = 0` none; what lies outside [0, 1] counts as the nearer end, and NaN as 0.
+#[must_use]
+pub fn threshold(p: f64) -> u64 {
+    (p.clamp(0.0, 1.0) * 4_294_967_296.0).round() as u64
+}
+
+/// Whether the element of this word is kept: an integer comparison, the same on every device.
+#[must_use]
+#[inline(always)]
+pub fn keep(word: u32, threshold: u64) -> bool {
+    u64::from(word) < threshold
+}
+
+/// Two independent standard normal numbers from the words of a block, by the transform of Box and Muller in `f64`:
+/// `√(−2 ln u)` times the cosine and the sine of `2πv`, where `u` in (0, 1] is of the first two words and `v` of the
+/// others. The logarithm and the sine are the platform's, so the last bits are too.
+#[must_use]
+pub fn normal_pair(words: [u32; 4]) -> [f64; 2] {
+    let u = 1.0 - uniform_f64(words[0], words[1]);
+    let v = uniform_f64(words[2], words[3]);
+    let radius = (-2.0 * u.ln()).sqrt();
+    let (sin, cos) = (TAU * v).sin_cos();
+    [radius * cos, radius * sin]
+}
+
+/// The standard normal number of element `index`, for initial values: number `index % 2` of the pair of block
+/// `index / 2`.
+#[must_use]
+pub fn normal(seed: u64, step: u32, stream: u32, index: u64) -> f64 {
+    normal_pair(block(seed, step, stream, index / 2))[(index % 2) as usize]
+}
+
+/// Numbers one after another, for tests and initial values: the words of a stream at step 0 in order of their index.
+#[derive(Debug, Clone)]
+pub struct Rng {
+    seed: u64,
+    stream: u32,
+    index: u64,
+    words: [u32; 4],
+}
+
+impl Rng {
+    /// The beginning of a stream.
+    #[must_use]
+    pub fn new(seed: u64, stream: u32) -> Self {
+        Self { seed, stream, index: 0, words: [0; 4] }
+    }
+
+    /// The next word.
+    pub fn next_u32(&mut self) -> u32 {
+        let lane = (self.index % 4) as usize;
+        if lane == 0 {
+            self.words = block(self.seed, 0, self.stream, self.index / 4);
+        }
+        self.index = self.index.wrapping_add(1);
+        self.words[lane]
+    }
+
+    /// The next two words, the first one the upper.
+    pub fn next_u64(&mut self) -> u64 {
+        u64::from(self.next_u32()) << 32 | u64::from(self.next_u32())
+    }
+
+    /// A number in [0, 1), of two words.
+    pub fn uniform(&mut self) -> f64 {
+        let (high, low) = (self.next_u32(), self.next_u32());
+        uniform_f64(high, low)
+    }
+
+    /// A standard normal number, of four words.
+    pub fn normal(&mut self) -> f64 {
+        normal_pair(array::from_fn(|_| self.next_u32()))[0]
+    }
+
+    /// A number of the range, each as likely as any other; the start of an empty range.
+    pub fn range(&mut self, range: Range<usize>) -> usize {
+        let span = range.end.saturating_sub(range.start) as u64;
+        if span == 0 {
+            return range.start;
+        }
+        // The upper word of a product with the span; the lower word says which draws to repeat, so that no number is
+        // favoured (Lemire 2019).
+        let excess = span.wrapping_neg() % span;
+        loop {
+            let product = u128::from(self.next_u64()) * u128::from(span);
+            if product as u64 >= excess {
+                return range.start + (product >> 64) as usize;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! A random order of `0..n` that is computed, not stored.
+
+use super::philox4x32;
+
+/// Rounds of the network: with four a Feistel network of random functions is already hard to tell from a random
+/// permutation of a large set; the rest is for small ones.
+const ROUNDS: usize = 8;
+
+/// The stream that round keys come from, which no op uses.
+const STREAM: u32 = u32::MAX;
+
+/// A bijection of `0..n` onto itself, keyed by a seed and an epoch: the order in which an epoch visits its samples.
+///
+/// A balanced Feistel network permutes the next even power of two, `2^(2h) < 4n`; a value that falls outside `0..n` is
+/// sent through again until one falls inside, which takes fewer than four passes on average and keeps the map one to
+/// one. So any position costs the same few operations, no order is stored or sorted, and a run resumes from (seed,
+/// epoch, position).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shuffle {
+    n: u64,
+    half_bits: u32,
+    keys: [u64; ROUNDS],
+}
+
+impl Shuffle {
+    /// The order of `n` samples in an epoch.
+    #[must_use]
+    pub fn new(n: u64, seed: u64, epoch: u64) -> Self {
+        let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
+        let mut keys = [0; ROUNDS];
+        for (pair, chunk) in keys.chunks_exact_mut(2).enumerate() {
+            let counter = [pair as u32, epoch as u32, (epoch >> 32) as u32, STREAM];
+            let [a, b, c, d] = philox4x32(counter, [seed as u32, (seed >> 32) as u32]);
+            chunk.copy_from_slice(&[u64::from(a) << 32 | u64::from(b), u64::from(c) << 32 | u64::from(d)]);
+        }
+        Self { n, half_bits: bits.div_ceil(2).max(1), keys }
+    }
+
+    /// Number of samples.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.n
+    }
+
+    /// Whether there is nothing to order.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+
+    /// The sample at `position`; `None` from `n` on.
+    #[must_use]
+    pub fn index(&self, position: u64) -> Option<u64> {
+        if position >= self.n {
+            return None;
+        }
+        let mut value = self.permute(position);
+        // The cycle that `position` lies on comes back to it, which is inside: this ends.
+        while value >= self.n {
+            value = self.permute(value);
+        }
+        Some(value)
+    }
+
+    /// One pass of the network over `2 * half_bits` bits.
+    fn permute(&self, value: u64) -> u64 {
+        let mask = u64::MAX >> (u64::BITS - self.half_bits);
+        let (mut left, mut right) = (value >> self.half_bits, value & mask);
+        for key in self.keys {
+            (left, right) = (right, left ^ (mix(right ^ key) & mask));
+        }
+        left << self.half_bits | right
+    }
+}
+
+/// Spreads each bit of `x` over all 64: the finaliser of splitmix64 (Steele, Lea and Flood 2014).
+fn mix(x: u64) -> u64 {
+    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}
