@@ -9,6 +9,7 @@ mod attention_grad;
 mod attention_tile;
 mod batch_norm;
 pub(crate) mod check;
+mod columns;
 mod gelu;
 mod lanes;
 mod layer_norm;
