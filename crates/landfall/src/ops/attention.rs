@@ -258,7 +258,7 @@ pub(super) const SHAPES: &[[usize; 4]] = &[
 
 /// Elements of a task's scratch memory.
 fn slot(s: &Sizes) -> usize {
-    2 * s.panels() + 2 * s.queries() + s.scores() + s.rows
+    2 * s.panels() + 2 * s.queries() + s.scores() + s.room() + s.rows
 }
 
 fn run<T: Element>(op: &Attention, call: &Call<'_>) -> Result<(), Rule>
@@ -281,12 +281,14 @@ where
         (out, lse, emitted, slots),
         s.batch,
         each,
+        #[inline(always)]
         |start, (mut out, mut lse, mut emitted, slots)| {
             let mut rest = &mut slots.data[..width];
             let (keys, values) = (cut(&mut rest, s.panels()), cut(&mut rest, s.panels()));
             let mut queries =
                 Queries { lines: cut(&mut rest, s.queries()), turned: cut(&mut rest, s.queries()) };
             let (tile, tops) = (cut(&mut rest, s.scores()), cut(&mut rest, s.rows));
+            let room = cut(&mut rest, s.room());
             // The padding, which nothing below writes.
             keys.fill(T::Acc::default());
             values.fill(T::Acc::default());
@@ -330,17 +332,17 @@ where
                     exponentials(tile, tops, &s);
                     let (to, rows) =
                         (Matrix::features(out.layout(), b, head), Matrix::scores(lse.layout(), b, head));
-                    for (r, top) in tops[..len].iter().enumerate() {
+                    for (r, top) in tops[..len].iter_mut().enumerate() {
                         let sum = row_sum(tile, r, &s);
-                        let factor = 1.0 / sum;
                         lse.data()[rows.at(from + r, 0)] = T::Acc::of_f64(top.as_f64() + sum.ln());
-                        for c in (0..s.e).step_by(4) {
-                            let part = dots(tile, r, values, c, &s);
-                            for (i, v) in part[..4.min(s.e - c)].iter().enumerate() {
-                                out.data()[to.at(from + r, c + i)] = T::narrow(T::Acc::of_f64(v * factor));
-                            }
-                        }
+                        *top = T::Acc::of_f64(1.0 / sum);
                     }
+                    dots(tile, values, &s, len, room, |r, c, part| {
+                        for (i, &v) in part[..4.min(s.e - c)].iter().enumerate() {
+                            let v = T::Acc::of_f64(v) * tops[r];
+                            out.data()[to.at(from + r, c + i)] = T::narrow(v);
+                        }
+                    });
                 }
             }
         },

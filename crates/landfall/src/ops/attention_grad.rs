@@ -179,7 +179,7 @@ impl Op for AttentionGrad {
 
 /// Elements of a task's scratch memory.
 fn slot(s: &Sizes) -> usize {
-    4 * s.panels() + 4 * s.queries() + s.scores() + 2 * s.rows
+    4 * s.panels() + 4 * s.queries() + s.scores() + s.room() + 2 * s.rows
 }
 
 fn run<T: Element>(op: &AttentionGrad, call: &Call<'_>) -> Result<(), Rule>
@@ -206,6 +206,7 @@ where
         (gq, gk, gv, (g_previous, slots)),
         s.batch,
         each,
+        #[inline(always)]
         |start, (mut gq, mut gk, mut gv, rest)| {
             let (mut g_previous, slots) = rest;
             let mut rest = &mut slots.data[..width];
@@ -218,7 +219,7 @@ where
             let mut outer =
                 Queries { lines: cut(&mut rest, s.queries()), turned: cut(&mut rest, s.queries()) };
             let (tile, levels) = (cut(&mut rest, s.scores()), cut(&mut rest, s.rows));
-            let less = cut(&mut rest, s.rows);
+            let (less, room) = (cut(&mut rest, s.rows), cut(&mut rest, s.room()));
             for index in 0..gq.outer() * s.heads {
                 let (b, head) = (index / s.heads, index % s.heads);
                 let of = |layout| Matrix::features(layout, start + b, head);
@@ -288,14 +289,11 @@ where
                     }
                     gather(tile, queries.lines, &s, key_sums);
                     let to = Matrix::features(gq.layout(), b, head);
-                    for r in 0..len {
-                        for c in (0..s.e).step_by(4) {
-                            let part = dots(tile, r, keys, c, &s);
-                            for (i, v) in part[..4.min(s.e - c)].iter().enumerate() {
-                                gq.data()[to.at(from + r, c + i)] = T::narrow(T::Acc::of_f64(v * op.scale));
-                            }
+                    dots(tile, keys, &s, len, room, |r, c, part| {
+                        for (i, v) in part[..4.min(s.e - c)].iter().enumerate() {
+                            gq.data()[to.at(from + r, c + i)] = T::narrow(T::Acc::of_f64(v * op.scale));
                         }
-                    }
+                    });
                 }
                 let (to_k, to_v) =
                     (Matrix::features(gk.layout(), b, head), Matrix::features(gv.layout(), b, head));

@@ -18,6 +18,8 @@ use crate::shape::Shape;
 const FOUR: usize = 4;
 /// Scores of a tile of long rows: 64 KB of f32, which stay in the second-level cache with the panels in use.
 const TILE: usize = 16 * 1024;
+/// Queries of a tile at most: `min(N, TILE/N)` has its largest value where both are equal.
+const MAX_ROWS: usize = 128;
 /// Panels (of 16 keys) that are summed in the accumulation dtype before they are added to an f64 total.
 const GROUP: usize = 32;
 /// Tasks at most, which bounds the scratch memory.
@@ -64,6 +66,11 @@ impl Sizes {
     /// Elements of a tile of scores.
     pub(super) fn scores(&self) -> usize {
         self.rows * self.keys
+    }
+
+    /// Elements of the scratch memory of [`dots`].
+    pub(super) fn room(&self) -> usize {
+        self.rows * FOUR * LANES
     }
 
     /// Batch entries of one task, and the number of tasks.
@@ -179,16 +186,24 @@ impl<A: Arith> Queries<'_, A> {
 /// `out[q][lane] = Σ_p a[p][at + q]·panel[p][lane]` for four `q`.
 #[inline(always)]
 pub(super) fn block<A: Arith>(a: &[A], stride: usize, at: usize, panel: &[A]) -> [[A; LANES]; FOUR] {
-    let mut out = [[A::default(); LANES]; FOUR];
-    for (a, line) in a.chunks_exact(stride).zip(panel.chunks_exact(LANES)) {
-        let a = &a[at..at + FOUR];
-        for q in 0..FOUR {
-            for l in 0..LANES {
-                out[q][l] = out[q][l] + a[q] * line[l];
-            }
+    // Four arrays with a loop each: as one array of four, the compiler leaves the sums in memory, a lane at a time.
+    let [mut o0, mut o1, mut o2, mut o3] = [[A::default(); LANES]; FOUR];
+    for (a, line) in a.chunks_exact(stride).zip(panel.as_chunks::<LANES>().0) {
+        let Some(&[a0, a1, a2, a3]) = a[at..].first_chunk::<FOUR>() else { break };
+        for l in 0..LANES {
+            o0[l] = o0[l] + a0 * line[l];
+        }
+        for l in 0..LANES {
+            o1[l] = o1[l] + a1 * line[l];
+        }
+        for l in 0..LANES {
+            o2[l] = o2[l] + a2 * line[l];
+        }
+        for l in 0..LANES {
+            o3[l] = o3[l] + a3 * line[l];
         }
     }
-    out
+    [o0, o1, o2, o3]
 }
 
 /// Adds to each panel of `sums` (a line for each feature) the product over the queries of a tile:
@@ -208,27 +223,67 @@ pub(super) fn gather<A: Arith>(scores: &[A], lines: &[A], s: &Sizes, sums: &mut 
     }
 }
 
-/// `Σ_key scores[r, key]·panels[key, c + i]` for four features.
+/// Calls `result(r, c, Σ_key scores[r, key]·panels[key, c..c + 4])` for rows `0..len` and every four features.
+///
+/// `room` ([`Sizes::room`]) takes the lanes of all rows before any are joined: joined at once, the compiler prefers
+/// the narrow vectors of the joining for the products too.
 #[inline(always)]
-pub(super) fn dots<A: Arith>(scores: &[A], r: usize, panels: &[A], c: usize, s: &Sizes) -> [f64; FOUR] {
+pub(super) fn dots<A: Arith>(
+    scores: &[A],
+    panels: &[A],
+    s: &Sizes,
+    len: usize,
+    room: &mut [A],
+    mut result: impl FnMut(usize, usize, &[f64; FOUR]),
+) {
     let (height, depth) = (s.rows * LANES, s.features * LANES);
-    let mut totals = [0.0; FOUR];
-    for (scores, panels) in scores.chunks(height * GROUP).zip(panels.chunks(depth * GROUP)) {
-        let mut sums = [[A::default(); LANES]; FOUR];
-        for (scores, panel) in scores.chunks_exact(height).zip(panels.chunks_exact(depth)) {
-            let scores = &scores[r * LANES..(r + 1) * LANES];
-            let panel = &panel[c * LANES..(c + FOUR) * LANES];
-            for i in 0..FOUR {
-                for l in 0..LANES {
-                    sums[i][l] = sums[i][l] + scores[l] * panel[i * LANES + l];
+    for c in (0..s.features).step_by(FOUR) {
+        let mut totals = [[0.0; FOUR]; MAX_ROWS];
+        for (scores, panels) in scores.chunks(height * GROUP).zip(panels.chunks(depth * GROUP)) {
+            for (r, room) in room.chunks_exact_mut(FOUR * LANES).take(len).enumerate() {
+                let sums = lanes(scores, panels, (height, r * LANES), (depth, c * LANES));
+                for (room, sum) in room.chunks_exact_mut(LANES).zip(&sums) {
+                    room.copy_from_slice(sum);
+                }
+            }
+            for (total, room) in totals.iter_mut().zip(room.chunks_exact(FOUR * LANES)).take(len) {
+                for (t, lanes) in total.iter_mut().zip(room.as_chunks::<LANES>().0) {
+                    *t += fold(*lanes, |a, b| a + b).as_f64();
                 }
             }
         }
-        for (t, sum) in totals.iter_mut().zip(sums) {
-            *t += fold(sum, |a, b| a + b).as_f64();
+        for (r, total) in totals[..len].iter().enumerate() {
+            result(r, c, total);
         }
     }
-    totals
+}
+
+/// The lanes of one row of scores times four features.
+#[inline(always)]
+fn lanes<A: Arith>(
+    scores: &[A],
+    panels: &[A],
+    (height, row): (usize, usize),
+    (depth, feature): (usize, usize),
+) -> [[A; LANES]; FOUR] {
+    let [mut o0, mut o1, mut o2, mut o3] = [[A::default(); LANES]; FOUR];
+    for (scores, panel) in scores.chunks_exact(height).zip(panels.chunks_exact(depth)) {
+        let panel = panel[feature..].as_chunks::<LANES>().0;
+        let (Some(x), [p0, p1, p2, p3, ..]) = (scores[row..].first_chunk::<LANES>(), panel) else { break };
+        for l in 0..LANES {
+            o0[l] = o0[l] + x[l] * p0[l];
+        }
+        for l in 0..LANES {
+            o1[l] = o1[l] + x[l] * p1[l];
+        }
+        for l in 0..LANES {
+            o2[l] = o2[l] + x[l] * p2[l];
+        }
+        for l in 0..LANES {
+            o3[l] = o3[l] + x[l] * p3[l];
+        }
+    }
+    [o0, o1, o2, o3]
 }
 
 /// Scores of a tile, `scores[r, key] = Σ_c turned[c, r]·panels[key, c]`; −∞ in the lanes past the last key.

@@ -1,15 +1,13 @@
 //! Batch normalisation over all axes but the last, its gradient, and the update of running statistics.
-//!
-//! Rows of few columns are handled several at a time as one line of up to [`LINE`] elements, so that the inner loops
-//! have the length of a line whatever the number of columns; a column's lanes are then added at the end.
 
+use super::columns::{Columns, LINE};
 use super::lanes::{Kept, kept_dtype, rows};
 use super::layer_norm::vjp;
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
 };
 use crate::codegen::tile::Arith;
-use crate::cpu::{Call, Chunks, View};
+use crate::cpu::{Call, Chunks};
 use crate::device::DeviceKind;
 use crate::error::{Error, Rule};
 use crate::graph::{Graph, Value};
@@ -17,10 +15,6 @@ use crate::host::HostTensor;
 use crate::shape::{Shape, Spec};
 use crate::{DType, Element, with_dtype};
 
-/// Elements of a line.
-const LINE: usize = 256;
-/// Lines summed in the accumulation dtype before they are added to f64 totals.
-const LINES: usize = 128;
 /// Elements that one task works on.
 const GRAIN: usize = 16 * 1024;
 /// Partial column sums at most, which bounds the scratch memory for wide rows.
@@ -291,82 +285,6 @@ impl Op for BatchNormGrad {
     }
 }
 
-/// The columns of a matrix that are walked together, several rows of them a line.
-#[derive(Clone, Copy)]
-struct Columns {
-    first: usize,
-    count: usize,
-    /// Rows of a line.
-    rows: usize,
-}
-
-impl Columns {
-    fn of(d: usize) -> impl Iterator<Item = Self> + Clone {
-        (0..d).step_by(LINE).map(move |first| {
-            let count = LINE.min(d - first);
-            Self { first, count, rows: if d > LINE { 1 } else { LINE / count } }
-        })
-    }
-
-    /// Repeats the values of the columns over a line.
-    #[inline(always)]
-    fn spread<A: Arith>(self, value: impl Fn(usize) -> A) -> [A; LINE] {
-        let mut line = [A::default(); LINE];
-        for j in 0..self.count {
-            line[j] = value(self.first + j);
-        }
-        for i in self.count..self.count * self.rows {
-            line[i] = line[i - self.count];
-        }
-        line
-    }
-
-    /// Widens rows `from..from + rows` of the columns.
-    #[inline(always)]
-    fn load<T: Element>(self, x: &View<'_, T>, from: usize, rows: usize, line: &mut [T::Acc; LINE]) {
-        let line = &mut line[..rows * self.count];
-        match x.contiguous() {
-            Some(all) if self.count == x.cols() => {
-                for (o, v) in line.iter_mut().zip(&all[from * self.count..]) {
-                    *o = v.widen();
-                }
-            }
-            _ => {
-                for (r, part) in line.chunks_mut(self.count).enumerate() {
-                    x.row(from + r).widen(self.first, part);
-                }
-            }
-        }
-    }
-
-    /// Adds the sums over rows `from..from + len` of what `term` makes of each line: `totals[k·width + column]`.
-    #[inline(always)]
-    fn sums<A: Arith, const K: usize>(
-        self,
-        (from, len): (usize, usize),
-        totals: &mut [f64],
-        width: usize,
-        mut term: impl FnMut(usize, usize, &mut [[A; LINE]; K]),
-    ) {
-        let block = self.rows * LINES;
-        for start in (from..from + len).step_by(block) {
-            let end = (from + len).min(start + block);
-            let mut sums = [[A::default(); LINE]; K];
-            for row in (start..end).step_by(self.rows) {
-                term(row, self.rows.min(end - row), &mut sums);
-            }
-            for (k, sums) in sums.iter().enumerate() {
-                let totals = &mut totals[k * width + self.first..][..self.count];
-                for row in sums[..self.rows * self.count].chunks(self.count) {
-                    for (t, s) in totals.iter_mut().zip(row) {
-                        *t += s.as_f64();
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// Adds the partial results of chunks in order.
 fn total(partial: &[f64], width: usize, out: &mut [f64]) {
     out.fill(0.0);
@@ -392,34 +310,47 @@ where
     let partial = &mut partial[..count * d];
     // Sums of `term(x − centre)`: the values first, their squares then.
     let pass = |partial: &mut [f64], centre: Option<&[f64]>| {
-        call.parallel(Chunks { data: partial, width: d }, count, 1, |first, part| {
-            for (c, totals) in part.data.chunks_mut(d.max(1)).enumerate() {
-                totals.fill(0.0);
-                let from = (first + c) * each;
-                for columns in Columns::of(d) {
-                    let centre = centre.map(|c| centres::<T::Acc>(columns, c));
-                    let mut line = [T::Acc::default(); LINE];
-                    columns.sums::<T::Acc, 1>((from, each.min(n - from)), totals, d, |row, rows, [sum]| {
-                        let len = rows * columns.count;
-                        columns.load(&x, row, rows, &mut line);
-                        let (line, sum) = (&line[..len], &mut sum[..len]);
-                        match &centre {
-                            None => {
-                                for (s, &v) in sum.iter_mut().zip(line) {
-                                    *s = *s + v;
+        call.parallel(
+            Chunks { data: partial, width: d },
+            count,
+            1,
+            #[inline(always)]
+            |first, part| {
+                for (c, totals) in part.data.chunks_mut(d.max(1)).enumerate() {
+                    totals.fill(0.0);
+                    let from = (first + c) * each;
+                    for columns in Columns::of(d) {
+                        let centre = centre.map(|c| centres::<T::Acc>(columns, c));
+                        let mut line = [T::Acc::default(); LINE];
+                        columns.sums::<T::Acc, 1>(
+                            (from, each.min(n - from)),
+                            totals,
+                            d,
+                            |row, rows, [sum]| {
+                                let len = rows * columns.count;
+                                columns.load(&x, row, rows, &mut line);
+                                let (line, sum) = (&line[..len], &mut sum[..len]);
+                                match &centre {
+                                    None => {
+                                        for (s, &v) in sum.iter_mut().zip(line) {
+                                            *s = *s + v;
+                                        }
+                                    }
+                                    Some((high, low)) => {
+                                        for (((s, &v), &high), &low) in
+                                            sum.iter_mut().zip(line).zip(high).zip(low)
+                                        {
+                                            let v = v - high - low;
+                                            *s = *s + v * v;
+                                        }
+                                    }
                                 }
-                            }
-                            Some((high, low)) => {
-                                for (((s, &v), &high), &low) in sum.iter_mut().zip(line).zip(high).zip(low) {
-                                    let v = v - high - low;
-                                    *s = *s + v * v;
-                                }
-                            }
-                        }
-                    });
+                            },
+                        );
+                    }
                 }
-            }
-        });
+            },
+        );
     };
     for (centred, out) in [(false, &mut mean), (true, &mut variance)] {
         pass(partial, if centred { Some(means) } else { None });
@@ -431,28 +362,34 @@ where
         }
     }
     let (means, variances) = (&*means, &*variances);
-    call.parallel(y, n, if cut { each } else { n }, |start, mut part| {
-        let rows_here = if cut { part.outer() } else { n };
-        for columns in Columns::of(d) {
-            let (high, low) = centres::<T::Acc>(columns, means);
-            let scale =
-                columns.spread(|j| T::Acc::of_f64(weight.flat(j).to_f64() / (variances[j] + eps).sqrt()));
-            let shift = columns.spread(|j| bias.flat(j).widen());
-            let mut line = [T::Acc::default(); LINE];
-            for row in (0..rows_here).step_by(columns.rows) {
-                let rows = columns.rows.min(rows_here - row);
-                columns.load(&x, start + row, rows, &mut line);
-                for ((((v, &high), &low), &scale), &shift) in
-                    line.iter_mut().zip(&high).zip(&low).zip(&scale).zip(&shift)
-                {
-                    *v = (*v - high - low) * scale + shift;
-                }
-                for (r, part_line) in line[..rows * columns.count].chunks(columns.count).enumerate() {
-                    part.row_mut(row + r).narrow(columns.first, part_line);
+    call.parallel(
+        y,
+        n,
+        if cut { each } else { n },
+        #[inline(always)]
+        |start, mut part| {
+            let rows_here = if cut { part.outer() } else { n };
+            for columns in Columns::of(d) {
+                let (high, low) = centres::<T::Acc>(columns, means);
+                let scale =
+                    columns.spread(|j| T::Acc::of_f64(weight.flat(j).to_f64() / (variances[j] + eps).sqrt()));
+                let shift = columns.spread(|j| bias.flat(j).widen());
+                let mut line = [T::Acc::default(); LINE];
+                for row in (0..rows_here).step_by(columns.rows) {
+                    let rows = columns.rows.min(rows_here - row);
+                    columns.load(&x, start + row, rows, &mut line);
+                    for ((((v, &high), &low), &scale), &shift) in
+                        line.iter_mut().zip(&high).zip(&low).zip(&scale).zip(&shift)
+                    {
+                        *v = (*v - high - low) * scale + shift;
+                    }
+                    for (r, part_line) in line[..rows * columns.count].chunks(columns.count).enumerate() {
+                        part.row_mut(row + r).narrow(columns.first, part_line);
+                    }
                 }
             }
-        }
-    });
+        },
+    );
     Ok(())
 }
 
@@ -480,31 +417,39 @@ where
     let statistics = |columns: Columns| {
         (columns.spread(|j| mean.get::<T::Acc>(j)), columns.spread(|j| T::Acc::of_f64(rstd(j))))
     };
-    call.parallel(Chunks { data: partial, width: 2 * d }, count, 1, |first, part| {
-        for (c, totals) in part.data.chunks_mut(2 * d.max(1)).enumerate() {
-            totals.fill(0.0);
-            let from = (first + c) * each;
-            for columns in Columns::of(d) {
-                let (mean, rstd) = statistics(columns);
-                let (mut a, mut b) = ([T::Acc::default(); LINE], [T::Acc::default(); LINE]);
-                columns.sums::<T::Acc, 2>(
-                    (from, each.min(n - from)),
-                    totals,
-                    d,
-                    |row, rows, [sum_w, sum_b]| {
-                        let len = rows * columns.count;
-                        columns.load(&gy, row, rows, &mut a);
-                        columns.load(&x, row, rows, &mut b);
-                        let sums = sum_w[..len].iter_mut().zip(&mut sum_b[..len]);
-                        for ((((sums, &g), &x), &mean), &rstd) in sums.zip(&a).zip(&b).zip(&mean).zip(&rstd) {
-                            *sums.0 = *sums.0 + g * ((x - mean) * rstd);
-                            *sums.1 = *sums.1 + g;
-                        }
-                    },
-                );
+    call.parallel(
+        Chunks { data: partial, width: 2 * d },
+        count,
+        1,
+        #[inline(always)]
+        |first, part| {
+            for (c, totals) in part.data.chunks_mut(2 * d.max(1)).enumerate() {
+                totals.fill(0.0);
+                let from = (first + c) * each;
+                for columns in Columns::of(d) {
+                    let (mean, rstd) = statistics(columns);
+                    let (mut a, mut b) = ([T::Acc::default(); LINE], [T::Acc::default(); LINE]);
+                    columns.sums::<T::Acc, 2>(
+                        (from, each.min(n - from)),
+                        totals,
+                        d,
+                        |row, rows, [sum_w, sum_b]| {
+                            let len = rows * columns.count;
+                            columns.load(&gy, row, rows, &mut a);
+                            columns.load(&x, row, rows, &mut b);
+                            let sums = sum_w[..len].iter_mut().zip(&mut sum_b[..len]);
+                            for ((((sums, &g), &x), &mean), &rstd) in
+                                sums.zip(&a).zip(&b).zip(&mean).zip(&rstd)
+                            {
+                                *sums.0 = *sums.0 + g * ((x - mean) * rstd);
+                                *sums.1 = *sums.1 + g;
+                            }
+                        },
+                    );
+                }
             }
-        }
-    });
+        },
+    );
     // The first chunk's slot takes the totals.
     for j in 0..2 * d {
         let all = partial.get(j..).unwrap_or(&[]).iter().step_by(2 * d).sum::<f64>();
@@ -515,27 +460,33 @@ where
         out.set_flat(j % d, T::from_f64(all));
     }
     let totals = &*partial;
-    call.parallel(gx, n, if cut { each } else { n }, |start, mut part| {
-        let rows_here = if cut { part.outer() } else { n };
-        for columns in Columns::of(d).filter(|_| rows_here > 0) {
-            let (mean, rstd_line) = statistics(columns);
-            let of_rows = |j: usize| T::Acc::of_f64(totals[j] / n as f64);
-            let (along, level) = (columns.spread(of_rows), columns.spread(|j| of_rows(d + j)));
-            let scale = columns.spread(|j| T::Acc::of_f64(weight.flat(j).to_f64() * rstd(j)));
-            let (mut a, mut b) = ([T::Acc::default(); LINE], [T::Acc::default(); LINE]);
-            for row in (0..rows_here).step_by(columns.rows) {
-                let rows = columns.rows.min(rows_here - row);
-                columns.load(&gy, start + row, rows, &mut a);
-                columns.load(&x, start + row, rows, &mut b);
-                for i in 0..LINE {
-                    let h = (b[i] - mean[i]) * rstd_line[i];
-                    b[i] = scale[i] * (a[i] - level[i] - h * along[i]);
-                }
-                for (r, line) in b[..rows * columns.count].chunks(columns.count).enumerate() {
-                    part.row_mut(row + r).narrow(columns.first, line);
+    call.parallel(
+        gx,
+        n,
+        if cut { each } else { n },
+        #[inline(always)]
+        |start, mut part| {
+            let rows_here = if cut { part.outer() } else { n };
+            for columns in Columns::of(d).filter(|_| rows_here > 0) {
+                let (mean, rstd_line) = statistics(columns);
+                let of_rows = |j: usize| T::Acc::of_f64(totals[j] / n as f64);
+                let (along, level) = (columns.spread(of_rows), columns.spread(|j| of_rows(d + j)));
+                let scale = columns.spread(|j| T::Acc::of_f64(weight.flat(j).to_f64() * rstd(j)));
+                let (mut a, mut b) = ([T::Acc::default(); LINE], [T::Acc::default(); LINE]);
+                for row in (0..rows_here).step_by(columns.rows) {
+                    let rows = columns.rows.min(rows_here - row);
+                    columns.load(&gy, start + row, rows, &mut a);
+                    columns.load(&x, start + row, rows, &mut b);
+                    for i in 0..LINE {
+                        let h = (b[i] - mean[i]) * rstd_line[i];
+                        b[i] = scale[i] * (a[i] - level[i] - h * along[i]);
+                    }
+                    for (r, line) in b[..rows * columns.count].chunks(columns.count).enumerate() {
+                        part.row_mut(row + r).narrow(columns.first, line);
+                    }
                 }
             }
-        }
-    });
+        },
+    );
     Ok(())
 }

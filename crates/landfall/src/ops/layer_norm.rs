@@ -296,58 +296,64 @@ where
     let (rstd, cut_rstd) = rows(call.output::<T::Acc>(2)?, &[n]);
     let grain = if cut_y && cut_mean && cut_rstd { (GRAIN / d.max(1)).max(1) } else { n };
     let x = x.map(|x| x.merge_outer());
-    call.parallel((y, mean, rstd), n, grain, |start, (mut y, mut mean, mut rstd)| {
-        let mut tile = [T::Acc::default(); TILE];
-        let (mut w, mut b) = (tile, tile);
-        let wide = d > TILE;
-        if !wide {
-            weight.widen(0, &mut w[..d]);
-            bias.widen(0, &mut b[..d]);
-        }
-        for r in 0..mean.elements() {
-            let mut out = y.row_mut(r);
-            let read = |from: usize, own: Row<'_, T>, tile: &mut [T::Acc]| match &x {
-                Some(x) => x.row(start + r).widen(from, tile),
-                None => own.widen(from, tile),
-            };
-            let mut total = 0.0;
-            for from in (0..d).step_by(TILE) {
-                let tile = &mut tile[..TILE.min(d - from)];
-                read(from, out.read(), tile);
-                total += sum(tile, |v| v).as_f64();
+    call.parallel(
+        (y, mean, rstd),
+        n,
+        grain,
+        #[inline(always)]
+        |start, (mut y, mut mean, mut rstd)| {
+            let mut tile = [T::Acc::default(); TILE];
+            let (mut w, mut b) = (tile, tile);
+            let wide = d > TILE;
+            if !wide {
+                weight.widen(0, &mut w[..d]);
+                bias.widen(0, &mut b[..d]);
             }
-            // The mean is rounded: the differences from it sum to what rounding left out, which counts where the mean is
-            // far from zero.
-            let centre = T::Acc::of_f64(total / d as f64);
-            let (mut left, mut squares) = (0.0, 0.0);
-            for from in (0..d).step_by(TILE) {
-                let tile = &mut tile[..TILE.min(d - from)];
-                if wide {
+            for r in 0..mean.elements() {
+                let mut out = y.row_mut(r);
+                let read = |from: usize, own: Row<'_, T>, tile: &mut [T::Acc]| match &x {
+                    Some(x) => x.row(start + r).widen(from, tile),
+                    None => own.widen(from, tile),
+                };
+                let mut total = 0.0;
+                for from in (0..d).step_by(TILE) {
+                    let tile = &mut tile[..TILE.min(d - from)];
                     read(from, out.read(), tile);
+                    total += sum(tile, |v| v).as_f64();
                 }
-                left += sum(tile, |v| v - centre).as_f64();
-                squares += sum(tile, |v| (v - centre) * (v - centre)).as_f64();
+                // The mean is rounded: the differences from it sum to what rounding left out, which counts where the mean is
+                // far from zero.
+                let centre = T::Acc::of_f64(total / d as f64);
+                let (mut left, mut squares) = (0.0, 0.0);
+                for from in (0..d).step_by(TILE) {
+                    let tile = &mut tile[..TILE.min(d - from)];
+                    if wide {
+                        read(from, out.read(), tile);
+                    }
+                    left += sum(tile, |v| v - centre).as_f64();
+                    squares += sum(tile, |v| (v - centre) * (v - centre)).as_f64();
+                }
+                let left = left / d as f64;
+                let scale = T::Acc::of_f64(1.0 / (squares / d as f64 - left * left + eps).sqrt());
+                let rest = T::Acc::of_f64(left);
+                for from in (0..d).step_by(TILE) {
+                    let len = TILE.min(d - from);
+                    let tile = &mut tile[..len];
+                    if wide {
+                        read(from, out.read(), tile);
+                        weight.widen(from, &mut w[..len]);
+                        bias.widen(from, &mut b[..len]);
+                    }
+                    for ((v, &w), &b) in tile.iter_mut().zip(&w[..len]).zip(&b[..len]) {
+                        *v = (*v - centre - rest) * scale * w + b;
+                    }
+                    out.narrow(from, tile);
+                }
+                mean.set_flat(r, centre);
+                rstd.set_flat(r, scale);
             }
-            let left = left / d as f64;
-            let scale = T::Acc::of_f64(1.0 / (squares / d as f64 - left * left + eps).sqrt());
-            let rest = T::Acc::of_f64(left);
-            for from in (0..d).step_by(TILE) {
-                let len = TILE.min(d - from);
-                let tile = &mut tile[..len];
-                if wide {
-                    read(from, out.read(), tile);
-                    weight.widen(from, &mut w[..len]);
-                    bias.widen(from, &mut b[..len]);
-                }
-                for ((v, &w), &b) in tile.iter_mut().zip(&w[..len]).zip(&b[..len]) {
-                    *v = (*v - centre - rest) * scale * w + b;
-                }
-                out.narrow(from, tile);
-            }
-            mean.set_flat(r, centre);
-            rstd.set_flat(r, scale);
-        }
-    });
+        },
+    );
     Ok(())
 }
 
@@ -378,63 +384,69 @@ where
     let each = chunk_rows(n, d);
     let partial = &mut call.workspace::<f64>()?[..n.div_ceil(each) * 2 * d];
     let slots = Slots { data: partial, each, width: 2 * d };
-    call.parallel((gx, slots), n, if cut { each } else { n }, |start, (mut gx, slots)| {
-        let count = if cut { gx.outer() } else { n };
-        let (mut a, mut b, mut w) =
-            ([T::Acc::default(); TILE], [T::Acc::default(); TILE], [T::Acc::default(); TILE]);
-        let mut sums = [RowSums::default(); BLOCK];
-        slots.data.fill(0.0);
-        for from in (0..count).step_by(BLOCK) {
-            let len = BLOCK.min(count - from);
-            let totals = from / each * 2 * d;
-            let (total_w, total_b) = slots.data[totals..totals + 2 * d].split_at_mut(d);
-            for (r, s) in sums[..len].iter_mut().enumerate() {
-                let row = start + from + r;
-                (s.mean, s.rstd) = (mean.get(row), rstd.get(row));
-                let (mut g_sum, mut gh_sum) = (0.0, 0.0);
+    call.parallel(
+        (gx, slots),
+        n,
+        if cut { each } else { n },
+        #[inline(always)]
+        |start, (mut gx, slots)| {
+            let count = if cut { gx.outer() } else { n };
+            let (mut a, mut b, mut w) =
+                ([T::Acc::default(); TILE], [T::Acc::default(); TILE], [T::Acc::default(); TILE]);
+            let mut sums = [RowSums::default(); BLOCK];
+            slots.data.fill(0.0);
+            for from in (0..count).step_by(BLOCK) {
+                let len = BLOCK.min(count - from);
+                let totals = from / each * 2 * d;
+                let (total_w, total_b) = slots.data[totals..totals + 2 * d].split_at_mut(d);
+                for (r, s) in sums[..len].iter_mut().enumerate() {
+                    let row = start + from + r;
+                    (s.mean, s.rstd) = (mean.get(row), rstd.get(row));
+                    let (mut g_sum, mut gh_sum) = (0.0, 0.0);
+                    for col in (0..d).step_by(TILE) {
+                        let cols = TILE.min(d - col);
+                        let (a, b, w) = (&mut a[..cols], &mut b[..cols], &mut w[..cols]);
+                        gy.row(row).widen(col, a);
+                        x.row(row).widen(col, b);
+                        weight.widen(col, w);
+                        for ((g, h), &w) in a.iter_mut().zip(&mut *b).zip(&*w) {
+                            *g = *g * w;
+                            *h = *g * ((*h - s.mean) * s.rstd);
+                        }
+                        g_sum += sum(a, |v| v).as_f64();
+                        gh_sum += sum(b, |v| v).as_f64();
+                    }
+                    s.mean_g = T::Acc::of_f64(g_sum / d as f64);
+                    s.mean_gh = T::Acc::of_f64(gh_sum / d as f64);
+                }
                 for col in (0..d).step_by(TILE) {
                     let cols = TILE.min(d - col);
                     let (a, b, w) = (&mut a[..cols], &mut b[..cols], &mut w[..cols]);
-                    gy.row(row).widen(col, a);
-                    x.row(row).widen(col, b);
                     weight.widen(col, w);
-                    for ((g, h), &w) in a.iter_mut().zip(&mut *b).zip(&*w) {
-                        *g = *g * w;
-                        *h = *g * ((*h - s.mean) * s.rstd);
+                    let (mut sum_w, mut sum_b) = ([T::Acc::default(); TILE], [T::Acc::default(); TILE]);
+                    for (r, s) in sums[..len].iter().enumerate() {
+                        let row = start + from + r;
+                        gy.row(row).widen(col, a);
+                        x.row(row).widen(col, b);
+                        let together =
+                            a.iter().zip(&mut *b).zip(&*w).zip(&mut sum_w[..cols]).zip(&mut sum_b[..cols]);
+                        for ((((&g, x), &w), sum_w), sum_b) in together {
+                            let h = (*x - s.mean) * s.rstd;
+                            *x = s.rstd * (g * w - s.mean_g - h * s.mean_gh);
+                            *sum_w = *sum_w + g * h;
+                            *sum_b = *sum_b + g;
+                        }
+                        gx.row_mut(from + r).narrow(col, b);
                     }
-                    g_sum += sum(a, |v| v).as_f64();
-                    gh_sum += sum(b, |v| v).as_f64();
-                }
-                s.mean_g = T::Acc::of_f64(g_sum / d as f64);
-                s.mean_gh = T::Acc::of_f64(gh_sum / d as f64);
-            }
-            for col in (0..d).step_by(TILE) {
-                let cols = TILE.min(d - col);
-                let (a, b, w) = (&mut a[..cols], &mut b[..cols], &mut w[..cols]);
-                weight.widen(col, w);
-                let (mut sum_w, mut sum_b) = ([T::Acc::default(); TILE], [T::Acc::default(); TILE]);
-                for (r, s) in sums[..len].iter().enumerate() {
-                    let row = start + from + r;
-                    gy.row(row).widen(col, a);
-                    x.row(row).widen(col, b);
-                    let together =
-                        a.iter().zip(&mut *b).zip(&*w).zip(&mut sum_w[..cols]).zip(&mut sum_b[..cols]);
-                    for ((((&g, x), &w), sum_w), sum_b) in together {
-                        let h = (*x - s.mean) * s.rstd;
-                        *x = s.rstd * (g * w - s.mean_g - h * s.mean_gh);
-                        *sum_w = *sum_w + g * h;
-                        *sum_b = *sum_b + g;
-                    }
-                    gx.row_mut(from + r).narrow(col, b);
-                }
-                for (total, sum) in [(&mut *total_w, &sum_w), (&mut *total_b, &sum_b)] {
-                    for (t, s) in total[col..col + cols].iter_mut().zip(sum) {
-                        *t += s.as_f64();
+                    for (total, sum) in [(&mut *total_w, &sum_w), (&mut *total_b, &sum_b)] {
+                        for (t, s) in total[col..col + cols].iter_mut().zip(sum) {
+                            *t += s.as_f64();
+                        }
                     }
                 }
             }
-        }
-    });
+        },
+    );
     for j in 0..d {
         let total = |first: usize| partial[first..].iter().step_by(2 * d).sum::<f64>();
         let (w, b) = if partial.is_empty() { (0.0, 0.0) } else { (total(j), total(d + j)) };

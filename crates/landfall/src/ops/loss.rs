@@ -81,19 +81,25 @@ where
     let n = p.elements();
     let chunks = n.div_ceil(CHUNK);
     let partial = &mut call.workspace::<f64>()?[..chunks];
-    call.parallel(Chunks { data: partial, width: 1 }, chunks, 1, |first, part| {
-        let (mut a, mut b) = ([T::Acc::default(); TILE], [T::Acc::default(); TILE]);
-        for (c, total) in part.data.iter_mut().enumerate() {
-            let start = (first + c) * CHUNK;
-            *total = 0.0;
-            for from in (start..n.min(start + CHUNK)).step_by(TILE) {
-                let len = TILE.min(n - from);
-                load(&p, from, &mut a[..len]);
-                load(&t, from, &mut b[..len]);
-                *total += lanes::sum2(&a[..len], &b[..len], |x, y| term.value(x - y)).as_f64();
+    call.parallel(
+        Chunks { data: partial, width: 1 },
+        chunks,
+        1,
+        #[inline(always)]
+        |first, part| {
+            let (mut a, mut b) = ([T::Acc::default(); TILE], [T::Acc::default(); TILE]);
+            for (c, total) in part.data.iter_mut().enumerate() {
+                let start = (first + c) * CHUNK;
+                *total = 0.0;
+                for from in (start..n.min(start + CHUNK)).step_by(TILE) {
+                    let len = TILE.min(n - from);
+                    load(&p, from, &mut a[..len]);
+                    load(&t, from, &mut b[..len]);
+                    *total += lanes::sum2(&a[..len], &b[..len], |x, y| term.value(x - y)).as_f64();
+                }
             }
-        }
-    });
+        },
+    );
     out.set_flat(0, T::from_f64(partial.iter().sum::<f64>() / n as f64));
     Ok(())
 }
@@ -116,23 +122,29 @@ where
     let out = out.relaid(layout);
     let outer = out.outer();
     let each = n / outer;
-    call.parallel(out, outer, (CHUNK / each).max(1), |start, mut part| {
-        let (mut a, mut b) = ([T::Acc::default(); TILE], [T::Acc::default(); TILE]);
-        let (base, len) = (start * each, part.elements());
-        for at in (0..len).step_by(TILE) {
-            let some = TILE.min(len - at);
-            for (x, to) in inputs.iter().zip([&mut a, &mut b]) {
-                match x {
-                    Some(x) => load(x, base + at, &mut to[..some]),
-                    None => load(&part.read(), at, &mut to[..some]),
+    call.parallel(
+        out,
+        outer,
+        (CHUNK / each).max(1),
+        #[inline(always)]
+        |start, mut part| {
+            let (mut a, mut b) = ([T::Acc::default(); TILE], [T::Acc::default(); TILE]);
+            let (base, len) = (start * each, part.elements());
+            for at in (0..len).step_by(TILE) {
+                let some = TILE.min(len - at);
+                for (x, to) in inputs.iter().zip([&mut a, &mut b]) {
+                    match x {
+                        Some(x) => load(x, base + at, &mut to[..some]),
+                        None => load(&part.read(), at, &mut to[..some]),
+                    }
                 }
+                for (x, y) in a[..some].iter_mut().zip(&b[..some]) {
+                    *x = term.slope(*x - *y) * factor;
+                }
+                store(&mut part, at, &a[..some]);
             }
-            for (x, y) in a[..some].iter_mut().zip(&b[..some]) {
-                *x = term.slope(*x - *y) * factor;
-            }
-            store(&mut part, at, &a[..some]);
-        }
-    });
+        },
+    );
     Ok(())
 }
 

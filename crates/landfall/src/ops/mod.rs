@@ -11,6 +11,7 @@ mod attention_tile;
 mod batch_norm;
 pub(crate) mod check;
 mod clip;
+mod columns;
 mod concat;
 pub mod cursor;
 mod dropout;

@@ -290,12 +290,18 @@ fn run<A: Arith, T: Element>(op: &Reduce, call: &Call<'_>) -> Result<(), Rule> {
     if chunks > 1 {
         let partial = call.workspace::<f64>()?;
         let whole = Chunks { data: &mut partial[..chunks * outputs], width: outputs };
-        call.parallel(whole, chunks, 1, |chunk, part| {
-            for (c, row) in part.data.chunks_mut(outputs).enumerate() {
-                let from = (chunk + c) * CHUNK;
-                job.range::<A>(0, row, from, CHUNK.min(reduced - from));
-            }
-        });
+        call.parallel(
+            whole,
+            chunks,
+            1,
+            #[inline(always)]
+            |chunk, part| {
+                for (c, row) in part.data.chunks_mut(outputs).enumerate() {
+                    let from = (chunk + c) * CHUNK;
+                    job.range::<A>(0, row, from, CHUNK.min(reduced - from));
+                }
+            },
+        );
         for o in 0..outputs {
             let mut total = Total::new(op.reduction);
             partial.chunks(outputs).take(chunks).for_each(|row| total.join(row[o]));
@@ -306,15 +312,21 @@ fn run<A: Arith, T: Element>(op: &Reduce, call: &Call<'_>) -> Result<(), Rule> {
     let out = out.merge_outer();
     let (outer, each) = (out.outer(), outputs / out.outer());
     let grain = (CHUNK / (reduced * each).max(1)).max(1);
-    call.parallel(out, outer, grain, |start, mut part| {
-        let n = part.elements();
-        let mut totals = [0.0; COLS];
-        for at in (0..n).step_by(COLS) {
-            let some = &mut totals[..COLS.min(n - at)];
-            job.range::<A>(start * each + at, some, 0, reduced);
-            some.iter().enumerate().for_each(|(i, &t)| part.set_flat(at + i, T::from_f64(t * scale)));
-        }
-    });
+    call.parallel(
+        out,
+        outer,
+        grain,
+        #[inline(always)]
+        |start, mut part| {
+            let n = part.elements();
+            let mut totals = [0.0; COLS];
+            for at in (0..n).step_by(COLS) {
+                let some = &mut totals[..COLS.min(n - at)];
+                job.range::<A>(start * each + at, some, 0, reduced);
+                some.iter().enumerate().for_each(|(i, &t)| part.set_flat(at + i, T::from_f64(t * scale)));
+            }
+        },
+    );
     Ok(())
 }
 

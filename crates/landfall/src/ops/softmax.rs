@@ -178,12 +178,18 @@ where
     // A vector is one row, whose only axis is the one that must not be cut.
     let (outer, each) = if out.dims().len() < 2 { (1, 1) } else { (outer, all / outer) };
     let grain = (GRAIN / (each * out.cols())).max(1);
-    call.parallel(out, outer, grain, |start, mut part| {
-        for r in 0..part.rows() {
-            let mut to = part.row_mut(r);
-            row(x.as_ref().map(|x| x.row(start * each + r)), &mut to);
-        }
-    });
+    call.parallel(
+        out,
+        outer,
+        grain,
+        #[inline(always)]
+        |start, mut part| {
+            for r in 0..part.rows() {
+                let mut to = part.row_mut(r);
+                row(x.as_ref().map(|x| x.row(start * each + r)), &mut to);
+            }
+        },
+    );
     Ok(())
 }
 
