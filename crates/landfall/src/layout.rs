@@ -97,7 +97,7 @@ impl Layout {
             if s < span {
                 return false;
             }
-            span = s * (d - 1) + span;
+            span += s * (d - 1);
         }
         true
     }

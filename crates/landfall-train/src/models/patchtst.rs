@@ -98,7 +98,7 @@ impl PatchTstConfig {
                 self.patch, self.context
             ));
         }
-        if self.d_model % self.heads != 0 {
+        if !self.d_model.is_multiple_of(self.heads) {
             return Err(format!(
                 "d_model is {}, heads is {}; heads must divide d_model",
                 self.d_model, self.heads

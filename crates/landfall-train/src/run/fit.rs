@@ -102,8 +102,8 @@ impl Fit<'_> {
             self.progress.step += 1;
             let step = self.progress.step;
             self.observer.progress(step, total);
-            let epoch_ends = step % per_epoch == 0;
-            if step % every == 0 || epoch_ends || step == total {
+            let epoch_ends = step.is_multiple_of(per_epoch);
+            if step.is_multiple_of(every) || epoch_ends || step == total {
                 self.report(step == total)?;
             }
             if epoch_ends && validates {

@@ -52,13 +52,11 @@ impl Run {
         let resolved = Settings::parse(&text, &file)?.resolve()?;
         let table = resolved.settings.scaler.clone();
         let scaler = table.map(|s| Scaler::new(s.mean, s.std)).transpose()?;
-        if let (Some(scaler), Some(columns)) = (&scaler, &resolved.settings.columns) {
-            if scaler.channels() != columns.len() {
-                let (series, scaler) = (columns.len(), scaler.channels());
-                return Err(
-                    DataError::ScalerChannels { file: file.display().to_string(), series, scaler }.into()
-                );
-            }
+        if let (Some(scaler), Some(columns)) = (&scaler, &resolved.settings.columns)
+            && scaler.channels() != columns.len()
+        {
+            let (series, scaler) = (columns.len(), scaler.channels());
+            return Err(DataError::ScalerChannels { file: file.display().to_string(), series, scaler }.into());
         }
         Ok(Self { path: path.to_owned(), resolved, scaler })
     }

@@ -324,9 +324,10 @@ impl Session {
     /// # Errors
     /// [`Error::HostData`] when the context has another number of values; a device fault.
     pub fn predict(&mut self, context: &[f64]) -> Result<Vec<f64>, Error> {
-        match self.options.dtype {
-            DType::F64 => self.predict.write("context", context)?,
-            _ => self.predict.write("context", &context.iter().map(|&x| x as f32).collect::<Vec<f32>>())?,
+        if self.options.dtype == DType::F64 {
+            self.predict.write("context", context)?;
+        } else {
+            self.predict.write("context", &context.iter().map(|&x| x as f32).collect::<Vec<f32>>())?;
         }
         self.predict.run(&mut self.state)?;
         Ok(self.predict.read_host("prediction")?.data)
@@ -334,17 +335,13 @@ impl Session {
 }
 
 fn write_values(state: &mut State, name: &str, values: &[f32], dtype: DType) -> Result<(), Error> {
-    match dtype {
-        DType::F32 => state.write(name, values),
-        _ => {
-            let (_, entry) = state.spec().find(name)?;
-            let spec = landfall::Spec::new(DType::F64, entry.shape);
-            state.write_host(
-                name,
-                &landfall::HostTensor { spec, data: values.iter().map(|x| x.to_f64()).collect() },
-            )
-        }
+    if dtype == DType::F32 {
+        return state.write(name, values);
     }
+    let (_, entry) = state.spec().find(name)?;
+    let spec = landfall::Spec::new(DType::F64, entry.shape);
+    let data = values.iter().map(|x| x.to_f64()).collect();
+    state.write_host(name, &landfall::HostTensor { spec, data })
 }
 
 /// Gathers a batch: inputs, targets, which rows are real.

@@ -254,12 +254,12 @@ fn evaluate<A: Arith>(steps: &[Step], regs: &mut [[A; TILE]; MAX_STEPS], len: us
 #[inline(always)]
 fn unary<A: Arith>(f: Unary, x: &[A; TILE], out: &mut [A; TILE]) {
     macro_rules! map {
-        ($g:expr) => {
+        ($g:expr) => {{
+            let g: fn(A) -> A = $g;
             for i in 0..TILE {
-                let g: fn(A) -> A = $g;
                 out[i] = g(x[i]);
             }
-        };
+        }};
     }
     match f {
         Unary::Neg => map!(|x| -x),
@@ -286,12 +286,12 @@ fn truth<A: Arith>(x: bool) -> A {
 #[inline(always)]
 fn binary<A: Arith>(f: Binary, a: &[A; TILE], b: &[A; TILE], out: &mut [A; TILE]) {
     macro_rules! map {
-        ($g:expr) => {
+        ($g:expr) => {{
+            let g: fn(A, A) -> A = $g;
             for i in 0..TILE {
-                let g: fn(A, A) -> A = $g;
                 out[i] = g(a[i], b[i]);
             }
-        };
+        }};
     }
     match f {
         Binary::Add => map!(|a, b| a + b),

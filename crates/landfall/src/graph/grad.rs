@@ -210,9 +210,9 @@ fn from_body(cx: &Vjp<'_>, op: &dyn ops::Op) -> Result<Vec<Option<Value>>, Stop>
         outputs.iter().zip(cx.cotangents).filter_map(|(&o, c)| c.map(|c| (o, c))).collect();
     let mut back = pullback(cx.graph, &seeds, cx.inputs, 0)?;
     // A value that is passed twice has one cotangent, which must count once.
-    for i in 1..back.len() {
+    for (i, cotangent) in back.iter_mut().enumerate() {
         if cx.inputs[..i].contains(&cx.inputs[i]) {
-            back[i] = None;
+            *cotangent = None;
         }
     }
     Ok(back)

@@ -149,6 +149,12 @@ pub enum Coverage {
     Accumulates,
 }
 
+/// Writes a fused op in other ops: its results for these arguments.
+pub type FusedBody = fn(&dyn Op, &Graph, &[Value]) -> Result<Vec<Value>, Error>;
+
+/// Cotangents of the arguments, `None` where none flows.
+pub type GradRule = fn(&dyn Op, &Vjp<'_>) -> Result<Vec<Option<Value>>, Error>;
+
 /// What an op is made of.
 #[derive(Debug, Clone, Copy)]
 pub enum Body {
@@ -157,7 +163,7 @@ pub enum Body {
     /// Known to the engine by its class.
     Primitive(&'static str),
     /// Written in other ops: fall-back, default gradient and second oracle.
-    Fused(fn(&dyn Op, &Graph, &[Value]) -> Result<Vec<Value>, Error>),
+    Fused(FusedBody),
     /// Not expressible in others, for this reason.
     Opaque(&'static str),
 }
@@ -166,7 +172,7 @@ pub enum Body {
 #[derive(Debug, Clone, Copy)]
 pub enum Grad {
     /// Written by hand: one cotangent per argument, `None` where none flows.
-    Rule(fn(&dyn Op, &Vjp<'_>) -> Result<Vec<Option<Value>>, Error>),
+    Rule(GradRule),
     /// Taken through [`Body::Fused`].
     FromBody,
     /// Not differentiable, for this reason.

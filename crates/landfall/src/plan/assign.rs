@@ -4,12 +4,15 @@ use super::lifetime::{Lifetime, Lifetimes, lifetimes};
 use super::{Block, Place, Plan, root};
 use crate::lower::{Home, Lowered, StoredId};
 
+/// Which buffer is placed before which.
+type SortKey = fn(&Lifetime) -> (usize, usize, usize);
+
 /// Plans the memory of a lowered program.
 pub(crate) fn assign(lowered: &Lowered) -> Plan {
     let life = lifetimes(lowered, true);
     let live_peak = live_peak(&life.buffers);
     // Which order packs best depends on the program, so a few are tried: the smallest arena wins, the first among equals.
-    let orders: [fn(&Lifetime) -> (usize, usize, usize); 3] = [
+    let orders: [SortKey; 3] = [
         |b| (usize::MAX - b.bytes, b.first, 0),
         |b| (usize::MAX - b.bytes.saturating_mul(b.last - b.first + 1), b.first, 0),
         |b| (usize::MAX - (b.last - b.first), usize::MAX - b.bytes, b.first),

@@ -31,8 +31,10 @@ pub(crate) type Check<T = ()> = Result<T, Failure>;
 /// Fails with a text unless a condition holds.
 macro_rules! ensure {
     ($condition:expr, $($text:tt)+) => {
-        if !$condition {
-            return Err($crate::case::Failure(format!($($text)+)));
+        // A condition on floats is false for NaN, so its opposite must not be written as another comparison.
+        match $condition {
+            true => {}
+            false => return Err($crate::case::Failure(format!($($text)+))),
         }
     };
 }
