@@ -89,7 +89,13 @@ impl Recipe {
             }
             // An update of an update: the root says whether it is the state's.
             Step::Op(op, on, _) if UPDATES.contains(&op.name()) => self.store(on[0], new, state),
-            _ => {}
+            Step::Input(_)
+            | Step::Permute(..)
+            | Step::Slice(..)
+            | Step::Broadcast(_)
+            | Step::Reshape(_)
+            | Step::Unfold(..)
+            | Step::Op(..) => {}
         }
     }
 }

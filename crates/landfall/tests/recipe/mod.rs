@@ -292,7 +292,12 @@ impl Recipe {
             Step::Entry(name) => state && !name.starts_with('c'),
             Step::Slab(_) => state,
             Step::Op(..) => m.bound <= 1e3,
-            _ => false,
+            Step::Input(_)
+            | Step::Permute(..)
+            | Step::Slice(..)
+            | Step::Broadcast(_)
+            | Step::Reshape(_)
+            | Step::Unfold(..) => false,
         };
         let state = self.dice.one_in(2);
         let Some(target) = self.any(|m| !m.old && updatable(m, state)) else { return Ok(false) };
