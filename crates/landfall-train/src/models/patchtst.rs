@@ -201,7 +201,7 @@ impl PatchTst {
         let (g, c) = (cx.graph, &self.config);
         let [rows, n, d] = g.shape(x).dims().try_into().unwrap_or([0; 3]);
         let (h, e) = (c.heads, c.head_size());
-        let qkv = layer.qkv.forward(cx, x)?;
+        let qkv = g.name(layer.qkv.forward(cx, x)?, "qkv");
         let part = |i: usize| {
             let third = g.slice(qkv, 2, i * d, d)?;
             g.reshape(third, [rows, n, h, e])
@@ -211,9 +211,9 @@ impl PatchTst {
         let emit_scores = c.residual_attention && !last;
         let op = ops::Attention { scale: (e as f64).powf(-0.5), previous: previous.is_some(), emit_scores };
         let outputs = g.op(op, &inputs)?;
-        let scores = emit_scores.then(|| outputs[2]);
-        let joined = g.reshape(outputs[0], [rows, n, d])?;
-        let projected = layer.out.forward(cx, joined)?;
+        let scores = emit_scores.then(|| g.name(outputs[2], "scores"));
+        let joined = g.reshape(g.name(outputs[0], "attended"), [rows, n, d])?;
+        let projected = g.name(layer.out.forward(cx, joined)?, "projected");
         // The official module drops after the projection, and its caller drops again on the residual branch.
         let dropout = Dropout { rate: c.dropout };
         Ok((dropout.forward(cx, dropout.forward(cx, projected)?)?, scores))
@@ -225,9 +225,10 @@ impl PatchTst {
             Approximation::Erf => ops::Approximation::Erf,
             Approximation::Tanh => ops::Approximation::Tanh,
         };
-        let hidden = gelu(cx, layer.expand.forward(cx, x)?, approximation)?;
-        let hidden = layer.contract.forward(cx, dropout.forward(cx, hidden)?)?;
-        dropout.forward(cx, hidden)
+        let expanded = cx.graph.name(layer.expand.forward(cx, x)?, "expanded");
+        let hidden = cx.graph.name(gelu(cx, expanded, approximation)?, "gelu");
+        let contracted = layer.contract.forward(cx, dropout.forward(cx, hidden)?)?;
+        dropout.forward(cx, cx.graph.name(contracted, "contracted"))
     }
 
     /// Patches of normalised windows `[B, C, L]` → hidden `[B·C, N, d]`.
@@ -236,7 +237,7 @@ impl PatchTst {
         let [b, channels, _] = g.shape(x).dims().try_into().unwrap_or([0; 3]);
         let x = if c.padding { g.op1(ops::PadEdge { after: c.stride }, &[x])? } else { x };
         let patches = g.unfold(x, c.patch, c.stride)?;
-        let embedded = self.embed.forward(cx, patches)?;
+        let embedded = g.name(self.embed.forward(cx, patches)?, "embedded");
         let embedded = g.reshape(embedded, [b * channels, self.patches, c.d_model])?;
         let placed = g.add(embedded, cx.parameter(self.positions)?)?;
         let mut x = Dropout { rate: c.dropout }.forward(cx, placed)?;
