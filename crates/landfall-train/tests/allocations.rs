@@ -28,10 +28,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         seed: 1,
         order: Order::Shuffle,
     };
-    for threads in [1, 2] {
-        let engine = Engine::cpu_with_threads(threads)?;
+    // Both live to the end: threads of a pool that starts up or winds down allocate too.
+    let engines = [Engine::cpu_with_threads(1)?, Engine::cpu_with_threads(2)?];
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    for (threads, engine) in (1..).zip(&engines) {
         let model = PatchTst::new(config.clone())?;
-        let mut session = Session::new(&engine, Box::new(model), &dataset, 96, 24, options.clone())?;
+        let mut session = Session::new(engine, Box::new(model), &dataset, 96, 24, options.clone())?;
         let (heap, before, after) = engine.clone().enter(|| {
             session.step()?;
             session.step()?;
