@@ -38,7 +38,7 @@ fn chunks(n: usize, d: usize) -> usize {
 /// variance of each feature over all rows.
 ///
 /// `x`: `[.., d]`, `weight`, `bias`: `[d]`, one float dtype. Results: `y` as `x`; `mean` and `variance` `[d]` in the
-/// accumulation dtype, kept for the gradient and for [`RunningUpdate`]. The variance is the mean square of the
+/// accumulation dtype, kept for the gradient and for [`RunningUpdate`](super::RunningUpdate). The variance is the mean square of the
 /// differences from the mean (two passes). Accumulation: f32 in tiles (f64 for f64), f64 over tiles. Disjoint.
 /// Gradient: [`BatchNormGrad`]; `mean` and `variance` carry none. Errors: `x` has an axis, `weight` and `bias` are
 /// `[d]`. Deterministic, whatever the number of threads. Source: Ioffe and Szegedy, "Batch Normalization" (2015).
