@@ -21,8 +21,16 @@ warnings.filterwarnings("ignore")
 torch.set_num_threads(args.threads)
 torch.backends.cuda.matmul.allow_tf32 = True
 torch.backends.cudnn.allow_tf32 = True
+# Rows share code, and every row's compiled form stays: a limit would send the later ones back to eager.
+for limit in ("recompile_limit", "accumulated_recompile_limit"):
+    setattr(torch._dynamo.config, limit, 4096)
 DEVICE = args.device
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+
+
+def compiled(call):
+    """Compiled for the sizes at hand; another row's sizes must not make it general."""
+    return torch.compile(call, dynamic=False)
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -99,7 +107,7 @@ def training_step(c, dtype, mode):
             y = model(x)
         return F.mse_loss(y.float(), target)
 
-    forward = torch.compile(loss_of) if mode.startswith("compile") else loss_of
+    forward = compiled(loss_of) if mode.startswith("compile") else loss_of
     batches = itertools.cycle(starts.unbind(0))
 
     def step(start=None):
@@ -210,7 +218,6 @@ def op_call(row, dtype):
 
 
 def build(row, dtype, mode):
-    torch._dynamo.reset()
     synchronize = torch.cuda.synchronize if DEVICE == "cuda" else lambda: None
     losses = parameters = None
     if row in rows.STEPS:
@@ -222,7 +229,7 @@ def build(row, dtype, mode):
     else:
         step = op_call(row, DTYPES[dtype])
         if mode.startswith("compile"):
-            step = torch.compile(step)
+            step = compiled(step)
         if mode.endswith("graph"):
             step, _ = captured(step)
 
