@@ -32,6 +32,8 @@ def arguments():
         # Thread pools that cannot be told their size take the number of processors that they may run on.
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])
     os.environ["OMP_NUM_THREADS"] = str(args.threads)
+    # Threads that spin while they wait would take processors from the other side, and from each other.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     return args
 
 
