@@ -169,8 +169,7 @@ fn targets_alone_are_learnt_scored_and_forecast() {
     assert!(forecast.starts_with("date,wind\n2021-01-13 12:00:00,"), "{forecast}");
 
     // The simple forecasts beside it are those of the target.
-    let alone =
-        format!("evaluate --model last-value --data north.csv --context 32 --horizon 8 --batch 16 --json");
+    let alone = "evaluate --model last-value --data north.csv --context 32 --horizon 8 --batch 16 --json";
     let of = |flags: &str| f.runs(&format!("{alone} {flags}")).json();
     let wind = of("--columns wind");
     assert_eq!(of("--target wind"), wind);

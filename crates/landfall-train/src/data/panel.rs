@@ -153,9 +153,13 @@ impl From<Series> for Panel {
 
 fn read_file(path: &Path, options: &ReadOptions) -> Result<Read, DataError> {
     let file = path.display().to_string();
-    let failed = |reason: std::io::Error| match reason.kind() {
-        ErrorKind::NotFound => DataError::FileMissing { file: file.clone() },
-        _ => DataError::Unreadable { file: file.clone(), reason },
+    let failed = |reason: std::io::Error| {
+        let file = file.clone();
+        if reason.kind() == ErrorKind::NotFound {
+            DataError::FileMissing { file }
+        } else {
+            DataError::Unreadable { file, reason }
+        }
     };
     if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
         let opened = std::fs::File::open(path).map_err(failed)?;
