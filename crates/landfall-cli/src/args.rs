@@ -23,6 +23,8 @@ pub(crate) enum Command {
     Forecast(Forecast),
     /// Print the memory plan of a training step; needs no data.
     Plan(Plan),
+    /// Time training steps and single ops, in turn with other libraries.
+    Bench(Bench),
 }
 
 /// What decides the shapes of a step.
@@ -257,6 +259,46 @@ pub(crate) struct Plan {
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Bench {
+    /// Rows to time: steps, ops, an op such as matmul, or a row's name [default: all].
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) rows: Vec<String>,
+    /// Where to compute.
+    #[arg(long, value_enum, default_value = "cpu")]
+    pub(crate) device: BenchDevice,
+    /// Threads of the processor, ours and the peers'.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Libraries to compare with: torch, jax, or none.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = ["torch", "jax", "none"], default_value = "torch,jax")]
+    pub(crate) peers: Vec<String>,
+    /// Folder of the peers' programs [default: bench/peers here or in a folder above].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) peers_folder: Option<PathBuf>,
+    /// Seconds that a peer may take for one answer before it is left out.
+    #[arg(long, value_name = "N", default_value_t = 600)]
+    pub(crate) peer_limit: u64,
+    /// Seconds of one sample.
+    #[arg(long, value_name = "X", default_value_t = 0.5, allow_negative_numbers = true)]
+    pub(crate) seconds: f64,
+    /// Samples of each side.
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    pub(crate) samples: usize,
+    /// Append the medians to bench/records/<device>/<date>.csv.
+    #[arg(long)]
+    pub(crate) record: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Devices that the bench can run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchDevice {
+    Cpu,
 }
 
 /// Two numbers; a type of its own, because clap takes a list for several values.

@@ -31,6 +31,14 @@ pub(crate) enum CliError {
     OutExists(PathBuf),
     #[error("cannot write {}: {why}; choose another --out", .path.display())]
     Write { path: PathBuf, why: std::io::Error },
+    #[error("the record {} cannot be read or written: {why}; check its folder", .path.display())]
+    Record { path: PathBuf, why: std::io::Error },
+    #[error("{} is no record: its first line is `{found}`, not `{header}`, or its last line is cut off; move it away", .path.display())]
+    NotARecord { path: PathBuf, found: String, header: String },
+    #[error(
+        "row {row}: the model has {ours} parameters, that of {peer} {theirs}; the sizes in bench/peers/rows.py are other ones"
+    )]
+    OtherModel { row: String, ours: usize, peer: String, theirs: usize },
     #[error("standard output cannot be written: {0}")]
     Output(std::io::Error),
 }
@@ -48,6 +56,9 @@ impl CliError {
             | Self::DataChanged { .. }
             | Self::SeriesChanged { .. }
             | Self::OutExists(_)
+            | Self::Record { .. }
+            | Self::NotARecord { .. }
+            | Self::OtherModel { .. }
             | Self::Write { .. } => 2,
         }
     }

@@ -1,5 +1,6 @@
 //! The commands.
 
+pub(crate) mod bench;
 pub(crate) mod evaluate;
 pub(crate) mod forecast;
 pub(crate) mod plan;

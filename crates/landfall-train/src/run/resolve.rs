@@ -203,6 +203,7 @@ impl Settings {
             padding: n.padding.unwrap_or(base.padding),
             revin: n.revin.unwrap_or(base.revin),
             dropout: self.dropout.unwrap_or(base.dropout),
+            dropout_masks: n.dropout_masks.unwrap_or(base.dropout_masks),
             task: base.task,
         };
         config.patches().map_err(SettingsError::Network)?;
@@ -331,6 +332,7 @@ impl Settings {
             gelu: Some(n.gelu),
             padding: Some(n.padding),
             revin: Some(n.revin),
+            dropout_masks: Some(n.dropout_masks),
         });
     }
 }

@@ -1,6 +1,6 @@
 //! Settings of a run: the keys of a configuration file and of `config.toml` in a run folder.
 
-use crate::models::{Approximation, Order as NormOrder};
+use crate::models::{Approximation, DropoutMasks, Order as NormOrder};
 use crate::nn::NormKind;
 use crate::train::{OptimizerKind, Order, Schedule};
 use serde::de::DeserializeOwned;
@@ -103,6 +103,7 @@ pub struct Network {
     pub gelu: Option<Approximation>,
     pub padding: Option<bool>,
     pub revin: Option<bool>,
+    pub dropout_masks: Option<DropoutMasks>,
 }
 
 /// Mean and standard deviation of each column of a series, fit on its training rows. A run writes one for each series,
