@@ -15,12 +15,18 @@ pub(crate) enum CliError {
     During(RunError),
     #[error("{flag} and {other}: {why}")]
     Flags { flag: &'static str, other: String, why: &'static str },
+    #[error(
+        "{0}: values known in advance are not supported; a forecast starts from the columns' past alone, so leave the flag out (--target names the columns to forecast, the others are inputs up to the last row)"
+    )]
+    KnownAhead(&'static str),
     #[error("{0} is needed; {1}")]
     Needed(&'static str, &'static str),
     #[error("{} is complete with {done} of {total} steps; give a larger --epochs or --max-steps to go on", .run.display())]
     Complete { run: PathBuf, done: usize, total: usize },
     #[error("{}: {source_name} is not what the run was trained on (column `{column}` has another mean or spread); bring that data back, or start a new run", .run.display())]
     DataChanged { run: PathBuf, source_name: String, column: String },
+    #[error("{}: its data holds series {now}, the run was trained on {before}; bring that data back, or start a new run", .run.display())]
+    SeriesChanged { run: PathBuf, before: String, now: String },
     #[error("{} exists already; choose another --out", .0.display())]
     OutExists(PathBuf),
     #[error("cannot write {}: {why}; choose another --out", .path.display())]
@@ -45,8 +51,10 @@ impl CliError {
             Self::Run(_)
             | Self::Flags { .. }
             | Self::Needed(..)
+            | Self::KnownAhead(_)
             | Self::Complete { .. }
             | Self::DataChanged { .. }
+            | Self::SeriesChanged { .. }
             | Self::OutExists(_)
             | Self::Record { .. }
             | Self::NotARecord { .. }

@@ -32,7 +32,7 @@ fn plans_are_tight() -> Result<(), Box<dyn Error>> {
         let dataset = match config.task {
             Task::Forecast => {
                 let series = synthetic::demo(4 * (config.context + config.horizon), 7, 1)?;
-                Dataset::forecast(&series, Split::ratio(0.7, 0.1, 0.2)?, config.context, config.horizon)?.0
+                Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, config.context, config.horizon)?.0
             }
             Task::Regress => Dataset::regression(&synthetic::walk(640, 10, config.context, 1)?),
         };

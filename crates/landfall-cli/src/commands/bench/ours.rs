@@ -70,7 +70,7 @@ impl Ours {
         let config = (step.config)();
         let (context, horizon) = (config.context, config.horizon);
         let series = synthetic::demo(SERIES_ROWS, step.channels, 2021)?;
-        let (dataset, ..) = Dataset::forecast(&series, Split::ratio(0.7, 0.15, 0.15)?, context, horizon)?;
+        let (dataset, ..) = Dataset::forecast(series, Split::ratio(0.7, 0.15, 0.15)?, context, horizon)?;
         let model = PatchTst::new(config).map_err(SettingsError::Network)?;
         let parameters = model.parameters().count();
         let options = TrainingOptions {
