@@ -34,7 +34,7 @@ mod shape;
 mod state;
 mod tensor;
 
-pub use device::cpu;
+pub use device::{cpu, cuda};
 pub use device::{Counters, DeviceKind};
 pub use dtype::{Accumulate, Class, DType, Element};
 pub use engine::Engine;
