@@ -122,15 +122,15 @@ fn compile(arch: &str, list: &[&Module]) -> Result<BTreeMap<(String, String), (u
                     failed.lock().expect("no thread panics").push(text);
                     continue;
                 };
-                let listed = |s: &(&str, &str, &str, &str)| {
-                    (s.0, s.1) == (file, name) && module.label().contains(s.2)
-                };
+                let listed =
+                    |s: &(&str, &str, &str, &str)| (s.0, s.1) == (file, name) && module.label().contains(s.2);
                 if u.spills > 0 && !SPILLS.iter().any(listed) {
                     let text = format!("{} for {arch}: kernel {name} spills: {u:?}", module.label());
                     failed.lock().expect("no thread panics").push(text);
                 }
                 let mut worst = worst.lock().expect("no thread panics");
-                let (count, most): &mut (usize, Usage) = worst.entry((file.to_owned(), name.to_owned())).or_default();
+                let (count, most): &mut (usize, Usage) =
+                    worst.entry((file.to_owned(), name.to_owned())).or_default();
                 *count += 1;
                 most.max(u);
             }
@@ -154,14 +154,18 @@ fn compare(name: &str, text: &str) -> Result<(), String> {
     let path = snapshot(name);
     if std::env::var_os("LANDFALL_BLESS").is_some() {
         let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-        return folder.and_then(|()| std::fs::write(&path, text)).map_err(|e| format!("{}: {e}", path.display()));
+        return folder
+            .and_then(|()| std::fs::write(&path, text))
+            .map_err(|e| format!("{}: {e}", path.display()));
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     let mut lines = written.lines().zip(text.lines());
     let first = lines.find(|(a, b)| a != b).map(|(a, b)| format!("`{b}`, not `{a}`"));
     match first.or((written.lines().count() != text.lines().count()).then(|| "other lines".to_owned())) {
         None => Ok(()),
-        Some(what) => Err(format!("tests/snapshots/{name} differs: {what}; if that is meant, run with LANDFALL_BLESS=1")),
+        Some(what) => Err(format!(
+            "tests/snapshots/{name} differs: {what}; if that is meant, run with LANDFALL_BLESS=1"
+        )),
     }
 }
 
@@ -184,8 +188,11 @@ fn every_kernel_compiles() -> Result<(), String> {
          arch,file,kernel,modules,registers,stack,spills,shared\n",
     );
     for arch in &known {
-        let part: Vec<&Module> =
-            list.iter().filter(|(_, everywhere)| *everywhere || *arch == ARCHITECTURES[0]).map(|m| &m.0).collect();
+        let part: Vec<&Module> = list
+            .iter()
+            .filter(|(_, everywhere)| *everywhere || *arch == ARCHITECTURES[0])
+            .map(|m| &m.0)
+            .collect();
         let start = std::time::Instant::now();
         let worst = compile(arch, &part)?;
         println!("{arch}: {} modules in {:.1} s", part.len(), start.elapsed().as_secs_f64());

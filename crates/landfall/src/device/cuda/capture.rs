@@ -63,16 +63,16 @@ pub(super) fn record(device: &Arc<Cuda>, launches: &[RecordedLaunch]) -> Result<
     // A graph that allocates would hand out addresses that the plan knows nothing of.
     let memory = nodes.iter().filter(|k| MEMORY.contains(k)).count();
     if memory > 0 {
-        return Err(Error::Capture { what: format!("the graph has {memory} nodes that allocate or free memory") });
+        return Err(Error::Capture {
+            what: format!("the graph has {memory} nodes that allocate or free memory"),
+        });
     }
     let executable = graph.instantiate(&device.stream)?;
     Ok(Replay { executable, nodes: nodes.len(), steps, device: Arc::clone(device) })
 }
 
-const MEMORY: [sys::CUgraphNodeType; 2] = [
-    sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC,
-    sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE,
-];
+const MEMORY: [sys::CUgraphNodeType; 2] =
+    [sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC, sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE];
 
 fn capture(stream: &Stream, steps: &[(&'static str, Step)]) -> Result<Graph, Error> {
     let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
@@ -180,9 +180,8 @@ impl Recording for Replay {
             locked(&device.history).last = Some(last.issued);
         }
         // SAFETY: graph and stream live, and so does all memory that the graph names: its program owns it.
-        let launched = check("cuGraphLaunch", unsafe {
-            sys::cuGraphLaunch(self.executable.0, device.stream.0)
-        });
+        let launched =
+            check("cuGraphLaunch", unsafe { sys::cuGraphLaunch(self.executable.0, device.stream.0) });
         device.told(launched)
     }
 }

@@ -105,7 +105,8 @@ fn architectures() -> Vec<i32> {
     let mut count = 0;
     // SAFETY: the library was found; it writes one int.
     let asked = unsafe { sys::nvrtcGetNumSupportedArchs(&raw mut count) };
-    let mut known = vec![0; if asked == sys::nvrtcResult::NVRTC_SUCCESS { count.unsigned_abs() as usize } else { 0 }];
+    let mut known =
+        vec![0; if asked == sys::nvrtcResult::NVRTC_SUCCESS { count.unsigned_abs() as usize } else { 0 }];
     if !known.is_empty() {
         // SAFETY: the library writes as many ints as it said.
         _ = unsafe { sys::nvrtcGetSupportedArchs(known.as_mut_ptr()) };

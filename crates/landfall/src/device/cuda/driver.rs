@@ -5,7 +5,7 @@ use crate::device::Address;
 use crate::error::Error;
 use cudarc::driver::sys;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::ptr::{null_mut, from_mut, from_ref};
+use std::ptr::{from_mut, from_ref, null_mut};
 
 /// Turns a result code into an error that names the call.
 pub(super) fn check(call: &'static str, code: sys::CUresult) -> Result<(), Error> {
@@ -238,8 +238,7 @@ impl Pool {
     pub(super) fn allocate(&self, stream: &Stream, bytes: usize) -> Result<Option<Address>, Error> {
         let mut address = 0;
         // SAFETY: pool and stream live; the driver writes an address.
-        let code =
-            unsafe { sys::cuMemAllocFromPoolAsync(&raw mut address, bytes.max(1), self.0, stream.0) };
+        let code = unsafe { sys::cuMemAllocFromPoolAsync(&raw mut address, bytes.max(1), self.0, stream.0) };
         if code == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             return Ok(None);
         }
@@ -290,9 +289,7 @@ impl Loaded {
     pub(super) fn new(context: &Context, module: &super::Module, code: &[u8]) -> Result<Self, Error> {
         let mut handle = null_mut();
         // SAFETY: the image is a whole ELF file, as the compiler made it or the cache proved it.
-        check("cuModuleLoadData", unsafe {
-            sys::cuModuleLoadData(&raw mut handle, code.as_ptr().cast())
-        })?;
+        check("cuModuleLoadData", unsafe { sys::cuModuleLoadData(&raw mut handle, code.as_ptr().cast()) })?;
         let mut this = Self { module: handle, functions: Box::default() };
         this.functions = (module.source().entries.iter())
             .map(|e| this.function(context, module, e.name))

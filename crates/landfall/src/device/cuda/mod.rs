@@ -149,7 +149,12 @@ impl Cuda {
         let source = launch.module.source();
         let kernel = source.entries[launch.entry].name;
         let issued = Issued { op, source: source.name, kernel, geometry: launch.geometry };
-        Ok(Prepared { function: loaded.functions[launch.entry], issued, values: launch.values, _loaded: loaded })
+        Ok(Prepared {
+            function: loaded.functions[launch.entry],
+            issued,
+            values: launch.values,
+            _loaded: loaded,
+        })
     }
 
     /// Makes the context current, and refuses if it has failed before.
@@ -165,9 +170,9 @@ impl Cuda {
         result.map_err(|error| {
             let Error::Cuda { call, code, why, .. } = error else { return error };
             let mut history = locked(&self.history);
-            let last = history.last.map(|l| {
-                format!("kernel {} of {}.cu for {} ({})", l.kernel, l.source, l.op, l.geometry)
-            });
+            let last = history
+                .last
+                .map(|l| format!("kernel {} of {}.cu for {} ({})", l.kernel, l.source, l.op, l.geometry));
             let sticky = STICKY.contains(&code.as_str());
             let error = Error::Cuda { call, code, why, last };
             if sticky {
@@ -362,6 +367,8 @@ impl Device for Cuda {
 impl Drop for Cuda {
     fn drop(&mut self) {
         // What is loaded and allocated goes next: nothing may still run on it. A failure leaves nobody to tell.
-        _ = self.context.enter().and_then(|()| self.stream.synchronize());
+        let record = locked(&self.faults).record;
+        _ = self.context.enter().and_then(|()| driver::free(&self.stream, record));
+        _ = self.stream.synchronize();
     }
 }

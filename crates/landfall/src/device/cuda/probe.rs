@@ -13,7 +13,9 @@ use std::sync::OnceLock;
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum Absence {
-    #[error("no NVIDIA driver: libcuda.so.1 was not found; install the NVIDIA driver (580 or newer for CUDA 13)")]
+    #[error(
+        "no NVIDIA driver: libcuda.so.1 was not found; install the NVIDIA driver (580 or newer for CUDA 13)"
+    )]
     Driver,
     #[error("the NVIDIA driver does not start: {why}; check that a GPU is visible (nvidia-smi)")]
     DriverStart { why: String },
