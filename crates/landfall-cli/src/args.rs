@@ -1,7 +1,7 @@
 //! The command line.
 
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
-use landfall_train::run::{Device, ModelKind, Precision, Settings, Synthetic, Weights, named};
+use landfall_train::run::{Device, Files, ModelKind, Precision, Settings, Synthetic, Weights, named};
 use landfall_train::train::{OptimizerKind, Order, Schedule};
 use std::path::PathBuf;
 
@@ -23,6 +23,8 @@ pub(crate) enum Command {
     Forecast(Forecast),
     /// Print the memory plan of a training step; needs no data.
     Plan(Plan),
+    /// Time training steps and single ops, in turn with other libraries.
+    Bench(Bench),
 }
 
 /// What decides the shapes of a step.
@@ -62,15 +64,26 @@ pub(crate) struct Shapes {
 
 #[derive(Debug, Group)]
 pub(crate) struct Train {
-    /// CSV with a header line and one row per time step; the first column may hold dates.
+    /// CSV with a header line and one row per time step; the first column may hold dates. Again for more series.
     #[arg(long, value_name = "F.csv")]
-    pub(crate) data: Option<PathBuf>,
+    pub(crate) data: Vec<PathBuf>,
+    /// The column that names the series that a row belongs to.
+    #[arg(long, value_name = "COLUMN")]
+    series_id: Option<String>,
     /// Columns to use, in this order.
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     columns: Option<Vec<String>>,
+    /// Columns to forecast; the others are inputs only [default: all].
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    target: Option<Vec<String>>,
     /// Fill missing values: previous, linear or zero.
     #[arg(long)]
     fill: Option<String>,
+    /// Insert rows where the dates skip some, filled as --fill says.
+    #[arg(long)]
+    fill_gaps: bool,
+    #[command(flatten)]
+    pub(crate) ahead: KnownAhead,
     /// Generated data: demo (a series) or walk (labelled windows).
     #[arg(long, value_parser = named::<Synthetic>)]
     synthetic: Option<Synthetic>,
@@ -138,6 +151,23 @@ pub(crate) struct Train {
     pub(crate) json: bool,
 }
 
+/// What people ask for by these names and is not supported, so that the answer is a sentence and no unknown flag.
+#[derive(Debug, Group)]
+pub(crate) struct KnownAhead {
+    #[arg(long, hide = true, num_args = 0..)]
+    known_future: Option<Vec<String>>,
+    #[arg(long, hide = true, num_args = 0..)]
+    covariates: Option<Vec<String>>,
+}
+
+impl KnownAhead {
+    /// The flag that was given.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let known = self.known_future.as_ref().map(|_| "--known-future");
+        known.or_else(|| self.covariates.as_ref().map(|_| "--covariates"))
+    }
+}
+
 #[derive(Debug, Group)]
 pub(crate) struct Evaluate {
     /// Folder of a run.
@@ -145,12 +175,18 @@ pub(crate) struct Evaluate {
     /// A simple forecast instead of a run: last-value or seasonal-naive.
     #[arg(long, value_enum)]
     pub(crate) model: Option<Simple>,
-    /// CSV; a run's own if left out.
+    /// CSV; a run's own if left out. Again for more series.
     #[arg(long, value_name = "F.csv")]
-    pub(crate) data: Option<PathBuf>,
+    pub(crate) data: Vec<PathBuf>,
+    /// The column that names the series that a row belongs to (simple forecasts).
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) series_id: Option<String>,
     /// Columns to use, in this order (simple forecasts).
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) columns: Option<Vec<String>>,
+    /// Columns to score (simple forecasts) [default: all].
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) target: Option<Vec<String>>,
     /// Fill missing values: previous, linear or zero.
     #[arg(long)]
     pub(crate) fill: Option<String>,
@@ -191,12 +227,14 @@ pub(crate) enum Simple {
 pub(crate) struct Forecast {
     /// Folder of a run.
     pub(crate) run: PathBuf,
-    /// CSV whose last rows to start from; the run's own if left out.
+    /// CSV whose last rows to start from; the run's own if left out. Again for more series.
     #[arg(long, value_name = "F.csv")]
-    pub(crate) data: Option<PathBuf>,
+    pub(crate) data: Vec<PathBuf>,
     /// Fill missing values: previous, linear or zero.
     #[arg(long)]
     pub(crate) fill: Option<String>,
+    #[command(flatten)]
+    pub(crate) ahead: KnownAhead,
     /// Write a CSV here instead of to standard output.
     #[arg(long, value_name = "F.csv")]
     pub(crate) out: Option<PathBuf>,
@@ -221,6 +259,46 @@ pub(crate) struct Plan {
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Bench {
+    /// Rows to time: steps, ops, an op such as matmul, or a row's name [default: all].
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) rows: Vec<String>,
+    /// Where to compute.
+    #[arg(long, value_enum, default_value = "cpu")]
+    pub(crate) device: BenchDevice,
+    /// Threads of the processor, ours and the peers'.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Libraries to compare with: torch, jax, or none.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = ["torch", "jax", "none"], default_value = "torch,jax")]
+    pub(crate) peers: Vec<String>,
+    /// Folder of the peers' programs [default: bench/peers here or in a folder above].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) peers_folder: Option<PathBuf>,
+    /// Seconds that a peer may take for one answer before it is left out.
+    #[arg(long, value_name = "N", default_value_t = 600)]
+    pub(crate) peer_limit: u64,
+    /// Seconds of one sample.
+    #[arg(long, value_name = "X", default_value_t = 0.5, allow_negative_numbers = true)]
+    pub(crate) seconds: f64,
+    /// Samples of each side.
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    pub(crate) samples: usize,
+    /// Append the medians to bench/records/<device>/<date>.csv.
+    #[arg(long)]
+    pub(crate) record: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Devices that the bench can run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchDevice {
+    Cpu,
 }
 
 /// Two numbers; a type of its own, because clap takes a list for several values.
@@ -263,9 +341,12 @@ impl Shapes {
 impl Train {
     pub(crate) fn settings(&self) -> Settings {
         Settings {
-            data: self.data.clone(),
+            data: (!self.data.is_empty()).then(|| Files(self.data.clone())),
+            series_id: self.series_id.clone(),
             columns: self.columns.clone(),
+            target: self.target.clone(),
             fill: self.fill.clone(),
+            fill_gaps: self.fill_gaps.then_some(true),
             synthetic: self.synthetic,
             samples: self.samples,
             split: self.split.clone(),

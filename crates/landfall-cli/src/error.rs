@@ -15,16 +15,30 @@ pub(crate) enum CliError {
     During(RunError),
     #[error("{flag} and {other}: {why}")]
     Flags { flag: &'static str, other: String, why: &'static str },
+    #[error(
+        "{0}: values known in advance are not supported; a forecast starts from the columns' past alone, so leave the flag out (--target names the columns to forecast, the others are inputs up to the last row)"
+    )]
+    KnownAhead(&'static str),
     #[error("{0} is needed; {1}")]
     Needed(&'static str, &'static str),
     #[error("{} is complete with {done} of {total} steps; give a larger --epochs or --max-steps to go on", .run.display())]
     Complete { run: PathBuf, done: usize, total: usize },
     #[error("{}: {source_name} is not what the run was trained on (column `{column}` has another mean or spread); bring that data back, or start a new run", .run.display())]
     DataChanged { run: PathBuf, source_name: String, column: String },
+    #[error("{}: its data holds series {now}, the run was trained on {before}; bring that data back, or start a new run", .run.display())]
+    SeriesChanged { run: PathBuf, before: String, now: String },
     #[error("{} exists already; choose another --out", .0.display())]
     OutExists(PathBuf),
     #[error("cannot write {}: {why}; choose another --out", .path.display())]
     Write { path: PathBuf, why: std::io::Error },
+    #[error("the record {} cannot be read or written: {why}; check its folder", .path.display())]
+    Record { path: PathBuf, why: std::io::Error },
+    #[error("{} is no record: its first line is `{found}`, not `{header}`, or its last line is cut off; move it away", .path.display())]
+    NotARecord { path: PathBuf, found: String, header: String },
+    #[error(
+        "row {row}: the model has {ours} parameters, that of {peer} {theirs}; the sizes in bench/peers/rows.py are other ones"
+    )]
+    OtherModel { row: String, ours: usize, peer: String, theirs: usize },
     #[error("standard output cannot be written: {0}")]
     Output(std::io::Error),
 }
@@ -37,9 +51,14 @@ impl CliError {
             Self::Run(_)
             | Self::Flags { .. }
             | Self::Needed(..)
+            | Self::KnownAhead(_)
             | Self::Complete { .. }
             | Self::DataChanged { .. }
+            | Self::SeriesChanged { .. }
             | Self::OutExists(_)
+            | Self::Record { .. }
+            | Self::NotARecord { .. }
+            | Self::OtherModel { .. }
             | Self::Write { .. } => 2,
         }
     }

@@ -30,6 +30,7 @@ fn run(args: &Args) -> u8 {
         Command::Evaluate(evaluate) => commands::evaluate::run(evaluate).map(|()| 0),
         Command::Forecast(forecast) => commands::forecast::run(forecast).map(|()| 0),
         Command::Plan(plan) => commands::plan::run(plan).map(|()| 0),
+        Command::Bench(bench) => commands::bench::run(bench),
     };
     done.unwrap_or_else(|e| {
         output::error(&e.to_string());

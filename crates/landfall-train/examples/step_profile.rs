@@ -17,8 +17,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (config, recipe) = (preset.config(), preset.recipe());
     let rows = 4 * (config.context + config.horizon) + batch;
     let series = synthetic::demo(rows, channels, 1)?;
-    let (dataset, _, _) =
-        Dataset::forecast(&series, Split::ratio(0.7, 0.1, 0.2)?, config.context, config.horizon)?;
+    let (dataset, _) =
+        Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, config.context, config.horizon)?;
     let options = TrainingOptions {
         batch,
         epochs: 1,

@@ -13,7 +13,7 @@ use std::error::Error;
 fn main() -> Result<(), Box<dyn Error>> {
     let config = PatchTstConfig { context: 96, horizon: 24, ..Preset::PatchTst42.config() };
     let series = synthetic::demo(600, 3, 1)?;
-    let (dataset, _, _) = Dataset::forecast(&series, Split::ratio(0.7, 0.1, 0.2)?, 96, 24)?;
+    let (dataset, _) = Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, 96, 24)?;
     let options = TrainingOptions {
         batch: 8,
         epochs: 100,

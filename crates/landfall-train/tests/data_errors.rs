@@ -12,12 +12,12 @@ fn refused(text: impl AsRef<[u8]>) -> String {
 }
 
 fn filled(text: &str, fill: Fill) -> String {
-    refused_with(text, &ReadOptions { columns: None, fill: Some(fill) })
+    refused_with(text, &ReadOptions { fill: Some(fill), ..ReadOptions::default() })
 }
 
 fn picked(text: &str, columns: &[&str]) -> String {
     let columns = columns.iter().map(|&c| c.to_owned()).collect();
-    refused_with(text, &ReadOptions { columns: Some(columns), fill: None })
+    refused_with(text, &ReadOptions { columns: Some(columns), ..ReadOptions::default() })
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn rows_and_cells_that_are_wrong() {
     for missing in ["", "NA", "NaN", "nan", "null", "-", "-nan"] {
         let expected =
             format!("f.csv:3: column `b`: missing value `{missing}`; --fill previous|linear|zero fills it");
-        assert_eq!(refused(format!("a,b\n1,2\n3, {missing}\n")), expected);
+        assert_eq!(refused(format!("a,b\n1,2\n3, {missing}\n4,5\n")), expected);
     }
     for infinite in ["inf", "-Infinity", "1e999"] {
         let expected = format!(
@@ -150,5 +150,70 @@ fn dates_that_are_wrong() {
     assert_eq!(
         refused("date,a\n2016-07-01,1\n2016-07-01,2\n"),
         "f.csv:3: date 2016-07-01 00:00:00 is there twice; keep one row per date"
+    );
+}
+
+#[test]
+fn columns_that_go_on_after_others() {
+    let ahead = "f.csv: sun, rain has values in 2 rows after the last value of load; values known in advance are not \
+                 supported: remove those rows, or leave columns out with --columns; if the values are missing by \
+                 accident, --fill previous|linear|zero fills them";
+    assert_eq!(refused("sun,load,rain\n1,2,3\n4,5,6\n7,,8\n9,,1\n"), ahead);
+    // A hole before the end is a missing value, and so is a row without any value.
+    assert_eq!(
+        refused("a,b\n1,\n2,3\n4,\n"),
+        "f.csv:2: column `b`: missing value ``; --fill previous|linear|zero fills it"
+    );
+    assert_eq!(
+        refused("a,b\n1,2\nNA,-\n"),
+        "f.csv:3: column `a`: missing value `NA`; --fill previous|linear|zero fills it"
+    );
+}
+
+#[test]
+fn rows_that_cannot_be_inserted() {
+    let gaps = |text: &str, fill| {
+        refused_with(text, &ReadOptions { fill, fill_gaps: true, ..ReadOptions::default() })
+    };
+    assert_eq!(
+        gaps("date,a\n2016-07-01,1\n", None),
+        "f.csv: --fill-gaps inserts rows and needs to know what fills them; give --fill previous|linear|zero too"
+    );
+    let fill = Some(Fill::Linear);
+    assert_eq!(
+        gaps("a\n1\n2\n", fill),
+        "f.csv: --fill-gaps needs dates, and the file has none; add a date column or leave --fill-gaps out"
+    );
+    assert_eq!(
+        gaps(
+            "date,a\n2016-07-01 00:00,1\n2016-07-01 01:00,2\n2016-07-01 02:30,3\n2016-07-01 03:30,4\n",
+            fill
+        ),
+        "f.csv: row 3 steps from 2016-07-01 01:00:00 to 2016-07-01 02:30:00, no whole number of steps (every 1 h), so \
+         no rows can be inserted between them; correct the dates or leave --fill-gaps out"
+    );
+    assert_eq!(
+        gaps("date,a\n2016-07-01,1\n2016-07-02,2\n2017-07-02,3\n", fill),
+        "f.csv: the dates skip 364 rows and there are 3; correct the dates or leave --fill-gaps out"
+    );
+}
+
+#[test]
+fn series_of_one_file() {
+    let by = |text: &str, id: &str| {
+        refused_with(text, &ReadOptions { series_id: Some(id.to_owned()), ..ReadOptions::default() })
+    };
+    assert_eq!(by("id,date,a\nx,2016-07-01,1\n", "site"), "f.csv: no column `site`; choose from id, date, a");
+    assert_eq!(
+        by("id,date,a\nx,2016-07-01,1\n,2016-07-01,1\n", "id"),
+        "f.csv:3: column `id` is empty; name the series that the row belongs to"
+    );
+    assert_eq!(
+        by("id,date,a\nx,2016-07-02,1\ny,2016-07-01,1\nx,2016-07-01,2\n", "id"),
+        "f.csv:4: date 2016-07-01 00:00:00 is before 2016-07-02 00:00:00 in the row above; sort the rows by date"
+    );
+    assert_eq!(
+        by("id,date,a\nx,2016-07-02,1\ny,2016-07-02,1\n", "id"),
+        "f.csv: 2 series where one is needed; choose one"
     );
 }

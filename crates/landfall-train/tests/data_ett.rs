@@ -36,7 +36,8 @@ fn test_scores(
     horizon: usize,
 ) -> Result<Scores, DataError> {
     let segments = Segments::new(Split::Ett, series.rows(), CONTEXT, horizon)?;
-    baseline::score(kind, series, scaler, segments.windows(Segment::Test), BATCH)
+    let part = baseline::Part { series, scaler, windows: segments.windows(Segment::Test) };
+    baseline::score(kind, &[part], series.channels(), BATCH)
 }
 
 fn scaler_matches(file: &str, expected: [(&str, &str); 2]) -> Result<(), DataError> {

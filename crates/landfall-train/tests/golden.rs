@@ -19,10 +19,10 @@ fn shared() -> Option<PathBuf> {
 }
 
 fn session(folder: &std::path::Path, dtype: DType, weights: &str) -> Result<Session, Box<dyn Error>> {
-    let series = data::csv::read(folder.join("data/ETTh1.csv"), &data::csv::ReadOptions::default())?;
+    let series = data::read(folder.join("data/ETTh1.csv"), &data::ReadOptions::default())?;
     let config = landfall_train::models::PatchTstConfig { dropout: 0.0, ..Preset::PatchTst42.config() };
     let (context, horizon) = (config.context, config.horizon);
-    let (dataset, _, _) = Dataset::forecast(&series, Split::Ett, context, horizon)?;
+    let (dataset, _) = Dataset::forecast(series, Split::Ett, context, horizon)?;
     let options = TrainingOptions {
         batch: 128,
         epochs: 1,

@@ -2,9 +2,26 @@
 
 use landfall::{DType, Engine};
 use landfall_train::data::{Split, synthetic};
-use landfall_train::models::{PatchTst, Preset, Task};
+use landfall_train::models::{DropoutMasks, PatchTst, PatchTstConfig, Preset, Recipe, Task};
 use landfall_train::train::{Betas, Dataset, Order, Session, TrainingOptions};
 use std::error::Error;
+
+fn options(recipe: &Recipe) -> TrainingOptions {
+    TrainingOptions {
+        batch: recipe.batch,
+        epochs: 1,
+        max_steps: None,
+        lr: recipe.lr,
+        schedule: recipe.schedule,
+        optimizer: recipe.optimizer,
+        betas: Betas { first: 0.9, second: 0.999 },
+        weight_decay: recipe.weight_decay,
+        clip: recipe.clip,
+        dtype: DType::F32,
+        seed: 1,
+        order: Order::Shuffle,
+    }
+}
 
 /// No plan can be smaller than the bytes that live at one time; ours stay within 15 % of it. Planned on the null device,
 /// which needs no memory for the large ones.
@@ -15,24 +32,11 @@ fn plans_are_tight() -> Result<(), Box<dyn Error>> {
         let dataset = match config.task {
             Task::Forecast => {
                 let series = synthetic::demo(4 * (config.context + config.horizon), 7, 1)?;
-                Dataset::forecast(&series, Split::ratio(0.7, 0.1, 0.2)?, config.context, config.horizon)?.0
+                Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, config.context, config.horizon)?.0
             }
             Task::Regress => Dataset::regression(&synthetic::walk(640, 10, config.context, 1)?),
         };
-        let options = TrainingOptions {
-            batch: recipe.batch,
-            epochs: 1,
-            max_steps: None,
-            lr: recipe.lr,
-            schedule: recipe.schedule,
-            optimizer: recipe.optimizer,
-            betas: Betas { first: 0.9, second: 0.999 },
-            weight_decay: recipe.weight_decay,
-            clip: recipe.clip,
-            dtype: DType::F32,
-            seed: 1,
-            order: Order::Shuffle,
-        };
+        let options = options(&recipe);
         let (context, horizon) = (config.context, config.horizon);
         let model = PatchTst::new(config)?;
         let session = Session::new(&Engine::null(), Box::new(model), &dataset, context, horizon, options)?;
@@ -48,6 +52,24 @@ fn plans_are_tight() -> Result<(), Box<dyn Error>> {
             assert!(ratio <= 1.15, "{} {}: {ratio}", preset.name(), program.name());
             assert!(r.live_peak_bytes > 0);
         }
+    }
+    Ok(())
+}
+
+/// The official model has 13 masks in three layers; without those of the embedding and the second of each attention
+/// there are 9. The backward pass draws each mask again.
+#[test]
+fn dropout_masks() -> Result<(), Box<dyn Error>> {
+    for (dropout_masks, masks) in [(DropoutMasks::Official, 13), (DropoutMasks::Branches, 9)] {
+        let config = PatchTstConfig { dropout_masks, ..Preset::PatchTst42.config() };
+        let dataset = Dataset::blank(7, config.context, config.horizon, 128);
+        let (context, horizon) = (config.context, config.horizon);
+        let options = options(&Preset::PatchTst42.recipe());
+        let model = PatchTst::new(config)?;
+        let session = Session::new(&Engine::null(), Box::new(model), &dataset, context, horizon, options)?;
+        let [train, evaluate, _] = session.programs();
+        let drawn = |p: &landfall::Program| p.report().rows.iter().filter(|r| r.op == "dropout").count();
+        assert_eq!((drawn(train), drawn(evaluate)), (2 * masks, 0), "{dropout_masks:?}");
     }
     Ok(())
 }

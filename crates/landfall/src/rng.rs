@@ -25,30 +25,36 @@ const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 const ROUNDS: usize = 10;
 
-/// Counters that [`fill_u32`] hashes together: one AVX-512 register of each word.
-const LANES: usize = 16;
+/// Counters that [`fill_u32`] hashes together: one AVX-512 register of each word. With two, the rounds' keys no longer
+/// fit in registers beside them.
+const LANES: usize = 8;
 
 /// The four random words of a counter under a key.
 #[must_use]
 pub fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
-    philox4x32_lanes(counter.map(|word| [word]), key).map(|[word]| word)
+    philox4x32_lanes(counter.map(|word| [u64::from(word)]), key).map(|[word]| word as u32)
 }
 
 /// [`philox4x32`] of `L` counters at once, given and returned word by word: loops over lanes that vectorise where this
 /// is inlined.
+///
+/// A word is the lower half of a `u64`; what the upper half holds is ignored on the way in and arbitrary on the way
+/// out. So a lane is as wide as the product, and a round is two products, two shifts and four exclusive ors: nothing
+/// is narrowed or widened between rounds.
 #[must_use]
 #[inline(always)]
-pub fn philox4x32_lanes<const L: usize>(counters: [[u32; L]; 4], key: [u32; 2]) -> [[u32; L]; 4] {
+pub fn philox4x32_lanes<const L: usize>(counters: [[u64; L]; 4], key: [u32; 2]) -> [[u64; L]; 4] {
     let [mut c0, mut c1, mut c2, mut c3] = counters;
     let [mut k0, mut k1] = key;
+    let low = u64::from(u32::MAX);
     for _ in 0..ROUNDS {
         for lane in 0..L {
-            let p0 = u64::from(c0[lane]) * u64::from(MULTIPLIERS[0]);
-            let p1 = u64::from(c2[lane]) * u64::from(MULTIPLIERS[1]);
-            c0[lane] = (p1 >> 32) as u32 ^ c1[lane] ^ k0;
-            c2[lane] = (p0 >> 32) as u32 ^ c3[lane] ^ k1;
-            c1[lane] = p1 as u32;
-            c3[lane] = p0 as u32;
+            let p0 = (c0[lane] & low) * u64::from(MULTIPLIERS[0]);
+            let p1 = (c2[lane] & low) * u64::from(MULTIPLIERS[1]);
+            c0[lane] = (p1 >> 32) ^ c1[lane] ^ u64::from(k0);
+            c2[lane] = (p0 >> 32) ^ c3[lane] ^ u64::from(k1);
+            c1[lane] = p1;
+            c3[lane] = p0;
         }
         k0 = k0.wrapping_add(WEYL[0]);
         k1 = k1.wrapping_add(WEYL[1]);
@@ -99,13 +105,11 @@ impl Kernel for Fill<'_> {
             // A block has 62 bits: the index that follows the last is 0.
             let blocks: [u64; LANES] =
                 array::from_fn(|lane| first.wrapping_add(lane as u64) & (u64::MAX >> 2));
-            let (low, high) = (blocks.map(|block| block as u32), blocks.map(|block| (block >> 32) as u32));
-            let words = philox4x32_lanes([low, high, [self.step; LANES], [self.stream; LANES]], key);
+            let (step, stream) = ([u64::from(self.step); LANES], [u64::from(self.stream); LANES]);
+            let [w0, w1, w2, w3] = philox4x32_lanes([blocks, blocks.map(|b| b >> 32), step, stream], key);
             let mut interleaved = [0; 4 * LANES];
-            for lane in 0..LANES {
-                for word in 0..4 {
-                    interleaved[4 * lane + word] = words[word][lane];
-                }
+            for (lane, out) in interleaved.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                *out = [w0[lane] as u32, w1[lane] as u32, w2[lane] as u32, w3[lane] as u32];
             }
             out.copy_from_slice(&interleaved[..out.len()]);
         }

@@ -1,11 +1,11 @@
 //! `landfall evaluate`: a run, or a simple forecast, on the test windows.
 
-use super::{cpu, fill};
+use super::{cpu, fill, note_all, series_rows};
 use crate::args::{Evaluate, Simple};
 use crate::error::CliError;
 use crate::output;
-use landfall_train::data::{Baseline, ReadOptions, Scaler, Segment, Segments, Split, baseline, read};
-use landfall_train::run::{ColumnRecord, Data, EvaluationRecord, Run, RunError, Units};
+use landfall_train::data::{Baseline, Panel, ReadOptions, Segment, Split, WindowedPanel, baseline};
+use landfall_train::run::{ColumnRecord, Data, EvaluationRecord, Run, RunError, SeriesRecord, Units};
 use landfall_train::train::Dataset;
 use serde::Serialize;
 use std::path::Path;
@@ -18,6 +18,8 @@ struct Object {
     mse_drop_last: Option<f64>,
     mae_drop_last: Option<f64>,
     windows: usize,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    series: Vec<SeriesRecord>,
 }
 
 /// Scores and prints.
@@ -39,7 +41,9 @@ pub(crate) fn run(args: &Evaluate) -> Result<(), CliError> {
 
 fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
     let own = [
+        ("--series-id", args.series_id.is_some()),
         ("--columns", args.columns.is_some()),
+        ("--target", args.target.is_some()),
         ("--context", args.context.is_some()),
         ("--horizon", args.horizon.is_some()),
         ("--split", args.split.is_some()),
@@ -52,19 +56,15 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
     }
     let run = Run::open(path)?;
     let fill = fill(args.fill.as_ref())?;
-    let data = run.load(args.data.as_deref(), fill)?;
-    let (dataset, segment, units) = match &data {
-        Data::Series(series) => {
-            let (dataset, _) = run.dataset(series)?;
-            let std = run.scaler().map(|s| s.std().to_vec()).unwrap_or_default();
-            (dataset, Segment::Test, Units { names: series.columns().to_vec(), std })
+    let (dataset, segment, units, notes) = match run.load(&args.data, fill)? {
+        Data::Series(panel) => {
+            let notes = panel.notices().to_vec();
+            let (dataset, panel) = run.dataset(panel)?;
+            let notes = [&notes, panel.left_out()].concat();
+            (dataset, Segment::Test, Units::of(&panel), notes)
         }
         // Its benchmark holds no windows out.
-        Data::Walk(walk) => (
-            Dataset::regression(walk),
-            Segment::Train,
-            Units { names: vec!["label".to_owned()], std: vec![1.0] },
-        ),
+        Data::Walk(walk) => (Dataset::regression(&walk), Segment::Train, Units::labels(), Vec::new()),
     };
     let engine = cpu(args.threads)?;
     let mut session = run.session(&engine, &dataset, args.weights)?;
@@ -72,13 +72,14 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
     let evaluated =
         engine.enter(|| session.evaluate(segment)).map_err(|e| CliError::During(RunError::Engine(e)))?;
     let record = EvaluationRecord::new(step, segment, &evaluated, &units);
+    note_all(&notes);
     print(&run.path().display().to_string(), &record, args.json)
 }
 
 fn simple(args: &Evaluate, model: Simple) -> Result<(), CliError> {
-    let Some(path) = &args.data else {
+    if args.data.is_empty() {
         return Err(CliError::Needed("--data", "a simple forecast is scored on a file"));
-    };
+    }
     let period = args.period.unwrap_or(24);
     let (kind, name) = match model {
         Simple::LastValue => (Baseline::LastValue, "last-value".to_owned()),
@@ -86,12 +87,24 @@ fn simple(args: &Evaluate, model: Simple) -> Result<(), CliError> {
     };
     let split: Split = args.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
     let fill = fill(args.fill.as_ref())?;
-    let series = read(path, &ReadOptions { columns: args.columns.clone(), fill })?;
+    let series_id = args.series_id.clone();
+    let options = ReadOptions { columns: args.columns.clone(), fill, fill_gaps: false, series_id };
+    let panel = Panel::read(&args.data, &options)?;
+    let panel = match &args.target {
+        Some(target) => panel.with_targets(target)?,
+        None => panel,
+    };
     let (context, horizon) = (args.context.unwrap_or(336), args.horizon.unwrap_or(96));
-    let segments = Segments::new(split, series.rows(), context, horizon)?;
-    let scaler = Scaler::fit(&series, segments.rows(Segment::Train))?;
-    let windows = segments.windows(Segment::Test);
-    let s = baseline::score(kind, &series, &scaler, windows, args.batch.unwrap_or(128))?;
+    let notes = panel.notices().to_vec();
+    let panel = WindowedPanel::fit(panel, split, context, horizon)?;
+    let (parts, targets, batch) = (panel.parts(Segment::Test), panel.targets(), args.batch.unwrap_or(128));
+    let s = baseline::score(kind, &parts, targets, batch)?;
+    let each = parts.iter().filter(|_| parts.len() > 1).map(|part| {
+        let s = baseline::score(kind, std::slice::from_ref(part), targets, batch)?;
+        Ok(SeriesRecord { name: part.series.name().to_owned(), windows: s.windows, mse: s.mse, mae: s.mae })
+    });
+    let series = each.collect::<Result<Vec<_>, landfall_train::data::DataError>>()?;
+    note_all(notes.iter().chain(panel.left_out()));
     let column = |c: landfall_train::data::ColumnScore| ColumnRecord { name: c.name, mse: c.mse, mae: c.mae };
     let record = EvaluationRecord {
         step: 0,
@@ -103,6 +116,7 @@ fn simple(args: &Evaluate, model: Simple) -> Result<(), CliError> {
         windows: s.windows,
         windows_drop_last: s.windows_drop_last,
         columns: s.per_column.into_iter().map(column).collect(),
+        series,
     };
     print(&name, &record, args.json)
 }
@@ -118,10 +132,13 @@ fn print(name: &str, r: &EvaluationRecord, json: bool) -> Result<(), CliError> {
     }
     rows.extend(r.columns.iter().map(|c| row(format!("{}, in its own unit", c.name), numbers(c.mse, c.mae))));
     output::line(&output::table(&rows))?;
+    if !r.series.is_empty() {
+        output::line(&format!("\n{}", output::table(&series_rows(r))))?;
+    }
     if json {
         let (mse, mae, windows) = (r.mse, r.mae, r.windows);
         let (mse_drop_last, mae_drop_last) = (r.mse_drop_last, r.mae_drop_last);
-        output::json(&Object { mse, mae, mse_drop_last, mae_drop_last, windows })?;
+        output::json(&Object { mse, mae, mse_drop_last, mae_drop_last, windows, series: r.series.clone() })?;
     }
     Ok(())
 }

@@ -1,80 +1,138 @@
 //! `landfall forecast`: the rows after the last one, in the units of the data.
 
-use super::{cpu, fill};
-use crate::args::Forecast;
+use super::{cpu, fill, note_all};
+use crate::args::Forecast as Args;
 use crate::error::CliError;
 use crate::output;
-use landfall_train::data::Series;
-use landfall_train::run::{Data, Run, RunError};
+use landfall_train::run::{Data, Forecast, Run, RunError};
 use serde_json::json;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 /// Forecasts and writes.
-pub(crate) fn run(args: &Forecast) -> Result<(), CliError> {
+pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    if let Some(flag) = args.ahead.given() {
+        return Err(CliError::KnownAhead(flag));
+    }
     if let Some(path) = args.out.as_ref().filter(|p| p.exists()) {
         return Err(CliError::OutExists(path.clone()));
     }
     let run = Run::open(&args.run)?;
     let fill = fill(args.fill.as_ref())?;
-    let Data::Series(series) = run.load(args.data.as_deref(), fill)? else {
+    let Data::Series(panel) = run.load(&args.data, fill)? else {
         return Err(RunError::NoFuture { path: args.run.clone() }.into());
     };
-    let n = &run.resolved().network;
-    let last = series.last_rows(n.context)?;
+    let horizon = run.resolved().network.horizon;
+    // Refused before a session is made: it takes a moment.
+    let needed = run.resolved().network.context;
+    if let [only] = panel.series() {
+        only.last_rows(needed)?;
+    }
     let engine = cpu(args.threads)?;
     let mut session = run.predictor(&engine, args.weights)?;
-    let values = run.forecast(&mut session, &last)?;
-    let (label, rows) = labels(&last, n.horizon);
+    let (forecasts, left_out) = run.forecast_all(&mut session, &panel)?;
+    note_all(panel.notices().iter().chain(&left_out));
+    let table = Table::new(&forecasts, panel.columns().get(..run.targets()).unwrap_or_default(), horizon);
+    if let Some(path) = &args.out {
+        write(path, &table.csv())?;
+    }
     if args.json {
-        let written =
-            args.out.as_deref().map(|p| write(p, &csv(&label, &rows, last.columns(), &values))).transpose();
-        written?;
-        let object =
-            json!({"columns": last.columns(), label.as_str(): rows, "values": values, "out": args.out});
-        return output::json(&object);
+        return output::json(&table.object(args.out.as_deref()));
     }
-    let text = csv(&label, &rows, last.columns(), &values);
     match &args.out {
-        None => output::line(text.trim_end()),
+        None => output::line(table.csv().trim_end()),
         Some(path) => {
-            write(path, &text)?;
-            output::line(&format!(
-                "{} rows after the last of {} are in {}",
-                n.horizon,
-                last.source(),
-                path.display()
-            ))
+            let (source, path) = (panel.source(), path.display());
+            output::line(&format!("{horizon} rows after the last of {source} are in {path}"))
         }
     }
 }
 
-/// Name and cells of the first column: future dates where the dates are regular, else numbers from 1.
-fn labels(last: &Series, horizon: usize) -> (String, Vec<String>) {
-    let numbers = || ("step".to_owned(), (1..=horizon).map(|i| i.to_string()).collect());
-    let Some(dates) = last.dates() else { return numbers() };
-    match dates.future(horizon) {
-        Ok(future) => (dates.column().to_owned(), future.into_iter().map(|d| dates.format(d)).collect()),
-        Err(e) => {
-            output::note(&format!("note: {e}; the forecast's rows are numbered"));
-            numbers()
-        }
-    }
+/// The forecasts of all series, and the cells that name their rows.
+struct Table<'a> {
+    forecasts: &'a [Forecast],
+    columns: &'a [String],
+    /// Name of the column that tells the rows of a series apart.
+    label: String,
+    /// Its cells, for each series.
+    rows: Vec<Vec<String>>,
 }
 
-fn csv(label: &str, rows: &[String], columns: &[String], values: &[Vec<f64>]) -> String {
-    let header = std::iter::once(label).chain(columns.iter().map(String::as_str)).map(quoted);
-    let mut text = header.collect::<Vec<_>>().join(",");
-    text.push('\n');
-    for (i, row) in rows.iter().enumerate() {
-        text.push_str(&quoted(row));
-        for column in values {
-            // The shortest digits that read back as the same number.
-            text.push_str(&format!(",{:?}", column.get(i).copied().unwrap_or(f64::NAN)));
-        }
+impl<'a> Table<'a> {
+    fn new(forecasts: &'a [Forecast], columns: &'a [String], horizon: usize) -> Self {
+        let (label, rows) = labels(forecasts, horizon);
+        Self { forecasts, columns, label, rows }
+    }
+
+    /// Whether a column names the series.
+    fn several(&self) -> bool {
+        self.forecasts.len() > 1
+    }
+
+    fn csv(&self) -> String {
+        let series = self.several().then_some("series");
+        let header = series.into_iter().chain([self.label.as_str()]);
+        let header = header.chain(self.columns.iter().map(String::as_str)).map(quoted);
+        let mut text = header.collect::<Vec<_>>().join(",");
         text.push('\n');
+        for (forecast, rows) in self.forecasts.iter().zip(&self.rows) {
+            for (i, row) in rows.iter().enumerate() {
+                if self.several() {
+                    text.push_str(&quoted(forecast.context.name()));
+                    text.push(',');
+                }
+                text.push_str(&quoted(row));
+                for column in &forecast.values {
+                    // The shortest digits that read back as the same number.
+                    text.push_str(&format!(",{:?}", column.get(i).copied().unwrap_or(f64::NAN)));
+                }
+                text.push('\n');
+            }
+        }
+        text
     }
-    text
+
+    /// One series' labels and values stand at the top; several are a list.
+    fn object(&self, out: Option<&Path>) -> serde_json::Value {
+        let label = self.label.as_str();
+        match (self.forecasts, self.rows.as_slice()) {
+            ([one], [rows]) => {
+                json!({"columns": self.columns, label: rows, "values": one.values, "out": out})
+            }
+            (all, rows) => {
+                let each = all
+                    .iter()
+                    .zip(rows)
+                    .map(|(f, rows)| json!({"name": f.context.name(), label: rows, "values": f.values}));
+                json!({"columns": self.columns, "series": each.collect::<Vec<_>>(), "out": out})
+            }
+        }
+    }
+}
+
+/// Name and cells of the column that tells rows apart: future dates where the dates of all series are regular, else
+/// numbers from 1.
+fn labels(forecasts: &[Forecast], horizon: usize) -> (String, Vec<Vec<String>>) {
+    let mut name = None;
+    let mut rows = Vec::with_capacity(forecasts.len());
+    for forecast in forecasts {
+        let Some(dates) = forecast.context.dates() else { break };
+        match dates.future(horizon) {
+            Ok(future) => rows.push(future.into_iter().map(|d| dates.format(d)).collect()),
+            Err(e) => {
+                output::note(&format!("note: {e}; the forecast's rows are numbered"));
+                break;
+            }
+        }
+        name.get_or_insert_with(|| dates.column().to_owned());
+    }
+    match name {
+        Some(name) if rows.len() == forecasts.len() => (name, rows),
+        Some(_) | None => {
+            let numbers: Vec<String> = (1..=horizon).map(|i| i.to_string()).collect();
+            ("step".to_owned(), vec![numbers; forecasts.len()])
+        }
+    }
 }
 
 fn quoted(cell: &str) -> String {

@@ -1,14 +1,16 @@
 //! The commands.
 
+pub(crate) mod bench;
 pub(crate) mod evaluate;
 pub(crate) mod forecast;
 pub(crate) mod plan;
 pub(crate) mod train;
 
 use crate::error::CliError;
+use crate::output;
 use landfall::Engine;
-use landfall_train::data::{Baseline, DataError, Fill, Scaler, Segment, Segments, Series, baseline};
-use landfall_train::run::SettingsError;
+use landfall_train::data::{Baseline, DataError, Fill, Segment, WindowedPanel, baseline};
+use landfall_train::run::{EvaluationRecord, SeriesRecord, SettingsError};
 
 /// An engine on the processor.
 fn cpu(threads: Option<usize>) -> Result<Engine, CliError> {
@@ -27,21 +29,31 @@ fn fill(name: Option<&String>) -> Result<Option<Fill>, DataError> {
     name.map(|n| n.parse()).transpose()
 }
 
+/// Lines that a person has to know of and that are no errors.
+fn note_all<'a>(notes: impl IntoIterator<Item = &'a String>) {
+    notes.into_iter().for_each(|note| output::note(&format!("note: {note}")));
+}
+
+/// The errors of each series as a table's rows.
+fn series_rows(r: &EvaluationRecord) -> Vec<Vec<String>> {
+    let header = ["series, scaled", "windows", "MSE", "MAE"].map(str::to_owned).to_vec();
+    let row = |s: &SeriesRecord| {
+        vec![s.name.clone(), s.windows.to_string(), format!("{:?}", s.mse), format!("{:?}", s.mae)]
+    };
+    std::iter::once(header).chain(r.series.iter().map(row)).collect()
+}
+
 /// A simple forecast's name and its scores on the test windows.
 type Scored = (String, landfall_train::data::Scores);
 
 /// Last value and, where a season fits into the context, seasonal naive.
-fn simple_forecasts(
-    series: &Series,
-    scaler: &Scaler,
-    segments: &Segments,
-    period: usize,
-    batch: usize,
-) -> Result<Vec<Scored>, DataError> {
-    let windows = segments.windows(Segment::Test);
+fn simple_forecasts(panel: &WindowedPanel, period: usize, batch: usize) -> Result<Vec<Scored>, DataError> {
+    let parts = panel.parts(Segment::Test);
+    let context = parts.first().map_or(0, |part| part.windows.context());
     let mut all = vec![("last-value".to_owned(), Baseline::LastValue)];
-    if period <= windows.context() {
+    if period <= context {
         all.push((format!("seasonal-naive ({period})"), Baseline::SeasonalNaive { period }));
     }
-    all.into_iter().map(|(name, b)| Ok((name, baseline::score(b, series, scaler, windows, batch)?))).collect()
+    let score = |(name, b)| Ok((name, baseline::score(b, &parts, panel.targets(), batch)?));
+    all.into_iter().map(score).collect()
 }

@@ -8,7 +8,7 @@ use landfall::plan::Report;
 use landfall_train::data::synthetic::walk;
 use landfall_train::models::Task;
 use landfall_train::run::Settings;
-use landfall_train::train::Dataset;
+use landfall_train::train::{Dataset, Target};
 use serde_json::json;
 
 /// Plans and prints.
@@ -21,13 +21,18 @@ pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
     let listed = settings.columns.take().map(|c| c.len());
     let channels = args.shapes.channels.or(settings.channels).or(listed).unwrap_or(7);
     // The plan depends on no data, only on its number of columns.
+    let targets = settings.target.take().map(|targets| targets.len());
     (settings.data, settings.fill, settings.channels) = (None, None, Some(channels));
+    (settings.fill_gaps, settings.series_id) = (None, None);
     let resolved = settings.resolve()?;
     let (n, t) = (&resolved.network, &resolved.training);
-    let dataset = match n.task {
+    let mut dataset = match n.task {
         Task::Forecast => Dataset::blank(channels, n.context, n.horizon, t.batch),
         Task::Regress => Dataset::regression(&walk(t.batch, channels, n.context, t.seed)?),
     };
+    if let (Target::Future(all), Some(targets)) = (&mut dataset.target, targets) {
+        *all = targets.clamp(1, channels);
+    }
     let session = resolved.session(&Engine::null(), &dataset)?;
     let [train, ..] = session.programs();
     let report = train.report();

@@ -1,13 +1,13 @@
 //! `landfall train`: a new run, or an old one that goes on.
 
-use super::{Scored, cpu, simple_forecasts};
+use super::{Scored, cpu, note_all, simple_forecasts};
 use crate::args::Train;
 use crate::error::CliError;
 use crate::output::{self, Watch};
 use landfall::Engine;
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
 use landfall_train::data::synthetic::WalkData;
-use landfall_train::data::{Scaler, Segment, Segments, Series};
+use landfall_train::data::{Segment, WindowedPanel};
 use landfall_train::run::{
     Data, Device, EvaluationRecord, FitOptions, Outcome, Resolved, Run, RunError, RunFolder, Settings,
     Source, Units, count, fit,
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What the results are compared with.
 enum Comparison {
-    Series(Box<(Series, Scaler, Segments)>),
+    Series(Box<WindowedPanel>),
     Labels(WalkData),
 }
 
@@ -29,11 +29,16 @@ struct Ready {
     resolved: Resolved,
     session: Session,
     comparison: Comparison,
+    /// What a person has to know of the data.
+    notes: Vec<String>,
     from: Progress,
 }
 
 /// Trains; the exit code.
 pub(crate) fn run(args: &Train) -> Result<u8, CliError> {
+    if let Some(flag) = args.ahead.given() {
+        return Err(CliError::KnownAhead(flag));
+    }
     match &args.resume {
         Some(path) => resume(args, path),
         None => fresh(args),
@@ -84,12 +89,8 @@ fn resume(args: &Train, path: &Path) -> Result<u8, CliError> {
     let file = File::read(&checkpoint)?;
     let ready =
         prepare(resolved, |session| load_checkpoint(&checkpoint, &file, session).map_err(CliError::from))?;
-    if let (Some(was), Comparison::Series(now)) = (stored.scaler(), &ready.comparison) {
-        let same = |c: &usize| was.mean()[*c] == now.1.mean()[*c] && was.std()[*c] == now.1.std()[*c];
-        if let Some(c) = (0..was.channels()).find(|c| !same(c)) {
-            let (source_name, column) = (now.0.source().to_owned(), now.0.columns()[c].clone());
-            return Err(CliError::DataChanged { run: path.to_owned(), source_name, column });
-        }
+    if let Comparison::Series(now) = &ready.comparison {
+        unchanged(path, &stored, now)?;
     }
     let total = ready.resolved.steps(&ready.session);
     if ready.from.step >= total {
@@ -112,6 +113,25 @@ fn resume(args: &Train, path: &Path) -> Result<u8, CliError> {
     go(ready, folder, configuration, args.json)
 }
 
+/// Checks that the series of a run have the statistics that they had when it began.
+fn unchanged(path: &Path, stored: &Run, now: &WindowedPanel) -> Result<(), CliError> {
+    let (run, was) = (path.to_owned(), stored.scalers());
+    let names = || now.members().iter().map(|m| m.series.name());
+    if was.len() != now.members().len() || !was.iter().map(|(name, _)| name.as_str()).eq(names()) {
+        let (before, now) =
+            (was.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), names().collect::<Vec<_>>());
+        return Err(CliError::SeriesChanged { run, before: before.join(", "), now: now.join(", ") });
+    }
+    for ((_, was), m) in was.iter().zip(now.members()) {
+        let same = |c: &usize| was.mean()[*c] == m.scaler.mean()[*c] && was.std()[*c] == m.scaler.std()[*c];
+        if let Some(c) = (0..was.channels()).find(|c| !same(c)) {
+            let (source_name, column) = (m.series.source().to_owned(), m.series.columns()[c].clone());
+            return Err(CliError::DataChanged { run, source_name, column });
+        }
+    }
+    Ok(())
+}
+
 /// Everything that can be refused happens here, before a file is written.
 fn prepare(
     mut resolved: Resolved,
@@ -121,16 +141,24 @@ fn prepare(
         Some(Device::Null) => Engine::null(),
         Some(Device::Auto | Device::Cpu) | None => cpu(resolved.settings.threads)?,
     };
-    let (dataset, comparison) = match resolved.load()? {
-        Data::Series(series) => {
-            let (dataset, scaler, segments) = resolved.forecast(&series)?;
-            (dataset, Comparison::Series(Box::new((series, scaler, segments))))
+    let (dataset, comparison, notes) = match resolved.load()? {
+        Data::Series(panel) => {
+            let uneven = panel.irregularities().into_iter().map(|what| {
+                format!(
+                    "{what}; windows count rows as if none were missing (--fill-gaps with --fill inserts those that \
+                     the dates skip)"
+                )
+            });
+            let mut notes: Vec<String> = panel.notices().iter().cloned().chain(uneven).collect();
+            let (dataset, panel) = resolved.forecast(panel)?;
+            notes.extend_from_slice(panel.left_out());
+            (dataset, Comparison::Series(Box::new(panel)), notes)
         }
-        Data::Walk(walk) => (Dataset::regression(&walk), Comparison::Labels(walk)),
+        Data::Walk(walk) => (Dataset::regression(&walk), Comparison::Labels(walk), Vec::new()),
     };
     let mut session = resolved.session(&engine, &dataset)?;
     let from = start(&mut session)?;
-    Ok(Ready { resolved, session, comparison, from })
+    Ok(Ready { resolved, session, comparison, notes, from })
 }
 
 fn announce(ready: &Ready) -> Result<(), CliError> {
@@ -141,18 +169,17 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
         (Source::Demo { rows, channels }, _) => format!(
             "no --data: this trains on a generated hourly series, {rows} rows of {channels} columns, seed {seed}"
         ),
-        (Source::File { .. }, Comparison::Series(d)) => {
-            format!("data {}: {} rows, columns {}", d.0.source(), d.0.rows(), d.0.columns().join(", "))
-        }
+        (Source::Files { .. }, Comparison::Series(d)) => said(d),
         (_, Comparison::Labels(w)) => {
             let (n, c) = (w.samples, w.channels);
             format!(
                 "generated random walks with their mean as label: {n} windows of {c} channels, seed {seed}"
             )
         }
-        (Source::Walk { .. }, Comparison::Series(d)) => d.0.source().to_owned(),
+        (Source::Walk { .. }, Comparison::Series(d)) => said(d),
     };
     output::line(&data)?;
+    note_all(&ready.notes);
     let parameters = session.model().parameters().count();
     let preset = s.preset.as_deref().unwrap_or_default();
     output::line(&format!(
@@ -171,6 +198,27 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
         Some(Device::Auto) | None => "auto: cpu (this build has no other device that computes)",
     };
     output::line(&format!("device {device}"))
+}
+
+/// A panel in one line: its series, rows, columns and targets.
+fn said(panel: &WindowedPanel) -> String {
+    let rows: usize = panel.members().iter().map(|m| m.series.rows()).sum();
+    let source = match panel.members() {
+        [one] => one.series.source().to_owned(),
+        all => {
+            let names: Vec<&str> = all.iter().map(|m| m.series.name()).take(5).collect();
+            let more = if all.len() > names.len() { ", ..." } else { "" };
+            format!("{} series ({}{more})", all.len(), names.join(", "))
+        }
+    };
+    let (targets, others) = panel.columns().split_at(panel.targets());
+    match others {
+        [] => format!("data {source}: {rows} rows, columns {}", targets.join(", ")),
+        _ => {
+            let (targets, others) = (targets.join(", "), others.join(", "));
+            format!("data {source}: {rows} rows, targets {targets}, further inputs {others}")
+        }
+    }
 }
 
 fn count_only(mut ready: Ready, json: bool) -> Result<u8, CliError> {
@@ -207,7 +255,7 @@ fn numbered(resolved: &Resolved, configuration: &str) -> Result<RunFolder, CliEr
 
 fn go(ready: Ready, mut folder: RunFolder, configuration: String, json: bool) -> Result<u8, CliError> {
     announce(&ready)?;
-    let Ready { resolved, mut session, comparison, from } = ready;
+    let Ready { resolved, mut session, comparison, from, .. } = ready;
     let reports: Vec<_> =
         session.programs().iter().map(|p| json!({"program": p.name(), "plan": p.report()})).collect();
     folder.write("plan.json", &json!(reports).to_string()).map_err(CliError::During)?;
@@ -221,8 +269,8 @@ fn go(ready: Ready, mut folder: RunFolder, configuration: String, json: bool) ->
         }
     });
     let units = match &comparison {
-        Comparison::Series(d) => Units { names: d.0.columns().to_vec(), std: d.1.std().to_vec() },
-        Comparison::Labels(_) => Units { names: vec!["label".to_owned()], std: vec![1.0] },
+        Comparison::Series(panel) => Units::of(panel),
+        Comparison::Labels(_) => Units::labels(),
     };
     let options = FitOptions {
         epochs: resolved.training.epochs,
@@ -248,8 +296,8 @@ fn go(ready: Ready, mut folder: RunFolder, configuration: String, json: bool) ->
         }
         Outcome::Finished(records) => {
             let simple = match &comparison {
-                Comparison::Series(d) => {
-                    simple_forecasts(&d.0, &d.1, &d.2, resolved.period, session.options().batch)?
+                Comparison::Series(panel) => {
+                    simple_forecasts(panel, resolved.period, session.options().batch)?
                 }
                 Comparison::Labels(_) => Vec::new(),
             };
@@ -291,6 +339,9 @@ fn results(
             last.windows_drop_last
         ))?;
     }
+    if !last.series.is_empty() {
+        output::line(&format!("\n{}\n", output::table(&super::series_rows(last))))?;
+    }
     output::line(&format!(
         "everything lies in {}: best.safetensors (best weights), checkpoint.safetensors (last state), metrics.jsonl, \
          config.toml, plan.json",
@@ -320,6 +371,9 @@ fn object(path: &Path, steps: usize, records: &[EvaluationRecord], simple: &[Sco
         object["mse_drop_last"] = json!(r.mse_drop_last);
         object["mae_drop_last"] = json!(r.mae_drop_last);
         object["windows"] = json!(r.windows);
+        if !r.series.is_empty() {
+            object["series"] = json!(r.series);
+        }
     }
     for (name, s) in simple {
         let key = name.split(' ').next().unwrap_or(name);

@@ -38,19 +38,41 @@ impl fmt::Display for Baseline {
     }
 }
 
-/// Scores a baseline on `windows` of the scaled series, in `f64`; `batch` counts the windows that
-/// whole batches hold.
+/// Windows of one series to score a forecast on.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    /// The series.
+    pub series: &'a Series,
+    /// What scales it.
+    pub scaler: &'a Scaler,
+    /// Its windows.
+    pub windows: Windows,
+}
+
+/// Scores a baseline on the first `targets` columns of the scaled series, in `f64`, over the windows of all parts in
+/// their order; `batch` counts the windows that whole batches hold. The parts have the same columns and horizon.
 ///
 /// # Errors
 /// [`DataError::BadPeriod`] for a season of no rows or longer than the context, [`DataError::RowRange`]
-/// for windows outside the series, and what [`Scaler::scale_f32`] refuses.
+/// for windows outside the series, [`DataError::NothingScored`] without windows, and what
+/// [`Scaler::scale_f32`] refuses.
 pub fn score(
     baseline: Baseline,
-    series: &Series,
-    scaler: &Scaler,
-    windows: Windows,
+    parts: &[Part<'_>],
+    targets: usize,
     batch: usize,
 ) -> Result<Scores, DataError> {
+    let Some(first) = parts.first() else { return Err(DataError::NothingScored) };
+    let names = first.series.columns().get(..targets).unwrap_or(first.series.columns());
+    let windows: usize = parts.iter().map(|part| part.windows.count()).sum();
+    let whole = windows - windows.checked_rem(batch).unwrap_or(windows);
+    let mut sums = ScoreSums::new(names, first.windows.horizon(), whole)?;
+    parts.iter().try_for_each(|part| add(baseline, part, names.len(), &mut sums))?;
+    sums.finish()
+}
+
+fn add(baseline: Baseline, part: &Part<'_>, targets: usize, sums: &mut ScoreSums) -> Result<(), DataError> {
+    let Part { series, scaler, windows } = part;
     let (period, context, rows) = (baseline.period(), windows.context(), series.rows());
     if period == 0 || period > context {
         return Err(DataError::BadPeriod { period, context });
@@ -60,8 +82,8 @@ pub fn score(
         return Err(DataError::RowRange { file, start, end, rows });
     }
     let scaled = scaler.scale_f64(series)?;
-    let mut sums = ScoreSums::new(series, scaler, windows.horizon(), windows.drop_last(batch))?;
-    let (mut squared, mut absolute) = (vec![0.0; series.channels()], vec![0.0; series.channels()]);
+    let std = scaler.std().get(..targets).unwrap_or_default();
+    let (mut squared, mut absolute) = (vec![0.0; targets], vec![0.0; targets]);
     for start in windows.starts() {
         let target = windows.target(start);
         let columns = scaled.chunks_exact(rows).zip(squared.iter_mut().zip(&mut absolute));
@@ -75,14 +97,45 @@ pub fn score(
                 *absolute += error.abs();
             }
         }
-        sums.add_window(&squared, &absolute)?;
+        sums.add_window(&squared, &absolute, std)?;
     }
-    sums.finish()
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn one(
+        baseline: Baseline,
+        series: &Series,
+        scaler: &Scaler,
+        windows: Windows,
+        batch: usize,
+    ) -> Result<Scores, DataError> {
+        score(baseline, &[Part { series, scaler, windows }], 1, batch)
+    }
+
+    #[test]
+    fn parts_are_scored_together_in_their_own_units() {
+        let names = || vec!["a".to_owned(), "b".to_owned()];
+        let series = |a: [f64; 3]| Series::new("s", names(), vec![a.to_vec(), vec![0.0; 3]], None);
+        let (first, second) =
+            (series([0.0, 1.0, 3.0]).expect("sound"), series([0.0, 0.0, 4.0]).expect("sound"));
+        let scalers = [1.0, 2.0].map(|std| Scaler::new(vec![0.0; 2], vec![std; 2]).expect("sound"));
+        let windows = Windows::new(0..3, 1, 1).expect("two windows");
+        let parts = [(&first, &scalers[0]), (&second, &scalers[1])].map(|(series, scaler)| Part {
+            series,
+            scaler,
+            windows,
+        });
+        // Errors 1, 2 and 0, 4, the latter halved by its scaler; whole batches of three hold all but the last.
+        let scores = score(Baseline::LastValue, &parts, 1, 3).expect("scores");
+        assert_eq!((scores.mse, scores.mae, scores.windows), (9.0 / 4.0, 5.0 / 4.0, 4));
+        assert_eq!((scores.mse_drop_last, scores.windows_drop_last), (Some(5.0 / 3.0), 3));
+        assert_eq!((scores.per_column.len(), scores.per_column[0].mse), (1, 21.0 / 4.0));
+        assert_eq!(score(Baseline::LastValue, &parts, 2, 3).expect("scores").mse, 9.0 / 8.0);
+    }
 
     #[test]
     fn forecasts_repeat_the_end_of_the_context() {
@@ -91,17 +144,17 @@ mod tests {
         let scaler = Scaler::new(vec![5.0], vec![2.0]).expect("sound");
         let windows = Windows::new(0..6, 2, 3).expect("two windows");
         // Last value: 2 against 4, 1, 8, then 4 against 1, 8, 3, halved by the scaler.
-        let last = score(Baseline::LastValue, &series, &scaler, windows, 1).expect("scores");
+        let last = one(Baseline::LastValue, &series, &scaler, windows, 1).expect("scores");
         assert_eq!((last.mse, last.mae), (67.0 / 4.0 / 6.0, 17.0 / 2.0 / 6.0));
         assert_eq!((last.per_column[0].mse, last.per_column[0].mae), (67.0 / 6.0, 17.0 / 6.0));
         assert_eq!((last.windows, last.windows_drop_last, last.mse_drop_last), (2, 2, Some(last.mse)));
         // Season of two: 0, 2, 0 against 4, 1, 8, then 2, 4, 2 against 1, 8, 3.
         let season = Baseline::SeasonalNaive { period: 2 };
-        let seasonal = score(season, &series, &scaler, windows, 4).expect("scores");
+        let seasonal = one(season, &series, &scaler, windows, 4).expect("scores");
         assert_eq!((seasonal.mse, seasonal.mae), (99.0 / 4.0 / 6.0, 19.0 / 2.0 / 6.0));
         assert_eq!((seasonal.windows_drop_last, seasonal.mse_drop_last), (0, None));
-        let one = Baseline::SeasonalNaive { period: 1 };
-        assert_eq!(score(one, &series, &scaler, windows, 1).expect("scores"), last);
+        let daily = Baseline::SeasonalNaive { period: 1 };
+        assert_eq!(one(daily, &series, &scaler, windows, 1).expect("scores"), last);
     }
 
     #[test]
@@ -111,7 +164,7 @@ mod tests {
         let text = |period, rows| {
             let windows = Windows::new(0..rows, 2, 3).expect("windows");
             let baseline = Baseline::SeasonalNaive { period };
-            score(baseline, &series, &scaler, windows, 1).expect_err("refused").to_string()
+            one(baseline, &series, &scaler, windows, 1).expect_err("refused").to_string()
         };
         assert_eq!(text(3, 6), "a seasonal period of 3 does not fit context 2; choose 1 to 2");
         assert_eq!(text(0, 6), "a seasonal period of 0 does not fit context 2; choose 1 to 2");

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
 
+use super::frequency::Spacing;
 use super::{DataError, Frequency};
 
 /// The way dates are written, so that forecasts continue in the form of the input.
@@ -248,6 +249,11 @@ impl Dates {
     /// The step of the dates.
     pub fn frequency(&self) -> Frequency {
         Frequency::detect(&self.values)
+    }
+
+    /// The usual step of the dates, and the gaps in them.
+    pub fn spacing(&self) -> Spacing {
+        Spacing::of(&self.values)
     }
 
     /// Writes a date in the form of the input.

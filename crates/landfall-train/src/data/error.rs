@@ -164,6 +164,143 @@ pub enum DataError {
         /// What the cell says.
         text: String,
     },
+    /// Columns that go on after the last value of others.
+    #[error(
+        "{file}: {what}; values known in advance are not supported: remove those rows, or leave columns out with \
+         --columns; if the values are missing by accident, --fill previous|linear|zero fills them"
+    )]
+    KnownAhead {
+        /// Name of the series.
+        file: String,
+        /// Which columns, and how many rows.
+        what: String,
+    },
+    /// A row that says of no series that it belongs to it.
+    #[error("{at}: column `{column}` is empty; name the series that the row belongs to")]
+    NoSeriesId {
+        /// Line of the row.
+        at: Place,
+        /// The column that names the series.
+        column: String,
+    },
+    /// Rows to be inserted, and nothing to fill them with.
+    #[error(
+        "{file}: --fill-gaps inserts rows and needs to know what fills them; give --fill previous|linear|zero too"
+    )]
+    GapsWithoutFill {
+        /// Name of the series.
+        file: String,
+    },
+    /// Rows to be inserted where no dates say where.
+    #[error(
+        "{file}: --fill-gaps needs dates, and the file has none; add a date column or leave --fill-gaps out"
+    )]
+    GapsWithoutDates {
+        /// Name of the series.
+        file: String,
+    },
+    /// Dates that no inserted rows make even.
+    #[error(
+        "{file}: row {row} steps from {previous} to {date}, no whole number of steps ({step}), so no rows can be \
+         inserted between them; correct the dates or leave --fill-gaps out"
+    )]
+    UnevenDates {
+        /// Name of the series.
+        file: String,
+        /// Row, counted from 1.
+        row: usize,
+        /// Date of the row before.
+        previous: NaiveDateTime,
+        /// Date of the row.
+        date: NaiveDateTime,
+        /// The usual step.
+        step: String,
+    },
+    /// More rows to be inserted than there are.
+    #[error(
+        "{file}: the dates skip {missing} rows and there are {rows}; correct the dates or leave --fill-gaps out"
+    )]
+    GapsTooWide {
+        /// Name of the series.
+        file: String,
+        /// Rows to be inserted.
+        missing: usize,
+        /// Rows there are.
+        rows: usize,
+    },
+    /// One series is needed, and the data holds others too.
+    #[error("{file}: {count} series where one is needed; choose one")]
+    ManySeries {
+        /// Path of the file.
+        file: String,
+        /// Series there are.
+        count: usize,
+    },
+    /// Nothing to forecast.
+    #[error("no target column; name at least one, or leave --target out to forecast all columns")]
+    NoTarget,
+    /// No file at all.
+    #[error("no file to read; name at least one")]
+    NoFile,
+    /// Two series of one name.
+    #[error("{file} and {other} hold series of one name, `{name}`; rename one of them")]
+    DuplicateSeries {
+        /// Where the first comes from.
+        file: String,
+        /// Where the second comes from.
+        other: String,
+        /// Their name.
+        name: String,
+    },
+    /// Series of different columns.
+    #[error(
+        "{file}: {has} column `{column}`, unlike {other}; give all series the same columns, or choose with --columns"
+    )]
+    OtherColumns {
+        /// The series that differs.
+        file: String,
+        /// `no`, or `it has a`.
+        has: &'static str,
+        /// The column.
+        column: String,
+        /// The first series.
+        other: String,
+    },
+    /// Every series of several is too short.
+    #[error("none of {count} series holds a window in each segment; `{name}`: {why}")]
+    AllTooShort {
+        /// Series there are.
+        count: usize,
+        /// The first.
+        name: String,
+        /// Why it holds none.
+        why: Box<DataError>,
+    },
+    /// No series that a run has a scaler for.
+    #[error("{file}: no series of the run ({}); give one that it was trained on", list(.known))]
+    NoKnownSeries {
+        /// The data.
+        file: String,
+        /// Series of the run.
+        known: Vec<String>,
+    },
+    /// A Parquet file, and a program that was built without a reader of them.
+    #[error(
+        "{file}: this build does not read Parquet; build it with `cargo build --release --features parquet`, \
+         or save the table as CSV"
+    )]
+    NoParquet {
+        /// Path of the file.
+        file: String,
+    },
+    /// A Parquet file that cannot be decoded.
+    #[error("{file}: not a readable Parquet file ({reason}); write it again")]
+    BadParquet {
+        /// Path of the file.
+        file: String,
+        /// What the reader said.
+        reason: String,
+    },
     /// A missing value at the start of a column, to be filled from the previous one.
     #[error(
         "{at}: column `{column}` starts with missing values, so no previous value fills them; \
@@ -418,7 +555,7 @@ pub enum DataError {
 }
 
 /// Names for a message, cut where a line would turn into a page.
-fn list(names: &[String]) -> String {
+pub(super) fn list(names: &[String]) -> String {
     const SHOWN: usize = 20;
     let head = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len().checked_sub(SHOWN) {

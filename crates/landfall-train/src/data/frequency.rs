@@ -35,36 +35,100 @@ pub enum Frequency {
     Unknown,
 }
 
-impl Frequency {
-    /// Finds the step of ascending dates.
+/// A place where ascending dates skip rows: a whole number of steps, more than one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// Row, counted from 0, of the first date after the gap.
+    pub row: usize,
+    /// Date before the gap.
+    pub from: NaiveDateTime,
+    /// Date after it.
+    pub to: NaiveDateTime,
+    /// Dates between the two that are not there.
+    pub missing: usize,
+}
+
+/// The usual step of dates, and where they leave it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spacing {
+    /// The most frequent step: regular, monthly, or unknown.
+    pub usual: Frequency,
+    /// Where rows are skipped.
+    pub gaps: Vec<Gap>,
+    /// The first step that is no whole number of usual ones: its row, the date before, its date.
+    pub uneven: Option<(usize, NaiveDateTime, NaiveDateTime)>,
+}
+
+impl Spacing {
+    /// Finds the usual step of ascending dates and the gaps in them.
     ///
     /// Dates that all keep their day of the month and their time are monthly even where the seconds
-    /// happen to be constant (July to August to September are 31 days each). The usual step of an
-    /// irregular series is the most frequent one, so that a gap in the first rows is itself the gap.
-    pub fn detect(dates: &[NaiveDateTime]) -> Self {
+    /// happen to be constant (July to August to September are 31 days each). The usual step is the most
+    /// frequent one, so that a gap in the first rows is itself the gap.
+    pub fn of(dates: &[NaiveDateTime]) -> Self {
         let day = month_day(dates);
-        let steps = dates.windows(2).filter_map(|pair| match *pair {
-            [a, b] => Some(if day.is_some() { month_index(b) - month_index(a) } else { nanoseconds(b - a) }),
-            _ => None,
-        });
-        let steps: Vec<i64> = steps.collect();
+        let pairs = || dates.windows(2).filter_map(|pair| <[NaiveDateTime; 2]>::try_from(pair).ok());
+        let length = |[a, b]: [NaiveDateTime; 2]| {
+            if day.is_some() { month_index(b) - month_index(a) } else { nanoseconds(b - a) }
+        };
         let mut counts = BTreeMap::new();
-        for &step in &steps {
+        for step in pairs().map(length) {
             *counts.entry(step).or_insert(0_usize) += 1;
         }
         // Of equally frequent steps the smallest: a gap is longer than the usual step.
-        let Some((&usual, _)) = counts.iter().rev().max_by_key(|(_, count)| **count) else {
-            return Self::Unknown;
+        let Some((&step, _)) = counts.iter().rev().max_by_key(|(_, count)| **count) else {
+            return Self { usual: Frequency::Unknown, gaps: Vec::new(), uneven: None };
         };
-        let odd = steps.iter().position(|&step| step != usual || step <= 0);
-        if let Some(row) = odd.map(|i| i + 1)
-            && let Some(&[previous, date]) = dates.get(row - 1..=row)
-        {
-            return Self::Irregular { row, previous, date };
+        let usual = match (day, u32::try_from(step)) {
+            (Some(day), Ok(months)) => Frequency::Monthly { months, day },
+            (Some(_), Err(_)) | (None, _) => Frequency::Regular { step: TimeDelta::nanoseconds(step) },
+        };
+        let (mut gaps, mut uneven) = (Vec::new(), None);
+        for (i, pair) in pairs().enumerate() {
+            let ([from, to], found, row) = (pair, length(pair), i + 1);
+            if step > 0 && found > step && found % step == 0 {
+                gaps.push(Gap { row, from, to, missing: usize::try_from(found / step - 1).unwrap_or(0) });
+            } else if found != step || step <= 0 {
+                uneven.get_or_insert((row, from, to));
+            }
         }
-        match (day, u32::try_from(usual)) {
-            (Some(day), Ok(months)) => Self::Monthly { months, day },
-            (Some(_), Err(_)) | (None, _) => Self::Regular { step: TimeDelta::nanoseconds(usual) },
+        Self { usual, gaps, uneven }
+    }
+
+    /// Dates that are not there, over all gaps.
+    pub fn missing(&self) -> usize {
+        self.gaps.iter().fold(0, |sum, gap| sum.saturating_add(gap.missing))
+    }
+
+    /// What is not even about the dates, in words; `None` when they are.
+    pub fn irregularity(&self) -> Option<String> {
+        /// Gaps that are named one by one.
+        const NAMED: usize = 3;
+        if let Some((row, from, to)) = self.uneven {
+            let usual = &self.usual;
+            return Some(format!(
+                "row {} steps from {from} to {to}, where the usual step is {usual}",
+                row + 1
+            ));
+        }
+        let named = |g: &Gap| format!("{} between {} and {}", g.missing, g.from, g.to);
+        let mut text = self.gaps.iter().take(NAMED).map(named).collect::<Vec<_>>().join(", ");
+        if let Some(more) = self.gaps.len().checked_sub(NAMED).filter(|more| *more > 0) {
+            text += &format!(", and more at {more} other places");
+        }
+        let (usual, missing) = (&self.usual, self.missing());
+        (!self.gaps.is_empty()).then(|| format!("dates are {usual} with {missing} missing: {text}"))
+    }
+}
+
+impl Frequency {
+    /// Finds the step of ascending dates that have no gap: see [`Spacing::of`].
+    pub fn detect(dates: &[NaiveDateTime]) -> Self {
+        let Spacing { usual, gaps, uneven } = Spacing::of(dates);
+        let gap = gaps.first().map(|gap| (gap.row, gap.from, gap.to));
+        match gap.into_iter().chain(uneven).min_by_key(|(row, ..)| *row) {
+            Some((row, previous, date)) => Self::Irregular { row, previous, date },
+            None => usual,
         }
     }
 
@@ -231,6 +295,32 @@ mod tests {
         assert_eq!(Frequency::detect(&one), Frequency::Unknown);
         assert_eq!(Frequency::detect(&[]), Frequency::Unknown);
         assert_eq!(Frequency::detect(&[one[0], one[0]]).to_string().split(',').next(), Some("irregular"));
+    }
+
+    #[test]
+    fn gaps_are_counted_in_steps() {
+        let text = |texts: &[&str]| Spacing::of(&dates(texts)).irregularity();
+        assert_eq!(text(&["2016-07-01 00:00", "2016-07-01 00:15", "2016-07-01 00:30"]), None);
+        let hourly = ["2016-07-01 00:00", "2016-07-01 01:00", "2016-07-01 02:00", "2016-07-01 06:00"];
+        let spacing = Spacing::of(&dates(&hourly));
+        assert_eq!((spacing.missing(), spacing.gaps[0].row, spacing.uneven), (3, 3, None));
+        assert_eq!(
+            text(&hourly).expect("a gap"),
+            "dates are every 1 h with 3 missing: 3 between 2016-07-01 02:00:00 and 2016-07-01 06:00:00"
+        );
+        let monthly = ["2016-01-31", "2016-02-29", "2016-05-31", "2016-06-30", "2016-07-31"];
+        assert_eq!(
+            text(&monthly).expect("a gap"),
+            "dates are monthly with 2 missing: 2 between 2016-02-29 00:00:00 and 2016-05-31 00:00:00"
+        );
+        let days: Vec<String> = [1, 2, 3, 5, 6, 8, 9, 11, 12, 14].map(|d| format!("2016-07-{d:02}")).into();
+        let days: Vec<&str> = days.iter().map(String::as_str).collect();
+        assert!(text(&days).expect("gaps").ends_with(", and more at 1 other places"), "{:?}", text(&days));
+        assert_eq!(
+            text(&["2016-07-01 00:00", "2016-07-01 01:00", "2016-07-01 02:30", "2016-07-01 03:30"])
+                .expect("uneven"),
+            "row 3 steps from 2016-07-01 01:00:00 to 2016-07-01 02:30:00, where the usual step is every 1 h"
+        );
     }
 
     #[test]

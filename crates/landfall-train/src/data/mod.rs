@@ -1,30 +1,42 @@
 //! Series from a file to windows that a model can train on.
 //!
-//! In the order the data passes them: [`csv`] reads a file into a [`Series`] with its [`Dates`],
-//! [`Segments`] cuts its rows into train, validation and test, [`Scaler`] is fit on the training rows,
-//! [`Windows`] names the windows of a segment by their offset, [`Scores`] is what an evaluation over
-//! them yields, and [`baseline`] computes it exactly for two forecasts that need no training.
-//! [`synthetic`] generates data where no file is at hand.
+//! In the order the data passes them: [`csv`] (and, behind a feature, Parquet) reads files into a [`Panel`] of
+//! [`Series`] with their [`Dates`], [`Segments`] cuts the rows of each into train, validation and test, a [`Scaler`]
+//! is fit on its training rows, and both together make a [`WindowedPanel`]. [`Windows`] names the windows of a segment
+//! by their offset, [`Scores`] is what an evaluation over them yields, and [`baseline`] computes it exactly for two
+//! forecasts that need no training. [`synthetic`] generates data where no file is at hand.
 
 pub mod baseline;
 pub mod csv;
 mod dates;
 mod error;
+mod fill;
 mod frequency;
+mod panel;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod scaler;
 mod scores;
 mod series;
 mod split;
 pub mod synthetic;
+mod table;
+mod windowed;
 mod windows;
 
 pub use self::baseline::Baseline;
-pub use self::csv::{Fill, ReadOptions, read};
 pub use self::dates::{DateForm, DateParser, Dates};
 pub use self::error::{DataError, Limits, Place};
-pub use self::frequency::Frequency;
+pub use self::fill::Fill;
+pub use self::frequency::{Frequency, Gap, Spacing};
+pub use self::panel::{Panel, read};
 pub use self::scaler::Scaler;
 pub use self::scores::{ColumnScore, ScoreSums, Scores};
 pub use self::series::Series;
 pub use self::split::{Segment, Segments, Split};
+pub use self::table::ReadOptions;
+pub use self::windowed::{Member, WindowedPanel};
 pub use self::windows::Windows;
+
+use self::panel::only;
+pub(crate) use self::windowed::scaler_of;

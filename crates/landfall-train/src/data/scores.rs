@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{DataError, Scaler, Series};
+use super::DataError;
 
 /// Mean errors over all windows, steps and columns of a segment, on the scaled series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,64 +39,58 @@ pub struct ColumnScore {
 #[derive(Debug, Clone)]
 pub struct ScoreSums {
     names: Vec<String>,
-    std: Vec<f64>,
     horizon: usize,
     windows: usize,
     windows_drop_last: usize,
     squared: Vec<f64>,
     absolute: Vec<f64>,
+    /// The same sums in the columns' own units, per column.
+    own: Vec<(f64, f64)>,
     /// Mean errors at the last whole batch.
     drop_last: Option<(f64, f64)>,
 }
 
 impl ScoreSums {
-    /// Empty sums for windows of `horizon` steps; the first `windows_drop_last` fill whole batches.
+    /// Empty sums for these columns and windows of `horizon` steps; the first `windows_drop_last` fill whole batches.
     ///
     /// # Errors
-    /// [`DataError::ZeroHorizon`], or [`DataError::ScalerChannels`] for a scaler of other columns.
-    pub fn new(
-        series: &Series,
-        scaler: &Scaler,
-        horizon: usize,
-        windows_drop_last: usize,
-    ) -> Result<Self, DataError> {
+    /// [`DataError::ZeroHorizon`].
+    pub fn new(names: &[String], horizon: usize, windows_drop_last: usize) -> Result<Self, DataError> {
         if horizon == 0 {
             return Err(DataError::ZeroHorizon);
         }
-        if series.channels() != scaler.channels() {
-            let file = series.source().to_owned();
-            return Err(DataError::ScalerChannels {
-                file,
-                series: series.channels(),
-                scaler: scaler.channels(),
-            });
-        }
+        let columns = names.len();
         Ok(Self {
-            names: series.columns().to_vec(),
-            std: scaler.std().to_vec(),
+            names: names.to_vec(),
             horizon,
             windows: 0,
             windows_drop_last,
-            squared: vec![0.0; series.channels()],
-            absolute: vec![0.0; series.channels()],
+            squared: vec![0.0; columns],
+            absolute: vec![0.0; columns],
+            own: vec![(0.0, 0.0); columns],
             drop_last: None,
         })
     }
 
     /// Adds the next window: per column the sum over its steps of the squared and of the absolute
-    /// errors, both scaled.
+    /// errors, both scaled, and what one scaled unit is in the column's own.
     ///
     /// # Errors
-    /// [`DataError::ScoreColumns`] unless there is one sum per column.
-    pub fn add_window(&mut self, squared: &[f64], absolute: &[f64]) -> Result<(), DataError> {
+    /// [`DataError::ScoreColumns`] unless there is one of each per column.
+    pub fn add_window(&mut self, squared: &[f64], absolute: &[f64], std: &[f64]) -> Result<(), DataError> {
         let expected = self.names.len();
-        for found in [squared.len(), absolute.len()] {
+        for found in [squared.len(), absolute.len(), std.len()] {
             if found != expected {
                 return Err(DataError::ScoreColumns { found, expected });
             }
         }
         for (sums, errors) in [(&mut self.squared, squared), (&mut self.absolute, absolute)] {
             sums.iter_mut().zip(errors).for_each(|(sum, error)| *sum += error);
+        }
+        for (own, ((squared, absolute), std)) in
+            self.own.iter_mut().zip(squared.iter().zip(absolute).zip(std))
+        {
+            *own = (own.0 + squared * std * std, own.1 + absolute * std);
         }
         self.windows += 1;
         if self.windows == self.windows_drop_last {
@@ -115,9 +109,10 @@ impl ScoreSums {
         }
         let (mse, mae) = self.means();
         let count = (self.windows * self.horizon) as f64;
-        let errors = self.squared.iter().zip(&self.absolute).zip(&self.std);
-        let per_column = self.names.iter().zip(errors).map(|(name, ((squared, absolute), std))| {
-            ColumnScore { name: name.clone(), mse: squared / count * std * std, mae: absolute / count * std }
+        let per_column = self.names.iter().zip(&self.own).map(|(name, (squared, absolute))| ColumnScore {
+            name: name.clone(),
+            mse: squared / count,
+            mae: absolute / count,
         });
         Ok(Scores {
             mse,
@@ -141,17 +136,17 @@ mod tests {
     use super::*;
 
     fn sums(windows_drop_last: usize) -> ScoreSums {
-        let names = vec!["a".to_owned(), "b".to_owned()];
-        let series = Series::new("s", names, vec![vec![1.0], vec![2.0]], None).expect("a series");
-        let scaler = Scaler::new(vec![0.0; 2], vec![1.0, 10.0]).expect("sound");
-        ScoreSums::new(&series, &scaler, 2, windows_drop_last).expect("sums")
+        let names = ["a".to_owned(), "b".to_owned()];
+        ScoreSums::new(&names, 2, windows_drop_last).expect("sums")
     }
+
+    const STD: [f64; 2] = [1.0, 10.0];
 
     #[test]
     fn means_are_over_windows_steps_and_columns() {
         let mut sums = sums(1);
-        sums.add_window(&[2.0, 6.0], &[1.0, 3.0]).expect("two columns");
-        sums.add_window(&[4.0, 8.0], &[2.0, 4.0]).expect("two columns");
+        sums.add_window(&[2.0, 6.0], &[1.0, 3.0], &STD).expect("two columns");
+        sums.add_window(&[4.0, 8.0], &[2.0, 4.0], &STD).expect("two columns");
         let scores = sums.finish().expect("two windows");
         assert_eq!((scores.mse, scores.mae), (20.0 / 8.0, 10.0 / 8.0));
         assert_eq!((scores.mse_drop_last, scores.mae_drop_last), (Some(2.0), Some(1.0)));
@@ -169,9 +164,9 @@ mod tests {
             sums.clone().finish().expect_err("no window").to_string(),
             "no windows were scored; score at least one"
         );
-        sums.add_window(&[2.0, 6.0], &[1.0, 3.0]).expect("two columns");
+        sums.add_window(&[2.0, 6.0], &[1.0, 3.0], &STD).expect("two columns");
         assert_eq!(
-            sums.add_window(&[2.0], &[1.0, 3.0]).expect_err("one column").to_string(),
+            sums.add_window(&[2.0], &[1.0, 3.0], &STD).expect_err("one column").to_string(),
             "errors of 1 columns where 2 are scored; pass one sum per column"
         );
         let scores = sums.finish().expect("one window");

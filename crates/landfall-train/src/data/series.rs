@@ -6,6 +6,7 @@ use super::{DataError, Dates};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     source: String,
+    name: String,
     columns: Vec<String>,
     values: Vec<Vec<f64>>,
     dates: Option<Dates>,
@@ -49,7 +50,37 @@ impl Series {
                 return Err(DataError::NotFinite { file, column: column.clone(), row: row + 1 });
             }
         }
-        Ok(Self { source: file, columns, values, dates })
+        Ok(Self { name: file.clone(), source: file, columns, values, dates })
+    }
+
+    /// The same series under another name than its source.
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..self }
+    }
+
+    /// What tells it from other series; its source, unless [`Series::named`].
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same series with the columns of these names, in this order.
+    ///
+    /// # Errors
+    /// [`DataError::UnknownColumn`], [`DataError::RequestedTwice`], [`DataError::NoNumericColumn`] for none.
+    pub fn with_columns(mut self, names: &[String]) -> Result<Self, DataError> {
+        if let Some(name) = first_duplicate(names) {
+            return Err(DataError::RequestedTwice { file: self.source, name: name.to_owned() });
+        }
+        let place = |name: &String| {
+            self.column_index(name).ok_or_else(|| {
+                let (file, known) = (self.source.clone(), self.columns.clone());
+                DataError::UnknownColumn { file, name: name.clone(), known }
+            })
+        };
+        let places = names.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+        let values = places.iter().filter_map(|&at| self.values.get_mut(at).map(std::mem::take)).collect();
+        Ok(Self::new(self.source, names.to_vec(), values, self.dates)?.named(self.name))
     }
 
     /// Number of rows, at least 1.
@@ -98,7 +129,7 @@ impl Series {
         };
         let values = self.values.iter().map(|v| v.get(start..).unwrap_or_default().to_vec()).collect();
         let dates = self.dates.as_ref().map(|dates| dates.tail(start));
-        Self::new(self.source.clone(), self.columns.clone(), values, dates)
+        Ok(Self::new(self.source.clone(), self.columns.clone(), values, dates)?.named(self.name.clone()))
     }
 }
 

@@ -3,7 +3,7 @@
 mod patchtst;
 mod presets;
 
-pub use patchtst::{Approximation, Order, PatchTst, PatchTstConfig, Task};
+pub use patchtst::{Approximation, DropoutMasks, Order, PatchTst, PatchTstConfig, Task};
 pub use presets::{Preset, Recipe};
 
 use crate::nn::{Context, Parameters};

@@ -35,6 +35,19 @@ pub enum Task {
     Regress,
 }
 
+/// Where dropout stands in training; the parameters are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DropoutMasks {
+    /// The official implementation's: after the embedding, twice in series after the attention's projection, after
+    /// GELU, and after the feed-forward's second product.
+    #[default]
+    Official,
+    /// Once on each branch and once within the feed-forward, as in most transformers: after the attention's
+    /// projection, after GELU, and after the feed-forward's second product.
+    Branches,
+}
+
 /// Sizes and options of a PatchTST.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -69,6 +82,9 @@ pub struct PatchTstConfig {
     pub revin: bool,
     /// Dropout rate.
     pub dropout: f64,
+    /// Where dropout stands.
+    #[serde(default)]
+    pub dropout_masks: DropoutMasks,
     /// What the head predicts.
     pub task: Task,
 }
@@ -214,9 +230,13 @@ impl PatchTst {
         let scores = emit_scores.then(|| g.name(outputs[2], "scores"));
         let joined = g.reshape(g.name(outputs[0], "attended"), [rows, n, d])?;
         let projected = g.name(layer.out.forward(cx, joined)?, "projected");
-        // The official module drops after the projection, and its caller drops again on the residual branch.
         let dropout = Dropout { rate: c.dropout };
-        Ok((dropout.forward(cx, dropout.forward(cx, projected)?)?, scores))
+        let mut dropped = dropout.forward(cx, projected)?;
+        if c.dropout_masks == DropoutMasks::Official {
+            // The official module drops after the projection, and its caller drops again on the residual branch.
+            dropped = dropout.forward(cx, dropped)?;
+        }
+        Ok((dropped, scores))
     }
 
     fn feed_forward(&self, cx: &Context<'_>, layer: &Layer, x: Value) -> Result<Value, Error> {
@@ -240,7 +260,10 @@ impl PatchTst {
         let embedded = g.name(self.embed.forward(cx, patches)?, "embedded");
         let embedded = g.reshape(embedded, [b * channels, self.patches, c.d_model])?;
         let placed = g.add(embedded, cx.parameter(self.positions)?)?;
-        let mut x = Dropout { rate: c.dropout }.forward(cx, placed)?;
+        let mut x = match c.dropout_masks {
+            DropoutMasks::Official => Dropout { rate: c.dropout }.forward(cx, placed)?,
+            DropoutMasks::Branches => placed,
+        };
         let mut scores = None;
         for (i, layer) in self.layers.iter().enumerate() {
             let last = i + 1 == self.layers.len();

@@ -1,6 +1,6 @@
 //! Presets: named sizes with the recipe that goes with them.
 
-use super::patchtst::{Approximation, Order, PatchTstConfig, Task};
+use super::patchtst::{Approximation, DropoutMasks, Order, PatchTstConfig, Task};
 use crate::nn::NormKind;
 use crate::train::{OptimizerKind, Schedule};
 use serde::{Deserialize, Serialize};
@@ -82,6 +82,7 @@ impl Preset {
             padding: true,
             revin: true,
             dropout: 0.3,
+            dropout_masks: DropoutMasks::Official,
             task: Task::Forecast,
         };
         match self {
@@ -117,6 +118,7 @@ impl Preset {
                 padding: false,
                 revin: false,
                 dropout: 0.0,
+                dropout_masks: DropoutMasks::Official,
                 task: Task::Regress,
             },
         }

@@ -9,12 +9,12 @@ mod settings;
 
 pub use fit::{FitOptions, Observer, Outcome, count, fit};
 pub use folder::RunFolder;
-pub use open::{Run, Weights, open};
-pub use record::{ColumnRecord, EvaluationRecord, StepLine, Units};
+pub use open::{Forecast, Run, Weights, open};
+pub use record::{ColumnRecord, EvaluationRecord, SeriesRecord, StepLine, Units};
 
 pub use resolve::{Data, Resolved, Source};
 pub use settings::{
-    Device, ModelKind, Network, Precision, ScalerTable, Settings, SettingsError, Synthetic, named,
+    Device, Files, ModelKind, Network, Precision, ScalerTable, Settings, SettingsError, Synthetic, named,
 };
 
 use crate::checkpoint::CheckpointError;

@@ -4,9 +4,9 @@ use super::RunError;
 use super::resolve::{Data, Resolved, Source};
 use super::settings::Settings;
 use crate::checkpoint::{File, load_weights};
-use crate::data::{DataError, Scaler, Segments, Series};
+use crate::data::{DataError, Panel, Scaler, Series, WindowedPanel, scaler_of};
 use crate::models::Task;
-use crate::train::{Dataset, Session};
+use crate::train::{Dataset, Session, Target};
 use landfall::Engine;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,16 @@ pub enum Weights {
 pub struct Run {
     path: PathBuf,
     resolved: Resolved,
-    scaler: Option<Scaler>,
+    scalers: Vec<(String, Scaler)>,
+}
+
+/// The rows after the last one of a series.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Forecast {
+    /// Its last rows, from which they follow.
+    pub context: Series,
+    /// One `Vec` for each predicted column, in the units of the data.
+    pub values: Vec<Vec<f64>>,
 }
 
 /// Opens a run and a session with its weights, ready to predict: see [`Run::forecast`].
@@ -50,15 +59,16 @@ impl Run {
         };
         let text = std::fs::read_to_string(&file).map_err(not_a_run)?;
         let resolved = Settings::parse(&text, &file)?.resolve()?;
-        let table = resolved.settings.scaler.clone();
-        let scaler = table.map(|s| Scaler::new(s.mean, s.std)).transpose()?;
-        if let (Some(scaler), Some(columns)) = (&scaler, &resolved.settings.columns)
-            && scaler.channels() != columns.len()
-        {
-            let (series, scaler) = (columns.len(), scaler.channels());
+        let tables = resolved.settings.scaler.clone().unwrap_or_default();
+        let scalers = tables.into_iter().map(|s| Ok((s.series, Scaler::new(s.mean, s.std)?)));
+        let scalers = scalers.collect::<Result<Vec<_>, DataError>>()?;
+        let columns = resolved.settings.columns.as_ref().map(Vec::len);
+        let other =
+            scalers.iter().map(|(_, s)| s.channels()).find(|found| columns.is_some_and(|c| c != *found));
+        if let (Some(scaler), Some(series)) = (other, columns) {
             return Err(DataError::ScalerChannels { file: file.display().to_string(), series, scaler }.into());
         }
-        Ok(Self { path: path.to_owned(), resolved, scaler })
+        Ok(Self { path: path.to_owned(), resolved, scalers })
     }
 
     /// Its folder.
@@ -73,50 +83,57 @@ impl Run {
         &self.resolved
     }
 
-    /// The scaler of its training rows; none for windows with labels.
+    /// The scalers of its series' training rows, by the names of the series; none for windows with labels.
     #[must_use]
-    pub fn scaler(&self) -> Option<&Scaler> {
-        self.scaler.as_ref()
+    pub fn scalers(&self) -> &[(String, Scaler)] {
+        &self.scalers
     }
 
-    /// Names of its columns.
+    /// Names of its columns, those that it forecasts first.
     #[must_use]
     pub fn columns(&self) -> &[String] {
         self.resolved.settings.columns.as_deref().unwrap_or_default()
     }
 
-    /// Its data, or the same columns of another file.
+    /// Number of columns that it forecasts.
+    #[must_use]
+    pub fn targets(&self) -> usize {
+        self.resolved.settings.target.as_ref().map_or(self.columns().len(), Vec::len)
+    }
+
+    /// Its data, or the same columns of other files.
     ///
     /// # Errors
-    /// A column that is not there; whatever keeps the file from being a series.
-    pub fn load(&self, data: Option<&Path>, fill: Option<crate::data::Fill>) -> Result<Data, RunError> {
+    /// A column that is not there; whatever keeps a file from being series.
+    pub fn load(&self, data: &[PathBuf], fill: Option<crate::data::Fill>) -> Result<Data, RunError> {
         let mut resolved = self.resolved.clone();
-        match (&mut resolved.source, data) {
-            (Source::File { path, read }, data) => {
-                read.columns = self.resolved.settings.columns.clone();
+        let columns = self.resolved.settings.columns.clone();
+        match &mut resolved.source {
+            Source::Files { paths, read } => {
+                read.columns = columns;
                 read.fill = fill.or(read.fill);
-                if let Some(other) = data {
-                    other.clone_into(path);
+                if !data.is_empty() {
+                    data.clone_into(paths);
                 }
             }
-            (source, Some(other)) => {
-                let read = crate::data::ReadOptions { columns: self.resolved.settings.columns.clone(), fill };
-                *source = Source::File { path: other.to_owned(), read };
+            source @ (Source::Demo { .. } | Source::Walk { .. }) if !data.is_empty() => {
+                let read = crate::data::ReadOptions { columns, fill, ..Default::default() };
+                *source = Source::Files { paths: data.to_owned(), read };
             }
-            (Source::Demo { .. } | Source::Walk { .. }, None) => {}
+            Source::Demo { .. } | Source::Walk { .. } => {}
         }
         resolved.load()
     }
 
-    /// Windows over a series under the run's split and scaler.
+    /// Windows over series under the run's split and scalers.
     ///
     /// # Errors
-    /// When the series is too short or has other columns.
-    pub fn dataset(&self, series: &Series) -> Result<(Dataset, Segments), RunError> {
+    /// When the series are too short, have other columns, or are none of the run's.
+    pub fn dataset(&self, panel: Panel) -> Result<(Dataset, WindowedPanel), RunError> {
         let n = &self.resolved.network;
-        let segments = Segments::new(self.resolved.split, series.rows(), n.context, n.horizon)?;
-        let dataset = Dataset::scaled(series, self.need_scaler()?, &segments)?;
-        Ok((dataset, segments))
+        let scalers = self.need_scalers()?;
+        let panel = WindowedPanel::with_scalers(panel, self.resolved.split, (n.context, n.horizon), scalers)?;
+        Ok((Dataset::windowed(&panel)?, panel))
     }
 
     /// A session over this data with the run's weights.
@@ -144,31 +161,70 @@ impl Run {
     /// As [`Run::session`].
     pub fn predictor(&self, engine: &Engine, weights: Weights) -> Result<Session, RunError> {
         let n = &self.resolved.network;
-        let channels = self.need_scaler()?.channels();
-        self.session(engine, &Dataset::blank(channels, n.context, n.horizon, 1), weights)
+        let channels = self.need_scalers()?.first().map_or(0, |(_, scaler)| scaler.channels());
+        let mut blank = Dataset::blank(channels, n.context, n.horizon, 1);
+        blank.target = Target::Future(self.targets());
+        self.session(engine, &blank, weights)
     }
 
-    /// The rows after the last one of a series, one `Vec` for each column, in the units of the data.
+    /// The rows after the last one of a series of the run. For an only series the name does not matter.
     ///
     /// # Errors
-    /// When the series is shorter than the context or has other columns; a device fault.
-    pub fn forecast(&self, session: &mut Session, series: &Series) -> Result<Vec<Vec<f64>>, RunError> {
-        let n = &self.resolved.network;
-        let scaler = self.need_scaler()?;
-        let scaled = scaler.scale_f64(&series.last_rows(n.context)?)?;
-        let predicted = session.predict(&scaled)?;
-        let column = |(c, values): (usize, &[f64])| values.iter().map(|&x| scaler.inverse(c, x)).collect();
-        Ok(predicted.chunks_exact(n.horizon).enumerate().map(column).collect())
+    /// When the series is shorter than the context, has other columns, or is none of the run's; a device fault.
+    pub fn forecast(&self, session: &mut Session, series: &Series) -> Result<Forecast, RunError> {
+        self.forecast_one(session, series, true)
     }
 
-    fn need_scaler(&self) -> Result<&Scaler, RunError> {
-        match (&self.scaler, self.resolved.network.task) {
-            (Some(scaler), _) => Ok(scaler),
-            (None, Task::Regress) => Err(RunError::NoFuture { path: self.path.clone() }),
-            (None, Task::Forecast) => Err(RunError::NotARun {
+    fn forecast_one(&self, session: &mut Session, series: &Series, only: bool) -> Result<Forecast, RunError> {
+        let n = &self.resolved.network;
+        let scalers = self.need_scalers()?;
+        let Some(scaler) = scaler_of(scalers, series, only) else {
+            let known = scalers.iter().map(|(name, _)| name.clone()).collect();
+            return Err(DataError::NoKnownSeries { file: series.source().to_owned(), known }.into());
+        };
+        let context = series.last_rows(n.context)?;
+        let predicted = session.predict(&scaler.scale_f64(&context)?)?;
+        let column = |(c, values): (usize, &[f64])| values.iter().map(|&x| scaler.inverse(c, x)).collect();
+        Ok(Forecast { values: predicted.chunks_exact(n.horizon).enumerate().map(column).collect(), context })
+    }
+
+    /// [`Run::forecast`] of each series; of several, those that it refuses are left out, and said.
+    ///
+    /// # Errors
+    /// As [`Run::forecast`], when no series remains.
+    pub fn forecast_all(
+        &self,
+        session: &mut Session,
+        panel: &Panel,
+    ) -> Result<(Vec<Forecast>, Vec<String>), RunError> {
+        let (mut forecasts, mut left_out, mut first) = (Vec::new(), Vec::new(), None);
+        let only = panel.series().len() == 1;
+        for series in panel.series() {
+            match self.forecast_one(session, series, only) {
+                Ok(forecast) => forecasts.push(forecast),
+                Err(RunError::Data(
+                    why @ (DataError::TooFewRows { .. } | DataError::NoKnownSeries { .. }),
+                )) => {
+                    left_out.push(format!("series `{}` is left out: {why}", series.name()));
+                    first.get_or_insert(why);
+                }
+                Err(why) => return Err(why),
+            }
+        }
+        match first {
+            Some(why) if forecasts.is_empty() => Err(why.into()),
+            Some(_) | None => Ok((forecasts, left_out)),
+        }
+    }
+
+    fn need_scalers(&self) -> Result<&[(String, Scaler)], RunError> {
+        match (self.scalers.as_slice(), self.resolved.network.task) {
+            ([], Task::Regress) => Err(RunError::NoFuture { path: self.path.clone() }),
+            ([], Task::Forecast) => Err(RunError::NotARun {
                 path: self.path.clone(),
-                why: "its config.toml has no [scaler]".to_owned(),
+                why: "its config.toml has no [[scaler]]".to_owned(),
             }),
+            (scalers, _) => Ok(scalers),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a run reports: lines of `metrics.jsonl`.
 
-use crate::data::Segment;
+use crate::data::{Member, Segment, WindowedPanel};
 use crate::train::{Evaluation, StepRecord};
 use serde::Serialize;
 
@@ -39,6 +39,19 @@ pub struct ColumnRecord {
     pub mae: f64,
 }
 
+/// Errors of one series over all its windows, scaled.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SeriesRecord {
+    /// Its name.
+    pub name: String,
+    /// Its windows.
+    pub windows: usize,
+    /// Mean squared error.
+    pub mse: f64,
+    /// Mean absolute error.
+    pub mae: f64,
+}
+
 /// One evaluation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EvaluationRecord {
@@ -58,32 +71,60 @@ pub struct EvaluationRecord {
     pub windows: usize,
     /// Number of windows in whole batches.
     pub windows_drop_last: usize,
-    /// Errors of each column, all windows, in the units of the data.
+    /// Errors of each column that is predicted, all windows, in the units of the data.
     pub columns: Vec<ColumnRecord>,
+    /// Errors of each series, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<SeriesRecord>,
 }
 
-/// Names and scales of the predicted columns.
+/// Names of what is predicted, and the units of the data.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Units {
-    /// Names.
+    /// Names of the predicted columns.
     pub names: Vec<String>,
-    /// Units of the data in one scaled unit.
-    pub std: Vec<f64>,
+    /// Each series' name, and the units of the data in one scaled unit of each of those columns.
+    pub series: Vec<(String, Vec<f64>)>,
+}
+
+impl Units {
+    /// Those of a panel.
+    #[must_use]
+    pub fn of(panel: &WindowedPanel) -> Self {
+        let targets = panel.targets();
+        let of =
+            |m: &Member| (m.series.name().to_owned(), m.scaler.std().iter().copied().take(targets).collect());
+        let names = panel.columns().iter().take(targets).cloned().collect();
+        Self { names, series: panel.members().iter().map(of).collect() }
+    }
+
+    /// Those of windows with labels, which are not scaled.
+    #[must_use]
+    pub fn labels() -> Self {
+        Self { names: vec!["label".to_owned()], series: vec![("samples".to_owned(), vec![1.0])] }
+    }
 }
 
 impl EvaluationRecord {
     /// The record of an evaluation. Scaling is affine, so an error in the data's units is the scaled one times the
-    /// column's standard deviation.
+    /// standard deviation of its column and series.
     #[must_use]
     pub fn new(step: usize, segment: Segment, e: &Evaluation, units: &Units) -> Self {
         let (mse, mae) = e.errors();
         let drop_last = e.errors_drop_last();
         let n = (e.windows * e.horizon).max(1) as f64;
         let column = |c: usize| {
-            let std = units.std.get(c).copied().unwrap_or(1.0);
-            let name = units.names.get(c).cloned().unwrap_or_else(|| format!("column {c}"));
-            ColumnRecord { name, mse: e.squared[c] / n * std * std, mae: e.absolute[c] / n * std }
+            let own = |sums: &[f64], power: i32| {
+                let sums = sums.chunks_exact(e.targets).zip(&units.series);
+                sums.map(|(of, (_, std))| of[c] * std[c].powi(power)).sum::<f64>() / n
+            };
+            ColumnRecord { name: units.names[c].clone(), mse: own(&e.squared, 2), mae: own(&e.absolute, 1) }
         };
+        let series = |(i, (name, _)): (usize, &(String, Vec<f64>))| {
+            let (mse, mae) = e.errors_of(i);
+            SeriesRecord { name: name.clone(), windows: e.series[i], mse, mae }
+        };
+        let several = units.series.len() > 1;
         Self {
             step,
             split: segment.to_string(),
@@ -93,7 +134,8 @@ impl EvaluationRecord {
             mae_drop_last: drop_last.map(|d| d.1),
             windows: e.windows,
             windows_drop_last: e.windows_drop_last,
-            columns: (0..e.squared.len()).map(column).collect(),
+            columns: (0..e.targets).map(column).collect(),
+            series: units.series.iter().enumerate().filter(|_| several).map(series).collect(),
         }
     }
 }

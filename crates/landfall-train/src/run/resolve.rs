@@ -5,7 +5,7 @@ use super::settings::{
     Device, ModelKind, Network, Precision, ScalerTable, Settings, SettingsError, Synthetic,
 };
 use crate::data::synthetic::{self, WalkData};
-use crate::data::{Fill, ReadOptions, Scaler, Segments, Series, Split};
+use crate::data::{Fill, Panel, ReadOptions, Split, WindowedPanel};
 use crate::models::{Model, PatchTst, PatchTstConfig, Preset, Recipe, Task};
 use crate::train::{Betas, Dataset, OptimizerKind, Order, Schedule, Session, TrainingOptions};
 use landfall::{DType, Engine};
@@ -14,11 +14,11 @@ use std::path::PathBuf;
 /// Where the data comes from.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
-    /// A CSV file.
-    File {
-        /// Its path.
-        path: PathBuf,
-        /// What to read of it.
+    /// Files.
+    Files {
+        /// Their paths.
+        paths: Vec<PathBuf>,
+        /// What to read of them.
         read: ReadOptions,
     },
     /// A generated hourly series.
@@ -40,8 +40,8 @@ pub enum Source {
 /// The data of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Data {
-    /// A series to forecast.
-    Series(Series),
+    /// Series to forecast.
+    Series(Panel),
     /// Windows with labels.
     Walk(WalkData),
 }
@@ -79,7 +79,7 @@ impl Settings {
         let source = self.source(model)?;
         let recipe = match source {
             Source::Demo { .. } => demo_recipe(),
-            Source::File { .. } | Source::Walk { .. } => preset.recipe(),
+            Source::Files { .. } | Source::Walk { .. } => preset.recipe(),
         };
         let network = self.network(preset)?;
         let training = self.training(&recipe)?;
@@ -125,7 +125,7 @@ impl Settings {
             second,
             why: why.to_owned(),
         };
-        if let Some(path) = &self.data {
+        if let Some(super::settings::Files(paths)) = &self.data {
             let given = [
                 ("--synthetic", self.synthetic.is_some()),
                 ("--samples", self.samples.is_some()),
@@ -140,17 +140,28 @@ impl Settings {
                 return Err(conflict("--model window-regressor", "--data".to_owned(), why).into());
             }
             let fill = self.fill.as_deref().map(str::parse::<Fill>).transpose()?;
-            return Ok(Source::File {
-                path: path.clone(),
-                read: ReadOptions { columns: self.columns.clone(), fill },
-            });
+            let read = ReadOptions {
+                columns: self.columns.clone(),
+                fill,
+                fill_gaps: self.fill_gaps == Some(true),
+                series_id: self.series_id.clone(),
+            };
+            return Ok(Source::Files { paths: paths.clone(), read });
         }
-        let only_files =
-            [("--fill", self.fill.is_some()), ("--columns", self.columns.is_some() && self.scaler.is_none())];
+        let only_files = [
+            ("--fill", self.fill.is_some()),
+            ("--fill-gaps", self.fill_gaps.is_some()),
+            ("--series-id", self.series_id.is_some()),
+            ("--columns", self.columns.is_some() && self.scaler.is_none()),
+        ];
         if let Some((name, _)) = only_files.iter().find(|(_, given)| *given) {
             return Err(
                 conflict(name, "generated data".to_owned(), "it belongs to a file; give --data too").into()
             );
+        }
+        if self.target.is_some() && model == ModelKind::WindowRegressor {
+            let why = "it predicts the label of a window, no column; leave it out";
+            return Err(conflict("--target", "--model window-regressor".to_owned(), why).into());
         }
         let size = |key, given: Option<usize>, default| at_least_1(key, given.unwrap_or(default));
         match (model, self.synthetic) {
@@ -192,6 +203,7 @@ impl Settings {
             padding: n.padding.unwrap_or(base.padding),
             revin: n.revin.unwrap_or(base.revin),
             dropout: self.dropout.unwrap_or(base.dropout),
+            dropout_masks: n.dropout_masks.unwrap_or(base.dropout_masks),
             task: base.task,
         };
         config.patches().map_err(SettingsError::Network)?;
@@ -280,8 +292,9 @@ impl Settings {
         self.preset = Some(preset.name().to_owned());
         match source {
             // The run may be opened from another folder than it was started in.
-            Source::File { path, .. } => {
-                self.data = Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
+            Source::Files { paths, .. } => {
+                let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                self.data = Some(super::settings::Files(paths.iter().map(absolute).collect()));
             }
             Source::Demo { rows, channels } => {
                 (self.synthetic, self.samples, self.channels) =
@@ -319,6 +332,7 @@ impl Settings {
             gelu: Some(n.gelu),
             padding: Some(n.padding),
             revin: Some(n.revin),
+            dropout_masks: Some(n.dropout_masks),
         });
     }
 }
@@ -364,27 +378,35 @@ impl Resolved {
     /// # Errors
     /// Whatever keeps it from being a series, with its place.
     pub fn load(&self) -> Result<Data, RunError> {
-        Ok(match &self.source {
-            Source::File { path, read } => Data::Series(crate::data::read(path, read)?),
-            Source::Demo { rows, channels } => {
-                Data::Series(synthetic::demo(*rows, *channels, self.training.seed)?)
-            }
+        let panel = match &self.source {
+            Source::Files { paths, read } => Panel::read(paths, read)?,
+            Source::Demo { rows, channels } => synthetic::demo(*rows, *channels, self.training.seed)?.into(),
             Source::Walk { samples, channels } => {
-                Data::Walk(synthetic::walk(*samples, *channels, self.network.context, self.training.seed)?)
+                let walk = synthetic::walk(*samples, *channels, self.network.context, self.training.seed)?;
+                return Ok(Data::Walk(walk));
             }
-        })
+        };
+        Ok(Data::Series(match &self.settings.target {
+            Some(target) => panel.with_targets(target)?,
+            None => panel,
+        }))
     }
 
-    /// Windows over a series, scaled by its training rows; the scaler and the columns become part of the settings.
+    /// Windows over series, each scaled by its training rows; the scalers and the columns become part of the settings.
     ///
     /// # Errors
-    /// When the series is too short, or a value overflows when scaled.
-    pub fn forecast(&mut self, series: &Series) -> Result<(Dataset, Scaler, Segments), RunError> {
+    /// When the series are too short, or a value overflows when scaled.
+    pub fn forecast(&mut self, panel: Panel) -> Result<(Dataset, WindowedPanel), RunError> {
         let (context, horizon) = (self.network.context, self.network.horizon);
-        let (dataset, scaler, segments) = Dataset::forecast(series, self.split, context, horizon)?;
-        self.settings.columns = Some(series.columns().to_vec());
-        self.settings.scaler = Some(ScalerTable { mean: scaler.mean().to_vec(), std: scaler.std().to_vec() });
-        Ok((dataset, scaler, segments))
+        let (dataset, panel) = Dataset::forecast(panel, self.split, context, horizon)?;
+        self.settings.columns = Some(panel.columns().to_vec());
+        let table = |m: &crate::data::Member| ScalerTable {
+            series: m.series.name().to_owned(),
+            mean: m.scaler.mean().to_vec(),
+            std: m.scaler.std().to_vec(),
+        };
+        self.settings.scaler = Some(panel.members().iter().map(table).collect());
+        Ok((dataset, panel))
     }
 
     /// The model, with what is to be frozen frozen.

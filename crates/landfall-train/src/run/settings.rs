@@ -1,6 +1,6 @@
 //! Settings of a run: the keys of a configuration file and of `config.toml` in a run folder.
 
-use crate::models::{Approximation, Order as NormOrder};
+use crate::models::{Approximation, DropoutMasks, Order as NormOrder};
 use crate::nn::NormKind;
 use crate::train::{OptimizerKind, Order, Schedule};
 use serde::de::DeserializeOwned;
@@ -103,29 +103,68 @@ pub struct Network {
     pub gelu: Option<Approximation>,
     pub padding: Option<bool>,
     pub revin: Option<bool>,
+    pub dropout_masks: Option<DropoutMasks>,
 }
 
-/// Mean and standard deviation of each column, fit on the training rows. A run writes it for evaluations and
-/// forecasts; a new run fits its own.
+/// Mean and standard deviation of each column of a series, fit on its training rows. A run writes one for each series,
+/// for evaluations and forecasts; a new run fits its own.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScalerTable {
+    /// Name of the series.
+    pub series: String,
     /// Means.
     pub mean: Vec<f64>,
     /// Population standard deviations.
     pub std: Vec<f64>,
 }
 
+/// Files of data: in a configuration a path, or a list of paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "OneOrMore", into = "OneOrMore")]
+pub struct Files(pub Vec<PathBuf>);
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged, expecting = "a path, or a list of paths")]
+enum OneOrMore {
+    One(PathBuf),
+    More(Vec<PathBuf>),
+}
+
+impl From<OneOrMore> for Files {
+    fn from(paths: OneOrMore) -> Self {
+        match paths {
+            OneOrMore::One(path) => Self(vec![path]),
+            OneOrMore::More(paths) => Self(paths),
+        }
+    }
+}
+
+impl From<Files> for OneOrMore {
+    fn from(Files(mut paths): Files) -> Self {
+        match (paths.pop(), paths.is_empty()) {
+            (Some(path), true) => Self::One(path),
+            (last, _) => Self::More(paths.into_iter().chain(last).collect()),
+        }
+    }
+}
+
 /// Every setting, none of them required: what is left out comes from the preset's recipe.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
-    /// CSV file.
-    pub data: Option<PathBuf>,
-    /// Columns of it, all if left out.
+    /// CSV files.
+    pub data: Option<Files>,
+    /// The column that names the series that a row belongs to; a file is one series if left out.
+    pub series_id: Option<String>,
+    /// Columns of them, all if left out.
     pub columns: Option<Vec<String>>,
+    /// Columns to forecast, all if left out; the others are inputs only.
+    pub target: Option<Vec<String>>,
     /// What fills missing values: `previous`, `linear` or `zero`.
     pub fill: Option<String>,
+    /// Whether rows are inserted where the dates skip some.
+    pub fill_gaps: Option<bool>,
     /// Generated data instead of a file.
     pub synthetic: Option<Synthetic>,
     /// Rows of the generated series, or number of generated windows.
@@ -182,15 +221,15 @@ pub struct Settings {
     pub log_every: Option<usize>,
     /// Options of the network.
     pub network: Option<Network>,
-    /// Statistics of the columns.
-    pub scaler: Option<ScalerTable>,
+    /// Statistics of the columns, for each series.
+    pub scaler: Option<Vec<ScalerTable>>,
 }
 
 /// What a resumed run may change.
 const CHANGEABLE: [&str; 5] = ["epochs", "max-steps", "log-every", "device", "threads"];
 
 /// Settings that exclude each other: the one that is given drops the other one from the file below it.
-const EXCLUSIVE: [(&str, &str); 8] = [
+const EXCLUSIVE: [(&str, &str); 10] = [
     ("epochs", "max-steps"),
     ("max-steps", "epochs"),
     ("data", "synthetic"),
@@ -199,6 +238,8 @@ const EXCLUSIVE: [(&str, &str); 8] = [
     ("synthetic", "data"),
     ("synthetic", "columns"),
     ("synthetic", "fill"),
+    ("synthetic", "fill-gaps"),
+    ("synthetic", "series-id"),
 ];
 
 /// A setting's value by the name that it has in a file.

@@ -2,13 +2,13 @@
 
 use crate::data::DataError;
 use crate::data::synthetic::WalkData;
-use crate::data::{Scaler, Segment, Segments, Series, Split, Windows};
+use crate::data::{Panel, Segment, Split, WindowedPanel};
 
 /// What is predicted.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
-    /// The rows after the context.
-    Future,
+    /// The rows after the context, of this many channels from the first on.
+    Future(usize),
     /// One label for each window.
     Labels(Vec<f32>),
 }
@@ -22,57 +22,84 @@ pub struct Span {
     pub count: usize,
 }
 
-/// Scaled values `[C, T]` and the windows on them. Windows are offsets: their number costs no memory.
+/// Windows at neighbouring starts within one series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// Number of its first window; it ends where the next stretch begins.
+    pub first: usize,
+    /// Start of that window, in units of the stride.
+    pub start: usize,
+    /// Number of its series.
+    pub series: usize,
+}
+
+/// Scaled values `[C, T]` of all series behind each other, and the windows on them. Windows are offsets: their number
+/// costs no memory, only the number of series does.
 #[derive(Debug, Clone)]
 pub struct Dataset {
-    /// Scaled values, channel by channel.
+    /// Scaled values, channel by channel, in each the series behind each other.
     pub values: Vec<f32>,
     /// Number of channels C.
     pub channels: usize,
-    /// Rows of each channel T.
+    /// Rows of each channel T, over all series.
     pub rows: usize,
     /// Rows between starts of neighbouring windows.
     pub stride: usize,
     /// What is predicted.
     pub target: Target,
+    /// Number of series.
+    pub series: usize,
+    /// Where the windows lie, ascending by their numbers.
+    pub stretches: Vec<Stretch>,
     /// Windows of training, validation and test.
     spans: [Span; 3],
 }
 
 impl Dataset {
-    /// Windows over a series, scaled by its training rows.
+    /// Windows over the series of a panel, each scaled by its training rows.
     ///
     /// # Errors
-    /// When the series is too short for the split, or a value overflows when scaled.
+    /// When the series are too short for the split, or a value overflows when scaled.
     pub fn forecast(
-        series: &Series,
+        panel: impl Into<Panel>,
         split: Split,
         context: usize,
         horizon: usize,
-    ) -> Result<(Self, Scaler, Segments), DataError> {
-        let segments = Segments::new(split, series.rows(), context, horizon)?;
-        let scaler = Scaler::fit(series, segments.rows(Segment::Train))?;
-        let dataset = Self::scaled(series, &scaler, &segments)?;
-        Ok((dataset, scaler, segments))
+    ) -> Result<(Self, WindowedPanel), DataError> {
+        let windowed = WindowedPanel::fit(panel.into(), split, context, horizon)?;
+        Ok((Self::windowed(&windowed)?, windowed))
     }
 
-    /// Windows over a series, scaled by a scaler that was fit before.
+    /// Windows over series that are divided and have their scalers.
     ///
     /// # Errors
-    /// When the scaler is for other columns, or a value overflows when scaled.
-    pub fn scaled(series: &Series, scaler: &Scaler, segments: &Segments) -> Result<Self, DataError> {
-        let span = |s| {
-            let w: Windows = segments.windows(s);
-            Span { base: w.base(), count: w.count() }
-        };
-        Ok(Self {
-            values: scaler.scale_f32(series)?,
-            channels: series.channels(),
-            rows: series.rows(),
-            stride: 1,
-            target: Target::Future,
-            spans: [span(Segment::Train), span(Segment::Validation), span(Segment::Test)],
-        })
+    /// When a value overflows when scaled.
+    pub fn windowed(panel: &WindowedPanel) -> Result<Self, DataError> {
+        let (members, channels) = (panel.members(), panel.columns().len());
+        let rows = members.iter().map(|m| m.series.rows()).sum();
+        let mut values = vec![0.0; channels * rows];
+        let mut offsets = Vec::with_capacity(members.len());
+        let mut offset = 0;
+        for m in members {
+            let own = m.series.rows();
+            for (c, scaled) in m.scaler.scale_f32(&m.series)?.chunks_exact(own).enumerate() {
+                values[c * rows + offset..][..own].copy_from_slice(scaled);
+            }
+            offsets.push(offset);
+            offset += own;
+        }
+        let (mut stretches, mut first) = (Vec::with_capacity(3 * members.len()), 0);
+        let spans = Segment::ALL.map(|segment| {
+            let base = first;
+            for (series, (m, offset)) in members.iter().zip(&offsets).enumerate() {
+                let windows = m.segments.windows(segment);
+                stretches.push(Stretch { first, start: offset + windows.base(), series });
+                first += windows.count();
+            }
+            Span { base, count: first - base }
+        });
+        let target = Target::Future(panel.targets());
+        Ok(Self { values, channels, rows, stride: 1, target, series: members.len(), stretches, spans })
     }
 
     /// Samples with one label each: all of them train, and validation and test are the training samples too.
@@ -87,7 +114,8 @@ impl Dataset {
         }
         let all = Span { base: 0, count: s };
         let target = Target::Labels(data.labels.clone());
-        Self { values, channels: c, rows: s * l, stride: l, target, spans: [all; 3] }
+        let (rows, stretches) = (s * l, vec![Stretch { first: 0, start: 0, series: 0 }]);
+        Self { values, channels: c, rows, stride: l, target, series: 1, stretches, spans: [all; 3] }
     }
 
     /// Zeros in place of a series, with this many windows in every segment: for a session that plans or predicts.
@@ -96,7 +124,8 @@ impl Dataset {
         let rows = context.saturating_add(horizon).saturating_add(windows.max(1) - 1);
         let all = Span { base: 0, count: windows };
         let values = vec![0.0; channels.saturating_mul(rows)];
-        Self { values, channels, rows, stride: 1, target: Target::Future, spans: [all; 3] }
+        let (target, stretches) = (Target::Future(channels), vec![Stretch { first: 0, start: 0, series: 0 }]);
+        Self { values, channels, rows, stride: 1, target, series: 1, stretches, spans: [all; 3] }
     }
 
     /// Whether validation and test have windows of their own.
@@ -115,11 +144,24 @@ impl Dataset {
         }
     }
 
-    /// Channels of the prediction: one for each channel, or one label.
+    /// Windows of a segment in each series.
+    #[must_use]
+    pub fn windows_of_series(&self, segment: Segment) -> Vec<usize> {
+        let Span { base, count } = self.span(segment);
+        let mut windows = vec![0; self.series];
+        for (i, stretch) in self.stretches.iter().enumerate() {
+            let next = self.stretches.get(i + 1).map_or(usize::MAX, |next| next.first);
+            let (from, to) = (stretch.first.max(base), next.min(base + count));
+            windows[stretch.series] += to.saturating_sub(from);
+        }
+        windows
+    }
+
+    /// Channels of the prediction, or one label.
     #[must_use]
     pub fn targets(&self) -> usize {
         match self.target {
-            Target::Future => self.channels,
+            Target::Future(targets) => targets,
             Target::Labels(_) => 1,
         }
     }

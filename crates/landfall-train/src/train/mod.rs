@@ -6,7 +6,7 @@ mod options;
 mod schedule;
 mod session;
 
-pub use dataset::{Dataset, Span, Target};
+pub use dataset::{Dataset, Span, Stretch, Target};
 pub use optimizer::OptimizerKind;
 pub(crate) use optimizer::moment as moment_name;
 pub use options::{Betas, Order, TrainingOptions};

@@ -29,21 +29,25 @@ pub struct StepRecord {
     pub lr: f64,
 }
 
-/// Sums over the windows of a segment.
+/// Sums over the windows of a segment, for each series and target channel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
     /// Windows seen.
     pub windows: usize,
     /// Windows of whole batches.
     pub windows_drop_last: usize,
-    /// Sum of squared and of absolute errors for each target channel, all windows.
+    /// Windows of each series.
+    pub series: Vec<usize>,
+    /// Sum of squared errors `[series, targets]`, all windows.
     pub squared: Vec<f64>,
-    /// Sum of absolute errors for each target channel.
+    /// Sum of absolute errors `[series, targets]`, all windows.
     pub absolute: Vec<f64>,
     /// The same over whole batches only.
     pub squared_drop_last: Vec<f64>,
     /// The same over whole batches only.
     pub absolute_drop_last: Vec<f64>,
+    /// Number of target channels.
+    pub targets: usize,
     /// Values of each target channel in one window.
     pub horizon: usize,
 }
@@ -62,8 +66,16 @@ impl Evaluation {
         (n > 0).then(|| self.means(&self.squared_drop_last, &self.absolute_drop_last, n))
     }
 
+    /// Mean squared and mean absolute error of one series, over all its windows.
+    #[must_use]
+    pub fn errors_of(&self, series: usize) -> (f64, f64) {
+        let sums = |all: &'_ [f64]| all.chunks_exact(self.targets).nth(series).unwrap_or_default().to_vec();
+        let windows = self.series.get(series).copied().unwrap_or(0);
+        self.means(&sums(&self.squared), &sums(&self.absolute), windows)
+    }
+
     fn means(&self, squared: &[f64], absolute: &[f64], windows: usize) -> (f64, f64) {
-        let n = (windows * self.horizon * squared.len()).max(1) as f64;
+        let n = (windows * self.horizon * self.targets).max(1) as f64;
         (squared.iter().sum::<f64>() / n, absolute.iter().sum::<f64>() / n)
     }
 }
@@ -77,6 +89,7 @@ pub struct Session {
     model: Box<dyn Model>,
     options: TrainingOptions,
     spans: [super::dataset::Span; 3],
+    windows_of_series: [Vec<usize>; 3],
     targets: usize,
     horizon: usize,
     steps_per_epoch: usize,
@@ -136,8 +149,8 @@ impl Session {
             &[scalar(TRAIN_CURSOR, [cursor::LEN].into()), scalar(EVALUATION_CURSOR, [cursor::LEN].into())],
         )?;
         let sums = [
-            scalar("evaluation.squared", [sizes.targets].into()),
-            scalar("evaluation.absolute", [sizes.targets].into()),
+            scalar("evaluation.squared", [dataset.series, sizes.targets].into()),
+            scalar("evaluation.absolute", [dataset.series, sizes.targets].into()),
         ];
         spec.add("sums", DType::F64, &sums)?;
         spec.add("reports", DType::F64, &[scalar("ring", [RING, 3].into())])?;
@@ -146,6 +159,8 @@ impl Session {
             data.push(scalar("data.labels", [1, labels.len()].into()));
         }
         spec.add_constant("data", dtype, &data)?;
+        let windows = scalar("data.windows", [dataset.stretches.len(), 3].into());
+        spec.add_constant("windows", DType::I64, &[windows])?;
         spec.add_constant("schedule", DType::F64, &[scalar("schedule.lr", [steps].into())])?;
         let spec = Arc::new(spec);
         let mut state = State::new(engine, &spec)?;
@@ -168,6 +183,8 @@ impl Session {
         if let Target::Labels(labels) = &dataset.target {
             write_values(&mut state, "data.labels", labels, dtype)?;
         }
+        let row = |s: &super::Stretch| [s.first, s.start, s.series].map(|x| x as i64);
+        state.write("data.windows", &dataset.stretches.iter().flat_map(row).collect::<Vec<i64>>())?;
         state.write("schedule.lr", &options.schedule.table(options.lr, steps, steps_per_epoch))?;
         model.parameters().initialise(&mut state, options.seed)?;
         let mut start = [0i64; cursor::LEN];
@@ -176,6 +193,8 @@ impl Session {
         start[cursor::WINDOWS] = training.count as i64;
         state.write(TRAIN_CURSOR, &start)?;
         let spans = [Segment::Train, Segment::Validation, Segment::Test].map(|s| dataset.span(s));
+        let windows_of_series =
+            [Segment::Train, Segment::Validation, Segment::Test].map(|s| dataset.windows_of_series(s));
         let (targets, horizon) = (sizes.targets, sizes.horizon);
         let options = TrainingOptions { batch, ..options };
         Ok(Self {
@@ -184,6 +203,7 @@ impl Session {
             model,
             options,
             spans,
+            windows_of_series,
             targets,
             horizon,
             steps_per_epoch,
@@ -289,19 +309,21 @@ impl Session {
     /// # Errors
     /// A device fault.
     pub fn evaluate(&mut self, segment: Segment) -> Result<Evaluation, Error> {
-        let span = match segment {
-            Segment::Train => self.spans[0],
-            Segment::Validation => self.spans[1],
-            Segment::Test => self.spans[2],
+        let which = match segment {
+            Segment::Train => 0,
+            Segment::Validation => 1,
+            Segment::Test => 2,
         };
+        let (span, series) = (self.spans[which], self.windows_of_series[which].clone());
         let mut start = [0i64; cursor::LEN];
         start[cursor::BASE] = span.base as i64;
         start[cursor::WINDOWS] = span.count as i64;
         self.state.write(EVALUATION_CURSOR, &start)?;
-        self.state.write("evaluation.squared", &vec![0.0f64; self.targets])?;
-        self.state.write("evaluation.absolute", &vec![0.0f64; self.targets])?;
+        let zeros = vec![0.0f64; series.len() * self.targets];
+        self.state.write("evaluation.squared", &zeros)?;
+        self.state.write("evaluation.absolute", &zeros)?;
         let whole = span.count / self.options.batch;
-        let mut drop_last = (vec![0.0; self.targets], vec![0.0; self.targets]);
+        let mut drop_last = (zeros.clone(), zeros);
         for batch in 0..span.count.div_ceil(self.options.batch) {
             self.evaluate.run(&mut self.state)?;
             if batch + 1 == whole {
@@ -311,10 +333,12 @@ impl Session {
         Ok(Evaluation {
             windows: span.count,
             windows_drop_last: whole * self.options.batch,
+            series,
             squared: self.state.read("evaluation.squared")?,
             absolute: self.state.read("evaluation.absolute")?,
             squared_drop_last: drop_last.0,
             absolute_drop_last: drop_last.1,
+            targets: self.targets,
             horizon: self.horizon,
         })
     }
@@ -344,21 +368,38 @@ fn write_values(state: &mut State, name: &str, values: &[f32], dtype: DType) -> 
     state.write_host(name, &landfall::HostTensor { spec, data })
 }
 
-/// Gathers a batch: inputs, targets, which rows are real.
-fn batch(g: &Graph, cursor: Value, order: ops::Order, s: &Sizes) -> Result<(Value, Value, Value), Error> {
-    let picked = g.op(ops::BatchWindows { batch: s.batch, order }, &[cursor])?;
-    let (starts, valid) = (picked[0], picked[1]);
+/// A batch on the device.
+struct Batch {
+    /// Inputs `[B, C, L]`.
+    x: Value,
+    /// What is to be predicted `[B, targets, H]`.
+    y: Value,
+    /// The series of each window.
+    series: Value,
+    /// Which windows are real.
+    valid: Value,
+}
+
+/// Gathers a batch.
+fn batch(g: &Graph, cursor: Value, order: ops::Order, s: &Sizes) -> Result<Batch, Error> {
+    let table = g.entry("data.windows")?;
+    let picked = g.op(ops::BatchWindows { batch: s.batch, order }, &[cursor, table])?;
+    let (starts, series, valid) = (picked[0], picked[1], picked[2]);
     let values = g.entry("data.values")?;
     let x = g.op1(ops::WindowGather { stride: s.stride, offset: 0, length: s.context }, &[values, starts])?;
     let y = if s.labels {
         g.op1(ops::WindowGather { stride: 1, offset: 0, length: 1 }, &[g.entry("data.labels")?, starts])?
     } else {
-        g.op1(
-            ops::WindowGather { stride: s.stride, offset: s.context, length: s.horizon },
-            &[values, starts],
-        )?
+        let future = ops::WindowGather { stride: s.stride, offset: s.context, length: s.horizon };
+        g.op1(future, &[g.slice(values, 0, 0, s.targets)?, starts])?
     };
-    Ok((g.name(x, "input"), g.name(y, "target"), valid))
+    Ok(Batch { x: g.name(x, "input"), y: g.name(y, "target"), series, valid })
+}
+
+/// The model's prediction of the target channels, which are the first ones.
+fn predicted(cx: &Context<'_>, model: &dyn Model, x: Value, s: &Sizes) -> Result<Value, Error> {
+    let all = model.forward(cx, x)?;
+    if s.labels || s.targets == s.channels { Ok(all) } else { cx.graph.slice(all, 1, 0, s.targets) }
 }
 
 fn train_graph(
@@ -372,9 +413,9 @@ fn train_graph(
     let g = Graph::new(spec);
     let parameters = model.parameters();
     let cursor = g.entry(TRAIN_CURSOR)?;
-    let (x, y, _) = batch(&g, cursor, order, s)?;
+    let Batch { x, y, .. } = batch(&g, cursor, order, s)?;
     let cx = Context::new(&g, parameters, Mode::Train { cursor });
-    let prediction = model.forward(&cx, x)?;
+    let prediction = predicted(&cx, model, x, s)?;
     let running = cx.into_running();
     let loss = g.name(g.op1(ops::Mse, &[prediction, y])?, "loss");
     let wrt: Vec<(String, Value)> = parameters
@@ -407,8 +448,8 @@ fn train_graph(
 fn evaluate_graph(spec: &Arc<StateSpec>, model: &dyn Model, s: &Sizes) -> Result<Graph, Error> {
     let g = Graph::new(spec);
     let cursor = g.entry(EVALUATION_CURSOR)?;
-    let (x, y, valid) = batch(&g, cursor, ops::Order::Sequential, s)?;
-    let prediction = model.forward(&Context::new(&g, model.parameters(), Mode::Evaluate), x)?;
+    let Batch { x, y, series, valid } = batch(&g, cursor, ops::Order::Sequential, s)?;
+    let prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s)?;
     let error = g.sub(prediction, y)?;
     // Rows past the last window count nothing.
     let mask = g.reshape(valid, [s.batch, 1, 1])?;
@@ -417,8 +458,8 @@ fn evaluate_graph(spec: &Arc<StateSpec>, model: &dyn Model, s: &Sizes) -> Result
     for (name, value) in
         [("evaluation.squared", g.mul(error, error)?), ("evaluation.absolute", g.abs(error)?)]
     {
-        let sum = g.cast(g.sum(value, &[0, 2])?, DType::F64)?;
-        g.op(ops::Accumulate, &[g.entry(name)?, sum])?;
+        let sums = g.cast(g.sum(value, &[2])?, DType::F64)?;
+        g.op(ops::Accumulate, &[g.entry(name)?, series, sums])?;
     }
     let yes = g.fill(DType::Bool, Shape::SCALAR, 1.0)?;
     g.op(ops::Advance { batches: usize::MAX >> 1 }, &[cursor, yes])?;
@@ -428,7 +469,7 @@ fn evaluate_graph(spec: &Arc<StateSpec>, model: &dyn Model, s: &Sizes) -> Result
 fn predict_graph(spec: &Arc<StateSpec>, model: &dyn Model, s: &Sizes, dtype: DType) -> Result<Graph, Error> {
     let g = Graph::new(spec);
     let x = g.input("context", dtype, [1, s.channels, s.context]);
-    let prediction = model.forward(&Context::new(&g, model.parameters(), Mode::Evaluate), x)?;
+    let prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s)?;
     g.output("prediction", g.reshape(prediction, [s.targets, s.horizon])?);
     Ok(g)
 }

@@ -26,6 +26,21 @@ pub enum Unary {
     Sign,
 }
 
+impl Unary {
+    /// Operations of its straight-line code in [`crate::math`], rounded: what decides whether it is made again or kept.
+    #[must_use]
+    pub const fn flops(self) -> usize {
+        match self {
+            Self::Neg | Self::Abs | Self::Sqrt | Self::Recip | Self::Sign => 1,
+            Self::Rsqrt => 2,
+            Self::Exp => 20,
+            Self::Ln | Self::Tanh | Self::Sin | Self::Cos => 25,
+            Self::Erf => 35,
+            Self::NormalCdf => 50,
+        }
+    }
+}
+
 /// A function of two numbers. Comparisons give 1 or 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the function of its name")]
@@ -182,6 +197,11 @@ impl Expression {
     /// Operations per element.
     #[must_use]
     pub fn flops(&self) -> usize {
-        self.steps().iter().filter(|s| !matches!(s, Step::Arg(_) | Step::Const(_))).count()
+        let of = |step: &Step| match step {
+            Step::Arg(_) | Step::Const(_) => 0,
+            Step::Unary(f, _) => f.flops(),
+            Step::Binary(..) | Step::Select(..) => 1,
+        };
+        self.steps().iter().map(of).sum()
     }
 }

@@ -1,10 +1,12 @@
 //! Scaled dot-product attention with residual scores.
 
+use super::attention_few::{FEW, Heads};
 use super::attention_grad::AttentionGrad;
 use super::attention_tile::{
-    Matrix, Queries, Sizes, add_rows, cut, dots, exponentials, pack, row_max, row_sum, scores, store_rows,
+    FOUR, Matrix, Sizes, add_rows, cut, exponentials, largest, load_lines, load_panel, over_keys, scores,
+    store_rows, sums,
 };
-use super::lanes::Slots;
+use super::lanes::{LANES, Slots};
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Vjp, attributes, rules,
 };
@@ -14,6 +16,7 @@ use crate::device::DeviceKind;
 use crate::error::{Error, Rule};
 use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
+use crate::math::Math;
 use crate::shape::{Shape, Spec};
 use crate::{DType, Element, with_dtype};
 
@@ -258,7 +261,7 @@ pub(super) const SHAPES: &[[usize; 4]] = &[
 
 /// Elements of a task's scratch memory.
 fn slot(s: &Sizes) -> usize {
-    2 * s.panels() + 2 * s.queries() + s.scores() + s.room() + s.rows
+    if s.n <= FEW { s.few(4) } else { 2 * s.lines() + s.panel() + s.tile() }
 }
 
 fn run<T: Element>(op: &Attention, call: &Call<'_>) -> Result<(), Rule>
@@ -276,7 +279,7 @@ where
     let (each, tasks) = s.tasks();
     let width = slot(&s);
     let slots = Slots { data: &mut call.workspace::<T::Acc>()?[..tasks * width], each, width };
-    let scale = T::Acc::of_f64(op.scale);
+    let (scale, one) = (T::Acc::of_f64(op.scale), T::Acc::of_f64(1.0));
     call.parallel(
         (out, lse, emitted, slots),
         s.batch,
@@ -284,36 +287,55 @@ where
         #[inline(always)]
         |start, (mut out, mut lse, mut emitted, slots)| {
             let mut rest = &mut slots.data[..width];
-            let (keys, values) = (cut(&mut rest, s.panels()), cut(&mut rest, s.panels()));
-            let mut queries =
-                Queries { lines: cut(&mut rest, s.queries()), turned: cut(&mut rest, s.queries()) };
-            let (tile, tops) = (cut(&mut rest, s.scores()), cut(&mut rest, s.rows));
-            let room = cut(&mut rest, s.room());
             // The padding, which nothing below writes.
-            keys.fill(T::Acc::default());
-            values.fill(T::Acc::default());
-            queries.lines.fill(T::Acc::default());
-            queries.turned.fill(T::Acc::default());
-            tops.fill(T::Acc::default());
+            rest.fill(T::Acc::default());
+            if s.n <= FEW {
+                let [queries, keys, values, results] = [(); 4].map(|()| cut(&mut rest, s.n * s.e * LANES));
+                for heads in Heads::of(s, out.outer()) {
+                    heads.load(&q, start, scale, queries);
+                    heads.load(&k, start, one, keys);
+                    heads.load(&v, start, one, values);
+                    heads.products(queries, keys, rest);
+                    match (&previous, &emitted) {
+                        (Some(p), _) => heads.add_scores(p, start, rest),
+                        (None, Some(own)) if op.previous => heads.add_scores(&own.read(), 0, rest),
+                        (None, _) => {}
+                    }
+                    if let Some(emitted) = &mut emitted {
+                        heads.store_scores(rest, emitted);
+                    }
+                    let top = heads.largest(rest);
+                    heads.exponentials(rest, &top);
+                    let sum = heads.sums(rest);
+                    heads.combine(rest, false, values, |i| sum[i].map(|s| one / s), results);
+                    heads.store(results, &mut out);
+                    let m = *lse.layout();
+                    for lane in 0..heads.count {
+                        for i in 0..s.n {
+                            let level = top[i][lane].as_f64() + Math::ln(sum[i][lane].as_f64());
+                            lse.data()[heads.scores(&m, 0, lane).at(i, 0)] = T::Acc::of_f64(level);
+                        }
+                    }
+                }
+                return;
+            }
+            let (keys, values) = (cut(&mut rest, s.lines()), cut(&mut rest, s.lines()));
+            let (panel, tile) = (cut(&mut rest, s.panel()), cut(&mut rest, s.tile()));
             for index in 0..out.outer() * s.heads {
                 let (b, head) = (index / s.heads, index % s.heads);
                 let of = |layout| Matrix::features(layout, start + b, head);
-                pack(&k, of(k.layout()), &s, keys);
-                pack(&v, of(v.layout()), &s, values);
-                for from in (0..s.n).step_by(s.rows) {
-                    let len = s.rows.min(s.n - from);
-                    queries.load(&q, of(q.layout()), &s, (from, len), scale);
-                    scores(queries.turned, keys, &s, tile);
+                load_lines(&k, of(k.layout()), (0, s.n, s.e), one, keys, s.features);
+                load_lines(&v, of(v.layout()), (0, s.n, s.e), one, values, s.features);
+                let (to, rows) =
+                    (Matrix::features(out.layout(), b, head), Matrix::scores(lse.layout(), b, head));
+                for (from, len) in s.panels() {
+                    load_panel(&q, of(q.layout()), &s, (from, len), scale, panel);
+                    scores(keys, panel, &s, tile);
                     if op.previous {
                         match (&previous, &emitted) {
                             (Some(p), _) => {
-                                add_rows(
-                                    p,
-                                    Matrix::scores(p.layout(), start + b, head),
-                                    &s,
-                                    (from, len),
-                                    tile,
-                                );
+                                let m = Matrix::scores(p.layout(), start + b, head);
+                                add_rows(p, m, &s, (from, len), tile);
                             }
                             (None, Some(own)) => {
                                 let m = Matrix::scores(own.layout(), b, head);
@@ -326,23 +348,28 @@ where
                         let m = Matrix::scores(emitted.layout(), b, head);
                         store_rows(tile, m, &s, (from, len), emitted);
                     }
-                    for (r, top) in tops[..len].iter_mut().enumerate() {
-                        *top = row_max(tile, r, &s);
+                    let top = largest(tile);
+                    exponentials(tile, &top);
+                    let sum = sums(tile);
+                    let (mut level, mut inverse) = ([0.0; LANES], [T::Acc::default(); LANES]);
+                    for l in 0..LANES {
+                        level[l] = top[l].as_f64() + Math::ln(sum[l]);
                     }
-                    exponentials(tile, tops, &s);
-                    let (to, rows) =
-                        (Matrix::features(out.layout(), b, head), Matrix::scores(lse.layout(), b, head));
-                    for (r, top) in tops[..len].iter_mut().enumerate() {
-                        let sum = row_sum(tile, r, &s);
-                        lse.data()[rows.at(from + r, 0)] = T::Acc::of_f64(top.as_f64() + sum.ln());
-                        *top = T::Acc::of_f64(1.0 / sum);
+                    for l in 0..LANES {
+                        inverse[l] = T::Acc::of_f64(1.0 / sum[l]);
                     }
-                    dots(tile, values, &s, len, room, |r, c, part| {
-                        for (i, &v) in part[..4.min(s.e - c)].iter().enumerate() {
-                            let v = T::Acc::of_f64(v) * tops[r];
-                            out.data()[to.at(from + r, c + i)] = T::narrow(v);
+                    for (lane, &level) in level[..len].iter().enumerate() {
+                        lse.data()[rows.at(from + lane, 0)] = T::Acc::of_f64(level);
+                    }
+                    for c in (0..s.e).step_by(FOUR) {
+                        let part = over_keys(values, c, &s, tile);
+                        for (i, part) in part[..FOUR.min(s.e - c)].iter().enumerate() {
+                            for (lane, &v) in part[..len].iter().enumerate() {
+                                let v = T::Acc::of_f64(v) * inverse[lane];
+                                out.data()[to.at(from + lane, c + i)] = T::narrow(v);
+                            }
                         }
-                    });
+                    }
                 }
             }
         },

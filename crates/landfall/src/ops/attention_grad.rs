@@ -1,16 +1,17 @@
 //! Gradient of scaled dot-product attention.
 
 use super::attention::{SHAPES, check, score_shapes};
+use super::attention_few::{FEW, Heads};
 use super::attention_tile::{
-    Matrix, Queries, Sizes, add_rows, block, cut, dots, exponentials, gather, pack, scores, store_rows,
-    unpack,
+    FOUR, Matrix, Sizes, add_rows, cut, exponentials, load_lines, load_panel, over_keys, over_queries, rows,
+    scores, store_rows,
 };
 use super::lanes::{Kept, LANES, Slots, kept_dtype};
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
 };
 use crate::codegen::tile::Arith;
-use crate::cpu::Call;
+use crate::cpu::{Call, ViewMut};
 use crate::device::DeviceKind;
 use crate::error::Rule;
 use crate::host::HostTensor;
@@ -179,7 +180,10 @@ impl Op for AttentionGrad {
 
 /// Elements of a task's scratch memory.
 fn slot(s: &Sizes) -> usize {
-    4 * s.panels() + 4 * s.queries() + s.scores() + s.room() + 2 * s.rows
+    if s.n <= FEW {
+        return s.few(6) + s.n * s.n * LANES;
+    }
+    2 * s.lines() + 2 * s.sums() + 3 * s.panel() + 2 * LANES * s.width + s.tile()
 }
 
 fn run<T: Element>(op: &AttentionGrad, call: &Call<'_>) -> Result<(), Rule>
@@ -212,48 +216,83 @@ where
             let mut rest = &mut slots.data[..width];
             // The padding, which nothing below writes.
             rest.fill(zero);
-            let (keys, values) = (cut(&mut rest, s.panels()), cut(&mut rest, s.panels()));
-            let (key_sums, value_sums) = (cut(&mut rest, s.panels()), cut(&mut rest, s.panels()));
-            let mut queries =
-                Queries { lines: cut(&mut rest, s.queries()), turned: cut(&mut rest, s.queries()) };
-            let mut outer =
-                Queries { lines: cut(&mut rest, s.queries()), turned: cut(&mut rest, s.queries()) };
-            let (tile, levels) = (cut(&mut rest, s.scores()), cut(&mut rest, s.rows));
-            let (less, room) = (cut(&mut rest, s.rows), cut(&mut rest, s.room()));
+            if s.n <= FEW {
+                let [queries, keys, values, slopes, kept, results] =
+                    [(); 6].map(|()| cut(&mut rest, s.n * s.e * LANES));
+                let (weights, tile) = rest.split_at_mut(s.n * s.n * LANES);
+                for heads in Heads::of(s, gq.outer()) {
+                    heads.load(&q, start, scale, queries);
+                    heads.load(&k, start, one, keys);
+                    heads.load(&v, start, one, values);
+                    heads.load(&g, start, one, slopes);
+                    heads.load(&out, start, one, kept);
+                    heads.products(queries, keys, weights);
+                    match (&previous, &g_previous) {
+                        (Some(p), _) => heads.add_scores(p, start, weights),
+                        (None, Some(own)) if op.previous => heads.add_scores(&own.read(), 0, weights),
+                        (None, _) => {}
+                    }
+                    let mut less = [[zero; LANES]; FEW];
+                    for lane in 0..heads.count {
+                        for (i, less) in less[..s.n].iter_mut().enumerate() {
+                            less[lane] = lse.get(heads.row(start, lane, i));
+                        }
+                    }
+                    heads.exponentials(weights, &less);
+                    heads.combine(weights, true, slopes, |_| [one; LANES], results);
+                    heads.store(results, &mut gv);
+                    heads.products(slopes, values, tile);
+                    heads.slope(weights, slopes, kept, tile);
+                    match (&cotangent, &g_previous) {
+                        (Some(c), _) => heads.add_scores(c, start, tile),
+                        (None, Some(own)) if op.score_cotangent => heads.add_scores(&own.read(), 0, tile),
+                        (None, _) => {}
+                    }
+                    if let Some(g_previous) = &mut g_previous {
+                        heads.store_scores(tile, g_previous);
+                    }
+                    heads.combine(tile, true, queries, |_| [one; LANES], results);
+                    heads.store(results, &mut gk);
+                    heads.combine(tile, false, keys, |_| [scale; LANES], results);
+                    heads.store(results, &mut gq);
+                }
+                return;
+            }
+            let (keys, values) = (cut(&mut rest, s.lines()), cut(&mut rest, s.lines()));
+            let (key_sums, value_sums) = (cut(&mut rest, s.sums()), cut(&mut rest, s.sums()));
+            let (panel, outer) = (cut(&mut rest, s.panel()), cut(&mut rest, s.panel()));
+            let kept = cut(&mut rest, s.panel());
+            let (queries, slopes) = (cut(&mut rest, LANES * s.width), cut(&mut rest, LANES * s.width));
+            let tile = cut(&mut rest, s.tile());
             for index in 0..gq.outer() * s.heads {
                 let (b, head) = (index / s.heads, index % s.heads);
                 let of = |layout| Matrix::features(layout, start + b, head);
-                pack(&k, of(k.layout()), &s, keys);
-                pack(&v, of(v.layout()), &s, values);
+                load_lines(&k, of(k.layout()), (0, s.n, s.e), one, keys, s.features);
+                load_lines(&v, of(v.layout()), (0, s.n, s.e), one, values, s.features);
                 key_sums.fill(zero);
                 value_sums.fill(zero);
-                for from in (0..s.n).step_by(s.rows) {
-                    let len = s.rows.min(s.n - from);
-                    queries.load(&q, of(q.layout()), &s, (from, len), scale);
-                    outer.load(&g, of(g.layout()), &s, (from, len), one);
-                    levels.fill(zero);
-                    less.fill(zero);
-                    let kept = of(out.layout());
-                    let first = ((start + b) * s.heads + head) * s.n + from;
-                    for r in 0..len {
-                        let mut level = 0.0;
-                        for (c, g) in outer.lines[r * s.features..][..s.e].iter().enumerate() {
-                            level += g.as_f64() * out.data()[kept.at(from + r, c)].to_f64();
-                        }
-                        levels[r] = T::Acc::of_f64(level);
-                        less[r] = lse.get(first + r);
+                let to = Matrix::features(gq.layout(), b, head);
+                for (from, len) in s.panels() {
+                    load_panel(&q, of(q.layout()), &s, (from, len), scale, panel);
+                    load_panel(&g, of(g.layout()), &s, (from, len), one, outer);
+                    load_panel(&out, of(out.layout()), &s, (from, len), one, kept);
+                    if len < LANES {
+                        queries.fill(zero);
+                        slopes.fill(zero);
                     }
-                    scores(queries.turned, keys, &s, tile);
+                    load_lines(&q, of(q.layout()), (from, len, s.e), scale, queries, s.width);
+                    load_lines(&g, of(g.layout()), (from, len, s.e), one, slopes, s.width);
+                    let first = ((start + b) * s.heads + head) * s.n + from;
+                    let mut less = [zero; LANES];
+                    for (lane, less) in less[..len].iter_mut().enumerate() {
+                        *less = lse.get(first + lane);
+                    }
+                    scores(keys, panel, &s, tile);
                     if op.previous {
                         match (&previous, &g_previous) {
                             (Some(p), _) => {
-                                add_rows(
-                                    p,
-                                    Matrix::scores(p.layout(), start + b, head),
-                                    &s,
-                                    (from, len),
-                                    tile,
-                                );
+                                let m = Matrix::scores(p.layout(), start + b, head);
+                                add_rows(p, m, &s, (from, len), tile);
                             }
                             (None, Some(own)) => {
                                 let m = Matrix::scores(own.layout(), b, head);
@@ -262,19 +301,14 @@ where
                             (None, None) => {}
                         }
                     }
-                    exponentials(tile, less, &s);
-                    gather(tile, outer.lines, &s, value_sums);
-                    slopes(tile, outer.turned, values, levels, &s);
+                    exponentials(tile, &less);
+                    over_queries(tile, slopes, &s, value_sums);
+                    slope(tile, values, outer, &levels(outer, kept), &s);
                     if op.score_cotangent {
                         match (&cotangent, &g_previous) {
                             (Some(c), _) => {
-                                add_rows(
-                                    c,
-                                    Matrix::scores(c.layout(), start + b, head),
-                                    &s,
-                                    (from, len),
-                                    tile,
-                                );
+                                let m = Matrix::scores(c.layout(), start + b, head);
+                                add_rows(c, m, &s, (from, len), tile);
                             }
                             (None, Some(own)) => {
                                 let m = Matrix::scores(own.layout(), b, head);
@@ -287,35 +321,57 @@ where
                         let m = Matrix::scores(g_previous.layout(), b, head);
                         store_rows(tile, m, &s, (from, len), g_previous);
                     }
-                    gather(tile, queries.lines, &s, key_sums);
-                    let to = Matrix::features(gq.layout(), b, head);
-                    dots(tile, keys, &s, len, room, |r, c, part| {
-                        for (i, v) in part[..4.min(s.e - c)].iter().enumerate() {
-                            gq.data()[to.at(from + r, c + i)] = T::narrow(T::Acc::of_f64(v * op.scale));
+                    over_queries(tile, queries, &s, key_sums);
+                    for c in (0..s.e).step_by(FOUR) {
+                        let part = over_keys(keys, c, &s, tile);
+                        for (i, part) in part[..FOUR.min(s.e - c)].iter().enumerate() {
+                            for (lane, &v) in part[..len].iter().enumerate() {
+                                let v = T::Acc::of_f64(v * op.scale);
+                                gq.data()[to.at(from + lane, c + i)] = T::narrow(v);
+                            }
                         }
-                    });
+                    }
                 }
-                let (to_k, to_v) =
-                    (Matrix::features(gk.layout(), b, head), Matrix::features(gv.layout(), b, head));
-                unpack(key_sums, to_k, &s, &mut gk);
-                unpack(value_sums, to_v, &s, &mut gv);
+                store_lines(key_sums, Matrix::features(gk.layout(), b, head), &s, &mut gk);
+                store_lines(value_sums, Matrix::features(gv.layout(), b, head), &s, &mut gv);
             }
         },
     );
     Ok(())
 }
 
-/// Turns the weights of a tile into the gradient of its scores: `tile ← tile·(g·vᵀ − level)`.
+/// `Σ_c outer[c][lane]·kept[c][lane]`, in f64.
 #[inline(always)]
-fn slopes<A: Arith>(tile: &mut [A], turned: &[A], values: &[A], levels: &[A], s: &Sizes) {
-    for (panel, tile) in values.chunks_exact(s.features * LANES).zip(tile.chunks_exact_mut(s.rows * LANES)) {
-        for (r, tile) in (0..s.rows).step_by(4).zip(tile.chunks_exact_mut(4 * LANES)) {
-            let part = block(turned, s.rows, r, panel);
-            for ((line, part), &level) in tile.chunks_exact_mut(LANES).zip(&part).zip(&levels[r..r + 4]) {
-                for l in 0..LANES {
-                    line[l] = line[l] * (part[l] - level);
-                }
+fn levels<A: Arith>(outer: &[A], kept: &[A]) -> [A; LANES] {
+    let mut totals = [0.0; LANES];
+    for (g, o) in outer.as_chunks::<LANES>().0.iter().zip(kept.as_chunks::<LANES>().0) {
+        for l in 0..LANES {
+            totals[l] += g[l].as_f64() * o[l].as_f64();
+        }
+    }
+    totals.map(A::of_f64)
+}
+
+/// Turns the weights of a tile into the gradient of its scores: `tile ← tile·(v·g − level)`, 0 past the last key.
+#[inline(always)]
+fn slope<A: Arith>(tile: &mut [A], values: &[A], outer: &[A], level: &[A; LANES], s: &Sizes) {
+    let blocks = values.chunks_exact(FOUR * s.features).zip(tile.chunks_exact_mut(FOUR * LANES));
+    for (values, tile) in blocks {
+        let part = rows(values, s.features, outer, LANES);
+        for (line, part) in tile.as_chunks_mut::<LANES>().0.iter_mut().zip(&part) {
+            for l in 0..LANES {
+                line[l] = line[l] * (part[l] - level[l]);
             }
+        }
+    }
+}
+
+/// Rounds lines of sums into the rows of a matrix.
+#[inline(always)]
+fn store_lines<T: Element>(sums: &[T::Acc], m: Matrix, s: &Sizes, out: &mut ViewMut<'_, T>) {
+    for (row, line) in sums.chunks_exact(s.width).take(s.n).enumerate() {
+        for (c, &v) in line[..s.e].iter().enumerate() {
+            out.data()[m.at(row, c)] = T::narrow(v);
         }
     }
 }

@@ -1,12 +1,13 @@
 //! The arithmetic that attention and its gradient share, on tiles of scores.
 //!
-//! For one batch entry and head, keys and values lie in scratch memory as *panels*: [`LANES`] keys wide, one line for
-//! each feature, so that the vector runs over the keys however few features a head has. Scores of a tile of queries
-//! lie in panels too: [`LANES`] keys wide, one line for each query. So each product with the keys along the lanes is
-//! [`block`]: four lines of the result at once, their 64 sums in registers. Products that sum over the keys are
-//! [`dots`]. Keys are padded to whole panels with zeros, queries and features to multiples of four: no tails.
+//! For one batch entry and head, keys and values lie in scratch memory as *lines*, one for each token. Queries, and
+//! what has their shape, lie in *panels*: [`LANES`] queries wide, one line for each feature. A tile holds the scores of
+//! one panel: one line for each key, the queries along it. So the vector runs over the queries however few features a
+//! head has, and the maximum and sum of softmax run down the lines: no lanes are joined. Every product is four lines
+//! of the result at once, their 64 sums in registers: [`rows`] and [`columns`]. Keys and features are padded to
+//! multiples of four with zeros, queries to whole panels: no tails.
 
-use super::lanes::{LANES, fold};
+use super::lanes::LANES;
 use crate::Element;
 use crate::codegen::tile::Arith;
 use crate::cpu::{View, ViewMut};
@@ -15,13 +16,9 @@ use crate::math::Math;
 use crate::shape::Shape;
 
 /// Lines of a block.
-const FOUR: usize = 4;
-/// Scores of a tile of long rows: 64 KB of f32, which stay in the second-level cache with the panels in use.
-const TILE: usize = 16 * 1024;
-/// Queries of a tile at most: `min(N, TILE/N)` has its largest value where both are equal.
-const MAX_ROWS: usize = 128;
-/// Panels (of 16 keys) that are summed in the accumulation dtype before they are added to an f64 total.
-const GROUP: usize = 32;
+pub(super) const FOUR: usize = 4;
+/// Keys that are summed in the accumulation dtype before they are added to an f64 total.
+pub(super) const GROUP: usize = 512;
 /// Tasks at most, which bounds the scratch memory.
 const TASKS: usize = 64;
 /// Multiplications of a task at least.
@@ -34,43 +31,53 @@ pub(super) struct Sizes {
     pub(super) n: usize,
     pub(super) heads: usize,
     pub(super) e: usize,
-    /// Keys in whole panels.
+    /// Keys in whole blocks.
     pub(super) keys: usize,
     /// Features in whole blocks.
     pub(super) features: usize,
-    /// Queries of a tile, in whole blocks.
-    pub(super) rows: usize,
+    /// Features in whole vectors, or in a quarter or half of one.
+    pub(super) width: usize,
 }
 
 impl Sizes {
     /// Sizes of `[B, N, h, e]`.
     pub(super) fn of(q: &Shape) -> Self {
-        let [batch, n, heads, e] = *q.dims() else {
-            return Self { batch: 0, n: 0, heads: 0, e: 0, keys: 0, features: 0, rows: FOUR };
+        let &[batch, n, heads, e] = q.dims() else {
+            return Self { batch: 0, n: 0, heads: 0, e: 0, keys: 0, features: 0, width: 0 };
         };
-        let keys = n.next_multiple_of(LANES);
-        let rows = n.min((TILE / keys.max(1)).max(2 * FOUR)).next_multiple_of(FOUR).max(FOUR);
-        Self { batch, n, heads, e, keys, features: e.next_multiple_of(FOUR), rows }
+        let (keys, features) = (n.next_multiple_of(FOUR), e.next_multiple_of(FOUR));
+        let width = if e <= LANES / 2 { features } else { e.next_multiple_of(LANES) };
+        Self { batch, n, heads, e, keys, features, width }
     }
 
-    /// Elements of the panels of keys or values.
-    pub(super) fn panels(&self) -> usize {
+    /// Elements of the lines of keys or values.
+    pub(super) fn lines(&self) -> usize {
         self.keys * self.features
     }
 
-    /// Elements of a tile of queries.
-    pub(super) fn queries(&self) -> usize {
-        self.rows * self.features
+    /// Elements of the lines of sums for keys or values, each in whole vectors.
+    pub(super) fn sums(&self) -> usize {
+        self.keys * self.width
+    }
+
+    /// Elements of a panel.
+    pub(super) fn panel(&self) -> usize {
+        self.features * LANES
     }
 
     /// Elements of a tile of scores.
-    pub(super) fn scores(&self) -> usize {
-        self.rows * self.keys
+    pub(super) fn tile(&self) -> usize {
+        self.keys * LANES
     }
 
-    /// Elements of the scratch memory of [`dots`].
-    pub(super) fn room(&self) -> usize {
-        self.rows * FOUR * LANES
+    /// Elements of sixteen whole heads: `operands` matrices `[n, e]` and one `[n, n]`.
+    pub(super) fn few(&self, operands: usize) -> usize {
+        self.n * (operands * self.e + self.n) * LANES
+    }
+
+    /// The panels: first query, and how many there are.
+    pub(super) fn panels(self) -> impl Iterator<Item = (usize, usize)> {
+        (0..self.n).step_by(LANES).map(move |from| (from, LANES.min(self.n - from)))
     }
 
     /// Batch entries of one task, and the number of tasks.
@@ -91,7 +98,7 @@ impl Sizes {
 pub(super) struct Matrix {
     start: usize,
     row: usize,
-    column: usize,
+    pub(super) column: usize,
 }
 
 impl Matrix {
@@ -123,72 +130,85 @@ impl Matrix {
     }
 }
 
-/// Packs keys or values into panels, each feature times `factor`.
+/// Loads rows `from..from + len` as lines of `width` elements, each times `factor`; what is past a row's features stays.
 #[inline(always)]
-pub(super) fn pack<T: Element>(x: &View<'_, T>, m: Matrix, s: &Sizes, panels: &mut [T::Acc]) {
-    for (first, panel) in (0..s.n).step_by(LANES).zip(panels.chunks_exact_mut(s.features * LANES)) {
-        for lane in 0..LANES.min(s.n - first) {
-            let at = m.at(first + lane, 0);
-            for (c, line) in panel.chunks_exact_mut(LANES).take(s.e).enumerate() {
-                line[lane] = x.data()[at + c * m.column].widen();
+pub(super) fn load_lines<T: Element>(
+    x: &View<'_, T>,
+    m: Matrix,
+    (from, len, features): (usize, usize, usize),
+    factor: T::Acc,
+    lines: &mut [T::Acc],
+    width: usize,
+) where
+    T::Acc: Arith,
+{
+    for (r, line) in lines.chunks_exact_mut(width).take(len).enumerate() {
+        let data = &x.data()[m.at(from + r, 0)..];
+        if m.column == 1 {
+            for (o, v) in line[..features].iter_mut().zip(&data[..features]) {
+                *o = v.widen() * factor;
+            }
+        } else {
+            for (c, o) in line[..features].iter_mut().enumerate() {
+                *o = data[c * m.column].widen() * factor;
             }
         }
     }
 }
 
-/// Rounds panels into the rows of a matrix.
+/// Loads the queries `from..from + len` into a panel, each feature times `factor`; the lanes past them are zero.
 #[inline(always)]
-pub(super) fn unpack<T: Element>(panels: &[T::Acc], m: Matrix, s: &Sizes, out: &mut ViewMut<'_, T>) {
-    let data = out.data();
-    for (first, panel) in (0..s.n).step_by(LANES).zip(panels.chunks_exact(s.features * LANES)) {
-        for lane in 0..LANES.min(s.n - first) {
-            let at = m.at(first + lane, 0);
-            for (c, line) in panel.chunks_exact(LANES).take(s.e).enumerate() {
-                data[at + c * m.column] = T::narrow(line[lane]);
-            }
+pub(super) fn load_panel<T: Element>(
+    x: &View<'_, T>,
+    m: Matrix,
+    s: &Sizes,
+    (from, len): (usize, usize),
+    factor: T::Acc,
+    panel: &mut [T::Acc],
+) where
+    T::Acc: Arith,
+{
+    if len < LANES {
+        panel.fill(T::Acc::default());
+    }
+    for lane in 0..len {
+        let data = &x.data()[m.at(from + lane, 0)..];
+        for (c, line) in panel.as_chunks_mut::<LANES>().0.iter_mut().take(s.e).enumerate() {
+            line[lane] = data[c * m.column].widen() * factor;
         }
     }
 }
 
-/// A tile of queries in both orders: a line for each query, and a line for each feature.
-#[derive(Debug)]
-pub(super) struct Queries<'a, A> {
-    pub(super) lines: &'a mut [A],
-    pub(super) turned: &'a mut [A],
-}
-
-impl<A: Arith> Queries<'_, A> {
-    /// Loads rows `from..from + len`, times `factor`; rows up to the tile's end are zero.
-    #[inline(always)]
-    pub(super) fn load<T: Element<Acc = A>>(
-        &mut self,
-        x: &View<'_, T>,
-        m: Matrix,
-        s: &Sizes,
-        (from, len): (usize, usize),
-        factor: A,
-    ) {
-        if len < s.rows {
-            self.lines.fill(A::default());
-            self.turned.fill(A::default());
-        }
-        for (r, line) in self.lines.chunks_exact_mut(s.features).take(len).enumerate() {
-            let at = m.at(from + r, 0);
-            for (c, o) in line[..s.e].iter_mut().enumerate() {
-                let v = x.data()[at + c * m.column].widen() * factor;
-                *o = v;
-                self.turned[c * s.rows + r] = v;
-            }
-        }
-    }
-}
-
-/// `out[q][lane] = Σ_p a[p][at + q]·panel[p][lane]` for four `q`.
+/// `out[i][lane] = Σ_p a[i·stride + p]·panel[p·width + lane]` for four rows `i` of `a`.
 #[inline(always)]
-pub(super) fn block<A: Arith>(a: &[A], stride: usize, at: usize, panel: &[A]) -> [[A; LANES]; FOUR] {
+pub(super) fn rows<A: Arith>(a: &[A], stride: usize, panel: &[A], width: usize) -> [[A; LANES]; FOUR] {
     // Four arrays with a loop each: as one array of four, the compiler leaves the sums in memory, a lane at a time.
     let [mut o0, mut o1, mut o2, mut o3] = [[A::default(); LANES]; FOUR];
-    for (a, line) in a.chunks_exact(stride).zip(panel.as_chunks::<LANES>().0) {
+    let (a0, a1, a2, a3) = (a, &a[stride..], &a[2 * stride..], &a[3 * stride..]);
+    let scalars = a0.iter().zip(a1).zip(a2.iter().zip(a3));
+    for (((&a0, &a1), (&a2, &a3)), line) in scalars.zip(panel.chunks(width)) {
+        let Some(line) = line.first_chunk::<LANES>() else { break };
+        for l in 0..LANES {
+            o0[l] = o0[l] + a0 * line[l];
+        }
+        for l in 0..LANES {
+            o1[l] = o1[l] + a1 * line[l];
+        }
+        for l in 0..LANES {
+            o2[l] = o2[l] + a2 * line[l];
+        }
+        for l in 0..LANES {
+            o3[l] = o3[l] + a3 * line[l];
+        }
+    }
+    [o0, o1, o2, o3]
+}
+
+/// `out[i][lane] = Σ_p a[p·stride + at + i]·tile[p][lane]` for four columns `i` of `a`.
+#[inline(always)]
+pub(super) fn columns<A: Arith>(a: &[A], stride: usize, at: usize, tile: &[A]) -> [[A; LANES]; FOUR] {
+    let [mut o0, mut o1, mut o2, mut o3] = [[A::default(); LANES]; FOUR];
+    for (a, line) in a.chunks_exact(stride).zip(tile.as_chunks::<LANES>().0) {
         let Some(&[a0, a1, a2, a3]) = a[at..].first_chunk::<FOUR>() else { break };
         for l in 0..LANES {
             o0[l] = o0[l] + a0 * line[l];
@@ -206,101 +226,85 @@ pub(super) fn block<A: Arith>(a: &[A], stride: usize, at: usize, panel: &[A]) ->
     [o0, o1, o2, o3]
 }
 
-/// Adds to each panel of `sums` (a line for each feature) the product over the queries of a tile:
-/// `sums[key, feature] += Σ_r scores[r, key]·lines[r, feature]`.
+/// Scores of a tile, `tile[key][lane] = Σ_c lines[key][c]·panel[c][lane]`; −∞ in the lines past the last key.
 #[inline(always)]
-pub(super) fn gather<A: Arith>(scores: &[A], lines: &[A], s: &Sizes, sums: &mut [A]) {
-    let panels = scores.chunks_exact(s.rows * LANES).zip(sums.chunks_exact_mut(s.features * LANES));
-    for (scores, sums) in panels {
-        for (c, sums) in (0..s.features).step_by(FOUR).zip(sums.chunks_exact_mut(FOUR * LANES)) {
-            let part = block(lines, s.features, c, scores);
-            for (sum, part) in sums.chunks_exact_mut(LANES).zip(&part) {
-                for l in 0..LANES {
-                    sum[l] = sum[l] + part[l];
+pub(super) fn scores<A: Arith>(lines: &[A], panel: &[A], s: &Sizes, tile: &mut [A]) {
+    let blocks = lines.chunks_exact(FOUR * s.features).zip(tile.chunks_exact_mut(FOUR * LANES));
+    for (lines, tile) in blocks {
+        let part = rows(lines, s.features, panel, LANES);
+        for (out, part) in tile.as_chunks_mut::<LANES>().0.iter_mut().zip(&part) {
+            *out = *part;
+        }
+    }
+    tile[s.n * LANES..].fill(A::of_f64(f64::NEG_INFINITY));
+}
+
+/// `Σ_key lines[key][c + i]·tile[key][lane]` for four features, in f64 over groups of keys.
+#[inline(always)]
+pub(super) fn over_keys<A: Arith>(lines: &[A], c: usize, s: &Sizes, tile: &[A]) -> [[f64; LANES]; FOUR] {
+    let mut totals = [[0.0; LANES]; FOUR];
+    for (lines, tile) in lines.chunks(GROUP * s.features).zip(tile.chunks(GROUP * LANES)) {
+        let part = columns(lines, s.features, c, tile);
+        for (total, part) in totals.iter_mut().zip(&part) {
+            for l in 0..LANES {
+                total[l] += part[l].as_f64();
+            }
+        }
+    }
+    totals
+}
+
+/// Adds to the lines of `sums` the products over the queries of a panel:
+/// `sums[key][c] += Σ_lane tile[key][lane]·lines[lane][c]`.
+#[inline(always)]
+pub(super) fn over_queries<A: Arith>(tile: &[A], lines: &[A], s: &Sizes, sums: &mut [A]) {
+    match s.width {
+        4 => over_groups::<A, 4>(tile, lines, sums),
+        8 => over_groups::<A, 8>(tile, lines, sums),
+        _ => {
+            for c in (0..s.width).step_by(LANES) {
+                let blocks = tile.chunks_exact(FOUR * LANES).zip(sums.chunks_exact_mut(FOUR * s.width));
+                for (tile, sums) in blocks {
+                    let part = rows(tile, LANES, &lines[c..], s.width);
+                    for (sum, part) in sums.chunks_exact_mut(s.width).zip(&part) {
+                        for (sum, part) in sum[c..c + LANES].iter_mut().zip(part) {
+                            *sum = *sum + *part;
+                        }
+                    }
                 }
             }
         }
     }
 }
 
-/// Calls `result(r, c, Σ_key scores[r, key]·panels[key, c..c + 4])` for rows `0..len` and every four features.
-///
-/// `room` ([`Sizes::room`]) takes the lanes of all rows before any are joined: joined at once, the compiler prefers
-/// the narrow vectors of the joining for the products too.
+/// [`over_queries`] of `W` features: a vector holds those of `LANES / W` queries, whose sums are joined at the end.
 #[inline(always)]
-pub(super) fn dots<A: Arith>(
-    scores: &[A],
-    panels: &[A],
-    s: &Sizes,
-    len: usize,
-    room: &mut [A],
-    mut result: impl FnMut(usize, usize, &[f64; FOUR]),
-) {
-    let (height, depth) = (s.rows * LANES, s.features * LANES);
-    for c in (0..s.features).step_by(FOUR) {
-        let mut totals = [[0.0; FOUR]; MAX_ROWS];
-        for (scores, panels) in scores.chunks(height * GROUP).zip(panels.chunks(depth * GROUP)) {
-            for (r, room) in room.chunks_exact_mut(FOUR * LANES).take(len).enumerate() {
-                let sums = lanes(scores, panels, (height, r * LANES), (depth, c * LANES));
-                for (room, sum) in room.chunks_exact_mut(LANES).zip(&sums) {
-                    room.copy_from_slice(sum);
+fn over_groups<A: Arith, const W: usize>(tile: &[A], lines: &[A], sums: &mut [A]) {
+    let blocks = tile.chunks_exact(FOUR * LANES).zip(sums.chunks_exact_mut(FOUR * W));
+    for (tile, sums) in blocks {
+        let [mut o0, mut o1, mut o2, mut o3] = [[A::default(); LANES]; FOUR];
+        let [t0, t1, t2, t3] = tile.as_chunks::<LANES>().0 else { break };
+        for (p, line) in lines.as_chunks::<LANES>().0.iter().enumerate().take(W) {
+            let first = p * (LANES / W);
+            for l in 0..LANES {
+                o0[l] = o0[l] + t0[first + l / W] * line[l];
+            }
+            for l in 0..LANES {
+                o1[l] = o1[l] + t1[first + l / W] * line[l];
+            }
+            for l in 0..LANES {
+                o2[l] = o2[l] + t2[first + l / W] * line[l];
+            }
+            for l in 0..LANES {
+                o3[l] = o3[l] + t3[first + l / W] * line[l];
+            }
+        }
+        for (sum, part) in sums.chunks_exact_mut(W).zip([o0, o1, o2, o3]) {
+            for part in part.chunks_exact(W) {
+                for c in 0..W {
+                    sum[c] = sum[c] + part[c];
                 }
             }
-            for (total, room) in totals.iter_mut().zip(room.chunks_exact(FOUR * LANES)).take(len) {
-                for (t, lanes) in total.iter_mut().zip(room.as_chunks::<LANES>().0) {
-                    *t += fold(*lanes, |a, b| a + b).as_f64();
-                }
-            }
-        }
-        for (r, total) in totals[..len].iter().enumerate() {
-            result(r, c, total);
-        }
-    }
-}
-
-/// The lanes of one row of scores times four features.
-#[inline(always)]
-fn lanes<A: Arith>(
-    scores: &[A],
-    panels: &[A],
-    (height, row): (usize, usize),
-    (depth, feature): (usize, usize),
-) -> [[A; LANES]; FOUR] {
-    let [mut o0, mut o1, mut o2, mut o3] = [[A::default(); LANES]; FOUR];
-    for (scores, panel) in scores.chunks_exact(height).zip(panels.chunks_exact(depth)) {
-        let panel = panel[feature..].as_chunks::<LANES>().0;
-        let (Some(x), [p0, p1, p2, p3, ..]) = (scores[row..].first_chunk::<LANES>(), panel) else { break };
-        for l in 0..LANES {
-            o0[l] = o0[l] + x[l] * p0[l];
-        }
-        for l in 0..LANES {
-            o1[l] = o1[l] + x[l] * p1[l];
-        }
-        for l in 0..LANES {
-            o2[l] = o2[l] + x[l] * p2[l];
-        }
-        for l in 0..LANES {
-            o3[l] = o3[l] + x[l] * p3[l];
-        }
-    }
-    [o0, o1, o2, o3]
-}
-
-/// Scores of a tile, `scores[r, key] = Σ_c turned[c, r]·panels[key, c]`; −∞ in the lanes past the last key.
-#[inline(always)]
-pub(super) fn scores<A: Arith>(turned: &[A], panels: &[A], s: &Sizes, out: &mut [A]) {
-    for (panel, out) in panels.chunks_exact(s.features * LANES).zip(out.chunks_exact_mut(s.rows * LANES)) {
-        for (r, out) in (0..s.rows).step_by(FOUR).zip(out.chunks_exact_mut(FOUR * LANES)) {
-            let part = block(turned, s.rows, r, panel);
-            for (out, part) in out.chunks_exact_mut(LANES).zip(&part) {
-                out.copy_from_slice(part);
-            }
-        }
-    }
-    if s.n < s.keys {
-        let last = out.len() - s.rows * LANES;
-        for line in out[last..].chunks_exact_mut(LANES) {
-            line[s.n % LANES..].fill(A::of_f64(f64::NEG_INFINITY));
         }
     }
 }
@@ -312,96 +316,89 @@ pub(super) fn add_rows<T: Element>(
     m: Matrix,
     s: &Sizes,
     (from, len): (usize, usize),
-    scores: &mut [T::Acc],
-) {
-    for r in 0..len {
-        for (first, panel) in (0..s.n).step_by(LANES).zip(scores.chunks_exact_mut(s.rows * LANES)) {
-            let line = &mut panel[r * LANES..(r + 1) * LANES];
-            let at = m.at(from + r, first);
-            let n = LANES.min(s.n - first);
-            if m.column == 1 {
-                for (o, v) in line.iter_mut().zip(&x.data()[at..at + n]) {
-                    *o = *o + v.widen();
-                }
-            } else {
-                for (l, o) in line[..n].iter_mut().enumerate() {
-                    *o = *o + x.data()[at + l * m.column].widen();
-                }
-            }
+    tile: &mut [T::Acc],
+) where
+    T::Acc: Arith,
+{
+    for lane in 0..len {
+        let row = &x.data()[m.at(from + lane, 0)..];
+        for (key, line) in tile.as_chunks_mut::<LANES>().0.iter_mut().take(s.n).enumerate() {
+            line[lane] = line[lane] + row[key * m.column].widen();
         }
     }
 }
 
-/// Rounds rows of a tile of scores into a matrix.
+/// Rounds a tile of scores into rows `from..from + len` of a matrix.
 #[inline(always)]
 pub(super) fn store_rows<T: Element>(
-    scores: &[T::Acc],
+    tile: &[T::Acc],
     m: Matrix,
     s: &Sizes,
     (from, len): (usize, usize),
     out: &mut ViewMut<'_, T>,
 ) {
-    let data = out.data();
-    for r in 0..len {
-        for (first, panel) in (0..s.n).step_by(LANES).zip(scores.chunks_exact(s.rows * LANES)) {
-            let line = &panel[r * LANES..(r + 1) * LANES];
-            let at = m.at(from + r, first);
-            let n = LANES.min(s.n - first);
-            if m.column == 1 {
-                for (o, &v) in data[at..at + n].iter_mut().zip(line) {
-                    *o = T::narrow(v);
-                }
-            } else {
-                for (l, &v) in line[..n].iter().enumerate() {
-                    data[at + l * m.column] = T::narrow(v);
-                }
-            }
+    for lane in 0..len {
+        let row = &mut out.data()[m.at(from + lane, 0)..];
+        for (key, line) in tile.as_chunks::<LANES>().0.iter().take(s.n).enumerate() {
+            row[key * m.column] = T::narrow(line[lane]);
         }
     }
 }
 
-/// The largest score of a row.
+/// Joins the lines of a tile, in four chains that overlap.
 #[inline(always)]
-pub(super) fn row_max<A: Arith>(scores: &[A], r: usize, s: &Sizes) -> A {
-    let mut top = [A::of_f64(f64::NEG_INFINITY); LANES];
-    for panel in scores.chunks_exact(s.rows * LANES) {
-        let line = &panel[r * LANES..(r + 1) * LANES];
+fn down<A: Arith>(tile: &[A], start: A, join: impl Fn(A, A) -> A) -> [A; LANES] {
+    let [mut t0, mut t1, mut t2, mut t3] = [[start; LANES]; FOUR];
+    for lines in tile.as_chunks::<LANES>().0.chunks_exact(FOUR) {
+        let [l0, l1, l2, l3] = lines else { break };
         for l in 0..LANES {
-            top[l] = Math::max(top[l], line[l]);
+            t0[l] = join(t0[l], l0[l]);
+        }
+        for l in 0..LANES {
+            t1[l] = join(t1[l], l1[l]);
+        }
+        for l in 0..LANES {
+            t2[l] = join(t2[l], l2[l]);
+        }
+        for l in 0..LANES {
+            t3[l] = join(t3[l], l3[l]);
         }
     }
-    fold(top, Math::max)
+    for l in 0..LANES {
+        t0[l] = join(join(t0[l], t1[l]), join(t2[l], t3[l]));
+    }
+    t0
 }
 
-/// The sum of a row.
+/// The largest score of each query.
 #[inline(always)]
-pub(super) fn row_sum<A: Arith>(scores: &[A], r: usize, s: &Sizes) -> f64 {
-    let mut total = 0.0;
-    for group in scores.chunks(s.rows * LANES * GROUP) {
-        let mut sums = [A::default(); LANES];
-        for panel in group.chunks_exact(s.rows * LANES) {
-            let line = &panel[r * LANES..(r + 1) * LANES];
-            for l in 0..LANES {
-                sums[l] = sums[l] + line[l];
-            }
-        }
-        total += fold(sums, |a, b| a + b).as_f64();
-    }
-    total
+pub(super) fn largest<A: Arith>(tile: &[A]) -> [A; LANES] {
+    down(tile, A::of_f64(f64::NEG_INFINITY), Math::max)
 }
 
-/// Replaces the scores by their exponentials after taking `less[r]` off each row.
+/// The sum of each query's line of weights.
 #[inline(always)]
-pub(super) fn exponentials<A: Arith>(scores: &mut [A], less: &[A], s: &Sizes) {
-    for panel in scores.chunks_exact_mut(s.rows * LANES) {
-        for (line, &less) in panel.chunks_exact_mut(LANES).zip(less) {
-            for v in line {
-                *v = *v - less;
-            }
+pub(super) fn sums<A: Arith>(tile: &[A]) -> [f64; LANES] {
+    let mut totals = [0.0; LANES];
+    for group in tile.chunks(GROUP * LANES) {
+        let part = down(group, A::default(), |a, b| a + b);
+        for l in 0..LANES {
+            totals[l] += part[l].as_f64();
         }
     }
-    // One long loop, which vectorises whatever the rows' length.
-    for v in scores {
+    totals
+}
+
+/// Replaces the scores by their exponentials after taking `less` off each query's.
+#[inline(always)]
+pub(super) fn exponentials<A: Arith>(tile: &mut [A], less: &[A; LANES]) {
+    for line in tile.as_chunks_mut::<LANES>().0 {
+        for l in 0..LANES {
+            line[l] = line[l] - less[l];
+        }
+    }
+    // One long loop: the exponential's steps vectorise in it, and not in a short one that is unrolled first.
+    for v in tile {
         *v = Math::exp(*v);
     }
 }

@@ -4,7 +4,6 @@ use super::pointwise::cotangent;
 use super::{Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, rules};
 use crate::cpu::gemm::{BLOCK_ROWS, Beta, Gemm, MatMut, MatRef, Rhs, workspace_len};
 use crate::cpu::isa::Real;
-use crate::cpu::pack::BLOCK_K;
 use crate::cpu::{Call, Chunks, Split, View, ViewMut};
 use crate::device::DeviceKind;
 use crate::error::{Error, Rule};
@@ -59,8 +58,12 @@ enum Cut {
 
 /// The most tasks: enough for the threads of one machine, few enough that each has scratch memory of its own.
 const TASKS: usize = 32;
-/// Inner elements of one task of a product with a small result and a long inner axis (a weight gradient).
-const INNER: usize = 2048;
+/// Inner elements of one task, at least, of a product with a small result and a long inner axis (a weight gradient).
+const INNER: usize = 768;
+/// Elements of such a result at most: adding the partial results is then little beside the product.
+const RESULT: usize = 64 * 1024;
+/// Rows of a task at least, where there are few: each task packs the right-hand operand for itself.
+const FEW_ROWS: usize = 48;
 
 impl Schedule {
     fn new(args: &[Spec]) -> Self {
@@ -74,12 +77,14 @@ impl Schedule {
                 partial: 0,
             };
         }
-        if k >= 2 * INNER && m.saturating_mul(n) <= k {
-            let each = k.div_ceil(TASKS).max(INNER).next_multiple_of(BLOCK_K);
+        if k >= 2 * INNER && m.saturating_mul(n) <= RESULT {
+            // Tasks of equal length: the last one waits for the longest.
+            let each = k.div_ceil((k / INNER).min(TASKS)).next_multiple_of(16);
             let scratch = workspace_len(m, n, each);
             return Self { cut: Cut::Inner(each), tasks: k.div_ceil(each), scratch, partial: m * n };
         }
-        let each = m.div_ceil(TASKS).next_multiple_of(16).max(BLOCK_ROWS);
+        let (parts, least) = if m < 4 * BLOCK_ROWS { (8, FEW_ROWS) } else { (TASKS, BLOCK_ROWS) };
+        let each = m.div_ceil(parts).next_multiple_of(16).max(least);
         let scratch = workspace_len(m.min(each), n, k);
         Self { cut: Cut::Rows(each), tasks: m.div_ceil(each).max(1), scratch, partial: 0 }
     }
@@ -159,9 +164,13 @@ fn run<T: Element<Acc: Real>>(call: &Call<'_>) -> Result<(), Rule> {
                 };
                 keep(work());
             });
-            for i in 0..m * n {
-                let first = partials[i];
-                let sum = (1..tasks).fold(first, |s, t| s + partials[t * partial + i]);
+            let (sums, others) = partials[..tasks * partial].split_at_mut(partial);
+            for other in others.chunks_exact(partial) {
+                for (sum, &other) in sums.iter_mut().zip(other) {
+                    *sum = *sum + other;
+                }
+            }
+            for (i, &sum) in sums.iter().enumerate() {
                 c.set_flat(i, T::narrow(bias.map_or(sum, |b| sum + b[i % n].widen())));
             }
         }

@@ -6,6 +6,7 @@
 mod accumulate;
 mod adam;
 mod attention;
+mod attention_few;
 mod attention_grad;
 mod attention_tile;
 mod batch_norm;

@@ -22,11 +22,16 @@ pub enum Order {
 }
 
 /// The windows of a batch: element `j` is position `p = BATCH · batch + j` of the epoch. If `p < WINDOWS`, it is valid
-/// and `start = BASE + σ(p)`, σ the identity or the keyed bijection of (SEED, EPOCH) on `0..WINDOWS`; else
-/// `start = BASE + WINDOWS − 1` (a window that is there to be read) and it is not valid.
+/// and its window is number `w = BASE + σ(p)`, σ the identity or the keyed bijection of (SEED, EPOCH) on `0..WINDOWS`;
+/// else it is `w = BASE + WINDOWS − 1` (a window that is there to be read) and it is not valid.
 ///
-/// Argument: cursor `i64[8]`. Results: starts `i64[batch]`, valid `bool[batch]`. Disjoint. No gradient. Deterministic.
-/// Errors: another dtype or shape. The bijection is a Feistel network with cycle walking: no order is stored.
+/// The table says where windows lie. Its rows are (first window, start, group), ascending by the first: from a row's
+/// first window on, up to that of the next row, `start(w) = start + (w − first)`, and all belong to `group`. So windows
+/// of many series, each run of them without a gap, cost a row for each run, whatever their number.
+///
+/// Arguments: cursor `i64[8]`, table `i64[R, 3]` with `R ≥ 1`. Results: starts `i64[batch]`, groups `i64[batch]`, valid
+/// `bool[batch]`. Disjoint. No gradient. Deterministic. A window before the first row counts back from it. Errors:
+/// another dtype or shape. The bijection is a Feistel network with cycle walking: no order is stored.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchWindows {
     /// Windows of a batch.
@@ -41,8 +46,11 @@ impl Default for BatchWindows {
     }
 }
 
+/// Elements of a row of the table: first window, start, group.
+const ROW: usize = 3;
+
 impl BatchWindows {
-    /// Start and validity of each element, in order.
+    /// Window and validity of each element, in order.
     fn each(&self, cursor: &[i64; cursor::LEN]) -> impl Iterator<Item = (i64, bool)> {
         let windows = u64::try_from(cursor[WINDOWS]).unwrap_or(0);
         let shuffle = Shuffle::new(windows, cursor[SEED] as u64, cursor[EPOCH] as u64);
@@ -59,20 +67,41 @@ impl BatchWindows {
     }
 }
 
+/// The last row whose first window is not above `window`, or row 0; by halving.
+fn row_of(window: i64, rows: usize, first: impl Fn(usize) -> i64) -> usize {
+    let (mut low, mut high) = (0, rows);
+    while low + 1 < high {
+        let middle = low + (high - low) / 2;
+        if first(middle) <= window {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
 impl Op for BatchWindows {
     fn name(&self) -> &'static str {
         "batch_windows"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 1] = rules::arity(args)?;
+        let args: [Spec; 2] = rules::arity(args)?;
         cursor::rule(&args, 0)?;
-        Ok(Outputs::from([Spec::new(DType::I64, [self.batch]), Spec::new(DType::Bool, [self.batch])]))
+        rules::dtype(&args, 1, DType::I64)?;
+        let rows = args[1].shape.dims().first().copied().unwrap_or(0);
+        rules::shape(&args, 1, [rows, ROW])?;
+        if rows == 0 {
+            return Err(Rule::Attribute { name: "rows of the table", value: 0.0, expected: "at least 1" });
+        }
+        let indices = Spec::new(DType::I64, [self.batch]);
+        Ok(Outputs::from([indices, indices, Spec::new(DType::Bool, [self.batch])]))
     }
     fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint, Alias::Disjoint]
+        &[Alias::Disjoint, Alias::Disjoint, Alias::Disjoint]
     }
     fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full, Coverage::Full]
+        &[Coverage::Full, Coverage::Full, Coverage::Full]
     }
     fn accumulate(&self, dtype: DType) -> DType {
         dtype.accumulate()
@@ -87,19 +116,25 @@ impl Op for BatchWindows {
         let cursor = cursor::of(&args[0]);
         let windows = cursor[WINDOWS].max(0);
         let order = Shuffle::new(windows as u64, cursor[SEED] as u64, cursor[EPOCH] as u64);
-        let (mut starts, mut valid) = (Vec::new(), Vec::new());
+        let (mut starts, mut groups, mut valid) = (Vec::new(), Vec::new(), Vec::new());
         for j in 0..self.batch as i64 {
             let p = cursor[BATCH] * self.batch as i64 + j;
             valid.push(f64::from(u8::from(p < windows)));
-            let window = match self.order {
+            let position = match self.order {
                 _ if p >= windows => (windows - 1).max(0),
                 Order::Sequential => p,
                 Order::Shuffled => order.index(p as u64).map_or(0, |w| w as i64),
             };
-            starts.push((cursor[BASE] + window) as f64);
+            let window = (cursor[BASE] + position) as f64;
+            let mut rows = args[1].data.chunks_exact(ROW);
+            let head = rows.clone().next().unwrap_or(&[0.0; ROW]);
+            let row = rows.rfind(|row| row[0] <= window).unwrap_or(head);
+            starts.push(row[1] + window - row[0]);
+            groups.push(row[2]);
         }
         vec![
             HostTensor::new(DType::I64, [self.batch], starts),
+            HostTensor::new(DType::I64, [self.batch], groups),
             HostTensor::new(DType::Bool, [self.batch], valid),
         ]
     }
@@ -107,10 +142,14 @@ impl Op for BatchWindows {
         const {
             &[Kernel::cpu("batch_windows", |op, call| {
                 let op = attributes::<BatchWindows>(op)?;
-                let cursor = cursor::read(call, 0)?;
-                let (mut starts, mut valid) = (call.output::<i64>(0)?, call.output::<u8>(1)?);
-                for (j, (start, is_valid)) in op.each(&cursor).enumerate() {
-                    starts.set_flat(j, start);
+                let (cursor, table) = (cursor::read(call, 0)?, call.input::<i64>(1)?);
+                let (mut starts, mut groups) = (call.output::<i64>(0)?, call.output::<i64>(1)?);
+                let mut valid = call.output::<u8>(2)?;
+                for (j, (window, is_valid)) in op.each(&cursor).enumerate() {
+                    let row = row_of(window, table.dims()[0], |r| table.at(&[r, 0]));
+                    let [first, start, group] = [0, 1, 2].map(|at| table.at(&[row, at]));
+                    starts.set_flat(j, start.saturating_add(window.saturating_sub(first)));
+                    groups.set_flat(j, group);
                     valid.set_flat(j, u8::from(is_valid));
                 }
                 Ok(())
@@ -121,27 +160,39 @@ impl Op for BatchWindows {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
     fn samples(&self) -> Vec<Sample> {
-        let at = |batch, order, epoch, at, windows| {
-            let cursor = [(EPOCH, epoch), (BATCH, at), (SEED, 77), (BASE, 1000), (WINDOWS, windows)];
-            Sample::new(Self { batch, order }, vec![cursor::sample(&cursor)])
+        let table = |rows: &[[i64; ROW]]| {
+            let all = rows.iter().flatten().map(|&x| x as f64).collect();
+            SampleArg::with(Some(DType::I64), [rows.len(), ROW], Data::Exact(all))
         };
+        let at = |batch, order, epoch, at, windows, rows: &[[i64; ROW]]| {
+            let cursor = [(EPOCH, epoch), (BATCH, at), (SEED, 77), (BASE, 1000), (WINDOWS, windows)];
+            Sample::new(Self { batch, order }, vec![cursor::sample(&cursor), table(rows)])
+        };
+        let one = &[[1000, 40, 0]][..];
+        let three = &[[1000, 0, 4], [1003, 50, 1], [1004, 90, 2]][..];
         let mut all = Vec::new();
         for order in [Order::Sequential, Order::Shuffled] {
             all.extend([
-                at(4, order, 0, 0, 11),
-                at(4, order, 3, 2, 11),
-                at(4, order, 0, 3, 11),
-                at(1, order, 1, 0, 1),
-                at(3, order, 0, 0, 0),
-                at(0, order, 0, 0, 5),
-                at(300, order, 2, 5, 1601),
+                at(4, order, 0, 0, 11, one),
+                at(4, order, 3, 2, 11, three),
+                at(4, order, 0, 3, 11, three),
+                at(1, order, 1, 0, 1, &[[0, 0, 0], [2000, 7, 1]]),
+                at(3, order, 0, 0, 0, one),
+                at(3, order, 0, 0, 5, &[[1002, 7, 3], [1004, 70, 1]]),
+                at(0, order, 0, 0, 5, one),
+                at(300, order, 2, 5, 1601, three),
             ]);
         }
-        all.push(Sample::bad(
-            *self,
-            vec![SampleArg::with(Some(DType::I32), [8], Data::Int(0, 2))],
-            "it must be i64",
-        ));
+        let cursor = || cursor::sample(&[(WINDOWS, 3)]);
+        let bad = |args, text| Sample::bad(*self, args, text);
+        all.extend([
+            bad(vec![SampleArg::with(Some(DType::I32), [8], Data::Int(0, 2)), table(one)], "it must be i64"),
+            bad(vec![cursor(), table(&[])], "rows of the table is 0; it must be at least 1"),
+            bad(
+                vec![cursor(), SampleArg::with(Some(DType::I64), [2, 2], Data::Int(0, 9))],
+                "arg 1 is [2, 2]; it must be [2, 3]",
+            ),
+        ]);
         all
     }
 }
@@ -307,6 +358,9 @@ mod tests {
     fn an_epoch_visits_every_window_once_and_the_next_in_another_order() -> Result<(), Error> {
         let engine = Engine::cpu_with_threads(1)?;
         for windows in [1usize, 2, 5, 33, 1000] {
+            // Two runs: all windows but the last, and the last far behind them.
+            let last = windows as i64 - 1;
+            let table = engine.tensor([2, 3], &[100i64, 500, 0, 100 + last, 9000, 1])?;
             let mut orders = Vec::new();
             for epoch in 0..2i64 {
                 let op = BatchWindows { batch: 7, order: Order::Shuffled };
@@ -315,15 +369,18 @@ mod tests {
                     let cursor =
                         engine.tensor([8], &[0, epoch, batch as i64, 5, 100, windows as i64, 0, 0])?;
                     let mut starts = engine.empty(DType::I64, [7])?;
+                    let mut groups = engine.empty(DType::I64, [7])?;
                     let mut valid = engine.empty(DType::Bool, [7])?;
-                    engine.call(&op, &[cursor.view()], &mut [starts.view_mut(), valid.view_mut()])?;
+                    let outputs = &mut [starts.view_mut(), groups.view_mut(), valid.view_mut()];
+                    engine.call(&op, &[cursor.view(), table.view()], outputs)?;
                     let valid = valid.read_host()?.data;
-                    let all = starts.read::<i64>()?.into_iter().zip(valid);
-                    seen.extend(all.filter(|&(_, v)| v == 1.0).map(|(s, _)| s - 100));
+                    let all = starts.read::<i64>()?.into_iter().zip(groups.read::<i64>()?).zip(valid);
+                    seen.extend(all.filter(|&(_, v)| v == 1.0).map(|(at, _)| at));
                 }
                 let mut sorted = seen.clone();
                 sorted.sort_unstable();
-                assert!(sorted.iter().copied().eq(0..windows as i64), "{windows} windows: {sorted:?}");
+                let expected = (0..last).map(|w| (500 + w, 0)).chain([(9000, 1)]);
+                assert!(sorted.iter().copied().eq(expected), "{windows} windows: {sorted:?}");
                 orders.push(seen);
             }
             assert!(windows < 10 || orders[0] != orders[1], "{windows} windows");

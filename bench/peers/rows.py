@@ -1,0 +1,31 @@
+"""Rows of the benchmark as the peers see them.
+
+A step row is a whole PatchTST training step; its sizes are here. An op row names
+its sizes itself: `matmul/6400x64x192` is the op `matmul` on the sizes 6400, 64, 192.
+"""
+
+STEPS = {
+    "seed": dict(
+        context=24, patch=8, stride=4, padding=False, d_model=64, heads=4, layers=2, d_ff=256,
+        norm="layer", dropout=0.0, channels=20, batch=64, horizon=1,
+    ),
+    "etth1": dict(
+        context=336, patch=16, stride=8, padding=True, d_model=16, heads=4, layers=3, d_ff=128,
+        norm="batch", dropout=0.3, channels=7, batch=128, horizon=96,
+    ),
+}
+
+WINDOWS = 4096
+LEARNING_RATE = 1e-3
+DROPOUT = 0.3
+
+
+def patches(c):
+    """Number of patches of one window."""
+    return (c["context"] - c["patch"]) // c["stride"] + 1 + c["padding"]
+
+
+def parse_op(row):
+    """The op of a row and its sizes."""
+    op, _, sizes = row.partition("/")
+    return op, [int(n) for n in sizes.split("x")]

@@ -1,0 +1,245 @@
+"""PyTorch peer: PatchTST training steps and single ops. See protocol.py for how it is talked to.
+
+Modes: eager, compile (torch.compile), and on cuda graph and compile-graph (the step in one CUDA graph).
+Products of f32 may use TF32 on cuda, as PyTorch users commonly set it.
+"""
+
+import contextlib
+import itertools
+import warnings
+
+import protocol
+import rows
+
+args = protocol.arguments()
+
+import torch  # noqa: E402  (after the number of threads is set)
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+warnings.filterwarnings("ignore")
+torch.set_num_threads(args.threads)
+torch.backends.cuda.matmul.allow_tf32 = True
+torch.backends.cudnn.allow_tf32 = True
+# Rows share code, and every row's compiled form stays: a limit would send the later ones back to eager.
+for limit in ("recompile_limit", "accumulated_recompile_limit"):
+    setattr(torch._dynamo.config, limit, 4096)
+DEVICE = args.device
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+
+
+def compiled(call):
+    """Compiled for the sizes at hand; another row's sizes must not make it general."""
+    return torch.compile(call, dynamic=False)
+
+
+class BatchNorm(nn.BatchNorm1d):
+    """Over all axes but the last."""
+
+    def forward(self, x):
+        return super().forward(x.flatten(0, -2)).view_as(x)
+
+
+class Encoder(nn.Module):
+    """One post-norm layer on [rows, patches, d_model]."""
+
+    def __init__(self, c):
+        super().__init__()
+        d = c["d_model"]
+        norm = BatchNorm if c["norm"] == "batch" else nn.LayerNorm
+        self.heads, self.rate = c["heads"], c["dropout"]
+        self.qkv, self.out = nn.Linear(d, 3 * d), nn.Linear(d, d)
+        self.expand, self.contract = nn.Linear(d, c["d_ff"]), nn.Linear(c["d_ff"], d)
+        self.norm_attention, self.norm_feed_forward = norm(d), norm(d)
+
+    def drop(self, x):
+        return F.dropout(x, self.rate, self.training) if self.rate else x
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+        attended = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        x = self.norm_attention(x + self.drop(self.out(attended)))
+        hidden = self.drop(F.gelu(self.expand(x)))
+        return self.norm_feed_forward(x + self.drop(self.contract(hidden)))
+
+
+class PatchTST(nn.Module):
+    """[batch, channels, context] to [batch, channels, horizon]; each channel on its own."""
+
+    def __init__(self, c):
+        super().__init__()
+        n, d = rows.patches(c), c["d_model"]
+        self.c = c
+        self.embed = nn.Linear(c["patch"], d)
+        self.positions = nn.Parameter(torch.empty(n, d).uniform_(-0.02, 0.02))
+        self.layers = nn.Sequential(*(Encoder(c) for _ in range(c["layers"])))
+        self.head = nn.Linear(n * d, c["horizon"])
+
+    def forward(self, x):
+        mean = x.mean(-1, keepdim=True)
+        std = (x.var(-1, keepdim=True, unbiased=False) + 1e-5).sqrt()
+        z = ((x - mean) / std).flatten(0, 1)
+        if self.c["padding"]:
+            z = F.pad(z, (0, self.c["stride"]), mode="replicate")
+        hidden = self.embed(z.unfold(-1, self.c["patch"], self.c["stride"])) + self.positions
+        y = self.head(self.layers(hidden).flatten(1))
+        return y.view(*x.shape[:2], -1) * std + mean
+
+
+def training_step(c, dtype, mode):
+    """One step on the next windows; gives its loss."""
+    torch.manual_seed(2021)
+    length = c["context"] + c["horizon"]
+    series = torch.randn(c["channels"], rows.WINDOWS + length, device=DEVICE).cumsum(-1) * 0.1
+    starts = torch.randint(0, rows.WINDOWS, (256, c["batch"]), device=DEVICE)
+    offsets = torch.arange(length, device=DEVICE)
+    model = PatchTST(c).to(DEVICE).train()
+    parameters = list(model.parameters())
+    optimizer = torch.optim.AdamW(
+        parameters, lr=rows.LEARNING_RATE, fused=True, capturable=DEVICE == "cuda"
+    )
+
+    def loss_of(start):
+        window = series[:, start[:, None] + offsets].transpose(0, 1)
+        x, target = window.split([c["context"], c["horizon"]], dim=-1)
+        half = torch.autocast(DEVICE, torch.bfloat16, cache_enabled=False)
+        with half if dtype == "bf16" else contextlib.nullcontext():
+            y = model(x)
+        return F.mse_loss(y.float(), target)
+
+    forward = compiled(loss_of) if mode.startswith("compile") else loss_of
+    batches = itertools.cycle(starts.unbind(0))
+
+    def step(start=None):
+        optimizer.zero_grad(set_to_none=True)
+        loss = forward(next(batches) if start is None else start)
+        loss.backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        return loss
+
+    if mode.endswith("graph"):
+        # The graph reads its windows from one place, which each step fills first.
+        start = starts[0].clone()
+        replay, loss = captured(lambda: step(start))
+
+        def step():
+            start.copy_(next(batches))
+            replay()
+            return loss
+
+    return step, sum(p.numel() for p in parameters)
+
+
+def captured(call):
+    """One CUDA graph of a call, and what the call gives."""
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = call()
+    return graph.replay, result
+
+
+def op_call(row, dtype):
+    """One call of an op row."""
+    op, sizes = rows.parse_op(row)
+    torch.manual_seed(2021)
+
+    def random(*shape, grad=False):
+        return torch.randn(*shape, device=DEVICE, dtype=dtype).requires_grad_(grad)
+
+    def backward(f, inputs, like):
+        """The backward pass alone of `f`."""
+        cotangent = random(*like)
+        result = f(*inputs)
+        return lambda: torch.autograd.grad(result, inputs, cotangent, retain_graph=True)
+
+    if op == "matmul":
+        m, k, n = sizes
+        x, weight, bias, out = random(m, k), random(n, k), random(n), random(m, n)
+        return lambda: torch.addmm(bias, x, weight.t(), out=out)
+    if op == "matmul-weight-grad":
+        m, k, n = sizes
+        x, cotangent, out = random(m, k), random(m, n), random(n, k)
+        return lambda: torch.mm(cotangent.t(), x, out=out)
+    if op == "matmul-input-grad":
+        m, k, n = sizes
+        cotangent, weight, out = random(m, n), random(n, k), random(m, k)
+        return lambda: torch.mm(cotangent, weight, out=out)
+    if op == "softmax":
+        x, out = random(*sizes), random(*sizes)
+        return lambda: torch.softmax(x, -1, out=out)
+    if op == "layer-norm":
+        x, weight, bias = random(*sizes), random(sizes[-1]), random(sizes[-1])
+        return lambda: F.layer_norm(x, sizes[-1:], weight, bias)
+    if op == "layer-norm-grad":
+        inputs = [random(*sizes, grad=True), random(sizes[-1], grad=True), random(sizes[-1], grad=True)]
+        return backward(lambda x, w, b: F.layer_norm(x, sizes[-1:], w, b), inputs, sizes)
+    if op == "batch-norm":
+        x, weight, bias = random(*sizes), random(sizes[-1]), random(sizes[-1])
+        return lambda: F.batch_norm(x, None, None, weight, bias, training=True)
+    if op == "batch-norm-grad":
+        inputs = [random(*sizes, grad=True), random(sizes[-1], grad=True), random(sizes[-1], grad=True)]
+        return backward(lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True), inputs, sizes)
+    if op == "gelu":
+        x = random(*sizes)
+        return lambda: F.gelu(x)
+    if op == "gelu-grad":
+        return backward(F.gelu, [random(*sizes, grad=True)], sizes)
+    if op == "dropout":
+        x = random(*sizes)
+        return lambda: F.dropout(x, rows.DROPOUT, True)
+    if op in ("attention", "attention-train"):
+        b, n, h, e = sizes
+        train = op == "attention-train"
+        q, k, v = (random(b, n, h, e, grad=train).transpose(1, 2) for _ in range(3))
+        if not train:
+            return lambda: F.scaled_dot_product_attention(q, k, v)
+        leaves, cotangent = [t.detach().requires_grad_() for t in (q, k, v)], random(b, h, n, e)
+        return lambda: torch.autograd.grad(F.scaled_dot_product_attention(*leaves), leaves, cotangent)
+    if op == "transpose":
+        x, out = random(*sizes), random(*reversed(sizes))
+        return lambda: out.copy_(x.t())
+    if op == "sum-rows":
+        x, out = random(*sizes), random(sizes[0])
+        return lambda: torch.sum(x, 1, out=out)
+    if op == "sum-columns":
+        x, out = random(*sizes), random(sizes[1])
+        return lambda: torch.sum(x, 0, out=out)
+    if op == "adam":
+        parameter = torch.randn(*sizes, device=DEVICE).requires_grad_()
+        parameter.grad = torch.randn(*sizes, device=DEVICE)
+        return torch.optim.AdamW([parameter], lr=rows.LEARNING_RATE, fused=True).step
+    raise ValueError(f"no op {op}")
+
+
+def build(row, dtype, mode):
+    synchronize = torch.cuda.synchronize if DEVICE == "cuda" else lambda: None
+    losses = parameters = None
+    if row in rows.STEPS:
+        step, parameters = training_step(rows.STEPS[row], dtype, mode)
+
+        def losses():
+            return [float(step().detach()) for _ in range(8)]
+
+    else:
+        step = op_call(row, DTYPES[dtype])
+        if mode.startswith("compile"):
+            step = compiled(step)
+        if mode.endswith("graph"):
+            step, _ = captured(step)
+
+    def run(steps):
+        for _ in range(steps):
+            step()
+        synchronize()
+
+    return protocol.Timed(run, losses, parameters)
+
+
+MODES = ["eager", "compile"] + (["graph", "compile-graph"] if DEVICE == "cuda" else [])
+protocol.serve(args, "torch", torch.__version__, MODES, build)

@@ -1,0 +1,288 @@
+//! `landfall bench`: training steps and single ops, timed in turn with other libraries.
+
+mod ours;
+mod peer;
+mod record;
+mod rows;
+
+use super::cpu;
+use crate::args::{Bench, BenchDevice};
+use crate::error::CliError;
+use crate::output::{self, table};
+use landfall::Engine;
+use landfall::ops::Cost;
+use landfall_train::run::SettingsError;
+use ours::{Ours, Training};
+use peer::{Fault, Peer, Ready, Request};
+use rows::Row;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Idle time before each sample: threads of a side that has just finished spin for some milliseconds before they
+/// sleep, and would take processors from the other side.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Samples of one side of a row, in microseconds of one step.
+#[derive(Debug, Clone)]
+struct Samples {
+    /// `torch-compile`, say.
+    name: String,
+    us: Vec<f64>,
+}
+
+/// What was measured of a row.
+struct Measured {
+    row: String,
+    ours: Samples,
+    peers: Vec<Samples>,
+    cost: Option<Cost>,
+    training: Option<Training>,
+}
+
+impl Samples {
+    fn sorted(&self) -> Vec<f64> {
+        let mut sorted = self.us.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted
+    }
+
+    /// The middle sample, or the mean of the two in the middle.
+    fn median(&self) -> f64 {
+        let sorted = self.sorted();
+        let at = |i: usize| sorted.get(i).copied().unwrap_or(f64::NAN);
+        0.5 * (at(sorted.len().saturating_sub(1) / 2) + at(sorted.len() / 2))
+    }
+
+    /// The smallest and the largest sample.
+    fn spread(&self) -> (f64, f64) {
+        let sorted = self.sorted();
+        (sorted.first().copied().unwrap_or(f64::NAN), sorted.last().copied().unwrap_or(f64::NAN))
+    }
+
+    fn json(&self) -> Value {
+        let (least, most) = self.spread();
+        json!({"name": self.name, "us": self.median(), "least_us": least, "most_us": most, "samples": self.us.len()})
+    }
+}
+
+impl Measured {
+    /// The peer with the lowest median.
+    fn best(&self) -> Option<&Samples> {
+        self.peers.iter().min_by(|a, b| a.median().total_cmp(&b.median()))
+    }
+
+    /// Bytes and operations in a nanosecond: GB/s and GFLOP/s.
+    fn rates(&self) -> Option<(f64, f64)> {
+        let ns = self.ours.median() * 1e3;
+        self.cost.map(|c| (c.bytes as f64 / ns, c.flops as f64 / ns))
+    }
+}
+
+/// Measures; the exit code.
+pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
+    if !(args.seconds > 0.0 && args.seconds <= 60.0) {
+        let (value, rule) = (args.seconds.to_string(), "it must be above 0 and at most 60");
+        return Err(SettingsError::Range { key: "--seconds", value, rule }.into());
+    }
+    if args.samples == 0 {
+        let rule = "it must be at least 1";
+        return Err(SettingsError::Range { key: "--samples", value: "0".to_owned(), rule }.into());
+    }
+    let known = |(value, known)| SettingsError::Unknown { key: "row", value, known };
+    let rows = Row::select(&args.rows).map_err(known)?;
+    let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let engine = match args.device {
+        BenchDevice::Cpu => cpu(Some(threads))?,
+    };
+    let root = root();
+    let device = record::device(threads);
+    let record = args.record.then(|| record::path(root.as_deref().unwrap_or(Path::new("")), &device));
+    if let Some(path) = &record {
+        record::check(path)?;
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    // Without a handler Ctrl-C still ends the bench; the peers end when their standard input does.
+    let _ = ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    });
+    let folder = args.peers_folder.clone().or_else(|| root.map(|r| r.join("bench/peers")));
+    let names: Vec<String> = rows.iter().map(Row::name).collect();
+    let request = Request {
+        folder: folder.as_deref().unwrap_or(Path::new("bench/peers")),
+        threads,
+        seconds: args.seconds,
+        rows: &names,
+        limit: Duration::from_secs(args.peer_limit),
+        stop: &stop,
+    };
+    let mut peers = Vec::new();
+    for name in args.peers.iter().filter(|p| *p != "none") {
+        match Peer::start(name, &request) {
+            Ok(peer) => {
+                output::note(&format!(
+                    "{name} {}: {} rows and modes are warm",
+                    peer.version,
+                    peer.ready.len()
+                ));
+                peer.failures.iter().for_each(|f| output::note(&format!("{name}: {f}")));
+                peers.push(peer);
+            }
+            Err(Fault::Interrupted) => return interrupted(),
+            Err(fault) => output::note(&format!("{name} is left out: {fault}")),
+        }
+    }
+    output::note(&format!("{device}: {} samples of {} s, in turn", args.samples, args.seconds));
+    let mut measured = Vec::new();
+    for row in rows {
+        match measure(&engine, row, args, &mut peers, &request)? {
+            Some(m) => measured.push(m),
+            None => return interrupted(),
+        }
+    }
+    if let Some(path) = &record {
+        let lines: Vec<record::Line> = measured.iter().map(recorded).collect();
+        record::append(path, &lines)?;
+        output::note(&format!("recorded in {}", path.display()));
+    }
+    if args.json {
+        let rows: Vec<Value> = measured.iter().map(object).collect();
+        let about: Vec<Value> = peers.iter().map(|p| json!({"name": p.name, "version": p.version})).collect();
+        output::json(&json!({"device": device, "threads": threads, "peers": about, "rows": rows}))?;
+    } else {
+        output::line(&report(&measured))?;
+    }
+    Ok(0)
+}
+
+fn interrupted() -> Result<u8, CliError> {
+    output::note("interrupted; nothing is recorded");
+    Ok(130)
+}
+
+/// The nearest folder upwards that holds the peers' programs.
+fn root() -> Option<PathBuf> {
+    let here = std::env::current_dir().ok()?;
+    here.ancestors().find(|a| a.join("bench/peers").is_dir()).map(Path::to_owned)
+}
+
+/// Times one row: ours, then each mode of each peer, round by round. `None` when interrupted.
+fn measure(
+    engine: &Engine,
+    row: Row,
+    args: &Bench,
+    peers: &mut Vec<Peer>,
+    request: &Request<'_>,
+) -> Result<Option<Measured>, CliError> {
+    let name = row.name();
+    let mut ours = Ours::new(engine, row, args.seconds)?;
+    let mut times = Samples { name: "landfall".to_owned(), us: Vec::new() };
+    let mut modes: Vec<(Ready, Samples)> = Vec::new();
+    for peer in peers.iter() {
+        for ready in peer.of(&name) {
+            if let (Some(t), Some(theirs)) = (ours.training, ready.parameters)
+                && t.parameters != theirs
+            {
+                let (ours, peer) = (t.parameters, peer.name.clone());
+                return Err(CliError::OtherModel { row: name.clone(), ours, peer, theirs });
+            }
+            modes.push((
+                ready.clone(),
+                Samples { name: format!("{}-{}", peer.name, ready.mode), us: Vec::new() },
+            ));
+        }
+    }
+    for _ in 0..args.samples {
+        if request.stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        std::thread::sleep(PAUSE);
+        times.us.push(ours.sample()?);
+        for (ready, samples) in &mut modes {
+            let asked = |p: &Peer| samples.name.strip_prefix(&p.name).is_some_and(|m| m.starts_with('-'));
+            let Some(at) = peers.iter().position(asked) else { continue };
+            std::thread::sleep(PAUSE);
+            match peers[at].sample(ready, request) {
+                Ok(us) => samples.us.push(us),
+                Err(Fault::Interrupted) => return Ok(None),
+                Err(fault) => {
+                    output::note(&format!("{} is left out from here on: {fault}", peers[at].name));
+                    peers.remove(at);
+                }
+            }
+        }
+    }
+    // A mode that did not get through every round has no median to compare with.
+    let whole = modes.into_iter().map(|(_, s)| s).filter(|s| s.us.len() == args.samples);
+    let (peers, cost, training) = (whole.collect(), ours.cost, ours.training);
+    Ok(Some(Measured { row: name, ours: times, peers, cost, training }))
+}
+
+fn recorded(m: &Measured) -> record::Line {
+    record::Line {
+        row: m.row.clone(),
+        dtype: "f32".to_owned(),
+        ours_us: m.ours.median(),
+        peer: m.best().map(|p| (p.median(), p.name.clone())),
+    }
+}
+
+fn object(m: &Measured) -> Value {
+    let peers: Vec<Value> = m.peers.iter().map(Samples::json).collect();
+    let mut object = json!({"row": m.row, "dtype": "f32", "ours": m.ours.json(), "peers": peers});
+    if let Some(best) = m.best() {
+        object["best_peer"] = json!(best.name);
+        object["ratio"] = json!(m.ours.median() / best.median());
+    }
+    if let Some((gb, gflop)) = m.rates() {
+        object["gb_per_s"] = json!(gb);
+        object["gflop_per_s"] = json!(gflop);
+    }
+    if let Some(t) = &m.training {
+        object["parameters"] = json!(t.parameters);
+        object["losses"] = json!([t.first_loss, t.last_loss]);
+    }
+    object
+}
+
+/// A table of rows, and one of every side with its spread.
+fn report(measured: &[Measured]) -> String {
+    let words = |list: &[&str]| list.iter().map(|&w| w.to_owned()).collect::<Vec<String>>();
+    let mut rows = vec![words(&["row", "ours us", "GB/s", "GFLOP/s", "best peer us", "peer", "ours/peer"])];
+    let mut sides = vec![words(&["row", "side", "median us", "least", "most"])];
+    for m in measured {
+        let rate = |r: Option<f64>| r.map_or(String::new(), |r| format!("{r:.1}"));
+        let mut cells = vec![m.row.clone(), format!("{:.1}", m.ours.median())];
+        cells.extend([rate(m.rates().map(|r| r.0)), rate(m.rates().map(|r| r.1))]);
+        if let Some(best) = m.best() {
+            let ratio = m.ours.median() / best.median();
+            cells.extend([format!("{:.1}", best.median()), best.name.clone(), format!("{ratio:.2}")]);
+        }
+        rows.push(cells);
+        for side in std::iter::once(&m.ours).chain(&m.peers) {
+            let (least, most) = side.spread();
+            let times = [side.median(), least, most].map(|us| format!("{us:.1}"));
+            sides.push([m.row.clone(), side.name.clone()].into_iter().chain(times).collect());
+        }
+    }
+    format!("{}\n\n{}", table(&rows), table(&sides))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Samples;
+
+    #[test]
+    fn medians() {
+        let samples = |us: &[f64]| Samples { name: String::new(), us: us.to_vec() };
+        assert_eq!(samples(&[9.0, 1.0, 4.0]).median(), 4.0);
+        assert_eq!(samples(&[9.0, 1.0, 4.0, 2.0]).median(), 3.0);
+        assert_eq!(samples(&[7.0]).median(), 7.0);
+        assert_eq!(samples(&[9.0, 1.0, 4.0]).spread(), (1.0, 9.0));
+    }
+}

@@ -1,0 +1,193 @@
+//! Our side of a row: what is timed, built and warmed up.
+
+use super::rows::{Arg, Call, Data, OpRow, Row, Step};
+use crate::error::CliError;
+use landfall::ops::{Alias, Cost, Op};
+use landfall::rng::Rng;
+use landfall::{DType, Engine, Error, HostTensor, Shape, Spec, Tensor, TensorMut, TensorRef};
+use landfall_train::data::{Split, synthetic};
+use landfall_train::models::{Model, PatchTst};
+use landfall_train::run::SettingsError;
+use landfall_train::train::{Betas, Dataset, OptimizerKind, Order, Schedule, Session, TrainingOptions};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A row that is ready to be timed.
+pub(super) struct Ours {
+    run: Box<dyn FnMut(usize) -> Result<(), Error>>,
+    steps: usize,
+    /// Bytes and operations of one step, for op rows.
+    pub(super) cost: Option<Cost>,
+    /// Number of trainable parameters, first and last loss of the warm-up, for step rows.
+    pub(super) training: Option<Training>,
+}
+
+/// What shows that a step row trains.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Training {
+    pub(super) parameters: usize,
+    pub(super) first_loss: f64,
+    pub(super) last_loss: f64,
+}
+
+/// Steps before which the first loss, and at which the last loss, is read.
+const WARM_UP: usize = 8;
+/// Rows of the generated series: 4,096 windows and a bit, as the peers have.
+const SERIES_ROWS: usize = 6500;
+/// The most steps of a sample.
+const MOST_STEPS: usize = 1 << 22;
+
+impl Ours {
+    /// Builds a row, warms it up, and chooses how many steps make a sample of `seconds`.
+    pub(super) fn new(engine: &Engine, row: Row, seconds: f64) -> Result<Self, CliError> {
+        let mut ours = match row {
+            Row::Step(step) => Self::step(engine, step)?,
+            Row::Op(op) => Self::op(engine, op)?,
+        };
+        (ours.run)(3)?;
+        let mut taken = ours.time()?;
+        while taken < seconds / 8.0 && ours.steps < MOST_STEPS {
+            ours.steps *= 2;
+            taken = ours.time()?;
+        }
+        let steps = (seconds / taken * ours.steps as f64).ceil();
+        ours.steps = (steps as usize).clamp(1, MOST_STEPS);
+        Ok(ours)
+    }
+
+    /// Microseconds of one step, over a sample.
+    pub(super) fn sample(&mut self) -> Result<f64, CliError> {
+        Ok(self.time()? / self.steps as f64 * 1e6)
+    }
+
+    fn time(&mut self) -> Result<f64, Error> {
+        let start = Instant::now();
+        (self.run)(self.steps)?;
+        Ok(start.elapsed().as_secs_f64())
+    }
+
+    fn step(engine: &Engine, step: &Step) -> Result<Self, CliError> {
+        let config = (step.config)();
+        let (context, horizon) = (config.context, config.horizon);
+        let series = synthetic::demo(SERIES_ROWS, step.channels, 2021)?;
+        let (dataset, ..) = Dataset::forecast(series, Split::ratio(0.7, 0.15, 0.15)?, context, horizon)?;
+        let model = PatchTst::new(config).map_err(SettingsError::Network)?;
+        let parameters = model.parameters().count();
+        let options = TrainingOptions {
+            batch: step.batch,
+            epochs: 1,
+            max_steps: None,
+            lr: 1e-3,
+            schedule: Schedule::Constant,
+            optimizer: OptimizerKind::AdamW,
+            betas: Betas { first: 0.9, second: 0.999 },
+            weight_decay: 0.01,
+            clip: Some(1.0),
+            dtype: DType::F32,
+            seed: 2021,
+            order: Order::Shuffle,
+        };
+        let mut session = Session::new(engine, Box::new(model), &dataset, context, horizon, options)?;
+        for _ in 0..WARM_UP {
+            session.step()?;
+        }
+        let records = session.records(1, WARM_UP)?;
+        let loss = |i: usize| records.get(i).map_or(f64::NAN, |r| r.loss);
+        let training = Training { parameters, first_loss: loss(0), last_loss: loss(WARM_UP - 1) };
+        let engine = engine.clone();
+        let run = move |steps: usize| {
+            let session = &mut session;
+            engine.enter(move || (0..steps).try_for_each(|_| session.step()))
+        };
+        Ok(Self { run: Box::new(run), steps: 1, cost: None, training: Some(training) })
+    }
+
+    fn op(engine: &Engine, row: &OpRow) -> Result<Self, CliError> {
+        let mut calls: Vec<Prepared> =
+            row.calls().into_iter().map(|c| Prepared::new(engine, c)).collect::<Result<_, _>>()?;
+        let cost = calls.iter().fold(Cost::default(), |sum, c| Cost {
+            bytes: sum.bytes + c.cost.bytes,
+            flops: sum.flops + c.cost.flops,
+        });
+        let engine = engine.clone();
+        let run = move |steps: usize| {
+            let (engine, calls) = (&engine, &mut calls);
+            engine.enter(move || {
+                (0..steps).try_for_each(|_| calls.iter_mut().try_for_each(|c| c.issue(engine)))
+            })
+        };
+        Ok(Self { run: Box::new(run), steps: 1, cost: Some(cost), training: None })
+    }
+}
+
+/// A call with its tensors. An output that must be an input holds that input's data.
+struct Prepared {
+    op: Arc<dyn Op>,
+    inputs: Vec<(Tensor, bool)>,
+    outputs: Vec<Tensor>,
+    shared: Vec<(usize, usize)>,
+    cost: Cost,
+}
+
+impl Prepared {
+    fn new(engine: &Engine, call: Call) -> Result<Self, Error> {
+        let Call { op, args } = call;
+        let specs: Vec<Spec> = args.iter().map(seen).collect();
+        let outputs = op.infer(&specs).map_err(|r| r.of(op.name(), &specs, None, None))?;
+        let must = |(output, alias): (usize, &Alias)| match alias {
+            Alias::Must(input) => Some((*input, output)),
+            Alias::Disjoint | Alias::InPlace(_) | Alias::Parts(_) => None,
+        };
+        let shared: Vec<(usize, usize)> = op.alias().iter().enumerate().filter_map(must).collect();
+        let cost = op.cost(&specs);
+        engine.reserve(engine.workspace(op.as_ref(), &specs)?)?;
+        let mut inputs = Vec::new();
+        let mut made: Vec<Option<Tensor>> = outputs.iter().map(|_| None).collect();
+        for (i, arg) in args.iter().enumerate() {
+            let tensor = engine.from_host(&filled(arg, i as u32))?;
+            match shared.iter().find(|s| s.0 == i) {
+                Some(&(_, output)) => made[output] = Some(tensor),
+                None => inputs.push((tensor, arg.transposed)),
+            }
+        }
+        let outputs = made
+            .into_iter()
+            .zip(outputs.iter())
+            .map(|(tensor, spec)| tensor.map_or_else(|| engine.empty(spec.dtype, spec.shape), Ok))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { op, inputs, outputs, shared, cost })
+    }
+
+    fn issue(&mut self, engine: &Engine) -> Result<(), Error> {
+        let inputs = self.inputs.iter().map(view).collect::<Result<Vec<_>, _>>()?;
+        let mut outputs: Vec<TensorMut<'_>> = self.outputs.iter_mut().map(Tensor::view_mut).collect();
+        if self.shared.is_empty() {
+            engine.call(self.op.as_ref(), &inputs, &mut outputs)
+        } else {
+            engine.call_sharing(self.op.as_ref(), &self.shared, &mut outputs, &inputs)
+        }
+    }
+}
+
+fn view((tensor, transposed): &(Tensor, bool)) -> Result<TensorRef<'_>, Error> {
+    if *transposed { tensor.view().permute(&[1, 0]) } else { Ok(tensor.view()) }
+}
+
+/// The spec that the op sees.
+fn seen(arg: &Arg) -> Spec {
+    let mut dims = arg.shape.dims().to_vec();
+    if arg.transposed {
+        dims.reverse();
+    }
+    Spec { dtype: arg.dtype, shape: Shape::new(&dims).unwrap_or(arg.shape) }
+}
+
+fn filled(arg: &Arg, stream: u32) -> HostTensor {
+    let mut rng = Rng::new(2021, stream);
+    let value = |_| match arg.data {
+        Data::Normal => rng.normal(),
+        Data::Squares => rng.normal().powi(2),
+        Data::All(value) => value,
+    };
+    HostTensor::from_fn(Spec { dtype: arg.dtype, shape: arg.shape }, value)
+}

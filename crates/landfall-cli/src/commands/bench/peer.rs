@@ -1,0 +1,274 @@
+//! A peer: a program in another library that times the same rows when it is asked to, and is idle otherwise.
+//!
+//! `bench/peers/protocol.py` describes the lines that are exchanged.
+
+use serde::Deserialize;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What a peer is asked at its start.
+pub(super) struct Request<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) threads: usize,
+    pub(super) seconds: f64,
+    pub(super) rows: &'a [String],
+    /// How long one answer may take.
+    pub(super) limit: Duration,
+    /// Set when the person has had enough.
+    pub(super) stop: &'a AtomicBool,
+}
+
+/// A row in one mode that a peer is ready to time.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct Ready {
+    pub(super) row: String,
+    pub(super) dtype: String,
+    pub(super) mode: String,
+    /// Of step rows: the number of trainable parameters, and two losses.
+    pub(super) parameters: Option<usize>,
+    pub(super) first_loss: Option<f64>,
+    pub(super) last_loss: Option<f64>,
+}
+
+/// Why a peer is left out.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(super) enum Fault {
+    #[error("python3 cannot be started: {0}")]
+    Start(String),
+    #[error("it said nothing for {0} s (--peer-limit)")]
+    Hung(u64),
+    #[error("it ended: {0}")]
+    Ended(String),
+    #[error("it said `{0}`, which is not of the protocol")]
+    Garbled(String),
+    #[error("{0}")]
+    Failed(String),
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// One line of a peer.
+#[derive(Debug, PartialEq)]
+enum Said {
+    Warm(Ready),
+    Failed { what: String, error: String },
+    Done { version: String },
+    Sample { row: String, mode: String, us: f64 },
+}
+
+#[derive(Deserialize)]
+struct Line {
+    row: Option<String>,
+    dtype: Option<String>,
+    mode: Option<String>,
+    parameters: Option<usize>,
+    first_loss: Option<f64>,
+    last_loss: Option<f64>,
+    warm_s: Option<f64>,
+    us: Option<f64>,
+    error: Option<String>,
+    version: Option<String>,
+    #[serde(default)]
+    ready: bool,
+}
+
+fn parse(text: &str) -> Result<Said, Fault> {
+    let garbled = || Fault::Garbled(text.chars().take(200).collect());
+    let line: Line = serde_json::from_str(text).map_err(|_| garbled())?;
+    let said = match line {
+        Line { error: Some(error), row, mode, .. } => {
+            let what = [row, mode].into_iter().flatten().collect::<Vec<_>>().join(" ");
+            Some(Said::Failed { what, error })
+        }
+        Line { ready: true, version: Some(version), .. } => Some(Said::Done { version }),
+        Line { us: Some(us), row: Some(row), mode: Some(mode), .. } if us.is_finite() && us > 0.0 => {
+            Some(Said::Sample { row, mode, us })
+        }
+        Line { warm_s: Some(_), row: Some(row), dtype: Some(dtype), mode: Some(mode), us: None, .. } => {
+            let Line { parameters, first_loss, last_loss, .. } = line;
+            Some(Said::Warm(Ready { row, dtype, mode, parameters, first_loss, last_loss }))
+        }
+        Line { .. } => None,
+    };
+    said.ok_or_else(garbled)
+}
+
+/// A running peer; it ends when this drops.
+pub(super) struct Peer {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) ready: Vec<Ready>,
+    /// Rows that it could not build, and why.
+    pub(super) failures: Vec<String>,
+    process: Process,
+}
+
+impl Peer {
+    /// Starts `python3 <folder>/<name>_peer.py` and waits until every row is warm.
+    ///
+    /// # Errors
+    /// Why the peer has to be left out; its process is gone then.
+    pub(super) fn start(name: &str, request: &Request<'_>) -> Result<Self, Fault> {
+        let mut command = Command::new("python3");
+        command.arg(request.folder.join(format!("{name}_peer.py")));
+        command.args(["--device", "cpu", "--dtypes", "f32", "--threads", &request.threads.to_string()]);
+        command.args(["--seconds", &request.seconds.to_string()]).args(request.rows);
+        let process = Process::start(command)?;
+        let version = String::new();
+        let mut peer =
+            Self { name: name.to_owned(), version, ready: Vec::new(), failures: Vec::new(), process };
+        loop {
+            match peer.next(request)? {
+                Said::Warm(ready) => peer.ready.push(ready),
+                Said::Failed { what, error } => peer.failures.push(format!("{what}: {error}")),
+                Said::Done { version } => {
+                    peer.version = version;
+                    return Ok(peer);
+                }
+                Said::Sample { row, .. } => return Err(Fault::Garbled(format!("a sample of {row}"))),
+            }
+        }
+    }
+
+    /// The modes in which it times a row.
+    pub(super) fn of<'a>(&'a self, row: &'a str) -> impl Iterator<Item = &'a Ready> {
+        self.ready.iter().filter(move |r| r.row == row)
+    }
+
+    /// Asks for one sample: microseconds of one step.
+    ///
+    /// # Errors
+    /// Why the peer has to be left out from here on.
+    pub(super) fn sample(&mut self, of: &Ready, request: &Request<'_>) -> Result<f64, Fault> {
+        let asked = writeln!(self.process.stdin, "run {} {} {}", of.row, of.dtype, of.mode);
+        asked.and_then(|()| self.process.stdin.flush()).map_err(|_| self.process.ended())?;
+        match self.next(request)? {
+            Said::Sample { row, mode, us } if row == of.row && mode == of.mode => Ok(us),
+            Said::Failed { what, error } => Err(Fault::Failed(format!("{what}: {error}"))),
+            other @ (Said::Warm(_) | Said::Done { .. } | Said::Sample { .. }) => {
+                Err(Fault::Garbled(format!("{other:?}")))
+            }
+        }
+    }
+
+    fn next(&mut self, request: &Request<'_>) -> Result<Said, Fault> {
+        let deadline = Instant::now() + request.limit;
+        loop {
+            if request.stop.load(Ordering::Relaxed) {
+                return Err(Fault::Interrupted);
+            }
+            match self.process.lines.recv_timeout(Duration::from_millis(100)) {
+                Ok(line) => return parse(&line),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.process.ended()),
+                Err(RecvTimeoutError::Timeout) if Instant::now() > deadline => {
+                    return Err(Fault::Hung(request.limit.as_secs()));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+/// A child process, its lines, and the end of what it said on standard error.
+struct Process {
+    child: Child,
+    stdin: ChildStdin,
+    lines: Receiver<String>,
+    errors: Option<JoinHandle<String>>,
+}
+
+impl Process {
+    fn start(mut command: Command) -> Result<Self, Fault> {
+        let failed = |e: std::io::Error| Fault::Start(e.to_string());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            unreachable!("all three were asked for");
+        };
+        let (send, lines) = channel();
+        // A blocked read cannot be waited for with a limit, so each stream has a thread, which ends with the stream.
+        std::thread::spawn(move || {
+            let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+            lines.filter(|l| !l.trim().is_empty()).try_for_each(|l| send.send(l))
+        });
+        let errors = std::thread::spawn(move || last_line(stderr));
+        Ok(Self { child, stdin, lines, errors: Some(errors) })
+    }
+
+    /// Why it ended, in its own words.
+    fn ended(&mut self) -> Fault {
+        let _ = self.child.kill();
+        let status = self.child.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
+        let said = self.errors.take().and_then(|t| t.join().ok()).unwrap_or_default();
+        Fault::Ended(if said.is_empty() { status } else { said })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already; either way it is gone afterwards.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The last line that is not blank: where Python says what was raised.
+fn last_line(stream: impl Read) -> String {
+    let mut last = String::new();
+    for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        if !line.trim().is_empty() {
+            last = line.trim().to_owned();
+        }
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_protocol() {
+        let warm = r#"{"row": "seed", "dtype": "f32", "mode": "jit", "warm_s": 1.5, "parameters": 9, "first_loss": 0.5, "last_loss": 0.25}"#;
+        let ready = Ready {
+            row: "seed".to_owned(),
+            dtype: "f32".to_owned(),
+            mode: "jit".to_owned(),
+            parameters: Some(9),
+            first_loss: Some(0.5),
+            last_loss: Some(0.25),
+        };
+        assert_eq!(parse(warm), Ok(Said::Warm(ready)));
+        let done = r#"{"ready": true, "peer": "jax", "version": "0.1"}"#;
+        assert_eq!(parse(done), Ok(Said::Done { version: "0.1".to_owned() }));
+        let sample = r#"{"row": "seed", "dtype": "f32", "mode": "jit", "us": 12.5}"#;
+        let (row, mode) = ("seed".to_owned(), "jit".to_owned());
+        assert_eq!(parse(sample), Ok(Said::Sample { row, mode, us: 12.5 }));
+        let failed = r#"{"row": "seed", "dtype": "f32", "mode": "jit", "error": "E: x"}"#;
+        let (what, error) = ("seed jit".to_owned(), "E: x".to_owned());
+        assert_eq!(parse(failed), Ok(Said::Failed { what, error }));
+    }
+
+    #[test]
+    fn other_lines_are_faults() {
+        for text in [
+            "hello",
+            "[]",
+            "{}",
+            r#"{"ready": true}"#,
+            r#"{"row": "seed", "dtype": "f32", "mode": "jit"}"#,
+            r#"{"row": "seed", "dtype": "f32", "mode": "jit", "us": 0}"#,
+            r#"{"row": "seed", "dtype": "f32", "mode": "jit", "us": "soon"}"#,
+        ] {
+            assert_eq!(parse(text), Err(Fault::Garbled(text.to_owned())), "{text}");
+        }
+    }
+}

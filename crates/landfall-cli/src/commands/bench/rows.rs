@@ -1,0 +1,287 @@
+//! The rows: whole training steps, and the ops that those steps are made of at their shapes.
+
+use landfall::{DType, Shape, ops, ops::Op, ops::cursor};
+use landfall_train::models::{Approximation, DropoutMasks, Order, PatchTstConfig, Task};
+use landfall_train::nn::NormKind;
+use std::sync::Arc;
+
+/// A row of the bench.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Row {
+    Step(&'static Step),
+    Op(&'static OpRow),
+}
+
+/// A whole training step: gather of windows, forward, backward, clip, AdamW.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) name: &'static str,
+    pub(super) config: fn() -> PatchTstConfig,
+    pub(super) channels: usize,
+    pub(super) batch: usize,
+}
+
+/// An op at the sizes that its name says.
+#[derive(Debug)]
+pub(super) struct OpRow {
+    op: &'static str,
+    sizes: &'static [usize],
+    calls: fn(&[usize]) -> Vec<Call>,
+}
+
+/// One call of an op.
+pub(super) struct Call {
+    pub(super) op: Arc<dyn Op>,
+    pub(super) args: Vec<Arg>,
+}
+
+/// An argument: a tensor, or a view of one with its two axes exchanged.
+pub(super) struct Arg {
+    pub(super) dtype: DType,
+    pub(super) shape: Shape,
+    pub(super) data: Data,
+    pub(super) transposed: bool,
+}
+
+/// What an argument holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Data {
+    /// Standard normal values.
+    Normal,
+    /// Their squares.
+    Squares,
+    /// One value.
+    All(f64),
+}
+
+/// The step rows. `bench/peers/rows.py` has the same sizes; the number of parameters is compared at run time.
+pub(super) const STEPS: &[Step] = &[
+    Step { name: "seed", config: seed, channels: 20, batch: 64 },
+    Step { name: "etth1", config: etth1, channels: 7, batch: 128 },
+];
+
+fn etth1() -> PatchTstConfig {
+    PatchTstConfig {
+        context: 336,
+        horizon: 96,
+        patch: 16,
+        stride: 8,
+        d_model: 16,
+        heads: 4,
+        layers: 3,
+        d_ff: 128,
+        norm: NormKind::Batch,
+        order: Order::Post,
+        residual_attention: false,
+        gelu: Approximation::Erf,
+        padding: true,
+        revin: true,
+        dropout: 0.3,
+        dropout_masks: DropoutMasks::Branches,
+        task: Task::Forecast,
+    }
+}
+
+fn seed() -> PatchTstConfig {
+    PatchTstConfig {
+        context: 24,
+        horizon: 1,
+        patch: 8,
+        stride: 4,
+        d_model: 64,
+        layers: 2,
+        d_ff: 256,
+        norm: NormKind::Layer,
+        padding: false,
+        dropout: 0.0,
+        ..etth1()
+    }
+}
+
+/// Each op, what its calls are, and at which sizes: those of `seed` (6,400 patches of 64 features) and of `etth1`
+/// (37,632 of 16). Products are `m x k x n`; `[batch, patches, heads, head size]` is attention's order.
+macro_rules! op_rows {
+    ($($op:literal $calls:ident: $([$($size:literal),*])*;)*) => {
+        pub(super) const OPS: &[OpRow] = &[$($(OpRow { op: $op, sizes: &[$($size),*], calls: $calls }),*),*];
+    };
+}
+
+op_rows! {
+    "matmul" matmul: [6400, 64, 192] [6400, 64, 256] [6400, 256, 64] [37632, 16, 48] [37632, 16, 128] [37632, 128, 16] [896, 672, 96];
+    "matmul-weight-grad" weight_grad: [6400, 64, 192] [6400, 64, 256] [37632, 16, 48] [37632, 16, 128] [37632, 128, 16] [896, 672, 96];
+    "matmul-input-grad" input_grad: [6400, 64, 256] [37632, 16, 128] [37632, 128, 16] [896, 672, 96];
+    "softmax" softmax: [25600, 5] [150528, 42];
+    "layer-norm" layer_norm: [6400, 64];
+    "layer-norm-grad" layer_norm_grad: [6400, 64];
+    "batch-norm" batch_norm: [37632, 16];
+    "batch-norm-grad" batch_norm_grad: [37632, 16];
+    "gelu" gelu: [6400, 256] [37632, 128];
+    "gelu-grad" gelu_grad: [6400, 256] [37632, 128];
+    "dropout" dropout: [37632, 16] [37632, 128];
+    "attention" attention: [1280, 5, 4, 16] [896, 42, 4, 4];
+    "attention-train" attention_train: [1280, 5, 4, 16] [896, 42, 4, 4];
+    "transpose" transpose: [6400, 256] [37632, 128];
+    "sum-rows" sum_rows: [37632, 128];
+    "sum-columns" sum_columns: [37632, 128];
+    "adam" adam: [81728] [101185];
+}
+
+fn call(op: impl Op, args: impl Into<Vec<Arg>>) -> Call {
+    Call { op: Arc::new(op), args: args.into() }
+}
+
+fn normal(shape: impl Into<Shape>) -> Arg {
+    Arg { dtype: DType::F32, shape: shape.into(), data: Data::Normal, transposed: false }
+}
+
+fn all(dtype: DType, shape: impl Into<Shape>, value: f64) -> Arg {
+    Arg { dtype, shape: shape.into(), data: Data::All(value), transposed: false }
+}
+
+fn transposed(arg: Arg) -> Arg {
+    Arg { transposed: true, ..arg }
+}
+
+fn at_start() -> Arg {
+    all(DType::I64, [cursor::LEN], 0.0)
+}
+
+fn matmul(s: &[usize]) -> Vec<Call> {
+    vec![call(ops::MatMul, [normal([s[0], s[1]]), transposed(normal([s[2], s[1]])), normal([s[2]])])]
+}
+
+/// The weight is `[n, k]`, so its gradient is `cotangentᵀ · x`.
+fn weight_grad(s: &[usize]) -> Vec<Call> {
+    vec![call(ops::MatMul, [transposed(normal([s[0], s[2]])), normal([s[0], s[1]])])]
+}
+
+fn input_grad(s: &[usize]) -> Vec<Call> {
+    vec![call(ops::MatMul, [normal([s[0], s[2]]), normal([s[2], s[1]])])]
+}
+
+fn softmax(s: &[usize]) -> Vec<Call> {
+    vec![call(ops::Softmax { axis: 1 }, [normal([s[0], s[1]])])]
+}
+
+const EPS: f64 = 1e-5;
+
+fn layer_norm(s: &[usize]) -> Vec<Call> {
+    vec![call(ops::LayerNorm { eps: EPS }, [normal([s[0], s[1]]), normal([s[1]]), normal([s[1]])])]
+}
+
+fn layer_norm_grad(s: &[usize]) -> Vec<Call> {
+    let rows = || all(DType::F32, [s[0]], 1.0);
+    let x = || normal([s[0], s[1]]);
+    vec![call(ops::LayerNormGrad, [x(), x(), normal([s[1]]), rows(), rows()])]
+}
+
+fn batch_norm(s: &[usize]) -> Vec<Call> {
+    vec![call(ops::BatchNorm { eps: EPS }, [normal([s[0], s[1]]), normal([s[1]]), normal([s[1]])])]
+}
+
+fn batch_norm_grad(s: &[usize]) -> Vec<Call> {
+    let features = || all(DType::F32, [s[1]], 1.0);
+    let x = || normal([s[0], s[1]]);
+    vec![call(ops::BatchNormGrad { eps: EPS }, [x(), x(), normal([s[1]]), features(), features()])]
+}
+
+fn gelu(s: &[usize]) -> Vec<Call> {
+    vec![call(ops::Gelu { approximation: ops::Approximation::Erf }, [normal([s[0], s[1]])])]
+}
+
+fn gelu_grad(s: &[usize]) -> Vec<Call> {
+    let x = || normal([s[0], s[1]]);
+    vec![call(ops::GeluGrad { approximation: ops::Approximation::Erf }, [x(), x()])]
+}
+
+fn dropout(s: &[usize]) -> Vec<Call> {
+    vec![call(ops::Dropout { rate: 0.3, stream: 1 }, [normal([s[0], s[1]]), at_start()])]
+}
+
+fn attention(s: &[usize]) -> Vec<Call> {
+    let x = || normal([s[0], s[1], s[2], s[3]]);
+    let op = ops::Attention { scale: (s[3] as f64).powf(-0.5), previous: false, emit_scores: false };
+    vec![call(op, [x(), x(), x()])]
+}
+
+/// Forward and backward. The backward pass has arguments of its own: its time does not depend on their values.
+fn attention_train(s: &[usize]) -> Vec<Call> {
+    let x = || normal([s[0], s[1], s[2], s[3]]);
+    let op = ops::AttentionGrad { scale: (s[3] as f64).powf(-0.5), previous: false, score_cotangent: false };
+    let lse = all(DType::F32, [s[0], s[2], s[1]], (s[1] as f64).ln());
+    let mut calls = attention(s);
+    calls.push(call(op, [x(), x(), x(), x(), lse, x()]));
+    calls
+}
+
+fn transpose(s: &[usize]) -> Vec<Call> {
+    vec![call(ops::Copy, [transposed(normal([s[0], s[1]]))])]
+}
+
+fn sum_rows(s: &[usize]) -> Vec<Call> {
+    vec![call(ops::Reduce::new(ops::Reduction::Sum, &[1]), [normal([s[0], s[1]])])]
+}
+
+fn sum_columns(s: &[usize]) -> Vec<Call> {
+    vec![call(ops::Reduce::new(ops::Reduction::Sum, &[0]), [normal([s[0], s[1]])])]
+}
+
+fn adam(s: &[usize]) -> Vec<Call> {
+    let op = ops::Adam {
+        beta1: 0.9,
+        beta2: 0.999,
+        eps: 1e-8,
+        weight_decay: 0.01,
+        decoupled: true,
+        decay_elements: s[0],
+    };
+    let second = Arg { data: Data::Squares, ..normal([s[0]]) };
+    let (lr, scale) = (all(DType::F64, [], 1e-3), all(DType::F32, [], 1.0));
+    let ok = all(DType::Bool, [], 1.0);
+    vec![call(op, [normal([s[0]]), normal([s[0]]), normal([s[0]]), second, at_start(), lr, scale, ok])]
+}
+
+impl OpRow {
+    pub(super) fn calls(&self) -> Vec<Call> {
+        (self.calls)(self.sizes)
+    }
+}
+
+impl Row {
+    fn all() -> impl Iterator<Item = Self> {
+        STEPS.iter().map(Self::Step).chain(OPS.iter().map(Self::Op))
+    }
+
+    /// The step's name, or the op's name and its sizes.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Step(step) => step.name.to_owned(),
+            Self::Op(row) => {
+                let sizes: Vec<String> = row.sizes.iter().map(usize::to_string).collect();
+                format!("{}/{}", row.op, sizes.join("x"))
+            }
+        }
+    }
+
+    fn is_of(&self, selection: &str) -> bool {
+        match self {
+            Self::Step(step) => selection == "steps" || selection == step.name,
+            Self::Op(row) => selection == "ops" || selection == row.op || selection == self.name(),
+        }
+    }
+
+    /// The rows that these words name, in the table's order: `steps`, `ops`, an op, or a row; every row for no word.
+    ///
+    /// # Errors
+    /// The word that names none, and what there is.
+    pub(super) fn select(words: &[String]) -> Result<Vec<Self>, (String, String)> {
+        if let Some(word) = words.iter().find(|w| !Self::all().any(|r| r.is_of(w))) {
+            let mut known = vec!["steps", "ops"];
+            known.extend(STEPS.iter().map(|s| s.name));
+            known.extend(OPS.iter().map(|o| o.op));
+            known.dedup();
+            return Err((word.clone(), known.join(", ")));
+        }
+        Ok(Self::all().filter(|r| words.is_empty() || words.iter().any(|w| r.is_of(w))).collect())
+    }
+}

@@ -1,0 +1,264 @@
+//! Data of several series, targets among inputs, gaps, values known in advance.
+
+mod program;
+
+use program::{Folder, csv};
+use serde_json::Value;
+
+const SIZES: &str = "--context 32 --horizon 8 --batch 16 --threads 2";
+
+/// Two files of the same columns, one longer than the other.
+fn folder() -> Folder {
+    let f = Folder::new();
+    f.write("north.csv", csv(300));
+    f.write("south.csv", csv(240));
+    f
+}
+
+/// Both files as one, with a column for the series.
+fn joined(f: &Folder) -> String {
+    let mut text = "site,date,load,wind\n".to_owned();
+    for name in ["north", "south"] {
+        for line in f.read(&format!("{name}.csv")).lines().skip(1) {
+            text += &format!("{name},{line}\n");
+        }
+    }
+    text
+}
+
+#[test]
+fn several_files_train_one_model() {
+    let f = folder();
+    let ran = f.runs(&format!("train --data north.csv --data south.csv {SIZES} --epochs 1 --json --out run"));
+    assert!(
+        ran.out.starts_with("data 2 series (north, south): 540 rows, columns load, wind\n"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(ran.err, "");
+    let object = ran.json();
+    let windows = |o: &Value| -> Vec<u64> {
+        o["series"]
+            .as_array()
+            .expect("series")
+            .iter()
+            .map(|s| s["windows"].as_u64().expect("a count"))
+            .collect()
+    };
+    // 60 and 48 rows of test, a window for each but the last seven.
+    assert_eq!((object["windows"].as_u64(), windows(&object)), (Some(94), vec![53, 41]));
+    let config = f.read("run/config.toml");
+    assert_eq!(config.matches("[[scaler]]").count(), 2, "{config}");
+    assert!(config.contains("series = \"south\""), "{config}");
+
+    let evaluated = f.runs("evaluate run --json");
+    assert!(evaluated.out.contains("series, scaled"), "{}", evaluated.out);
+    let evaluated = evaluated.json();
+    assert_eq!((&evaluated["mse"], &evaluated["series"]), (&object["mse"], &object["series"]));
+    let mean = |of: &Value| {
+        let all = of["series"].as_array().expect("series");
+        let sum: f64 = all
+            .iter()
+            .map(|s| s["mse"].as_f64().expect("a number") * s["windows"].as_f64().expect("a number"))
+            .sum();
+        sum / 94.0
+    };
+    let mse = evaluated["mse"].as_f64().expect("a number");
+    assert!((mean(&evaluated) - mse).abs() < 1e-12 * mse, "{evaluated}");
+    // One of the series alone is scored with its own scaler.
+    let south = f.runs("evaluate run --data south.csv --json").json();
+    let (alone, within) = (&south["mse"], &evaluated["series"][1]["mse"]);
+    let (alone, within) = (alone.as_f64().expect("a number"), within.as_f64().expect("a number"));
+    assert!((alone - within).abs() < 1e-6 * within, "{alone} {within}");
+
+    let forecast = f.runs("forecast run").out;
+    let lines: Vec<Vec<&str>> = forecast.lines().map(|l| l.split(',').collect()).collect();
+    assert_eq!((lines[0].as_slice(), lines.len()), (&["series", "date", "load", "wind"][..], 17));
+    assert_eq!(
+        (&lines[1][..2], &lines[9][..2]),
+        (&["north", "2021-01-13 12:00:00"][..], &["south", "2021-01-11 00:00:00"][..])
+    );
+    let object = f.runs("forecast run --json").json();
+    assert_eq!(object["series"][1]["name"], "south");
+    assert_eq!(object["series"][1]["values"][0][0].as_f64().expect("a number").to_string(), lines[9][2]);
+
+    // The same series from one file, to the same numbers.
+    f.write("both.csv", joined(&f));
+    f.runs(&format!("train --data both.csv --series-id site {SIZES} --epochs 1 --out same"));
+    assert_eq!(f.read("same/metrics.jsonl"), f.read("run/metrics.jsonl"));
+    assert_eq!(f.runs("forecast same").out, forecast);
+
+    // Resumed, the series must be those of the run.
+    f.write("south.csv", csv(20));
+    assert_eq!(
+        f.refused("train --resume run --epochs 2"),
+        "run: its data holds series north, the run was trained on north, south; bring that data back, or start a new run"
+    );
+}
+
+#[test]
+fn series_that_do_not_fit() {
+    let f = folder();
+    f.write("short.csv", csv(30));
+    let ran = f.runs(&format!("train --data north.csv --data short.csv {SIZES} --max-steps 1 --out run"));
+    assert!(
+        ran.err.starts_with(
+            "note: series `short` (30 rows) is left out: train has 21 rows, a window of context 32 and horizon 8 needs 40; "
+        ),
+        "{}",
+        ran.err
+    );
+    assert!(ran.out.starts_with("data north.csv: 300 rows"), "{}", ran.out);
+    let scored = f.runs("evaluate run --data north.csv --data south.csv");
+    assert_eq!(scored.err, "note: series `south` is left out: the run has no scaler for it\n");
+    let forecast = f.runs("forecast run --data north.csv --data short.csv");
+    assert!(forecast.err.starts_with("note: series `short` is left out: short.csv: "), "{}", forecast.err);
+    assert!(forecast.out.starts_with("date,load,wind\n"), "{}", forecast.out);
+    f.write("short2.csv", csv(31));
+    let text = f.refused(&format!("train --data short.csv --data short2.csv {SIZES} --max-steps 1"));
+    assert!(
+        text.starts_with("none of 2 series holds a window in each segment; `short`: train has 21 rows"),
+        "{text}"
+    );
+
+    f.write("other.csv", csv(300).replace("wind", "sun"));
+    assert_eq!(
+        f.refused(&format!("train --data north.csv --data other.csv {SIZES}")),
+        "other.csv: no column `wind`, unlike north.csv; give all series the same columns, or choose with --columns"
+    );
+    assert_eq!(
+        f.refused(&format!("train --data north.csv --data ./north.csv {SIZES}")),
+        "north.csv and ./north.csv hold series of one name, `north`; rename one of them"
+    );
+    assert_eq!(
+        f.refused(&format!("train --data north.csv --series-id site {SIZES}")),
+        "north.csv: no column `site`; choose from date, load, wind"
+    );
+    assert_eq!(
+        f.refused("train --series-id site"),
+        "--series-id and generated data: it belongs to a file; give --data too"
+    );
+    #[cfg(not(feature = "parquet"))]
+    {
+        f.write("t.parquet", "PAR1");
+        assert_eq!(
+            f.refused("train --data t.parquet"),
+            "t.parquet: this build does not read Parquet; build it with `cargo build --release --features parquet`, or \
+             save the table as CSV"
+        );
+    }
+}
+
+#[test]
+fn targets_alone_are_learnt_scored_and_forecast() {
+    let f = folder();
+    let words = format!("train --data north.csv {SIZES} --epochs 1 --json");
+    let ran = f.runs(&format!("{words} --target wind --out run"));
+    assert!(
+        ran.out.starts_with("data north.csv: 300 rows, targets wind, further inputs load\n"),
+        "{}",
+        ran.out
+    );
+    let metrics = f.read("run/metrics.jsonl");
+    let last: Value = serde_json::from_str(metrics.lines().last().expect("lines")).expect("JSON");
+    let names: Vec<&str> =
+        last["columns"].as_array().expect("columns").iter().filter_map(|c| c["name"].as_str()).collect();
+    assert_eq!(names, ["wind"]);
+    assert_eq!(f.runs("evaluate run --json").json()["mse"], ran.json()["mse"]);
+    let forecast = f.runs("forecast run").out;
+    assert!(forecast.starts_with("date,wind\n2021-01-13 12:00:00,"), "{forecast}");
+
+    // The simple forecasts beside it are those of the target.
+    let alone = "evaluate --model last-value --data north.csv --context 32 --horizon 8 --batch 16 --json";
+    let of = |flags: &str| f.runs(&format!("{alone} {flags}")).json();
+    let wind = of("--columns wind");
+    assert_eq!(of("--target wind"), wind);
+    assert_eq!(ran.json()["last-value"]["mse"], wind["mse"]);
+    assert_ne!(of("")["mse"], wind["mse"]);
+    // Its loss is the target's: not that of all columns.
+    let all = f.runs(&format!("{words} --out all"));
+    assert_ne!(all.json()["mse"], ran.json()["mse"]);
+
+    assert_eq!(
+        f.refused(&format!("{words} --target sun")),
+        "north.csv: no column `sun`; choose from load, wind"
+    );
+    assert_eq!(
+        f.refused(&format!("{words} --target wind,wind")),
+        "north.csv: column `wind` is asked for twice; name each column once"
+    );
+    assert_eq!(
+        f.refused("train --model window-regressor --target label"),
+        "--target and --model window-regressor: it predicts the label of a window, no column; leave it out"
+    );
+    assert_eq!(
+        f.refused("evaluate run --target wind"),
+        "--target and a run folder: a run has its own; leave it out"
+    );
+}
+
+#[test]
+fn gaps_are_named_and_filled_when_asked() {
+    let f = Folder::new();
+    let kept = |line: &&str| {
+        !["2021-01-03 05", "2021-01-03 06", "2021-01-05 09"].iter().any(|d| line.starts_with(d))
+    };
+    f.write("g.csv", csv(300).lines().filter(kept).map(|l| format!("{l}\n")).collect::<String>());
+    let words = format!("train --data g.csv {SIZES} --max-steps 1");
+    let ran = f.runs(&format!("{words} --out kept"));
+    assert_eq!(
+        ran.err,
+        "note: g.csv: dates are every 1 h with 3 missing: 2 between 2021-01-03 04:00:00 and 2021-01-03 07:00:00, 1 \
+         between 2021-01-05 08:00:00 and 2021-01-05 10:00:00; windows count rows as if none were missing (--fill-gaps \
+         with --fill inserts those that the dates skip)\n"
+    );
+    assert!(ran.out.starts_with("data g.csv: 297 rows"), "{}", ran.out);
+    let ran = f.runs(&format!("{words} --fill linear --fill-gaps --out filled"));
+    assert_eq!(
+        ran.err,
+        "note: g.csv: 3 rows inserted where the dates skip them, filled with --fill linear\n"
+    );
+    assert!(ran.out.starts_with("data g.csv: 300 rows"), "{}", ran.out);
+    let evaluated = f.runs("evaluate filled");
+    assert!(
+        evaluated.err.starts_with("note: ") && evaluated.err.contains(": 3 rows inserted"),
+        "{}",
+        evaluated.err
+    );
+    assert_eq!(
+        f.refused(&format!("{words} --fill-gaps")),
+        "g.csv: --fill-gaps inserts rows and needs to know what fills them; give --fill previous|linear|zero too"
+    );
+}
+
+#[test]
+fn values_known_in_advance_are_refused() {
+    let f = folder();
+    for flag in ["--known-future wind", "--covariates wind", "--covariates"] {
+        let name = flag.split(' ').next().expect("a flag");
+        for command in ["train --data north.csv", "forecast run"] {
+            assert_eq!(
+                f.refused(&format!("{command} {flag}")),
+                format!(
+                    "{name}: values known in advance are not supported; a forecast starts from the columns' past \
+                     alone, so leave the flag out (--target names the columns to forecast, the others are inputs up \
+                     to the last row)"
+                )
+            );
+        }
+    }
+    let ahead = csv(300) + "2021-01-13 12:00:00,,3.0\n2021-01-13 13:00:00,,3.1\n";
+    f.write("ahead.csv", ahead);
+    let words = format!("train --data ahead.csv {SIZES} --max-steps 1");
+    assert_eq!(
+        f.refused(&words),
+        "ahead.csv: wind has values in 2 rows after the last value of load; values known in advance are not supported: \
+         remove those rows, or leave columns out with --columns; if the values are missing by accident, --fill \
+         previous|linear|zero fills them"
+    );
+    let ran = f.runs(&format!("{words} --fill previous --out run"));
+    assert_eq!(
+        ran.err,
+        "note: ahead.csv: wind has values in 2 rows after the last value of load; --fill previous fills them\n"
+    );
+}

@@ -1,0 +1,130 @@
+//! A panel whose rows are divided and scaled: windows that can be numbered.
+
+use super::baseline::Part;
+use super::{DataError, Panel, Scaler, Segment, Segments, Series, Split};
+
+/// A series with the rows of its segments and the scaler of its training rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Member {
+    /// The series.
+    pub series: Series,
+    /// Its scaler.
+    pub scaler: Scaler,
+    /// Its rows, divided.
+    pub segments: Segments,
+}
+
+/// Series of a panel that hold windows. Each is divided in time and scaled on its own: no window crosses from one
+/// series into another, and no series lends another its mean or spread.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WindowedPanel {
+    members: Vec<Member>,
+    targets: usize,
+    left_out: Vec<String>,
+}
+
+impl WindowedPanel {
+    /// Divides each series by the same rule and fits its scaler on its training rows. Of several series, those too
+    /// short for a window in each segment are left out.
+    ///
+    /// # Errors
+    /// What [`Segments::new`] refuses, for an only series; [`DataError::AllTooShort`]; what [`Scaler::fit`] refuses.
+    pub fn fit(panel: Panel, split: Split, context: usize, horizon: usize) -> Result<Self, DataError> {
+        let scale = |s: &Series, segments: &Segments| Scaler::fit(s, segments.rows(Segment::Train)).map(Some);
+        Self::new(panel, split, (context, horizon), scale)
+    }
+
+    /// As [`WindowedPanel::fit`] with scalers that were fit before, by the name of their series; series without one
+    /// are left out. The only scaler there is serves an only series, whatever its name.
+    ///
+    /// # Errors
+    /// As [`WindowedPanel::fit`]; [`DataError::NoKnownSeries`].
+    pub fn with_scalers(
+        panel: Panel,
+        split: Split,
+        (context, horizon): (usize, usize),
+        scalers: &[(String, Scaler)],
+    ) -> Result<Self, DataError> {
+        let file = panel.source();
+        let only = panel.series().len() == 1;
+        let scale = |s: &Series, _: &Segments| Ok(scaler_of(scalers, s, only).cloned());
+        let windowed = Self::new(panel, split, (context, horizon), scale)?;
+        if windowed.members.is_empty() {
+            let known = scalers.iter().map(|(name, _)| name.clone()).collect();
+            return Err(DataError::NoKnownSeries { file, known });
+        }
+        Ok(windowed)
+    }
+
+    fn new(
+        panel: Panel,
+        split: Split,
+        (context, horizon): (usize, usize),
+        scale: impl Fn(&Series, &Segments) -> Result<Option<Scaler>, DataError>,
+    ) -> Result<Self, DataError> {
+        let (targets, count) = (panel.targets(), panel.series().len());
+        let (mut members, mut left_out, mut first) = (Vec::new(), Vec::new(), None);
+        for series in panel.into_series() {
+            match Segments::new(split, series.rows(), context, horizon) {
+                Ok(segments) => match scale(&series, &segments)? {
+                    Some(scaler) => members.push(Member { series, scaler, segments }),
+                    None => left_out.push(format!(
+                        "series `{}` is left out: the run has no scaler for it",
+                        series.name()
+                    )),
+                },
+                Err(why @ (DataError::TooShort { .. } | DataError::TooShortForEtt { .. })) if count > 1 => {
+                    let rows = series.rows();
+                    left_out.push(format!("series `{}` ({rows} rows) is left out: {why}", series.name()));
+                    first.get_or_insert((series.name().to_owned(), why));
+                }
+                Err(why) => return Err(why),
+            }
+        }
+        match first {
+            Some((name, why)) if members.is_empty() => {
+                Err(DataError::AllTooShort { count, name, why: Box::new(why) })
+            }
+            Some(_) | None => Ok(Self { members, targets, left_out }),
+        }
+    }
+
+    /// The series, at least one.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Number of columns that are to be forecast, the first ones.
+    pub fn targets(&self) -> usize {
+        self.targets
+    }
+
+    /// Names of the columns, those to be forecast first.
+    pub fn columns(&self) -> &[String] {
+        self.members.first().map_or(&[], |m| m.series.columns())
+    }
+
+    /// Which series were left out and why, a line for each.
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+
+    /// The windows of a segment, series by series.
+    pub fn parts(&self, segment: Segment) -> Vec<Part<'_>> {
+        let part = |m: &'_ Member| m.segments.windows(segment);
+        self.members.iter().map(|m| Part { series: &m.series, scaler: &m.scaler, windows: part(m) }).collect()
+    }
+}
+
+/// The scaler of a series, by its name; the only one there is serves an only series.
+pub(crate) fn scaler_of<'a>(
+    scalers: &'a [(String, Scaler)],
+    series: &Series,
+    only: bool,
+) -> Option<&'a Scaler> {
+    let named = scalers.iter().find(|(name, _)| name == series.name());
+    match scalers {
+        [one] if only => Some(&one.1),
+        _ => named.map(|(_, scaler)| scaler),
+    }
+}
