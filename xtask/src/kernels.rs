@@ -47,9 +47,8 @@ fn target(top: &Path) -> PathBuf {
 fn library(venv: &Path) -> Result<PathBuf, String> {
     let lib = venv.join("lib");
     let found = std::fs::read_dir(&lib).map_err(|e| format!("{}: {e}", lib.display()))?;
-    let folders = found.filter_map(Result::ok).map(|e| e.path().join("site-packages/nvidia/cu13/lib"));
+    let mut folders = found.filter_map(Result::ok).map(|e| e.path().join("site-packages/nvidia/cu13/lib"));
     folders
-        .filter(|f| f.join("libnvrtc.so.13").exists())
-        .next()
+        .find(|f| f.join("libnvrtc.so.13").exists())
         .ok_or_else(|| format!("{WHEEL} has no libnvrtc.so.13 under {}", lib.display()))
 }

@@ -101,8 +101,11 @@ fn usage(log: &str) -> BTreeMap<String, Usage> {
     found
 }
 
+/// By file and kernel: the number of modules that it is in, and the most that one takes.
+type Worst = BTreeMap<(String, String), (usize, Usage)>;
+
 /// Compiles modules on every core; the worst usage of each kernel, with the number of modules it is in.
-fn compile(arch: &str, list: &[&Module]) -> Result<BTreeMap<(String, String), (usize, Usage)>, String> {
+fn compile(arch: &str, list: &[&Module]) -> Result<Worst, String> {
     let compiler = Compiler::uncached(arch).map_err(|e| e.to_string())?;
     let (next, worst, failed) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()), Mutex::new(Vec::new()));
     let work = || {

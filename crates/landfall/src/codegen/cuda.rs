@@ -159,12 +159,18 @@ pub(crate) fn function(e: &Expression) -> String {
     text
 }
 
-/// The expression in one line, for labels.
+/// The expression in one line, for labels; a long one is cut off.
 pub(crate) fn formula(e: &Expression) -> String {
-    let steps = e.steps().iter().enumerate().filter(|(_, s)| !matches!(s, Step::Arg(_) | Step::Const(_)));
-    let texts = steps.map(|(r, _)| operand(e, r)).last();
-    texts.unwrap_or_else(|| operand(e, e.steps().len().saturating_sub(1)))
+    let mut text = operand(e, e.steps().len().saturating_sub(1));
+    if text.len() > MAX_FORMULA {
+        text.truncate(MAX_FORMULA);
+        text.push_str("..");
+    }
+    text
 }
+
+/// Bytes of a label's formula.
+const MAX_FORMULA: usize = 120;
 
 fn operand(e: &Expression, r: usize) -> String {
     let of = |x: Reg| operand(e, usize::from(x.0));

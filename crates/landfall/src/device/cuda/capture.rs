@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// One thing that a graph does.
 #[derive(Debug)]
 enum Step {
-    Kernel(Prepared),
+    Kernel(Box<Prepared>),
     Fill { to: Address, bytes: usize, value: u8 },
 }
 
@@ -29,7 +29,7 @@ struct Steps<'a> {
 
 impl Sink for Steps<'_> {
     fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
-        self.list.push((op, Step::Kernel(self.device.prepare(op, &launch)?)));
+        self.list.push((op, Step::Kernel(Box::new(self.device.prepare(op, &launch)?))));
         Ok(())
     }
 
