@@ -33,7 +33,7 @@ log="${OUT:-$PWD}/gpu-tests.log"
 failed=0
 for test in tests/*; do
     echo "== $test" >>"$log"
-    "$test" "${1:-cuda}" >>"$log" 2>&1 || failed=1
+    "$test" "${1:-cuda}" --show-output >>"$log" 2>&1 || failed=1
 done
 passed=$(sed -n 's/^test result: [a-zA-Z]*\. \([0-9]*\) passed.*/\1/p' "$log" | awk '{n += $1} END {print n + 0}')
 grep -E '^(test .*FAILED|test result:|error|thread .* panicked)' "$log"

@@ -132,7 +132,7 @@ fn step(engine: &Engine) -> Result<(Program, State), Error> {
 
 /// Without a GPU the error names what is missing and what to do; with one, a number beyond the last does.
 #[test]
-fn cuda_absence_is_an_error_that_says_what_to_do() {
+fn absence_is_an_error_that_says_what_to_do() {
     let told = Engine::cuda(999).map(|_| ()).map_err(|e| e.to_string());
     let said = |t: &String| {
         t.starts_with("CUDA: ")

@@ -7,15 +7,16 @@
 use landfall::cuda::{Absence, Compiler, Module, modules};
 use landfall::ops::{Sample, table};
 use landfall::{DType, Error, Rule, Spec};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// From Ampere to consumer Blackwell. The first is compiled for all dtypes, the others for those below.
+/// From Ampere to consumer Blackwell. For the first everything is compiled, for the others what bf16 needs: its text
+/// differs from the other dtypes' in type names only.
 const ARCHITECTURES: &[&str] = &["sm_90a", "sm_80", "sm_100a", "sm_120a"];
-const EVERYWHERE: &[DType] = &[DType::F32, DType::BF16];
+const EVERYWHERE: DType = DType::BF16;
 
 /// Kernels that may spill registers to memory: file, kernel, what the module's label must contain, and the reason.
 const SPILLS: &[(&str, &str, &str, &str)] = &[(
@@ -25,10 +26,9 @@ const SPILLS: &[(&str, &str, &str, &str)] = &[(
     "f64 division and exponentials call a routine for rare operands, round which the assembler saves registers",
 )];
 
-/// Modules of every sample in every dtype that it takes.
+/// Modules of every sample in every dtype that it takes, and whether each is compiled for every architecture.
 fn all() -> Result<Vec<(Module, bool)>, String> {
-    let mut seen = HashSet::new();
-    let mut list = Vec::new();
+    let mut seen = HashMap::new();
     for op in table() {
         for sample in op.samples().iter().filter(|s| s.refused.is_none()) {
             for &dtype in DType::ALL {
@@ -43,14 +43,13 @@ fn all() -> Result<Vec<(Module, bool)>, String> {
                     Err(e) => return Err(e.to_string()),
                 };
                 for module in found {
-                    if seen.insert(module) {
-                        list.push((module, EVERYWHERE.contains(&dtype)));
-                    }
+                    let everywhere = seen.entry(module).or_insert(false);
+                    *everywhere |= dtype == EVERYWHERE;
                 }
             }
         }
     }
-    Ok(list)
+    Ok(seen.into_iter().collect())
 }
 
 fn specs(sample: &Sample, dtype: DType) -> Vec<Spec> {
