@@ -1,79 +1,43 @@
-//! Project tasks: `cargo xtask readme` runs every shell block of the README, so that what it tells people works.
+//! Project tasks, run as `cargo xtask TASK`.
+
+mod bundle;
+mod kernels;
+mod readme;
 
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask readme [--except COMMAND]...\n  \
-    runs each line of the README's sh blocks from the top of the checkout, except the lines named";
+const USAGE: &str = "usage: cargo xtask TASK
+  readme [--except COMMAND]...  runs each line of the README's sh blocks from the top of the checkout, except those named
+  kernels                       compiles every CUDA kernel with the run-time compiler of the Python wheel; needs no GPU
+  bundle                        puts test binaries and the program into bundle/, with a runner for a machine with a GPU";
 
 fn main() -> ExitCode {
+    let top = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut args = std::env::args().skip(1);
-    match (args.next().as_deref(), args.collect::<Vec<_>>()) {
-        (Some("readme"), rest) => match excepted(&rest).and_then(|except| readme(&except)) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(why) => {
-                eprintln!("{why}");
-                ExitCode::FAILURE
-            }
-        },
+    let result = match (args.next().as_deref(), args.collect::<Vec<_>>()) {
+        (Some("readme"), rest) => readme::excepted(&rest).and_then(|except| readme::run(&top, &except)),
+        (Some("kernels"), rest) if rest.is_empty() => kernels::run(&top),
+        (Some("bundle"), rest) if rest.is_empty() => bundle::run(&top),
         _ => {
             eprintln!("{USAGE}");
-            ExitCode::from(2)
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
         }
     }
 }
 
-fn excepted(rest: &[String]) -> Result<Vec<String>, String> {
-    rest.chunks(2)
-        .map(|pair| match pair {
-            [flag, command] if flag == "--except" => Ok(command.clone()),
-            _ => Err(USAGE.to_owned()),
-        })
-        .collect()
-}
-
-/// Runs the README's commands in order and stops at the first that fails.
-fn readme(except: &[String]) -> Result<(), String> {
-    let top = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
-    let text = std::fs::read_to_string(top.join("README.md")).map_err(|e| format!("README.md: {e}"))?;
-    let commands = shell_lines(&text);
-    if let Some(unknown) = except.iter().find(|e| !commands.contains(&e.as_str())) {
-        return Err(format!("README.md has no command `{unknown}`"));
-    }
-    for command in commands.into_iter().filter(|c| !except.iter().any(|e| e == c)) {
-        println!("\n$ {command}");
-        let status = Command::new("sh").args(["-ec", command]).current_dir(&top).status();
-        match status {
-            Ok(s) if s.success() => {}
-            Ok(s) => return Err(format!("`{command}` of README.md ended with {s}")),
-            Err(e) => return Err(format!("`{command}` of README.md could not be started: {e}")),
-        }
-    }
-    Ok(())
-}
-
-/// The lines of all fenced blocks marked `sh`.
-fn shell_lines(markdown: &str) -> Vec<&str> {
-    let mut inside = false;
-    let mut lines = Vec::new();
-    for line in markdown.lines() {
-        match line.trim() {
-            "```sh" => inside = true,
-            "```" => inside = false,
-            command if inside && !command.is_empty() && !command.starts_with('#') => lines.push(command),
-            _ => {}
-        }
-    }
-    lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::shell_lines;
-
-    #[test]
-    fn finds_shell_lines_only() {
-        let text = "```sh\na --b\n# why\n\nc\n```\n```rust\nlet d = 1;\n```\n";
-        assert_eq!(shell_lines(text), ["a --b", "c"]);
+/// Runs a command and says what it was where it fails.
+fn must(command: &mut std::process::Command) -> Result<(), String> {
+    match command.status() {
+        Ok(s) if s.success() => Ok(()),
+        Ok(s) => Err(format!("{command:?} ended with {s}")),
+        Err(e) => Err(format!("{command:?} could not be started: {e}")),
     }
 }

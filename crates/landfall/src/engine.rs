@@ -1,7 +1,7 @@
 //! The engine: a device, its workspace, and the one way to call an op.
 
 use crate::buffer::Buffer;
-use crate::device::{Address, Counters, Device, DeviceKind, Launch, Operand, cpu, null};
+use crate::device::{Address, Counters, Device, DeviceKind, Launch, Operand, cpu, cuda, null};
 use crate::error::{Error, Rule};
 use crate::host::HostTensor;
 use crate::ops::{Op, check};
@@ -35,6 +35,14 @@ impl Engine {
         Ok(Self::on(cpu::Cpu::new(threads)?))
     }
 
+    /// An engine on the NVIDIA GPU of this number.
+    ///
+    /// # Errors
+    /// [`Error::Absent`] says what is missing (driver, GPU, run-time compiler) and what to install.
+    pub fn cuda(ordinal: u32) -> Result<Self, Error> {
+        Ok(Self::on(cuda::Cuda::new(ordinal)?))
+    }
+
     /// An engine that checks and counts everything and computes nothing.
     #[must_use]
     pub fn null() -> Self {
@@ -53,6 +61,14 @@ impl Engine {
 
     pub(crate) fn handle(&self) -> &Arc<dyn Device> {
         &self.device
+    }
+
+    /// Waits until the device has done everything that was asked of it.
+    ///
+    /// # Errors
+    /// A device fault.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.device.synchronize()
     }
 
     /// What the device has counted since the engine was made.

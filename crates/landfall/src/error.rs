@@ -72,6 +72,8 @@ pub enum Rule {
     Update { input: usize, what: &'static str },
     #[error("{0}")]
     Product(#[from] crate::cpu::gemm::GemmError),
+    #[error("launch of kernel {entry} of {file}.cu: {what}")]
+    Launch { file: &'static str, entry: &'static str, what: String },
     #[error("not differentiable: {why}")]
     NoGradient { why: &'static str },
 }
@@ -147,6 +149,16 @@ pub enum Error {
     Index { op: &'static str, position: usize, value: i64, limit: usize },
     #[error("kernel {kernel} of {op} on {device} failed: {why}")]
     Kernel { op: &'static str, kernel: &'static str, device: DeviceKind, why: &'static str },
+    #[error("CUDA: {0}")]
+    Absent(#[from] crate::cuda::Absence),
+    #[error("{call} failed: {why} ({code}){}", Last(.last))]
+    Cuda { call: &'static str, code: String, why: String, last: Option<String> },
+    #[error("module {module} does not compile for {arch}: {why}")]
+    Compile { module: String, arch: String, why: String },
+    #[error("module {module} was compiled without the kernel {kernel}, which its source declares")]
+    Symbol { module: String, kernel: &'static str },
+    #[error("capturing a CUDA graph: {what}")]
+    Capture { what: String },
     #[error("parameter {name} is trainable, but no gradient path leads from the loss to it; use it or freeze it{}", At(.at))]
     NoPath { name: String, at: Option<&'static Location<'static>> },
     #[error("the gradient of parameter {parameter} runs through {cause}")]
@@ -165,6 +177,21 @@ pub enum Error {
     NoDevice { name: String, why: String },
     #[error("{name} became non-finite (first at element {element}: {value}) in {op}")]
     NonFinite { name: String, op: &'static str, element: usize, value: f64 },
+}
+
+/// The launch before a fault that the driver reports later than it happens.
+struct Last<'a>(&'a Option<String>);
+
+impl fmt::Display for Last<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(last) => write!(
+                f,
+                "; the last launch was {last}, and the fault is its or an earlier one's: LANDFALL_CUDA_SYNC=1 tells which"
+            ),
+            None => Ok(()),
+        }
+    }
 }
 
 struct At<'a>(&'a Option<&'static Location<'static>>);

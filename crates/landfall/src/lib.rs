@@ -34,8 +34,8 @@ mod shape;
 mod state;
 mod tensor;
 
-pub use device::cpu;
 pub use device::{Counters, DeviceKind};
+pub use device::{cpu, cuda};
 pub use dtype::{Accumulate, Class, DType, Element};
 pub use engine::Engine;
 pub use error::{Error, OpError, Rule};

@@ -1,5 +1,7 @@
 //! Scalar expressions: straight-line code on one element, held inline so that ops can carry it without allocating.
 
+use std::hash::{Hash, Hasher};
+
 /// The most steps an expression can have.
 pub(crate) const MAX_STEPS: usize = 24;
 
@@ -60,8 +62,9 @@ pub enum Binary {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reg(pub u8);
 
-/// One step; its value is named by its position.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// One step; its value is named by its position. Equal where it is written alike: `0.0` and `−0.0` differ, a NaN is
+/// itself.
+#[derive(Debug, Clone, Copy)]
 pub enum Step {
     /// An argument of the op.
     Arg(u8),
@@ -75,11 +78,52 @@ pub enum Step {
     Select(Reg, Reg, Reg),
 }
 
+impl Step {
+    /// Numbers that tell steps apart.
+    fn key(&self) -> (u8, u64, [u8; 3]) {
+        match *self {
+            Self::Arg(i) => (0, 0, [i, 0, 0]),
+            Self::Const(c) => (1, c.to_bits(), [0; 3]),
+            Self::Unary(f, x) => (2, f as u64, [x.0, 0, 0]),
+            Self::Binary(f, a, b) => (3, f as u64, [a.0, b.0, 0]),
+            Self::Select(c, a, b) => (4, 0, [c.0, a.0, b.0]),
+        }
+    }
+}
+
+impl PartialEq for Step {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Step {}
+
+impl Hash for Step {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+
 /// Straight-line code on one element; the last step is the result.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Expression {
     len: u8,
     steps: [Step; MAX_STEPS],
+}
+
+impl PartialEq for Expression {
+    fn eq(&self, other: &Self) -> bool {
+        self.steps() == other.steps()
+    }
+}
+
+impl Eq for Expression {}
+
+impl Hash for Expression {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.steps().hash(state);
+    }
 }
 
 impl Default for Expression {

@@ -1,5 +1,6 @@
 //! Pointwise ops are written as scalar expressions; each device makes its kernel from the one expression.
 
+pub(crate) mod cuda;
 mod expression;
 pub(crate) mod tile;
 

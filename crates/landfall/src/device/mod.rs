@@ -1,6 +1,7 @@
 //! Devices: where tensors live and kernels run. The only module with `unsafe` code.
 
 pub mod cpu;
+pub mod cuda;
 pub(crate) mod null;
 
 use crate::DType;
@@ -16,16 +17,19 @@ use std::sync::Arc;
 pub enum DeviceKind {
     /// The processor: every op.
     Cpu,
+    /// The NVIDIA GPU of this number.
+    Cuda(u32),
     /// Checks and counts everything, computes nothing.
     Null,
 }
 
 impl fmt::Display for DeviceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Cpu => "cpu",
-            Self::Null => "null",
-        })
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+            Self::Null => f.write_str("null"),
+        }
     }
 }
 
@@ -55,7 +59,7 @@ pub(crate) const fn align(bytes: usize) -> usize {
 
 /// One tensor operand of a launch: the address of its buffer, and where in it the elements lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Operand {
+pub struct Operand {
     /// Address of the buffer's first byte.
     pub(crate) base: Address,
     /// Element type.
@@ -67,8 +71,32 @@ pub(crate) struct Operand {
 impl Operand {
     /// Dtype and shape.
     #[must_use]
-    pub(crate) fn spec(&self) -> Spec {
+    pub fn spec(&self) -> Spec {
         Spec { dtype: self.dtype, shape: *self.layout.shape() }
+    }
+
+    /// Element type.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Where the elements lie; offset 0 is the buffer's first element, not [`Operand::address`].
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Address of the first element. Only the device can follow it.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.base.0 + (self.layout.offset() * self.dtype.size()) as u64
+    }
+
+    /// The same memory under another layout.
+    #[must_use]
+    pub fn relaid(&self, layout: Layout) -> Self {
+        Self { layout, ..*self }
     }
 
     /// Addresses of the first byte and one past the last.
@@ -149,7 +177,7 @@ pub struct Counters {
     pub allocations: u64,
     /// Bytes of device memory in use now.
     pub bytes_in_use: u64,
-    /// Kernels launched.
+    /// Launches that the host issued: each kernel of the processor; on a GPU a replayed graph counts as one.
     pub launches: u64,
     /// Replays of whole recordings.
     pub replays: u64,
@@ -224,6 +252,11 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     /// # Errors
     /// A device fault.
     fn record(self: Arc<Self>, launches: Vec<RecordedLaunch>) -> Result<Box<dyn Recording>, Error>;
+    /// Waits for everything issued before.
+    ///
+    /// # Errors
+    /// A device fault.
+    fn synchronize(&self) -> Result<(), Error>;
     /// Counts since the device was made.
     fn counters(&self) -> Counters;
     /// Runs `work` so that launches inside it find the device's threads ready (no hand-over per launch).

@@ -75,6 +75,10 @@ impl Device for Null {
         Ok(Box::new(Replay { device: self, launches: launches.len() as u64 }))
     }
 
+    fn synchronize(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn counters(&self) -> Counters {
         Counters {
             allocations: self.allocations.load(Relaxed),

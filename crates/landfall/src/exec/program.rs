@@ -172,8 +172,11 @@ impl Program {
     /// As [`Program::issue`].
     pub fn profile(&mut self, state: &mut State) -> Result<Vec<(String, Duration)>, Error> {
         let mut times = Vec::with_capacity(self.launches.len());
+        let engine = self.engine.clone();
+        engine.synchronize()?;
         let mut last = Instant::now();
         self.each(state, |launch, names| {
+            engine.synchronize()?;
             let label = format!("{}/{} -> {}", launch.op.name(), launch.kernel.name, names.join(", "));
             times.push((label, last.elapsed()));
             last = Instant::now();

@@ -87,15 +87,12 @@ pub(crate) fn aliasing(op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> 
     Ok(())
 }
 
-/// The best kernel for these operands. The null device takes the CPU's, so that its plans are the CPU's.
+/// The best kernel of a device for these operands.
 ///
 /// # Errors
 /// [`Rule::Unsupported`] when no kernel takes them.
 pub(crate) fn kernel(op: &dyn Op, device: DeviceKind, args: &[Spec]) -> Result<&'static Kernel, Rule> {
-    let table = match device {
-        DeviceKind::Cpu | DeviceKind::Null => DeviceKind::Cpu,
-    };
-    let found = op.kernels(table).iter().find(|k| (k.accepts)(op, args));
+    let found = op.kernels(device).iter().find(|k| k.run.on(device) && (k.accepts)(op, args));
     found.ok_or(Rule::Unsupported { device, dtype: args.first().map_or(crate::DType::F32, |a| a.dtype) })
 }
 

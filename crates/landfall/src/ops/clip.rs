@@ -1,6 +1,6 @@
 //! Clipping of gradients: their norm, the factor that bounds it, and whether all of them are finite.
 
-use super::pointwise::{SHAPES, cost, cotangent, map, run, samples};
+use super::pointwise::{SHAPES, cost, cotangent, map, run, run_cuda, samples};
 use super::{
     Alias, Body, Compare, Comparison, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg,
     attributes, rules,
@@ -252,7 +252,7 @@ impl Op for ClipScale {
         })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<ClipScale>)] }
+        const { &[Kernel::cpu("pointwise", run::<ClipScale>), Kernel::cuda("pointwise", run_cuda)] }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         cost(self, args)

@@ -1,6 +1,6 @@
 //! Concatenation along an axis.
 
-use super::movement::copy_elements;
+use super::movement::{self, copy_elements};
 use super::pointwise::cotangent;
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
@@ -89,10 +89,23 @@ impl Op for Concat {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("concat", |op, call| {
-                let op = attributes::<Concat>(op)?;
-                with_dtype!(any call.dtype(0)?, T => concat::<T>(op, call))
-            })]
+            &[
+                Kernel::cpu("concat", |op, call| {
+                    let op = attributes::<Concat>(op)?;
+                    with_dtype!(any call.dtype(0)?, T => concat::<T>(op, call))
+                }),
+                Kernel::cuda("concat", |op, call| {
+                    let axis = attributes::<Concat>(op)?.axis;
+                    let (out, mut start) = (*call.output(0)?, 0);
+                    for x in call.inputs() {
+                        let len = x.spec().shape.dims()[axis];
+                        let part = out.relaid(out.layout().slice(axis, start, len, 1)?);
+                        movement::cuda::copy(call, x, &part)?;
+                        start += len;
+                    }
+                    Ok(())
+                }),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {

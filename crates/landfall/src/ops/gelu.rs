@@ -1,6 +1,6 @@
 //! Gaussian error linear unit and its gradient.
 
-use super::pointwise::{SHAPES, cost, cotangent, map, run, samples};
+use super::pointwise::{SHAPES, cost, cotangent, map, run, run_cuda, samples};
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
 };
@@ -111,7 +111,7 @@ impl Op for Gelu {
         })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<Gelu>)] }
+        const { &[Kernel::cpu("pointwise", run::<Gelu>), Kernel::cuda("pointwise", run_cuda)] }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         cost(self, args)
@@ -206,7 +206,7 @@ impl Op for GeluGrad {
         })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<GeluGrad>)] }
+        const { &[Kernel::cpu("pointwise", run::<GeluGrad>), Kernel::cuda("pointwise", run_cuda)] }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         cost(self, args)

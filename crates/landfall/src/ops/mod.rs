@@ -58,7 +58,7 @@ pub use scalar::{Affine, Cast, Compare, Comparison, Fill, Where};
 pub use softmax::Softmax;
 pub use windows::{BatchWindows, Order, WindowGather};
 
-use crate::device::{DeviceKind, cpu};
+use crate::device::{DeviceKind, cpu, cuda};
 use crate::error::{Error, Rule};
 use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
@@ -95,7 +95,7 @@ pub trait Op: Any + Debug + Send + Sync {
     fn vjp(&self) -> Grad;
     /// Naive loops in `f64`: the truth that kernels are tested against.
     fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor>;
-    /// Kernels on a device, best first.
+    /// Kernels, best first. Those of other devices than `device` are passed over.
     fn kernels(&self, device: DeviceKind) -> &'static [Kernel];
     /// Bytes moved and floating-point operations for these arguments.
     fn cost(&self, args: &[Spec]) -> Cost;
@@ -232,6 +232,21 @@ pub struct Kernel {
 pub enum Run {
     /// A function over views, run on the calling thread and the engine's pool.
     Cpu(fn(&dyn Op, &cpu::Call<'_>) -> Result<(), Rule>),
+    /// A function that turns operands into launches of kernels on a GPU. What it launches depends on dtypes, layouts
+    /// and addresses only.
+    Cuda(fn(&dyn Op, &mut cuda::Call<'_>) -> Result<(), cuda::Failure>),
+}
+
+impl Run {
+    /// Whether it runs on a device of this kind. The null device takes the CPU's kernels, so that its plans are the
+    /// CPU's.
+    #[must_use]
+    pub const fn on(&self, device: DeviceKind) -> bool {
+        match self {
+            Self::Cpu(_) => matches!(device, DeviceKind::Cpu | DeviceKind::Null),
+            Self::Cuda(_) => matches!(device, DeviceKind::Cuda(_)),
+        }
+    }
 }
 
 impl Kernel {
@@ -239,6 +254,15 @@ impl Kernel {
     #[must_use]
     pub const fn cpu(name: &'static str, run: fn(&dyn Op, &cpu::Call<'_>) -> Result<(), Rule>) -> Self {
         Self { name, accepts: |_, _| true, workspace: |_, _| 0, run: Run::Cpu(run) }
+    }
+
+    /// A CUDA kernel that takes whatever the op infers and needs no scratch memory.
+    #[must_use]
+    pub const fn cuda(
+        name: &'static str,
+        run: fn(&dyn Op, &mut cuda::Call<'_>) -> Result<(), cuda::Failure>,
+    ) -> Self {
+        Self { name, accepts: |_, _| true, workspace: |_, _| 0, run: Run::Cuda(run) }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Ops that move elements: copy, pad, concat's building block `pack`, and fold. All of them are `Disjoint`: a kernel
 //! that moves elements while another block still reads them corrupts them.
 
+pub(super) mod cuda;
+
 use super::pointwise::cotangent;
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes,
@@ -86,10 +88,13 @@ impl Op for Copy {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("copy", |_, call| {
-                with_dtype!(any call.dtype(0)?, T => copy_elements(call, call.input::<T>(0)?, call.output::<T>(0)?));
-                Ok(())
-            })]
+            &[
+                Kernel::cpu("copy", |_, call| {
+                    with_dtype!(any call.dtype(0)?, T => copy_elements(call, call.input::<T>(0)?, call.output::<T>(0)?));
+                    Ok(())
+                }),
+                Kernel::cuda("copy", cuda::copy_op),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
@@ -174,20 +179,23 @@ impl Op for Pad {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("pad", |op, call| {
-                let op = attributes::<Pad>(op)?;
-                with_dtype!(any call.dtype(0)?, T => {
-                    let (x, mut out) = (call.input::<T>(0)?, call.output::<T>(0)?);
-                    let n = x.dims()[op.axis];
-                    let inside = out.layout().slice(op.axis, op.before, n, 1)?;
-                    for (start, len) in [(0, op.before), (op.before + n, op.after)] {
-                        let edge = out.layout().slice(op.axis, start, len, 1)?;
-                        out.reborrow().relaid(edge).fill(T::from_f64(0.0));
-                    }
-                    copy_elements(call, x, out.relaid(inside));
-                });
-                Ok(())
-            })]
+            &[
+                Kernel::cpu("pad", |op, call| {
+                    let op = attributes::<Pad>(op)?;
+                    with_dtype!(any call.dtype(0)?, T => {
+                        let (x, mut out) = (call.input::<T>(0)?, call.output::<T>(0)?);
+                        let n = x.dims()[op.axis];
+                        let inside = out.layout().slice(op.axis, op.before, n, 1)?;
+                        for (start, len) in [(0, op.before), (op.before + n, op.after)] {
+                            let edge = out.layout().slice(op.axis, start, len, 1)?;
+                            out.reborrow().relaid(edge).fill(T::from_f64(0.0));
+                        }
+                        copy_elements(call, x, out.relaid(inside));
+                    });
+                    Ok(())
+                }),
+                Kernel::cuda("pad", cuda::pad),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
@@ -271,10 +279,13 @@ impl Op for Pack {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("pack", |_, call| {
-                with_dtype!(any call.dtype(0)?, T => pack::<T>(call)?);
-                Ok(())
-            })]
+            &[
+                Kernel::cpu("pack", |_, call| {
+                    with_dtype!(any call.dtype(0)?, T => pack::<T>(call)?);
+                    Ok(())
+                }),
+                Kernel::cuda("pack", cuda::pack),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
@@ -398,10 +409,13 @@ impl Op for Fold {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("fold", |op, call| {
-                let op = attributes::<Fold>(op)?;
-                with_dtype!(float call.dtype(0)?, T => fold::<T>(op, call), else Err(Rule::Dtype { arg: 0, dtype: call.dtype(0)?, expected: "a float" }))
-            })]
+            &[
+                Kernel::cpu("fold", |op, call| {
+                    let op = attributes::<Fold>(op)?;
+                    with_dtype!(float call.dtype(0)?, T => fold::<T>(op, call), else Err(Rule::Dtype { arg: 0, dtype: call.dtype(0)?, expected: "a float" }))
+                }),
+                Kernel::cuda("fold", cuda::fold),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {

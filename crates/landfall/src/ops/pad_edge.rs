@@ -1,5 +1,6 @@
 //! Padding with the last value.
 
+use super::movement;
 use super::pointwise::cotangent;
 use super::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules};
 use crate::cpu::Call;
@@ -84,7 +85,21 @@ impl Op for PadEdge {
         vec![HostTensor::from_fn(outputs[0], |i| args[0].data[i / m * n + (i % m).min(n - 1)])]
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pad_edge", |_, call| with_dtype!(any call.dtype(0)?, T => pad_edge::<T>(call)))] }
+        const {
+            &[
+                Kernel::cpu("pad_edge", |_, call| with_dtype!(any call.dtype(0)?, T => pad_edge::<T>(call))),
+                Kernel::cuda("pad_edge", |_, call| {
+                    let (x, out) = (*call.input(0)?, *call.output(0)?);
+                    let (axis, n, m) =
+                        (x.spec().shape.rank() - 1, x.spec().shape.last(), out.spec().shape.last());
+                    let head = out.relaid(out.layout().slice(axis, 0, n, 1)?);
+                    movement::cuda::copy(call, &x, &head)?;
+                    let tail = out.relaid(out.layout().slice(axis, n, m - n, 1)?);
+                    let last = x.layout().slice(axis, n - 1, 1, 1)?.broadcast_to(tail.spec().shape)?;
+                    movement::cuda::copy(call, &x.relaid(last), &tail)
+                }),
+            ]
+        }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))

@@ -24,6 +24,16 @@ pub(super) fn run<T: Op>(op: &dyn Op, call: &crate::cpu::Call<'_>) -> Result<(),
     }
 }
 
+/// The same on a GPU.
+pub(super) fn run_cuda(op: &dyn Op, call: &mut crate::cuda::Call<'_>) -> Result<(), crate::cuda::Failure> {
+    match op.body() {
+        Body::Pointwise(expression) => crate::codegen::cuda::run(&expression(op), call),
+        Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) => {
+            Err(Rule::Attribute { name: "body", value: 0.0, expected: "a pointwise expression" }.into())
+        }
+    }
+}
+
 /// Applies a scalar function to each element of references.
 pub(super) fn map(args: &[HostTensor], dtype: DType, f: impl Fn(&[f64]) -> f64) -> Vec<HostTensor> {
     let spec = Spec { dtype, shape: args[0].spec.shape };
@@ -94,7 +104,7 @@ macro_rules! pointwise {
                 map(args, args[0].spec.dtype, f)
             }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-                const { &[Kernel::cpu("pointwise", run::<$Name>)] }
+                const { &[Kernel::cpu("pointwise", run::<$Name>), Kernel::cuda("pointwise", run_cuda)] }
             }
             fn cost(&self, args: &[Spec]) -> Cost { cost(self, args) }
             fn samples(&self) -> Vec<Sample> {

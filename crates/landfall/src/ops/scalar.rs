@@ -1,6 +1,6 @@
 //! Pointwise ops with attributes or mixed dtypes: affine, cast, where, comparisons, fill.
 
-use super::pointwise::{SHAPES, cost, cotangent, map, run, samples};
+use super::pointwise::{SHAPES, cost, cotangent, map, run, run_cuda, samples};
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
 };
@@ -73,7 +73,7 @@ impl Op for Affine {
         map(args, args[0].spec.dtype, |x| x[0] * self.mul + self.add)
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<Affine>)] }
+        const { &[Kernel::cpu("pointwise", run::<Affine>), Kernel::cuda("pointwise", run_cuda)] }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         cost(self, args)
@@ -157,7 +157,7 @@ impl Op for Cast {
         })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<Cast>)] }
+        const { &[Kernel::cpu("pointwise", run::<Cast>), Kernel::cuda("pointwise", run_cuda)] }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         cost(self, args)
@@ -219,7 +219,7 @@ impl Op for Where {
         map(args, args[1].spec.dtype, |x| if x[0] != 0.0 { x[1] } else { x[2] })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<Where>)] }
+        const { &[Kernel::cpu("pointwise", run::<Where>), Kernel::cuda("pointwise", run_cuda)] }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         cost(self, args)
@@ -314,7 +314,7 @@ impl Op for Compare {
         })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<Compare>)] }
+        const { &[Kernel::cpu("pointwise", run::<Compare>), Kernel::cuda("pointwise", run_cuda)] }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         cost(self, args)
@@ -385,7 +385,7 @@ impl Op for Fill {
         vec![HostTensor::from_fn(self.spec, |_| self.value)]
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<Fill>)] }
+        const { &[Kernel::cpu("pointwise", run::<Fill>), Kernel::cuda("pointwise", run_cuda)] }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         cost(self, args)

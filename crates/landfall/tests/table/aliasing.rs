@@ -4,13 +4,14 @@
 //! `ops::check` has that test, on operands without memory.
 
 use crate::case::{Case, Check, Which, each, ensure};
+use crate::device::On;
 use crate::launch::{Operands, POISON, reserve, run, same};
-use crate::place::{Place, Placed, engine};
+use crate::place::{Place, Placed};
 use landfall::ops::{Alias, Op};
 use landfall::{Engine, Spec, TensorRef};
 
-pub(crate) fn aliasing(op: &dyn Op) -> Check {
-    let engine = engine()?;
+pub(crate) fn aliasing(on: On, op: &dyn Op) -> Check {
+    let engine = on.engine()?;
     each(op, Which::Light, |case| {
         let want = run(&engine, case, &[], Place::Whole)?;
         for (j, &output) in case.outputs.iter().enumerate().filter(|(_, o)| o.bytes() > 0) {

@@ -1,6 +1,7 @@
 //! A call with its destinations given allocates nothing: no device memory, and nothing on the heap.
 
 use crate::case::{Check, Which, each, ensure};
+use crate::device::On;
 use crate::heap::COUNTER;
 use crate::launch::{Operands, POISON, reserve};
 use crate::place::Place;
@@ -67,43 +68,52 @@ impl Op for Count {
     }
 }
 
-/// The second identical call allocates nothing: on one thread, and on two inside `Engine::enter`.
-pub(crate) fn allocates_nothing(op: &dyn Op) -> Check {
+/// The second identical call allocates nothing: on the processor on one thread, and on two inside `Engine::enter`.
+pub(crate) fn allocates_nothing(on: On, op: &dyn Op) -> Check {
+    match on {
+        On::Cpu => (1..=2).try_for_each(|n| counted(&Engine::cpu_with_threads(n)?, Some(n), op)),
+        // An engine of its own, whose counts no other test changes.
+        On::Cuda => counted(&Engine::cuda(0)?, None, op),
+    }
+}
+
+/// Counts in second calls: on the threads of an engine of the processor, or on the calling thread.
+fn counted(engine: &Engine, threads: Option<usize>, op: &dyn Op) -> Check {
     let counter: &'static AtomicU64 = Box::leak(Box::default());
-    let (one, two) = (Engine::cpu_with_threads(1)?, Engine::cpu_with_threads(2)?);
     each(op, Which::Light, |case| {
         let laid =
             [Place::Whole, Place::Permuted].map(|input| [(input, Place::Whole), (input, Place::Sliced)]);
-        for ((input, output), engine) in laid.into_iter().flatten().flat_map(|l| [(l, &one), (l, &two)]) {
-            let threads = if std::ptr::eq(engine, &one) { 1 } else { 2 };
+        for (input, output) in laid.into_iter().flatten() {
             reserve(engine, case)?;
             engine.reserve(2)?;
             let operands = || Operands::new(engine, case, &vec![input; case.inputs.len()], output, POISON);
             operands()?.call(engine, case)?;
             let mut second = operands()?;
-            let [start, stop] =
-                [Some(counter), None].map(|counter| Count { counter, both: Barrier::new(threads) });
+            let [start, stop] = [Some(counter), None]
+                .map(|counter| Count { counter, both: Barrier::new(threads.unwrap_or(1)) });
             let mut mark = engine.empty(DType::U8, [2])?;
+            let mut tell = |count: &Count| match threads {
+                Some(_) => engine.call(count, &[], &mut [mark.view_mut()]),
+                None => {
+                    COUNTER.set(count.counter);
+                    Ok(())
+                }
+            };
             let held = engine.counters().allocations;
             let before = counter.load(SeqCst);
             engine.enter(|| {
                 second.call_within(engine, case, |call| {
-                    engine.call(&start, &[], &mut [mark.view_mut()])?;
+                    tell(&start)?;
                     let result = call();
-                    engine.call(&stop, &[], &mut [mark.view_mut()])?;
+                    tell(&stop)?;
                     result
                 })
             })?;
             let heap = counter.load(SeqCst) - before;
             let device = engine.counters().allocations - held;
-            ensure!(
-                heap == 0,
-                "{heap} heap allocations in a call on {threads} threads, {input:?} to {output:?}"
-            );
-            ensure!(
-                device == 0,
-                "{device} device allocations in a call on {threads} threads, {input:?} to {output:?}"
-            );
+            let at = format!("in a call on {threads:?} threads, {input:?} to {output:?}");
+            ensure!(heap == 0, "{heap} heap allocations {at}");
+            ensure!(device == 0, "{device} device allocations {at}");
         }
         Ok(())
     })

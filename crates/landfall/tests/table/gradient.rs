@@ -1,7 +1,7 @@
 //! Gradients against finite differences of the reference in f64, and in f32 against f64.
 
 use crate::case::{Case, Check, Failure, Random, Which, cases, each, ensure};
-use crate::place::engine;
+use crate::device::On;
 use crate::programs::write;
 use landfall::ops::{Body, Grad, Op};
 use landfall::{DType, Engine, Error, Graph, HostTensor, Program, Rule, Spec, State, StateSpec, Value, grad};
@@ -191,8 +191,8 @@ fn differs(case: &Case, i: usize, trial: usize, g: Option<&HostTensor>, c: &Cota
 
 /// Every float input of every sample in f64 against finite differences, and f32 against f64; no gradient where there
 /// is none.
-pub(crate) fn gradient(op: &dyn Op) -> Check {
-    let engine = engine()?;
+pub(crate) fn gradient(on: On, op: &dyn Op) -> Check {
+    let engine = on.engine()?;
     let (mut worst, mut single, mut checked, mut kinks) = (0.0_f64, 0.0_f64, 0, 0);
     let mut differentiable = false;
     let all = cases(op)?;

@@ -1,14 +1,15 @@
 //! Where operands lie makes no difference to the bytes, and nothing outside of an output is touched.
 
 use crate::case::{Case, Check, Which, each, ensure};
+use crate::device::On;
 use crate::launch::{Landing, Operands, POISON, reserve, run, same};
-use crate::place::{Place, engine};
+use crate::place::Place;
 use landfall::ops::{Data, Op};
 use landfall::{Engine, HostTensor};
 
 /// Inputs and outputs permuted, sliced and broadcast give the bytes of contiguous ones.
-pub(crate) fn layouts(op: &dyn Op) -> Check {
-    let engine = engine()?;
+pub(crate) fn layouts(on: On, op: &dyn Op) -> Check {
+    let engine = on.engine()?;
     each(op, Which::Light, |case| {
         let want = run(&engine, case, &[], Place::Whole)?;
         let n = case.inputs.len();
@@ -57,8 +58,8 @@ fn broadcast(engine: &Engine, case: &Case, i: usize) -> Check {
 }
 
 /// Every byte of an output is written, whatever was there before.
-pub(crate) fn poison(op: &dyn Op) -> Check {
-    let engine = engine()?;
+pub(crate) fn poison(on: On, op: &dyn Op) -> Check {
+    let engine = on.engine()?;
     each(op, Which::Light, |case| {
         reserve(&engine, case)?;
         let mut results = Vec::new();
@@ -78,8 +79,8 @@ pub(crate) fn poison(op: &dyn Op) -> Check {
 }
 
 /// Bytes round an output are intact, and so are the inputs.
-pub(crate) fn guards(op: &dyn Op) -> Check {
-    let engine = engine()?;
+pub(crate) fn guards(on: On, op: &dyn Op) -> Check {
+    let engine = on.engine()?;
     each(op, Which::Light, |case| {
         reserve(&engine, case)?;
         for place in [Place::Guarded, Place::Sliced, Place::Permuted] {
@@ -104,10 +105,13 @@ pub(crate) fn guards(op: &dyn Op) -> Check {
     })
 }
 
-/// The same bytes again, and with any number of threads.
-pub(crate) fn deterministic(op: &dyn Op) -> Check {
-    let one = engine()?;
-    let others = [Engine::cpu_with_threads(2)?, Engine::cpu_with_threads(3)?];
+/// The same bytes again, and on the processor with any number of threads.
+pub(crate) fn deterministic(on: On, op: &dyn Op) -> Check {
+    let one = on.engine()?;
+    let others = match on {
+        On::Cpu => vec![Engine::cpu_with_threads(2)?, Engine::cpu_with_threads(3)?],
+        On::Cuda => Vec::new(),
+    };
     each(op, Which::Light, |case| {
         let want = run(&one, case, &[], Place::Whole)?;
         same(case, "repeated", &run(&one, case, &[], Place::Whole)?, &want)?;

@@ -2,8 +2,9 @@
 
 use crate::case::{Case, Check, Which, cases, each, ensure};
 use crate::compare::{BODY, BOUNDS, Worst, close, describe};
+use crate::device::On;
 use crate::launch::{Operands, POISON, reserve};
-use crate::place::{Place, engine};
+use crate::place::Place;
 use crate::programs::graph_of;
 use landfall::ops::{Body, Op};
 use landfall::{DType, Engine, HostTensor, Program};
@@ -21,8 +22,8 @@ fn bound(dtype: DType) -> f64 {
 }
 
 /// Every sample in every dtype against the reference; and an op that takes f32 takes every float dtype.
-pub(crate) fn parity(op: &dyn Op) -> Check {
-    let engine = engine()?;
+pub(crate) fn parity(on: On, op: &dyn Op) -> Check {
+    let engine = on.engine()?;
     let mut worst = Worst::new();
     each(op, Which::All, |case| {
         let got = results(&engine, case)?;
@@ -44,8 +45,8 @@ pub(crate) fn parity(op: &dyn Op) -> Check {
 }
 
 /// The body of a fused op as a program of its own, against the kernel, in f64 and f32.
-pub(crate) fn body(op: &dyn Op) -> Check {
-    let engine = engine()?;
+pub(crate) fn body(on: On, op: &dyn Op) -> Check {
+    let engine = on.engine()?;
     let mut worst = Worst::new();
     each(op, Which::Light, |case| {
         let Body::Fused(body) = case.op.body() else { return Ok(()) };

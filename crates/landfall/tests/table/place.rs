@@ -134,11 +134,6 @@ fn shape(sizes: impl Iterator<Item = usize>) -> Shape {
     Shape::new(&sizes.collect::<Vec<_>>()).expect("as many axes as a tensor that exists")
 }
 
-/// Engine of one thread, so that tests do not fight for cores.
-pub(crate) fn engine() -> Result<Engine, Error> {
-    Engine::cpu_with_threads(1)
-}
-
 /// Bytes as elements of a type.
 pub(crate) fn elements<T: Element>(bytes: &[u8]) -> Vec<T> {
     bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()

@@ -1,8 +1,9 @@
 //! Programs of one op: recorded, issued and eager calls give the same bytes.
 
 use crate::case::{Case, Check, Which, each};
+use crate::device::On;
 use crate::launch::{run, same};
-use crate::place::{Place, engine};
+use crate::place::Place;
 use landfall::ops::Op;
 use landfall::{Engine, Error, Graph, HostTensor, Program, State, StateSpec, Value, with_dtype};
 use std::sync::Arc;
@@ -65,8 +66,8 @@ fn outputs(case: &Case, program: &Program) -> Check<Vec<Vec<u8>>> {
 
 /// Recorded = issued = eager, again when repeated, and where the plan reuses the memory of copied arguments (in
 /// place where the alias rule allows it, a packing's parts where they land).
-pub(crate) fn recorded(op: &dyn Op) -> Check {
-    let engine = engine()?;
+pub(crate) fn recorded(on: On, op: &dyn Op) -> Check {
+    let engine = on.engine()?;
     each(op, Which::Light, |case| {
         let eager = run(&engine, case, &[], Place::Whole)?;
         // Programs are read through f64, so the one NaN that it knows stands for all.

@@ -1,8 +1,9 @@
 //! What is refused, and with which words; and the null device, which refuses and accepts the same.
 
 use crate::case::{Case, Check, Failure, Which, cases, data, each, ensure, specs};
+use crate::device::On;
 use crate::launch::{Operands, POISON, reserve};
-use crate::place::{Place, Placed, engine};
+use crate::place::{Place, Placed};
 use landfall::ops::{Op, Sample};
 use landfall::{DType, Engine, Error, Graph, Spec, StateSpec, TensorRef};
 use std::sync::Arc;
@@ -103,8 +104,8 @@ fn destinations(engine: &Engine, case: &Case) -> Check {
 }
 
 /// Refused samples, and refused destinations of good ones.
-pub(crate) fn refused(op: &dyn Op) -> Check {
-    let engine = engine()?;
+pub(crate) fn refused(on: On, op: &dyn Op) -> Check {
+    let engine = on.engine()?;
     refused_samples(&engine, op)?;
     let any = op.samples().iter().any(|s| s.refused.is_some());
     ensure!(any, "{} has no refused sample", op.name());

@@ -95,7 +95,14 @@ impl Device for Cpu {
 
     fn launch(&self, launch: &Launch<'_>) -> Result<(), Error> {
         self.launches.fetch_add(1, Relaxed);
-        let Run::Cpu(kernel) = launch.kernel.run;
+        let Run::Cpu(kernel) = launch.kernel.run else {
+            return Err(Error::Kernel {
+                op: launch.op.name(),
+                kernel: launch.kernel.name,
+                device: DeviceKind::Cpu,
+                why: "it is a kernel of another device",
+            });
+        };
         let call = Call::new(launch, self.pool.as_ref(), &self.fault);
         kernel(launch.op, &call)
             .map_err(|rule| rule.of(launch.op.name(), &call.specs(), Some(DeviceKind::Cpu), None).into())
@@ -103,6 +110,10 @@ impl Device for Cpu {
 
     fn record(self: Arc<Self>, launches: Vec<RecordedLaunch>) -> Result<Box<dyn Recording>, Error> {
         Ok(Box::new(Replay { device: self, launches }))
+    }
+
+    fn synchronize(&self) -> Result<(), Error> {
+        Ok(())
     }
 
     fn counters(&self) -> Counters {

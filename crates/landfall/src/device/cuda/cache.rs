@@ -1,0 +1,128 @@
+//! Compiled kernels on disk, shared between processes.
+//!
+//! A file is named by the hash of everything that its content depends on, and starts with the hash of its content, so
+//! that one that was cut off or damaged is noticed and made again. It is written beside its place and renamed there:
+//! a reader sees a whole file or none. A folder that cannot be written costs time, never a result.
+
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The folder: `LANDFALL_CACHE`, else `landfall` in the user's cache folder, if there is one.
+pub(super) fn folder() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    set("LANDFALL_CACHE")
+        .or_else(|| set("XDG_CACHE_HOME").map(|c| c.join("landfall")))
+        .or_else(|| set("HOME").map(|h| h.join(".cache/landfall")))
+}
+
+/// Compiled kernels in a folder.
+#[derive(Debug, Clone)]
+pub(super) struct Cache {
+    folder: PathBuf,
+}
+
+const HASH: usize = 32;
+
+impl Cache {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// The file of what these parts determine. Each part's length is hashed too, so that no two lists look alike.
+    fn path(&self, parts: &[&str]) -> PathBuf {
+        let mut hash = Sha256::new();
+        for part in parts {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        self.folder.join(format!("{}.cubin", hex(&hash.finalize())))
+    }
+
+    /// What was stored for these parts, if it is there and whole.
+    pub(super) fn get(&self, parts: &[&str]) -> Option<Vec<u8>> {
+        let mut data = std::fs::read(self.path(parts)).ok()?;
+        let (hash, code) = data.split_at_checked(HASH)?;
+        if code.is_empty() || Sha256::digest(code).as_slice() != hash {
+            return None;
+        }
+        data.drain(..HASH);
+        Some(data)
+    }
+
+    /// Stores code for these parts; where that fails, it will be compiled again.
+    pub(super) fn put(&self, parts: &[&str], code: &[u8]) {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let write = |path: &Path| {
+            std::fs::create_dir_all(&self.folder)?;
+            let name = format!("{}.{}.part", std::process::id(), NEXT.fetch_add(1, Relaxed));
+            let part = self.folder.join(name);
+            let whole = [Sha256::digest(code).as_slice(), code].concat();
+            let renamed = std::fs::write(&part, whole).and_then(|()| std::fs::rename(&part, path));
+            if renamed.is_err() {
+                _ = std::fs::remove_file(&part);
+            }
+            renamed
+        };
+        // The result is at hand; a full disk or a read-only folder only means that the next process compiles again.
+        _ = write(&self.path(parts));
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(name: &str) -> Cache {
+        let folder = std::env::temp_dir().join(format!("landfall-cache-{name}-{}", std::process::id()));
+        _ = std::fs::remove_dir_all(&folder);
+        Cache::new(folder)
+    }
+
+    #[test]
+    fn keeps_what_it_was_given() {
+        let c = cache("keeps");
+        assert_eq!(c.get(&["a", "b"]), None);
+        c.put(&["a", "b"], b"code");
+        assert_eq!(c.get(&["a", "b"]).as_deref(), Some(&b"code"[..]));
+        // The border between parts is part of the key.
+        assert_eq!(c.get(&["ab", ""]), None);
+        c.put(&["a", "b"], b"other");
+        assert_eq!(c.get(&["a", "b"]).as_deref(), Some(&b"other"[..]));
+        let left: Vec<_> = std::fs::read_dir(&c.folder).expect("it was made").collect();
+        assert_eq!(left.len(), 1, "only the entry is left: {left:?}");
+        _ = std::fs::remove_dir_all(&c.folder);
+    }
+
+    #[test]
+    fn a_damaged_entry_is_none() {
+        let c = cache("damaged");
+        let path = c.path(&["k"]);
+        c.put(&["k"], b"some machine code");
+        let whole = std::fs::read(&path).expect("it was written");
+        for cut in 0..whole.len() {
+            std::fs::write(&path, &whole[..cut]).expect("writable");
+            assert_eq!(c.get(&["k"]), None, "cut to {cut} bytes");
+        }
+        for at in 0..whole.len() {
+            let mut bad = whole.clone();
+            bad[at] ^= 1;
+            std::fs::write(&path, &bad).expect("writable");
+            assert_eq!(c.get(&["k"]), None, "bit changed in byte {at}");
+        }
+        std::fs::write(&path, &whole).expect("writable");
+        assert!(c.get(&["k"]).is_some());
+        _ = std::fs::remove_dir_all(&c.folder);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_no_error() {
+        let c = Cache::new(PathBuf::from("/dev/null/landfall"));
+        c.put(&["k"], b"code");
+        assert_eq!(c.get(&["k"]), None);
+    }
+}

@@ -1,0 +1,347 @@
+//! One kernel call of an op, as its CUDA side sees it: operands in, typed launches out.
+
+use super::module::{Entry, Kind, Module};
+use crate::device::{Address, Launch, Operand};
+use crate::error::{Error, Rule};
+use crate::layout::Relation;
+use crate::shape::{MAX_RANK, Spec};
+use std::fmt;
+
+/// Why a call did not run.
+#[derive(Debug)]
+pub enum Failure {
+    /// A rule was broken; nothing ran.
+    Rule(Rule),
+    /// The device, or its compiler, failed.
+    Device(Error),
+}
+
+impl From<Rule> for Failure {
+    fn from(rule: Rule) -> Self {
+        Self::Rule(rule)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Device(error)
+    }
+}
+
+/// Blocks, threads and dynamic shared memory of a launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// Blocks along x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block along x, y and z.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory of a block.
+    pub shared: u32,
+}
+
+/// The most blocks along x; along y and z there are 65,535.
+const MAX_GRID: u64 = (1 << 31) - 1;
+
+impl Geometry {
+    /// `threads` threads in blocks of `block`, in one dimension, without shared memory.
+    ///
+    /// # Errors
+    /// There must be fewer than 2³¹ blocks.
+    pub fn linear(threads: usize, block: u32) -> Result<Self, Rule> {
+        Self::blocks(threads.div_ceil(block as usize), block)
+    }
+
+    /// `blocks` blocks of `block` threads, in one dimension, without shared memory.
+    ///
+    /// # Errors
+    /// There must be fewer than 2³¹ blocks.
+    pub fn blocks(blocks: usize, block: u32) -> Result<Self, Rule> {
+        let too_many =
+            Rule::Attribute { name: "number of blocks", value: blocks as f64, expected: "less than 2^31" };
+        let x = u32::try_from(blocks).ok().filter(|&b| u64::from(b) <= MAX_GRID).ok_or(too_many)?;
+        Ok(Self { grid: [x, 1, 1], block: [block, 1, 1], shared: 0 })
+    }
+
+    fn fits(&self, entry: &Entry) -> bool {
+        let [x, y, z] = self.grid.map(u64::from);
+        let threads: u64 = self.block.iter().map(|&b| u64::from(b)).product();
+        (1..=MAX_GRID).contains(&x)
+            && (1..=65_535).contains(&y)
+            && (1..=65_535).contains(&z)
+            && (1..=u64::from(entry.block)).contains(&threads)
+    }
+}
+
+impl fmt::Display for Geometry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "grid {:?}, block {:?}, {} bytes shared", self.grid, self.block, self.shared)
+    }
+}
+
+/// An argument of a launch. It is checked against the kernel's declared parameter.
+#[derive(Debug, Clone, Copy)]
+pub enum Arg<'a> {
+    /// The first element of an operand that is read (its layout's offset is applied).
+    Input(&'a Operand),
+    /// The first element of an operand that is written.
+    Output(&'a Operand),
+    /// This many bytes into the scratch memory.
+    Scratch(usize),
+    /// A 32-bit unsigned integer.
+    U32(u32),
+    /// A 64-bit unsigned integer.
+    U64(u64),
+    /// A binary32.
+    F32(f32),
+    /// A binary64.
+    F64(f64),
+    /// Sizes or strides.
+    Dims([u64; MAX_RANK]),
+    /// Where an index out of range is reported.
+    Faults,
+}
+
+impl Arg<'_> {
+    /// Sizes or strides of up to eight axes.
+    #[must_use]
+    pub fn dims(of: &[usize]) -> Self {
+        let mut v = [0; MAX_RANK];
+        v.iter_mut().zip(of).for_each(|(v, &d)| *v = d as u64);
+        Self::Dims(v)
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Input(_) => "an operand that is read",
+            Self::Output(_) => "an operand that is written",
+            Self::Scratch(_) => "scratch memory",
+            Self::U32(_) => "a u32",
+            Self::U64(_) => "a u64",
+            Self::F32(_) => "an f32",
+            Self::F64(_) => "an f64",
+            Self::Dims(_) => "sizes or strides",
+            Self::Faults => "the fault record",
+        }
+    }
+}
+
+/// The most parameters of a kernel.
+pub(crate) const MAX_PARAMS: usize = 32;
+/// Words of all arguments of a launch.
+const MAX_WORDS: usize = 256;
+
+/// The bytes of a launch's arguments, each from a word of its own on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Values {
+    words: [u64; MAX_WORDS],
+    starts: [u16; MAX_PARAMS],
+    count: usize,
+    end: usize,
+}
+
+impl Values {
+    fn new() -> Self {
+        Self { words: [0; MAX_WORDS], starts: [0; MAX_PARAMS], count: 0, end: 0 }
+    }
+
+    /// Appends one argument; whether there was room.
+    fn push(&mut self, words: &[u64]) -> bool {
+        let (Some(start), Some(room)) =
+            (self.starts.get_mut(self.count), self.words.get_mut(self.end..self.end + words.len()))
+        else {
+            return false;
+        };
+        *start = self.end as u16;
+        room.copy_from_slice(words);
+        self.count += 1;
+        self.end += words.len();
+        true
+    }
+
+    /// Each argument from its first word on.
+    pub(crate) fn each(&self) -> impl Iterator<Item = &[u64]> {
+        self.starts[..self.count].iter().map(|&s| &self.words[usize::from(s)..])
+    }
+}
+
+/// A checked launch.
+#[derive(Debug)]
+pub(crate) struct KernelLaunch<'a> {
+    pub(crate) module: &'a Module,
+    /// Number of the kernel in the module's source.
+    pub(crate) entry: usize,
+    pub(crate) geometry: Geometry,
+    pub(crate) values: Values,
+}
+
+/// Where the launches of a call go: to the device now, into a list, or to the compiler only.
+pub(crate) trait Sink {
+    /// Takes one launch of an op.
+    fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error>;
+    /// Takes one fill of memory with a byte.
+    fn fill(&mut self, op: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error>;
+    /// The record for index faults, and the number of an op in it.
+    fn faults(&mut self, op: &'static str) -> (Address, u32);
+}
+
+/// The operands of one call and the way to launch kernels on them. What a call launches depends on its operands'
+/// dtypes, layouts and addresses only, never on their contents.
+pub struct Call<'a> {
+    launch: &'a Launch<'a>,
+    sink: &'a mut dyn Sink,
+}
+
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("launch", &self.launch).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(launch: &'a Launch<'a>, sink: &'a mut dyn Sink) -> Self {
+        Self { launch, sink }
+    }
+
+    /// Operands read.
+    #[must_use]
+    pub fn inputs(&self) -> &'a [Operand] {
+        self.launch.inputs
+    }
+
+    /// Operands written.
+    #[must_use]
+    pub fn outputs(&self) -> &'a [Operand] {
+        self.launch.outputs
+    }
+
+    /// Input `i`.
+    ///
+    /// # Errors
+    /// There must be an input `i`.
+    pub fn input(&self, i: usize) -> Result<&'a Operand, Rule> {
+        let inputs = self.launch.inputs;
+        inputs.get(i).ok_or(Rule::Arity { expected: inputs.len(), got: i + 1 })
+    }
+
+    /// Output `j`.
+    ///
+    /// # Errors
+    /// There must be an output `j`.
+    pub fn output(&self, j: usize) -> Result<&'a Operand, Rule> {
+        let outputs = self.launch.outputs;
+        outputs.get(j).ok_or(Rule::Outputs { expected: outputs.len(), got: j + 1 })
+    }
+
+    /// The output that input `i` shares its memory with, if it is used in place.
+    #[must_use]
+    pub fn in_place(&self, i: usize) -> Option<usize> {
+        let input = self.launch.inputs.get(i)?;
+        self.launch.outputs.iter().position(|o| o.relation(input) != Relation::Disjoint)
+    }
+
+    /// Specs of the inputs.
+    #[must_use]
+    pub fn specs(&self) -> Vec<Spec> {
+        self.launch.inputs.iter().map(Operand::spec).collect()
+    }
+
+    /// Bytes of scratch memory: what the kernel asked for.
+    #[must_use]
+    pub fn scratch_bytes(&self) -> usize {
+        self.launch.workspace_bytes
+    }
+
+    /// Launches a kernel of a module. Count, kinds and dtypes of the arguments must be those of its parameters.
+    ///
+    /// # Errors
+    /// [`Rule::Launch`] where they are not, where the source has no such kernel, or where the geometry is beyond the
+    /// kernel's; a device fault.
+    pub fn launch(
+        &mut self,
+        module: &Module,
+        entry: &'static str,
+        geometry: Geometry,
+        args: &[Arg<'_>],
+    ) -> Result<(), Failure> {
+        let file = module.source().name;
+        let wrong = |what: String| Rule::Launch { file, entry, what };
+        let Some((index, declared)) = module.entry(entry) else {
+            return Err(wrong("the source declares no such kernel".to_owned()).into());
+        };
+        if !geometry.fits(declared) {
+            let most = declared.block;
+            let what = format!("{geometry} is beyond what it can be (blocks of 1 to {most} threads)");
+            return Err(wrong(what).into());
+        }
+        if args.len() != declared.params.len() {
+            let what = format!("it has {} parameters, got {} arguments", declared.params.len(), args.len());
+            return Err(wrong(what).into());
+        }
+        let mut values = Values::new();
+        for (param, arg) in declared.params.iter().zip(args) {
+            match self.value(module, param.kind, arg, &mut values) {
+                Ok(true) => {}
+                Ok(false) => return Err(wrong("its arguments take more than 2 KB".to_owned()).into()),
+                Err(what) => return Err(wrong(format!("parameter {}: {what}", param.name)).into()),
+            }
+        }
+        let launch = KernelLaunch { module, entry: index, geometry, values };
+        Ok(self.sink.kernel(self.launch.op.name(), launch)?)
+    }
+
+    /// Appends an argument; whether there was room, or why the parameter does not take it.
+    fn value(
+        &mut self,
+        module: &Module,
+        kind: Kind,
+        arg: &Arg<'_>,
+        values: &mut Values,
+    ) -> Result<bool, String> {
+        let typed = |operand: &Operand, element| match module.dtype(element) {
+            Some(dtype) if dtype == operand.dtype => Ok(operand.address()),
+            Some(dtype) => Err(format!("it is of {dtype}, the operand is {}", operand.dtype)),
+            None => Err(format!("the module binds no type to {element:?}")),
+        };
+        Ok(match (kind, arg) {
+            (Kind::Input(e), Arg::Input(o)) | (Kind::Output(e), Arg::Output(o)) => {
+                values.push(&[typed(o, e)?])
+            }
+            (Kind::Scratch(_), &Arg::Scratch(at)) if at <= self.launch.workspace_bytes => {
+                values.push(&[self.launch.workspace.offset(at).0])
+            }
+            (Kind::Scratch(_), Arg::Scratch(at)) => {
+                return Err(format!("{at} is beyond the scratch memory of {} bytes", self.scratch_bytes()));
+            }
+            (Kind::U32, &Arg::U32(v)) => values.push(&[u64::from(v)]),
+            (Kind::U64, &Arg::U64(v)) => values.push(&[v]),
+            (Kind::F32, &Arg::F32(v)) => values.push(&[u64::from(v.to_bits())]),
+            (Kind::F64, &Arg::F64(v)) => values.push(&[v.to_bits()]),
+            (Kind::Dims, Arg::Dims(v)) => values.push(v),
+            (Kind::Faults, Arg::Faults) => {
+                let (record, op) = self.sink.faults(self.launch.op.name());
+                values.push(&[record.0, u64::from(op)])
+            }
+            (kind, arg) => return Err(format!("it takes {kind:?}, got {}", arg.kind())),
+        })
+    }
+
+    /// Sets every byte of an output. Its elements must lie gapless.
+    ///
+    /// # Errors
+    /// [`Rule::Launch`] where there are gaps; a device fault.
+    pub fn fill(&mut self, output: &Operand, value: u8) -> Result<(), Failure> {
+        let spec = output.spec();
+        if !output.layout.is_contiguous() {
+            let what = format!("strides {:?} of {spec} leave gaps", output.layout.strides());
+            return Err(Rule::Launch { file: "driver", entry: "fill", what }.into());
+        }
+        if spec.bytes() == 0 {
+            return Ok(());
+        }
+        let to = Address(output.address());
+        Ok(self.sink.fill(self.launch.op.name(), to, spec.bytes(), value)?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! A launch list as one CUDA graph.
+//!
+//! Everything is compiled and loaded before the capture begins. It runs on a stream that nothing else knows, in the
+//! mode in which only calls of this thread could spoil it; frees wait until it is over; and it is ended on the error
+//! path too, so that a failure leaves the engine usable.
+
+use super::driver::{Stream, check};
+use super::{Cuda, Eager, KernelLaunch, Prepared, Sink, locked};
+use crate::device::{Address, Device, RecordedLaunch, Recording};
+use crate::error::Error;
+use cudarc::driver::sys;
+use std::fmt;
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// One thing that a graph does.
+#[derive(Debug)]
+enum Step {
+    Kernel(Box<Prepared>),
+    Fill { to: Address, bytes: usize, value: u8 },
+}
+
+/// Collects the steps of a launch list.
+struct Steps<'a> {
+    device: &'a Cuda,
+    list: Vec<(&'static str, Step)>,
+}
+
+impl Sink for Steps<'_> {
+    fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
+        self.list.push((op, Step::Kernel(Box::new(self.device.prepare(op, &launch)?))));
+        Ok(())
+    }
+
+    fn fill(&mut self, op: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
+        self.list.push((op, Step::Fill { to, bytes, value }));
+        Ok(())
+    }
+
+    fn faults(&mut self, op: &'static str) -> (Address, u32) {
+        Eager(self.device).faults(op)
+    }
+}
+
+/// Captures a launch list. The context must be current.
+pub(super) fn record(device: &Arc<Cuda>, launches: &[RecordedLaunch]) -> Result<Replay, Error> {
+    let mut steps = Steps { device, list: Vec::with_capacity(launches.len()) };
+    for launch in launches {
+        super::lower(&launch.as_launch(), device.kind(), &mut steps)?;
+    }
+    let steps = steps.list;
+    let stream = Stream::new()?;
+    let (graph, freed) = {
+        let _one_at_a_time = locked(&device.captures);
+        locked(&device.frees).capturing = true;
+        let graph = capture(&stream, &steps);
+        (graph, std::mem::take(&mut *locked(&device.frees)))
+    };
+    freed.waiting.into_iter().try_for_each(|a| super::driver::free(&device.stream, a))?;
+    let graph = graph?;
+    let nodes = graph.kinds()?;
+    // A graph that allocates would hand out addresses that the plan knows nothing of.
+    let memory = nodes.iter().filter(|k| MEMORY.contains(k)).count();
+    if memory > 0 {
+        return Err(Error::Capture {
+            what: format!("the graph has {memory} nodes that allocate or free memory"),
+        });
+    }
+    let executable = graph.instantiate(&device.stream)?;
+    Ok(Replay { executable, nodes: nodes.len(), steps, device: Arc::clone(device) })
+}
+
+const MEMORY: [sys::CUgraphNodeType; 2] =
+    [sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC, sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE];
+
+fn capture(stream: &Stream, steps: &[(&'static str, Step)]) -> Result<Graph, Error> {
+    let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+    // SAFETY: the stream lives; nobody else has it.
+    check("cuStreamBeginCapture", unsafe { sys::cuStreamBeginCapture_v2(stream.0, mode) })?;
+    let issued = steps.iter().try_for_each(|(op, step)| {
+        let done = match step {
+            Step::Kernel(prepared) => prepared.issue(stream),
+            Step::Fill { to, bytes, value } => stream.fill(*to, *bytes, *value),
+        };
+        done.map_err(|e| Error::Capture { what: format!("{op} could not be captured: {e}") })
+    });
+    let mut graph = null_mut();
+    // SAFETY: the stream is capturing; the driver writes a handle, or null where the capture was spoilt.
+    let ended = check("cuStreamEndCapture", unsafe { sys::cuStreamEndCapture(stream.0, &raw mut graph) });
+    let graph = Graph(graph);
+    issued?;
+    ended?;
+    Ok(graph)
+}
+
+/// A captured graph.
+struct Graph(sys::CUgraph);
+
+impl Graph {
+    /// The kind of each node.
+    fn kinds(&self) -> Result<Vec<sys::CUgraphNodeType>, Error> {
+        let mut count = 0;
+        // SAFETY: the graph exists; with no list to fill, the driver writes the number.
+        check("cuGraphGetNodes", unsafe { sys::cuGraphGetNodes(self.0, null_mut(), &raw mut count) })?;
+        let mut nodes = vec![null_mut(); count];
+        if count > 0 {
+            // SAFETY: the list has room for as many as the driver said.
+            check("cuGraphGetNodes", unsafe {
+                sys::cuGraphGetNodes(self.0, nodes.as_mut_ptr(), &raw mut count)
+            })?;
+        }
+        let kind = |node| {
+            let mut kind = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
+            // SAFETY: the node is of this graph; the driver writes its kind.
+            check("cuGraphNodeGetType", unsafe { sys::cuGraphNodeGetType(node, &raw mut kind) })?;
+            Ok(kind)
+        };
+        nodes.into_iter().map(kind).collect()
+    }
+
+    fn instantiate(&self, stream: &Stream) -> Result<Executable, Error> {
+        let mut handle = null_mut();
+        // SAFETY: the graph exists; the driver writes a handle.
+        check("cuGraphInstantiate", unsafe { sys::cuGraphInstantiateWithFlags(&raw mut handle, self.0, 0) })?;
+        let executable = Executable(handle);
+        // The first launch would otherwise pay for this.
+        // SAFETY: both exist.
+        check("cuGraphUpload", unsafe { sys::cuGraphUpload(executable.0, stream.0) })?;
+        Ok(executable)
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: made once, destroyed once; an executable graph does not need it any more.
+            _ = unsafe { sys::cuGraphDestroy(self.0) };
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Executable(sys::CUgraphExec);
+
+// SAFETY: a handle; the driver takes it from any thread, and a program replays it from one at a time.
+unsafe impl Send for Executable {}
+// SAFETY: as above.
+unsafe impl Sync for Executable {}
+
+impl Drop for Executable {
+    fn drop(&mut self) {
+        // SAFETY: made once, destroyed once, after its last launch was waited for.
+        _ = unsafe { sys::cuGraphExecDestroy(self.0) };
+    }
+}
+
+/// A captured launch list. Field order is drop order.
+pub(super) struct Replay {
+    executable: Executable,
+    nodes: usize,
+    /// Keeps the code loaded that the graph runs.
+    steps: Vec<(&'static str, Step)>,
+    device: Arc<Cuda>,
+}
+
+impl fmt::Debug for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Replay {{ nodes: {}, steps: {} }}", self.nodes, self.steps.len())
+    }
+}
+
+impl Recording for Replay {
+    fn replay(&self) -> Result<(), Error> {
+        let device = &self.device;
+        device.enter()?;
+        device.replays.fetch_add(1, Relaxed);
+        device.launches.fetch_add(1, Relaxed);
+        if let Some((_, Step::Kernel(last))) = self.steps.last() {
+            locked(&device.history).last = Some(last.issued);
+        }
+        // SAFETY: graph and stream live, and so does all memory that the graph names: its program owns it.
+        let launched =
+            check("cuGraphLaunch", unsafe { sys::cuGraphLaunch(self.executable.0, device.stream.0) });
+        device.told(launched)
+    }
+}
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        // The driver must not be running what is destroyed next. Nobody can be told of a failure here.
+        _ = self.device.context.enter().and_then(|()| self.device.stream.synchronize());
+    }
+}

@@ -1,0 +1,68 @@
+//! Which modules an op's calls use: for compiling every kernel where there is no GPU.
+
+use super::call::{KernelLaunch, Sink};
+use super::{Address, Launch, Module, Operand, lower};
+use crate::device::{ALIGNMENT, DeviceKind};
+use crate::error::Error;
+use crate::layout::Layout;
+use crate::ops::{Alias, Op, check};
+use crate::shape::Spec;
+
+/// Notes modules; runs nothing.
+#[derive(Default)]
+struct Listing(Vec<Module>);
+
+impl Sink for Listing {
+    fn kernel(&mut self, _: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
+        if !self.0.contains(launch.module) {
+            self.0.push(*launch.module);
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, _: &'static str, _: Address, _: usize, _: u8) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn faults(&mut self, _: &'static str) -> (Address, u32) {
+        (Address(0), 0)
+    }
+}
+
+/// The modules that a call of an op on contiguous operands of these specs uses, in the order of its launches.
+///
+/// # Errors
+/// The rule that the arguments break, [`Rule::Unsupported`](crate::Rule::Unsupported) where the op has no kernel for
+/// them, or the rule that one of its launches breaks.
+pub fn modules(op: &dyn Op, args: &[Spec]) -> Result<Vec<Module>, Error> {
+    let device = DeviceKind::Cuda(0);
+    let fail = |rule: crate::Rule| Error::from(rule.of(op.name(), args, Some(device), None));
+    let outputs = op.infer(args).map_err(fail)?;
+    let kernel = check::kernel(op, device, args).map_err(fail)?;
+    // Addresses that nobody follows; an update is where its input is.
+    let mut next = 1 << 20;
+    let mut place = |spec: Spec| {
+        let base = Address(next);
+        next += crate::device::align(spec.bytes().max(ALIGNMENT)) as u64;
+        Operand { base, dtype: spec.dtype, layout: Layout::contiguous(spec.shape) }
+    };
+    let inputs: Vec<Operand> = args.iter().map(|&s| place(s)).collect();
+    let outputs: Vec<Operand> = (outputs.iter().enumerate())
+        .map(|(j, &spec)| match op.alias().get(j) {
+            Some(&Alias::Must(i)) => inputs.get(i).copied().unwrap_or_else(|| place(spec)),
+            _ => place(spec),
+        })
+        .collect();
+    let workspace_bytes = (kernel.workspace)(op, args);
+    let launch = Launch {
+        op,
+        kernel,
+        inputs: &inputs,
+        outputs: &outputs,
+        workspace: Address(1 << 16),
+        workspace_bytes,
+    };
+    let mut listing = Listing::default();
+    lower(&launch, device, &mut listing)?;
+    Ok(listing.0)
+}

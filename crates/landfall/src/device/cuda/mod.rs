@@ -1,0 +1,374 @@
+//! An NVIDIA GPU as a device.
+//!
+//! An op's CUDA side is a function of a [`Call`]: it turns operands into typed launches of kernels, which it declares
+//! in a [`Source`] beside its `.cu` file. The same function serves an eager call (launches go to the stream), a program
+//! (they are prepared once, captured in a graph and replayed as one), and the check that compiles every kernel without
+//! a GPU (they go to the compiler only).
+
+mod cache;
+mod call;
+mod capture;
+mod compile;
+mod driver;
+mod listing;
+mod module;
+mod probe;
+
+pub use super::Operand;
+pub use call::{Arg, Call, Failure, Geometry};
+pub use compile::{Compiled, Compiler};
+pub use listing::modules;
+pub use module::{Element, Entry, Kind, Module, Param, Source};
+pub use probe::{Absence, Gpu, Survey, Version, survey};
+
+use super::{Address, Counters, Device, DeviceKind, IndexFault, Launch, RecordedLaunch, Recording};
+use crate::error::Error;
+use crate::ops::Run;
+use call::{KernelLaunch, MAX_PARAMS, Sink, Values};
+use driver::{Context, Function, Loaded, Pinned, Pool, Stream};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A GPU with one stream for eager work.
+///
+/// Field order is drop order: what lives in the context goes before it.
+#[derive(Debug)]
+pub(crate) struct Cuda {
+    ordinal: u32,
+    compiler: Compiler,
+    modules: Mutex<HashMap<Module, Arc<Loaded>>>,
+    faults: Mutex<Faults>,
+    /// The last launch that was issued, and the first failure: after it the driver refuses everything else.
+    history: Mutex<History>,
+    frees: Mutex<Frees>,
+    /// Held while a graph is captured.
+    captures: Mutex<()>,
+    allocations: AtomicU64,
+    in_use: AtomicU64,
+    launches: AtomicU64,
+    replays: AtomicU64,
+    transfers: AtomicU64,
+    /// Whether each launch is waited for, so that a fault is reported by its own kernel.
+    patient: bool,
+    stream: Stream,
+    pool: Pool,
+    context: Context,
+}
+
+/// Where kernels report an index out of range, on the device, and its copy on the host.
+#[derive(Debug)]
+struct Faults {
+    record: Address,
+    copy: Pinned,
+    /// The ops that were given the record, by their number in it.
+    ops: Vec<&'static str>,
+}
+
+/// Memory given back while a graph is captured, on this thread or another: the driver is called when it is done.
+#[derive(Debug, Default)]
+struct Frees {
+    capturing: bool,
+    waiting: Vec<Address>,
+}
+
+#[derive(Debug, Default)]
+struct History {
+    last: Option<Issued>,
+    failure: Option<Error>,
+}
+
+/// A launch, for errors.
+#[derive(Debug, Clone, Copy)]
+struct Issued {
+    op: &'static str,
+    source: &'static str,
+    kernel: &'static str,
+    geometry: Geometry,
+}
+
+/// Bytes of a fault record in `prelude.cu`.
+const RECORD: usize = 32;
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Cuda {
+    /// The GPU of this number.
+    ///
+    /// # Errors
+    /// [`Error::Absent`] for what is missing; a fault of the driver.
+    pub(crate) fn new(ordinal: u32) -> Result<Arc<Self>, Error> {
+        let context = Context::new(ordinal)?;
+        let compiler = Compiler::new(&Compiler::architecture(context.capability))?;
+        let stream = Stream::new()?;
+        let pool = Pool::new(&context)?;
+        let full = Error::Memory { bytes: RECORD, device: DeviceKind::Cuda(ordinal), in_use: 0 };
+        let record = pool.allocate(&stream, RECORD)?.ok_or(full)?;
+        stream.fill(record, RECORD, 0)?;
+        Ok(Arc::new(Self {
+            ordinal,
+            compiler,
+            modules: Mutex::default(),
+            faults: Mutex::new(Faults { record, copy: Pinned::new(RECORD)?, ops: Vec::new() }),
+            history: Mutex::default(),
+            frees: Mutex::default(),
+            captures: Mutex::default(),
+            allocations: AtomicU64::new(0),
+            in_use: AtomicU64::new(0),
+            launches: AtomicU64::new(0),
+            replays: AtomicU64::new(0),
+            transfers: AtomicU64::new(0),
+            patient: std::env::var_os("LANDFALL_CUDA_SYNC").is_some_and(|v| v == "1"),
+            stream,
+            pool,
+            context,
+        }))
+    }
+
+    /// The loaded code of a module, compiled at its first use.
+    fn loaded(&self, module: &Module) -> Result<Arc<Loaded>, Error> {
+        if let Some(found) = locked(&self.modules).get(module) {
+            return Ok(Arc::clone(found));
+        }
+        // Compiled outside of the lock: other threads' launches go on.
+        let compiled = self.compiler.compile(module)?;
+        let loaded = Arc::new(Loaded::new(&self.context, module, &compiled.code)?);
+        Ok(match locked(&self.modules).entry(*module) {
+            Slot::Occupied(first) => Arc::clone(first.get()),
+            Slot::Vacant(slot) => Arc::clone(slot.insert(loaded)),
+        })
+    }
+
+    /// Finds the code of a launch.
+    fn prepare(&self, op: &'static str, launch: &KernelLaunch<'_>) -> Result<Prepared, Error> {
+        let loaded = self.loaded(launch.module)?;
+        let source = launch.module.source();
+        let kernel = source.entries[launch.entry].name;
+        let issued = Issued { op, source: source.name, kernel, geometry: launch.geometry };
+        Ok(Prepared {
+            function: loaded.functions[launch.entry],
+            issued,
+            values: launch.values,
+            _loaded: loaded,
+        })
+    }
+
+    /// Makes the context current, and refuses if it has failed before.
+    fn enter(&self) -> Result<(), Error> {
+        match &locked(&self.history).failure {
+            Some(first) => Err(first.clone()),
+            None => self.context.enter(),
+        }
+    }
+
+    /// Adds to a fault which launch was issued last, and keeps the first: it poisons the context.
+    fn told<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        result.map_err(|error| {
+            let Error::Cuda { call, code, why, .. } = error else { return error };
+            let mut history = locked(&self.history);
+            let last = history
+                .last
+                .map(|l| format!("kernel {} of {}.cu for {} ({})", l.kernel, l.source, l.op, l.geometry));
+            let sticky = STICKY.contains(&code.as_str());
+            let error = Error::Cuda { call, code, why, last };
+            if sticky {
+                history.failure.get_or_insert_with(|| error.clone());
+            }
+            error
+        })
+    }
+
+    /// The index fault that a kernel reported since the last download; the stream must have been waited for.
+    fn fault(&self, faults: &mut Faults) -> Result<Option<IndexFault>, Error> {
+        let copy = faults.copy.bytes_mut();
+        let word = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&copy[at..at + 8]);
+            u64::from_le_bytes(bytes)
+        };
+        let (head, position, value, limit) = (word(0), word(8), word(16), word(24));
+        if head as u32 == 0 {
+            return Ok(None);
+        }
+        self.stream.fill(faults.record, RECORD, 0)?;
+        let op = faults.ops.get((head >> 32) as usize).copied().unwrap_or("an op");
+        Ok(Some(IndexFault { op, position: position as usize, value: value as i64, limit: limit as usize }))
+    }
+}
+
+/// Results after which a context is lost.
+const STICKY: &[&str] = &[
+    "CUDA_ERROR_ILLEGAL_ADDRESS",
+    "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+    "CUDA_ERROR_INVALID_PC",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+    "CUDA_ERROR_HARDWARE_STACK_ERROR",
+    "CUDA_ERROR_LAUNCH_FAILED",
+    "CUDA_ERROR_LAUNCH_TIMEOUT",
+    "CUDA_ERROR_ASSERT",
+    "CUDA_ERROR_ECC_UNCORRECTABLE",
+];
+
+/// A launch with its code found: what is left is one call of the driver.
+#[derive(Debug)]
+struct Prepared {
+    function: Function,
+    issued: Issued,
+    values: Values,
+    /// Keeps the code loaded.
+    _loaded: Arc<Loaded>,
+}
+
+impl Prepared {
+    fn issue(&self, stream: &Stream) -> Result<(), Error> {
+        let mut params = [std::ptr::null_mut::<c_void>(); MAX_PARAMS];
+        let mut count = 0;
+        for (p, words) in params.iter_mut().zip(self.values.each()) {
+            *p = words.as_ptr().cast_mut().cast();
+            count += 1;
+        }
+        stream.launch(self.function, &self.issued.geometry, &mut params[..count])
+    }
+}
+
+/// Issues launches to the stream as they come.
+struct Eager<'a>(&'a Cuda);
+
+impl Sink for Eager<'_> {
+    fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
+        let device = self.0;
+        let prepared = device.prepare(op, &launch)?;
+        locked(&device.history).last = Some(prepared.issued);
+        device.launches.fetch_add(1, Relaxed);
+        prepared.issue(&device.stream)?;
+        if device.patient { device.stream.synchronize() } else { Ok(()) }
+    }
+
+    fn fill(&mut self, _: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
+        self.0.launches.fetch_add(1, Relaxed);
+        self.0.stream.fill(to, bytes, value)
+    }
+
+    fn faults(&mut self, op: &'static str) -> (Address, u32) {
+        let mut faults = locked(&self.0.faults);
+        let number = faults.ops.iter().position(|&o| o == op).unwrap_or_else(|| {
+            faults.ops.push(op);
+            faults.ops.len() - 1
+        });
+        (faults.record, number as u32)
+    }
+}
+
+/// Hands a launch of an op to a sink.
+fn lower(launch: &Launch<'_>, device: DeviceKind, sink: &mut dyn Sink) -> Result<(), Error> {
+    let Run::Cuda(run) = launch.kernel.run else {
+        let (op, kernel) = (launch.op.name(), launch.kernel.name);
+        return Err(Error::Kernel { op, kernel, device, why: "it is a kernel of another device" });
+    };
+    run(launch.op, &mut Call::new(launch, sink)).map_err(|failure| match failure {
+        Failure::Device(error) => error,
+        Failure::Rule(rule) => {
+            let specs: Vec<_> = launch.inputs.iter().map(Operand::spec).collect();
+            rule.of(launch.op.name(), &specs, Some(device), None).into()
+        }
+    })
+}
+
+impl Device for Cuda {
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Cuda(self.ordinal)
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Address, Error> {
+        self.enter()?;
+        let in_use = self.in_use.load(Relaxed);
+        let full = Error::Memory { bytes, device: self.kind(), in_use: in_use as usize };
+        let address = self.told(self.pool.allocate(&self.stream, bytes))?.ok_or(full)?;
+        self.allocations.fetch_add(1, Relaxed);
+        self.in_use.fetch_add(bytes as u64, Relaxed);
+        Ok(address)
+    }
+
+    fn free(&self, address: Address, bytes: usize) {
+        self.in_use.fetch_sub(bytes as u64, Relaxed);
+        let mut frees = locked(&self.frees);
+        if frees.capturing {
+            frees.waiting.push(address);
+            return;
+        }
+        drop(frees);
+        // Nobody can be told of a failure here; the next call finds it.
+        _ = self.enter().and_then(|()| self.told(driver::free(&self.stream, address)));
+    }
+
+    fn upload(&self, to: Address, data: &[u8]) -> Result<(), Error> {
+        self.transfers.fetch_add(1, Relaxed);
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.enter()?;
+        self.told(self.stream.upload(to, data))
+    }
+
+    fn download(&self, from: Address, data: &mut [u8]) -> Result<(), Error> {
+        self.transfers.fetch_add(1, Relaxed);
+        self.enter()?;
+        let mut faults = locked(&self.faults);
+        let record = faults.record;
+        let read = self.told(self.stream.read_back(record, faults.copy.bytes_mut(), from, data));
+        let fault = read.and_then(|()| self.told(self.fault(&mut faults)))?;
+        fault.map_or(Ok(()), |f| Err(f.into()))
+    }
+
+    fn fill(&self, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.enter()?;
+        self.told(self.stream.fill(to, bytes, value))
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<(), Error> {
+        self.enter()?;
+        self.told(lower(launch, self.kind(), &mut Eager(self)))
+    }
+
+    fn record(self: Arc<Self>, launches: Vec<RecordedLaunch>) -> Result<Box<dyn Recording>, Error> {
+        self.enter()?;
+        let recorded = capture::record(&self, &launches);
+        Ok(Box::new(self.told(recorded)?))
+    }
+
+    fn synchronize(&self) -> Result<(), Error> {
+        self.enter()?;
+        self.told(self.stream.synchronize())
+    }
+
+    fn counters(&self) -> Counters {
+        Counters {
+            allocations: self.allocations.load(Relaxed),
+            bytes_in_use: self.in_use.load(Relaxed),
+            launches: self.launches.load(Relaxed),
+            replays: self.replays.load(Relaxed),
+            host_transfers: self.transfers.load(Relaxed),
+        }
+    }
+
+    fn enter(&self, work: &mut (dyn FnMut() + Send)) {
+        work();
+    }
+}
+
+impl Drop for Cuda {
+    fn drop(&mut self) {
+        // What is loaded and allocated goes next: nothing may still run on it. A failure leaves nobody to tell.
+        let record = locked(&self.faults).record;
+        _ = self.context.enter().and_then(|()| driver::free(&self.stream, record));
+        _ = self.stream.synchronize();
+    }
+}

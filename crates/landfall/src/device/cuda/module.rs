@@ -1,0 +1,323 @@
+//! CUDA sources as data: the text of a `.cu` file, the kernels in it with their parameters, and what it is
+//! instantiated with.
+//!
+//! A kernel's parameter list is written once, here: the list in CUDA C++ is rendered from it, and every launch is
+//! checked against it. A kernel and its callers cannot disagree.
+
+use crate::DType;
+use crate::codegen::Expression;
+use crate::codegen::cuda as generated;
+use std::fmt::Write;
+use std::hash::{Hash, Hasher};
+
+/// What every source may use: element types and their conversions, wide loads, reductions, random words.
+const PRELUDE: &str = include_str!("prelude.cu");
+
+/// A `.cu` file with the kernels in it.
+#[derive(Debug)]
+pub struct Source {
+    /// Its name in errors, caches and snapshots.
+    pub name: &'static str,
+    /// The text, usually by `include_str!`. Each kernel starts with `KERNEL(name) {`.
+    pub text: &'static str,
+    /// The kernels. Each is looked up when the source is loaded.
+    pub entries: &'static [Entry],
+}
+
+/// One kernel of a [`Source`].
+#[derive(Debug)]
+pub struct Entry {
+    /// Its name, which is also the symbol's.
+    pub name: &'static str,
+    /// The most threads of a block: the compiler's register budget follows from it.
+    pub block: u32,
+    /// Its parameters, in order.
+    pub params: &'static [Param],
+}
+
+/// One parameter of an [`Entry`].
+#[derive(Debug)]
+pub struct Param {
+    /// Its name in the source.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+}
+
+/// What a parameter takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The address of an operand that is read.
+    Input(Element),
+    /// The address of an operand that is written.
+    Output(Element),
+    /// An address in the scratch memory.
+    Scratch(Element),
+    /// A 32-bit unsigned integer.
+    U32,
+    /// A 64-bit unsigned integer.
+    U64,
+    /// A binary32.
+    F32,
+    /// A binary64.
+    F64,
+    /// Sizes or strides of up to eight axes, by value.
+    Dims,
+    /// Where the kernel reports an index out of range.
+    Faults,
+}
+
+/// Element type of a pointer parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Element {
+    /// The type that the module binds to this name.
+    Bound(&'static str),
+    /// This one.
+    Is(DType),
+}
+
+macro_rules! pointers {
+    ($($(#[$doc:meta])* $of:ident $is:ident $Kind:ident;)*) => { $(
+        $(#[$doc])*
+        /// The element type is the one bound to `of`.
+        #[must_use]
+        pub const fn $of(name: &'static str, of: &'static str) -> Self {
+            Self { name, kind: Kind::$Kind(Element::Bound(of)) }
+        }
+        $(#[$doc])*
+        /// The element type is `dtype`.
+        #[must_use]
+        pub const fn $is(name: &'static str, dtype: DType) -> Self {
+            Self { name, kind: Kind::$Kind(Element::Is(dtype)) }
+        }
+    )* };
+}
+
+macro_rules! values {
+    ($($(#[$doc:meta])* $name:ident $Kind:ident;)*) => { $(
+        $(#[$doc])*
+        #[must_use]
+        pub const fn $name(name: &'static str) -> Self {
+            Self { name, kind: Kind::$Kind }
+        }
+    )* };
+}
+
+impl Param {
+    pointers! {
+        /// An operand that is read.
+        input input_is Input;
+        /// An operand that is written.
+        output output_is Output;
+        /// Scratch memory.
+        scratch scratch_is Scratch;
+    }
+    values! {
+        /// A 32-bit unsigned integer.
+        u32 U32;
+        /// A 64-bit unsigned integer.
+        u64 U64;
+        /// A binary32.
+        f32 F32;
+        /// A binary64.
+        f64 F64;
+        /// Sizes or strides of up to eight axes.
+        dims Dims;
+        /// Where an index out of range is reported, with `flag`.
+        faults Faults;
+    }
+
+    fn declaration(&self) -> String {
+        let element = |e: Element| match e {
+            Element::Bound(name) => name,
+            Element::Is(dtype) => c_type(dtype),
+        };
+        let name = self.name;
+        match self.kind {
+            Kind::Input(e) => format!("const {}* {name}", element(e)),
+            Kind::Output(e) | Kind::Scratch(e) => format!("{}* {name}", element(e)),
+            Kind::U32 => format!("u32 {name}"),
+            Kind::U64 => format!("u64 {name}"),
+            Kind::F32 => format!("float {name}"),
+            Kind::F64 => format!("double {name}"),
+            // Read-only by value: constant memory, no copy on the stack.
+            Kind::Dims => format!("const __grid_constant__ Dims {name}"),
+            Kind::Faults => format!("Faults {name}"),
+        }
+    }
+}
+
+/// Name of a dtype in the sources.
+#[must_use]
+pub(crate) const fn c_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 => "float",
+        DType::F64 => "double",
+        DType::BF16 => "bf16",
+        DType::F16 => "f16",
+        DType::I32 => "i32",
+        DType::I64 => "i64",
+        DType::U8 | DType::Bool => "u8",
+    }
+}
+
+/// The most names that a module binds.
+const MAX_BOUND: usize = 12;
+
+/// A [`Source`] with everything that it leaves open: what is compiled, cached and loaded as one.
+///
+/// Held inline: describing a module allocates nothing, so an eager call can look its module up.
+#[derive(Debug, Clone, Copy)]
+pub struct Module {
+    source: &'static Source,
+    types: Bound<DType>,
+    constants: Bound<u64>,
+    expression: Option<Expression>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Bound<T> {
+    len: usize,
+    names: [&'static str; MAX_BOUND],
+    values: [T; MAX_BOUND],
+}
+
+impl<T: Copy> Bound<T> {
+    fn new(value: T) -> Self {
+        Self { len: 0, names: [""; MAX_BOUND], values: [value; MAX_BOUND] }
+    }
+
+    fn push(&mut self, name: &'static str, value: T) {
+        debug_assert!(self.len < MAX_BOUND, "a module binds at most {MAX_BOUND} names");
+        if let (Some(n), Some(v)) = (self.names.get_mut(self.len), self.values.get_mut(self.len)) {
+            (*n, *v) = (name, value);
+            self.len += 1;
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&'static str, T)> + '_ {
+        self.names.iter().copied().zip(self.values.iter().copied()).take(self.len)
+    }
+}
+
+impl PartialEq for Module {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.source, other.source)
+            && self.types.iter().eq(other.types.iter())
+            && self.constants.iter().eq(other.constants.iter())
+            && self.expression == other.expression
+    }
+}
+
+impl Eq for Module {}
+
+impl Hash for Module {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::ptr::from_ref(self.source).hash(state);
+        self.types.iter().for_each(|(_, dtype)| dtype.hash(state));
+        self.constants.iter().for_each(|(_, value)| value.hash(state));
+        self.expression.hash(state);
+    }
+}
+
+impl Module {
+    /// The module of a source that leaves nothing open.
+    #[must_use]
+    pub fn new(source: &'static Source) -> Self {
+        Self { source, types: Bound::new(DType::U8), constants: Bound::new(0), expression: None }
+    }
+
+    /// Binds a type's name.
+    #[must_use]
+    pub fn of(mut self, name: &'static str, dtype: DType) -> Self {
+        self.types.push(name, dtype);
+        self
+    }
+
+    /// Binds a constant's name.
+    #[must_use]
+    pub fn constant(mut self, name: &'static str, value: u64) -> Self {
+        self.constants.push(name, value);
+        self
+    }
+
+    /// Gives the source the function `evaluate` of a scalar expression, on arguments of the type bound to `A`.
+    #[must_use]
+    pub fn expression(mut self, expression: Expression) -> Self {
+        self.expression = Some(expression);
+        self
+    }
+
+    /// The source.
+    #[must_use]
+    pub fn source(&self) -> &'static Source {
+        self.source
+    }
+
+    /// The dtype of a pointer parameter, if its name is bound.
+    pub(crate) fn dtype(&self, element: Element) -> Option<DType> {
+        match element {
+            Element::Is(dtype) => Some(dtype),
+            Element::Bound(name) => self.types.iter().find(|b| b.0 == name).map(|b| b.1),
+        }
+    }
+
+    /// The kernel of this name, with its number.
+    pub(crate) fn entry(&self, name: &str) -> Option<(usize, &'static Entry)> {
+        self.source.entries.iter().enumerate().find(|(_, e)| e.name == name)
+    }
+
+    /// One line that names it: the source and what is bound.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let mut text = self.source.name.to_owned();
+        for (name, dtype) in self.types.iter() {
+            _ = write!(text, " {name}={dtype}");
+        }
+        for (name, value) in self.constants.iter() {
+            _ = write!(text, " {name}={value}");
+        }
+        if let Some(e) = &self.expression {
+            _ = write!(text, " {}", generated::formula(e));
+        }
+        text
+    }
+
+    /// The whole text that is compiled.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::with_capacity(PRELUDE.len() + self.source.text.len() + 4096);
+        text.push_str(PRELUDE);
+        text.push_str(&self.own_text());
+        text
+    }
+
+    /// The text without the prelude.
+    #[must_use]
+    pub fn own_text(&self) -> String {
+        let mut text = String::new();
+        for (name, dtype) in self.types.iter() {
+            _ = writeln!(text, "typedef {} {name};", c_type(dtype));
+        }
+        for (name, value) in self.constants.iter() {
+            _ = writeln!(text, "constexpr u64 {name} = {value};");
+        }
+        if let Some(e) = &self.expression {
+            text.push_str(&generated::function(e));
+        }
+        for entry in self.source.entries {
+            let params: Vec<String> = entry.params.iter().map(Param::declaration).collect();
+            _ = writeln!(
+                text,
+                "#define KERNEL_{} extern \"C\" __global__ void __launch_bounds__({}) {}({})",
+                entry.name,
+                entry.block,
+                entry.name,
+                params.join(", ")
+            );
+        }
+        _ = writeln!(text, "#line 1 \"{}.cu\"", self.source.name);
+        text.push_str(self.source.text);
+        text
+    }
+}

@@ -1,0 +1,205 @@
+// What every source may use. No #include: the run-time compiler then needs no toolkit.
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int i32;
+typedef long long i64;
+
+#define KERNEL(name) KERNEL_##name
+#define DEVICE __device__ __forceinline__
+
+// Sizes or strides of up to eight axes, outermost first.
+struct Dims { u64 v[8]; };
+
+// 16-bit floats are storage; arithmetic on them runs in float.
+struct bf16 { u16 bits; };
+struct f16 { u16 bits; };
+
+// The type that arithmetic and sums over elements of T run in.
+template <class T> struct Accumulate { typedef T type; };
+template <> struct Accumulate<bf16> { typedef float type; };
+template <> struct Accumulate<f16> { typedef float type; };
+
+DEVICE float widen(float x) { return x; }
+DEVICE double widen(double x) { return x; }
+DEVICE float widen(bf16 x) { return __uint_as_float(u32(x.bits) << 16); }
+DEVICE float widen(f16 x) {
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+    return y;
+}
+DEVICE i32 widen(i32 x) { return x; }
+DEVICE i64 widen(i64 x) { return x; }
+DEVICE u8 widen(u8 x) { return x; }
+
+// A double as the float that rounds on to 16 bits as the double itself would: the last bit is set where bits were lost.
+DEVICE float to_odd(double x) {
+    float y = __double2float_rz(x);
+    return double(y) == x || x != x ? y : __uint_as_float(__float_as_uint(y) | 1u);
+}
+
+// Rounds to T: to nearest, ties to even; to integers truncating and saturating, NaN to 0.
+template <class T> struct Narrow;
+template <> struct Narrow<float> {
+    DEVICE static float of(float x) { return x; }
+    DEVICE static float of(double x) { return float(x); }
+};
+template <> struct Narrow<double> {
+    DEVICE static double of(float x) { return x; }
+    DEVICE static double of(double x) { return x; }
+};
+template <> struct Narrow<bf16> {
+    DEVICE static bf16 of(float x) {
+        bf16 y;
+        asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+        return y;
+    }
+    DEVICE static bf16 of(double x) { return of(to_odd(x)); }
+};
+template <> struct Narrow<f16> {
+    DEVICE static f16 of(float x) {
+        f16 y;
+        asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+        return y;
+    }
+    DEVICE static f16 of(double x) { return of(to_odd(x)); }
+};
+template <> struct Narrow<i32> {
+    DEVICE static i32 of(double x) {
+        if (x != x) return 0;
+        i32 y;
+        asm("cvt.rzi.sat.s32.f64 %0, %1;" : "=r"(y) : "d"(x));
+        return y;
+    }
+    DEVICE static i32 of(float x) { return of(double(x)); }
+    DEVICE static i32 of(i32 x) { return x; }
+};
+template <> struct Narrow<i64> {
+    DEVICE static i64 of(double x) {
+        if (x != x) return 0;
+        i64 y;
+        asm("cvt.rzi.sat.s64.f64 %0, %1;" : "=l"(y) : "d"(x));
+        return y;
+    }
+    DEVICE static i64 of(float x) { return of(double(x)); }
+    DEVICE static i64 of(i64 x) { return x; }
+};
+template <> struct Narrow<u8> {
+    // Comparisons with NaN are false: it becomes 0.
+    DEVICE static u8 of(double x) { return x >= 255.0 ? u8(255) : x > 0.0 ? u8(i32(x)) : u8(0); }
+    DEVICE static u8 of(float x) { return x >= 255.0f ? u8(255) : x > 0.0f ? u8(i32(x)) : u8(0); }
+    DEVICE static u8 of(u8 x) { return x; }
+};
+template <class T, class A> DEVICE T narrow(A x) { return Narrow<T>::of(x); }
+
+// N elements that one access moves: N * sizeof(T) is 1, 2, 4, 8 or 16, and so is the alignment of the address.
+template <int BYTES> struct Word;
+template <> struct Word<1> { typedef u8 type; };
+template <> struct Word<2> { typedef u16 type; };
+template <> struct Word<4> { typedef u32 type; };
+template <> struct Word<8> { typedef uint2 type; };
+template <> struct Word<16> { typedef uint4 type; };
+template <class T, int N> struct Vector {
+    typedef typename Word<N * sizeof(T)>::type W;
+    union { W word; T v[N]; };
+    DEVICE Vector() {}
+    DEVICE static Vector load(const T* at) {
+        Vector x;
+        x.word = *reinterpret_cast<const W*>(at);
+        return x;
+    }
+    DEVICE static Vector splat(T value) {
+        Vector x;
+#pragma unroll
+        for (int i = 0; i < N; i++) x.v[i] = value;
+        return x;
+    }
+    DEVICE void store(T* at) const { *reinterpret_cast<W*>(at) = word; }
+};
+
+// This thread's number in a one-dimensional grid.
+DEVICE u64 thread_index() { return u64(blockIdx.x) * blockDim.x + threadIdx.x; }
+
+// Offset of the row-major element `index` of a view: `I` is u32 where the view has fewer than 2^32 elements, because
+// 64-bit division is many times slower.
+template <class I> DEVICE u64 offset_of(I index, u32 rank, const Dims& shape, const Dims& stride) {
+    u64 at = 0;
+    for (u32 axis = rank; axis-- > 1;) {
+        I size = I(shape.v[axis]);
+        I outer = index / size;
+        at += u64(index - outer * size) * stride.v[axis];
+        index = outer;
+    }
+    return rank == 0 ? 0 : at + u64(index) * stride.v[0];
+}
+
+// Sums and maxima over a warp and a block. Every thread gets the result; the order of additions is fixed, so that
+// results repeat. `shared` holds one value for each warp; the block is a multiple of 32 threads.
+struct Sum {
+    template <class A> DEVICE static A of(A a, A b) { return a + b; }
+};
+struct Max {
+    // NaN if either is.
+    template <class A> DEVICE static A of(A a, A b) { return a != a ? a : b != b ? b : a > b ? a : b; }
+};
+struct Min {
+    template <class A> DEVICE static A of(A a, A b) { return a != a ? a : b != b ? b : a < b ? a : b; }
+};
+template <class F, class A> DEVICE A warp_all(A x) {
+#pragma unroll
+    for (int lane = 16; lane > 0; lane /= 2) x = F::of(x, __shfl_xor_sync(0xFFFFFFFFu, x, lane));
+    return x;
+}
+template <class F, class A> DEVICE A block_all(A x, A identity, A* shared) {
+    u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    x = warp_all<F>(x);
+    if (warps == 1) return x;
+    __syncthreads();
+    if (lane == 0) shared[warp] = x;
+    __syncthreads();
+    return warp_all<F>(lane < warps ? shared[lane] : identity);
+}
+
+// An index out of range: the first one reported is kept until the host reads.
+struct FaultRecord {
+    u32 taken, op;
+    u64 position;
+    i64 value;
+    u64 limit;
+};
+struct Faults {
+    FaultRecord* record;
+    u64 op;
+};
+DEVICE void flag(const Faults& faults, u64 position, i64 value, u64 limit) {
+    if (atomicCAS(&faults.record->taken, 0u, 1u) != 0u) return;
+    faults.record->op = u32(faults.op);
+    faults.record->position = position;
+    faults.record->value = value;
+    faults.record->limit = limit;
+}
+
+// Philox4x32-10 (Salmon, Moraes, Dror and Shaw, SC 2011), word for word the processor's.
+struct Words { u32 v[4]; };
+DEVICE Words random_block(u64 seed, u32 step, u32 stream, u64 block) {
+    u32 c0 = u32(block), c1 = u32(block >> 32), c2 = step, c3 = stream;
+    u32 k0 = u32(seed), k1 = u32(seed >> 32);
+#pragma unroll
+    for (int round = 0; round < 10; round++) {
+        u32 high0 = __umulhi(0xD2511F53u, c0), low0 = 0xD2511F53u * c0;
+        u32 high1 = __umulhi(0xCD9E8D57u, c2), low1 = 0xCD9E8D57u * c2;
+        c0 = high1 ^ c1 ^ k0;
+        c2 = high0 ^ c3 ^ k1;
+        c1 = low1;
+        c3 = low0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    Words words = {{c0, c1, c2, c3}};
+    return words;
+}
+// In [0, 1): the upper 24 bits.
+DEVICE float uniform(u32 word) { return float(word >> 8) * (1.0f / 16777216.0f); }
+// Whether the element of this word is kept under a threshold of p * 2^32.
+DEVICE bool keep(u32 word, u64 threshold) { return u64(word) < threshold; }

@@ -1,0 +1,183 @@
+//! What is there: driver, GPUs, run-time compiler, matrix library. Absence is an error that says what to install; nothing
+//! of a library is called before it was found.
+
+use crate::error::Error;
+use cudarc::driver::sys as driver_sys;
+use cudarc::nvrtc::sys as nvrtc_sys;
+use std::ffi::c_int;
+use std::fmt;
+use std::sync::OnceLock;
+
+/// A part of CUDA that is not there, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each variant's text says what its fields are")]
+pub enum Absence {
+    #[error(
+        "no NVIDIA driver: libcuda.so.1 was not found; install the NVIDIA driver (580 or newer for CUDA 13)"
+    )]
+    Driver,
+    #[error("the NVIDIA driver does not start: {why}; check that a GPU is visible (nvidia-smi)")]
+    DriverStart { why: String },
+    #[error("the NVIDIA driver is for CUDA {found}; at least {needed} is needed: install a newer driver")]
+    DriverVersion { found: Version, needed: Version },
+    #[error("there is no GPU {ordinal}: {count} are visible (CUDA_VISIBLE_DEVICES selects them)")]
+    Gpu { ordinal: u32, count: u32 },
+    #[error("GPU {ordinal} has no memory pools; a GPU and driver of the last years are needed")]
+    Pools { ordinal: u32 },
+    #[error(
+        "no run-time compiler: libnvrtc.so was not found; install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`, \
+         and have its folder in LD_LIBRARY_PATH"
+    )]
+    Nvrtc,
+    #[error("the run-time compiler is of CUDA {found}; at least {needed} is needed: install a newer NVRTC")]
+    NvrtcVersion { found: Version, needed: Version },
+    #[error("the run-time compiler of CUDA {version} does not know {arch}; install a newer NVRTC")]
+    Architecture { version: Version, arch: String },
+    #[error(
+        "no matrix library: libcublasLt.so was not found; install the CUDA toolkit or `pip install nvidia-cublas`, and \
+         have its folder in LD_LIBRARY_PATH"
+    )]
+    CublasLt,
+}
+
+/// A version of CUDA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// Before the point.
+    pub major: u32,
+    /// After the point.
+    pub minor: u32,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// The oldest driver and compiler that have every call that is used.
+const OLDEST: Version = Version { major: 12, minor: 0 };
+
+fn version(of: c_int) -> Version {
+    let of = of.unsigned_abs();
+    Version { major: of / 1000, minor: of % 1000 / 10 }
+}
+
+/// Finds and starts the driver, once.
+pub(super) fn driver() -> Result<Version, Absence> {
+    static FOUND: OnceLock<Result<Version, Absence>> = OnceLock::new();
+    FOUND
+        .get_or_init(|| {
+            // SAFETY: loads the library and runs its initialisers, as any use of the driver does.
+            if !unsafe { driver_sys::is_culib_present() } {
+                return Err(Absence::Driver);
+            }
+            let mut number = 0;
+            // SAFETY: the library is there; this call needs no initialisation and writes one int.
+            let asked = unsafe { driver_sys::cuDriverGetVersion(&raw mut number) };
+            let found = version(number);
+            if asked != driver_sys::CUresult::CUDA_SUCCESS || found < OLDEST {
+                return Err(Absence::DriverVersion { found, needed: OLDEST });
+            }
+            // SAFETY: the library is there; it may be initialised any number of times.
+            let started = unsafe { driver_sys::cuInit(0) };
+            if started != driver_sys::CUresult::CUDA_SUCCESS {
+                return Err(Absence::DriverStart { why: format!("{started:?}") });
+            }
+            Ok(found)
+        })
+        .clone()
+}
+
+/// The number of GPUs. The driver must have been found.
+pub(super) fn devices() -> Result<c_int, Error> {
+    let mut count = 0;
+    // SAFETY: the driver was found and started; it writes one int.
+    super::driver::check("cuDeviceGetCount", unsafe { driver_sys::cuDeviceGetCount(&raw mut count) })?;
+    Ok(count)
+}
+
+/// Finds the run-time compiler, once.
+pub(super) fn nvrtc() -> Result<Version, Absence> {
+    static FOUND: OnceLock<Result<Version, Absence>> = OnceLock::new();
+    FOUND
+        .get_or_init(|| {
+            // SAFETY: loads the library and runs its initialisers, as any use of the compiler does.
+            if !unsafe { nvrtc_sys::is_culib_present() } {
+                return Err(Absence::Nvrtc);
+            }
+            let (mut major, mut minor) = (0, 0);
+            // SAFETY: the library is there; it writes two ints.
+            let asked = unsafe { nvrtc_sys::nvrtcVersion(&raw mut major, &raw mut minor) };
+            let found = Version { major: major.unsigned_abs(), minor: minor.unsigned_abs() };
+            if asked != nvrtc_sys::nvrtcResult::NVRTC_SUCCESS || found < OLDEST {
+                return Err(Absence::NvrtcVersion { found, needed: OLDEST });
+            }
+            Ok(found)
+        })
+        .clone()
+}
+
+/// Whether the matrix library is there. It is large, so that it is loaded only when a product needs it.
+pub(super) fn cublaslt() -> Result<(), Absence> {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    // SAFETY: loads the library and runs its initialisers, as any use of it does.
+    if *FOUND.get_or_init(|| unsafe { cudarc::cublaslt::sys::is_culib_present() }) {
+        Ok(())
+    } else {
+        Err(Absence::CublasLt)
+    }
+}
+
+/// One GPU, as the driver describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gpu {
+    /// Its number.
+    pub ordinal: u32,
+    /// Its name.
+    pub name: String,
+    /// Compute capability.
+    pub capability: (i32, i32),
+    /// Bytes of its memory that are free.
+    pub free: usize,
+    /// Bytes of its memory.
+    pub total: usize,
+}
+
+/// What of CUDA is there on this machine.
+#[derive(Debug, Clone)]
+pub struct Survey {
+    /// The version of CUDA that the driver is for.
+    pub driver: Result<Version, Absence>,
+    /// The GPUs, or why they cannot be listed.
+    pub gpus: Result<Vec<Gpu>, Error>,
+    /// The version of the run-time compiler, which kernels need.
+    pub nvrtc: Result<Version, Absence>,
+    /// Whether the matrix library is there, which products need.
+    pub cublaslt: Result<(), Absence>,
+    /// Where compiled kernels are kept; `None` where there is no place for them.
+    pub cache: Option<std::path::PathBuf>,
+}
+
+/// Looks what is there. Never panics, needs no GPU.
+#[must_use]
+pub fn survey() -> Survey {
+    let gpus = || {
+        driver()?;
+        (0..devices()?.unsigned_abs()).map(gpu).collect()
+    };
+    Survey {
+        driver: driver(),
+        gpus: gpus(),
+        nvrtc: nvrtc(),
+        cublaslt: cublaslt(),
+        cache: super::cache::folder(),
+    }
+}
+
+fn gpu(ordinal: u32) -> Result<Gpu, Error> {
+    let context = super::driver::Context::new(ordinal)?;
+    let (free, total) = context.memory()?;
+    Ok(Gpu { ordinal, name: context.name()?, capability: context.capability, free, total })
+}

@@ -1,0 +1,302 @@
+//! The contract on a GPU, beyond what the generated suite checks: counts, capture, faults, and a user's own kernels.
+
+#[path = "device/gpu.rs"]
+mod gpu;
+
+use gpu::gpu;
+use landfall::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
+use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample};
+use landfall::{DType, DeviceKind, Engine, Error, Graph, HostTensor, Program, Rule, Spec, State, StateSpec};
+use std::sync::Arc;
+
+type Check = Result<(), Box<dyn std::error::Error>>;
+
+/// An op of a user's own on f32, with its own CUDA source: `out = 2·x`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Twice {
+    /// Well made.
+    Good,
+    /// Its launch asks for more shared memory than there is.
+    Greedy,
+    /// Its source declares a kernel that it does not define.
+    Missing,
+    /// Its source does not compile.
+    Broken,
+    /// It reports an index.
+    Faulty,
+}
+
+static GOOD: Source = Source {
+    name: "twice",
+    text: "KERNEL(twice) {\n    u64 i = thread_index();\n    if (i < n) out[i] = 2.0f * x[i];\n}\n",
+    entries: &[Entry {
+        name: "twice",
+        block: 256,
+        params: &[Param::input_is("x", DType::F32), Param::output_is("out", DType::F32), Param::u64("n")],
+    }],
+};
+static MISSING: Source = Source { text: "", ..GOOD };
+static BROKEN: Source = Source { text: "KERNEL(twice) { undeclared(n); }\n", ..GOOD };
+static FAULTY: Source = Source {
+    name: "faulty",
+    text: "KERNEL(faulty) {\n    u64 i = thread_index();\n    if (i == 3) flag(faults, i, -7, n);\n    if (i < n) out[i] = x[i];\n}\n",
+    entries: &[Entry {
+        name: "faulty",
+        block: 256,
+        params: &[
+            Param::input_is("x", DType::F32),
+            Param::output_is("out", DType::F32),
+            Param::u64("n"),
+            Param::faults("faults"),
+        ],
+    }],
+};
+
+fn twice(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    let op = landfall::ops::attributes::<Twice>(op)?;
+    let (x, out) = (*call.input(0)?, *call.output(0)?);
+    let n = x.spec().shape.elements();
+    let mut geometry = Geometry::linear(n, 256)?;
+    let args = [Arg::Input(&x), Arg::Output(&out), Arg::U64(n as u64), Arg::Faults];
+    let source = match op {
+        Twice::Good => &GOOD,
+        Twice::Greedy => {
+            geometry.shared = 1 << 20;
+            &GOOD
+        }
+        Twice::Missing => &MISSING,
+        Twice::Broken => &BROKEN,
+        Twice::Faulty => return call.launch(&Module::new(&FAULTY), "faulty", geometry, &args),
+    };
+    call.launch(&Module::new(source), "twice", geometry, &args[..3])
+}
+
+impl Op for Twice {
+    fn name(&self) -> &'static str {
+        "twice"
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        Ok(Outputs::one(args[0]))
+    }
+    fn alias(&self) -> &[Alias] {
+        &[Alias::Disjoint]
+    }
+    fn coverage(&self) -> &[Coverage] {
+        &[Coverage::Full]
+    }
+    fn accumulate(&self, dtype: DType) -> DType {
+        dtype
+    }
+    fn body(&self) -> Body {
+        Body::Opaque("it exists for tests")
+    }
+    fn vjp(&self) -> Grad {
+        Grad::None("it exists for tests")
+    }
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        vec![HostTensor::from_fn(args[0].spec, |i| 2.0 * args[0].data[i])]
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const { &[Kernel::cuda("twice", twice)] }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        Cost::of(args, args, 0)
+    }
+    fn samples(&self) -> Vec<Sample> {
+        Vec::new()
+    }
+}
+
+const N: usize = 1000;
+
+fn numbers() -> Vec<f32> {
+    (0..N).map(|i| i as f32 * 0.25 - 100.0).collect()
+}
+
+/// A step on a state: `w = −w + x` in two updates through the arena, with an output.
+fn step(engine: &Engine) -> Result<(Program, State), Error> {
+    let spec = Arc::new(StateSpec::new());
+    let state = State::new(engine, &spec)?;
+    let g = Graph::new(&spec);
+    let x = g.input("x", DType::F32, [N]);
+    let y = g.input("y", DType::F32, [N]);
+    let a = g.tanh(g.mul(x, y)?)?;
+    let b = g.exp(g.add(a, y)?)?;
+    let c = g.op1(Twice::Good, &[g.mul(b, a)?])?;
+    g.output("out", g.sub(c, a)?);
+    let mut program = Program::compile(engine, &state, "step", &g)?;
+    program.write("x", &numbers())?;
+    program.write("y", &numbers().iter().map(|v| v * 0.01).collect::<Vec<f32>>())?;
+    Ok((program, state))
+}
+
+/// Without a GPU the error names what is missing and what to do; with one, a number beyond the last does.
+#[test]
+fn absence_is_an_error_that_says_what_to_do() {
+    let told = Engine::cuda(999).map(|_| ()).map_err(|e| e.to_string());
+    let said = |t: &String| {
+        t.starts_with("CUDA: ")
+            && (t.contains("install") || t.contains("CUDA_VISIBLE_DEVICES") || t.contains("nvidia-smi"))
+    };
+    assert!(told.as_ref().is_err_and(said), "{told:?}");
+}
+
+#[test]
+fn cuda_counts_what_it_does() -> Check {
+    if gpu()?.is_none() {
+        return Ok(());
+    }
+    let engine = Engine::cuda(0)?;
+    let x = engine.tensor([N], &numbers())?;
+    let mut out = engine.empty(DType::F32, [N])?;
+    let before = engine.counters();
+    engine.call(&landfall::ops::Neg, &[x.view()], &mut [out.view_mut()])?;
+    let after = engine.counters();
+    assert_eq!((after.launches - before.launches, after.allocations - before.allocations), (1, 0));
+    assert_eq!(after.host_transfers, before.host_transfers);
+    assert_eq!(out.read::<f32>()?, numbers().iter().map(|v| -v).collect::<Vec<f32>>());
+    assert_eq!(engine.counters().host_transfers, before.host_transfers + 1);
+    drop((x, out));
+    assert_eq!(engine.counters().bytes_in_use, 0);
+    Ok(())
+}
+
+#[test]
+fn cuda_runs_a_users_own_kernel() -> Check {
+    let Some(engine) = gpu()? else { return Ok(()) };
+    let x = engine.tensor([N], &numbers())?;
+    let mut out = engine.empty(DType::F32, [N])?;
+    engine.call(&Twice::Good, &[x.view()], &mut [out.view_mut()])?;
+    assert_eq!(out.read::<f32>()?, numbers().iter().map(|v| 2.0 * v).collect::<Vec<f32>>());
+    Ok(())
+}
+
+/// Regression 20: a program that is asked to replay a graph does: one launch from the host a step, nothing else.
+#[test]
+fn cuda_r20_a_step_is_one_launch() -> Check {
+    if gpu()?.is_none() {
+        return Ok(());
+    }
+    let engine = Engine::cuda(0)?;
+    let (mut program, mut state) = step(&engine)?;
+    program.issue(&mut state)?;
+    let issued: Vec<f32> = program.read("out")?;
+    program.poison(&mut state, 0xFF)?;
+    let before = engine.counters();
+    for _ in 0..100 {
+        program.run(&mut state)?;
+    }
+    let after = engine.counters();
+    assert_eq!((after.launches - before.launches, after.replays - before.replays), (100, 100));
+    assert_eq!((after.allocations, after.host_transfers), (before.allocations, before.host_transfers));
+    assert_eq!(program.read::<f32>("out")?, issued);
+    assert!(issued.iter().all(|v| v.is_finite()));
+    Ok(())
+}
+
+/// Regression 12: memory that comes and goes between replays, and is poisoned when it goes, changes nothing.
+#[test]
+fn cuda_r12_replays_with_churn() -> Check {
+    if gpu()?.is_none() {
+        return Ok(());
+    }
+    let engine = Engine::cuda(0)?;
+    let (mut program, mut state) = step(&engine)?;
+    program.issue(&mut state)?;
+    let want: Vec<f32> = program.read("out")?;
+    for i in 0..2560 {
+        let mut churn = engine.empty(DType::F32, [1 + (i * 37) % 5000])?;
+        churn.poison(0xFF)?;
+        drop(churn);
+        program.run(&mut state)?;
+        if i % 256 == 0 {
+            assert_eq!(program.read::<f32>("out")?, want, "replay {i}");
+        }
+    }
+    assert_eq!(program.read::<f32>("out")?, want);
+    Ok(())
+}
+
+/// Regression 18: an error inside a capture names the op and leaves the engine usable.
+#[test]
+fn cuda_r18_an_error_in_a_capture() -> Check {
+    if gpu()?.is_none() {
+        return Ok(());
+    }
+    let engine = Engine::cuda(0)?;
+    let spec = Arc::new(StateSpec::new());
+    let state = State::new(&engine, &spec)?;
+    let g = Graph::new(&spec);
+    let x = g.input("x", DType::F32, [N]);
+    g.output("out", g.neg(g.op1(Twice::Greedy, &[x])?)?);
+    let told = Program::compile(&engine, &state, "greedy", &g).map(|_| ()).map_err(|e| e.to_string());
+    assert!(told.as_ref().is_err_and(|t| t.contains("twice could not be captured")), "{told:?}");
+    let (mut program, mut state) = step(&engine)?;
+    program.run(&mut state)?;
+    let got: Vec<f32> = program.read("out")?;
+    program.issue(&mut state)?;
+    assert_eq!(program.read::<f32>("out")?, got);
+    Ok(())
+}
+
+/// Regression 21: an engine's captures leave another engine of the same GPU alone.
+#[test]
+fn cuda_r21_two_engines() -> Check {
+    if gpu()?.is_none() {
+        return Ok(());
+    }
+    let (one, two) = (Engine::cuda(0)?, Engine::cuda(0)?);
+    let capturing = std::thread::spawn(move || (0..20).try_for_each(|_| step(&one).map(|_| ())));
+    let want: Vec<f32> = numbers().iter().map(|v| -v).collect();
+    for _ in 0..200 {
+        let x = two.tensor([N], &numbers())?;
+        let mut out = two.empty(DType::F32, [N])?;
+        two.call(&landfall::ops::Neg, &[x.view()], &mut [out.view_mut()])?;
+        assert_eq!(out.read::<f32>()?, want);
+    }
+    capturing.join().map_err(|_| "the capturing thread panicked")??;
+    Ok(())
+}
+
+/// Regression 33: a kernel that is not in its source is found when the source is loaded.
+#[test]
+fn cuda_r33_a_missing_kernel() -> Check {
+    let Some(engine) = gpu()? else { return Ok(()) };
+    let x = engine.tensor([N], &numbers())?;
+    let mut out = engine.empty(DType::F32, [N])?;
+    let mut told =
+        |op: Twice| engine.call(&op, &[x.view()], &mut [out.view_mut()]).map_err(|e| e.to_string());
+    let missing = told(Twice::Missing);
+    assert!(missing.as_ref().is_err_and(|t| t.contains("compiled without the kernel twice")), "{missing:?}");
+    let broken = told(Twice::Broken);
+    assert!(
+        broken.as_ref().is_err_and(|t| t.contains("twice.cu(1)") && t.contains("undeclared")),
+        "{broken:?}"
+    );
+    Ok(())
+}
+
+/// An index out of range that a kernel reports is an error of the next read, once; also from a replay.
+#[test]
+fn cuda_reports_indices() -> Check {
+    if gpu()?.is_none() {
+        return Ok(());
+    }
+    let engine = Engine::cuda(0)?;
+    let x = engine.tensor([N], &numbers())?;
+    let mut out = engine.empty(DType::F32, [N])?;
+    engine.call(&Twice::Faulty, &[x.view()], &mut [out.view_mut()])?;
+    let fault = Error::Index { op: "twice", position: 3, value: -7, limit: N };
+    assert_eq!(out.read::<f32>(), Err(fault.clone()));
+    assert_eq!(out.read::<f32>()?, numbers());
+    let spec = Arc::new(StateSpec::new());
+    let mut state = State::new(&engine, &spec)?;
+    let g = Graph::new(&spec);
+    g.output("out", g.op1(Twice::Faulty, &[g.input("x", DType::F32, [N])])?);
+    let mut program = Program::compile(&engine, &state, "faulty", &g)?;
+    program.write("x", &numbers())?;
+    program.run(&mut state)?;
+    assert_eq!(program.read::<f32>("out"), Err(fault));
+    assert_eq!(program.read::<f32>("out")?, numbers());
+    Ok(())
+}

@@ -1,0 +1,235 @@
+//! Every CUDA kernel of the op table is compiled for every architecture that the run-time compiler accepts, with no GPU;
+//! what the assembler says of registers, spills and shared memory is compared with a snapshot.
+//!
+//! Without the run-time compiler the test skips, and says so; `LANDFALL_REQUIRE_NVRTC=1` makes that an error.
+//! `cargo xtask kernels` installs it and sets this.
+
+use landfall::cuda::{Absence, Compiler, Module, modules};
+use landfall::ops::{Sample, table};
+use landfall::{DType, Error, Rule, Spec};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// From Ampere to consumer Blackwell. For the first everything is compiled, for the others what bf16 needs: its text
+/// differs from the other dtypes' in type names only.
+const ARCHITECTURES: &[&str] = &["sm_90a", "sm_80", "sm_100a", "sm_120a"];
+const EVERYWHERE: DType = DType::BF16;
+
+/// Kernels that may spill registers to memory: file, kernel, what the module's label must contain, and the reason.
+const SPILLS: &[(&str, &str, &str, &str)] = &[(
+    "pointwise",
+    "contiguous",
+    " A=f64 ",
+    "f64 division and exponentials call a routine for rare operands, round which the assembler saves registers",
+)];
+
+/// Modules of every sample in every dtype that it takes, and whether each is compiled for every architecture.
+fn all() -> Result<Vec<(Module, bool)>, String> {
+    let mut seen = HashMap::new();
+    for op in table() {
+        for sample in op.samples().iter().filter(|s| s.refused.is_none()) {
+            for &dtype in DType::ALL {
+                let specs = specs(sample, dtype);
+                if sample.op.infer(&specs).is_err() {
+                    continue;
+                }
+                let found = match modules(sample.op.as_ref(), &specs) {
+                    Ok(found) => found,
+                    // In the generated suite's list of holes; here it has nothing to compile.
+                    Err(Error::Op(e)) if matches!(e.rule, Rule::Unsupported { .. }) => continue,
+                    Err(e) => return Err(e.to_string()),
+                };
+                for module in found {
+                    let everywhere = seen.entry(module).or_insert(false);
+                    *everywhere |= dtype == EVERYWHERE;
+                }
+            }
+        }
+    }
+    Ok(seen.into_iter().collect())
+}
+
+fn specs(sample: &Sample, dtype: DType) -> Vec<Spec> {
+    sample.args.iter().map(|a| Spec::new(a.dtype.unwrap_or(dtype), a.shape)).collect()
+}
+
+/// What the assembler says of a kernel.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Usage {
+    registers: u32,
+    stack: u32,
+    spills: u32,
+    shared: u32,
+}
+
+impl Usage {
+    fn max(&mut self, other: &Self) {
+        self.registers = self.registers.max(other.registers);
+        self.stack = self.stack.max(other.stack);
+        self.spills = self.spills.max(other.spills);
+        self.shared = self.shared.max(other.shared);
+    }
+}
+
+/// The number before a text in a line of the log.
+fn before(line: &str, text: &str) -> u32 {
+    let words = line.split(text).next().filter(|head| head.len() < line.len());
+    words.and_then(|head| head.split_whitespace().last()?.parse().ok()).unwrap_or(0)
+}
+
+/// Usage of each kernel, from the assembler's log.
+fn usage(log: &str) -> BTreeMap<String, Usage> {
+    let mut found: BTreeMap<String, Usage> = BTreeMap::new();
+    let mut kernel = String::new();
+    for line in log.lines() {
+        if let Some(rest) = line.split("Compiling entry function '").nth(1) {
+            kernel = rest.split('\'').next().unwrap_or_default().to_owned();
+            found.entry(kernel.clone()).or_default();
+        }
+        let Some(u) = found.get_mut(&kernel) else { continue };
+        u.max(&Usage {
+            registers: before(line, " registers"),
+            stack: before(line, " bytes stack frame"),
+            spills: before(line, " bytes spill stores"),
+            shared: before(line, " bytes smem"),
+        });
+    }
+    found
+}
+
+/// By file and kernel: the number of modules that it is in, and the most that one takes.
+type Worst = BTreeMap<(String, String), (usize, Usage)>;
+
+/// Compiles modules on every core; the worst usage of each kernel, with the number of modules it is in.
+fn compile(arch: &str, list: &[&Module]) -> Result<Worst, String> {
+    let compiler = Compiler::uncached(arch).map_err(|e| e.to_string())?;
+    let (next, worst, failed) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(module) = list.get(next.fetch_add(1, Relaxed)) {
+            let compiled = match compiler.compile(module) {
+                Ok(c) => c,
+                Err(e) => {
+                    failed.lock().expect("no thread panics").push(e.to_string());
+                    continue;
+                }
+            };
+            let found = usage(&compiled.log);
+            for entry in module.source().entries {
+                let (file, name) = (module.source().name, entry.name);
+                let Some(u) = found.get(name) else {
+                    let text = format!("{}: the log does not name {name}: {}", module.label(), compiled.log);
+                    failed.lock().expect("no thread panics").push(text);
+                    continue;
+                };
+                let listed =
+                    |s: &(&str, &str, &str, &str)| (s.0, s.1) == (file, name) && module.label().contains(s.2);
+                if u.spills > 0 && !SPILLS.iter().any(listed) {
+                    let text = format!("{} for {arch}: kernel {name} spills: {u:?}", module.label());
+                    failed.lock().expect("no thread panics").push(text);
+                }
+                let mut worst = worst.lock().expect("no thread panics");
+                let (count, most): &mut (usize, Usage) =
+                    worst.entry((file.to_owned(), name.to_owned())).or_default();
+                *count += 1;
+                most.max(u);
+            }
+        }
+    };
+    std::thread::scope(|s| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            s.spawn(work);
+        }
+    });
+    let failed = failed.into_inner().expect("no thread panics");
+    if failed.is_empty() { Ok(worst.into_inner().expect("no thread panics")) } else { Err(failed.join("\n")) }
+}
+
+fn snapshot(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name)
+}
+
+/// Compares a text with its snapshot, or writes it with `LANDFALL_BLESS=1`.
+fn compare(name: &str, text: &str) -> Result<(), String> {
+    let path = snapshot(name);
+    if std::env::var_os("LANDFALL_BLESS").is_some() {
+        let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        return folder
+            .and_then(|()| std::fs::write(&path, text))
+            .map_err(|e| format!("{}: {e}", path.display()));
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    let mut lines = written.lines().zip(text.lines());
+    let first = lines.find(|(a, b)| a != b).map(|(a, b)| format!("`{b}`, not `{a}`"));
+    match first.or((written.lines().count() != text.lines().count()).then(|| "other lines".to_owned())) {
+        None => Ok(()),
+        Some(what) => Err(format!(
+            "tests/snapshots/{name} differs: {what}; if that is meant, run with LANDFALL_BLESS=1"
+        )),
+    }
+}
+
+#[test]
+fn every_kernel_compiles() -> Result<(), String> {
+    let known: Vec<&str> = match Compiler::uncached(ARCHITECTURES[0]) {
+        Ok(_) => ARCHITECTURES.iter().copied().filter(|a| Compiler::uncached(a).is_ok()).collect(),
+        Err(absent) => {
+            if std::env::var_os("LANDFALL_REQUIRE_NVRTC").is_some() || !matches!(absent, Absence::Nvrtc) {
+                return Err(absent.to_string());
+            }
+            eprintln!("skipped: {absent}");
+            return Ok(());
+        }
+    };
+    let list = all()?;
+    assert!(!list.is_empty(), "no op has a CUDA kernel");
+    let mut text = String::from(
+        "# The most that any module's kernel takes. Written by `LANDFALL_BLESS=1 cargo xtask kernels`.\n\
+         arch,file,kernel,modules,registers,stack,spills,shared\n",
+    );
+    for arch in &known {
+        let part: Vec<&Module> = list
+            .iter()
+            .filter(|(_, everywhere)| *everywhere || *arch == ARCHITECTURES[0])
+            .map(|m| &m.0)
+            .collect();
+        let start = std::time::Instant::now();
+        let worst = compile(arch, &part)?;
+        println!("{arch}: {} modules in {:.1} s", part.len(), start.elapsed().as_secs_f64());
+        for ((file, kernel), (count, u)) in worst {
+            let Usage { registers, stack, spills, shared } = u;
+            _ = writeln!(text, "{arch},{file},{kernel},{count},{registers},{stack},{spills},{shared}");
+        }
+    }
+    let unknown: Vec<&&str> = ARCHITECTURES.iter().filter(|a| !known.contains(a)).collect();
+    if !unknown.is_empty() {
+        println!("not known to this compiler, and not compiled: {unknown:?}");
+    }
+    compare("kernels.csv", &text)
+}
+
+#[test]
+fn the_log_is_read() {
+    let log = "ptxas info    : 0 bytes gmem\n\
+        ptxas info    : Compiling entry function 'strided' for 'sm_90a'\n\
+        ptxas info    : Function properties for strided\n    8 bytes stack frame, 16 bytes spill stores, 24 bytes spill loads\n\
+        ptxas info    : Used 26 registers, used 1 barriers, 8 bytes cumulative stack size, 1024 bytes smem\n";
+    let want = Usage { registers: 26, stack: 8, spills: 16, shared: 1024 };
+    assert_eq!(usage(log), BTreeMap::from([("strided".to_owned(), want)]));
+}
+
+/// The generated part of some modules, so that a refactoring of the generator shows.
+#[test]
+fn generated_text() -> Result<(), String> {
+    let names: BTreeSet<&str> = ["add", "gelu", "where", "cast"].into();
+    for op in table().iter().filter(|op| names.contains(op.name())) {
+        let sample = op.samples().into_iter().find(|s| s.refused.is_none()).ok_or("no sample")?;
+        let found = modules(sample.op.as_ref(), &specs(&sample, DType::BF16)).map_err(|e| e.to_string())?;
+        let text = found.first().ok_or("no module")?.own_text();
+        let head = text.split("#line").next().unwrap_or_default();
+        compare(&format!("{}.cu", op.name()), head)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,15 @@
+typedef bf16 T0;
+typedef bf16 T1;
+typedef bf16 TO;
+typedef float A;
+constexpr u64 VECTOR = 8;
+#define EACH_ARG(X) X(0) X(1)
+#define EVALUATE(X) evaluate(X(0), X(1))
+DEVICE A evaluate(A x0, A x1) {
+    const A r0 = x0;
+    const A r1 = x1;
+    const A r2 = r0 + r1;
+    return r2;
+}
+#define KERNEL_contiguous extern "C" __global__ void __launch_bounds__(256) contiguous(const T0* x0, const T1* x1, TO* out, u64 n, u32 uniform)
+#define KERNEL_strided extern "C" __global__ void __launch_bounds__(256) strided(const T0* x0, const T1* x1, TO* out, u64 n, u32 rank, const __grid_constant__ Dims shape, const __grid_constant__ Dims stride_out, const __grid_constant__ Dims stride0, const __grid_constant__ Dims stride1)

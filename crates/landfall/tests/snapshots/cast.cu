@@ -1,0 +1,12 @@
+typedef bf16 T0;
+typedef float TO;
+typedef float A;
+constexpr u64 VECTOR = 4;
+#define EACH_ARG(X) X(0)
+#define EVALUATE(X) evaluate(X(0))
+DEVICE A evaluate(A x0) {
+    const A r0 = x0;
+    return r0;
+}
+#define KERNEL_contiguous extern "C" __global__ void __launch_bounds__(256) contiguous(const T0* x0, TO* out, u64 n, u32 uniform)
+#define KERNEL_strided extern "C" __global__ void __launch_bounds__(256) strided(const T0* x0, TO* out, u64 n, u32 rank, const __grid_constant__ Dims shape, const __grid_constant__ Dims stride_out, const __grid_constant__ Dims stride0)

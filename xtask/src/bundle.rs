@@ -1,0 +1,115 @@
+//! Test binaries and the program for a machine with a GPU and without Rust: `bundle/`, with a runner.
+
+use crate::must;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Test targets that have tests on a GPU, by package.
+const TESTS: &[(&str, &[&str])] = &[("landfall", &["table", "cuda"])];
+/// The program.
+const PROGRAM: (&str, &str) = ("landfall-cli", "landfall");
+/// Files of the shared folder that those tests read, copied where they are there.
+const DATA: &[&str] = &["data/ETTh1.csv", "golden"];
+/// What travels to such a machine may not be larger.
+const LIMIT: u64 = 64 << 20;
+
+/// Runs everything with a GPU required; `run.sh FILTER` runs the tests whose names contain FILTER.
+const RUNNER: &str = r#"#!/bin/sh
+# Runs the tests on a GPU. A test that finds none fails, and so does a run in which no test ran.
+set -u
+cd "$(dirname "$0")" || exit 1
+# CUDA's libraries, where they came as Python packages.
+packages=$(python3 -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])' 2>/dev/null)
+for folder in "$packages"/nvidia/*/lib /usr/local/cuda/lib64; do
+    [ -d "$folder" ] && LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder"
+done
+export LD_LIBRARY_PATH
+export LANDFALL_REQUIRE_CUDA=1
+export LANDFALL_CACHE="${LANDFALL_CACHE:-$PWD/cache}"
+[ -d shared ] && export LANDFALL_SHARED="$PWD/shared"
+log="${OUT:-$PWD}/gpu-tests.log"
+: >"$log"
+failed=0
+for test in tests/*; do
+    echo "== $test" >>"$log"
+    "$test" "${1:-cuda}" --show-output >>"$log" 2>&1 || failed=1
+done
+passed=$(sed -n 's/^test result: [a-zA-Z]*\. \([0-9]*\) passed.*/\1/p' "$log" | awk '{n += $1} END {print n + 0}')
+grep -E '^(test .*FAILED|test result:|error|thread .* panicked)' "$log"
+grep -cE '^hole: ' "$log" | sed 's/^/holes: /'
+echo "GPU tests passed: $passed (log: $log)"
+[ "$passed" -gt 0 ] && [ "$failed" -eq 0 ]
+"#;
+
+/// Builds and copies.
+pub(crate) fn run(top: &Path) -> Result<(), String> {
+    let bundle = top.join("bundle");
+    if bundle.exists() {
+        std::fs::remove_dir_all(&bundle).map_err(|e| format!("{}: {e}", bundle.display()))?;
+    }
+    make(&bundle.join("tests"))?;
+    for (package, tests) in TESTS {
+        let mut args = vec!["test", "--no-run", "--package", package];
+        tests.iter().for_each(|t| args.extend(["--test", t]));
+        for (name, binary) in built(top, &args)? {
+            copy(&binary, &bundle.join("tests").join(name))?;
+        }
+    }
+    for (name, binary) in built(top, &["build", "--package", PROGRAM.0])?.iter().filter(|b| b.0 == PROGRAM.1)
+    {
+        copy(binary, &bundle.join(name))?;
+    }
+    let shared = std::env::var_os("LANDFALL_SHARED").map_or_else(|| top.join("../shared"), PathBuf::from);
+    for data in DATA.iter().filter(|d| shared.join(d).exists()) {
+        let to = bundle.join("shared").join(data);
+        make(to.parent().unwrap_or(&bundle))?;
+        must(Command::new("cp").arg("-rL").arg(shared.join(data)).arg(&to))?;
+    }
+    let runner = bundle.join("run.sh");
+    std::fs::write(&runner, RUNNER).map_err(|e| format!("{}: {e}", runner.display()))?;
+    must(Command::new("chmod").arg("+x").arg(&runner))?;
+    let size = size(&bundle)?;
+    println!("bundle/: {:.1} MiB", size as f64 / f64::from(1 << 20));
+    if size > LIMIT { Err(format!("bundle/ is larger than {} MiB", LIMIT >> 20)) } else { Ok(()) }
+}
+
+fn make(folder: &Path) -> Result<(), String> {
+    std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    std::fs::copy(from, to).map(|_| ()).map_err(|e| format!("{} to {}: {e}", from.display(), to.display()))
+}
+
+/// Runs cargo with the profile for bundles; the executables that it made, by the names of their targets.
+fn built(top: &Path, args: &[&str]) -> Result<Vec<(String, PathBuf)>, String> {
+    let output = Command::new(env!("CARGO"))
+        .current_dir(top)
+        .args(args)
+        .args(["--profile", "bundle", "--message-format", "json-render-diagnostics"])
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| format!("cargo could not be started: {e}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo {} ended with {}", args.join(" "), output.status));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let messages = text.lines().filter_map(|l| serde_json::from_str::<Value>(l).ok());
+    Ok(messages
+        .filter_map(|m| {
+            Some((m["target"]["name"].as_str()?.to_owned(), PathBuf::from(m["executable"].as_str()?)))
+        })
+        .collect())
+}
+
+fn size(folder: &Path) -> Result<u64, String> {
+    let failed = |e: std::io::Error| format!("{}: {e}", folder.display());
+    let mut total = 0;
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let meta = entry.metadata().map_err(failed)?;
+        total += if meta.is_dir() { size(&entry.path())? } else { meta.len() };
+    }
+    Ok(total)
+}
