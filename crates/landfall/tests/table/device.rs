@@ -38,6 +38,8 @@ const HOLES: &[&str] = &[
     "batch_norm_grad",
     "batch_windows",
     "bernoulli",
+    "cross_entropy",
+    "cross_entropy_grad",
     "dropout",
     "global_norm",
     "layer_norm",
