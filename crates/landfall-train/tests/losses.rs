@@ -158,3 +158,38 @@ fn quantile_forecasts_are_ordered_and_cover_what_they_say() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn cross_entropy_is_the_labels_negative_log_likelihood() -> Result<()> {
+    let engine = Engine::cpu()?;
+    let mut spec = StateSpec::new();
+    spec.add("p", DType::F64, &[("logits".to_owned(), [5, 3].into())])?;
+    let spec = Arc::new(spec);
+    let mut state = State::new(&engine, &spec)?;
+    let logits: Vec<f64> = (0..15).map(|i| (f64::from(i) * 1.3).sin() * 2.0).collect();
+    let labels = [2i64, 0, 1, 1, 2];
+    state.write("logits", &logits)?;
+    let g = Graph::new(&spec);
+    let (x, l) = (g.entry("logits")?, g.input("labels", DType::I64, [5]));
+    let value = loss::cross_entropy(&g, x, l)?;
+    let gradients = grad(&g, value, &[("logits".to_owned(), x)])?;
+    g.output("loss", value);
+    g.output("gradient", gradients[0]);
+    let mut program = Program::compile(&engine, &state, "loss", &g)?;
+    program.write("labels", &labels)?;
+    program.run(&mut state)?;
+    let gradient = program.read::<f64>("gradient")?;
+    let mut want = 0.0;
+    for (row, &label) in logits.chunks_exact(3).zip(&labels) {
+        let sum: f64 = row.iter().map(|v| v.exp()).sum();
+        want += (sum.ln() - row[label as usize]) / 5.0;
+    }
+    assert!((program.read::<f64>("loss")?[0] - want).abs() < 1e-14);
+    for (i, slope) in gradient.iter().enumerate() {
+        let row = &logits[i / 3 * 3..][..3];
+        let share = logits[i].exp() / row.iter().map(|v| v.exp()).sum::<f64>();
+        let hit = if labels[i / 3] == (i % 3) as i64 { 1.0 } else { 0.0 };
+        assert!((slope - (share - hit) / 5.0).abs() < 1e-15);
+    }
+    Ok(())
+}

@@ -77,3 +77,14 @@ pub fn quantile(g: &Graph, prediction: Value, target: Value, levels: &[f64]) -> 
     let total = total.unwrap_or(target);
     g.affine(total, 1.0 / levels.len() as f64, 0.0)
 }
+
+/// Mean over all rows of `ln Σ_k exp(logits[k]) − logits[label]`: the negative logarithm of the label's probability.
+///
+/// `logits`: `[.., K]`; `labels`: i64 `[..]`, each in `0..K`.
+///
+/// # Errors
+/// Labels of another dtype or shape; no classes.
+#[track_caller]
+pub fn cross_entropy(g: &Graph, logits: Value, labels: Value) -> Result<Value, Error> {
+    g.op1(ops::CrossEntropy, &[logits, labels])
+}
