@@ -21,9 +21,9 @@ KERNEL(attention) {
             }
             load_lines(values, v_head, stride_v, from, n, col, e, A(1));
             for (u32 part = 0; part < e; part += C) {
+                if (e > C || from == 0) load_row(query, keys, q_head, stride_q, at.first, n, part, e, A(scale));
                 __syncthreads();
                 load_lines(keys, k_head, stride_k, from, n, part, e, A(1));
-                if (e > C || from == 0) load_row(query, q_head, stride_q, own, n, part, e, A(scale));
                 __syncthreads();
                 for (u32 j = 0; j < count; j++) tile[threadIdx.x][j] += dot(query, keys[j]);
             }
@@ -58,7 +58,7 @@ KERNEL(attention) {
             if (col + c < e) to[u64(col + c) * stride_out.v[3]] = narrow<T>(sums[c] * inverse);
         }
         if (col == 0) {
-            A* level = lse + at.b * stride_lse.v[0] + at.head * stride_lse.v[1] + u64(own) * stride_lse.v[2];
+            A* level = scores_of(lse, at, stride_lse) + u64(own) * stride_lse.v[2];
             *level = A(double(top) + log(double(total)));
         }
     }

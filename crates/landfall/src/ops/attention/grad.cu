@@ -24,8 +24,8 @@ KERNEL(columns) {
     const T* k_head = features_of(k, at, stride_k);
     const T* v_head = features_of(v, at, stride_v);
     const T* g_head = features_of(slope, at, stride_slope);
-    const L* lse_head = lse + at.b * stride_lse.v[0] + at.head * stride_lse.v[1];
-    const A* level_head = level + (at.b * heads + at.head) * n;
+    const L* lse_head = scores_of(lse, at, stride_lse);
+    const A* level_head = level + (u64(at.b) * heads + at.head) * n;
     A key[C], value[C], key_sums[C], value_sums[C];
     for (u32 col = 0; col < e; col += C) {
         clear(key_sums);
@@ -46,13 +46,13 @@ KERNEL(columns) {
                 products[i][lane] = A(0);
             }
             for (u32 part = 0; part < e; part += C) {
+                if (e > C || from == 0) {
+                    load_row(key, queries, k_head, stride_k, at.first, n, part, e, A(1));
+                    load_row(value, queries, v_head, stride_v, at.first, n, part, e, A(1));
+                }
                 __syncthreads();
                 load_lines(queries, q_head, stride_q, from, n, part, e, A(scale));
                 load_lines(slopes, g_head, stride_slope, from, n, part, e, A(1));
-                if (e > C || from == 0) {
-                    load_row(key, k_head, stride_k, own, n, part, e, A(1));
-                    load_row(value, v_head, stride_v, own, n, part, e, A(1));
-                }
                 __syncthreads();
                 for (u32 i = 0; i < count; i++) {
                     tile[i][lane] += dot(key, queries[i]);
@@ -100,8 +100,8 @@ KERNEL(rows) {
     const T* g_head = features_of(slope, at, stride_slope);
     A less = A(0), own_level = A(0);
     if (own < n) {
-        less = A(widen(lse[at.b * stride_lse.v[0] + at.head * stride_lse.v[1] + u64(own) * stride_lse.v[2]]));
-        own_level = level[(at.b * heads + at.head) * n + own];
+        less = A(widen(scores_of(lse, at, stride_lse)[u64(own) * stride_lse.v[2]]));
+        own_level = level[(u64(at.b) * heads + at.head) * n + own];
     }
     A query[C], g[C], sums[C];
     for (u32 col = 0; col < e; col += C) {
@@ -116,13 +116,13 @@ KERNEL(rows) {
                 products[lane][j] = A(0);
             }
             for (u32 part = 0; part < e; part += C) {
+                if (e > C || from == 0) {
+                    load_row(query, keys, q_head, stride_q, at.first, n, part, e, A(scale));
+                    load_row(g, keys, g_head, stride_slope, at.first, n, part, e, A(1));
+                }
                 __syncthreads();
                 load_lines(keys, k_head, stride_k, from, n, part, e, A(1));
                 load_lines(values, v_head, stride_v, from, n, part, e, A(1));
-                if (e > C || from == 0) {
-                    load_row(query, q_head, stride_q, own, n, part, e, A(scale));
-                    load_row(g, g_head, stride_slope, own, n, part, e, A(1));
-                }
                 __syncthreads();
                 for (u32 j = 0; j < count; j++) {
                     tile[lane][j] += dot(query, keys[j]);

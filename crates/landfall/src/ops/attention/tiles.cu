@@ -14,16 +14,16 @@ DEVICE double exponential(double x) { return exp(x); }
 DEVICE A infinity() { return A(__int_as_float(0x7F800000)); }
 
 // What a block works on: a batch entry, a head and the first of its rows.
-struct Place { u64 b, head; u32 first; };
+struct Place { u32 b, head, first; };
 DEVICE Place place_of(u32 heads, u32 n) {
     u32 parts = (n + blockDim.x - 1) / blockDim.x;
-    u64 block = blockIdx.x, head = block / parts;
-    Place p = {head / heads, head % heads, u32(block % parts) * blockDim.x};
+    u32 head = blockIdx.x / parts;
+    Place p = {head / heads, head % heads, blockIdx.x % parts * blockDim.x};
     return p;
 }
 // The first element of one head: [b, ., head, .] of features, [b, head, ., .] of scores.
-template <class E> DEVICE E* features_of(E* x, const Place& p, const Dims& s) { return x + p.b * s.v[0] + p.head * s.v[2]; }
-template <class E> DEVICE E* scores_of(E* x, const Place& p, const Dims& s) { return x + p.b * s.v[0] + p.head * s.v[1]; }
+template <class E> DEVICE E* features_of(E* x, const Place& p, const Dims& s) { return x + u64(p.b) * s.v[0] + u64(p.head) * s.v[2]; }
+template <class E> DEVICE E* scores_of(E* x, const Place& p, const Dims& s) { return x + u64(p.b) * s.v[0] + u64(p.head) * s.v[1]; }
 
 // Lines of C features from `col` on, of tokens `from` on: 0 beyond the last token or feature.
 template <class E>
@@ -34,14 +34,18 @@ DEVICE void load_lines(A (*lines)[C], const E* x, const Dims& stride, u32 from, 
         lines[line][c] = inside ? A(widen(x[u64(from + line) * stride.v[1] + u64(col + c) * stride.v[3]])) * factor : A(0);
     }
 }
-// C features of one token, in registers. Beyond the last token they are that one's: nothing comes of them.
+// C features of the thread's own token, in registers. They come by way of shared lines, so that memory is read by whole
+// lines; the block calls this together.
 template <class E>
-DEVICE void load_row(A (&row)[C], const E* x, const Dims& stride, u32 token, u32 n, u32 col, u32 e, A factor) {
-    const E* from = x + u64(min(token, n - 1)) * stride.v[1] + u64(col) * stride.v[3];
+DEVICE void load_row(A (&row)[C], A (*lines)[C], const E* x, const Dims& stride, u32 first, u32 n, u32 col, u32 e,
+                     A factor) {
+    for (u32 from = 0; from < blockDim.x; from += TILE) {
+        __syncthreads();
+        load_lines(lines, x, stride, first + from, n, col, e, factor);
+        __syncthreads();
+        if (threadIdx.x / TILE != from / TILE) continue;
 #pragma unroll
-    for (u32 c = 0; c < C; c++) {
-        row[c] = col + c < e ? A(widen(*from)) * factor : A(0);
-        from += stride.v[3];
+        for (u32 c = 0; c < C; c++) row[c] = lines[threadIdx.x % TILE][c];
     }
 }
 DEVICE A dot(const A (&row)[C], const A* line) {
