@@ -30,10 +30,11 @@ pub(crate) enum Command {
 /// What decides the shapes of a step.
 #[derive(Debug, Group)]
 pub(crate) struct Shapes {
-    /// Kind of model: patchtst or window-regressor.
+    /// Kind of model: patchtst, dlinear or window-regressor.
     #[arg(long, value_parser = named::<ModelKind>)]
     pub(crate) model: Option<ModelKind>,
-    /// Sizes and recipe: patchtst-42, patchtst-64, patchtst-wide, patchtst-deep or window-regressor.
+    /// Sizes and recipe: patchtst-42, patchtst-64, patchtst-wide, patchtst-deep, window-regressor, dlinear or
+    /// dlinear-etth2.
     #[arg(long)]
     pub(crate) preset: Option<String>,
     /// Rows of history.
@@ -107,7 +108,7 @@ pub(crate) struct Train {
     /// Learning rate.
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     lr: Option<f64>,
-    /// How it changes: constant, official, cosine or one-cycle.
+    /// How it changes: constant, official, cosine, one-cycle or halving.
     #[arg(long, value_parser = named::<Schedule>)]
     schedule: Option<Schedule>,
     /// adam or adamw.
@@ -119,6 +120,18 @@ pub(crate) struct Train {
     /// Weight decay of matrices [default: 0; 0.01 with --optimizer adamw].
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     weight_decay: Option<f64>,
+    /// What is minimised: mse, mae or huber [default: mse].
+    #[arg(long)]
+    loss: Option<String>,
+    /// Difference up to which the Huber loss is a square [default: 1].
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    huber_delta: Option<f64>,
+    /// Predict these quantiles, 0.5 among them, by the quantile loss.
+    #[arg(long, value_name = "Q,Q", value_delimiter = ',', allow_negative_numbers = true)]
+    quantiles: Option<Vec<f64>>,
+    /// End after so many epochs without a better validation; 0 for never.
+    #[arg(long, value_name = "N")]
+    patience: Option<usize>,
     /// Where to compute: auto, cpu, or null (checks and counts, computes nothing).
     #[arg(long, value_parser = named::<Device>)]
     device: Option<Device>,
@@ -128,6 +141,9 @@ pub(crate) struct Train {
     /// Seed of generated data, initial values, order and dropout.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Train once with each of these seeds, and print mean and standard deviation.
+    #[arg(long, value_name = "N,N", value_delimiter = ',', conflicts_with_all = ["seed", "resume"])]
+    pub(crate) seeds: Option<Vec<u64>>,
     /// Order of the windows: shuffle or sequential.
     #[arg(long, value_parser = named::<Order>)]
     order: Option<Order>,
@@ -364,6 +380,10 @@ impl Train {
             order: self.order,
             init: self.init.clone(),
             freeze: self.freeze.clone(),
+            loss: self.loss.clone(),
+            huber_delta: self.huber_delta,
+            quantiles: self.quantiles.clone(),
+            patience: self.patience,
             log_every: self.log_every,
             ..self.shapes.settings()
         }

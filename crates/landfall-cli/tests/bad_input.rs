@@ -103,7 +103,7 @@ fn names_and_combinations() {
     for (words, text) in [
         (
             "train --preset big",
-            "unknown preset `big`; choose from patchtst-42, patchtst-64, patchtst-wide, patchtst-deep, window-regressor",
+            "unknown preset `big`; choose from patchtst-42, patchtst-64, patchtst-wide, patchtst-deep, window-regressor, dlinear, dlinear-etth2",
         ),
         (
             "train --model patchtst --preset window-regressor",
@@ -172,7 +172,7 @@ fn configuration_files() {
     assert!(text.starts_with("c.toml:2: unknown key `learning-rate`, expected one of `data`, "), "{text}");
     f.write("c.toml", "[network]\nwidth = 3\n");
     let text = f.refused("train --config c.toml --out run");
-    assert!(text.starts_with("c.toml:2: unknown key `width`, expected one of `patch`, "), "{text}");
+    assert!(text.starts_with("c.toml:2: unknown key `width`, expected one of `kernel`, `patch`, "), "{text}");
     f.write("c.toml", "[network]\nd-model = 10\nheads = 4\n");
     assert_eq!(
         f.refused("train --config c.toml --out run"),

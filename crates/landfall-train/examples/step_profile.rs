@@ -2,8 +2,8 @@
 
 use landfall::{DType, Engine};
 use landfall_train::data::{Split, synthetic};
-use landfall_train::models::{PatchTst, Preset};
-use landfall_train::train::{Betas, Dataset, Order, Session, TrainingOptions};
+use landfall_train::models::Preset;
+use landfall_train::train::{Betas, Dataset, Session, TrainingOptions};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let number = |i: usize, default: usize| args.get(i).map_or(Ok(default), |t| t.parse());
     let (batch, channels) = (number(1, 128)?, number(2, 7)?);
     let (config, recipe) = (preset.config(), preset.recipe());
-    let rows = 4 * (config.context + config.horizon) + batch;
+    let rows = 4 * (config.context() + config.horizon()) + batch;
     let series = synthetic::demo(rows, channels, 1)?;
     let (dataset, _) =
-        Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, config.context, config.horizon)?;
+        Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, config.context(), config.horizon())?;
     let options = TrainingOptions {
         batch,
         epochs: 1,
@@ -31,12 +31,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         clip: recipe.clip,
         dtype: DType::F32,
         seed: 1,
-        order: Order::Shuffle,
+        ..TrainingOptions::default()
     };
     let engine = Engine::cpu()?;
-    let (context, horizon) = (config.context, config.horizon);
-    let mut session =
-        Session::new(&engine, Box::new(PatchTst::new(config)?), &dataset, context, horizon, options)?;
+    let (context, horizon) = (config.context(), config.horizon());
+    let mut session = Session::new(&engine, config.build()?, &dataset, context, horizon, options)?;
     let report = session.programs()[0].report();
     engine.clone().enter(|| {
         let mut times = Vec::new();

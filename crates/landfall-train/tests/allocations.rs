@@ -6,12 +6,16 @@ mod heap;
 use landfall::{DType, Engine};
 use landfall_train::data::{Split, synthetic};
 use landfall_train::models::{PatchTst, PatchTstConfig, Preset};
-use landfall_train::train::{Betas, Dataset, OptimizerKind, Order, Schedule, Session, TrainingOptions};
+use landfall_train::train::{Betas, Dataset, OptimizerKind, Schedule, Session, TrainingOptions};
 use std::error::Error;
 
 /// Without the test harness, whose threads allocate when they like.
 fn main() -> Result<(), Box<dyn Error>> {
-    let config = PatchTstConfig { context: 96, horizon: 24, ..Preset::PatchTst42.config() };
+    let config = PatchTstConfig {
+        context: 96,
+        horizon: 24,
+        ..Preset::PatchTst42.config().patchtst().ok_or("a PatchTST")?
+    };
     let series = synthetic::demo(600, 3, 1)?;
     let (dataset, _) = Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, 96, 24)?;
     let options = TrainingOptions {
@@ -26,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         clip: Some(1.0),
         dtype: DType::F32,
         seed: 1,
-        order: Order::Shuffle,
+        ..TrainingOptions::default()
     };
     // Both live to the end: threads of a pool that starts up or winds down allocate too.
     let engines = [Engine::cpu_with_threads(1)?, Engine::cpu_with_threads(2)?];

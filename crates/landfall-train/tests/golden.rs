@@ -20,7 +20,10 @@ fn shared() -> Option<PathBuf> {
 
 fn session(folder: &std::path::Path, dtype: DType, weights: &str) -> Result<Session, Box<dyn Error>> {
     let series = data::read(folder.join("data/ETTh1.csv"), &data::ReadOptions::default())?;
-    let config = landfall_train::models::PatchTstConfig { dropout: 0.0, ..Preset::PatchTst42.config() };
+    let config = landfall_train::models::PatchTstConfig {
+        dropout: 0.0,
+        ..Preset::PatchTst42.config().patchtst().ok_or("a PatchTST")?
+    };
     let (context, horizon) = (config.context, config.horizon);
     let (dataset, _) = Dataset::forecast(series, Split::Ett, context, horizon)?;
     let options = TrainingOptions {
@@ -36,6 +39,7 @@ fn session(folder: &std::path::Path, dtype: DType, weights: &str) -> Result<Sess
         dtype,
         seed: 2021,
         order: Order::Sequential,
+        ..TrainingOptions::default()
     };
     let engine = Engine::cpu()?;
     let mut session =

@@ -3,7 +3,7 @@
 use landfall::{DType, Engine};
 use landfall_train::data::{Split, synthetic};
 use landfall_train::models::{DropoutMasks, PatchTst, PatchTstConfig, Preset, Recipe, Task};
-use landfall_train::train::{Betas, Dataset, Order, Session, TrainingOptions};
+use landfall_train::train::{Betas, Dataset, Session, TrainingOptions};
 use std::error::Error;
 
 fn options(recipe: &Recipe) -> TrainingOptions {
@@ -19,7 +19,7 @@ fn options(recipe: &Recipe) -> TrainingOptions {
         clip: recipe.clip,
         dtype: DType::F32,
         seed: 1,
-        order: Order::Shuffle,
+        ..TrainingOptions::default()
     }
 }
 
@@ -29,17 +29,17 @@ fn options(recipe: &Recipe) -> TrainingOptions {
 fn plans_are_tight() -> Result<(), Box<dyn Error>> {
     for &preset in Preset::ALL {
         let (config, recipe) = (preset.config(), preset.recipe());
-        let dataset = match config.task {
+        let dataset = match config.task() {
             Task::Forecast => {
-                let series = synthetic::demo(4 * (config.context + config.horizon), 7, 1)?;
-                Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, config.context, config.horizon)?.0
+                let series = synthetic::demo(4 * (config.context() + config.horizon()), 7, 1)?;
+                Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, config.context(), config.horizon())?.0
             }
-            Task::Regress => Dataset::regression(&synthetic::walk(640, 10, config.context, 1)?),
+            Task::Regress => Dataset::regression(&synthetic::walk(640, 10, config.context(), 1)?),
         };
         let options = options(&recipe);
-        let (context, horizon) = (config.context, config.horizon);
-        let model = PatchTst::new(config)?;
-        let session = Session::new(&Engine::null(), Box::new(model), &dataset, context, horizon, options)?;
+        let (context, horizon) = (config.context(), config.horizon());
+        let model = config.build()?;
+        let session = Session::new(&Engine::null(), model, &dataset, context, horizon, options)?;
         for program in session.programs() {
             let r = program.report();
             let ratio = r.arena_bytes as f64 / r.live_peak_bytes.max(1) as f64;
@@ -61,7 +61,8 @@ fn plans_are_tight() -> Result<(), Box<dyn Error>> {
 #[test]
 fn dropout_masks() -> Result<(), Box<dyn Error>> {
     for (dropout_masks, masks) in [(DropoutMasks::Official, 13), (DropoutMasks::Branches, 9)] {
-        let config = PatchTstConfig { dropout_masks, ..Preset::PatchTst42.config() };
+        let config =
+            PatchTstConfig { dropout_masks, ..Preset::PatchTst42.config().patchtst().ok_or("a PatchTST")? };
         let dataset = Dataset::blank(7, config.context, config.horizon, 128);
         let (context, horizon) = (config.context, config.horizon);
         let options = options(&Preset::PatchTst42.recipe());

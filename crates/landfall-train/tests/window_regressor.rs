@@ -2,8 +2,8 @@
 
 use landfall::{DType, Engine, HostTensor};
 use landfall_train::data::synthetic::walk;
-use landfall_train::models::{Model, PatchTst, PatchTstConfig, Preset};
-use landfall_train::train::{Betas, Dataset, Order, Session, TrainingOptions};
+use landfall_train::models::{PatchTst, PatchTstConfig, Preset};
+use landfall_train::train::{Betas, Dataset, Session, TrainingOptions};
 use std::error::Error;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -22,7 +22,7 @@ fn options(dtype: DType, batch: usize, epochs: usize) -> TrainingOptions {
         clip: recipe.clip,
         dtype,
         seed: 7,
-        order: Order::Shuffle,
+        ..TrainingOptions::default()
     }
 }
 
@@ -43,17 +43,18 @@ fn snapshot(s: &Session) -> Result<Vec<(String, HostTensor)>> {
 
 #[test]
 fn has_the_published_number_of_parameters() -> Result<()> {
-    assert_eq!(PatchTst::new(Preset::WindowRegressor.config())?.parameters().count(), 101_185);
-    let h96 = |p: Preset| PatchTst::new(p.config()).map(|m| m.parameters().count());
+    assert_eq!(Preset::WindowRegressor.config().build()?.parameters().count(), 101_185);
+    let h96 = |p: Preset| p.config().build().map(|m| m.parameters().count());
     assert_eq!(h96(Preset::PatchTst42)?, 81_728);
     assert_eq!(h96(Preset::PatchTst64)?, 115_872);
     assert_eq!(h96(Preset::PatchTstDeep)?, 22_101_600);
+    assert_eq!(h96(Preset::DLinear)?, 2 * (336 * 96 + 96));
     Ok(())
 }
 
 #[test]
 fn fifteen_samples_are_learned() -> Result<()> {
-    let base = Preset::WindowRegressor.config();
+    let base = Preset::WindowRegressor.config().patchtst().ok_or("a PatchTST")?;
     let config =
         PatchTstConfig { context: 8, patch: 4, stride: 4, d_model: 8, heads: 2, layers: 1, d_ff: 32, ..base };
     let data = Dataset::regression(&walk(15, 1, 8, 1)?);
@@ -74,7 +75,7 @@ fn r01_each_step_agrees_with_f64() -> Result<()> {
     let data = walk(1000, 5, 24, 3)?;
     let labels = data.labels.clone();
     let data = Dataset::regression(&data);
-    let config = Preset::WindowRegressor.config();
+    let config = Preset::WindowRegressor.config().patchtst().ok_or("a PatchTST")?;
     let mut reference = session(config.clone(), &data, options(DType::F64, 64, 3))?;
     let mut tested = session(config, &data, options(DType::F32, 64, 3))?;
     let steps = 3 * reference.steps_per_epoch();

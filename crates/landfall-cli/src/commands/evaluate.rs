@@ -115,6 +115,7 @@ fn simple(args: &Evaluate, model: Simple) -> Result<(), CliError> {
         mae_drop_last: s.mae_drop_last,
         windows: s.windows,
         windows_drop_last: s.windows_drop_last,
+        quantiles: None,
         columns: s.per_column.into_iter().map(column).collect(),
         series,
     };
@@ -132,6 +133,9 @@ fn print(name: &str, r: &EvaluationRecord, json: bool) -> Result<(), CliError> {
     }
     rows.extend(r.columns.iter().map(|c| row(format!("{}, in its own unit", c.name), numbers(c.mse, c.mae))));
     output::line(&output::table(&rows))?;
+    if let Some(q) = r.quantiles {
+        output::line(&super::quantile_line(&q))?;
+    }
     if !r.series.is_empty() {
         output::line(&format!("\n{}", output::table(&series_rows(r))))?;
     }

@@ -22,9 +22,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let Data::Series(panel) = run.load(&args.data, fill)? else {
         return Err(RunError::NoFuture { path: args.run.clone() }.into());
     };
-    let horizon = run.resolved().network.horizon;
+    let horizon = run.resolved().network.horizon();
     // Refused before a session is made: it takes a moment.
-    let needed = run.resolved().network.context;
+    let needed = run.resolved().network.context();
     if let [only] = panel.series() {
         only.last_rows(needed)?;
     }
@@ -32,7 +32,8 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let mut session = run.predictor(&engine, args.weights)?;
     let (forecasts, left_out) = run.forecast_all(&mut session, &panel)?;
     note_all(panel.notices().iter().chain(&left_out));
-    let table = Table::new(&forecasts, panel.columns().get(..run.targets()).unwrap_or_default(), horizon);
+    let columns = panel.columns().get(..run.targets()).unwrap_or_default();
+    let table = Table::new(&forecasts, columns, run.levels(), horizon);
     if let Some(path) = &args.out {
         write(path, &table.csv())?;
     }
@@ -52,6 +53,8 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
 struct Table<'a> {
     forecasts: &'a [Forecast],
     columns: &'a [String],
+    /// Levels of the quantiles that stand beside each column's point forecast.
+    levels: &'a [f64],
     /// Name of the column that tells the rows of a series apart.
     label: String,
     /// Its cells, for each series.
@@ -59,9 +62,9 @@ struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    fn new(forecasts: &'a [Forecast], columns: &'a [String], horizon: usize) -> Self {
+    fn new(forecasts: &'a [Forecast], columns: &'a [String], levels: &'a [f64], horizon: usize) -> Self {
         let (label, rows) = labels(forecasts, horizon);
-        Self { forecasts, columns, label, rows }
+        Self { forecasts, columns, levels, label, rows }
     }
 
     /// Whether a column names the series.
@@ -72,7 +75,11 @@ impl<'a> Table<'a> {
     fn csv(&self) -> String {
         let series = self.several().then_some("series");
         let header = series.into_iter().chain([self.label.as_str()]);
-        let header = header.chain(self.columns.iter().map(String::as_str)).map(quoted);
+        let named = |column: &'a String| {
+            let level = move |l: &f64| format!("{column}_q{l:?}");
+            std::iter::once(column.clone()).chain(self.levels.iter().map(level))
+        };
+        let header = header.map(str::to_owned).chain(self.columns.iter().flat_map(named)).map(|c| quoted(&c));
         let mut text = header.collect::<Vec<_>>().join(",");
         text.push('\n');
         for (forecast, rows) in self.forecasts.iter().zip(&self.rows) {
@@ -82,9 +89,12 @@ impl<'a> Table<'a> {
                     text.push(',');
                 }
                 text.push_str(&quoted(row));
-                for column in &forecast.values {
-                    // The shortest digits that read back as the same number.
-                    text.push_str(&format!(",{:?}", column.get(i).copied().unwrap_or(f64::NAN)));
+                for (c, column) in forecast.values.iter().enumerate() {
+                    let quantiles = forecast.quantiles.get(c).into_iter().flatten();
+                    for cells in std::iter::once(column).chain(quantiles) {
+                        // The shortest digits that read back as the same number.
+                        text.push_str(&format!(",{:?}", cells.get(i).copied().unwrap_or(f64::NAN)));
+                    }
                 }
                 text.push('\n');
             }
@@ -97,14 +107,28 @@ impl<'a> Table<'a> {
         let label = self.label.as_str();
         match (self.forecasts, self.rows.as_slice()) {
             ([one], [rows]) => {
-                json!({"columns": self.columns, label: rows, "values": one.values, "out": out})
+                let mut object =
+                    json!({"columns": self.columns, label: rows, "values": one.values, "out": out});
+                if !self.levels.is_empty() {
+                    object["levels"] = json!(self.levels);
+                    object["quantiles"] = json!(one.quantiles);
+                }
+                object
             }
             (all, rows) => {
-                let each = all
-                    .iter()
-                    .zip(rows)
-                    .map(|(f, rows)| json!({"name": f.context.name(), label: rows, "values": f.values}));
-                json!({"columns": self.columns, "series": each.collect::<Vec<_>>(), "out": out})
+                let each = all.iter().zip(rows).map(|(f, rows)| {
+                    let mut one = json!({"name": f.context.name(), label: rows, "values": f.values});
+                    if !self.levels.is_empty() {
+                        one["quantiles"] = json!(f.quantiles);
+                    }
+                    one
+                });
+                let mut object =
+                    json!({"columns": self.columns, "series": each.collect::<Vec<_>>(), "out": out});
+                if !self.levels.is_empty() {
+                    object["levels"] = json!(self.levels);
+                }
+                object
             }
         }
     }

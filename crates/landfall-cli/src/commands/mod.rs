@@ -4,13 +4,14 @@ pub(crate) mod bench;
 pub(crate) mod evaluate;
 pub(crate) mod forecast;
 pub(crate) mod plan;
+mod seeds;
 pub(crate) mod train;
 
 use crate::error::CliError;
 use crate::output;
 use landfall::Engine;
 use landfall_train::data::{Baseline, DataError, Fill, Segment, WindowedPanel, baseline};
-use landfall_train::run::{EvaluationRecord, SeriesRecord, SettingsError};
+use landfall_train::run::{EvaluationRecord, QuantileRecord, SeriesRecord, SettingsError};
 
 /// An engine on the processor.
 fn cpu(threads: Option<usize>) -> Result<Engine, CliError> {
@@ -32,6 +33,15 @@ fn fill(name: Option<&String>) -> Result<Option<Fill>, DataError> {
 /// Lines that a person has to know of and that are no errors.
 fn note_all<'a>(notes: impl IntoIterator<Item = &'a String>) {
     notes.into_iter().for_each(|note| output::note(&format!("note: {note}")));
+}
+
+/// The scores of quantiles in one line.
+fn quantile_line(q: &QuantileRecord) -> String {
+    let QuantileRecord { pinball, coverage, coverage_nominal } = q;
+    format!(
+        "mean quantile loss {pinball:?}; {coverage:?} of the values lie between the outermost quantiles, \
+         {coverage_nominal:?} should"
+    )
 }
 
 /// The errors of each series as a table's rows.

@@ -26,9 +26,9 @@ pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
     (settings.fill_gaps, settings.series_id) = (None, None);
     let resolved = settings.resolve()?;
     let (n, t) = (&resolved.network, &resolved.training);
-    let mut dataset = match n.task {
-        Task::Forecast => Dataset::blank(channels, n.context, n.horizon, t.batch),
-        Task::Regress => Dataset::regression(&walk(t.batch, channels, n.context, t.seed)?),
+    let mut dataset = match n.task() {
+        Task::Forecast => Dataset::blank(channels, n.context(), n.horizon(), t.batch),
+        Task::Regress => Dataset::regression(&walk(t.batch, channels, n.context(), t.seed)?),
     };
     if let (Target::Future(all), Some(targets)) = (&mut dataset.target, targets) {
         *all = targets.clamp(1, channels);
@@ -46,8 +46,8 @@ pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
     output::line(&format!(
         "{preset}: batch {}, {channels} channels, context {}, horizon {}, {} parameters\n\n{}\n\n{}",
         t.batch,
-        n.context,
-        n.horizon,
+        n.context(),
+        n.horizon(),
         session.model().parameters().count(),
         values(&report, args.all),
         summary(&report, peak)

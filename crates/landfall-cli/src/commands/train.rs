@@ -39,21 +39,61 @@ pub(crate) fn run(args: &Train) -> Result<u8, CliError> {
     if let Some(flag) = args.ahead.given() {
         return Err(CliError::KnownAhead(flag));
     }
-    match &args.resume {
-        Some(path) => resume(args, path),
-        None => fresh(args),
+    let stop = stop_flag();
+    match (&args.resume, &args.seeds) {
+        (Some(path), _) => resume(args, path, stop).map(|ended| ended.code),
+        (None, Some(seeds)) => super::seeds::run(args, seeds, &stop),
+        (None, None) => fresh(args, settings(args)?, args.out.as_deref(), stop).map(|ended| ended.code),
     }
 }
 
-fn fresh(args: &Train) -> Result<u8, CliError> {
-    let mut settings = args.settings();
-    if let Some(file) = &args.shapes.config {
-        settings = settings.over(&Settings::read(file)?.for_new_run())?;
+/// How a run ended.
+pub(super) struct Ended {
+    /// The exit code.
+    pub(super) code: u8,
+    /// The last evaluation, of a run that finished.
+    pub(super) last: Option<EvaluationRecord>,
+}
+
+impl Ended {
+    fn early(code: u8) -> Self {
+        Self { code, last: None }
     }
+}
+
+/// Raised by Ctrl-C; a second one does not wait. Without a handler Ctrl-C still ends the run, only without a
+/// checkpoint.
+fn stop_flag() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    let _ = ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    });
+    stop
+}
+
+/// The settings of the flags over those of a file.
+pub(super) fn settings(args: &Train) -> Result<Settings, CliError> {
+    let settings = args.settings();
+    match &args.shapes.config {
+        Some(file) => Ok(settings.over(&Settings::read(file)?.for_new_run())?),
+        None => Ok(settings),
+    }
+}
+
+/// A new run.
+pub(super) fn fresh(
+    args: &Train,
+    settings: Settings,
+    out: Option<&Path>,
+    stop: Arc<AtomicBool>,
+) -> Result<Ended, CliError> {
     let init = settings.init.clone();
     let resolved = settings.resolve()?;
-    if let Some(path) = args.out.as_ref().filter(|p| p.exists()) {
-        return Err(RunError::Exists { path: path.clone() }.into());
+    if let Some(path) = out.filter(|p| p.exists()) {
+        return Err(RunError::Exists { path: path.to_owned() }.into());
     }
     let init = init.map(|path| File::read(&path).map(|file| (path, file))).transpose()?;
     let ready = prepare(resolved, |session| {
@@ -63,17 +103,17 @@ fn fresh(args: &Train) -> Result<u8, CliError> {
         Ok(Progress::default())
     })?;
     if ready.resolved.settings.device == Some(Device::Null) {
-        return count_only(ready, args.json);
+        return count_only(ready, args.json).map(Ended::early);
     }
     let configuration = ready.resolved.settings.to_toml()?;
-    let folder = match &args.out {
+    let folder = match out {
         Some(path) => RunFolder::create(path, &configuration)?,
         None => numbered(&ready.resolved, &configuration)?,
     };
-    go(ready, folder, configuration, args.json)
+    go(ready, folder, configuration, args.json, stop)
 }
 
-fn resume(args: &Train, path: &Path) -> Result<u8, CliError> {
+fn resume(args: &Train, path: &Path, stop: Arc<AtomicBool>) -> Result<Ended, CliError> {
     let kept = "a resumed run keeps its folder and settings; leave it out";
     for (flag, given) in [("--out", args.out.is_some()), ("--config", args.shapes.config.is_some())] {
         if given {
@@ -97,7 +137,7 @@ fn resume(args: &Train, path: &Path) -> Result<u8, CliError> {
         return Err(CliError::Complete { run: path.to_owned(), done: ready.from.step, total });
     }
     if ready.resolved.settings.device == Some(Device::Null) {
-        return count_only(ready, args.json);
+        return count_only(ready, args.json).map(Ended::early);
     }
     let configuration = ready.resolved.settings.to_toml()?;
     let folder = RunFolder::resume(path, ready.from.step)?;
@@ -110,7 +150,7 @@ fn resume(args: &Train, path: &Path) -> Result<u8, CliError> {
             "note: this schedule spans the whole run, so the rates from here on are those of the new length",
         );
     }
-    go(ready, folder, configuration, args.json)
+    go(ready, folder, configuration, args.json, stop)
 }
 
 /// Checks that the series of a run have the statistics that they had when it began.
@@ -183,12 +223,14 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
     let parameters = session.model().parameters().count();
     let preset = s.preset.as_deref().unwrap_or_default();
     output::line(&format!(
-        "model {preset}: {parameters} trainable parameters, context {}, horizon {}; {} steps of {} windows, {} an epoch",
-        n.context,
-        n.horizon,
+        "model {preset}: {parameters} trainable parameters, context {}, horizon {}; {} steps of {} windows, {} an epoch; \
+         configuration {}",
+        n.context(),
+        n.horizon(),
         resolved.steps(session),
         session.options().batch,
-        session.steps_per_epoch()
+        session.steps_per_epoch(),
+        s.hash()?
     ))?;
     let device = match s.device {
         Some(Device::Null) => {
@@ -253,21 +295,19 @@ fn numbered(resolved: &Resolved, configuration: &str) -> Result<RunFolder, CliEr
     unreachable!("a folder holds fewer entries than there are numbers")
 }
 
-fn go(ready: Ready, mut folder: RunFolder, configuration: String, json: bool) -> Result<u8, CliError> {
+fn go(
+    ready: Ready,
+    mut folder: RunFolder,
+    configuration: String,
+    json: bool,
+    stop: Arc<AtomicBool>,
+) -> Result<Ended, CliError> {
     announce(&ready)?;
     let Ready { resolved, mut session, comparison, from, .. } = ready;
     let reports: Vec<_> =
         session.programs().iter().map(|p| json!({"program": p.name(), "plan": p.report()})).collect();
     folder.write("plan.json", &json!(reports).to_string()).map_err(CliError::During)?;
     output::line(&format!("run folder {}", folder.path().display()))?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    // Without a handler Ctrl-C still ends the run, only without a checkpoint. A second Ctrl-C does not wait.
-    let _ = ctrlc::set_handler(move || {
-        if flag.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    });
     let units = match &comparison {
         Comparison::Series(panel) => Units::of(panel),
         Comparison::Labels(_) => Units::labels(),
@@ -275,6 +315,7 @@ fn go(ready: Ready, mut folder: RunFolder, configuration: String, json: bool) ->
     let options = FitOptions {
         epochs: resolved.training.epochs,
         max_steps: resolved.training.max_steps,
+        patience: resolved.patience,
         log_every: resolved.log_every,
         units,
         configuration,
@@ -292,21 +333,26 @@ fn go(ready: Ready, mut folder: RunFolder, configuration: String, json: bool) ->
             if json {
                 output::json(&json!({"run": path, "steps": step, "interrupted": true}))?;
             }
-            Ok(130)
+            Ok(Ended::early(130))
         }
-        Outcome::Finished(records) => {
+        Outcome::Finished { mut records, steps } => {
+            if let (true, Some(patience)) = (steps < resolved.steps(&session), resolved.patience) {
+                let epochs = steps / session.steps_per_epoch().max(1);
+                output::line(&format!("ended after epoch {epochs}: {patience} without a better validation"))?;
+            }
             let simple = match &comparison {
                 Comparison::Series(panel) => {
                     simple_forecasts(panel, resolved.period, session.options().batch)?
                 }
                 Comparison::Labels(_) => Vec::new(),
             };
-            let steps = resolved.steps(&session);
             results(&resolved, &records, &simple, &comparison, path)?;
             if json {
-                output::json(&object(path, steps, &records, &simple))?;
+                let mut object = object(path, steps, &records, &simple);
+                object["configuration"] = json!(resolved.settings.hash()?);
+                output::json(&object)?;
             }
-            Ok(0)
+            Ok(Ended { code: 0, last: records.pop() })
         }
     }
 }
@@ -338,6 +384,9 @@ fn results(
             "whole batches alone ({} windows): MSE {mse:?}, MAE {mae:?}",
             last.windows_drop_last
         ))?;
+    }
+    if let Some(q) = last.quantiles {
+        output::line(&super::quantile_line(&q))?;
     }
     if !last.series.is_empty() {
         output::line(&format!("\n{}\n", output::table(&super::series_rows(last))))?;
@@ -371,6 +420,9 @@ fn object(path: &Path, steps: usize, records: &[EvaluationRecord], simple: &[Sco
         object["mse_drop_last"] = json!(r.mse_drop_last);
         object["mae_drop_last"] = json!(r.mae_drop_last);
         object["windows"] = json!(r.windows);
+        if let Some(q) = r.quantiles {
+            object["quantiles"] = json!(q);
+        }
         if !r.series.is_empty() {
             object["series"] = json!(r.series);
         }

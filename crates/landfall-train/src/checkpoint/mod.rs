@@ -5,7 +5,7 @@ mod session;
 
 pub(crate) use file::replace;
 pub use file::{File, Tensor};
-pub use session::{Progress, load_checkpoint, load_weights, save};
+pub use session::{Progress, load_checkpoint, load_weights, read_weights, save, write_weights};
 
 use std::path::PathBuf;
 

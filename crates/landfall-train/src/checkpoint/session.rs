@@ -69,6 +69,22 @@ pub fn save(
     file.write(path)
 }
 
+/// Writes a session's weights and nothing else; [`read_weights`] reads them back.
+///
+/// # Errors
+/// As [`save`].
+pub fn write_weights(path: &Path, session: &Session) -> Result<(), CheckpointError> {
+    save(path, session, "", &Progress::default(), false)
+}
+
+/// Reads weights into a session: those of [`write_weights`], of a run, or of the official implementation.
+///
+/// # Errors
+/// A file that cannot be read, or that holds another model's tensors.
+pub fn read_weights(path: &Path, session: &mut Session) -> Result<(), CheckpointError> {
+    load_weights(path, &File::read(path)?, session)
+}
+
 /// A tensor as the equal parts along axis 0 that checkpoints hold.
 fn put_parts(file: &mut File, parameter: &Parameter, prefix: &str, value: &HostTensor) {
     let shape = part_shape(parameter);

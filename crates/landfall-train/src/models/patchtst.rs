@@ -85,6 +85,8 @@ pub struct PatchTstConfig {
     /// Where dropout stands.
     #[serde(default)]
     pub dropout_masks: DropoutMasks,
+    /// Values that the head predicts for each row: 1, or one for each quantile.
+    pub outputs: usize,
     /// What the head predicts.
     pub task: Task,
 }
@@ -104,6 +106,7 @@ impl PatchTstConfig {
             ("heads", self.heads),
             ("layers", self.layers),
             ("d_ff", self.d_ff),
+            ("outputs", self.outputs),
         ];
         if let Some((name, _)) = named.iter().find(|(_, v)| *v == 0) {
             return Err(format!("{name} is 0; it must be at least 1"));
@@ -195,7 +198,7 @@ impl PatchTst {
                 norm_feed_forward: Norm::new(&mut p, &format!("{name}.norm_ffn{norm}"), config.norm, d),
             });
         }
-        let head = linear(&mut p, "model.head.linear", d * patches, config.horizon);
+        let head = linear(&mut p, "model.head.linear", d * patches, config.outputs * config.horizon);
         Ok(Self { config, patches, parameters: p, embed, positions, layers, head })
     }
 
@@ -326,11 +329,12 @@ impl Model for PatchTst {
         };
         let hidden = self.encode(cx, statistics.map_or(x, |s| s.0))?;
         // The official head flattens [d, N]; its weight in the order of [N, d] is a far smaller copy than the hidden values'.
-        let weight = g.reshape(cx.parameter(self.head.weight())?, [c.horizon, c.d_model, self.patches])?;
-        let weight = g.reshape(g.permute(weight, &[0, 2, 1])?, [c.horizon, self.patches * c.d_model])?;
+        let width = c.outputs * c.horizon;
+        let weight = g.reshape(cx.parameter(self.head.weight())?, [width, c.d_model, self.patches])?;
+        let weight = g.reshape(g.permute(weight, &[0, 2, 1])?, [width, self.patches * c.d_model])?;
         let flat = g.reshape(hidden, [b * channels, self.patches * c.d_model])?;
         let y = self.head.forward_with(cx, flat, weight)?;
-        let y = g.reshape(y, [b, channels, c.horizon])?;
+        let y = g.reshape(y, [b, channels, width])?;
         let y = match statistics {
             Some((_, mean, std)) => g.add(g.mul(y, std)?, mean)?,
             None => y,
@@ -339,7 +343,7 @@ impl Model for PatchTst {
             Task::Forecast => Ok(g.name(y, "prediction")),
             Task::Regress => {
                 let mean = g.mean(y, &[1])?;
-                Ok(g.name(g.reshape(mean, [b, 1, c.horizon])?, "prediction"))
+                Ok(g.name(g.reshape(mean, [b, 1, width])?, "prediction"))
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Presets: named sizes with the recipe that goes with them.
 
 use super::patchtst::{Approximation, DropoutMasks, Order, PatchTstConfig, Task};
+use super::{DLinearConfig, ModelConfig};
 use crate::nn::NormKind;
 use crate::train::{OptimizerKind, Schedule};
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,8 @@ pub struct Recipe {
     pub weight_decay: f64,
     /// Largest global gradient norm, if gradients are clipped.
     pub clip: Option<f64>,
+    /// Validations without a better one after which training ends, if it does.
+    pub patience: Option<usize>,
 }
 
 /// The presets of this crate.
@@ -38,12 +41,23 @@ pub enum Preset {
     PatchTstDeep,
     /// One value for a window of 24 rows.
     WindowRegressor,
+    /// DLinear with the official recipe for ETTh1.
+    DLinear,
+    /// The same with the learning rate of the official recipe for ETTh2.
+    DLinearEtth2,
 }
 
 impl Preset {
     /// Every preset.
-    pub const ALL: &'static [Self] =
-        &[Self::PatchTst42, Self::PatchTst64, Self::PatchTstWide, Self::PatchTstDeep, Self::WindowRegressor];
+    pub const ALL: &'static [Self] = &[
+        Self::PatchTst42,
+        Self::PatchTst64,
+        Self::PatchTstWide,
+        Self::PatchTstDeep,
+        Self::WindowRegressor,
+        Self::DLinear,
+        Self::DLinearEtth2,
+    ];
 
     /// Its name.
     #[must_use]
@@ -54,6 +68,8 @@ impl Preset {
             Self::PatchTstWide => "patchtst-wide",
             Self::PatchTstDeep => "patchtst-deep",
             Self::WindowRegressor => "window-regressor",
+            Self::DLinear => "dlinear",
+            Self::DLinearEtth2 => "dlinear-etth2",
         }
     }
 
@@ -65,7 +81,7 @@ impl Preset {
 
     /// Its sizes and options, with 96 rows predicted.
     #[must_use]
-    pub fn config(self) -> PatchTstConfig {
+    pub fn config(self) -> ModelConfig {
         let paper = PatchTstConfig {
             context: 336,
             horizon: 96,
@@ -83,9 +99,18 @@ impl Preset {
             revin: true,
             dropout: 0.3,
             dropout_masks: DropoutMasks::Official,
+            outputs: 1,
             task: Task::Forecast,
         };
-        match self {
+        ModelConfig::Patchtst(match self {
+            Self::DLinear | Self::DLinearEtth2 => {
+                return ModelConfig::Dlinear(DLinearConfig {
+                    context: 336,
+                    horizon: 96,
+                    kernel: 25,
+                    outputs: 1,
+                });
+            }
             Self::PatchTst42 => paper,
             Self::PatchTst64 => PatchTstConfig { context: 512, ..paper },
             Self::PatchTstWide => {
@@ -119,9 +144,10 @@ impl Preset {
                 revin: false,
                 dropout: 0.0,
                 dropout_masks: DropoutMasks::Official,
+                outputs: 1,
                 task: Task::Regress,
             },
-        }
+        })
     }
 
     /// Its recipe.
@@ -135,8 +161,19 @@ impl Preset {
             optimizer: OptimizerKind::Adam,
             weight_decay: 0.0,
             clip: None,
+            patience: None,
+        };
+        let dlinear = Recipe {
+            batch: 32,
+            epochs: 10,
+            lr: 5e-3,
+            schedule: Schedule::Halving,
+            patience: Some(3),
+            ..official.clone()
         };
         match self {
+            Self::DLinear => dlinear,
+            Self::DLinearEtth2 => Recipe { lr: 5e-2, ..dlinear },
             Self::PatchTst42 | Self::PatchTst64 => official,
             Self::PatchTstWide | Self::PatchTstDeep => Recipe { batch: 32, ..official },
             Self::WindowRegressor => Recipe {
@@ -147,6 +184,7 @@ impl Preset {
                 optimizer: OptimizerKind::AdamW,
                 weight_decay: 0.0,
                 clip: Some(1.0),
+                patience: None,
             },
         }
     }

@@ -13,11 +13,13 @@ pub struct Linear {
 
 impl Linear {
     /// A layer whose parameters are `name.weight` and `name.bias`, both uniform in ±1/√inputs.
+    #[track_caller]
     pub fn new(p: &mut Parameters, name: &str, inputs: usize, outputs: usize) -> Self {
         Self::with_init(p, name, inputs, outputs, Init::fan_in(inputs), Init::fan_in(inputs))
     }
 
     /// A layer with these initial values.
+    #[track_caller]
     pub fn with_init(
         p: &mut Parameters,
         name: &str,
@@ -31,6 +33,7 @@ impl Linear {
     }
 
     /// One layer that checkpoints hold as several of equal width: `parts[i].weight`, `parts[i].bias`.
+    #[track_caller]
     pub fn stacked(
         p: &mut Parameters,
         name: &str,
@@ -137,6 +140,7 @@ const MOMENTUM: f64 = 0.1;
 
 impl Norm {
     /// A norm over `features`, weight 1 and bias 0.
+    #[track_caller]
     pub fn new(p: &mut Parameters, name: &str, kind: NormKind, features: usize) -> Self {
         let weight = p.add(&format!("{name}.weight"), [features], Init::Constant(1.0));
         let bias = p.add(&format!("{name}.bias"), [features], Init::Constant(0.0));

@@ -2,6 +2,7 @@
 
 mod context;
 mod layers;
+pub mod loss;
 mod parameter;
 
 pub use context::{Context, Mode, RunningStatistic};

@@ -2,6 +2,7 @@
 
 use landfall::rng::Rng;
 use landfall::{Shape, State};
+use std::panic::Location;
 
 /// Initial values of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,11 +15,31 @@ pub enum Init {
     Normal(f64),
 }
 
+/// Initial values whose spread keeps a layer's output at the scale of its input. `fan_in` and `fan_out` are a layer's
+/// numbers of inputs and outputs.
 impl Init {
     /// PyTorch's default of linear layers: uniform in ±1/√fan_in, for weight and bias.
     #[must_use]
     pub fn fan_in(fan_in: usize) -> Self {
         Self::Uniform(1.0 / (fan_in.max(1) as f64).sqrt())
+    }
+
+    /// Glorot & Bengio 2010, uniform form: bound √(6 / (fan_in + fan_out)).
+    #[must_use]
+    pub fn xavier_uniform(fan_in: usize, fan_out: usize) -> Self {
+        Self::Uniform((6.0 / (fan_in + fan_out).max(1) as f64).sqrt())
+    }
+
+    /// He et al. 2015, normal form, for layers before a ReLU: standard deviation √(2 / fan_in).
+    #[must_use]
+    pub fn kaiming_normal(fan_in: usize) -> Self {
+        Self::Normal((2.0 / fan_in.max(1) as f64).sqrt())
+    }
+
+    /// He et al. 2015, uniform form: bound √(6 / fan_in).
+    #[must_use]
+    pub fn kaiming_uniform(fan_in: usize) -> Self {
+        Self::Uniform((6.0 / fan_in.max(1) as f64).sqrt())
     }
 
     /// Glorot & Bengio 2010, normal form: standard deviation √(2 / (fan_in + fan_out)).
@@ -43,6 +64,8 @@ pub struct Parameter {
     pub frozen: bool,
     /// Names in checkpoints: equal parts along axis 0, in order. One part is the tensor itself.
     pub parts: Vec<String>,
+    /// The line that made it, for errors.
+    pub at: &'static Location<'static>,
 }
 
 /// A tensor that is not trained but belongs to the model: running statistics.
@@ -79,11 +102,13 @@ impl Parameters {
     }
 
     /// Adds a parameter. Tensors of rank 2 and more decay by default, vectors (biases, norms) do not.
+    #[track_caller]
     pub fn add(&mut self, name: &str, shape: impl Into<Shape>, init: Init) -> ParameterId {
         self.add_stacked(name, &[name], shape, init)
     }
 
     /// Adds one parameter that checkpoints hold as several: equal parts along axis 0.
+    #[track_caller]
     pub fn add_stacked(
         &mut self,
         name: &str,
@@ -99,6 +124,7 @@ impl Parameters {
             decay: shape.rank() >= 2,
             frozen: false,
             parts: parts.iter().map(|&p| p.to_owned()).collect(),
+            at: Location::caller(),
         });
         ParameterId(self.list.len() - 1)
     }

@@ -12,6 +12,8 @@ pub struct FitOptions {
     pub epochs: usize,
     /// Updates in all; then one evaluation, and no validation between epochs.
     pub max_steps: Option<usize>,
+    /// Validations without a better one after which training ends, if it does.
+    pub patience: Option<usize>,
     /// Steps between logged ones.
     pub log_every: usize,
     /// Names and scales of the predicted columns.
@@ -35,9 +37,14 @@ pub trait Observer: Send {
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// All steps done; the evaluations of the weights that were kept: validation and test, or, where no windows are
+    /// All steps done, or those that the patience allowed; the evaluations of the weights that were kept: validation and test, or, where no windows are
     /// held out, training.
-    Finished(Vec<EvaluationRecord>),
+    Finished {
+        /// The evaluations.
+        records: Vec<EvaluationRecord>,
+        /// Updates done.
+        steps: usize,
+    },
     /// Stopped by its observer after this many updates, with a checkpoint.
     Interrupted {
         /// Updates done.
@@ -92,7 +99,7 @@ impl Fit<'_> {
         let total = self.options.max_steps.unwrap_or(self.options.epochs.saturating_mul(per_epoch));
         let every = self.options.log_every.clamp(1, crate::train::RING);
         let validates = self.options.max_steps.is_none() && self.session.holds_out();
-        while self.progress.step < total {
+        while self.progress.step < total && !self.exhausted(per_epoch) {
             if self.observer.stop() {
                 self.report(true)?;
                 self.checkpoint()?;
@@ -113,6 +120,15 @@ impl Fit<'_> {
             }
         }
         self.finish()
+    }
+
+    /// Whether as many epochs as the patience allows have ended since the best validation. A run is validated once an
+    /// epoch, so the steps say how many there were, in a resumed run too.
+    fn exhausted(&self, per_epoch: usize) -> bool {
+        let (Some(patience), Some((_, best))) = (self.options.patience, self.progress.best) else {
+            return false;
+        };
+        (self.progress.step - best.min(self.progress.step)) / per_epoch.max(1) >= patience
     }
 
     /// Reads back the steps since the last time, logs them, and stops at one that did not go through.
@@ -142,7 +158,7 @@ impl Fit<'_> {
         let cause = match self.session.explain_non_finite() {
             Err(cause) => cause,
             Ok(()) => {
-                landfall::Error::NonFinite { name: "loss".to_owned(), op: "mse", element: 0, value: loss }
+                landfall::Error::NonFinite { name: "loss".to_owned(), op: "loss", element: 0, value: loss }
             }
         };
         let kept = self.folder.checkpoint();
@@ -183,19 +199,23 @@ impl Fit<'_> {
     }
 
     fn finish(mut self) -> Result<Outcome, RunError> {
+        let steps = self.progress.step;
         if !self.session.holds_out() {
             self.checkpoint()?;
             let training = self.evaluate(Segment::Train, true)?;
             let best = Progress { best: Some((training.mse, self.progress.step)), ..self.progress };
             checkpoint::save(&self.folder.best(), self.session, &self.options.configuration, &best, false)?;
-            return Ok(Outcome::Finished(vec![training]));
+            return Ok(Outcome::Finished { records: vec![training], steps });
         }
         if self.options.max_steps.is_some() {
             self.checkpoint()?;
             let validation = self.evaluate(Segment::Validation, true)?;
             let best = Progress { best: Some((validation.mse, self.progress.step)), ..self.progress };
             checkpoint::save(&self.folder.best(), self.session, &self.options.configuration, &best, false)?;
-            return Ok(Outcome::Finished(vec![validation, self.evaluate(Segment::Test, true)?]));
+            return Ok(Outcome::Finished {
+                records: vec![validation, self.evaluate(Segment::Test, true)?],
+                steps,
+            });
         }
         let best = self.folder.best();
         if best.exists() {
@@ -206,6 +226,6 @@ impl Fit<'_> {
         let validation = self.session.evaluate(Segment::Validation)?;
         let validation =
             EvaluationRecord::new(self.progress.step, Segment::Validation, &validation, &self.options.units);
-        Ok(Outcome::Finished(vec![validation, self.evaluate(Segment::Test, true)?]))
+        Ok(Outcome::Finished { records: vec![validation, self.evaluate(Segment::Test, true)?], steps })
     }
 }

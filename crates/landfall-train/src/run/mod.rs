@@ -10,7 +10,7 @@ mod settings;
 pub use fit::{FitOptions, Observer, Outcome, count, fit};
 pub use folder::RunFolder;
 pub use open::{Forecast, Run, Weights, open};
-pub use record::{ColumnRecord, EvaluationRecord, SeriesRecord, StepLine, Units};
+pub use record::{ColumnRecord, EvaluationRecord, QuantileRecord, SeriesRecord, StepLine, Units};
 
 pub use resolve::{Data, Resolved, Source};
 pub use settings::{

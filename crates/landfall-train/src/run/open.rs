@@ -32,8 +32,10 @@ pub struct Run {
 pub struct Forecast {
     /// Its last rows, from which they follow.
     pub context: Series,
-    /// One `Vec` for each predicted column, in the units of the data.
+    /// One `Vec` for each predicted column, in the units of the data: the point forecast.
     pub values: Vec<Vec<f64>>,
+    /// For each predicted column, one `Vec` for each of the run's quantile levels; empty where it has none.
+    pub quantiles: Vec<Vec<Vec<f64>>>,
 }
 
 /// Opens a run and a session with its weights, ready to predict: see [`Run::forecast`].
@@ -101,6 +103,12 @@ impl Run {
         self.resolved.settings.target.as_ref().map_or(self.columns().len(), Vec::len)
     }
 
+    /// Levels of the quantiles that it forecasts, none for a point forecast alone.
+    #[must_use]
+    pub fn levels(&self) -> &[f64] {
+        self.resolved.training.loss.levels()
+    }
+
     /// Its data, or the same columns of other files.
     ///
     /// # Errors
@@ -132,7 +140,8 @@ impl Run {
     pub fn dataset(&self, panel: Panel) -> Result<(Dataset, WindowedPanel), RunError> {
         let n = &self.resolved.network;
         let scalers = self.need_scalers()?;
-        let panel = WindowedPanel::with_scalers(panel, self.resolved.split, (n.context, n.horizon), scalers)?;
+        let panel =
+            WindowedPanel::with_scalers(panel, self.resolved.split, (n.context(), n.horizon()), scalers)?;
         Ok((Dataset::windowed(&panel)?, panel))
     }
 
@@ -162,7 +171,7 @@ impl Run {
     pub fn predictor(&self, engine: &Engine, weights: Weights) -> Result<Session, RunError> {
         let n = &self.resolved.network;
         let channels = self.need_scalers()?.first().map_or(0, |(_, scaler)| scaler.channels());
-        let mut blank = Dataset::blank(channels, n.context, n.horizon, 1);
+        let mut blank = Dataset::blank(channels, n.context(), n.horizon(), 1);
         blank.target = Target::Future(self.targets());
         self.session(engine, &blank, weights)
     }
@@ -182,10 +191,19 @@ impl Run {
             let known = scalers.iter().map(|(name, _)| name.clone()).collect();
             return Err(DataError::NoKnownSeries { file: series.source().to_owned(), known }.into());
         };
-        let context = series.last_rows(n.context)?;
+        let context = series.last_rows(n.context())?;
         let predicted = session.predict(&scaler.scale_f64(&context)?)?;
-        let column = |(c, values): (usize, &[f64])| values.iter().map(|&x| scaler.inverse(c, x)).collect();
-        Ok(Forecast { values: predicted.chunks_exact(n.horizon).enumerate().map(column).collect(), context })
+        let horizon = n.horizon();
+        let loss = &self.resolved.training.loss;
+        let column = |(c, all): (usize, &[f64])| -> Vec<Vec<f64>> {
+            let units = |level: &[f64]| level.iter().map(|&x| scaler.inverse(c, x)).collect();
+            all.chunks_exact(horizon).map(units).collect()
+        };
+        let levels: Vec<_> =
+            predicted.chunks_exact(loss.outputs() * horizon).enumerate().map(column).collect();
+        let values = levels.iter().map(|l| l[loss.point()].clone()).collect();
+        let quantiles = if loss.levels().is_empty() { Vec::new() } else { levels };
+        Ok(Forecast { context, values, quantiles })
     }
 
     /// [`Run::forecast`] of each series; of several, those that it refuses are left out, and said.
@@ -218,7 +236,7 @@ impl Run {
     }
 
     fn need_scalers(&self) -> Result<&[(String, Scaler)], RunError> {
-        match (self.scalers.as_slice(), self.resolved.network.task) {
+        match (self.scalers.as_slice(), self.resolved.network.task()) {
             ([], Task::Regress) => Err(RunError::NoFuture { path: self.path.clone() }),
             ([], Task::Forecast) => Err(RunError::NotARun {
                 path: self.path.clone(),

@@ -71,11 +71,25 @@ pub struct EvaluationRecord {
     pub windows: usize,
     /// Number of windows in whole batches.
     pub windows_drop_last: usize,
+    /// Scores of the quantiles, where there are any; the errors above are the point forecast's.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub quantiles: Option<QuantileRecord>,
     /// Errors of each column that is predicted, all windows, in the units of the data.
     pub columns: Vec<ColumnRecord>,
     /// Errors of each series, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<SeriesRecord>,
+}
+
+/// Scores of a forecast of quantiles, over all windows.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct QuantileRecord {
+    /// Mean quantile loss over the levels, scaled.
+    pub pinball: f64,
+    /// Share of the values between the lowest and the highest quantile.
+    pub coverage: f64,
+    /// The share that there should be.
+    pub coverage_nominal: f64,
 }
 
 /// Names of what is predicted, and the units of the data.
@@ -134,6 +148,11 @@ impl EvaluationRecord {
             mae_drop_last: drop_last.map(|d| d.1),
             windows: e.windows,
             windows_drop_last: e.windows_drop_last,
+            quantiles: e.quantiles.map(|q| QuantileRecord {
+                pinball: q.pinball,
+                coverage: q.coverage,
+                coverage_nominal: q.nominal,
+            }),
             columns: (0..e.targets).map(column).collect(),
             series: units.series.iter().enumerate().filter(|_| several).map(series).collect(),
         }

@@ -6,8 +6,8 @@ use super::settings::{
 };
 use crate::data::synthetic::{self, WalkData};
 use crate::data::{Fill, Panel, ReadOptions, Split, WindowedPanel};
-use crate::models::{Model, PatchTst, PatchTstConfig, Preset, Recipe, Task};
-use crate::train::{Betas, Dataset, OptimizerKind, Order, Schedule, Session, TrainingOptions};
+use crate::models::{DLinearConfig, Model, ModelConfig, PatchTstConfig, Preset, Recipe, Task};
+use crate::train::{Betas, Dataset, Loss, OptimizerKind, Order, Schedule, Session, TrainingOptions};
 use landfall::{DType, Engine};
 use std::path::PathBuf;
 
@@ -52,7 +52,7 @@ pub struct Resolved {
     /// Every setting with its value: a run folder's `config.toml`.
     pub settings: Settings,
     /// The network.
-    pub network: PatchTstConfig,
+    pub network: ModelConfig,
     /// What a step does.
     pub training: TrainingOptions,
     /// Where the data comes from.
@@ -63,6 +63,8 @@ pub struct Resolved {
     pub period: usize,
     /// Steps between logged ones.
     pub log_every: usize,
+    /// Validations without a better one after which training ends.
+    pub patience: Option<usize>,
 }
 
 /// Above this many steps the table of learning rates alone would fill the memory.
@@ -81,8 +83,19 @@ impl Settings {
             Source::Demo { .. } => demo_recipe(),
             Source::Files { .. } | Source::Walk { .. } => preset.recipe(),
         };
-        let network = self.network(preset)?;
         let training = self.training(&recipe)?;
+        let network = self.network(preset, training.loss.outputs())?;
+        if !training.loss.levels().is_empty() && network.task() == Task::Regress {
+            let (first, second) = ("--quantiles".to_owned(), format!("--model {}", model.name()));
+            let why = "it predicts one value for a window; leave one of them out".to_owned();
+            return Err(SettingsError::Conflict { first, second, why }.into());
+        }
+        let patience = self.patience.or(recipe.patience).filter(|&n| n > 0 && self.max_steps.is_none());
+        if let (Some(n), Some(steps)) = (self.patience.filter(|&n| n > 0), self.max_steps) {
+            let (first, second) = (format!("--patience {n}"), format!("--max-steps {steps}"));
+            let why = "a run of so many steps is validated once, at its end; use --epochs".to_owned();
+            return Err(SettingsError::Conflict { first, second, why }.into());
+        }
         let split: Split = self.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
         let period = at_least_1("--period", self.period.unwrap_or(24))?;
         let log_every = at_least_1("--log-every", self.log_every.unwrap_or(50))?;
@@ -91,7 +104,8 @@ impl Settings {
         settings.split = Some(split.to_string());
         settings.period = Some(period);
         settings.log_every = Some(log_every);
-        Ok(Resolved { settings, network, training, source, split, period, log_every })
+        settings.patience = Some(patience.unwrap_or(0));
+        Ok(Resolved { settings, network, training, source, split, period, log_every, patience })
     }
 
     fn preset(&self) -> Result<(ModelKind, Preset), SettingsError> {
@@ -102,12 +116,15 @@ impl Settings {
                 known: Preset::ALL.iter().map(|p| p.name()).collect::<Vec<_>>().join(", "),
             })?,
             (None, Some(ModelKind::WindowRegressor)) => Preset::WindowRegressor,
+            (None, Some(ModelKind::Dlinear)) => Preset::DLinear,
             (None, None) if self.synthetic == Some(Synthetic::Walk) => Preset::WindowRegressor,
             (None, _) => Preset::PatchTst42,
         };
-        let of = match preset.config().task {
-            Task::Forecast => ModelKind::Patchtst,
-            Task::Regress => ModelKind::WindowRegressor,
+        let config = preset.config();
+        let of = match (&config, config.task()) {
+            (ModelConfig::Patchtst(_), Task::Forecast) => ModelKind::Patchtst,
+            (ModelConfig::Patchtst(_), Task::Regress) => ModelKind::WindowRegressor,
+            (ModelConfig::Dlinear(_), _) => ModelKind::Dlinear,
         };
         match self.model {
             Some(model) if model != of => Err(SettingsError::Conflict {
@@ -165,7 +182,7 @@ impl Settings {
         }
         let size = |key, given: Option<usize>, default| at_least_1(key, given.unwrap_or(default));
         match (model, self.synthetic) {
-            (ModelKind::Patchtst, None | Some(Synthetic::Demo)) => Ok(Source::Demo {
+            (ModelKind::Patchtst | ModelKind::Dlinear, None | Some(Synthetic::Demo)) => Ok(Source::Demo {
                 rows: size("--samples", self.samples, 6000)?,
                 channels: size("--channels", self.channels, 7)?,
             }),
@@ -173,9 +190,10 @@ impl Settings {
                 samples: size("--samples", self.samples, 5000)?,
                 channels: size("--channels", self.channels, 10)?,
             }),
-            (ModelKind::Patchtst, Some(Synthetic::Walk)) => {
+            (ModelKind::Patchtst | ModelKind::Dlinear, Some(Synthetic::Walk)) => {
                 let why = "walks have one label each and no future rows; use --model window-regressor";
-                Err(conflict("--model patchtst", "--synthetic walk".to_owned(), why).into())
+                let model = format!("--model {}", model.name());
+                Err(conflict(&model, "--synthetic walk".to_owned(), why).into())
             }
             (ModelKind::WindowRegressor, Some(Synthetic::Demo)) => {
                 let why = "the series has no labels of windows; use --synthetic walk";
@@ -184,31 +202,49 @@ impl Settings {
         }
     }
 
-    fn network(&self, preset: Preset) -> Result<PatchTstConfig, SettingsError> {
-        let base = preset.config();
+    fn network(&self, preset: Preset, outputs: usize) -> Result<ModelConfig, SettingsError> {
         let n = self.network.clone().unwrap_or_default();
-        let config = PatchTstConfig {
-            context: self.context.unwrap_or(base.context),
-            horizon: self.horizon.unwrap_or(base.horizon),
-            patch: n.patch.unwrap_or(base.patch),
-            stride: n.stride.unwrap_or(base.stride),
-            d_model: n.d_model.unwrap_or(base.d_model),
-            heads: n.heads.unwrap_or(base.heads),
-            layers: n.layers.unwrap_or(base.layers),
-            d_ff: n.d_ff.unwrap_or(base.d_ff),
-            norm: n.norm.unwrap_or(base.norm),
-            order: n.order.unwrap_or(base.order),
-            residual_attention: n.residual_attention.unwrap_or(base.residual_attention),
-            gelu: n.gelu.unwrap_or(base.gelu),
-            padding: n.padding.unwrap_or(base.padding),
-            revin: n.revin.unwrap_or(base.revin),
-            dropout: self.dropout.unwrap_or(base.dropout),
-            dropout_masks: n.dropout_masks.unwrap_or(base.dropout_masks),
-            task: base.task,
+        let config = match preset.config() {
+            ModelConfig::Patchtst(base) => {
+                foreign(preset, &[("[network] kernel", n.kernel.is_some())])?;
+                ModelConfig::Patchtst(PatchTstConfig {
+                    context: self.context.unwrap_or(base.context),
+                    horizon: self.horizon.unwrap_or(base.horizon),
+                    patch: n.patch.unwrap_or(base.patch),
+                    stride: n.stride.unwrap_or(base.stride),
+                    d_model: n.d_model.unwrap_or(base.d_model),
+                    heads: n.heads.unwrap_or(base.heads),
+                    layers: n.layers.unwrap_or(base.layers),
+                    d_ff: n.d_ff.unwrap_or(base.d_ff),
+                    norm: n.norm.unwrap_or(base.norm),
+                    order: n.order.unwrap_or(base.order),
+                    residual_attention: n.residual_attention.unwrap_or(base.residual_attention),
+                    gelu: n.gelu.unwrap_or(base.gelu),
+                    padding: n.padding.unwrap_or(base.padding),
+                    revin: n.revin.unwrap_or(base.revin),
+                    dropout: self.dropout.unwrap_or(base.dropout),
+                    dropout_masks: n.dropout_masks.unwrap_or(base.dropout_masks),
+                    outputs,
+                    task: base.task,
+                })
+            }
+            ModelConfig::Dlinear(base) => {
+                let others = Network { kernel: None, ..n.clone() } != Network::default();
+                foreign(
+                    preset,
+                    &[("--dropout", self.dropout.is_some()), ("an option of [network]", others)],
+                )?;
+                ModelConfig::Dlinear(DLinearConfig {
+                    context: self.context.unwrap_or(base.context),
+                    horizon: self.horizon.unwrap_or(base.horizon),
+                    kernel: n.kernel.unwrap_or(base.kernel),
+                    outputs,
+                })
+            }
         };
-        config.patches().map_err(SettingsError::Network)?;
-        if config.task == Task::Regress && config.horizon != 1 {
-            let value = config.horizon.to_string();
+        config.check().map_err(SettingsError::Network)?;
+        if config.task() == Task::Regress && config.horizon() != 1 {
+            let value = config.horizon().to_string();
             return Err(SettingsError::Range {
                 key: "--horizon",
                 value,
@@ -216,6 +252,54 @@ impl Settings {
             });
         }
         Ok(config)
+    }
+
+    /// What is minimised.
+    fn loss(&self) -> Result<Loss, SettingsError> {
+        let conflict = |first: &str, second: &str, why: &str| SettingsError::Conflict {
+            first: first.to_owned(),
+            second: second.to_owned(),
+            why: why.to_owned(),
+        };
+        if self.huber_delta.is_some() && self.loss.as_deref() != Some("huber") {
+            let why = "it belongs to that loss; give --loss huber, or leave it out";
+            return Err(conflict("--huber-delta", "another loss than huber", why));
+        }
+        if let Some(levels) = &self.quantiles {
+            if self.loss.as_deref().is_some_and(|loss| loss != "quantile") {
+                let why = "quantiles are trained by the quantile loss; leave one of them out";
+                return Err(conflict(
+                    "--quantiles",
+                    &format!("--loss {}", self.loss.as_deref().unwrap_or("")),
+                    why,
+                ));
+            }
+            let ascending = levels.windows(2).all(|pair| pair[0] < pair[1]);
+            if !(ascending && levels.iter().all(|l| 0.0 < *l && *l < 1.0) && levels.contains(&0.5)) {
+                let value = levels.iter().map(|l| format!("{l:?}")).collect::<Vec<_>>().join(",");
+                let rule =
+                    "they must be between 0 and 1, ascending, with 0.5 (the point forecast) among them";
+                return Err(SettingsError::Range { key: "--quantiles", value, rule });
+            }
+            return Ok(Loss::Quantile(levels.clone()));
+        }
+        match self.loss.as_deref() {
+            None | Some("mse") => Ok(Loss::Mse),
+            Some("mae") => Ok(Loss::Mae),
+            Some("huber") => {
+                let delta = self.huber_delta.unwrap_or(1.0);
+                Ok(Loss::Huber(number("--huber-delta", delta, |x| x > 0.0, "it must be above 0")?))
+            }
+            Some("quantile") => {
+                let why = "it needs levels; give them, as in --quantiles 0.1,0.5,0.9";
+                Err(conflict("--loss quantile", "no --quantiles", why))
+            }
+            Some(other) => Err(SettingsError::Unknown {
+                key: "loss",
+                value: other.to_owned(),
+                known: "mse, mae, huber, quantile".to_owned(),
+            }),
+        }
     }
 
     fn training(&self, recipe: &Recipe) -> Result<TrainingOptions, SettingsError> {
@@ -277,6 +361,7 @@ impl Settings {
             },
             seed,
             order: self.order.unwrap_or(Order::Shuffle),
+            loss: self.loss()?,
         })
     }
 
@@ -284,7 +369,7 @@ impl Settings {
         &mut self,
         model: ModelKind,
         preset: Preset,
-        n: &PatchTstConfig,
+        n: &ModelConfig,
         t: &TrainingOptions,
         source: &Source,
     ) {
@@ -308,7 +393,7 @@ impl Settings {
         if let Some(init) = &mut self.init {
             *init = std::path::absolute(&*init).unwrap_or_else(|_| init.clone());
         }
-        (self.context, self.horizon, self.dropout) = (Some(n.context), Some(n.horizon), Some(n.dropout));
+        (self.context, self.horizon) = (Some(n.context()), Some(n.horizon()));
         if t.max_steps.is_none() {
             self.epochs = Some(t.epochs);
         }
@@ -319,21 +404,50 @@ impl Settings {
         self.dtype = Some(if t.dtype == DType::F64 { Precision::F64 } else { Precision::F32 });
         self.device = Some(self.device.unwrap_or(Device::Auto));
         (self.seed, self.order) = (Some(t.seed), Some(t.order));
-        self.network = Some(Network {
-            patch: Some(n.patch),
-            stride: Some(n.stride),
-            d_model: Some(n.d_model),
-            heads: Some(n.heads),
-            layers: Some(n.layers),
-            d_ff: Some(n.d_ff),
-            norm: Some(n.norm),
-            order: Some(n.order),
-            residual_attention: Some(n.residual_attention),
-            gelu: Some(n.gelu),
-            padding: Some(n.padding),
-            revin: Some(n.revin),
-            dropout_masks: Some(n.dropout_masks),
+        let loss = match &t.loss {
+            Loss::Mse => "mse",
+            Loss::Mae => "mae",
+            Loss::Huber(delta) => {
+                self.huber_delta = Some(*delta);
+                "huber"
+            }
+            Loss::Quantile(_) => "quantile",
+        };
+        self.loss = Some(loss.to_owned());
+        self.network = Some(match n {
+            ModelConfig::Patchtst(n) => {
+                self.dropout = Some(n.dropout);
+                Network {
+                    kernel: None,
+                    patch: Some(n.patch),
+                    stride: Some(n.stride),
+                    d_model: Some(n.d_model),
+                    heads: Some(n.heads),
+                    layers: Some(n.layers),
+                    d_ff: Some(n.d_ff),
+                    norm: Some(n.norm),
+                    order: Some(n.order),
+                    residual_attention: Some(n.residual_attention),
+                    gelu: Some(n.gelu),
+                    padding: Some(n.padding),
+                    revin: Some(n.revin),
+                    dropout_masks: Some(n.dropout_masks),
+                }
+            }
+            ModelConfig::Dlinear(n) => Network { kernel: Some(n.kernel), ..Network::default() },
         });
+    }
+}
+
+/// Refuses options that a preset's model does not have.
+fn foreign(preset: Preset, given: &[(&str, bool)]) -> Result<(), SettingsError> {
+    match given.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((option, _)) => Err(SettingsError::Conflict {
+            first: (*option).to_owned(),
+            second: format!("--preset {}", preset.name()),
+            why: "that model has no such option; leave it out".to_owned(),
+        }),
     }
 }
 
@@ -348,6 +462,7 @@ fn demo_recipe() -> Recipe {
         optimizer: OptimizerKind::Adam,
         weight_decay: 0.0,
         clip: None,
+        patience: None,
     }
 }
 
@@ -382,7 +497,7 @@ impl Resolved {
             Source::Files { paths, read } => Panel::read(paths, read)?,
             Source::Demo { rows, channels } => synthetic::demo(*rows, *channels, self.training.seed)?.into(),
             Source::Walk { samples, channels } => {
-                let walk = synthetic::walk(*samples, *channels, self.network.context, self.training.seed)?;
+                let walk = synthetic::walk(*samples, *channels, self.network.context(), self.training.seed)?;
                 return Ok(Data::Walk(walk));
             }
         };
@@ -397,7 +512,7 @@ impl Resolved {
     /// # Errors
     /// When the series are too short, or a value overflows when scaled.
     pub fn forecast(&mut self, panel: Panel) -> Result<(Dataset, WindowedPanel), RunError> {
-        let (context, horizon) = (self.network.context, self.network.horizon);
+        let (context, horizon) = (self.network.context(), self.network.horizon());
         let (dataset, panel) = Dataset::forecast(panel, self.split, context, horizon)?;
         self.settings.columns = Some(panel.columns().to_vec());
         let table = |m: &crate::data::Member| ScalerTable {
@@ -414,7 +529,7 @@ impl Resolved {
     /// # Errors
     /// A pattern that freezes nothing, patterns that freeze everything.
     pub fn model(&self) -> Result<Box<dyn Model>, SettingsError> {
-        let mut model = PatchTst::new(self.network.clone()).map_err(SettingsError::Network)?;
+        let mut model = self.network.build().map_err(SettingsError::Network)?;
         for pattern in self.settings.freeze.iter().flatten() {
             if model.parameters_mut().freeze(pattern) == 0 {
                 let example = model.parameters().list().first().map_or(String::new(), |p| p.name.clone());
@@ -424,7 +539,7 @@ impl Resolved {
         if model.parameters().trainable().is_empty() {
             return Err(SettingsError::AllFrozen);
         }
-        Ok(Box::new(model))
+        Ok(model)
     }
 
     /// A session that trains on this data.
@@ -445,7 +560,7 @@ impl Resolved {
             }
             .into());
         }
-        let (context, horizon) = (self.network.context, self.network.horizon);
+        let (context, horizon) = (self.network.context(), self.network.horizon());
         Ok(Session::new(engine, self.model()?, dataset, context, horizon, self.training.clone())?)
     }
 

@@ -6,6 +6,7 @@ use crate::train::{OptimizerKind, Order, Schedule};
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
 /// Why settings are refused.
@@ -41,6 +42,8 @@ pub enum ModelKind {
     Patchtst,
     /// One value for a window.
     WindowRegressor,
+    /// Two linear maps, of the trend and of the rest.
+    Dlinear,
 }
 
 impl ModelKind {
@@ -50,6 +53,7 @@ impl ModelKind {
         match self {
             Self::Patchtst => "patchtst",
             Self::WindowRegressor => "window-regressor",
+            Self::Dlinear => "dlinear",
         }
     }
 }
@@ -89,8 +93,9 @@ pub enum Device {
 /// Options of the network that a preset sets; a value here wins over the preset's.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-#[allow(missing_docs, reason = "the fields are those of PatchTstConfig, described there")]
+#[allow(missing_docs, reason = "the fields are those of PatchTstConfig and DLinearConfig, described there")]
 pub struct Network {
+    pub kernel: Option<usize>,
     pub patch: Option<usize>,
     pub stride: Option<usize>,
     pub d_model: Option<usize>,
@@ -217,6 +222,14 @@ pub struct Settings {
     pub init: Option<PathBuf>,
     /// Parameters whose name contains one of these are not trained.
     pub freeze: Option<Vec<String>>,
+    /// What is minimised: `mse`, `mae` or `huber`; `quantile` where quantiles are given.
+    pub loss: Option<String>,
+    /// Difference up to which the Huber loss is a square.
+    pub huber_delta: Option<f64>,
+    /// Levels of the quantiles to predict, ascending, 0.5 among them.
+    pub quantiles: Option<Vec<f64>>,
+    /// Validations without a better one after which training ends; 0 for never.
+    pub patience: Option<usize>,
     /// Steps between logged ones.
     pub log_every: Option<usize>,
     /// Options of the network.
@@ -330,6 +343,29 @@ impl Settings {
                 ),
             }),
         }
+    }
+
+    /// A short name of what a run does: the first 12 hexadecimal digits of the SHA-256 of its settings' text, without
+    /// where its data lies, what was measured of it, its seed, and what changes no result (device, threads, log).
+    ///
+    /// # Errors
+    /// As [`Settings::to_toml`].
+    pub fn hash(&self) -> Result<String, SettingsError> {
+        let counted = Self {
+            data: None,
+            columns: None,
+            series_id: None,
+            scaler: None,
+            init: self.init.as_ref().map(|_| PathBuf::from("given")),
+            seed: None,
+            device: None,
+            threads: None,
+            log_every: None,
+            period: None,
+            ..self.clone()
+        };
+        let digest = Sha256::digest(counted.to_toml()?.as_bytes());
+        Ok(digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// The settings as a file's text.

@@ -1,14 +1,17 @@
 //! Training: what a step is made of, and the loop that runs it.
 
 mod dataset;
+mod loss;
 mod optimizer;
 mod options;
 mod schedule;
 mod session;
+mod steps;
 
 pub use dataset::{Dataset, Span, Stretch, Target};
+pub use loss::Loss;
 pub use optimizer::OptimizerKind;
 pub(crate) use optimizer::moment as moment_name;
 pub use options::{Betas, Order, TrainingOptions};
 pub use schedule::Schedule;
-pub use session::{Evaluation, RING, Session, StepRecord};
+pub use session::{Evaluation, LossFunction, QuantileScore, RING, Session, StepRecord};

@@ -1,6 +1,6 @@
 //! Options of a training run.
 
-use super::{OptimizerKind, Schedule};
+use super::{Loss, OptimizerKind, Schedule};
 use landfall::DType;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,29 @@ pub struct TrainingOptions {
     pub seed: u64,
     /// Order of the windows.
     pub order: Order,
+    /// What is minimised.
+    pub loss: Loss,
+}
+
+impl Default for TrainingOptions {
+    /// Adam at 1e-3 for 10 epochs of shuffled batches of 32, mean squared error, f32, seed 2021.
+    fn default() -> Self {
+        Self {
+            batch: 32,
+            epochs: 10,
+            max_steps: None,
+            lr: 1e-3,
+            schedule: Schedule::Constant,
+            optimizer: OptimizerKind::Adam,
+            betas: Betas { first: 0.9, second: 0.999 },
+            weight_decay: 0.0,
+            clip: None,
+            dtype: DType::F32,
+            seed: 2021,
+            order: Order::Shuffle,
+            loss: Loss::Mse,
+        }
+    }
 }
 
 mod dtype_name {

@@ -16,11 +16,15 @@ pub enum Schedule {
     /// One cycle (Smith & Topin 2018): a half cosine from 1/25 of the rate up to it over 30 % of the steps, then one
     /// down to 1/250,000 of it.
     OneCycle,
+    /// The rate in epochs 1 and 2, then half of the epoch before's (the official DLinear recipe, whose first adjustment,
+    /// after epoch 1, sets the rate that it had).
+    Halving,
 }
 
 impl Schedule {
     /// Every schedule.
-    pub const ALL: &'static [Self] = &[Self::Constant, Self::Official, Self::Cosine, Self::OneCycle];
+    pub const ALL: &'static [Self] =
+        &[Self::Constant, Self::Official, Self::Cosine, Self::OneCycle, Self::Halving];
 
     /// Its name.
     #[must_use]
@@ -30,6 +34,7 @@ impl Schedule {
             Self::Official => "official",
             Self::Cosine => "cosine",
             Self::OneCycle => "one-cycle",
+            Self::Halving => "halving",
         }
     }
 
@@ -55,6 +60,10 @@ impl Schedule {
                 2..=4 => lr,
                 epoch => lr * 0.9f64.powi(i32::try_from(epoch - 4).unwrap_or(i32::MAX)),
             },
+            Self::Halving => {
+                let halvings = (step / per_epoch).saturating_sub(1);
+                lr * 0.5f64.powi(i32::try_from(halvings).unwrap_or(i32::MAX))
+            }
             Self::Cosine => {
                 let warm = (steps / 20).max(1);
                 if step < warm {
@@ -92,6 +101,13 @@ mod tests {
         let epochs: Vec<f64> = table.iter().step_by(10).copied().collect();
         let want = [4e-6, 1e-4, 1e-4, 1e-4, 9e-5, 8.1e-5];
         assert!(epochs.iter().zip(want).all(|(&a, b)| close(a, b)), "{epochs:?}");
+    }
+
+    #[test]
+    fn halving_by_epoch() {
+        let table = Schedule::Halving.table(5e-3, 40, 10);
+        let epochs: Vec<f64> = table.iter().step_by(10).copied().collect();
+        assert_eq!(epochs, [5e-3, 5e-3, 2.5e-3, 1.25e-3]);
     }
 
     #[test]

@@ -1,20 +1,21 @@
 //! A session: state, and the programs that train, evaluate and predict on it.
 
-use super::optimizer::{self, Update};
+use super::optimizer;
+use super::steps::{
+    ABSOLUTE, COVERED, EVALUATION_CURSOR, PINBALL, SQUARED, Sizes, TRAIN_CURSOR, evaluate_graph,
+    predict_graph, sums, train_graph,
+};
 use super::{Dataset, Order, Target, TrainingOptions};
 use crate::data::Segment;
 use crate::models::Model;
-use crate::nn::{Context, Mode};
 use landfall::ops::cursor;
 use landfall::{
-    DType, Element, Engine, Error, Graph, Program, ProgramSet, Shape, State, StateSpec, Value, grad, ops,
+    DType, Element, Engine, Error, Graph, Program, ProgramSet, Shape, State, StateSpec, Value, ops,
 };
 use std::sync::Arc;
 
 /// Steps whose losses the device keeps until the host reads them.
 pub const RING: usize = 1024;
-const TRAIN_CURSOR: &str = "cursor.train";
-const EVALUATION_CURSOR: &str = "cursor.evaluation";
 
 /// What one step reports.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,6 +51,19 @@ pub struct Evaluation {
     pub targets: usize,
     /// Values of each target channel in one window.
     pub horizon: usize,
+    /// What a forecast of quantiles is scored by besides, where the loss is one.
+    pub quantiles: Option<QuantileScore>,
+}
+
+/// Scores of a forecast of quantiles, over all windows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QuantileScore {
+    /// Mean quantile loss over the levels, scaled.
+    pub pinball: f64,
+    /// Share of the values between the lowest and the highest level's prediction.
+    pub coverage: f64,
+    /// The share that there should be: the highest level less the lowest.
+    pub nominal: f64,
 }
 
 impl Evaluation {
@@ -100,16 +114,8 @@ pub struct Session {
     cursor: Vec<i64>,
 }
 
-/// Shapes that all programs of a session share.
-struct Sizes {
-    batch: usize,
-    channels: usize,
-    context: usize,
-    horizon: usize,
-    stride: usize,
-    targets: usize,
-    labels: bool,
-}
+/// A loss of a batch: prediction `[B, C, H]` and target of that shape in, a scalar out.
+pub type LossFunction<'a> = dyn Fn(&Graph, Value, Value) -> Result<Value, Error> + 'a;
 
 impl Session {
     /// Lays out the state, builds and compiles the programs, writes data and initial values.
@@ -125,6 +131,26 @@ impl Session {
         horizon: usize,
         options: TrainingOptions,
     ) -> Result<Self, Error> {
+        let loss = options.loss.clone();
+        Self::with_loss(engine, model, dataset, context, horizon, options, &|g, prediction, target| {
+            loss.of(g, prediction, target)
+        })
+    }
+
+    /// As [`Session::new`], with a loss of your own in place of the options'.
+    ///
+    /// # Errors
+    /// As [`Session::new`]; a loss that is no scalar.
+    #[track_caller]
+    pub fn with_loss(
+        engine: &Engine,
+        model: Box<dyn Model>,
+        dataset: &Dataset,
+        context: usize,
+        horizon: usize,
+        options: TrainingOptions,
+        loss: &LossFunction<'_>,
+    ) -> Result<Self, Error> {
         let training = dataset.span(Segment::Train);
         // Fewer windows than a batch make one smaller batch.
         let batch = options.batch.min(training.count).max(1);
@@ -138,6 +164,7 @@ impl Session {
             stride: dataset.stride,
             targets: dataset.targets(),
             labels: matches!(dataset.target, Target::Labels(_)),
+            loss: &options.loss,
         };
         let dtype = options.dtype;
         let mut spec = StateSpec::new();
@@ -148,10 +175,9 @@ impl Session {
             DType::I64,
             &[scalar(TRAIN_CURSOR, [cursor::LEN].into()), scalar(EVALUATION_CURSOR, [cursor::LEN].into())],
         )?;
-        let sums = [
-            scalar("evaluation.squared", [dataset.series, sizes.targets].into()),
-            scalar("evaluation.absolute", [dataset.series, sizes.targets].into()),
-        ];
+        let sums = sums(sizes.loss)
+            .map(|name| scalar(name, [dataset.series, sizes.targets].into()))
+            .collect::<Vec<_>>();
         spec.add("sums", DType::F64, &sums)?;
         spec.add("reports", DType::F64, &[scalar("ring", [RING, 3].into())])?;
         let mut data = vec![scalar("data.values", [dataset.channels, dataset.rows].into())];
@@ -170,7 +196,10 @@ impl Session {
             Order::Shuffle => ops::Order::Shuffled,
             Order::Sequential => ops::Order::Sequential,
         };
-        set.add("train", &train_graph(&spec, model.as_ref(), &sizes, order, steps_per_epoch, &options)?)?;
+        set.add(
+            "train",
+            &train_graph(&spec, model.as_ref(), &sizes, order, steps_per_epoch, &options, loss)?,
+        )?;
         set.add("evaluate", &evaluate_graph(&spec, model.as_ref(), &sizes)?)?;
         set.add("predict", &predict_graph(&spec, model.as_ref(), &sizes, dtype)?)?;
         let mut programs = set.build()?.into_iter();
@@ -320,22 +349,36 @@ impl Session {
         start[cursor::WINDOWS] = span.count as i64;
         self.state.write(EVALUATION_CURSOR, &start)?;
         let zeros = vec![0.0f64; series.len() * self.targets];
-        self.state.write("evaluation.squared", &zeros)?;
-        self.state.write("evaluation.absolute", &zeros)?;
+        for name in sums(&self.options.loss) {
+            self.state.write(name, &zeros)?;
+        }
         let whole = span.count / self.options.batch;
         let mut drop_last = (zeros.clone(), zeros);
         for batch in 0..span.count.div_ceil(self.options.batch) {
             self.evaluate.run(&mut self.state)?;
             if batch + 1 == whole {
-                drop_last = (self.state.read("evaluation.squared")?, self.state.read("evaluation.absolute")?);
+                drop_last = (self.state.read(SQUARED)?, self.state.read(ABSOLUTE)?);
             }
         }
+        let quantiles = match self.options.loss.levels() {
+            [] => None,
+            levels => {
+                let n = (span.count * self.targets * self.horizon).max(1) as f64;
+                let mean = |sums: Vec<f64>| sums.iter().sum::<f64>() / n;
+                Some(QuantileScore {
+                    pinball: mean(self.state.read(PINBALL)?),
+                    coverage: mean(self.state.read(COVERED)?),
+                    nominal: levels[levels.len() - 1] - levels[0],
+                })
+            }
+        };
         Ok(Evaluation {
+            quantiles,
             windows: span.count,
             windows_drop_last: whole * self.options.batch,
             series,
-            squared: self.state.read("evaluation.squared")?,
-            absolute: self.state.read("evaluation.absolute")?,
+            squared: self.state.read(SQUARED)?,
+            absolute: self.state.read(ABSOLUTE)?,
             squared_drop_last: drop_last.0,
             absolute_drop_last: drop_last.1,
             targets: self.targets,
@@ -343,7 +386,8 @@ impl Session {
         })
     }
 
-    /// Predicts from one scaled context `[C, L]`: `[targets, H]`, scaled.
+    /// Predicts from one scaled context `[C, L]`: `[targets, Q, H]`, scaled, with Q = 1 unless the loss has quantile
+    /// levels. Of several levels the predictions are sorted at each row: independently trained levels may cross.
     ///
     /// # Errors
     /// [`Error::HostData`] when the context has another number of values; a device fault.
@@ -354,7 +398,21 @@ impl Session {
             self.predict.write("context", &context.iter().map(|&x| x as f32).collect::<Vec<f32>>())?;
         }
         self.predict.run(&mut self.state)?;
-        Ok(self.predict.read_host("prediction")?.data)
+        let mut all = self.predict.read_host("prediction")?.data;
+        let levels = self.options.loss.outputs();
+        let mut row = vec![0.0; levels];
+        for channel in all.chunks_exact_mut(levels * self.horizon).filter(|_| levels > 1) {
+            for at in 0..self.horizon {
+                for (q, v) in row.iter_mut().enumerate() {
+                    *v = channel[q * self.horizon + at];
+                }
+                row.sort_by(f64::total_cmp);
+                for (q, v) in row.iter().enumerate() {
+                    channel[q * self.horizon + at] = *v;
+                }
+            }
+        }
+        Ok(all)
     }
 }
 
@@ -366,110 +424,4 @@ fn write_values(state: &mut State, name: &str, values: &[f32], dtype: DType) -> 
     let spec = landfall::Spec::new(DType::F64, entry.shape);
     let data = values.iter().map(|x| x.to_f64()).collect();
     state.write_host(name, &landfall::HostTensor { spec, data })
-}
-
-/// A batch on the device.
-struct Batch {
-    /// Inputs `[B, C, L]`.
-    x: Value,
-    /// What is to be predicted `[B, targets, H]`.
-    y: Value,
-    /// The series of each window.
-    series: Value,
-    /// Which windows are real.
-    valid: Value,
-}
-
-/// Gathers a batch.
-fn batch(g: &Graph, cursor: Value, order: ops::Order, s: &Sizes) -> Result<Batch, Error> {
-    let table = g.entry("data.windows")?;
-    let picked = g.op(ops::BatchWindows { batch: s.batch, order }, &[cursor, table])?;
-    let (starts, series, valid) = (picked[0], picked[1], picked[2]);
-    let values = g.entry("data.values")?;
-    let x = g.op1(ops::WindowGather { stride: s.stride, offset: 0, length: s.context }, &[values, starts])?;
-    let y = if s.labels {
-        g.op1(ops::WindowGather { stride: 1, offset: 0, length: 1 }, &[g.entry("data.labels")?, starts])?
-    } else {
-        let future = ops::WindowGather { stride: s.stride, offset: s.context, length: s.horizon };
-        g.op1(future, &[g.slice(values, 0, 0, s.targets)?, starts])?
-    };
-    Ok(Batch { x: g.name(x, "input"), y: g.name(y, "target"), series, valid })
-}
-
-/// The model's prediction of the target channels, which are the first ones.
-fn predicted(cx: &Context<'_>, model: &dyn Model, x: Value, s: &Sizes) -> Result<Value, Error> {
-    let all = model.forward(cx, x)?;
-    if s.labels || s.targets == s.channels { Ok(all) } else { cx.graph.slice(all, 1, 0, s.targets) }
-}
-
-fn train_graph(
-    spec: &Arc<StateSpec>,
-    model: &dyn Model,
-    s: &Sizes,
-    order: ops::Order,
-    batches: usize,
-    options: &TrainingOptions,
-) -> Result<Graph, Error> {
-    let g = Graph::new(spec);
-    let parameters = model.parameters();
-    let cursor = g.entry(TRAIN_CURSOR)?;
-    let Batch { x, y, .. } = batch(&g, cursor, order, s)?;
-    let cx = Context::new(&g, parameters, Mode::Train { cursor });
-    let prediction = predicted(&cx, model, x, s)?;
-    let running = cx.into_running();
-    let loss = g.name(g.op1(ops::Mse, &[prediction, y])?, "loss");
-    let wrt: Vec<(String, Value)> = parameters
-        .trainable()
-        .iter()
-        .map(|p| Ok((p.name.clone(), g.entry(&p.name)?)))
-        .collect::<Result<_, Error>>()?;
-    let gradients = grad(&g, loss, &wrt)?;
-    for (v, (name, _)) in gradients.iter().zip(&wrt) {
-        g.name(*v, &format!("gradient of {name}"));
-    }
-    let packed = g.name(g.op1(ops::Pack, &gradients)?, "gradients");
-    let norm = g.name(g.op1(ops::GlobalNorm, &[packed])?, "gradient norm");
-    let scale = match options.clip {
-        Some(max) => g.op1(ops::ClipScale { max }, &[norm])?,
-        None => g.fill(g.spec(norm).dtype, Shape::SCALAR, 1.0)?,
-    };
-    let ok = g.op1(ops::AllFinite, &[loss, norm])?;
-    let lr = g.op1(ops::Lookup, &[g.entry("schedule.lr")?, cursor])?;
-    optimizer::update(&g, parameters, options, &Update { gradients: packed, cursor, lr, scale, ok })?;
-    for r in running {
-        let op = ops::RunningUpdate { momentum: r.momentum, unbiased_count: r.unbiased_count };
-        g.op(op, &[g.entry(&r.buffer)?, r.batch, ok])?;
-    }
-    g.op(ops::RingPush, &[g.entry("ring")?, cursor, loss, norm, lr])?;
-    g.op(ops::Advance { batches }, &[cursor, ok])?;
-    Ok(g)
-}
-
-fn evaluate_graph(spec: &Arc<StateSpec>, model: &dyn Model, s: &Sizes) -> Result<Graph, Error> {
-    let g = Graph::new(spec);
-    let cursor = g.entry(EVALUATION_CURSOR)?;
-    let Batch { x, y, series, valid } = batch(&g, cursor, ops::Order::Sequential, s)?;
-    let prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s)?;
-    let error = g.sub(prediction, y)?;
-    // Rows past the last window count nothing.
-    let mask = g.reshape(valid, [s.batch, 1, 1])?;
-    let zero = g.fill(g.spec(error).dtype, Shape::SCALAR, 0.0)?;
-    let error = g.select(mask, error, zero)?;
-    for (name, value) in
-        [("evaluation.squared", g.mul(error, error)?), ("evaluation.absolute", g.abs(error)?)]
-    {
-        let sums = g.cast(g.sum(value, &[2])?, DType::F64)?;
-        g.op(ops::Accumulate, &[g.entry(name)?, series, sums])?;
-    }
-    let yes = g.fill(DType::Bool, Shape::SCALAR, 1.0)?;
-    g.op(ops::Advance { batches: usize::MAX >> 1 }, &[cursor, yes])?;
-    Ok(g)
-}
-
-fn predict_graph(spec: &Arc<StateSpec>, model: &dyn Model, s: &Sizes, dtype: DType) -> Result<Graph, Error> {
-    let g = Graph::new(spec);
-    let x = g.input("context", dtype, [1, s.channels, s.context]);
-    let prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s)?;
-    g.output("prediction", g.reshape(prediction, [s.targets, s.horizon])?);
-    Ok(g)
 }

@@ -14,6 +14,7 @@ pub(crate) mod check;
 mod clip;
 mod columns;
 mod concat;
+mod cross_entropy;
 pub mod cursor;
 mod dropout;
 mod gelu;
@@ -38,6 +39,7 @@ pub use attention_grad::AttentionGrad;
 pub use batch_norm::{BatchNorm, BatchNormGrad};
 pub use clip::{AllFinite, ClipScale, GlobalNorm};
 pub use concat::Concat;
+pub use cross_entropy::{CrossEntropy, CrossEntropyGrad};
 pub use cursor::{Advance, Lookup, RingPush};
 pub use dropout::Dropout;
 pub use gelu::{Approximation, Gelu, GeluGrad};
@@ -441,6 +443,8 @@ ops! {
     Compare,
     Concat,
     Copy,
+    CrossEntropy,
+    CrossEntropyGrad,
     Div,
     Dropout,
     Erf,

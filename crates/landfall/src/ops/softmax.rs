@@ -6,7 +6,7 @@ use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
 };
 use crate::codegen::tile::Arith;
-use crate::cpu::{Call, Row, RowMut};
+use crate::cpu::{Call, Row, RowMut, View, ViewMut};
 use crate::device::DeviceKind;
 use crate::error::{Error, Rule};
 use crate::graph::{Graph, Value};
@@ -165,15 +165,32 @@ where
 {
     let x = call.input_or_in_place::<T>(0)?;
     let out = call.output::<T>(0)?;
-    if out.elements() == 0 {
-        return Ok(());
-    }
     let layout = rotated(out.layout(), axis)?;
-    let out = out.relaid(layout).merge_outer();
     let x = match x {
-        Some(x) => Some(x.with_layout(rotated(x.layout(), axis)?).merge_outer()),
+        Some(x) => Some(x.with_layout(rotated(x.layout(), axis)?)),
         None => None,
     };
+    rows(
+        call,
+        x,
+        out.relaid(layout),
+        #[inline(always)]
+        |_, x, out| row(x, out, None, 1.0),
+    );
+    Ok(())
+}
+
+/// Runs `work(i, row i of x, row i of out)` for each row, in tasks that are cut along the first axis.
+pub(super) fn rows<T: Element>(
+    call: &Call<'_>,
+    x: Option<View<'_, T>>,
+    out: ViewMut<'_, T>,
+    work: impl Fn(usize, Option<Row<'_, T>>, &mut RowMut<'_, T>) + Sync,
+) {
+    if out.elements() == 0 {
+        return;
+    }
+    let (x, out) = (x.map(|x| x.merge_outer()), out.merge_outer());
     let (outer, all) = (out.outer(), out.rows());
     // A vector is one row, whose only axis is the one that must not be cut.
     let (outer, each) = if out.dims().len() < 2 { (1, 1) } else { (outer, all / outer) };
@@ -185,55 +202,107 @@ where
         #[inline(always)]
         |start, mut part| {
             for r in 0..part.rows() {
-                let mut to = part.row_mut(r);
-                row(x.as_ref().map(|x| x.row(start * each + r)), &mut to);
+                let i = start * each + r;
+                work(i, x.as_ref().map(|x| x.row(i)), &mut part.row_mut(r));
             }
         },
     );
-    Ok(())
 }
 
-/// One row: the maximum, the sum of exponentials, the quotients. A row that fits a tile is read once; a longer one
-/// in each pass, which also keeps 16-bit results from being rounded twice.
+/// What is known of a row once its exponentials `exp(x − max)` are summed.
+pub(super) struct Exponentials<A> {
+    /// The largest element.
+    pub(super) max: A,
+    /// The exponential of the label's element; 0 without a label.
+    pub(super) own: f64,
+    /// The sum of all others. Apart, because the sum less the label's own would cancel where the label is likely.
+    pub(super) others: f64,
+}
+
+/// Sums the exponentials of a row of `n` elements. A row that fits the tile is read once, and leaves its exponentials
+/// there, the label's excepted.
 #[inline(always)]
-fn row<T: Element>(x: Option<Row<'_, T>>, out: &mut RowMut<'_, T>)
-where
+pub(super) fn exponentials<A: Arith>(
+    n: usize,
+    label: Option<usize>,
+    tile: &mut [A; TILE],
+    read: impl Fn(usize, &mut [A]),
+) -> Exponentials<A> {
+    let mut max = A::of_f64(f64::NEG_INFINITY);
+    for (from, len) in tiles(n) {
+        read(from, &mut tile[..len]);
+        max = Math::max(max, lanes::max(&tile[..len]));
+    }
+    let (mut own, mut others) = (0.0, 0.0);
+    for (from, len) in tiles(n) {
+        if n > TILE {
+            read(from, &mut tile[..len]);
+        }
+        off(max, &mut tile[..len]);
+        if let Some(at) = inside(label, from, len) {
+            own = std::mem::take(&mut tile[at]).as_f64();
+        }
+        others += sum(&tile[..len], |v| v).as_f64();
+    }
+    Exponentials { max, own, others }
+}
+
+/// Starts and lengths of the tiles of a row.
+#[inline(always)]
+fn tiles(n: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..n).step_by(TILE).map(move |from| (from, TILE.min(n - from)))
+}
+
+/// Where the label lies in a tile, if it does.
+#[inline(always)]
+fn inside(label: Option<usize>, from: usize, len: usize) -> Option<usize> {
+    label?.checked_sub(from).filter(|&at| at < len)
+}
+
+#[inline(always)]
+fn off<A: Arith>(max: A, tile: &mut [A]) {
+    for v in tile {
+        *v = Math::exp(*v - max);
+    }
+}
+
+/// One row of `scale · (softmax(x) − onehot(label))`: the maximum, the sum of exponentials, the quotients. A row that
+/// fits a tile is read once; a longer one in each pass, which also keeps 16-bit results from being rounded twice.
+#[inline(always)]
+pub(super) fn row<T: Element>(
+    x: Option<Row<'_, T>>,
+    out: &mut RowMut<'_, T>,
+    label: Option<usize>,
+    scale: f64,
+) where
     T::Acc: Arith,
 {
     let mut tile = [T::Acc::default(); TILE];
     let n = out.read().len();
-    let read = |out: &RowMut<'_, T>, from: usize, tile: &mut [T::Acc]| match &x {
+    let read = |own: Row<'_, T>, from: usize, tile: &mut [T::Acc]| match &x {
         Some(x) => x.widen(from, tile),
-        None => out.read().widen(from, tile),
+        None => own.widen(from, tile),
     };
-    let tiles = (0..n).step_by(TILE).map(|from| (from, TILE.min(n - from)));
-    let mut max = T::Acc::of_f64(f64::NEG_INFINITY);
-    for (from, len) in tiles.clone() {
-        read(out, from, &mut tile[..len]);
-        max = Math::max(max, lanes::max(&tile[..len]));
-    }
-    let exp = |tile: &mut [T::Acc]| {
-        for v in tile {
-            *v = Math::exp(*v - max);
-        }
-    };
-    let mut total = 0.0;
-    for (from, len) in tiles.clone() {
+    let e = exponentials(
+        n,
+        label,
+        &mut tile,
+        #[inline(always)]
+        |from, tile| read(out.read(), from, tile),
+    );
+    let factor = scale / (e.own + e.others);
+    for (from, len) in tiles(n) {
+        let tile = &mut tile[..len];
         if n > TILE {
-            read(out, from, &mut tile[..len]);
+            read(out.read(), from, tile);
+            off(e.max, tile);
         }
-        exp(&mut tile[..len]);
-        total += sum(&tile[..len], |v| v).as_f64();
-    }
-    let factor = T::Acc::of_f64(1.0 / total);
-    for (from, len) in tiles {
-        if n > TILE {
-            read(out, from, &mut tile[..len]);
-            exp(&mut tile[..len]);
+        for v in &mut *tile {
+            *v = *v * T::Acc::of_f64(factor);
         }
-        for v in &mut tile[..len] {
-            *v = *v * factor;
+        if let Some(at) = inside(label, from, len) {
+            tile[at] = T::Acc::of_f64(-e.others * factor);
         }
-        out.narrow(from, &tile[..len]);
+        out.narrow(from, tile);
     }
 }

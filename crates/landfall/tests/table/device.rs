@@ -30,6 +30,8 @@ impl On {
 const HOLES: &[&str] = &[
     "batch_norm",
     "batch_norm_grad",
+    "cross_entropy",
+    "cross_entropy_grad",
     "layer_norm",
     "layer_norm_grad",
     "mae",

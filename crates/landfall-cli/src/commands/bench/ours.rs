@@ -8,7 +8,7 @@ use landfall::{DType, Engine, Error, HostTensor, Shape, Spec, Tensor, TensorMut,
 use landfall_train::data::{Split, synthetic};
 use landfall_train::models::{Model, PatchTst};
 use landfall_train::run::SettingsError;
-use landfall_train::train::{Betas, Dataset, OptimizerKind, Order, Schedule, Session, TrainingOptions};
+use landfall_train::train::{Betas, Dataset, OptimizerKind, Schedule, Session, TrainingOptions};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -85,7 +85,7 @@ impl Ours {
             clip: Some(1.0),
             dtype: DType::F32,
             seed: 2021,
-            order: Order::Shuffle,
+            ..TrainingOptions::default()
         };
         let mut session = Session::new(engine, Box::new(model), &dataset, context, horizon, options)?;
         for _ in 0..WARM_UP {

@@ -78,6 +78,7 @@ fn etth1() -> PatchTstConfig {
         revin: true,
         dropout: 0.3,
         dropout_masks: DropoutMasks::Branches,
+        outputs: 1,
         task: Task::Forecast,
     }
 }

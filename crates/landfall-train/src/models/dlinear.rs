@@ -1,0 +1,97 @@
+//! DLinear: one linear map of a window's trend and one of what is left (Zeng et al. 2023).
+
+use super::Model;
+use crate::nn::{Context, Linear, Parameters};
+use landfall::{Error, Rule, Value, ops};
+use serde::{Deserialize, Serialize};
+
+/// Sizes of a DLinear.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DLinearConfig {
+    /// Rows of history L.
+    pub context: usize,
+    /// Rows predicted H.
+    pub horizon: usize,
+    /// Rows of the moving average that is the trend; odd.
+    pub kernel: usize,
+    /// Values predicted for each row: 1, or one for each quantile.
+    pub outputs: usize,
+}
+
+impl DLinearConfig {
+    /// Checks that the sizes fit together.
+    ///
+    /// # Errors
+    /// A sentence that says which do not.
+    pub fn check(&self) -> Result<(), String> {
+        let named = [("context", self.context), ("horizon", self.horizon), ("outputs", self.outputs)];
+        if let Some((name, _)) = named.iter().find(|(_, v)| *v == 0) {
+            return Err(format!("{name} is 0; it must be at least 1"));
+        }
+        if self.kernel.is_multiple_of(2) {
+            return Err(format!("kernel is {}; it must be odd, to have a middle row", self.kernel));
+        }
+        Ok(())
+    }
+}
+
+/// The model, with the official implementation's parameter names.
+///
+/// With `trend` the moving average over `kernel` rows (the ends repeated) and `rest = x − trend`:
+/// `y = W_s·rest + b_s + W_t·trend + b_t`, shared over the channels. Initial values: uniform in ±1/√L.
+#[derive(Debug, Clone)]
+pub struct DLinear {
+    config: DLinearConfig,
+    parameters: Parameters,
+    seasonal: Linear,
+    trend: Linear,
+}
+
+impl DLinear {
+    /// A model of this configuration.
+    ///
+    /// # Errors
+    /// A sentence that says which sizes do not fit.
+    pub fn new(config: DLinearConfig) -> Result<Self, String> {
+        config.check()?;
+        let mut p = Parameters::new();
+        let outputs = config.outputs * config.horizon;
+        let seasonal = Linear::new(&mut p, "Linear_Seasonal", config.context, outputs);
+        let trend = Linear::new(&mut p, "Linear_Trend", config.context, outputs);
+        Ok(Self { config, parameters: p, seasonal, trend })
+    }
+}
+
+impl Model for DLinear {
+    fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    fn parameters_mut(&mut self) -> &mut Parameters {
+        &mut self.parameters
+    }
+
+    fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
+        let (g, shape) = (cx.graph, cx.graph.shape(x));
+        let &[b, channels, context] = shape.dims() else {
+            let rule = Rule::Rank { arg: 0, rank: shape.rank(), expected: "3: [batch, channels, context]" };
+            return Err(rule.of("dlinear", &[g.spec(x)], None, None).into());
+        };
+        if context != self.config.context {
+            let expected = [b, channels, self.config.context].into();
+            let rule = Rule::ArgShape { arg: 0, shape, expected };
+            return Err(rule.of("dlinear", &[g.spec(x)], None, None).into());
+        }
+        let side = self.config.kernel / 2;
+        let padded = if side == 0 {
+            x
+        } else {
+            let first = g.broadcast_to(g.slice(x, 2, 0, 1)?, [b, channels, side])?;
+            g.op1(ops::PadEdge { after: side }, &[g.op1(ops::Concat { axis: 2 }, &[first, x])?])?
+        };
+        let trend = g.name(g.mean(g.unfold(padded, self.config.kernel, 1)?, &[3])?, "trend");
+        let rest = self.seasonal.forward(cx, g.sub(x, trend)?)?;
+        Ok(g.name(g.add(rest, self.trend.forward(cx, trend)?)?, "prediction"))
+    }
+}

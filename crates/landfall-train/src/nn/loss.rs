@@ -1,0 +1,90 @@
+//! Losses as graph functions: a prediction and a target in, a scalar out.
+
+use landfall::{Error, Graph, Rule, Value, ops};
+use std::panic::Location;
+
+fn mean_of_all(g: &Graph, x: Value) -> Result<Value, Error> {
+    let axes: Vec<usize> = (0..g.shape(x).rank()).collect();
+    g.mean(x, &axes)
+}
+
+/// Mean of `(prediction − target)²`, over equal shapes.
+///
+/// # Errors
+/// Shapes or dtypes that differ.
+#[track_caller]
+pub fn mse(g: &Graph, prediction: Value, target: Value) -> Result<Value, Error> {
+    g.op1(ops::Mse, &[prediction, target])
+}
+
+/// Mean of `|prediction − target|`, over equal shapes.
+///
+/// # Errors
+/// Shapes or dtypes that differ.
+#[track_caller]
+pub fn mae(g: &Graph, prediction: Value, target: Value) -> Result<Value, Error> {
+    g.op1(ops::Mae, &[prediction, target])
+}
+
+/// Mean of `½d²` where `|d| ≤ delta` and of `delta·(|d| − ½delta)` beyond, `d = prediction − target` (Huber 1964).
+///
+/// # Errors
+/// Shapes or dtypes that differ; `delta` must be above 0.
+#[track_caller]
+pub fn huber(g: &Graph, prediction: Value, target: Value, delta: f64) -> Result<Value, Error> {
+    if !(delta > 0.0 && delta.is_finite()) {
+        let rule = Rule::Attribute { name: "delta", value: delta, expected: "above 0" };
+        return Err(rule
+            .of("huber", &[g.spec(prediction), g.spec(target)], None, Some(Location::caller()))
+            .into());
+    }
+    let size = g.abs(g.sub(prediction, target)?)?;
+    // With m = min(|d|, delta) both branches are m·(|d| − ½m).
+    let limit = g.fill(g.spec(size).dtype, landfall::Shape::SCALAR, delta)?;
+    let inner = g.minimum(size, limit)?;
+    mean_of_all(g, g.mul(inner, g.sub(size, g.affine(inner, 0.5, 0.0)?)?)?)
+}
+
+/// Mean of `max(τ·d, (τ − 1)·d)`, `d = target − prediction`, over the levels τ and all elements (Koenker & Bassett 1978).
+///
+/// `prediction`: `[B, C, Q·H]`, level by level; `target`: `[B, C, H]`.
+///
+/// # Errors
+/// A prediction that is not Q times as wide as the target; levels must be between 0 and 1.
+#[track_caller]
+pub fn quantile(g: &Graph, prediction: Value, target: Value, levels: &[f64]) -> Result<Value, Error> {
+    let specs = [g.spec(prediction), g.spec(target)];
+    if let Some(&value) = levels.iter().find(|l| !(0.0 < **l && **l < 1.0)) {
+        let rule = Rule::Attribute { name: "level", value, expected: "between 0 and 1" };
+        return Err(rule.of("quantile", &specs, None, Some(Location::caller())).into());
+    }
+    let (shape, rows) = (g.shape(target), g.shape(target).last());
+    let axis = shape.rank().saturating_sub(1);
+    let expected = shape.with(axis, levels.len() * rows);
+    if levels.is_empty() || g.shape(prediction) != expected {
+        let rule = Rule::ArgShape { arg: 0, shape: g.shape(prediction), expected };
+        return Err(rule.of("quantile", &specs, None, Some(Location::caller())).into());
+    }
+    let mut total = None;
+    for (i, &level) in levels.iter().enumerate() {
+        let d = g.sub(target, g.slice(prediction, axis, i * rows, rows)?)?;
+        let one = mean_of_all(g, g.maximum(g.affine(d, level, 0.0)?, g.affine(d, level - 1.0, 0.0)?)?)?;
+        total = Some(match total {
+            Some(sum) => g.add(sum, one)?,
+            None => one,
+        });
+    }
+    let total = total.unwrap_or(target);
+    g.affine(total, 1.0 / levels.len() as f64, 0.0)
+}
+
+/// Mean over all rows of `ln Σ_k exp(logits[k]) − logits[label]`: the negative logarithm of the label's probability.
+///
+/// `logits`: `[.., K]`; `labels`: i64 `[..]`, each in `0..K`.
+///
+/// # Errors
+/// Labels of another dtype or shape; no classes.
+#[track_caller]
+pub fn cross_entropy(g: &Graph, logits: Value, labels: Value) -> Result<Value, Error> {
+    g.op1(ops::CrossEntropy, &[logits, labels])
+}
