@@ -1,5 +1,7 @@
 //! Running sums in the state, by group.
 
+mod cuda;
+
 use super::{Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, rules};
 use crate::DType;
 use crate::cpu::Call;
@@ -62,7 +64,7 @@ impl Op for Accumulate {
         })]
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("accumulate", |_, call| run(call))] }
+        const { &[Kernel::cpu("accumulate", |_, call| run(call)), Kernel::cuda("accumulate", cuda::accumulate)] }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         // Only the rows that are added to are read and written.

@@ -1,5 +1,7 @@
 //! Adam and AdamW: one launch updates a whole slab of parameters and their moments.
 
+mod cuda;
+
 use super::cursor::{self, STEP};
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
@@ -135,15 +137,18 @@ impl Op for Adam {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("adam", |op, call| {
-                let op = attributes::<Adam>(op)?;
-                let dtype = call.dtype(0)?;
-                with_dtype!(float dtype, T => if call.dtype(1)? == dtype {
+            &[
+                Kernel::cpu("adam", |op, call| {
+                    let op = attributes::<Adam>(op)?;
+                    let dtype = call.dtype(0)?;
+                    with_dtype!(float dtype, T => if call.dtype(1)? == dtype {
                     update::<T, T>(op, call)
                 } else {
                     update::<T, <T as Element>::Acc>(op, call)
                 }, else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-            })]
+                }),
+                Kernel::cuda("adam", cuda::adam),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {

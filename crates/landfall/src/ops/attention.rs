@@ -1,5 +1,7 @@
 //! Scaled dot-product attention with residual scores.
 
+pub(super) mod cuda;
+
 use super::attention_few::{FEW, Heads};
 use super::attention_grad::AttentionGrad;
 use super::attention_tile::{
@@ -26,10 +28,10 @@ use crate::{DType, Element, with_dtype};
 /// also `prev`: `[B, h, N, N]`, the scores of the layer before (residual attention). Results: `out` `[B, N, h, e]`;
 /// `lse` `[B, h, N]`, the logarithm of each row's sum of exponentials, in the accumulation dtype, kept for the
 /// gradient; with `emit_scores` `S` `[B, h, N, N]`, rounded once, the next layer's `prev`. Accumulation: f32 (f64 for
-/// f64), over more than 512 keys in f64. `S` in place on `prev`, else disjoint. Gradient: [`AttentionGrad`], which
-/// computes the scores again; `lse` carries none. A row whose scores are all −∞ is NaN. Errors: rank 4, equal shapes
-/// and dtypes. Deterministic, whatever the number of threads. Sources: Vaswani et al., "Attention Is All You Need"
-/// (2017); He et al., "RealFormer" (2021); Dao et al., "FlashAttention" (2022).
+/// f64); on the processor over more than 512 keys in f64. `S` in place on `prev`, else disjoint. Gradient:
+/// [`AttentionGrad`], which computes the scores again; `lse` carries none. A row whose scores are all −∞ is NaN.
+/// Errors: rank 4, equal shapes and dtypes. Deterministic, whatever the number of threads. Sources: Vaswani et al.,
+/// "Attention Is All You Need" (2017); He et al., "RealFormer" (2021); Dao et al., "FlashAttention" (2022).
 ///
 /// ```
 /// use landfall::{DType::F64, Engine, ops};
@@ -194,17 +196,20 @@ impl Op for Attention {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel {
-                workspace: |_, args| {
-                    let s = Sizes::of(&args[0].shape);
-                    s.tasks().1 * slot(&s) * args[0].dtype.accumulate().size()
-                },
-                ..Kernel::cpu("attention", |op, call| {
-                    let (op, dtype) = (attributes::<Attention>(op)?, call.dtype(0)?);
-                    with_dtype!(float dtype, T => run::<T>(op, call),
+            &[
+                Kernel {
+                    workspace: |_, args| {
+                        let s = Sizes::of(&args[0].shape);
+                        s.tasks().1 * slot(&s) * args[0].dtype.accumulate().size()
+                    },
+                    ..Kernel::cpu("attention", |op, call| {
+                        let (op, dtype) = (attributes::<Attention>(op)?, call.dtype(0)?);
+                        with_dtype!(float dtype, T => run::<T>(op, call),
                         else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                })
-            }]
+                    })
+                },
+                Kernel::cuda("attention", cuda::attention),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
@@ -246,7 +251,7 @@ impl Op for Attention {
     }
 }
 
-/// Shapes `[B, N, h, e]` of samples: few keys, whole panels, tails, several tiles, wide heads, nothing.
+/// Shapes `[B, N, h, e]` of samples: few keys, whole panels, tails, several tiles, wide and very wide heads, nothing.
 pub(super) const SHAPES: &[[usize; 4]] = &[
     [1, 1, 1, 1],
     [2, 5, 2, 4],
@@ -255,6 +260,7 @@ pub(super) const SHAPES: &[[usize; 4]] = &[
     [1, 42, 2, 4],
     [2, 33, 1, 17],
     [1, 300, 1, 2],
+    [1, 35, 1, 70],
     [0, 5, 2, 4],
     [5, 64, 2, 8],
 ];

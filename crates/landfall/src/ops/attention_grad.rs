@@ -1,6 +1,6 @@
 //! Gradient of scaled dot-product attention.
 
-use super::attention::{SHAPES, check, score_shapes};
+use super::attention::{SHAPES, check, cuda, score_shapes};
 use super::attention_few::{FEW, Heads};
 use super::attention_tile::{
     FOUR, Matrix, Sizes, add_rows, cut, exponentials, load_lines, load_panel, over_keys, over_queries, rows,
@@ -23,11 +23,11 @@ use crate::{DType, Element, with_dtype};
 /// `gv = Pᵀ·g_out` and, with `previous`, `g_prev = dS`.
 ///
 /// Arguments: `q`, `k`, `v`: `[B, N, h, e]`; with `previous` `prev`: `[B, h, N, N]`; `out`: `[B, N, h, e]`; `lse`:
-/// `[B, h, N]` in f32 or f64; `g_out`: `[B, N, h, e]`; with `score_cotangent` `g_scores`: `[B, h, N, N]`. All but
-/// `lse` of one float dtype and any strides. Results: `gq`, `gk`, `gv` as `q`; with `previous` `g_prev` as `prev`.
-/// Accumulation: f32 (f64 for f64) in tiles; sums over the keys in f64 over tiles. `g_prev` in place on `prev` or
-/// `g_scores`, else disjoint. No second derivatives. Errors: as the forward op. Deterministic, whatever the number
-/// of threads. Source: Dao et al., "FlashAttention" (2022), algorithm 4.
+/// `[B, h, N]` in f32 or f64; `g_out`: `[B, N, h, e]`; with `score_cotangent` `g_scores`: `[B, h, N, N]`. All but `lse` of
+/// one float dtype and any strides. Results: `gq`, `gk`, `gv` as `q`; with `previous` `g_prev` as `prev`. Accumulation:
+/// f32 (f64 for f64) in tiles; sums over the keys, on the processor, in f64 over tiles. `g_prev` in place on `prev` or
+/// `g_scores`, else disjoint. No second derivatives. Errors: as the forward op. Deterministic, whatever the number of
+/// threads. Source: Dao et al., "FlashAttention" (2022), algorithm 4.
 #[derive(Debug, Clone, Copy)]
 pub struct AttentionGrad {
     /// Factor of the products.
@@ -46,7 +46,7 @@ impl Default for AttentionGrad {
 
 impl AttentionGrad {
     /// Position of `out`; `lse`, `g_out` and `g_scores` follow.
-    fn saved(&self) -> usize {
+    pub(super) fn saved(&self) -> usize {
         3 + usize::from(self.previous)
     }
 }
@@ -130,17 +130,23 @@ impl Op for AttentionGrad {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel {
-                workspace: |_, args| {
-                    let s = Sizes::of(&args[0].shape);
-                    s.tasks().1 * slot(&s) * args[0].dtype.accumulate().size()
-                },
-                ..Kernel::cpu("attention_grad", |op, call| {
-                    let (op, dtype) = (attributes::<AttentionGrad>(op)?, call.dtype(0)?);
-                    with_dtype!(float dtype, T => run::<T>(op, call),
+            &[
+                Kernel {
+                    workspace: |_, args| {
+                        let s = Sizes::of(&args[0].shape);
+                        s.tasks().1 * slot(&s) * args[0].dtype.accumulate().size()
+                    },
+                    ..Kernel::cpu("attention_grad", |op, call| {
+                        let (op, dtype) = (attributes::<AttentionGrad>(op)?, call.dtype(0)?);
+                        with_dtype!(float dtype, T => run::<T>(op, call),
                         else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                })
-            }]
+                    })
+                },
+                Kernel {
+                    workspace: cuda::grad_workspace,
+                    ..Kernel::cuda("attention_grad", cuda::attention_grad)
+                },
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
@@ -166,7 +172,9 @@ impl Op for AttentionGrad {
                 if score_cotangent {
                     args.push(SampleArg::range(scores, -1.0, 1.0));
                 }
-                all.push(Sample::new(Self { scale: 0.5, previous, score_cotangent }, args));
+                // As commonly: of many features the products are large.
+                let scale = if shape[3] > 32 { 0.125 } else { 0.5 };
+                all.push(Sample::new(Self { scale, previous, score_cotangent }, args));
             }
         }
         let any = SampleArg::any([2, 5, 2, 4]);

@@ -1,5 +1,7 @@
 //! Clipping of gradients: their norm, the factor that bounds it, and whether all of them are finite.
 
+mod cuda;
+
 use super::pointwise::{SHAPES, cost, cotangent, map, run, run_cuda, samples};
 use super::{
     Alias, Body, Compare, Comparison, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg,
@@ -30,9 +32,9 @@ fn collapsed<T: Element>(x: &View<'_, T>) -> Layout {
 /// `out = √(Σ xᵢ²)`.
 ///
 /// Argument: x of any shape, float. Result: a scalar of the accumulation dtype (f32, for f64 f64). Squares and sums in
-/// f64, 16 lanes side by side in chunks that are added in order: no f32 overflows or loses small elements. Disjoint.
-/// Gradient: `cotangent · x / norm`, 0 where the norm is 0. Deterministic, whatever the number of threads. Errors: a
-/// dtype that is not a float.
+/// f64, in an order that depends on the number of elements alone (on the processor 16 lanes side by side in chunks): no
+/// f32 overflows or loses small elements. Disjoint. Gradient: `cotangent · x / norm`, 0 where the norm is 0.
+/// Deterministic, whatever the number of threads. Errors: a dtype that is not a float.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GlobalNorm;
 
@@ -83,16 +85,19 @@ impl Op for GlobalNorm {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel {
-                workspace: |_, args| {
-                    let n = args.first().map_or(0, |a| a.shape.elements());
-                    if n > CHUNK { n.div_ceil(CHUNK) * size_of::<f64>() } else { 0 }
+            &[
+                Kernel {
+                    workspace: |_, args| {
+                        let n = args.first().map_or(0, |a| a.shape.elements());
+                        if n > CHUNK { n.div_ceil(CHUNK) * size_of::<f64>() } else { 0 }
+                    },
+                    ..Kernel::cpu("global_norm", |_, call| {
+                        let dtype = call.dtype(0)?;
+                        with_dtype!(float dtype, T => norm::<T>(call), else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    })
                 },
-                ..Kernel::cpu("global_norm", |_, call| {
-                    let dtype = call.dtype(0)?;
-                    with_dtype!(float dtype, T => norm::<T>(call), else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                })
-            }]
+                Kernel { workspace: cuda::norm_workspace, ..Kernel::cuda("global_norm", cuda::global_norm) },
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
@@ -306,17 +311,20 @@ impl Op for AllFinite {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("all_finite", |_, call| {
-                // Tasks only ever set it, so their order does not matter.
-                let bad = AtomicBool::new(false);
-                for i in 0..call.inputs() {
-                    let dtype = call.dtype(i)?;
-                    with_dtype!(float dtype, T => search::<T>(call, call.input::<T>(i)?, &bad),
+            &[
+                Kernel::cpu("all_finite", |_, call| {
+                    // Tasks only ever set it, so their order does not matter.
+                    let bad = AtomicBool::new(false);
+                    for i in 0..call.inputs() {
+                        let dtype = call.dtype(i)?;
+                        with_dtype!(float dtype, T => search::<T>(call, call.input::<T>(i)?, &bad),
                         else return Err(Rule::Dtype { arg: i, dtype, expected: "a float" }));
-                }
-                call.output::<u8>(0)?.set_flat(0, u8::from(!bad.into_inner()));
-                Ok(())
-            })]
+                    }
+                    call.output::<u8>(0)?.set_flat(0, u8::from(!bad.into_inner()));
+                    Ok(())
+                }),
+                Kernel::cuda("all_finite", cuda::all_finite),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {

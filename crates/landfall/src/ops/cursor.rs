@@ -1,6 +1,8 @@
 //! The cursor: everything that changes from step to step, as one `i64[8]` on the device. Only ops read or advance it,
 //! so the host writes nothing while a program runs, and a run resumes from these eight numbers.
 
+mod cuda;
+
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
 };
@@ -125,16 +127,19 @@ impl Op for Advance {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("advance", |op, call| {
-                let op = attributes::<Advance>(op)?;
-                let ok = call.input::<u8>(1)?.flat(0) != 0;
-                let mut cursor = call.output::<i64>(0)?;
-                if ok {
-                    let next = op.next(std::array::from_fn(|i| cursor.read().flat(i)));
-                    next.iter().enumerate().for_each(|(i, &value)| cursor.set_flat(i, value));
-                }
-                Ok(())
-            })]
+            &[
+                Kernel::cpu("advance", |op, call| {
+                    let op = attributes::<Advance>(op)?;
+                    let ok = call.input::<u8>(1)?.flat(0) != 0;
+                    let mut cursor = call.output::<i64>(0)?;
+                    if ok {
+                        let next = op.next(std::array::from_fn(|i| cursor.read().flat(i)));
+                        next.iter().enumerate().for_each(|(i, &value)| cursor.set_flat(i, value));
+                    }
+                    Ok(())
+                }),
+                Kernel::cuda("advance", cuda::advance),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
@@ -210,13 +215,16 @@ impl Op for Lookup {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("lookup", |_, call| {
-                let table = call.input::<f64>(0)?;
-                let step = usize::try_from(read(call, 1)?[STEP]).unwrap_or(0);
-                let value = table.flat(step.min(table.elements() - 1));
-                call.output::<f64>(0)?.set_flat(0, value);
-                Ok(())
-            })]
+            &[
+                Kernel::cpu("lookup", |_, call| {
+                    let table = call.input::<f64>(0)?;
+                    let step = usize::try_from(read(call, 1)?[STEP]).unwrap_or(0);
+                    let value = table.flat(step.min(table.elements() - 1));
+                    call.output::<f64>(0)?.set_flat(0, value);
+                    Ok(())
+                }),
+                Kernel::cuda("lookup", cuda::lookup),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
@@ -298,18 +306,21 @@ impl Op for RingPush {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("ring_push", |_, call| {
-                let step = read(call, 1)?[STEP];
-                let mut ring = call.output::<f64>(0)?;
-                let row = step.rem_euclid(ring.dims()[0] as i64) as usize;
-                for i in 2..call.inputs() {
-                    let dtype = call.dtype(i)?;
-                    let value = with_dtype!(float dtype, T => call.input::<T>(i)?.flat(0).to_f64(),
+            &[
+                Kernel::cpu("ring_push", |_, call| {
+                    let step = read(call, 1)?[STEP];
+                    let mut ring = call.output::<f64>(0)?;
+                    let row = step.rem_euclid(ring.dims()[0] as i64) as usize;
+                    for i in 2..call.inputs() {
+                        let dtype = call.dtype(i)?;
+                        let value = with_dtype!(float dtype, T => call.input::<T>(i)?.flat(0).to_f64(),
                         else return Err(Rule::Dtype { arg: i, dtype, expected: "a float" }));
-                    ring.set(&[row, i - 2], value);
-                }
-                Ok(())
-            })]
+                        ring.set(&[row, i - 2], value);
+                    }
+                    Ok(())
+                }),
+                Kernel::cuda("ring_push", cuda::ring_push),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {

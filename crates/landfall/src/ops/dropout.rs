@@ -83,11 +83,14 @@ impl Op for Dropout {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("dropout", |op, call| {
-                let op = attributes::<Dropout>(op)?;
-                let dtype = call.dtype(0)?;
-                with_dtype!(float dtype, T => dropout::<T>(op, call), else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-            })]
+            &[
+                Kernel::cpu("dropout", |op, call| {
+                    let op = attributes::<Dropout>(op)?;
+                    let dtype = call.dtype(0)?;
+                    with_dtype!(float dtype, T => dropout::<T>(op, call), else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                }),
+                Kernel::cuda("dropout", super::random::cuda::dropout),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {

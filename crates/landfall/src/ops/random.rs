@@ -1,5 +1,7 @@
 //! Random tensors. Element `i` depends on (seed, step, stream, i) alone: not on threads, layouts or launch shapes.
 
+pub(super) mod cuda;
+
 use super::cursor::{self, SEED, STEP};
 use super::pointwise::SHAPES;
 use super::{
@@ -151,12 +153,15 @@ impl Op for Uniform {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("uniform", |op, call| {
-                let op = attributes::<Uniform>(op)?;
-                let words = Words::new(&cursor::read(call, 0)?, op.stream);
-                let dtype = call.output_dtype(0)?;
-                with_dtype!(float dtype, T => uniform::<T>(op, words, call), else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-            })]
+            &[
+                Kernel::cpu("uniform", |op, call| {
+                    let op = attributes::<Uniform>(op)?;
+                    let words = Words::new(&cursor::read(call, 0)?, op.stream);
+                    let dtype = call.output_dtype(0)?;
+                    with_dtype!(float dtype, T => uniform::<T>(op, words, call), else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                }),
+                Kernel::cuda("uniform", cuda::uniform),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
@@ -267,20 +272,23 @@ impl Op for Bernoulli {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("bernoulli", |op, call| {
-                let op = attributes::<Bernoulli>(op)?;
-                let words = Words::new(&cursor::read(call, 0)?, op.stream);
-                let threshold = rng::threshold(op.keep);
-                generate(call, call.output::<u8>(0)?, |first, values| {
-                    let mut drawn = [0; TILE];
-                    let drawn = &mut drawn[..values.len()];
-                    words.fill(first as u64, drawn);
-                    for (v, &w) in values.iter_mut().zip(&*drawn) {
-                        *v = u8::from(rng::keep(w, threshold));
-                    }
-                });
-                Ok(())
-            })]
+            &[
+                Kernel::cpu("bernoulli", |op, call| {
+                    let op = attributes::<Bernoulli>(op)?;
+                    let words = Words::new(&cursor::read(call, 0)?, op.stream);
+                    let threshold = rng::threshold(op.keep);
+                    generate(call, call.output::<u8>(0)?, |first, values| {
+                        let mut drawn = [0; TILE];
+                        let drawn = &mut drawn[..values.len()];
+                        words.fill(first as u64, drawn);
+                        for (v, &w) in values.iter_mut().zip(&*drawn) {
+                            *v = u8::from(rng::keep(w, threshold));
+                        }
+                    });
+                    Ok(())
+                }),
+                Kernel::cuda("bernoulli", cuda::bernoulli),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {

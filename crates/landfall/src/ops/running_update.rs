@@ -1,5 +1,7 @@
 //! Update of running statistics.
 
+mod cuda;
+
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
 };
@@ -91,11 +93,14 @@ impl Op for RunningUpdate {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("running_update", |op, call| {
-                let (op, dtype) = (attributes::<RunningUpdate>(op)?, call.dtype(0)?);
-                with_dtype!(float dtype, T => run::<T>(op.factors(), call),
+            &[
+                Kernel::cpu("running_update", |op, call| {
+                    let (op, dtype) = (attributes::<RunningUpdate>(op)?, call.dtype(0)?);
+                    with_dtype!(float dtype, T => run::<T>(op.factors(), call),
                     else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-            })]
+                }),
+                Kernel::cuda("running_update", cuda::running_update),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {

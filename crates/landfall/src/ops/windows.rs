@@ -1,5 +1,7 @@
 //! Batches of windows of a series that lies on the device: which windows, and their elements.
 
+mod cuda;
+
 use super::cursor::{self, BASE, BATCH, EPOCH, SEED, WINDOWS};
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
@@ -140,20 +142,23 @@ impl Op for BatchWindows {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("batch_windows", |op, call| {
-                let op = attributes::<BatchWindows>(op)?;
-                let (cursor, table) = (cursor::read(call, 0)?, call.input::<i64>(1)?);
-                let (mut starts, mut groups) = (call.output::<i64>(0)?, call.output::<i64>(1)?);
-                let mut valid = call.output::<u8>(2)?;
-                for (j, (window, is_valid)) in op.each(&cursor).enumerate() {
-                    let row = row_of(window, table.dims()[0], |r| table.at(&[r, 0]));
-                    let [first, start, group] = [0, 1, 2].map(|at| table.at(&[row, at]));
-                    starts.set_flat(j, start.saturating_add(window.saturating_sub(first)));
-                    groups.set_flat(j, group);
-                    valid.set_flat(j, u8::from(is_valid));
-                }
-                Ok(())
-            })]
+            &[
+                Kernel::cpu("batch_windows", |op, call| {
+                    let op = attributes::<BatchWindows>(op)?;
+                    let (cursor, table) = (cursor::read(call, 0)?, call.input::<i64>(1)?);
+                    let (mut starts, mut groups) = (call.output::<i64>(0)?, call.output::<i64>(1)?);
+                    let mut valid = call.output::<u8>(2)?;
+                    for (j, (window, is_valid)) in op.each(&cursor).enumerate() {
+                        let row = row_of(window, table.dims()[0], |r| table.at(&[r, 0]));
+                        let [first, start, group] = [0, 1, 2].map(|at| table.at(&[row, at]));
+                        starts.set_flat(j, start.saturating_add(window.saturating_sub(first)));
+                        groups.set_flat(j, group);
+                        valid.set_flat(j, u8::from(is_valid));
+                    }
+                    Ok(())
+                }),
+                Kernel::cuda("batch_windows", cuda::batch_windows),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
@@ -272,10 +277,13 @@ impl Op for WindowGather {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("window_gather", |op, call| {
-                let op = attributes::<WindowGather>(op)?;
-                with_dtype!(any call.dtype(0)?, T => gather::<T>(op, call))
-            })]
+            &[
+                Kernel::cpu("window_gather", |op, call| {
+                    let op = attributes::<WindowGather>(op)?;
+                    with_dtype!(any call.dtype(0)?, T => gather::<T>(op, call))
+                }),
+                Kernel::cuda("window_gather", cuda::window_gather),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {

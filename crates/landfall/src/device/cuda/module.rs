@@ -161,6 +161,9 @@ pub(crate) const fn c_type(dtype: DType) -> &'static str {
     }
 }
 
+/// Threads of a block whose kernel gets all the registers that it asks for.
+const SMALL_BLOCK: u32 = 64;
+
 /// The most names that a module binds.
 const MAX_BOUND: usize = 12;
 
@@ -309,9 +312,11 @@ impl Module {
             let params: Vec<String> = entry.params.iter().map(Param::declaration).collect();
             _ = writeln!(
                 text,
-                "#define KERNEL_{} extern \"C\" __global__ void __launch_bounds__({}) {}({})",
+                "#define KERNEL_{} extern \"C\" __global__ void __launch_bounds__({}{}) {}({})",
                 entry.name,
                 entry.block,
+                // Small blocks hold much in registers; left to itself the assembler spills for more of them at once.
+                if entry.block <= SMALL_BLOCK { ", 1" } else { "" },
                 entry.name,
                 params.join(", ")
             );

@@ -118,6 +118,32 @@ template <class T, int N> struct Vector {
     DEVICE void store(T* at) const { *reinterpret_cast<W*>(at) = word; }
 };
 
+// N elements side by side, moved by accesses of up to 16 bytes, to which the address is aligned; or one by one, at any
+// distance from each other.
+template <class T, int N> struct Several {
+    static constexpr int V = N * sizeof(T) > 16 ? 16 / sizeof(T) : N;
+    T v[N];
+    DEVICE static Several load(const T* at) {
+        Several x;
+#pragma unroll
+        for (int i = 0; i < N; i += V) {
+            Vector<T, V> part = Vector<T, V>::load(at + i);
+#pragma unroll
+            for (int j = 0; j < V; j++) x.v[i + j] = part.v[j];
+        }
+        return x;
+    }
+    DEVICE void store(T* at) const {
+#pragma unroll
+        for (int i = 0; i < N; i += V) {
+            Vector<T, V> part;
+#pragma unroll
+            for (int j = 0; j < V; j++) part.v[j] = v[i + j];
+            part.store(at + i);
+        }
+    }
+};
+
 // This thread's number in a one-dimensional grid.
 DEVICE u64 thread_index() { return u64(blockIdx.x) * blockDim.x + threadIdx.x; }
 

@@ -1,0 +1,265 @@
+//! Attention and its gradient on a GPU.
+
+use super::Attention;
+use crate::DType;
+use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source};
+use crate::error::Rule;
+use crate::ops::attention_grad::AttentionGrad;
+use crate::ops::attention_tile::Sizes;
+use crate::ops::{Op, attributes};
+use crate::shape::Spec;
+
+/// Rows of a block at most: `ROWS` in the source.
+const ROWS: u32 = 64;
+/// Threads of a block of `levels`.
+const BLOCK: u32 = 256;
+
+static FORWARD: Source = Source {
+    name: "attention",
+    text: concat!(include_str!("tiles.cu"), include_str!("attention.cu")),
+    entries: &[Entry {
+        name: "attention",
+        block: ROWS,
+        params: &[
+            Param::input("q", "T"),
+            Param::input("k", "T"),
+            Param::input("v", "T"),
+            Param::input("prev", "T"),
+            Param::output("out", "T"),
+            Param::output("lse", "A"),
+            Param::output("emitted", "T"),
+            Param::u32("has_prev"),
+            Param::u32("has_scores"),
+            Param::u32("heads"),
+            Param::u32("n"),
+            Param::u32("e"),
+            Param::f64("scale"),
+            Param::dims("stride_q"),
+            Param::dims("stride_k"),
+            Param::dims("stride_v"),
+            Param::dims("stride_prev"),
+            Param::dims("stride_out"),
+            Param::dims("stride_lse"),
+            Param::dims("stride_emitted"),
+        ],
+    }],
+};
+
+static GRADIENT: Source = Source {
+    name: "attention_grad",
+    text: concat!(include_str!("tiles.cu"), include_str!("grad.cu")),
+    entries: &[
+        Entry {
+            name: "levels",
+            block: BLOCK,
+            params: &[
+                Param::input("out", "T"),
+                Param::input("slope", "T"),
+                Param::scratch("level", "A"),
+                Param::u64("count"),
+                Param::u64("heads"),
+                Param::u64("n"),
+                Param::u64("e"),
+                Param::dims("stride_out"),
+                Param::dims("stride_slope"),
+            ],
+        },
+        Entry {
+            name: "columns",
+            block: ROWS,
+            params: &[
+                Param::input("q", "T"),
+                Param::input("k", "T"),
+                Param::input("v", "T"),
+                Param::input("prev", "T"),
+                Param::input("lse", "L"),
+                Param::scratch("level", "A"),
+                Param::input("slope", "T"),
+                Param::input("score_slope", "T"),
+                Param::u32("has_prev"),
+                Param::u32("has_scores"),
+                Param::u32("heads"),
+                Param::u32("n"),
+                Param::u32("e"),
+                Param::f64("scale"),
+                Param::dims("stride_q"),
+                Param::dims("stride_k"),
+                Param::dims("stride_v"),
+                Param::dims("stride_prev"),
+                Param::dims("stride_lse"),
+                Param::dims("stride_slope"),
+                Param::dims("stride_scores"),
+                Param::output("gk", "T"),
+                Param::output("gv", "T"),
+                Param::dims("stride_gk"),
+                Param::dims("stride_gv"),
+            ],
+        },
+        Entry {
+            name: "rows",
+            block: ROWS,
+            params: &[
+                Param::input("q", "T"),
+                Param::input("k", "T"),
+                Param::input("v", "T"),
+                Param::input("prev", "T"),
+                Param::input("lse", "L"),
+                Param::scratch("level", "A"),
+                Param::input("slope", "T"),
+                Param::input("score_slope", "T"),
+                Param::u32("has_prev"),
+                Param::u32("has_scores"),
+                Param::u32("heads"),
+                Param::u32("n"),
+                Param::u32("e"),
+                Param::f64("scale"),
+                Param::dims("stride_q"),
+                Param::dims("stride_k"),
+                Param::dims("stride_v"),
+                Param::dims("stride_prev"),
+                Param::dims("stride_lse"),
+                Param::dims("stride_slope"),
+                Param::dims("stride_scores"),
+                Param::output("gq", "T"),
+                Param::output("g_prev", "T"),
+                Param::dims("stride_gq"),
+                Param::dims("stride_g_prev"),
+            ],
+        },
+    ],
+};
+
+/// Features that a thread holds of a row: all where `most` bytes of registers for each row allow it.
+fn chunk(e: usize, dtype: DType, most: usize) -> u64 {
+    e.next_power_of_two().clamp(8, most / dtype.accumulate().size()) as u64
+}
+
+/// A thread for each row of each head, in blocks of one head's rows.
+fn rows(s: &Sizes) -> Result<Geometry, Rule> {
+    let threads = s.n.next_multiple_of(32).min(ROWS as usize);
+    Geometry::blocks(s.batch * s.heads * s.n.div_ceil(threads), threads as u32)
+}
+
+fn size(of: usize) -> Result<Arg<'static>, Rule> {
+    let value = of as f64;
+    u32::try_from(of).map(Arg::U32).map_err(|_| Rule::Attribute {
+        name: "size",
+        value,
+        expected: "below 2^32",
+    })
+}
+
+fn strides(of: &Operand) -> Arg<'static> {
+    Arg::dims(of.layout().strides())
+}
+
+/// [`Attention`]. In place of an operand that the call has not, another is passed and not touched.
+pub(super) fn attention(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    let op = attributes::<Attention>(op)?;
+    let (q, k, v) = (*call.input(0)?, *call.input(1)?, *call.input(2)?);
+    let (out, lse) = (*call.output(0)?, *call.output(1)?);
+    let prev = if op.previous { *call.input(3)? } else { q };
+    let emitted = if op.emit_scores { *call.output(2)? } else { out };
+    let s = Sizes::of(&q.spec().shape);
+    if out.spec().shape.elements() == 0 {
+        return Ok(());
+    }
+    let args = [
+        Arg::Input(&q),
+        Arg::Input(&k),
+        Arg::Input(&v),
+        Arg::Input(&prev),
+        Arg::Output(&out),
+        Arg::Output(&lse),
+        Arg::Output(&emitted),
+        Arg::U32(u32::from(op.previous)),
+        Arg::U32(u32::from(op.emit_scores)),
+        size(s.heads)?,
+        size(s.n)?,
+        size(s.e)?,
+        Arg::F64(op.scale),
+        strides(&q),
+        strides(&k),
+        strides(&v),
+        strides(&prev),
+        strides(&out),
+        strides(&lse),
+        strides(&emitted),
+    ];
+    let module = Module::new(&FORWARD)
+        .of("T", q.dtype())
+        .of("A", q.dtype().accumulate())
+        .constant("CHUNK", chunk(s.e, q.dtype(), 256));
+    call.launch(&module, "attention", rows(&s)?, &args)
+}
+
+/// Bytes of what the gradient keeps of each query.
+pub(in crate::ops) fn grad_workspace(_: &dyn Op, args: &[Spec]) -> usize {
+    let s = Sizes::of(&args[0].shape);
+    s.batch * s.heads * s.n * args[0].dtype.accumulate().size()
+}
+
+/// [`AttentionGrad`].
+pub(in crate::ops) fn attention_grad(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    let op = attributes::<AttentionGrad>(op)?;
+    let at = op.saved();
+    let (q, k, v) = (*call.input(0)?, *call.input(1)?, *call.input(2)?);
+    let (out, lse, slope) = (*call.input(at)?, *call.input(at + 1)?, *call.input(at + 2)?);
+    let prev = if op.previous { *call.input(3)? } else { q };
+    let scores = if op.score_cotangent { *call.input(at + 3)? } else { q };
+    let (gq, gk, gv) = (*call.output(0)?, *call.output(1)?, *call.output(2)?);
+    let g_prev = if op.previous { *call.output(3)? } else { gq };
+    let s = Sizes::of(&q.spec().shape);
+    if gq.spec().shape.elements() == 0 {
+        return Ok(());
+    }
+    let module = Module::new(&GRADIENT)
+        .of("T", q.dtype())
+        .of("A", q.dtype().accumulate())
+        .of("L", lse.dtype())
+        .constant("CHUNK", chunk(s.e, q.dtype(), 128));
+    let count = s.batch * s.heads * s.n;
+    let args = [
+        Arg::Input(&out),
+        Arg::Input(&slope),
+        Arg::Scratch(0),
+        Arg::U64(count as u64),
+        Arg::U64(s.heads as u64),
+        Arg::U64(s.n as u64),
+        Arg::U64(s.e as u64),
+        strides(&out),
+        strides(&slope),
+    ];
+    call.launch(&module, "levels", Geometry::linear(count, BLOCK)?, &args)?;
+    for (entry, [first, second]) in [("columns", [&gk, &gv]), ("rows", [&gq, &g_prev])] {
+        let args = [
+            Arg::Input(&q),
+            Arg::Input(&k),
+            Arg::Input(&v),
+            Arg::Input(&prev),
+            Arg::Input(&lse),
+            Arg::Scratch(0),
+            Arg::Input(&slope),
+            Arg::Input(&scores),
+            Arg::U32(u32::from(op.previous)),
+            Arg::U32(u32::from(op.score_cotangent)),
+            size(s.heads)?,
+            size(s.n)?,
+            size(s.e)?,
+            Arg::F64(op.scale),
+            strides(&q),
+            strides(&k),
+            strides(&v),
+            strides(&prev),
+            strides(&lse),
+            strides(&slope),
+            strides(&scores),
+            Arg::Output(first),
+            Arg::Output(second),
+            strides(first),
+            strides(second),
+        ];
+        call.launch(&module, entry, rows(&s)?, &args)?;
+    }
+    Ok(())
+}

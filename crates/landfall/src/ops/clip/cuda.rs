@@ -1,0 +1,123 @@
+//! Norm and finiteness on a GPU.
+
+use crate::DType;
+use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source};
+use crate::layout::{Layout, collapse};
+use crate::ops::Op;
+use crate::shape::Spec;
+
+const BLOCK: u32 = 256;
+/// Elements that a thread takes at once: `N` in the source.
+const UNIT: usize = 8;
+/// Blocks at most: what a large GPU holds at once. Each thread goes on with the next unit.
+const MAX_BLOCKS: usize = 1024;
+
+static NORM: Source = Source {
+    name: "clip",
+    text: include_str!("clip.cu"),
+    entries: &[
+        Entry {
+            name: "search",
+            block: BLOCK,
+            params: &[
+                Param::input("x", "T"),
+                Param::output_is("out", DType::Bool),
+                Param::u64("n"),
+                Param::u32("gapless"),
+                Param::u32("rank"),
+                Param::dims("shape"),
+                Param::dims("stride_x"),
+            ],
+        },
+        Entry {
+            name: "squares",
+            block: BLOCK,
+            params: &[
+                Param::input("x", "T"),
+                Param::scratch_is("partial", DType::F64),
+                Param::u64("n"),
+                Param::u32("gapless"),
+                Param::u32("rank"),
+                Param::dims("shape"),
+                Param::dims("stride_x"),
+            ],
+        },
+        Entry {
+            name: "root",
+            block: BLOCK,
+            params: &[
+                Param::scratch_is("partial", DType::F64),
+                Param::output("out", "A"),
+                Param::u32("count"),
+            ],
+        },
+    ],
+};
+
+fn module(dtype: DType) -> Module {
+    Module::new(&NORM).of("T", dtype).of("A", dtype.accumulate())
+}
+
+fn blocks(elements: usize) -> usize {
+    elements.div_ceil(UNIT * BLOCK as usize).min(MAX_BLOCKS)
+}
+
+fn collapsed(x: &Operand) -> Layout {
+    let mut layout = [*x.layout()];
+    collapse(&mut layout);
+    layout[0]
+}
+
+/// Whether units can be moved by accesses of 16 bytes, or of a whole unit where it is smaller.
+fn gapless(x: &Operand, layout: &Layout) -> u32 {
+    u32::from(layout.is_contiguous() && x.address().is_multiple_of((UNIT * x.dtype().size()).min(16) as u64))
+}
+
+/// [`super::AllFinite`]: true, then false if any argument says so.
+pub(super) fn all_finite(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    let out = *call.output(0)?;
+    call.fill(&out, 1)?;
+    for x in call.inputs() {
+        let (n, layout) = (x.spec().shape.elements(), collapsed(x));
+        if n == 0 {
+            continue;
+        }
+        let args = [
+            Arg::Input(x),
+            Arg::Output(&out),
+            Arg::U64(n as u64),
+            Arg::U32(gapless(x, &layout)),
+            Arg::U32(layout.shape().rank() as u32),
+            Arg::dims(layout.shape().dims()),
+            Arg::dims(layout.strides()),
+        ];
+        call.launch(&module(x.dtype()), "search", Geometry::blocks(blocks(n), BLOCK)?, &args)?;
+    }
+    Ok(())
+}
+
+/// Bytes of the blocks' sums.
+pub(super) fn norm_workspace(_: &dyn Op, args: &[Spec]) -> usize {
+    args.first().map_or(0, |x| blocks(x.shape.elements()) * size_of::<f64>())
+}
+
+/// [`super::GlobalNorm`].
+pub(super) fn global_norm(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    let (x, out) = (*call.input(0)?, *call.output(0)?);
+    let (n, layout, module) = (x.spec().shape.elements(), collapsed(&x), module(x.dtype()));
+    let count = blocks(n);
+    if count > 0 {
+        let args = [
+            Arg::Input(&x),
+            Arg::Scratch(0),
+            Arg::U64(n as u64),
+            Arg::U32(gapless(&x, &layout)),
+            Arg::U32(layout.shape().rank() as u32),
+            Arg::dims(layout.shape().dims()),
+            Arg::dims(layout.strides()),
+        ];
+        call.launch(&module, "squares", Geometry::blocks(count, BLOCK)?, &args)?;
+    }
+    let args = [Arg::Scratch(0), Arg::Output(&out), Arg::U32(count as u32)];
+    call.launch(&module, "root", Geometry::blocks(1, BLOCK)?, &args)
+}

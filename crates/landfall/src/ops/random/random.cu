@@ -1,0 +1,72 @@
+// Random numbers and dropout: one thread for each block of the generator, whose four words are four elements (two of an
+// f64, which takes two words). Element i gets the words that the processor gives it, whatever the layout.
+
+DEVICE Words words_of(const i64* cursor, u64 stride_cursor, u32 stream, u64 block) {
+    u64 seed = u64(cursor[3 * stride_cursor]);
+    return random_block(seed, u32(u64(cursor[0])), stream, block);
+}
+
+// Stores up to N elements from `first` on: with one access where `gapless` says so and all are there.
+template <class T, int N>
+DEVICE void place(const Several<T, N>& values, T* out, u64 first, u64 n, u32 gapless, u32 rank, const Dims& shape,
+                  const Dims& stride) {
+    if (gapless && first + N <= n) return values.store(out + first);
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        if (first + i < n) out[offset_of<u64>(first + i, rank, shape, stride)] = values.v[i];
+    }
+}
+
+// low + (high - low) * u in f64 without a fused step, so that every device rounds alike.
+KERNEL(fill_uniform) {
+    constexpr bool wide = sizeof(T) == 8;
+    constexpr int N = wide ? 2 : 4;
+    u64 block = thread_index(), first = block * N;
+    if (first >= n) return;
+    Words words = words_of(cursor, stride_cursor, stream, block);
+    Several<T, N> values;
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        double unit;
+        if (wide) {
+            u64 bits = (u64(words.v[(2 * i) % 4]) << 32 | words.v[(2 * i + 1) % 4]) >> 11;
+            unit = double(bits) * (1.0 / 9007199254740992.0);
+        } else {
+            unit = uniform(words.v[i % 4]);
+        }
+        values.v[i] = narrow<T>(__dadd_rn(low, __dmul_rn(range, unit)));
+    }
+    place(values, out, first, n, gapless, rank, shape, stride_out);
+}
+
+KERNEL(fill_bernoulli) {
+    u64 block = thread_index(), first = block * 4;
+    if (first >= n) return;
+    Words words = words_of(cursor, stride_cursor, stream, block);
+    Several<u8, 4> values;
+#pragma unroll
+    for (int i = 0; i < 4; i++) values.v[i] = keep(words.v[i], threshold);
+    place(values, out, first, n, gapless, rank, shape, stride_out);
+}
+
+// x may be out: what a thread stores it has loaded before.
+KERNEL(dropout) {
+    typedef Accumulate<T>::type A;
+    u64 block = thread_index(), first = block * 4;
+    if (first >= n) return;
+    Words words = words_of(cursor, stride_cursor, stream, block);
+    Several<T, 4> values;
+    if (gapless && first + 4 <= n) {
+        values = Several<T, 4>::load(x + first);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            values.v[i] = first + i < n ? x[offset_of<u64>(first + i, rank, shape, stride_x)] : T();
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        values.v[i] = narrow<T>(keep(words.v[i], threshold) ? A(widen(values.v[i])) * A(scale) : A(0));
+    }
+    place(values, out, first, n, gapless, rank, shape, stride_out);
+}

@@ -1,0 +1,115 @@
+//! Batches of windows on a GPU.
+
+use super::{BatchWindows, Order, WindowGather};
+use crate::DType;
+use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source};
+use crate::ops::{Op, attributes};
+
+const BLOCK: u32 = 256;
+
+static SOURCE: Source = Source {
+    name: "windows",
+    text: include_str!("windows.cu"),
+    entries: &[
+        Entry {
+            name: "batch_windows",
+            block: BLOCK,
+            params: &[
+                Param::input_is("cursor", DType::I64),
+                Param::input_is("table", DType::I64),
+                Param::output_is("starts", DType::I64),
+                Param::output_is("groups", DType::I64),
+                Param::output_is("valid", DType::Bool),
+                Param::u64("batch"),
+                Param::u64("rows"),
+                Param::u32("shuffle"),
+                Param::u64("stride_cursor"),
+                Param::u64("stride_row"),
+                Param::u64("stride_col"),
+                Param::u64("stride_starts"),
+                Param::u64("stride_groups"),
+                Param::u64("stride_valid"),
+            ],
+        },
+        Entry {
+            name: "window_gather",
+            block: BLOCK,
+            params: &[
+                Param::input("series", "T"),
+                Param::input_is("starts", DType::I64),
+                Param::output("out", "T"),
+                Param::faults("faults"),
+                Param::u64("n"),
+                Param::u64("channels"),
+                Param::u64("length"),
+                Param::u64("t"),
+                Param::u64("stride"),
+                Param::u64("offset"),
+                Param::u64("stride_starts"),
+                Param::dims("stride_x"),
+                Param::dims("stride_out"),
+            ],
+        },
+    ],
+};
+
+fn stride(operand: &Operand, axis: usize) -> Arg<'static> {
+    Arg::U64(operand.layout().strides()[axis] as u64)
+}
+
+/// [`BatchWindows`].
+pub(super) fn batch_windows(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    let op = attributes::<BatchWindows>(op)?;
+    if op.batch == 0 {
+        return Ok(());
+    }
+    let (cursor, table) = (*call.input(0)?, *call.input(1)?);
+    let (starts, groups, valid) = (*call.output(0)?, *call.output(1)?, *call.output(2)?);
+    let args = [
+        Arg::Input(&cursor),
+        Arg::Input(&table),
+        Arg::Output(&starts),
+        Arg::Output(&groups),
+        Arg::Output(&valid),
+        Arg::U64(op.batch as u64),
+        Arg::U64(table.spec().shape.dims()[0] as u64),
+        Arg::U32(u32::from(op.order == Order::Shuffled)),
+        stride(&cursor, 0),
+        stride(&table, 0),
+        stride(&table, 1),
+        stride(&starts, 0),
+        stride(&groups, 0),
+        stride(&valid, 0),
+    ];
+    // The element type is the gather's; any will do.
+    let module = Module::new(&SOURCE).of("T", DType::F32);
+    call.launch(&module, "batch_windows", Geometry::linear(op.batch, BLOCK)?, &args)
+}
+
+/// [`WindowGather`].
+pub(super) fn window_gather(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    let op = attributes::<WindowGather>(op)?;
+    let (series, starts, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
+    let n = out.spec().shape.elements();
+    if n == 0 {
+        return Ok(());
+    }
+    let dims = *series.spec().shape.dims().first_chunk::<2>().unwrap_or(&[0; 2]);
+    let args = [
+        Arg::Input(&series),
+        Arg::Input(&starts),
+        Arg::Output(&out),
+        Arg::Faults,
+        Arg::U64(n as u64),
+        Arg::U64(dims[0] as u64),
+        Arg::U64(op.length as u64),
+        Arg::U64(dims[1] as u64),
+        Arg::U64(i64::try_from(op.stride).unwrap_or(i64::MAX) as u64),
+        Arg::U64(op.offset as u64),
+        stride(&starts, 0),
+        Arg::dims(series.layout().strides()),
+        Arg::dims(out.layout().strides()),
+    ];
+    let module = Module::new(&SOURCE).of("T", series.dtype());
+    call.launch(&module, "window_gather", Geometry::linear(n, BLOCK)?, &args)
+}

@@ -1,0 +1,99 @@
+// Which windows a batch takes, and their elements. Integers saturate as on the processor.
+
+constexpr i64 LARGEST = 0x7FFFFFFFFFFFFFFFll, SMALLEST = -LARGEST - 1;
+
+DEVICE i64 add(i64 a, i64 b) {
+    i64 sum = i64(u64(a) + u64(b));
+    return (a ^ sum) & (b ^ sum) & SMALLEST ? (a < 0 ? SMALLEST : LARGEST) : sum;
+}
+DEVICE i64 subtract(i64 a, i64 b) {
+    i64 difference = i64(u64(a) - u64(b));
+    return (a ^ b) & (a ^ difference) & SMALLEST ? (a < 0 ? SMALLEST : LARGEST) : difference;
+}
+DEVICE i64 add_unsigned(i64 a, u64 b) { return b > u64(LARGEST) - u64(a) ? LARGEST : i64(u64(a) + b); }
+DEVICE i64 multiply(i64 a, i64 b) {
+    i64 low = i64(u64(a) * u64(b));
+    return __mul64hi(a, b) == low >> 63 ? low : (a < 0) == (b < 0) ? LARGEST : SMALLEST;
+}
+
+// The finaliser of splitmix64, and the Feistel network of rng::Shuffle with cycle walking.
+DEVICE u64 mix(u64 x) {
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+    return x ^ (x >> 31);
+}
+DEVICE u64 shuffled(u64 position, u64 n, u64 seed, u64 epoch) {
+    u64 keys[8];
+#pragma unroll
+    for (int pair = 0; pair < 4; pair++) {
+        Words w = random_block(seed, u32(epoch >> 32), 0xFFFFFFFFu, u64(pair) | epoch << 32);
+        keys[2 * pair] = u64(w.v[0]) << 32 | w.v[1];
+        keys[2 * pair + 1] = u64(w.v[2]) << 32 | w.v[3];
+    }
+    u32 half = max((64 - __clzll(i64(n - 1)) + 1) / 2, 1);
+    u64 mask = ~0ull >> (64 - half), value = position;
+    do {
+        u64 left = value >> half, right = value & mask;
+#pragma unroll
+        for (int round = 0; round < 8; round++) {
+            u64 next = left ^ (mix(right ^ keys[round]) & mask);
+            left = right;
+            right = next;
+        }
+        value = left << half | right;
+    } while (value >= n);
+    return value;
+}
+
+// One thread a window: its row of the table is found by halving.
+KERNEL(batch_windows) {
+    u64 j = thread_index();
+    if (j >= batch) return;
+    i64 epoch = cursor[stride_cursor], at = cursor[2 * stride_cursor], seed = cursor[3 * stride_cursor];
+    i64 base = cursor[4 * stride_cursor], count = cursor[5 * stride_cursor];
+    u64 windows = count < 0 ? 0 : u64(count), before = at < 0 ? 0 : u64(at);
+    u64 first = __umul64hi(before, batch) == 0 ? before * batch : ~0ull;
+    u64 p = first + j < first ? ~0ull : first + j;
+    bool inside = p < windows;
+    u64 position = windows == 0 ? 0 : windows - 1;
+    if (inside) position = shuffle ? shuffled(p, windows, u64(seed), u64(epoch)) : p;
+    i64 window = add(base, i64(position));
+    u64 low = 0, high = rows;
+    while (low + 1 < high) {
+        u64 middle = low + (high - low) / 2;
+        if (table[middle * stride_row] <= window) low = middle;
+        else high = middle;
+    }
+    const i64* row = table + low * stride_row;
+    starts[j * stride_starts] = add(row[stride_col], subtract(window, row[0]));
+    groups[j * stride_groups] = row[2 * stride_col];
+    valid[j * stride_valid] = inside;
+}
+
+template <class I>
+DEVICE void gather(I index, const T* series, const i64* starts, T* out, const Faults& faults, u64 channels, u64 length,
+                   u64 t, i64 stride, u64 offset, u64 stride_starts, const Dims& stride_x, const Dims& stride_out) {
+    I row = index / I(length), j = index - row * I(length);
+    I b = row / I(channels), c = row - b * I(channels);
+    i64 first = add_unsigned(multiply(starts[u64(b) * stride_starts], stride), offset);
+    if (j == 0 && c == 0) {
+        i64 last = add_unsigned(first, length - 1);
+        if (first < 0 || last >= i64(t)) flag(faults, b, first < 0 ? first : last, t);
+    }
+    i64 at = min(max(add_unsigned(first, j), 0ll), i64(t) - 1);
+    out[u64(b) * stride_out.v[0] + u64(c) * stride_out.v[1] + u64(j) * stride_out.v[2]] =
+        series[u64(c) * stride_x.v[0] + u64(at) * stride_x.v[1]];
+}
+
+// One thread an element; neighbours lie side by side in the series and in the result.
+KERNEL(window_gather) {
+    u64 index = thread_index();
+    if (index >= n) return;
+    if (n <= 0xFFFFFFFFull) {
+        gather<u32>(u32(index), series, starts, out, faults, channels, length, t, i64(stride), offset, stride_starts,
+                    stride_x, stride_out);
+    } else {
+        gather<u64>(index, series, starts, out, faults, channels, length, t, i64(stride), offset, stride_starts, stride_x,
+                    stride_out);
+    }
+}
