@@ -27,7 +27,7 @@ pub enum Unary {
 }
 
 impl Unary {
-    /// Operations of its straight-line code in [`crate::math`], rounded: what decides whether it is made again or kept.
+    /// Operations of its straight-line code, rounded: what decides whether it is made again or kept.
     #[must_use]
     pub const fn flops(self) -> usize {
         match self {
