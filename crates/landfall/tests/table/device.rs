@@ -36,7 +36,6 @@ const HOLES: &[&str] = &[
     "layer_norm_grad",
     "mae",
     "mae_grad",
-    "matmul",
     "mse",
     "mse_grad",
     "softmax",
