@@ -42,7 +42,7 @@ fn error(engine: &Engine, precision: Precision, (m, n, k): Sizes) -> Result<f64,
 
 /// Measured on an H200: strict 1e-7, TF32 3e-4 of factors rounded to 10 bits.
 #[test]
-fn strict_products_are_not_rounded_and_tf32_ones_are() -> Result<(), Error> {
+fn on_cuda_strict_products_are_not_rounded_and_tf32_ones_are() -> Result<(), Error> {
     let Some(engine) = gpu()? else { return Ok(()) };
     for sizes in [(64, 64, 64), (96, 128, 5000), (16, 16, 40_000), (5376, 16, 128)] {
         let (strict, tf32) =
