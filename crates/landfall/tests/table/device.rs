@@ -40,7 +40,6 @@ const HOLES: &[&str] = &[
     "mse",
     "mse_grad",
     "softmax",
-    "sum",
 ];
 
 const CUDA: DeviceKind = DeviceKind::Cuda(0);
