@@ -1,5 +1,7 @@
 //! Regression losses: mean squared and mean absolute error, each with its gradient in one pass.
 
+mod cuda;
+
 use super::lanes::{self, TILE, flat, load, store};
 use super::pointwise::cotangent;
 use super::{Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Vjp, rules};
@@ -179,14 +181,20 @@ macro_rules! loss {
                 vec![HostTensor::from_fn(spec, |_| total / n)]
             }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-                const { &[Kernel {
-                    workspace: |_, args| args[0].shape.elements().div_ceil(CHUNK) * size_of::<f64>(),
-                    ..Kernel::cpu($name, |_, call| {
-                        let dtype = call.dtype(0)?;
-                        with_dtype!(float dtype, T => forward::<T>($term, call),
-                            else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                    })
-                }] }
+                const { &[
+                    Kernel {
+                        workspace: |_, args| args[0].shape.elements().div_ceil(CHUNK) * size_of::<f64>(),
+                        ..Kernel::cpu($name, |_, call| {
+                            let dtype = call.dtype(0)?;
+                            with_dtype!(float dtype, T => forward::<T>($term, call),
+                                else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                        })
+                    },
+                    Kernel {
+                        workspace: cuda::workspace,
+                        ..Kernel::cuda($name, |_, call| cuda::forward($term, call))
+                    },
+                ] }
             }
             fn cost(&self, args: &[Spec]) -> Cost {
                 self.infer(args).map_or(Cost::default(), |o| {
@@ -220,11 +228,14 @@ macro_rules! loss {
                 vec![HostTensor::from_fn(args[0].spec, |i| slope(p[i] - t[i]) * c / p.len() as f64)]
             }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-                const { &[Kernel::cpu($grad_name, |_, call| {
-                    let dtype = call.dtype(0)?;
-                    with_dtype!(float dtype, T => backward::<T>($term, call),
-                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                })] }
+                const { &[
+                    Kernel::cpu($grad_name, |_, call| {
+                        let dtype = call.dtype(0)?;
+                        with_dtype!(float dtype, T => backward::<T>($term, call),
+                            else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    }),
+                    Kernel::cuda($grad_name, |_, call| cuda::backward($term, call)),
+                ] }
             }
             fn cost(&self, args: &[Spec]) -> Cost {
                 self.infer(args).map_or(Cost::default(), |o| {

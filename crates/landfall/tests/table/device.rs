@@ -34,11 +34,7 @@ const HOLES: &[&str] = &[
     "cross_entropy_grad",
     "layer_norm",
     "layer_norm_grad",
-    "mae",
-    "mae_grad",
     "matmul",
-    "mse",
-    "mse_grad",
     "softmax",
 ];
 
