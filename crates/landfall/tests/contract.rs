@@ -54,8 +54,8 @@ fn r03_calls_issued_and_recorded_programs_give_the_same_bytes() -> Result<(), Er
     let mut product = e.empty(DType::F32, [70, 70])?;
     let mut y = e.empty(DType::F32, [70, 70])?;
     let xt = x.view().permute(&[1, 0])?;
-    e.reserve(e.workspace(&MatMul, &[x.spec(), xt.spec()])?)?;
-    e.call(&MatMul, &[x.view(), xt], &mut [product.view_mut()])?;
+    e.reserve(e.workspace(&MatMul::default(), &[x.spec(), xt.spec()])?)?;
+    e.call(&MatMul::default(), &[x.view(), xt], &mut [product.view_mut()])?;
     e.call(&Tanh, &[product.view()], &mut [y.view_mut()])?;
     assert_eq!(run, y.read::<f32>()?);
     Ok(())
@@ -68,12 +68,12 @@ fn r05_no_call_takes_a_detour_over_the_host() -> Result<(), Error> {
         let mut x = e.empty(dtype, [8, 8])?;
         x.poison(0)?;
         let mut y = e.empty(dtype, [8, 8])?;
-        e.reserve(e.workspace(&MatMul, &[x.spec(), x.spec()])?)?;
+        e.reserve(e.workspace(&MatMul::default(), &[x.spec(), x.spec()])?)?;
         let before = e.counters();
         e.call(&Copy, &[x.view().permute(&[1, 0])?], &mut [y.view_mut()])?;
         e.call(&landfall::ops::Fill { spec: y.spec(), value: 1.0 }, &[], &mut [y.view_mut()])?;
         e.call_in_place(&Add, 0, &mut y.view_mut(), &[x.view()])?;
-        e.call(&MatMul, &[y.view(), y.view()], &mut [x.view_mut()])?;
+        e.call(&MatMul::default(), &[y.view(), y.view()], &mut [x.view_mut()])?;
         let after = e.counters();
         assert_eq!(after.host_transfers, before.host_transfers, "{dtype}");
         assert_eq!(after.launches - before.launches, 4, "{dtype}");
@@ -115,7 +115,7 @@ fn r07_a_forbidden_overlap_stops_before_the_launch() -> Result<(), Error> {
     let mut a = e.tensor([3, 3], &count(9))?;
     let b = e.tensor([3, 3], &count(9))?;
     let before = e.counters().launches;
-    assert!(e.call_in_place(&MatMul, 0, &mut a.view_mut(), &[b.view()]).is_err());
+    assert!(e.call_in_place(&MatMul::default(), 0, &mut a.view_mut(), &[b.view()]).is_err());
     assert_eq!(e.counters().launches, before);
     assert_eq!(a.read::<f64>()?, count(9), "the operand is untouched");
     // What is allowed in place gives what it gives apart.

@@ -74,13 +74,13 @@ texts! {
         => "slice(f32[4, 8] on cpu): axis is 2, the rank is 2; axis must be < rank";
     rank: |e| call(&e, &Fold::default(), [t(&e, F32, [4])?], [t(&e, F32, [4])?])
         => "fold(f32[4] on cpu): arg 0 has rank 1; it must be at least 2";
-    dim: |e| call(&e, &MatMul, [t(&e, F32, [4, 8])?, t(&e, F32, [7, 2])?], [t(&e, F32, [4, 2])?])
+    dim: |e| call(&e, &MatMul::default(), [t(&e, F32, [4, 8])?, t(&e, F32, [7, 2])?], [t(&e, F32, [4, 2])?])
         => "matmul(f32[4, 8], f32[7, 2] on cpu): arg 0 axis 1 is 8, arg 1 axis 0 is 7; they must be equal";
     shapes: |e| call(&e, &Add, [t(&e, F32, [4, 8])?, t(&e, F32, [4, 6])?], [t(&e, F32, [4, 8])?])
         => "add(f32[4, 8], f32[4, 6] on cpu): arg 0 is [4, 8], arg 1 is [4, 6]; their shapes must be equal";
     arg_shape: |e| {
         let args = [t(&e, F32, [4, 8])?, t(&e, F32, [8, 2])?, t(&e, F32, [3])?];
-        call(&e, &MatMul, args, [t(&e, F32, [4, 2])?])
+        call(&e, &MatMul::default(), args, [t(&e, F32, [4, 2])?])
     } => "matmul(f32[4, 8], f32[8, 2], f32[3] on cpu): arg 2 is [3]; it must be [2]";
     dtype: |e| call(&e, &Affine::default(), [t(&e, I32, [3])?], [t(&e, I32, [3])?])
         => "affine(i32[3] on cpu): arg 0 is i32; it must be f32, f64, bf16 or f16";
@@ -96,7 +96,7 @@ texts! {
         => "neg(f32[4] on cpu): output 0 must be f32[4], the destination given is f16[4]";
     r07_product_in_place: |e| {
         let (mut a, b) = (t(&e, F32, [4, 4])?, t(&e, F32, [4, 4])?);
-        e.call_in_place(&MatMul, 0, &mut a.view_mut(), &[b.view()])
+        e.call_in_place(&MatMul::default(), 0, &mut a.view_mut(), &[b.view()])
     } => "matmul(f32[4, 4], f32[4, 4] on cpu): output 0 and input 0 are Identical in memory; the op allows no shared memory";
     r29_copy_in_place: |e| {
         let mut a = t(&e, F32, [4, 4])?;

@@ -57,11 +57,11 @@ fn eager_calls_allocate_nothing(engines: &[Engine; 2]) -> Result<(), Error> {
         let b = engine.tensor([96, 96], &ones)?;
         let mut out = engine.empty(DType::F32, [96, 96])?;
         let mut sum = engine.empty(DType::F32, [96])?;
-        engine.reserve(engine.workspace(&landfall::ops::MatMul, &[a.spec(), b.spec()])?)?;
+        engine.reserve(engine.workspace(&landfall::ops::MatMul::default(), &[a.spec(), b.spec()])?)?;
         let mean = landfall::ops::Reduce::new(landfall::ops::Reduction::Sum, &[0]);
         let mut calls = || -> Result<(), Error> {
             engine.call(
-                &landfall::ops::MatMul,
+                &landfall::ops::MatMul::default(),
                 &[a.view().permute(&[1, 0])?, b.view()],
                 &mut [out.view_mut()],
             )?;

@@ -404,7 +404,7 @@ impl Graph {
         // A batch times one matrix is one product with more rows.
         if l.rank() > 2 && r.rank() == 2 && l.last() > 0 {
             args[0] = self.reshape(args[0], [l.elements() / l.last(), l.last()])?;
-            let product = self.op1(ops::MatMul, &args)?;
+            let product = self.op1(ops::MatMul::default(), &args)?;
             return self.reshape(product, l.with(l.rank() - 1, r.last()));
         }
         if l.rank() >= 2 && r.rank() >= 2 && l.rank() + r.rank() > 4 {
@@ -420,6 +420,6 @@ impl Graph {
             args[0] = self.broadcast_to(args[0], with(&l))?;
             args[1] = self.broadcast_to(args[1], with(&r))?;
         }
-        self.op1(ops::MatMul, &args)
+        self.op1(ops::MatMul::default(), &args)
     }
 }

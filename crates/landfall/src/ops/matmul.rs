@@ -1,7 +1,11 @@
 //! Matrix product.
 
+mod cuda;
+
 use super::pointwise::cotangent;
-use super::{Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, rules};
+use super::{
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+};
 use crate::cpu::gemm::{BLOCK_ROWS, Beta, Gemm, MatMut, MatRef, Rhs, workspace_len};
 use crate::cpu::isa::Real;
 use crate::cpu::{Call, Chunks, Split, View, ViewMut};
@@ -19,9 +23,24 @@ use std::sync::{Mutex, PoisonError};
 /// `lhs`: `[batch.., m, k]`, `rhs`: `[batch.., k, n]` of one float dtype and equal batch axes, and optionally `bias`:
 /// `[n]`; result `[batch.., m, n]`.
 /// Any strides: a transposed operand is a view. Accumulation in f32 (f64 for f64) in blocks over `k`. Disjoint.
-/// Gradients: `cotangent · rhsᵀ`, `lhsᵀ · cotangent`, and the cotangent summed over all but the last axis. Deterministic, whatever the number of threads.
+/// Gradients: `cotangent · rhsᵀ`, `lhsᵀ · cotangent` (of the same precision), and the cotangent summed over all but the
+/// last axis. Deterministic, whatever the number of threads; on a GPU the order of a sum also depends on how operands lie.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct MatMul;
+pub struct MatMul {
+    /// How f32 factors are multiplied.
+    pub precision: Precision,
+}
+
+/// How f32 factors are multiplied; other dtypes are as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// As they are.
+    #[default]
+    Strict,
+    /// Rounded to TF32 (8 bits of exponent, 10 of mantissa) and summed in f32, by tensor cores: on CUDA only.
+    Tf32,
+}
 
 /// Batch count, m, n and k of a product.
 fn sizes(args: &[Spec]) -> (usize, usize, usize, usize) {
@@ -30,10 +49,12 @@ fn sizes(args: &[Spec]) -> (usize, usize, usize, usize) {
     (batch.iter().product(), *m, r[r.len() - 1], *k)
 }
 
-fn product(g: &Graph, lhs: Value, rhs: Value, transpose: [bool; 2]) -> Result<Value, Error> {
-    let lhs = if transpose[0] { g.transpose(lhs)? } else { lhs };
-    let rhs = if transpose[1] { g.transpose(rhs)? } else { rhs };
-    g.matmul(lhs, rhs)
+impl MatMul {
+    fn product(self, g: &Graph, lhs: Value, rhs: Value, transpose: [bool; 2]) -> Result<Value, Error> {
+        let lhs = if transpose[0] { g.transpose(lhs)? } else { lhs };
+        let rhs = if transpose[1] { g.transpose(rhs)? } else { rhs };
+        g.op1(self, &[lhs, rhs])
+    }
 }
 
 /// How a product is cut into tasks: by shape alone, so that the bytes do not depend on the number of threads.
@@ -278,10 +299,11 @@ impl Op for MatMul {
         Body::Primitive("product")
     }
     fn vjp(&self) -> Grad {
-        Grad::Rule(|_, cx| {
+        Grad::Rule(|op, cx| {
+            let op = *attributes::<Self>(op).map_err(|rule| rule.of("matmul", &[], None, None))?;
             let (g, c) = (cx.graph, cotangent(cx)?);
-            let lhs = if cx.needs[0] { Some(product(g, c, cx.inputs[1], [false, true])?) } else { None };
-            let rhs = if cx.needs[1] { Some(product(g, cx.inputs[0], c, [true, false])?) } else { None };
+            let lhs = if cx.needs[0] { Some(op.product(g, c, cx.inputs[1], [false, true])?) } else { None };
+            let rhs = if cx.needs[1] { Some(op.product(g, cx.inputs[0], c, [true, false])?) } else { None };
             let mut all = vec![lhs, rhs];
             if let Some(true) = cx.needs.get(2) {
                 let axes: Vec<usize> = (0..g.shape(c).rank() - 1).collect();
@@ -306,21 +328,27 @@ impl Op for MatMul {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel {
-                workspace: |_, args| {
-                    let (schedule, size) = (Schedule::new(args), args[0].dtype.accumulate().size());
-                    let bias = args.get(2).map_or(0, |b| b.shape.elements());
-                    schedule
-                        .tasks
-                        .saturating_mul(schedule.scratch + schedule.partial)
-                        .saturating_add(bias)
-                        .saturating_mul(size)
+            &[
+                Kernel {
+                    accepts: |op, _| {
+                        attributes::<MatMul>(op).is_ok_and(|op| op.precision == Precision::Strict)
+                    },
+                    workspace: |_, args| {
+                        let (schedule, size) = (Schedule::new(args), args[0].dtype.accumulate().size());
+                        let bias = args.get(2).map_or(0, |b| b.shape.elements());
+                        schedule
+                            .tasks
+                            .saturating_mul(schedule.scratch + schedule.partial)
+                            .saturating_add(bias)
+                            .saturating_mul(size)
+                    },
+                    ..Kernel::cpu(
+                        "product",
+                        |_, call| with_dtype!(float call.dtype(0)?, T => run::<T>(call), else Err(Rule::Dtype { arg: 0, dtype: call.dtype(0)?, expected: "a float" })),
+                    )
                 },
-                ..Kernel::cpu(
-                    "product",
-                    |_, call| with_dtype!(float call.dtype(0)?, T => run::<T>(call), else Err(Rule::Dtype { arg: 0, dtype: call.dtype(0)?, expected: "a float" })),
-                )
-            }]
+                Kernel { workspace: cuda::workspace, ..Kernel::cuda("product", cuda::run) },
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {

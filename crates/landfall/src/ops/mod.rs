@@ -45,7 +45,7 @@ pub use dropout::Dropout;
 pub use gelu::{Approximation, Gelu, GeluGrad};
 pub use layer_norm::{LayerNorm, LayerNormGrad};
 pub use loss::{Mae, MaeGrad, Mse, MseGrad};
-pub use matmul::MatMul;
+pub use matmul::{MatMul, Precision};
 pub use movement::{Copy, Fold, Pack, Pad};
 pub use pad_edge::PadEdge;
 pub use pointwise::{

@@ -282,7 +282,7 @@ impl Recipe {
             }
         };
         let grown = bound * self.made[y].bound * k as f64;
-        self.op(ops::MatMul, &[x, y], grown)?;
+        self.op(ops::MatMul::default(), &[x, y], grown)?;
         Ok(true)
     }
 

@@ -10,8 +10,13 @@ use landfall::{DType, HostTensor};
 
 /// Largest error of a kernel in its unit, by the dtype of the output: less than 10 times what is measured
 /// (`cargo test --test table parity -- --nocapture` prints it).
-pub(crate) const BOUNDS: &[(DType, f64)] =
+const BOUNDS: &[(DType, f64)] =
     &[(DType::F32, 16.0), (DType::F64, 64.0), (DType::BF16, 1.0), (DType::F16, 1.0)];
+
+/// The bound for outputs of a dtype; integers are exact.
+pub(crate) fn bound(dtype: DType) -> f64 {
+    BOUNDS.iter().find(|b| b.0 == dtype).map_or(0.0, |b| b.1)
+}
 
 /// The same of an op's body against its kernel: it rounds after each of its ops.
 pub(crate) const BODY: f64 = 16.0;

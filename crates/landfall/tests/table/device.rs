@@ -27,7 +27,7 @@ impl On {
 }
 
 /// Ops without a CUDA kernel, by name: what is left to write. An op that gets one leaves the list.
-const HOLES: &[&str] = &["batch_norm", "batch_norm_grad", "layer_norm", "layer_norm_grad", "matmul"];
+const HOLES: &[&str] = &["batch_norm", "batch_norm_grad", "layer_norm", "layer_norm_grad"];
 
 const CUDA: DeviceKind = DeviceKind::Cuda(0);
 

@@ -1,7 +1,7 @@
 //! Kernels against the reference, and against the body in other ops.
 
 use crate::case::{Case, Check, Which, cases, each, ensure};
-use crate::compare::{BODY, BOUNDS, Worst, close, describe};
+use crate::compare::{BODY, Worst, bound, close, describe};
 use crate::device::On;
 use crate::launch::{Operands, POISON, reserve};
 use crate::place::Place;
@@ -15,10 +15,6 @@ fn results(engine: &Engine, case: &Case) -> Check<Vec<HostTensor>> {
     reserve(engine, case)?;
     operands.call(engine, case)?;
     Ok((0..case.outputs.len()).map(|j| operands.output(j).host()).collect::<Result<_, _>>()?)
-}
-
-fn bound(dtype: DType) -> f64 {
-    BOUNDS.iter().find(|b| b.0 == dtype).map_or(0.0, |b| b.1)
 }
 
 /// Every sample in every dtype against the reference; and an op that takes f32 takes every float dtype.

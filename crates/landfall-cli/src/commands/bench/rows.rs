@@ -148,16 +148,19 @@ fn at_start() -> Arg {
 }
 
 fn matmul(s: &[usize]) -> Vec<Call> {
-    vec![call(ops::MatMul, [normal([s[0], s[1]]), transposed(normal([s[2], s[1]])), normal([s[2]])])]
+    vec![call(
+        ops::MatMul::default(),
+        [normal([s[0], s[1]]), transposed(normal([s[2], s[1]])), normal([s[2]])],
+    )]
 }
 
 /// The weight is `[n, k]`, so its gradient is `cotangentᵀ · x`.
 fn weight_grad(s: &[usize]) -> Vec<Call> {
-    vec![call(ops::MatMul, [transposed(normal([s[0], s[2]])), normal([s[0], s[1]])])]
+    vec![call(ops::MatMul::default(), [transposed(normal([s[0], s[2]])), normal([s[0], s[1]])])]
 }
 
 fn input_grad(s: &[usize]) -> Vec<Call> {
-    vec![call(ops::MatMul, [normal([s[0], s[2]]), normal([s[2], s[1]])])]
+    vec![call(ops::MatMul::default(), [normal([s[0], s[2]]), normal([s[2], s[1]])])]
 }
 
 fn softmax(s: &[usize]) -> Vec<Call> {

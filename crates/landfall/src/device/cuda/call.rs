@@ -1,9 +1,11 @@
 //! One kernel call of an op, as its CUDA side sees it: operands in, typed launches out.
 
 use super::module::{Entry, Kind, Module};
+use super::product::ProductLaunch;
 use crate::device::{Address, Launch, Operand};
 use crate::error::{Error, Rule};
 use crate::layout::Relation;
+use crate::ops::Precision;
 use crate::shape::{MAX_RANK, Spec};
 use std::fmt;
 
@@ -178,6 +180,8 @@ pub(crate) struct KernelLaunch<'a> {
 pub(crate) trait Sink {
     /// Takes one launch of an op.
     fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error>;
+    /// Takes one product of the matrix library; whether it has an algorithm for it. If not, nothing ran.
+    fn product(&mut self, op: &'static str, launch: &ProductLaunch) -> Result<bool, Error>;
     /// Takes one fill of memory with a byte.
     fn fill(&mut self, op: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error>;
     /// The record for index faults, and the number of an op in it.
@@ -323,6 +327,19 @@ impl<'a> Call<'a> {
             }
             (kind, arg) => return Err(format!("it takes {kind:?}, got {}", arg.kind())),
         })
+    }
+
+    /// `output = inputs[0] · inputs[1]` (+ `inputs[2]`) by the matrix library, with the call's scratch memory; the
+    /// answer is whether it takes operands that lie like these. If not, nothing ran: launch a kernel.
+    ///
+    /// # Errors
+    /// The library's absence; a device fault.
+    pub fn product(&mut self, output: &Operand, precision: Precision) -> Result<bool, Failure> {
+        let scratch = (self.launch.workspace, self.launch.workspace_bytes);
+        match ProductLaunch::new(self.launch.inputs, output, precision, scratch) {
+            Some(launch) => Ok(self.sink.product(self.launch.op.name(), &launch)?),
+            None => Ok(false),
+        }
     }
 
     /// Sets every byte of an output. Its elements must lie gapless.

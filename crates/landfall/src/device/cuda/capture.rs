@@ -5,7 +5,7 @@
 //! path too, so that a failure leaves the engine usable.
 
 use super::driver::{Stream, check};
-use super::{Cuda, Eager, KernelLaunch, Prepared, Sink, locked};
+use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked};
 use crate::device::{Address, Device, RecordedLaunch, Recording};
 use crate::error::Error;
 use cudarc::driver::sys;
@@ -18,7 +18,26 @@ use std::sync::atomic::Ordering::Relaxed;
 #[derive(Debug)]
 enum Step {
     Kernel(Box<Prepared>),
+    Product(PreparedProduct),
     Fill { to: Address, bytes: usize, value: u8 },
+}
+
+impl Step {
+    fn issue(&self, stream: &Stream) -> Result<(), Error> {
+        match self {
+            Self::Kernel(prepared) => prepared.issue(stream),
+            Self::Product(prepared) => prepared.product.issue(&prepared.addresses, stream),
+            Self::Fill { to, bytes, value } => stream.fill(*to, *bytes, *value),
+        }
+    }
+
+    fn issued(&self) -> Option<Issued> {
+        match self {
+            Self::Kernel(prepared) => Some(prepared.issued),
+            Self::Product(prepared) => Some(prepared.issued),
+            Self::Fill { .. } => None,
+        }
+    }
 }
 
 /// Collects the steps of a launch list.
@@ -31,6 +50,11 @@ impl Sink for Steps<'_> {
     fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
         self.list.push((op, Step::Kernel(Box::new(self.device.prepare(op, &launch)?))));
         Ok(())
+    }
+
+    fn product(&mut self, op: &'static str, launch: &ProductLaunch) -> Result<bool, Error> {
+        let prepared = self.device.prepare_product(op, launch)?;
+        Ok(prepared.map(|p| self.list.push((op, Step::Product(p)))).is_some())
     }
 
     fn fill(&mut self, op: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
@@ -54,7 +78,9 @@ pub(super) fn record(device: &Arc<Cuda>, launches: &[RecordedLaunch]) -> Result<
     let (graph, freed) = {
         let _one_at_a_time = locked(&device.captures);
         locked(&device.frees).capturing = true;
-        let graph = capture(&stream, &steps);
+        let graph = rehearse(&steps).and_then(|()| {
+            capture(&stream, sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, &steps)
+        });
         (graph, std::mem::take(&mut *locked(&device.frees)))
     };
     freed.waiting.into_iter().try_for_each(|a| super::driver::free(&device.stream, a))?;
@@ -74,16 +100,26 @@ pub(super) fn record(device: &Arc<Cuda>, launches: &[RecordedLaunch]) -> Result<
 const MEMORY: [sys::CUgraphNodeType; 2] =
     [sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC, sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE];
 
-fn capture(stream: &Stream, steps: &[(&'static str, Step)]) -> Result<Graph, Error> {
-    let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+/// The matrix library loads a kernel when it is first issued, which the mode of the real capture may refuse: products
+/// are captured before, in a mode that lets them load, into a graph that is thrown away. Nothing runs.
+fn rehearse(steps: &[(&'static str, Step)]) -> Result<(), Error> {
+    if steps.iter().all(|(_, s)| !matches!(s, Step::Product(_))) {
+        return Ok(());
+    }
+    let relaxed = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    let products = steps.iter().filter(|(_, s)| matches!(s, Step::Product(_)));
+    capture(&Stream::new()?, relaxed, products).map(drop)
+}
+
+fn capture<'a>(
+    stream: &Stream,
+    mode: sys::CUstreamCaptureMode,
+    steps: impl IntoIterator<Item = &'a (&'static str, Step)>,
+) -> Result<Graph, Error> {
     // SAFETY: the stream lives; nobody else has it.
     check("cuStreamBeginCapture", unsafe { sys::cuStreamBeginCapture_v2(stream.0, mode) })?;
-    let issued = steps.iter().try_for_each(|(op, step)| {
-        let done = match step {
-            Step::Kernel(prepared) => prepared.issue(stream),
-            Step::Fill { to, bytes, value } => stream.fill(*to, *bytes, *value),
-        };
-        done.map_err(|e| Error::Capture { what: format!("{op} could not be captured: {e}") })
+    let issued = steps.into_iter().try_for_each(|(op, step)| {
+        step.issue(stream).map_err(|e| Error::Capture { what: format!("{op} could not be captured: {e}") })
     });
     let mut graph = null_mut();
     // SAFETY: the stream is capturing; the driver writes a handle, or null where the capture was spoilt.
@@ -176,8 +212,8 @@ impl Recording for Replay {
         device.enter()?;
         device.replays.fetch_add(1, Relaxed);
         device.launches.fetch_add(1, Relaxed);
-        if let Some((_, Step::Kernel(last))) = self.steps.last() {
-            locked(&device.history).last = Some(last.issued);
+        if let Some(last) = self.steps.last().and_then(|(_, s)| s.issued()) {
+            locked(&device.history).last = Some(last);
         }
         // SAFETY: graph and stream live, and so does all memory that the graph names: its program owns it.
         let launched =

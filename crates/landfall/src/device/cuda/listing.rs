@@ -1,6 +1,7 @@
 //! Which modules an op's calls use: for compiling every kernel where there is no GPU.
 
 use super::call::{KernelLaunch, Sink};
+use super::product::ProductLaunch;
 use super::{Address, Launch, Module, Operand, lower};
 use crate::device::{ALIGNMENT, DeviceKind};
 use crate::error::Error;
@@ -18,6 +19,11 @@ impl Sink for Listing {
             self.0.push(*launch.module);
         }
         Ok(())
+    }
+
+    /// None is taken, so that the op's own kernel is listed too.
+    fn product(&mut self, _: &'static str, _: &ProductLaunch) -> Result<bool, Error> {
+        Ok(false)
     }
 
     fn fill(&mut self, _: &'static str, _: Address, _: usize, _: u8) -> Result<(), Error> {

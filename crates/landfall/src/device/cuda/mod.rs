@@ -13,6 +13,7 @@ mod driver;
 mod listing;
 mod module;
 mod probe;
+mod product;
 
 pub use super::Operand;
 pub use call::{Arg, Call, Failure, Geometry};
@@ -26,9 +27,11 @@ use crate::error::Error;
 use crate::ops::Run;
 use call::{KernelLaunch, MAX_PARAMS, Sink, Values};
 use driver::{Context, Function, Loaded, Pinned, Pool, Stream};
+use product::{Addresses, Product, ProductLaunch, Products};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::ffi::c_void;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -40,6 +43,7 @@ pub(crate) struct Cuda {
     ordinal: u32,
     compiler: Compiler,
     modules: Mutex<HashMap<Module, Arc<Loaded>>>,
+    products: Products,
     faults: Mutex<Faults>,
     /// The last launch that was issued, and the first failure: after it the driver refuses everything else.
     history: Mutex<History>,
@@ -84,9 +88,20 @@ struct History {
 #[derive(Debug, Clone, Copy)]
 struct Issued {
     op: &'static str,
-    source: &'static str,
-    kernel: &'static str,
-    geometry: Geometry,
+    /// The kernel, or the library's call.
+    what: &'static str,
+    /// Of a kernel: its source, and how it was launched.
+    of: Option<(&'static str, Geometry)>,
+}
+
+impl fmt::Display for Issued {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { op, what, .. } = self;
+        match &self.of {
+            Some((source, geometry)) => write!(f, "kernel {what} of {source}.cu for {op} ({geometry})"),
+            None => write!(f, "{what} for {op}"),
+        }
+    }
 }
 
 /// Bytes of a fault record in `prelude.cu`.
@@ -113,6 +128,7 @@ impl Cuda {
             ordinal,
             compiler,
             modules: Mutex::default(),
+            products: Products::default(),
             faults: Mutex::new(Faults { record, copy: Pinned::new(RECORD)?, ops: Vec::new() }),
             history: Mutex::default(),
             frees: Mutex::default(),
@@ -148,9 +164,10 @@ impl Cuda {
         let loaded = self.loaded(launch.module)?;
         let source = launch.module.source();
         let kernel = source.entries[launch.entry].name;
-        let issued = Issued { op, source: source.name, kernel, geometry: launch.geometry };
+        let issued = Issued { op, what: kernel, of: Some((source.name, launch.geometry)) };
         Ok(Prepared {
             function: loaded.functions[launch.entry],
+            geometry: launch.geometry,
             issued,
             values: launch.values,
             _loaded: loaded,
@@ -170,9 +187,7 @@ impl Cuda {
         result.map_err(|error| {
             let Error::Cuda { call, code, why, .. } = error else { return error };
             let mut history = locked(&self.history);
-            let last = history
-                .last
-                .map(|l| format!("kernel {} of {}.cu for {} ({})", l.kernel, l.source, l.op, l.geometry));
+            let last = history.last.map(|l| l.to_string());
             let sticky = STICKY.contains(&code.as_str());
             let error = Error::Cuda { call, code, why, last };
             if sticky {
@@ -218,6 +233,7 @@ const STICKY: &[&str] = &[
 #[derive(Debug)]
 struct Prepared {
     function: Function,
+    geometry: Geometry,
     issued: Issued,
     values: Values,
     /// Keeps the code loaded.
@@ -232,7 +248,28 @@ impl Prepared {
             *p = words.as_ptr().cast_mut().cast();
             count += 1;
         }
-        stream.launch(self.function, &self.issued.geometry, &mut params[..count])
+        stream.launch(self.function, &self.geometry, &mut params[..count])
+    }
+}
+
+/// A product with its algorithm found.
+#[derive(Debug)]
+struct PreparedProduct {
+    product: Arc<Product>,
+    addresses: Addresses,
+    issued: Issued,
+}
+
+impl Cuda {
+    /// Finds the algorithm of a product, if the library has one.
+    fn prepare_product(
+        &self,
+        op: &'static str,
+        launch: &ProductLaunch,
+    ) -> Result<Option<PreparedProduct>, Error> {
+        let issued = Issued { op, what: "cublasLtMatmul", of: None };
+        let found = self.products.find(&launch.problem)?;
+        Ok(found.map(|product| PreparedProduct { product, addresses: launch.addresses, issued }))
     }
 }
 
@@ -247,6 +284,18 @@ impl Sink for Eager<'_> {
         device.launches.fetch_add(1, Relaxed);
         prepared.issue(&device.stream)?;
         if device.patient { device.stream.synchronize() } else { Ok(()) }
+    }
+
+    fn product(&mut self, op: &'static str, launch: &ProductLaunch) -> Result<bool, Error> {
+        let device = self.0;
+        let Some(prepared) = device.prepare_product(op, launch)? else { return Ok(false) };
+        locked(&device.history).last = Some(prepared.issued);
+        device.launches.fetch_add(1, Relaxed);
+        prepared.product.issue(&prepared.addresses, &device.stream)?;
+        if device.patient {
+            device.stream.synchronize()?;
+        }
+        Ok(true)
     }
 
     fn fill(&mut self, _: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error> {

@@ -41,6 +41,9 @@ impl Sink for Taken {
         }
         Ok(())
     }
+    fn product(&mut self, _: &'static str, _: &ProductLaunch) -> Result<bool, Error> {
+        Ok(false)
+    }
     fn fill(&mut self, _: &'static str, _: Address, _: usize, _: u8) -> Result<(), Error> {
         Ok(())
     }

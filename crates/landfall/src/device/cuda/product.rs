@@ -1,0 +1,434 @@
+//! Matrix products by cuBLASLt: descriptors, layouts and the algorithm are found once for each problem and kept.
+//!
+//! The library numbers matrices by columns. A product of ours, whose result has rows side by side, is to it
+//! `outᵀ = rhsᵀ · lhsᵀ`, so that its first matrix is our right-hand side.
+
+use super::driver::Stream;
+use super::{Operand, locked, probe};
+use crate::DType;
+use crate::device::Address;
+use crate::error::Error;
+use crate::layout::{Layout, collapse};
+use crate::ops::Precision;
+use cudarc::cublaslt::sys as lt;
+use std::collections::HashMap;
+use std::ffi::{CStr, c_void};
+use std::mem::size_of;
+use std::ptr::{from_mut, from_ref, null_mut};
+use std::sync::{Arc, Mutex};
+
+/// A matrix in memory, by columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Matrix {
+    rows: usize,
+    cols: usize,
+    /// Elements from one column to the next.
+    lead: usize,
+    /// Elements from one matrix of a batch to the next.
+    step: usize,
+    /// Whether the product takes it transposed.
+    transposed: bool,
+    /// The largest power of two, up to the widest access of 16 bytes, that divides its address.
+    alignment: u32,
+}
+
+/// A product as the library takes it: all that the choice of an algorithm depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Problem {
+    dtype: DType,
+    precision: Precision,
+    batch: usize,
+    a: Matrix,
+    b: Matrix,
+    out: Matrix,
+    bias: bool,
+    workspace: usize,
+}
+
+/// The addresses of a product's operands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Addresses {
+    a: u64,
+    b: u64,
+    out: u64,
+    bias: u64,
+    workspace: u64,
+}
+
+/// A product to be made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProductLaunch {
+    pub(super) problem: Problem,
+    pub(super) addresses: Addresses,
+}
+
+/// Batch axes in one: their number, and the distance from one matrix to the next.
+fn batch(layout: &Layout) -> Option<(usize, usize)> {
+    let rank = layout.shape().rank() - 2;
+    let count = layout.shape().dims()[..rank].iter().product();
+    let mut outer = (0..2).try_fold(*layout, |l, _| l.slice(rank, 0, 1, 1)?.squeeze(rank)).ok()?;
+    collapse(std::slice::from_mut(&mut outer));
+    match outer.strides() {
+        [] => Some((count, 0)),
+        [step] => Some((count, *step)),
+        _ => None,
+    }
+}
+
+fn alignment(address: u64) -> u32 {
+    1 << address.trailing_zeros().min(4)
+}
+
+impl Matrix {
+    /// The transpose of an operand's last two axes, or of none where neither lies gapless.
+    fn of(operand: &Operand) -> Option<(usize, Self)> {
+        let layout = operand.layout();
+        let rank = layout.shape().rank();
+        let (batch, step) = batch(layout)?;
+        let ([.., m, n], [.., down, along]) = (layout.shape().dims(), layout.strides()) else { return None };
+        debug_assert!(rank >= 2, "a product is of matrices");
+        let alignment = alignment(operand.address());
+        // A distance that is never walked may be anything.
+        let distance = |size: usize, other: usize, stride: usize| {
+            if size <= 1 { Some(other.max(1)) } else { (stride >= other.max(1)).then_some(stride) }
+        };
+        let unit = |size: usize, stride: usize| size <= 1 || stride == 1;
+        let by_rows = || distance(*m, *n, *down).filter(|_| unit(*n, *along));
+        let by_columns = || distance(*n, *m, *along).filter(|_| unit(*m, *down));
+        let this = match (by_rows(), by_columns()) {
+            (Some(lead), _) => Self { rows: *n, cols: *m, lead, step, transposed: false, alignment },
+            (None, Some(lead)) => Self { rows: *m, cols: *n, lead, step, transposed: true, alignment },
+            (None, None) => return None,
+        };
+        Some((batch, this))
+    }
+}
+
+impl ProductLaunch {
+    /// The product in the library's terms; `None` where operands lie in a way that it does not know.
+    pub(super) fn new(
+        inputs: &[Operand],
+        out: &Operand,
+        precision: Precision,
+        workspace: (Address, usize),
+    ) -> Option<Self> {
+        let [rhs, lhs] = [inputs.get(1)?, inputs.first()?];
+        let bias = inputs.get(2);
+        if bias.is_some_and(|b| !b.layout().is_contiguous()) {
+            return None;
+        }
+        let (batch, mut out_matrix) = Matrix::of(out).filter(|(_, m)| !m.transposed)?;
+        let ((_, a), (_, mut b)) = (Matrix::of(rhs)?, Matrix::of(lhs)?);
+        let (n, m, k) = (out_matrix.rows, out_matrix.cols, if b.transposed { b.cols } else { b.rows });
+        let mut count = batch;
+        // One matrix for the whole batch is one product with more rows.
+        let joins = |x: &Matrix| !x.transposed && x.step == x.lead * m;
+        if batch > 1 && a.step == 0 && joins(&b) && joins(&out_matrix) {
+            (b.cols, out_matrix.cols, count) = (m * batch, m * batch, 1);
+        }
+        let small = |x: usize| i32::try_from(x).is_ok();
+        if m * n * k * batch == 0 || ![n, out_matrix.cols, k, count].into_iter().all(small) {
+            return None;
+        }
+        let problem = Problem {
+            dtype: out.dtype(),
+            precision,
+            batch: count,
+            a,
+            b,
+            out: out_matrix,
+            bias: bias.is_some(),
+            workspace: workspace.1,
+        };
+        let addresses = Addresses {
+            a: rhs.address(),
+            b: lhs.address(),
+            out: out.address(),
+            bias: bias.map_or(0, Operand::address),
+            workspace: workspace.0.0,
+        };
+        Some(Self { problem, addresses })
+    }
+}
+
+/// Turns a status into an error that names the call.
+fn check(call: &'static str, status: lt::cublasStatus_t) -> Result<(), Error> {
+    if status == lt::cublasStatus_t::CUBLAS_STATUS_SUCCESS {
+        return Ok(());
+    }
+    // SAFETY: the library answered a call, so it is loaded; its texts are static and end with a zero.
+    let why = unsafe { CStr::from_ptr(lt::cublasLtGetStatusString(status)) };
+    let why = why.to_string_lossy().into_owned();
+    Err(Error::Cuda { call, code: format!("{status:?}"), why, last: None })
+}
+
+/// One of the library's descriptions, with the call that ends it.
+#[derive(Debug)]
+struct Described<T: Copy> {
+    handle: T,
+    end: unsafe fn(T) -> lt::cublasStatus_t,
+}
+
+impl<T: Copy> Drop for Described<T> {
+    fn drop(&mut self) {
+        // SAFETY: made once, ended once; it lies in the host's memory, no driver is called. Nobody to tell of a failure.
+        _ = unsafe { (self.end)(self.handle) };
+    }
+}
+
+type Set<T, A> = unsafe fn(T, A, *const c_void, usize) -> lt::cublasStatus_t;
+
+impl<T: Copy> Described<T> {
+    /// Sets an attribute. `V` must be the type that the library's documentation gives for it.
+    fn set<A, V>(&self, call: &'static str, set: Set<T, A>, attribute: A, value: V) -> Result<(), Error> {
+        // SAFETY: the description lives; the library copies as many bytes as the value has, in the call.
+        check(call, unsafe { set(self.handle, attribute, from_ref(&value).cast(), size_of::<V>()) })
+    }
+}
+
+type Layouts = Described<lt::cublasLtMatrixLayout_t>;
+
+const fn data_type(dtype: DType) -> lt::cudaDataType {
+    match dtype {
+        DType::F64 => lt::cudaDataType::CUDA_R_64F,
+        DType::BF16 => lt::cudaDataType::CUDA_R_16BF,
+        DType::F16 => lt::cudaDataType::CUDA_R_16F,
+        // Products are of floats: what is left is f32.
+        DType::F32 | DType::I32 | DType::I64 | DType::U8 | DType::Bool => lt::cudaDataType::CUDA_R_32F,
+    }
+}
+
+impl Matrix {
+    fn layout(&self, dtype: DType, batch: usize) -> Result<Layouts, Error> {
+        use lt::cublasLtMatrixLayoutAttribute_t as A;
+        let mut handle = null_mut();
+        // SAFETY: the library is loaded; it writes a handle.
+        let made = unsafe {
+            lt::cublasLtMatrixLayoutCreate(
+                &raw mut handle,
+                data_type(dtype),
+                self.rows as u64,
+                self.cols as u64,
+                self.lead as i64,
+            )
+        };
+        check("cublasLtMatrixLayoutCreate", made)?;
+        let layout = Described { handle, end: lt::cublasLtMatrixLayoutDestroy };
+        if batch > 1 {
+            let set = lt::cublasLtMatrixLayoutSetAttribute;
+            let call = "cublasLtMatrixLayoutSetAttribute";
+            layout.set(call, set, A::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, batch as i32)?;
+            let offset = A::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET;
+            layout.set(call, set, offset, self.step as i64)?;
+        }
+        Ok(layout)
+    }
+}
+
+/// A problem with its algorithm: what is left is one call of the library.
+#[derive(Debug)]
+pub(super) struct Product {
+    problem: Problem,
+    operation: Mutex<Described<lt::cublasLtMatmulDesc_t>>,
+    a: Layouts,
+    b: Layouts,
+    out: Layouts,
+    algorithm: lt::cublasLtMatmulAlgo_t,
+    library: Arc<Handle>,
+}
+
+// SAFETY: descriptions are the host's memory, which the library only reads once they are made; the one that changes,
+// with the address of a bias, is behind a lock.
+unsafe impl Send for Product {}
+// SAFETY: as above.
+unsafe impl Sync for Product {}
+
+/// The library, started on a context.
+#[derive(Debug)]
+struct Handle(lt::cublasLtHandle_t);
+
+// SAFETY: the library's documentation lets any thread use a handle.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: made once, ended once, after the last product. Nobody to tell of a failure.
+        _ = unsafe { lt::cublasLtDestroy(self.0) };
+    }
+}
+
+/// The problems of a device that have come so far.
+#[derive(Debug, Default)]
+pub(super) struct Products {
+    library: Mutex<Option<Arc<Handle>>>,
+    known: Mutex<HashMap<Problem, Option<Arc<Product>>>>,
+}
+
+impl Products {
+    /// A problem's product, found at its first use; `None` where the library has no algorithm for it. The context must
+    /// be current.
+    pub(super) fn find(&self, problem: &Problem) -> Result<Option<Arc<Product>>, Error> {
+        if let Some(known) = locked(&self.known).get(problem) {
+            return Ok(known.clone());
+        }
+        let product = Product::new(*problem, self.library()?)?.map(Arc::new);
+        Ok(locked(&self.known).entry(*problem).or_insert(product).clone())
+    }
+
+    fn library(&self) -> Result<Arc<Handle>, Error> {
+        let mut library = locked(&self.library);
+        if let Some(handle) = &*library {
+            return Ok(Arc::clone(handle));
+        }
+        probe::cublaslt()?;
+        let mut handle = null_mut();
+        // SAFETY: the library is there and a context is current; it writes a handle.
+        check("cublasLtCreate", unsafe { lt::cublasLtCreate(&raw mut handle) })?;
+        Ok(Arc::clone(library.insert(Arc::new(Handle(handle)))))
+    }
+}
+
+impl Product {
+    fn new(problem: Problem, library: Arc<Handle>) -> Result<Option<Self>, Error> {
+        use lt::cublasComputeType_t as Compute;
+        use lt::cublasLtMatmulDescAttributes_t as A;
+        let Problem { dtype, precision, batch, .. } = problem;
+        let compute = match (dtype, precision) {
+            (DType::F64, _) => Compute::CUBLAS_COMPUTE_64F,
+            (DType::F32, Precision::Tf32) => Compute::CUBLAS_COMPUTE_32F_FAST_TF32,
+            _ => Compute::CUBLAS_COMPUTE_32F,
+        };
+        let mut handle = null_mut();
+        // SAFETY: the library is loaded; it writes a handle.
+        check("cublasLtMatmulDescCreate", unsafe {
+            lt::cublasLtMatmulDescCreate(&raw mut handle, compute, data_type(dtype.accumulate()))
+        })?;
+        let operation = Described { handle, end: lt::cublasLtMatmulDescDestroy };
+        let (set, call) = (lt::cublasLtMatmulDescSetAttribute, "cublasLtMatmulDescSetAttribute");
+        for (matrix, attribute) in
+            [(&problem.a, A::CUBLASLT_MATMUL_DESC_TRANSA), (&problem.b, A::CUBLASLT_MATMUL_DESC_TRANSB)]
+        {
+            // 0 and 1 are the library's CUBLAS_OP_N and CUBLAS_OP_T.
+            operation.set(call, set, attribute, i32::from(matrix.transposed))?;
+        }
+        if problem.bias {
+            let epilogue = lt::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS;
+            operation.set(call, set, A::CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue as u32)?;
+        }
+        let layout = |m: &Matrix| m.layout(dtype, batch);
+        let (a, b, out) = (layout(&problem.a)?, layout(&problem.b)?, layout(&problem.out)?);
+        let found = problem.algorithm(&library, &operation, [&a, &b, &out])?;
+        let operation = Mutex::new(operation);
+        Ok(found.map(|algorithm| Self { problem, operation, a, b, out, algorithm, library }))
+    }
+
+    /// Issues the product to a stream.
+    pub(super) fn issue(&self, at: &Addresses, stream: &Stream) -> Result<(), Error> {
+        let operation = locked(&self.operation);
+        if self.problem.bias {
+            let bias = lt::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER;
+            let set = lt::cublasLtMatmulDescSetAttribute;
+            operation.set("cublasLtMatmulDescSetAttribute", set, bias, at.bias)?;
+        }
+        let (one, zero, one_f64, zero_f64) = (1f32, 0f32, 1f64, 0f64);
+        let (alpha, beta): (*const c_void, *const c_void) = if self.problem.dtype == DType::F64 {
+            (from_ref(&one_f64).cast(), from_ref(&zero_f64).cast())
+        } else {
+            (from_ref(&one).cast(), from_ref(&zero).cast())
+        };
+        let pointer = |address: u64| address as *mut c_void;
+        // SAFETY: handle, descriptions and stream live; the addresses are of operands that have, from there on, the
+        // elements that the layouts name, and of as much scratch memory as is said; both factors are of the scale type
+        // and read in the call. With a factor of 0 what is in `out` is not read.
+        check("cublasLtMatmul", unsafe {
+            lt::cublasLtMatmul(
+                self.library.0,
+                operation.handle,
+                alpha,
+                pointer(at.a),
+                self.a.handle,
+                pointer(at.b),
+                self.b.handle,
+                beta,
+                pointer(at.out),
+                self.out.handle,
+                pointer(at.out),
+                self.out.handle,
+                from_ref(&self.algorithm),
+                pointer(at.workspace),
+                self.problem.workspace,
+                stream.0.cast(),
+            )
+        })
+    }
+}
+
+impl Problem {
+    /// The library's first choice, asked once: never a timing, so that it does not change from run to run.
+    fn algorithm(
+        &self,
+        library: &Handle,
+        operation: &Described<lt::cublasLtMatmulDesc_t>,
+        [a, b, out]: [&Layouts; 3],
+    ) -> Result<Option<lt::cublasLtMatmulAlgo_t>, Error> {
+        use lt::cublasLtMatmulPreferenceAttributes_t as A;
+        let mut handle = null_mut();
+        // SAFETY: the library is loaded; it writes a handle.
+        check("cublasLtMatmulPreferenceCreate", unsafe {
+            lt::cublasLtMatmulPreferenceCreate(&raw mut handle)
+        })?;
+        let preference = Described { handle, end: lt::cublasLtMatmulPreferenceDestroy };
+        let (set, call) = (lt::cublasLtMatmulPreferenceSetAttribute, "cublasLtMatmulPreferenceSetAttribute");
+        preference.set(call, set, A::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, self.workspace as u64)?;
+        // Parts of a long inner axis are added in the accumulation type, in the scratch memory, in a fixed order.
+        let reduction = lt::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
+        preference.set(call, set, A::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reduction)?;
+        for (attribute, alignment) in [
+            (A::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, self.a.alignment),
+            (A::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, self.b.alignment),
+            (A::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, self.out.alignment),
+            (A::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, self.out.alignment),
+        ] {
+            preference.set(call, set, attribute, alignment)?;
+        }
+        let mut count = 0;
+        let mut found = lt::cublasLtMatmulHeuristicResult_t {
+            algo: lt::cublasLtMatmulAlgo_t { data: [0; 8] },
+            workspaceSize: 0,
+            state: lt::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED,
+            wavesCount: 0.0,
+            reserved: [0; 4],
+        };
+        // SAFETY: all descriptions live; the library writes at most the one result that there is room for.
+        let asked = unsafe {
+            lt::cublasLtMatmulAlgoGetHeuristic(
+                library.0,
+                operation.handle,
+                a.handle,
+                b.handle,
+                out.handle,
+                out.handle,
+                preference.handle,
+                1,
+                from_mut(&mut found),
+                &raw mut count,
+            )
+        };
+        // No algorithm is an answer; the library gives it in three ways.
+        let none = [
+            lt::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED,
+            lt::cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE,
+        ];
+        if none.contains(&asked) {
+            return Ok(None);
+        }
+        check("cublasLtMatmulAlgoGetHeuristic", asked)?;
+        let fits = count > 0 && found.state == lt::cublasStatus_t::CUBLAS_STATUS_SUCCESS;
+        Ok((fits && found.workspaceSize <= self.workspace).then_some(found.algo))
+    }
+}
+
+#[cfg(test)]
+mod tests;

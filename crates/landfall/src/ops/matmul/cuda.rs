@@ -1,0 +1,105 @@
+//! Products on a GPU: by the matrix library where it takes the operands as they lie, else by a kernel of any strides.
+
+use super::{MatMul, sizes};
+use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source};
+use crate::error::Rule;
+use crate::ops::{Op, attributes};
+use crate::shape::Spec;
+
+const BLOCK: u32 = 256;
+/// Rows and columns of a block's part of the result: `TILE` in the source.
+const TILE: usize = 64;
+
+static SOURCE: Source = Source {
+    name: "matmul",
+    text: include_str!("matmul.cu"),
+    entries: &[Entry {
+        name: "product",
+        block: BLOCK,
+        params: &[
+            Param::input("lhs", "T"),
+            Param::input("rhs", "T"),
+            Param::input("bias", "T"),
+            Param::output("out", "T"),
+            Param::u64("m"),
+            Param::u64("n"),
+            Param::u64("k"),
+            Param::u64("lhs_row"),
+            Param::u64("lhs_column"),
+            Param::u64("rhs_row"),
+            Param::u64("rhs_column"),
+            Param::u64("out_row"),
+            Param::u64("out_column"),
+            Param::u64("bias_step"),
+            Param::u32("rank"),
+            Param::dims("batch"),
+            Param::dims("lhs_batch"),
+            Param::dims("rhs_batch"),
+            Param::dims("out_batch"),
+        ],
+    }],
+};
+
+/// Scratch memory of the matrix library, at most and at least.
+const MOST: usize = 32 << 20;
+const LEAST: usize = 1 << 20;
+/// Parts of a long inner axis that there is room for.
+const PARTS: usize = 128;
+
+/// Scratch memory that the matrix library may use: enough to add the parts of a product with a long inner axis.
+pub(super) fn workspace(_: &dyn Op, args: &[Spec]) -> usize {
+    let (batch, m, n, k) = sizes(args);
+    if batch * m * n * k == 0 {
+        return 0;
+    }
+    let result = [batch, m, n, args[0].dtype.accumulate().size(), PARTS];
+    result.into_iter().fold(1, usize::saturating_mul).clamp(LEAST, MOST)
+}
+
+/// Distances from one row and one column of an operand's matrices to the next.
+fn strides(of: &Operand) -> Result<(&[usize], u64, u64), Rule> {
+    let [batch @ .., row, column] = of.layout().strides() else {
+        return Err(Rule::Rank { arg: 0, rank: of.layout().shape().rank(), expected: "at least 2" });
+    };
+    Ok((batch, *row as u64, *column as u64))
+}
+
+pub(super) fn run(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    let op = attributes::<MatMul>(op)?;
+    let (lhs, rhs, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
+    let (batch, m, n, k) = sizes(&[lhs.spec(), rhs.spec()]);
+    if batch * m * n == 0 || call.product(&out, op.precision)? {
+        return Ok(());
+    }
+    let bias = call.inputs().get(2).copied();
+    let bias_step = bias.map_or(0, |b| b.layout().strides()[0]);
+    let (lhs_batch, lhs_row, lhs_column) = strides(&lhs)?;
+    let (rhs_batch, rhs_row, rhs_column) = strides(&rhs)?;
+    let (out_batch, out_row, out_column) = strides(&out)?;
+    let module = Module::new(&SOURCE).of("T", lhs.dtype()).constant("BIASED", u64::from(bias.is_some()));
+    let blocks = batch.saturating_mul(m.div_ceil(TILE)).saturating_mul(n.div_ceil(TILE));
+    let dims = out.layout().shape().dims();
+    let args = [
+        Arg::Input(&lhs),
+        Arg::Input(&rhs),
+        // Without a bias its address is not followed.
+        Arg::Input(bias.as_ref().unwrap_or(&rhs)),
+        Arg::Output(&out),
+        Arg::U64(m as u64),
+        Arg::U64(n as u64),
+        Arg::U64(k as u64),
+        Arg::U64(lhs_row),
+        Arg::U64(lhs_column),
+        Arg::U64(rhs_row),
+        Arg::U64(rhs_column),
+        Arg::U64(out_row),
+        Arg::U64(out_column),
+        Arg::U64(bias_step as u64),
+        Arg::U32(lhs_batch.len() as u32),
+        Arg::dims(&dims[..lhs_batch.len()]),
+        Arg::dims(lhs_batch),
+        Arg::dims(rhs_batch),
+        Arg::dims(out_batch),
+    ];
+    call.launch(&module, "product", Geometry::blocks(blocks, BLOCK)?, &args)
+}
