@@ -11,7 +11,6 @@ use crate::device::DeviceKind;
 use crate::error::{Error, Rule};
 use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
-use crate::layout::collapse;
 use crate::math::Math;
 use crate::shape::{Shape, Spec};
 use crate::{DType, Element, with_dtype};
@@ -119,8 +118,7 @@ where
     }
     let factor = T::Acc::of_f64(c.flat(0).to_f64() / n as f64);
     let inputs = inputs.map(|x| x.map(|x| flat(&x)));
-    let mut layout = *out.layout();
-    collapse(std::slice::from_mut(&mut layout));
+    let layout = out.layout().collapsed();
     let out = out.relaid(layout);
     let outer = out.outer();
     let each = n / outer;

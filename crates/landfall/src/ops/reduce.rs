@@ -19,7 +19,7 @@ use crate::cpu::{Call, Chunks, View};
 use crate::device::DeviceKind;
 use crate::error::Rule;
 use crate::host::HostTensor;
-use crate::layout::{Layout, collapse};
+use crate::layout::Layout;
 use crate::math::Math;
 use crate::shape::{MAX_RANK, Shape, Spec};
 use crate::{DType, Element, with_dtype};
@@ -71,10 +71,8 @@ impl Reduce {
 
     /// Kept and reduced axes as two layouts over the same data, with as few axes as possible.
     fn split(&self, layout: &Layout) -> Result<(Layout, Layout), Rule> {
-        let (mut kept, mut reduced) = split(layout, |a| self.reduces(a))?;
-        collapse(std::slice::from_mut(&mut kept));
-        collapse(std::slice::from_mut(&mut reduced));
-        Ok((kept, reduced))
+        let (kept, reduced) = split(layout, |a| self.reduces(a))?;
+        Ok((kept.collapsed(), reduced.collapsed()))
     }
 
     fn counts(&self, shape: &Shape) -> (usize, usize) {

@@ -4,7 +4,6 @@ use super::group::{BLOCK, Group, across, gapless, unit};
 use super::{Reduce, Reduction};
 use crate::DType;
 use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source};
-use crate::layout::{Layout, collapse};
 use crate::ops::{Op, attributes};
 use crate::shape::Spec;
 
@@ -95,7 +94,7 @@ pub(super) fn reduce(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     }
     let group = Group::cut(outputs, reduced, x.dtype());
     let (kept, row) = op.split(x.layout())?;
-    let to = collapsed(&out);
+    let to = out.layout().collapsed();
     let args = [
         Arg::Input(&x),
         Arg::Output(&out),
@@ -140,7 +139,7 @@ fn finish(
     segments: usize,
     scale: f64,
 ) -> Result<(), Failure> {
-    let (outputs, to) = (out.spec().shape.elements(), collapsed(out));
+    let (outputs, to) = (out.spec().shape.elements(), out.layout().collapsed());
     let args = [
         Arg::Scratch(0),
         Arg::Output(out),
@@ -152,10 +151,4 @@ fn finish(
         Arg::dims(to.strides()),
     ];
     call.launch(module, "finish", Geometry::linear(outputs * 32, BLOCK)?, &args)
-}
-
-fn collapsed(x: &Operand) -> Layout {
-    let mut layout = [*x.layout()];
-    collapse(&mut layout);
-    layout[0]
 }
