@@ -237,8 +237,8 @@ impl Op for CrossEntropyGrad {
     }
 }
 
-/// Logits and labels of samples: one class, tails, several tiles, several chunks, several axes, no rows; a wide range;
-/// labels that are all but certain.
+/// Logits and labels of samples: one class, tails, several tiles, rows longer than a block holds, several chunks, several
+/// axes, no rows; a wide range; labels that are all but certain.
 fn arguments() -> Vec<Vec<SampleArg>> {
     let shapes: &[&[usize]] = &[
         &[7],
@@ -251,6 +251,7 @@ fn arguments() -> Vec<Vec<SampleArg>> {
         &[3, 2, 0, 4],
         &[2, 512],
         &[3, 1300],
+        &[2, 2100],
         &[1200, 42],
     ];
     let labels = |shape: &Shape| {
