@@ -123,12 +123,12 @@ fn trace_f64() -> Result<(), Box<dyn Error>> {
 /// weight is twice the way of 20 steps of 10⁻⁴ off.
 #[test]
 fn trace_bf16() -> Result<(), Box<dyn Error>> {
-    trace(DType::BF16, &Bounds { loss: 2e-3, norm: 5e-3, weights: 4e-3, idle: 4e-3 })
+    trace(DType::BF16, &Bounds { loss: 2e-3, norm: 5e-3, weights: 2e-3, idle: 4e-3 })
 }
 
 #[test]
 fn trace_f16() -> Result<(), Box<dyn Error>> {
-    trace(DType::F16, &Bounds { loss: 2e-3, norm: 5e-3, weights: 4e-3, idle: 4e-3 })
+    trace(DType::F16, &Bounds { loss: 1e-4, norm: 3e-4, weights: 1e-3, idle: 4e-3 })
 }
 
 #[test]

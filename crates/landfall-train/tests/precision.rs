@@ -7,7 +7,7 @@ mod example;
 use example::Drift;
 use landfall::{DType, Engine, HostTensor, ops};
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, save};
-use landfall_train::data::{Segment, Split, synthetic};
+use landfall_train::data::{Split, synthetic};
 use landfall_train::models::{PatchTst, PatchTstConfig, Preset, Task};
 use landfall_train::nn::{Init, Parameters};
 use landfall_train::train::{Dataset, OptimizerKind, Session, TrainingOptions};
@@ -62,20 +62,30 @@ fn every_preset(engine: &Engine) -> Result<()> {
             Task::Regress => Dataset::regression(&synthetic::walk(64, 10, config.context(), 1)?),
         };
         let step = |dtype| -> Result<(f64, f64)> {
-            let (model, options) = (config.build()?, TrainingOptions { batch: 4, ..options(dtype) });
+            let (model, options) = (config.build()?, TrainingOptions { batch: 2, ..options(dtype) });
             let mut s = Session::new(engine, model, &dataset, config.context(), config.horizon(), options)?;
-            s.step()?;
-            assert_eq!(s.position()?.0, 1, "{} in {dtype}: the step is sound", preset.name());
-            let e = s.evaluate(Segment::Test)?.errors();
-            assert!(e.0.is_finite() && e.1.is_finite());
+            // The first loss scale may be too large; nothing else keeps a step from going through.
+            let mut tried = 0;
+            while s.position()?.0 == 0 && tried < if dtype == DType::F16 { 8 } else { 1 } {
+                s.step()?;
+                tried += 1;
+            }
+            assert_eq!(s.position()?.0, 1, "{} in {dtype}: {tried} steps, none sound", preset.name());
+            let window = vec![0.5; dataset.channels * config.context()];
+            assert!(s.predict(&window)?.iter().all(|y| y.is_finite()), "{} in {dtype}", preset.name());
             let record = s.records(1, 1)?[0];
             Ok((record.loss, record.grad_norm))
         };
         let (loss, norm) = step(DType::F32)?;
-        for (dtype, bounds) in [(DType::BF16, (1e-2, 1e-2)), (DType::F16, (1e-3, 1e-3))] {
+        for (dtype, bounds) in [(DType::BF16, (4e-3, 2e-3)), (DType::F16, (1e-3, 1e-3))] {
             let got = step(dtype)?;
             let far = (relative(got.0, loss), relative(got.1, norm));
-            println!("{} in {dtype}: loss off by {:.1e}, gradient norm by {:.1e}", preset.name(), far.0, far.1);
+            println!(
+                "{} in {dtype}: loss off by {:.1e}, gradient norm by {:.1e}",
+                preset.name(),
+                far.0,
+                far.1
+            );
             assert!(far.0 <= bounds.0 && far.1 <= bounds.1, "{} in {dtype}: {far:?}", preset.name());
             assert!(far.0 > 1e-9, "{} in {dtype} is f32", preset.name());
         }
@@ -115,7 +125,10 @@ fn overflow(engine: &Engine) -> Result<()> {
     let (frozen, moved) = (&before, snapshot(&s)?);
     let still: Vec<&String> =
         frozen.iter().zip(&moved).filter(|(a, b)| a.1 == b.1).map(|(a, _)| &a.0).collect();
-    assert!(still.iter().all(|n| n.as_str() == "cursor.evaluation" || n.starts_with("evaluation.")), "{still:?}");
+    assert!(
+        still.iter().all(|n| n.as_str() == "cursor.evaluation" || n.starts_with("evaluation.")),
+        "{still:?}"
+    );
     // What the scale is does not show in what is learned.
     let mut undisturbed = session(engine, options(DType::F16))?;
     (0..4).try_for_each(|_| undisturbed.step())?;
@@ -156,7 +169,12 @@ fn small_updates(engine: &Engine) -> Result<()> {
     let data = Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, 48, 12)?.0;
     let mut p = Parameters::new();
     let id = p.add("drift.weight", [12, 48], Init::Constant(1.0));
-    let options = TrainingOptions { lr: LR, optimizer: OptimizerKind::Adam, dtype: DType::BF16, ..options(DType::BF16) };
+    let options = TrainingOptions {
+        lr: LR,
+        optimizer: OptimizerKind::Adam,
+        dtype: DType::BF16,
+        ..options(DType::BF16)
+    };
     let mut s = Session::new(engine, Box::new(Drift(p, id)), &data, 48, 12, options)?;
     (0..STEPS).try_for_each(|_| s.step())?;
     let weights = s.state.read::<f32>("drift.weight")?;
