@@ -32,8 +32,10 @@ fn model(spec: &Arc<StateSpec>) -> Result<Model, Error> {
     let normed = g.name(norm[0], "normed");
     let out = g.name(g.matmul(normed, g.transpose(w)?)?, "out");
     let shifted = g.name(g.add(out, x)?, "shifted");
-    let loss = g.mean(g.mul(shifted, shifted)?, &[0, 1])?;
+    let squared = g.name(g.mul(shifted, shifted)?, "squared");
+    let loss = g.mean(squared, &[0, 1])?;
     g.output("prediction", shifted);
+    g.output("loss", loss);
     Ok(Model { graph: g, loss })
 }
 
@@ -65,7 +67,7 @@ fn products_and_what_lies_between_them_run_in_the_compute_dtype() -> Result<(), 
         for low in ["hidden", "residual", "out"] {
             assert_eq!(dtype_of(&plan, low), dtype.name(), "{low}: {plan:#?}");
         }
-        for wide in ["scaled", "normed", "shifted"] {
+        for wide in ["scaled", "normed", "squared"] {
             assert_eq!(dtype_of(&plan, wide), "f32", "{wide}: {plan:#?}");
         }
         // Of the weight once, though two products and their gradients read it; of no norm's parameters at all.
