@@ -28,13 +28,18 @@ pub(crate) fn choose_recomputation(inner: &mut Inner) -> usize {
         let [output] = node.outputs[..] else { continue };
         let Some(users) = late.get(&output).cloned() else { continue };
         let cheap = matches!(node.op.body(), Body::Pointwise(e) if e(node.op.as_ref()).flops() <= CHEAP);
+        // A cast to fewer bytes reads more than what keeping its result takes: a weight is cast once a step.
+        let narrows = node
+            .inputs
+            .iter()
+            .any(|&v| inner.info(v).spec.dtype.size() > inner.info(output).spec.dtype.size());
         let plain = node.op.alias().iter().all(|a| !matches!(a, Alias::Must(_)));
         let kept = !node.inputs.is_empty()
             && node.inputs.iter().all(|&v| {
                 let b = base(inner, v);
                 late.contains_key(&b) || !matches!(inner.info(b).origin, Origin::Node { .. })
             });
-        if !(cheap && plain && kept) {
+        if !(cheap && plain && kept) || narrows {
             continue;
         }
         let Some(&consumer) = users.iter().min() else { continue };
