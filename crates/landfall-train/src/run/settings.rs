@@ -408,6 +408,28 @@ mod tests {
     }
 
     #[test]
+    fn the_dtype_is_part_of_a_configuration() {
+        let mut hashes = Vec::new();
+        for name in ["f32", "f64", "tf32", "bf16", "f16"] {
+            let settings = parse(&format!("dtype = \"{name}\"\n")).expect("a dtype");
+            assert_eq!(settings.to_toml().expect("writable"), format!("dtype = \"{name}\"\n"));
+            hashes.push(settings.hash().expect("writable"));
+        }
+        hashes.sort();
+        hashes.dedup();
+        assert_eq!(hashes.len(), 5);
+        assert!(parse("dtype = \"f8\"\n").expect_err("no such dtype").contains("bf16"));
+        let tf32 = Settings { dtype: Some(Precision::Tf32), ..Settings::default() }.resolve().expect("sound");
+        let engine = landfall::Engine::cpu_with_threads(1).expect("a processor");
+        let blank = crate::train::Dataset::blank(1, tf32.network.context(), tf32.network.horizon(), 1);
+        let told = tf32.session(&engine, &blank).err().map_or_else(String::new, |e| e.to_string());
+        assert_eq!(
+            told,
+            "dtype tf32 and device cpu: TF32 is for products on CUDA devices; use dtype f32 on the processor"
+        );
+    }
+
+    #[test]
     fn flags_win_over_the_file() {
         let file = parse("epochs = 3\nlr = 0.5\n[network]\nnorm = \"layer\"\nd-model = 8\n").expect("sound");
         let flags = Settings { max_steps: Some(7), lr: Some(0.25), ..Settings::default() };
