@@ -5,8 +5,8 @@ mod peer;
 mod record;
 mod rows;
 
-use super::cpu;
-use crate::args::{Bench, BenchDevice};
+use super::device::on;
+use crate::args::Bench;
 use crate::error::CliError;
 use crate::output::{self, table};
 use landfall::Engine;
@@ -94,9 +94,9 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     let known = |(value, known)| SettingsError::Unknown { key: "row", value, known };
     let rows = Row::select(&args.rows).map_err(known)?;
     let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let engine = match args.device {
-        BenchDevice::Cpu => cpu(Some(threads))?,
-    };
+    let placed = on(args.device, Some(threads), |engine| Ok(engine.clone()))?;
+    output::note(&placed.line());
+    let engine = placed.made;
     let root = root();
     let device = record::device(threads);
     let record = args.record.then(|| record::path(root.as_deref().unwrap_or(Path::new("")), &device));

@@ -1,6 +1,7 @@
 //! The commands.
 
 pub(crate) mod bench;
+mod device;
 pub(crate) mod evaluate;
 pub(crate) mod forecast;
 pub(crate) mod plan;

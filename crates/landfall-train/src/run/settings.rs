@@ -1,5 +1,6 @@
 //! Settings of a run: the keys of a configuration file and of `config.toml` in a run folder.
 
+use super::device::Device;
 use crate::models::{Approximation, DropoutMasks, Order as NormOrder};
 use crate::nn::NormKind;
 use crate::train::{OptimizerKind, Order, Schedule};
@@ -76,18 +77,6 @@ pub enum Precision {
     F32,
     /// 64-bit floats.
     F64,
-}
-
-/// Where a run computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Device {
-    /// The best device that this build has.
-    Auto,
-    /// The processor.
-    Cpu,
-    /// Checks and counts, computes nothing.
-    Null,
 }
 
 /// Options of the network that a preset sets; a value here wins over the preset's.
@@ -212,6 +201,8 @@ pub struct Settings {
     pub dtype: Option<Precision>,
     /// Where to compute.
     pub device: Option<Device>,
+    /// Where it computed last, for information; a run writes it.
+    pub computed_on: Option<Device>,
     /// Threads of the processor.
     pub threads: Option<usize>,
     /// Seed of generated data, initial values, order and dropout.
@@ -318,9 +309,10 @@ impl Settings {
         table.try_into().map_err(|e: toml::de::Error| SettingsError::Unwritable(e.message().to_owned()))
     }
 
-    /// These settings without what a run has measured: a new run measures its own.
+    /// These settings without what a run has measured or chosen: a new run does so for itself.
     #[must_use]
     pub fn for_new_run(mut self) -> Self {
+        self.computed_on = None;
         if self.scaler.take().is_some() && self.data.is_none() {
             self.columns = None;
         }
@@ -359,6 +351,7 @@ impl Settings {
             init: self.init.as_ref().map(|_| PathBuf::from("given")),
             seed: None,
             device: None,
+            computed_on: None,
             threads: None,
             log_every: None,
             period: None,
