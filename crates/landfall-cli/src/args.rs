@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Plan(Plan),
     /// Time training steps and single ops, in turn with other libraries.
     Bench(Bench),
+    /// Say what this machine has to compute with: processor, GPUs, libraries, and what is missing.
+    Doctor(Doctor),
 }
 
 /// What decides the shapes of a step.
@@ -283,6 +285,13 @@ pub(crate) struct Plan {
     /// List every value, not only those alive at the peak.
     #[arg(long)]
     pub(crate) all: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Doctor {
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,5 +1,8 @@
 //! The official PatchTST's training trace on ETTh1, step by step. Skipped, visibly, where the shared files are absent.
 
+mod devices;
+
+use devices::{gpu, on_each_device};
 use landfall::{DType, Engine};
 use landfall_train::checkpoint::{File, load_weights};
 use landfall_train::data::{self, Split};
@@ -18,7 +21,12 @@ fn shared() -> Option<PathBuf> {
     None
 }
 
-fn session(folder: &std::path::Path, dtype: DType, weights: &str) -> Result<Session, Box<dyn Error>> {
+fn session(
+    engine: &Engine,
+    folder: &std::path::Path,
+    dtype: DType,
+    weights: &str,
+) -> Result<Session, Box<dyn Error>> {
     let series = data::read(folder.join("data/ETTh1.csv"), &data::ReadOptions::default())?;
     let config = landfall_train::models::PatchTstConfig {
         dropout: 0.0,
@@ -41,9 +49,8 @@ fn session(folder: &std::path::Path, dtype: DType, weights: &str) -> Result<Sess
         order: Order::Sequential,
         ..TrainingOptions::default()
     };
-    let engine = Engine::cpu()?;
     let mut session =
-        Session::new(&engine, Box::new(PatchTst::new(config)?), &dataset, context, horizon, options)?;
+        Session::new(engine, Box::new(PatchTst::new(config)?), &dataset, context, horizon, options)?;
     let path = folder.join("golden").join(weights);
     load_weights(&path, &File::read(&path)?, &mut session)?;
     Ok(session)
@@ -54,7 +61,7 @@ fn worst(got: &[f64], want: &[f64]) -> f64 {
     got.iter().zip(want).map(|(g, w)| (g - w).abs() / w.abs()).fold(0.0, f64::max)
 }
 
-fn trace(dtype: DType, bound: f64) -> Result<(), Box<dyn Error>> {
+fn trace(engine: &Engine, dtype: DType, bound: f64) -> Result<(), Box<dyn Error>> {
     let Some(folder) = shared() else { return Ok(()) };
     let golden: serde_json::Value =
         serde_json::from_slice(&std::fs::read(folder.join("golden/patchtst42_etth1_h96.json"))?)?;
@@ -64,7 +71,7 @@ fn trace(dtype: DType, bound: f64) -> Result<(), Box<dyn Error>> {
             .map(|a| a.iter().filter_map(serde_json::Value::as_f64).collect())
             .unwrap_or_default()
     };
-    let mut s = session(&folder, dtype, "patchtst42_etth1_h96.init.safetensors")?;
+    let mut s = session(engine, &folder, dtype, "patchtst42_etth1_h96.init.safetensors")?;
     for _ in 0..20 {
         s.step()?;
     }
@@ -72,7 +79,10 @@ fn trace(dtype: DType, bound: f64) -> Result<(), Box<dyn Error>> {
     let losses: Vec<f64> = records.iter().map(|r| r.loss).collect();
     let norms: Vec<f64> = records.iter().map(|r| r.grad_norm).collect();
     let (loss, norm) = (worst(&losses, &series("loss")), worst(&norms, &series("grad_norm")));
-    println!("{dtype}: largest relative error of 20 losses {loss:.2e}, of 20 gradient norms {norm:.2e}");
+    println!(
+        "{dtype} on {}: largest relative error of 20 losses {loss:.2e}, of 20 gradient norms {norm:.2e}",
+        engine.device()
+    );
     assert_eq!(series("loss").len(), 20);
     assert!(loss <= bound && norm <= bound, "losses {losses:?}\nnorms {norms:?}");
 
@@ -101,22 +111,28 @@ fn trace(dtype: DType, bound: f64) -> Result<(), Box<dyn Error>> {
 }
 
 #[test]
-fn trace_f32() -> Result<(), Box<dyn Error>> {
-    trace(DType::F32, 2e-6)
+fn trace_f32_cpu() -> Result<(), Box<dyn Error>> {
+    trace(&Engine::cpu()?, DType::F32, 2e-6)
+}
+
+#[test]
+fn trace_f32_cuda() -> Result<(), Box<dyn Error>> {
+    gpu()?.map_or(Ok(()), |engine| trace(&engine, DType::F32, 5e-6))
 }
 
 #[test]
 fn trace_f64() -> Result<(), Box<dyn Error>> {
-    trace(DType::F64, 1e-7)
+    trace(&Engine::cpu()?, DType::F64, 1e-7)
 }
 
-#[test]
-fn predictions_of_the_final_weights() -> Result<(), Box<dyn Error>> {
+on_each_device!(predictions_of_the_final_weights);
+
+fn predictions_of_the_final_weights(engine: &Engine) -> Result<(), Box<dyn Error>> {
     let Some(folder) = shared() else { return Ok(()) };
     let want = File::read(&folder.join("golden/patchtst42_etth1_h96.predict.safetensors"))?;
     let starts = want.tensors["windows_start"].host().data;
     let predictions = want.tensors["prediction"].host().data;
-    let mut s = session(&folder, DType::F32, "patchtst42_etth1_h96.final.safetensors")?;
+    let mut s = session(engine, &folder, DType::F32, "patchtst42_etth1_h96.final.safetensors")?;
     let values = s.state.read_host("data.values")?;
     let (channels, rows) = (values.dims()[0], values.dims()[1]);
     let mut worst = 0.0f64;

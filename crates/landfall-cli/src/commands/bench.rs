@@ -5,6 +5,8 @@ mod peer;
 mod record;
 mod rows;
 
+pub(crate) use record::processor;
+
 use super::device::on;
 use crate::args::Bench;
 use crate::error::CliError;
@@ -98,7 +100,7 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     output::note(&placed.line());
     let engine = placed.made;
     let root = root();
-    let device = record::device(threads);
+    let device = record::device(engine.device(), threads);
     let record = args.record.then(|| record::path(root.as_deref().unwrap_or(Path::new("")), &device));
     if let Some(path) = &record {
         record::check(path)?;

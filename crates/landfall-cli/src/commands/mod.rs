@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 mod device;
+pub(crate) mod doctor;
 pub(crate) mod evaluate;
 pub(crate) mod forecast;
 pub(crate) mod plan;
