@@ -174,7 +174,8 @@ fn a_resumed_run_is_the_same_run(engine: &Engine) -> Check {
     for _ in 0..37 {
         whole.step()?;
     }
-    save(&path, &whole, "", &Progress::default(), true)?;
+    let (step, epoch, batch) = whole.position()?;
+    save(&path, &whole, "", &Progress { step, epoch, batch, best: None }, true)?;
     let mut resumed = session(engine, &ADAMW)?;
     load_checkpoint(&path, &File::read(&path)?, &mut resumed)?;
     for _ in 0..30 {
