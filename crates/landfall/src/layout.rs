@@ -314,6 +314,13 @@ impl Layout {
         Ok(out)
     }
 
+    /// The same elements in the same order with as few axes as possible.
+    pub(crate) fn collapsed(&self) -> Self {
+        let mut layout = *self;
+        collapse(std::slice::from_mut(&mut layout));
+        layout
+    }
+
     fn size(&self, axis: usize) -> Result<usize, Rule> {
         self.shape.dims().get(axis).copied().ok_or(Rule::Axis { axis, rank: self.shape.rank() })
     }

@@ -13,7 +13,7 @@ use crate::cpu::{Call, Chunks, View};
 use crate::device::DeviceKind;
 use crate::error::Rule;
 use crate::host::HostTensor;
-use crate::layout::{Layout, collapse};
+use crate::layout::Layout;
 use crate::shape::{Shape, Spec};
 use crate::{DType, Element, with_dtype};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -22,12 +22,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 const CHUNK: usize = 16 * 1024;
 /// Sums side by side.
 const LANES: usize = 16;
-
-fn collapsed<T: Element>(x: &View<'_, T>) -> Layout {
-    let mut layout = [*x.layout()];
-    collapse(&mut layout);
-    layout[0]
-}
 
 /// `out = √(Σ xᵢ²)`.
 ///
@@ -121,7 +115,7 @@ impl Op for GlobalNorm {
 
 fn norm<T: Element>(call: &Call<'_>) -> Result<(), Rule> {
     let x = call.input::<T>(0)?;
-    let (n, layout) = (x.elements(), collapsed(&x));
+    let (n, layout) = (x.elements(), x.layout().collapsed());
     let total = if n <= CHUNK {
         let mut total = [0.0];
         call.parallel(Chunks { data: &mut total, width: 1 }, 1, 1, |_, part: Chunks<'_, f64>| {
@@ -354,7 +348,7 @@ impl Op for AllFinite {
 }
 
 fn search<T: Element>(call: &Call<'_>, x: View<'_, T>, bad: &AtomicBool) {
-    let (n, layout) = (x.elements(), collapsed(&x));
+    let (n, layout) = (x.elements(), x.layout().collapsed());
     if n == 0 {
         return;
     }

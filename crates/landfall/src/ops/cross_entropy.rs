@@ -2,7 +2,7 @@
 
 use super::lanes::{TILE, flat};
 use super::pointwise::cotangent;
-use super::softmax::{Exponentials, exponentials, row, rows};
+use super::softmax::{self, Exponentials, exponentials, row, rows};
 use super::{Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, rules};
 use crate::codegen::tile::Arith;
 use crate::cpu::{Call, Chunks, View};
@@ -111,17 +111,23 @@ impl Op for CrossEntropy {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel {
-                workspace: |_, args| {
-                    let k = args[0].shape.last();
-                    args[1].shape.elements().div_ceil(chunk_rows(k)) * size_of::<f64>()
+            &[
+                Kernel {
+                    workspace: |_, args| {
+                        let k = args[0].shape.last();
+                        args[1].shape.elements().div_ceil(chunk_rows(k)) * size_of::<f64>()
+                    },
+                    ..Kernel::cpu("cross_entropy", |_, call| {
+                        let dtype = call.dtype(0)?;
+                        with_dtype!(float dtype, T => forward::<T>(call),
+                            else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    })
                 },
-                ..Kernel::cpu("cross_entropy", |_, call| {
-                    let dtype = call.dtype(0)?;
-                    with_dtype!(float dtype, T => forward::<T>(call),
-                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                })
-            }]
+                Kernel {
+                    workspace: softmax::loss_workspace,
+                    ..Kernel::cuda("cross_entropy", softmax::cross_entropy)
+                },
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
@@ -194,11 +200,14 @@ impl Op for CrossEntropyGrad {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("cross_entropy_grad", |_, call| {
-                let dtype = call.dtype(0)?;
-                with_dtype!(float dtype, T => backward::<T>(call),
-                    else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-            })]
+            &[
+                Kernel::cpu("cross_entropy_grad", |_, call| {
+                    let dtype = call.dtype(0)?;
+                    with_dtype!(float dtype, T => backward::<T>(call),
+                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                }),
+                Kernel::cuda("cross_entropy_grad", softmax::cross_entropy_grad),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
@@ -228,8 +237,8 @@ impl Op for CrossEntropyGrad {
     }
 }
 
-/// Logits and labels of samples: one class, tails, several tiles, several chunks, several axes, no rows; a wide range;
-/// labels that are all but certain.
+/// Logits and labels of samples: one class, tails, several tiles, rows longer than a block holds, several chunks, several
+/// axes, no rows; a wide range; labels that are all but certain.
 fn arguments() -> Vec<Vec<SampleArg>> {
     let shapes: &[&[usize]] = &[
         &[7],
@@ -242,6 +251,7 @@ fn arguments() -> Vec<Vec<SampleArg>> {
         &[3, 2, 0, 4],
         &[2, 512],
         &[3, 1300],
+        &[2, 2100],
         &[1200, 42],
     ];
     let labels = |shape: &Shape| {

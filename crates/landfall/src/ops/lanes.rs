@@ -3,7 +3,6 @@
 use crate::codegen::tile::{Arith, pieces};
 use crate::cpu::{Call, Split, View, ViewMut};
 use crate::error::Rule;
-use crate::layout::collapse;
 use crate::math::Math;
 use crate::shape::{Shape, Spec};
 use crate::{DType, Element};
@@ -75,9 +74,7 @@ pub(super) fn sum2<A: Arith>(x: &[A], y: &[A], f: impl Fn(A, A) -> A) -> A {
 
 /// A view with as few axes as its elements allow, for walking them in row-major order.
 pub(super) fn flat<'a, T: Element>(x: &View<'a, T>) -> View<'a, T> {
-    let mut layout = *x.layout();
-    collapse(std::slice::from_mut(&mut layout));
-    x.with_layout(layout)
+    x.with_layout(x.layout().collapsed())
 }
 
 /// Widens elements `from..from + out.len()` in row-major order.

@@ -1,5 +1,7 @@
 //! Regression losses: mean squared and mean absolute error, each with its gradient in one pass.
 
+mod cuda;
+
 use super::lanes::{self, TILE, flat, load, store};
 use super::pointwise::cotangent;
 use super::{Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Vjp, rules};
@@ -9,7 +11,6 @@ use crate::device::DeviceKind;
 use crate::error::{Error, Rule};
 use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
-use crate::layout::collapse;
 use crate::math::Math;
 use crate::shape::{Shape, Spec};
 use crate::{DType, Element, with_dtype};
@@ -117,8 +118,7 @@ where
     }
     let factor = T::Acc::of_f64(c.flat(0).to_f64() / n as f64);
     let inputs = inputs.map(|x| x.map(|x| flat(&x)));
-    let mut layout = *out.layout();
-    collapse(std::slice::from_mut(&mut layout));
+    let layout = out.layout().collapsed();
     let out = out.relaid(layout);
     let outer = out.outer();
     let each = n / outer;
@@ -179,14 +179,20 @@ macro_rules! loss {
                 vec![HostTensor::from_fn(spec, |_| total / n)]
             }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-                const { &[Kernel {
-                    workspace: |_, args| args[0].shape.elements().div_ceil(CHUNK) * size_of::<f64>(),
-                    ..Kernel::cpu($name, |_, call| {
-                        let dtype = call.dtype(0)?;
-                        with_dtype!(float dtype, T => forward::<T>($term, call),
-                            else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                    })
-                }] }
+                const { &[
+                    Kernel {
+                        workspace: |_, args| args[0].shape.elements().div_ceil(CHUNK) * size_of::<f64>(),
+                        ..Kernel::cpu($name, |_, call| {
+                            let dtype = call.dtype(0)?;
+                            with_dtype!(float dtype, T => forward::<T>($term, call),
+                                else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                        })
+                    },
+                    Kernel {
+                        workspace: cuda::workspace,
+                        ..Kernel::cuda($name, |_, call| cuda::forward($term, call))
+                    },
+                ] }
             }
             fn cost(&self, args: &[Spec]) -> Cost {
                 self.infer(args).map_or(Cost::default(), |o| {
@@ -220,11 +226,14 @@ macro_rules! loss {
                 vec![HostTensor::from_fn(args[0].spec, |i| slope(p[i] - t[i]) * c / p.len() as f64)]
             }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-                const { &[Kernel::cpu($grad_name, |_, call| {
-                    let dtype = call.dtype(0)?;
-                    with_dtype!(float dtype, T => backward::<T>($term, call),
-                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                })] }
+                const { &[
+                    Kernel::cpu($grad_name, |_, call| {
+                        let dtype = call.dtype(0)?;
+                        with_dtype!(float dtype, T => backward::<T>($term, call),
+                            else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    }),
+                    Kernel::cuda($grad_name, |_, call| cuda::backward($term, call)),
+                ] }
             }
             fn cost(&self, args: &[Spec]) -> Cost {
                 self.infer(args).map_or(Cost::default(), |o| {

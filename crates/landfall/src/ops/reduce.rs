@@ -4,6 +4,12 @@
 //! with the tile and not with the number of elements. Work is cut by shape: rows of outputs where there are many,
 //! chunks of the reduced range where there are few, whose partial results are then added in order.
 
+mod cuda;
+mod group;
+
+pub(in crate::ops) use cuda::sum_partials;
+pub(in crate::ops) use group::{BLOCK, Group, across, gapless, unit};
+
 use super::pointwise::cotangent;
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
@@ -13,7 +19,7 @@ use crate::cpu::{Call, Chunks, View};
 use crate::device::DeviceKind;
 use crate::error::Rule;
 use crate::host::HostTensor;
-use crate::layout::{Layout, collapse};
+use crate::layout::Layout;
 use crate::math::Math;
 use crate::shape::{MAX_RANK, Shape, Spec};
 use crate::{DType, Element, with_dtype};
@@ -63,21 +69,10 @@ impl Reduce {
         self.axes >> axis & 1 == 1
     }
 
-    /// Kept and reduced axes as two layouts over the same data.
+    /// Kept and reduced axes as two layouts over the same data, with as few axes as possible.
     fn split(&self, layout: &Layout) -> Result<(Layout, Layout), Rule> {
-        let rank = layout.shape().rank();
-        let pick = |reduced: bool| {
-            let mut l = *layout;
-            for axis in (0..rank).rev().filter(|&a| self.reduces(a) != reduced) {
-                // An empty axis has no index 0 to keep; the caller handles emptiness before.
-                l = l.slice(axis, 0, 1, 1)?.squeeze(axis)?;
-            }
-            Ok::<_, Rule>(l)
-        };
-        let (mut kept, mut reduced) = (pick(false)?, pick(true)?);
-        collapse(std::slice::from_mut(&mut kept));
-        collapse(std::slice::from_mut(&mut reduced));
-        Ok((kept, reduced))
+        let (kept, reduced) = split(layout, |a| self.reduces(a))?;
+        Ok((kept.collapsed(), reduced.collapsed()))
     }
 
     fn counts(&self, shape: &Shape) -> (usize, usize) {
@@ -91,6 +86,22 @@ impl Reduce {
         let (outputs, reduced) = self.counts(shape);
         if outputs > 0 && outputs <= 4096 && reduced >= 2 * CHUNK { reduced.div_ceil(CHUNK) } else { 1 }
     }
+}
+
+/// The axes that are not `inner`, and those that are, as two layouts over the same data. None may be empty: it has no
+/// index 0 to start from.
+pub(in crate::ops) fn split(
+    layout: &Layout,
+    inner: impl Fn(usize) -> bool,
+) -> Result<(Layout, Layout), Rule> {
+    let pick = |wanted: bool| {
+        let mut l = *layout;
+        for axis in (0..layout.shape().rank()).rev().filter(|&a| inner(a) != wanted) {
+            l = l.slice(axis, 0, 1, 1)?.squeeze(axis)?;
+        }
+        Ok::<_, Rule>(l)
+    };
+    Ok((pick(false)?, pick(true)?))
 }
 
 impl Default for Reduce {
@@ -188,19 +199,22 @@ impl Op for Reduce {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel {
-                workspace: |op, args| {
-                    let chunks = attributes::<Reduce>(op).map_or(1, |r| r.chunks(&args[0].shape));
-                    let outputs = attributes::<Reduce>(op).map_or(0, |r| r.counts(&args[0].shape).0);
-                    if chunks > 1 { chunks * outputs * size_of::<f64>() } else { 0 }
+            &[
+                Kernel {
+                    workspace: |op, args| {
+                        let chunks = attributes::<Reduce>(op).map_or(1, |r| r.chunks(&args[0].shape));
+                        let outputs = attributes::<Reduce>(op).map_or(0, |r| r.counts(&args[0].shape).0);
+                        if chunks > 1 { chunks * outputs * size_of::<f64>() } else { 0 }
+                    },
+                    ..Kernel::cpu("reduce", |op, call| {
+                        let op = attributes::<Reduce>(op)?;
+                        let dtype = call.dtype(0)?;
+                        let halves = matches!(dtype, DType::F32 | DType::BF16 | DType::F16);
+                        with_dtype!(any dtype, T => if halves { run::<f32, T>(op, call) } else { run::<f64, T>(op, call) })
+                    })
                 },
-                ..Kernel::cpu("reduce", |op, call| {
-                    let op = attributes::<Reduce>(op)?;
-                    let dtype = call.dtype(0)?;
-                    let halves = matches!(dtype, DType::F32 | DType::BF16 | DType::F16);
-                    with_dtype!(any dtype, T => if halves { run::<f32, T>(op, call) } else { run::<f64, T>(op, call) })
-                })
-            }]
+                Kernel { workspace: cuda::workspace, ..Kernel::cuda("reduce", cuda::reduce) },
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
@@ -224,6 +238,7 @@ impl Op for Reduce {
             (&[40_000], &[0]),
             (&[17_000, 5], &[0]),
             (&[2, 300, 2], &[1]),
+            (&[40, 1100], &[1]),
             (&[4, 4, 4], &[2]),
         ];
         let mut all = Vec::new();

@@ -1,5 +1,9 @@
 //! Softmax over one axis.
 
+mod cuda;
+
+pub(in crate::ops) use cuda::{cross_entropy, cross_entropy_grad, loss_workspace};
+
 use super::lanes::{self, TILE, sum};
 use super::pointwise::cotangent;
 use super::{
@@ -102,11 +106,14 @@ impl Op for Softmax {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("softmax", |op, call| {
-                let op = attributes::<Softmax>(op)?;
-                let dtype = call.dtype(0)?;
-                with_dtype!(float dtype, T => run::<T>(op.axis, call), else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-            })]
+            &[
+                Kernel::cpu("softmax", |op, call| {
+                    let op = attributes::<Softmax>(op)?;
+                    let dtype = call.dtype(0)?;
+                    with_dtype!(float dtype, T => run::<T>(op.axis, call), else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                }),
+                Kernel::cuda("softmax", cuda::softmax),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
@@ -128,6 +135,7 @@ impl Op for Softmax {
             (&[0, 3], 1),
             (&[5, 1], 1),
             (&[2, 1300], 1),
+            (&[2, 2100], 1),
             (&[600, 3], 0),
             (&[700, 42], 1),
         ];

@@ -2,7 +2,7 @@
 
 use crate::DType;
 use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source};
-use crate::layout::{Layout, collapse};
+use crate::layout::Layout;
 use crate::ops::Op;
 use crate::shape::Spec;
 
@@ -62,12 +62,6 @@ fn blocks(elements: usize) -> usize {
     elements.div_ceil(UNIT * BLOCK as usize).min(MAX_BLOCKS)
 }
 
-fn collapsed(x: &Operand) -> Layout {
-    let mut layout = [*x.layout()];
-    collapse(&mut layout);
-    layout[0]
-}
-
 /// Whether units can be moved by accesses of 16 bytes, or of a whole unit where it is smaller.
 fn gapless(x: &Operand, layout: &Layout) -> u32 {
     u32::from(layout.is_contiguous() && x.address().is_multiple_of((UNIT * x.dtype().size()).min(16) as u64))
@@ -78,7 +72,7 @@ pub(super) fn all_finite(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
     let out = *call.output(0)?;
     call.fill(&out, 1)?;
     for x in call.inputs() {
-        let (n, layout) = (x.spec().shape.elements(), collapsed(x));
+        let (n, layout) = (x.spec().shape.elements(), x.layout().collapsed());
         if n == 0 {
             continue;
         }
@@ -104,7 +98,7 @@ pub(super) fn norm_workspace(_: &dyn Op, args: &[Spec]) -> usize {
 /// [`super::GlobalNorm`].
 pub(super) fn global_norm(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let (x, out) = (*call.input(0)?, *call.output(0)?);
-    let (n, layout, module) = (x.spec().shape.elements(), collapsed(&x), module(x.dtype()));
+    let (n, layout, module) = (x.spec().shape.elements(), x.layout().collapsed(), module(x.dtype()));
     let count = blocks(n);
     if count > 0 {
         let args = [

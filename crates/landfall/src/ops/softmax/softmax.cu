@@ -1,0 +1,146 @@
+// Rows of exponentials: softmax, cross-entropy and its gradient. A group of lanes takes a row. A row of at most one unit
+// a lane is read once and stays in registers; a longer one is read in each pass, which also keeps 16-bit results from
+// being rounded twice.
+
+DEVICE float exponential(float x) { return expf(x); }
+DEVICE double exponential(double x) { return exp(x); }
+DEVICE A lowest() { return A(__int_as_float(0xFF800000)); }
+
+// The rows of one tensor: how many, of how many elements, and where each starts and goes on.
+struct Rows {
+    u64 count, length;
+    u32 rank, gapless;
+    const Dims& shape;
+    const Dims& stride;
+    const Dims& shape_row;
+    const Dims& stride_row;
+};
+DEVICE u64 start_of(u64 r, const Rows& rows) { return place_of(r, rows.count, rows.rank, rows.shape, rows.stride); }
+DEVICE void load_row(A (&v)[N], const T* row, u64 first, const Rows& rows) {
+    load_unit(v, row, first, rows.length, lowest(), rows.gapless, 1, rows.shape_row, rows.stride_row);
+}
+
+// The exponentials of a unit, relative to the row's largest element.
+DEVICE void relative(A (&v)[N], A top) {
+#pragma unroll
+    for (int i = 0; i < N; i++) v[i] = exponential(v[i] - top);
+}
+
+// The label is apart, because the sum less the label's own exponential would cancel where the label is likely.
+struct Sums {
+    A top;
+    double own, others;
+};
+constexpr u64 NO_LABEL = ~0ull;
+
+// The largest element of a row and the sums of its exponentials. A row of one unit a lane leaves those in `v`. All threads
+// of the block call it together; those without a row take no part.
+template <bool LABELLED>
+DEVICE Sums sums_of(A (&v)[N], const T* row, u64 r, const Rows& rows, u64 label, const Group& g, A (&tops)[THREADS],
+                    double (&totals)[THREADS]) {
+    u64 end = r < rows.count ? rows.length : 0, step = u64(g.lanes) * N;
+    Sums s = {lowest(), 0.0, 0.0};
+    for (u64 first = g.lane * N; first < end; first += step) {
+        load_row(v, row, first, rows);
+        s.top = Max::of(s.top, unit_all<Max>(v));
+    }
+    s.top = group_all<Max>(s.top, g, tops);
+    for (u64 first = g.lane * N; first < end; first += step) {
+        if (rows.length > step) load_row(v, row, first, rows);
+        relative(v, s.top);
+        if (LABELLED) {
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                if (first + i != label) continue;
+                s.own = double(v[i]);
+                v[i] = A(0);
+            }
+        }
+        s.others += double(unit_all<Sum>(v));
+    }
+    s.others = group_all<Sum>(s.others, g, totals);
+    if (LABELLED) s.own = group_all<Sum>(s.own, g, totals);
+    return s;
+}
+
+// Row r of scale * (softmax(x) - onehot(label)), `scale` times the cotangent if there is one. It may lie where x does: a
+// lane stores what it alone loads.
+template <bool LABELLED>
+DEVICE void quotients(const T* x, const Rows& from, T* out, const Rows& to, u64 r, u64 label, const T* cotangent,
+                      double scale, const Group& g) {
+    __shared__ A tops[THREADS];
+    __shared__ double totals[THREADS];
+    const T* row = x + (r < from.count ? start_of(r, from) : 0);
+    A v[N];
+    Sums s = sums_of<LABELLED>(v, row, r, from, label, g, tops, totals);
+    if (r >= from.count) return;
+    double factor = (LABELLED ? double(widen(*cotangent)) * scale : scale) / (s.own + s.others);
+    T* row_out = out + start_of(r, to);
+    u64 step = u64(g.lanes) * N;
+    for (u64 first = g.lane * N; first < from.length; first += step) {
+        if (from.length > step) {
+            load_row(v, row, first, from);
+            relative(v, s.top);
+        }
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            v[i] *= A(factor);
+            if (LABELLED && first + i == label) v[i] = A(-s.others * factor);
+        }
+        store_unit(v, row_out, first, to.length, to.gapless, 1, to.shape_row, to.stride_row);
+    }
+}
+
+KERNEL(softmax) {
+    Group g = group_of(lanes, across);
+    Rows from = {rows, classes, rank, gapless_x, shape, stride_x, shape_row, stride_row_x};
+    Rows to = {rows, classes, rank, gapless_out, shape, stride_out, shape_row, stride_row_out};
+    quotients<false>(x, from, out, to, u64(blockIdx.x) * g.rows + g.row, NO_LABEL, 0, 1.0, g);
+}
+
+// The label of row r, clamped; one lane reports it where it is out of range.
+DEVICE u64 label_of(const i64* labels, u64 place, u64 r, u64 classes, const Group& g, const Faults& faults) {
+    i64 given = labels[place];
+    u64 label = given < 0 ? 0 : min(u64(given), classes - 1);
+    if (g.lane == 0 && i64(label) != given) flag(faults, r, given, classes);
+    return label;
+}
+
+// The sum of the rows' losses of each block; of a block alone it is the result.
+KERNEL(cross_entropy) {
+    __shared__ A tops[THREADS];
+    __shared__ double totals[THREADS];
+    Group g = group_of(lanes, across);
+    Rows from = {rows, classes, rank, gapless_x, shape, stride_x, shape_row, stride_row_x};
+    double total = 0.0;
+    for (u64 start = u64(blockIdx.x) * g.rows; start < rows; start += u64(gridDim.x) * g.rows) {
+        u64 r = start + g.row, label = NO_LABEL;
+        const T* row = x;
+        if (r < rows) {
+            row += start_of(r, from);
+            label = label_of(labels, place_of(r, rows, rank, shape, stride_labels), r, classes, g, faults);
+        }
+        A v[N];
+        Sums s = sums_of<true>(v, row, r, from, label, g, tops, totals);
+        if (r >= rows || g.lane != 0) continue;
+        double below = double(s.top) - double(widen(row[label * stride_row_x.v[0]]));
+        // Of the label's own exponential, 1 is taken off before the others are added: where it is the largest, they
+        // alone are left.
+        total += below + log1p(s.own - 1.0 + s.others);
+    }
+    // All threads as one row, in an order that does not depend on which of them a row's lanes are.
+    Group all = {THREADS, 1, g.lane * g.rows + g.row, 0, false};
+    total = group_all<Sum>(total, all, totals);
+    if (threadIdx.x != 0) return;
+    if (gridDim.x == 1) *out = narrow<T>(total * scale);
+    else partial[blockIdx.x] = total;
+}
+
+KERNEL(cross_entropy_grad) {
+    Group g = group_of(lanes, across);
+    Rows from = {rows, classes, rank, gapless_x, shape, stride_x, shape_row, stride_row_x};
+    Rows to = {rows, classes, rank, gapless_out, shape, stride_out, shape_row, stride_row_out};
+    u64 r = u64(blockIdx.x) * g.rows + g.row, label = NO_LABEL;
+    if (r < rows) label = label_of(labels, place_of(r, rows, rank, shape, stride_labels), r, classes, g, faults);
+    quotients<true>(x, from, out, to, r, label, cotangent, scale, g);
+}
