@@ -54,7 +54,7 @@ pub(crate) struct Shapes {
     /// Dropout rate.
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub(crate) dropout: Option<f64>,
-    /// Dtype of parameters and arithmetic: f32 or f64.
+    /// What to compute in: f32, f64, tf32 (on a GPU), bf16 or f16. The last two keep weights, norms and losses in f32.
     #[arg(long, value_parser = named::<Precision>)]
     pub(crate) dtype: Option<Precision>,
     /// Largest global gradient norm; 0 clips nothing.

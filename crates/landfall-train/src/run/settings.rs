@@ -4,6 +4,8 @@ use super::device::Device;
 use crate::models::{Approximation, DropoutMasks, Order as NormOrder};
 use crate::nn::NormKind;
 use crate::train::{OptimizerKind, Order, Schedule};
+use landfall::DType;
+use landfall::ops::Precision as Products;
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde::{Deserialize, Serialize};
@@ -69,7 +71,7 @@ pub enum Synthetic {
     Walk,
 }
 
-/// Dtypes that a run can train in.
+/// What a run computes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
@@ -77,6 +79,26 @@ pub enum Precision {
     F32,
     /// 64-bit floats.
     F64,
+    /// 32-bit floats whose matrix products round their factors to TF32, on a GPU.
+    Tf32,
+    /// Products and the pointwise ops between them in bf16; weights, norms, losses and the optimizer in f32.
+    Bf16,
+    /// The same in f16, with a dynamic loss scale.
+    F16,
+}
+
+impl Precision {
+    /// The dtype of arithmetic, and how f32 products multiply.
+    #[must_use]
+    pub const fn parts(self) -> (DType, Products) {
+        match self {
+            Self::F32 => (DType::F32, Products::Strict),
+            Self::F64 => (DType::F64, Products::Strict),
+            Self::Tf32 => (DType::F32, Products::Tf32),
+            Self::Bf16 => (DType::BF16, Products::Strict),
+            Self::F16 => (DType::F16, Products::Strict),
+        }
+    }
 }
 
 /// Options of the network that a preset sets; a value here wins over the preset's.
@@ -197,7 +219,7 @@ pub struct Settings {
     pub clip: Option<f64>,
     /// Dropout rate.
     pub dropout: Option<f64>,
-    /// Dtype of parameters and arithmetic.
+    /// Dtype of arithmetic.
     pub dtype: Option<Precision>,
     /// Where to compute.
     pub device: Option<Device>,
