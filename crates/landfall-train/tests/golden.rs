@@ -6,8 +6,8 @@ use devices::{gpu, on_each_device};
 use landfall::Engine;
 use landfall_train::checkpoint::{File, load_weights};
 use landfall_train::data::{self, Split};
-use landfall_train::run::Precision;
 use landfall_train::models::{PatchTst, Preset};
+use landfall_train::run::Precision;
 use landfall_train::train::{Betas, Dataset, OptimizerKind, Order, Schedule, Session, TrainingOptions};
 use std::error::Error;
 use std::path::PathBuf;
@@ -117,7 +117,9 @@ fn trace(engine: &Engine, precision: Precision, bounds: &Bounds) -> Result<(), B
         let slot = if loose.iter().any(|l| name.ends_with(l)) { &mut wide } else { &mut tight };
         *slot = slot.max(error);
     }
-    println!("{precision:?}: largest error of final weights {tight:.2e}, of those with a zero gradient {wide:.2e}");
+    println!(
+        "{precision:?}: largest error of final weights {tight:.2e}, of those with a zero gradient {wide:.2e}"
+    );
     assert!(tight <= bounds.weights && wide <= bounds.idle);
     Ok(())
 }

@@ -75,7 +75,12 @@ fn every_preset_stays_near_f32(engine: &Engine) -> Result<()> {
         for (dtype, bounds) in [(DType::BF16, (1e-2, 1e-2)), (DType::F16, (1e-3, 1e-3))] {
             let got = step(dtype)?;
             let far = (relative(got.0, loss), relative(got.1, norm));
-            println!("{} in {dtype}: loss off by {:.1e}, gradient norm by {:.1e}", preset.name(), far.0, far.1);
+            println!(
+                "{} in {dtype}: loss off by {:.1e}, gradient norm by {:.1e}",
+                preset.name(),
+                far.0,
+                far.1
+            );
             assert!(far.0 <= bounds.0 && far.1 <= bounds.1, "{} in {dtype}: {far:?}", preset.name());
             assert!(far.0 > 1e-9, "{} in {dtype} is f32", preset.name());
         }
@@ -110,7 +115,10 @@ fn f16_survives_an_overflow(engine: &Engine) -> Result<()> {
     let (frozen, moved) = (&before, snapshot(&s)?);
     let still: Vec<&String> =
         frozen.iter().zip(&moved).filter(|(a, b)| a.1 == b.1).map(|(a, _)| &a.0).collect();
-    assert!(still.iter().all(|n| n.as_str() == "cursor.evaluation" || n.starts_with("evaluation.")), "{still:?}");
+    assert!(
+        still.iter().all(|n| n.as_str() == "cursor.evaluation" || n.starts_with("evaluation.")),
+        "{still:?}"
+    );
     // What the scale is does not show in what is learned.
     let mut undisturbed = session(engine, options(DType::F16))?;
     (0..4).try_for_each(|_| undisturbed.step())?;
@@ -146,7 +154,12 @@ fn bf16_keeps_small_updates(engine: &Engine) -> Result<()> {
     let data = Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, 48, 12)?.0;
     let mut p = Parameters::new();
     let id = p.add("drift.weight", [12, 48], Init::Constant(1.0));
-    let options = TrainingOptions { lr: LR, optimizer: OptimizerKind::Adam, dtype: DType::BF16, ..options(DType::BF16) };
+    let options = TrainingOptions {
+        lr: LR,
+        optimizer: OptimizerKind::Adam,
+        dtype: DType::BF16,
+        ..options(DType::BF16)
+    };
     let mut s = Session::new(engine, Box::new(Drift(p, id)), &data, 48, 12, options)?;
     (0..STEPS).try_for_each(|_| s.step())?;
     let weights = s.state.read::<f32>("drift.weight")?;

@@ -88,6 +88,18 @@ pub enum Precision {
 }
 
 impl Precision {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::Tf32 => "tf32",
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+        }
+    }
+
     /// The dtype of arithmetic, and how f32 products multiply.
     #[must_use]
     pub const fn parts(self) -> (DType, Products) {

@@ -86,7 +86,9 @@ impl Mixed {
                     self.graph.input(name, info.spec.dtype, info.spec.shape)
                 }
                 Origin::Slab => self.graph.slab(info.name.as_deref().unwrap_or_default())?,
-                Origin::View { of, view } => self.graph.view_again(self.made[of.index()], view, info.spec.shape)?,
+                Origin::View { of, view } => {
+                    self.graph.view_again(self.made[of.index()], view, info.spec.shape)?
+                }
                 // The outputs of a node are numbered behind each other, and all are made with the first.
                 Origin::Node { node } => {
                     let node = self.source.nodes[*node].clone();
@@ -120,16 +122,13 @@ impl Mixed {
         };
         let made_low = |v: &Value| self.graph.spec(self.made[v.index()]).dtype == compute;
         let moves = role(node) == Role::Movement;
-        let dtype = if low[number] || (moves && node.inputs.iter().all(made_low)) { compute } else { DType::F32 };
+        let dtype =
+            if low[number] || (moves && node.inputs.iter().all(made_low)) { compute } else { DType::F32 };
         let inputs = node.inputs.iter().map(|&v| match self.source.info(v).spec.dtype {
             DType::F32 => self.in_dtype(v, dtype),
-            DType::F64
-            | DType::BF16
-            | DType::F16
-            | DType::I32
-            | DType::I64
-            | DType::U8
-            | DType::Bool => Ok(self.made[v.index()]),
+            DType::F64 | DType::BF16 | DType::F16 | DType::I32 | DType::I64 | DType::U8 | DType::Bool => {
+                Ok(self.made[v.index()])
+            }
         });
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
         let op = match attributes::<ops::MatMul>(node.op.as_ref()) {
@@ -165,7 +164,8 @@ impl Mixed {
             Origin::Input | Origin::Slab | Origin::Node { .. } | Origin::View { .. } => {
                 let cast = self.graph.cast(new, dtype)?;
                 if let Some(name) = &info.name {
-                    self.graph.inner.borrow_mut().values[cast.index()].name = Some(format!("{name} ({dtype})"));
+                    self.graph.inner.borrow_mut().values[cast.index()].name =
+                        Some(format!("{name} ({dtype})"));
                 }
                 cast
             }

@@ -3,7 +3,8 @@
 mod cuda;
 
 use super::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, cursor, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, cursor,
+    rules,
 };
 use crate::DType;
 use crate::cpu::Call;
