@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Test targets that have tests on a GPU, by package.
-const TESTS: &[(&str, &[&str])] = &[("landfall", &["table", "cuda", "product"])];
+const TESTS: &[(&str, &[&str])] = &[
+    ("landfall", &["table", "cuda", "product"]),
+    ("landfall-train", &["golden", "allocations", "window_regressor", "replay", "precision"]),
+];
 /// The program.
 const PROGRAM: (&str, &str) = ("landfall-cli", "landfall");
 /// Files of the shared folder that those tests read, copied where they are there.

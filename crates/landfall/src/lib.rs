@@ -40,7 +40,7 @@ pub use dtype::{Accumulate, Class, DType, Element};
 pub use engine::Engine;
 pub use error::{Error, OpError, Rule};
 pub use exec::{Program, ProgramSet};
-pub use graph::{Graph, Value, grad};
+pub use graph::{Graph, Mixed, Value, grad, mixed_precision};
 #[doc(hidden)]
 pub use half;
 pub use host::HostTensor;

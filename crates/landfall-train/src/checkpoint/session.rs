@@ -2,7 +2,7 @@
 
 use super::{CheckpointError, File, Tensor};
 use crate::nn::{Parameter, Parameters};
-use crate::train::Session;
+use crate::train::{LOSS_SCALE, Session};
 use landfall::{DType, HostTensor, Shape, Spec};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -49,10 +49,13 @@ pub fn save(
     }
     let scalar = |dtype, value| Tensor::from(&HostTensor::new(dtype, Shape::SCALAR, vec![value]));
     for (name, value) in p.constants() {
-        file.tensors.insert(name.clone(), scalar(session.options().dtype, *value));
+        file.tensors.insert(name.clone(), scalar(session.options().dtype.accumulate(), *value));
     }
     for name in p.counters() {
         file.tensors.insert(name.clone(), scalar(DType::I64, progress.step as f64));
+    }
+    if resumable && let Some([scale, run]) = session.loss_scale()? {
+        file.metadata.insert(LOSS_SCALE.to_owned(), format!("{scale:?} {run:?}"));
     }
     let entries = [
         ("format", "landfall".to_owned()),
@@ -129,6 +132,10 @@ pub fn load_weights(path: &Path, file: &File, session: &mut Session) -> Result<(
 /// As [`load_weights`]; [`CheckpointError::Metadata`] when the file is not a checkpoint to resume from.
 pub fn load_checkpoint(path: &Path, file: &File, session: &mut Session) -> Result<Progress, CheckpointError> {
     let progress = progress(path, file)?;
+    let scale = match session.loss_scale()? {
+        Some(_) => Some(loss_scale(path, file)?),
+        None => None,
+    };
     let p = session.model().parameters().clone();
     let mut moments = Vec::new();
     for parameter in p.list().iter().filter(|p| !p.frozen) {
@@ -142,6 +149,9 @@ pub fn load_checkpoint(path: &Path, file: &File, session: &mut Session) -> Resul
     load_weights(path, file, session)?;
     for (name, value) in moments {
         session.state.write_host(&name, &value)?;
+    }
+    if let Some(scale) = scale {
+        session.state.write(LOSS_SCALE, &scale)?;
     }
     session.seek(progress.step, progress.epoch, progress.batch)?;
     Ok(progress)
@@ -159,6 +169,15 @@ fn progress(path: &Path, file: &File) -> Result<Progress, CheckpointError> {
         }
     };
     Ok(Progress { step: number("step")?, epoch: number("epoch")?, batch: number("batch")?, best })
+}
+
+fn loss_scale(path: &Path, file: &File) -> Result<[f32; 2], CheckpointError> {
+    let (scale, run) = file.metadata.get(LOSS_SCALE).and_then(|t| t.split_once(' ')).unzip();
+    let number = |text: Option<&str>| text.and_then(|t| t.parse::<f32>().ok()).filter(|x| x.is_finite());
+    match (number(scale).filter(|&s| s > 0.0), number(run)) {
+        (Some(scale), Some(run)) => Ok([scale, run]),
+        _ => Err(CheckpointError::Metadata { path: path.to_owned(), name: LOSS_SCALE }),
+    }
 }
 
 fn get(path: &Path, file: &File, name: &str, shape: Shape) -> Result<HostTensor, CheckpointError> {

@@ -176,12 +176,15 @@ impl Norm {
                 Ok(only(outputs))
             }
             (NormKind::Batch, Mode::Evaluate) => {
-                // One factor and one addend for each feature, then one pass.
-                let buffer = |kind: &str| g.cast(g.entry(&format!("{}.{kind}", self.name))?, g.spec(x).dtype);
-                let (mean, var) = (buffer("running_mean")?, buffer("running_var")?);
-                let factor = g.mul(weight, g.rsqrt(g.affine(var, 1.0, EPS)?)?)?;
-                let addend = g.sub(bias, g.mul(mean, factor)?)?;
-                g.add(g.mul(x, factor)?, addend)
+                // One factor and one addend for each feature, then one pass; a norm, so in f32 whatever lies around it.
+                g.full_precision(|| {
+                    let buffer =
+                        |kind: &str| g.cast(g.entry(&format!("{}.{kind}", self.name))?, g.spec(x).dtype);
+                    let (mean, var) = (buffer("running_mean")?, buffer("running_var")?);
+                    let factor = g.mul(weight, g.rsqrt(g.affine(var, 1.0, EPS)?)?)?;
+                    let addend = g.sub(bias, g.mul(mean, factor)?)?;
+                    g.add(g.mul(x, factor)?, addend)
+                })
             }
         }
     }

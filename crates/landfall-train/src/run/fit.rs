@@ -112,6 +112,10 @@ impl Fit<'_> {
             let epoch_ends = step.is_multiple_of(per_epoch);
             if step.is_multiple_of(every) || epoch_ends || step == total {
                 self.report(step == total)?;
+                if self.progress.step < step {
+                    // Steps that overflowed: as many are missing, and come before the epoch or the run can end.
+                    continue;
+                }
             }
             if epoch_ends && validates {
                 self.validate()?;
@@ -153,6 +157,10 @@ impl Fit<'_> {
         }
         // A step that is not finite updates nothing, the counter included: it is the one after the last done.
         self.progress.step = done;
+        if self.session.loss_scale()?.is_some_and(|[scale, _]| scale >= 1.0) {
+            // It overflowed in f16 and is run again, with half the loss scale each time.
+            return Ok(());
+        }
         let failed = self.session.records(done + 1, done + 1)?;
         let (loss, grad_norm) = failed.first().map_or((f64::NAN, f64::NAN), |r| (r.loss, r.grad_norm));
         let cause = match self.session.explain_non_finite() {

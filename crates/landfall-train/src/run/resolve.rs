@@ -1,14 +1,14 @@
 //! From settings to what a run is made of: network, options and data, checked before anything is written.
 
 use super::RunError;
-use super::settings::{
-    Device, ModelKind, Network, Precision, ScalerTable, Settings, SettingsError, Synthetic,
-};
+use super::device::Device;
+use super::settings::{ModelKind, Network, Precision, ScalerTable, Settings, SettingsError, Synthetic};
 use crate::data::synthetic::{self, WalkData};
 use crate::data::{Fill, Panel, ReadOptions, Split, WindowedPanel};
 use crate::models::{DLinearConfig, Model, ModelConfig, PatchTstConfig, Preset, Recipe, Task};
 use crate::train::{Betas, Dataset, Loss, OptimizerKind, Order, Schedule, Session, TrainingOptions};
-use landfall::{DType, Engine};
+use landfall::ops::Precision as Products;
+use landfall::{DeviceKind, Engine};
 use std::path::PathBuf;
 
 /// Where the data comes from.
@@ -340,6 +340,7 @@ impl Settings {
                 rule: "it must be 1 to 1024",
             });
         }
+        let (dtype, products) = self.dtype.unwrap_or(Precision::F32).parts();
         Ok(TrainingOptions {
             batch: at_least_1("--batch", self.batch.unwrap_or(recipe.batch))?,
             epochs: at_least_1("--epochs", self.epochs.unwrap_or(recipe.epochs))?,
@@ -355,10 +356,8 @@ impl Settings {
                 "it must be at least 0",
             )?,
             clip: (clip > 0.0).then_some(clip),
-            dtype: match self.dtype {
-                None | Some(Precision::F32) => DType::F32,
-                Some(Precision::F64) => DType::F64,
-            },
+            dtype,
+            products,
             seed,
             order: self.order.unwrap_or(Order::Shuffle),
             loss: self.loss()?,
@@ -401,7 +400,7 @@ impl Settings {
             (Some(t.batch), Some(t.lr), Some(t.schedule), Some(t.optimizer));
         self.betas = Some([t.betas.first, t.betas.second]);
         (self.weight_decay, self.clip) = (Some(t.weight_decay), Some(t.clip.unwrap_or(0.0)));
-        self.dtype = Some(if t.dtype == DType::F64 { Precision::F64 } else { Precision::F32 });
+        self.dtype = Some(self.dtype.unwrap_or(Precision::F32));
         self.device = Some(self.device.unwrap_or(Device::Auto));
         (self.seed, self.order) = (Some(t.seed), Some(t.order));
         let loss = match &t.loss {
@@ -561,7 +560,21 @@ impl Resolved {
             .into());
         }
         let (context, horizon) = (self.network.context(), self.network.horizon());
-        Ok(Session::new(engine, self.model()?, dataset, context, horizon, self.training.clone())?)
+        let training = TrainingOptions { products: self.products(engine.device())?, ..self.training.clone() };
+        Ok(Session::new(engine, self.model()?, dataset, context, horizon, training)?)
+    }
+
+    /// How f32 products multiply on a device. The null device computes none, and plans them all alike.
+    fn products(&self, device: DeviceKind) -> Result<Products, SettingsError> {
+        match (self.training.products, device) {
+            (Products::Tf32, DeviceKind::Cpu) => Err(SettingsError::Conflict {
+                first: "dtype tf32".to_owned(),
+                second: "device cpu".to_owned(),
+                why: "TF32 is for products on CUDA devices; use dtype f32 on the processor".to_owned(),
+            }),
+            (_, DeviceKind::Null) => Ok(Products::Strict),
+            (products, DeviceKind::Cpu | DeviceKind::Cuda(_)) => Ok(products),
+        }
     }
 
     /// Updates of the whole run in this session.

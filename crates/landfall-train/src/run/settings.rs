@@ -1,8 +1,11 @@
 //! Settings of a run: the keys of a configuration file and of `config.toml` in a run folder.
 
+use super::device::Device;
 use crate::models::{Approximation, DropoutMasks, Order as NormOrder};
 use crate::nn::NormKind;
 use crate::train::{OptimizerKind, Order, Schedule};
+use landfall::DType;
+use landfall::ops::Precision as Products;
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde::{Deserialize, Serialize};
@@ -68,7 +71,7 @@ pub enum Synthetic {
     Walk,
 }
 
-/// Dtypes that a run can train in.
+/// What a run computes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
@@ -76,18 +79,38 @@ pub enum Precision {
     F32,
     /// 64-bit floats.
     F64,
+    /// 32-bit floats whose matrix products round their factors to TF32, on a GPU.
+    Tf32,
+    /// Products and the pointwise ops between them in bf16; weights, norms, losses and the optimizer in f32.
+    Bf16,
+    /// The same in f16, with a dynamic loss scale.
+    F16,
 }
 
-/// Where a run computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Device {
-    /// The best device that this build has.
-    Auto,
-    /// The processor.
-    Cpu,
-    /// Checks and counts, computes nothing.
-    Null,
+impl Precision {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::Tf32 => "tf32",
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+        }
+    }
+
+    /// The dtype of arithmetic, and how f32 products multiply.
+    #[must_use]
+    pub const fn parts(self) -> (DType, Products) {
+        match self {
+            Self::F32 => (DType::F32, Products::Strict),
+            Self::F64 => (DType::F64, Products::Strict),
+            Self::Tf32 => (DType::F32, Products::Tf32),
+            Self::Bf16 => (DType::BF16, Products::Strict),
+            Self::F16 => (DType::F16, Products::Strict),
+        }
+    }
 }
 
 /// Options of the network that a preset sets; a value here wins over the preset's.
@@ -208,10 +231,12 @@ pub struct Settings {
     pub clip: Option<f64>,
     /// Dropout rate.
     pub dropout: Option<f64>,
-    /// Dtype of parameters and arithmetic.
+    /// Dtype of arithmetic.
     pub dtype: Option<Precision>,
     /// Where to compute.
     pub device: Option<Device>,
+    /// Where it computed last, for information; a run writes it.
+    pub computed_on: Option<Device>,
     /// Threads of the processor.
     pub threads: Option<usize>,
     /// Seed of generated data, initial values, order and dropout.
@@ -318,9 +343,10 @@ impl Settings {
         table.try_into().map_err(|e: toml::de::Error| SettingsError::Unwritable(e.message().to_owned()))
     }
 
-    /// These settings without what a run has measured: a new run measures its own.
+    /// These settings without what a run has measured or chosen: a new run does so for itself.
     #[must_use]
     pub fn for_new_run(mut self) -> Self {
+        self.computed_on = None;
         if self.scaler.take().is_some() && self.data.is_none() {
             self.columns = None;
         }
@@ -359,6 +385,7 @@ impl Settings {
             init: self.init.as_ref().map(|_| PathBuf::from("given")),
             seed: None,
             device: None,
+            computed_on: None,
             threads: None,
             log_every: None,
             period: None,

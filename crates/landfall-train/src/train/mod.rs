@@ -11,7 +11,7 @@ mod steps;
 pub use dataset::{Dataset, Span, Stretch, Target};
 pub use loss::Loss;
 pub use optimizer::OptimizerKind;
-pub(crate) use optimizer::moment as moment_name;
+pub(crate) use optimizer::{LOSS_SCALE, moment as moment_name};
 pub use options::{Betas, Order, TrainingOptions};
 pub use schedule::Schedule;
 pub use session::{Evaluation, LossFunction, QuantileScore, RING, Session, StepRecord};

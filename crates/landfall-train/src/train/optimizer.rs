@@ -24,25 +24,32 @@ pub(crate) const BUFFERS: &str = "buffers";
 /// Slabs of the first and second moments, laid out as the parameters'.
 pub(crate) const MOMENTS: [&str; 2] = ["moment.first", "moment.second"];
 
+/// Entry of the loss scale, where there is one: the scale, and the sound steps since it changed.
+pub(crate) const LOSS_SCALE: &str = "loss scale";
+
 /// The name of a parameter's moment.
 pub(crate) fn moment(which: usize, parameter: &str) -> String {
     format!("{}.{parameter}", MOMENTS[which])
 }
 
-/// Adds the slabs that a model and its optimizer need.
+/// Adds the slabs that a model and its optimizer need, for arithmetic in this dtype.
 pub(crate) fn add_slabs(spec: &mut StateSpec, p: &Parameters, dtype: DType) -> Result<(), Error> {
     let entries = |list: &[&crate::nn::Parameter]| {
         list.iter().map(|p| (p.name.clone(), p.shape)).collect::<Vec<(String, Shape)>>()
     };
+    let wide = dtype.accumulate();
     let trainable = entries(&p.trainable());
     let frozen: Vec<&crate::nn::Parameter> = p.list().iter().filter(|p| p.frozen).collect();
-    spec.add(PARAMETERS, dtype, &trainable)?;
-    spec.add_constant(FROZEN, dtype, &entries(&frozen))?;
+    spec.add(PARAMETERS, wide, &trainable)?;
+    spec.add_constant(FROZEN, wide, &entries(&frozen))?;
     let buffers: Vec<(String, Shape)> = p.buffers().iter().map(|b| (b.name.clone(), b.shape)).collect();
-    spec.add(BUFFERS, dtype.accumulate(), &buffers)?;
+    spec.add(BUFFERS, wide, &buffers)?;
     for which in 0..MOMENTS.len() {
         let named: Vec<(String, Shape)> = trainable.iter().map(|(n, s)| (moment(which, n), *s)).collect();
-        spec.add(MOMENTS[which], dtype.accumulate(), &named)?;
+        spec.add(MOMENTS[which], wide, &named)?;
+    }
+    if dtype == DType::F16 {
+        spec.add(LOSS_SCALE, DType::F32, &[(LOSS_SCALE.to_owned(), [2].into())])?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use super::{Loss, OptimizerKind, Schedule};
 use landfall::DType;
+use landfall::ops::Precision;
 use serde::{Deserialize, Serialize};
 
 /// In which order the windows of an epoch are seen.
@@ -46,9 +47,14 @@ pub struct TrainingOptions {
     pub weight_decay: f64,
     /// Largest global gradient norm, if gradients are clipped.
     pub clip: Option<f64>,
-    /// Dtype of parameters and arithmetic: f32 or f64.
+    /// Dtype of arithmetic: f32, f64, bf16 or f16. With the last two, products and the pointwise ops between them run in
+    /// it and all else in f32 ([`landfall::mixed_precision`]); parameters, moments and statistics are f32; with f16 the
+    /// loss is scaled ([`landfall::ops::LossScale`]).
     #[serde(with = "dtype_name")]
     pub dtype: DType,
+    /// How f32 products multiply.
+    #[serde(default)]
+    pub products: Precision,
     /// Seed of initial values, order and dropout.
     pub seed: u64,
     /// Order of the windows.
@@ -71,6 +77,7 @@ impl Default for TrainingOptions {
             weight_decay: 0.0,
             clip: None,
             dtype: DType::F32,
+            products: Precision::Strict,
             seed: 2021,
             order: Order::Shuffle,
             loss: Loss::Mse,

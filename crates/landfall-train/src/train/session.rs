@@ -1,6 +1,6 @@
 //! A session: state, and the programs that train, evaluate and predict on it.
 
-use super::optimizer;
+use super::optimizer::{self, LOSS_SCALE};
 use super::steps::{
     ABSOLUTE, COVERED, EVALUATION_CURSOR, PINBALL, SQUARED, Sizes, TRAIN_CURSOR, evaluate_graph,
     predict_graph, sums, train_graph,
@@ -166,9 +166,9 @@ impl Session {
             labels: matches!(dataset.target, Target::Labels(_)),
             loss: &options.loss,
         };
-        let dtype = options.dtype;
+        let dtype = options.dtype.accumulate();
         let mut spec = StateSpec::new();
-        optimizer::add_slabs(&mut spec, model.parameters(), dtype)?;
+        optimizer::add_slabs(&mut spec, model.parameters(), options.dtype)?;
         let scalar = |name: &str, shape: Shape| (name.to_owned(), shape);
         spec.add(
             "cursors",
@@ -200,8 +200,8 @@ impl Session {
             "train",
             &train_graph(&spec, model.as_ref(), &sizes, order, steps_per_epoch, &options, loss)?,
         )?;
-        set.add("evaluate", &evaluate_graph(&spec, model.as_ref(), &sizes)?)?;
-        set.add("predict", &predict_graph(&spec, model.as_ref(), &sizes, dtype)?)?;
+        set.add("evaluate", &evaluate_graph(&spec, model.as_ref(), &sizes, &options)?)?;
+        set.add("predict", &predict_graph(&spec, model.as_ref(), &sizes, &options)?)?;
         let mut programs = set.build()?.into_iter();
         let (Some(train), Some(evaluate), Some(predict)) =
             (programs.next(), programs.next(), programs.next())
@@ -216,6 +216,9 @@ impl Session {
         state.write("data.windows", &dataset.stretches.iter().flat_map(row).collect::<Vec<i64>>())?;
         state.write("schedule.lr", &options.schedule.table(options.lr, steps, steps_per_epoch))?;
         model.parameters().initialise(&mut state, options.seed)?;
+        if options.dtype == DType::F16 {
+            state.write(LOSS_SCALE, &[ops::LossScale::INITIAL, 0.0])?;
+        }
         let mut start = [0i64; cursor::LEN];
         start[cursor::SEED] = options.seed as i64;
         start[cursor::BASE] = training.base as i64;
@@ -282,6 +285,14 @@ impl Session {
         self.train.run(&mut self.state)
     }
 
+    /// Runs one training step by issuing each instruction as an eager call is: the bytes of [`Session::step`].
+    ///
+    /// # Errors
+    /// A device fault.
+    pub fn issue(&mut self) -> Result<(), Error> {
+        self.train.issue(&mut self.state)
+    }
+
     /// Runs one training step instruction by instruction, with the time of each.
     ///
     /// # Errors
@@ -323,6 +334,19 @@ impl Session {
             StepRecord { step, loss: row[0], grad_norm: row[1], lr: row[2] }
         };
         Ok((from.max(1)..=to).map(record).collect())
+    }
+
+    /// The factor of the loss in f16, and the sound steps since it changed; `None` for the dtypes that need none. A step
+    /// whose gradients overflow changes nothing but this: the next one repeats it, with half the factor. Below 1, a step
+    /// has overflowed without any scaling.
+    ///
+    /// # Errors
+    /// A device fault.
+    pub fn loss_scale(&self) -> Result<Option<[f32; 2]>, Error> {
+        if self.options.dtype != DType::F16 {
+            return Ok(None);
+        }
+        Ok(self.state.read::<f32>(LOSS_SCALE)?.try_into().ok())
     }
 
     /// Runs the step that did not go through again, instruction by instruction, and says what became non-finite first.

@@ -1,11 +1,11 @@
 //! The graphs of a session: a step of training, of evaluation, of prediction.
 
-use super::optimizer::{self, Update};
+use super::optimizer::{self, LOSS_SCALE, Update};
 use super::session::LossFunction;
 use super::{Loss, TrainingOptions};
 use crate::models::Model;
 use crate::nn::{Context, Mode};
-use landfall::{DType, Error, Graph, Shape, StateSpec, Value, grad, ops};
+use landfall::{DType, Error, Graph, Shape, StateSpec, Value, grad, mixed_precision, ops};
 use std::sync::Arc;
 
 pub(super) const TRAIN_CURSOR: &str = "cursor.train";
@@ -76,20 +76,24 @@ pub(super) fn train_graph(
     options: &TrainingOptions,
     loss: &LossFunction<'_>,
 ) -> Result<Graph, Error> {
-    let g = Graph::new(spec);
+    let forward = Graph::new(spec);
     let parameters = model.parameters();
-    let cursor = g.entry(TRAIN_CURSOR)?;
-    let Batch { x, y, .. } = batch(&g, cursor, order, s)?;
-    let cx = Context::new(&g, parameters, Mode::Train { cursor });
+    let cursor = forward.entry(TRAIN_CURSOR)?;
+    let Batch { x, y, .. } = batch(&forward, cursor, order, s)?;
+    let cx = Context::new(&forward, parameters, Mode::Train { cursor });
     let prediction = predicted(&cx, model, x, s)?;
     let running = cx.into_running();
-    let loss = g.name(loss(&g, prediction, y)?, "loss");
+    let loss = forward.name(loss(&forward, prediction, y)?, "loss");
+    let mixed = mixed_precision(&forward, options.dtype, options.products)?;
+    let (g, cursor, loss) = (mixed.graph(), mixed.value(cursor)?, mixed.value(loss)?);
+    let scale = LossScale::of(g, options.dtype)?;
     let wrt: Vec<(String, Value)> = parameters
         .trainable()
         .iter()
         .map(|p| Ok((p.name.clone(), g.entry(&p.name)?)))
         .collect::<Result<_, Error>>()?;
-    let gradients = grad(&g, loss, &wrt).map_err(|e| {
+    let minimised = scale.as_ref().map_or(Ok(loss), |s| g.mul(loss, s.scale))?;
+    let gradients = grad(g, minimised, &wrt).map_err(|e| {
         let Error::NoPath { name, .. } = e else { return e };
         // The line that made the parameter says more than this one.
         let at = parameters.list().iter().find(|p| p.name == name).map(|p| p.at);
@@ -99,27 +103,53 @@ pub(super) fn train_graph(
         g.name(*v, &format!("gradient of {name}"));
     }
     let packed = g.name(g.op1(ops::Pack, &gradients)?, "gradients");
-    let norm = g.name(g.op1(ops::GlobalNorm, &[packed])?, "gradient norm");
-    let scale = match options.clip {
-        Some(max) => g.op1(ops::ClipScale { max }, &[norm])?,
-        None => g.fill(g.spec(norm).dtype, Shape::SCALAR, 1.0)?,
+    let norm = g.op1(ops::GlobalNorm, &[packed])?;
+    let norm = g.name(scale.as_ref().map_or(Ok(norm), |s| g.mul(norm, s.inverse))?, "gradient norm");
+    let clipped = options.clip.map(|max| g.op1(ops::ClipScale { max }, &[norm])).transpose()?;
+    // What the gradients are multiplied by undoes the loss scale and clips at once.
+    let factor = match (clipped, &scale) {
+        (Some(clip), Some(s)) => g.mul(clip, s.inverse)?,
+        (Some(clip), None) => clip,
+        (None, Some(s)) => s.inverse,
+        (None, None) => g.fill(g.spec(norm).dtype, Shape::SCALAR, 1.0)?,
     };
     let ok = g.op1(ops::AllFinite, &[loss, norm])?;
     let lr = g.op1(ops::Lookup, &[g.entry("schedule.lr")?, cursor])?;
-    optimizer::update(&g, parameters, options, &Update { gradients: packed, cursor, lr, scale, ok })?;
+    optimizer::update(g, parameters, options, &Update { gradients: packed, cursor, lr, scale: factor, ok })?;
     for r in running {
         let op = ops::RunningUpdate { momentum: r.momentum, unbiased_count: r.unbiased_count };
-        g.op(op, &[g.entry(&r.buffer)?, r.batch, ok])?;
+        g.op(op, &[g.entry(&r.buffer)?, mixed.value(r.batch)?, ok])?;
+    }
+    if scale.is_some() {
+        g.op(ops::LossScale::default(), &[g.entry(LOSS_SCALE)?, ok])?;
     }
     g.op(ops::RingPush, &[g.entry("ring")?, cursor, loss, norm, lr])?;
     g.op(ops::Advance { batches }, &[cursor, ok])?;
-    Ok(g)
+    Ok(mixed.into_graph())
+}
+
+/// What the loss is multiplied by, so that f16 holds the gradients, and what undoes it.
+struct LossScale {
+    scale: Value,
+    inverse: Value,
+}
+
+impl LossScale {
+    /// That of the state, if this dtype needs one.
+    fn of(g: &Graph, dtype: DType) -> Result<Option<Self>, Error> {
+        if dtype != DType::F16 {
+            return Ok(None);
+        }
+        let scale = g.reshape(g.slice(g.entry(LOSS_SCALE)?, 0, 0, 1)?, Shape::SCALAR)?;
+        Ok(Some(Self { scale, inverse: g.recip(scale)? }))
+    }
 }
 
 pub(super) fn evaluate_graph(
     spec: &Arc<StateSpec>,
     model: &dyn Model,
     s: &Sizes<'_>,
+    options: &TrainingOptions,
 ) -> Result<Graph, Error> {
     let g = Graph::new(spec);
     let cursor = g.entry(EVALUATION_CURSOR)?;
@@ -157,18 +187,18 @@ pub(super) fn evaluate_graph(
     }
     let yes = g.fill(DType::Bool, Shape::SCALAR, 1.0)?;
     g.op(ops::Advance { batches: usize::MAX >> 1 }, &[cursor, yes])?;
-    Ok(g)
+    Ok(mixed_precision(&g, options.dtype, options.products)?.into_graph())
 }
 
 pub(super) fn predict_graph(
     spec: &Arc<StateSpec>,
     model: &dyn Model,
     s: &Sizes<'_>,
-    dtype: DType,
+    options: &TrainingOptions,
 ) -> Result<Graph, Error> {
     let g = Graph::new(spec);
-    let x = g.input("context", dtype, [1, s.channels, s.context]);
+    let x = g.input("context", options.dtype.accumulate(), [1, s.channels, s.context]);
     let prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s)?;
     g.output("prediction", g.reshape(prediction, [s.targets, s.loss.outputs(), s.horizon])?);
-    Ok(g)
+    Ok(mixed_precision(&g, options.dtype, options.products)?.into_graph())
 }

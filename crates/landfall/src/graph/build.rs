@@ -79,7 +79,7 @@ impl Graph {
         values.iter().map(|&v| inner.info(v).spec).collect()
     }
 
-    fn append(
+    pub(super) fn append(
         &self,
         op: Arc<dyn Op>,
         inputs: &[Value],
@@ -92,6 +92,7 @@ impl Graph {
         let updates = op.alias().iter().any(|a| matches!(a, ops::Alias::Must(_)));
         let key = (format!("{} {op:?}", op.name()), inputs.to_vec());
         if !updates && let Some(&node) = inner.known.get(&key) {
+            inner.nodes[node].full_precision |= inner.full_precision;
             return Ok(inner.nodes[node].outputs.clone());
         }
         let node = inner.nodes.len();
@@ -103,6 +104,7 @@ impl Graph {
             outputs: outputs.clone(),
             at,
             order: (node, usize::MAX),
+            full_precision: inner.full_precision,
         });
         inner.known.insert(key, node);
         Ok(outputs)
@@ -171,8 +173,10 @@ impl Graph {
         let whole = self.slab(&slab.name)?;
         let part = self.slice(whole, 0, entry.offset, entry.shape.elements())?;
         let v = self.reshape(part, entry.shape)?;
+        let mut inner = self.inner.borrow_mut();
+        inner.entries.insert(v);
         if v != whole {
-            self.inner.borrow_mut().values[v.index()].name = Some(name.to_owned());
+            inner.values[v.index()].name = Some(name.to_owned());
         }
         Ok(v)
     }
@@ -331,13 +335,26 @@ impl Graph {
         self.op1(ops::Fill { spec: Spec::new(dtype, shape), value }, &[])
     }
 
-    /// The same values in another dtype.
+    /// The same values in another dtype. Of a value that a cast has widened, those that it was widened from.
     ///
     /// # Errors
     /// None that a valid value can cause.
     #[track_caller]
     pub fn cast(&self, x: Value, dtype: DType) -> Result<Value, Error> {
+        let x = self.before_widening(x);
         if self.spec(x).dtype == dtype { Ok(x) } else { self.op1(ops::Cast { dtype }, &[x]) }
+    }
+
+    /// What a cast that loses nothing was given, if `x` is the result of one: from bf16 or f16, whose every value the wide
+    /// floats have.
+    fn before_widening(&self, x: Value) -> Value {
+        let inner = self.inner.borrow();
+        let Origin::Node { node } = inner.info(x).origin else { return x };
+        let node = &inner.nodes[node];
+        let from = node.inputs.first().map_or(x, |&v| v);
+        let widens = matches!(inner.info(from).spec.dtype, DType::BF16 | DType::F16)
+            && matches!(inner.info(x).spec.dtype, DType::F32 | DType::F64);
+        if widens && ops::attributes::<ops::Cast>(node.op.as_ref()).is_ok() { from } else { x }
     }
 
     /// Elements of `lhs` where `condition` holds, of `rhs` elsewhere. Shapes are broadcast.

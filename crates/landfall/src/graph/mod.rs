@@ -5,10 +5,12 @@
 
 mod build;
 mod grad;
+mod precision;
 mod save;
 mod simplify;
 
 pub use grad::grad;
+pub use precision::{Mixed, mixed_precision};
 pub(crate) use save::choose_recomputation;
 pub(crate) use simplify::live_nodes;
 
@@ -17,7 +19,7 @@ use crate::ops::Op;
 use crate::shape::{Shape, Spec};
 use crate::state::StateSpec;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -72,6 +74,8 @@ pub(crate) struct Node {
     pub(crate) at: &'static Location<'static>,
     /// Where it runs among the others: its number when it was made, or just before the node it was cloned for.
     pub(crate) order: (usize, usize),
+    /// Whether it stays in f32 whatever the compute dtype.
+    pub(crate) full_precision: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -81,11 +85,15 @@ pub(crate) struct Inner {
     pub(crate) inputs: Vec<(String, Value)>,
     pub(crate) outputs: Vec<(String, Value)>,
     pub(crate) slabs: HashMap<usize, Value>,
+    /// Entries of the state that are in use.
+    pub(crate) entries: HashSet<Value>,
     /// First node of the backward pass, once there is one.
     pub(crate) backward: Option<usize>,
     known: HashMap<(String, Vec<Value>), usize>,
     known_views: HashMap<(Value, String), Value>,
     scope: Vec<String>,
+    /// Whether ops that are added now stay in f32.
+    full_precision: bool,
 }
 
 /// A step under construction. Methods take `&self`, so calls nest.

@@ -141,6 +141,7 @@ fn copy_outputs(inner: &mut Inner) {
             outputs: vec![copy],
             at,
             order: (node, usize::MAX),
+            full_precision: true,
         });
         inner.outputs[k].1 = copy;
     }

@@ -21,6 +21,7 @@ mod gelu;
 mod lanes;
 mod layer_norm;
 mod loss;
+mod loss_scale;
 mod matmul;
 mod movement;
 mod pad_edge;
@@ -45,6 +46,7 @@ pub use dropout::Dropout;
 pub use gelu::{Approximation, Gelu, GeluGrad};
 pub use layer_norm::{LayerNorm, LayerNormGrad};
 pub use loss::{Mae, MaeGrad, Mse, MseGrad};
+pub use loss_scale::LossScale;
 pub use matmul::{MatMul, Precision};
 pub use movement::{Copy, Fold, Pack, Pad};
 pub use pad_edge::PadEdge;
@@ -458,6 +460,7 @@ ops! {
     LayerNormGrad,
     Ln,
     Lookup,
+    LossScale,
     Mae,
     MaeGrad,
     MatMul,

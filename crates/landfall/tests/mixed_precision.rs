@@ -1,0 +1,127 @@
+//! What the precision pass runs in which dtype, and where it casts.
+
+use landfall::ops::{self, Precision};
+use landfall::{
+    DType, Engine, Error, Graph, HostTensor, Program, Spec, State, StateSpec, Value, grad, mixed_precision,
+};
+use std::sync::Arc;
+
+fn state() -> Result<Arc<StateSpec>, Error> {
+    let mut spec = StateSpec::new();
+    let entry = |name: &str, shape: [usize; 2]| (name.to_owned(), shape.into());
+    let vector = |name: &str| (name.to_owned(), [8].into());
+    spec.add("parameters", DType::F32, &[entry("w", [8, 8]), vector("norm.weight"), vector("norm.bias")])?;
+    Ok(Arc::new(spec))
+}
+
+/// Two products by one weight with a norm and a residual between them, the scaling of the input before, and a loss behind.
+struct Model {
+    graph: Graph,
+    loss: Value,
+}
+
+fn model(spec: &Arc<StateSpec>) -> Result<Model, Error> {
+    let g = Graph::new(spec);
+    let x = g.input("x", DType::F32, [4, 8]);
+    let scaled = g.name(g.affine(x, 0.5, 0.25)?, "scaled");
+    let w = g.entry("w")?;
+    let hidden = g.name(g.matmul(scaled, w)?, "hidden");
+    let residual = g.name(g.add(hidden, scaled)?, "residual");
+    let norm =
+        g.op(ops::LayerNorm { eps: 1e-5 }, &[residual, g.entry("norm.weight")?, g.entry("norm.bias")?])?;
+    let normed = g.name(norm[0], "normed");
+    let out = g.name(g.matmul(normed, g.transpose(w)?)?, "out");
+    let shifted = g.name(g.add(out, x)?, "shifted");
+    let loss = g.mean(g.mul(shifted, shifted)?, &[0, 1])?;
+    g.output("prediction", shifted);
+    Ok(Model { graph: g, loss })
+}
+
+/// The lines of a program's plan: name, dtype and shape, op.
+fn plan(program: &Program) -> Vec<(String, String, String)> {
+    program.report().rows.into_iter().map(|r| (r.name, r.spec, r.op)).collect()
+}
+
+fn dtype_of(plan: &[(String, String, String)], name: &str) -> String {
+    let line = plan.iter().find(|(n, ..)| n == name);
+    line.map_or_else(|| format!("no {name}"), |(_, spec, _)| spec.split('[').next().unwrap_or("").to_owned())
+}
+
+#[test]
+fn products_and_what_lies_between_them_run_in_the_compute_dtype() -> Result<(), Error> {
+    let spec = state()?;
+    for dtype in [DType::F32, DType::BF16, DType::F16] {
+        let Model { graph, loss } = model(&spec)?;
+        let mixed = mixed_precision(&graph, dtype, Precision::Strict)?;
+        let g = mixed.graph();
+        let wrt = ["w", "norm.weight", "norm.bias"].map(|n| Ok::<_, Error>((n.to_owned(), g.entry(n)?)));
+        let wrt = wrt.into_iter().collect::<Result<Vec<_>, _>>()?;
+        for (v, (name, _)) in grad(g, mixed.value(loss)?, &wrt)?.into_iter().zip(&wrt) {
+            assert_eq!(g.spec(v).dtype, DType::F32, "gradient of {name}");
+            g.output(&format!("gradient of {name}"), v);
+        }
+        let engine = Engine::null();
+        let plan = plan(&Program::compile(&engine, &State::new(&engine, &spec)?, "step", g)?);
+        for low in ["hidden", "residual", "out"] {
+            assert_eq!(dtype_of(&plan, low), dtype.name(), "{low}: {plan:#?}");
+        }
+        for wide in ["scaled", "normed", "shifted"] {
+            assert_eq!(dtype_of(&plan, wide), "f32", "{wide}: {plan:#?}");
+        }
+        // Of the weight once, though two products and their gradients read it; of no norm's parameters at all.
+        let casts: Vec<&str> = plan.iter().filter(|l| l.2 == "cast").map(|l| l.0.as_str()).collect();
+        let of_weight = casts.iter().filter(|name| name.starts_with("w (")).count();
+        assert_eq!(of_weight, usize::from(dtype != DType::F32), "{casts:?}");
+        assert!(!casts.iter().any(|name| name.starts_with("norm")), "{casts:?}");
+        assert_eq!(casts.is_empty(), dtype == DType::F32, "{casts:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_cast_back_of_a_widening_is_what_was_widened() -> Result<(), Error> {
+    let g = Graph::new(&Arc::new(StateSpec::new()));
+    let x = g.input("x", DType::BF16, [4]);
+    let wide = g.cast(x, DType::F32)?;
+    assert_eq!(g.cast(wide, DType::BF16)?, x);
+    // f16 has no exponent for some values of bf16: the way through f32 and the direct one round once, alike.
+    let other = g.cast(wide, DType::F16)?;
+    assert_eq!(g.spec(other), Spec::new(DType::F16, [4]));
+    // Narrowing loses something, so its cast back is a cast.
+    let y = g.input("y", DType::F32, [4]);
+    let back = g.cast(g.cast(y, DType::F16)?, DType::F32)?;
+    assert_ne!(back, y);
+    Ok(())
+}
+
+/// What is written down in docs/numerics.md: the whole way through bf16 and back to f32 stays near that in f32.
+#[test]
+fn results_stay_near_those_of_f32() -> Result<(), Error> {
+    let engine = Engine::cpu_with_threads(1)?;
+    let spec = state()?;
+    let wave = |n: usize, shift: f64| {
+        let data = (0..n).map(|i| (i as f64 * 0.7 + shift).sin()).collect();
+        HostTensor { spec: Spec::new(DType::F32, [n]), data }
+    };
+    let mut results = Vec::new();
+    for dtype in [DType::F32, DType::BF16, DType::F16] {
+        let Model { graph, .. } = model(&spec)?;
+        let graph = mixed_precision(&graph, dtype, Precision::Strict)?.into_graph();
+        let mut state = State::new(&engine, &spec)?;
+        let mut program = Program::compile(&engine, &state, "forward", &graph)?;
+        for (name, n, shift) in [("w", 64, 0.0), ("norm.weight", 8, 1.5), ("norm.bias", 8, 0.1)] {
+            let values = wave(n, shift).data.iter().map(|&x| x as f32).collect::<Vec<_>>();
+            state.write(name, &values)?;
+        }
+        let x = wave(32, 0.3).data.iter().map(|&x| x as f32).collect::<Vec<_>>();
+        program.write("x", &x)?;
+        program.run(&mut state)?;
+        results.push(program.read::<f32>("prediction")?);
+    }
+    for (dtype, got) in [DType::BF16, DType::F16].into_iter().zip(&results[1..]) {
+        let far = got.iter().zip(&results[0]).map(|(g, w)| (g - w).abs()).fold(0.0, f32::max);
+        println!("{dtype}: largest difference {far:.1e}");
+        assert!(far > 0.0 && f64::from(far) < 4.0 * dtype.epsilon(), "{dtype}: {far}");
+    }
+    Ok(())
+}
