@@ -10,7 +10,7 @@ use devices::on_each_device;
 use example::Drift;
 use landfall::{DType, Engine, HostTensor, ops};
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, save};
-use landfall_train::data::{Segment, Split, synthetic};
+use landfall_train::data::{Split, synthetic};
 use landfall_train::models::{PatchTst, PatchTstConfig, Preset, Task};
 use landfall_train::nn::{Init, Parameters};
 use landfall_train::train::{Dataset, OptimizerKind, Session, TrainingOptions};
@@ -62,17 +62,22 @@ fn every_preset_stays_near_f32(engine: &Engine) -> Result<()> {
             Task::Regress => Dataset::regression(&synthetic::walk(64, 10, config.context(), 1)?),
         };
         let step = |dtype| -> Result<(f64, f64)> {
-            let (model, options) = (config.build()?, TrainingOptions { batch: 4, ..options(dtype) });
+            let (model, options) = (config.build()?, TrainingOptions { batch: 2, ..options(dtype) });
             let mut s = Session::new(engine, model, &dataset, config.context(), config.horizon(), options)?;
-            s.step()?;
-            assert_eq!(s.position()?.0, 1, "{} in {dtype}: the step is sound", preset.name());
-            let e = s.evaluate(Segment::Test)?.errors();
-            assert!(e.0.is_finite() && e.1.is_finite());
+            // The first loss scale may be too large; nothing else keeps a step from going through.
+            let mut tried = 0;
+            while s.position()?.0 == 0 && tried < if dtype == DType::F16 { 8 } else { 1 } {
+                s.step()?;
+                tried += 1;
+            }
+            assert_eq!(s.position()?.0, 1, "{} in {dtype}: {tried} steps, none sound", preset.name());
+            let window = vec![0.5; dataset.channels * config.context()];
+            assert!(s.predict(&window)?.iter().all(|y| y.is_finite()), "{} in {dtype}", preset.name());
             let record = s.records(1, 1)?[0];
             Ok((record.loss, record.grad_norm))
         };
         let (loss, norm) = step(DType::F32)?;
-        for (dtype, bounds) in [(DType::BF16, (1e-2, 1e-2)), (DType::F16, (1e-3, 1e-3))] {
+        for (dtype, bounds) in [(DType::BF16, (4e-3, 2e-3)), (DType::F16, (1e-3, 1e-3))] {
             let got = step(dtype)?;
             let far = (relative(got.0, loss), relative(got.1, norm));
             println!(
