@@ -18,13 +18,15 @@ import os
 import sys
 import time
 
+import rows
+
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=0.3)
-    parser.add_argument("--dtypes", default="f32", help="f32, or f32,bf16")
+    parser.add_argument("--dtypes", default="f32", help="some of f32,tf32,bf16, with commas")
     parser.add_argument("--modes", default=None, help="some of the modes, with commas")
     parser.add_argument("rows", nargs="+")
     args = parser.parse_args()
@@ -77,7 +79,8 @@ def serve(args, peer, version, modes, build):
     chosen = args.modes.split(",") if args.modes else modes
     ready = {}
     for row in args.rows:
-        for dtype in args.dtypes.split(","):
+        # Op rows are of f32.
+        for dtype in args.dtypes.split(",") if row in rows.STEPS else ["f32"]:
             for mode in chosen:
                 key = dict(row=row, dtype=dtype, mode=mode)
                 start = time.perf_counter()

@@ -13,10 +13,19 @@ STEPS = {
         context=336, patch=16, stride=8, padding=True, d_model=16, heads=4, layers=3, d_ff=128,
         norm="batch", dropout=0.3, channels=7, batch=128, horizon=96,
     ),
+    "wide": dict(
+        context=336, patch=16, stride=8, padding=True, d_model=128, heads=16, layers=3, d_ff=256,
+        norm="batch", dropout=0.2, channels=321, batch=32, horizon=96,
+    ),
+    "deep": dict(
+        context=512, patch=16, stride=8, padding=True, d_model=512, heads=8, layers=6, d_ff=2048,
+        norm="layer", dropout=0.0, channels=8, batch=64, horizon=96,
+    ),
 }
 
 WINDOWS = 4096
 LEARNING_RATE = 1e-3
+WEIGHT_DECAY = 0.01
 DROPOUT = 0.3
 
 

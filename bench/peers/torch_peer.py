@@ -1,7 +1,7 @@
 """PyTorch peer: PatchTST training steps and single ops. See protocol.py for how it is talked to.
 
 Modes: eager, compile (torch.compile), and on cuda graph and compile-graph (the step in one CUDA graph).
-Products of f32 may use TF32 on cuda, as PyTorch users commonly set it.
+Products of f32 are strict; those of tf32 may use TF32, as PyTorch users commonly set it.
 """
 
 import contextlib
@@ -19,13 +19,17 @@ from torch.nn import functional as F  # noqa: E402
 
 warnings.filterwarnings("ignore")
 torch.set_num_threads(args.threads)
-torch.backends.cuda.matmul.allow_tf32 = True
-torch.backends.cudnn.allow_tf32 = True
 # Rows share code, and every row's compiled form stays: a limit would send the later ones back to eager.
 for limit in ("recompile_limit", "accumulated_recompile_limit"):
     setattr(torch._dynamo.config, limit, 4096)
 DEVICE = args.device
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+DTYPES = {"f32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16}
+
+
+def allow_tf32(allowed):
+    """Whether products of f32 may round their factors to TF32, from here on."""
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    torch.backends.cudnn.allow_tf32 = allowed
 
 
 def compiled(call):
@@ -96,7 +100,7 @@ def training_step(c, dtype, mode):
     model = PatchTST(c).to(DEVICE).train()
     parameters = list(model.parameters())
     optimizer = torch.optim.AdamW(
-        parameters, lr=rows.LEARNING_RATE, fused=True, capturable=DEVICE == "cuda"
+        parameters, lr=rows.LEARNING_RATE, weight_decay=rows.WEIGHT_DECAY, fused=True, capturable=DEVICE == "cuda"
     )
 
     def loss_of(start):
@@ -134,6 +138,7 @@ def training_step(c, dtype, mode):
 def captured(call):
     """One CUDA graph of a call, and what the call gives."""
     side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         for _ in range(3):
             call()
@@ -213,12 +218,16 @@ def op_call(row, dtype):
     if op == "adam":
         parameter = torch.randn(*sizes, device=DEVICE).requires_grad_()
         parameter.grad = torch.randn(*sizes, device=DEVICE)
-        return torch.optim.AdamW([parameter], lr=rows.LEARNING_RATE, fused=True).step
+        capturable = DEVICE == "cuda"
+        return torch.optim.AdamW([parameter], lr=rows.LEARNING_RATE, fused=True, capturable=capturable).step
     raise ValueError(f"no op {op}")
 
 
 def build(row, dtype, mode):
     synchronize = torch.cuda.synchronize if DEVICE == "cuda" else lambda: None
+    if dtype not in DTYPES or (dtype == "tf32" and DEVICE == "cpu"):
+        raise ValueError(f"no {dtype} on {DEVICE}")
+    allow_tf32(dtype == "tf32")
     losses = parameters = None
     if row in rows.STEPS:
         step, parameters = training_step(rows.STEPS[row], dtype, mode)
@@ -234,6 +243,8 @@ def build(row, dtype, mode):
             step, _ = captured(step)
 
     def run(steps):
+        # Read when a product is called, so it belongs to each sample.
+        allow_tf32(dtype == "tf32")
         for _ in range(steps):
             step()
         synchronize()

@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Plan(Plan),
     /// Time training steps and single ops, in turn with other libraries.
     Bench(Bench),
+    /// Say what this machine has to compute with: processor, GPUs, libraries, and what is missing.
+    Doctor(Doctor),
 }
 
 /// What decides the shapes of a step.
@@ -132,7 +134,8 @@ pub(crate) struct Train {
     /// End after so many epochs without a better validation; 0 for never.
     #[arg(long, value_name = "N")]
     patience: Option<usize>,
-    /// Where to compute: auto, cpu, or null (checks and counts, computes nothing).
+    /// Where to compute: auto (the first GPU where all is there that the run needs, else cpu), cpu, cuda, cuda:N, or
+    /// null (checks and counts, computes nothing) [default: auto].
     #[arg(long, value_parser = named::<Device>)]
     device: Option<Device>,
     /// Threads of the processor; results do not depend on them.
@@ -224,6 +227,9 @@ pub(crate) struct Evaluate {
     /// Which weights of the run: best or last.
     #[arg(long, value_parser = weights, default_value = "best")]
     pub(crate) weights: Weights,
+    /// Where to compute: auto (the first GPU where all is there that the work needs, else cpu), cpu, cuda or cuda:N.
+    #[arg(long, value_parser = computing, default_value = "auto")]
+    pub(crate) device: Device,
     /// Threads of the processor.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
@@ -257,6 +263,9 @@ pub(crate) struct Forecast {
     /// Which weights of the run: best or last.
     #[arg(long, value_parser = weights, default_value = "best")]
     pub(crate) weights: Weights,
+    /// Where to compute: auto (the first GPU where all is there that the work needs, else cpu), cpu, cuda or cuda:N.
+    #[arg(long, value_parser = computing, default_value = "auto")]
+    pub(crate) device: Device,
     /// Threads of the processor.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
@@ -269,6 +278,10 @@ pub(crate) struct Forecast {
 pub(crate) struct Plan {
     #[command(flatten)]
     pub(crate) shapes: Shapes,
+    /// For which device, which has to be there: auto, cpu, cuda or cuda:N. null plans what does not depend on one
+    /// [default: null].
+    #[arg(long, value_parser = named::<Device>, default_value = "null", hide_default_value = true)]
+    pub(crate) device: Device,
     /// List every value, not only those alive at the peak.
     #[arg(long)]
     pub(crate) all: bool,
@@ -278,13 +291,24 @@ pub(crate) struct Plan {
 }
 
 #[derive(Debug, Group)]
+pub(crate) struct Doctor {
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Group)]
 pub(crate) struct Bench {
-    /// Rows to time: steps, ops, an op such as matmul, or a row's name [default: all].
+    /// Rows to time: steps, ops, an op such as matmul, or a row's name [default: all; wide and deep on a processor by
+    /// their names only].
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) rows: Vec<String>,
-    /// Where to compute.
-    #[arg(long, value_enum, default_value = "cpu")]
-    pub(crate) device: BenchDevice,
+    /// Where to compute: auto (the first GPU where all is there that the rows need, else cpu), cpu, cuda or cuda:N.
+    #[arg(long, value_parser = computing, default_value = "auto")]
+    pub(crate) device: Device,
+    /// What step rows compute in: f32, tf32 (on a GPU), bf16 or f16; op rows are of f32.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = named::<Precision>, default_value = "f32")]
+    pub(crate) dtypes: Vec<Precision>,
     /// Threads of the processor, ours and the peers'.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
@@ -311,12 +335,6 @@ pub(crate) struct Bench {
     pub(crate) json: bool,
 }
 
-/// Devices that the bench can run on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BenchDevice {
-    Cpu,
-}
-
 /// Two numbers; a type of its own, because clap takes a list for several values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pair([f64; 2]);
@@ -326,6 +344,14 @@ fn betas(text: &str) -> Result<Pair, String> {
     match parts.as_deref() {
         Ok(&[first, second]) => Ok(Pair([first, second])),
         Ok(_) | Err(_) => Err("write two numbers as 0.9,0.999".to_owned()),
+    }
+}
+
+/// A device that computes.
+fn computing(name: &str) -> Result<Device, String> {
+    match named(name)? {
+        Device::Null => Err("null computes nothing; choose auto, cpu, cuda or cuda:N".to_owned()),
+        device => Ok(device),
     }
 }
 

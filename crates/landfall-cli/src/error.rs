@@ -2,7 +2,7 @@
 
 use landfall_train::checkpoint::CheckpointError;
 use landfall_train::data::DataError;
-use landfall_train::run::{RunError, SettingsError};
+use landfall_train::run::{Device, RunError, SettingsError};
 use std::path::PathBuf;
 
 /// Why a command fails.
@@ -39,6 +39,8 @@ pub(crate) enum CliError {
         "row {row}: the model has {ours} parameters, that of {peer} {theirs}; the sizes in bench/peers/rows.py are other ones"
     )]
     OtherModel { row: String, ours: usize, peer: String, theirs: usize },
+    #[error("--device {device}: {why}; --device cpu computes on the processor")]
+    NoDevice { device: Device, why: landfall::Error },
     #[error("standard output cannot be written: {0}")]
     Output(std::io::Error),
 }
@@ -59,6 +61,7 @@ impl CliError {
             | Self::Record { .. }
             | Self::NotARecord { .. }
             | Self::OtherModel { .. }
+            | Self::NoDevice { .. }
             | Self::Write { .. } => 2,
         }
     }

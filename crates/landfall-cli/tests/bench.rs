@@ -65,7 +65,7 @@ fn bad_requests() {
     let f = Folder::new();
     let error = f.refused("bench --rows etth1,warp --peers none");
     assert!(
-        error.starts_with("unknown row `warp`; choose from steps, ops, seed, etth1, matmul, "),
+        error.starts_with("unknown row `warp`; choose from steps, ops, seed, etth1, wide, deep, matmul, "),
         "{error}"
     );
     assert_eq!(f.refused("bench --samples 0 --peers none"), "--samples 0: it must be at least 1");

@@ -1,9 +1,13 @@
 //! The official PatchTST's training trace on ETTh1, step by step. Skipped, visibly, where the shared files are absent.
 
-use landfall::{DType, Engine};
+mod devices;
+
+use devices::{gpu, on_each_device};
+use landfall::Engine;
 use landfall_train::checkpoint::{File, load_weights};
 use landfall_train::data::{self, Split};
 use landfall_train::models::{PatchTst, Preset};
+use landfall_train::run::Precision;
 use landfall_train::train::{Betas, Dataset, OptimizerKind, Order, Schedule, Session, TrainingOptions};
 use std::error::Error;
 use std::path::PathBuf;
@@ -18,7 +22,12 @@ fn shared() -> Option<PathBuf> {
     None
 }
 
-fn session(folder: &std::path::Path, dtype: DType, weights: &str) -> Result<Session, Box<dyn Error>> {
+fn session(
+    engine: &Engine,
+    folder: &std::path::Path,
+    precision: Precision,
+    weights: &str,
+) -> Result<Session, Box<dyn Error>> {
     let series = data::read(folder.join("data/ETTh1.csv"), &data::ReadOptions::default())?;
     let config = landfall_train::models::PatchTstConfig {
         dropout: 0.0,
@@ -26,6 +35,7 @@ fn session(folder: &std::path::Path, dtype: DType, weights: &str) -> Result<Sess
     };
     let (context, horizon) = (config.context, config.horizon);
     let (dataset, _) = Dataset::forecast(series, Split::Ett, context, horizon)?;
+    let (dtype, products) = precision.parts();
     let options = TrainingOptions {
         batch: 128,
         epochs: 1,
@@ -37,13 +47,13 @@ fn session(folder: &std::path::Path, dtype: DType, weights: &str) -> Result<Sess
         weight_decay: 0.0,
         clip: None,
         dtype,
+        products,
         seed: 2021,
         order: Order::Sequential,
         ..TrainingOptions::default()
     };
-    let engine = Engine::cpu()?;
     let mut session =
-        Session::new(&engine, Box::new(PatchTst::new(config)?), &dataset, context, horizon, options)?;
+        Session::new(engine, Box::new(PatchTst::new(config)?), &dataset, context, horizon, options)?;
     let path = folder.join("golden").join(weights);
     load_weights(&path, &File::read(&path)?, &mut session)?;
     Ok(session)
@@ -63,7 +73,7 @@ struct Bounds {
     idle: f64,
 }
 
-fn trace(dtype: DType, bounds: &Bounds) -> Result<(), Box<dyn Error>> {
+fn trace(engine: &Engine, precision: Precision, bounds: &Bounds) -> Result<(), Box<dyn Error>> {
     let Some(folder) = shared() else { return Ok(()) };
     let golden: serde_json::Value =
         serde_json::from_slice(&std::fs::read(folder.join("golden/patchtst42_etth1_h96.json"))?)?;
@@ -73,7 +83,7 @@ fn trace(dtype: DType, bounds: &Bounds) -> Result<(), Box<dyn Error>> {
             .map(|a| a.iter().filter_map(serde_json::Value::as_f64).collect())
             .unwrap_or_default()
     };
-    let mut s = session(&folder, dtype, "patchtst42_etth1_h96.init.safetensors")?;
+    let mut s = session(engine, &folder, precision, "patchtst42_etth1_h96.init.safetensors")?;
     for _ in 0..20 {
         s.step()?;
     }
@@ -81,7 +91,10 @@ fn trace(dtype: DType, bounds: &Bounds) -> Result<(), Box<dyn Error>> {
     let losses: Vec<f64> = records.iter().map(|r| r.loss).collect();
     let norms: Vec<f64> = records.iter().map(|r| r.grad_norm).collect();
     let (loss, norm) = (worst(&losses, &series("loss")), worst(&norms, &series("grad_norm")));
-    println!("{dtype}: largest relative error of 20 losses {loss:.2e}, of 20 gradient norms {norm:.2e}");
+    println!(
+        "{precision:?} on {}: largest relative error of 20 losses {loss:.2e}, of 20 gradient norms {norm:.2e}",
+        engine.device()
+    );
     assert_eq!(series("loss").len(), 20);
     assert!(loss <= bounds.loss && norm <= bounds.norm, "losses {losses:?}\nnorms {norms:?}");
 
@@ -104,40 +117,58 @@ fn trace(dtype: DType, bounds: &Bounds) -> Result<(), Box<dyn Error>> {
         let slot = if loose.iter().any(|l| name.ends_with(l)) { &mut wide } else { &mut tight };
         *slot = slot.max(error);
     }
-    println!("{dtype}: largest error of final weights {tight:.2e}, of those with a zero gradient {wide:.2e}");
+    println!(
+        "{precision:?}: largest error of final weights {tight:.2e}, of those with a zero gradient {wide:.2e}"
+    );
     assert!(tight <= bounds.weights && wide <= bounds.idle);
     Ok(())
 }
 
 #[test]
-fn trace_f32() -> Result<(), Box<dyn Error>> {
-    trace(DType::F32, &Bounds { loss: 2e-6, norm: 2e-6, weights: 2e-5, idle: 2e-3 })
+fn trace_f32_cpu() -> Result<(), Box<dyn Error>> {
+    let bounds = Bounds { loss: 2e-6, norm: 2e-6, weights: 2e-5, idle: 2e-3 };
+    trace(&Engine::cpu()?, Precision::F32, &bounds)
+}
+
+#[test]
+fn trace_f32_cuda() -> Result<(), Box<dyn Error>> {
+    let bounds = Bounds { loss: 5e-6, norm: 5e-6, weights: 2e-5, idle: 2e-3 };
+    gpu()?.map_or(Ok(()), |engine| trace(&engine, Precision::F32, &bounds))
+}
+
+/// Only a GPU has it.
+#[test]
+fn trace_tf32_cuda() -> Result<(), Box<dyn Error>> {
+    let bounds = Bounds { loss: 2e-4, norm: 6e-4, weights: 4e-3, idle: 4e-3 };
+    gpu()?.map_or(Ok(()), |engine| trace(&engine, Precision::Tf32, &bounds))
 }
 
 #[test]
 fn trace_f64() -> Result<(), Box<dyn Error>> {
-    trace(DType::F64, &Bounds { loss: 1e-7, norm: 1e-7, weights: 2e-5, idle: 2e-3 })
+    let bounds = Bounds { loss: 1e-7, norm: 1e-7, weights: 2e-5, idle: 2e-3 };
+    trace(&Engine::cpu()?, Precision::F64, &bounds)
 }
 
 /// Adam's first steps have the length of the learning rate whatever the gradient's size, so where rounding turns its sign a
 /// weight is twice the way of 20 steps of 10⁻⁴ off.
-#[test]
-fn trace_bf16() -> Result<(), Box<dyn Error>> {
-    trace(DType::BF16, &Bounds { loss: 2e-3, norm: 5e-3, weights: 2e-3, idle: 4e-3 })
+const HALF: Bounds = Bounds { loss: 2e-3, norm: 5e-3, weights: 4e-3, idle: 4e-3 };
+
+fn trace_bf16(engine: &Engine) -> Result<(), Box<dyn Error>> {
+    trace(engine, Precision::Bf16, &HALF)
 }
 
-#[test]
-fn trace_f16() -> Result<(), Box<dyn Error>> {
-    trace(DType::F16, &Bounds { loss: 1e-4, norm: 3e-4, weights: 1e-3, idle: 4e-3 })
+fn trace_f16(engine: &Engine) -> Result<(), Box<dyn Error>> {
+    trace(engine, Precision::F16, &HALF)
 }
 
-#[test]
-fn predictions_of_the_final_weights() -> Result<(), Box<dyn Error>> {
+on_each_device!(trace_bf16, trace_f16, predictions_of_the_final_weights);
+
+fn predictions_of_the_final_weights(engine: &Engine) -> Result<(), Box<dyn Error>> {
     let Some(folder) = shared() else { return Ok(()) };
     let want = File::read(&folder.join("golden/patchtst42_etth1_h96.predict.safetensors"))?;
     let starts = want.tensors["windows_start"].host().data;
     let predictions = want.tensors["prediction"].host().data;
-    let mut s = session(&folder, DType::F32, "patchtst42_etth1_h96.final.safetensors")?;
+    let mut s = session(engine, &folder, Precision::F32, "patchtst42_etth1_h96.final.safetensors")?;
     let values = s.state.read_host("data.values")?;
     let (channels, rows) = (values.dims()[0], values.dims()[1]);
     let mut worst = 0.0f64;

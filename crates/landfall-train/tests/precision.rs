@@ -4,6 +4,9 @@
 #[allow(dead_code, unreachable_pub, reason = "its main runs as an example; here its model is used")]
 mod example;
 
+mod devices;
+
+use devices::on_each_device;
 use example::Drift;
 use landfall::{DType, Engine, HostTensor, ops};
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, save};
@@ -15,10 +18,12 @@ use std::error::Error;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Where the tests of this file run.
-fn engines() -> Result<Vec<Engine>> {
-    Ok(vec![Engine::cpu()?])
-}
+on_each_device!(
+    every_preset_stays_near_f32,
+    f16_survives_an_overflow,
+    bf16_keeps_small_updates,
+    resumed_runs_have_the_same_bytes,
+);
 
 fn options(dtype: DType) -> TrainingOptions {
     TrainingOptions { batch: 8, epochs: 1000, clip: Some(1.0), dtype, ..TrainingOptions::default() }
@@ -46,12 +51,7 @@ fn relative(got: f64, want: f64) -> f64 {
 }
 
 /// Loss and gradient norm of one step of every preset beside f32. The bounds are twice the largest measured.
-#[test]
-fn every_preset_stays_near_f32() -> Result<()> {
-    engines()?.iter().try_for_each(every_preset)
-}
-
-fn every_preset(engine: &Engine) -> Result<()> {
+fn every_preset_stays_near_f32(engine: &Engine) -> Result<()> {
     for &preset in Preset::ALL {
         let config = preset.config();
         let dataset = match config.task() {
@@ -94,12 +94,7 @@ fn every_preset(engine: &Engine) -> Result<()> {
 }
 
 /// A scale that overflows f16: the step changes nothing but the scale, which halves until the step goes through.
-#[test]
-fn f16_survives_an_overflow() -> Result<()> {
-    engines()?.iter().try_for_each(overflow)
-}
-
-fn overflow(engine: &Engine) -> Result<()> {
+fn f16_survives_an_overflow(engine: &Engine) -> Result<()> {
     let mut s = session(engine, options(DType::F16))?;
     assert_eq!(s.loss_scale()?, Some([65536.0, 0.0]));
     (0..3).try_for_each(|_| s.step())?;
@@ -139,12 +134,7 @@ fn overflow(engine: &Engine) -> Result<()> {
 }
 
 /// 400 updates of 10⁻⁵ to weights of 1: in bf16, whose values near 1 are 2⁻⁸ apart, each rounds to nothing.
-#[test]
-fn bf16_keeps_small_updates() -> Result<()> {
-    engines()?.iter().try_for_each(small_updates)
-}
-
-fn small_updates(engine: &Engine) -> Result<()> {
+fn bf16_keeps_small_updates(engine: &Engine) -> Result<()> {
     const STEPS: usize = 400;
     const LR: f64 = 1e-5;
     // Adam on weights that are bf16 themselves, with a gradient that always points one way.
@@ -185,12 +175,7 @@ fn small_updates(engine: &Engine) -> Result<()> {
 }
 
 /// A run that is saved and loaded goes on with the bytes that it would have had.
-#[test]
-fn resumed_runs_have_the_same_bytes() -> Result<()> {
-    engines()?.iter().try_for_each(resumed)
-}
-
-fn resumed(engine: &Engine) -> Result<()> {
+fn resumed_runs_have_the_same_bytes(engine: &Engine) -> Result<()> {
     for dtype in [DType::BF16, DType::F16] {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("checkpoint.safetensors");

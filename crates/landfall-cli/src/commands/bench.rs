@@ -5,14 +5,17 @@ mod peer;
 mod record;
 mod rows;
 
-use super::cpu;
-use crate::args::{Bench, BenchDevice};
+pub(crate) use record::processor;
+
+use super::device::on;
+use crate::args::Bench;
 use crate::error::CliError;
 use crate::output::{self, table};
+use landfall::DeviceKind;
 use landfall::Engine;
 use landfall::ops::Cost;
-use landfall_train::run::SettingsError;
-use ours::{Ours, Training};
+use landfall_train::run::{Precision, SettingsError};
+use ours::{Host, Ours, Training};
 use peer::{Fault, Peer, Ready, Request};
 use rows::Row;
 use serde_json::{Value, json};
@@ -36,9 +39,11 @@ struct Samples {
 /// What was measured of a row.
 struct Measured {
     row: String,
+    dtype: Precision,
     ours: Samples,
     peers: Vec<Samples>,
-    cost: Option<Cost>,
+    cost: Cost,
+    host: Option<Host>,
     training: Option<Training>,
 }
 
@@ -75,9 +80,9 @@ impl Measured {
     }
 
     /// Bytes and operations in a nanosecond: GB/s and GFLOP/s.
-    fn rates(&self) -> Option<(f64, f64)> {
+    fn rates(&self) -> (f64, f64) {
         let ns = self.ours.median() * 1e3;
-        self.cost.map(|c| (c.bytes as f64 / ns, c.flops as f64 / ns))
+        (self.cost.bytes as f64 / ns, self.cost.flops as f64 / ns)
     }
 }
 
@@ -92,13 +97,16 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
         return Err(SettingsError::Range { key: "--samples", value: "0".to_owned(), rule }.into());
     }
     let known = |(value, known)| SettingsError::Unknown { key: "row", value, known };
-    let rows = Row::select(&args.rows).map_err(known)?;
+    // What is asked is refused before a device is looked for.
+    Row::select(&args.rows, true).map_err(known)?;
     let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let engine = match args.device {
-        BenchDevice::Cpu => cpu(Some(threads))?,
-    };
+    let placed = on(args.device, Some(threads), |engine| Ok(engine.clone()))?;
+    output::note(&placed.line());
+    let engine = placed.made;
+    let gpu = matches!(engine.device(), DeviceKind::Cuda(_));
+    let rows = Row::select(&args.rows, gpu).map_err(known)?;
     let root = root();
-    let device = record::device(threads);
+    let device = record::device(engine.device(), threads);
     let record = args.record.then(|| record::path(root.as_deref().unwrap_or(Path::new("")), &device));
     if let Some(path) = &record {
         record::check(path)?;
@@ -115,6 +123,8 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     let names: Vec<String> = rows.iter().map(Row::name).collect();
     let request = Request {
         folder: folder.as_deref().unwrap_or(Path::new("bench/peers")),
+        device: engine.device(),
+        dtypes: &args.dtypes.iter().map(|d| d.name()).collect::<Vec<_>>().join(","),
         threads,
         seconds: args.seconds,
         rows: &names,
@@ -140,9 +150,15 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     output::note(&format!("{device}: {} samples of {} s, in turn", args.samples, args.seconds));
     let mut measured = Vec::new();
     for row in rows {
-        match measure(&engine, row, args, &mut peers, &request)? {
-            Some(m) => measured.push(m),
-            None => return interrupted(),
+        let dtypes = match row {
+            Row::Step(_) => args.dtypes.as_slice(),
+            Row::Op(_) => &[Precision::F32],
+        };
+        for &dtype in dtypes {
+            match measure(&engine, (row, dtype), args, &mut peers, &request)? {
+                Some(m) => measured.push(m),
+                None => return interrupted(),
+            }
         }
     }
     if let Some(path) = &record {
@@ -174,17 +190,17 @@ fn root() -> Option<PathBuf> {
 /// Times one row: ours, then each mode of each peer, round by round. `None` when interrupted.
 fn measure(
     engine: &Engine,
-    row: Row,
+    (row, dtype): (Row, Precision),
     args: &Bench,
     peers: &mut Vec<Peer>,
     request: &Request<'_>,
 ) -> Result<Option<Measured>, CliError> {
     let name = row.name();
-    let mut ours = Ours::new(engine, row, args.seconds)?;
+    let mut ours = Ours::new(engine, row, dtype, args.seconds)?;
     let mut times = Samples { name: "landfall".to_owned(), us: Vec::new() };
     let mut modes: Vec<(Ready, Samples)> = Vec::new();
     for peer in peers.iter() {
-        for ready in peer.of(&name) {
+        for ready in peer.of(&name, dtype.name()) {
             if let (Some(t), Some(theirs)) = (ours.training, ready.parameters)
                 && t.parameters != theirs
             {
@@ -219,14 +235,14 @@ fn measure(
     }
     // A mode that did not get through every round has no median to compare with.
     let whole = modes.into_iter().map(|(_, s)| s).filter(|s| s.us.len() == args.samples);
-    let (peers, cost, training) = (whole.collect(), ours.cost, ours.training);
-    Ok(Some(Measured { row: name, ours: times, peers, cost, training }))
+    let (peers, cost, host, training) = (whole.collect(), ours.cost, ours.host, ours.training);
+    Ok(Some(Measured { row: name, dtype, ours: times, peers, cost, host, training }))
 }
 
 fn recorded(m: &Measured) -> record::Line {
     record::Line {
         row: m.row.clone(),
-        dtype: "f32".to_owned(),
+        dtype: m.dtype.name().to_owned(),
         ours_us: m.ours.median(),
         peer: m.best().map(|p| (p.median(), p.name.clone())),
     }
@@ -234,14 +250,19 @@ fn recorded(m: &Measured) -> record::Line {
 
 fn object(m: &Measured) -> Value {
     let peers: Vec<Value> = m.peers.iter().map(Samples::json).collect();
-    let mut object = json!({"row": m.row, "dtype": "f32", "ours": m.ours.json(), "peers": peers});
+    let mut object = json!({"row": m.row, "dtype": m.dtype.name(), "ours": m.ours.json(), "peers": peers});
     if let Some(best) = m.best() {
         object["best_peer"] = json!(best.name);
         object["ratio"] = json!(m.ours.median() / best.median());
     }
-    if let Some((gb, gflop)) = m.rates() {
-        object["gb_per_s"] = json!(gb);
-        object["gflop_per_s"] = json!(gflop);
+    let (gb, gflop) = m.rates();
+    object["gb_per_s"] = json!(gb);
+    object["gflop_per_s"] = json!(gflop);
+    object["bytes"] = json!(m.cost.bytes);
+    object["flops"] = json!(m.cost.flops);
+    if let Some(host) = m.host {
+        object["host_us"] = json!(host.us);
+        object["launches"] = json!(host.launches);
     }
     if let Some(t) = &m.training {
         object["parameters"] = json!(t.parameters);
@@ -250,15 +271,27 @@ fn object(m: &Measured) -> Value {
     object
 }
 
-/// A table of rows, and one of every side with its spread.
+/// A table of rows, one of every side with its spread and, of a GPU, one of what the host does for a step.
 fn report(measured: &[Measured]) -> String {
     let words = |list: &[&str]| list.iter().map(|&w| w.to_owned()).collect::<Vec<String>>();
-    let mut rows = vec![words(&["row", "ours us", "GB/s", "GFLOP/s", "best peer us", "peer", "ours/peer"])];
-    let mut sides = vec![words(&["row", "side", "median us", "least", "most"])];
+    let mut rows =
+        vec![words(&["row", "dtype", "ours us", "GB/s", "GFLOP/s", "best peer us", "peer", "ours/peer"])];
+    let mut sides = vec![words(&["row", "dtype", "side", "median us", "least", "most"])];
+    let mut hosts = vec![words(&["row", "dtype", "host us", "launches", "MB", "MFLOP"])];
     for m in measured {
-        let rate = |r: Option<f64>| r.map_or(String::new(), |r| format!("{r:.1}"));
-        let mut cells = vec![m.row.clone(), format!("{:.1}", m.ours.median())];
-        cells.extend([rate(m.rates().map(|r| r.0)), rate(m.rates().map(|r| r.1))]);
+        let dtype = m.dtype.name().to_owned();
+        let (gb, gflop) = m.rates();
+        let mut cells = vec![m.row.clone(), dtype.clone()];
+        cells.extend([m.ours.median(), gb, gflop].map(|x| format!("{x:.1}")));
+        if let Some(host) = m.host {
+            let numbers = [host.us, host.launches, m.cost.bytes as f64 / 1e6, m.cost.flops as f64 / 1e6];
+            hosts.push(
+                [m.row.clone(), dtype.clone()]
+                    .into_iter()
+                    .chain(numbers.map(|x| format!("{x:.1}")))
+                    .collect(),
+            );
+        }
         if let Some(best) = m.best() {
             let ratio = m.ours.median() / best.median();
             cells.extend([format!("{:.1}", best.median()), best.name.clone(), format!("{ratio:.2}")]);
@@ -267,10 +300,11 @@ fn report(measured: &[Measured]) -> String {
         for side in std::iter::once(&m.ours).chain(&m.peers) {
             let (least, most) = side.spread();
             let times = [side.median(), least, most].map(|us| format!("{us:.1}"));
-            sides.push([m.row.clone(), side.name.clone()].into_iter().chain(times).collect());
+            sides.push([m.row.clone(), dtype.clone(), side.name.clone()].into_iter().chain(times).collect());
         }
     }
-    format!("{}\n\n{}", table(&rows), table(&sides))
+    let tables = [rows, sides, hosts];
+    tables.iter().filter(|t| t.len() > 1).map(|t| table(t)).collect::<Vec<_>>().join("\n\n")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `landfall evaluate`: a run, or a simple forecast, on the test windows.
 
-use super::{cpu, fill, note_all, series_rows};
+use super::device::on;
+use super::{fill, note_all, series_rows};
 use crate::args::{Evaluate, Simple};
 use crate::error::CliError;
 use crate::output;
@@ -66,8 +67,10 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
         // Its benchmark holds no windows out.
         Data::Walk(walk) => (Dataset::regression(&walk), Segment::Train, Units::labels(), Vec::new()),
     };
-    let engine = cpu(args.threads)?;
-    let mut session = run.session(&engine, &dataset, args.weights)?;
+    let placed = on(args.device, args.threads, |engine| run.session(engine, &dataset, args.weights))?;
+    output::note(&placed.line());
+    let mut session = placed.made;
+    let engine = session.engine.clone();
     let step = run.resolved().steps(&session);
     let evaluated =
         engine.enter(|| session.evaluate(segment)).map_err(|e| CliError::During(RunError::Engine(e)))?;

@@ -1,6 +1,7 @@
 //! `landfall forecast`: the rows after the last one, in the units of the data.
 
-use super::{cpu, fill, note_all};
+use super::device::on;
+use super::{fill, note_all};
 use crate::args::Forecast as Args;
 use crate::error::CliError;
 use crate::output;
@@ -28,8 +29,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     if let [only] = panel.series() {
         only.last_rows(needed)?;
     }
-    let engine = cpu(args.threads)?;
-    let mut session = run.predictor(&engine, args.weights)?;
+    let placed = on(args.device, args.threads, |engine| run.predictor(engine, args.weights))?;
+    output::note(&placed.line());
+    let mut session = placed.made;
     let (forecasts, left_out) = run.forecast_all(&mut session, &panel)?;
     note_all(panel.notices().iter().chain(&left_out));
     let columns = panel.columns().get(..run.targets()).unwrap_or_default();

@@ -1,6 +1,8 @@
 //! The commands.
 
 pub(crate) mod bench;
+mod device;
+pub(crate) mod doctor;
 pub(crate) mod evaluate;
 pub(crate) mod forecast;
 pub(crate) mod plan;

@@ -1,13 +1,13 @@
 //! `landfall plan`: the memory of a training step, without data and without computing.
 
+use super::device::on;
 use crate::args::Plan;
 use crate::error::CliError;
 use crate::output::{self, mib, table};
-use landfall::Engine;
 use landfall::plan::Report;
 use landfall_train::data::synthetic::walk;
 use landfall_train::models::Task;
-use landfall_train::run::Settings;
+use landfall_train::run::{Device, Settings};
 use landfall_train::train::{Dataset, Target};
 use serde_json::json;
 
@@ -33,7 +33,8 @@ pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
     if let (Target::Future(all), Some(targets)) = (&mut dataset.target, targets) {
         *all = targets.clamp(1, channels);
     }
-    let session = resolved.session(&Engine::null(), &dataset)?;
+    let placed = on(args.device, None, |engine| Ok(resolved.session(engine, &dataset)?))?;
+    let session = &placed.made;
     let [train, ..] = session.programs();
     let report = train.report();
     let peak = report.arena_bytes + report.state_bytes + report.own_bytes;
@@ -44,11 +45,12 @@ pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
     }
     let preset = resolved.settings.preset.as_deref().unwrap_or_default();
     output::line(&format!(
-        "{preset}: batch {}, {channels} channels, context {}, horizon {}, {} parameters\n\n{}\n\n{}",
+        "{preset}: batch {}, {channels} channels, context {}, horizon {}, {} parameters{}\n\n{}\n\n{}",
         t.batch,
         n.context(),
         n.horizon(),
         session.model().parameters().count(),
+        if placed.device == Device::Null { String::new() } else { format!("; {}", placed.line()) },
         values(&report, args.all),
         summary(&report, peak)
     ))

@@ -1,10 +1,10 @@
 //! `landfall train`: a new run, or an old one that goes on.
 
-use super::{Scored, cpu, note_all, simple_forecasts};
+use super::device::{Placed, line, on};
+use super::{Scored, note_all, simple_forecasts};
 use crate::args::Train;
 use crate::error::CliError;
 use crate::output::{self, Watch};
-use landfall::Engine;
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
 use landfall_train::data::synthetic::WalkData;
 use landfall_train::data::{Segment, WindowedPanel};
@@ -29,6 +29,8 @@ struct Ready {
     resolved: Resolved,
     session: Session,
     comparison: Comparison,
+    /// Why `auto` chose the device that it did.
+    chosen: Option<String>,
     /// What a person has to know of the data.
     notes: Vec<String>,
     from: Progress,
@@ -144,6 +146,14 @@ fn resume(args: &Train, path: &Path, stop: Arc<AtomicBool>) -> Result<Ended, Cli
     folder.write("config.toml", &configuration)?;
     output::line(&format!("resuming {} after step {}", path.display(), ready.from.step))?;
     let s = &ready.resolved.settings;
+    if let (Some(was), Some(now)) = (before.computed_on, s.computed_on)
+        && was != now
+    {
+        output::note(&format!(
+            "note: the run computed on {was} and goes on on {now}: its results differ by rounding from those of one \
+             device"
+        ));
+    }
     let longer = (s.epochs, s.max_steps) != (before.epochs, before.max_steps);
     if longer && matches!(s.schedule, Some(Schedule::Cosine | Schedule::OneCycle)) {
         output::note(
@@ -177,10 +187,6 @@ fn prepare(
     mut resolved: Resolved,
     start: impl FnOnce(&mut Session) -> Result<Progress, CliError>,
 ) -> Result<Ready, CliError> {
-    let engine = match resolved.settings.device {
-        Some(Device::Null) => Engine::null(),
-        Some(Device::Auto | Device::Cpu) | None => cpu(resolved.settings.threads)?,
-    };
     let (dataset, comparison, notes) = match resolved.load()? {
         Data::Series(panel) => {
             let uneven = panel.irregularities().into_iter().map(|what| {
@@ -196,9 +202,12 @@ fn prepare(
         }
         Data::Walk(walk) => (Dataset::regression(&walk), Comparison::Labels(walk), Vec::new()),
     };
-    let mut session = resolved.session(&engine, &dataset)?;
+    let asked = resolved.settings.device.unwrap_or(Device::Auto);
+    let Placed { made: mut session, device, why: chosen } =
+        on(asked, resolved.settings.threads, |engine| Ok(resolved.session(engine, &dataset)?))?;
+    resolved.settings.computed_on = Some(device);
     let from = start(&mut session)?;
-    Ok(Ready { resolved, session, comparison, notes, from })
+    Ok(Ready { resolved, session, comparison, chosen, notes, from })
 }
 
 fn announce(ready: &Ready) -> Result<(), CliError> {
@@ -232,14 +241,7 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
         session.steps_per_epoch(),
         s.hash()?
     ))?;
-    let device = match s.device {
-        Some(Device::Null) => {
-            "null: it checks and counts every launch and computes nothing, so there will be no results"
-        }
-        Some(Device::Cpu) => "cpu",
-        Some(Device::Auto) | None => "auto: cpu (this build has no other device that computes)",
-    };
-    output::line(&format!("device {device}"))
+    output::line(&line(s.computed_on.unwrap_or(Device::Auto), ready.chosen.as_deref()))
 }
 
 /// A panel in one line: its series, rows, columns and targets.

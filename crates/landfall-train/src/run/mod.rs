@@ -1,5 +1,6 @@
 //! Runs: the loop over steps and epochs, and the folder that a run leaves behind.
 
+mod device;
 mod fit;
 mod folder;
 mod open;
@@ -7,6 +8,7 @@ mod record;
 mod resolve;
 mod settings;
 
+pub use device::Device;
 pub use fit::{FitOptions, Observer, Outcome, count, fit};
 pub use folder::RunFolder;
 pub use open::{Forecast, Run, Weights, open};
@@ -14,7 +16,7 @@ pub use record::{ColumnRecord, EvaluationRecord, QuantileRecord, SeriesRecord, S
 
 pub use resolve::{Data, Resolved, Source};
 pub use settings::{
-    Device, Files, ModelKind, Network, Precision, ScalerTable, Settings, SettingsError, Synthetic, named,
+    Files, ModelKind, Network, Precision, ScalerTable, Settings, SettingsError, Synthetic, named,
 };
 
 use crate::checkpoint::CheckpointError;

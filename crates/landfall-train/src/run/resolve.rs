@@ -1,9 +1,8 @@
 //! From settings to what a run is made of: network, options and data, checked before anything is written.
 
 use super::RunError;
-use super::settings::{
-    Device, ModelKind, Network, Precision, ScalerTable, Settings, SettingsError, Synthetic,
-};
+use super::device::Device;
+use super::settings::{ModelKind, Network, Precision, ScalerTable, Settings, SettingsError, Synthetic};
 use crate::data::synthetic::{self, WalkData};
 use crate::data::{Fill, Panel, ReadOptions, Split, WindowedPanel};
 use crate::models::{DLinearConfig, Model, ModelConfig, PatchTstConfig, Preset, Recipe, Task};

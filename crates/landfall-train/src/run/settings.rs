@@ -1,5 +1,6 @@
 //! Settings of a run: the keys of a configuration file and of `config.toml` in a run folder.
 
+use super::device::Device;
 use crate::models::{Approximation, DropoutMasks, Order as NormOrder};
 use crate::nn::NormKind;
 use crate::train::{OptimizerKind, Order, Schedule};
@@ -87,6 +88,18 @@ pub enum Precision {
 }
 
 impl Precision {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::Tf32 => "tf32",
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+        }
+    }
+
     /// The dtype of arithmetic, and how f32 products multiply.
     #[must_use]
     pub const fn parts(self) -> (DType, Products) {
@@ -98,18 +111,6 @@ impl Precision {
             Self::F16 => (DType::F16, Products::Strict),
         }
     }
-}
-
-/// Where a run computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Device {
-    /// The best device that this build has.
-    Auto,
-    /// The processor.
-    Cpu,
-    /// Checks and counts, computes nothing.
-    Null,
 }
 
 /// Options of the network that a preset sets; a value here wins over the preset's.
@@ -234,6 +235,8 @@ pub struct Settings {
     pub dtype: Option<Precision>,
     /// Where to compute.
     pub device: Option<Device>,
+    /// Where it computed last, for information; a run writes it.
+    pub computed_on: Option<Device>,
     /// Threads of the processor.
     pub threads: Option<usize>,
     /// Seed of generated data, initial values, order and dropout.
@@ -340,9 +343,10 @@ impl Settings {
         table.try_into().map_err(|e: toml::de::Error| SettingsError::Unwritable(e.message().to_owned()))
     }
 
-    /// These settings without what a run has measured: a new run measures its own.
+    /// These settings without what a run has measured or chosen: a new run does so for itself.
     #[must_use]
     pub fn for_new_run(mut self) -> Self {
+        self.computed_on = None;
         if self.scaler.take().is_some() && self.data.is_none() {
             self.columns = None;
         }
@@ -381,6 +385,7 @@ impl Settings {
             init: self.init.as_ref().map(|_| PathBuf::from("given")),
             seed: None,
             device: None,
+            computed_on: None,
             threads: None,
             log_every: None,
             period: None,

@@ -285,6 +285,14 @@ impl Session {
         self.train.run(&mut self.state)
     }
 
+    /// Runs one training step by issuing each instruction as an eager call is: the bytes of [`Session::step`].
+    ///
+    /// # Errors
+    /// A device fault.
+    pub fn issue(&mut self) -> Result<(), Error> {
+        self.train.issue(&mut self.state)
+    }
+
     /// Runs one training step instruction by instruction, with the time of each.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use crate::error::{Error, Rule};
 use crate::graph::Graph;
 use crate::host::HostTensor;
 use crate::lower::{Arg, Home, Lowered, StoredId, lower};
+use crate::ops::Cost;
 use crate::plan::{self, Block, Plan, Report};
 use crate::shape::Spec;
 use crate::state::{State, StateMemory};
@@ -270,6 +271,16 @@ impl Program {
     pub fn report(&self) -> Report {
         let bytes = self.state.spec.slabs().iter().map(|s| s.elements * s.dtype.size()).sum();
         Report::new(&self.lowered, &self.plan, bytes)
+    }
+
+    /// Bytes moved and operations of one run: the sum of its instructions' costs.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        self.launches.iter().fold(Cost::default(), |sum, launch| {
+            let specs: Vec<Spec> = launch.inputs.iter().map(Operand::spec).collect();
+            let of = launch.op.cost(&specs);
+            Cost { bytes: sum.bytes + of.bytes, flops: sum.flops + of.flops }
+        })
     }
 
     fn output(&self, name: &str) -> Result<&Arg, Error> {

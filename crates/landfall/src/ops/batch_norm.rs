@@ -1,5 +1,7 @@
 //! Batch normalisation over all axes but the last, its gradient, and the update of running statistics.
 
+mod cuda;
+
 use super::columns::{Columns, LINE};
 use super::lanes::{Kept, kept_dtype, rows};
 use super::layer_norm::vjp;
@@ -135,17 +137,23 @@ impl Op for BatchNorm {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel {
-                workspace: |_, args| {
-                    let (n, d) = sizes(&args[0].shape);
-                    (chunks(n, d) + 2) * d * size_of::<f64>()
-                },
-                ..Kernel::cpu("batch_norm", |op, call| {
-                    let (op, dtype) = (attributes::<BatchNorm>(op)?, call.dtype(0)?);
-                    with_dtype!(float dtype, T => forward::<T>(op.eps, call),
+            &[
+                Kernel {
+                    workspace: |_, args| {
+                        let (n, d) = sizes(&args[0].shape);
+                        (chunks(n, d) + 2) * d * size_of::<f64>()
+                    },
+                    ..Kernel::cpu("batch_norm", |op, call| {
+                        let (op, dtype) = (attributes::<BatchNorm>(op)?, call.dtype(0)?);
+                        with_dtype!(float dtype, T => forward::<T>(op.eps, call),
                         else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                })
-            }]
+                    })
+                },
+                Kernel {
+                    workspace: |_, args| cuda::workspace(&args[0]),
+                    ..Kernel::cuda("batch_norm", cuda::forward)
+                },
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
@@ -250,17 +258,23 @@ impl Op for BatchNormGrad {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel {
-                workspace: |_, args| {
-                    let (n, d) = sizes(&args[1].shape);
-                    chunks(n, d) * 2 * d * size_of::<f64>()
-                },
-                ..Kernel::cpu("batch_norm_grad", |op, call| {
-                    let (op, dtype) = (attributes::<BatchNormGrad>(op)?, call.dtype(0)?);
-                    with_dtype!(float dtype, T => backward::<T>(op.eps, call),
+            &[
+                Kernel {
+                    workspace: |_, args| {
+                        let (n, d) = sizes(&args[1].shape);
+                        chunks(n, d) * 2 * d * size_of::<f64>()
+                    },
+                    ..Kernel::cpu("batch_norm_grad", |op, call| {
+                        let (op, dtype) = (attributes::<BatchNormGrad>(op)?, call.dtype(0)?);
+                        with_dtype!(float dtype, T => backward::<T>(op.eps, call),
                         else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                })
-            }]
+                    })
+                },
+                Kernel {
+                    workspace: |_, args| cuda::workspace(&args[1]),
+                    ..Kernel::cuda("batch_norm_grad", cuda::backward)
+                },
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {

@@ -3,6 +3,8 @@
 //! Rows of few columns are handled several at a time as one line of up to [`LINE`] elements, so that the inner loops
 //! have the length of a line whatever the number of columns; a column's lanes are then added at the end.
 
+pub(super) mod cuda;
+
 use crate::Element;
 use crate::codegen::tile::Arith;
 use crate::cpu::View;

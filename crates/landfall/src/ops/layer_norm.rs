@@ -1,5 +1,7 @@
 //! Layer normalisation over the last axis, and its gradient.
 
+mod cuda;
+
 use super::lanes::{Kept, Slots, TILE, kept_dtype, rows, sum};
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Vjp, attributes, rules,
@@ -133,11 +135,14 @@ impl Op for LayerNorm {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel::cpu("layer_norm", |op, call| {
-                let (op, dtype) = (attributes::<LayerNorm>(op)?, call.dtype(0)?);
-                with_dtype!(float dtype, T => forward::<T>(op.eps, call),
+            &[
+                Kernel::cpu("layer_norm", |op, call| {
+                    let (op, dtype) = (attributes::<LayerNorm>(op)?, call.dtype(0)?);
+                    with_dtype!(float dtype, T => forward::<T>(op.eps, call),
                     else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-            })]
+                }),
+                Kernel::cuda("layer_norm", cuda::forward),
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
@@ -247,17 +252,23 @@ impl Op for LayerNormGrad {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel {
-                workspace: |_, args| {
-                    let (rows, d) = sizes(&args[1].shape);
-                    rows.div_ceil(chunk_rows(rows, d)) * 2 * d * size_of::<f64>()
-                },
-                ..Kernel::cpu("layer_norm_grad", |_, call| {
-                    let dtype = call.dtype(0)?;
-                    with_dtype!(float dtype, T => backward::<T>(call),
+            &[
+                Kernel {
+                    workspace: |_, args| {
+                        let (rows, d) = sizes(&args[1].shape);
+                        rows.div_ceil(chunk_rows(rows, d)) * 2 * d * size_of::<f64>()
+                    },
+                    ..Kernel::cpu("layer_norm_grad", |_, call| {
+                        let dtype = call.dtype(0)?;
+                        with_dtype!(float dtype, T => backward::<T>(call),
                         else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                })
-            }]
+                    })
+                },
+                Kernel {
+                    workspace: |_, args| cuda::workspace(&args[1]),
+                    ..Kernel::cuda("layer_norm_grad", cuda::backward)
+                },
+            ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {

@@ -4,20 +4,23 @@ use super::rows::{Arg, Call, Data, OpRow, Row, Step};
 use crate::error::CliError;
 use landfall::ops::{Alias, Cost, Op};
 use landfall::rng::Rng;
-use landfall::{DType, Engine, Error, HostTensor, Shape, Spec, Tensor, TensorMut, TensorRef};
+use landfall::{DeviceKind, Engine, Error, HostTensor, Shape, Spec, Tensor, TensorMut, TensorRef};
 use landfall_train::data::{Split, synthetic};
 use landfall_train::models::{Model, PatchTst};
-use landfall_train::run::SettingsError;
+use landfall_train::run::{Precision, SettingsError};
 use landfall_train::train::{Betas, Dataset, OptimizerKind, Schedule, Session, TrainingOptions};
 use std::sync::Arc;
 use std::time::Instant;
 
 /// A row that is ready to be timed.
 pub(super) struct Ours {
+    engine: Engine,
     run: Box<dyn FnMut(usize) -> Result<(), Error>>,
     steps: usize,
-    /// Bytes and operations of one step, for op rows.
-    pub(super) cost: Option<Cost>,
+    /// Bytes and operations of one step.
+    pub(super) cost: Cost,
+    /// What the host has to do with a step on a GPU.
+    pub(super) host: Option<Host>,
     /// Number of trainable parameters, first and last loss of the warm-up, for step rows.
     pub(super) training: Option<Training>,
 }
@@ -30,6 +33,17 @@ pub(super) struct Training {
     pub(super) last_loss: f64,
 }
 
+/// What the host does for one step on a GPU.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Host {
+    /// Microseconds of the call that submits it, which waits for nothing.
+    pub(super) us: f64,
+    /// Launches that it issues.
+    pub(super) launches: f64,
+}
+
+/// Steps in flight while the host is timed: few enough that the driver's queue never fills, which would make it wait.
+const IN_FLIGHT: u32 = 64;
 /// Steps before which the first loss, and at which the last loss, is read.
 const WARM_UP: usize = 8;
 /// Rows of the generated series: 4,096 windows and a bit, as the peers have.
@@ -39,12 +53,15 @@ const MOST_STEPS: usize = 1 << 22;
 
 impl Ours {
     /// Builds a row, warms it up, and chooses how many steps make a sample of `seconds`.
-    pub(super) fn new(engine: &Engine, row: Row, seconds: f64) -> Result<Self, CliError> {
+    pub(super) fn new(engine: &Engine, row: Row, dtype: Precision, seconds: f64) -> Result<Self, CliError> {
         let mut ours = match row {
-            Row::Step(step) => Self::step(engine, step)?,
+            Row::Step(step) => Self::step(engine, step, dtype)?,
             Row::Op(op) => Self::op(engine, op)?,
         };
         (ours.run)(3)?;
+        if let DeviceKind::Cuda(_) = engine.device() {
+            ours.host = Some(ours.submitted()?);
+        }
         let mut taken = ours.time()?;
         while taken < seconds / 8.0 && ours.steps < MOST_STEPS {
             ours.steps *= 2;
@@ -61,18 +78,32 @@ impl Ours {
     }
 
     fn time(&mut self) -> Result<f64, Error> {
+        self.engine.synchronize()?;
         let start = Instant::now();
         (self.run)(self.steps)?;
+        self.engine.synchronize()?;
         Ok(start.elapsed().as_secs_f64())
     }
 
-    fn step(engine: &Engine, step: &Step) -> Result<Self, CliError> {
+    fn submitted(&mut self) -> Result<Host, Error> {
+        self.engine.synchronize()?;
+        let (start, before) = (Instant::now(), self.engine.counters().launches);
+        (self.run)(IN_FLIGHT as usize)?;
+        let taken = start.elapsed().as_secs_f64();
+        let launches = self.engine.counters().launches - before;
+        self.engine.synchronize()?;
+        let steps = f64::from(IN_FLIGHT);
+        Ok(Host { us: taken / steps * 1e6, launches: launches as f64 / steps })
+    }
+
+    fn step(engine: &Engine, step: &Step, dtype: Precision) -> Result<Self, CliError> {
         let config = (step.config)();
         let (context, horizon) = (config.context, config.horizon);
         let series = synthetic::demo(SERIES_ROWS, step.channels, 2021)?;
         let (dataset, ..) = Dataset::forecast(series, Split::ratio(0.7, 0.15, 0.15)?, context, horizon)?;
         let model = PatchTst::new(config).map_err(SettingsError::Network)?;
         let parameters = model.parameters().count();
+        let (dtype, products) = dtype.parts();
         let options = TrainingOptions {
             batch: step.batch,
             epochs: 1,
@@ -83,7 +114,8 @@ impl Ours {
             betas: Betas { first: 0.9, second: 0.999 },
             weight_decay: 0.01,
             clip: Some(1.0),
-            dtype: DType::F32,
+            dtype,
+            products,
             seed: 2021,
             ..TrainingOptions::default()
         };
@@ -94,12 +126,13 @@ impl Ours {
         let records = session.records(1, WARM_UP)?;
         let loss = |i: usize| records.get(i).map_or(f64::NAN, |r| r.loss);
         let training = Training { parameters, first_loss: loss(0), last_loss: loss(WARM_UP - 1) };
-        let engine = engine.clone();
+        let cost = session.programs()[0].cost();
+        let inside = engine.clone();
         let run = move |steps: usize| {
             let session = &mut session;
-            engine.enter(move || (0..steps).try_for_each(|_| session.step()))
+            inside.enter(move || (0..steps).try_for_each(|_| session.step()))
         };
-        Ok(Self { run: Box::new(run), steps: 1, cost: None, training: Some(training) })
+        Ok(Self::timed(engine, Box::new(run), cost, Some(training)))
     }
 
     fn op(engine: &Engine, row: &OpRow) -> Result<Self, CliError> {
@@ -109,14 +142,23 @@ impl Ours {
             bytes: sum.bytes + c.cost.bytes,
             flops: sum.flops + c.cost.flops,
         });
-        let engine = engine.clone();
+        let inside = engine.clone();
         let run = move |steps: usize| {
-            let (engine, calls) = (&engine, &mut calls);
+            let (engine, calls) = (&inside, &mut calls);
             engine.enter(move || {
                 (0..steps).try_for_each(|_| calls.iter_mut().try_for_each(|c| c.issue(engine)))
             })
         };
-        Ok(Self { run: Box::new(run), steps: 1, cost: Some(cost), training: None })
+        Ok(Self::timed(engine, Box::new(run), cost, None))
+    }
+
+    fn timed(
+        engine: &Engine,
+        run: Box<dyn FnMut(usize) -> Result<(), Error>>,
+        cost: Cost,
+        training: Option<Training>,
+    ) -> Self {
+        Self { engine: engine.clone(), run, steps: 1, cost, host: None, training }
     }
 }
 

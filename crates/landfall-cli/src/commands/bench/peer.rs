@@ -2,6 +2,7 @@
 //!
 //! `bench/peers/protocol.py` describes the lines that are exchanged.
 
+use landfall::DeviceKind;
 use serde::Deserialize;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -14,6 +15,9 @@ use std::time::{Duration, Instant};
 /// What a peer is asked at its start.
 pub(super) struct Request<'a> {
     pub(super) folder: &'a Path,
+    pub(super) device: DeviceKind,
+    /// Names of dtypes, with commas.
+    pub(super) dtypes: &'a str,
     pub(super) threads: usize,
     pub(super) seconds: f64,
     pub(super) rows: &'a [String],
@@ -116,7 +120,18 @@ impl Peer {
     pub(super) fn start(name: &str, request: &Request<'_>) -> Result<Self, Fault> {
         let mut command = Command::new("python3");
         command.arg(request.folder.join(format!("{name}_peer.py")));
-        command.args(["--device", "cpu", "--dtypes", "f32", "--threads", &request.threads.to_string()]);
+        let device = match request.device {
+            DeviceKind::Cpu | DeviceKind::Null => "cpu",
+            DeviceKind::Cuda(ordinal) => {
+                // A peer computes on the first GPU that it sees.
+                if ordinal > 0 {
+                    command.env("CUDA_VISIBLE_DEVICES", ordinal.to_string());
+                }
+                "cuda"
+            }
+        };
+        command.args(["--device", device, "--dtypes", request.dtypes]);
+        command.args(["--threads", &request.threads.to_string()]);
         command.args(["--seconds", &request.seconds.to_string()]).args(request.rows);
         let process = Process::start(command)?;
         let version = String::new();
@@ -135,9 +150,9 @@ impl Peer {
         }
     }
 
-    /// The modes in which it times a row.
-    pub(super) fn of<'a>(&'a self, row: &'a str) -> impl Iterator<Item = &'a Ready> {
-        self.ready.iter().filter(move |r| r.row == row)
+    /// The modes in which it times a row in a dtype.
+    pub(super) fn of<'a>(&'a self, row: &'a str, dtype: &'a str) -> impl Iterator<Item = &'a Ready> {
+        self.ready.iter().filter(move |r| r.row == row && r.dtype == dtype)
     }
 
     /// Asks for one sample: microseconds of one step.

@@ -1,6 +1,8 @@
 //! The record of a bench: a CSV for each device and day.
 
 use crate::error::CliError;
+use landfall::DeviceKind;
+use landfall::cuda::{self, Gpu};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -23,13 +25,25 @@ pub(super) fn path(root: &Path, device: &str) -> PathBuf {
     root.join("bench/records").join(device).join(format!("{today}.csv"))
 }
 
-/// The processor's name and the number of threads, fit for a file name.
-pub(super) fn device(threads: usize) -> String {
-    // Linux alone says the processor's name in a file.
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(':')).map(|(_, n)| n);
+/// The device's name, fit for a file name: a GPU's, or the processor's and the number of threads.
+pub(super) fn device(kind: DeviceKind, threads: usize) -> String {
     let plural = if threads == 1 { "" } else { "s" };
-    slug(&format!("{} {threads} thread{plural}", name.unwrap_or(std::env::consts::ARCH)))
+    let on_processor = || format!("{} {threads} thread{plural}", processor());
+    slug(&match kind {
+        DeviceKind::Cuda(ordinal) => {
+            let gpu = |gpus: Vec<Gpu>| gpus.into_iter().find(|g| g.ordinal == ordinal);
+            cuda::survey().gpus.ok().and_then(gpu).map_or_else(|| kind.to_string(), |g| g.name)
+        }
+        DeviceKind::Cpu | DeviceKind::Null => on_processor(),
+    })
+}
+
+/// The processor's name.
+pub(crate) fn processor() -> String {
+    // Linux alone says it in a file.
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(':'));
+    name.map_or(std::env::consts::ARCH, |(_, n)| n.trim()).to_owned()
 }
 
 fn slug(text: &str) -> String {

@@ -19,6 +19,8 @@ pub(super) struct Step {
     pub(super) config: fn() -> PatchTstConfig,
     pub(super) channels: usize,
     pub(super) batch: usize,
+    /// A step takes a processor minutes, so there it is timed when it is asked for by name.
+    large: bool,
 }
 
 /// An op at the sizes that its name says.
@@ -56,8 +58,10 @@ pub(super) enum Data {
 
 /// The step rows. `bench/peers/rows.py` has the same sizes; the number of parameters is compared at run time.
 pub(super) const STEPS: &[Step] = &[
-    Step { name: "seed", config: seed, channels: 20, batch: 64 },
-    Step { name: "etth1", config: etth1, channels: 7, batch: 128 },
+    Step { name: "seed", config: seed, channels: 20, batch: 64, large: false },
+    Step { name: "etth1", config: etth1, channels: 7, batch: 128, large: false },
+    Step { name: "wide", config: wide, channels: 321, batch: 32, large: true },
+    Step { name: "deep", config: deep, channels: 8, batch: 64, large: true },
 ];
 
 fn etth1() -> PatchTstConfig {
@@ -94,6 +98,23 @@ fn seed() -> PatchTstConfig {
         d_ff: 256,
         norm: NormKind::Layer,
         padding: false,
+        dropout: 0.0,
+        ..etth1()
+    }
+}
+
+fn wide() -> PatchTstConfig {
+    PatchTstConfig { d_model: 128, heads: 16, d_ff: 256, dropout: 0.2, ..etth1() }
+}
+
+fn deep() -> PatchTstConfig {
+    PatchTstConfig {
+        context: 512,
+        d_model: 512,
+        heads: 8,
+        layers: 6,
+        d_ff: 2048,
+        norm: NormKind::Layer,
         dropout: 0.0,
         ..etth1()
     }
@@ -274,11 +295,12 @@ impl Row {
         }
     }
 
-    /// The rows that these words name, in the table's order: `steps`, `ops`, an op, or a row; every row for no word.
+    /// The rows that these words name, in the table's order: `steps`, `ops`, an op, or a row; every row for no word. The
+    /// large ones only by their own name, unless `large`.
     ///
     /// # Errors
     /// The word that names none, and what there is.
-    pub(super) fn select(words: &[String]) -> Result<Vec<Self>, (String, String)> {
+    pub(super) fn select(words: &[String], large: bool) -> Result<Vec<Self>, (String, String)> {
         if let Some(word) = words.iter().find(|w| !Self::all().any(|r| r.is_of(w))) {
             let mut known = vec!["steps", "ops"];
             known.extend(STEPS.iter().map(|s| s.name));
@@ -286,6 +308,8 @@ impl Row {
             known.dedup();
             return Err((word.clone(), known.join(", ")));
         }
-        Ok(Self::all().filter(|r| words.is_empty() || words.iter().any(|w| r.is_of(w))).collect())
+        let asked = |r: &Self| words.is_empty() || words.iter().any(|w| r.is_of(w));
+        let fits = |r: &Self| large || !matches!(r, Self::Step(s) if s.large) || words.contains(&r.name());
+        Ok(Self::all().filter(|r| asked(r) && fits(r)).collect())
     }
 }

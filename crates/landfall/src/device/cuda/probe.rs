@@ -154,8 +154,8 @@ pub struct Survey {
     pub gpus: Result<Vec<Gpu>, Error>,
     /// The version of the run-time compiler, which kernels need.
     pub nvrtc: Result<Version, Absence>,
-    /// Whether the matrix library is there, which products need.
-    pub cublaslt: Result<(), Absence>,
+    /// The version of the matrix library, which products need.
+    pub cublaslt: Result<Version, Absence>,
     /// Where compiled kernels are kept; `None` where there is no place for them.
     pub cache: Option<std::path::PathBuf>,
 }
@@ -171,7 +171,11 @@ pub fn survey() -> Survey {
         driver: driver(),
         gpus: gpus(),
         nvrtc: nvrtc(),
-        cublaslt: cublaslt(),
+        cublaslt: cublaslt().map(|()| {
+            // SAFETY: the library was found; the call takes nothing and returns a number.
+            let number = unsafe { cudarc::cublaslt::sys::cublasLtGetVersion() } as u32;
+            Version { major: number / 10_000, minor: number % 10_000 / 100 }
+        }),
         cache: super::cache::folder(),
     }
 }

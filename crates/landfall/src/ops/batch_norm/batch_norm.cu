@@ -1,0 +1,41 @@
+// Batch normalisation. A first launch sums each column in chunks, a second adds the chunks, a third goes over all
+// elements. The sums are of the differences from the column's first element: then a mean far from zero costs no digits.
+
+KERNEL(statistics) {
+    Columns c = columns_of(width, columns);
+    Matrix of_x = {rows, rank, shape, stride_x, step_x};
+    double pivot = c.inside ? double(widen(x[place(of_x, 0, c.column)])) : 0.0;
+    chunk_sums(c, rows, each, partial, [&](u64 r) {
+        double d = double(widen(x[place(of_x, r, c.column)])) - pivot;
+        Pair p = {d, d * d};
+        return p;
+    });
+}
+
+KERNEL(finish_statistics) {
+    Columns c = columns_of(width, columns);
+    Pair sum = chunks_all(c, chunks, partial);
+    if (!c.inside || c.lane != 0) return;
+    double pivot = rows > 0 ? double(widen(x[c.column * step_x])) : 0.0;
+    double apart = sum.a / double(rows), squares = sum.b / double(rows) - apart * apart;
+    if (squares < 0.0) squares = 0.0;
+    totals[2 * c.column] = pivot + apart;
+    totals[2 * c.column + 1] = squares;
+    mean[c.column * step_mean] = narrow<A>(pivot + apart);
+    variance[c.column * step_variance] = narrow<A>(squares);
+}
+
+KERNEL(normalise) {
+    Columns c = columns_of(width, columns);
+    if (!c.inside) return;
+    Matrix of_x = {rows, rank, shape, stride_x, step_x}, of_y = {rows, rank, shape, stride_y, step_y};
+    A centre = A(totals[2 * c.column]);
+    A scale = A(1.0 / sqrt(totals[2 * c.column + 1] + eps)) * A(widen(weight[c.column * step_weight]));
+    A shift = A(widen(bias[c.column * step_bias]));
+    u64 from = blockIdx.y * each, end = min(from + each, rows);
+#pragma unroll 4
+    for (u64 r = from + c.lane; r < end; r += c.lanes) {
+        A v = A(widen(x[place(of_x, r, c.column)]));
+        y[place(of_y, r, c.column)] = narrow<T>((v - centre) * scale + shift);
+    }
+}

@@ -1,0 +1,42 @@
+// The gradient of batch normalisation: as forward, sums of each column in chunks, then the chunks, then all elements.
+
+KERNEL(gradient_sums) {
+    Columns c = columns_of(width, columns);
+    Matrix of_gy = {rows, rank, shape, stride_gy, step_gy}, of_x = {rows, rank, shape, stride_x, step_x};
+    double centre = c.inside ? double(mean[c.column * step_mean]) : 0.0;
+    double rstd = c.inside ? 1.0 / sqrt(double(variance[c.column * step_variance]) + eps) : 0.0;
+    chunk_sums(c, rows, each, partial, [&](u64 r) {
+        double g = double(widen(gy[place(of_gy, r, c.column)]));
+        double h = (double(widen(x[place(of_x, r, c.column)])) - centre) * rstd;
+        Pair p = {g, g * h};
+        return p;
+    });
+}
+
+KERNEL(finish_gradient) {
+    Columns c = columns_of(width, columns);
+    Pair sum = chunks_all(c, chunks, partial);
+    if (!c.inside || c.lane != 0) return;
+    totals[2 * c.column] = sum.a;
+    totals[2 * c.column + 1] = sum.b;
+    gbias[c.column * step_gbias] = narrow<T>(sum.a);
+    gweight[c.column * step_gweight] = narrow<T>(sum.b);
+}
+
+KERNEL(gradient) {
+    Columns c = columns_of(width, columns);
+    if (!c.inside) return;
+    Matrix of_gy = {rows, rank, shape, stride_gy, step_gy}, of_x = {rows, rank, shape, stride_x, step_x};
+    Matrix of_gx = {rows, rank, shape, stride_gx, step_gx};
+    A centre = A(mean[c.column * step_mean]);
+    A rstd = A(1.0 / sqrt(double(variance[c.column * step_variance]) + eps));
+    A scale = A(widen(weight[c.column * step_weight])) * rstd;
+    A bias_part = A(totals[2 * c.column] / double(rows)), weight_part = A(totals[2 * c.column + 1] / double(rows));
+    u64 from = blockIdx.y * each, end = min(from + each, rows);
+#pragma unroll 4
+    for (u64 r = from + c.lane; r < end; r += c.lanes) {
+        A g = A(widen(gy[place(of_gy, r, c.column)]));
+        A h = (A(widen(x[place(of_x, r, c.column)])) - centre) * rstd;
+        gx[place(of_gx, r, c.column)] = narrow<T>(scale * (g - bias_part - h * weight_part));
+    }
+}

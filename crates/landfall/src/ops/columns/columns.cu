@@ -1,0 +1,74 @@
+// Sums over the rows of each column, two at once. A block has `width` neighbouring columns, a power of two, and
+// THREADS / width lanes; lane l of chunk c takes every so-manieth row of the chunk from row l on. Totals run in double, lanes
+// are added pairwise, chunks by another launch in the same way: the order depends on sizes alone. (With `group.cu`.)
+
+struct Pair { double a, b; };
+
+struct Columns {
+    u32 width, lanes, lane;
+    u64 count, column;  // of all, of this thread
+    bool inside;
+};
+DEVICE Columns columns_of(u32 width, u64 count) {
+    u64 column = u64(blockIdx.x) * width + threadIdx.x % width;
+    Columns c = {width, THREADS / width, threadIdx.x / width, count, column, column < count};
+    return c;
+}
+
+// Adds the lanes of each column; lane 0 has the result. All threads of the block call it together.
+DEVICE Pair lanes_all(Pair x, const Columns& c) {
+    __shared__ Pair shared[THREADS];
+    u32 t = threadIdx.x;
+    shared[t] = x;
+    for (u32 half = THREADS / 2; half >= c.width; half /= 2) {
+        __syncthreads();
+        if (t < half) {
+            shared[t].a += shared[t + half].a;
+            shared[t].b += shared[t + half].b;
+        }
+    }
+    return shared[t];
+}
+
+// The sums of `term(row)` over the rows of this block's chunk.
+template <class Term> DEVICE void chunk_sums(const Columns& c, u64 rows, u64 each, double* partial, Term term) {
+    u64 from = blockIdx.y * each, end = min(from + each, rows);
+    Pair sum = {0.0, 0.0};
+    if (c.inside) {
+#pragma unroll 4
+        for (u64 r = from + c.lane; r < end; r += c.lanes) {
+            Pair x = term(r);
+            sum.a += x.a;
+            sum.b += x.b;
+        }
+    }
+    sum = lanes_all(sum, c);
+    if (!c.inside || c.lane != 0) return;
+    partial[2 * (blockIdx.y * c.count + c.column)] = sum.a;
+    partial[2 * (blockIdx.y * c.count + c.column) + 1] = sum.b;
+}
+
+// The sums over all chunks; lane 0 has the result.
+DEVICE Pair chunks_all(const Columns& c, u64 chunks, const double* partial) {
+    Pair sum = {0.0, 0.0};
+    if (c.inside) {
+#pragma unroll 4
+        for (u64 k = c.lane; k < chunks; k += c.lanes) {
+            sum.a += partial[2 * (k * c.count + c.column)];
+            sum.b += partial[2 * (k * c.count + c.column) + 1];
+        }
+    }
+    return lanes_all(sum, c);
+}
+
+// A matrix whose rows may lie in any way.
+struct Matrix {
+    u64 rows;
+    u32 rank;
+    const Dims& shape;
+    const Dims& stride;
+    u64 step;  // from column to column
+};
+DEVICE u64 place(const Matrix& m, u64 row, u64 column) {
+    return (m.rank == 1 ? row * m.stride.v[0] : offset_of<u64>(row, m.rank, m.shape, m.stride)) + column * m.step;
+}

@@ -1,0 +1,91 @@
+//! How the threads of a block share columns: the host's side of `columns.cu`.
+
+use crate::cuda::Geometry;
+
+/// Threads of a block: `THREADS` in the source.
+pub(in crate::ops) const BLOCK: u32 = 256;
+/// Columns of a block, at most: a line of memory of f32.
+const WIDTH: usize = 32;
+/// Rows of a lane in a chunk, at least.
+const ROWS: usize = 8;
+/// Blocks that a large GPU holds at once.
+const BLOCKS: usize = 1024;
+/// Blocks along y, at most.
+const MAX_Y: usize = 65_535;
+
+/// How `rows` rows of `columns` columns are shared: by their numbers alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::ops) struct Sharing {
+    /// Neighbouring columns of a block, a power of two.
+    pub(in crate::ops) width: usize,
+    /// Blocks side by side.
+    pub(in crate::ops) groups: usize,
+    /// Parts that the rows are cut into.
+    pub(in crate::ops) chunks: usize,
+    /// Rows of a chunk; the last may have fewer.
+    pub(in crate::ops) each: usize,
+}
+
+impl Sharing {
+    /// Chunks for sums: no more than a GPU runs at once.
+    pub(in crate::ops) fn sums(rows: usize, columns: usize) -> Self {
+        Self::new(rows, columns, |groups| (BLOCKS / groups).max(1))
+    }
+
+    /// Chunks for a pass that writes each element: as many as there are rows for.
+    pub(in crate::ops) fn pass(rows: usize, columns: usize) -> Self {
+        Self::new(rows, columns, |_| MAX_Y)
+    }
+
+    fn new(rows: usize, columns: usize, most: impl Fn(usize) -> usize) -> Self {
+        let width = columns.max(1).next_power_of_two().min(WIDTH);
+        let groups = columns.div_ceil(width);
+        let lanes = BLOCK as usize / width;
+        let chunks = rows.div_ceil(lanes * ROWS).clamp(1, most(groups.max(1)));
+        let each = rows.div_ceil(chunks).max(1);
+        Self { width, groups, chunks: rows.div_ceil(each), each }
+    }
+
+    /// Bytes of the partial sums of all chunks, two for each column, and of the two totals of each column before them.
+    pub(in crate::ops) fn workspace(&self, columns: usize) -> usize {
+        (self.chunks + 1) * self.totals(columns)
+    }
+
+    /// Bytes of the totals, after which the partial sums lie.
+    pub(in crate::ops) fn totals(&self, columns: usize) -> usize {
+        2 * columns * size_of::<f64>()
+    }
+
+    /// A block for each group of columns and each chunk.
+    pub(in crate::ops) fn blocks(&self) -> Result<Geometry, crate::Rule> {
+        let blocks = Geometry::blocks(self.groups, BLOCK)?;
+        Ok(Geometry { grid: [blocks.grid[0], self.chunks as u32, 1], ..blocks })
+    }
+
+    /// A block for each group of columns.
+    pub(in crate::ops) fn finish(&self) -> Result<Geometry, crate::Rule> {
+        Geometry::blocks(self.groups, BLOCK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Sharing;
+
+    #[test]
+    fn every_row_and_column_belongs_to_one_block() {
+        for rows in [0, 1, 7, 8, 63, 64, 65, 1000, 37_632, 1 << 22, (1 << 31) + 5] {
+            for columns in [1, 2, 3, 16, 31, 32, 33, 128, 5000, 100_000] {
+                for s in [Sharing::sums(rows, columns), Sharing::pass(rows, columns)] {
+                    assert!(s.groups * s.width >= columns && (s.groups - 1) * s.width < columns, "{s:?}");
+                    assert!(s.chunks * s.each >= rows, "{rows} rows: {s:?}");
+                    assert!(
+                        rows == 0 && s.chunks == 0 || (s.chunks - 1) * s.each < rows,
+                        "{rows} rows: {s:?}"
+                    );
+                    assert!(s.chunks <= 65_535 && 256 % s.width == 0, "{s:?}");
+                }
+            }
+        }
+    }
+}
