@@ -242,6 +242,8 @@ def op_call(row, dtype):
         return (lambda x: x.sum(1)), (some(*sizes),)
     if op == "sum-columns":
         return (lambda x: x.sum(0)), (some(*sizes),)
+    if op == "add":
+        return jnp.add, (some(*sizes), some(*sizes))
     raise ValueError(f"no op {op}")
 
 

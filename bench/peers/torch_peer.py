@@ -215,6 +215,9 @@ def op_call(row, dtype):
     if op == "sum-columns":
         x, out = random(*sizes), random(sizes[1])
         return lambda: torch.sum(x, 0, out=out)
+    if op == "add":
+        lhs, rhs, out = random(*sizes), random(*sizes), random(*sizes)
+        return lambda: torch.add(lhs, rhs, out=out)
     if op == "adam":
         parameter = torch.randn(*sizes, device=DEVICE).requires_grad_()
         parameter.grad = torch.randn(*sizes, device=DEVICE)

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 /// Test targets that have tests on a GPU, by package.
 const TESTS: &[(&str, &[&str])] = &[
-    ("landfall", &["table", "cuda", "product"]),
+    ("landfall", &["table", "contract", "cuda", "numbers", "product"]),
     ("landfall-train", &["golden", "allocations", "window_regressor", "replay", "precision"]),
 ];
 /// The program.

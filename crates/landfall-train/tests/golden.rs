@@ -1,8 +1,9 @@
 //! The official PatchTST's training trace on ETTh1, step by step. Skipped, visibly, where the shared files are absent.
 
-mod devices;
+#[path = "../../landfall/tests/device/gpu.rs"]
+mod gpu;
 
-use devices::{gpu, on_each_device};
+use gpu::{gpu, on_each_device};
 use landfall::Engine;
 use landfall_train::checkpoint::{File, load_weights};
 use landfall_train::data::{self, Split};

@@ -4,10 +4,11 @@
 #[allow(dead_code, unreachable_pub, reason = "its main runs as an example; here its model is used")]
 mod example;
 
-mod devices;
+#[path = "../../landfall/tests/device/gpu.rs"]
+mod gpu;
 
-use devices::on_each_device;
 use example::Drift;
+use gpu::on_each_device;
 use landfall::{DType, Engine, HostTensor, ops};
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, save};
 use landfall_train::data::{Split, synthetic};

@@ -1,9 +1,10 @@
 //! A step that is replayed gives the bytes of the same step issued call by call, however long, whatever happens to other
 //! memory in between, and across a checkpoint.
 
-mod devices;
+#[path = "../../landfall/tests/device/gpu.rs"]
+mod gpu;
 
-use devices::on_each_device;
+use gpu::on_each_device;
 use landfall::rng::Rng;
 use landfall::{DType, Engine};
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, save};

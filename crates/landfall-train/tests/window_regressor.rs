@@ -1,8 +1,9 @@
 //! The window-regressor: the model whose loss once froze because an op ignored its destination (regression 1).
 
-mod devices;
+#[path = "../../landfall/tests/device/gpu.rs"]
+mod gpu;
 
-use devices::on_each_device;
+use gpu::on_each_device;
 use landfall::{DType, Engine, HostTensor};
 use landfall_train::data::synthetic::walk;
 use landfall_train::models::{PatchTst, PatchTstConfig, Preset};

@@ -1,6 +1,9 @@
 //! The contract, rule by rule. Names say the number of the failure in another system that each makes impossible.
+#[path = "device/gpu.rs"]
+mod gpu;
 mod ops;
 
+use gpu::on_each_device;
 use landfall::ops::{Add, Cast, Copy, MatMul, Neg, Op, Tanh};
 use landfall::{DType, Engine, Error, Graph, Program, State, StateSpec, Tensor, half};
 use ops::{Fault, Faulty, ReverseRows};
@@ -14,9 +17,19 @@ fn count(n: usize) -> Vec<f64> {
     (0..n).map(|i| i as f64 + 1.0).collect()
 }
 
-#[test]
-fn r01_the_result_is_in_the_destination_whatever_its_layout() -> Result<(), Error> {
-    let e = engine()?;
+on_each_device!(
+    r01_the_result_is_in_the_destination_whatever_its_layout,
+    r03_calls_issued_and_recorded_programs_give_the_same_bytes,
+    r05_no_call_takes_a_detour_over_the_host,
+    r07_a_forbidden_overlap_stops_before_the_launch,
+    r08_views_move_nothing_and_copies_share_nothing,
+    r13_state_is_keyed_by_name,
+    r14_views_pin_nothing,
+    r24_poison_is_nan_in_every_float_dtype,
+    r25_a_transpose_of_equal_or_single_sizes_is_no_reshape,
+);
+
+fn r01_the_result_is_in_the_destination_whatever_its_layout(e: &Engine) -> Result<(), Error> {
     let x = e.tensor([2, 3], &count(6))?;
     // Into a transposed slice of a larger tensor: every element of it is written, nothing beside it.
     let mut out = e.empty(DType::F64, [4, 3])?;
@@ -34,16 +47,14 @@ fn r01_the_result_is_in_the_destination_whatever_its_layout() -> Result<(), Erro
     Ok(())
 }
 
-#[test]
-fn r03_calls_issued_and_recorded_programs_give_the_same_bytes() -> Result<(), Error> {
-    let e = engine()?;
+fn r03_calls_issued_and_recorded_programs_give_the_same_bytes(e: &Engine) -> Result<(), Error> {
     let state = Arc::new(StateSpec::new());
     let g = Graph::new(&state);
     let x = g.input("x", DType::F32, [70, 50]);
     let y = g.tanh(g.matmul(x, g.transpose(x)?)?)?;
     g.output("y", y);
-    let mut state = State::new(&e, &state)?;
-    let mut p = Program::compile(&e, &state, "p", &g)?;
+    let mut state = State::new(e, &state)?;
+    let mut p = Program::compile(e, &state, "p", &g)?;
     let data: Vec<f32> = (0..3500).map(|i| (i as f32 * 0.37).sin()).collect();
     p.write("x", &data)?;
     p.run(&mut state)?;
@@ -61,9 +72,7 @@ fn r03_calls_issued_and_recorded_programs_give_the_same_bytes() -> Result<(), Er
     Ok(())
 }
 
-#[test]
-fn r05_no_call_takes_a_detour_over_the_host() -> Result<(), Error> {
-    let e = engine()?;
+fn r05_no_call_takes_a_detour_over_the_host(e: &Engine) -> Result<(), Error> {
     for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16] {
         let mut x = e.empty(dtype, [8, 8])?;
         x.poison(0)?;
@@ -109,9 +118,7 @@ fn r06_what_cannot_be_read_is_an_error_never_zeros() -> Result<(), Error> {
     Ok(())
 }
 
-#[test]
-fn r07_a_forbidden_overlap_stops_before_the_launch() -> Result<(), Error> {
-    let e = engine()?;
+fn r07_a_forbidden_overlap_stops_before_the_launch(e: &Engine) -> Result<(), Error> {
     let mut a = e.tensor([3, 3], &count(9))?;
     let b = e.tensor([3, 3], &count(9))?;
     let before = e.counters().launches;
@@ -124,9 +131,7 @@ fn r07_a_forbidden_overlap_stops_before_the_launch() -> Result<(), Error> {
     Ok(())
 }
 
-#[test]
-fn r08_views_move_nothing_and_copies_share_nothing() -> Result<(), Error> {
-    let e = engine()?;
+fn r08_views_move_nothing_and_copies_share_nothing(e: &Engine) -> Result<(), Error> {
     let a = e.tensor([2, 6], &count(12))?;
     let before = e.counters();
     let v = a.view().reshape([3, 4])?.permute(&[1, 0])?.slice(0, 1, 2)?;
@@ -195,9 +200,7 @@ fn r09_outputs_have_their_own_memory() -> Result<(), Error> {
     Ok(())
 }
 
-#[test]
-fn r13_state_is_keyed_by_name() -> Result<(), Error> {
-    let e = engine()?;
+fn r13_state_is_keyed_by_name(e: &Engine) -> Result<(), Error> {
     let entry = |name: &str| (name.to_owned(), [3].into());
     let mut last = Vec::new();
     for names in [["a", "b"], ["b", "a"], ["c", "a"]] {
@@ -209,7 +212,7 @@ fn r13_state_is_keyed_by_name() -> Result<(), Error> {
             "a name is one entry's"
         );
         // The memory of the state before is free again, and full; a new state starts from zeros all the same.
-        let mut state = State::new(&e, &Arc::new(spec))?;
+        let mut state = State::new(e, &Arc::new(spec))?;
         for name in names {
             assert_eq!(state.read::<f64>(name)?, [0.0; 3], "{name} in {names:?}");
         }
@@ -222,9 +225,7 @@ fn r13_state_is_keyed_by_name() -> Result<(), Error> {
     Ok(())
 }
 
-#[test]
-fn r14_views_pin_nothing() -> Result<(), Error> {
-    let e = engine()?;
+fn r14_views_pin_nothing(e: &Engine) -> Result<(), Error> {
     let before = e.counters().bytes_in_use;
     let a = e.tensor([100], &count(100))?;
     let mut kept: Vec<Tensor> = Vec::new();
@@ -336,9 +337,7 @@ fn r21_one_engine_fails_and_another_does_not_notice() -> Result<(), Error> {
     works(&bad)
 }
 
-#[test]
-fn r24_poison_is_nan_in_every_float_dtype() -> Result<(), Error> {
-    let e = engine()?;
+fn r24_poison_is_nan_in_every_float_dtype(e: &Engine) -> Result<(), Error> {
     for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16] {
         let mut t = e.empty(dtype, [33])?;
         t.poison(0xff)?;
@@ -347,9 +346,7 @@ fn r24_poison_is_nan_in_every_float_dtype() -> Result<(), Error> {
     Ok(())
 }
 
-#[test]
-fn r25_a_transpose_of_equal_or_single_sizes_is_no_reshape() -> Result<(), Error> {
-    let e = engine()?;
+fn r25_a_transpose_of_equal_or_single_sizes_is_no_reshape(e: &Engine) -> Result<(), Error> {
     let spec = Arc::new(StateSpec::new());
     let g = Graph::new(&spec);
     let square = g.input("square", DType::F64, [3, 3]);
@@ -358,8 +355,8 @@ fn r25_a_transpose_of_equal_or_single_sizes_is_no_reshape() -> Result<(), Error>
     g.output("flat", g.reshape(g.transpose(square)?, [9])?);
     g.output("cube", g.copy(g.permute(cube, &[2, 3, 0, 1])?)?);
     g.output("column", g.reshape(g.transpose(g.slice(square, 0, 1, 1)?)?, [3])?);
-    let mut state = State::new(&e, &spec)?;
-    let mut p = Program::compile(&e, &state, "p", &g)?;
+    let mut state = State::new(e, &spec)?;
+    let mut p = Program::compile(e, &state, "p", &g)?;
     p.write("square", &count(9))?;
     p.write("cube", &count(4))?;
     p.run(&mut state)?;

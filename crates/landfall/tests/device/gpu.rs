@@ -21,3 +21,27 @@ pub(crate) fn gpu() -> Result<Option<Engine>, Error> {
         }
     }
 }
+
+/// Makes two tests of a check that takes an engine: `name::cpu`, and `name::cuda`, which skips where there is no GPU.
+#[allow(unused_macros, reason = "not every test file has such checks")]
+macro_rules! on_each_device {
+    ($($name:ident),+ $(,)?) => {
+        $(mod $name {
+            #[test]
+            fn cpu() -> Result<(), Box<dyn std::error::Error>> {
+                super::$name(&landfall::Engine::cpu_with_threads(2)?)?;
+                Ok(())
+            }
+
+            #[test]
+            fn cuda() -> Result<(), Box<dyn std::error::Error>> {
+                if let Some(engine) = crate::gpu::gpu()? {
+                    super::$name(&engine)?;
+                }
+                Ok(())
+            }
+        })+
+    };
+}
+#[allow(unused_imports, reason = "not every test file has such checks")]
+pub(crate) use on_each_device;

@@ -146,6 +146,7 @@ op_rows! {
     "sum-rows" sum_rows: [37632, 128];
     "sum-columns" sum_columns: [37632, 128];
     "adam" adam: [81728] [101185];
+    "add" add: [1024];
 }
 
 fn call(op: impl Op, args: impl Into<Vec<Arg>>) -> Call {
@@ -249,6 +250,11 @@ fn sum_rows(s: &[usize]) -> Vec<Call> {
 
 fn sum_columns(s: &[usize]) -> Vec<Call> {
     vec![call(ops::Reduce::new(ops::Reduction::Sum, &[0]), [normal([s[0], s[1]])])]
+}
+
+/// So small that its time is the host's.
+fn add(s: &[usize]) -> Vec<Call> {
+    vec![call(ops::Add, [normal([s[0]]), normal([s[0]])])]
 }
 
 fn adam(s: &[usize]) -> Vec<Call> {
