@@ -34,6 +34,9 @@ export LANDFALL_CACHE="${LANDFALL_CACHE:-$PWD/cache}"
 log="${OUT:-$PWD}/gpu-tests.log"
 : >"$log"
 failed=0
+for packed in tests/*.gz; do
+    [ -f "$packed" ] && gunzip "$packed" && chmod +x "${packed%.gz}"
+done
 for test in tests/*; do
     echo "== $test" >>"$log"
     "$test" "${1:-cuda}" --show-output >>"$log" 2>&1 || failed=1
@@ -55,7 +58,10 @@ pub(crate) fn run(top: &Path) -> Result<(), String> {
         let mut args = vec!["test", "--no-run", "--package", package];
         tests.iter().for_each(|t| args.extend(["--test", t]));
         for (name, binary) in built(top, &args)? {
-            copy(&binary, &bundle.join("tests").join(name))?;
+            // Each holds the whole engine: packed, all of them travel.
+            let to = bundle.join("tests").join(name);
+            copy(&binary, &to)?;
+            must(Command::new("gzip").arg("-9").arg(&to))?;
         }
     }
     for (name, binary) in built(top, &["build", "--package", PROGRAM.0])?.iter().filter(|b| b.0 == PROGRAM.1)

@@ -351,7 +351,7 @@ fn betas(text: &str) -> Result<Pair, String> {
 fn computing(name: &str) -> Result<Device, String> {
     match named(name)? {
         Device::Null => Err("null computes nothing; choose auto, cpu, cuda or cuda:N".to_owned()),
-        device => Ok(device),
+        device @ (Device::Auto | Device::Cpu | Device::Cuda(_)) => Ok(device),
     }
 }
 

@@ -133,7 +133,7 @@ impl Library {
 fn loaded(maps: &str, file: &str) -> Option<PathBuf> {
     let paths = maps.lines().filter_map(|l| l.find('/').map(|at| Path::new(&l[at..])));
     let named = |p: &&Path| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(file));
-    paths.into_iter().find(|p| named(&p)).map(Path::to_owned)
+    paths.into_iter().find(|p| named(p)).map(Path::to_owned)
 }
 
 /// The first word of the version's first line that looks like 580.95.05.

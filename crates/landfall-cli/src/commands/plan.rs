@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
     if let (Target::Future(all), Some(targets)) = (&mut dataset.target, targets) {
         *all = targets.clamp(1, channels);
     }
-    let placed = on(args.device, None, |engine| Ok(resolved.session(engine, &dataset)?))?;
+    let placed = on(args.device, None, |engine| resolved.session(engine, &dataset))?;
     let session = &placed.made;
     let [train, ..] = session.programs();
     let report = train.report();

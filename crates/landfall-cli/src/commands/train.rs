@@ -204,7 +204,7 @@ fn prepare(
     };
     let asked = resolved.settings.device.unwrap_or(Device::Auto);
     let Placed { made: mut session, device, why: chosen } =
-        on(asked, resolved.settings.threads, |engine| Ok(resolved.session(engine, &dataset)?))?;
+        on(asked, resolved.settings.threads, |engine| resolved.session(engine, &dataset))?;
     resolved.settings.computed_on = Some(device);
     let from = start(&mut session)?;
     Ok(Ready { resolved, session, comparison, chosen, notes, from })
