@@ -30,6 +30,7 @@ const SPILLS: &[(&str, &str, &str, &str)] = &[
     ("attention_few_grad", "gradient", " A=f32 ", A_BLOCK_MORE),
     ("layer_norm", "layer_norm", " A=f32 ", A_BLOCK_MORE),
     ("matmul", "product", " T=bf16 ", A_BLOCK_MORE),
+    ("matmul", "product", " T=f64 ", A_BLOCK_MORE),
     ("softmax", "softmax", " A=f32 ", A_BLOCK_MORE),
     ("softmax", "cross_entropy", " A=f32 ", A_BLOCK_MORE),
 ];

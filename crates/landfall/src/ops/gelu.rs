@@ -104,9 +104,9 @@ impl Op for Gelu {
         map(args, args[0].spec.dtype, |x| match self.approximation {
             Approximation::Erf => x[0] * Math::normal_cdf(x[0]),
             Approximation::Tanh => {
-                // ½(1 + tanh u) = e^u / (2 cosh u), without cancellation in the tail.
+                // ½(1 + tanh u) = 1 / (1 + e^−2u), without cancellation in the tail.
                 let u = LINEAR * (x[0] + 0.044_715 * x[0].powi(3));
-                0.5 * x[0] * u.exp() / u.cosh()
+                x[0] / (1.0 + (-2.0 * u).exp())
             }
         })
     }
@@ -197,10 +197,10 @@ impl Op for GeluGrad {
             c * match self.approximation {
                 Approximation::Erf => Math::normal_cdf(x) + x * (-0.5 * x * x).exp() * 0.5 * LINEAR,
                 Approximation::Tanh => {
-                    // ½(1 + tanh u) = e^u / (2 cosh u) and 1 − tanh² u = 1/cosh² u, without cancellation in the tail.
+                    // s = ½(1 + tanh u) = 1 / (1 + e^−2u) and 1 − tanh² u = 4·s·(1 − s), without cancellation in the tail.
                     let u = LINEAR * (x + 0.044_715 * x.powi(3));
-                    let half = 0.5 / u.cosh();
-                    u.exp() * half + 2.0 * x * half * half * LINEAR * (1.0 + 3.0 * 0.044_715 * x * x)
+                    let (s, rest) = (1.0 / (1.0 + (-2.0 * u).exp()), 1.0 / (1.0 + (2.0 * u).exp()));
+                    s + 2.0 * x * s * rest * LINEAR * (1.0 + 3.0 * 0.044_715 * x * x)
                 }
             }
         })

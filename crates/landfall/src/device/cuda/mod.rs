@@ -27,6 +27,7 @@ use crate::error::Error;
 use crate::ops::Run;
 use call::{KernelLaunch, MAX_PARAMS, Sink, Values};
 use driver::{Context, Function, Loaded, Pinned, Pool, Stream};
+pub(crate) use product::WORKSPACE_ALIGNMENT;
 use product::{Addresses, Product, ProductLaunch, Products};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;

@@ -45,6 +45,9 @@ pub(super) struct Problem {
     workspace: usize,
 }
 
+/// What the library asks of the address of scratch memory. Plans align to less, so that a product asks for as much more.
+pub(crate) const WORKSPACE_ALIGNMENT: usize = 256;
+
 /// The addresses of a product's operands.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Addresses {
@@ -130,6 +133,8 @@ impl ProductLaunch {
         if m * n * k * batch == 0 || ![n, out_matrix.cols, k, count].into_iter().all(small) {
             return None;
         }
+        let (start, bytes) = workspace;
+        let aligned = start.0.next_multiple_of(WORKSPACE_ALIGNMENT as u64);
         let problem = Problem {
             dtype: out.dtype(),
             precision,
@@ -138,14 +143,15 @@ impl ProductLaunch {
             b,
             out: out_matrix,
             bias: bias.is_some(),
-            workspace: workspace.1,
+            // As many bytes wherever they start: the choice of an algorithm depends on them.
+            workspace: bytes.saturating_sub(WORKSPACE_ALIGNMENT),
         };
         let addresses = Addresses {
             a: rhs.address(),
             b: lhs.address(),
             out: out.address(),
             bias: bias.map_or(0, Operand::address),
-            workspace: workspace.0.0,
+            workspace: aligned,
         };
         Some(Self { problem, addresses })
     }

@@ -2,7 +2,7 @@
 
 use super::{MatMul, sizes};
 use crate::DType;
-use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source};
+use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source, WORKSPACE_ALIGNMENT};
 use crate::error::Rule;
 use crate::ops::{Op, attributes};
 use crate::shape::Spec;
@@ -67,15 +67,17 @@ const LEAST: usize = 1 << 20;
 const PARTS: usize = 128;
 
 /// Elements at most of a small result, inner elements at least of a long axis, and of a part of it.
-const SMALL: usize = 4096;
+const SMALL: usize = 1 << 15;
 const LONG: usize = 4096;
 const PART: usize = 128;
+/// Multiplications at most: in larger products tensor cores pay whatever the library chooses.
+const WORK: usize = 1 << 31;
 
 /// Inner elements of a part, of a product of f32 or f64 with a small result and a long inner axis (a weight gradient):
 /// for these the library's first choice may be a single block. By sizes alone.
 fn cut(dtype: DType, (batch, m, n, k): (usize, usize, usize, usize)) -> Option<usize> {
     let wide = matches!(dtype, DType::F32 | DType::F64);
-    let cuts = wide && batch == 1 && m * n <= SMALL && k >= LONG;
+    let cuts = wide && batch == 1 && m * n <= SMALL && k >= LONG && m * n <= WORK / k;
     cuts.then(|| k.div_ceil(PARTS).max(PART).next_multiple_of(16))
 }
 
@@ -86,7 +88,7 @@ pub(super) fn workspace(_: &dyn Op, args: &[Spec]) -> usize {
         return 0;
     }
     let result = [batch, m, n, args[0].dtype.accumulate().size(), PARTS];
-    result.into_iter().fold(1, usize::saturating_mul).clamp(LEAST, MOST)
+    result.into_iter().fold(1, usize::saturating_mul).clamp(LEAST, MOST) + WORKSPACE_ALIGNMENT
 }
 
 /// Distances from one row and one column of an operand's matrices to the next.

@@ -5,15 +5,31 @@
 // inner axis of a small result is cut: each block of a part leaves its sums in `partial`, which `join` adds in order.
 constexpr u32 TILE = 64, SLAB = 16, EACH = 4, THREADS = 256, CHAIN = 256;
 
-// Loads rows `from`.. of TILE x SLAB elements: `outer` is the axis of 64, `inner` the one that is summed over.
-DEVICE void load_tile(A (*to)[TILE + 1], const T* from, u64 outer, u64 outers, u64 outer_step, u64 inner, u64 inners,
-                      u64 inner_step) {
-#pragma unroll 1  // addresses of several would not fit into the registers
-    for (u32 e = threadIdx.x; e < TILE * SLAB; e += THREADS) {
-        u32 o = inner_step == 1 ? e / SLAB : e % TILE;
-        u32 i = inner_step == 1 ? e % SLAB : e / TILE;
-        bool inside = outer + o < outers && inner + i < inners;
-        to[i][o] = inside ? A(widen(from[(outer + o) * outer_step + (inner + i) * inner_step])) : A(0);
+// One operand's way through shared memory: TILE indices of its `outer` axis, SLAB of the one that is summed over. Each
+// thread moves EACH elements. A slab is fetched while the one before is multiplied.
+struct Walk {
+    const T* from;
+    u64 outer, outers, outer_step, inner_step;
+    bool along;  // whether neighbouring threads walk the inner axis
+};
+DEVICE void fetch(A (&held)[EACH], const Walk& w, u64 inner, u64 end) {
+    u32 t = threadIdx.x;
+    u64 o = w.outer + (w.along ? t / SLAB : t % TILE), i = inner + (w.along ? t % SLAB : t / TILE);
+    const T* at = w.from + o * w.outer_step + i * w.inner_step;
+    u32 over = w.along ? THREADS / SLAB : 0, on = w.along ? 0 : THREADS / TILE;
+    u64 hop = over * w.outer_step + on * w.inner_step;
+#pragma unroll
+    for (u32 u = 0; u < EACH; u++) {
+        bool inside = o + u * over < w.outers && i + u * on < end;
+        held[u] = inside ? A(widen(at[u * hop])) : A(0);
+    }
+}
+DEVICE void put(A (*to)[TILE + 1], const A (&held)[EACH], const Walk& w) {
+    u32 t = threadIdx.x;
+#pragma unroll
+    for (u32 u = 0; u < EACH; u++) {
+        if (w.along) to[t % SLAB][t / SLAB + u * (THREADS / SLAB)] = held[u];
+        else to[t / TILE + u * (THREADS / TILE)][t % TILE] = held[u];
     }
 }
 
@@ -28,10 +44,16 @@ KERNEL(product) {
     A sum[EACH][EACH] = {}, total[EACH][EACH] = {};
     u32 x = threadIdx.x % 16, y = threadIdx.x / 16;
     u64 begin = blockIdx.y * each, end = min(begin + each, k);
+    Walk of_a = {a, row, m, lhs_row, lhs_column, lhs_column == 1}, of_b = {b, column, n, rhs_column, rhs_row, rhs_row == 1};
+    A held_a[EACH], held_b[EACH];
+    fetch(held_a, of_a, begin, end);
+    fetch(held_b, of_b, begin, end);
     for (u64 inner = begin; inner < end; inner += SLAB) {
-        load_tile(left, a, row, m, lhs_row, inner, end, lhs_column);
-        load_tile(right, b, column, n, rhs_column, inner, end, rhs_row);
+        put(left, held_a, of_a);
+        put(right, held_b, of_b);
         __syncthreads();
+        fetch(held_a, of_a, inner + SLAB, end);
+        fetch(held_b, of_b, inner + SLAB, end);
 #pragma unroll
         for (u32 p = 0; p < SLAB; p++) {
             A l[EACH], r[EACH];
