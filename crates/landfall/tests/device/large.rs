@@ -98,7 +98,7 @@ fn check(engine: &Engine, rows: usize, cols: usize) -> Result<(), Error> {
     expect("maximum with axes exchanged", &got, |i| exchanged(i).max(100));
 
     // So few ones that a byte holds their sum.
-    let every = n / 120 | 1;
+    let every = (n / 120) | 1;
     x.write::<u8>(&filled(n, &|i| u8::from(i % every == 5)))?;
     let table = x.view().reshape([rows, cols])?;
     let (mut per_row, mut per_col, mut all) = (vec![0; rows], vec![0; cols], 0);
