@@ -26,6 +26,8 @@ const SPILLS: &[(&str, &str, &str, &str)] = &[
         " A=f64 ",
         "f64 division and exponentials call a routine for rare operands, round which the assembler saves registers",
     ),
+    ("attention_few", "attention", " A=f64 ", A_BLOCK_MORE),
+    ("attention_few_grad", "gradient", " A=f32 ", A_BLOCK_MORE),
     ("layer_norm", "layer_norm", " A=f32 ", A_BLOCK_MORE),
     ("matmul", "product", " T=bf16 ", A_BLOCK_MORE),
     ("softmax", "softmax", " A=f32 ", A_BLOCK_MORE),

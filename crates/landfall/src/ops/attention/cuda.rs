@@ -129,6 +129,97 @@ static GRADIENT: Source = Source {
     ],
 };
 
+/// Threads of a block that holds whole heads in shared memory: `THREADS` in `few.cu`.
+const FEW: u32 = 128;
+
+static FEW_FORWARD: Source = Source {
+    name: "attention_few",
+    text: concat!(include_str!("few.cu"), include_str!("few_forward.cu")),
+    entries: &[Entry {
+        name: "attention",
+        block: FEW,
+        params: &[
+            Param::u64("all"),
+            Param::input("q", "T"),
+            Param::input("k", "T"),
+            Param::input("v", "T"),
+            Param::input("prev", "T"),
+            Param::output("out", "T"),
+            Param::output("lse", "A"),
+            Param::output("emitted", "T"),
+            Param::u32("has_prev"),
+            Param::u32("has_scores"),
+            Param::u32("heads"),
+            Param::u32("n"),
+            Param::u32("e"),
+            Param::f64("scale"),
+            Param::dims("stride_q"),
+            Param::dims("stride_k"),
+            Param::dims("stride_v"),
+            Param::dims("stride_prev"),
+            Param::dims("stride_out"),
+            Param::dims("stride_lse"),
+            Param::dims("stride_emitted"),
+        ],
+    }],
+};
+
+static FEW_GRADIENT: Source = Source {
+    name: "attention_few_grad",
+    text: concat!(include_str!("few.cu"), include_str!("few_grad.cu")),
+    entries: &[Entry {
+        name: "gradient",
+        block: FEW,
+        params: &[
+            Param::u64("all"),
+            Param::input("q", "T"),
+            Param::input("k", "T"),
+            Param::input("v", "T"),
+            Param::input("prev", "T"),
+            Param::input("out", "T"),
+            Param::input("lse", "L"),
+            Param::input("slope", "T"),
+            Param::input("score_slope", "T"),
+            Param::u32("has_prev"),
+            Param::u32("has_scores"),
+            Param::u32("heads"),
+            Param::u32("n"),
+            Param::u32("e"),
+            Param::f64("scale"),
+            Param::dims("stride_q"),
+            Param::dims("stride_k"),
+            Param::dims("stride_v"),
+            Param::dims("stride_prev"),
+            Param::dims("stride_out"),
+            Param::dims("stride_lse"),
+            Param::dims("stride_slope"),
+            Param::dims("stride_scores"),
+            Param::output("gq", "T"),
+            Param::output("gk", "T"),
+            Param::output("gv", "T"),
+            Param::output("g_prev", "T"),
+            Param::dims("stride_gq"),
+            Param::dims("stride_gk"),
+            Param::dims("stride_gv"),
+            Param::dims("stride_g_prev"),
+        ],
+    }],
+};
+
+/// Whether whole heads fit: a row a thread, and four rows of each thread in shared memory.
+fn few(s: &Sizes, dtype: DType) -> bool {
+    s.n <= FEW as usize && s.e * dtype.accumulate().size() <= 64
+}
+
+/// A module for heads of `e` features, and the blocks for all heads.
+fn few_launch(source: &'static Source, s: &Sizes, dtype: DType) -> Result<(Module, Geometry), Rule> {
+    let features = s.e.next_multiple_of(4) as u64;
+    let module =
+        Module::new(source).of("T", dtype).of("A", dtype.accumulate()).constant("FEATURES", features);
+    let heads = s.batch * s.heads;
+    Ok((module, Geometry::blocks(heads.div_ceil(FEW as usize / s.n), FEW)?))
+}
+
 /// Features that a thread holds of a row: all where `most` bytes of registers for each row allow it.
 fn chunk(e: usize, dtype: DType, most: usize) -> u64 {
     e.next_power_of_two().clamp(8, most / dtype.accumulate().size()) as u64
@@ -165,6 +256,7 @@ pub(super) fn attention(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
         return Ok(());
     }
     let args = [
+        Arg::U64((s.batch * s.heads) as u64),
         Arg::Input(&q),
         Arg::Input(&k),
         Arg::Input(&v),
@@ -186,11 +278,15 @@ pub(super) fn attention(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
         strides(&lse),
         strides(&emitted),
     ];
+    if few(&s, q.dtype()) {
+        let (module, geometry) = few_launch(&FEW_FORWARD, &s, q.dtype())?;
+        return call.launch(&module, "attention", geometry, &args);
+    }
     let module = Module::new(&FORWARD)
         .of("T", q.dtype())
         .of("A", q.dtype().accumulate())
         .constant("CHUNK", chunk(s.e, q.dtype(), 256));
-    call.launch(&module, "attention", rows(&s)?, &args)
+    call.launch(&module, "attention", rows(&s)?, &args[1..])
 }
 
 /// Bytes of what the gradient keeps of each query.
@@ -212,6 +308,43 @@ pub(in crate::ops) fn attention_grad(op: &dyn Op, call: &mut Call<'_>) -> Result
     let s = Sizes::of(&q.spec().shape);
     if gq.spec().shape.elements() == 0 {
         return Ok(());
+    }
+    if few(&s, q.dtype()) {
+        let (module, geometry) = few_launch(&FEW_GRADIENT, &s, q.dtype())?;
+        let args = [
+            Arg::U64((s.batch * s.heads) as u64),
+            Arg::Input(&q),
+            Arg::Input(&k),
+            Arg::Input(&v),
+            Arg::Input(&prev),
+            Arg::Input(&out),
+            Arg::Input(&lse),
+            Arg::Input(&slope),
+            Arg::Input(&scores),
+            Arg::U32(u32::from(op.previous)),
+            Arg::U32(u32::from(op.score_cotangent)),
+            size(s.heads)?,
+            size(s.n)?,
+            size(s.e)?,
+            Arg::F64(op.scale),
+            strides(&q),
+            strides(&k),
+            strides(&v),
+            strides(&prev),
+            strides(&out),
+            strides(&lse),
+            strides(&slope),
+            strides(&scores),
+            Arg::Output(&gq),
+            Arg::Output(&gk),
+            Arg::Output(&gv),
+            Arg::Output(&g_prev),
+            strides(&gq),
+            strides(&gk),
+            strides(&gv),
+            strides(&g_prev),
+        ];
+        return call.launch(&module.of("L", lse.dtype()), "gradient", geometry, &args);
     }
     let module = Module::new(&GRADIENT)
         .of("T", q.dtype())

@@ -1,5 +1,4 @@
-// Batch normalisation. A first launch sums each column in chunks, a second adds the chunks, a third goes over all
-// elements. The sums are of the differences from the column's first element: then a mean far from zero costs no digits.
+// Batch normalisation. A first launch sums each column in chunks, a second goes over all elements. The sums are of the differences from the column's first element: then a mean far from zero costs no digits.
 
 KERNEL(statistics) {
     Columns c = columns_of(width, columns);
@@ -12,25 +11,21 @@ KERNEL(statistics) {
     });
 }
 
-KERNEL(finish_statistics) {
+// Each block adds the chunks of its columns for itself: they are few, and another launch would take longer.
+KERNEL(normalise) {
     Columns c = columns_of(width, columns);
     Pair sum = chunks_all(c, chunks, partial);
-    if (!c.inside || c.lane != 0) return;
+    if (!c.inside) return;
     double pivot = rows > 0 ? double(widen(x[c.column * step_x])) : 0.0;
     double apart = sum.a / double(rows), squares = sum.b / double(rows) - apart * apart;
     if (squares < 0.0) squares = 0.0;
-    totals[2 * c.column] = pivot + apart;
-    totals[2 * c.column + 1] = squares;
-    mean[c.column * step_mean] = narrow<A>(pivot + apart);
-    variance[c.column * step_variance] = narrow<A>(squares);
-}
-
-KERNEL(normalise) {
-    Columns c = columns_of(width, columns);
-    if (!c.inside) return;
+    if (blockIdx.y == 0 && c.lane == 0) {
+        mean[c.column * step_mean] = narrow<A>(pivot + apart);
+        variance[c.column * step_variance] = narrow<A>(squares);
+    }
     Matrix of_x = {rows, rank, shape, stride_x, step_x}, of_y = {rows, rank, shape, stride_y, step_y};
-    A centre = A(totals[2 * c.column]);
-    A scale = A(1.0 / sqrt(totals[2 * c.column + 1] + eps)) * A(widen(weight[c.column * step_weight]));
+    A centre = A(pivot + apart);
+    A scale = A(1.0 / sqrt(squares + eps)) * A(widen(weight[c.column * step_weight]));
     A shift = A(widen(bias[c.column * step_bias]));
     u64 from = blockIdx.y * each, end = min(from + each, rows);
 #pragma unroll 4

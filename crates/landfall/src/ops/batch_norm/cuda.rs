@@ -2,7 +2,7 @@
 
 use super::{BatchNorm, BatchNormGrad, sizes};
 use crate::DType;
-use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source};
+use crate::cuda::{Arg, Call, Entry, Failure, Module, Operand, Param, Source};
 use crate::error::Rule;
 use crate::layout::{Layout, collapse};
 use crate::ops::columns::cuda::{BLOCK, Sharing};
@@ -32,7 +32,7 @@ macro_rules! over_columns {
 /// Parameters that [`over_columns`] adds.
 const SHARED: usize = 7;
 /// Parameters of their own, at most.
-const OWN: usize = 18;
+const OWN: usize = 22;
 
 static SOURCE: Source = Source {
     name: "batch_norm",
@@ -48,16 +48,6 @@ static SOURCE: Source = Source {
             Param::u64("step_x"),
             Param::scratch_is("partial", DType::F64)
         ),
-        over_columns!("finish_statistics"
-            Param::input("x", "T"),
-            Param::u64("step_x"),
-            Param::scratch_is("partial", DType::F64),
-            Param::scratch_is("totals", DType::F64),
-            Param::output("mean", "A"),
-            Param::u64("step_mean"),
-            Param::output("variance", "A"),
-            Param::u64("step_variance")
-        ),
         over_columns!("normalise"
             Param::input("x", "T"),
             Param::dims("stride_x"),
@@ -69,7 +59,11 @@ static SOURCE: Source = Source {
             Param::output("y", "T"),
             Param::dims("stride_y"),
             Param::u64("step_y"),
-            Param::scratch_is("totals", DType::F64),
+            Param::output("mean", "A"),
+            Param::u64("step_mean"),
+            Param::output("variance", "A"),
+            Param::u64("step_variance"),
+            Param::scratch_is("partial", DType::F64),
             Param::f64("eps")
         ),
     ],
@@ -97,14 +91,6 @@ static GRADIENT: Source = Source {
             Param::f64("eps"),
             Param::scratch_is("partial", DType::F64)
         ),
-        over_columns!("finish_gradient"
-            Param::scratch_is("partial", DType::F64),
-            Param::scratch_is("totals", DType::F64),
-            Param::output("gweight", "T"),
-            Param::u64("step_gweight"),
-            Param::output("gbias", "T"),
-            Param::u64("step_gbias")
-        ),
         over_columns!("gradient"
             Param::input("gy", "T"),
             Param::dims("stride_gy"),
@@ -122,7 +108,11 @@ static GRADIENT: Source = Source {
             Param::output("gx", "T"),
             Param::dims("stride_gx"),
             Param::u64("step_gx"),
-            Param::scratch_is("totals", DType::F64)
+            Param::output("gweight", "T"),
+            Param::u64("step_gweight"),
+            Param::output("gbias", "T"),
+            Param::u64("step_gbias"),
+            Param::scratch_is("partial", DType::F64)
         ),
     ],
 };
@@ -167,19 +157,20 @@ struct Launches {
 }
 
 impl Launches {
-    /// Launches a kernel with its own arguments, in parts.
+    /// Launches a kernel with its own arguments, in parts. `chunks` are those of the sums.
     fn launch(
         &self,
         call: &mut Call<'_>,
         entry: &'static str,
-        (sharing, geometry): (&Sharing, Geometry),
+        sharing: &Sharing,
+        chunks: usize,
         own: &[&[Arg<'_>]],
     ) -> Result<(), Failure> {
         let shared = [
             Arg::U64(self.rows as u64),
             Arg::U64(self.columns as u64),
             Arg::U64(sharing.each as u64),
-            Arg::U64(sharing.chunks as u64),
+            Arg::U64(chunks as u64),
             Arg::U32(sharing.width as u32),
             Arg::U32(self.shape.shape().rank() as u32),
             Arg::dims(self.shape.shape().dims()),
@@ -190,7 +181,7 @@ impl Launches {
             *to = *arg;
             count += 1;
         }
-        call.launch(&self.module, entry, geometry, &args[..count])
+        call.launch(&self.module, entry, sharing.blocks()?, &args[..count])
     }
 }
 
@@ -207,21 +198,15 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let module = Module::new(&SOURCE).of("T", x.dtype()).of("A", x.dtype().accumulate());
     let launches = Launches { module, rows, columns, shape };
     let (sums, pass) = (Sharing::sums(rows, columns), Sharing::pass(rows, columns));
-    let (totals, partial) = (Arg::Scratch(0), Arg::Scratch(sums.totals(columns)));
-    let x = [Arg::Input(&x), of_x[0], of_x[1]];
+    let (x, partial) = ([Arg::Input(&x), of_x[0], of_x[1]], Arg::Scratch(0));
     if rows > 0 {
-        launches.launch(call, "statistics", (&sums, sums.blocks()?), &[&x, &[partial]])?;
-    }
-    let (mean, variance) = ([Arg::Output(&mean), step(&mean)], [Arg::Output(&variance), step(&variance)]);
-    let own: &[&[Arg<'_>]] = &[&[x[0], x[2], partial, totals], &mean, &variance];
-    launches.launch(call, "finish_statistics", (&sums, sums.finish()?), own)?;
-    if rows == 0 {
-        return Ok(());
+        launches.launch(call, "statistics", &sums, sums.chunks, &[&x, &[partial]])?;
     }
     let (weight, bias) = ([Arg::Input(&weight), step(&weight)], [Arg::Input(&bias), step(&bias)]);
+    let (mean, variance) = ([Arg::Output(&mean), step(&mean)], [Arg::Output(&variance), step(&variance)]);
     let y = [Arg::Output(&y), of_y[0], of_y[1]];
-    let own: &[&[Arg<'_>]] = &[&x, &weight, &bias, &y, &[totals, Arg::F64(eps)]];
-    launches.launch(call, "normalise", (&pass, pass.blocks()?), own)
+    let own: &[&[Arg<'_>]] = &[&x, &weight, &bias, &y, &mean, &variance, &[partial, Arg::F64(eps)]];
+    launches.launch(call, "normalise", &pass, sums.chunks, own)
 }
 
 /// [`BatchNormGrad`].
@@ -239,19 +224,14 @@ pub(super) fn backward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> 
     let module = module.of("M", mean.dtype()).of("V", variance.dtype());
     let launches = Launches { module, rows, columns, shape };
     let (sums, pass) = (Sharing::sums(rows, columns), Sharing::pass(rows, columns));
-    let (totals, partial) = (Arg::Scratch(0), Arg::Scratch(sums.totals(columns)));
     let given = [Arg::Input(&gy), of_gy[0], of_gy[1], Arg::Input(&x), of_x[0], of_x[1]];
     let kept = [Arg::Input(&mean), step(&mean), Arg::Input(&variance), step(&variance), eps];
+    let partial = Arg::Scratch(0);
     if rows > 0 {
-        launches.launch(call, "gradient_sums", (&sums, sums.blocks()?), &[&given, &kept, &[partial]])?;
+        launches.launch(call, "gradient_sums", &sums, sums.chunks, &[&given, &kept, &[partial]])?;
     }
     let (gweight, gbias) = ([Arg::Output(&gweight), step(&gweight)], [Arg::Output(&gbias), step(&gbias)]);
-    let own: &[&[Arg<'_>]] = &[&[partial, totals], &gweight, &gbias];
-    launches.launch(call, "finish_gradient", (&sums, sums.finish()?), own)?;
-    if rows == 0 {
-        return Ok(());
-    }
     let (weight, gx) = ([Arg::Input(&weight), step(&weight)], [Arg::Output(&gx), of_gx[0], of_gx[1]]);
-    let own: &[&[Arg<'_>]] = &[&given, &kept, &weight, &gx, &[totals]];
-    launches.launch(call, "gradient", (&pass, pass.blocks()?), own)
+    let own: &[&[Arg<'_>]] = &[&given, &kept, &weight, &gx, &gweight, &gbias, &[partial]];
+    launches.launch(call, "gradient", &pass, sums.chunks, own)
 }

@@ -1,4 +1,4 @@
-// The gradient of batch normalisation: as forward, sums of each column in chunks, then the chunks, then all elements.
+// The gradient of batch normalisation: as forward, sums of each column in chunks, then all elements.
 
 KERNEL(gradient_sums) {
     Columns c = columns_of(width, columns);
@@ -13,25 +13,20 @@ KERNEL(gradient_sums) {
     });
 }
 
-KERNEL(finish_gradient) {
-    Columns c = columns_of(width, columns);
-    Pair sum = chunks_all(c, chunks, partial);
-    if (!c.inside || c.lane != 0) return;
-    totals[2 * c.column] = sum.a;
-    totals[2 * c.column + 1] = sum.b;
-    gbias[c.column * step_gbias] = narrow<T>(sum.a);
-    gweight[c.column * step_gweight] = narrow<T>(sum.b);
-}
-
 KERNEL(gradient) {
     Columns c = columns_of(width, columns);
+    Pair sum = chunks_all(c, chunks, partial);
     if (!c.inside) return;
+    if (blockIdx.y == 0 && c.lane == 0) {
+        gbias[c.column * step_gbias] = narrow<T>(sum.a);
+        gweight[c.column * step_gweight] = narrow<T>(sum.b);
+    }
     Matrix of_gy = {rows, rank, shape, stride_gy, step_gy}, of_x = {rows, rank, shape, stride_x, step_x};
     Matrix of_gx = {rows, rank, shape, stride_gx, step_gx};
     A centre = A(mean[c.column * step_mean]);
     A rstd = A(1.0 / sqrt(double(variance[c.column * step_variance]) + eps));
     A scale = A(widen(weight[c.column * step_weight])) * rstd;
-    A bias_part = A(totals[2 * c.column] / double(rows)), weight_part = A(totals[2 * c.column + 1] / double(rows));
+    A bias_part = A(sum.a / double(rows)), weight_part = A(sum.b / double(rows));
     u64 from = blockIdx.y * each, end = min(from + each, rows);
 #pragma unroll 4
     for (u64 r = from + c.lane; r < end; r += c.lanes) {

@@ -15,7 +15,7 @@ DEVICE Columns columns_of(u32 width, u64 count) {
     return c;
 }
 
-// Adds the lanes of each column; lane 0 has the result. All threads of the block call it together.
+// Adds the lanes of each column; every lane gets the result. All threads of the block call it together.
 DEVICE Pair lanes_all(Pair x, const Columns& c) {
     __shared__ Pair shared[THREADS];
     u32 t = threadIdx.x;
@@ -27,7 +27,8 @@ DEVICE Pair lanes_all(Pair x, const Columns& c) {
             shared[t].b += shared[t + half].b;
         }
     }
-    return shared[t];
+    __syncthreads();
+    return shared[t % c.width];
 }
 
 // The sums of `term(row)` over the rows of this block's chunk.
@@ -48,7 +49,7 @@ template <class Term> DEVICE void chunk_sums(const Columns& c, u64 rows, u64 eac
     partial[2 * (blockIdx.y * c.count + c.column) + 1] = sum.b;
 }
 
-// The sums over all chunks; lane 0 has the result.
+// The sums over all chunks; every lane gets the result.
 DEVICE Pair chunks_all(const Columns& c, u64 chunks, const double* partial) {
     Pair sum = {0.0, 0.0};
     if (c.inside) {

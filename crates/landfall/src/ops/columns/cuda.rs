@@ -8,10 +8,11 @@ pub(in crate::ops) const BLOCK: u32 = 256;
 const WIDTH: usize = 32;
 /// Rows of a lane in a chunk, at least.
 const ROWS: usize = 8;
-/// Blocks that a large GPU holds at once.
-const BLOCKS: usize = 1024;
-/// Blocks along y, at most.
-const MAX_Y: usize = 65_535;
+/// Blocks of sums, and chunks, at most.
+const BLOCKS: usize = 512;
+const CHUNKS: usize = 128;
+/// Blocks of a pass, at most: what a large GPU holds at once.
+const PASS: usize = 1024;
 
 /// How `rows` rows of `columns` columns are shared: by their numbers alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,14 +28,15 @@ pub(in crate::ops) struct Sharing {
 }
 
 impl Sharing {
-    /// Chunks for sums: no more than a GPU runs at once.
+    /// Chunks for sums: no more than a GPU runs at once, and few, because they are added up after.
     pub(in crate::ops) fn sums(rows: usize, columns: usize) -> Self {
-        Self::new(rows, columns, |groups| (BLOCKS / groups).max(1))
+        Self::new(rows, columns, |groups| (BLOCKS / groups).clamp(1, CHUNKS))
     }
 
-    /// Chunks for a pass that writes each element: as many as there are rows for.
+    /// Chunks for a pass that writes each element: one, too, where there are no rows.
     pub(in crate::ops) fn pass(rows: usize, columns: usize) -> Self {
-        Self::new(rows, columns, |_| MAX_Y)
+        let sharing = Self::new(rows, columns, |groups| (PASS / groups).max(1));
+        Self { chunks: sharing.chunks.max(1), ..sharing }
     }
 
     fn new(rows: usize, columns: usize, most: impl Fn(usize) -> usize) -> Self {
@@ -46,14 +48,9 @@ impl Sharing {
         Self { width, groups, chunks: rows.div_ceil(each), each }
     }
 
-    /// Bytes of the partial sums of all chunks, two for each column, and of the two totals of each column before them.
+    /// Bytes of the partial sums of all chunks, two for each column.
     pub(in crate::ops) fn workspace(&self, columns: usize) -> usize {
-        (self.chunks + 1) * self.totals(columns)
-    }
-
-    /// Bytes of the totals, after which the partial sums lie.
-    pub(in crate::ops) fn totals(&self, columns: usize) -> usize {
-        2 * columns * size_of::<f64>()
+        self.chunks * 2 * columns * size_of::<f64>()
     }
 
     /// A block for each group of columns and each chunk.

@@ -1,6 +1,7 @@
 //! Products on a GPU: by the matrix library where it takes the operands as they lie, else by a kernel of any strides.
 
 use super::{MatMul, sizes};
+use crate::DType;
 use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source};
 use crate::error::Rule;
 use crate::ops::{Op, attributes};
@@ -13,31 +14,50 @@ const TILE: usize = 64;
 static SOURCE: Source = Source {
     name: "matmul",
     text: include_str!("matmul.cu"),
-    entries: &[Entry {
-        name: "product",
-        block: BLOCK,
-        params: &[
-            Param::input("lhs", "T"),
-            Param::input("rhs", "T"),
-            Param::input("bias", "T"),
-            Param::output("out", "T"),
-            Param::u64("m"),
-            Param::u64("n"),
-            Param::u64("k"),
-            Param::u64("lhs_row"),
-            Param::u64("lhs_column"),
-            Param::u64("rhs_row"),
-            Param::u64("rhs_column"),
-            Param::u64("out_row"),
-            Param::u64("out_column"),
-            Param::u64("bias_step"),
-            Param::u32("rank"),
-            Param::dims("batch"),
-            Param::dims("lhs_batch"),
-            Param::dims("rhs_batch"),
-            Param::dims("out_batch"),
-        ],
-    }],
+    entries: &[
+        Entry {
+            name: "product",
+            block: BLOCK,
+            params: &[
+                Param::input("lhs", "T"),
+                Param::input("rhs", "T"),
+                Param::input("bias", "T"),
+                Param::output("out", "T"),
+                Param::u64("m"),
+                Param::u64("n"),
+                Param::u64("k"),
+                Param::u64("lhs_row"),
+                Param::u64("lhs_column"),
+                Param::u64("rhs_row"),
+                Param::u64("rhs_column"),
+                Param::u64("out_row"),
+                Param::u64("out_column"),
+                Param::u64("bias_step"),
+                Param::u32("rank"),
+                Param::dims("batch"),
+                Param::dims("lhs_batch"),
+                Param::dims("rhs_batch"),
+                Param::dims("out_batch"),
+                Param::u64("each"),
+                Param::scratch("partial", "A"),
+            ],
+        },
+        Entry {
+            name: "join",
+            block: BLOCK,
+            params: &[
+                Param::scratch("partial", "A"),
+                Param::input("bias", "T"),
+                Param::output("out", "T"),
+                Param::u64("m"),
+                Param::u64("n"),
+                Param::u64("out_row"),
+                Param::u64("out_column"),
+                Param::u64("bias_step"),
+                Param::u64("parts"),
+            ],
+        },
+    ],
 };
 
 /// Scratch memory of the matrix library, at most and at least.
@@ -46,7 +66,20 @@ const LEAST: usize = 1 << 20;
 /// Parts of a long inner axis that there is room for.
 const PARTS: usize = 128;
 
-/// Scratch memory that the matrix library may use: enough to add the parts of a product with a long inner axis.
+/// Elements at most of a small result, inner elements at least of a long axis, and of a part of it.
+const SMALL: usize = 4096;
+const LONG: usize = 4096;
+const PART: usize = 128;
+
+/// Inner elements of a part, of a product of f32 or f64 with a small result and a long inner axis (a weight gradient):
+/// for these the library's first choice may be a single block. By sizes alone.
+fn cut(dtype: DType, (batch, m, n, k): (usize, usize, usize, usize)) -> Option<usize> {
+    let wide = matches!(dtype, DType::F32 | DType::F64);
+    let cuts = wide && batch == 1 && m * n <= SMALL && k >= LONG;
+    cuts.then(|| k.div_ceil(PARTS).max(PART).next_multiple_of(16))
+}
+
+/// Scratch memory for the parts of a product with a long inner axis, the matrix library's or ours.
 pub(super) fn workspace(_: &dyn Op, args: &[Spec]) -> usize {
     let (batch, m, n, k) = sizes(args);
     if batch * m * n * k == 0 {
@@ -68,7 +101,11 @@ pub(super) fn run(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let op = attributes::<MatMul>(op)?;
     let (lhs, rhs, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
     let (batch, m, n, k) = sizes(&[lhs.spec(), rhs.spec()]);
-    if batch * m * n == 0 || call.product(&out, op.precision)? {
+    if batch * m * n == 0 {
+        return Ok(());
+    }
+    let each = cut(lhs.dtype(), (batch, m, n, k));
+    if each.is_none() && call.product(&out, op.precision)? {
         return Ok(());
     }
     let bias = call.inputs().get(2).copied();
@@ -76,7 +113,11 @@ pub(super) fn run(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let (lhs_batch, lhs_row, lhs_column) = strides(&lhs)?;
     let (rhs_batch, rhs_row, rhs_column) = strides(&rhs)?;
     let (out_batch, out_row, out_column) = strides(&out)?;
-    let module = Module::new(&SOURCE).of("T", lhs.dtype()).constant("BIASED", u64::from(bias.is_some()));
+    let module = Module::new(&SOURCE)
+        .of("T", lhs.dtype())
+        .of("A", lhs.dtype().accumulate())
+        .constant("BIASED", u64::from(bias.is_some()))
+        .constant("CUT", u64::from(each.is_some()));
     let blocks = batch.saturating_mul(m.div_ceil(TILE)).saturating_mul(n.div_ceil(TILE));
     let dims = out.layout().shape().dims();
     let args = [
@@ -100,6 +141,26 @@ pub(super) fn run(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         Arg::dims(lhs_batch),
         Arg::dims(rhs_batch),
         Arg::dims(out_batch),
+        Arg::U64(each.unwrap_or(k) as u64),
+        Arg::Scratch(0),
     ];
-    call.launch(&module, "product", Geometry::blocks(blocks, BLOCK)?, &args)
+    let parts = each.map_or(1, |each| k.div_ceil(each));
+    let geometry = Geometry::blocks(blocks, BLOCK)?;
+    let geometry = Geometry { grid: [geometry.grid[0], parts as u32, 1], ..geometry };
+    call.launch(&module, "product", geometry, &args)?;
+    if each.is_none() {
+        return Ok(());
+    }
+    let args = [
+        Arg::Scratch(0),
+        args[2],
+        Arg::Output(&out),
+        Arg::U64(m as u64),
+        Arg::U64(n as u64),
+        Arg::U64(out_row),
+        Arg::U64(out_column),
+        Arg::U64(bias_step as u64),
+        Arg::U64(parts as u64),
+    ];
+    call.launch(&module, "join", Geometry::blocks((m * n).div_ceil(32), BLOCK)?, &args)
 }

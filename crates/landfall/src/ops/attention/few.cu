@@ -1,0 +1,50 @@
+// Attention over few tokens with small heads. A block takes as many whole heads as it has threads for, one row a thread;
+// keys, values, queries and slopes of its heads lie in shared memory, so that nothing is read twice. Scores go by PART at
+// a time, in registers.
+
+constexpr u32 E = u32(FEATURES);  // of a row, a multiple of 4; beyond the last are zeros
+constexpr u32 THREADS = 128;
+constexpr u32 PART = 8;
+
+DEVICE float exponential(float x) { return expf(x); }
+DEVICE double exponential(double x) { return exp(x); }
+DEVICE A infinity() { return A(__int_as_float(0x7F800000)); }
+
+// What a thread works on: a batch entry, a head, its row in it, and the first row of the head in shared memory.
+struct Place { u64 b, head; u32 row, base; bool inside; };
+DEVICE Place place_of(u64 all, u32 heads, u32 n) {
+    u32 each = THREADS / n, slot = threadIdx.x / n;
+    u64 index = u64(blockIdx.x) * each + slot;
+    Place p = {index / heads, index % heads, threadIdx.x - slot * n, slot * n, slot < each && index < all};
+    return p;
+}
+template <class X> DEVICE X* features_of(X* x, const Place& p, const Dims& s) {
+    return x + p.b * s.v[0] + u64(p.row) * s.v[1] + p.head * s.v[2];
+}
+template <class X> DEVICE X* scores_of(X* x, const Place& p, const Dims& s) { return x + p.b * s.v[0] + p.head * s.v[1]; }
+
+struct alignas(16) Row { A v[E]; };
+DEVICE void load_row(Row& row, const T* x, u64 step, u32 e, A factor) {
+#pragma unroll
+    for (u32 c = 0; c < E; c++) row.v[c] = c < e ? A(widen(x[c * step])) * factor : A(0);
+}
+DEVICE void store_row(const Row& row, T* x, u64 step, u32 e, A factor) {
+#pragma unroll
+    for (u32 c = 0; c < E; c++) {
+        if (c < e) x[c * step] = narrow<T>(row.v[c] * factor);
+    }
+}
+DEVICE A dot(const Row& a, const Row& b) {
+    A sum = A(0);
+#pragma unroll
+    for (u32 c = 0; c < E; c++) sum += a.v[c] * b.v[c];
+    return sum;
+}
+DEVICE void add(Row& row, A weight, const Row& x) {
+#pragma unroll
+    for (u32 c = 0; c < E; c++) row.v[c] += weight * x.v[c];
+}
+DEVICE void clear(Row& row) {
+#pragma unroll
+    for (u32 c = 0; c < E; c++) row.v[c] = A(0);
+}
