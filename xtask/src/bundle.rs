@@ -17,35 +17,8 @@ const DATA: &[&str] = &["data/ETTh1.csv", "golden"];
 /// What travels to such a machine may not be larger.
 const LIMIT: u64 = 64 << 20;
 
-/// Runs everything with a GPU required; `run.sh FILTER` runs the tests whose names contain FILTER.
-const RUNNER: &str = r#"#!/bin/sh
-# Runs the tests on a GPU. A test that finds none fails, and so does a run in which no test ran.
-set -u
-cd "$(dirname "$0")" || exit 1
-# CUDA's libraries, where they came as Python packages.
-packages=$(python3 -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])' 2>/dev/null)
-for folder in "$packages"/nvidia/*/lib /usr/local/cuda/lib64; do
-    [ -d "$folder" ] && LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder"
-done
-export LD_LIBRARY_PATH
-export LANDFALL_REQUIRE_CUDA=1
-export LANDFALL_CACHE="${LANDFALL_CACHE:-$PWD/cache}"
-[ -d shared ] && export LANDFALL_SHARED="$PWD/shared"
-log="${OUT:-$PWD}/gpu-tests.log"
-: >"$log"
-failed=0
-for packed in tests/*.gz; do
-    [ -f "$packed" ] && gunzip "$packed" && chmod +x "${packed%.gz}"
-done
-for test in tests/*; do
-    echo "== $test" >>"$log"
-    "$test" "${1:-cuda}" --show-output >>"$log" 2>&1 || failed=1
-done
-passed=$(sed -n 's/^test result: [a-zA-Z]*\. \([0-9]*\) passed.*/\1/p' "$log" | awk '{n += $1} END {print n + 0}')
-grep -E '^(test .*FAILED|test result:|error|thread .* panicked)' "$log"
-echo "GPU tests passed: $passed (log: $log)"
-[ "$passed" -gt 0 ] && [ "$failed" -eq 0 ]
-"#;
+/// Runs the tests with a GPU required, or every kernel under compute-sanitizer.
+const RUNNER: &str = include_str!("run.sh");
 
 /// Builds and copies.
 pub(crate) fn run(top: &Path) -> Result<(), String> {

@@ -4,12 +4,13 @@ mod bundle;
 mod kernels;
 mod readme;
 
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask TASK
   readme [--except COMMAND]...  runs each line of the README's sh blocks from the top of the checkout, except those named
   kernels                       compiles every CUDA kernel with the run-time compiler of the Python wheel; needs no GPU
+  ops                           writes docs/ops.md, what each op takes on which device, from the table of ops
   bundle                        puts test binaries and the program into bundle/, with a runner for a machine with a GPU";
 
 fn main() -> ExitCode {
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
     let result = match (args.next().as_deref(), args.collect::<Vec<_>>()) {
         (Some("readme"), rest) => readme::excepted(&rest).and_then(|except| readme::run(&top, &except)),
         (Some("kernels"), rest) if rest.is_empty() => kernels::run(&top),
+        (Some("ops"), rest) if rest.is_empty() => ops(&top),
         (Some("bundle"), rest) if rest.is_empty() => bundle::run(&top),
         _ => {
             eprintln!("{USAGE}");
@@ -33,8 +35,15 @@ fn main() -> ExitCode {
     }
 }
 
+/// Writes the table of ops in the documentation.
+fn ops(top: &Path) -> Result<(), String> {
+    let test =
+        ["test", "--package", "landfall", "--test", "table", "--", "--exact", "support::support_table"];
+    must(Command::new(env!("CARGO")).current_dir(top).args(test).env("LANDFALL_BLESS", "1"))
+}
+
 /// Runs a command and says what it was where it fails.
-fn must(command: &mut std::process::Command) -> Result<(), String> {
+fn must(command: &mut Command) -> Result<(), String> {
     match command.status() {
         Ok(s) if s.success() => Ok(()),
         Ok(s) => Err(format!("{command:?} ended with {s}")),

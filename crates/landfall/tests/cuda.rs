@@ -2,6 +2,8 @@
 
 #[path = "device/gpu.rs"]
 mod gpu;
+#[path = "device/large.rs"]
+mod large;
 
 use gpu::gpu;
 use landfall::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};

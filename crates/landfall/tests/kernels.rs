@@ -4,7 +4,7 @@
 //! Without the run-time compiler the test skips, and says so; `LANDFALL_REQUIRE_NVRTC=1` makes that an error.
 //! `cargo xtask kernels` installs it and sets this.
 
-use landfall::cuda::{Absence, Compiler, Module, modules};
+use landfall::cuda::{Absence, Compiler, Module, launches};
 use landfall::ops::{Sample, table};
 use landfall::{DType, Error, Rule, Spec};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -46,13 +46,13 @@ fn all() -> Result<Vec<(Module, bool)>, String> {
                 if sample.op.infer(&specs).is_err() {
                     continue;
                 }
-                let found = match modules(sample.op.as_ref(), &specs) {
+                let found = match launches(sample.op.as_ref(), &specs) {
                     Ok(found) => found,
                     // In the generated suite's list of holes; here it has nothing to compile.
                     Err(Error::Op(e)) if matches!(e.rule, Rule::Unsupported { .. }) => continue,
                     Err(e) => return Err(e.to_string()),
                 };
-                for module in found {
+                for (module, _) in found {
                     let everywhere = seen.entry(module).or_insert(false);
                     *everywhere |= dtype == EVERYWHERE;
                 }
@@ -236,8 +236,8 @@ fn generated_text() -> Result<(), String> {
     let names: BTreeSet<&str> = ["add", "gelu", "where", "cast"].into();
     for op in table().iter().filter(|op| names.contains(op.name())) {
         let sample = op.samples().into_iter().find(|s| s.refused.is_none()).ok_or("no sample")?;
-        let found = modules(sample.op.as_ref(), &specs(&sample, DType::BF16)).map_err(|e| e.to_string())?;
-        let text = found.first().ok_or("no module")?.own_text();
+        let found = launches(sample.op.as_ref(), &specs(&sample, DType::BF16)).map_err(|e| e.to_string())?;
+        let text = found.first().ok_or("no kernel")?.0.own_text();
         let head = text.split("#line").next().unwrap_or_default();
         compare(&format!("{}.cu", op.name()), head)?;
     }

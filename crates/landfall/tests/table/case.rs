@@ -1,7 +1,10 @@
 //! The calls that properties are checked on: an op's samples, with data, in every dtype that it takes.
 
+use landfall::cuda::launches;
 use landfall::ops::{Alias, Data, Op, Sample, SampleArg};
 use landfall::{DType, Error, HostTensor, Rule, Spec};
+use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -236,9 +239,36 @@ pub(crate) enum Which {
     Light,
 }
 
+/// The cases that properties are checked on: all, or with `LANDFALL_SAMPLES=few` those of [`few`].
+fn chosen(prototype: &dyn Op) -> Check<Vec<Case>> {
+    let all = cases(prototype)?;
+    match std::env::var("LANDFALL_SAMPLES").as_deref() {
+        Err(_) => Ok(all),
+        Ok("few") => few(all),
+        Ok(other) => Err(Failure(format!("LANDFALL_SAMPLES is {other:?}, it must be \"few\" or not set"))),
+    }
+}
+
+/// Of the cases of an op as few as launch every CUDA kernel that all of them launch, in every dtype: large ones only
+/// where no other launches a kernel, otherwise the one with the most elements, in which most threads have work.
+pub(crate) fn few(mut cases: Vec<Case>) -> Check<Vec<Case>> {
+    let elements = |c: &Case| c.specs().iter().chain(&c.outputs).map(|s| s.shape.elements()).sum::<usize>();
+    cases.sort_by_cached_key(|c| (c.large(), Reverse(elements(c))));
+    let mut seen = HashSet::new();
+    let mut kept = Vec::new();
+    for case in cases {
+        let launched = launches(case.op.as_ref(), &case.specs())?;
+        let new = launched.into_iter().filter(|&kernel| seen.insert(kernel)).count();
+        if new > 0 {
+            kept.push(case);
+        }
+    }
+    Ok(kept)
+}
+
 /// Checks a property on the cases of an op; a failure says on which.
 pub(crate) fn each(prototype: &dyn Op, which: Which, mut property: impl FnMut(&Case) -> Check) -> Check {
-    let all = cases(prototype)?;
+    let all = chosen(prototype)?;
     let mut large = None;
     for case in &all {
         if which == Which::Light && case.large() {

@@ -1,9 +1,11 @@
 //! The devices that properties are checked on.
 
-use crate::case::{Check, ensure};
+use crate::case::{Case, Check, cases, ensure, few};
 use crate::gpu::gpu;
-use landfall::ops::{Op, Run, table};
-use landfall::{DeviceKind, Engine, Error};
+use landfall::cuda::{Module, launches};
+use landfall::ops::{Op, table};
+use landfall::{Engine, Error};
+use std::collections::HashSet;
 
 /// A device of the suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,14 +27,26 @@ impl On {
     }
 }
 
-const CUDA: DeviceKind = DeviceKind::Cuda(0);
-
-/// The support table has no hole: every op has a kernel for a GPU.
+/// The reduced set of cases leaves no kernel out, and is reduced.
 #[test]
-fn every_op_has_a_cuda_kernel() -> Check {
-    let has = |op: &dyn Op| op.kernels(CUDA).iter().any(|k| matches!(k.run, Run::Cuda(_)));
-    let holes: Vec<&str> = table().iter().filter(|op| !has(op.as_ref())).map(|op| op.name()).collect();
-    ensure!(holes.is_empty(), "without a CUDA kernel: {holes:?}");
+fn few_cases_launch_every_kernel() -> Check {
+    let (mut of_all, mut of_few) = (0, 0);
+    for op in table() {
+        let all = cases(op.as_ref())?;
+        let kept = few(all.clone())?;
+        let kernels = |cases: &[Case]| -> Check<HashSet<(Module, &'static str)>> {
+            let found = cases.iter().map(|c| launches(c.op.as_ref(), &c.specs()));
+            Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+        };
+        let missed: Vec<String> = kernels(&all)?
+            .difference(&kernels(&kept)?)
+            .map(|(module, kernel)| format!("{kernel} of {}", module.label()))
+            .collect();
+        ensure!(missed.is_empty(), "the few cases of {} do not launch {missed:?}", op.name());
+        (of_all, of_few) = (of_all + all.len(), of_few + kept.len());
+    }
+    println!("{of_few} of {of_all} cases launch every kernel");
+    ensure!(of_few * 2 < of_all, "{of_few} of {of_all} cases are not few");
     Ok(())
 }
 

@@ -1,16 +1,18 @@
 //! The table of ops in the documentation, rendered from the table in the source.
 
-use crate::case::{Check, Failure, cases};
-use landfall::DType;
+use crate::case::{Case, Check, Failure, cases, ensure};
+use crate::device::On;
+use landfall::cuda::launches;
 use landfall::ops::{Alias, Body, Coverage, Grad, Op, table};
+use landfall::{DType, Engine, Error, Rule};
 use std::path::Path;
 
 const HEAD: &str = "# Ops
 
-Rendered from the op table by `LANDFALL_BLESS=1 cargo test -p landfall --test table support_table`; every mark is a
-tested call. A dtype is that of the arguments that the op leaves open. *May share memory*: what an output may lie in,
-by number of the argument. *Made of*: `pointwise` ops are one scalar expression, `fused` ones are also written in
-other ops, which is tested to agree.
+Rendered from the op table by `cargo xtask ops`; every mark is a tested call, and says that the op has kernels on each
+device, `cpu` and `cuda` (a device's name instead: on that one alone). A dtype is that of the arguments that the op leaves
+open. *May share memory*: what an output may lie in, by number of the argument. *Made of*: `pointwise` ops are one scalar
+expression, `fused` ones are also written in other ops, which is tested to agree.
 
 ";
 
@@ -43,9 +45,42 @@ fn alias(alias: &Alias) -> String {
     }
 }
 
-fn row(op: &dyn Op) -> Check<String> {
-    let taken: Vec<DType> = cases(op)?.iter().map(|c| c.dtype).collect();
-    let marks: Vec<&str> = DType::ALL.iter().map(|d| if taken.contains(d) { "✓" } else { " " }).collect();
+/// Whether a call was taken, or there is no kernel for it.
+fn taken<T>(call: Result<T, Error>) -> Check<bool> {
+    match call {
+        Ok(_) => Ok(true),
+        Err(Error::Op(e)) if matches!(e.rule, Rule::Unsupported { .. }) => Ok(false),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// The devices that have kernels for a case. What they have can be asked where there is no GPU.
+fn devices(cpu: &Engine, case: &Case) -> Check<Vec<On>> {
+    let (op, specs) = (case.op.as_ref(), case.specs());
+    let cpu = taken(cpu.workspace(op, &specs))?;
+    let cuda = taken(launches(op, &specs))?;
+    Ok([(cpu, On::Cpu), (cuda, On::Cuda)].into_iter().filter_map(|(has, on)| has.then_some(on)).collect())
+}
+
+/// What the table says of the cases in one dtype.
+fn mark(cpu: &Engine, cases: &[&Case]) -> Check<&'static str> {
+    let mut common = vec![On::Cpu, On::Cuda];
+    for case in cases {
+        let has = devices(cpu, case)?;
+        common.retain(|on| has.contains(on));
+    }
+    Ok(match (cases, &common[..]) {
+        ([], _) | (_, []) => " ",
+        (_, [On::Cpu]) => "cpu",
+        (_, [On::Cuda]) => "cuda",
+        (_, _) => "✓",
+    })
+}
+
+fn row(cpu: &Engine, op: &dyn Op) -> Check<String> {
+    let all = cases(op)?;
+    let of = |dtype: &DType| mark(cpu, &all.iter().filter(|c| c.dtype == *dtype).collect::<Vec<_>>());
+    let marks: Vec<&str> = DType::ALL.iter().map(of).collect::<Check<_>>()?;
     let coverage = listed(op.coverage(), |c| match c {
         Coverage::Full => "all".to_owned(),
         Coverage::Zeroed => "all, rest zero".to_owned(),
@@ -77,8 +112,9 @@ fn render() -> Check<String> {
         dtypes.join(" | "),
         "---|".repeat(DType::ALL.len() + 5)
     );
+    let cpu = On::Cpu.engine()?;
     for op in table() {
-        text.push_str(&row(op.as_ref())?);
+        text.push_str(&row(&cpu, op.as_ref())?);
     }
     Ok(text)
 }
@@ -97,8 +133,23 @@ fn support_table() -> Check {
     if same {
         Ok(())
     } else {
-        Err(Failure("docs/ops.md is not what the ops say: run with LANDFALL_BLESS=1".to_owned()))
+        Err(Failure("docs/ops.md is not what the ops say: run `cargo xtask ops`".to_owned()))
     }
+}
+
+/// What an op takes, it takes on each device; and each op takes something.
+#[test]
+fn support_has_no_hole() -> Check {
+    let cpu = On::Cpu.engine()?;
+    for op in table() {
+        let all = cases(op.as_ref())?;
+        ensure!(!all.is_empty(), "{} has no sample", op.name());
+        for case in &all {
+            let has = devices(&cpu, case)?;
+            ensure!(has == [On::Cpu, On::Cuda], "{case}: only {has:?} have a kernel for it");
+        }
+    }
+    Ok(())
 }
 
 #[test]
@@ -106,7 +157,7 @@ fn names_are_unique() -> Check {
     let mut seen: Vec<&str> = Vec::new();
     for op in table() {
         for name in names(op.as_ref()) {
-            crate::case::ensure!(!seen.contains(&name), "two ops are called {name}");
+            ensure!(!seen.contains(&name), "two ops are called {name}");
             seen.push(name);
         }
     }

@@ -83,7 +83,7 @@ pub(super) fn record(device: &Arc<Cuda>, launches: &[RecordedLaunch]) -> Result<
         });
         (graph, std::mem::take(&mut *locked(&device.frees)))
     };
-    freed.waiting.into_iter().try_for_each(|a| super::driver::free(&device.stream, a))?;
+    freed.waiting.into_iter().try_for_each(|a| device.memory.free(&device.stream, a))?;
     let graph = graph?;
     let nodes = graph.kinds()?;
     // A graph that allocates would hand out addresses that the plan knows nothing of.

@@ -202,17 +202,18 @@ impl Drop for Stream {
     }
 }
 
-/// A pool of device memory of the engine's own, which keeps what it has been given back.
+/// Device memory: from a pool of the engine's own, which keeps what it has been given back, or piece by piece.
 #[derive(Debug)]
-pub(super) struct Pool(sys::CUmemoryPool);
+pub(super) struct Memory(Option<sys::CUmemoryPool>);
 
 // SAFETY: the driver takes calls on a pool from any thread.
-unsafe impl Send for Pool {}
+unsafe impl Send for Memory {}
 // SAFETY: as above; it locks the pool itself.
-unsafe impl Sync for Pool {}
+unsafe impl Sync for Memory {}
 
-impl Pool {
-    pub(super) fn new(context: &Context) -> Result<Self, Error> {
+impl Memory {
+    /// Memory from a pool.
+    pub(super) fn pool(context: &Context) -> Result<Self, Error> {
         // SAFETY: the struct holds numbers and a pointer; zero is the driver's "not used" for each.
         let mut props: sys::CUmemPoolProps = unsafe { std::mem::zeroed() };
         props.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -222,41 +223,58 @@ impl Pool {
         let mut pool = null_mut();
         // SAFETY: the properties are filled; the driver writes a handle.
         check("cuMemPoolCreate", unsafe { sys::cuMemPoolCreate(&raw mut pool, from_ref(&props)) })?;
-        let this = Self(pool);
+        let this = Self(Some(pool));
         // With the default of 0, memory goes back to the system at every wait and is mapped again by the next
         // allocation: 31 ms instead of 1.3 us for 1 GiB.
         let mut keep = u64::MAX;
         let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
         // SAFETY: the attribute is a 64-bit number.
         check("cuMemPoolSetAttribute", unsafe {
-            sys::cuMemPoolSetAttribute(this.0, attribute, from_mut(&mut keep).cast())
+            sys::cuMemPoolSetAttribute(pool, attribute, from_mut(&mut keep).cast())
         })?;
         Ok(this)
     }
 
+    /// Memory piece by piece: slow, and what a checker of memory accesses sees the bounds and the age of.
+    pub(super) fn pieces() -> Self {
+        Self(None)
+    }
+
     /// Memory that is there once the stream has come so far; `None` when there is not enough.
     pub(super) fn allocate(&self, stream: &Stream, bytes: usize) -> Result<Option<Address>, Error> {
-        let mut address = 0;
-        // SAFETY: pool and stream live; the driver writes an address.
-        let code = unsafe { sys::cuMemAllocFromPoolAsync(&raw mut address, bytes.max(1), self.0, stream.0) };
+        let (mut address, bytes) = (0, bytes.max(1));
+        let (call, code) = match self.0 {
+            // SAFETY: pool and stream live; the driver writes an address.
+            Some(pool) => ("cuMemAllocFromPoolAsync", unsafe {
+                sys::cuMemAllocFromPoolAsync(&raw mut address, bytes, pool, stream.0)
+            }),
+            // SAFETY: a context is current; the driver writes an address.
+            None => ("cuMemAlloc", unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes) }),
+        };
         if code == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             return Ok(None);
         }
-        check("cuMemAllocFromPoolAsync", code)?;
+        check(call, code)?;
         Ok(Some(Address(address)))
+    }
+
+    /// Gives memory back: in the order of the stream, or when the device has done everything that was asked of it.
+    pub(super) fn free(&self, stream: &Stream, address: Address) -> Result<(), Error> {
+        match self.0 {
+            // SAFETY: a pool gave the address out, and its owner drops.
+            Some(_) => check("cuMemFreeAsync", unsafe { sys::cuMemFreeAsync(address.0, stream.0) }),
+            // SAFETY: the driver gave the address out, and its owner drops; the call waits for what uses it.
+            None => check("cuMemFree", unsafe { sys::cuMemFree_v2(address.0) }),
+        }
     }
 }
 
-/// Gives memory back in the order of the stream.
-pub(super) fn free(stream: &Stream, address: Address) -> Result<(), Error> {
-    // SAFETY: a pool gave the address out, and its owner drops.
-    check("cuMemFreeAsync", unsafe { sys::cuMemFreeAsync(address.0, stream.0) })
-}
-
-impl Drop for Pool {
+impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: created once, destroyed once; the driver waits for what is still in use.
-        _ = unsafe { sys::cuMemPoolDestroy(self.0) };
+        if let Some(pool) = self.0 {
+            // SAFETY: created once, destroyed once; the driver waits for what is still in use.
+            _ = unsafe { sys::cuMemPoolDestroy(pool) };
+        }
     }
 }
 

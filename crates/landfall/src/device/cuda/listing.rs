@@ -1,4 +1,4 @@
-//! Which modules an op's calls use: for compiling every kernel where there is no GPU.
+//! Which kernels an op's calls launch: found where there is no GPU, so that every kernel can be compiled and tested.
 
 use super::call::{KernelLaunch, Sink};
 use super::product::ProductLaunch;
@@ -9,14 +9,15 @@ use crate::layout::Layout;
 use crate::ops::{Alias, Op, check};
 use crate::shape::Spec;
 
-/// Notes modules; runs nothing.
+/// Notes kernels; runs nothing.
 #[derive(Default)]
-struct Listing(Vec<Module>);
+struct Listing(Vec<(Module, &'static str)>);
 
 impl Sink for Listing {
     fn kernel(&mut self, _: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
-        if !self.0.contains(launch.module) {
-            self.0.push(*launch.module);
+        let kernel = (*launch.module, launch.module.source().entries[launch.entry].name);
+        if !self.0.contains(&kernel) {
+            self.0.push(kernel);
         }
         Ok(())
     }
@@ -35,12 +36,12 @@ impl Sink for Listing {
     }
 }
 
-/// The modules that a call of an op on contiguous operands of these specs uses, in the order of its launches.
+/// The kernels that a call of an op on contiguous operands of these specs launches, each once with its module, in order.
 ///
 /// # Errors
 /// The rule that the arguments break, [`Rule::Unsupported`](crate::Rule::Unsupported) where the op has no kernel for
 /// them, or the rule that one of its launches breaks.
-pub fn modules(op: &dyn Op, args: &[Spec]) -> Result<Vec<Module>, Error> {
+pub fn launches(op: &dyn Op, args: &[Spec]) -> Result<Vec<(Module, &'static str)>, Error> {
     let device = DeviceKind::Cuda(0);
     let fail = |rule: crate::Rule| Error::from(rule.of(op.name(), args, Some(device), None));
     let outputs = op.infer(args).map_err(fail)?;

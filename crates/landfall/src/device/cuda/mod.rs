@@ -18,7 +18,7 @@ mod product;
 pub use super::Operand;
 pub use call::{Arg, Call, Failure, Geometry};
 pub use compile::{Compiled, Compiler};
-pub use listing::modules;
+pub use listing::launches;
 pub use module::{Element, Entry, Kind, Module, Param, Source};
 pub use probe::{Absence, Gpu, Survey, Version, survey};
 
@@ -26,7 +26,7 @@ use super::{Address, Counters, Device, DeviceKind, IndexFault, Launch, RecordedL
 use crate::error::Error;
 use crate::ops::Run;
 use call::{KernelLaunch, MAX_PARAMS, Sink, Values};
-use driver::{Context, Function, Loaded, Pinned, Pool, Stream};
+use driver::{Context, Function, Loaded, Memory, Pinned, Stream};
 pub(crate) use product::WORKSPACE_ALIGNMENT;
 use product::{Addresses, Product, ProductLaunch, Products};
 use std::collections::HashMap;
@@ -59,7 +59,7 @@ pub(crate) struct Cuda {
     /// Whether each launch is waited for, so that a fault is reported by its own kernel.
     patient: bool,
     stream: Stream,
-    pool: Pool,
+    memory: Memory,
     context: Context,
 }
 
@@ -121,9 +121,10 @@ impl Cuda {
         let context = Context::new(ordinal)?;
         let compiler = Compiler::new(&Compiler::architecture(context.capability))?;
         let stream = Stream::new()?;
-        let pool = Pool::new(&context)?;
+        let pooled = std::env::var_os("LANDFALL_CUDA_POOL").is_none_or(|v| v != "0");
+        let memory = if pooled { Memory::pool(&context)? } else { Memory::pieces() };
         let full = Error::Memory { bytes: RECORD, device: DeviceKind::Cuda(ordinal), in_use: 0 };
-        let record = pool.allocate(&stream, RECORD)?.ok_or(full)?;
+        let record = memory.allocate(&stream, RECORD)?.ok_or(full)?;
         stream.fill(record, RECORD, 0)?;
         Ok(Arc::new(Self {
             ordinal,
@@ -141,7 +142,7 @@ impl Cuda {
             transfers: AtomicU64::new(0),
             patient: std::env::var_os("LANDFALL_CUDA_SYNC").is_some_and(|v| v == "1"),
             stream,
-            pool,
+            memory,
             context,
         }))
     }
@@ -338,7 +339,7 @@ impl Device for Cuda {
         self.enter()?;
         let in_use = self.in_use.load(Relaxed);
         let full = Error::Memory { bytes, device: self.kind(), in_use: in_use as usize };
-        let address = self.told(self.pool.allocate(&self.stream, bytes))?.ok_or(full)?;
+        let address = self.told(self.memory.allocate(&self.stream, bytes))?.ok_or(full)?;
         self.allocations.fetch_add(1, Relaxed);
         self.in_use.fetch_add(bytes as u64, Relaxed);
         Ok(address)
@@ -353,7 +354,7 @@ impl Device for Cuda {
         }
         drop(frees);
         // Nobody can be told of a failure here; the next call finds it.
-        _ = self.enter().and_then(|()| self.told(driver::free(&self.stream, address)));
+        _ = self.enter().and_then(|()| self.told(self.memory.free(&self.stream, address)));
     }
 
     fn upload(&self, to: Address, data: &[u8]) -> Result<(), Error> {
@@ -418,7 +419,7 @@ impl Drop for Cuda {
     fn drop(&mut self) {
         // What is loaded and allocated goes next: nothing may still run on it. A failure leaves nobody to tell.
         let record = locked(&self.faults).record;
-        _ = self.context.enter().and_then(|()| driver::free(&self.stream, record));
+        _ = self.context.enter().and_then(|()| self.memory.free(&self.stream, record));
         _ = self.stream.synchronize();
     }
 }
