@@ -176,7 +176,7 @@ def training(c, name, mode):
     run = precisely(name, run)
 
     def losses():
-        return [float(x) for loss in run(8) for x in jnp.ravel(loss)]
+        return [float(x) for loss in run(max(8, multiple)) for x in jnp.ravel(loss)]
 
     return protocol.Timed(run, losses, count, multiple)
 

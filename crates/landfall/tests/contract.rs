@@ -72,7 +72,16 @@ fn r03_calls_issued_and_recorded_programs_give_the_same_bytes(e: &Engine) -> Res
     Ok(())
 }
 
+/// An engine of its own on the same device: other tests count on the one of a GPU, too.
+fn counted(e: &Engine) -> Result<Engine, Error> {
+    match e.device() {
+        DeviceKind::Cuda(i) => Engine::cuda(i),
+        DeviceKind::Cpu | DeviceKind::Null => Ok(e.clone()),
+    }
+}
+
 fn r05_no_call_takes_a_detour_over_the_host(e: &Engine) -> Result<(), Error> {
+    let e = &counted(e)?;
     for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16] {
         let mut x = e.empty(dtype, [8, 8])?;
         x.poison(0)?;
@@ -226,11 +235,7 @@ fn r13_state_is_keyed_by_name(e: &Engine) -> Result<(), Error> {
 }
 
 fn r14_views_pin_nothing(e: &Engine) -> Result<(), Error> {
-    // Counted on an engine of its own: other tests allocate on the one of a GPU.
-    let e = &match e.device() {
-        DeviceKind::Cuda(i) => Engine::cuda(i)?,
-        DeviceKind::Cpu | DeviceKind::Null => e.clone(),
-    };
+    let e = &counted(e)?;
     let before = e.counters().bytes_in_use;
     let a = e.tensor([100], &count(100))?;
     let mut kept: Vec<Tensor> = Vec::new();
