@@ -110,9 +110,13 @@ fn series_that_do_not_fit() {
     );
     assert!(ran.out.starts_with("data north.csv: 300 rows"), "{}", ran.out);
     let scored = f.runs("evaluate run --data north.csv --data south.csv");
-    assert_eq!(scored.err, "note: series `south` is left out: the run has no scaler for it\n");
+    assert_eq!(scored.notes(), "note: series `south` is left out: the run has no scaler for it\n");
     let forecast = f.runs("forecast run --data north.csv --data short.csv");
-    assert!(forecast.err.starts_with("note: series `short` is left out: short.csv: "), "{}", forecast.err);
+    assert!(
+        forecast.notes().starts_with("note: series `short` is left out: short.csv: "),
+        "{}",
+        forecast.err
+    );
     assert!(forecast.out.starts_with("date,load,wind\n"), "{}", forecast.out);
     f.write("short2.csv", csv(31));
     let text = f.refused(&format!("train --data short.csv --data short2.csv {SIZES} --max-steps 1"));
@@ -221,7 +225,7 @@ fn gaps_are_named_and_filled_when_asked() {
     assert!(ran.out.starts_with("data g.csv: 300 rows"), "{}", ran.out);
     let evaluated = f.runs("evaluate filled");
     assert!(
-        evaluated.err.starts_with("note: ") && evaluated.err.contains(": 3 rows inserted"),
+        evaluated.notes().starts_with("note: ") && evaluated.err.contains(": 3 rows inserted"),
         "{}",
         evaluated.err
     );

@@ -12,6 +12,16 @@ pub(crate) struct Ran {
     pub err: String,
 }
 
+impl Ran {
+    /// What went to stderr after the line that names the device.
+    pub(crate) fn notes(&self) -> &str {
+        self.err
+            .split_once('\n')
+            .filter(|(line, _)| line.starts_with("device "))
+            .map_or(&self.err, |(_, rest)| rest)
+    }
+}
+
 impl Folder {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().expect("a folder"))
