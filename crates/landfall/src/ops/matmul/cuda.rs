@@ -63,13 +63,13 @@ static SOURCE: Source = Source {
 /// Scratch memory of the matrix library, at most and at least.
 const MOST: usize = 32 << 20;
 const LEAST: usize = 1 << 20;
-/// Parts of a long inner axis at most: with fewer a block walks long, with more adding them takes long.
-const PARTS: usize = 512;
+/// Parts of a long inner axis that there is room for.
+const PARTS: usize = 128;
 
 /// Elements at most of a small result, inner elements at least of a long axis, and of a part of it.
 const SMALL: usize = 1 << 15;
 const LONG: usize = 4096;
-const PART: usize = 64;
+const PART: usize = 128;
 /// Multiplications at most: in larger products tensor cores pay whatever the library chooses.
 const WORK: usize = 1 << 31;
 
@@ -78,9 +78,7 @@ const WORK: usize = 1 << 31;
 fn cut(dtype: DType, (batch, m, n, k): (usize, usize, usize, usize)) -> Option<usize> {
     let wide = matches!(dtype, DType::F32 | DType::F64);
     let cuts = wide && batch == 1 && m * n <= SMALL && k >= LONG && m * n <= WORK / k;
-    // As many parts as there is room for.
-    let parts = (MOST / dtype.size()).checked_div(m * n).map_or(1, |p| p.clamp(1, PARTS));
-    cuts.then(|| k.div_ceil(parts).max(PART).next_multiple_of(16))
+    cuts.then(|| k.div_ceil(PARTS).max(PART).next_multiple_of(16))
 }
 
 /// Scratch memory for the parts of a product with a long inner axis, the matrix library's or ours.
