@@ -153,6 +153,8 @@ pub(crate) struct RecordedLaunch {
     pub(crate) workspace: Address,
     /// Bytes of scratch memory.
     pub(crate) workspace_bytes: usize,
+    /// Launches of the list that must be done before it starts; all come before it in the list.
+    pub(crate) after: Vec<usize>,
 }
 
 impl RecordedLaunch {
@@ -206,7 +208,7 @@ impl From<IndexFault> for Error {
 
 /// A launch list made for replay: raw addresses on the CPU, a graph on a GPU.
 pub(crate) trait Recording: fmt::Debug + Send + Sync {
-    /// Runs the whole list, in order.
+    /// Runs the whole list, in order or in any that `after` of its launches allows.
     ///
     /// # Errors
     /// A device fault, with the kernel's name.

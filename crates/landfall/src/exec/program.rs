@@ -129,6 +129,7 @@ impl Program {
                 outputs: i.outputs.iter().map(operand).collect(),
                 workspace: arena.address().offset(workspace),
                 workspace_bytes: i.workspace,
+                after: i.after.clone(),
             })
             .collect();
         let recording = Arc::clone(engine.handle()).record(launches.clone())?;
