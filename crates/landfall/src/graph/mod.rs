@@ -4,6 +4,7 @@
 //! caller's line. Views are values too: they move nothing and become layouts of their base when the graph is lowered.
 
 mod build;
+mod casts;
 mod grad;
 mod precision;
 mod save;
@@ -12,6 +13,7 @@ mod simplify;
 pub use grad::grad;
 pub use precision::{Mixed, mixed_precision};
 pub(crate) use save::choose_recomputation;
+pub(crate) use casts::share_casts;
 pub(crate) use simplify::live_nodes;
 
 use crate::layout::Layout;
