@@ -213,6 +213,14 @@ pub(crate) trait Recording: fmt::Debug + Send + Sync {
     /// # Errors
     /// A device fault, with the kernel's name.
     fn replay(&self) -> Result<(), Error>;
+    /// Issues the prepared launches one after the other, unchecked: what they cost without a graph, and eager calls
+    /// without their checks. Where launches are not prepared it is the same as [`Recording::replay`].
+    ///
+    /// # Errors
+    /// As [`Recording::replay`].
+    fn reissue(&self) -> Result<(), Error> {
+        self.replay()
+    }
 }
 
 /// What the engine asks of a device.

@@ -276,6 +276,19 @@ impl Recording for Replay {
             check("cuGraphLaunch", unsafe { sys::cuGraphLaunch(self.executable.0, device.stream.0) });
         device.told(launched)
     }
+
+    fn reissue(&self) -> Result<(), Error> {
+        let device = &self.device;
+        device.enter()?;
+        device.launches.fetch_add(self.steps.len() as u64, Relaxed);
+        self.steps.iter().try_for_each(|s| {
+            let issued = s.step.issue(&device.stream);
+            if issued.is_err() {
+                locked(&device.history).last = s.step.issued();
+            }
+            device.told(issued)
+        })
+    }
 }
 
 impl Drop for Replay {
