@@ -181,8 +181,8 @@ impl Engine {
         let devices = inputs.iter().map(TensorRef::device).chain(outputs.iter().map(|o| o.device()));
         let stranger =
             devices.enumerate().find(|(_, d)| !Arc::ptr_eq(d, &self.device)).map(|(i, d)| (i, d.kind()));
-        let ins: Inputs = inputs.iter().map(TensorRef::operand).collect();
-        let outs: Destinations = outputs.iter().map(|o| o.operand()).collect();
+        let ins: Inputs = inputs.iter().map(|i| *i.operand()).collect();
+        let outs: Destinations = outputs.iter().map(|o| *o.operand()).collect();
         let fail = |rule: Rule| {
             let specs: Vec<Spec> = ins.iter().map(Operand::spec).collect();
             Error::from(rule.of(op.name(), &specs, Some(self.device()), Some(at)))
@@ -283,13 +283,13 @@ impl Engine {
             if !Arc::ptr_eq(view.device(), &self.device) {
                 return Err(stranger(i, view.device().kind()));
             }
-            ins.push(view.operand());
+            ins.push(*view.operand());
         }
         for (j, output) in outputs.iter().enumerate() {
             if !Arc::ptr_eq(output.device(), &self.device) {
                 return Err(stranger(count + j, output.device().kind()));
             }
-            outs.push(output.operand());
+            outs.push(*output.operand());
         }
         self.issue(op, &ins, &outs).map_err(|e| match e {
             Issue::Rule(rule) => {

@@ -281,7 +281,8 @@ fn report(measured: &[Measured]) -> String {
     let mut rows =
         vec![words(&["row", "dtype", "ours us", "GB/s", "GFLOP/s", "best peer us", "peer", "ours/peer"])];
     let mut sides = vec![words(&["row", "dtype", "side", "median us", "least", "most"])];
-    let mut hosts = vec![words(&["row", "dtype", "host us", "bare us", "null us", "launches", "MB", "MFLOP"])];
+    let mut hosts =
+        vec![words(&["row", "dtype", "host us", "bare us", "null us", "launches", "MB", "MFLOP"])];
     for m in measured {
         let dtype = m.dtype.name().to_owned();
         let (gb, gflop) = m.rates();

@@ -10,10 +10,10 @@ mod precision;
 mod save;
 mod simplify;
 
+pub(crate) use casts::share_casts;
 pub use grad::grad;
 pub use precision::{Mixed, mixed_precision};
 pub(crate) use save::choose_recomputation;
-pub(crate) use casts::share_casts;
 pub(crate) use simplify::live_nodes;
 
 use crate::layout::Layout;

@@ -36,12 +36,7 @@ pub(crate) fn permits(alias: Alias, input: usize, relation: Relation, part: bool
 ///
 /// # Errors
 /// The first rule broken.
-pub(crate) fn call(
-    op: &dyn Op,
-    specs: &[Spec],
-    inputs: &[Operand],
-    outputs: &[Operand],
-) -> Result<(), Rule> {
+pub(crate) fn call(op: &dyn Op, specs: &[Spec], inputs: &[Operand], outputs: &[Operand]) -> Result<(), Rule> {
     let wanted = op.infer(specs)?;
     if wanted.len() != outputs.len() {
         return Err(Rule::Outputs { expected: wanted.len(), got: outputs.len() });

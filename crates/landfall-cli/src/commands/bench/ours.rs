@@ -2,6 +2,7 @@
 
 use super::rows::{Arg, Call, Data, OpRow, Row, Step};
 use crate::error::CliError;
+use arrayvec::ArrayVec;
 use landfall::ops::{Alias, Cost, Op};
 use landfall::rng::Rng;
 use landfall::{
@@ -64,6 +65,8 @@ const SUBMISSIONS: u32 = 15;
 const WARM_UP: usize = 8;
 /// Rows of the generated series: 4,096 windows and a bit, as the peers have.
 const SERIES_ROWS: usize = 6500;
+/// The most inputs, and the most outputs, of a row's op.
+const MOST_OPERANDS: usize = 16;
 /// The most steps of a sample.
 const MOST_STEPS: usize = 1 << 22;
 
@@ -256,8 +259,10 @@ impl Prepared {
     }
 
     fn issue(&mut self, engine: &Engine) -> Result<(), Error> {
-        let inputs = self.inputs.iter().map(view).collect::<Result<Vec<_>, _>>()?;
-        let mut outputs: Vec<TensorMut<'_>> = self.outputs.iter_mut().map(Tensor::view_mut).collect();
+        // Inline lists: the host's time is measured too.
+        let inputs = self.inputs.iter().map(view).collect::<Result<ArrayVec<_, MOST_OPERANDS>, _>>()?;
+        let mut outputs: ArrayVec<TensorMut<'_>, MOST_OPERANDS> =
+            self.outputs.iter_mut().map(Tensor::view_mut).collect();
         if self.shared.is_empty() {
             engine.call(self.op.as_ref(), &inputs, &mut outputs)
         } else {

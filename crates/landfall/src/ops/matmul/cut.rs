@@ -75,11 +75,7 @@ fn tile(m: usize, n: usize) -> (usize, usize) {
 }
 
 /// The product, in parts of `each` inner elements and by adding them up.
-pub(super) fn run(
-    call: &mut Call<'_>,
-    each: usize,
-    (m, n, k): (usize, usize, usize),
-) -> Result<(), Failure> {
+pub(super) fn run(call: &mut Call<'_>, each: usize, (m, n, k): (usize, usize, usize)) -> Result<(), Failure> {
     let (lhs, rhs, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
     let bias = call.inputs().get(2).copied();
     let bias_step = bias.map_or(0, |b| b.layout().strides()[0]);
@@ -136,7 +132,10 @@ mod tests {
                 let (rows, columns) = tile(m, n);
                 // A thread has 4 x 8 elements; a team has at most the block's threads, a number that divides them.
                 let team = rows / 4 * columns / 8;
-                assert!(rows % 4 == 0 && columns % 8 == 0 && 256 % team == 0, "{m} x {n}: {rows} x {columns}");
+                assert!(
+                    rows % 4 == 0 && columns % 8 == 0 && 256 % team == 0,
+                    "{m} x {n}: {rows} x {columns}"
+                );
                 assert!(rows >= m.min(16) && columns >= n.min(16), "{m} x {n}: {rows} x {columns}");
             }
         }
