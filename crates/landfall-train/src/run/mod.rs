@@ -12,7 +12,9 @@ pub use device::Device;
 pub use fit::{FitOptions, Observer, Outcome, count, fit};
 pub use folder::RunFolder;
 pub use open::{Forecast, Run, Weights, open};
-pub use record::{ColumnRecord, EvaluationRecord, QuantileRecord, SeriesRecord, StepLine, Units};
+pub use record::{
+    ClassRecord, ColumnRecord, EvaluationRecord, QuantileRecord, SeriesRecord, StepLine, Units,
+};
 
 pub use resolve::{Data, Resolved, Source};
 pub use settings::{

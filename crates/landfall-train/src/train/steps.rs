@@ -2,7 +2,7 @@
 
 use super::optimizer::{self, LOSS_SCALE, Update};
 use super::session::LossFunction;
-use super::{Loss, TrainingOptions};
+use super::{Loss, Target, TrainingOptions, scores};
 use crate::models::Model;
 use crate::nn::{Context, Mode};
 use landfall::{DType, Error, Graph, Shape, StateSpec, Value, grad, mixed_precision, ops};
@@ -10,17 +10,6 @@ use std::sync::Arc;
 
 pub(super) const TRAIN_CURSOR: &str = "cursor.train";
 pub(super) const EVALUATION_CURSOR: &str = "cursor.evaluation";
-pub(super) const SQUARED: &str = "evaluation.squared";
-pub(super) const ABSOLUTE: &str = "evaluation.absolute";
-pub(super) const PINBALL: &str = "evaluation.pinball";
-pub(super) const COVERED: &str = "evaluation.covered";
-
-/// Names of the sums that an evaluation takes.
-pub(super) fn sums(loss: &Loss) -> impl Iterator<Item = &'static str> {
-    let quantiles = if loss.levels().is_empty() { &[][..] } else { &[PINBALL, COVERED] };
-    [SQUARED, ABSOLUTE].into_iter().chain(quantiles.iter().copied())
-}
-
 /// Shapes that all programs of a session share.
 pub(super) struct Sizes<'a> {
     pub(super) batch: usize,
@@ -29,7 +18,7 @@ pub(super) struct Sizes<'a> {
     pub(super) horizon: usize,
     pub(super) stride: usize,
     pub(super) targets: usize,
-    pub(super) labels: bool,
+    pub(super) target: &'a Target,
     pub(super) loss: &'a Loss,
 }
 
@@ -37,7 +26,7 @@ pub(super) struct Sizes<'a> {
 struct Batch {
     /// Inputs `[B, C, L]`.
     x: Value,
-    /// What is to be predicted `[B, targets, H]`.
+    /// What is to be predicted `[B, targets, H]`; classes `[B, targets]`.
     y: Value,
     /// The series of each window.
     series: Value,
@@ -52,11 +41,17 @@ fn batch(g: &Graph, cursor: Value, order: ops::Order, s: &Sizes<'_>) -> Result<B
     let (starts, series, valid) = (picked[0], picked[1], picked[2]);
     let values = g.entry("data.values")?;
     let x = g.op1(ops::WindowGather { stride: s.stride, offset: 0, length: s.context }, &[values, starts])?;
-    let y = if s.labels {
-        g.op1(ops::WindowGather { stride: 1, offset: 0, length: 1 }, &[g.entry("data.labels")?, starts])?
-    } else {
-        let future = ops::WindowGather { stride: s.stride, offset: s.context, length: s.horizon };
-        g.op1(future, &[g.slice(values, 0, 0, s.targets)?, starts])?
+    let labels = ops::WindowGather { stride: 1, offset: 0, length: 1 };
+    let y = match s.target {
+        Target::Future(_) => {
+            let future = ops::WindowGather { stride: s.stride, offset: s.context, length: s.horizon };
+            g.op1(future, &[g.slice(values, 0, 0, s.targets)?, starts])?
+        }
+        Target::Labels(_) => g.op1(labels, &[g.entry("data.labels")?, starts])?,
+        Target::Classes { .. } => {
+            let y = g.op1(labels, &[g.entry("data.labels")?, starts])?;
+            g.reshape(y, [s.batch, s.targets])?
+        }
     };
     Ok(Batch { x: g.name(x, "input"), y: g.name(y, "target"), series, valid })
 }
@@ -64,7 +59,10 @@ fn batch(g: &Graph, cursor: Value, order: ops::Order, s: &Sizes<'_>) -> Result<B
 /// The model's prediction of the target channels, which are the first ones.
 fn predicted(cx: &Context<'_>, model: &dyn Model, x: Value, s: &Sizes<'_>) -> Result<Value, Error> {
     let all = model.forward(cx, x)?;
-    if s.labels || s.targets == s.channels { Ok(all) } else { cx.graph.slice(all, 1, 0, s.targets) }
+    match s.target {
+        Target::Future(targets) if *targets != s.channels => cx.graph.slice(all, 1, 0, *targets),
+        Target::Future(_) | Target::Labels(_) | Target::Classes { .. } => Ok(all),
+    }
 }
 
 pub(super) fn train_graph(
@@ -157,33 +155,14 @@ pub(super) fn evaluate_graph(
     let prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s)?;
     // Rows past the last window count nothing.
     let mask = g.reshape(valid, [s.batch, 1, 1])?;
-    let zero = g.fill(g.spec(y).dtype, Shape::SCALAR, 0.0)?;
+    let zero = g.fill(g.spec(prediction).dtype, Shape::SCALAR, 0.0)?;
     let count = |name: &str, value: Value| {
         let sums = g.cast(g.sum(g.select(mask, value, zero)?, &[2])?, DType::F64)?;
         g.op(ops::Accumulate, &[g.entry(name)?, series, sums]).map(|_| ())
     };
-    let level = |q: usize| g.slice(prediction, 2, q * s.horizon, s.horizon);
-    let error =
-        if s.loss.levels().is_empty() { g.sub(prediction, y)? } else { g.sub(level(s.loss.point())?, y)? };
-    count(SQUARED, g.mul(error, error)?)?;
-    count(ABSOLUTE, g.abs(error)?)?;
-    if !s.loss.levels().is_empty() {
-        let mut total: Option<Value> = None;
-        let (mut low, mut high) = (level(0)?, level(0)?);
-        for (q, &tau) in s.loss.levels().iter().enumerate() {
-            let own = level(q)?;
-            let d = g.sub(y, own)?;
-            let one = g.maximum(g.affine(d, tau, 0.0)?, g.affine(d, tau - 1.0, 0.0)?)?;
-            total = Some(total.map_or(Ok(one), |sum| g.add(sum, one))?);
-            // As predictions are sorted, the outermost are the smallest and the largest.
-            (low, high) = (g.minimum(low, own)?, g.maximum(high, own)?);
-        }
-        let levels = s.loss.levels().len() as f64;
-        count(PINBALL, g.affine(total.unwrap_or(error), 1.0 / levels, 0.0)?)?;
-        let one = g.fill(g.spec(y).dtype, Shape::SCALAR, 1.0)?;
-        let at_most = |a, b| g.op1(ops::Compare { comparison: ops::Comparison::LessEqual }, &[a, b]);
-        let inside = g.select(at_most(low, y)?, g.select(at_most(y, high)?, one, zero)?, zero)?;
-        count(COVERED, inside)?;
+    match s.target {
+        Target::Future(_) | Target::Labels(_) => scores::forecast(&g, s, prediction, y, &count)?,
+        Target::Classes { .. } => scores::classes(&g, prediction, y, &count)?,
     }
     let yes = g.fill(DType::Bool, Shape::SCALAR, 1.0)?;
     g.op(ops::Advance { batches: usize::MAX >> 1 }, &[cursor, yes])?;
@@ -198,7 +177,10 @@ pub(super) fn predict_graph(
 ) -> Result<Graph, Error> {
     let g = Graph::new(spec);
     let x = g.input("context", options.dtype.accumulate(), [1, s.channels, s.context]);
-    let prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s)?;
+    let mut prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s)?;
+    if let Target::Classes { .. } = s.target {
+        prediction = g.op1(ops::Softmax { axis: 2 }, &[prediction])?;
+    }
     g.output("prediction", g.reshape(prediction, [s.targets, s.loss.outputs(), s.horizon])?);
     Ok(mixed_precision(&g, options.dtype, options.products)?.into_graph())
 }

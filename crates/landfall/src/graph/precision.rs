@@ -6,7 +6,7 @@
 //! | role | ops | runs in |
 //! |---|---|---|
 //! | product | matmul, attention | the compute dtype |
-//! | pointwise | one scalar expression an element, dropout | the compute dtype between two products, else f32 |
+//! | pointwise | one scalar expression an element, dropout, L2 norm | the compute dtype between two products, else f32 |
 //! | movement | copy, concat, pad | what it moves is cast where fewer bytes move |
 //! | island | everything else: norms, softmax, losses, reductions, updates, gathers | f32 |
 //!
@@ -211,7 +211,7 @@ fn role(node: &Node) -> Role {
     } else if is::<ops::Cast>(op) || is::<ops::Fill>(op) {
         // Their dtype is an attribute, which says what is wanted.
         Role::Island
-    } else if is::<ops::Dropout>(op) || matches!(op.body(), Body::Pointwise(_)) {
+    } else if is::<ops::Dropout>(op) || is::<ops::L2Norm>(op) || matches!(op.body(), Body::Pointwise(_)) {
         Role::Pointwise
     } else {
         Role::Island

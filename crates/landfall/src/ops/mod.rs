@@ -18,6 +18,7 @@ mod cross_entropy;
 pub mod cursor;
 mod dropout;
 mod gelu;
+mod l2_norm;
 mod lanes;
 mod layer_norm;
 mod loss;
@@ -44,6 +45,7 @@ pub use cross_entropy::{CrossEntropy, CrossEntropyGrad};
 pub use cursor::{Advance, Lookup, RingPush};
 pub use dropout::Dropout;
 pub use gelu::{Approximation, Gelu, GeluGrad};
+pub use l2_norm::{L2Norm, L2NormGrad};
 pub use layer_norm::{LayerNorm, LayerNormGrad};
 pub use loss::{Mae, MaeGrad, Mse, MseGrad};
 pub use loss_scale::LossScale;
@@ -456,6 +458,8 @@ ops! {
     Gelu,
     GeluGrad,
     GlobalNorm,
+    L2Norm,
+    L2NormGrad,
     LayerNorm,
     LayerNormGrad,
     Ln,
