@@ -70,6 +70,25 @@ impl ModelConfig {
         }
     }
 
+    /// Dropout rate, of a model that drops.
+    #[must_use]
+    pub const fn dropout(&self) -> Option<f64> {
+        match self {
+            Self::Patchtst(c) => Some(c.dropout),
+            Self::CrossAsset(c) => Some(c.dropout),
+            Self::Dlinear(_) => None,
+        }
+    }
+
+    /// Tokens of a sample, of a model that reads samples.
+    #[must_use]
+    pub const fn tokens(&self) -> Option<usize> {
+        match self {
+            Self::CrossAsset(c) => Some(c.tokens),
+            Self::Patchtst(_) | Self::Dlinear(_) => None,
+        }
+    }
+
     /// What it predicts.
     #[must_use]
     pub const fn task(&self) -> Task {
