@@ -50,6 +50,10 @@ pub(crate) struct Shapes {
     /// Windows of a batch.
     #[arg(long, value_name = "B")]
     pub(crate) batch: Option<usize>,
+    /// Micro-batches that a batch is cut into: they run one after another, in as much memory as one of them takes, and
+    /// the mean of their gradients makes one update [default: 1].
+    #[arg(long, value_name = "N")]
+    pub(crate) accumulate: Option<usize>,
     /// Columns of generated data or of the plan.
     #[arg(long, value_name = "N")]
     pub(crate) channels: Option<usize>,
@@ -397,6 +401,7 @@ impl Shapes {
             context: self.context,
             horizon: self.horizon,
             batch: self.batch,
+            accumulate: self.accumulate,
             channels: self.channels,
             dropout: self.dropout,
             dtype: self.dtype,

@@ -5,7 +5,7 @@ use super::resolve::{Data, Resolved, Source};
 use super::settings::Settings;
 use crate::checkpoint::{File, load_weights};
 use crate::data::{
-    DataError, Panel, Scaler, Series, TokenData, TokenNames, TokenSegments, WindowedPanel, scaler_of,
+    DataError, Panel, Scaler, Segment, Series, TokenData, TokenNames, TokenSegments, WindowedPanel, scaler_of,
 };
 use crate::models::{ModelConfig, Task};
 use crate::train::{Dataset, Session, Target};
@@ -185,7 +185,12 @@ impl Run {
             return Err(RunError::NoWeights { path, hint });
         }
         let file = File::read(&path)?;
-        let mut session = self.resolved.session(engine, dataset)?;
+        let mut resolved = self.resolved.clone();
+        if dataset.span(Segment::Train).count < resolved.training.batch {
+            // One smaller batch, which is not cut: this session does not train.
+            resolved.training.accumulate = 1;
+        }
+        let mut session = resolved.session(engine, dataset)?;
         load_weights(&path, &file, &mut session)?;
         Ok(session)
     }

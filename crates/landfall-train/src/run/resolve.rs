@@ -336,8 +336,12 @@ impl Settings {
             });
         }
         let (dtype, products) = self.dtype.unwrap_or(Precision::F32).parts();
+        let batch = at_least_1("--batch", self.batch.unwrap_or(recipe.batch))?;
+        let accumulate = at_least_1("--accumulate", self.accumulate.unwrap_or(1))?;
+        divides(accumulate, batch, &format!("--batch {batch}"))?;
         Ok(TrainingOptions {
-            batch: at_least_1("--batch", self.batch.unwrap_or(recipe.batch))?,
+            batch,
+            accumulate,
             epochs: at_least_1("--epochs", self.epochs.unwrap_or(recipe.epochs))?,
             max_steps: self.max_steps.map(|n| at_least_1("--max-steps", n)).transpose()?,
             lr: number("--lr", self.lr.unwrap_or(recipe.lr), |x| x > 0.0, "it must be above 0")?,
@@ -398,6 +402,7 @@ impl Settings {
         }
         (self.batch, self.lr, self.schedule, self.optimizer) =
             (Some(t.batch), Some(t.lr), Some(t.schedule), Some(t.optimizer));
+        self.accumulate = (t.accumulate > 1).then_some(t.accumulate);
         self.betas = Some([t.betas.first, t.betas.second]);
         (self.weight_decay, self.clip) = (Some(t.weight_decay), Some(t.clip.unwrap_or(0.0)));
         self.dtype = Some(self.dtype.unwrap_or(Precision::F32));
@@ -434,6 +439,18 @@ fn demo_recipe() -> Recipe {
         clip: None,
         patience: None,
     }
+}
+
+/// Checks that a batch can be cut into so many micro-batches of one size.
+pub(super) fn divides(accumulate: usize, batch: usize, said: &str) -> Result<(), SettingsError> {
+    if batch.is_multiple_of(accumulate) {
+        return Ok(());
+    }
+    Err(SettingsError::Conflict {
+        first: format!("--accumulate {accumulate}"),
+        second: said.to_owned(),
+        why: "a batch is cut into micro-batches of one size; give a divisor of it".to_owned(),
+    })
 }
 
 fn at_least_1(key: &'static str, n: usize) -> Result<usize, SettingsError> {

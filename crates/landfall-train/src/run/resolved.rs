@@ -1,7 +1,7 @@
 //! What settings amount to: data, model and session.
 
 use super::RunError;
-use super::resolve::{Data, MAX_STEPS, Resolved, Source};
+use super::resolve::{Data, MAX_STEPS, Resolved, Source, divides};
 use super::settings::{ScalerTable, SettingsError};
 use crate::data::synthetic;
 use crate::data::{DataError, Panel, Scaler, Segment, TokenData, TokenError, TokenSegments, WindowedPanel};
@@ -144,6 +144,8 @@ impl Resolved {
             }
             .into());
         }
+        let batch = self.training.batch.min(windows).max(1);
+        divides(self.training.accumulate, batch, &format!("a batch of all {batch} training windows"))?;
         let (context, horizon) = (self.network.context(), self.network.horizon());
         let training = TrainingOptions { products: self.products(engine.device())?, ..self.training.clone() };
         Ok(Session::new(engine, self.model()?, dataset, context, horizon, training)?)

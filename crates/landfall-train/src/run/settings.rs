@@ -226,6 +226,8 @@ pub struct Settings {
     pub max_steps: Option<usize>,
     /// Windows of a batch.
     pub batch: Option<usize>,
+    /// Micro-batches that a batch is cut into.
+    pub accumulate: Option<usize>,
     /// Learning rate.
     pub lr: Option<f64>,
     /// How it changes.

@@ -8,8 +8,9 @@ use crate::data::Segment;
 use crate::models::Model;
 use landfall::ops::cursor;
 use landfall::{
-    DType, Element, Engine, Error, Graph, Program, ProgramSet, Shape, State, StateSpec, Value, ops,
+    DType, Element, Engine, Error, Graph, Program, ProgramSet, Rule, Shape, State, StateSpec, Value, ops,
 };
+use std::panic::Location;
 use std::sync::Arc;
 
 /// Steps whose losses the device keeps until the host reads them.
@@ -165,8 +166,13 @@ impl Session {
         let batch = options.batch.min(training.count).max(1);
         let steps_per_epoch = (training.count / batch).max(1);
         let steps = options.max_steps.unwrap_or(options.epochs.saturating_mul(steps_per_epoch)).max(1);
+        if options.accumulate == 0 || !batch.is_multiple_of(options.accumulate) {
+            let value = options.accumulate as f64;
+            let rule = Rule::Attribute { name: "accumulate", value, expected: "a divisor of the batch" };
+            return Err(rule.of("session", &[], None, Some(Location::caller())).into());
+        }
         let sizes = Sizes {
-            batch,
+            batch: batch / options.accumulate,
             channels: dataset.channels,
             context,
             horizon,
@@ -177,7 +183,7 @@ impl Session {
         };
         let dtype = options.dtype.accumulate();
         let mut spec = StateSpec::new();
-        optimizer::add_slabs(&mut spec, model.parameters(), options.dtype)?;
+        optimizer::add_slabs(&mut spec, model.parameters(), &options)?;
         let scalar = |name: &str, shape: Shape| (name.to_owned(), shape);
         spec.add(
             "cursors",
@@ -395,11 +401,12 @@ impl Session {
         for name in sums(&self.options.loss) {
             self.state.write(name, &zeros)?;
         }
-        let whole = span.count / self.options.batch;
+        let whole = span.count / self.options.batch * self.options.batch;
+        let each = self.options.batch / self.options.accumulate;
         let mut drop_last = (zeros.clone(), zeros);
-        for batch in 0..span.count.div_ceil(self.options.batch) {
+        for seen in (each..).step_by(each).take(span.count.div_ceil(each)) {
             self.evaluate.run(&mut self.state)?;
-            if batch + 1 == whole {
+            if seen == whole {
                 drop_last = (self.state.read(SQUARED)?, self.state.read(ABSOLUTE)?);
             }
         }
@@ -424,7 +431,7 @@ impl Session {
             quantiles,
             classes,
             windows: span.count,
-            windows_drop_last: whole * self.options.batch,
+            windows_drop_last: whole,
             series,
             squared: self.state.read(SQUARED)?,
             absolute: self.state.read(ABSOLUTE)?,

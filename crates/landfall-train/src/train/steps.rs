@@ -1,6 +1,6 @@
 //! The graphs of a session: a step of training, of evaluation, of prediction.
 
-use super::optimizer::{self, LOSS_SCALE, Update};
+use super::optimizer::{self, LOSS_SCALE, MEAN_GRADIENTS, MEAN_LOSS, Update, mean_of};
 use super::session::LossFunction;
 use super::{Loss, Target, TrainingOptions, scores};
 use crate::models::Model;
@@ -12,6 +12,7 @@ pub(super) const TRAIN_CURSOR: &str = "cursor.train";
 pub(super) const EVALUATION_CURSOR: &str = "cursor.evaluation";
 /// Shapes that all programs of a session share.
 pub(super) struct Sizes<'a> {
+    /// Windows of a micro-batch: of a whole batch, where that is not cut.
     pub(super) batch: usize,
     pub(super) channels: usize,
     pub(super) context: usize,
@@ -34,10 +35,16 @@ struct Batch {
     valid: Value,
 }
 
-/// Gathers a batch.
-fn batch(g: &Graph, cursor: Value, order: ops::Order, s: &Sizes<'_>) -> Result<Batch, Error> {
+/// Gathers a batch, or a micro-batch of one.
+fn batch(
+    g: &Graph,
+    cursor: Value,
+    order: ops::Order,
+    micro_batches: usize,
+    s: &Sizes<'_>,
+) -> Result<Batch, Error> {
     let table = g.entry("data.windows")?;
-    let picked = g.op(ops::BatchWindows { batch: s.batch, order }, &[cursor, table])?;
+    let picked = g.op(ops::BatchWindows { batch: s.batch, micro_batches, order }, &[cursor, table])?;
     let (starts, series, valid) = (picked[0], picked[1], picked[2]);
     let values = g.entry("data.values")?;
     let x = g.op1(ops::WindowGather { stride: s.stride, offset: 0, length: s.context }, &[values, starts])?;
@@ -77,7 +84,7 @@ pub(super) fn train_graph(
     let forward = Graph::new(spec);
     let parameters = model.parameters();
     let cursor = forward.entry(TRAIN_CURSOR)?;
-    let Batch { x, y, .. } = batch(&forward, cursor, order, s)?;
+    let Batch { x, y, .. } = batch(&forward, cursor, order, options.accumulate, s)?;
     let cx = Context::new(&forward, parameters, Mode::Train { cursor });
     let prediction = predicted(&cx, model, x, s)?;
     let running = cx.into_running();
@@ -101,6 +108,15 @@ pub(super) fn train_graph(
         g.name(*v, &format!("gradient of {name}"));
     }
     let packed = g.name(g.op1(ops::Pack, &gradients)?, "gradients");
+    let micro = MicroBatches { count: options.accumulate, cursor };
+    let packed = micro.mean(g, MEAN_GRADIENTS, packed)?;
+    let loss = micro.mean(g, MEAN_LOSS, loss)?;
+    let running = running.into_iter().map(|r| {
+        let mean = micro.mean(g, &mean_of(&r.buffer), mixed.value(r.batch)?)?;
+        Ok((r, mean))
+    });
+    let running = running.collect::<Result<Vec<_>, Error>>()?;
+    let cursor = micro.end(g)?;
     let norm = g.op1(ops::GlobalNorm, &[packed])?;
     let norm = g.name(scale.as_ref().map_or(Ok(norm), |s| g.mul(norm, s.inverse))?, "gradient norm");
     let clipped = options.clip.map(|max| g.op1(ops::ClipScale { max }, &[norm])).transpose()?;
@@ -114,9 +130,9 @@ pub(super) fn train_graph(
     let ok = g.op1(ops::AllFinite, &[loss, norm])?;
     let lr = g.op1(ops::Lookup, &[g.entry("schedule.lr")?, cursor])?;
     optimizer::update(g, parameters, options, &Update { gradients: packed, cursor, lr, scale: factor, ok })?;
-    for r in running {
+    for (r, batch) in running {
         let op = ops::RunningUpdate { momentum: r.momentum, unbiased_count: r.unbiased_count };
-        g.op(op, &[g.entry(&r.buffer)?, mixed.value(r.batch)?, ok])?;
+        g.op(op, &[g.entry(&r.buffer)?, batch, ok])?;
     }
     if scale.is_some() {
         g.op(ops::LossScale::default(), &[g.entry(LOSS_SCALE)?, ok])?;
@@ -124,6 +140,35 @@ pub(super) fn train_graph(
     g.op(ops::RingPush, &[g.entry("ring")?, cursor, loss, norm, lr])?;
     g.op(ops::Advance { batches }, &[cursor, ok])?;
     Ok(mixed.into_graph())
+}
+
+/// The micro-batches that a batch is cut into. They are one part of the step's program that runs several times; what a
+/// step needs of all of them is a mean, which lies in the state.
+struct MicroBatches {
+    count: usize,
+    cursor: Value,
+}
+
+impl MicroBatches {
+    /// The mean of a value over the micro-batches, in this entry of the state; the value itself, if there is but one.
+    fn mean(&self, g: &Graph, entry: &str, value: Value) -> Result<Value, Error> {
+        match self.count {
+            1 => Ok(value),
+            micro_batches => g.op1(ops::MicroMean { micro_batches }, &[g.entry(entry)?, value, self.cursor]),
+        }
+    }
+
+    /// Ends what is repeated; the cursor of what follows.
+    fn end(self, g: &Graph) -> Result<Value, Error> {
+        match self.count {
+            1 => Ok(self.cursor),
+            micro_batches => {
+                let next = g.op1(ops::AdvanceMicro { micro_batches }, &[self.cursor])?;
+                g.repeat_so_far(micro_batches)?;
+                Ok(next)
+            }
+        }
+    }
 }
 
 /// What the loss is multiplied by, so that f16 holds the gradients, and what undoes it.
@@ -151,7 +196,7 @@ pub(super) fn evaluate_graph(
 ) -> Result<Graph, Error> {
     let g = Graph::new(spec);
     let cursor = g.entry(EVALUATION_CURSOR)?;
-    let Batch { x, y, series, valid } = batch(&g, cursor, ops::Order::Sequential, s)?;
+    let Batch { x, y, series, valid } = batch(&g, cursor, ops::Order::Sequential, 1, s)?;
     let prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s)?;
     // Rows past the last window count nothing.
     let mask = g.reshape(valid, [s.batch, 1, 1])?;

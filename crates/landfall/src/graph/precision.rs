@@ -102,6 +102,11 @@ impl Mixed {
             self.made.push(new);
             self.rename(old, new);
         }
+        if let Some((first, times)) = self.source.repeated
+            && first == self.source.nodes.len()
+        {
+            self.graph.repeat_so_far(times)?;
+        }
         let outputs = self.source.outputs.clone();
         outputs.iter().try_for_each(|(name, v)| {
             self.graph.output(name, self.value(*v)?);
@@ -137,9 +142,17 @@ impl Mixed {
             }
             Ok(_) | Err(_) => node.op.clone(),
         };
-        if self.source.backward == Some(number) {
+        {
             let mut inner = self.graph.inner.borrow_mut();
-            inner.backward = Some(inner.nodes.len());
+            let next = inner.nodes.len();
+            if self.source.backward == Some(number) {
+                inner.backward = Some(next);
+            }
+            if let Some((first, times)) = self.source.repeated
+                && first == number
+            {
+                inner.repeated = Some((next, times));
+            }
         }
         let made = self.graph.append(op, &inputs, node.at)?;
         node.outputs.iter().zip(&made).for_each(|(&old, &new)| self.rename(old, new));

@@ -6,8 +6,9 @@
 
 use super::driver::{Stream, check};
 use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked};
-use crate::device::{Address, Device, RecordedLaunch, Recording};
+use crate::device::{Address, Device, LaunchList, Recording};
 use crate::error::Error;
+use crate::lower::Repeat;
 use cudarc::driver::sys;
 use std::fmt;
 use std::ptr::null_mut;
@@ -68,18 +69,29 @@ impl Sink for Steps<'_> {
 }
 
 /// Captures a launch list. The context must be current.
-pub(super) fn record(device: &Arc<Cuda>, launches: &[RecordedLaunch]) -> Result<Replay, Error> {
-    let mut steps = Steps { device, list: Vec::with_capacity(launches.len()) };
-    for launch in launches {
+pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Error> {
+    let mut steps = Steps { device, list: Vec::with_capacity(list.launches.len()) };
+    let mut repeat = list.repeat;
+    for (i, launch) in list.launches.iter().enumerate() {
+        if i == list.repeat.instructions {
+            repeat.instructions = steps.list.len();
+        }
         super::lower(&launch.as_launch(), device.kind(), &mut steps)?;
     }
     let steps = steps.list;
+    if list.launches.len() == list.repeat.instructions {
+        repeat.instructions = steps.len();
+    }
     let stream = Stream::new()?;
     let (graph, freed) = {
         let _one_at_a_time = locked(&device.captures);
         locked(&device.frees).capturing = true;
         let graph = rehearse(&steps).and_then(|()| {
-            capture(&stream, sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, &steps)
+            capture(
+                &stream,
+                sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+                sequence(&steps, repeat),
+            )
         });
         (graph, std::mem::take(&mut *locked(&device.frees)))
     };
@@ -95,6 +107,14 @@ pub(super) fn record(device: &Arc<Cuda>, launches: &[RecordedLaunch]) -> Result<
     }
     let executable = graph.instantiate(&device.stream)?;
     Ok(Replay { executable, nodes: nodes.len(), steps, device: Arc::clone(device) })
+}
+
+/// The steps in the order in which the graph does them.
+fn sequence<'a>(
+    steps: &'a [(&'static str, Step)],
+    repeat: Repeat,
+) -> impl Iterator<Item = &'a (&'static str, Step)> {
+    repeat.sequence(steps.len()).map(|i| &steps[i])
 }
 
 const MEMORY: [sys::CUgraphNodeType; 2] =
