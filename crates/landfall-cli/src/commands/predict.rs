@@ -5,8 +5,7 @@ use super::forecast::{quoted, write};
 use crate::args::Predict as Args;
 use crate::error::CliError;
 use crate::output;
-use landfall_train::models::Task;
-use landfall_train::run::{ClassPrediction, Run, RunError};
+use landfall_train::run::{ClassPrediction, Run};
 use serde_json::json;
 
 /// Predicts and writes.
@@ -15,13 +14,12 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         return Err(CliError::OutExists(path.clone()));
     }
     let run = Run::open(&args.run)?;
-    if run.resolved().network.task() != Task::Classify {
-        return Err(RunError::NoClasses { path: args.run.clone() }.into());
-    }
+    // Refused before a session is made: it takes a moment.
+    let data = run.unlabelled(&args.data)?;
     let placed = on(args.device, args.threads, |engine| run.predictor(engine, args.weights))?;
     output::note(&placed.line());
     let mut session = placed.made;
-    let prediction = run.classes(&mut session, &args.data)?;
+    let prediction = run.classes(&mut session, data)?;
     let text = csv(&prediction);
     if let Some(path) = &args.out {
         write(path, &text)?;

@@ -273,19 +273,25 @@ impl Run {
         }
     }
 
-    /// The classes of the samples in a file, whose classes need not be known.
+    /// The samples in a file, scaled as the run's; their classes need not be known.
     ///
     /// # Errors
     /// [`RunError::NoClasses`] for a run that predicts none; whatever keeps the file from being samples of the run's
-    /// tokens and features; a device fault.
-    pub fn classes(&self, session: &mut Session, path: &Path) -> Result<ClassPrediction, RunError> {
-        let scalers = self.token_scalers()?;
-        let names = self.resolved.settings.names.as_ref();
-        let data = TokenData::read(path, names, false)?.scaled(&scalers)?;
+    /// tokens and features.
+    pub fn unlabelled(&self, path: &Path) -> Result<TokenData, RunError> {
+        let (scalers, names) = (self.token_scalers()?, self.resolved.settings.names.as_ref());
+        Ok(TokenData::read(path, names, false)?.scaled(&scalers)?)
+    }
+
+    /// The classes of scaled samples ([`Run::unlabelled`]).
+    ///
+    /// # Errors
+    /// A device fault; samples of other sizes than the session's.
+    pub fn classes(&self, session: &mut Session, data: TokenData) -> Result<ClassPrediction, RunError> {
         let width = data.names.tokens.len() * data.names.features.len();
         let mut probabilities = Vec::new();
         let mut sample = Vec::with_capacity(width);
-        for inputs in data.inputs.chunks_exact(width) {
+        for inputs in data.inputs.chunks_exact(width.max(1)) {
             sample.clear();
             sample.extend(inputs.iter().map(|&x| f64::from(x)));
             probabilities.append(&mut session.predict(&sample)?);

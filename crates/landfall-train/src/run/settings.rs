@@ -124,9 +124,6 @@ impl Precision {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "the fields are those of the models' configurations, described there")]
 pub struct Network {
-    pub tokens: Option<usize>,
-    pub features: Option<usize>,
-    pub classes: Option<usize>,
     pub kernel: Option<usize>,
     pub patch: Option<usize>,
     pub stride: Option<usize>,
@@ -141,6 +138,9 @@ pub struct Network {
     pub padding: Option<bool>,
     pub revin: Option<bool>,
     pub dropout_masks: Option<DropoutMasks>,
+    pub tokens: Option<usize>,
+    pub features: Option<usize>,
+    pub classes: Option<usize>,
 }
 
 /// Mean and standard deviation of each column of a series, fit on its training rows. A run writes one for each series,
