@@ -6,7 +6,7 @@ mod gpu;
 use gpu::on_each_device;
 use landfall::{DType, Engine};
 use landfall_train::data::{Segment, Split, TokenData, TokenSegments, synthetic};
-use landfall_train::models::{CrossAsset, CrossAssetConfig, Model, Preset};
+use landfall_train::models::{CrossAsset, CrossAssetConfig, Preset};
 use landfall_train::train::{Dataset, Loss, OptimizerKind, Session, TrainingOptions};
 
 type Check = Result<(), Box<dyn std::error::Error>>;
