@@ -1,7 +1,7 @@
 //! A compiled program on a device.
 
 use crate::buffer::Buffer;
-use crate::device::{Address, DeviceKind, Operand, RecordedLaunch, Recording};
+use crate::device::{Address, DeviceKind, LaunchList, Operand, RecordedLaunch, Recording};
 use crate::engine::Engine;
 use crate::error::{Error, Rule};
 use crate::graph::Graph;
@@ -27,7 +27,7 @@ pub struct Program {
     state: Arc<StateMemory>,
     // Field order is drop order: the recording goes before the memory that it points into.
     recording: Box<dyn Recording>,
-    launches: Vec<RecordedLaunch>,
+    list: LaunchList,
     arena: Arc<Buffer>,
     own: HashMap<StoredId, Buffer>,
     runs: u64,
@@ -132,7 +132,8 @@ impl Program {
                 after: i.after.clone(),
             })
             .collect();
-        let recording = Arc::clone(engine.handle()).record(launches.clone())?;
+        let list = LaunchList { launches, repeat: lowered.repeat };
+        let recording = Arc::clone(engine.handle()).record(list.clone())?;
         Ok(Self {
             engine: engine.clone(),
             name,
@@ -140,7 +141,7 @@ impl Program {
             plan,
             state: memory,
             recording,
-            launches,
+            list,
             arena: Arc::clone(arena),
             own,
             runs: 0,
@@ -185,7 +186,7 @@ impl Program {
     /// # Errors
     /// As [`Program::issue`].
     pub fn profile(&mut self, state: &mut State) -> Result<Vec<(String, Duration)>, Error> {
-        let mut times = Vec::with_capacity(self.launches.len());
+        let mut times = Vec::with_capacity(self.list.repeat.count(self.list.launches.len()));
         let engine = self.engine.clone();
         engine.synchronize()?;
         let mut last = Instant::now();
@@ -228,7 +229,8 @@ impl Program {
         mut then: impl FnMut(&RecordedLaunch, &[String]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.owns(state)?;
-        for (launch, i) in self.launches.iter().zip(&self.lowered.instructions) {
+        for k in self.list.repeat.sequence(self.list.launches.len()) {
+            let (launch, i) = (&self.list.launches[k], &self.lowered.instructions[k]);
             crate::ops::check::aliasing(launch.op.as_ref(), &launch.inputs, &launch.outputs)
                 .map_err(|rule| self.fail(launch, i.at, rule))?;
             self.engine.handle().launch(&launch.as_launch())?;
@@ -289,7 +291,7 @@ impl Program {
     /// Bytes moved and operations of one run: the sum of its instructions' costs.
     #[must_use]
     pub fn cost(&self) -> Cost {
-        self.launches.iter().fold(Cost::default(), |sum, launch| {
+        self.list.sequence().fold(Cost::default(), |sum, launch| {
             let specs: Vec<Spec> = launch.inputs.iter().map(Operand::spec).collect();
             let of = launch.op.cost(&specs);
             Cost { bytes: sum.bytes + of.bytes, flops: sum.flops + of.flops }

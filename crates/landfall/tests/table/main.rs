@@ -19,6 +19,7 @@ mod layouts;
 mod parity;
 mod place;
 mod programs;
+mod purity;
 mod refused;
 mod support;
 
@@ -63,6 +64,7 @@ macro_rules! properties {
             aliasing::aliasing
             allocation::allocates_nothing
             programs::recorded
+            purity::host_is_idle
             refused::refused;
             refused::null
         }
