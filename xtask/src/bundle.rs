@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 /// Test targets that have tests on a GPU, by package.
 const TESTS: &[(&str, &[&str])] = &[
     ("landfall", &["table", "contract", "cuda", "numbers", "product"]),
-    ("landfall-train", &["golden", "allocations", "window_regressor", "replay", "precision"]),
+    ("landfall-train", &["golden", "allocations", "window_regressor", "replay", "precision", "reuse"]),
 ];
 /// The program.
 const PROGRAM: (&str, &str) = ("landfall-cli", "landfall");

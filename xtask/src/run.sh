@@ -57,6 +57,8 @@ sanitize() {
     export LANDFALL_SAMPLES=few
     # Memory piece by piece: bounds and age of each tensor are then known to the sanitizer.
     export LANDFALL_CUDA_POOL=0
+    # So is each value of a program.
+    export LANDFALL_REUSE=nothing
     sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
     "$sanitizer" --version >/dev/null || {
         echo "no compute-sanitizer: install the CUDA toolkit, or have its folder in PATH"

@@ -5,6 +5,7 @@ use crate::device::{Address, Counters, Device, DeviceKind, Launch, Operand, cpu,
 use crate::error::{Error, Rule};
 use crate::host::HostTensor;
 use crate::ops::{Op, check};
+use crate::plan::Reuse;
 use crate::shape::{Shape, Spec};
 use crate::tensor::{Tensor, TensorMut, TensorRef};
 use crate::{DType, Element};
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Engine {
     device: Arc<dyn Device>,
     workspace: Arc<Mutex<Option<Buffer>>>,
+    reuse: Reuse,
 }
 
 impl Engine {
@@ -32,7 +34,7 @@ impl Engine {
     /// # Errors
     /// [`Error::NoDevice`] when its threads cannot be started.
     pub fn cpu_with_threads(threads: usize) -> Result<Self, Error> {
-        Ok(Self::on(cpu::Cpu::new(threads)?))
+        Self::as_asked(cpu::Cpu::new(threads)?)
     }
 
     /// An engine on the NVIDIA GPU of this number.
@@ -40,7 +42,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Absent`] says what is missing (driver, GPU, run-time compiler) and what to install.
     pub fn cuda(ordinal: u32) -> Result<Self, Error> {
-        Ok(Self::on(cuda::Cuda::new(ordinal)?))
+        Self::as_asked(cuda::Cuda::new(ordinal)?)
     }
 
     /// An engine that checks and counts everything and computes nothing.
@@ -50,7 +52,24 @@ impl Engine {
     }
 
     fn on(device: Arc<dyn Device>) -> Self {
-        Self { device, workspace: Arc::new(Mutex::new(None)) }
+        Self { device, workspace: Arc::new(Mutex::new(None)), reuse: Reuse::default() }
+    }
+
+    /// As the environment says.
+    fn as_asked(device: Arc<dyn Device>) -> Result<Self, Error> {
+        Ok(Self::on(device).with_reuse(Reuse::asked()?))
+    }
+
+    /// The same engine; programs compiled with this handle let values share memory as `reuse` says.
+    #[must_use]
+    pub fn with_reuse(&self, reuse: Reuse) -> Self {
+        Self { reuse, ..self.clone() }
+    }
+
+    /// How programs compiled with this handle let values share memory.
+    #[must_use]
+    pub fn reuse(&self) -> Reuse {
+        self.reuse
     }
 
     /// The kind of device.
