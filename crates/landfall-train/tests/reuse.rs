@@ -1,16 +1,20 @@
-//! How much memory values share makes no difference to whole training steps, to the last bit, for every model.
+//! How much memory values share makes no difference to whole training steps, to the last bit, for every model; and none
+//! of their launches touches what is not its own.
 
 #[path = "../../landfall/tests/device/gpu.rs"]
 mod gpu;
 
 use gpu::on_each_device;
 use landfall::plan::Reuse;
+use landfall::sanitize::agree;
 use landfall::{DType, Engine};
 use landfall_train::data::{Segment, Split, synthetic};
 use landfall_train::models::{DLinearConfig, ModelConfig, PatchTstConfig, Preset, Task};
 use landfall_train::train::{Betas, Dataset, Session, TrainingOptions};
 
 type Check<T = ()> = Result<T, Box<dyn std::error::Error>>;
+/// Entries of a state and their bits.
+type Bits = Vec<(String, Vec<u64>)>;
 
 /// A preset with its structure and small sizes.
 fn small(preset: Preset) -> ModelConfig {
@@ -59,7 +63,7 @@ fn session(engine: &Engine, preset: Preset, dtype: DType) -> Check<Session> {
 }
 
 /// The bits of every entry of the state.
-fn bits(session: &Session) -> Check<Vec<(String, Vec<u64>)>> {
+fn bits(session: &Session) -> Check<Bits> {
     let entries = session.state.spec().slabs().iter().flat_map(|s| &s.entries);
     let of = |name: &str| -> Check<Vec<u64>> {
         Ok(session.state.read_host(name)?.data.iter().map(|x| x.to_bits()).collect())
@@ -68,7 +72,7 @@ fn bits(session: &Session) -> Check<Vec<(String, Vec<u64>)>> {
 }
 
 /// Steps of training replayed and issued, and an evaluation: parameters, moments, statistics, losses and scores.
-fn trained(engine: &Engine, preset: Preset, dtype: DType) -> Check<(Vec<(String, Vec<u64>)>, usize)> {
+fn trained(engine: &Engine, preset: Preset, dtype: DType) -> Check<(Bits, usize)> {
     let mut s = session(engine, preset, dtype)?;
     s.step()?;
     s.issue()?;
@@ -98,4 +102,20 @@ fn whole_steps_do_not_depend_on_reuse(engine: &Engine) -> Check {
     Ok(())
 }
 
-on_each_device!(whole_steps_do_not_depend_on_reuse);
+/// One replayed step, one issued and an evaluation.
+fn whole_steps_pass_the_sanitizer(engine: &Engine) -> Check {
+    for preset in [Preset::PatchTst42, Preset::PatchTstDeep, Preset::WindowRegressor, Preset::DLinear] {
+        let work = |engine: &Engine| -> Check<Vec<Vec<u8>>> {
+            let mut s = session(engine, preset, DType::F32)?;
+            s.step()?;
+            s.issue()?;
+            s.evaluate(Segment::Test)?;
+            Ok(bits(&s)?.into_iter().map(|(_, b)| b.iter().flat_map(|b| b.to_le_bytes()).collect()).collect())
+        };
+        let sanitized = agree(engine, work).map_err(|e| format!("{}: {e}", preset.name()))?;
+        assert!(sanitized == work(engine)?, "{}: the sanitizer changes results", preset.name());
+    }
+    Ok(())
+}
+
+on_each_device!(whole_steps_do_not_depend_on_reuse, whole_steps_pass_the_sanitizer);

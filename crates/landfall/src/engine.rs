@@ -6,6 +6,7 @@ use crate::error::{Error, Rule};
 use crate::host::HostTensor;
 use crate::ops::{Op, check};
 use crate::plan::Reuse;
+use crate::sanitize::{Allocator, Sanitizer};
 use crate::shape::{Shape, Spec};
 use crate::tensor::{Tensor, TensorMut, TensorRef};
 use crate::{DType, Element};
@@ -55,9 +56,31 @@ impl Engine {
         Self { device, workspace: Arc::new(Mutex::new(None)), reuse: Reuse::default() }
     }
 
+    /// An engine over a device of a test's own.
+    #[cfg(test)]
+    pub(crate) fn over(device: Arc<dyn Device>) -> Self {
+        Self::on(device)
+    }
+
     /// As the environment says.
     fn as_asked(device: Arc<dyn Device>) -> Result<Self, Error> {
-        Ok(Self::on(device).with_reuse(Reuse::asked()?))
+        let engine = Self::on(device).with_reuse(Reuse::asked()?);
+        Ok(Allocator::asked()?.map_or_else(|| engine.clone(), |allocator| engine.sanitized(allocator)))
+    }
+
+    /// A new engine on the same device that checks every launch, of eager calls and of programs: it writes its outputs
+    /// wholly and nothing else, and what it writes depends on its operands alone ([`crate::sanitize`]). The first op that
+    /// does otherwise is named by [`Error::Sanitizer`], an index out of range at once by [`Error::Index`]. Tensors,
+    /// states and programs are made on it, with memory between guard bands. Slow: every launch copies all memory that it
+    /// touches to the host and back, several times. On the null device, which computes nothing, nothing is checked.
+    #[must_use]
+    pub fn sanitized(&self, allocator: Allocator) -> Self {
+        match self.device.kind() {
+            DeviceKind::Null => self.clone(),
+            DeviceKind::Cpu | DeviceKind::Cuda(_) => {
+                Self::on(Sanitizer::new(Arc::clone(&self.device), allocator)).with_reuse(allocator.reuse())
+            }
+        }
     }
 
     /// The same engine; programs compiled with this handle let values share memory as `reuse` says.

@@ -1,11 +1,13 @@
 //! Random graphs: every plan passes the checker, is close to the least memory possible, and gives what the ops'
 //! references give, however often the program runs, whatever its memory held before, and however much of it is shared.
+#[path = "device/gpu.rs"]
+mod gpu;
 mod ops;
 mod recipe;
 
 use landfall::plan::{Report, Reuse};
 use landfall::{Engine, Error, HostTensor, Program, ProgramSet, Rule, State};
-use recipe::{Dice, Recipe, Results};
+use recipe::{Dice, Ops, Recipe, Results};
 use std::collections::HashMap;
 
 /// Whether a graph asks for a value from before an update after the update, which lowering must refuse.
@@ -31,7 +33,7 @@ fn sharing(report: &Report) -> usize {
 fn modes_of_reuse_differ_in_what_they_share() -> Result<(), Error> {
     let (mut in_place, mut pairs, mut planned) = ([0; 3], [0; 3], [0; 3]);
     for seed in 0..300 {
-        let recipe = Recipe::new(seed, 5 + seed as usize * 7 % 56, false)?;
+        let recipe = Recipe::new(Ops::All, seed, 5 + seed as usize * 7 % 56, false)?;
         for (m, mode) in MODES.into_iter().enumerate() {
             let engine = Engine::null().with_reuse(mode);
             let state = State::new(&engine, &recipe.state)?;
@@ -60,7 +62,7 @@ fn a_thousand_random_graphs_plan_tightly_and_verify() -> Result<(), Error> {
     let engine = Engine::null();
     let (mut ratios, mut refused, mut in_place) = (Vec::new(), 0, 0);
     for seed in 0..1000 {
-        let recipe = Recipe::new(seed, 5 + seed as usize * 7 % 56, false)?;
+        let recipe = Recipe::new(Ops::All, seed, 5 + seed as usize * 7 % 56, false)?;
         let state = State::new(&engine, &recipe.state)?;
         match ProgramSet::new(&engine, &state).add("random", &recipe.graph) {
             Ok(report) => {
@@ -136,10 +138,24 @@ fn assert_close(got: &HashMap<String, HostTensor>, want: &HashMap<String, HostTe
 
 #[test]
 fn two_hundred_random_graphs_give_what_their_references_give() -> Result<(), Error> {
-    let engine = Engine::cpu_with_threads(2)?;
+    compared(&Engine::cpu_with_threads(2)?, Ops::All)
+}
+
+#[test]
+fn two_hundred_random_graphs_of_the_table() -> Result<(), Error> {
+    compared(&Engine::cpu_with_threads(2)?, Ops::Table)
+}
+
+#[test]
+fn two_hundred_random_graphs_of_the_table_on_cuda() -> Result<(), Error> {
+    gpu::gpu()?.map_or(Ok(()), |engine| compared(&engine, Ops::Table))
+}
+
+/// Runs random graphs under each mode, again and again, and compares with their references and with the first run.
+fn compared(engine: &Engine, ops: Ops) -> Result<(), Error> {
     let mut compared = 0;
     for seed in 0..220 {
-        let recipe = Recipe::new(1 << 32 | seed, 5 + seed as usize % 30, true)?;
+        let recipe = Recipe::new(ops, 1 << 32 | seed, 5 + seed as usize % 30, true)?;
         let mut dice = Dice(seed);
         let mut data: HashMap<String, HostTensor> = HashMap::new();
         for m in &recipe.made {
