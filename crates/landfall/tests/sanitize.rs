@@ -4,7 +4,7 @@ mod ops;
 
 use landfall::cpu::Call;
 use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample};
-use landfall::sanitize::{Allocator, Finding, agree};
+use landfall::sanitize::{Allocator, Finding, Role, agree};
 use landfall::{DType, DeviceKind, Engine, Error, Graph, HostTensor, Program, Rule, Spec, State, StateSpec};
 use ops::{Fault, Faulty};
 use std::sync::Arc;
@@ -103,9 +103,11 @@ fn program(engine: &Engine, op: impl Op, dtype: DType) -> Result<HostTensor, Err
     let y = g.op1(op, &[g.tanh(x)?])?;
     g.output("y", g.neg(y)?);
     let mut program = Program::compile(engine, &state, "step", &g)?;
-    match dtype {
-        DType::F64 => program.write("x", &[0.5f64; 8])?,
-        _ => program.write("x", &[0.5f32; 8])?,
+    let data = HostTensor::from_fn(Spec::new(dtype, [8]), |_| 0.5);
+    if dtype == DType::F64 {
+        program.write("x", &data.data)?;
+    } else {
+        program.write("x", &data.data.iter().map(|&x| x as f32).collect::<Vec<_>>())?;
     }
     program.run(&mut state)?;
     program.read_host("y")
@@ -129,7 +131,7 @@ fn sins_are_found_in_eager_calls_and_in_programs() -> Result<(), Error> {
             // Without the sanitizer nobody is told.
             eager(&plain, sin)?;
             program(&plain, Sinner(sin), DType::F32)?;
-            let operand = "output 0".to_owned();
+            let operand = Role::Output(0);
             let want = match sin {
                 Sin::Moody => Finding::Unstable { operand, element },
                 Sin::None | Sin::Unwritten | Sin::Scratch | Sin::Old => Finding::Depends { operand, element },
@@ -214,14 +216,10 @@ fn the_environment_asks() -> Result<(), Box<dyn std::error::Error>> {
     if std::env::var_os(INSIDE).is_some() {
         match Engine::cpu_with_threads(1) {
             Err(e) => println!("refused: {e}"),
-            Ok(engine) => println!(
-                "{:?}, {}",
-                engine.reuse(),
-                match eager(&engine, Sin::Unwritten) {
-                    Err(Error::Sanitizer(_)) => "sanitized",
-                    _ => "plain",
-                }
-            ),
+            Ok(engine) => {
+                let sanitized = matches!(eager(&engine, Sin::Unwritten), Err(Error::Sanitizer(_)));
+                println!("{:?}, {}", engine.reuse(), if sanitized { "sanitized" } else { "plain" });
+            }
         }
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! One launch, run twice over painted memory.
 
 use super::memory::{Block, Memory};
-use super::{Finding, POISON};
+use super::{Finding, POISON, Role};
 use crate::device::{Launch, Operand};
 use crate::error::Error;
 use std::collections::BTreeMap;
@@ -9,9 +9,6 @@ use std::ops::Range;
 
 /// What every byte holds that a launch may not read: in the first run, in the second.
 const PAINT: [u8; 2] = [POISON, 0x5A];
-
-/// The name of the part that a launch may write but leaves no result in.
-const SCRATCH: &str = "scratch memory";
 
 /// Why a launch did not end well.
 pub(super) enum Stopped {
@@ -33,12 +30,17 @@ impl From<Finding> for Stopped {
     }
 }
 
-/// An operand of a launch.
+/// An operand of a launch, or its scratch memory.
 struct Part {
-    name: String,
+    role: Role,
     /// Addresses of its elements' bytes, in order, neighbours joined.
     runs: Vec<Range<u64>>,
-    writes: bool,
+}
+
+impl Part {
+    fn is_read(&self) -> bool {
+        matches!(self.role, Role::Input(_))
+    }
 }
 
 /// An allocation that a launch touches, and what it held before.
@@ -80,16 +82,13 @@ pub(super) fn run(memory: &mut Memory, launch: &Launch<'_>) -> Result<(), Stoppe
 }
 
 fn parts(launch: &Launch<'_>) -> Vec<Part> {
-    let inputs = launch.inputs.iter().enumerate().map(|(i, o)| (format!("input {i}"), o, false));
-    let outputs = launch.outputs.iter().enumerate().map(|(j, o)| (format!("output {j}"), o, true));
-    let mut parts: Vec<Part> =
-        inputs.chain(outputs).map(|(name, o, writes)| Part { name, runs: runs(o), writes }).collect();
-    if launch.workspace_bytes > 0 {
-        let start = launch.workspace.0;
-        let run = start..start + launch.workspace_bytes as u64;
-        parts.push(Part { name: SCRATCH.to_owned(), runs: vec![run], writes: true });
-    }
-    parts
+    let inputs = launch.inputs.iter().enumerate().map(|(i, o)| Part { role: Role::Input(i), runs: runs(o) });
+    let outputs =
+        launch.outputs.iter().enumerate().map(|(j, o)| Part { role: Role::Output(j), runs: runs(o) });
+    let start = launch.workspace.0;
+    let scratch = (launch.workspace_bytes > 0)
+        .then(|| Part { role: Role::Scratch, runs: vec![start..start + launch.workspace_bytes as u64] });
+    inputs.chain(outputs).chain(scratch).collect()
 }
 
 /// The addresses of an operand's elements.
@@ -120,7 +119,7 @@ fn touched(memory: &Memory, parts: &[Part]) -> Result<Vec<Touched>, Stopped> {
     for part in parts {
         let (Some(first), Some(last)) = (part.runs.first(), part.runs.last()) else { continue };
         let Some(block) = memory.block(first.start, last.end) else {
-            return Err(Finding::Unallocated { operand: part.name.clone() }.into());
+            return Err(Finding::Unallocated { operand: part.role }.into());
         };
         blocks.insert(block.base, block);
     }
@@ -161,7 +160,7 @@ fn difference(one: &Written, other: &Written) -> Option<u64> {
 }
 
 /// The output, and its element, whose bytes have this address.
-fn element(launch: &Launch<'_>, address: u64) -> (String, usize) {
+fn element(launch: &Launch<'_>, address: u64) -> (Role, usize) {
     for (j, o) in launch.outputs.iter().enumerate() {
         let size = o.dtype.size() as u64;
         let has = |&i: &usize| {
@@ -169,10 +168,10 @@ fn element(launch: &Launch<'_>, address: u64) -> (String, usize) {
             (start..start + size).contains(&address)
         };
         if let Some(i) = (0..o.spec().shape.elements()).find(has) {
-            return (format!("output {j}"), i);
+            return (Role::Output(j), i);
         }
     }
-    ("an output".to_owned(), 0)
+    (Role::Output(0), 0)
 }
 
 /// One run over memory that is painted where the launch may not read; what it left in its outputs.
@@ -186,7 +185,7 @@ fn once(
     let mut images = Vec::with_capacity(touched.len());
     for t in touched {
         let mut image = vec![paint; t.before.len()];
-        let reads = parts.iter().filter(|p| !p.writes).flat_map(|p| &p.runs);
+        let reads = parts.iter().filter(|p| p.is_read()).flat_map(|p| &p.runs);
         for at in reads.filter_map(|r| t.within(r)) {
             image[at.clone()].copy_from_slice(&t.before[at]);
         }
@@ -198,10 +197,10 @@ fn once(
     for (t, image) in touched.iter().zip(&mut images) {
         // An index out of range that the kernel flagged comes with this, as the launch's own.
         let after = memory.read(t.block.base, t.before.len())?;
-        for part in parts.iter().filter(|p| p.writes) {
+        for part in parts.iter().filter(|p| !p.is_read()) {
             for (run, at) in part.runs.iter().filter_map(|r| Some((r, t.within(r)?))) {
                 image[at.clone()].copy_from_slice(&after[at.clone()]);
-                if part.name != SCRATCH {
+                if part.role != Role::Scratch {
                     written.push((run.clone(), after[at].to_vec()));
                 }
             }
@@ -216,17 +215,17 @@ fn once(
 
 /// Says of a byte that was written whose it is, or how far it is from the nearest operand.
 fn trespass(parts: &[Part], t: &Touched, address: u64) -> Finding {
-    let holds = |p: &&Part| !p.writes && p.runs.iter().any(|r| r.contains(&address));
+    let holds = |p: &&Part| p.is_read() && p.runs.iter().any(|r| r.contains(&address));
     if let Some(p) = parts.iter().find(holds) {
         let byte = p.runs.first().map_or(0, |r| (address - r.start) as usize);
-        return Finding::WroteInput { operand: p.name.clone(), byte };
+        return Finding::WroteInput { operand: p.role, byte };
     }
     let distance = |r: &Range<u64>| {
         if address < r.start { (r.start - address, "before") } else { (address + 1 - r.end, "behind") }
     };
-    let near = parts.iter().flat_map(|p| p.runs.iter().map(move |r| (distance(r), &p.name)));
-    let ((distance, side), operand) =
-        near.min_by_key(|((d, _), _)| *d).map_or(((0, "in"), String::new()), |(d, name)| (d, name.clone()));
+    let near = parts.iter().flat_map(|p| p.runs.iter().map(move |r| (distance(r), p.role)));
+    let nowhere = ((0, "in"), Role::Scratch);
+    let ((distance, side), operand) = near.min_by_key(|((d, _), _)| *d).unwrap_or(nowhere);
     let region = if t.block.gave(address) { "in the same allocation" } else { "in the guard band" };
     Finding::WroteOutside { operand, distance, side, region }
 }

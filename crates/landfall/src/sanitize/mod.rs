@@ -118,23 +118,44 @@ pub struct Culprit {
     pub args: Vec<Spec>,
 }
 
+/// What memory is to a launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The input of this number.
+    Input(usize),
+    /// The output of this number.
+    Output(usize),
+    /// Its scratch memory.
+    Scratch,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Input(i) => write!(f, "input {i}"),
+            Self::Output(j) => write!(f, "output {j}"),
+            Self::Scratch => f.write_str("its scratch memory"),
+        }
+    }
+}
+
 /// What a launch, or somebody outside of any, did against the contract.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum Finding {
     #[error("{operand} lies in memory that is not allocated (or was given back)")]
-    Unallocated { operand: String },
+    Unallocated { operand: Role },
     #[error("it wrote to {operand}, which it may only read: byte {byte} of its memory changed")]
-    WroteInput { operand: String, byte: usize },
+    WroteInput { operand: Role, byte: usize },
     #[error("it wrote outside of its outputs: the byte {distance} bytes {side} {operand}, {region}, changed")]
-    WroteOutside { operand: String, distance: u64, side: &'static str, region: &'static str },
+    WroteOutside { operand: Role, distance: u64, side: &'static str, region: &'static str },
     #[error(
         "element {element} of {operand} depends on bytes that are none of its operands: it was not written, or made from scratch memory that was not, or from memory outside of an operand"
     )]
-    Depends { operand: String, element: usize },
+    Depends { operand: Role, element: usize },
     #[error("element {element} of {operand} is not the same when the launch is repeated")]
-    Unstable { operand: String, element: usize },
+    Unstable { operand: Role, element: usize },
     #[error("byte {at} from the start of another allocation of {bytes} bytes changed, in its guard band")]
     Guard { at: isize, bytes: usize },
     #[error(
