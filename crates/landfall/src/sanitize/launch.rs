@@ -87,8 +87,13 @@ fn parts(launch: &Launch<'_>) -> Vec<Part> {
         launch.outputs.iter().enumerate().map(|(j, o)| Part { role: Role::Output(j), runs: runs(o) });
     let start = launch.workspace.0;
     let scratch = (launch.workspace_bytes > 0)
-        .then(|| Part { role: Role::Scratch, runs: vec![start..start + launch.workspace_bytes as u64] });
+        .then(|| Part { role: Role::Scratch, runs: one(start, start + launch.workspace_bytes as u64) });
     inputs.chain(outputs).chain(scratch).collect()
+}
+
+/// A single run.
+fn one(start: u64, end: u64) -> Vec<Range<u64>> {
+    std::iter::once(start..end).collect()
 }
 
 /// The addresses of an operand's elements.
@@ -98,7 +103,7 @@ fn runs(operand: &Operand) -> Vec<Range<u64>> {
         return Vec::new();
     }
     if operand.layout.is_contiguous() {
-        return vec![start..end];
+        return one(start, end);
     }
     let size = operand.dtype.size() as u64;
     let at = |i| operand.base.0 + operand.layout.index_flat(i) as u64 * size;

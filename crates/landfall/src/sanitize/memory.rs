@@ -155,9 +155,8 @@ impl Memory {
     pub(super) fn free(&mut self, address: Address) {
         let Some(block) = self.live.remove(&address.0) else { return };
         // Nobody can be told of a device that failed here; the next call finds it.
-        match self.guard(&block) {
-            Ok(Some(finding)) => self.note(finding),
-            Ok(None) | Err(_) => {}
+        if let Ok(Some(finding)) = self.guard(&block) {
+            self.note(finding);
         }
         _ = self.device.fill(block.base, block.capacity, POISON);
         self.given_back.push(block);
