@@ -7,7 +7,7 @@ use crate::error::{Error, Rule};
 use crate::graph::{Graph, Inner, Node, Origin, Value, choose_recomputation, live_nodes, share_casts};
 use crate::layout::Layout;
 use crate::ops::{Alias, Copy, check, part_offsets};
-use crate::plan::root;
+use crate::plan::{Reuse, root};
 use crate::shape::Spec;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// [`Rule::Unsupported`] where no kernel takes an instruction; [`Rule::Update`] where a value is read after its update.
-pub(crate) fn lower(graph: &Graph, device: DeviceKind) -> Result<Lowered, Error> {
+pub(crate) fn lower(graph: &Graph, device: DeviceKind, reuse: Reuse) -> Result<Lowered, Error> {
     let mut inner = graph.inner.borrow().clone();
     let recomputed = choose_recomputation(&mut inner);
     share_casts(&mut inner);
@@ -97,7 +97,9 @@ pub(crate) fn lower(graph: &Graph, device: DeviceKind) -> Result<Lowered, Error>
         }
         out.outputs.push((name.clone(), arg));
     }
-    land_parts(&mut out);
+    if reuse != Reuse::Nothing {
+        land_parts(&mut out);
+    }
     Ok(out)
 }
 
