@@ -25,12 +25,17 @@ mod loss_scale;
 mod matmul;
 mod movement;
 mod pad_edge;
+mod permute;
 mod pointwise;
 mod random;
 mod reduce;
+mod route_map;
+mod routing;
 mod running_update;
 mod scalar;
 mod softmax;
+mod sort_chunks;
+mod unpermute;
 mod windows;
 
 pub use accumulate::Accumulate;
@@ -50,14 +55,19 @@ pub use loss_scale::LossScale;
 pub use matmul::{MatMul, Precision};
 pub use movement::{Copy, Fold, Pack, Pad};
 pub use pad_edge::PadEdge;
+pub use permute::Permute;
 pub use pointwise::{
     Abs, Add, Div, Erf, Exp, Ln, Maximum, Minimum, Mul, Neg, Recip, Rsqrt, Sign, Sqrt, Sub, Tanh,
 };
 pub use random::{Bernoulli, Uniform};
 pub use reduce::{Reduce, Reduction};
+pub use route_map::RouteMap;
+pub use routing::Index;
 pub use running_update::RunningUpdate;
 pub use scalar::{Affine, Cast, Compare, Comparison, Fill, Where};
 pub use softmax::Softmax;
+pub use sort_chunks::{ChunkMap, SortChunks};
+pub use unpermute::{PairProbs, Unpermute, UnpermuteGrad};
 pub use windows::{BatchWindows, Order, WindowGather};
 
 use crate::device::{DeviceKind, cpu, cuda};
@@ -441,6 +451,7 @@ ops! {
     BatchWindows,
     Bernoulli,
     Cast,
+    ChunkMap,
     ClipScale,
     Compare,
     Concat,
@@ -473,17 +484,23 @@ ops! {
     Pack,
     Pad,
     PadEdge,
+    PairProbs,
+    Permute,
     Recip,
     Reduce,
     RingPush,
+    RouteMap,
     Rsqrt,
     RunningUpdate,
     Sign,
     Softmax,
+    SortChunks,
     Sqrt,
     Sub,
     Tanh,
     Uniform,
+    Unpermute,
+    UnpermuteGrad,
     Where,
     WindowGather,
 }
