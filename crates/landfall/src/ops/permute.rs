@@ -72,7 +72,9 @@ impl Op for Permute {
         if !self.probs {
             return Ok(Outputs::one(y));
         }
-        factors(args, 3)?;
+        rules::float(args, &[3])?;
+        let [_, _] = sizes(args, 3, "2")?;
+        rules::same_dim(args, (0, 0), (3, 0))?;
         Ok(Outputs::from([y, Spec::new(args[3].dtype, [map.rows])]))
     }
     fn alias(&self) -> &[Alias] {
@@ -201,13 +203,6 @@ impl Op for Permute {
         ]);
         all
     }
-}
-
-/// Checks factors of pairs `[T, E]`, at the same tokens as argument 0 or the map.
-pub(super) fn factors(args: &[Spec], arg: usize) -> Result<usize, Rule> {
-    rules::float(args, &[arg])?;
-    let [_, experts] = sizes(args, arg, "2")?;
-    Ok(experts)
 }
 
 /// 1 where a probability is not 0, else 0.

@@ -165,8 +165,9 @@ impl<'a> Map<'a> {
         [map, source]: [usize; 2],
         factors: Option<&Factors<'_>>,
     ) -> Result<Self, Rule> {
-        let sizes = map_sizes(&call.specs(), map, source)?;
         let (map, source) = (Numbers::of(call, map)?, Numbers::of(call, source)?);
+        let (cells, rows) = (map.dims(), source.dims());
+        let sizes = Sizes { tokens: cells[0], rows: rows[0], most: cells[1] / 2 };
         let experts = factors.map_or(usize::MAX, Factors::experts);
         let found = Self { map, source, sizes, experts };
         for token in 0..sizes.tokens {

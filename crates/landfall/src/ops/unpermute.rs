@@ -3,7 +3,7 @@
 mod cuda;
 
 use super::lanes::{TILE, sum2};
-use super::permute::{Permute, factors};
+use super::permute::Permute;
 use super::pointwise::cotangent;
 use super::routing::{Factors, Map, Numbers, Routed, grain, is_index, map_sizes, pairs, sizes};
 use super::{
@@ -158,7 +158,8 @@ fn merged(args: &[Spec]) -> Result<(usize, usize), Rule> {
     let [_, columns] = sizes(args, 0, "2")?;
     rules::same_dim(args, (0, 0), (2, 0))?;
     if args.len() > 3 {
-        factors(args, 3)?;
+        rules::float(args, &[3])?;
+        let [_, _] = sizes(args, 3, "2")?;
         rules::same_dim(args, (1, 0), (3, 0))?;
     }
     Ok((map.tokens, columns))
