@@ -88,7 +88,7 @@ KERNEL(collect) {
 }
 
 // A block turns the counts of 32 experts into sums over the tiles before each: 32 lanes of EACH tiles at once.
-constexpr u32 EACH = 16;
+constexpr u32 EACH = 8;
 KERNEL(scan) {
     __shared__ u32 sums[32][32];
     u32 x = threadIdx.x % 32, y = threadIdx.x / 32, e = blockIdx.x * 32 + x, total = 0;

@@ -1,11 +1,11 @@
 // A team a token: its row of `gz` is multiplied by the rows of its pairs for the weights, and written to them by the
 // weights. The first `clear` blocks write zeros in the rows that no token has. (With `rows.cu`.)
 
-// Units of a row under way in a thread; pairs that share the units of `gz`, of which BOTH are read at once.
-constexpr u32 U = 4, PAIRS = 4, BOTH = 2;
+// Units of a row under way in a thread; pairs that share the units of `gz`; pairs whose sums the block adds up together.
+constexpr u32 U = 4, PAIRS = 2, SUMS = 32;
 
 KERNEL(unpermute_grad) {
-    __shared__ A partial[PAIRS][8];
+    __shared__ A partial[SUMS][8];
     if (blockIdx.x < clear) {
         clear_rows(source, stride_source, gy, stride_gy.v[0], stride_gy.v[1], rows, units);
         return;
@@ -43,65 +43,60 @@ KERNEL(unpermute_grad) {
             dot[i] = A(0);
         }
         for (u64 c = team.lane; c < units; c += U * lanes) {
-            Unit g[U];
+            Unit g[U], unit[PAIRS][U];
 #pragma unroll
             for (u32 u = 0; u < U; u++) {
                 u64 at = c + u * lanes;
                 g[u] = inside && at < units ? Unit::load(from + unit_at(at, stride_gz.v[1])) : nothing();
             }
 #pragma unroll
-            for (u32 pair = 0; pair < PAIRS; pair += BOTH) {
-                Unit unit[BOTH][U];
+            for (u32 i = 0; i < PAIRS; i++) {
 #pragma unroll
-                for (u32 b = 0; b < BOTH; b++) {
-                    i64 r = row[pair + b];
-#pragma unroll
-                    for (u32 u = 0; u < U; u++) {
-                        u64 at = c + u * lanes;
-                        unit[b][u] = r >= 0 && at < units
-                                         ? Unit::load(y + r * stride_y.v[0] + unit_at(at, stride_y.v[1]))
-                                         : nothing();
-                    }
+                for (u32 u = 0; u < U; u++) {
+                    u64 at = c + u * lanes;
+                    unit[i][u] = row[i] >= 0 && at < units
+                                     ? Unit::load(y + row[i] * stride_y.v[0] + unit_at(at, stride_y.v[1]))
+                                     : nothing();
                 }
+            }
 #pragma unroll
-                for (u32 b = 0; b < BOTH; b++) {
-                    i64 r = row[pair + b];
-                    if (r < 0) continue;
+            for (u32 i = 0; i < PAIRS; i++) {
+                if (row[i] < 0) continue;
 #pragma unroll
-                    for (u32 u = 0; u < U; u++) {
-                        u64 at = c + u * lanes;
-                        Unit out;
+                for (u32 u = 0; u < U; u++) {
+                    u64 at = c + u * lanes;
+                    Unit out;
 #pragma unroll
-                        for (u32 v = 0; v < V; v++) {
-                            A cotangent = widen(g[u].v[v]);
-                            dot[pair + b] += A(widen(unit[b][u].v[v])) * cotangent;
-                            out.v[v] = narrow<T>(factor[pair + b] * cotangent);
-                        }
-                        if (at < units) out.store(gy + r * stride_gy.v[0] + unit_at(at, stride_gy.v[1]));
+                    for (u32 v = 0; v < V; v++) {
+                        A cotangent = widen(g[u].v[v]);
+                        dot[i] += A(widen(unit[i][u].v[v])) * cotangent;
+                        out.v[v] = narrow<T>(factor[i] * cotangent);
                     }
+                    if (at < units) out.store(gy + row[i] * stride_gy.v[0] + unit_at(at, stride_gy.v[1]));
                 }
             }
         }
 #pragma unroll
         for (u32 i = 0; i < PAIRS; i++) {
             for (u32 d = min(lanes, 32u) / 2; d > 0; d /= 2) dot[i] += __shfl_xor_sync(0xFFFFFFFFu, dot[i], d);
-        }
-        if (lanes > 32) {
-            __syncthreads();
-#pragma unroll
-            for (u32 i = 0; i < PAIRS; i++) {
-                if (threadIdx.x % 32 == 0) partial[i][threadIdx.x / 32] = dot[i];
-            }
-            __syncthreads();
-#pragma unroll
-            for (u32 i = 0; i < PAIRS; i++) {
-                dot[i] = A(0);
-                for (u32 warp = 0; warp < lanes / 32; warp++) dot[i] += partial[i][warp];
+            if (lanes > 32) {
+                if (threadIdx.x % 32 == 0) partial[(first + i) % SUMS][threadIdx.x / 32] = dot[i];
+            } else if (team.lane == 0 && row[i] >= 0) {
+                result[expert[i] * stride_gw.v[1]] = narrow<P>(dot[i]);
             }
         }
-#pragma unroll
-        for (u32 i = 0; i < PAIRS; i++) {
-            if (team.lane == 0 && row[i] >= 0) result[expert[i] * stride_gw.v[1]] = narrow<P>(dot[i]);
+        // A team of several warps is a block, so all of its threads are here together.
+        bool full = first % SUMS + PAIRS == SUMS || first + PAIRS >= longest;
+        if (lanes <= 32 || !full) continue;
+        __syncthreads();
+        u32 j = first / SUMS * SUMS + threadIdx.x;
+        if (threadIdx.x < SUMS && j < min(n, first + PAIRS)) {
+            i64 r = checked(cells[j * step_map], rows, faults, 0, false);
+            i64 e = checked(cells[(most + j) * step_map], experts, faults, 0, false);
+            A sum = A(0);
+            for (u32 warp = 0; warp < lanes / 32; warp++) sum += partial[threadIdx.x][warp];
+            if (r >= 0 && e >= 0) result[e * stride_gw.v[1]] = narrow<P>(sum);
         }
+        __syncthreads();
     }
 }

@@ -6,8 +6,8 @@ KERNEL(pair_probs) {
     const I* cells = map + token * stride_map.v[0];
     u32 n = pair_count(cells, step, most), j = pair_of(cells, step, most, n, u32(expert));
     u64 position = token * (2 * u64(most) + 1);
-    // The token's first thread reports what no expert's finds.
-    for (u32 i = 0; expert == 0 && i < n; i++) {
+    // What no expert's thread finds is reported, too.
+    for (u32 i = u32(expert); i < n; i += u32(experts)) {
         i64 row = checked(cells[i * step], rows, faults, position + i, true);
         if (row >= 0) checked(cells[(most + i) * step], experts, faults, position + most + i, true);
     }
