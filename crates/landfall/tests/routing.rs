@@ -420,11 +420,118 @@ fn r29_r30_gradients_of_sorted_chunks_under_memory_pressure(engine: &Engine) -> 
     Ok(())
 }
 
+/// The products of each expert's rows, and their gradients by rows and by matrices, against sums in f64: sizes of several
+/// tiles of tensor cores, with tails, the matrices as they lie and transposed views; empty experts, padding, dropped pairs.
+fn grouped_products<T: Element>(engine: &Engine, dtype: DType, sizes: (usize, usize, usize, usize)) -> Check {
+    let (t, e, k, n) = sizes;
+    let chosen = routing(t, e, 2);
+    let op = RouteMap { most: 2, rows: 2 * t, align: 8, index: Index::I32 };
+    let maps = call(engine, &op, &[routed::<u8>(engine, &chosen, e)?.view()])?;
+    let want = expected(&chosen, e, &op);
+    let rows_of = |e: usize| want.offsets[e] as usize..(want.offsets[e] + want.counts[e]) as usize;
+    // Rows without a pair hold what must not be multiplied.
+    let x =
+        tensor::<T>(engine, [op.rows, k], |i| if want.source[i / k] < 0 { f64::NAN } else { value(i, 30) })?;
+    let gy =
+        tensor::<T>(engine, [op.rows, n], |i| if want.source[i / n] < 0 { f64::NAN } else { value(i, 31) })?;
+    let w = tensor::<T>(engine, [e, k, n], |i| value(i, 32))?;
+    let (counts, offsets) = (maps[2].view(), maps[3].view());
+    let y = call(engine, &GroupedMatMul, &[x.view(), w.view(), counts, offsets])?.remove(0);
+    let turned = w.view().permute(&[0, 2, 1])?;
+    let gx = call(engine, &GroupedMatMul, &[gy.view(), turned, counts, offsets])?.remove(0);
+    let gw = call(engine, &GroupedMatMulGrad, &[x.view(), gy.view(), counts, offsets])?.remove(0);
+    let (hx, hgy, hw) = (x.read::<T>()?, gy.read::<T>()?, w.read::<T>()?);
+    let (hx, hgy, hw) = (|i: usize| hx[i].to_f64(), |i: usize| hgy[i].to_f64(), |i: usize| hw[i].to_f64());
+    let close = |what: &str, got: f64, terms: &mut dyn Iterator<Item = f64>| {
+        let (mut sum, mut scale) = (0.0, 0.0);
+        for term in terms {
+            sum += term;
+            scale += term.abs();
+        }
+        // The result's rounding, and that of a sum in the accumulation dtype: measured at most a fifth of it.
+        let bound = dtype.epsilon() * sum.abs() + 2.0 * dtype.accumulate().epsilon() * scale;
+        assert!((got - sum).abs() <= bound, "{dtype} {sizes:?} {what}: {got}, not {sum}");
+    };
+    let (y, gx, gw) = (y.read::<T>()?, gx.read::<T>()?, gw.read::<T>()?);
+    // Every 7th element: a sum in f64 for each is slow.
+    for expert in 0..e {
+        for r in rows_of(expert) {
+            for j in (r % 7..n).step_by(7) {
+                let mut terms = (0..k).map(|p| hx(r * k + p) * hw((expert * k + p) * n + j));
+                close(&format!("y[{r}, {j}]"), y[r * n + j].to_f64(), &mut terms);
+            }
+            for p in (r % 7..k).step_by(7) {
+                let mut terms = (0..n).map(|j| hgy(r * n + j) * hw((expert * k + p) * n + j));
+                close(&format!("gx[{r}, {p}]"), gx[r * k + p].to_f64(), &mut terms);
+            }
+        }
+        for i in (expert..k * n).step_by(7) {
+            let (p, j) = (i / n, i % n);
+            let mut terms = rows_of(expert).map(|r| hx(r * k + p) * hgy(r * n + j));
+            close(&format!("gw[{expert}, {p}, {j}]"), gw[expert * k * n + i].to_f64(), &mut terms);
+        }
+    }
+    for r in (0..op.rows).filter(|&r| want.source[r] < 0) {
+        let zero = |row: &[T]| row.iter().all(|v| v.to_f64() == 0.0);
+        assert!(zero(&y[r * n..][..n]) && zero(&gx[r * k..][..k]), "{dtype} {sizes:?}: row {r} has no pair");
+    }
+    Ok(())
+}
+
+fn products_of_experts_are_sums(engine: &Engine) -> Check {
+    for sizes in [(150, 4, 136, 264), (90, 9, 40, 8), (33, 3, 19, 21)] {
+        grouped_products::<f32>(engine, DType::F32, sizes)?;
+        grouped_products::<half::bf16>(engine, DType::BF16, sizes)?;
+        grouped_products::<half::f16>(engine, DType::F16, sizes)?;
+    }
+    Ok(())
+}
+
+/// Segments that are none are reported, and no row has an expert.
+fn bad_segments_are_named(engine: &Engine) -> Check {
+    let x = tensor::<f32>(engine, [4, 2], |i| i as f64 + 1.0)?;
+    let w = tensor::<f32>(engine, [2, 2, 3], |_| 1.0)?;
+    for (counts, offsets, want) in [
+        ([1i32, 1], [1i32, 2, 3], (2, 1, 1)),
+        ([1, 1], [0, 3, 2], (4, 2, 5)),
+        ([1, 1], [0, 2, 9], (4, 9, 5)),
+        ([3, 1], [0, 2, 4], (0, 3, 3)),
+        ([2, -1], [0, 2, 4], (1, -1, 3)),
+    ] {
+        let (c, o) = (engine.tensor([2], &counts)?, engine.tensor([3], &offsets)?);
+        let y = call(engine, &GroupedMatMul, &[x.view(), w.view(), c.view(), o.view()])?;
+        let (op, position, value, limit) = fault(&y[0]);
+        assert_eq!((op, (position, value, limit)), ("grouped_matmul", want), "{counts:?} {offsets:?}");
+        assert_eq!(y[0].read::<f32>()?, [0.0; 12], "{counts:?} {offsets:?}");
+        let g = call(engine, &GroupedMatMulGrad, &[x.view(), x.view(), c.view(), o.view()])?;
+        let (op, position, value, limit) = fault(&g[0]);
+        assert_eq!((op, (position, value, limit)), ("grouped_matmul_grad", want), "{counts:?} {offsets:?}");
+        assert_eq!(g[0].read::<f32>()?, [0.0; 8], "{counts:?} {offsets:?}");
+    }
+    Ok(())
+}
+
+/// A NaN is chosen after every number, and equal ones by index; what is chosen is a routing.
+fn ties_and_nan_are_ordered(engine: &Engine) -> Check {
+    let nan = f32::NAN;
+    let p = engine.tensor([3, 4], &[0.25f32, 0.5, 0.25, 0.5, nan, 0.125, nan, 0.0, nan, nan, nan, nan])?;
+    let chosen = call(engine, &TopK { k: 3, renormalise: false }, &[p.view()])?;
+    let routed = chosen[0].read_host()?.data;
+    assert_eq!(routed, [1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 0.0]);
+    assert_eq!(chosen[1].read::<f32>()?[..4], [0.25, 0.5, 0.0, 0.5]);
+    let maps = call(engine, &RouteMap { most: 3, rows: 9, ..RouteMap::default() }, &[chosen[0].view()])?;
+    assert_eq!(maps[2].read::<i32>()?, [3, 3, 1, 2]);
+    Ok(())
+}
+
 on_each_device! {
     maps_number_rows_by_expert_and_token,
     unpermute_of_permute_is_the_identity,
     the_gradients_are_adjoint,
     sorted_chunks_come_back,
+    products_of_experts_are_sums,
+    bad_segments_are_named,
+    ties_and_nan_are_ordered,
     r34_a_bad_map_is_named_and_the_engine_goes_on,
     r29_r30_gradients_of_sorted_chunks_under_memory_pressure,
 }

@@ -18,6 +18,7 @@ mod cross_entropy;
 pub mod cursor;
 mod dropout;
 mod gelu;
+mod grouped;
 mod lanes;
 mod layer_norm;
 mod loss;
@@ -35,6 +36,7 @@ mod running_update;
 mod scalar;
 mod softmax;
 mod sort_chunks;
+mod top_k;
 mod unpermute;
 mod windows;
 
@@ -49,6 +51,7 @@ pub use cross_entropy::{CrossEntropy, CrossEntropyGrad};
 pub use cursor::{Advance, Lookup, RingPush};
 pub use dropout::Dropout;
 pub use gelu::{Approximation, Gelu, GeluGrad};
+pub use grouped::{GroupedMatMul, GroupedMatMulGrad};
 pub use layer_norm::{LayerNorm, LayerNormGrad};
 pub use loss::{Mae, MaeGrad, Mse, MseGrad};
 pub use loss_scale::LossScale;
@@ -67,6 +70,7 @@ pub use running_update::RunningUpdate;
 pub use scalar::{Affine, Cast, Compare, Comparison, Fill, Where};
 pub use softmax::Softmax;
 pub use sort_chunks::{ChunkMap, SortChunks};
+pub use top_k::{TopK, TopKGrad};
 pub use unpermute::{PairProbs, Unpermute, UnpermuteGrad};
 pub use windows::{BatchWindows, Order, WindowGather};
 
@@ -467,6 +471,8 @@ ops! {
     Gelu,
     GeluGrad,
     GlobalNorm,
+    GroupedMatMul,
+    GroupedMatMulGrad,
     LayerNorm,
     LayerNormGrad,
     Ln,
@@ -498,6 +504,8 @@ ops! {
     Sqrt,
     Sub,
     Tanh,
+    TopK,
+    TopKGrad,
     Uniform,
     Unpermute,
     UnpermuteGrad,

@@ -273,6 +273,14 @@ impl Routed {
     pub(super) fn source(&self) -> SampleArg {
         self.result(1)
     }
+
+    pub(super) fn counts(&self) -> SampleArg {
+        self.result(2)
+    }
+
+    pub(super) fn offsets(&self) -> SampleArg {
+        self.result(3)
+    }
 }
 
 /// Row, token and expert of every pair of a map on the host, by token from the highest expert down.

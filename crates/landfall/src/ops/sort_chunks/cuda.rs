@@ -10,7 +10,7 @@ const MAX_BLOCKS: usize = 264;
 
 static MAP: Source = Source {
     name: "chunk_map",
-    text: include_str!("chunk_map.cu"),
+    text: concat!(include_str!("../routing/scan.cu"), include_str!("chunk_map.cu")),
     entries: &[Entry {
         name: "chunk_map",
         block: BLOCK,
