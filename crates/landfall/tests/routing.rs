@@ -6,7 +6,8 @@ mod gpu;
 
 use gpu::on_each_device;
 use landfall::ops::{
-    ChunkMap, Index, Op, PairProbs, Permute, RouteMap, SortChunks, Unpermute, UnpermuteGrad,
+    ChunkMap, GroupedMatMul, GroupedMatMulGrad, Index, Op, PairProbs, Permute, RouteMap, SortChunks, TopK,
+    Unpermute, UnpermuteGrad,
 };
 use landfall::{
     DType, Element, Engine, Error, Graph, Program, Shape, State, StateSpec, Tensor, TensorRef, grad,
