@@ -153,6 +153,8 @@ pub(crate) struct RecordedLaunch {
     pub(crate) workspace: Address,
     /// Bytes of scratch memory.
     pub(crate) workspace_bytes: usize,
+    /// Launches of the list that must be done before it starts; all come before it in the list.
+    pub(crate) after: Vec<usize>,
 }
 
 impl RecordedLaunch {
@@ -206,11 +208,19 @@ impl From<IndexFault> for Error {
 
 /// A launch list made for replay: raw addresses on the CPU, a graph on a GPU.
 pub(crate) trait Recording: fmt::Debug + Send + Sync {
-    /// Runs the whole list, in order.
+    /// Runs the whole list, in order or in any that `after` of its launches allows.
     ///
     /// # Errors
     /// A device fault, with the kernel's name.
     fn replay(&self) -> Result<(), Error>;
+    /// Issues the prepared launches one after the other, unchecked: what they cost without a graph, and eager calls
+    /// without their checks. Where launches are not prepared it is the same as [`Recording::replay`].
+    ///
+    /// # Errors
+    /// As [`Recording::replay`].
+    fn reissue(&self) -> Result<(), Error> {
+        self.replay()
+    }
 }
 
 /// What the engine asks of a device.

@@ -129,6 +129,7 @@ impl Program {
                 outputs: i.outputs.iter().map(operand).collect(),
                 workspace: arena.address().offset(workspace),
                 workspace_bytes: i.workspace,
+                after: i.after.clone(),
             })
             .collect();
         let recording = Arc::clone(engine.handle()).record(launches.clone())?;
@@ -164,6 +165,18 @@ impl Program {
     /// As [`Program::run`]; a rule that an instruction breaks.
     pub fn issue(&mut self, state: &mut State) -> Result<(), Error> {
         self.each(state, |_, _| Ok(()))
+    }
+
+    /// Runs the program by issuing its prepared launches one after the other, unchecked, each by a call of the driver
+    /// on a GPU. Gives the bytes of [`Program::run`]; benches compare with it.
+    ///
+    /// # Errors
+    /// As [`Program::run`].
+    pub fn reissue(&mut self, state: &mut State) -> Result<(), Error> {
+        self.owns(state)?;
+        self.recording.reissue()?;
+        self.runs += 1;
+        Ok(())
     }
 
     /// Runs the program instruction by instruction and gives the time of each, with the name of its op and what it

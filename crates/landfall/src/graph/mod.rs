@@ -4,11 +4,13 @@
 //! caller's line. Views are values too: they move nothing and become layouts of their base when the graph is lowered.
 
 mod build;
+mod casts;
 mod grad;
 mod precision;
 mod save;
 mod simplify;
 
+pub(crate) use casts::share_casts;
 pub use grad::grad;
 pub use precision::{Mixed, mixed_precision};
 pub(crate) use save::choose_recomputation;

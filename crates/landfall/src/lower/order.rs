@@ -4,7 +4,7 @@
 use super::{Arg, Home, Instruction, Lowered, Stored, StoredId};
 use crate::device::DeviceKind;
 use crate::error::{Error, Rule};
-use crate::graph::{Graph, Inner, Node, Origin, Value, choose_recomputation, live_nodes};
+use crate::graph::{Graph, Inner, Node, Origin, Value, choose_recomputation, live_nodes, share_casts};
 use crate::layout::Layout;
 use crate::ops::{Alias, Copy, check, part_offsets};
 use crate::plan::root;
@@ -21,6 +21,7 @@ use std::sync::Arc;
 pub(crate) fn lower(graph: &Graph, device: DeviceKind) -> Result<Lowered, Error> {
     let mut inner = graph.inner.borrow().clone();
     let recomputed = choose_recomputation(&mut inner);
+    share_casts(&mut inner);
     copy_outputs(&mut inner);
     let order = issue_order(&inner)?;
     let mut out = Lowered { recomputed, ..Lowered::default() };

@@ -1,6 +1,7 @@
 //! Matrix product.
 
 mod cuda;
+mod cut;
 
 use super::pointwise::cotangent;
 use super::{

@@ -80,6 +80,7 @@ use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
 use crate::shape::{Shape, Spec};
 use crate::{DType, codegen::Expression};
+use arrayvec::ArrayVec;
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -283,11 +284,8 @@ impl Kernel {
 }
 
 /// Output specs, held inline so that inferring them never allocates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outputs {
-    len: usize,
-    specs: [Spec; MAX_OUTPUTS],
-}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outputs(ArrayVec<Spec, MAX_OUTPUTS>);
 
 impl Outputs {
     /// One output.
@@ -300,16 +298,14 @@ impl Outputs {
 impl<const N: usize> From<[Spec; N]> for Outputs {
     fn from(given: [Spec; N]) -> Self {
         const { assert!(N <= MAX_OUTPUTS, "an op has at most 4 outputs") };
-        let mut specs = [Spec { dtype: DType::U8, shape: Shape::SCALAR }; MAX_OUTPUTS];
-        specs[..N].copy_from_slice(&given);
-        Self { len: N, specs }
+        Self(given.into_iter().collect())
     }
 }
 
 impl std::ops::Deref for Outputs {
     type Target = [Spec];
     fn deref(&self) -> &[Spec] {
-        &self.specs[..self.len]
+        &self.0
     }
 }
 

@@ -22,7 +22,13 @@ KERNEL(layer_norm) {
     Rows of_y = {rows, length, rank, gapless_y, shape, stride_y, shape_row, stride_row_y};
     u64 r = u64(blockIdx.x) * g.rows + g.row, end = r < rows ? length : 0, step = u64(g.lanes) * N;
     const T* row = x + (r < rows ? start_of(r, of_x) : 0);
-    A v[N];
+    A v[N], w[N], b[N];
+    auto read_affine = [&](u64 first) {
+        load_unit(w, weight, first, length, A(0), gapless_weight, 1, shape_row, stride_weight);
+        load_unit(b, bias, first, length, A(0), gapless_bias, 1, shape_row, stride_bias);
+    };
+    // Of a short row they come while it is summed.
+    if (length <= step && g.lane * N < end) read_affine(g.lane * N);
     double total = 0.0;
     for (u64 first = g.lane * N; first < end; first += step) {
         load_row(v, row, first, of_x);
@@ -58,10 +64,8 @@ KERNEL(layer_norm) {
             load_row(v, row, first, of_x);
 #pragma unroll
             for (int i = 0; i < N; i++) v[i] -= centre;
+            read_affine(first);
         }
-        A w[N], b[N];
-        load_unit(w, weight, first, length, A(0), gapless_weight, 1, shape_row, stride_weight);
-        load_unit(b, bias, first, length, A(0), gapless_bias, 1, shape_row, stride_bias);
 #pragma unroll
         for (int i = 0; i < N; i++) v[i] = (v[i] - left) * factor * w[i] + b[i];
         store_unit(v, row_y, first, length, of_y.gapless, 1, shape_row, stride_row_y);
