@@ -18,6 +18,7 @@ mod cross_entropy;
 pub mod cursor;
 mod dropout;
 mod gelu;
+mod grouped;
 mod l2_norm;
 mod lanes;
 mod layer_norm;
@@ -27,12 +28,18 @@ mod matmul;
 mod micro_mean;
 mod movement;
 mod pad_edge;
+mod permute;
 mod pointwise;
 mod random;
 mod reduce;
+mod route_map;
+mod routing;
 mod running_update;
 mod scalar;
 mod softmax;
+mod sort_chunks;
+mod top_k;
+mod unpermute;
 mod windows;
 
 pub use accumulate::Accumulate;
@@ -46,6 +53,7 @@ pub use cross_entropy::{CrossEntropy, CrossEntropyGrad};
 pub use cursor::{Advance, AdvanceMicro, Lookup, RingPush};
 pub use dropout::Dropout;
 pub use gelu::{Approximation, Gelu, GeluGrad};
+pub use grouped::{GroupedMatMul, GroupedMatMulGrad};
 pub use l2_norm::{L2Norm, L2NormGrad};
 pub use layer_norm::{LayerNorm, LayerNormGrad};
 pub use loss::{Mae, MaeGrad, Mse, MseGrad};
@@ -54,14 +62,20 @@ pub use matmul::{MatMul, Precision};
 pub use micro_mean::MicroMean;
 pub use movement::{Copy, Fold, Pack, Pad};
 pub use pad_edge::PadEdge;
+pub use permute::Permute;
 pub use pointwise::{
     Abs, Add, Div, Erf, Exp, Ln, Maximum, Minimum, Mul, Neg, Recip, Rsqrt, Sign, Sqrt, Sub, Tanh,
 };
 pub use random::{Bernoulli, Uniform};
 pub use reduce::{Reduce, Reduction};
+pub use route_map::RouteMap;
+pub use routing::Index;
 pub use running_update::RunningUpdate;
 pub use scalar::{Affine, Cast, Compare, Comparison, Fill, Where};
 pub use softmax::Softmax;
+pub use sort_chunks::{ChunkMap, SortChunks};
+pub use top_k::{TopK, TopKGrad};
+pub use unpermute::{PairProbs, Unpermute, UnpermuteGrad};
 pub use windows::{BatchWindows, Order, WindowGather};
 
 use crate::device::{DeviceKind, cpu, cuda};
@@ -442,6 +456,7 @@ ops! {
     BatchWindows,
     Bernoulli,
     Cast,
+    ChunkMap,
     ClipScale,
     Compare,
     Concat,
@@ -457,6 +472,8 @@ ops! {
     Gelu,
     GeluGrad,
     GlobalNorm,
+    GroupedMatMul,
+    GroupedMatMulGrad,
     L2Norm,
     L2NormGrad,
     LayerNorm,
@@ -477,17 +494,25 @@ ops! {
     Pack,
     Pad,
     PadEdge,
+    PairProbs,
+    Permute,
     Recip,
     Reduce,
     RingPush,
+    RouteMap,
     Rsqrt,
     RunningUpdate,
     Sign,
     Softmax,
+    SortChunks,
     Sqrt,
     Sub,
     Tanh,
+    TopK,
+    TopKGrad,
     Uniform,
+    Unpermute,
+    UnpermuteGrad,
     Where,
     WindowGather,
 }
