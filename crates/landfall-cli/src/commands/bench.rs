@@ -3,6 +3,7 @@
 mod ours;
 mod peer;
 mod record;
+mod routing;
 mod rows;
 
 pub(crate) use record::processor;
@@ -105,6 +106,10 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     let engine = placed.made;
     let gpu = matches!(engine.device(), DeviceKind::Cuda(_));
     let rows = Row::select(&args.rows, gpu).map_err(known)?;
+    if let (false, Some(row)) = (gpu, rows.iter().find(|r| matches!(r, Row::Routing(_)))) {
+        let (key, value, rule) = ("--rows", row.name(), "this row needs a GPU (--device cuda)");
+        return Err(SettingsError::Range { key, value, rule }.into());
+    }
     let root = root();
     let device = record::device(engine.device(), threads);
     let record = args.record.then(|| record::path(root.as_deref().unwrap_or(Path::new("")), &device));
@@ -150,11 +155,7 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     output::note(&format!("{device}: {} samples of {} s, in turn", args.samples, args.seconds));
     let mut measured = Vec::new();
     for row in rows {
-        let dtypes = match row {
-            Row::Step(_) => args.dtypes.as_slice(),
-            Row::Op(_) => &[Precision::F32],
-        };
-        for &dtype in dtypes {
+        for dtype in row.precisions(&args.dtypes) {
             match measure(&engine, (row, dtype), args, &mut peers, &request)? {
                 Some(m) => measured.push(m),
                 None => return interrupted(),
