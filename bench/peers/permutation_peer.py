@@ -33,7 +33,6 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 FLUSH = 1 << 28
 # Tokens that one block of the map's first two kernels takes.
 MAP_BLOCK = 1024
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 torch.backends.cuda.matmul.allow_tf32 = False
 
 
@@ -80,8 +79,6 @@ class Layer:
         self.rows = self.tokens * self.chosen
         # Blocks of the kernels that move rows; triton's own search finds the size of a block.
         self.grid = lambda meta: (self.tokens, triton.cdiv(self.hidden, meta["BLOCK_SIZE"]))
-        # The interpreter has no search.
-        self.searched = {"BLOCK_SIZE": 64} if INTERPRETED else {}
 
     def of_tokens(self):
         return random("tokens", (self.tokens, self.hidden), self.dtype)
@@ -151,7 +148,7 @@ class Layer:
                 stride_probs_token=probs.stride(0), stride_probs_expert=probs.stride(1),
                 stride_permuted_probs_token=permuted.stride(0), output_ptr=y, permuted_probs_ptr=permuted,
                 num_experts=self.experts, hidden_size=self.hidden, PERMUTE_PROBS=True, PERMUTE_SCALE=False,
-                FUSION_PAD=False, **self.searched,
+                FUSION_PAD=False,
             )
 
         def check():
@@ -181,7 +178,7 @@ class Layer:
                 stride_unpermuted_probs_expert=stride(by_pair, 1), output_ptr=z, unpermuted_probs_ptr=by_pair,
                 num_experts=self.experts, hidden_size=self.hidden,
                 PROBS_LOAD_WIDTH=triton.next_power_of_2(self.experts), WITH_MERGING_PROBS=weighted,
-                PERMUTE_PROBS=not weighted, FUSION_UNPAD=False, **self.searched,
+                PERMUTE_PROBS=not weighted, FUSION_UNPAD=False,
             )
 
         def check():
@@ -213,7 +210,7 @@ class Layer:
                 stride_merging_probs_token=weights.stride(0), stride_merging_probs_expert=weights.stride(1),
                 stride_merging_probs_grad_token=gw.stride(0), stride_merging_probs_grad_expert=gw.stride(1),
                 fwd_input_grad_ptr=gy, merging_probs_grad_ptr=gw, num_experts=self.experts, hidden_size=self.hidden,
-                PROBS_LOAD_WIDTH=triton.next_power_of_2(self.experts), FUSION_UNPAD=False, **self.searched,
+                PROBS_LOAD_WIDTH=triton.next_power_of_2(self.experts), FUSION_UNPAD=False,
             )
 
         def check():
@@ -263,7 +260,7 @@ class Layer:
                 stride_output_token=y.stride(0), stride_output_hidden=y.stride(1),
                 stride_probs_token=probs.stride(0), stride_permuted_probs_token=sorted_probs.stride(0),
                 output_ptr=y, permuted_probs_ptr=sorted_probs, hidden_size=self.hidden, PERMUTE_PROBS=True,
-                FORWARD=True, **self.searched,
+                FORWARD=True,
             )
 
         def check():

@@ -7,8 +7,8 @@ use arrayvec::ArrayVec;
 use landfall::ops::{self, Alias, Cost, Op};
 use landfall::rng::Rng;
 use landfall::{
-    DType, DeviceKind, Engine, Error, Graph, HostTensor, Program, Shape, Spec, State, StateSpec, Tensor, TensorMut,
-    TensorRef,
+    DType, DeviceKind, Engine, Error, Graph, HostTensor, Program, Shape, Spec, State, StateSpec, Tensor,
+    TensorMut, TensorRef,
 };
 use landfall_train::data::{Split, TokenSegments, synthetic};
 use landfall_train::run::{Precision, SettingsError};

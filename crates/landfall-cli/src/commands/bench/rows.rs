@@ -358,9 +358,7 @@ impl Row {
         match self {
             Self::Step(step) => selection == "steps" || selection == step.name,
             Self::Op(row) => selection == "ops" || selection == row.op || selection == self.name(),
-            Self::Routing(row) => {
-                selection == "routing" || selection == row.op || selection == self.name()
-            }
+            Self::Routing(row) => selection == "routing" || selection == row.op || selection == self.name(),
         }
     }
 
