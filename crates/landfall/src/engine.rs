@@ -10,6 +10,7 @@ use crate::sanitize::{Allocator, Sanitizer};
 use crate::shape::{Shape, Spec};
 use crate::tensor::{Tensor, TensorMut, TensorRef};
 use crate::{DType, Element};
+use arrayvec::ArrayVec;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -213,7 +214,6 @@ impl Engine {
         outputs: &mut [TensorMut<'_>],
     ) -> Result<(), Error> {
         let at = Location::caller();
-        let mut operands = [EMPTY; check::MAX_INPUTS + crate::ops::MAX_OUTPUTS];
         let beyond = if inputs.len() > check::MAX_INPUTS {
             Some(Rule::Arity { expected: check::MAX_INPUTS, got: inputs.len() })
         } else if outputs.len() > crate::ops::MAX_OUTPUTS {
@@ -227,13 +227,8 @@ impl Engine {
         let devices = inputs.iter().map(TensorRef::device).chain(outputs.iter().map(|o| o.device()));
         let stranger =
             devices.enumerate().find(|(_, d)| !Arc::ptr_eq(d, &self.device)).map(|(i, d)| (i, d.kind()));
-        for (o, operand) in operands.iter_mut().zip(inputs.iter().map(TensorRef::operand)) {
-            *o = operand;
-        }
-        for (o, operand) in operands[inputs.len()..].iter_mut().zip(outputs.iter().map(|o| o.operand())) {
-            *o = operand;
-        }
-        let (ins, outs) = operands[..inputs.len() + outputs.len()].split_at(inputs.len());
+        let ins: Inputs = inputs.iter().map(|i| *i.operand()).collect();
+        let outs: Destinations = outputs.iter().map(|o| *o.operand()).collect();
         let fail = |rule: Rule| {
             let specs: Vec<Spec> = ins.iter().map(Operand::spec).collect();
             Error::from(rule.of(op.name(), &specs, Some(self.device()), Some(at)))
@@ -241,7 +236,7 @@ impl Engine {
         if let Some((operand, found)) = stranger {
             return Err(fail(Rule::Device { operand, found, expected: self.device() }));
         }
-        self.issue(op, ins, outs).map_err(|e| match e {
+        self.issue(op, &ins, &outs).map_err(|e| match e {
             Issue::Rule(rule) => fail(rule),
             Issue::Fault(error) => error,
         })
@@ -310,8 +305,7 @@ impl Engine {
         inputs: &[TensorRef<'_>],
         at: &'static Location<'static>,
     ) -> Result<(), Error> {
-        let mut ins = [EMPTY; check::MAX_INPUTS];
-        let mut outs = [EMPTY; crate::ops::MAX_OUTPUTS];
+        let (mut ins, mut outs) = (Inputs::new(), Destinations::new());
         let count = inputs.len() + shared;
         let wrong = |rule: Rule| Error::from(rule.of(op.name(), &[], Some(self.device()), Some(at)));
         if count > check::MAX_INPUTS {
@@ -324,7 +318,7 @@ impl Engine {
             wrong(Rule::Device { operand, found, expected: self.device() })
         };
         let mut rest = inputs.iter();
-        for (i, slot) in ins[..count].iter_mut().enumerate() {
+        for i in 0..count {
             let view = match output_of(i) {
                 Some(j) => outputs
                     .get(j)
@@ -335,17 +329,17 @@ impl Engine {
             if !Arc::ptr_eq(view.device(), &self.device) {
                 return Err(stranger(i, view.device().kind()));
             }
-            *slot = view.operand();
+            ins.push(*view.operand());
         }
-        for (j, (slot, output)) in outs.iter_mut().zip(outputs).enumerate() {
+        for (j, output) in outputs.iter().enumerate() {
             if !Arc::ptr_eq(output.device(), &self.device) {
                 return Err(stranger(count + j, output.device().kind()));
             }
-            *slot = output.operand();
+            outs.push(*output.operand());
         }
-        self.issue(op, &ins[..count], &outs[..outputs.len()]).map_err(|e| match e {
+        self.issue(op, &ins, &outs).map_err(|e| match e {
             Issue::Rule(rule) => {
-                let specs: Vec<Spec> = ins[..count].iter().map(Operand::spec).collect();
+                let specs: Vec<Spec> = ins.iter().map(Operand::spec).collect();
                 rule.of(op.name(), &specs, Some(self.device()), Some(at)).into()
             }
             Issue::Fault(error) => error,
@@ -354,14 +348,10 @@ impl Engine {
 
     /// The checked launch with the engine's workspace.
     pub(crate) fn issue(&self, op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> Result<(), Issue> {
-        check::call(op, inputs, outputs).map_err(Issue::Rule)?;
-        let mut specs = [EMPTY.spec(); check::MAX_INPUTS];
-        for (s, o) in specs.iter_mut().zip(inputs) {
-            *s = o.spec();
-        }
-        let specs = &specs[..inputs.len()];
-        let kernel = check::kernel(op, self.device(), specs).map_err(Issue::Rule)?;
-        let needed = (kernel.workspace)(op, specs);
+        let specs: ArrayVec<Spec, { check::MAX_INPUTS }> = inputs.iter().map(Operand::spec).collect();
+        check::call(op, &specs, inputs, outputs).map_err(Issue::Rule)?;
+        let kernel = check::kernel(op, self.device(), &specs).map_err(Issue::Rule)?;
+        let needed = (kernel.workspace)(op, &specs);
         let slot = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let reserved = slot.as_ref().map_or(0, Buffer::bytes);
         if needed > reserved {
@@ -381,4 +371,6 @@ pub(crate) enum Issue {
     Fault(Error),
 }
 
-const EMPTY: Operand = Operand { base: Address(0), dtype: DType::U8, layout: crate::layout::Layout::SCALAR };
+/// The operands of an eager call, inline: it allocates nothing.
+type Inputs = ArrayVec<Operand, { check::MAX_INPUTS }>;
+type Destinations = ArrayVec<Operand, { crate::ops::MAX_OUTPUTS }>;

@@ -67,12 +67,14 @@ impl Tensor {
 
     /// All of it, for reading.
     #[must_use]
+    #[inline]
     pub fn view(&self) -> TensorRef<'_> {
         TensorRef { operand: self.operand(), device: self.buffer.device() }
     }
 
     /// All of it, for writing.
     #[must_use]
+    #[inline]
     pub fn view_mut(&mut self) -> TensorMut<'_> {
         TensorMut { operand: self.operand(), device: self.buffer.device(), exclusive: PhantomData }
     }
@@ -141,8 +143,8 @@ macro_rules! views {
                 &self.operand.layout
             }
 
-            pub(crate) fn operand(&self) -> Operand {
-                self.operand
+            pub(crate) fn operand(&self) -> &Operand {
+                &self.operand
             }
 
             pub(crate) fn device(&self) -> &'a Arc<dyn Device> {

@@ -31,8 +31,11 @@ const SPILLS: &[(&str, &str, &str, &str)] = &[
     ("layer_norm", "layer_norm", " A=f32 ", A_BLOCK_MORE),
     ("matmul", "product", " T=bf16 ", A_BLOCK_MORE),
     ("matmul", "product", " T=f64 ", A_BLOCK_MORE),
+    ("pair_probs", "pair_probs", " T=", A_BLOCK_MORE),
     ("softmax", "softmax", " A=f32 ", A_BLOCK_MORE),
     ("softmax", "cross_entropy", " A=f32 ", A_BLOCK_MORE),
+    ("unpermute", "unpermute", " V=", A_BLOCK_MORE),
+    ("unpermute_grad", "unpermute_grad", " T=f64 ", A_BLOCK_MORE),
 ];
 const A_BLOCK_MORE: &str = "the assembler keeps a few words in memory, so that one more block runs at once";
 

@@ -127,3 +127,63 @@ fn results_stay_near_those_of_f32() -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[test]
+fn weights_of_a_slab_are_cast_by_one_launch() -> Result<(), Error> {
+    let mut spec = StateSpec::new();
+    let entry = |name: &str, shape: [usize; 2]| (name.to_owned(), shape.into());
+    spec.add("parameters", DType::F32, &[entry("a", [8, 8]), entry("b", [8, 3]), entry("c", [3, 8])])?;
+    // Two entries that are a small part of theirs are cast one by one.
+    spec.add("table", DType::F32, &[entry("d", [8, 8]), entry("far", [64, 64]), entry("e", [8, 8])])?;
+    let spec = Arc::new(spec);
+    let g = Graph::new(&spec);
+    let x = g.input("x", DType::F32, [4, 8]);
+    let through = |x: Value, name: &str| g.matmul(x, g.entry(name)?);
+    let y = through(through(through(x, "a")?, "b")?, "c")?;
+    // The same weight the other way round: a view of the same cast.
+    let y = through(through(g.matmul(y, g.transpose(g.entry("a")?)?)?, "d")?, "e")?;
+    g.output("y", y);
+    let engine = Engine::cpu()?;
+    let mut state = State::new(&engine, &spec)?;
+    for name in ["a", "b", "c", "d", "far", "e"] {
+        let of = state.read_host(name)?.spec;
+        state.write_host(name, &HostTensor::from_fn(of, |i| (i % 7) as f64 / 7.0 - 0.4))?;
+    }
+    let low = mixed_precision(&g, DType::BF16, Precision::Strict)?.into_graph();
+    let mut program = Program::compile(&engine, &state, "low", &low)?;
+    let casts = plan(&program).into_iter().filter(|(_, spec, op)| op == "cast" && spec.starts_with("bf16"));
+    let casts: Vec<String> = casts.map(|(name, ..)| name).collect();
+    // The input, the slab of a, b and c, d and e.
+    assert_eq!(casts.len(), 4, "{casts:?}");
+    assert_eq!(casts.iter().filter(|n| n.starts_with("parameters")).count(), 1, "{casts:?}");
+    program.write("x", &(0..32).map(|i| i as f32 / 16.0 - 1.0).collect::<Vec<_>>())?;
+    program.run(&mut state)?;
+    // The same, of weights that are rounded before.
+    let rounded: Vec<(&str, HostTensor)> = ["a", "b", "c", "d", "e"]
+        .into_iter()
+        .map(|name| {
+            let w = state.read_host(name)?;
+            let data = w.data.iter().map(|&x| half::bf16::from_f64(x).to_f64()).collect();
+            Ok((name, HostTensor { spec: Spec { dtype: DType::BF16, ..w.spec }, data }))
+        })
+        .collect::<Result<_, Error>>()?;
+    let plain = Graph::new(&Arc::new(StateSpec::new()));
+    let weight = |name: &str| {
+        let of = rounded.iter().find(|(n, _)| *n == name).map(|(_, w)| w.spec);
+        plain.input(name, DType::BF16, of.map_or([0].into(), |s| s.shape))
+    };
+    let [a, b, c, d, e] = ["a", "b", "c", "d", "e"].map(weight);
+    let x = plain.cast(plain.input("x", DType::F32, [4, 8]), DType::BF16)?;
+    let y = plain.matmul(plain.matmul(plain.matmul(x, a)?, b)?, c)?;
+    let y = plain.matmul(plain.matmul(plain.matmul(y, plain.transpose(a)?)?, d)?, e)?;
+    plain.output("y", plain.cast(y, DType::F32)?);
+    let mut none = State::new(&engine, plain.state_spec())?;
+    let mut expected = Program::compile(&engine, &none, "plain", &plain)?;
+    for (name, w) in &rounded {
+        expected.write(name, &w.data.iter().map(|&x| half::bf16::from_f64(x)).collect::<Vec<_>>())?;
+    }
+    expected.write("x", &(0..32).map(|i| i as f32 / 16.0 - 1.0).collect::<Vec<_>>())?;
+    expected.run(&mut none)?;
+    assert_eq!(program.read_host("y")?.data, expected.read_host("y")?.data);
+    Ok(())
+}

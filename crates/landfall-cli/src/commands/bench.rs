@@ -192,7 +192,7 @@ fn measure(
     engine: &Engine,
     (row, dtype): (Row, Precision),
     args: &Bench,
-    peers: &mut Vec<Peer>,
+    peers: &mut [Peer],
     request: &Request<'_>,
 ) -> Result<Option<Measured>, CliError> {
     let name = row.name();
@@ -220,15 +220,14 @@ fn measure(
         std::thread::sleep(PAUSE);
         times.us.push(ours.sample()?);
         for (ready, samples) in &mut modes {
-            let asked = |p: &Peer| samples.name.strip_prefix(&p.name).is_some_and(|m| m.starts_with('-'));
+            let asked = |p: &Peer| p.has(&ready.mode) && samples.name == format!("{}-{}", p.name, ready.mode);
             let Some(at) = peers.iter().position(asked) else { continue };
             std::thread::sleep(PAUSE);
             match peers[at].sample(ready, request) {
                 Ok(us) => samples.us.push(us),
                 Err(Fault::Interrupted) => return Ok(None),
                 Err(fault) => {
-                    output::note(&format!("{} is left out from here on: {fault}", peers[at].name));
-                    peers.remove(at);
+                    output::note(&format!("{} is left out from here on: {fault}", samples.name));
                 }
             }
         }
@@ -263,6 +262,10 @@ fn object(m: &Measured) -> Value {
     if let Some(host) = m.host {
         object["host_us"] = json!(host.us);
         object["launches"] = json!(host.launches);
+        if let Some(floor) = host.floor {
+            object["bare_us"] = json!(floor.bare_us);
+            object["null_us"] = json!(floor.null_us);
+        }
     }
     if let Some(t) = &m.training {
         object["parameters"] = json!(t.parameters);
@@ -277,20 +280,22 @@ fn report(measured: &[Measured]) -> String {
     let mut rows =
         vec![words(&["row", "dtype", "ours us", "GB/s", "GFLOP/s", "best peer us", "peer", "ours/peer"])];
     let mut sides = vec![words(&["row", "dtype", "side", "median us", "least", "most"])];
-    let mut hosts = vec![words(&["row", "dtype", "host us", "launches", "MB", "MFLOP"])];
+    let mut hosts =
+        vec![words(&["row", "dtype", "host us", "bare us", "null us", "launches", "MB", "MFLOP"])];
     for m in measured {
         let dtype = m.dtype.name().to_owned();
         let (gb, gflop) = m.rates();
         let mut cells = vec![m.row.clone(), dtype.clone()];
         cells.extend([m.ours.median(), gb, gflop].map(|x| format!("{x:.1}")));
         if let Some(host) = m.host {
-            let numbers = [host.us, host.launches, m.cost.bytes as f64 / 1e6, m.cost.flops as f64 / 1e6];
-            hosts.push(
-                [m.row.clone(), dtype.clone()]
-                    .into_iter()
-                    .chain(numbers.map(|x| format!("{x:.1}")))
-                    .collect(),
-            );
+            let mut cells = vec![m.row.clone(), dtype.clone(), format!("{:.2}", host.us)];
+            cells.extend(host.floor.map_or_else(
+                || words(&["", ""]),
+                |f| [f.bare_us, f.null_us].map(|x| format!("{x:.2}")).to_vec(),
+            ));
+            let numbers = [host.launches, m.cost.bytes as f64 / 1e6, m.cost.flops as f64 / 1e6];
+            cells.extend(numbers.map(|x| format!("{x:.1}")));
+            hosts.push(cells);
         }
         if let Some(best) = m.best() {
             let ratio = m.ours.median() / best.median();

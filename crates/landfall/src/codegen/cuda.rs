@@ -96,12 +96,11 @@ pub(crate) fn run(expression: &Expression, call: &mut Call<'_>) -> Result<(), Fa
     let vector = 16 / widest;
     let mut module = Module::new(source).expression(*expression);
     for (name, o) in TYPES.iter().zip(inputs) {
-        module = module.of(name, o.dtype());
+        module.bind(name, o.dtype());
     }
-    let module = module
-        .of("TO", out.dtype())
-        .of("A", if wide { DType::F64 } else { DType::F32 })
-        .constant("VECTOR", vector as u64);
+    module.bind("TO", out.dtype());
+    module.bind("A", if wide { DType::F64 } else { DType::F32 });
+    module.set("VECTOR", vector as u64);
 
     let gapless = |l: &Layout| l.strides().iter().all(|&s| s == 1) && l.shape().rank() <= 1;
     let one = |l: &Layout| l.strides().iter().all(|&s| s == 0);

@@ -7,6 +7,7 @@ pub(crate) mod null;
 use crate::DType;
 use crate::error::Error;
 use crate::layout::{Layout, Relation};
+use crate::lower::Repeat;
 use crate::ops::{Kernel, Op};
 use crate::shape::Spec;
 use std::fmt;
@@ -153,6 +154,8 @@ pub(crate) struct RecordedLaunch {
     pub(crate) workspace: Address,
     /// Bytes of scratch memory.
     pub(crate) workspace_bytes: usize,
+    /// Launches of the list that must be done before it starts; all come before it in the list.
+    pub(crate) after: Vec<usize>,
 }
 
 impl RecordedLaunch {
@@ -167,6 +170,22 @@ impl RecordedLaunch {
             workspace: self.workspace,
             workspace_bytes: self.workspace_bytes,
         }
+    }
+}
+
+/// What a recording replays.
+#[derive(Debug, Clone)]
+pub(crate) struct LaunchList {
+    /// Each launch once.
+    pub(crate) launches: Vec<RecordedLaunch>,
+    /// Which of them run several times.
+    pub(crate) repeat: Repeat,
+}
+
+impl LaunchList {
+    /// The launches in the order in which a replay does them.
+    pub(crate) fn sequence(&self) -> impl Iterator<Item = &RecordedLaunch> {
+        self.repeat.sequence(self.launches.len()).map(|i| &self.launches[i])
     }
 }
 
@@ -206,11 +225,19 @@ impl From<IndexFault> for Error {
 
 /// A launch list made for replay: raw addresses on the CPU, a graph on a GPU.
 pub(crate) trait Recording: fmt::Debug + Send + Sync {
-    /// Runs the whole list, in order.
+    /// Runs the whole list, in order or in any that `after` of its launches allows.
     ///
     /// # Errors
     /// A device fault, with the kernel's name.
     fn replay(&self) -> Result<(), Error>;
+    /// Issues the prepared launches one after the other, unchecked: what they cost without a graph, and eager calls
+    /// without their checks. Where launches are not prepared it is the same as [`Recording::replay`].
+    ///
+    /// # Errors
+    /// As [`Recording::replay`].
+    fn reissue(&self) -> Result<(), Error> {
+        self.replay()
+    }
 }
 
 /// What the engine asks of a device.
@@ -251,7 +278,7 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// A device fault.
-    fn record(self: Arc<Self>, launches: Vec<RecordedLaunch>) -> Result<Box<dyn Recording>, Error>;
+    fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error>;
     /// Waits for everything issued before.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use super::arena::Arena;
 use crate::buffer::Buffer;
-use crate::device::{Address, Operand, RecordedLaunch, Recording};
+use crate::device::{Address, LaunchList, Operand, RecordedLaunch, Recording};
 use crate::engine::Engine;
 use crate::error::{Error, Rule};
 use crate::graph::Graph;
@@ -28,7 +28,7 @@ pub struct Program {
     state: Arc<StateMemory>,
     // Field order is drop order: the recording goes before the memory that it points into.
     recording: Box<dyn Recording>,
-    launches: Vec<RecordedLaunch>,
+    list: LaunchList,
     arena: Arc<Arena>,
     own: HashMap<StoredId, Buffer>,
     runs: u64,
@@ -139,9 +139,11 @@ impl Program {
                 outputs: i.outputs.iter().map(operand).collect(),
                 workspace: arena.address(workspace),
                 workspace_bytes: i.workspace,
+                after: i.after.clone(),
             })
             .collect();
-        let recording = Arc::clone(engine.handle()).record(launches.clone())?;
+        let list = LaunchList { launches, repeat: lowered.repeat };
+        let recording = Arc::clone(engine.handle()).record(list.clone())?;
         Ok(Self {
             engine: engine.clone(),
             name,
@@ -149,7 +151,7 @@ impl Program {
             plan,
             state: memory,
             recording,
-            launches,
+            list,
             arena,
             own,
             runs: 0,
@@ -176,13 +178,25 @@ impl Program {
         self.each(state, |_, _| Ok(()))
     }
 
+    /// Runs the program by issuing its prepared launches one after the other, unchecked, each by a call of the driver
+    /// on a GPU. Gives the bytes of [`Program::run`]; benches compare with it.
+    ///
+    /// # Errors
+    /// As [`Program::run`].
+    pub fn reissue(&mut self, state: &mut State) -> Result<(), Error> {
+        self.owns(state)?;
+        self.recording.reissue()?;
+        self.runs += 1;
+        Ok(())
+    }
+
     /// Runs the program instruction by instruction and gives the time of each, with the name of its op and what it
     /// writes.
     ///
     /// # Errors
     /// As [`Program::issue`].
     pub fn profile(&mut self, state: &mut State) -> Result<Vec<(String, Duration)>, Error> {
-        let mut times = Vec::with_capacity(self.launches.len());
+        let mut times = Vec::with_capacity(self.list.repeat.count(self.list.launches.len()));
         let engine = self.engine.clone();
         engine.synchronize()?;
         let mut last = Instant::now();
@@ -225,7 +239,8 @@ impl Program {
         mut then: impl FnMut(&RecordedLaunch, &[String]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.owns(state)?;
-        for (launch, i) in self.launches.iter().zip(&self.lowered.instructions) {
+        for k in self.list.repeat.sequence(self.list.launches.len()) {
+            let (launch, i) = (&self.list.launches[k], &self.lowered.instructions[k]);
             crate::ops::check::aliasing(launch.op.as_ref(), &launch.inputs, &launch.outputs)
                 .map_err(|rule| self.fail(launch, i.at, rule))?;
             self.engine.handle().launch(&launch.as_launch())?;
@@ -286,7 +301,7 @@ impl Program {
     /// Bytes moved and operations of one run: the sum of its instructions' costs.
     #[must_use]
     pub fn cost(&self) -> Cost {
-        self.launches.iter().fold(Cost::default(), |sum, launch| {
+        self.list.sequence().fold(Cost::default(), |sum, launch| {
             let specs: Vec<Spec> = launch.inputs.iter().map(Operand::spec).collect();
             let of = launch.op.cost(&specs);
             Cost { bytes: sum.bytes + of.bytes, flops: sum.flops + of.flops }

@@ -1,6 +1,6 @@
 //! The checked launch: every rule of the contract that a call can break, before anything runs.
 
-use super::{Alias, MAX_OUTPUTS, Op, Outputs, part_offsets};
+use super::{Alias, MAX_OUTPUTS, Op, part_offsets};
 use crate::device::{DeviceKind, Operand};
 use crate::error::Rule;
 use crate::layout::Relation;
@@ -32,19 +32,12 @@ pub(crate) fn permits(alias: Alias, input: usize, relation: Relation, part: bool
     }
 }
 
-/// Checks destinations and aliasing of a call.
+/// Checks destinations and aliasing of a call. `specs` are the inputs'.
 ///
 /// # Errors
 /// The first rule broken.
-pub(crate) fn call(op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> Result<Outputs, Rule> {
-    let mut specs = [Spec { dtype: crate::DType::U8, shape: crate::Shape::SCALAR }; MAX_INPUTS];
-    if inputs.len() > MAX_INPUTS {
-        return Err(Rule::Arity { expected: MAX_INPUTS, got: inputs.len() });
-    }
-    for (s, o) in specs.iter_mut().zip(inputs) {
-        *s = o.spec();
-    }
-    let wanted = op.infer(&specs[..inputs.len()])?;
+pub(crate) fn call(op: &dyn Op, specs: &[Spec], inputs: &[Operand], outputs: &[Operand]) -> Result<(), Rule> {
+    let wanted = op.infer(specs)?;
     if wanted.len() != outputs.len() {
         return Err(Rule::Outputs { expected: wanted.len(), got: outputs.len() });
     }
@@ -53,8 +46,7 @@ pub(crate) fn call(op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> Resu
             return Err(Rule::Destination { output, expected, given: o.spec() });
         }
     }
-    aliasing(op, inputs, outputs)?;
-    Ok(wanted)
+    aliasing(op, inputs, outputs)
 }
 
 /// Checks what shares memory with what.

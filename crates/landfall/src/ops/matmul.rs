@@ -1,6 +1,7 @@
 //! Matrix product.
 
 mod cuda;
+mod cut;
 
 use super::pointwise::cotangent;
 use super::{
@@ -112,7 +113,7 @@ impl Schedule {
 }
 
 /// The matrix of the last two axes of a view, from its first element on.
-fn matrix<'a, T: Element>(view: &View<'a, T>) -> Result<MatRef<'a, T>, Rule> {
+pub(super) fn matrix<'a, T: Element>(view: &View<'a, T>) -> Result<MatRef<'a, T>, Rule> {
     let (l, rank) = (view.layout(), view.dims().len());
     let (d, s) = (l.shape().dims(), l.strides());
     Ok(MatRef::new(view.data(), l.offset(), (d[rank - 2], d[rank - 1]), (s[rank - 2], s[rank - 1]))?)
@@ -244,9 +245,9 @@ fn run<T: Element<Acc: Real>>(call: &Call<'_>) -> Result<(), Rule> {
 
 /// An output cut at every `each` indices of its first axis.
 #[derive(Debug)]
-struct RowBlocks<'a, T> {
-    view: ViewMut<'a, T>,
-    each: usize,
+pub(super) struct RowBlocks<'a, T> {
+    pub(super) view: ViewMut<'a, T>,
+    pub(super) each: usize,
 }
 
 impl<T: Element> Split for RowBlocks<'_, T> {

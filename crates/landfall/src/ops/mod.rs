@@ -18,19 +18,28 @@ mod cross_entropy;
 pub mod cursor;
 mod dropout;
 mod gelu;
+mod grouped;
+mod l2_norm;
 mod lanes;
 mod layer_norm;
 mod loss;
 mod loss_scale;
 mod matmul;
+mod micro_mean;
 mod movement;
 mod pad_edge;
+mod permute;
 mod pointwise;
 mod random;
 mod reduce;
+mod route_map;
+mod routing;
 mod running_update;
 mod scalar;
 mod softmax;
+mod sort_chunks;
+mod top_k;
+mod unpermute;
 mod windows;
 
 pub use accumulate::Accumulate;
@@ -41,23 +50,32 @@ pub use batch_norm::{BatchNorm, BatchNormGrad};
 pub use clip::{AllFinite, ClipScale, GlobalNorm};
 pub use concat::Concat;
 pub use cross_entropy::{CrossEntropy, CrossEntropyGrad};
-pub use cursor::{Advance, Lookup, RingPush};
+pub use cursor::{Advance, AdvanceMicro, Lookup, RingPush};
 pub use dropout::Dropout;
 pub use gelu::{Approximation, Gelu, GeluGrad};
+pub use grouped::{GroupedMatMul, GroupedMatMulGrad};
+pub use l2_norm::{L2Norm, L2NormGrad};
 pub use layer_norm::{LayerNorm, LayerNormGrad};
 pub use loss::{Mae, MaeGrad, Mse, MseGrad};
 pub use loss_scale::LossScale;
 pub use matmul::{MatMul, Precision};
+pub use micro_mean::MicroMean;
 pub use movement::{Copy, Fold, Pack, Pad};
 pub use pad_edge::PadEdge;
+pub use permute::Permute;
 pub use pointwise::{
     Abs, Add, Div, Erf, Exp, Ln, Maximum, Minimum, Mul, Neg, Recip, Rsqrt, Sign, Sqrt, Sub, Tanh,
 };
 pub use random::{Bernoulli, Uniform};
 pub use reduce::{Reduce, Reduction};
+pub use route_map::RouteMap;
+pub use routing::Index;
 pub use running_update::RunningUpdate;
 pub use scalar::{Affine, Cast, Compare, Comparison, Fill, Where};
 pub use softmax::Softmax;
+pub use sort_chunks::{ChunkMap, SortChunks};
+pub use top_k::{TopK, TopKGrad};
+pub use unpermute::{PairProbs, Unpermute, UnpermuteGrad};
 pub use windows::{BatchWindows, Order, WindowGather};
 
 use crate::device::{DeviceKind, cpu, cuda};
@@ -66,6 +84,7 @@ use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
 use crate::shape::{Shape, Spec};
 use crate::{DType, codegen::Expression};
+use arrayvec::ArrayVec;
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -269,11 +288,8 @@ impl Kernel {
 }
 
 /// Output specs, held inline so that inferring them never allocates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outputs {
-    len: usize,
-    specs: [Spec; MAX_OUTPUTS],
-}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outputs(ArrayVec<Spec, MAX_OUTPUTS>);
 
 impl Outputs {
     /// One output.
@@ -286,16 +302,14 @@ impl Outputs {
 impl<const N: usize> From<[Spec; N]> for Outputs {
     fn from(given: [Spec; N]) -> Self {
         const { assert!(N <= MAX_OUTPUTS, "an op has at most 4 outputs") };
-        let mut specs = [Spec { dtype: DType::U8, shape: Shape::SCALAR }; MAX_OUTPUTS];
-        specs[..N].copy_from_slice(&given);
-        Self { len: N, specs }
+        Self(given.into_iter().collect())
     }
 }
 
 impl std::ops::Deref for Outputs {
     type Target = [Spec];
     fn deref(&self) -> &[Spec] {
-        &self.specs[..self.len]
+        &self.0
     }
 }
 
@@ -432,6 +446,7 @@ ops! {
     Adam,
     Add,
     Advance,
+    AdvanceMicro,
     Affine,
     AllFinite,
     Attention,
@@ -441,6 +456,7 @@ ops! {
     BatchWindows,
     Bernoulli,
     Cast,
+    ChunkMap,
     ClipScale,
     Compare,
     Concat,
@@ -456,6 +472,10 @@ ops! {
     Gelu,
     GeluGrad,
     GlobalNorm,
+    GroupedMatMul,
+    GroupedMatMulGrad,
+    L2Norm,
+    L2NormGrad,
     LayerNorm,
     LayerNormGrad,
     Ln,
@@ -465,6 +485,7 @@ ops! {
     MaeGrad,
     MatMul,
     Maximum,
+    MicroMean,
     Minimum,
     Mse,
     MseGrad,
@@ -473,17 +494,25 @@ ops! {
     Pack,
     Pad,
     PadEdge,
+    PairProbs,
+    Permute,
     Recip,
     Reduce,
     RingPush,
+    RouteMap,
     Rsqrt,
     RunningUpdate,
     Sign,
     Softmax,
+    SortChunks,
     Sqrt,
     Sub,
     Tanh,
+    TopK,
+    TopKGrad,
     Uniform,
+    Unpermute,
+    UnpermuteGrad,
     Where,
     WindowGather,
 }

@@ -12,7 +12,7 @@
 mod launch;
 mod memory;
 
-use crate::device::{Address, Counters, Device, DeviceKind, Launch, Operand, RecordedLaunch, Recording};
+use crate::device::{Address, Counters, Device, DeviceKind, Launch, LaunchList, Operand, Recording};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::plan::Reuse;
@@ -292,8 +292,8 @@ impl Device for Sanitizer {
         self.checked(launch, None)
     }
 
-    fn record(self: Arc<Self>, launches: Vec<RecordedLaunch>) -> Result<Box<dyn Recording>, Error> {
-        Ok(Box::new(Checked { device: self, launches }))
+    fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
+        Ok(Box::new(Checked { device: self, list }))
     }
 
     fn synchronize(&self) -> Result<(), Error> {
@@ -321,14 +321,15 @@ impl Device for Sanitizer {
 #[derive(Debug)]
 struct Checked {
     device: Arc<Sanitizer>,
-    launches: Vec<RecordedLaunch>,
+    list: LaunchList,
 }
 
 impl Recording for Checked {
     fn replay(&self) -> Result<(), Error> {
         self.device.replays.fetch_add(1, Relaxed);
-        let mut numbered = self.launches.iter().enumerate();
-        numbered.try_for_each(|(k, l)| self.device.checked(&l.as_launch(), Some(k)))
+        let LaunchList { launches, repeat } = &self.list;
+        let mut numbers = repeat.sequence(launches.len());
+        numbers.try_for_each(|k| self.device.checked(&launches[k].as_launch(), Some(k)))
     }
 }
 

@@ -8,8 +8,9 @@ use crate::place::Place;
 use landfall::ops::{Data, Op};
 use landfall::{Engine, HostTensor};
 
-/// Ops whose order of additions on a GPU depends on how operands lie: the matrix library's choice of an algorithm does.
-const ORDERED_BY_LAYOUT: &[&str] = &["matmul"];
+/// Ops whose order of additions on a GPU depends on how operands lie: the matrix library's choice of an algorithm does, and
+/// so does whether tensor cores take them.
+const ORDERED_BY_LAYOUT: &[&str] = &["matmul", "grouped_matmul", "grouped_matmul_grad"];
 
 /// Inputs and outputs permuted, sliced and broadcast give the bytes of contiguous ones, or what is as close to the
 /// reference where the order of additions depends on the layout.

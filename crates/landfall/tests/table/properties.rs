@@ -14,6 +14,7 @@ macro_rules! with_properties {
             aliasing::aliasing
             allocation::allocates_nothing
             programs::recorded
+            purity::host_is_idle
             sanitized::sanitized
             refused::refused;
             refused::null

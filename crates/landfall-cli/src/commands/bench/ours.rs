@@ -2,13 +2,16 @@
 
 use super::rows::{Arg, Call, Data, OpRow, Row, Step};
 use crate::error::CliError;
+use arrayvec::ArrayVec;
 use landfall::ops::{Alias, Cost, Op};
 use landfall::rng::Rng;
-use landfall::{DeviceKind, Engine, Error, HostTensor, Shape, Spec, Tensor, TensorMut, TensorRef};
-use landfall_train::data::{Split, synthetic};
-use landfall_train::models::{Model, PatchTst};
+use landfall::{
+    DeviceKind, Engine, Error, Graph, HostTensor, Program, Shape, Spec, State, StateSpec, Tensor, TensorMut,
+    TensorRef,
+};
+use landfall_train::data::{Split, TokenSegments, synthetic};
 use landfall_train::run::{Precision, SettingsError};
-use landfall_train::train::{Betas, Dataset, OptimizerKind, Schedule, Session, TrainingOptions};
+use landfall_train::train::{Betas, Dataset, Loss, OptimizerKind, Schedule, Session, TrainingOptions};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -40,14 +43,31 @@ pub(super) struct Host {
     pub(super) us: f64,
     /// Launches that it issues.
     pub(super) launches: f64,
+    /// Of an op row.
+    pub(super) floor: Option<Floor>,
+}
+
+/// What the host's time for the calls of an op row is measured against, in microseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Floor {
+    /// The bare launches of the same kernels.
+    pub(super) bare_us: f64,
+    /// The same calls on the null device.
+    pub(super) null_us: f64,
 }
 
 /// Steps in flight while the host is timed: few enough that the driver's queue never fills, which would make it wait.
 const IN_FLIGHT: u32 = 64;
+/// How often it is timed; the median counts.
+const SUBMISSIONS: u32 = 15;
 /// Steps before which the first loss, and at which the last loss, is read.
 const WARM_UP: usize = 8;
 /// Rows of the generated series: 4,096 windows and a bit, as the peers have.
 const SERIES_ROWS: usize = 6500;
+/// The most inputs, and the most outputs, of a row's op.
+const MOST_OPERANDS: usize = 16;
+/// Generated samples of tokens: 16,408 of them train, as the peers have.
+const SAMPLES: usize = 23_441;
 /// The most steps of a sample.
 const MOST_STEPS: usize = 1 << 22;
 
@@ -60,7 +80,8 @@ impl Ours {
         };
         (ours.run)(3)?;
         if let DeviceKind::Cuda(_) = engine.device() {
-            ours.host = Some(ours.submitted()?);
+            let floor = if let Row::Op(op) = row { Some(floor(engine, op)?) } else { None };
+            ours.host = Some(ours.submitted(floor)?);
         }
         let mut taken = ours.time()?;
         while taken < seconds / 8.0 && ours.steps < MOST_STEPS {
@@ -85,27 +106,36 @@ impl Ours {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    fn submitted(&mut self) -> Result<Host, Error> {
-        self.engine.synchronize()?;
-        let (start, before) = (Instant::now(), self.engine.counters().launches);
-        (self.run)(IN_FLIGHT as usize)?;
-        let taken = start.elapsed().as_secs_f64();
+    fn submitted(&mut self, floor: Option<Floor>) -> Result<Host, Error> {
+        let before = self.engine.counters().launches;
+        let us = submission(&self.engine, || (self.run)(IN_FLIGHT as usize))?;
         let launches = self.engine.counters().launches - before;
-        self.engine.synchronize()?;
-        let steps = f64::from(IN_FLIGHT);
-        Ok(Host { us: taken / steps * 1e6, launches: launches as f64 / steps })
+        let times = f64::from(IN_FLIGHT) * f64::from(SUBMISSIONS);
+        Ok(Host { us: us / f64::from(IN_FLIGHT), launches: launches as f64 / times, floor })
     }
 
     fn step(engine: &Engine, step: &Step, dtype: Precision) -> Result<Self, CliError> {
         let config = (step.config)();
-        let (context, horizon) = (config.context, config.horizon);
-        let series = synthetic::demo(SERIES_ROWS, step.channels, 2021)?;
-        let (dataset, ..) = Dataset::forecast(series, Split::ratio(0.7, 0.15, 0.15)?, context, horizon)?;
-        let model = PatchTst::new(config).map_err(SettingsError::Network)?;
+        let (context, horizon) = (config.context(), config.horizon());
+        let split = Split::ratio(0.7, 0.15, 0.15)?;
+        let (dataset, loss) = match config.tokens() {
+            Some(tokens) => {
+                let data = synthetic::assets(SAMPLES, tokens, context, 2021)?;
+                let segments = TokenSegments::new(&data, split)?;
+                (Dataset::classification(&data, segments), Loss::CrossEntropy)
+            }
+            None => {
+                let series = synthetic::demo(SERIES_ROWS, step.channels, 2021)?;
+                (Dataset::forecast(series, split, context, horizon)?.0, Loss::Mse)
+            }
+        };
+        let model = config.build().map_err(SettingsError::Network)?;
         let parameters = model.parameters().count();
         let (dtype, products) = dtype.parts();
         let options = TrainingOptions {
             batch: step.batch,
+            accumulate: step.accumulate,
+            loss,
             epochs: 1,
             max_steps: None,
             lr: 1e-3,
@@ -119,7 +149,7 @@ impl Ours {
             seed: 2021,
             ..TrainingOptions::default()
         };
-        let mut session = Session::new(engine, Box::new(model), &dataset, context, horizon, options)?;
+        let mut session = Session::new(engine, model, &dataset, context, horizon, options)?;
         for _ in 0..WARM_UP {
             session.step()?;
         }
@@ -162,6 +192,47 @@ impl Ours {
     }
 }
 
+/// Microseconds until `submit` returns, which waits for nothing: the median of some.
+fn submission(engine: &Engine, mut submit: impl FnMut() -> Result<(), Error>) -> Result<f64, Error> {
+    let mut times = Vec::with_capacity(SUBMISSIONS as usize);
+    for _ in 0..SUBMISSIONS {
+        engine.synchronize()?;
+        let start = Instant::now();
+        submit()?;
+        times.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    engine.synchronize()?;
+    times.sort_by(f64::total_cmp);
+    Ok(times[times.len() / 2])
+}
+
+/// The floor of an op row's host time.
+fn floor(engine: &Engine, row: &OpRow) -> Result<Floor, Error> {
+    let graph = Graph::new(&Arc::new(StateSpec::new()));
+    for (c, call) in row.calls().into_iter().enumerate() {
+        let args = call.args.iter().enumerate().map(|(a, arg)| {
+            let input = graph.input(&format!("{c}.{a}"), arg.dtype, arg.shape);
+            if arg.transposed { graph.transpose(input) } else { Ok(input) }
+        });
+        let args = args.collect::<Result<Vec<_>, _>>()?;
+        for (o, output) in graph.op_dyn(call.op, &args)?.into_iter().enumerate() {
+            graph.output(&format!("{c}:{o}"), output);
+        }
+    }
+    let mut state = State::new(engine, graph.state_spec())?;
+    let mut program = Program::compile(engine, &state, "bare", &graph)?;
+    program.run(&mut state)?;
+    let steps = 0..IN_FLIGHT;
+    let bare = submission(engine, || steps.clone().try_for_each(|_| program.reissue(&mut state)))?;
+    let null = Engine::null();
+    let mut calls: Vec<Prepared> =
+        row.calls().into_iter().map(|c| Prepared::new(&null, c)).collect::<Result<_, _>>()?;
+    let checked = submission(&null, || {
+        steps.clone().try_for_each(|_| calls.iter_mut().try_for_each(|c| c.issue(&null)))
+    })?;
+    Ok(Floor { bare_us: bare / f64::from(IN_FLIGHT), null_us: checked / f64::from(IN_FLIGHT) })
+}
+
 /// A call with its tensors. An output that must be an input holds that input's data.
 struct Prepared {
     op: Arc<dyn Op>,
@@ -201,8 +272,10 @@ impl Prepared {
     }
 
     fn issue(&mut self, engine: &Engine) -> Result<(), Error> {
-        let inputs = self.inputs.iter().map(view).collect::<Result<Vec<_>, _>>()?;
-        let mut outputs: Vec<TensorMut<'_>> = self.outputs.iter_mut().map(Tensor::view_mut).collect();
+        // Inline lists: the host's time is measured too.
+        let inputs = self.inputs.iter().map(view).collect::<Result<ArrayVec<_, MOST_OPERANDS>, _>>()?;
+        let mut outputs: ArrayVec<TensorMut<'_>, MOST_OPERANDS> =
+            self.outputs.iter_mut().map(Tensor::view_mut).collect();
         if self.shared.is_empty() {
             engine.call(self.op.as_ref(), &inputs, &mut outputs)
         } else {

@@ -7,6 +7,7 @@ use crate::error::{Error, Rule};
 use crate::layout::Relation;
 use crate::ops::Precision;
 use crate::shape::{MAX_RANK, Spec};
+use arrayvec::ArrayVec;
 use std::fmt;
 
 /// Why a call did not run.
@@ -133,36 +134,26 @@ pub(crate) const MAX_PARAMS: usize = 32;
 const MAX_WORDS: usize = 256;
 
 /// The bytes of a launch's arguments, each from a word of its own on.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Values {
-    words: [u64; MAX_WORDS],
-    starts: [u16; MAX_PARAMS],
-    count: usize,
-    end: usize,
+    words: ArrayVec<u64, MAX_WORDS>,
+    starts: ArrayVec<u16, MAX_PARAMS>,
 }
 
 impl Values {
     fn new() -> Self {
-        Self { words: [0; MAX_WORDS], starts: [0; MAX_PARAMS], count: 0, end: 0 }
+        Self { words: ArrayVec::new(), starts: ArrayVec::new() }
     }
 
     /// Appends one argument; whether there was room.
     fn push(&mut self, words: &[u64]) -> bool {
-        let (Some(start), Some(room)) =
-            (self.starts.get_mut(self.count), self.words.get_mut(self.end..self.end + words.len()))
-        else {
-            return false;
-        };
-        *start = self.end as u16;
-        room.copy_from_slice(words);
-        self.count += 1;
-        self.end += words.len();
-        true
+        let start = self.words.len() as u16;
+        self.words.try_extend_from_slice(words).is_ok() && self.starts.try_push(start).is_ok()
     }
 
     /// Each argument from its first word on.
     pub(crate) fn each(&self) -> impl Iterator<Item = &[u64]> {
-        self.starts[..self.count].iter().map(|&s| &self.words[usize::from(s)..])
+        self.starts.iter().map(|&s| &self.words[usize::from(s)..])
     }
 }
 
@@ -173,7 +164,7 @@ pub(crate) struct KernelLaunch<'a> {
     /// Number of the kernel in the module's source.
     pub(crate) entry: usize,
     pub(crate) geometry: Geometry,
-    pub(crate) values: Values,
+    pub(crate) values: &'a Values,
 }
 
 /// Where the launches of a call go: to the device now, into a list, or to the compiler only.
@@ -289,7 +280,7 @@ impl<'a> Call<'a> {
                 Err(what) => return Err(wrong(format!("parameter {}: {what}", param.name)).into()),
             }
         }
-        let launch = KernelLaunch { module, entry: index, geometry, values };
+        let launch = KernelLaunch { module, entry: index, geometry, values: &values };
         Ok(self.sink.kernel(self.launch.op.name(), launch)?)
     }
 

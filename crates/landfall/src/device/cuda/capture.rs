@@ -1,4 +1,5 @@
-//! A launch list as one CUDA graph.
+//! A launch list as one CUDA graph, whose edges are the list's happens-before edges: what they leave open the device
+//! runs at once. Of a part that is repeated, each time waits for the whole of the time before.
 //!
 //! Everything is compiled and loaded before the capture begins. It runs on a stream that nothing else knows, in the
 //! mode in which only calls of this thread could spoil it; frees wait until it is over; and it is ended on the error
@@ -6,8 +7,9 @@
 
 use super::driver::{Stream, check};
 use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked};
-use crate::device::{Address, Device, RecordedLaunch, Recording};
+use crate::device::{Address, Device, LaunchList, Recording};
 use crate::error::Error;
+use crate::lower::Repeat;
 use cudarc::driver::sys;
 use std::fmt;
 use std::ptr::null_mut;
@@ -40,25 +42,70 @@ impl Step {
     }
 }
 
+/// One step of a graph, with the steps before it that it waits for.
+#[derive(Debug)]
+struct Placed {
+    op: &'static str,
+    step: Step,
+    after: Vec<usize>,
+}
+
+impl Placed {
+    fn issue(&self, stream: &Stream) -> Result<(), Error> {
+        let op = self.op;
+        let what = |e| Error::Capture { what: format!("{op} could not be captured: {e}") };
+        self.step.issue(stream).map_err(what)
+    }
+}
+
 /// Collects the steps of a launch list.
 struct Steps<'a> {
     device: &'a Cuda,
-    list: Vec<(&'static str, Step)>,
+    list: Vec<Placed>,
+    /// What the next step waits for: the steps of one launch are a chain.
+    after: Vec<usize>,
+}
+
+impl Steps<'_> {
+    fn push(&mut self, op: &'static str, step: Step) {
+        let after = std::mem::replace(&mut self.after, vec![self.list.len()]);
+        self.list.push(Placed { op, step, after });
+    }
+
+    /// The steps of a list of launches, and how many of them are repeated how often.
+    fn of(device: &Cuda, of: &LaunchList) -> Result<(Vec<Placed>, Repeat), Error> {
+        let (launches, mut repeat) = (&of.launches, of.repeat);
+        let mut steps = Steps { device, list: Vec::with_capacity(launches.len()), after: Vec::new() };
+        // What waits for a launch waits for its last step; for what it waited for itself where it has none.
+        let mut ends: Vec<Vec<usize>> = Vec::with_capacity(launches.len());
+        for launch in launches {
+            steps.after = launch.after.iter().flat_map(|&l| ends[l].iter().copied()).collect();
+            steps.after.sort_unstable();
+            steps.after.dedup();
+            super::lower(&launch.as_launch(), device.kind(), &mut steps)?;
+            ends.push(std::mem::take(&mut steps.after));
+            if ends.len() == of.repeat.instructions {
+                repeat.instructions = steps.list.len();
+            }
+        }
+        Ok((steps.list, repeat))
+    }
 }
 
 impl Sink for Steps<'_> {
     fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
-        self.list.push((op, Step::Kernel(Box::new(self.device.prepare(op, &launch)?))));
+        let prepared = self.device.prepare(op, &launch)?;
+        self.push(op, Step::Kernel(Box::new(prepared)));
         Ok(())
     }
 
     fn product(&mut self, op: &'static str, launch: &ProductLaunch) -> Result<bool, Error> {
         let prepared = self.device.prepare_product(op, launch)?;
-        Ok(prepared.map(|p| self.list.push((op, Step::Product(p)))).is_some())
+        Ok(prepared.map(|p| self.push(op, Step::Product(p))).is_some())
     }
 
     fn fill(&mut self, op: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
-        self.list.push((op, Step::Fill { to, bytes, value }));
+        self.push(op, Step::Fill { to, bytes, value });
         Ok(())
     }
 
@@ -68,18 +115,15 @@ impl Sink for Steps<'_> {
 }
 
 /// Captures a launch list. The context must be current.
-pub(super) fn record(device: &Arc<Cuda>, launches: &[RecordedLaunch]) -> Result<Replay, Error> {
-    let mut steps = Steps { device, list: Vec::with_capacity(launches.len()) };
-    for launch in launches {
-        super::lower(&launch.as_launch(), device.kind(), &mut steps)?;
-    }
-    let steps = steps.list;
+pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Error> {
+    let (steps, repeat) = Steps::of(device, list)?;
     let stream = Stream::new()?;
     let (graph, freed) = {
         let _one_at_a_time = locked(&device.captures);
         locked(&device.frees).capturing = true;
         let graph = rehearse(&steps).and_then(|()| {
-            capture(&stream, sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, &steps)
+            let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+            capture(&stream, mode, |stream| issue_all(&steps, repeat, stream))
         });
         (graph, std::mem::take(&mut *locked(&device.frees)))
     };
@@ -94,7 +138,7 @@ pub(super) fn record(device: &Arc<Cuda>, launches: &[RecordedLaunch]) -> Result<
         });
     }
     let executable = graph.instantiate(&device.stream)?;
-    Ok(Replay { executable, nodes: nodes.len(), steps, device: Arc::clone(device) })
+    Ok(Replay { executable, nodes: nodes.len(), steps, repeat, device: Arc::clone(device) })
 }
 
 const MEMORY: [sys::CUgraphNodeType; 2] =
@@ -102,25 +146,55 @@ const MEMORY: [sys::CUgraphNodeType; 2] =
 
 /// The matrix library loads a kernel when it is first issued, which the mode of the real capture may refuse: products
 /// are captured before, in a mode that lets them load, into a graph that is thrown away. Nothing runs.
-fn rehearse(steps: &[(&'static str, Step)]) -> Result<(), Error> {
-    if steps.iter().all(|(_, s)| !matches!(s, Step::Product(_))) {
+fn rehearse(steps: &[Placed]) -> Result<(), Error> {
+    let products: Vec<&Placed> = steps.iter().filter(|s| matches!(s.step, Step::Product(_))).collect();
+    if products.is_empty() {
         return Ok(());
     }
     let relaxed = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-    let products = steps.iter().filter(|(_, s)| matches!(s, Step::Product(_)));
-    capture(&Stream::new()?, relaxed, products).map(drop)
+    let issue = |stream: &Stream| products.iter().try_for_each(|s| s.issue(stream));
+    capture(&Stream::new()?, relaxed, issue).map(drop)
 }
 
-fn capture<'a>(
+/// Issues every step where its edges put it.
+fn issue_all(steps: &[Placed], repeat: Repeat, stream: &Stream) -> Result<(), Error> {
+    // Those that nothing waits for: in all, and in the part that is repeated.
+    let ends_of = |part: &[Placed]| {
+        let mut last = vec![true; part.len()];
+        part.iter().flat_map(|s| &s.after).for_each(|&a| last[a] = false);
+        (0..part.len()).filter(|&n| last[n]).collect::<Vec<usize>>()
+    };
+    let (ends, part_ends) = (ends_of(steps), ends_of(&steps[..repeat.instructions]));
+    let mut nodes: Vec<Vec<sys::CUgraphNode>> = vec![Vec::new(); steps.len()];
+    let of = |nodes: &[Vec<sys::CUgraphNode>], steps: &[usize]| -> Vec<sys::CUgraphNode> {
+        steps.iter().flat_map(|&s| nodes[s].iter().copied()).collect()
+    };
+    let mut time_before = Vec::new();
+    for n in repeat.sequence(steps.len()) {
+        let s = &steps[n];
+        let mut before = of(&nodes, &s.after);
+        if n < repeat.instructions && before.is_empty() {
+            before.clone_from(&time_before);
+        }
+        stream.capture_after(&mut before)?;
+        s.issue(stream)?;
+        nodes[n] = stream.captured()?;
+        if n + 1 == repeat.instructions {
+            time_before = of(&nodes, &part_ends);
+        }
+    }
+    // The capture ends with everything joined.
+    stream.capture_after(&mut of(&nodes, &ends))
+}
+
+fn capture(
     stream: &Stream,
     mode: sys::CUstreamCaptureMode,
-    steps: impl IntoIterator<Item = &'a (&'static str, Step)>,
+    issue: impl FnOnce(&Stream) -> Result<(), Error>,
 ) -> Result<Graph, Error> {
     // SAFETY: the stream lives; nobody else has it.
     check("cuStreamBeginCapture", unsafe { sys::cuStreamBeginCapture_v2(stream.0, mode) })?;
-    let issued = steps.into_iter().try_for_each(|(op, step)| {
-        step.issue(stream).map_err(|e| Error::Capture { what: format!("{op} could not be captured: {e}") })
-    });
+    let issued = issue(stream);
     let mut graph = null_mut();
     // SAFETY: the stream is capturing; the driver writes a handle, or null where the capture was spoilt.
     let ended = check("cuStreamEndCapture", unsafe { sys::cuStreamEndCapture(stream.0, &raw mut graph) });
@@ -196,7 +270,8 @@ pub(super) struct Replay {
     executable: Executable,
     nodes: usize,
     /// Keeps the code loaded that the graph runs.
-    steps: Vec<(&'static str, Step)>,
+    steps: Vec<Placed>,
+    repeat: Repeat,
     device: Arc<Cuda>,
 }
 
@@ -212,13 +287,27 @@ impl Recording for Replay {
         device.enter()?;
         device.replays.fetch_add(1, Relaxed);
         device.launches.fetch_add(1, Relaxed);
-        if let Some(last) = self.steps.last().and_then(|(_, s)| s.issued()) {
+        if let Some(last) = self.steps.last().and_then(|s| s.step.issued()) {
             locked(&device.history).last = Some(last);
         }
         // SAFETY: graph and stream live, and so does all memory that the graph names: its program owns it.
         let launched =
             check("cuGraphLaunch", unsafe { sys::cuGraphLaunch(self.executable.0, device.stream.0) });
         device.told(launched)
+    }
+
+    fn reissue(&self) -> Result<(), Error> {
+        let device = &self.device;
+        device.enter()?;
+        device.launches.fetch_add(self.repeat.count(self.steps.len()) as u64, Relaxed);
+        self.repeat.sequence(self.steps.len()).try_for_each(|n| {
+            let s = &self.steps[n];
+            let issued = s.step.issue(&device.stream);
+            if issued.is_err() {
+                locked(&device.history).last = s.step.issued();
+            }
+            device.told(issued)
+        })
     }
 }
 

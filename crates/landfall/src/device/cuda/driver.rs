@@ -195,6 +195,48 @@ impl Stream {
     }
 }
 
+/// While it captures.
+impl Stream {
+    /// The nodes that what was issued last became, and that the next call would wait for.
+    pub(super) fn captured(&self) -> Result<Vec<sys::CUgraphNode>, Error> {
+        let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        let (mut nodes, mut count) = (std::ptr::null(), 0);
+        // SAFETY: the driver writes what it is given places for, and takes null for what is not asked.
+        check("cuStreamGetCaptureInfo", unsafe {
+            sys::cuStreamGetCaptureInfo_v3(
+                self.0,
+                &raw mut status,
+                null_mut(),
+                null_mut(),
+                &raw mut nodes,
+                null_mut(),
+                &raw mut count,
+            )
+        })?;
+        if nodes.is_null() || count == 0 {
+            return Ok(Vec::new());
+        }
+        // SAFETY: the driver's list holds so many nodes until the next call on the stream; they are copied.
+        Ok(unsafe { std::slice::from_raw_parts(nodes, count) }.to_vec())
+    }
+
+    /// Makes the next call wait for these nodes, and for no others.
+    pub(super) fn capture_after(&self, nodes: &mut [sys::CUgraphNode]) -> Result<(), Error> {
+        let set = sys::CUstreamUpdateCaptureDependencies_flags::CU_STREAM_SET_CAPTURE_DEPENDENCIES as u32;
+        // SAFETY: the stream is capturing, the nodes are of its graph, and the driver copies the list; without edge
+        // data, each waits for the whole of the node before.
+        check("cuStreamUpdateCaptureDependencies", unsafe {
+            sys::cuStreamUpdateCaptureDependencies_v2(
+                self.0,
+                nodes.as_mut_ptr(),
+                std::ptr::null(),
+                nodes.len(),
+                set,
+            )
+        })
+    }
+}
+
 impl Drop for Stream {
     fn drop(&mut self) {
         // SAFETY: created once, destroyed once; the driver finishes what is queued.

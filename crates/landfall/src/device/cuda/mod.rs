@@ -22,14 +22,15 @@ pub use listing::launches;
 pub use module::{Element, Entry, Kind, Module, Param, Source};
 pub use probe::{Absence, Gpu, Survey, Version, survey};
 
-use super::{Address, Counters, Device, DeviceKind, IndexFault, Launch, RecordedLaunch, Recording};
+use super::{Address, Counters, Device, DeviceKind, IndexFault, Launch, LaunchList, Recording};
 use crate::error::Error;
 use crate::ops::Run;
+use arrayvec::ArrayVec;
 use call::{KernelLaunch, MAX_PARAMS, Sink, Values};
-use driver::{Context, Function, Loaded, Memory, Pinned, Stream};
+use driver::{Context, Loaded, Memory, Pinned, Stream};
 pub(crate) use product::WORKSPACE_ALIGNMENT;
 use product::{Addresses, Product, ProductLaunch, Products};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::ffi::c_void;
 use std::fmt;
@@ -43,7 +44,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Cuda {
     ordinal: u32,
     compiler: Compiler,
-    modules: Mutex<HashMap<Module, Arc<Loaded>>>,
+    modules: Mutex<FxHashMap<Module, Arc<Loaded>>>,
     products: Products,
     faults: Mutex<Faults>,
     /// The last launch that was issued, and the first failure: after it the driver refuses everything else.
@@ -161,18 +162,14 @@ impl Cuda {
         })
     }
 
-    /// Finds the code of a launch.
+    /// Finds the code of a launch, and keeps what the launch needs.
     fn prepare(&self, op: &'static str, launch: &KernelLaunch<'_>) -> Result<Prepared, Error> {
-        let loaded = self.loaded(launch.module)?;
-        let source = launch.module.source();
-        let kernel = source.entries[launch.entry].name;
-        let issued = Issued { op, what: kernel, of: Some((source.name, launch.geometry)) };
         Ok(Prepared {
-            function: loaded.functions[launch.entry],
+            loaded: self.loaded(launch.module)?,
+            entry: launch.entry,
             geometry: launch.geometry,
-            issued,
-            values: launch.values,
-            _loaded: loaded,
+            issued: launch.issued(op),
+            values: launch.values.clone(),
         })
     }
 
@@ -234,23 +231,38 @@ const STICKY: &[&str] = &[
 /// A launch with its code found: what is left is one call of the driver.
 #[derive(Debug)]
 struct Prepared {
-    function: Function,
+    loaded: Arc<Loaded>,
+    entry: usize,
     geometry: Geometry,
     issued: Issued,
     values: Values,
-    /// Keeps the code loaded.
-    _loaded: Arc<Loaded>,
 }
 
 impl Prepared {
     fn issue(&self, stream: &Stream) -> Result<(), Error> {
-        let mut params = [std::ptr::null_mut::<c_void>(); MAX_PARAMS];
-        let mut count = 0;
-        for (p, words) in params.iter_mut().zip(self.values.each()) {
-            *p = words.as_ptr().cast_mut().cast();
-            count += 1;
-        }
-        stream.launch(self.function, &self.geometry, &mut params[..count])
+        self.loaded.launch(self.entry, &self.geometry, &self.values, stream)
+    }
+}
+
+impl Loaded {
+    /// One call of the driver.
+    fn launch(
+        &self,
+        entry: usize,
+        geometry: &Geometry,
+        values: &Values,
+        stream: &Stream,
+    ) -> Result<(), Error> {
+        let mut params: ArrayVec<*mut c_void, MAX_PARAMS> =
+            values.each().map(|words| words.as_ptr().cast_mut().cast()).collect();
+        stream.launch(self.functions[entry], geometry, &mut params)
+    }
+}
+
+impl KernelLaunch<'_> {
+    fn issued(&self, op: &'static str) -> Issued {
+        let source = self.module.source();
+        Issued { op, what: source.entries[self.entry].name, of: Some((source.name, self.geometry)) }
     }
 }
 
@@ -281,10 +293,10 @@ struct Eager<'a>(&'a Cuda);
 impl Sink for Eager<'_> {
     fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
         let device = self.0;
-        let prepared = device.prepare(op, &launch)?;
-        locked(&device.history).last = Some(prepared.issued);
+        let loaded = device.loaded(launch.module)?;
+        locked(&device.history).last = Some(launch.issued(op));
         device.launches.fetch_add(1, Relaxed);
-        prepared.issue(&device.stream)?;
+        loaded.launch(launch.entry, &launch.geometry, launch.values, &device.stream)?;
         if device.patient { device.stream.synchronize() } else { Ok(()) }
     }
 
@@ -389,9 +401,9 @@ impl Device for Cuda {
         self.told(lower(launch, self.kind(), &mut Eager(self)))
     }
 
-    fn record(self: Arc<Self>, launches: Vec<RecordedLaunch>) -> Result<Box<dyn Recording>, Error> {
+    fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
         self.enter()?;
-        let recorded = capture::record(&self, &launches);
+        let recorded = capture::record(&self, &list);
         Ok(Box::new(self.told(recorded)?))
     }
 

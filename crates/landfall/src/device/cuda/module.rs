@@ -233,15 +233,25 @@ impl Module {
     /// Binds a type's name.
     #[must_use]
     pub fn of(mut self, name: &'static str, dtype: DType) -> Self {
-        self.types.push(name, dtype);
+        self.bind(name, dtype);
         self
+    }
+
+    /// Binds a type's name, where a module is not to be moved.
+    pub(crate) fn bind(&mut self, name: &'static str, dtype: DType) {
+        self.types.push(name, dtype);
     }
 
     /// Binds a constant's name.
     #[must_use]
     pub fn constant(mut self, name: &'static str, value: u64) -> Self {
-        self.constants.push(name, value);
+        self.set(name, value);
         self
+    }
+
+    /// Binds a constant's name, where a module is not to be moved.
+    pub(crate) fn set(&mut self, name: &'static str, value: u64) {
+        self.constants.push(name, value);
     }
 
     /// Gives the source the function `evaluate` of a scalar expression, on arguments of the type bound to `A`.

@@ -24,11 +24,34 @@ template <class X> DEVICE X* features_of(X* x, const Place& p, const Dims& s) {
 template <class X> DEVICE X* scores_of(X* x, const Place& p, const Dims& s) { return x + p.b * s.v[0] + p.head * s.v[1]; }
 
 struct alignas(16) Row { A v[E]; };
+// Whether a row's features lie side by side, four to an access.
+DEVICE bool by_fours(const T* x, u64 step, u32 e) {
+    return step == 1 && e == E && reinterpret_cast<u64>(x) % (4 * sizeof(T)) == 0;
+}
 DEVICE void load_row(Row& row, const T* x, u64 step, u32 e, A factor) {
+    if (by_fours(x, step, e)) {
+#pragma unroll
+        for (u32 c = 0; c < E; c += 4) {
+            Several<T, 4> part = Several<T, 4>::load(x + c);
+#pragma unroll
+            for (u32 i = 0; i < 4; i++) row.v[c + i] = A(widen(part.v[i])) * factor;
+        }
+        return;
+    }
 #pragma unroll
     for (u32 c = 0; c < E; c++) row.v[c] = c < e ? A(widen(x[c * step])) * factor : A(0);
 }
 DEVICE void store_row(const Row& row, T* x, u64 step, u32 e, A factor) {
+    if (by_fours(x, step, e)) {
+#pragma unroll
+        for (u32 c = 0; c < E; c += 4) {
+            Several<T, 4> part;
+#pragma unroll
+            for (u32 i = 0; i < 4; i++) part.v[i] = narrow<T>(row.v[c + i] * factor);
+            part.store(x + c);
+        }
+        return;
+    }
 #pragma unroll
     for (u32 c = 0; c < E; c++) {
         if (c < e) x[c * step] = narrow<T>(row.v[c] * factor);

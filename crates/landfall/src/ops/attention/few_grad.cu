@@ -11,12 +11,11 @@ KERNEL(gradient) {
         load_row(values[t], features_of(v, at, stride_v), stride_v.v[3], e, A(1));
         load_row(slopes[t], features_of(slope, at, stride_slope), stride_slope.v[3], e, A(1));
         less[t] = A(widen(scores_of(lse, at, stride_lse)[at.row * stride_lse.v[2]]));
-        const T* from = features_of(out, at, stride_out);
+        Row given;
+        load_row(given, features_of(out, at, stride_out), stride_out.v[3], e, A(1));
         double level = 0.0;
 #pragma unroll
-        for (u32 c = 0; c < E; c++) {
-            if (c < e) level += double(widen(from[c * stride_out.v[3]])) * double(slopes[t].v[c]);
-        }
+        for (u32 c = 0; c < E; c++) level += double(given.v[c]) * double(slopes[t].v[c]);
         levels[t] = A(level);
     }
     __syncthreads();

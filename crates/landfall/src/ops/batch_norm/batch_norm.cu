@@ -14,6 +14,12 @@ KERNEL(statistics) {
 // Each block adds the chunks of its columns for itself: they are few, and another launch would take longer.
 KERNEL(normalise) {
     Columns c = columns_of(width, columns);
+    Matrix of_x = {rows, rank, shape, stride_x, step_x}, of_y = {rows, rank, shape, stride_y, step_y};
+    u64 from = blockIdx.y * each, end = c.inside ? min(from + each, rows) : 0, r = from + c.lane;
+    auto read = [&](u64 at) { return A(widen(x[place(of_x, at, c.column)])); };
+    A v[AHEAD];
+    // The first rows come while the sums are added.
+    if (r < end) read_ahead(v, c, r, end, read);
     Pair sum = chunks_all(c, chunks, partial);
     if (!c.inside) return;
     double pivot = rows > 0 ? double(widen(x[c.column * step_x])) : 0.0;
@@ -23,14 +29,16 @@ KERNEL(normalise) {
         mean[c.column * step_mean] = narrow<A>(pivot + apart);
         variance[c.column * step_variance] = narrow<A>(squares);
     }
-    Matrix of_x = {rows, rank, shape, stride_x, step_x}, of_y = {rows, rank, shape, stride_y, step_y};
     A centre = A(pivot + apart);
     A scale = A(1.0 / sqrt(squares + eps)) * A(widen(weight[c.column * step_weight]));
     A shift = A(widen(bias[c.column * step_bias]));
-    u64 from = blockIdx.y * each, end = min(from + each, rows);
-#pragma unroll 4
-    for (u64 r = from + c.lane; r < end; r += c.lanes) {
-        A v = A(widen(x[place(of_x, r, c.column)]));
-        y[place(of_y, r, c.column)] = narrow<T>((v - centre) * scale + shift);
+    while (r < end) {
+#pragma unroll
+        for (u32 u = 0; u < AHEAD; u++) {
+            if (r + u * c.lanes >= end) break;
+            y[place(of_y, r + u * c.lanes, c.column)] = narrow<T>((v[u] - centre) * scale + shift);
+        }
+        r += AHEAD * c.lanes;
+        if (r < end) read_ahead(v, c, r, end, read);
     }
 }

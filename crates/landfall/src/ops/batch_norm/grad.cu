@@ -15,23 +15,38 @@ KERNEL(gradient_sums) {
 
 KERNEL(gradient) {
     Columns c = columns_of(width, columns);
+    Matrix of_gy = {rows, rank, shape, stride_gy, step_gy}, of_x = {rows, rank, shape, stride_x, step_x};
+    Matrix of_gx = {rows, rank, shape, stride_gx, step_gx};
+    u64 from = blockIdx.y * each, end = c.inside ? min(from + each, rows) : 0, r = from + c.lane;
+    auto read_g = [&](u64 at) { return A(widen(gy[place(of_gy, at, c.column)])); };
+    auto read_x = [&](u64 at) { return A(widen(x[place(of_x, at, c.column)])); };
+    A g[AHEAD], v[AHEAD];
+    // The first rows come while the sums are added.
+    if (r < end) {
+        read_ahead(g, c, r, end, read_g);
+        read_ahead(v, c, r, end, read_x);
+    }
     Pair sum = chunks_all(c, chunks, partial);
     if (!c.inside) return;
     if (blockIdx.y == 0 && c.lane == 0) {
         gbias[c.column * step_gbias] = narrow<T>(sum.a);
         gweight[c.column * step_gweight] = narrow<T>(sum.b);
     }
-    Matrix of_gy = {rows, rank, shape, stride_gy, step_gy}, of_x = {rows, rank, shape, stride_x, step_x};
-    Matrix of_gx = {rows, rank, shape, stride_gx, step_gx};
     A centre = A(mean[c.column * step_mean]);
     A rstd = A(1.0 / sqrt(double(variance[c.column * step_variance]) + eps));
     A scale = A(widen(weight[c.column * step_weight])) * rstd;
     A bias_part = A(sum.a / double(rows)), weight_part = A(sum.b / double(rows));
-    u64 from = blockIdx.y * each, end = min(from + each, rows);
-#pragma unroll 4
-    for (u64 r = from + c.lane; r < end; r += c.lanes) {
-        A g = A(widen(gy[place(of_gy, r, c.column)]));
-        A h = (A(widen(x[place(of_x, r, c.column)])) - centre) * rstd;
-        gx[place(of_gx, r, c.column)] = narrow<T>(scale * (g - bias_part - h * weight_part));
+    while (r < end) {
+#pragma unroll
+        for (u32 u = 0; u < AHEAD; u++) {
+            u64 at = r + u * c.lanes;
+            if (at >= end) break;
+            A h = (v[u] - centre) * rstd;
+            gx[place(of_gx, at, c.column)] = narrow<T>(scale * (g[u] - bias_part - h * weight_part));
+        }
+        r += AHEAD * c.lanes;
+        if (r >= end) break;
+        read_ahead(g, c, r, end, read_g);
+        read_ahead(v, c, r, end, read_x);
     }
 }

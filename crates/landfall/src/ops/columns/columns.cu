@@ -31,16 +31,30 @@ DEVICE Pair lanes_all(Pair x, const Columns& c) {
     return shared[t % c.width];
 }
 
+// Rows that a lane reads before it uses any.
+constexpr u32 AHEAD = 8;
+
+// Those from row `r` on; past `end`, row `r` again.
+template <class V, class Read> DEVICE void read_ahead(V (&v)[AHEAD], const Columns& c, u64 r, u64 end, Read read) {
+#pragma unroll
+    for (u32 u = 0; u < AHEAD; u++) {
+        u64 at = r + u * c.lanes;
+        v[u] = read(at < end ? at : r);
+    }
+}
+
 // The sums of `term(row)` over the rows of this block's chunk.
 template <class Term> DEVICE void chunk_sums(const Columns& c, u64 rows, u64 each, double* partial, Term term) {
     u64 from = blockIdx.y * each, end = min(from + each, rows);
     Pair sum = {0.0, 0.0};
-    if (c.inside) {
-#pragma unroll 4
-        for (u64 r = from + c.lane; r < end; r += c.lanes) {
-            Pair x = term(r);
-            sum.a += x.a;
-            sum.b += x.b;
+    for (u64 r = from + c.lane; c.inside && r < end; r += AHEAD * c.lanes) {
+        Pair x[AHEAD];
+        read_ahead(x, c, r, end, term);
+#pragma unroll
+        for (u32 u = 0; u < AHEAD; u++) {
+            if (r + u * c.lanes >= end) break;
+            sum.a += x[u].a;
+            sum.b += x[u].b;
         }
     }
     sum = lanes_all(sum, c);
@@ -52,11 +66,18 @@ template <class Term> DEVICE void chunk_sums(const Columns& c, u64 rows, u64 eac
 // The sums over all chunks; every lane gets the result.
 DEVICE Pair chunks_all(const Columns& c, u64 chunks, const double* partial) {
     Pair sum = {0.0, 0.0};
-    if (c.inside) {
-#pragma unroll 4
-        for (u64 k = c.lane; k < chunks; k += c.lanes) {
-            sum.a += partial[2 * (k * c.count + c.column)];
-            sum.b += partial[2 * (k * c.count + c.column) + 1];
+    for (u64 k = c.lane; c.inside && k < chunks; k += AHEAD * c.lanes) {
+        Pair x[AHEAD];
+        read_ahead(x, c, k, chunks, [&](u64 at) {
+            double2 both = reinterpret_cast<const double2*>(partial)[at * c.count + c.column];
+            Pair p = {both.x, both.y};
+            return p;
+        });
+#pragma unroll
+        for (u32 u = 0; u < AHEAD; u++) {
+            if (k + u * c.lanes >= chunks) break;
+            sum.a += x[u].a;
+            sum.b += x[u].b;
         }
     }
     return lanes_all(sum, c);

@@ -1,20 +1,6 @@
 // Layer normalisation and its gradient. A group of lanes takes a row; a row of at most one unit a lane is read once and
 // stays in registers, a longer one is read in each pass.
 
-// The rows of one tensor: how many, of how many elements, and where each starts and goes on.
-struct Rows {
-    u64 count, length;
-    u32 rank, gapless;
-    const Dims& shape;
-    const Dims& stride;
-    const Dims& shape_row;
-    const Dims& stride_row;
-};
-DEVICE u64 start_of(u64 r, const Rows& rows) { return place_of(r, rows.count, rows.rank, rows.shape, rows.stride); }
-DEVICE void load_row(A (&v)[N], const T* row, u64 first, const Rows& rows) {
-    load_unit(v, row, first, rows.length, A(0), rows.gapless, 1, rows.shape_row, rows.stride_row);
-}
-
 KERNEL(layer_norm) {
     __shared__ double totals[THREADS];
     Group g = group_of(lanes, across);
@@ -22,7 +8,13 @@ KERNEL(layer_norm) {
     Rows of_y = {rows, length, rank, gapless_y, shape, stride_y, shape_row, stride_row_y};
     u64 r = u64(blockIdx.x) * g.rows + g.row, end = r < rows ? length : 0, step = u64(g.lanes) * N;
     const T* row = x + (r < rows ? start_of(r, of_x) : 0);
-    A v[N];
+    A v[N], w[N], b[N];
+    auto read_affine = [&](u64 first) {
+        load_unit(w, weight, first, length, A(0), gapless_weight, 1, shape_row, stride_weight);
+        load_unit(b, bias, first, length, A(0), gapless_bias, 1, shape_row, stride_bias);
+    };
+    // Of a short row they come while it is summed.
+    if (length <= step && g.lane * N < end) read_affine(g.lane * N);
     double total = 0.0;
     for (u64 first = g.lane * N; first < end; first += step) {
         load_row(v, row, first, of_x);
@@ -58,10 +50,8 @@ KERNEL(layer_norm) {
             load_row(v, row, first, of_x);
 #pragma unroll
             for (int i = 0; i < N; i++) v[i] -= centre;
+            read_affine(first);
         }
-        A w[N], b[N];
-        load_unit(w, weight, first, length, A(0), gapless_weight, 1, shape_row, stride_weight);
-        load_unit(b, bias, first, length, A(0), gapless_bias, 1, shape_row, stride_bias);
 #pragma unroll
         for (int i = 0; i < N; i++) v[i] = (v[i] - left) * factor * w[i] + b[i];
         store_unit(v, row_y, first, length, of_y.gapless, 1, shape_row, stride_row_y);

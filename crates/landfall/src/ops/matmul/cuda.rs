@@ -1,7 +1,6 @@
 //! Products on a GPU: by the matrix library where it takes the operands as they lie, else by a kernel of any strides.
 
-use super::{MatMul, sizes};
-use crate::DType;
+use super::{MatMul, cut, sizes};
 use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source, WORKSPACE_ALIGNMENT};
 use crate::error::Rule;
 use crate::ops::{Op, attributes};
@@ -14,85 +13,48 @@ const TILE: usize = 64;
 static SOURCE: Source = Source {
     name: "matmul",
     text: include_str!("matmul.cu"),
-    entries: &[
-        Entry {
-            name: "product",
-            block: BLOCK,
-            params: &[
-                Param::input("lhs", "T"),
-                Param::input("rhs", "T"),
-                Param::input("bias", "T"),
-                Param::output("out", "T"),
-                Param::u64("m"),
-                Param::u64("n"),
-                Param::u64("k"),
-                Param::u64("lhs_row"),
-                Param::u64("lhs_column"),
-                Param::u64("rhs_row"),
-                Param::u64("rhs_column"),
-                Param::u64("out_row"),
-                Param::u64("out_column"),
-                Param::u64("bias_step"),
-                Param::u32("rank"),
-                Param::dims("batch"),
-                Param::dims("lhs_batch"),
-                Param::dims("rhs_batch"),
-                Param::dims("out_batch"),
-                Param::u64("each"),
-                Param::scratch("partial", "A"),
-            ],
-        },
-        Entry {
-            name: "join",
-            block: BLOCK,
-            params: &[
-                Param::scratch("partial", "A"),
-                Param::input("bias", "T"),
-                Param::output("out", "T"),
-                Param::u64("m"),
-                Param::u64("n"),
-                Param::u64("out_row"),
-                Param::u64("out_column"),
-                Param::u64("bias_step"),
-                Param::u64("parts"),
-            ],
-        },
-    ],
+    entries: &[Entry {
+        name: "product",
+        block: BLOCK,
+        params: &[
+            Param::input("lhs", "T"),
+            Param::input("rhs", "T"),
+            Param::input("bias", "T"),
+            Param::output("out", "T"),
+            Param::u64("m"),
+            Param::u64("n"),
+            Param::u64("k"),
+            Param::u64("lhs_row"),
+            Param::u64("lhs_column"),
+            Param::u64("rhs_row"),
+            Param::u64("rhs_column"),
+            Param::u64("out_row"),
+            Param::u64("out_column"),
+            Param::u64("bias_step"),
+            Param::u32("rank"),
+            Param::dims("batch"),
+            Param::dims("lhs_batch"),
+            Param::dims("rhs_batch"),
+            Param::dims("out_batch"),
+        ],
+    }],
 };
 
 /// Scratch memory of the matrix library, at most and at least.
 const MOST: usize = 32 << 20;
 const LEAST: usize = 1 << 20;
-/// Parts of a long inner axis that there is room for.
-const PARTS: usize = 128;
-
-/// Elements at most of a small result, inner elements at least of a long axis, and of a part of it.
-const SMALL: usize = 1 << 15;
-const LONG: usize = 4096;
-const PART: usize = 128;
-/// Multiplications at most: in larger products tensor cores pay whatever the library chooses.
-const WORK: usize = 1 << 31;
-
-/// Inner elements of a part, of a product of f32 or f64 with a small result and a long inner axis (a weight gradient):
-/// for these the library's first choice may be a single block. By sizes alone.
-fn cut(dtype: DType, (batch, m, n, k): (usize, usize, usize, usize)) -> Option<usize> {
-    let wide = matches!(dtype, DType::F32 | DType::F64);
-    let cuts = wide && batch == 1 && m * n <= SMALL && k >= LONG && m * n <= WORK / k;
-    cuts.then(|| k.div_ceil(PARTS).max(PART).next_multiple_of(16))
-}
-
-/// Scratch memory for the parts of a product with a long inner axis, the matrix library's or ours.
+/// Scratch memory for the parts of a product with a long inner axis, the matrix library's or [`cut`]'s.
 pub(super) fn workspace(_: &dyn Op, args: &[Spec]) -> usize {
     let (batch, m, n, k) = sizes(args);
     if batch * m * n * k == 0 {
         return 0;
     }
-    let result = [batch, m, n, args[0].dtype.accumulate().size(), PARTS];
+    let result = [batch, m, n, args[0].dtype.accumulate().size(), cut::PARTS];
     result.into_iter().fold(1, usize::saturating_mul).clamp(LEAST, MOST) + WORKSPACE_ALIGNMENT
 }
 
 /// Distances from one row and one column of an operand's matrices to the next.
-fn strides(of: &Operand) -> Result<(&[usize], u64, u64), Rule> {
+pub(super) fn strides(of: &Operand) -> Result<(&[usize], u64, u64), Rule> {
     let [batch @ .., row, column] = of.layout().strides() else {
         return Err(Rule::Rank { arg: 0, rank: of.layout().shape().rank(), expected: "at least 2" });
     };
@@ -106,8 +68,10 @@ pub(super) fn run(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     if batch * m * n == 0 {
         return Ok(());
     }
-    let each = cut(lhs.dtype(), (batch, m, n, k));
-    if each.is_none() && call.product(&out, op.precision)? {
+    if let Some(each) = cut::each(lhs.dtype(), (batch, m, n, k)) {
+        return cut::run(call, each, (m, n, k));
+    }
+    if call.product(&out, op.precision)? {
         return Ok(());
     }
     let bias = call.inputs().get(2).copied();
@@ -118,8 +82,7 @@ pub(super) fn run(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let module = Module::new(&SOURCE)
         .of("T", lhs.dtype())
         .of("A", lhs.dtype().accumulate())
-        .constant("BIASED", u64::from(bias.is_some()))
-        .constant("CUT", u64::from(each.is_some()));
+        .constant("BIASED", u64::from(bias.is_some()));
     let blocks = batch.saturating_mul(m.div_ceil(TILE)).saturating_mul(n.div_ceil(TILE));
     let dims = out.layout().shape().dims();
     let args = [
@@ -143,26 +106,6 @@ pub(super) fn run(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         Arg::dims(lhs_batch),
         Arg::dims(rhs_batch),
         Arg::dims(out_batch),
-        Arg::U64(each.unwrap_or(k) as u64),
-        Arg::Scratch(0),
     ];
-    let parts = each.map_or(1, |each| k.div_ceil(each));
-    let geometry = Geometry::blocks(blocks, BLOCK)?;
-    let geometry = Geometry { grid: [geometry.grid[0], parts as u32, 1], ..geometry };
-    call.launch(&module, "product", geometry, &args)?;
-    if each.is_none() {
-        return Ok(());
-    }
-    let args = [
-        Arg::Scratch(0),
-        args[2],
-        Arg::Output(&out),
-        Arg::U64(m as u64),
-        Arg::U64(n as u64),
-        Arg::U64(out_row),
-        Arg::U64(out_column),
-        Arg::U64(bias_step as u64),
-        Arg::U64(parts as u64),
-    ];
-    call.launch(&module, "join", Geometry::blocks((m * n).div_ceil(32), BLOCK)?, &args)
+    call.launch(&module, "product", Geometry::blocks(blocks, BLOCK)?, &args)
 }

@@ -1,8 +1,7 @@
 // Products of operands that lie in any way. A block computes a tile of 64 x 64 elements of one product of the batch; a
 // thread 4 x 4 of them, 16 apart, so that neighbours read neighbours. Both factors come by way of shared memory, SLAB
 // inner indices at a time; which axis neighbouring threads walk follows the strides. Sums run over the inner axis in
-// order, in the accumulation type, in chains of CHAIN that are added up in turn: long chains of f32 lose digits. A long
-// inner axis of a small result is cut: each block of a part leaves its sums in `partial`, which `join` adds in order.
+// order, in the accumulation type, in chains of CHAIN that are added up in turn: long chains of f32 lose digits.
 constexpr u32 TILE = 64, SLAB = 16, EACH = 4, THREADS = 256, CHAIN = 256;
 
 // One operand's way through shared memory: TILE indices of its `outer` axis, SLAB of the one that is summed over. Each
@@ -43,17 +42,16 @@ KERNEL(product) {
     T* c = out + offset_of<u64>(item, rank, batch, out_batch);
     A sum[EACH][EACH] = {}, total[EACH][EACH] = {};
     u32 x = threadIdx.x % 16, y = threadIdx.x / 16;
-    u64 begin = blockIdx.y * each, end = min(begin + each, k);
     Walk of_a = {a, row, m, lhs_row, lhs_column, lhs_column == 1}, of_b = {b, column, n, rhs_column, rhs_row, rhs_row == 1};
     A held_a[EACH], held_b[EACH];
-    fetch(held_a, of_a, begin, end);
-    fetch(held_b, of_b, begin, end);
-    for (u64 inner = begin; inner < end; inner += SLAB) {
+    fetch(held_a, of_a, 0, k);
+    fetch(held_b, of_b, 0, k);
+    for (u64 inner = 0; inner < k; inner += SLAB) {
         put(left, held_a, of_a);
         put(right, held_b, of_b);
         __syncthreads();
-        fetch(held_a, of_a, inner + SLAB, end);
-        fetch(held_b, of_b, inner + SLAB, end);
+        fetch(held_a, of_a, inner + SLAB, k);
+        fetch(held_b, of_b, inner + SLAB, k);
 #pragma unroll
         for (u32 p = 0; p < SLAB; p++) {
             A l[EACH], r[EACH];
@@ -67,7 +65,7 @@ KERNEL(product) {
                 for (u32 j = 0; j < EACH; j++) sum[i][j] += l[i] * r[j];
         }
         __syncthreads();
-        if (inner + SLAB < end && (inner + SLAB - begin) % CHAIN != 0) continue;
+        if (inner + SLAB < k && (inner + SLAB) % CHAIN != 0) continue;
 #pragma unroll
         for (u32 i = 0; i < EACH; i++)
 #pragma unroll
@@ -83,33 +81,8 @@ KERNEL(product) {
             u64 at_row = row + y + 16 * i, at_column = column + x + 16 * j;
             if (at_row >= m || at_column >= n) continue;
             A result = total[i][j];
-            if (CUT) {
-                partial[(blockIdx.y * m + at_row) * n + at_column] = result;
-                continue;
-            }
             if (BIASED) result += A(widen(bias[at_column * bias_step]));
             c[at_row * out_row + at_column * out_column] = narrow<T>(result);
         }
     }
-}
-
-// A warp has 32 neighbouring elements of the result, each of its lanes one; the block's warps share the parts.
-KERNEL(join) {
-    __shared__ double sums[THREADS];
-    u64 i = u64(blockIdx.x) * 32 + threadIdx.x % 32;
-    double sum = 0.0;
-    if (i < m * n) {
-#pragma unroll 4
-        for (u64 part = threadIdx.x / 32; part < parts; part += THREADS / 32) sum += double(partial[part * m * n + i]);
-    }
-    sums[threadIdx.x] = sum;
-    for (u32 half = THREADS / 2; half >= 32; half /= 2) {
-        __syncthreads();
-        if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
-    }
-    if (threadIdx.x >= 32 || i >= m * n) return;
-    u64 row = i / n, column = i % n;
-    double total = sums[threadIdx.x];
-    if (BIASED) total += double(widen(bias[column * bias_step]));
-    out[row * out_row + column * out_column] = narrow<T>(total);
 }

@@ -31,9 +31,9 @@ struct Taken(Vec<Vec<u64>>);
 impl Sink for Taken {
     fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
         assert_eq!((op, launch.entry), ("neg", 0));
-        let ends = launch.values.starts[1..launch.values.count].iter().map(|&e| usize::from(e));
+        let ends = launch.values.starts[1..].iter().map(|&e| usize::from(e));
         let starts = launch.values.each();
-        let total = launch.values.end;
+        let total = launch.values.words.len();
         let mut from = 0;
         for (words, end) in starts.zip(ends.chain([total])) {
             self.0.push(words[..end - from].to_vec());

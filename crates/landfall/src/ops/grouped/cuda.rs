@@ -1,0 +1,222 @@
+//! Products by expert on a GPU: on tensor cores where 16-bit operands lie in whole chunks of 16 bytes, else by a kernel of
+//! any strides.
+
+use crate::DType;
+use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source};
+use crate::error::Rule;
+use crate::ops::Op;
+use crate::shape::Spec;
+
+const BLOCK: u32 = 256;
+
+const ENTRIES: &[Entry] = &[
+    Entry {
+        name: "segments",
+        block: BLOCK,
+        params: &[
+            Param::input("counts", "I"),
+            Param::input("offsets", "I"),
+            Param::scratch_is("bounds", DType::I64),
+            Param::scratch_is("tiles", DType::I64),
+            Param::faults("faults"),
+            Param::u64("rows"),
+            Param::u64("most_tiles"),
+            Param::u32("tile_rows"),
+            Param::u32("experts"),
+            Param::u64("stride_counts"),
+            Param::u64("stride_offsets"),
+        ],
+    },
+    Entry {
+        name: "product",
+        block: BLOCK,
+        params: &[
+            Param::input("x", "T"),
+            Param::input("w", "T"),
+            Param::scratch_is("bounds", DType::I64),
+            Param::scratch_is("tiles", DType::I64),
+            Param::output("y", "T"),
+            Param::u64("experts"),
+            Param::u64("k"),
+            Param::u64("n"),
+            Param::dims("stride_x"),
+            Param::dims("stride_w"),
+            Param::dims("stride_y"),
+        ],
+    },
+    Entry {
+        name: "weights",
+        block: BLOCK,
+        params: &[
+            Param::input("x", "T"),
+            Param::input("gy", "T"),
+            Param::scratch_is("bounds", DType::I64),
+            Param::output("out", "T"),
+            Param::u64("k"),
+            Param::u64("n"),
+            Param::dims("stride_x"),
+            Param::dims("stride_gy"),
+            Param::dims("stride_out"),
+        ],
+    },
+];
+
+static ANY: Source = Source {
+    name: "grouped",
+    text: concat!(include_str!("../routing/scan.cu"), include_str!("simt.cu"), include_str!("grouped.cu")),
+    entries: ENTRIES,
+};
+static TENSOR: Source = Source {
+    name: "grouped_mma",
+    text: concat!(include_str!("../routing/scan.cu"), include_str!("mma.cu"), include_str!("grouped.cu")),
+    entries: ENTRIES,
+};
+
+/// Rows and columns of a block's tile: `TILE` in `simt.cu` and in `mma.cu`.
+const ANY_TILE: usize = 64;
+const TENSOR_TILE: usize = 128;
+
+/// How a factor lies: whether its inner axis is the gapless one; `None` where it does not come in chunks of 16 bytes.
+fn along(of: &Operand, outer: usize, inner: usize, batch: bool) -> Option<bool> {
+    let (dims, strides) = (*of.layout().shape(), of.layout().strides());
+    let size = |axis: usize| dims.dims()[axis];
+    let whole = |gapless: usize, other: usize| {
+        strides[gapless] == 1 && size(gapless).is_multiple_of(8) && strides[other].is_multiple_of(8)
+    };
+    let apart = !batch || strides[0].is_multiple_of(8);
+    if !apart || !of.address().is_multiple_of(16) {
+        None
+    } else if whole(inner, outer) {
+        Some(true)
+    } else if whole(outer, inner) {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+/// Which source computes a product, with its tile.
+fn choose(dtype: DType, index: DType, factors: [Option<bool>; 2], result: &Operand) -> (Module, usize) {
+    let strides = result.layout().strides();
+    let gapless = strides.last() == Some(&1) && strides.iter().rev().skip(1).all(|s| s.is_multiple_of(8));
+    let whole =
+        gapless && result.address().is_multiple_of(16) && result.spec().shape.last().is_multiple_of(8);
+    match factors {
+        [Some(a), Some(b)] if matches!(dtype, DType::BF16 | DType::F16) && whole => {
+            let module = Module::new(&TENSOR)
+                .of("T", dtype)
+                .of("I", index)
+                .constant("A_ALONG", u64::from(a))
+                .constant("B_ALONG", u64::from(b))
+                .constant("PAIRED", 1);
+            (module, TENSOR_TILE)
+        }
+        _ => (Module::new(&ANY).of("T", dtype).of("I", index).constant("PAIRED", 0), ANY_TILE),
+    }
+}
+
+/// Tiles of rows at most: each expert's last one, and that behind the last expert, may not be full.
+fn most_tiles(rows: usize, experts: usize, tile: usize) -> usize {
+    rows / tile + experts + 1
+}
+
+/// Bytes of the experts' bounds.
+fn bounds(experts: usize) -> usize {
+    2 * experts * size_of::<i64>()
+}
+
+/// Bytes of the bounds and of the list of tiles.
+pub(super) fn workspace(_: &dyn Op, args: &[Spec]) -> usize {
+    let (rows, experts) = (args[0].shape.dims()[0], args[2].shape.last());
+    bounds(experts) + 3 * most_tiles(rows, experts, ANY_TILE) * size_of::<i64>()
+}
+
+fn dims(of: &Operand) -> Arg<'static> {
+    Arg::dims(of.layout().strides())
+}
+
+/// Finds the rows of each expert, and its tiles.
+fn segments(call: &mut Call<'_>, module: &Module, rows: usize, tile: usize) -> Result<usize, Failure> {
+    let (counts, offsets) = (*call.input(2)?, *call.input(3)?);
+    let experts = counts.spec().shape.elements();
+    let tiles = most_tiles(rows, experts, tile);
+    let stride = |o: &Operand| Arg::U64(o.layout().strides()[0] as u64);
+    let args = [
+        Arg::Input(&counts),
+        Arg::Input(&offsets),
+        Arg::Scratch(0),
+        Arg::Scratch(bounds(experts)),
+        Arg::Faults,
+        Arg::U64(rows as u64),
+        Arg::U64(tiles as u64),
+        Arg::U32(tile as u32),
+        Arg::U32(experts as u32),
+        stride(&counts),
+        stride(&offsets),
+    ];
+    call.launch(module, "segments", Geometry::blocks(1, BLOCK)?, &args)?;
+    Ok(tiles)
+}
+
+fn matrix(of: &Operand) -> Result<[usize; 2], Rule> {
+    let shape = of.spec().shape;
+    let rank = shape.rank();
+    shape.dims().try_into().map_err(|_| Rule::Rank { arg: 0, rank, expected: "2" })
+}
+
+/// [`super::GroupedMatMul`].
+pub(super) fn product(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    let (x, w, y) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
+    let ([rows, k], [_, n]) = (matrix(&x)?, matrix(&y)?);
+    if rows * n == 0 {
+        return Ok(());
+    }
+    let index = call.input(2)?.dtype();
+    // The rows of `x` are cut anywhere, so their elements must be the gapless axis.
+    let of_x = along(&x, 0, 1, false).filter(|&along| along);
+    let (module, tile) = choose(x.dtype(), index, [of_x, along(&w, 2, 1, true)], &y);
+    let tiles = segments(call, &module, rows, tile)?;
+    let experts = w.spec().shape.dims()[0];
+    let args = [
+        Arg::Input(&x),
+        Arg::Input(&w),
+        Arg::Scratch(0),
+        Arg::Scratch(bounds(experts)),
+        Arg::Output(&y),
+        Arg::U64(experts as u64),
+        Arg::U64(k as u64),
+        Arg::U64(n as u64),
+        dims(&x),
+        dims(&w),
+        dims(&y),
+    ];
+    call.launch(&module, "product", Geometry::blocks(tiles * n.div_ceil(tile), BLOCK)?, &args)
+}
+
+/// [`super::GroupedMatMulGrad`].
+pub(super) fn weights(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    let (x, gy, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
+    let ([rows, k], [_, n]) = (matrix(&x)?, matrix(&gy)?);
+    let experts = out.spec().shape.dims()[0];
+    if k * n == 0 {
+        return Ok(());
+    }
+    let index = call.input(2)?.dtype();
+    // An expert's rows start anywhere, so they must not be the gapless axis.
+    let outward = |o: &Operand| along(o, 1, 0, false).filter(|along| !along);
+    let (module, tile) = choose(x.dtype(), index, [outward(&x), outward(&gy)], &out);
+    segments(call, &module, rows, tile)?;
+    let args = [
+        Arg::Input(&x),
+        Arg::Input(&gy),
+        Arg::Scratch(0),
+        Arg::Output(&out),
+        Arg::U64(k as u64),
+        Arg::U64(n as u64),
+        dims(&x),
+        dims(&gy),
+        dims(&out),
+    ];
+    let blocks = experts.saturating_mul(k.div_ceil(tile)).saturating_mul(n.div_ceil(tile));
+    call.launch(&module, "weights", Geometry::blocks(blocks, BLOCK)?, &args)
+}

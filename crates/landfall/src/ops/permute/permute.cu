@@ -1,0 +1,61 @@
+// A team a token: its row is read once and written to the rows of all its pairs. The first `clear` blocks write zeros in
+// the rows that no token has. (With `rows.cu`.)
+
+// Units under way in a thread, and rows looked up together.
+constexpr u32 U = 4, PAIRS = 8;
+
+KERNEL(permute) {
+    if (blockIdx.x < clear) {
+        u64 r = u64(blockIdx.x) * 32 + threadIdx.x;
+        if (PROBS && threadIdx.x < 32 && r < rows && source[r * stride_source] < 0) {
+            py[r * stride_py.v[0]] = narrow<P>(typename Accumulate<P>::type(0));
+        }
+        clear_rows(source, stride_source, y, stride_y.v[0], stride_y.v[1], rows, units);
+        return;
+    }
+    Team team = team_of(lanes, blockIdx.x - clear);
+    u64 token = team.index, step_map = stride_map.v[1], width = 2 * u64(most) + 1;
+    if (token >= tokens) return;
+    const I* cells = map + token * stride_map.v[0];
+    const P* own = p + token * stride_p.v[0];
+    u32 n = pair_count(cells, step_map, most);
+    for (u32 j = team.lane; j < n; j += lanes) {
+        i64 row = checked(cells[j * step_map], rows, faults, token * width + j, true);
+        if (!PROBS || row < 0) continue;
+        i64 expert = checked(cells[(most + j) * step_map], experts, faults, token * width + most + j, true);
+        if (expert >= 0) py[row * stride_py.v[0]] = own[expert * stride_p.v[1]];
+    }
+    const T* from = x + token * stride_x.v[0];
+    for (u64 c = team.lane; c < units; c += U * lanes) {
+        Unit unit[U];
+#pragma unroll
+        for (u32 u = 0; u < U; u++) {
+            u64 at = c + u * lanes;
+            unit[u] = at < units ? Unit::load(from + unit_at(at, stride_x.v[1])) : nothing();
+        }
+        for (u32 first = 0; first < n; first += PAIRS) {
+            i64 row[PAIRS];
+            bool zero[PAIRS];
+#pragma unroll
+            for (u32 i = 0; i < PAIRS; i++) {
+                u32 j = first + i;
+                row[i] = j < n ? checked(cells[j * step_map], rows, faults, 0, false) : -1;
+                zero[i] = false;
+                if (DROP_ZERO && row[i] >= 0) {
+                    i64 expert = checked(cells[(most + j) * step_map], experts, faults, 0, false);
+                    zero[i] = expert < 0 || widen(own[expert * stride_p.v[1]]) == 0;
+                }
+            }
+#pragma unroll
+            for (u32 i = 0; i < PAIRS; i++) {
+                if (row[i] < 0) continue;
+                T* to = y + row[i] * stride_y.v[0];
+#pragma unroll
+                for (u32 u = 0; u < U; u++) {
+                    u64 at = c + u * lanes;
+                    if (at < units) (zero[i] ? nothing() : unit[u]).store(to + unit_at(at, stride_y.v[1]));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! How threads share rows on a GPU: the host's side of `rows.cu`.
+
+use crate::cuda::{Arg, Geometry, Operand};
+use crate::error::Rule;
+
+/// Threads of a block at most.
+pub(in crate::ops) const BLOCK: u32 = 256;
+/// Units that a thread has under way at once: `U` in the sources.
+const UNITS: usize = 4;
+/// Rows that a block clears: those whose flags a warp reads at once.
+const CLEARED: usize = 32;
+
+/// The threads that move a row together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::ops) struct Team {
+    /// Elements of a unit: `V`.
+    pub(in crate::ops) vector: usize,
+    /// Units of a row.
+    pub(in crate::ops) units: usize,
+    /// Threads of a team.
+    pub(in crate::ops) lanes: u32,
+}
+
+impl Team {
+    /// For rows of `columns` elements of these operands, `[.., columns]`, all of one dtype: units of 16 bytes where
+    /// every row of each starts and ends at a multiple of them, else of one element.
+    pub(in crate::ops) fn new(columns: usize, operands: &[&Operand]) -> Self {
+        let widest = operands.iter().map(|o| 16 / o.dtype().size()).min().unwrap_or(1);
+        let whole = |o: &&Operand| {
+            let [row, column] = strides(o);
+            let gapless = column == 1 && row.is_multiple_of(widest) && columns.is_multiple_of(widest);
+            gapless && o.address().is_multiple_of(16)
+        };
+        let vector = if operands.iter().all(whole) { widest } else { 1 };
+        let units = columns / vector;
+        Self { vector, units, lanes: lanes(units) }
+    }
+
+    fn threads(self) -> u32 {
+        if self.lanes > 32 { self.lanes } else { BLOCK }
+    }
+
+    /// A team for each of `count` rows, behind `before` other blocks; one block where there is no row.
+    pub(in crate::ops) fn geometry(self, count: usize, before: usize) -> Result<Geometry, Rule> {
+        let each = (self.threads() / self.lanes) as usize;
+        Geometry::blocks((before + count.div_ceil(each)).max(1), self.threads())
+    }
+}
+
+/// Threads for a row: few enough that each has several units under way, and each about as many.
+fn lanes(units: usize) -> u32 {
+    let passes = units.div_ceil(BLOCK as usize * UNITS).max(1);
+    let lanes = units.div_ceil(UNITS * passes).max(1);
+    let lanes = if lanes <= 32 { lanes.next_power_of_two() } else { lanes.next_multiple_of(32) };
+    lanes as u32
+}
+
+/// Blocks that clear rows without a pair.
+pub(in crate::ops) fn clearing(rows: usize) -> usize {
+    rows.div_ceil(CLEARED)
+}
+
+/// Strides of a matrix.
+pub(in crate::ops) fn strides(operand: &Operand) -> [usize; 2] {
+    match *operand.layout().strides() {
+        [row, column] => [row, column],
+        [row] => [row, 0],
+        _ => [0, 0],
+    }
+}
+
+/// Strides of a matrix or a vector as an argument.
+pub(in crate::ops) fn dims(operand: &Operand) -> Arg<'static> {
+    Arg::dims(&strides(operand))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BLOCK, UNITS, lanes};
+
+    #[test]
+    fn teams_are_parts_of_a_warp_or_whole_warps_and_cover_a_row_evenly() {
+        for units in (0..3000).chain([4096, 65_536, 1_000_003]) {
+            let lanes = lanes(units);
+            assert!(
+                lanes.is_power_of_two() && lanes <= 32 || lanes % 32 == 0 && lanes <= BLOCK,
+                "{units}: {lanes}"
+            );
+            let most = lanes as usize * UNITS;
+            let passes = units.div_ceil(most);
+            // No pass more than a block of the largest size needs.
+            assert!(passes <= units.div_ceil(BLOCK as usize * UNITS).max(1), "{units}: {lanes}");
+        }
+        // 7168 elements of bf16 are 896 units: four for each of 224 threads.
+        assert_eq!([lanes(896), lanes(512), lanes(16), lanes(1)], [224, 128, 4, 1]);
+    }
+}

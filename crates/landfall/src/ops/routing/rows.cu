@@ -1,0 +1,54 @@
+// Rows of a token, or of a chunk, are moved in units of V elements by `lanes` threads: a power of two up to a warp, with
+// several teams in a block, or a whole block of full warps. Rows are numbered in 64 bits.
+
+typedef Vector<T, V> Unit;
+typedef typename Accumulate<T>::type A;
+
+struct Team {
+    u32 lanes, lane;
+    u64 index;  // of the token or row
+};
+DEVICE Team team_of(u32 lanes, u64 block) {
+    Team team = {lanes, threadIdx.x % lanes, block * (blockDim.x / lanes) + threadIdx.x / lanes};
+    return team;
+}
+
+// Where unit c of a row lies.
+DEVICE u64 unit_at(u64 c, u64 step) { return c * V * step; }
+
+DEVICE Unit nothing() { return Unit::splat(narrow<T>(A(0))); }
+
+// A number of the map that is in 0..limit, or −1, with the error flag raised by one thread.
+DEVICE i64 checked(i64 number, u64 limit, const Faults& faults, u64 position, bool report) {
+    if (number >= 0 && u64(number) < limit) return number;
+    if (report) flag(faults, position, number, limit);
+    return -1;
+}
+
+// Zeros in the rows that no token has: 32 rows a block.
+DEVICE void clear_rows(const I* source, u64 stride_source, T* y, u64 stride_y, u64 step_y, u64 rows, u64 units) {
+    u64 from = u64(blockIdx.x) * 32, r = from + threadIdx.x % 32;
+    u32 open = __ballot_sync(0xFFFFFFFFu, r < rows && source[r * stride_source] < 0);
+    while (open != 0) {
+        T* to = y + (from + __ffs(open) - 1) * stride_y;
+        open &= open - 1;
+        for (u64 c = threadIdx.x; c < units; c += blockDim.x) nothing().store(to + unit_at(c, step_y));
+    }
+}
+
+// How many pairs a token has.
+DEVICE u32 pair_count(const I* cells, u64 step, u32 most) {
+    i64 n = cells[2 * most * step];
+    return n <= 0 ? 0 : n < most ? u32(n) : most;
+}
+
+// The place of an expert among a token's, which descend; `n` where it is not among them.
+DEVICE u32 pair_of(const I* cells, u64 step, u32 most, u32 n, u32 expert) {
+    u32 low = 0, high = n;
+    while (low < high) {
+        u32 middle = (low + high) / 2;
+        if (cells[(most + middle) * step] > i64(expert)) low = middle + 1;
+        else high = middle;
+    }
+    return low < n && cells[(most + low) * step] == i64(expert) ? low : n;
+}

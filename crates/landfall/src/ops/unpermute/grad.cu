@@ -1,0 +1,102 @@
+// A team a token: its row of `gz` is multiplied by the rows of its pairs for the weights, and written to them by the
+// weights. The first `clear` blocks write zeros in the rows that no token has. (With `rows.cu`.)
+
+// Units of a row under way in a thread; pairs that share the units of `gz`; pairs whose sums the block adds up together.
+constexpr u32 U = 4, PAIRS = 2, SUMS = 32;
+
+KERNEL(unpermute_grad) {
+    __shared__ A partial[SUMS][8];
+    if (blockIdx.x < clear) {
+        clear_rows(source, stride_source, gy, stride_gy.v[0], stride_gy.v[1], rows, units);
+        return;
+    }
+    Team team = team_of(lanes, blockIdx.x - clear);
+    u64 token = team.index, step_map = stride_map.v[1], width = 2 * u64(most) + 1;
+    bool inside = token < tokens;
+    if (!inside) token = 0;
+    const I* cells = map + token * stride_map.v[0];
+    const P* own = w + token * stride_w.v[0];
+    P* result = gw + token * stride_gw.v[0];
+    u32 n = inside ? pair_count(cells, step_map, most) : 0;
+    for (u64 e = team.lane; inside && e < experts; e += lanes) {
+        if (pair_of(cells, step_map, most, n, u32(e)) == n) {
+            result[e * stride_gw.v[1]] = narrow<P>(typename Accumulate<P>::type(0));
+        }
+    }
+    for (u32 j = team.lane; j < n; j += lanes) {
+        i64 row = checked(cells[j * step_map], rows, faults, token * width + j, true);
+        if (row >= 0) checked(cells[(most + j) * step_map], experts, faults, token * width + most + j, true);
+    }
+    const T* from = gz + token * stride_gz.v[0];
+    // Teams of one warp go on together: as long as one of them has pairs.
+    u32 longest = warp_all<Max>(n);
+    for (u32 first = 0; first < longest; first += PAIRS) {
+        i64 row[PAIRS], expert[PAIRS];
+        A factor[PAIRS], dot[PAIRS];
+#pragma unroll
+        for (u32 i = 0; i < PAIRS; i++) {
+            u32 j = first + i;
+            row[i] = j < n ? checked(cells[j * step_map], rows, faults, 0, false) : -1;
+            expert[i] = row[i] >= 0 ? checked(cells[(most + j) * step_map], experts, faults, 0, false) : -1;
+            if (expert[i] < 0) row[i] = -1;
+            factor[i] = row[i] >= 0 ? A(widen(own[expert[i] * stride_w.v[1]])) : A(0);
+            dot[i] = A(0);
+        }
+        for (u64 c = team.lane; c < units; c += U * lanes) {
+            Unit g[U], unit[PAIRS][U];
+#pragma unroll
+            for (u32 u = 0; u < U; u++) {
+                u64 at = c + u * lanes;
+                g[u] = inside && at < units ? Unit::load(from + unit_at(at, stride_gz.v[1])) : nothing();
+            }
+#pragma unroll
+            for (u32 i = 0; i < PAIRS; i++) {
+#pragma unroll
+                for (u32 u = 0; u < U; u++) {
+                    u64 at = c + u * lanes;
+                    unit[i][u] = row[i] >= 0 && at < units
+                                     ? Unit::load(y + row[i] * stride_y.v[0] + unit_at(at, stride_y.v[1]))
+                                     : nothing();
+                }
+            }
+#pragma unroll
+            for (u32 i = 0; i < PAIRS; i++) {
+                if (row[i] < 0) continue;
+#pragma unroll
+                for (u32 u = 0; u < U; u++) {
+                    u64 at = c + u * lanes;
+                    Unit out;
+#pragma unroll
+                    for (u32 v = 0; v < V; v++) {
+                        A cotangent = widen(g[u].v[v]);
+                        dot[i] += A(widen(unit[i][u].v[v])) * cotangent;
+                        out.v[v] = narrow<T>(factor[i] * cotangent);
+                    }
+                    if (at < units) out.store(gy + row[i] * stride_gy.v[0] + unit_at(at, stride_gy.v[1]));
+                }
+            }
+        }
+#pragma unroll
+        for (u32 i = 0; i < PAIRS; i++) {
+            for (u32 d = min(lanes, 32u) / 2; d > 0; d /= 2) dot[i] += __shfl_xor_sync(0xFFFFFFFFu, dot[i], d);
+            if (lanes > 32) {
+                if (threadIdx.x % 32 == 0) partial[(first + i) % SUMS][threadIdx.x / 32] = dot[i];
+            } else if (team.lane == 0 && row[i] >= 0) {
+                result[expert[i] * stride_gw.v[1]] = narrow<P>(dot[i]);
+            }
+        }
+        // A team of several warps is a block, so all of its threads are here together.
+        bool full = first % SUMS + PAIRS == SUMS || first + PAIRS >= longest;
+        if (lanes <= 32 || !full) continue;
+        __syncthreads();
+        u32 j = first / SUMS * SUMS + threadIdx.x;
+        if (threadIdx.x < SUMS && j < min(n, first + PAIRS)) {
+            i64 r = checked(cells[j * step_map], rows, faults, 0, false);
+            i64 e = checked(cells[(most + j) * step_map], experts, faults, 0, false);
+            A sum = A(0);
+            for (u32 warp = 0; warp < lanes / 32; warp++) sum += partial[threadIdx.x][warp];
+            if (r >= 0 && e >= 0) result[e * stride_gw.v[1]] = narrow<P>(sum);
+        }
+        __syncthreads();
+    }
+}
