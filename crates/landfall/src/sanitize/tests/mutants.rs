@@ -191,14 +191,14 @@ struct Placed {
 fn place(engine: &Engine, case: &Case) -> Result<Placed, Error> {
     let mut tensors =
         case.inputs.iter().map(|h| engine.from_host(h)).collect::<Result<Vec<Tensor>, Error>>()?;
-    let inputs: Vec<Operand> = tensors.iter().map(|t| t.view().operand()).collect();
+    let inputs: Vec<Operand> = tensors.iter().map(|t| *t.view().operand()).collect();
     let mut outputs = Vec::new();
     for (j, spec) in case.outputs.iter().enumerate() {
         outputs.push(match case.updated(j) {
             Some(i) => inputs[i],
             None => {
                 let tensor = engine.empty(spec.dtype, spec.shape)?;
-                let operand = tensor.view().operand();
+                let operand = *tensor.view().operand();
                 tensors.push(tensor);
                 operand
             }
