@@ -8,9 +8,9 @@ use gpu::on_each_device;
 use landfall::plan::Reuse;
 use landfall::sanitize::agree;
 use landfall::{DType, Engine};
-use landfall_train::data::{Segment, Split, synthetic};
-use landfall_train::models::{DLinearConfig, ModelConfig, PatchTstConfig, Preset, Task};
-use landfall_train::train::{Betas, Dataset, Session, TrainingOptions};
+use landfall_train::data::{Segment, Split, TokenSegments, synthetic};
+use landfall_train::models::{CrossAssetConfig, DLinearConfig, ModelConfig, PatchTstConfig, Preset, Task};
+use landfall_train::train::{Betas, Dataset, Loss, Session, TrainingOptions};
 
 type Check<T = ()> = Result<T, Box<dyn std::error::Error>>;
 /// Entries of a state and their bits.
@@ -24,6 +24,15 @@ fn small(preset: Preset) -> ModelConfig {
             horizon: c.horizon.min(8),
             patch: 8,
             stride: 4,
+            d_model: 16,
+            heads: 2,
+            layers: 2,
+            d_ff: 32,
+            ..c
+        }),
+        ModelConfig::CrossAsset(c) => ModelConfig::CrossAsset(CrossAssetConfig {
+            tokens: 4,
+            features: 16,
             d_model: 16,
             heads: 2,
             layers: 2,
@@ -45,7 +54,12 @@ fn session(engine: &Engine, preset: Preset, dtype: DType) -> Check<Session> {
             Dataset::forecast(series, Split::ratio(0.6, 0.2, 0.2)?, context, horizon)?.0
         }
         Task::Regress => Dataset::regression(&synthetic::walk(64, 3, context, 1)?),
+        Task::Classify => {
+            let data = synthetic::assets(64, config.tokens().unwrap_or(1), context, 1)?;
+            Dataset::classification(&data, TokenSegments::new(&data, Split::ratio(0.6, 0.2, 0.2)?)?)
+        }
     };
+    let loss = if config.task() == Task::Classify { Loss::CrossEntropy } else { Loss::Mse };
     let options = TrainingOptions {
         batch: 8,
         epochs: 2,
@@ -56,6 +70,7 @@ fn session(engine: &Engine, preset: Preset, dtype: DType) -> Check<Session> {
         weight_decay: 0.01,
         clip: recipe.clip,
         dtype,
+        loss,
         seed: 11,
         ..TrainingOptions::default()
     };
@@ -104,7 +119,14 @@ fn whole_steps_do_not_depend_on_reuse(engine: &Engine) -> Check {
 
 /// One replayed step, one issued and an evaluation.
 fn whole_steps_pass_the_sanitizer(engine: &Engine) -> Check {
-    for preset in [Preset::PatchTst42, Preset::PatchTstDeep, Preset::WindowRegressor, Preset::DLinear] {
+    let presets = [
+        Preset::PatchTst42,
+        Preset::PatchTstDeep,
+        Preset::WindowRegressor,
+        Preset::DLinear,
+        Preset::CrossAsset,
+    ];
+    for preset in presets {
         let work = |engine: &Engine| -> Check<Vec<Vec<u8>>> {
             let mut s = session(engine, preset, DType::F32)?;
             s.step()?;

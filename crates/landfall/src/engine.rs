@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug, Clone)]
 pub struct Engine {
     device: Arc<dyn Device>,
+    /// The device itself, where `device` is a sanitizer in front of it.
+    bare: Arc<dyn Device>,
     workspace: Arc<Mutex<Option<Buffer>>>,
     reuse: Reuse,
 }
@@ -54,7 +56,8 @@ impl Engine {
     }
 
     fn on(device: Arc<dyn Device>) -> Self {
-        Self { device, workspace: Arc::new(Mutex::new(None)), reuse: Reuse::default() }
+        let workspace = Arc::new(Mutex::new(None));
+        Self { bare: Arc::clone(&device), device, workspace, reuse: Reuse::default() }
     }
 
     /// An engine over a device of a test's own.
@@ -79,7 +82,8 @@ impl Engine {
         match self.device.kind() {
             DeviceKind::Null => self.clone(),
             DeviceKind::Cpu | DeviceKind::Cuda(_) => {
-                Self::on(Sanitizer::new(Arc::clone(&self.device), allocator)).with_reuse(allocator.reuse())
+                let checked = Self::on(Sanitizer::new(Arc::clone(&self.bare), allocator));
+                Self { bare: Arc::clone(&self.bare), reuse: allocator.reuse(), ..checked }
             }
         }
     }

@@ -179,6 +179,20 @@ fn indices_out_of_range_are_told_by_their_launch() -> Result<(), Error> {
     Ok(())
 }
 
+/// A kernel that panics leaves no paint behind.
+#[test]
+fn a_panic_changes_nothing() -> Result<(), Error> {
+    let engine = Engine::cpu_with_threads(1)?.sanitized(Allocator::NeverReuse);
+    let x = engine.tensor([8], &[1.0f64; 8])?;
+    let mut y = engine.tensor([8], &[2.0f64; 8])?;
+    let mut target = y.view_mut();
+    let mut outputs = std::slice::from_mut(&mut target);
+    let call = std::panic::AssertUnwindSafe(|| engine.call(&Faulty(Fault::Panic), &[x.view()], &mut outputs));
+    assert!(std::panic::catch_unwind(call).is_err());
+    assert_eq!((x.read::<f64>()?, y.read::<f64>()?), (vec![1.0; 8], vec![2.0; 8]));
+    Ok(())
+}
+
 /// Tensors of a sanitized engine hold poison until something is written, also where memory is used again.
 #[test]
 fn memory_is_poisoned_before_it_is_given_out() -> Result<(), Error> {

@@ -58,23 +58,33 @@ impl Touched {
     }
 }
 
-/// Runs a launch and leaves its outputs behind; nothing changes where it fails.
-pub(super) fn run(memory: &mut Memory, launch: &Launch<'_>) -> Result<(), Stopped> {
-    let parts = parts(launch);
-    let touched = touched(memory, &parts)?;
-    let result = twice(memory, launch, &parts, &touched);
-    for t in &touched {
-        let mut bytes = t.before.clone();
-        if let Ok(written) = &result {
-            for (run, new) in written {
+/// Puts everything back that a launch painted, but for what it wrote in the end; also where its kernel panics.
+struct PutBack<'a> {
+    memory: &'a Memory,
+    touched: Vec<Touched>,
+    written: Written,
+}
+
+impl Drop for PutBack<'_> {
+    fn drop(&mut self) {
+        for t in &mut self.touched {
+            for (run, new) in &self.written {
                 if let Some(at) = t.within(run) {
-                    bytes[at].copy_from_slice(new);
+                    t.before[at].copy_from_slice(new);
                 }
             }
+            // Nobody can be told of a device that failed here; the next call finds it.
+            _ = self.memory.device.upload(t.block.base, &t.before);
         }
-        memory.device.upload(t.block.base, &bytes)?;
     }
-    result?;
+}
+
+/// Runs a launch and leaves its outputs behind; nothing changes where it fails.
+pub(super) fn run(memory: &Memory, launch: &Launch<'_>) -> Result<(), Stopped> {
+    let parts = parts(launch);
+    let mut back = PutBack { memory, touched: touched(memory, &parts)?, written: Written::new() };
+    back.written = twice(memory, launch, &parts, &back.touched)?;
+    drop(back);
     match memory.guards()? {
         None => Ok(()),
         Some(finding) => Err(finding.into()),

@@ -233,7 +233,7 @@ impl Sanitizer {
         self.launches.fetch_add(1, Relaxed);
         let mut memory = self.memory();
         memory.raise()?;
-        launch::run(&mut memory, launch).map_err(|stopped| match stopped {
+        launch::run(&memory, launch).map_err(|stopped| match stopped {
             launch::Stopped::Device(error) => error,
             launch::Stopped::Found(finding) => {
                 let launch = Some(Culprit {

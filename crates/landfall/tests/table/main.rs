@@ -1,8 +1,9 @@
 //! The suite that is generated from the op table: each op has one module, named as it, with one test a property, and in
 //! it the module `cuda` with the same tests on a GPU.
 //!
-//! `properties` lists the properties, for this binary and for the one that runs them in a shuffled order; `case` makes the calls from an op's samples, `place` lays operands out in memory, `launch` calls; each other module
-//! holds properties. An op that joins the table is tested with no line written here.
+//! `properties` lists the properties, for this binary and for the one that runs them in a shuffled order; `case` makes
+//! the calls from an op's samples, `place` lays operands out in memory, `launch` calls; each other module holds
+//! properties. An op that joins the table is tested with no line written here.
 
 mod aliasing;
 mod allocation;

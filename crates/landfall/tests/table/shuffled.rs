@@ -20,6 +20,7 @@ mod parity;
 mod place;
 mod programs;
 mod properties;
+mod purity;
 mod refused;
 mod sanitized;
 

@@ -9,6 +9,7 @@ struct Rows {
     const Dims& stride_row;
 };
 DEVICE u64 start_of(u64 r, const Rows& rows) { return place_of(r, rows.count, rows.rank, rows.shape, rows.stride); }
-DEVICE void load_row(A (&v)[N], const T* row, u64 first, const Rows& rows) {
-    load_unit(v, row, first, rows.length, A(0), rows.gapless, 1, rows.shape_row, rows.stride_row);
+// A unit of a row; what lies past its end is `beyond`.
+DEVICE void load_row(A (&v)[N], const T* row, u64 first, const Rows& rows, A beyond = A(0)) {
+    load_unit(v, row, first, rows.length, beyond, rows.gapless, 1, rows.shape_row, rows.stride_row);
 }
