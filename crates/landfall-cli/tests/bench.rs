@@ -75,6 +75,10 @@ fn bad_requests() {
         f.refused("bench --rows routing --device cpu --peers none"),
         "--rows route-map/32768x7168x64x8: this row needs a GPU (--device cuda)"
     );
+    assert_eq!(
+        f.refused("bench --rows permute --dtypes tf32 --peers none"),
+        "--dtypes tf32: routing rows are of f32 or bf16"
+    );
     assert_eq!(f.refused("bench --samples 0 --peers none"), "--samples 0: it must be at least 1");
     assert_eq!(
         f.refused("bench --seconds -1 --peers none"),

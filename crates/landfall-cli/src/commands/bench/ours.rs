@@ -1,6 +1,5 @@
 //! Our side of a row: what is timed, built and warmed up.
 
-use super::routing::RoutingRow;
 use super::rows::{Arg, Call, Data, OpRow, Row, Step, call};
 use crate::error::CliError;
 use arrayvec::ArrayVec;
@@ -380,6 +379,7 @@ fn made(engine: &Engine, arg: &Arg, stream: u32) -> Result<Tensor, Error> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::routing::RoutingRow;
     use super::*;
 
     #[test]
