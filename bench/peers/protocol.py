@@ -1,9 +1,11 @@
 """The line protocol between `landfall bench` and a peer.
 
-    python3 torch_peer.py --device cpu --threads 2 --seconds 0.3 --dtypes f32 seed etth1
+    python3 torch_peer.py --device cpu --list-modes
+    python3 torch_peer.py --device cpu --threads 2 --seconds 0.3 --dtypes f32 --modes eager seed etth1
 
-The peer first builds and warms up every row in every dtype and mode, and prints for
-each one JSON line: {"row", "dtype", "mode", "warm_s"}, for step rows with "parameters",
+The first prints {"modes": [...]}. `landfall bench` starts a process for each mode: what one compiles or captures cannot
+harm another. Such a peer first builds and warms up every row in every dtype and mode, and prints for each
+one JSON line: {"row", "dtype", "mode", "warm_s"}, for step rows with "parameters",
 "first_loss" and "last_loss"; or {"row", "dtype", "mode", "error"}. Then it prints
 {"ready": true, "peer", "version"} and waits, idle, for lines on standard input.
 `run <row> <dtype> <mode>` times one sample of at least `--seconds` seconds and prints
@@ -21,15 +23,20 @@ import time
 import rows
 
 
-def arguments():
+def arguments(modes):
+    """The command line of a peer with these modes on each device; one that asks for them ends here."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=0.3)
     parser.add_argument("--dtypes", default="f32", help="some of f32,tf32,bf16, with commas")
     parser.add_argument("--modes", default=None, help="some of the modes, with commas")
-    parser.add_argument("rows", nargs="+")
+    parser.add_argument("--list-modes", action="store_true", help="print the modes and end")
+    parser.add_argument("rows", nargs="*")
     args = parser.parse_args()
+    if args.list_modes:
+        say(modes=modes[args.device])
+        sys.exit()
     if args.device == "cpu" and hasattr(os, "sched_setaffinity"):
         # Thread pools that cannot be told their size take the number of processors that they may run on.
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])

@@ -1,6 +1,6 @@
 """Rows of the benchmark as the peers see them.
 
-A step row is a whole PatchTST training step; its sizes are here. An op row names
+A step row is a whole training step, of a PatchTST or (where it has tokens) of a CrossAsset; its sizes are here. An op row names
 its sizes itself: `matmul/6400x64x192` is the op `matmul` on the sizes 6400, 64, 192.
 """
 
@@ -22,6 +22,10 @@ STEPS = {
         norm="layer", dropout=0.0, channels=8, batch=64, horizon=96,
     ),
 }
+CROSS_ASSET = dict(tokens=12, features=193, classes=3, d_model=256, heads=4, layers=2, d_ff=1024, batch=256)
+STEPS["cross-asset"] = dict(CROSS_ASSET, micro_batches=1)
+STEPS["cross-asset-1x256"] = dict(CROSS_ASSET, micro_batches=256)
+SAMPLES = 16408
 
 WINDOWS = 4096
 LEARNING_RATE = 1e-3

@@ -1,4 +1,4 @@
-"""PyTorch peer: PatchTST training steps and single ops. See protocol.py for how it is talked to.
+"""PyTorch peer: training steps of PatchTST and CrossAsset, and single ops. See protocol.py for how it is talked to.
 
 Modes: eager, compile (torch.compile), and on cuda graph and compile-graph (the step in one CUDA graph).
 Products of f32 are strict; those of tf32 may use TF32, as PyTorch users commonly set it.
@@ -11,7 +11,8 @@ import warnings
 import protocol
 import rows
 
-args = protocol.arguments()
+MODES = {"cpu": ["eager", "compile"], "cuda": ["eager", "compile", "graph", "compile-graph"]}
+args = protocol.arguments(MODES)
 
 import torch  # noqa: E402  (after the number of threads is set)
 from torch import nn  # noqa: E402
@@ -90,8 +91,110 @@ class PatchTST(nn.Module):
         return y.view(*x.shape[:2], -1) * std + mean
 
 
+class UnitAttention(nn.Module):
+    """Attention over [batch, tokens, d] whose queries and keys have length 1."""
+
+    def __init__(self, d, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+        self.temperature = nn.Parameter(torch.full((heads, 1, 1), 8.0))
+
+    @staticmethod
+    def unit(x):
+        return x * torch.rsqrt(x.float().square().sum(-1, keepdim=True) + 1e-6).to(x.dtype)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+        scores = (self.unit(q) @ self.unit(k).transpose(-1, -2)).float() * self.temperature
+        return self.out((scores.softmax(-1).to(v.dtype) @ v).transpose(1, 2).flatten(2))
+
+
+class CrossLayer(nn.Module):
+    """One post-norm layer across tokens."""
+
+    def __init__(self, c):
+        super().__init__()
+        d = c["d_model"]
+        self.attention = UnitAttention(d, c["heads"])
+        self.expand, self.contract = nn.Linear(d, c["d_ff"]), nn.Linear(c["d_ff"], d)
+        self.norm_attention, self.norm_feed_forward = nn.LayerNorm(d), nn.LayerNorm(d)
+
+    def forward(self, x):
+        x = self.norm_attention(x + self.attention(x))
+        return self.norm_feed_forward(x + self.contract(F.gelu(self.expand(x))))
+
+
+class CrossAsset(nn.Module):
+    """[batch, tokens, features] to logits [batch, tokens, classes]; each token has a projection of its own."""
+
+    def __init__(self, c):
+        super().__init__()
+        tokens, features, d = c["tokens"], c["features"], c["d_model"]
+        self.weight = nn.Parameter(torch.empty(tokens, features, d).uniform_(-1, 1) / features**0.5)
+        self.bias = nn.Parameter(torch.zeros(tokens, 1, d))
+        self.layers = nn.Sequential(*(CrossLayer(c) for _ in range(c["layers"])))
+        self.head = nn.Linear(d, c["classes"])
+
+    def forward(self, x):
+        projected = torch.baddbmm(self.bias, x.transpose(0, 1), self.weight)
+        return self.head(self.layers(projected.transpose(0, 1)))
+
+
+def cross_step(c, dtype, mode):
+    """One step on the next samples, in micro-batches one after the other; gives the mean of their losses."""
+    torch.manual_seed(2021)
+    inputs = torch.randn(rows.SAMPLES, c["tokens"], c["features"], device=DEVICE)
+    labels = torch.randint(0, c["classes"], (rows.SAMPLES, c["tokens"]), device=DEVICE)
+    picked = torch.randint(0, rows.SAMPLES, (64, c["batch"]), device=DEVICE)
+    model = CrossAsset(c).to(DEVICE).train()
+    parameters = list(model.parameters())
+    optimizer = torch.optim.AdamW(
+        parameters, lr=rows.LEARNING_RATE, weight_decay=rows.WEIGHT_DECAY, fused=True, capturable=DEVICE == "cuda"
+    )
+
+    def loss_of(samples):
+        half = torch.autocast(DEVICE, torch.bfloat16, cache_enabled=False)
+        with half if dtype == "bf16" else contextlib.nullcontext():
+            logits = model(inputs[samples])
+        return F.cross_entropy(logits.float().flatten(0, 1), labels[samples].flatten())
+
+    forward = compiled(loss_of) if mode.startswith("compile") else loss_of
+    batches = itertools.cycle(picked.unbind(0))
+
+    def step(batch=None):
+        optimizer.zero_grad(set_to_none=True)
+        total = 0.0
+        for samples in (next(batches) if batch is None else batch).chunk(c["micro_batches"]):
+            loss = forward(samples) / c["micro_batches"]
+            loss.backward()
+            total = total + loss.detach()
+        nn.utils.clip_grad_norm_(parameters, 1.0, foreach=True)
+        optimizer.step()
+        return total
+
+    return graphed(step, picked, batches, mode), sum(p.numel() for p in parameters)
+
+
+def graphed(step, all_batches, batches, mode):
+    """The step as one CUDA graph where the mode says so. It reads its batch from one place, which each step fills."""
+    if not mode.endswith("graph"):
+        return step
+    batch = all_batches[0].clone()
+    replay, loss = captured(lambda: step(batch))
+
+    def replayed():
+        batch.copy_(next(batches))
+        replay()
+        return loss
+
+    return replayed
+
+
 def training_step(c, dtype, mode):
     """One step on the next windows; gives its loss."""
+    if "tokens" in c:
+        return cross_step(c, dtype, mode)
     torch.manual_seed(2021)
     length = c["context"] + c["horizon"]
     series = torch.randn(c["channels"], rows.WINDOWS + length, device=DEVICE).cumsum(-1) * 0.1
@@ -122,17 +225,7 @@ def training_step(c, dtype, mode):
         optimizer.step()
         return loss
 
-    if mode.endswith("graph"):
-        # The graph reads its windows from one place, which each step fills first.
-        start = starts[0].clone()
-        replay, loss = captured(lambda: step(start))
-
-        def step():
-            start.copy_(next(batches))
-            replay()
-            return loss
-
-    return step, sum(p.numel() for p in parameters)
+    return graphed(step, starts, batches, mode), sum(p.numel() for p in parameters)
 
 
 def captured(call):
@@ -255,5 +348,4 @@ def build(row, dtype, mode):
     return protocol.Timed(run, losses, parameters)
 
 
-MODES = ["eager", "compile"] + (["graph", "compile-graph"] if DEVICE == "cuda" else [])
-protocol.serve(args, "torch", torch.__version__, MODES, build)
+protocol.serve(args, "torch", torch.__version__, MODES[DEVICE], build)

@@ -5,10 +5,12 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// The tests inside of a library: those of the engine's inject faults.
+const LIBRARY: &str = "lib";
 /// Test targets that have tests on a GPU, by package.
 const TESTS: &[(&str, &[&str])] = &[
-    ("landfall", &["table", "contract", "cuda", "numbers", "product"]),
-    ("landfall-train", &["golden", "allocations", "window_regressor", "replay", "precision"]),
+    ("landfall", &[LIBRARY, "table", "shuffled", "contract", "cuda", "numbers", "product", "random_graphs"]),
+    ("landfall-train", &["golden", "allocations", "window_regressor", "replay", "precision", "reuse"]),
 ];
 /// The program.
 const PROGRAM: (&str, &str) = ("landfall-cli", "landfall");
@@ -29,7 +31,9 @@ pub(crate) fn run(top: &Path) -> Result<(), String> {
     make(&bundle.join("tests"))?;
     for (package, tests) in TESTS {
         let mut args = vec!["test", "--no-run", "--package", package];
-        tests.iter().for_each(|t| args.extend(["--test", t]));
+        tests
+            .iter()
+            .for_each(|t| if *t == LIBRARY { args.push("--lib") } else { args.extend(["--test", t]) });
         for (name, binary) in built(top, &args)? {
             // Each holds the whole engine: packed, all of them travel.
             let to = bundle.join("tests").join(name);

@@ -11,6 +11,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   readme [--except COMMAND]...  runs each line of the README's sh blocks from the top of the checkout, except those named
   kernels                       compiles every CUDA kernel with the run-time compiler of the Python wheel; needs no GPU
   ops                           writes docs/ops.md, what each op takes on which device, from the table of ops
+  shuffle [ARGUMENT]...         runs the suite of every op in one process, in the orders of ten seeds; --help lists arguments
   bundle                        puts test binaries and the program into bundle/, with a runner for a machine with a GPU";
 
 fn main() -> ExitCode {
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
         (Some("readme"), rest) => readme::excepted(&rest).and_then(|except| readme::run(&top, &except)),
         (Some("kernels"), rest) if rest.is_empty() => kernels::run(&top),
         (Some("ops"), rest) if rest.is_empty() => ops(&top),
+        (Some("shuffle"), rest) => shuffle(&top, &rest),
         (Some("bundle"), rest) if rest.is_empty() => bundle::run(&top),
         _ => {
             eprintln!("{USAGE}");
@@ -40,6 +42,12 @@ fn ops(top: &Path) -> Result<(), String> {
     let test =
         ["test", "--package", "landfall", "--test", "table", "--", "--exact", "support::support_table"];
     must(Command::new(env!("CARGO")).current_dir(top).args(test).env("LANDFALL_BLESS", "1"))
+}
+
+/// Runs the generated suite in shuffled orders.
+fn shuffle(top: &Path, rest: &[String]) -> Result<(), String> {
+    let test = ["test", "--package", "landfall", "--test", "shuffled", "--"];
+    must(Command::new(env!("CARGO")).current_dir(top).args(test).args(rest))
 }
 
 /// Runs a command and says what it was where it fails.

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs the tests on a GPU. A test that finds none fails, and so does a run in which no test ran.
 #   run.sh [FILTER]           the tests whose names contain FILTER, "cuda" if there is none
+#   run.sh shuffle [ARGUMENT]... the suite of every op in one process, in the orders of ten seeds
 #   run.sh sanitize [FILTER]  every kernel under compute-sanitizer: memcheck, racecheck, initcheck and synccheck, on
 #                             the few cases that launch all kernels; FILTER chooses ops: "Softmax"
 # Logs go to $OUT, or beside this file.
@@ -33,6 +34,8 @@ tests() {
     : >"$log"
     failed=0
     for test in tests/*; do
+        # It has a command of its own.
+        [ "$test" = tests/shuffled ] && continue
         echo "== $test" >>"$log"
         "$test" "$1" --show-output >>"$log" 2>&1 || failed=1
     done
@@ -57,6 +60,8 @@ sanitize() {
     export LANDFALL_SAMPLES=few
     # Memory piece by piece: bounds and age of each tensor are then known to the sanitizer.
     export LANDFALL_CUDA_POOL=0
+    # So is each value of a program.
+    export LANDFALL_REUSE=nothing
     sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
     "$sanitizer" --version >/dev/null || {
         echo "no compute-sanitizer: install the CUDA toolkit, or have its folder in PATH"
@@ -99,6 +104,12 @@ case "${1:-}" in
 part)
     shift
     part "$@"
+    ;;
+shuffle)
+    prepare
+    shift
+    tests/shuffled "$@" 2>&1 | tee "$out/gpu-shuffle.log" | grep -E '^(seed|test result:)'
+    ! grep -q 'test result: FAILED' "$out/gpu-shuffle.log" && grep -q 'test result: ok' "$out/gpu-shuffle.log"
     ;;
 sanitize)
     prepare

@@ -21,6 +21,8 @@ pub(crate) enum Command {
     Evaluate(Evaluate),
     /// Forecast the rows after the last one.
     Forecast(Forecast),
+    /// Predict the classes of samples.
+    Predict(Predict),
     /// Print the memory plan of a training step; needs no data.
     Plan(Plan),
     /// Time training steps and single ops, in turn with other libraries.
@@ -32,11 +34,11 @@ pub(crate) enum Command {
 /// What decides the shapes of a step.
 #[derive(Debug, Group)]
 pub(crate) struct Shapes {
-    /// Kind of model: patchtst, dlinear or window-regressor.
+    /// Kind of model: patchtst, dlinear, window-regressor or cross-asset.
     #[arg(long, value_parser = named::<ModelKind>)]
     pub(crate) model: Option<ModelKind>,
-    /// Sizes and recipe: patchtst-42, patchtst-64, patchtst-wide, patchtst-deep, window-regressor, dlinear or
-    /// dlinear-etth2.
+    /// Sizes and recipe: patchtst-42, patchtst-64, patchtst-wide, patchtst-deep, window-regressor, dlinear,
+    /// dlinear-etth2 or cross-asset.
     #[arg(long)]
     pub(crate) preset: Option<String>,
     /// Rows of history.
@@ -48,6 +50,10 @@ pub(crate) struct Shapes {
     /// Windows of a batch.
     #[arg(long, value_name = "B")]
     pub(crate) batch: Option<usize>,
+    /// Micro-batches that a batch is cut into: they run one after another, in as much memory as one of them takes, and
+    /// the mean of their gradients makes one update [default: 1].
+    #[arg(long, value_name = "N")]
+    pub(crate) accumulate: Option<usize>,
     /// Columns of generated data or of the plan.
     #[arg(long, value_name = "N")]
     pub(crate) channels: Option<usize>,
@@ -87,10 +93,10 @@ pub(crate) struct Train {
     fill_gaps: bool,
     #[command(flatten)]
     pub(crate) ahead: KnownAhead,
-    /// Generated data: demo (a series) or walk (labelled windows).
+    /// Generated data: demo (a series), walk (labelled windows) or assets (samples of tokens with classes).
     #[arg(long, value_parser = named::<Synthetic>)]
     synthetic: Option<Synthetic>,
-    /// Rows of the generated series, or generated windows.
+    /// Rows of the generated series, or generated windows or samples.
     #[arg(long, value_name = "N")]
     samples: Option<usize>,
     #[command(flatten)]
@@ -122,7 +128,7 @@ pub(crate) struct Train {
     /// Weight decay of matrices [default: 0; 0.01 with --optimizer adamw].
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     weight_decay: Option<f64>,
-    /// What is minimised: mse, mae or huber [default: mse].
+    /// What is minimised: mse, mae or huber [default: mse]; cross-entropy of classes.
     #[arg(long)]
     loss: Option<String>,
     /// Difference up to which the Huber loss is a square [default: 1].
@@ -275,6 +281,30 @@ pub(crate) struct Forecast {
 }
 
 #[derive(Debug, Group)]
+pub(crate) struct Predict {
+    /// Folder of a run.
+    pub(crate) run: PathBuf,
+    /// CSV of samples with the run's tokens and features; classes in it are not looked at.
+    #[arg(long, value_name = "F.csv")]
+    pub(crate) data: PathBuf,
+    /// Write a CSV here instead of to standard output.
+    #[arg(long, value_name = "F.csv")]
+    pub(crate) out: Option<PathBuf>,
+    /// Which weights of the run: best or last.
+    #[arg(long, value_parser = weights, default_value = "best")]
+    pub(crate) weights: Weights,
+    /// Where to compute: auto (the first GPU where all is there that the work needs, else cpu), cpu, cuda or cuda:N.
+    #[arg(long, value_parser = computing, default_value = "auto")]
+    pub(crate) device: Device,
+    /// Threads of the processor.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Print one JSON object as the last line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Group)]
 pub(crate) struct Plan {
     #[command(flatten)]
     pub(crate) shapes: Shapes,
@@ -371,6 +401,7 @@ impl Shapes {
             context: self.context,
             horizon: self.horizon,
             batch: self.batch,
+            accumulate: self.accumulate,
             channels: self.channels,
             dropout: self.dropout,
             dtype: self.dtype,

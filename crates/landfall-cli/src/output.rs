@@ -114,7 +114,14 @@ impl Observer for Watch {
     fn evaluation(&mut self, r: &EvaluationRecord, best: bool) {
         let best = if best && r.split == "validation" { ", best so far" } else { "" };
         let EvaluationRecord { step, split, mse, mae, windows, .. } = r;
-        self.say(&format!("{split} after step {step}: mse {mse:?} mae {mae:?} over {windows} windows{best}"));
+        let scores = match r.classes {
+            Some(c) => format!(
+                "cross-entropy {:?} accuracy {:?} over {windows} samples",
+                c.cross_entropy, c.accuracy
+            ),
+            None => format!("mse {mse:?} mae {mae:?} over {windows} windows"),
+        };
+        self.say(&format!("{split} after step {step}: {scores}{best}"));
     }
 
     fn stop(&self) -> bool {

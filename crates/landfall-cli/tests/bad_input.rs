@@ -103,7 +103,7 @@ fn names_and_combinations() {
     for (words, text) in [
         (
             "train --preset big",
-            "unknown preset `big`; choose from patchtst-42, patchtst-64, patchtst-wide, patchtst-deep, window-regressor, dlinear, dlinear-etth2",
+            "unknown preset `big`; choose from patchtst-42, patchtst-64, patchtst-wide, patchtst-deep, window-regressor, dlinear, dlinear-etth2, cross-asset",
         ),
         (
             "train --model patchtst --preset window-regressor",

@@ -17,7 +17,8 @@ fn peer(program: &str) -> Folder {
 /// A peer that answers every request with this line.
 fn answers(line: &str) -> String {
     format!(
-        "import sys\nrow = sys.argv[-1]\nsay = lambda s: print(s.replace('ROW', row), flush=True)\n\
+        "import sys\nif '--list-modes' in sys.argv:\n    print('{{\"modes\": [\"eager\"]}}')\n    sys.exit()\n\
+         row = sys.argv[-1]\nsay = lambda s: print(s.replace('ROW', row), flush=True)\n\
          say('{{\"row\": \"ROW\", \"dtype\": \"f32\", \"mode\": \"eager\", \"warm_s\": 0.1}}')\n\
          say('{{\"ready\": true, \"version\": \"9\"}}')\n\
          for line in sys.stdin:\n    assert line == f'run {{row}} f32 eager\\n', line\n    say('{line}')\n"
@@ -65,7 +66,9 @@ fn bad_requests() {
     let f = Folder::new();
     let error = f.refused("bench --rows etth1,warp --peers none");
     assert!(
-        error.starts_with("unknown row `warp`; choose from steps, ops, seed, etth1, wide, deep, matmul, "),
+        error.starts_with(
+            "unknown row `warp`; choose from steps, ops, seed, etth1, wide, deep, cross-asset, "
+        ),
         "{error}"
     );
     assert_eq!(f.refused("bench --samples 0 --peers none"), "--samples 0: it must be at least 1");
@@ -95,7 +98,7 @@ fn a_peer_that_fails_is_left_out() {
         (unknown, "torch is left out: it ended: ModuleNotFoundError: No module named 'torch'"),
         (
             garbled.as_str(),
-            "torch is left out from here on: it said `good morning`, which is not of the protocol",
+            "torch-eager is left out from here on: it said `good morning`, which is not of the protocol",
         ),
         (hangs, "torch is left out: it said nothing for 1 s (--peer-limit)"),
     ] {

@@ -41,7 +41,11 @@ fn visited(
         let mut series = engine.empty(DType::I64, [BATCH])?;
         let mut valid = engine.empty(DType::Bool, [BATCH])?;
         let outputs = &mut [starts.view_mut(), series.view_mut(), valid.view_mut()];
-        engine.call(&BatchWindows { batch: BATCH, order }, &[cursor.view(), table.view()], outputs)?;
+        engine.call(
+            &BatchWindows { batch: BATCH, micro_batches: 1, order },
+            &[cursor.view(), table.view()],
+            outputs,
+        )?;
         let all = starts.read::<i64>()?.into_iter().zip(series.read::<i64>()?);
         let valid = valid.read_host()?.data;
         seen.extend(all.zip(valid).filter(|(_, v)| *v == 1.0).map(|((a, b), _)| (a as usize, b as usize)));

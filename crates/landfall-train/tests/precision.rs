@@ -11,10 +11,10 @@ use example::Drift;
 use gpu::on_each_device;
 use landfall::{DType, Engine, HostTensor, ops};
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, save};
-use landfall_train::data::{Split, synthetic};
+use landfall_train::data::{Split, TokenSegments, synthetic};
 use landfall_train::models::{PatchTst, PatchTstConfig, Preset, Task};
 use landfall_train::nn::{Init, Parameters};
-use landfall_train::train::{Dataset, OptimizerKind, Session, TrainingOptions};
+use landfall_train::train::{Dataset, Loss, OptimizerKind, Session, TrainingOptions};
 use std::error::Error;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -61,9 +61,15 @@ fn every_preset_stays_near_f32(engine: &Engine) -> Result<()> {
                 Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, config.context(), config.horizon())?.0
             }
             Task::Regress => Dataset::regression(&synthetic::walk(64, 10, config.context(), 1)?),
+            Task::Classify => {
+                let data = synthetic::assets(64, config.tokens().unwrap_or(2), config.context(), 1)?;
+                Dataset::classification(&data, TokenSegments::new(&data, Split::ratio(0.7, 0.1, 0.2)?)?)
+            }
         };
+        let loss = if config.task() == Task::Classify { Loss::CrossEntropy } else { Loss::Mse };
         let step = |dtype| -> Result<(f64, f64)> {
-            let (model, options) = (config.build()?, TrainingOptions { batch: 2, ..options(dtype) });
+            let (model, options) =
+                (config.build()?, TrainingOptions { batch: 2, loss: loss.clone(), ..options(dtype) });
             let mut s = Session::new(engine, model, &dataset, config.context(), config.horizon(), options)?;
             // The first loss scale may be too large; nothing else keeps a step from going through.
             let mut tried = 0;

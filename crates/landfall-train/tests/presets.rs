@@ -3,7 +3,7 @@
 use landfall::{DType, Engine};
 use landfall_train::data::{Split, synthetic};
 use landfall_train::models::{DropoutMasks, PatchTst, PatchTstConfig, Preset, Recipe, Task};
-use landfall_train::train::{Betas, Dataset, Session, TrainingOptions};
+use landfall_train::train::{Betas, Dataset, Loss, Session, TrainingOptions};
 use std::error::Error;
 
 fn options(recipe: &Recipe) -> TrainingOptions {
@@ -34,9 +34,13 @@ fn plans_are_tight() -> Result<(), Box<dyn Error>> {
                 let series = synthetic::demo(4 * (config.context() + config.horizon()), 7, 1)?;
                 Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, config.context(), config.horizon())?.0
             }
+            Task::Classify => {
+                Dataset::blank_classes(config.tokens().unwrap_or(1), config.context(), config.horizon(), 640)
+            }
             Task::Regress => Dataset::regression(&synthetic::walk(640, 10, config.context(), 1)?),
         };
-        let options = options(&recipe);
+        let loss = if config.task() == Task::Classify { Loss::CrossEntropy } else { Loss::Mse };
+        let options = TrainingOptions { loss, ..options(&recipe) };
         let (context, horizon) = (config.context(), config.horizon());
         let model = config.build()?;
         let session = Session::new(&Engine::null(), model, &dataset, context, horizon, options)?;

@@ -5,6 +5,8 @@ use crate::device::{Address, Counters, Device, DeviceKind, Launch, Operand, cpu,
 use crate::error::{Error, Rule};
 use crate::host::HostTensor;
 use crate::ops::{Op, check};
+use crate::plan::Reuse;
+use crate::sanitize::{Allocator, Sanitizer};
 use crate::shape::{Shape, Spec};
 use crate::tensor::{Tensor, TensorMut, TensorRef};
 use crate::{DType, Element};
@@ -16,7 +18,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug, Clone)]
 pub struct Engine {
     device: Arc<dyn Device>,
+    /// The device itself, where `device` is a sanitizer in front of it.
+    bare: Arc<dyn Device>,
     workspace: Arc<Mutex<Option<Buffer>>>,
+    reuse: Reuse,
 }
 
 impl Engine {
@@ -33,7 +38,7 @@ impl Engine {
     /// # Errors
     /// [`Error::NoDevice`] when its threads cannot be started.
     pub fn cpu_with_threads(threads: usize) -> Result<Self, Error> {
-        Ok(Self::on(cpu::Cpu::new(threads)?))
+        Self::as_asked(cpu::Cpu::new(threads)?)
     }
 
     /// An engine on the NVIDIA GPU of this number.
@@ -41,7 +46,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Absent`] says what is missing (driver, GPU, run-time compiler) and what to install.
     pub fn cuda(ordinal: u32) -> Result<Self, Error> {
-        Ok(Self::on(cuda::Cuda::new(ordinal)?))
+        Self::as_asked(cuda::Cuda::new(ordinal)?)
     }
 
     /// An engine that checks and counts everything and computes nothing.
@@ -51,7 +56,48 @@ impl Engine {
     }
 
     fn on(device: Arc<dyn Device>) -> Self {
-        Self { device, workspace: Arc::new(Mutex::new(None)) }
+        let workspace = Arc::new(Mutex::new(None));
+        Self { bare: Arc::clone(&device), device, workspace, reuse: Reuse::default() }
+    }
+
+    /// An engine over a device of a test's own.
+    #[cfg(test)]
+    pub(crate) fn over(device: Arc<dyn Device>) -> Self {
+        Self::on(device)
+    }
+
+    /// As the environment says.
+    fn as_asked(device: Arc<dyn Device>) -> Result<Self, Error> {
+        let engine = Self::on(device).with_reuse(Reuse::asked()?);
+        Ok(Allocator::asked()?.map_or_else(|| engine.clone(), |allocator| engine.sanitized(allocator)))
+    }
+
+    /// A new engine on the same device that checks every launch, of eager calls and of programs: it writes its outputs
+    /// wholly and nothing else, and what it writes depends on its operands alone ([`crate::sanitize`]). The first op that
+    /// does otherwise is named by [`Error::Sanitizer`], an index out of range at once by [`Error::Index`]. Tensors,
+    /// states and programs are made on it, with memory between guard bands. Slow: every launch copies all memory that it
+    /// touches to the host and back, several times. On the null device, which computes nothing, nothing is checked.
+    #[must_use]
+    pub fn sanitized(&self, allocator: Allocator) -> Self {
+        match self.device.kind() {
+            DeviceKind::Null => self.clone(),
+            DeviceKind::Cpu | DeviceKind::Cuda(_) => {
+                let checked = Self::on(Sanitizer::new(Arc::clone(&self.bare), allocator));
+                Self { bare: Arc::clone(&self.bare), reuse: allocator.reuse(), ..checked }
+            }
+        }
+    }
+
+    /// The same engine; programs compiled with this handle let values share memory as `reuse` says.
+    #[must_use]
+    pub fn with_reuse(&self, reuse: Reuse) -> Self {
+        Self { reuse, ..self.clone() }
+    }
+
+    /// How programs compiled with this handle let values share memory.
+    #[must_use]
+    pub fn reuse(&self) -> Reuse {
+        self.reuse
     }
 
     /// The kind of device.

@@ -175,6 +175,10 @@ pub enum Error {
     NoBinding { kind: &'static str, name: String, known: String },
     #[error("the device {name} is not there: {why}")]
     NoDevice { name: String, why: String },
+    #[error(transparent)]
+    Sanitizer(Box<crate::sanitize::Violation>),
+    #[error("the environment variable {name} is {value:?}; it must be {expected}")]
+    Setting { name: &'static str, value: String, expected: &'static str },
     #[error("{name} became non-finite (first at element {element}: {value}) in {op}")]
     NonFinite { name: String, op: &'static str, element: usize, value: f64 },
 }

@@ -7,12 +7,26 @@
 //! 3. [`plan`]: one offset for each value, and an independent checker that proves it.
 //! 4. [`Program`]: the plan in memory, recorded once, run with no allocation on its [`State`].
 //! 5. [`ops`]: one definition for each op; [`Engine::call`] issues one eagerly through the same checked launch.
-//! 6. `device`: where kernels run. The only place with `unsafe` code.
+//! 6. [`sanitize`]: the same launches, each proved to touch what it may and nothing else, in a mode of its own.
+//! 7. `device`: where kernels run. The only place with `unsafe` code.
 #![deny(unsafe_code)]
 
 // The ops that tests bring along are written as a user's would be.
 #[cfg(test)]
 extern crate self as landfall;
+
+// The cases of the generated suite, for tests that reach inside of a launch.
+#[cfg(test)]
+#[path = "../tests/table/case.rs"]
+#[allow(dead_code, reason = "the suite uses the rest")]
+mod case;
+#[cfg(test)]
+#[path = "../tests/table/compare.rs"]
+#[allow(dead_code, reason = "the suite uses the rest")]
+mod compare;
+#[cfg(test)]
+#[path = "../tests/device/gpu.rs"]
+mod gpu;
 
 mod buffer;
 pub mod codegen;
@@ -30,6 +44,7 @@ mod math;
 pub mod ops;
 pub mod plan;
 pub mod rng;
+pub mod sanitize;
 mod shape;
 mod state;
 mod tensor;

@@ -1,10 +1,13 @@
 //! Random graphs: every plan passes the checker, is close to the least memory possible, and gives what the ops'
-//! references give, however often the program runs and whatever its memory held before.
+//! references give, however often the program runs, whatever its memory held before, and however much of it is shared.
+#[path = "device/gpu.rs"]
+mod gpu;
 mod ops;
 mod recipe;
 
+use landfall::plan::{Report, Reuse};
 use landfall::{Engine, Error, HostTensor, Program, ProgramSet, Rule, State};
-use recipe::{Dice, Recipe, Results};
+use recipe::{Dice, Ops, Recipe, Results};
 use std::collections::HashMap;
 
 /// Whether a graph asks for a value from before an update after the update, which lowering must refuse.
@@ -12,12 +15,54 @@ fn is_cyclic(e: &Error) -> bool {
     matches!(e, Error::Op(e) if matches!(e.rule, Rule::Update { .. }))
 }
 
+/// How much values share.
+const MODES: [Reuse; 3] = [Reuse::Tight, Reuse::Most, Reuse::Nothing];
+
+/// How many pairs of values have memory in common.
+fn sharing(report: &Report) -> usize {
+    let rows: Vec<_> = report.rows.iter().filter(|r| r.bytes > 0).collect();
+    let meets = |a: usize, b: usize| {
+        let (a, b) = (rows[a], rows[b]);
+        a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes
+    };
+    (0..rows.len()).map(|b| (0..b).filter(|&a| meets(a, b)).count()).sum()
+}
+
+/// Each mode plans what the others plan; one shares more than the tightest plans do, one nothing.
+#[test]
+fn modes_of_reuse_differ_in_what_they_share() -> Result<(), Error> {
+    let (mut in_place, mut pairs, mut planned) = ([0; 3], [0; 3], [0; 3]);
+    for seed in 0..300 {
+        let recipe = Recipe::new(Ops::All, seed, 5 + seed as usize * 7 % 56, false)?;
+        for (m, mode) in MODES.into_iter().enumerate() {
+            let engine = Engine::null().with_reuse(mode);
+            let state = State::new(&engine, &recipe.state)?;
+            match ProgramSet::new(&engine, &state).add("random", &recipe.graph) {
+                Ok(report) => {
+                    planned[m] += 1;
+                    in_place[m] += report.in_place;
+                    pairs[m] += sharing(&report);
+                }
+                Err(e) if is_cyclic(&e) => {}
+                Err(e) => panic!("seed {seed}, {mode:?}: {e}"),
+            }
+        }
+    }
+    println!(
+        "{MODES:?}: planned {planned:?}, in place {in_place:?}, pairs of values that share memory {pairs:?}"
+    );
+    assert!(planned[0] > 250 && planned.iter().all(|&n| n == planned[0]), "{planned:?}");
+    assert!(in_place[1] > in_place[0] && in_place[2] == 0, "{in_place:?}");
+    assert!(pairs[1] > pairs[0], "{pairs:?}");
+    Ok(())
+}
+
 #[test]
 fn a_thousand_random_graphs_plan_tightly_and_verify() -> Result<(), Error> {
     let engine = Engine::null();
     let (mut ratios, mut refused, mut in_place) = (Vec::new(), 0, 0);
     for seed in 0..1000 {
-        let recipe = Recipe::new(seed, 5 + seed as usize * 7 % 56, false)?;
+        let recipe = Recipe::new(Ops::All, seed, 5 + seed as usize * 7 % 56, false)?;
         let state = State::new(&engine, &recipe.state)?;
         match ProgramSet::new(&engine, &state).add("random", &recipe.graph) {
             Ok(report) => {
@@ -93,10 +138,24 @@ fn assert_close(got: &HashMap<String, HostTensor>, want: &HashMap<String, HostTe
 
 #[test]
 fn two_hundred_random_graphs_give_what_their_references_give() -> Result<(), Error> {
-    let engine = Engine::cpu_with_threads(2)?;
+    compared(&Engine::cpu_with_threads(2)?, Ops::All)
+}
+
+#[test]
+fn two_hundred_random_graphs_of_the_table() -> Result<(), Error> {
+    compared(&Engine::cpu_with_threads(2)?, Ops::Table)
+}
+
+#[test]
+fn two_hundred_random_graphs_of_the_table_on_cuda() -> Result<(), Error> {
+    gpu::gpu()?.map_or(Ok(()), |engine| compared(&engine, Ops::Table))
+}
+
+/// Runs random graphs under each mode, again and again, and compares with their references and with the first run.
+fn compared(engine: &Engine, ops: Ops) -> Result<(), Error> {
     let mut compared = 0;
     for seed in 0..220 {
-        let recipe = Recipe::new(1 << 32 | seed, 5 + seed as usize % 30, true)?;
+        let recipe = Recipe::new(ops, 1 << 32 | seed, 5 + seed as usize % 30, true)?;
         let mut dice = Dice(seed);
         let mut data: HashMap<String, HostTensor> = HashMap::new();
         for m in &recipe.made {
@@ -111,27 +170,30 @@ fn two_hundred_random_graphs_give_what_their_references_give() -> Result<(), Err
             }
         }
         let want = recipe.evaluate(&data);
-        let mut state = State::new(&engine, &recipe.state)?;
-        let mut program = match Program::compile(&engine, &state, "random", &recipe.graph) {
-            Err(e) if is_cyclic(&e) => continue,
-            other => other?,
-        };
         let mut first: Option<Results> = None;
-        for (way, poison) in [(Way::Run, 0xff), (Way::Run, 0x5a), (Way::Issue, 0xff), (Way::Run, 0)] {
-            program.poison(&mut state, poison)?;
-            write(&recipe, &mut program, &mut state, &data)?;
-            match way {
-                Way::Run => program.run(&mut state)?,
-                Way::Issue => program.issue(&mut state)?,
+        for mode in MODES {
+            let engine = engine.with_reuse(mode);
+            let mut state = State::new(&engine, &recipe.state)?;
+            let mut program = match Program::compile(&engine, &state, "random", &recipe.graph) {
+                Err(e) if is_cyclic(&e) => continue,
+                other => other?,
+            };
+            for (way, poison) in [(Way::Run, 0xff), (Way::Run, 0x5a), (Way::Issue, 0xff), (Way::Run, 0)] {
+                program.poison(&mut state, poison)?;
+                write(&recipe, &mut program, &mut state, &data)?;
+                match way {
+                    Way::Run => program.run(&mut state)?,
+                    Way::Issue => program.issue(&mut state)?,
+                }
+                let got = results(&recipe, &program, &state)?;
+                let context = format!("seed {seed}, {mode:?}, {way:?} over memory of {poison:#x}");
+                let first = first.get_or_insert_with(|| got.clone());
+                assert_close(&got.outputs, &want.outputs, &context);
+                assert_close(&got.state, &want.state, &context);
+                assert!(*first == got, "{context}: not the bytes of the first run");
             }
-            let got = results(&recipe, &program, &state)?;
-            let context = format!("seed {seed}, {way:?} over memory of {poison:#x}");
-            let first = first.get_or_insert_with(|| got.clone());
-            assert_close(&got.outputs, &want.outputs, &context);
-            assert_close(&got.state, &want.state, &context);
-            assert!(*first == got, "{context}: not the bytes of the first run");
         }
-        compared += 1;
+        compared += usize::from(first.is_some());
     }
     assert!(compared >= 200, "only {compared} graphs were compared");
     Ok(())

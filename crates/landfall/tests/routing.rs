@@ -449,7 +449,8 @@ fn grouped_products<T: Element>(engine: &Engine, dtype: DType, sizes: (usize, us
             sum += term;
             scale += term.abs();
         }
-        // The result's rounding, and that of a sum in the accumulation dtype: measured on the processor: half of it, the first.
+        // The result's rounding, and that of a sum in the accumulation dtype. Measured on the processor: half of it, for
+        // the result's rounding alone.
         let bound = dtype.epsilon() * sum.abs() + 2.0 * dtype.accumulate().epsilon() * scale;
         assert!((got - sum).abs() <= bound, "{dtype} {sizes:?} {what}: {got}, not {sum}");
     };

@@ -192,7 +192,7 @@ fn measure(
     engine: &Engine,
     (row, dtype): (Row, Precision),
     args: &Bench,
-    peers: &mut Vec<Peer>,
+    peers: &mut [Peer],
     request: &Request<'_>,
 ) -> Result<Option<Measured>, CliError> {
     let name = row.name();
@@ -220,15 +220,14 @@ fn measure(
         std::thread::sleep(PAUSE);
         times.us.push(ours.sample()?);
         for (ready, samples) in &mut modes {
-            let asked = |p: &Peer| samples.name.strip_prefix(&p.name).is_some_and(|m| m.starts_with('-'));
+            let asked = |p: &Peer| p.has(&ready.mode) && samples.name == format!("{}-{}", p.name, ready.mode);
             let Some(at) = peers.iter().position(asked) else { continue };
             std::thread::sleep(PAUSE);
             match peers[at].sample(ready, request) {
                 Ok(us) => samples.us.push(us),
                 Err(Fault::Interrupted) => return Ok(None),
                 Err(fault) => {
-                    output::note(&format!("{} is left out from here on: {fault}", peers[at].name));
-                    peers.remove(at);
+                    output::note(&format!("{} is left out from here on: {fault}", samples.name));
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! `landfall evaluate`: a run, or a simple forecast, on the test windows.
 
 use super::device::on;
-use super::{fill, note_all, series_rows};
+use super::{class_rows, fill, note_all, series_rows};
 use crate::args::{Evaluate, Simple};
 use crate::error::CliError;
 use crate::output;
@@ -9,6 +9,7 @@ use landfall_train::data::{Baseline, Panel, ReadOptions, Segment, Split, Windowe
 use landfall_train::run::{ColumnRecord, Data, EvaluationRecord, Run, RunError, SeriesRecord, Units};
 use landfall_train::train::Dataset;
 use serde::Serialize;
+use serde_json::json;
 use std::path::Path;
 
 /// The object of `--json`.
@@ -63,6 +64,10 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
             let (dataset, panel) = run.dataset(panel)?;
             let notes = [&notes, panel.left_out()].concat();
             (dataset, Segment::Test, Units::of(&panel), notes)
+        }
+        Data::Tokens(data) => {
+            let (dataset, data) = run.samples(data)?;
+            (dataset, Segment::Test, Units::tokens(&data.names), Vec::new())
         }
         // Its benchmark holds no windows out.
         Data::Walk(walk) => (Dataset::regression(&walk), Segment::Train, Units::labels(), Vec::new()),
@@ -119,6 +124,7 @@ fn simple(args: &Evaluate, model: Simple) -> Result<(), CliError> {
         windows: s.windows,
         windows_drop_last: s.windows_drop_last,
         quantiles: None,
+        classes: None,
         columns: s.per_column.into_iter().map(column).collect(),
         series,
     };
@@ -126,6 +132,14 @@ fn simple(args: &Evaluate, model: Simple) -> Result<(), CliError> {
 }
 
 fn print(name: &str, r: &EvaluationRecord, json: bool) -> Result<(), CliError> {
+    if let Some(c) = r.classes {
+        output::line(&output::table(&class_rows(name, r, &c)))?;
+        if json {
+            let (accuracy, cross_entropy, samples) = (c.accuracy, c.cross_entropy, r.windows);
+            output::json(&json!({"accuracy": accuracy, "cross_entropy": cross_entropy, "samples": samples}))?;
+        }
+        return Ok(());
+    }
     let numbers = |mse: f64, mae: f64| [format!("{mse:?}"), format!("{mae:?}")];
     let row = |name: String, n: [String; 2]| [vec![name], n.to_vec()].concat();
     let mut rows = vec![row(name.to_owned(), ["MSE".to_owned(), "MAE".to_owned()])];

@@ -5,6 +5,7 @@ use super::{fill, note_all};
 use crate::args::Forecast as Args;
 use crate::error::CliError;
 use crate::output;
+use landfall_train::models::Task;
 use landfall_train::run::{Data, Forecast, Run, RunError};
 use serde_json::json;
 use std::io::{ErrorKind, Write};
@@ -20,6 +21,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     }
     let run = Run::open(&args.run)?;
     let fill = fill(args.fill.as_ref())?;
+    if run.resolved().network.task() == Task::Classify {
+        return Err(RunError::Classes { path: args.run.clone() }.into());
+    }
     let Data::Series(panel) = run.load(&args.data, fill)? else {
         return Err(RunError::NoFuture { path: args.run.clone() }.into());
     };
@@ -161,7 +165,7 @@ fn labels(forecasts: &[Forecast], horizon: usize) -> (String, Vec<Vec<String>>) 
     }
 }
 
-fn quoted(cell: &str) -> String {
+pub(super) fn quoted(cell: &str) -> String {
     if cell.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", cell.replace('"', "\"\""))
     } else {
@@ -170,7 +174,7 @@ fn quoted(cell: &str) -> String {
 }
 
 /// A new file, whole or not at all.
-fn write(path: &Path, text: &str) -> Result<(), CliError> {
+pub(super) fn write(path: &Path, text: &str) -> Result<(), CliError> {
     let failed = |why| CliError::Write { path: path.to_owned(), why };
     let mut file = match std::fs::File::create_new(path) {
         Ok(file) => file,

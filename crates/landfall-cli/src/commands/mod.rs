@@ -6,6 +6,7 @@ pub(crate) mod doctor;
 pub(crate) mod evaluate;
 pub(crate) mod forecast;
 pub(crate) mod plan;
+pub(crate) mod predict;
 mod seeds;
 pub(crate) mod train;
 
@@ -13,7 +14,7 @@ use crate::error::CliError;
 use crate::output;
 use landfall::Engine;
 use landfall_train::data::{Baseline, DataError, Fill, Segment, WindowedPanel, baseline};
-use landfall_train::run::{EvaluationRecord, QuantileRecord, SeriesRecord, SettingsError};
+use landfall_train::run::{ClassRecord, EvaluationRecord, QuantileRecord, SeriesRecord, SettingsError};
 
 /// An engine on the processor.
 fn cpu(threads: Option<usize>) -> Result<Engine, CliError> {
@@ -44,6 +45,13 @@ fn quantile_line(q: &QuantileRecord) -> String {
         "mean quantile loss {pinball:?}; {coverage:?} of the values lie between the outermost quantiles, \
          {coverage_nominal:?} should"
     )
+}
+
+/// The scores of classes as a table's rows, beside what they are to be compared with.
+fn class_rows(name: &str, r: &EvaluationRecord, c: &ClassRecord) -> Vec<Vec<String>> {
+    let header = [&format!("{} samples of {}", r.windows, r.split), "accuracy", "cross-entropy"];
+    let scores = [name, &format!("{:?}", c.accuracy), &format!("{:?}", c.cross_entropy)];
+    [header, scores].map(|row| row.map(str::to_owned).to_vec()).to_vec()
 }
 
 /// The errors of each series as a table's rows.

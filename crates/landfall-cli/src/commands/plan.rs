@@ -6,8 +6,8 @@ use crate::error::CliError;
 use crate::output::{self, mib, table};
 use landfall::plan::Report;
 use landfall_train::data::synthetic::walk;
-use landfall_train::models::Task;
-use landfall_train::run::{Device, Settings};
+use landfall_train::models::{Preset, Task};
+use landfall_train::run::{Device, ModelKind, Settings};
 use landfall_train::train::{Dataset, Target};
 use serde_json::json;
 
@@ -22,14 +22,19 @@ pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
     let channels = args.shapes.channels.or(settings.channels).or(listed).unwrap_or(7);
     // The plan depends on no data, only on its number of columns.
     let targets = settings.target.take().map(|targets| targets.len());
-    (settings.data, settings.fill, settings.channels) = (None, None, Some(channels));
+    (settings.data, settings.fill) = (None, None);
     (settings.fill_gaps, settings.series_id) = (None, None);
+    let classifies = settings.model == Some(ModelKind::CrossAsset)
+        || settings.preset.as_deref() == Some(Preset::CrossAsset.name());
+    settings.channels = if classifies { args.shapes.channels } else { Some(channels) };
     let resolved = settings.resolve()?;
     let (n, t) = (&resolved.network, &resolved.training);
     let mut dataset = match n.task() {
         Task::Forecast => Dataset::blank(channels, n.context(), n.horizon(), t.batch),
         Task::Regress => Dataset::regression(&walk(t.batch, channels, n.context(), t.seed)?),
+        Task::Classify => Dataset::blank_classes(n.tokens().unwrap_or(1), n.context(), n.horizon(), t.batch),
     };
+    let channels = n.tokens().unwrap_or(channels);
     if let (Target::Future(all), Some(targets)) = (&mut dataset.target, targets) {
         *all = targets.clamp(1, channels);
     }

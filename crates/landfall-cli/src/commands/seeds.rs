@@ -46,7 +46,9 @@ pub(super) fn run(args: &Train, seeds: &[u64], stop: &Arc<AtomicBool>) -> Result
         }
     }
     type Score = (&'static str, fn(&EvaluationRecord) -> Option<f64>);
-    let scores: [Score; 4] = [
+    let scores: [Score; 6] = [
+        ("accuracy", |r| r.classes.map(|c| c.accuracy)),
+        ("cross_entropy", |r| r.classes.map(|c| c.cross_entropy)),
         ("mse", |r| Some(r.mse)),
         ("mae", |r| Some(r.mae)),
         ("mse_drop_last", |r| r.mse_drop_last),
@@ -68,6 +70,8 @@ pub(super) fn run(args: &Train, seeds: &[u64], stop: &Arc<AtomicBool>) -> Result
         let (mean, deviation) = spread(&values);
         summary[name] = json!({"mean": mean, "std": deviation});
         let head = match name {
+            "accuracy" => "accuracy",
+            "cross_entropy" => "cross-entropy",
             "mse" => "MSE",
             "mae" => "MAE",
             "mse_drop_last" => "MSE, whole batches",

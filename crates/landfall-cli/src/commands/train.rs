@@ -1,5 +1,7 @@
 //! `landfall train`: a new run, or an old one that goes on.
 
+mod results;
+
 use super::device::{Placed, line, on};
 use super::{Scored, note_all, simple_forecasts};
 use crate::args::Train;
@@ -7,7 +9,8 @@ use crate::error::CliError;
 use crate::output::{self, Watch};
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
 use landfall_train::data::synthetic::WalkData;
-use landfall_train::data::{Segment, WindowedPanel};
+use landfall_train::data::{DataError, Segment, Split, TokenData, TokenNames, TokenSegments, WindowedPanel};
+use landfall_train::models::Task;
 use landfall_train::run::{
     Data, Device, EvaluationRecord, FitOptions, Outcome, Resolved, Run, RunError, RunFolder, Settings,
     Source, Units, count, fit,
@@ -22,6 +25,40 @@ use std::sync::atomic::{AtomicBool, Ordering};
 enum Comparison {
     Series(Box<WindowedPanel>),
     Labels(WalkData),
+    Classes(Classes),
+}
+
+/// What is known of samples of tokens without a model.
+struct Classes {
+    /// They in one line.
+    said: String,
+    /// How often the most frequent class of all test tokens is right.
+    most_frequent: f64,
+    /// How often the best of all classifiers is right, of generated samples.
+    bayes: Option<f64>,
+}
+
+impl Classes {
+    fn of(data: &TokenData, split: Split) -> Result<Self, DataError> {
+        let TokenNames { tokens, classes, features } = &data.names;
+        let (source, n) = (&data.source, data.samples.len());
+        let test = TokenSegments::new(data, split)?.samples(Segment::Test);
+        Ok(Self {
+            said: format!(
+                "data {source}: {n} samples of {} tokens with {} features, classes {}",
+                tokens.len(),
+                features.len(),
+                classes.join(", ")
+            ),
+            most_frequent: data.most_frequent(test),
+            bayes: data.bayes,
+        })
+    }
+
+    fn scores(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let frequent = Some(("most frequent class", self.most_frequent));
+        [frequent, self.bayes.map(|b| ("Bayes classifier", b))].into_iter().flatten()
+    }
 }
 
 /// A run that can begin.
@@ -131,8 +168,10 @@ fn resume(args: &Train, path: &Path, stop: Arc<AtomicBool>) -> Result<Ended, Cli
     let file = File::read(&checkpoint)?;
     let ready =
         prepare(resolved, |session| load_checkpoint(&checkpoint, &file, session).map_err(CliError::from))?;
-    if let Comparison::Series(now) = &ready.comparison {
-        unchanged(path, &stored, now)?;
+    match &ready.comparison {
+        Comparison::Series(now) => unchanged(path, &stored, now)?,
+        Comparison::Classes(_) => samples_unchanged(path, &before, &ready.resolved.settings)?,
+        Comparison::Labels(_) => {}
     }
     let total = ready.resolved.steps(&ready.session);
     if ready.from.step >= total {
@@ -182,6 +221,21 @@ fn unchanged(path: &Path, stored: &Run, now: &WindowedPanel) -> Result<(), CliEr
     Ok(())
 }
 
+/// Checks that the tokens of a run have the statistics that they had when it began.
+fn samples_unchanged(path: &Path, was: &Settings, now: &Settings) -> Result<(), CliError> {
+    let tables = |s: &Settings| s.scaler.clone().unwrap_or_default();
+    let features = now.names.as_ref().map_or(&[][..], |names| &names.features);
+    for (was, now) in tables(was).iter().zip(&tables(now)) {
+        let same = |f: &usize| was.mean.get(*f) == now.mean.get(*f) && was.std.get(*f) == now.std.get(*f);
+        if let Some(f) = (0..features.len()).find(|f| !same(f)) {
+            let column = format!("{}.{}", now.series, features[f]);
+            let (run, source_name) = (path.to_owned(), "its data".to_owned());
+            return Err(CliError::DataChanged { run, source_name, column });
+        }
+    }
+    Ok(())
+}
+
 /// Everything that can be refused happens here, before a file is written.
 fn prepare(
     mut resolved: Resolved,
@@ -199,6 +253,10 @@ fn prepare(
             let (dataset, panel) = resolved.forecast(panel)?;
             notes.extend_from_slice(panel.left_out());
             (dataset, Comparison::Series(Box::new(panel)), notes)
+        }
+        Data::Tokens(data) => {
+            let (dataset, data) = resolved.classify(data)?;
+            (dataset, Comparison::Classes(Classes::of(&data, resolved.split)?), Vec::new())
         }
         Data::Walk(walk) => (Dataset::regression(&walk), Comparison::Labels(walk), Vec::new()),
     };
@@ -225,17 +283,22 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
                 "generated random walks with their mean as label: {n} windows of {c} channels, seed {seed}"
             )
         }
-        (Source::Walk { .. }, Comparison::Series(d)) => said(d),
+        (_, Comparison::Classes(known)) => known.said.clone(),
+        (Source::Walk { .. } | Source::Assets { .. }, Comparison::Series(d)) => said(d),
     };
     output::line(&data)?;
     note_all(&ready.notes);
     let parameters = session.model().parameters().count();
     let preset = s.preset.as_deref().unwrap_or_default();
+    let (sizes, unit) = match n.task() {
+        Task::Forecast | Task::Regress => {
+            (format!("context {}, horizon {}", n.context(), n.horizon()), "windows")
+        }
+        Task::Classify => (format!("{} features, {} classes", n.context(), n.horizon()), "samples"),
+    };
     output::line(&format!(
-        "model {preset}: {parameters} trainable parameters, context {}, horizon {}; {} steps of {} windows, {} an epoch; \
+        "model {preset}: {parameters} trainable parameters, {sizes}; {} steps of {} {unit}, {} an epoch; \
          configuration {}",
-        n.context(),
-        n.horizon(),
         resolved.steps(session),
         session.options().batch,
         session.steps_per_epoch(),
@@ -313,6 +376,7 @@ fn go(
     let units = match &comparison {
         Comparison::Series(panel) => Units::of(panel),
         Comparison::Labels(_) => Units::labels(),
+        Comparison::Classes(_) => resolved.settings.names.as_ref().map(Units::tokens).unwrap_or_default(),
     };
     let options = FitOptions {
         epochs: resolved.training.epochs,
@@ -346,92 +410,15 @@ fn go(
                 Comparison::Series(panel) => {
                     simple_forecasts(panel, resolved.period, session.options().batch)?
                 }
-                Comparison::Labels(_) => Vec::new(),
+                Comparison::Labels(_) | Comparison::Classes(_) => Vec::new(),
             };
-            results(&resolved, &records, &simple, &comparison, path)?;
+            results::results(&resolved, &records, &simple, &comparison, path)?;
             if json {
-                let mut object = object(path, steps, &records, &simple);
+                let mut object = results::object(path, steps, &records, &simple, &comparison);
                 object["configuration"] = json!(resolved.settings.hash()?);
                 output::json(&object)?;
             }
             Ok(Ended { code: 0, last: records.pop() })
         }
     }
-}
-
-fn results(
-    resolved: &Resolved,
-    records: &[EvaluationRecord],
-    simple: &[Scored],
-    comparison: &Comparison,
-    path: &Path,
-) -> Result<(), CliError> {
-    let Some(last) = records.last() else { return Ok(()) };
-    let name = resolved.settings.preset.as_deref().unwrap_or_default();
-    let mut rows =
-        vec![vec![format!("{} windows of {}", last.windows, last.split), "MSE".to_owned(), "MAE".to_owned()]];
-    rows.push(vec![name.to_owned(), format!("{:?}", last.mse), format!("{:?}", last.mae)]);
-    for (name, s) in simple {
-        rows.push(vec![name.clone(), format!("{:?}", s.mse), format!("{:?}", s.mae)]);
-    }
-    if let Comparison::Labels(walk) = comparison {
-        let (mse, mae) = mean_label(walk);
-        rows.push(vec!["mean label".to_owned(), format!("{mse:?}"), format!("{mae:?}")]);
-    }
-    output::line(&format!("\n{}\n", output::table(&rows)))?;
-    if last.split == Segment::Train.to_string() {
-        output::line("these windows are the training windows: this benchmark holds none out")?;
-    } else if let (Some(mse), Some(mae)) = (last.mse_drop_last, last.mae_drop_last) {
-        output::line(&format!(
-            "whole batches alone ({} windows): MSE {mse:?}, MAE {mae:?}",
-            last.windows_drop_last
-        ))?;
-    }
-    if let Some(q) = last.quantiles {
-        output::line(&super::quantile_line(&q))?;
-    }
-    if !last.series.is_empty() {
-        output::line(&format!("\n{}\n", output::table(&super::series_rows(last))))?;
-    }
-    output::line(&format!(
-        "everything lies in {}: best.safetensors (best weights), checkpoint.safetensors (last state), metrics.jsonl, \
-         config.toml, plan.json",
-        path.display()
-    ))?;
-    if matches!(comparison, Comparison::Series(_)) {
-        output::line(&format!("forecast with: landfall forecast {}", path.display()))?;
-    }
-    Ok(())
-}
-
-/// Errors of the mean of all labels as the prediction for each.
-fn mean_label(walk: &WalkData) -> (f64, f64) {
-    let labels: Vec<f64> = walk.labels.iter().map(|&l| f64::from(l)).collect();
-    let n = labels.len().max(1) as f64;
-    let mean = labels.iter().sum::<f64>() / n;
-    let sum = |f: fn(f64) -> f64| labels.iter().map(|l| f(l - mean)).sum::<f64>() / n;
-    (sum(|e| e * e), sum(f64::abs))
-}
-
-fn object(path: &Path, steps: usize, records: &[EvaluationRecord], simple: &[Scored]) -> serde_json::Value {
-    let mut object = json!({"run": path, "steps": steps});
-    if let Some(r) = records.last() {
-        object["split"] = json!(r.split);
-        object["mse"] = json!(r.mse);
-        object["mae"] = json!(r.mae);
-        object["mse_drop_last"] = json!(r.mse_drop_last);
-        object["mae_drop_last"] = json!(r.mae_drop_last);
-        object["windows"] = json!(r.windows);
-        if let Some(q) = r.quantiles {
-            object["quantiles"] = json!(q);
-        }
-        if !r.series.is_empty() {
-            object["series"] = json!(r.series);
-        }
-    }
-    for (name, s) in simple {
-        let key = name.split(' ').next().unwrap_or(name);
-        object[key] = json!({"mse": s.mse, "mae": s.mae});
-    }
-    object
 }

@@ -21,12 +21,7 @@ pub fn parse(bytes: &[u8], file: &str, options: &ReadOptions) -> Result<Series, 
 
 /// Reads all series of a file's text.
 pub(super) fn parse_all(bytes: &[u8], file: &str, options: &ReadOptions) -> Result<Read, DataError> {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    if let Err(error) = std::str::from_utf8(bytes) {
-        let line = 1 + count_newlines(bytes.get(..error.valid_up_to()).unwrap_or(bytes));
-        return Err(DataError::NotUtf8 { at: Place { file: file.to_owned(), line } });
-    }
-    let mut rows = Rows::new(bytes, file);
+    let mut rows = Rows::of_text(bytes, file)?;
     let header = match rows.next() {
         None => return Err(DataError::Empty { file: file.to_owned() }),
         Some(header) => header?.cells,
@@ -40,7 +35,7 @@ pub(super) fn parse_all(bytes: &[u8], file: &str, options: &ReadOptions) -> Resu
 }
 
 /// The rows of a file that are not blank.
-struct Rows<'a> {
+pub(super) struct Rows<'a> {
     file: &'a str,
     bytes: &'a [u8],
     reader: ::csv::Reader<&'a [u8]>,
@@ -52,6 +47,21 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
+    /// The rows of a file's text, the header among them.
+    pub(super) fn of_text(bytes: &'a [u8], file: &'a str) -> Result<Self, DataError> {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        if let Err(error) = std::str::from_utf8(bytes) {
+            let line = 1 + count_newlines(bytes.get(..error.valid_up_to()).unwrap_or(bytes));
+            return Err(DataError::NotUtf8 { at: Place { file: file.to_owned(), line } });
+        }
+        Ok(Self::new(bytes, file))
+    }
+
+    /// Whether a number may have a decimal comma.
+    pub(super) fn decimal_comma(&self) -> bool {
+        self.decimal_comma
+    }
+
     fn new(bytes: &'a [u8], file: &'a str) -> Self {
         let separator = separator(bytes);
         let reader =

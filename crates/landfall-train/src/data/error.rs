@@ -56,6 +56,9 @@ impl fmt::Display for Limits {
 /// What is wrong with the data or with what was asked of it.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
+    /// Samples of tokens are not as they must be.
+    #[error(transparent)]
+    Tokens(#[from] super::TokenError),
     /// The file does not exist.
     #[error("{file}: no such file; check the path")]
     FileMissing {

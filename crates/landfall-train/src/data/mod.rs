@@ -4,7 +4,8 @@
 //! [`Series`] with their [`Dates`], [`Segments`] cuts the rows of each into train, validation and test, a [`Scaler`]
 //! is fit on its training rows, and both together make a [`WindowedPanel`]. [`Windows`] names the windows of a segment
 //! by their offset, [`Scores`] is what an evaluation over them yields, and [`baseline`] computes it exactly for two
-//! forecasts that need no training. [`synthetic`] generates data where no file is at hand.
+//! forecasts that need no training. [`TokenData`] are samples of tokens with classes, which are read and divided on their
+//! own. [`synthetic`] generates data where no file is at hand.
 
 pub mod baseline;
 pub mod csv;
@@ -21,6 +22,7 @@ mod series;
 mod split;
 pub mod synthetic;
 mod table;
+mod tokens;
 mod windowed;
 mod windows;
 
@@ -35,8 +37,9 @@ pub use self::scores::{ColumnScore, ScoreSums, Scores};
 pub use self::series::Series;
 pub use self::split::{Segment, Segments, Split};
 pub use self::table::ReadOptions;
+pub use self::tokens::{TokenData, TokenError, TokenNames, TokenSegments};
 pub use self::windowed::{Member, WindowedPanel};
 pub use self::windows::Windows;
 
-use self::panel::only;
+use self::panel::{file_bytes, only};
 pub(crate) use self::windowed::scaler_of;

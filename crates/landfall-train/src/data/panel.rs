@@ -153,19 +153,25 @@ impl From<Series> for Panel {
 
 fn read_file(path: &Path, options: &ReadOptions) -> Result<Read, DataError> {
     let file = path.display().to_string();
-    let failed = |reason: std::io::Error| {
-        let file = file.clone();
-        if reason.kind() == ErrorKind::NotFound {
-            DataError::FileMissing { file }
-        } else {
-            DataError::Unreadable { file, reason }
-        }
-    };
     if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
-        let opened = std::fs::File::open(path).map_err(failed)?;
+        let opened = std::fs::File::open(path).map_err(|reason| unread(path, reason))?;
         return read_parquet(opened, &file, options);
     }
-    csv::parse_all(&std::fs::read(path).map_err(failed)?, &file, options)
+    csv::parse_all(&file_bytes(path)?, &file, options)
+}
+
+/// A whole file.
+pub(super) fn file_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
+    std::fs::read(path).map_err(|reason| unread(path, reason))
+}
+
+fn unread(path: &Path, reason: std::io::Error) -> DataError {
+    let file = path.display().to_string();
+    if reason.kind() == ErrorKind::NotFound {
+        DataError::FileMissing { file }
+    } else {
+        DataError::Unreadable { file, reason }
+    }
 }
 
 #[cfg(feature = "parquet")]

@@ -47,7 +47,7 @@ impl Split {
     }
 
     /// Rows of train, validation and test, each without the context before it.
-    fn rows(self, rows: usize) -> Result<[usize; 3], DataError> {
+    pub(super) fn rows(self, rows: usize) -> Result<[usize; 3], DataError> {
         match self {
             Self::Ett => {
                 let needed = ETT.iter().sum();

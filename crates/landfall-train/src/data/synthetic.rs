@@ -3,6 +3,10 @@
 //! The generator is integer arithmetic and the floating-point part uses `+ - * / sqrt` alone, which
 //! IEEE 754 rounds alike everywhere; sines and logarithms of the system's library are not used.
 
+mod assets;
+
+pub use assets::{assets, bayes_accuracy};
+
 use chrono::TimeDelta;
 
 use super::scaler::mean_std;
@@ -32,6 +36,11 @@ impl Generator {
     /// U(0, 1) in steps of 2⁻⁵³.
     fn uniform(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// One of 0, 1, …, n − 1, equally likely but for 2⁻⁵³.
+    fn below(&mut self, n: usize) -> usize {
+        ((self.uniform() * n as f64) as usize).min(n.saturating_sub(1))
     }
 
     /// N(0, 1) by Marsaglia's polar method.

@@ -343,7 +343,7 @@ impl DateColumn {
     }
 }
 
-fn check_fields(expected: usize, found: usize, at: impl Fn() -> Place) -> Result<(), DataError> {
+pub(super) fn check_fields(expected: usize, found: usize, at: impl Fn() -> Place) -> Result<(), DataError> {
     if expected == found { Ok(()) } else { Err(DataError::Ragged { at: at(), found, expected }) }
 }
 
@@ -365,14 +365,14 @@ pub(super) fn is_data(names: &[String], decimal_comma: bool) -> bool {
 }
 
 /// What a cell holds.
-enum Number {
+pub(super) enum Number {
     Finite(f64),
     Missing,
     Infinite,
     Text,
 }
 
-fn number(text: &str, decimal_comma: bool) -> Number {
+pub(super) fn number(text: &str, decimal_comma: bool) -> Number {
     if MISSING.iter().any(|missing| text.eq_ignore_ascii_case(missing)) {
         return Number::Missing;
     }

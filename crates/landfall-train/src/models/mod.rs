@@ -1,9 +1,11 @@
 //! Models: a constructor that names the parameters, and a forward pass.
 
+mod cross_asset;
 mod dlinear;
 mod patchtst;
 mod presets;
 
+pub use cross_asset::{CrossAsset, CrossAssetConfig};
 pub use dlinear::{DLinear, DLinearConfig};
 pub use patchtst::{Approximation, DropoutMasks, Order, PatchTst, PatchTstConfig, Task};
 pub use presets::{Preset, Recipe};
@@ -19,7 +21,7 @@ pub trait Model: Send + Sync {
     /// Its parameters, for freezing.
     fn parameters_mut(&mut self) -> &mut Parameters;
     /// Adds the forward pass: `[B, C, L]` → `[B, C, H]`, or `[B, C, Q·H]`, quantile by quantile, for a loss over Q
-    /// quantiles.
+    /// quantiles; of samples with classes, `[B, S, F]` → logits `[B, S, K]`.
     ///
     /// # Errors
     /// A shape that does not fit the model, with the caller's line.
@@ -34,24 +36,28 @@ pub enum ModelConfig {
     Patchtst(PatchTstConfig),
     /// A [`DLinear`].
     Dlinear(DLinearConfig),
+    /// A [`CrossAsset`].
+    CrossAsset(CrossAssetConfig),
 }
 
 impl ModelConfig {
-    /// Rows of history.
+    /// Rows of history, or features of a token.
     #[must_use]
     pub const fn context(&self) -> usize {
         match self {
             Self::Patchtst(c) => c.context,
             Self::Dlinear(c) => c.context,
+            Self::CrossAsset(c) => c.features,
         }
     }
 
-    /// Rows predicted.
+    /// Rows predicted, or classes.
     #[must_use]
     pub const fn horizon(&self) -> usize {
         match self {
             Self::Patchtst(c) => c.horizon,
             Self::Dlinear(c) => c.horizon,
+            Self::CrossAsset(c) => c.classes,
         }
     }
 
@@ -60,7 +66,26 @@ impl ModelConfig {
     pub fn patchtst(self) -> Option<PatchTstConfig> {
         match self {
             Self::Patchtst(c) => Some(c),
+            Self::Dlinear(_) | Self::CrossAsset(_) => None,
+        }
+    }
+
+    /// Dropout rate, of a model that drops.
+    #[must_use]
+    pub const fn dropout(&self) -> Option<f64> {
+        match self {
+            Self::Patchtst(c) => Some(c.dropout),
+            Self::CrossAsset(c) => Some(c.dropout),
             Self::Dlinear(_) => None,
+        }
+    }
+
+    /// Tokens of a sample, of a model that reads samples.
+    #[must_use]
+    pub const fn tokens(&self) -> Option<usize> {
+        match self {
+            Self::CrossAsset(c) => Some(c.tokens),
+            Self::Patchtst(_) | Self::Dlinear(_) => None,
         }
     }
 
@@ -70,6 +95,7 @@ impl ModelConfig {
         match self {
             Self::Patchtst(c) => c.task,
             Self::Dlinear(_) => Task::Forecast,
+            Self::CrossAsset(_) => Task::Classify,
         }
     }
 
@@ -81,6 +107,7 @@ impl ModelConfig {
         match self {
             Self::Patchtst(c) => c.patches().map(|_| ()),
             Self::Dlinear(c) => c.check(),
+            Self::CrossAsset(c) => c.check(),
         }
     }
 
@@ -92,6 +119,7 @@ impl ModelConfig {
         Ok(match self {
             Self::Patchtst(c) => Box::new(PatchTst::new(c.clone())?),
             Self::Dlinear(c) => Box::new(DLinear::new(c.clone())?),
+            Self::CrossAsset(c) => Box::new(CrossAsset::new(c.clone())?),
         })
     }
 }

@@ -25,7 +25,7 @@ pub enum Approximation {
     Tanh,
 }
 
-/// What the head predicts.
+/// What a model predicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Task {
@@ -33,6 +33,8 @@ pub enum Task {
     Forecast,
     /// One value for a window: the mean of the channels' predictions.
     Regress,
+    /// A class of each token of a sample.
+    Classify,
 }
 
 /// Where dropout stands in training; the parameters are the same.
@@ -110,6 +112,9 @@ impl PatchTstConfig {
         ];
         if let Some((name, _)) = named.iter().find(|(_, v)| *v == 0) {
             return Err(format!("{name} is 0; it must be at least 1"));
+        }
+        if self.task == Task::Classify {
+            return Err("task is classify; a PatchTST forecasts or regresses".to_owned());
         }
         if self.patch > self.context {
             return Err(format!(
@@ -340,7 +345,7 @@ impl Model for PatchTst {
             None => y,
         };
         match c.task {
-            Task::Forecast => Ok(g.name(y, "prediction")),
+            Task::Forecast | Task::Classify => Ok(g.name(y, "prediction")),
             Task::Regress => {
                 let mean = g.mean(y, &[1])?;
                 Ok(g.name(g.reshape(mean, [b, 1, width])?, "prediction"))

@@ -1,7 +1,7 @@
 //! Presets: named sizes with the recipe that goes with them.
 
 use super::patchtst::{Approximation, DropoutMasks, Order, PatchTstConfig, Task};
-use super::{DLinearConfig, ModelConfig};
+use super::{CrossAssetConfig, DLinearConfig, ModelConfig};
 use crate::nn::NormKind;
 use crate::train::{OptimizerKind, Schedule};
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,8 @@ pub enum Preset {
     DLinear,
     /// The same with the learning rate of the official recipe for ETTh2.
     DLinearEtth2,
+    /// Attention across 12 assets of 193 features, in three classes.
+    CrossAsset,
 }
 
 impl Preset {
@@ -57,6 +59,7 @@ impl Preset {
         Self::WindowRegressor,
         Self::DLinear,
         Self::DLinearEtth2,
+        Self::CrossAsset,
     ];
 
     /// Its name.
@@ -70,6 +73,7 @@ impl Preset {
             Self::WindowRegressor => "window-regressor",
             Self::DLinear => "dlinear",
             Self::DLinearEtth2 => "dlinear-etth2",
+            Self::CrossAsset => "cross-asset",
         }
     }
 
@@ -109,6 +113,18 @@ impl Preset {
                     horizon: 96,
                     kernel: 25,
                     outputs: 1,
+                });
+            }
+            Self::CrossAsset => {
+                return ModelConfig::CrossAsset(CrossAssetConfig {
+                    tokens: 12,
+                    features: 193,
+                    classes: 3,
+                    d_model: 256,
+                    heads: 4,
+                    layers: 2,
+                    d_ff: 1024,
+                    dropout: 0.0,
                 });
             }
             Self::PatchTst42 => paper,
@@ -176,6 +192,16 @@ impl Preset {
             Self::DLinearEtth2 => Recipe { lr: 5e-2, ..dlinear },
             Self::PatchTst42 | Self::PatchTst64 => official,
             Self::PatchTstWide | Self::PatchTstDeep => Recipe { batch: 32, ..official },
+            Self::CrossAsset => Recipe {
+                batch: 256,
+                epochs: 40,
+                lr: 1e-3,
+                schedule: Schedule::Constant,
+                optimizer: OptimizerKind::AdamW,
+                weight_decay: 0.01,
+                clip: Some(1.0),
+                patience: None,
+            },
             Self::WindowRegressor => Recipe {
                 batch: 64,
                 epochs: 10,

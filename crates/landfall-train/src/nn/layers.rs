@@ -53,6 +53,18 @@ impl Linear {
         Self { weight, bias: Some(add("bias", [all].into(), bias)) }
     }
 
+    /// The same without a bias: `parts[i].weight` in checkpoints, uniform in ±1/√inputs.
+    #[track_caller]
+    pub fn unbiased(p: &mut Parameters, name: &str, parts: &[String], inputs: usize, outputs: usize) -> Self {
+        let full: Vec<String> = parts.iter().map(|part| format!("{part}.weight")).collect();
+        let full: Vec<&str> = full.iter().map(String::as_str).collect();
+        let shape = [parts.len() * outputs, inputs];
+        Self {
+            weight: p.add_stacked(&format!("{name}.weight"), &full, shape, Init::fan_in(inputs)),
+            bias: None,
+        }
+    }
+
     /// The weight.
     #[must_use]
     pub fn weight(&self) -> ParameterId {

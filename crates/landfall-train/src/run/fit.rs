@@ -185,9 +185,9 @@ impl Fit<'_> {
     fn validate(&mut self) -> Result<(), RunError> {
         let e = self.session.evaluate(Segment::Validation)?;
         let record = EvaluationRecord::new(self.progress.step, Segment::Validation, &e, &self.options.units);
-        let best = self.progress.best.is_none_or(|(error, _)| record.mse <= error);
+        let best = self.progress.best.is_none_or(|(error, _)| record.error() <= error);
         if best {
-            self.progress.best = Some((record.mse, self.progress.step));
+            self.progress.best = Some((record.error(), self.progress.step));
             checkpoint::save(
                 &self.folder.best(),
                 self.session,
@@ -211,14 +211,14 @@ impl Fit<'_> {
         if !self.session.holds_out() {
             self.checkpoint()?;
             let training = self.evaluate(Segment::Train, true)?;
-            let best = Progress { best: Some((training.mse, self.progress.step)), ..self.progress };
+            let best = Progress { best: Some((training.error(), self.progress.step)), ..self.progress };
             checkpoint::save(&self.folder.best(), self.session, &self.options.configuration, &best, false)?;
             return Ok(Outcome::Finished { records: vec![training], steps });
         }
         if self.options.max_steps.is_some() {
             self.checkpoint()?;
             let validation = self.evaluate(Segment::Validation, true)?;
-            let best = Progress { best: Some((validation.mse, self.progress.step)), ..self.progress };
+            let best = Progress { best: Some((validation.error(), self.progress.step)), ..self.progress };
             checkpoint::save(&self.folder.best(), self.session, &self.options.configuration, &best, false)?;
             return Ok(Outcome::Finished {
                 records: vec![validation, self.evaluate(Segment::Test, true)?],

@@ -3,16 +3,20 @@
 mod device;
 mod fit;
 mod folder;
+mod network;
 mod open;
 mod record;
 mod resolve;
+mod resolved;
 mod settings;
 
 pub use device::Device;
 pub use fit::{FitOptions, Observer, Outcome, count, fit};
 pub use folder::RunFolder;
-pub use open::{Forecast, Run, Weights, open};
-pub use record::{ColumnRecord, EvaluationRecord, QuantileRecord, SeriesRecord, StepLine, Units};
+pub use open::{ClassPrediction, Forecast, Run, Weights, open};
+pub use record::{
+    ClassRecord, ColumnRecord, EvaluationRecord, QuantileRecord, SeriesRecord, StepLine, Units,
+};
 
 pub use resolve::{Data, Resolved, Source};
 pub use settings::{
@@ -41,6 +45,10 @@ pub enum RunError {
     NoWeights { path: PathBuf, hint: &'static str },
     #[error("{} holds a window-regressor, which predicts one label for a window and no future rows; train a patchtst to forecast", .path.display())]
     NoFuture { path: PathBuf },
+    #[error("{} holds a cross-asset, which predicts classes of samples and no future rows; use landfall predict", .path.display())]
+    Classes { path: PathBuf },
+    #[error("{} holds no cross-asset, and only that predicts classes; use landfall forecast for future rows", .path.display())]
+    NoClasses { path: PathBuf },
     #[error(transparent)]
     Settings(#[from] SettingsError),
     #[error(transparent)]

@@ -4,8 +4,10 @@ use super::RunError;
 use super::resolve::{Data, Resolved, Source};
 use super::settings::Settings;
 use crate::checkpoint::{File, load_weights};
-use crate::data::{DataError, Panel, Scaler, Series, WindowedPanel, scaler_of};
-use crate::models::Task;
+use crate::data::{
+    DataError, Panel, Scaler, Segment, Series, TokenData, TokenNames, TokenSegments, WindowedPanel, scaler_of,
+};
+use crate::models::{ModelConfig, Task};
 use crate::train::{Dataset, Session, Target};
 use landfall::Engine;
 use std::path::{Path, PathBuf};
@@ -38,6 +40,17 @@ pub struct Forecast {
     pub quantiles: Vec<Vec<Vec<f64>>>,
 }
 
+/// The classes of samples, as a run predicts them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassPrediction {
+    /// Names of tokens, classes and features.
+    pub names: TokenNames,
+    /// Names of the samples N.
+    pub samples: Vec<String>,
+    /// Probabilities `[N, S, K]`.
+    pub probabilities: Vec<f64>,
+}
+
 /// Opens a run and a session with its weights, ready to predict: see [`Run::forecast`].
 ///
 /// # Errors
@@ -64,7 +77,8 @@ impl Run {
         let tables = resolved.settings.scaler.clone().unwrap_or_default();
         let scalers = tables.into_iter().map(|s| Ok((s.series, Scaler::new(s.mean, s.std)?)));
         let scalers = scalers.collect::<Result<Vec<_>, DataError>>()?;
-        let columns = resolved.settings.columns.as_ref().map(Vec::len);
+        let features = resolved.settings.names.as_ref().map(|names| names.features.len());
+        let columns = resolved.settings.columns.as_ref().map(Vec::len).or(features);
         let other =
             scalers.iter().map(|(_, s)| s.channels()).find(|found| columns.is_some_and(|c| c != *found));
         if let (Some(scaler), Some(series)) = (other, columns) {
@@ -124,11 +138,13 @@ impl Run {
                     data.clone_into(paths);
                 }
             }
-            source @ (Source::Demo { .. } | Source::Walk { .. }) if !data.is_empty() => {
+            source @ (Source::Demo { .. } | Source::Walk { .. } | Source::Assets { .. })
+                if !data.is_empty() =>
+            {
                 let read = crate::data::ReadOptions { columns, fill, ..Default::default() };
                 *source = Source::Files { paths: data.to_owned(), read };
             }
-            Source::Demo { .. } | Source::Walk { .. } => {}
+            Source::Demo { .. } | Source::Walk { .. } | Source::Assets { .. } => {}
         }
         resolved.load()
     }
@@ -145,6 +161,16 @@ impl Run {
         Ok((Dataset::windowed(&panel)?, panel))
     }
 
+    /// Samples of tokens under the run's split and scalers.
+    ///
+    /// # Errors
+    /// When there are too few samples, or they are of other tokens or features.
+    pub fn samples(&self, data: TokenData) -> Result<(Dataset, TokenData), RunError> {
+        let segments = TokenSegments::new(&data, self.resolved.split)?;
+        let data = data.scaled(&self.token_scalers()?)?;
+        Ok((Dataset::classification(&data, segments), data))
+    }
+
     /// A session over this data with the run's weights.
     ///
     /// # Errors
@@ -159,7 +185,12 @@ impl Run {
             return Err(RunError::NoWeights { path, hint });
         }
         let file = File::read(&path)?;
-        let mut session = self.resolved.session(engine, dataset)?;
+        let mut resolved = self.resolved.clone();
+        if dataset.span(Segment::Train).count < resolved.training.batch {
+            // One smaller batch, which is not cut: this session does not train.
+            resolved.training.accumulate = 1;
+        }
+        let mut session = resolved.session(engine, dataset)?;
         load_weights(&path, &file, &mut session)?;
         Ok(session)
     }
@@ -170,6 +201,13 @@ impl Run {
     /// As [`Run::session`].
     pub fn predictor(&self, engine: &Engine, weights: Weights) -> Result<Session, RunError> {
         let n = &self.resolved.network;
+        if let ModelConfig::CrossAsset(c) = n {
+            return self.session(
+                engine,
+                &Dataset::blank_classes(c.tokens, c.features, c.classes, 1),
+                weights,
+            );
+        }
         let channels = self.need_scalers()?.first().map_or(0, |(_, scaler)| scaler.channels());
         let mut blank = Dataset::blank(channels, n.context(), n.horizon(), 1);
         blank.target = Target::Future(self.targets());
@@ -235,8 +273,43 @@ impl Run {
         }
     }
 
+    /// The samples in a file, scaled as the run's; their classes need not be known.
+    ///
+    /// # Errors
+    /// [`RunError::NoClasses`] for a run that predicts none; whatever keeps the file from being samples of the run's
+    /// tokens and features.
+    pub fn unlabelled(&self, path: &Path) -> Result<TokenData, RunError> {
+        let (scalers, names) = (self.token_scalers()?, self.resolved.settings.names.as_ref());
+        Ok(TokenData::read(path, names, false)?.scaled(&scalers)?)
+    }
+
+    /// The classes of scaled samples ([`Run::unlabelled`]).
+    ///
+    /// # Errors
+    /// A device fault; samples of other sizes than the session's.
+    pub fn classes(&self, session: &mut Session, data: TokenData) -> Result<ClassPrediction, RunError> {
+        let width = data.names.tokens.len() * data.names.features.len();
+        let mut probabilities = Vec::new();
+        let mut sample = Vec::with_capacity(width);
+        for inputs in data.inputs.chunks_exact(width.max(1)) {
+            sample.clear();
+            sample.extend(inputs.iter().map(|&x| f64::from(x)));
+            probabilities.append(&mut session.predict(&sample)?);
+        }
+        Ok(ClassPrediction { names: data.names, samples: data.samples, probabilities })
+    }
+
+    /// The scalers of the run's tokens, in their order.
+    fn token_scalers(&self) -> Result<Vec<Scaler>, RunError> {
+        match self.resolved.network.task() {
+            Task::Classify => Ok(self.scalers.iter().map(|(_, scaler)| scaler.clone()).collect()),
+            Task::Forecast | Task::Regress => Err(RunError::NoClasses { path: self.path.clone() }),
+        }
+    }
+
     fn need_scalers(&self) -> Result<&[(String, Scaler)], RunError> {
         match (self.scalers.as_slice(), self.resolved.network.task()) {
+            (_, Task::Classify) => Err(RunError::Classes { path: self.path.clone() }),
             ([], Task::Regress) => Err(RunError::NoFuture { path: self.path.clone() }),
             ([], Task::Forecast) => Err(RunError::NotARun {
                 path: self.path.clone(),

@@ -1,6 +1,6 @@
 //! What a run reports: lines of `metrics.jsonl`.
 
-use crate::data::{Member, Segment, WindowedPanel};
+use crate::data::{Member, Segment, TokenNames, WindowedPanel};
 use crate::train::{Evaluation, StepRecord};
 use serde::Serialize;
 
@@ -74,6 +74,9 @@ pub struct EvaluationRecord {
     /// Scores of the quantiles, where there are any; the errors above are the point forecast's.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub quantiles: Option<QuantileRecord>,
+    /// Scores of classes, where they are predicted; the errors above are those of their probabilities.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<ClassRecord>,
     /// Errors of each column that is predicted, all windows, in the units of the data.
     pub columns: Vec<ColumnRecord>,
     /// Errors of each series, where there are several.
@@ -90,6 +93,15 @@ pub struct QuantileRecord {
     pub coverage: f64,
     /// The share that there should be.
     pub coverage_nominal: f64,
+}
+
+/// Scores of a prediction of classes, over all tokens of all samples.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ClassRecord {
+    /// Mean negative logarithm of the class's probability, in nats.
+    pub cross_entropy: f64,
+    /// Share of the tokens whose class has the largest probability.
+    pub accuracy: f64,
 }
 
 /// Names of what is predicted, and the units of the data.
@@ -112,6 +124,13 @@ impl Units {
         Self { names, series: panel.members().iter().map(of).collect() }
     }
 
+    /// Those of samples with classes: a probability of each class for each token.
+    #[must_use]
+    pub fn tokens(names: &TokenNames) -> Self {
+        let series = vec![("samples".to_owned(), vec![1.0; names.tokens.len()])];
+        Self { names: names.tokens.clone(), series }
+    }
+
     /// Those of windows with labels, which are not scaled.
     #[must_use]
     pub fn labels() -> Self {
@@ -120,6 +139,12 @@ impl Units {
 }
 
 impl EvaluationRecord {
+    /// What the best weights have least of: the cross-entropy where classes are predicted, else the mean squared error.
+    #[must_use]
+    pub fn error(&self) -> f64 {
+        self.classes.map_or(self.mse, |c| c.cross_entropy)
+    }
+
     /// The record of an evaluation. Scaling is affine, so an error in the data's units is the scaled one times the
     /// standard deviation of its column and series.
     #[must_use]
@@ -153,6 +178,7 @@ impl EvaluationRecord {
                 coverage: q.coverage,
                 coverage_nominal: q.nominal,
             }),
+            classes: e.classes.map(|c| ClassRecord { cross_entropy: c.cross_entropy, accuracy: c.accuracy }),
             columns: (0..e.targets).map(column).collect(),
             series: units.series.iter().enumerate().filter(|_| several).map(series).collect(),
         }

@@ -2,13 +2,11 @@
 
 use super::RunError;
 use super::device::Device;
-use super::settings::{ModelKind, Network, Precision, ScalerTable, Settings, SettingsError, Synthetic};
-use crate::data::synthetic::{self, WalkData};
-use crate::data::{Fill, Panel, ReadOptions, Split, WindowedPanel};
-use crate::models::{DLinearConfig, Model, ModelConfig, PatchTstConfig, Preset, Recipe, Task};
-use crate::train::{Betas, Dataset, Loss, OptimizerKind, Order, Schedule, Session, TrainingOptions};
-use landfall::ops::Precision as Products;
-use landfall::{DeviceKind, Engine};
+use super::settings::{ModelKind, Precision, Settings, SettingsError, Synthetic};
+use crate::data::synthetic::WalkData;
+use crate::data::{Fill, Panel, ReadOptions, Split, TokenData};
+use crate::models::{ModelConfig, Preset, Recipe, Task};
+use crate::train::{Betas, Loss, OptimizerKind, Order, Schedule, TrainingOptions};
 use std::path::PathBuf;
 
 /// Where the data comes from.
@@ -35,6 +33,11 @@ pub enum Source {
         /// Columns of a window.
         channels: usize,
     },
+    /// Generated samples of tokens.
+    Assets {
+        /// Number of samples.
+        samples: usize,
+    },
 }
 
 /// The data of a run.
@@ -44,6 +47,8 @@ pub enum Data {
     Series(Panel),
     /// Windows with labels.
     Walk(WalkData),
+    /// Samples of tokens with classes.
+    Tokens(TokenData),
 }
 
 /// Settings that fit together, and what they amount to.
@@ -68,7 +73,7 @@ pub struct Resolved {
 }
 
 /// Above this many steps the table of learning rates alone would fill the memory.
-const MAX_STEPS: usize = 100_000_000;
+pub(super) const MAX_STEPS: usize = 100_000_000;
 const MAX_THREADS: usize = 1024;
 
 impl Settings {
@@ -81,9 +86,9 @@ impl Settings {
         let source = self.source(model)?;
         let recipe = match source {
             Source::Demo { .. } => demo_recipe(),
-            Source::Files { .. } | Source::Walk { .. } => preset.recipe(),
+            Source::Files { .. } | Source::Walk { .. } | Source::Assets { .. } => preset.recipe(),
         };
-        let training = self.training(&recipe)?;
+        let training = self.training(model, &recipe)?;
         let network = self.network(preset, training.loss.outputs())?;
         if !training.loss.levels().is_empty() && network.task() == Task::Regress {
             let (first, second) = ("--quantiles".to_owned(), format!("--model {}", model.name()));
@@ -117,14 +122,17 @@ impl Settings {
             })?,
             (None, Some(ModelKind::WindowRegressor)) => Preset::WindowRegressor,
             (None, Some(ModelKind::Dlinear)) => Preset::DLinear,
+            (None, Some(ModelKind::CrossAsset)) => Preset::CrossAsset,
             (None, None) if self.synthetic == Some(Synthetic::Walk) => Preset::WindowRegressor,
+            (None, None) if self.synthetic == Some(Synthetic::Assets) => Preset::CrossAsset,
             (None, _) => Preset::PatchTst42,
         };
         let config = preset.config();
         let of = match (&config, config.task()) {
-            (ModelConfig::Patchtst(_), Task::Forecast) => ModelKind::Patchtst,
+            (ModelConfig::Patchtst(_), Task::Forecast | Task::Classify) => ModelKind::Patchtst,
             (ModelConfig::Patchtst(_), Task::Regress) => ModelKind::WindowRegressor,
             (ModelConfig::Dlinear(_), _) => ModelKind::Dlinear,
+            (ModelConfig::CrossAsset(_), _) => ModelKind::CrossAsset,
         };
         match self.model {
             Some(model) if model != of => Err(SettingsError::Conflict {
@@ -142,6 +150,20 @@ impl Settings {
             second,
             why: why.to_owned(),
         };
+        if model == ModelKind::CrossAsset {
+            let others = [
+                ("--series-id", self.series_id.is_some()),
+                ("--columns", self.columns.is_some()),
+                ("--target", self.target.is_some()),
+                ("--fill", self.fill.is_some()),
+                ("--fill-gaps", self.fill_gaps.is_some()),
+                ("--channels", self.channels.is_some()),
+            ];
+            if let Some((name, _)) = others.iter().find(|(_, given)| *given) {
+                let why = "it belongs to series, and this model reads samples of tokens; leave it out";
+                return Err(conflict(name, "--model cross-asset".to_owned(), why).into());
+            }
+        }
         if let Some(super::settings::Files(paths)) = &self.data {
             let given = [
                 ("--synthetic", self.synthetic.is_some()),
@@ -190,72 +212,32 @@ impl Settings {
                 samples: size("--samples", self.samples, 5000)?,
                 channels: size("--channels", self.channels, 10)?,
             }),
-            (ModelKind::Patchtst | ModelKind::Dlinear, Some(Synthetic::Walk)) => {
+            (ModelKind::CrossAsset, None | Some(Synthetic::Assets)) => {
+                Ok(Source::Assets { samples: size("--samples", self.samples, 23_441)? })
+            }
+            (_, Some(Synthetic::Walk)) => {
                 let why = "walks have one label each and no future rows; use --model window-regressor";
                 let model = format!("--model {}", model.name());
                 Err(conflict(&model, "--synthetic walk".to_owned(), why).into())
+            }
+            (_, Some(Synthetic::Assets)) => {
+                let why = "the samples have classes and no rows in time; use --model cross-asset";
+                let model = format!("--model {}", model.name());
+                Err(conflict(&model, "--synthetic assets".to_owned(), why).into())
             }
             (ModelKind::WindowRegressor, Some(Synthetic::Demo)) => {
                 let why = "the series has no labels of windows; use --synthetic walk";
                 Err(conflict("--model window-regressor", "--synthetic demo".to_owned(), why).into())
             }
-        }
-    }
-
-    fn network(&self, preset: Preset, outputs: usize) -> Result<ModelConfig, SettingsError> {
-        let n = self.network.clone().unwrap_or_default();
-        let config = match preset.config() {
-            ModelConfig::Patchtst(base) => {
-                foreign(preset, &[("[network] kernel", n.kernel.is_some())])?;
-                ModelConfig::Patchtst(PatchTstConfig {
-                    context: self.context.unwrap_or(base.context),
-                    horizon: self.horizon.unwrap_or(base.horizon),
-                    patch: n.patch.unwrap_or(base.patch),
-                    stride: n.stride.unwrap_or(base.stride),
-                    d_model: n.d_model.unwrap_or(base.d_model),
-                    heads: n.heads.unwrap_or(base.heads),
-                    layers: n.layers.unwrap_or(base.layers),
-                    d_ff: n.d_ff.unwrap_or(base.d_ff),
-                    norm: n.norm.unwrap_or(base.norm),
-                    order: n.order.unwrap_or(base.order),
-                    residual_attention: n.residual_attention.unwrap_or(base.residual_attention),
-                    gelu: n.gelu.unwrap_or(base.gelu),
-                    padding: n.padding.unwrap_or(base.padding),
-                    revin: n.revin.unwrap_or(base.revin),
-                    dropout: self.dropout.unwrap_or(base.dropout),
-                    dropout_masks: n.dropout_masks.unwrap_or(base.dropout_masks),
-                    outputs,
-                    task: base.task,
-                })
+            (ModelKind::CrossAsset, Some(Synthetic::Demo)) => {
+                let why = "the series has no classes; use --synthetic assets";
+                Err(conflict("--model cross-asset", "--synthetic demo".to_owned(), why).into())
             }
-            ModelConfig::Dlinear(base) => {
-                let others = Network { kernel: None, ..n.clone() } != Network::default();
-                foreign(
-                    preset,
-                    &[("--dropout", self.dropout.is_some()), ("an option of [network]", others)],
-                )?;
-                ModelConfig::Dlinear(DLinearConfig {
-                    context: self.context.unwrap_or(base.context),
-                    horizon: self.horizon.unwrap_or(base.horizon),
-                    kernel: n.kernel.unwrap_or(base.kernel),
-                    outputs,
-                })
-            }
-        };
-        config.check().map_err(SettingsError::Network)?;
-        if config.task() == Task::Regress && config.horizon() != 1 {
-            let value = config.horizon().to_string();
-            return Err(SettingsError::Range {
-                key: "--horizon",
-                value,
-                rule: "a window-regressor predicts one value; leave it out",
-            });
         }
-        Ok(config)
     }
 
     /// What is minimised.
-    fn loss(&self) -> Result<Loss, SettingsError> {
+    fn loss(&self, model: ModelKind) -> Result<Loss, SettingsError> {
         let conflict = |first: &str, second: &str, why: &str| SettingsError::Conflict {
             first: first.to_owned(),
             second: second.to_owned(),
@@ -264,6 +246,19 @@ impl Settings {
         if self.huber_delta.is_some() && self.loss.as_deref() != Some("huber") {
             let why = "it belongs to that loss; give --loss huber, or leave it out";
             return Err(conflict("--huber-delta", "another loss than huber", why));
+        }
+        match (model, self.loss.as_deref(), &self.quantiles) {
+            (ModelKind::CrossAsset, None | Some("cross-entropy"), None) => return Ok(Loss::CrossEntropy),
+            (ModelKind::CrossAsset, loss, _) => {
+                let first = loss.map_or_else(|| "--quantiles".to_owned(), |loss| format!("--loss {loss}"));
+                let why = "it predicts classes, by the cross-entropy; leave it out";
+                return Err(conflict(&first, "--model cross-asset", why));
+            }
+            (_, Some("cross-entropy"), _) => {
+                let why = "it is of classes; use --model cross-asset";
+                return Err(conflict("--loss cross-entropy", &format!("--model {}", model.name()), why));
+            }
+            _ => {}
         }
         if let Some(levels) = &self.quantiles {
             if self.loss.as_deref().is_some_and(|loss| loss != "quantile") {
@@ -297,12 +292,12 @@ impl Settings {
             Some(other) => Err(SettingsError::Unknown {
                 key: "loss",
                 value: other.to_owned(),
-                known: "mse, mae, huber, quantile".to_owned(),
+                known: "mse, mae, huber, quantile, cross-entropy".to_owned(),
             }),
         }
     }
 
-    fn training(&self, recipe: &Recipe) -> Result<TrainingOptions, SettingsError> {
+    fn training(&self, model: ModelKind, recipe: &Recipe) -> Result<TrainingOptions, SettingsError> {
         if let (Some(epochs), Some(steps)) = (self.epochs, self.max_steps) {
             return Err(SettingsError::Conflict {
                 first: format!("--epochs {epochs}"),
@@ -341,8 +336,12 @@ impl Settings {
             });
         }
         let (dtype, products) = self.dtype.unwrap_or(Precision::F32).parts();
+        let batch = at_least_1("--batch", self.batch.unwrap_or(recipe.batch))?;
+        let accumulate = at_least_1("--accumulate", self.accumulate.unwrap_or(1))?;
+        divides(accumulate, batch, &format!("--batch {batch}"))?;
         Ok(TrainingOptions {
-            batch: at_least_1("--batch", self.batch.unwrap_or(recipe.batch))?,
+            batch,
+            accumulate,
             epochs: at_least_1("--epochs", self.epochs.unwrap_or(recipe.epochs))?,
             max_steps: self.max_steps.map(|n| at_least_1("--max-steps", n)).transpose()?,
             lr: number("--lr", self.lr.unwrap_or(recipe.lr), |x| x > 0.0, "it must be above 0")?,
@@ -360,7 +359,7 @@ impl Settings {
             products,
             seed,
             order: self.order.unwrap_or(Order::Shuffle),
-            loss: self.loss()?,
+            loss: self.loss(model)?,
         })
     }
 
@@ -388,16 +387,22 @@ impl Settings {
                 (self.synthetic, self.samples, self.channels) =
                     (Some(Synthetic::Walk), Some(*samples), Some(*channels));
             }
+            Source::Assets { samples } => {
+                (self.synthetic, self.samples) = (Some(Synthetic::Assets), Some(*samples));
+            }
         }
         if let Some(init) = &mut self.init {
             *init = std::path::absolute(&*init).unwrap_or_else(|_| init.clone());
         }
-        (self.context, self.horizon) = (Some(n.context()), Some(n.horizon()));
+        if n.task() != Task::Classify {
+            (self.context, self.horizon) = (Some(n.context()), Some(n.horizon()));
+        }
         if t.max_steps.is_none() {
             self.epochs = Some(t.epochs);
         }
         (self.batch, self.lr, self.schedule, self.optimizer) =
             (Some(t.batch), Some(t.lr), Some(t.schedule), Some(t.optimizer));
+        self.accumulate = (t.accumulate > 1).then_some(t.accumulate);
         self.betas = Some([t.betas.first, t.betas.second]);
         (self.weight_decay, self.clip) = (Some(t.weight_decay), Some(t.clip.unwrap_or(0.0)));
         self.dtype = Some(self.dtype.unwrap_or(Precision::F32));
@@ -411,42 +416,13 @@ impl Settings {
                 "huber"
             }
             Loss::Quantile(_) => "quantile",
+            Loss::CrossEntropy => "cross-entropy",
         };
         self.loss = Some(loss.to_owned());
-        self.network = Some(match n {
-            ModelConfig::Patchtst(n) => {
-                self.dropout = Some(n.dropout);
-                Network {
-                    kernel: None,
-                    patch: Some(n.patch),
-                    stride: Some(n.stride),
-                    d_model: Some(n.d_model),
-                    heads: Some(n.heads),
-                    layers: Some(n.layers),
-                    d_ff: Some(n.d_ff),
-                    norm: Some(n.norm),
-                    order: Some(n.order),
-                    residual_attention: Some(n.residual_attention),
-                    gelu: Some(n.gelu),
-                    padding: Some(n.padding),
-                    revin: Some(n.revin),
-                    dropout_masks: Some(n.dropout_masks),
-                }
-            }
-            ModelConfig::Dlinear(n) => Network { kernel: Some(n.kernel), ..Network::default() },
-        });
-    }
-}
-
-/// Refuses options that a preset's model does not have.
-fn foreign(preset: Preset, given: &[(&str, bool)]) -> Result<(), SettingsError> {
-    match given.iter().find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((option, _)) => Err(SettingsError::Conflict {
-            first: (*option).to_owned(),
-            second: format!("--preset {}", preset.name()),
-            why: "that model has no such option; leave it out".to_owned(),
-        }),
+        self.network = Some(self.filled(n, source));
+        if let Some(dropout) = n.dropout() {
+            self.dropout = Some(dropout);
+        }
     }
 }
 
@@ -463,6 +439,18 @@ fn demo_recipe() -> Recipe {
         clip: None,
         patience: None,
     }
+}
+
+/// Checks that a batch can be cut into so many micro-batches of one size.
+pub(super) fn divides(accumulate: usize, batch: usize, said: &str) -> Result<(), SettingsError> {
+    if batch.is_multiple_of(accumulate) {
+        return Ok(());
+    }
+    Err(SettingsError::Conflict {
+        first: format!("--accumulate {accumulate}"),
+        second: said.to_owned(),
+        why: "a batch is cut into micro-batches of one size; give a divisor of it".to_owned(),
+    })
 }
 
 fn at_least_1(key: &'static str, n: usize) -> Result<usize, SettingsError> {
@@ -483,103 +471,5 @@ fn number(
         Ok(x)
     } else {
         Err(SettingsError::Range { key, value: format!("{x:?}"), rule })
-    }
-}
-
-impl Resolved {
-    /// Reads or generates the data.
-    ///
-    /// # Errors
-    /// Whatever keeps it from being a series, with its place.
-    pub fn load(&self) -> Result<Data, RunError> {
-        let panel = match &self.source {
-            Source::Files { paths, read } => Panel::read(paths, read)?,
-            Source::Demo { rows, channels } => synthetic::demo(*rows, *channels, self.training.seed)?.into(),
-            Source::Walk { samples, channels } => {
-                let walk = synthetic::walk(*samples, *channels, self.network.context(), self.training.seed)?;
-                return Ok(Data::Walk(walk));
-            }
-        };
-        Ok(Data::Series(match &self.settings.target {
-            Some(target) => panel.with_targets(target)?,
-            None => panel,
-        }))
-    }
-
-    /// Windows over series, each scaled by its training rows; the scalers and the columns become part of the settings.
-    ///
-    /// # Errors
-    /// When the series are too short, or a value overflows when scaled.
-    pub fn forecast(&mut self, panel: Panel) -> Result<(Dataset, WindowedPanel), RunError> {
-        let (context, horizon) = (self.network.context(), self.network.horizon());
-        let (dataset, panel) = Dataset::forecast(panel, self.split, context, horizon)?;
-        self.settings.columns = Some(panel.columns().to_vec());
-        let table = |m: &crate::data::Member| ScalerTable {
-            series: m.series.name().to_owned(),
-            mean: m.scaler.mean().to_vec(),
-            std: m.scaler.std().to_vec(),
-        };
-        self.settings.scaler = Some(panel.members().iter().map(table).collect());
-        Ok((dataset, panel))
-    }
-
-    /// The model, with what is to be frozen frozen.
-    ///
-    /// # Errors
-    /// A pattern that freezes nothing, patterns that freeze everything.
-    pub fn model(&self) -> Result<Box<dyn Model>, SettingsError> {
-        let mut model = self.network.build().map_err(SettingsError::Network)?;
-        for pattern in self.settings.freeze.iter().flatten() {
-            if model.parameters_mut().freeze(pattern) == 0 {
-                let example = model.parameters().list().first().map_or(String::new(), |p| p.name.clone());
-                return Err(SettingsError::FreezesNone { pattern: pattern.clone(), example });
-            }
-        }
-        if model.parameters().trainable().is_empty() {
-            return Err(SettingsError::AllFrozen);
-        }
-        Ok(model)
-    }
-
-    /// A session that trains on this data.
-    ///
-    /// # Errors
-    /// More steps than a run can have; as [`Session::new`].
-    pub fn session(&self, engine: &Engine, dataset: &Dataset) -> Result<Session, RunError> {
-        let windows = dataset.span(crate::data::Segment::Train).count;
-        let per_epoch = (windows / self.training.batch.min(windows).max(1)).max(1);
-        let steps = self.training.max_steps.unwrap_or(self.training.epochs.saturating_mul(per_epoch));
-        if steps > MAX_STEPS {
-            let key = if self.training.max_steps.is_some() { "--max-steps" } else { "--epochs" };
-            let value = self.training.max_steps.unwrap_or(self.training.epochs).to_string();
-            return Err(SettingsError::Range {
-                key,
-                value,
-                rule: "a run has at most 100,000,000 steps; give fewer",
-            }
-            .into());
-        }
-        let (context, horizon) = (self.network.context(), self.network.horizon());
-        let training = TrainingOptions { products: self.products(engine.device())?, ..self.training.clone() };
-        Ok(Session::new(engine, self.model()?, dataset, context, horizon, training)?)
-    }
-
-    /// How f32 products multiply on a device. The null device computes none, and plans them all alike.
-    fn products(&self, device: DeviceKind) -> Result<Products, SettingsError> {
-        match (self.training.products, device) {
-            (Products::Tf32, DeviceKind::Cpu) => Err(SettingsError::Conflict {
-                first: "dtype tf32".to_owned(),
-                second: "device cpu".to_owned(),
-                why: "TF32 is for products on CUDA devices; use dtype f32 on the processor".to_owned(),
-            }),
-            (_, DeviceKind::Null) => Ok(Products::Strict),
-            (products, DeviceKind::Cpu | DeviceKind::Cuda(_)) => Ok(products),
-        }
-    }
-
-    /// Updates of the whole run in this session.
-    #[must_use]
-    pub fn steps(&self, session: &Session) -> usize {
-        self.training.max_steps.unwrap_or(self.training.epochs.saturating_mul(session.steps_per_epoch()))
     }
 }

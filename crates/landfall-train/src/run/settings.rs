@@ -1,6 +1,7 @@
 //! Settings of a run: the keys of a configuration file and of `config.toml` in a run folder.
 
 use super::device::Device;
+use crate::data::TokenNames;
 use crate::models::{Approximation, DropoutMasks, Order as NormOrder};
 use crate::nn::NormKind;
 use crate::train::{OptimizerKind, Order, Schedule};
@@ -47,6 +48,8 @@ pub enum ModelKind {
     WindowRegressor,
     /// Two linear maps, of the trend and of the rest.
     Dlinear,
+    /// A class of each token of a sample.
+    CrossAsset,
 }
 
 impl ModelKind {
@@ -57,6 +60,7 @@ impl ModelKind {
             Self::Patchtst => "patchtst",
             Self::WindowRegressor => "window-regressor",
             Self::Dlinear => "dlinear",
+            Self::CrossAsset => "cross-asset",
         }
     }
 }
@@ -69,6 +73,8 @@ pub enum Synthetic {
     Demo,
     /// Random walks with their mean as label ([`crate::data::synthetic::walk`]).
     Walk,
+    /// Samples of tokens with classes ([`crate::data::synthetic::assets`]).
+    Assets,
 }
 
 /// What a run computes in.
@@ -116,7 +122,7 @@ impl Precision {
 /// Options of the network that a preset sets; a value here wins over the preset's.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-#[allow(missing_docs, reason = "the fields are those of PatchTstConfig and DLinearConfig, described there")]
+#[allow(missing_docs, reason = "the fields are those of the models' configurations, described there")]
 pub struct Network {
     pub kernel: Option<usize>,
     pub patch: Option<usize>,
@@ -132,6 +138,9 @@ pub struct Network {
     pub padding: Option<bool>,
     pub revin: Option<bool>,
     pub dropout_masks: Option<DropoutMasks>,
+    pub tokens: Option<usize>,
+    pub features: Option<usize>,
+    pub classes: Option<usize>,
 }
 
 /// Mean and standard deviation of each column of a series, fit on its training rows. A run writes one for each series,
@@ -217,6 +226,8 @@ pub struct Settings {
     pub max_steps: Option<usize>,
     /// Windows of a batch.
     pub batch: Option<usize>,
+    /// Micro-batches that a batch is cut into.
+    pub accumulate: Option<usize>,
     /// Learning rate.
     pub lr: Option<f64>,
     /// How it changes.
@@ -247,7 +258,7 @@ pub struct Settings {
     pub init: Option<PathBuf>,
     /// Parameters whose name contains one of these are not trained.
     pub freeze: Option<Vec<String>>,
-    /// What is minimised: `mse`, `mae` or `huber`; `quantile` where quantiles are given.
+    /// What is minimised: `mse`, `mae` or `huber`; `quantile` where quantiles are given; `cross-entropy` of classes.
     pub loss: Option<String>,
     /// Difference up to which the Huber loss is a square.
     pub huber_delta: Option<f64>,
@@ -259,7 +270,9 @@ pub struct Settings {
     pub log_every: Option<usize>,
     /// Options of the network.
     pub network: Option<Network>,
-    /// Statistics of the columns, for each series.
+    /// Tokens, classes and features of samples; a run writes them.
+    pub names: Option<TokenNames>,
+    /// Statistics of the columns, for each series; of the features, for each token.
     pub scaler: Option<Vec<ScalerTable>>,
 }
 
@@ -347,6 +360,7 @@ impl Settings {
     #[must_use]
     pub fn for_new_run(mut self) -> Self {
         self.computed_on = None;
+        self.names = None;
         if self.scaler.take().is_some() && self.data.is_none() {
             self.columns = None;
         }
@@ -381,6 +395,7 @@ impl Settings {
             data: None,
             columns: None,
             series_id: None,
+            names: None,
             scaler: None,
             init: self.init.as_ref().map(|_| PathBuf::from("given")),
             seed: None,

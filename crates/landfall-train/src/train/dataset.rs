@@ -2,7 +2,7 @@
 
 use crate::data::DataError;
 use crate::data::synthetic::WalkData;
-use crate::data::{Panel, Segment, Split, WindowedPanel};
+use crate::data::{Panel, Segment, Split, TokenData, TokenSegments, WindowedPanel};
 
 /// What is predicted.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,6 +11,13 @@ pub enum Target {
     Future(usize),
     /// One label for each window.
     Labels(Vec<f32>),
+    /// A class of each channel (token) of each window (sample).
+    Classes {
+        /// Numbers of the classes `[C, N]`.
+        labels: Vec<i64>,
+        /// How many classes there are.
+        classes: usize,
+    },
 }
 
 /// A run of windows: number of the first, and how many.
@@ -118,6 +125,47 @@ impl Dataset {
         Self { values, channels: c, rows, stride: l, target, series: 1, stretches, spans: [all; 3] }
     }
 
+    /// Samples of tokens, which are channels here, and their classes.
+    #[must_use]
+    pub fn classification(data: &TokenData, segments: TokenSegments) -> Self {
+        let (n, tokens, features) = (data.samples.len(), data.names.tokens.len(), data.names.features.len());
+        let (mut values, mut labels) = (vec![0.0; data.inputs.len()], vec![0; data.labels.len()]);
+        for (i, token) in data.inputs.chunks_exact(features.max(1)).enumerate() {
+            let at = (i % tokens * n + i / tokens) * features;
+            values[at..at + features].copy_from_slice(token);
+        }
+        for (i, &label) in data.labels.iter().enumerate() {
+            labels[i % tokens * n + i / tokens] = label;
+        }
+        let spans = Segment::ALL.map(|segment| {
+            let samples = segments.samples(segment);
+            Span { base: samples.start, count: samples.len() }
+        });
+        let target = Target::Classes { labels, classes: data.names.classes.len() };
+        let (rows, stretches) = (n * features, vec![Stretch { first: 0, start: 0, series: 0 }]);
+        Self { values, channels: tokens, rows, stride: features, target, series: 1, stretches, spans }
+    }
+
+    /// Zeros in place of samples with classes, as [`Dataset::blank`].
+    #[must_use]
+    pub fn blank_classes(tokens: usize, features: usize, classes: usize, samples: usize) -> Self {
+        let all = Span { base: 0, count: samples };
+        let values = vec![0.0; tokens.saturating_mul(features).saturating_mul(samples)];
+        let target = Target::Classes { labels: vec![0; tokens.saturating_mul(samples)], classes };
+        let (rows, stretches) =
+            (samples.saturating_mul(features), vec![Stretch { first: 0, start: 0, series: 0 }]);
+        Self {
+            values,
+            channels: tokens,
+            rows,
+            stride: features,
+            target,
+            series: 1,
+            stretches,
+            spans: [all; 3],
+        }
+    }
+
     /// Zeros in place of a series, with this many windows in every segment: for a session that plans or predicts.
     #[must_use]
     pub fn blank(channels: usize, context: usize, horizon: usize, windows: usize) -> Self {
@@ -157,12 +205,13 @@ impl Dataset {
         windows
     }
 
-    /// Channels of the prediction, or one label.
+    /// Channels (or tokens) of the prediction, or one label.
     #[must_use]
     pub fn targets(&self) -> usize {
         match self.target {
             Target::Future(targets) => targets,
             Target::Labels(_) => 1,
+            Target::Classes { .. } => self.channels,
         }
     }
 }

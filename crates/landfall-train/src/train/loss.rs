@@ -18,13 +18,16 @@ pub enum Loss {
     /// The quantile loss at these levels, ascending, 0.5 among them ([`loss::quantile`]). The model predicts one value
     /// for each level; the one at 0.5 is its point forecast.
     Quantile(Vec<f64>),
+    /// Cross-entropy of logits with classes ([`loss::cross_entropy`]).
+    CrossEntropy,
 }
 
 impl Loss {
     /// The loss of a batch.
     ///
     /// # Errors
-    /// Shapes that do not fit: the prediction is `[B, C, H]` as the target, or `[B, C, Q·H]` for Q levels.
+    /// Shapes that do not fit: the prediction is `[B, C, H]` as the target, or `[B, C, Q·H]` for Q levels; for classes
+    /// it is `[B, S, K]` and the target `i64 [B, S]`.
     #[track_caller]
     pub fn of(&self, g: &Graph, prediction: Value, target: Value) -> Result<Value, Error> {
         match self {
@@ -32,6 +35,7 @@ impl Loss {
             Self::Mae => loss::mae(g, prediction, target),
             Self::Huber(delta) => loss::huber(g, prediction, target, *delta),
             Self::Quantile(levels) => loss::quantile(g, prediction, target, levels),
+            Self::CrossEntropy => loss::cross_entropy(g, prediction, target),
         }
     }
 
@@ -40,7 +44,7 @@ impl Loss {
     pub fn levels(&self) -> &[f64] {
         match self {
             Self::Quantile(levels) => levels,
-            Self::Mse | Self::Mae | Self::Huber(_) => &[],
+            Self::Mse | Self::Mae | Self::Huber(_) | Self::CrossEntropy => &[],
         }
     }
 

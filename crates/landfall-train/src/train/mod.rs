@@ -5,6 +5,7 @@ mod loss;
 mod optimizer;
 mod options;
 mod schedule;
+mod scores;
 mod session;
 mod steps;
 
@@ -14,4 +15,4 @@ pub use optimizer::OptimizerKind;
 pub(crate) use optimizer::{LOSS_SCALE, moment as moment_name};
 pub use options::{Betas, Order, TrainingOptions};
 pub use schedule::Schedule;
-pub use session::{Evaluation, LossFunction, QuantileScore, RING, Session, StepRecord};
+pub use session::{ClassScore, Evaluation, LossFunction, QuantileScore, RING, Session, StepRecord};

@@ -24,6 +24,16 @@ pub(crate) const BUFFERS: &str = "buffers";
 /// Slabs of the first and second moments, laid out as the parameters'.
 pub(crate) const MOMENTS: [&str; 2] = ["moment.first", "moment.second"];
 
+/// Entry of the mean of the gradients over the micro-batches so far, laid out as the parameters' slab.
+pub(crate) const MEAN_GRADIENTS: &str = "mean.gradients";
+/// Entry of the mean of their losses.
+pub(crate) const MEAN_LOSS: &str = "mean.loss";
+
+/// The entry of the mean of the micro-batches' values of a running statistic.
+pub(crate) fn mean_of(buffer: &str) -> String {
+    format!("mean.{buffer}")
+}
+
 /// Entry of the loss scale, where there is one: the scale, and the sound steps since it changed.
 pub(crate) const LOSS_SCALE: &str = "loss scale";
 
@@ -32,8 +42,13 @@ pub(crate) fn moment(which: usize, parameter: &str) -> String {
     format!("{}.{parameter}", MOMENTS[which])
 }
 
-/// Adds the slabs that a model and its optimizer need, for arithmetic in this dtype.
-pub(crate) fn add_slabs(spec: &mut StateSpec, p: &Parameters, dtype: DType) -> Result<(), Error> {
+/// Adds the slabs that a model and its optimizer need under these options.
+pub(crate) fn add_slabs(
+    spec: &mut StateSpec,
+    p: &Parameters,
+    options: &TrainingOptions,
+) -> Result<(), Error> {
+    let dtype = options.dtype;
     let entries = |list: &[&crate::nn::Parameter]| {
         list.iter().map(|p| (p.name.clone(), p.shape)).collect::<Vec<(String, Shape)>>()
     };
@@ -47,6 +62,14 @@ pub(crate) fn add_slabs(spec: &mut StateSpec, p: &Parameters, dtype: DType) -> R
     for which in 0..MOMENTS.len() {
         let named: Vec<(String, Shape)> = trainable.iter().map(|(n, s)| (moment(which, n), *s)).collect();
         spec.add(MOMENTS[which], wide, &named)?;
+    }
+    if options.accumulate > 1 {
+        let elements = spec.find_slab(PARAMETERS)?.1.elements;
+        spec.add("gradients", wide, &[(MEAN_GRADIENTS.to_owned(), [elements].into())])?;
+        let statistics = p.buffers().iter().map(|b| (mean_of(&b.name), b.shape));
+        let means: Vec<_> =
+            std::iter::once((MEAN_LOSS.to_owned(), Shape::SCALAR)).chain(statistics).collect();
+        spec.add("means", wide, &means)?;
     }
     if dtype == DType::F16 {
         spec.add(LOSS_SCALE, DType::F32, &[(LOSS_SCALE.to_owned(), [2].into())])?;

@@ -31,6 +31,10 @@ pub struct Betas {
 pub struct TrainingOptions {
     /// Windows of a batch.
     pub batch: usize,
+    /// Micro-batches that a batch is cut into, which run one after another; the gradients' mean makes one update. Must
+    /// divide the batch.
+    #[serde(default = "one")]
+    pub accumulate: usize,
     /// Passes over the training windows.
     pub epochs: usize,
     /// Updates in all, if the run ends before its last epoch.
@@ -68,6 +72,7 @@ impl Default for TrainingOptions {
     fn default() -> Self {
         Self {
             batch: 32,
+            accumulate: 1,
             epochs: 10,
             max_steps: None,
             lr: 1e-3,
@@ -83,6 +88,10 @@ impl Default for TrainingOptions {
             loss: Loss::Mse,
         }
     }
+}
+
+fn one() -> usize {
+    1
 }
 
 mod dtype_name {

@@ -1,17 +1,16 @@
 //! A session: state, and the programs that train, evaluate and predict on it.
 
 use super::optimizer::{self, LOSS_SCALE};
-use super::steps::{
-    ABSOLUTE, COVERED, EVALUATION_CURSOR, PINBALL, SQUARED, Sizes, TRAIN_CURSOR, evaluate_graph,
-    predict_graph, sums, train_graph,
-};
-use super::{Dataset, Order, Target, TrainingOptions};
+use super::scores::{ABSOLUTE, CLASSES, CORRECT, COVERED, CROSS_ENTROPY, PINBALL, SQUARED, sums};
+use super::steps::{EVALUATION_CURSOR, Sizes, TRAIN_CURSOR, evaluate_graph, predict_graph, train_graph};
+use super::{Dataset, Loss, Order, Target, TrainingOptions};
 use crate::data::Segment;
 use crate::models::Model;
 use landfall::ops::cursor;
 use landfall::{
-    DType, Element, Engine, Error, Graph, Program, ProgramSet, Shape, State, StateSpec, Value, ops,
+    DType, Element, Engine, Error, Graph, Program, ProgramSet, Rule, Shape, State, StateSpec, Value, ops,
 };
+use std::panic::Location;
 use std::sync::Arc;
 
 /// Steps whose losses the device keeps until the host reads them.
@@ -53,6 +52,17 @@ pub struct Evaluation {
     pub horizon: usize,
     /// What a forecast of quantiles is scored by besides, where the loss is one.
     pub quantiles: Option<QuantileScore>,
+    /// What a prediction of classes is scored by besides; the errors above are those of its probabilities.
+    pub classes: Option<ClassScore>,
+}
+
+/// Scores of a prediction of classes, over all tokens of all windows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClassScore {
+    /// Mean negative logarithm of the class's probability, in nats.
+    pub cross_entropy: f64,
+    /// Share of the tokens whose class has the largest probability.
+    pub accuracy: f64,
 }
 
 /// Scores of a forecast of quantiles, over all windows.
@@ -156,19 +166,24 @@ impl Session {
         let batch = options.batch.min(training.count).max(1);
         let steps_per_epoch = (training.count / batch).max(1);
         let steps = options.max_steps.unwrap_or(options.epochs.saturating_mul(steps_per_epoch)).max(1);
+        if options.accumulate == 0 || !batch.is_multiple_of(options.accumulate) {
+            let value = options.accumulate as f64;
+            let rule = Rule::Attribute { name: "accumulate", value, expected: "a divisor of the batch" };
+            return Err(rule.of("session", &[], None, Some(Location::caller())).into());
+        }
         let sizes = Sizes {
-            batch,
+            batch: batch / options.accumulate,
             channels: dataset.channels,
             context,
             horizon,
             stride: dataset.stride,
             targets: dataset.targets(),
-            labels: matches!(dataset.target, Target::Labels(_)),
+            target: &dataset.target,
             loss: &options.loss,
         };
         let dtype = options.dtype.accumulate();
         let mut spec = StateSpec::new();
-        optimizer::add_slabs(&mut spec, model.parameters(), options.dtype)?;
+        optimizer::add_slabs(&mut spec, model.parameters(), &options)?;
         let scalar = |name: &str, shape: Shape| (name.to_owned(), shape);
         spec.add(
             "cursors",
@@ -185,6 +200,11 @@ impl Session {
             data.push(scalar("data.labels", [1, labels.len()].into()));
         }
         spec.add_constant("data", dtype, &data)?;
+        if let Target::Classes { labels, classes } = &dataset.target {
+            let samples = labels.len() / dataset.channels.max(1);
+            let labels = scalar("data.labels", [dataset.channels, samples].into());
+            spec.add_constant("classes", DType::I64, &[labels, scalar(CLASSES, [*classes].into())])?;
+        }
         let windows = scalar("data.windows", [dataset.stretches.len(), 3].into());
         spec.add_constant("windows", DType::I64, &[windows])?;
         spec.add_constant("schedule", DType::F64, &[scalar("schedule.lr", [steps].into())])?;
@@ -209,8 +229,13 @@ impl Session {
             unreachable!("three graphs make three programs");
         };
         write_values(&mut state, "data.values", &dataset.values, dtype)?;
-        if let Target::Labels(labels) = &dataset.target {
-            write_values(&mut state, "data.labels", labels, dtype)?;
+        match &dataset.target {
+            Target::Future(_) => {}
+            Target::Labels(labels) => write_values(&mut state, "data.labels", labels, dtype)?,
+            Target::Classes { labels, classes } => {
+                state.write("data.labels", labels)?;
+                state.write(CLASSES, &(0..*classes as i64).collect::<Vec<i64>>())?;
+            }
         }
         let row = |s: &super::Stretch| [s.first, s.start, s.series].map(|x| x as i64);
         state.write("data.windows", &dataset.stretches.iter().flat_map(row).collect::<Vec<i64>>())?;
@@ -376,30 +401,37 @@ impl Session {
         for name in sums(&self.options.loss) {
             self.state.write(name, &zeros)?;
         }
-        let whole = span.count / self.options.batch;
+        let whole = span.count / self.options.batch * self.options.batch;
+        let each = self.options.batch / self.options.accumulate;
         let mut drop_last = (zeros.clone(), zeros);
-        for batch in 0..span.count.div_ceil(self.options.batch) {
+        for seen in (each..).step_by(each).take(span.count.div_ceil(each)) {
             self.evaluate.run(&mut self.state)?;
-            if batch + 1 == whole {
+            if seen == whole {
                 drop_last = (self.state.read(SQUARED)?, self.state.read(ABSOLUTE)?);
             }
         }
+        let tokens = (span.count * self.targets).max(1) as f64;
+        let mean = |name: &str, n: f64| Ok::<_, Error>(self.state.read::<f64>(name)?.iter().sum::<f64>() / n);
         let quantiles = match self.options.loss.levels() {
             [] => None,
-            levels => {
-                let n = (span.count * self.targets * self.horizon).max(1) as f64;
-                let mean = |sums: Vec<f64>| sums.iter().sum::<f64>() / n;
-                Some(QuantileScore {
-                    pinball: mean(self.state.read(PINBALL)?),
-                    coverage: mean(self.state.read(COVERED)?),
-                    nominal: levels[levels.len() - 1] - levels[0],
-                })
-            }
+            levels => Some(QuantileScore {
+                pinball: mean(PINBALL, tokens * self.horizon as f64)?,
+                coverage: mean(COVERED, tokens * self.horizon as f64)?,
+                nominal: levels[levels.len() - 1] - levels[0],
+            }),
+        };
+        let classes = match self.options.loss {
+            Loss::CrossEntropy => Some(ClassScore {
+                cross_entropy: mean(CROSS_ENTROPY, tokens)?,
+                accuracy: mean(CORRECT, tokens)?,
+            }),
+            Loss::Mse | Loss::Mae | Loss::Huber(_) | Loss::Quantile(_) => None,
         };
         Ok(Evaluation {
             quantiles,
+            classes,
             windows: span.count,
-            windows_drop_last: whole * self.options.batch,
+            windows_drop_last: whole,
             series,
             squared: self.state.read(SQUARED)?,
             absolute: self.state.read(ABSOLUTE)?,
@@ -411,7 +443,7 @@ impl Session {
     }
 
     /// Predicts from one scaled context `[C, L]`: `[targets, Q, H]`, scaled, with Q = 1 unless the loss has quantile
-    /// levels. Of several levels the predictions are sorted at each row: independently trained levels may cross.
+    /// levels; of a sample `[S, F]` the probabilities of the classes, `[S, K]`. Of several levels the predictions are sorted at each row: independently trained levels may cross.
     ///
     /// # Errors
     /// [`Error::HostData`] when the context has another number of values; a device fault.

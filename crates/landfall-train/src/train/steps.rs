@@ -1,8 +1,8 @@
 //! The graphs of a session: a step of training, of evaluation, of prediction.
 
-use super::optimizer::{self, LOSS_SCALE, Update};
+use super::optimizer::{self, LOSS_SCALE, MEAN_GRADIENTS, MEAN_LOSS, Update, mean_of};
 use super::session::LossFunction;
-use super::{Loss, TrainingOptions};
+use super::{Loss, Target, TrainingOptions, scores};
 use crate::models::Model;
 use crate::nn::{Context, Mode};
 use landfall::{DType, Error, Graph, Shape, StateSpec, Value, grad, mixed_precision, ops};
@@ -10,26 +10,16 @@ use std::sync::Arc;
 
 pub(super) const TRAIN_CURSOR: &str = "cursor.train";
 pub(super) const EVALUATION_CURSOR: &str = "cursor.evaluation";
-pub(super) const SQUARED: &str = "evaluation.squared";
-pub(super) const ABSOLUTE: &str = "evaluation.absolute";
-pub(super) const PINBALL: &str = "evaluation.pinball";
-pub(super) const COVERED: &str = "evaluation.covered";
-
-/// Names of the sums that an evaluation takes.
-pub(super) fn sums(loss: &Loss) -> impl Iterator<Item = &'static str> {
-    let quantiles = if loss.levels().is_empty() { &[][..] } else { &[PINBALL, COVERED] };
-    [SQUARED, ABSOLUTE].into_iter().chain(quantiles.iter().copied())
-}
-
 /// Shapes that all programs of a session share.
 pub(super) struct Sizes<'a> {
+    /// Windows of a micro-batch: of a whole batch, where that is not cut.
     pub(super) batch: usize,
     pub(super) channels: usize,
     pub(super) context: usize,
     pub(super) horizon: usize,
     pub(super) stride: usize,
     pub(super) targets: usize,
-    pub(super) labels: bool,
+    pub(super) target: &'a Target,
     pub(super) loss: &'a Loss,
 }
 
@@ -37,7 +27,7 @@ pub(super) struct Sizes<'a> {
 struct Batch {
     /// Inputs `[B, C, L]`.
     x: Value,
-    /// What is to be predicted `[B, targets, H]`.
+    /// What is to be predicted `[B, targets, H]`; classes `[B, targets]`.
     y: Value,
     /// The series of each window.
     series: Value,
@@ -45,18 +35,30 @@ struct Batch {
     valid: Value,
 }
 
-/// Gathers a batch.
-fn batch(g: &Graph, cursor: Value, order: ops::Order, s: &Sizes<'_>) -> Result<Batch, Error> {
+/// Gathers a batch, or a micro-batch of one.
+fn batch(
+    g: &Graph,
+    cursor: Value,
+    order: ops::Order,
+    micro_batches: usize,
+    s: &Sizes<'_>,
+) -> Result<Batch, Error> {
     let table = g.entry("data.windows")?;
-    let picked = g.op(ops::BatchWindows { batch: s.batch, order }, &[cursor, table])?;
+    let picked = g.op(ops::BatchWindows { batch: s.batch, micro_batches, order }, &[cursor, table])?;
     let (starts, series, valid) = (picked[0], picked[1], picked[2]);
     let values = g.entry("data.values")?;
     let x = g.op1(ops::WindowGather { stride: s.stride, offset: 0, length: s.context }, &[values, starts])?;
-    let y = if s.labels {
-        g.op1(ops::WindowGather { stride: 1, offset: 0, length: 1 }, &[g.entry("data.labels")?, starts])?
-    } else {
-        let future = ops::WindowGather { stride: s.stride, offset: s.context, length: s.horizon };
-        g.op1(future, &[g.slice(values, 0, 0, s.targets)?, starts])?
+    let labels = ops::WindowGather { stride: 1, offset: 0, length: 1 };
+    let y = match s.target {
+        Target::Future(_) => {
+            let future = ops::WindowGather { stride: s.stride, offset: s.context, length: s.horizon };
+            g.op1(future, &[g.slice(values, 0, 0, s.targets)?, starts])?
+        }
+        Target::Labels(_) => g.op1(labels, &[g.entry("data.labels")?, starts])?,
+        Target::Classes { .. } => {
+            let y = g.op1(labels, &[g.entry("data.labels")?, starts])?;
+            g.reshape(y, [s.batch, s.targets])?
+        }
     };
     Ok(Batch { x: g.name(x, "input"), y: g.name(y, "target"), series, valid })
 }
@@ -64,7 +66,10 @@ fn batch(g: &Graph, cursor: Value, order: ops::Order, s: &Sizes<'_>) -> Result<B
 /// The model's prediction of the target channels, which are the first ones.
 fn predicted(cx: &Context<'_>, model: &dyn Model, x: Value, s: &Sizes<'_>) -> Result<Value, Error> {
     let all = model.forward(cx, x)?;
-    if s.labels || s.targets == s.channels { Ok(all) } else { cx.graph.slice(all, 1, 0, s.targets) }
+    match s.target {
+        Target::Future(targets) if *targets != s.channels => cx.graph.slice(all, 1, 0, *targets),
+        Target::Future(_) | Target::Labels(_) | Target::Classes { .. } => Ok(all),
+    }
 }
 
 pub(super) fn train_graph(
@@ -79,7 +84,7 @@ pub(super) fn train_graph(
     let forward = Graph::new(spec);
     let parameters = model.parameters();
     let cursor = forward.entry(TRAIN_CURSOR)?;
-    let Batch { x, y, .. } = batch(&forward, cursor, order, s)?;
+    let Batch { x, y, .. } = batch(&forward, cursor, order, options.accumulate, s)?;
     let cx = Context::new(&forward, parameters, Mode::Train { cursor });
     let prediction = predicted(&cx, model, x, s)?;
     let loss = forward.name(cx.penalised(loss(&forward, prediction, y)?)?, "loss");
@@ -103,6 +108,15 @@ pub(super) fn train_graph(
         g.name(*v, &format!("gradient of {name}"));
     }
     let packed = g.name(g.op1(ops::Pack, &gradients)?, "gradients");
+    let micro = MicroBatches { count: options.accumulate, cursor };
+    let packed = micro.mean(g, MEAN_GRADIENTS, packed)?;
+    let loss = micro.mean(g, MEAN_LOSS, loss)?;
+    let running = running.into_iter().map(|r| {
+        let mean = micro.mean(g, &mean_of(&r.buffer), mixed.value(r.batch)?)?;
+        Ok((r, mean))
+    });
+    let running = running.collect::<Result<Vec<_>, Error>>()?;
+    let cursor = micro.end(g)?;
     let norm = g.op1(ops::GlobalNorm, &[packed])?;
     let norm = g.name(scale.as_ref().map_or(Ok(norm), |s| g.mul(norm, s.inverse))?, "gradient norm");
     let clipped = options.clip.map(|max| g.op1(ops::ClipScale { max }, &[norm])).transpose()?;
@@ -116,9 +130,9 @@ pub(super) fn train_graph(
     let ok = g.op1(ops::AllFinite, &[loss, norm])?;
     let lr = g.op1(ops::Lookup, &[g.entry("schedule.lr")?, cursor])?;
     optimizer::update(g, parameters, options, &Update { gradients: packed, cursor, lr, scale: factor, ok })?;
-    for r in running {
+    for (r, batch) in running {
         let op = ops::RunningUpdate { momentum: r.momentum, unbiased_count: r.unbiased_count };
-        g.op(op, &[g.entry(&r.buffer)?, mixed.value(r.batch)?, ok])?;
+        g.op(op, &[g.entry(&r.buffer)?, batch, ok])?;
     }
     if scale.is_some() {
         g.op(ops::LossScale::default(), &[g.entry(LOSS_SCALE)?, ok])?;
@@ -126,6 +140,35 @@ pub(super) fn train_graph(
     g.op(ops::RingPush, &[g.entry("ring")?, cursor, loss, norm, lr])?;
     g.op(ops::Advance { batches }, &[cursor, ok])?;
     Ok(mixed.into_graph())
+}
+
+/// The micro-batches that a batch is cut into. They are one part of the step's program that runs several times; what a
+/// step needs of all of them is a mean, which lies in the state.
+struct MicroBatches {
+    count: usize,
+    cursor: Value,
+}
+
+impl MicroBatches {
+    /// The mean of a value over the micro-batches, in this entry of the state; the value itself, if there is but one.
+    fn mean(&self, g: &Graph, entry: &str, value: Value) -> Result<Value, Error> {
+        match self.count {
+            1 => Ok(value),
+            micro_batches => g.op1(ops::MicroMean { micro_batches }, &[g.entry(entry)?, value, self.cursor]),
+        }
+    }
+
+    /// Ends what is repeated; the cursor of what follows.
+    fn end(self, g: &Graph) -> Result<Value, Error> {
+        match self.count {
+            1 => Ok(self.cursor),
+            micro_batches => {
+                let next = g.op1(ops::AdvanceMicro { micro_batches }, &[self.cursor])?;
+                g.repeat_so_far(micro_batches)?;
+                Ok(next)
+            }
+        }
+    }
 }
 
 /// What the loss is multiplied by, so that f16 holds the gradients, and what undoes it.
@@ -153,37 +196,18 @@ pub(super) fn evaluate_graph(
 ) -> Result<Graph, Error> {
     let g = Graph::new(spec);
     let cursor = g.entry(EVALUATION_CURSOR)?;
-    let Batch { x, y, series, valid } = batch(&g, cursor, ops::Order::Sequential, s)?;
+    let Batch { x, y, series, valid } = batch(&g, cursor, ops::Order::Sequential, 1, s)?;
     let prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s)?;
     // Rows past the last window count nothing.
     let mask = g.reshape(valid, [s.batch, 1, 1])?;
-    let zero = g.fill(g.spec(y).dtype, Shape::SCALAR, 0.0)?;
+    let zero = g.fill(g.spec(prediction).dtype, Shape::SCALAR, 0.0)?;
     let count = |name: &str, value: Value| {
         let sums = g.cast(g.sum(g.select(mask, value, zero)?, &[2])?, DType::F64)?;
         g.op(ops::Accumulate, &[g.entry(name)?, series, sums]).map(|_| ())
     };
-    let level = |q: usize| g.slice(prediction, 2, q * s.horizon, s.horizon);
-    let error =
-        if s.loss.levels().is_empty() { g.sub(prediction, y)? } else { g.sub(level(s.loss.point())?, y)? };
-    count(SQUARED, g.mul(error, error)?)?;
-    count(ABSOLUTE, g.abs(error)?)?;
-    if !s.loss.levels().is_empty() {
-        let mut total: Option<Value> = None;
-        let (mut low, mut high) = (level(0)?, level(0)?);
-        for (q, &tau) in s.loss.levels().iter().enumerate() {
-            let own = level(q)?;
-            let d = g.sub(y, own)?;
-            let one = g.maximum(g.affine(d, tau, 0.0)?, g.affine(d, tau - 1.0, 0.0)?)?;
-            total = Some(total.map_or(Ok(one), |sum| g.add(sum, one))?);
-            // As predictions are sorted, the outermost are the smallest and the largest.
-            (low, high) = (g.minimum(low, own)?, g.maximum(high, own)?);
-        }
-        let levels = s.loss.levels().len() as f64;
-        count(PINBALL, g.affine(total.unwrap_or(error), 1.0 / levels, 0.0)?)?;
-        let one = g.fill(g.spec(y).dtype, Shape::SCALAR, 1.0)?;
-        let at_most = |a, b| g.op1(ops::Compare { comparison: ops::Comparison::LessEqual }, &[a, b]);
-        let inside = g.select(at_most(low, y)?, g.select(at_most(y, high)?, one, zero)?, zero)?;
-        count(COVERED, inside)?;
+    match s.target {
+        Target::Future(_) | Target::Labels(_) => scores::forecast(&g, s, prediction, y, &count)?,
+        Target::Classes { .. } => scores::classes(&g, prediction, y, &count)?,
     }
     let yes = g.fill(DType::Bool, Shape::SCALAR, 1.0)?;
     g.op(ops::Advance { batches: usize::MAX >> 1 }, &[cursor, yes])?;
@@ -198,7 +222,10 @@ pub(super) fn predict_graph(
 ) -> Result<Graph, Error> {
     let g = Graph::new(spec);
     let x = g.input("context", options.dtype.accumulate(), [1, s.channels, s.context]);
-    let prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s)?;
+    let mut prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s)?;
+    if let Target::Classes { .. } = s.target {
+        prediction = g.op1(ops::Softmax { axis: 2 }, &[prediction])?;
+    }
     g.output("prediction", g.reshape(prediction, [s.targets, s.loss.outputs(), s.horizon])?);
     Ok(mixed_precision(&g, options.dtype, options.products)?.into_graph())
 }

@@ -7,6 +7,7 @@ pub(crate) mod null;
 use crate::DType;
 use crate::error::Error;
 use crate::layout::{Layout, Relation};
+use crate::lower::Repeat;
 use crate::ops::{Kernel, Op};
 use crate::shape::Spec;
 use std::fmt;
@@ -172,6 +173,22 @@ impl RecordedLaunch {
     }
 }
 
+/// What a recording replays.
+#[derive(Debug, Clone)]
+pub(crate) struct LaunchList {
+    /// Each launch once.
+    pub(crate) launches: Vec<RecordedLaunch>,
+    /// Which of them run several times.
+    pub(crate) repeat: Repeat,
+}
+
+impl LaunchList {
+    /// The launches in the order in which a replay does them.
+    pub(crate) fn sequence(&self) -> impl Iterator<Item = &RecordedLaunch> {
+        self.repeat.sequence(self.launches.len()).map(|i| &self.launches[i])
+    }
+}
+
 /// Counts kept by a device since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
@@ -261,7 +278,7 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// A device fault.
-    fn record(self: Arc<Self>, launches: Vec<RecordedLaunch>) -> Result<Box<dyn Recording>, Error>;
+    fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error>;
     /// Waits for everything issued before.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The null device: takes every launch that the CPU would take, checks and counts it, computes nothing.
 
-use super::{Address, Counters, Device, DeviceKind, Launch, RecordedLaunch, Recording, align};
+use super::{Address, Counters, Device, DeviceKind, Launch, LaunchList, Recording, align};
 use crate::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -71,8 +71,8 @@ impl Device for Null {
         Ok(())
     }
 
-    fn record(self: Arc<Self>, launches: Vec<RecordedLaunch>) -> Result<Box<dyn Recording>, Error> {
-        Ok(Box::new(Replay { device: self, launches: launches.len() as u64 }))
+    fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
+        Ok(Box::new(Replay { device: self, launches: list.repeat.count(list.launches.len()) as u64 }))
     }
 
     fn synchronize(&self) -> Result<(), Error> {

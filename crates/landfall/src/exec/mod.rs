@@ -1,5 +1,6 @@
 //! Programs: lowered, planned, verified, placed in memory, recorded, run.
 
+mod arena;
 mod program;
 
 pub use program::{Program, ProgramSet};

@@ -1,14 +1,15 @@
 //! A compiled program on a device.
 
+use super::arena::Arena;
 use crate::buffer::Buffer;
-use crate::device::{Address, DeviceKind, Operand, RecordedLaunch, Recording};
+use crate::device::{Address, LaunchList, Operand, RecordedLaunch, Recording};
 use crate::engine::Engine;
 use crate::error::{Error, Rule};
 use crate::graph::Graph;
 use crate::host::HostTensor;
 use crate::lower::{Arg, Home, Lowered, StoredId, lower};
 use crate::ops::Cost;
-use crate::plan::{self, Block, Plan, Report};
+use crate::plan::{self, Block, Plan, Report, Reuse};
 use crate::shape::Spec;
 use crate::state::{State, StateMemory};
 use crate::{DType, Element};
@@ -27,13 +28,14 @@ pub struct Program {
     state: Arc<StateMemory>,
     // Field order is drop order: the recording goes before the memory that it points into.
     recording: Box<dyn Recording>,
-    launches: Vec<RecordedLaunch>,
-    arena: Arc<Buffer>,
+    list: LaunchList,
+    arena: Arc<Arena>,
     own: HashMap<StoredId, Buffer>,
     runs: u64,
 }
 
-/// Compiles programs that share one arena: they work on one state, and a state is used by one run at a time.
+/// Compiles programs that share one arena: they work on one state, and a state is used by one run at a time. Plans that
+/// reuse nothing ([`Reuse::Nothing`]) have one each.
 #[derive(Debug)]
 pub struct ProgramSet<'a> {
     engine: &'a Engine,
@@ -57,7 +59,7 @@ impl<'a> ProgramSet<'a> {
         if **graph.state_spec() != **self.state.spec() {
             return Err(Error::ForeignState);
         }
-        let (lowered, plan) = compile(graph, self.engine.device())?;
+        let (lowered, plan) = compile(graph, self.engine)?;
         let report = Report::new(&lowered, &plan, self.state.bytes());
         self.graphs.push((name.to_owned(), lowered, plan));
         Ok(report)
@@ -69,17 +71,26 @@ impl<'a> ProgramSet<'a> {
     /// [`Error::Memory`].
     pub fn build(self) -> Result<Vec<Program>, Error> {
         let bytes = self.graphs.iter().map(|(_, _, p)| p.arena).max().unwrap_or(0);
-        let arena = Arc::new(Buffer::new(self.engine.handle(), bytes)?);
-        let place =
-            |(name, lowered, plan)| Program::place(self.engine, self.state, name, lowered, plan, &arena);
+        let arena = |bytes, cuts: &[usize]| Arena::new(self.engine.handle(), bytes, cuts).map(Arc::new);
+        let shared = match self.engine.reuse() {
+            Reuse::Tight | Reuse::Most => Some(arena(bytes, &[])?),
+            Reuse::Nothing => None,
+        };
+        let place = |(name, lowered, plan): (String, Lowered, Plan)| {
+            let arena = match &shared {
+                Some(shared) => Arc::clone(shared),
+                None => arena(plan.arena, &plan.cuts)?,
+            };
+            Program::place(self.engine, self.state, name, lowered, plan, arena)
+        };
         self.graphs.into_iter().map(place).collect()
     }
 }
 
 /// Lowers, plans, orders and verifies.
-fn compile(graph: &Graph, device: DeviceKind) -> Result<(Lowered, Plan), Error> {
-    let mut lowered = lower(graph, device)?;
-    let plan = plan::assign(&lowered);
+fn compile(graph: &Graph, engine: &Engine) -> Result<(Lowered, Plan), Error> {
+    let mut lowered = lower(graph, engine.device(), engine.reuse())?;
+    let plan = plan::assign(&lowered, engine.reuse());
     plan::order(&mut lowered, &plan);
     let slabs: Vec<usize> = graph.state_spec().slabs().iter().map(|s| s.elements * s.dtype.size()).collect();
     plan::verify(&lowered, &plan, &slabs)?;
@@ -104,7 +115,7 @@ impl Program {
         name: String,
         lowered: Lowered,
         plan: Plan,
-        arena: &Arc<Buffer>,
+        arena: Arc<Arena>,
     ) -> Result<Self, Error> {
         let memory = Arc::clone(state.memory());
         let mut own = HashMap::new();
@@ -113,12 +124,11 @@ impl Program {
         }
         let address = |v: StoredId| {
             let place = plan.places[v.0];
-            let base = match place.block {
-                Block::Arena => arena.address(),
-                Block::Slab(s) => memory.slab(s),
-                Block::Own(o) => own.get(&o).map_or(Address(0), Buffer::address),
-            };
-            base.offset(place.offset)
+            match place.block {
+                Block::Arena => arena.address(place.offset),
+                Block::Slab(s) => memory.slab(s).offset(place.offset),
+                Block::Own(o) => own.get(&o).map_or(Address(0), Buffer::address).offset(place.offset),
+            }
         };
         let operand = |a: &Arg| Operand { base: address(a.value), dtype: a.dtype, layout: a.layout };
         let launches: Vec<RecordedLaunch> = (lowered.instructions.iter().zip(&plan.workspaces))
@@ -127,12 +137,13 @@ impl Program {
                 kernel: i.kernel,
                 inputs: i.inputs.iter().map(operand).collect(),
                 outputs: i.outputs.iter().map(operand).collect(),
-                workspace: arena.address().offset(workspace),
+                workspace: arena.address(workspace),
                 workspace_bytes: i.workspace,
                 after: i.after.clone(),
             })
             .collect();
-        let recording = Arc::clone(engine.handle()).record(launches.clone())?;
+        let list = LaunchList { launches, repeat: lowered.repeat };
+        let recording = Arc::clone(engine.handle()).record(list.clone())?;
         Ok(Self {
             engine: engine.clone(),
             name,
@@ -140,8 +151,8 @@ impl Program {
             plan,
             state: memory,
             recording,
-            launches,
-            arena: Arc::clone(arena),
+            list,
+            arena,
             own,
             runs: 0,
         })
@@ -185,7 +196,7 @@ impl Program {
     /// # Errors
     /// As [`Program::issue`].
     pub fn profile(&mut self, state: &mut State) -> Result<Vec<(String, Duration)>, Error> {
-        let mut times = Vec::with_capacity(self.launches.len());
+        let mut times = Vec::with_capacity(self.list.repeat.count(self.list.launches.len()));
         let engine = self.engine.clone();
         engine.synchronize()?;
         let mut last = Instant::now();
@@ -228,7 +239,8 @@ impl Program {
         mut then: impl FnMut(&RecordedLaunch, &[String]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.owns(state)?;
-        for (launch, i) in self.launches.iter().zip(&self.lowered.instructions) {
+        for k in self.list.repeat.sequence(self.list.launches.len()) {
+            let (launch, i) = (&self.list.launches[k], &self.lowered.instructions[k]);
             crate::ops::check::aliasing(launch.op.as_ref(), &launch.inputs, &launch.outputs)
                 .map_err(|rule| self.fail(launch, i.at, rule))?;
             self.engine.handle().launch(&launch.as_launch())?;
@@ -262,7 +274,7 @@ impl Program {
     pub fn poison(&mut self, state: &mut State, byte: u8) -> Result<(), Error> {
         self.owns(state)?;
         let device = self.engine.handle();
-        device.fill(self.arena.address(), self.arena.bytes(), byte)?;
+        self.arena.fill(device, byte)?;
         let mut outputs = self.own.iter().filter(|(v, _)| !self.lowered.values[v.0].initial);
         outputs.try_for_each(|(_, b)| device.fill(b.address(), b.bytes(), byte))
     }
@@ -289,7 +301,7 @@ impl Program {
     /// Bytes moved and operations of one run: the sum of its instructions' costs.
     #[must_use]
     pub fn cost(&self) -> Cost {
-        self.launches.iter().fold(Cost::default(), |sum, launch| {
+        self.list.sequence().fold(Cost::default(), |sum, launch| {
             let specs: Vec<Spec> = launch.inputs.iter().map(Operand::spec).collect();
             let of = launch.op.cost(&specs);
             Cost { bytes: sum.bytes + of.bytes, flops: sum.flops + of.flops }

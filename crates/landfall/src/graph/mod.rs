@@ -16,6 +16,7 @@ pub use precision::{Mixed, mixed_precision};
 pub(crate) use save::choose_recomputation;
 pub(crate) use simplify::live_nodes;
 
+use crate::error::{Error, Rule};
 use crate::layout::Layout;
 use crate::ops::Op;
 use crate::shape::{Shape, Spec};
@@ -91,6 +92,8 @@ pub(crate) struct Inner {
     pub(crate) entries: HashSet<Value>,
     /// First node of the backward pass, once there is one.
     pub(crate) backward: Option<usize>,
+    /// First node after those that run several times, and how often those do.
+    pub(crate) repeated: Option<(usize, usize)>,
     known: HashMap<(String, Vec<Value>), usize>,
     known_views: HashMap<(Value, String), Value>,
     scope: Vec<String>,
@@ -146,6 +149,23 @@ impl Graph {
         let result = build();
         self.inner.borrow_mut().scope.pop();
         result
+    }
+
+    /// Makes a run of the program do everything appended so far `times` times before it does what is appended later, once:
+    /// micro-batches, then the update. What the repeated part reads of the state is what it left there the time before.
+    /// Values that it makes hold what the last time made, when the later part reads them. The last call counts.
+    ///
+    /// # Errors
+    /// [`Rule::Attribute`] when `times` is 0.
+    #[track_caller]
+    pub fn repeat_so_far(&self, times: usize) -> Result<(), Error> {
+        if times == 0 {
+            let rule = Rule::Attribute { name: "times", value: 0.0, expected: "at least 1" };
+            return Err(rule.of("repeat_so_far", &[], None, Some(Location::caller())).into());
+        }
+        let mut inner = self.inner.borrow_mut();
+        inner.repeated = Some((inner.nodes.len(), times));
+        Ok(())
     }
 
     /// Marks a value as an output of the program, readable by this name after a run.

@@ -6,7 +6,7 @@
 //! | role | ops | runs in |
 //! |---|---|---|
 //! | product | matmul, grouped matmul, attention | the compute dtype |
-//! | pointwise | one scalar expression an element, dropout | the compute dtype between two products, else f32 |
+//! | pointwise | one scalar expression an element, dropout, L2 norm | the compute dtype between two products, else f32 |
 //! | movement | copy, concat, pad, permute | what it moves is cast where fewer bytes move |
 //! | island | everything else: norms, softmax, losses, reductions, updates, gathers | f32 |
 //!
@@ -102,6 +102,11 @@ impl Mixed {
             self.made.push(new);
             self.rename(old, new);
         }
+        if let Some((first, times)) = self.source.repeated
+            && first == self.source.nodes.len()
+        {
+            self.graph.repeat_so_far(times)?;
+        }
         let outputs = self.source.outputs.clone();
         outputs.iter().try_for_each(|(name, v)| {
             self.graph.output(name, self.value(*v)?);
@@ -137,9 +142,17 @@ impl Mixed {
             }
             Ok(_) | Err(_) => node.op.clone(),
         };
-        if self.source.backward == Some(number) {
+        {
             let mut inner = self.graph.inner.borrow_mut();
-            inner.backward = Some(inner.nodes.len());
+            let next = inner.nodes.len();
+            if self.source.backward == Some(number) {
+                inner.backward = Some(next);
+            }
+            if let Some((first, times)) = self.source.repeated
+                && first == number
+            {
+                inner.repeated = Some((next, times));
+            }
         }
         let made = self.graph.append(op, &inputs, node.at)?;
         node.outputs.iter().zip(&made).for_each(|(&old, &new)| self.rename(old, new));
@@ -216,7 +229,7 @@ fn role(node: &Node) -> Role {
     } else if is::<ops::Cast>(op) || is::<ops::Fill>(op) {
         // Their dtype is an attribute, which says what is wanted.
         Role::Island
-    } else if is::<ops::Dropout>(op) || matches!(op.body(), Body::Pointwise(_)) {
+    } else if is::<ops::Dropout>(op) || is::<ops::L2Norm>(op) || matches!(op.body(), Body::Pointwise(_)) {
         Role::Pointwise
     } else {
         Role::Island

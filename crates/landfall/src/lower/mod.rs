@@ -3,7 +3,7 @@
 mod instruction;
 mod order;
 
-pub use instruction::{Arg, Home, Instruction, Stored, StoredId};
+pub use instruction::{Arg, Home, Instruction, Repeat, Stored, StoredId};
 pub(crate) use order::lower;
 
 /// A lowered program: instructions in issue order over stored values.
@@ -17,6 +17,9 @@ pub struct Lowered {
     pub inputs: Vec<(String, StoredId)>,
     /// Program outputs: name, value, and where in it.
     pub outputs: Vec<(String, Arg)>,
+    /// Which instructions run several times. Each time they find the arena as any run of the program may, with bytes
+    /// that nobody has written: a plan that is proved for one time is so for all.
+    pub repeat: Repeat,
     /// Forward values that are made again for the backward pass instead of being kept.
     pub recomputed: usize,
 }

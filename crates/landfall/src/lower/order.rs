@@ -1,13 +1,13 @@
 //! From graph to instructions: dead nodes dropped, readers of a value put before its update, kernels chosen, parts of
 //! a packing placed where the packing will be.
 
-use super::{Arg, Home, Instruction, Lowered, Stored, StoredId};
+use super::{Arg, Home, Instruction, Lowered, Repeat, Stored, StoredId};
 use crate::device::DeviceKind;
 use crate::error::{Error, Rule};
 use crate::graph::{Graph, Inner, Node, Origin, Value, choose_recomputation, live_nodes, share_casts};
 use crate::layout::Layout;
 use crate::ops::{Alias, Copy, check, part_offsets};
-use crate::plan::root;
+use crate::plan::{Reuse, root};
 use crate::shape::Spec;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -18,13 +18,14 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// [`Rule::Unsupported`] where no kernel takes an instruction; [`Rule::Update`] where a value is read after its update.
-pub(crate) fn lower(graph: &Graph, device: DeviceKind) -> Result<Lowered, Error> {
+pub(crate) fn lower(graph: &Graph, device: DeviceKind, reuse: Reuse) -> Result<Lowered, Error> {
     let mut inner = graph.inner.borrow().clone();
     let recomputed = choose_recomputation(&mut inner);
     share_casts(&mut inner);
     copy_outputs(&mut inner);
     let order = issue_order(&inner)?;
-    let mut out = Lowered { recomputed, ..Lowered::default() };
+    let repeat = repeat(&inner, &order)?;
+    let mut out = Lowered { recomputed, repeat, ..Lowered::default() };
     let mut ids: HashMap<Value, StoredId> = HashMap::new();
     let state = graph.state_spec();
     for (name, v) in &inner.inputs {
@@ -96,7 +97,9 @@ pub(crate) fn lower(graph: &Graph, device: DeviceKind) -> Result<Lowered, Error>
         }
         out.outputs.push((name.clone(), arg));
     }
-    land_parts(&mut out);
+    if reuse != Reuse::Nothing {
+        land_parts(&mut out);
+    }
     Ok(out)
 }
 
@@ -228,6 +231,22 @@ fn issue_order(inner: &Inner) -> Result<Vec<usize>, Error> {
             let specs: Vec<Spec> = node.inputs.iter().map(|&v| inner.info(v).spec).collect();
             let rule = Rule::Update { input: 0, what: "also read by something that needs the update first" };
             Err(rule.of(node.op.name(), &specs, None, Some(node.at)).into())
+        }
+    }
+}
+
+/// The repeated instructions, which must all come before the others.
+fn repeat(inner: &Inner, order: &[usize]) -> Result<Repeat, Error> {
+    let Some((first, times)) = inner.repeated else { return Ok(Repeat::default()) };
+    let is_repeated = |&&n: &&usize| inner.nodes[n].order.0 < first;
+    let instructions = order.iter().take_while(is_repeated).count();
+    match order[instructions..].iter().find(is_repeated) {
+        None => Ok(Repeat { instructions, times }),
+        Some(&late) => {
+            let node = &inner.nodes[late];
+            let specs: Vec<Spec> = node.inputs.iter().map(|&v| inner.info(v).spec).collect();
+            let what = "read by what runs after the repeated part, which needs the update's result";
+            Err(Rule::Update { input: 0, what }.of(node.op.name(), &specs, None, Some(node.at)).into())
         }
     }
 }

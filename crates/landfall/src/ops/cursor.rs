@@ -25,6 +25,8 @@ pub const SEED: usize = 3;
 pub const BASE: usize = 4;
 /// Number of windows of the segment.
 pub const WINDOWS: usize = 5;
+/// Micro-batch within the step, from 0; 0 between steps, and in steps that are not cut.
+pub const MICRO: usize = 6;
 /// Elements of a cursor; those not named here are reserved and 0.
 pub const LEN: usize = 8;
 
@@ -166,6 +168,104 @@ impl Op for Advance {
                 "it must be [8]",
             ),
         ]
+    }
+}
+
+/// The cursor of the next micro-batch: `MICRO ← (MICRO + 1) mod micro_batches`, 0 again after the last.
+///
+/// Argument: cursor `i64[8]`. Result: `i64[8]`, which is the cursor itself. No gradient. Deterministic. Errors:
+/// `micro_batches` is 0, another dtype or shape.
+#[derive(Debug, Clone, Copy)]
+pub struct AdvanceMicro {
+    /// Micro-batches of a step.
+    pub micro_batches: usize,
+}
+
+impl Default for AdvanceMicro {
+    fn default() -> Self {
+        Self { micro_batches: 3 }
+    }
+}
+
+impl Op for AdvanceMicro {
+    fn name(&self) -> &'static str {
+        "advance_micro"
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        let args: [Spec; 1] = rules::arity(args)?;
+        rule(&args, 0)?;
+        micro_batches(self.micro_batches)?;
+        Ok(Outputs::one(args[0]))
+    }
+    fn alias(&self) -> &[Alias] {
+        &[Alias::Must(0)]
+    }
+    fn coverage(&self) -> &[Coverage] {
+        &[Coverage::Accumulates]
+    }
+    fn accumulate(&self, dtype: DType) -> DType {
+        dtype.accumulate()
+    }
+    fn body(&self) -> Body {
+        Body::Opaque("update of the cursor")
+    }
+    fn vjp(&self) -> Grad {
+        Grad::None("a cursor counts")
+    }
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let mut out = args[0].clone();
+        let next = out.data[MICRO] + 1.0;
+        out.data[MICRO] = if next >= self.micro_batches as f64 { 0.0 } else { next };
+        vec![out]
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const {
+            &[
+                Kernel::cpu("advance_micro", |op, call| {
+                    let count = attributes::<AdvanceMicro>(op)?.micro_batches as u64;
+                    let mut cursor = call.output::<i64>(0)?;
+                    let next = cursor.read().flat(MICRO).saturating_add(1);
+                    let last = u64::try_from(next).is_ok_and(|next| next >= count);
+                    cursor.set_flat(MICRO, if last { 0 } else { next });
+                    Ok(())
+                }),
+                Kernel::cuda("advance_micro", cuda::advance_micro),
+            ]
+        }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
+    }
+    fn samples(&self) -> Vec<Sample> {
+        let at = |micro_batches, micro| {
+            Sample::new(Self { micro_batches }, vec![sample(&[(STEP, 41), (BATCH, 2), (MICRO, micro)])])
+        };
+        vec![
+            at(3, 0),
+            at(3, 1),
+            at(3, 2),
+            at(1, 0),
+            at(256, 254),
+            at(256, 255),
+            Sample::bad(
+                Self { micro_batches: 0 },
+                vec![sample(&[])],
+                "micro_batches is 0; it must be at least 1",
+            ),
+            Sample::bad(
+                *self,
+                vec![SampleArg::with(Some(DType::I64), [4], Data::Int(0, 3))],
+                "it must be [8]",
+            ),
+        ]
+    }
+}
+
+/// Checks the number of micro-batches of a step.
+pub(super) fn micro_batches(count: usize) -> Result<(), Rule> {
+    match count {
+        0 => Err(Rule::Attribute { name: "micro_batches", value: 0.0, expected: "at least 1" }),
+        _ => Ok(()),
     }
 }
 

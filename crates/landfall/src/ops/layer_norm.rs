@@ -1,6 +1,6 @@
 //! Layer normalisation over the last axis, and its gradient.
 
-mod cuda;
+pub(in crate::ops) mod cuda;
 
 use super::lanes::{Kept, Slots, TILE, kept_dtype, rows, sum};
 use super::{

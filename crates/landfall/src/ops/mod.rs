@@ -19,11 +19,13 @@ pub mod cursor;
 mod dropout;
 mod gelu;
 mod grouped;
+mod l2_norm;
 mod lanes;
 mod layer_norm;
 mod loss;
 mod loss_scale;
 mod matmul;
+mod micro_mean;
 mod movement;
 mod pad_edge;
 mod permute;
@@ -48,14 +50,16 @@ pub use batch_norm::{BatchNorm, BatchNormGrad};
 pub use clip::{AllFinite, ClipScale, GlobalNorm};
 pub use concat::Concat;
 pub use cross_entropy::{CrossEntropy, CrossEntropyGrad};
-pub use cursor::{Advance, Lookup, RingPush};
+pub use cursor::{Advance, AdvanceMicro, Lookup, RingPush};
 pub use dropout::Dropout;
 pub use gelu::{Approximation, Gelu, GeluGrad};
 pub use grouped::{GroupedMatMul, GroupedMatMulGrad};
+pub use l2_norm::{L2Norm, L2NormGrad};
 pub use layer_norm::{LayerNorm, LayerNormGrad};
 pub use loss::{Mae, MaeGrad, Mse, MseGrad};
 pub use loss_scale::LossScale;
 pub use matmul::{MatMul, Precision};
+pub use micro_mean::MicroMean;
 pub use movement::{Copy, Fold, Pack, Pad};
 pub use pad_edge::PadEdge;
 pub use permute::Permute;
@@ -442,6 +446,7 @@ ops! {
     Adam,
     Add,
     Advance,
+    AdvanceMicro,
     Affine,
     AllFinite,
     Attention,
@@ -469,6 +474,8 @@ ops! {
     GlobalNorm,
     GroupedMatMul,
     GroupedMatMulGrad,
+    L2Norm,
+    L2NormGrad,
     LayerNorm,
     LayerNormGrad,
     Ln,
@@ -478,6 +485,7 @@ ops! {
     MaeGrad,
     MatMul,
     Maximum,
+    MicroMean,
     Minimum,
     Mse,
     MseGrad,

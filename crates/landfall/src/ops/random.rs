@@ -1,8 +1,9 @@
-//! Random tensors. Element `i` depends on (seed, step, stream, i) alone: not on threads, layouts or launch shapes.
+//! Random tensors. Element `i` depends on (seed, step, micro-batch, stream, i) alone: not on threads, layouts or launch
+//! shapes. In micro-batch m it is given word `m·2⁴² + i` of its stream.
 
 pub(super) mod cuda;
 
-use super::cursor::{self, SEED, STEP};
+use super::cursor::{self, MICRO, SEED, STEP};
 use super::pointwise::SHAPES;
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
@@ -26,21 +27,31 @@ pub(super) struct Words {
     seed: u64,
     step: u32,
     stream: u32,
+    /// The word of element 0.
+    first: u64,
 }
+
+/// Words between those of neighbouring micro-batches, as a power of two: more than a tensor has elements.
+const MICRO_WORDS: u32 = 42;
 
 impl Words {
     pub(super) fn new(cursor: &[i64; cursor::LEN], stream: u32) -> Self {
-        Self { seed: cursor[SEED] as u64, step: cursor[STEP] as u32, stream }
+        Self {
+            seed: cursor[SEED] as u64,
+            step: cursor[STEP] as u32,
+            stream,
+            first: (cursor[MICRO] as u64) << MICRO_WORDS,
+        }
     }
 
     /// Words `first..first + out.len()`.
     pub(super) fn fill(&self, first: u64, out: &mut [u32]) {
-        rng::fill_u32(self.seed, self.step, self.stream, first, out);
+        rng::fill_u32(self.seed, self.step, self.stream, self.first.wrapping_add(first), out);
     }
 
     /// Word `i`, for references.
     pub(super) fn get(&self, i: usize) -> u32 {
-        rng::block(self.seed, self.step, self.stream, i as u64 / 4)[i % 4]
+        rng::block(self.seed, self.step, self.stream, self.first / 4 + i as u64 / 4)[i % 4]
     }
 }
 
@@ -214,7 +225,7 @@ fn uniform<T: Element>(op: &Uniform, words: Words, call: &Call<'_>) -> Result<()
 
 /// A cursor in the middle of a run.
 pub(super) fn sample_cursor() -> SampleArg {
-    cursor::sample(&[(STEP, 12), (cursor::EPOCH, 1), (SEED, 0x5EED_1234)])
+    cursor::sample(&[(STEP, 12), (cursor::EPOCH, 1), (SEED, 0x5EED_1234), (MICRO, 5)])
 }
 
 /// `out_i = 1` with probability `keep`, else 0, each on its own.

@@ -2,7 +2,7 @@
 
 mod cuda;
 
-use super::cursor::{self, BASE, BATCH, EPOCH, SEED, WINDOWS};
+use super::cursor::{self, BASE, BATCH, EPOCH, MICRO, SEED, WINDOWS};
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
 };
@@ -23,7 +23,7 @@ pub enum Order {
     Shuffled,
 }
 
-/// The windows of a batch: element `j` is position `p = BATCH · batch + j` of the epoch. If `p < WINDOWS`, it is valid
+/// The windows of a micro-batch: element `j` is position `p = (BATCH · micro_batches + MICRO) · batch + j` of the epoch. If `p < WINDOWS`, it is valid
 /// and its window is number `w = BASE + σ(p)`, σ the identity or the keyed bijection of (SEED, EPOCH) on `0..WINDOWS`;
 /// else it is `w = BASE + WINDOWS − 1` (a window that is there to be read) and it is not valid.
 ///
@@ -36,15 +36,17 @@ pub enum Order {
 /// another dtype or shape. The bijection is a Feistel network with cycle walking: no order is stored.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchWindows {
-    /// Windows of a batch.
+    /// Windows of a micro-batch: of a whole batch, where that is not cut.
     pub batch: usize,
+    /// Micro-batches of a batch.
+    pub micro_batches: usize,
     /// The order of an epoch.
     pub order: Order,
 }
 
 impl Default for BatchWindows {
     fn default() -> Self {
-        Self { batch: 4, order: Order::Shuffled }
+        Self { batch: 4, micro_batches: 1, order: Order::Shuffled }
     }
 }
 
@@ -57,7 +59,9 @@ impl BatchWindows {
         let windows = u64::try_from(cursor[WINDOWS]).unwrap_or(0);
         let shuffle = Shuffle::new(windows, cursor[SEED] as u64, cursor[EPOCH] as u64);
         let (base, batch, order) = (cursor[BASE], self.batch as u64, self.order);
-        let first = u64::try_from(cursor[BATCH]).unwrap_or(0).saturating_mul(batch);
+        let at = |i: usize| u64::try_from(cursor[i]).unwrap_or(0);
+        let micro = at(BATCH).saturating_mul(self.micro_batches as u64).saturating_add(at(MICRO));
+        let first = micro.saturating_mul(batch);
         (0..batch).map(move |j| {
             let p = first.saturating_add(j);
             let window = if order == Order::Shuffled { shuffle.index(p) } else { Some(p) };
@@ -120,7 +124,8 @@ impl Op for BatchWindows {
         let order = Shuffle::new(windows as u64, cursor[SEED] as u64, cursor[EPOCH] as u64);
         let (mut starts, mut groups, mut valid) = (Vec::new(), Vec::new(), Vec::new());
         for j in 0..self.batch as i64 {
-            let p = cursor[BATCH] * self.batch as i64 + j;
+            let micro = cursor[BATCH] * self.micro_batches as i64 + cursor[MICRO];
+            let p = micro * self.batch as i64 + j;
             valid.push(f64::from(u8::from(p < windows)));
             let position = match self.order {
                 _ if p >= windows => (windows - 1).max(0),
@@ -171,11 +176,16 @@ impl Op for BatchWindows {
         };
         let at = |batch, order, epoch, at, windows, rows: &[[i64; ROW]]| {
             let cursor = [(EPOCH, epoch), (BATCH, at), (SEED, 77), (BASE, 1000), (WINDOWS, windows)];
-            Sample::new(Self { batch, order }, vec![cursor::sample(&cursor), table(rows)])
+            Sample::new(Self { batch, micro_batches: 1, order }, vec![cursor::sample(&cursor), table(rows)])
+        };
+        let micro = |micro_batches, at: i64| {
+            let cursor = [(EPOCH, 1), (BATCH, 2), (SEED, 77), (BASE, 1000), (WINDOWS, 40), (MICRO, at)];
+            let op = Self { batch: 3, micro_batches, order: Order::Shuffled };
+            Sample::new(op, vec![cursor::sample(&cursor), table(&[[1000, 40, 0]])])
         };
         let one = &[[1000, 40, 0]][..];
         let three = &[[1000, 0, 4], [1003, 50, 1], [1004, 90, 2]][..];
-        let mut all = Vec::new();
+        let mut all = vec![micro(4, 0), micro(4, 3), micro(6, 5)];
         for order in [Order::Sequential, Order::Shuffled] {
             all.extend([
                 at(4, order, 0, 0, 11, one),
@@ -371,7 +381,7 @@ mod tests {
             let table = engine.tensor([2, 3], &[100i64, 500, 0, 100 + last, 9000, 1])?;
             let mut orders = Vec::new();
             for epoch in 0..2i64 {
-                let op = BatchWindows { batch: 7, order: Order::Shuffled };
+                let op = BatchWindows { batch: 7, micro_batches: 1, order: Order::Shuffled };
                 let mut seen = Vec::new();
                 for batch in 0..windows.div_ceil(7) {
                     let cursor =

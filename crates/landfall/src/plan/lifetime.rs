@@ -1,9 +1,10 @@
 //! Lifetimes: from the first instruction that writes any part of a buffer to the last that reads any.
 
-use super::root;
-use crate::device::align;
-use crate::lower::{Home, Lowered, StoredId};
+use super::{Reuse, root};
+use crate::device::{ALIGNMENT, align};
+use crate::lower::{Arg, Home, Lowered, StoredId};
 use crate::ops::Alias;
+use std::ops::Range;
 
 /// One piece of arena memory: one or more values that share it, or an instruction's scratch memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +20,8 @@ pub(super) struct Lifetime {
 #[derive(Debug, Default)]
 pub(super) struct Lifetimes {
     pub(super) buffers: Vec<Lifetime>,
-    /// Buffer of each value whose root lies in the arena.
-    pub(super) of_value: Vec<Option<usize>>,
+    /// Buffer of each root that lies in the arena, and the bytes from the buffer's start.
+    pub(super) of_value: Vec<Option<(usize, usize)>>,
     /// Buffer of each instruction's scratch memory.
     pub(super) of_workspace: Vec<Option<usize>>,
     pub(super) in_place: usize,
@@ -28,7 +29,7 @@ pub(super) struct Lifetimes {
 
 /// The lifetimes of a program's arena values, outputs sharing an input's buffer where the op's alias rule allows it
 /// and the input ends there.
-pub(super) fn lifetimes(lowered: &Lowered, reuse: bool) -> Lifetimes {
+pub(super) fn lifetimes(lowered: &Lowered, reuse: Reuse) -> Lifetimes {
     let n = lowered.values.len();
     let end = lowered.instructions.len();
     let mut span: Vec<Option<(usize, usize)>> = vec![None; n];
@@ -50,15 +51,14 @@ pub(super) fn lifetimes(lowered: &Lowered, reuse: bool) -> Lifetimes {
     let arena_root = |v: usize| lowered.values[v].home == Home::Arena;
     for v in (0..n).filter(|&v| arena_root(v)) {
         if let Some((first, last)) = span[v] {
-            out.of_value[v] = Some(out.buffers.len());
+            out.of_value[v] = Some((out.buffers.len(), 0));
             out.buffers.push(Lifetime { bytes: align(lowered.values[v].spec.bytes()), first, last });
         }
     }
-    if reuse {
-        share_in_place(lowered, &mut out);
-    }
-    for v in 0..n {
-        out.of_value[v] = out.of_value[root(lowered, StoredId(v)).0.0];
+    match reuse {
+        Reuse::Tight => share_in_place(lowered, &mut out, false),
+        Reuse::Most => share_in_place(lowered, &mut out, true),
+        Reuse::Nothing => {}
     }
     out.of_workspace = (lowered.instructions.iter().enumerate())
         .map(|(k, i)| {
@@ -71,42 +71,52 @@ pub(super) fn lifetimes(lowered: &Lowered, reuse: bool) -> Lifetimes {
     out
 }
 
-fn share_in_place(lowered: &Lowered, out: &mut Lifetimes) {
+/// Puts outputs where an input ends. `within` also where that input is not the whole of its buffer, which keeps all of
+/// the buffer alive for longer.
+fn share_in_place(lowered: &Lowered, out: &mut Lifetimes, within: bool) {
     for (k, i) in lowered.instructions.iter().enumerate() {
         for (j, o) in i.outputs.iter().enumerate() {
             let Some(Alias::InPlace(allowed)) = i.op.alias().get(j).copied() else { continue };
             if lowered.values[o.value.0].home != Home::Arena {
                 continue;
             }
-            let Some(own) = out.of_value[o.value.0].filter(|&b| out.buffers[b].first == k) else { continue };
-            let taken = |b: usize| i.outputs.iter().any(|p| out.of_value[p.value.0] == Some(b));
+            let Some((own, _)) = out.of_value[o.value.0].filter(|&(b, _)| out.buffers[b].first == k) else {
+                continue;
+            };
             let candidate = allowed.iter().find_map(|&a| {
                 let arg = i.inputs.get(a)?;
-                let buffer = out.of_value[arg.value.0]?;
+                let (buffer, bytes) = bytes_of(lowered, out, arg)?;
                 let whole = lowered.values[arg.value.0].home == Home::Arena
-                    && arg.layout.is_contiguous()
-                    && arg.layout.offset() == 0
-                    && arg.spec() == o.spec()
+                    && bytes.start == 0
                     && arg.spec().bytes() == lowered.values[arg.value.0].spec.bytes()
                     && out.buffers[buffer].bytes == out.buffers[own].bytes;
-                // Any other operand in that memory would be overwritten while it is read.
-                let alone = (i.inputs.iter().enumerate()).all(|(b, other)| {
-                    b == a
-                        || root_buffer(lowered, out, other.value) != Some(buffer)
-                        || (allowed.contains(&b) && *other == *arg)
-                });
-                (whole && alone && out.buffers[buffer].last == k && !taken(buffer)).then_some(buffer)
+                let part = within && bytes.start.is_multiple_of(ALIGNMENT) && !bytes.is_empty();
+                let fits = (whole || part) && arg.layout.is_contiguous() && arg.spec() == o.spec();
+                let apart = |other: &Arg| {
+                    let there = bytes_of(lowered, out, other).filter(|(b, _)| *b == buffer);
+                    there.is_none_or(|(_, r)| r.end <= bytes.start || bytes.end <= r.start)
+                };
+                // Any other operand in those bytes would be overwritten while it is read.
+                let alone = (i.inputs.iter().enumerate())
+                    .all(|(b, other)| b == a || apart(other) || (allowed.contains(&b) && *other == *arg));
+                let taken = i.outputs.iter().any(|p| !apart(p));
+                let ends = out.buffers[buffer].last == k;
+                (fits && alone && ends && !taken).then_some((buffer, bytes.start))
             });
-            if let Some(buffer) = candidate {
+            if let Some((buffer, at)) = candidate {
                 out.buffers[buffer].last = out.buffers[own].last;
                 out.buffers[own].bytes = 0;
-                out.of_value[o.value.0] = Some(buffer);
+                out.of_value[o.value.0] = Some((buffer, at));
                 out.in_place += 1;
             }
         }
     }
 }
 
-fn root_buffer(lowered: &Lowered, lifetimes: &Lifetimes, id: StoredId) -> Option<usize> {
-    lifetimes.of_value[root(lowered, id).0.0]
+/// The buffer in which an operand lies, and its bytes there; `None` outside of the arena.
+fn bytes_of(lowered: &Lowered, lifetimes: &Lifetimes, arg: &Arg) -> Option<(usize, Range<usize>)> {
+    let (root, at) = root(lowered, arg.value);
+    let (buffer, within) = lifetimes.of_value[root.0]?;
+    let (span, size, base) = (arg.layout.span(), arg.dtype.size(), within + at);
+    Some((buffer, base + span.start * size..base + span.end * size))
 }

@@ -5,6 +5,7 @@ mod assign;
 mod edges;
 mod lifetime;
 mod report;
+mod reuse;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -12,6 +13,7 @@ mod verify;
 pub(crate) use assign::assign;
 pub(crate) use edges::order;
 pub use report::{Report, ReportRow};
+pub use reuse::Reuse;
 pub use verify::PlanError;
 pub(crate) use verify::verify;
 
@@ -46,6 +48,8 @@ pub struct Plan {
     pub workspaces: Vec<usize>,
     /// Bytes of the arena.
     pub arena: usize,
+    /// Offsets in the arena at which another allocation begins; none where it is one block.
+    pub cuts: Vec<usize>,
     /// The largest sum of bytes (rounded to slots) that live in the arena at one time: no plan can be smaller.
     pub live_peak: usize,
     /// How many outputs took over the memory of an input.

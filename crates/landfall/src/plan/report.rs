@@ -15,8 +15,12 @@ pub struct Report {
     pub state_bytes: usize,
     /// Bytes of inputs and outputs.
     pub own_bytes: usize,
-    /// Instructions of the program: launches of a step when they are issued one by one.
+    /// Instructions of the program.
     pub instructions: usize,
+    /// How many of them, the first ones, run several times, and how often.
+    pub repeated: (usize, usize),
+    /// Launches of a run whose instructions are issued one by one.
+    pub launches: usize,
     /// Outputs that took over an input's memory.
     pub in_place: usize,
     /// Forward values made again for the backward pass instead of being kept.
@@ -79,6 +83,8 @@ impl Report {
             state_bytes,
             own_bytes: own.map(|v| v.spec.bytes()).sum(),
             instructions: lowered.instructions.len(),
+            repeated: (lowered.repeat.instructions, lowered.repeat.times),
+            launches: lowered.repeat.count(lowered.instructions.len()),
             in_place: plan.in_place,
             recomputed: lowered.recomputed,
             peak_instruction,

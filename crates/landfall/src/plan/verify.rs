@@ -59,6 +59,8 @@ pub enum PlanError {
         "instruction {instruction} ({op}) keeps part of output {output} ({value}), but does not update it in place"
     )]
     Uncovered { instruction: usize, op: &'static str, output: usize, value: String },
+    #[error("{value} lies at bytes {start}..{end} of the arena, of which another allocation begins at {cut}")]
+    Torn { value: String, start: usize, end: usize, cut: usize },
     #[error("{value} is not aligned: byte {offset} of {block:?}")]
     Unaligned { value: String, block: Block, offset: usize },
 }
@@ -145,11 +147,22 @@ impl Checker<'_> {
             if end > size && end > start {
                 return Err(PlanError::OutOfBounds { value: value.name.clone(), block, start, end, size });
             }
+            if block == Block::Arena {
+                self.whole(&value.name, start, end)?;
+            }
             if start % value.spec.dtype.size() != 0 {
                 return Err(PlanError::Unaligned { value: value.name.clone(), block, offset: start });
             }
         }
         Ok(())
+    }
+
+    /// Bytes of the arena must lie in one allocation.
+    fn whole(&self, value: &str, start: usize, end: usize) -> Result<(), PlanError> {
+        match self.plan.cuts.iter().find(|&&cut| start < cut && cut < end) {
+            None => Ok(()),
+            Some(&cut) => Err(PlanError::Torn { value: value.to_owned(), start, end, cut }),
+        }
     }
 
     fn step(&mut self, k: usize, i: &Instruction) -> Result<(), PlanError> {
@@ -177,6 +190,7 @@ impl Checker<'_> {
                     size: self.plan.arena,
                 });
             }
+            self.whole(&format!("scratch of {op}#{k}"), start, end)?;
             if start % ALIGNMENT != 0 {
                 let value = format!("scratch of {op}#{k}");
                 return Err(PlanError::Unaligned { value, block: Block::Arena, offset: start });

@@ -5,7 +5,7 @@ use landfall::HostTensor;
 use std::collections::HashMap;
 
 /// Names of the ops whose output is their first argument.
-const UPDATES: [&str; 2] = ["decay", "set_even"];
+const UPDATES: [&str; 3] = ["decay", "set_even", "running_update"];
 
 /// What a run leaves behind.
 #[derive(Debug, Clone, PartialEq)]

@@ -53,6 +53,16 @@ pub(crate) struct Recipe {
     pub(crate) outputs: Vec<(String, usize)>,
     dice: Dice,
     limit: usize,
+    ops: Ops,
+}
+
+/// Which ops a recipe takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ops {
+    /// Also the tests' own, which have kernels for the processor.
+    All,
+    /// Those of the op table, which have kernels for every device.
+    Table,
 }
 
 /// Sizes, from which shapes are put together; equal ones and ones are frequent on purpose.
@@ -60,8 +70,8 @@ const SMALL: &[usize] = &[1, 2, 3, 3, 4, 5, 8];
 const LARGE: &[usize] = &[1, 4, 8, 8, 16, 24, 32, 64];
 
 impl Recipe {
-    /// The recipe of a seed, with about `nodes` ops.
-    pub(crate) fn new(seed: u64, nodes: usize, small: bool) -> Result<Self, Error> {
+    /// The recipe of a seed, with about `nodes` of these ops.
+    pub(crate) fn new(ops: Ops, seed: u64, nodes: usize, small: bool) -> Result<Self, Error> {
         let mut dice = Dice(seed);
         let mut state = StateSpec::new();
         let shape = |dice: &mut Dice| random_shape(dice, if small { SMALL } else { LARGE });
@@ -73,7 +83,7 @@ impl Recipe {
         let state = Arc::new(state);
         let graph = Graph::new(&state);
         let limit = if small { 1 << 10 } else { 1 << 16 };
-        let mut r = Self { graph, state, made: Vec::new(), outputs: Vec::new(), dice, limit };
+        let mut r = Self { graph, state, made: Vec::new(), outputs: Vec::new(), dice, limit, ops };
         for i in 0..3 {
             let s = shape(&mut r.dice);
             let value = r.graph.input(&format!("x{i}"), DType::F64, s);
@@ -87,9 +97,9 @@ impl Recipe {
         let slab = r.leaf(slab, Step::Slab(1));
         let part = r.slice(slab, 0, 16, 16)?;
         r.reshape(part, [4, 4].into())?;
-        let mut ops = 0;
-        while ops < nodes {
-            ops += usize::from(r.grow()?);
+        let mut grown = 0;
+        while grown < nodes {
+            grown += usize::from(r.grow()?);
         }
         r.finish()?;
         Ok(r)
@@ -186,6 +196,7 @@ impl Recipe {
                     2 => self.op(ops::Sub, &[y, x], bound + other)?,
                     3 => self.op(ops::Mul, &[x, y], bound * other)?,
                     4 => self.op(ops::Maximum, &[x, y], bound.max(other))?,
+                    _ if self.ops == Ops::Table => self.op(ops::Minimum, &[x, y], bound.max(other))?,
                     _ => self.op(Butterfly, &[x, y], bound + other)?,
                 }
             }
@@ -243,7 +254,15 @@ impl Recipe {
                 let bound = parts.iter().map(|&p| self.made[p].bound).fold(0.0, f64::max);
                 self.op(ops::Pack, &parts, bound)?
             }
-            16 if rank >= 2 => {
+            // A permutation, and a permutation of that: copies must not run in place of what they copy.
+            16 | 17 if self.ops == Ops::Table && rank >= 2 => {
+                let axes: Vec<usize> = (0..rank).rev().collect();
+                let t = self.permute(x, axes.clone())?;
+                let copied = self.op(ops::Copy, &[t], bound)?;
+                let back = self.permute(copied, axes)?;
+                self.op(ops::Copy, &[back], bound)?
+            }
+            16 if self.ops == Ops::All && rank >= 2 => {
                 let axes: Vec<usize> = (1..rank).collect();
                 let p = self.op(ops::Reduce::new(Reduction::Max, &axes), &[x], bound)?;
                 if shape.elements() == 0 {
@@ -251,7 +270,7 @@ impl Recipe {
                 }
                 self.op(ReverseRows, &[x, p], bound)?
             }
-            17 => self.op(Hungry, &[x], bound)?,
+            17 if self.ops == Ops::All => self.op(Hungry, &[x], bound)?,
             18 | 19 => return self.update(),
             20 if self.made[x].exact => {
                 let Some(y) = self.any(|m| m.exact && m.spec.shape == shape) else { return Ok(false) };
@@ -314,7 +333,11 @@ impl Recipe {
             return Ok(false);
         }
         let base = self.base(target).1;
-        if self.dice.one_in(3) {
+        if self.ops == Ops::Table {
+            let ok = self.op(ops::Fill { spec: Spec::new(DType::Bool, []), value: 1.0 }, &[], 1.0)?;
+            let half = ops::RunningUpdate { momentum: 0.5, unbiased_count: None };
+            self.op(half, &[target, x, ok], grown)?;
+        } else if self.dice.one_in(3) {
             self.op(SetEven, &[target, x], grown)?;
         } else {
             self.op(Decay { keep: 0.5 }, &[target, x], grown)?;

@@ -1,8 +1,9 @@
 //! The suite that is generated from the op table: each op has one module, named as it, with one test a property, and in
 //! it the module `cuda` with the same tests on a GPU.
 //!
-//! `case` makes the calls from an op's samples, `place` lays operands out in memory, `launch` calls; each other module
-//! holds properties. An op that joins the table is tested with no line written here.
+//! `properties` lists the properties, for this binary and for the one that runs them in a shuffled order; `case` makes
+//! the calls from an op's samples, `place` lays operands out in memory, `launch` calls; each other module holds
+//! properties. An op that joins the table is tested with no line written here.
 
 mod aliasing;
 mod allocation;
@@ -19,7 +20,10 @@ mod layouts;
 mod parity;
 mod place;
 mod programs;
+mod properties;
+mod purity;
 mod refused;
+mod sanitized;
 mod support;
 
 macro_rules! properties {
@@ -52,20 +56,7 @@ macro_rules! properties {
         }
     };
     ($Op:ident) => {
-        properties! { $Op:
-            parity::parity
-            parity::body
-            gradient::gradient
-            layouts::layouts
-            layouts::poison
-            layouts::guards
-            layouts::deterministic
-            aliasing::aliasing
-            allocation::allocates_nothing
-            programs::recorded
-            refused::refused;
-            refused::null
-        }
+        crate::properties::with_properties!(properties, $Op);
     };
 }
 

@@ -59,7 +59,8 @@ pub(crate) fn load(case: &Case, program: &mut Program, state: &mut State) -> Che
     Ok(())
 }
 
-fn outputs(case: &Case, program: &Program) -> Check<Vec<Vec<u8>>> {
+/// Bytes of every output.
+pub(crate) fn outputs(case: &Case, program: &Program) -> Check<Vec<Vec<u8>>> {
     let read = |j| program.read_host(&format!("output{j}")).map(|h| h.to_bytes());
     Ok((0..case.outputs.len()).map(read).collect::<Result<_, _>>()?)
 }

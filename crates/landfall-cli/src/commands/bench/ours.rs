@@ -9,10 +9,9 @@ use landfall::{
     DeviceKind, Engine, Error, Graph, HostTensor, Program, Shape, Spec, State, StateSpec, Tensor, TensorMut,
     TensorRef,
 };
-use landfall_train::data::{Split, synthetic};
-use landfall_train::models::{Model, PatchTst};
+use landfall_train::data::{Split, TokenSegments, synthetic};
 use landfall_train::run::{Precision, SettingsError};
-use landfall_train::train::{Betas, Dataset, OptimizerKind, Schedule, Session, TrainingOptions};
+use landfall_train::train::{Betas, Dataset, Loss, OptimizerKind, Schedule, Session, TrainingOptions};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -67,6 +66,8 @@ const WARM_UP: usize = 8;
 const SERIES_ROWS: usize = 6500;
 /// The most inputs, and the most outputs, of a row's op.
 const MOST_OPERANDS: usize = 16;
+/// Generated samples of tokens: 16,408 of them train, as the peers have.
+const SAMPLES: usize = 23_441;
 /// The most steps of a sample.
 const MOST_STEPS: usize = 1 << 22;
 
@@ -115,14 +116,26 @@ impl Ours {
 
     fn step(engine: &Engine, step: &Step, dtype: Precision) -> Result<Self, CliError> {
         let config = (step.config)();
-        let (context, horizon) = (config.context, config.horizon);
-        let series = synthetic::demo(SERIES_ROWS, step.channels, 2021)?;
-        let (dataset, ..) = Dataset::forecast(series, Split::ratio(0.7, 0.15, 0.15)?, context, horizon)?;
-        let model = PatchTst::new(config).map_err(SettingsError::Network)?;
+        let (context, horizon) = (config.context(), config.horizon());
+        let split = Split::ratio(0.7, 0.15, 0.15)?;
+        let (dataset, loss) = match config.tokens() {
+            Some(tokens) => {
+                let data = synthetic::assets(SAMPLES, tokens, context, 2021)?;
+                let segments = TokenSegments::new(&data, split)?;
+                (Dataset::classification(&data, segments), Loss::CrossEntropy)
+            }
+            None => {
+                let series = synthetic::demo(SERIES_ROWS, step.channels, 2021)?;
+                (Dataset::forecast(series, split, context, horizon)?.0, Loss::Mse)
+            }
+        };
+        let model = config.build().map_err(SettingsError::Network)?;
         let parameters = model.parameters().count();
         let (dtype, products) = dtype.parts();
         let options = TrainingOptions {
             batch: step.batch,
+            accumulate: step.accumulate,
+            loss,
             epochs: 1,
             max_steps: None,
             lr: 1e-3,
@@ -136,7 +149,7 @@ impl Ours {
             seed: 2021,
             ..TrainingOptions::default()
         };
-        let mut session = Session::new(engine, Box::new(model), &dataset, context, horizon, options)?;
+        let mut session = Session::new(engine, model, &dataset, context, horizon, options)?;
         for _ in 0..WARM_UP {
             session.step()?;
         }

@@ -59,6 +59,7 @@ pub(super) enum Fault {
 /// One line of a peer.
 #[derive(Debug, PartialEq)]
 enum Said {
+    Modes(Vec<String>),
     Warm(Ready),
     Failed { what: String, error: String },
     Done { version: String },
@@ -77,6 +78,7 @@ struct Line {
     us: Option<f64>,
     error: Option<String>,
     version: Option<String>,
+    modes: Option<Vec<String>>,
     #[serde(default)]
     ready: bool,
 }
@@ -89,6 +91,7 @@ fn parse(text: &str) -> Result<Said, Fault> {
             let what = [row, mode].into_iter().flatten().collect::<Vec<_>>().join(" ");
             Some(Said::Failed { what, error })
         }
+        Line { modes: Some(modes), .. } => Some(Said::Modes(modes)),
         Line { ready: true, version: Some(version), .. } => Some(Said::Done { version }),
         Line { us: Some(us), row: Some(row), mode: Some(mode), .. } if us.is_finite() && us > 0.0 => {
             Some(Said::Sample { row, mode, us })
@@ -102,22 +105,48 @@ fn parse(text: &str) -> Result<Said, Fault> {
     said.ok_or_else(garbled)
 }
 
-/// A running peer; it ends when this drops.
+/// A running peer, a process for each of its modes; they end when this drops.
 pub(super) struct Peer {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) ready: Vec<Ready>,
-    /// Rows that it could not build, and why.
+    /// Rows that it could not build, modes that did not start, and why.
     pub(super) failures: Vec<String>,
-    process: Process,
+    processes: Vec<(String, Process)>,
 }
 
 impl Peer {
-    /// Starts `python3 <folder>/<name>_peer.py` and waits until every row is warm.
+    /// Starts `python3 <folder>/<name>_peer.py` for each of its modes, one after the other, and waits until every row is
+    /// warm. A mode that does not start is left out.
     ///
     /// # Errors
-    /// Why the peer has to be left out; its process is gone then.
+    /// Why the peer has to be left out: no mode started. Its processes are gone then.
     pub(super) fn start(name: &str, request: &Request<'_>) -> Result<Self, Fault> {
+        let mut peer = Self {
+            name: name.to_owned(),
+            version: String::new(),
+            ready: Vec::new(),
+            failures: Vec::new(),
+            processes: Vec::new(),
+        };
+        let mut first = None;
+        for mode in Self::modes(name, request)? {
+            match peer.start_mode(&mode, request) {
+                Ok(process) => peer.processes.push((mode, process)),
+                Err(Fault::Interrupted) => return Err(Fault::Interrupted),
+                Err(fault) => {
+                    peer.failures.push(format!("{mode}: {fault}"));
+                    first.get_or_insert(fault);
+                }
+            }
+        }
+        match first {
+            Some(fault) if peer.processes.is_empty() => Err(fault),
+            Some(_) | None => Ok(peer),
+        }
+    }
+
+    fn command(name: &str, request: &Request<'_>) -> Command {
         let mut command = Command::new("python3");
         command.arg(request.folder.join(format!("{name}_peer.py")));
         let device = match request.device {
@@ -130,22 +159,40 @@ impl Peer {
                 "cuda"
             }
         };
-        command.args(["--device", device, "--dtypes", request.dtypes]);
+        command.args(["--device", device]);
+        command
+    }
+
+    fn modes(name: &str, request: &Request<'_>) -> Result<Vec<String>, Fault> {
+        let mut command = Self::command(name, request);
+        command.arg("--list-modes");
+        match Process::start(command)?.next(request)? {
+            Said::Modes(modes) => Ok(modes),
+            other @ (Said::Warm(_) | Said::Failed { .. } | Said::Done { .. } | Said::Sample { .. }) => {
+                Err(Fault::Garbled(format!("{other:?}")))
+            }
+        }
+    }
+
+    fn start_mode(&mut self, mode: &str, request: &Request<'_>) -> Result<Process, Fault> {
+        let mut command = Self::command(&self.name, request);
+        command.args(["--dtypes", request.dtypes, "--modes", mode]);
         command.args(["--threads", &request.threads.to_string()]);
         command.args(["--seconds", &request.seconds.to_string()]).args(request.rows);
-        let process = Process::start(command)?;
-        let version = String::new();
-        let mut peer =
-            Self { name: name.to_owned(), version, ready: Vec::new(), failures: Vec::new(), process };
+        let mut process = Process::start(command)?;
+        let mut ready = Vec::new();
         loop {
-            match peer.next(request)? {
-                Said::Warm(ready) => peer.ready.push(ready),
-                Said::Failed { what, error } => peer.failures.push(format!("{what}: {error}")),
+            match process.next(request)? {
+                Said::Warm(row) => ready.push(row),
+                Said::Failed { what, error } => self.failures.push(format!("{what}: {error}")),
                 Said::Done { version } => {
-                    peer.version = version;
-                    return Ok(peer);
+                    self.version = version;
+                    self.ready.append(&mut ready);
+                    return Ok(process);
                 }
-                Said::Sample { row, .. } => return Err(Fault::Garbled(format!("a sample of {row}"))),
+                other @ (Said::Modes(_) | Said::Sample { .. }) => {
+                    return Err(Fault::Garbled(format!("{other:?}")));
+                }
             }
         }
     }
@@ -155,35 +202,35 @@ impl Peer {
         self.ready.iter().filter(move |r| r.row == row && r.dtype == dtype)
     }
 
+    /// Whether it still has this mode.
+    pub(super) fn has(&self, mode: &str) -> bool {
+        self.processes.iter().any(|(own, _)| own == mode)
+    }
+
     /// Asks for one sample: microseconds of one step.
     ///
     /// # Errors
-    /// Why the peer has to be left out from here on.
+    /// Why its mode is left out from here on.
     pub(super) fn sample(&mut self, of: &Ready, request: &Request<'_>) -> Result<f64, Fault> {
-        let asked = writeln!(self.process.stdin, "run {} {} {}", of.row, of.dtype, of.mode);
-        asked.and_then(|()| self.process.stdin.flush()).map_err(|_| self.process.ended())?;
-        match self.next(request)? {
-            Said::Sample { row, mode, us } if row == of.row && mode == of.mode => Ok(us),
-            Said::Failed { what, error } => Err(Fault::Failed(format!("{what}: {error}"))),
-            other @ (Said::Warm(_) | Said::Done { .. } | Said::Sample { .. }) => {
-                Err(Fault::Garbled(format!("{other:?}")))
-            }
+        let sampled = self.ask(of, request);
+        if sampled.is_err() {
+            self.processes.retain(|(mode, _)| *mode != of.mode);
+            self.ready.retain(|r| r.mode != of.mode);
         }
+        sampled
     }
 
-    fn next(&mut self, request: &Request<'_>) -> Result<Said, Fault> {
-        let deadline = Instant::now() + request.limit;
-        loop {
-            if request.stop.load(Ordering::Relaxed) {
-                return Err(Fault::Interrupted);
-            }
-            match self.process.lines.recv_timeout(Duration::from_millis(100)) {
-                Ok(line) => return parse(&line),
-                Err(RecvTimeoutError::Disconnected) => return Err(self.process.ended()),
-                Err(RecvTimeoutError::Timeout) if Instant::now() > deadline => {
-                    return Err(Fault::Hung(request.limit.as_secs()));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
+    fn ask(&mut self, of: &Ready, request: &Request<'_>) -> Result<f64, Fault> {
+        let Some((_, process)) = self.processes.iter_mut().find(|(mode, _)| *mode == of.mode) else {
+            return Err(Fault::Failed(format!("{} does not run", of.mode)));
+        };
+        let asked = writeln!(process.stdin, "run {} {} {}", of.row, of.dtype, of.mode);
+        asked.and_then(|()| process.stdin.flush()).map_err(|_| process.ended())?;
+        match process.next(request)? {
+            Said::Sample { row, mode, us } if row == of.row && mode == of.mode => Ok(us),
+            Said::Failed { what, error } => Err(Fault::Failed(format!("{what}: {error}"))),
+            other @ (Said::Modes(_) | Said::Warm(_) | Said::Done { .. } | Said::Sample { .. }) => {
+                Err(Fault::Garbled(format!("{other:?}")))
             }
         }
     }
@@ -215,6 +262,24 @@ impl Process {
         });
         let errors = std::thread::spawn(move || last_line(stderr));
         Ok(Self { child, stdin, lines, errors: Some(errors) })
+    }
+
+    /// Its next line.
+    fn next(&mut self, request: &Request<'_>) -> Result<Said, Fault> {
+        let deadline = Instant::now() + request.limit;
+        loop {
+            if request.stop.load(Ordering::Relaxed) {
+                return Err(Fault::Interrupted);
+            }
+            match self.lines.recv_timeout(Duration::from_millis(100)) {
+                Ok(line) => return parse(&line),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
+                Err(RecvTimeoutError::Timeout) if Instant::now() > deadline => {
+                    return Err(Fault::Hung(request.limit.as_secs()));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
     }
 
     /// Why it ended, in its own words.
@@ -262,6 +327,8 @@ mod tests {
             last_loss: Some(0.25),
         };
         assert_eq!(parse(warm), Ok(Said::Warm(ready)));
+        let modes = vec!["eager".to_owned(), "graph".to_owned()];
+        assert_eq!(parse(r#"{"modes": ["eager", "graph"]}"#), Ok(Said::Modes(modes)));
         let done = r#"{"ready": true, "peer": "jax", "version": "0.1"}"#;
         assert_eq!(parse(done), Ok(Said::Done { version: "0.1".to_owned() }));
         let sample = r#"{"row": "seed", "dtype": "f32", "mode": "jit", "us": 12.5}"#;

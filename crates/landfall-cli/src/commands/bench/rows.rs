@@ -1,7 +1,7 @@
 //! The rows: whole training steps, and the ops that those steps are made of at their shapes.
 
 use landfall::{DType, Shape, ops, ops::Op, ops::cursor};
-use landfall_train::models::{Approximation, DropoutMasks, Order, PatchTstConfig, Task};
+use landfall_train::models::{Approximation, DropoutMasks, ModelConfig, Order, PatchTstConfig, Preset, Task};
 use landfall_train::nn::NormKind;
 use std::sync::Arc;
 
@@ -12,13 +12,16 @@ pub(super) enum Row {
     Op(&'static OpRow),
 }
 
-/// A whole training step: gather of windows, forward, backward, clip, AdamW.
+/// A whole training step: gather of windows or samples, forward, backward, clip, AdamW.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) name: &'static str,
-    pub(super) config: fn() -> PatchTstConfig,
+    pub(super) config: fn() -> ModelConfig,
+    /// Of series; samples have tokens.
     pub(super) channels: usize,
     pub(super) batch: usize,
+    /// Micro-batches of a batch.
+    pub(super) accumulate: usize,
     /// A step takes a processor minutes, so there it is timed when it is asked for by name.
     large: bool,
 }
@@ -58,11 +61,45 @@ pub(super) enum Data {
 
 /// The step rows. `bench/peers/rows.py` has the same sizes; the number of parameters is compared at run time.
 pub(super) const STEPS: &[Step] = &[
-    Step { name: "seed", config: seed, channels: 20, batch: 64, large: false },
-    Step { name: "etth1", config: etth1, channels: 7, batch: 128, large: false },
-    Step { name: "wide", config: wide, channels: 321, batch: 32, large: true },
-    Step { name: "deep", config: deep, channels: 8, batch: 64, large: true },
+    Step { name: "seed", config: || ModelConfig::Patchtst(seed()), channels: 20, batch: 64, ..PATCHTST },
+    Step { name: "etth1", config: || ModelConfig::Patchtst(etth1()), channels: 7, batch: 128, ..PATCHTST },
+    Step {
+        name: "wide",
+        config: || ModelConfig::Patchtst(wide()),
+        channels: 321,
+        batch: 32,
+        large: true,
+        ..PATCHTST
+    },
+    Step {
+        name: "deep",
+        config: || ModelConfig::Patchtst(deep()),
+        channels: 8,
+        batch: 64,
+        large: true,
+        ..PATCHTST
+    },
+    CROSS_ASSET,
+    Step { name: "cross-asset-1x256", accumulate: 256, ..CROSS_ASSET },
 ];
+
+const PATCHTST: Step = Step {
+    name: "",
+    config: || ModelConfig::Patchtst(etth1()),
+    channels: 1,
+    batch: 1,
+    accumulate: 1,
+    large: false,
+};
+
+const CROSS_ASSET: Step = Step {
+    name: "cross-asset",
+    config: || Preset::CrossAsset.config(),
+    channels: 12,
+    batch: 256,
+    accumulate: 1,
+    large: true,
+};
 
 fn etth1() -> PatchTstConfig {
     PatchTstConfig {

@@ -12,7 +12,7 @@ pub use call::Call;
 pub use parallel::{Chunks, Split};
 pub use view::{Row, RowMut, View, ViewMut};
 
-use super::{Address, Counters, Device, DeviceKind, IndexFault, Launch, RecordedLaunch, Recording};
+use super::{Address, Counters, Device, DeviceKind, IndexFault, Launch, LaunchList, Recording};
 use crate::error::Error;
 use crate::ops::Run;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -108,8 +108,8 @@ impl Device for Cpu {
             .map_err(|rule| rule.of(launch.op.name(), &call.specs(), Some(DeviceKind::Cpu), None).into())
     }
 
-    fn record(self: Arc<Self>, launches: Vec<RecordedLaunch>) -> Result<Box<dyn Recording>, Error> {
-        Ok(Box::new(Replay { device: self, launches }))
+    fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
+        Ok(Box::new(Replay { device: self, list }))
     }
 
     fn synchronize(&self) -> Result<(), Error> {
@@ -138,7 +138,7 @@ impl Device for Cpu {
 #[derive(Debug)]
 struct Replay {
     device: Arc<Cpu>,
-    launches: Vec<RecordedLaunch>,
+    list: LaunchList,
 }
 
 impl Recording for Replay {
@@ -146,7 +146,7 @@ impl Recording for Replay {
         self.device.replays.fetch_add(1, Relaxed);
         let mut result = Ok(());
         self.device.enter(&mut || {
-            result = self.launches.iter().try_for_each(|l| self.device.launch(&l.as_launch()));
+            result = self.list.sequence().try_for_each(|l| self.device.launch(&l.as_launch()));
         });
         result
     }

@@ -1,5 +1,5 @@
 //! A launch list as one CUDA graph, whose edges are the list's happens-before edges: what they leave open the device
-//! runs at once.
+//! runs at once. Of a part that is repeated, each time waits for the whole of the time before.
 //!
 //! Everything is compiled and loaded before the capture begins. It runs on a stream that nothing else knows, in the
 //! mode in which only calls of this thread could spoil it; frees wait until it is over; and it is ended on the error
@@ -7,8 +7,9 @@
 
 use super::driver::{Stream, check};
 use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked};
-use crate::device::{Address, Device, RecordedLaunch, Recording};
+use crate::device::{Address, Device, LaunchList, Recording};
 use crate::error::Error;
+use crate::lower::Repeat;
 use cudarc::driver::sys;
 use std::fmt;
 use std::ptr::null_mut;
@@ -71,8 +72,9 @@ impl Steps<'_> {
         self.list.push(Placed { op, step, after });
     }
 
-    /// The steps of a list of launches.
-    fn of(device: &Cuda, launches: &[RecordedLaunch]) -> Result<Vec<Placed>, Error> {
+    /// The steps of a list of launches, and how many of them are repeated how often.
+    fn of(device: &Cuda, of: &LaunchList) -> Result<(Vec<Placed>, Repeat), Error> {
+        let (launches, mut repeat) = (&of.launches, of.repeat);
         let mut steps = Steps { device, list: Vec::with_capacity(launches.len()), after: Vec::new() };
         // What waits for a launch waits for its last step; for what it waited for itself where it has none.
         let mut ends: Vec<Vec<usize>> = Vec::with_capacity(launches.len());
@@ -82,8 +84,11 @@ impl Steps<'_> {
             steps.after.dedup();
             super::lower(&launch.as_launch(), device.kind(), &mut steps)?;
             ends.push(std::mem::take(&mut steps.after));
+            if ends.len() == of.repeat.instructions {
+                repeat.instructions = steps.list.len();
+            }
         }
-        Ok(steps.list)
+        Ok((steps.list, repeat))
     }
 }
 
@@ -110,15 +115,15 @@ impl Sink for Steps<'_> {
 }
 
 /// Captures a launch list. The context must be current.
-pub(super) fn record(device: &Arc<Cuda>, launches: &[RecordedLaunch]) -> Result<Replay, Error> {
-    let steps = Steps::of(device, launches)?;
+pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Error> {
+    let (steps, repeat) = Steps::of(device, list)?;
     let stream = Stream::new()?;
     let (graph, freed) = {
         let _one_at_a_time = locked(&device.captures);
         locked(&device.frees).capturing = true;
         let graph = rehearse(&steps).and_then(|()| {
             let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-            capture(&stream, mode, |stream| issue_all(&steps, stream))
+            capture(&stream, mode, |stream| issue_all(&steps, repeat, stream))
         });
         (graph, std::mem::take(&mut *locked(&device.frees)))
     };
@@ -133,7 +138,7 @@ pub(super) fn record(device: &Arc<Cuda>, launches: &[RecordedLaunch]) -> Result<
         });
     }
     let executable = graph.instantiate(&device.stream)?;
-    Ok(Replay { executable, nodes: nodes.len(), steps, device: Arc::clone(device) })
+    Ok(Replay { executable, nodes: nodes.len(), steps, repeat, device: Arc::clone(device) })
 }
 
 const MEMORY: [sys::CUgraphNodeType; 2] =
@@ -152,21 +157,34 @@ fn rehearse(steps: &[Placed]) -> Result<(), Error> {
 }
 
 /// Issues every step where its edges put it.
-fn issue_all(steps: &[Placed], stream: &Stream) -> Result<(), Error> {
-    let mut nodes: Vec<Vec<sys::CUgraphNode>> = Vec::with_capacity(steps.len());
-    let mut last = vec![true; steps.len()];
-    for s in steps {
-        let mut before: Vec<_> = s.after.iter().flat_map(|&a| nodes[a].iter().copied()).collect();
-        s.after.iter().for_each(|&a| last[a] = false);
+fn issue_all(steps: &[Placed], repeat: Repeat, stream: &Stream) -> Result<(), Error> {
+    // Those that nothing waits for: in all, and in the part that is repeated.
+    let ends_of = |part: &[Placed]| {
+        let mut last = vec![true; part.len()];
+        part.iter().flat_map(|s| &s.after).for_each(|&a| last[a] = false);
+        (0..part.len()).filter(|&n| last[n]).collect::<Vec<usize>>()
+    };
+    let (ends, part_ends) = (ends_of(steps), ends_of(&steps[..repeat.instructions]));
+    let mut nodes: Vec<Vec<sys::CUgraphNode>> = vec![Vec::new(); steps.len()];
+    let of = |nodes: &[Vec<sys::CUgraphNode>], steps: &[usize]| -> Vec<sys::CUgraphNode> {
+        steps.iter().flat_map(|&s| nodes[s].iter().copied()).collect()
+    };
+    let mut time_before = Vec::new();
+    for n in repeat.sequence(steps.len()) {
+        let s = &steps[n];
+        let mut before = of(&nodes, &s.after);
+        if n < repeat.instructions && before.is_empty() {
+            before.clone_from(&time_before);
+        }
         stream.capture_after(&mut before)?;
         s.issue(stream)?;
-        nodes.push(stream.captured()?);
+        nodes[n] = stream.captured()?;
+        if n + 1 == repeat.instructions {
+            time_before = of(&nodes, &part_ends);
+        }
     }
     // The capture ends with everything joined.
-    let mut ends: Vec<_> = (nodes.iter().zip(&last).filter(|(_, last)| **last))
-        .flat_map(|(nodes, _)| nodes.iter().copied())
-        .collect();
-    stream.capture_after(&mut ends)
+    stream.capture_after(&mut of(&nodes, &ends))
 }
 
 fn capture(
@@ -253,6 +271,7 @@ pub(super) struct Replay {
     nodes: usize,
     /// Keeps the code loaded that the graph runs.
     steps: Vec<Placed>,
+    repeat: Repeat,
     device: Arc<Cuda>,
 }
 
@@ -280,8 +299,9 @@ impl Recording for Replay {
     fn reissue(&self) -> Result<(), Error> {
         let device = &self.device;
         device.enter()?;
-        device.launches.fetch_add(self.steps.len() as u64, Relaxed);
-        self.steps.iter().try_for_each(|s| {
+        device.launches.fetch_add(self.repeat.count(self.steps.len()) as u64, Relaxed);
+        self.repeat.sequence(self.steps.len()).try_for_each(|n| {
+            let s = &self.steps[n];
             let issued = s.step.issue(&device.stream);
             if issued.is_err() {
                 locked(&device.history).last = s.step.issued();

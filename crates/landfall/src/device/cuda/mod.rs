@@ -22,7 +22,7 @@ pub use listing::launches;
 pub use module::{Element, Entry, Kind, Module, Param, Source};
 pub use probe::{Absence, Gpu, Survey, Version, survey};
 
-use super::{Address, Counters, Device, DeviceKind, IndexFault, Launch, RecordedLaunch, Recording};
+use super::{Address, Counters, Device, DeviceKind, IndexFault, Launch, LaunchList, Recording};
 use crate::error::Error;
 use crate::ops::Run;
 use arrayvec::ArrayVec;
@@ -401,9 +401,9 @@ impl Device for Cuda {
         self.told(lower(launch, self.kind(), &mut Eager(self)))
     }
 
-    fn record(self: Arc<Self>, launches: Vec<RecordedLaunch>) -> Result<Box<dyn Recording>, Error> {
+    fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
         self.enter()?;
-        let recorded = capture::record(&self, &launches);
+        let recorded = capture::record(&self, &list);
         Ok(Box::new(self.told(recorded)?))
     }
 

@@ -14,13 +14,11 @@ const ROWS: u32 = 64;
 /// Threads of a block of `levels`.
 const BLOCK: u32 = 256;
 
-static FORWARD: Source = Source {
-    name: "attention",
-    text: concat!(include_str!("tiles.cu"), include_str!("attention.cu")),
-    entries: &[Entry {
-        name: "attention",
-        block: ROWS,
-        params: &[
+/// Parameters of a forward kernel, after some of its own.
+macro_rules! forward {
+    ($($own:expr)?) => {
+        &[
+            $($own,)?
             Param::input("q", "T"),
             Param::input("k", "T"),
             Param::input("v", "T"),
@@ -41,8 +39,47 @@ static FORWARD: Source = Source {
             Param::dims("stride_out"),
             Param::dims("stride_lse"),
             Param::dims("stride_emitted"),
-        ],
-    }],
+        ]
+    };
+}
+
+/// Parameters of a kernel of the gradient by tiles, which writes two of the results.
+macro_rules! tiles {
+    ($first:literal $second:literal) => {
+        &[
+            Param::input("q", "T"),
+            Param::input("k", "T"),
+            Param::input("v", "T"),
+            Param::input("prev", "T"),
+            Param::input("lse", "L"),
+            Param::scratch("level", "A"),
+            Param::input("slope", "T"),
+            Param::input("score_slope", "T"),
+            Param::u32("has_prev"),
+            Param::u32("has_scores"),
+            Param::u32("heads"),
+            Param::u32("n"),
+            Param::u32("e"),
+            Param::f64("scale"),
+            Param::dims("stride_q"),
+            Param::dims("stride_k"),
+            Param::dims("stride_v"),
+            Param::dims("stride_prev"),
+            Param::dims("stride_lse"),
+            Param::dims("stride_slope"),
+            Param::dims("stride_scores"),
+            Param::output($first, "T"),
+            Param::output($second, "T"),
+            Param::dims(concat!("stride_", $first)),
+            Param::dims(concat!("stride_", $second)),
+        ]
+    };
+}
+
+static FORWARD: Source = Source {
+    name: "attention",
+    text: concat!(include_str!("tiles.cu"), include_str!("attention.cu")),
+    entries: &[Entry { name: "attention", block: ROWS, params: forward!() }],
 };
 
 static GRADIENT: Source = Source {
@@ -64,68 +101,8 @@ static GRADIENT: Source = Source {
                 Param::dims("stride_slope"),
             ],
         },
-        Entry {
-            name: "columns",
-            block: ROWS,
-            params: &[
-                Param::input("q", "T"),
-                Param::input("k", "T"),
-                Param::input("v", "T"),
-                Param::input("prev", "T"),
-                Param::input("lse", "L"),
-                Param::scratch("level", "A"),
-                Param::input("slope", "T"),
-                Param::input("score_slope", "T"),
-                Param::u32("has_prev"),
-                Param::u32("has_scores"),
-                Param::u32("heads"),
-                Param::u32("n"),
-                Param::u32("e"),
-                Param::f64("scale"),
-                Param::dims("stride_q"),
-                Param::dims("stride_k"),
-                Param::dims("stride_v"),
-                Param::dims("stride_prev"),
-                Param::dims("stride_lse"),
-                Param::dims("stride_slope"),
-                Param::dims("stride_scores"),
-                Param::output("gk", "T"),
-                Param::output("gv", "T"),
-                Param::dims("stride_gk"),
-                Param::dims("stride_gv"),
-            ],
-        },
-        Entry {
-            name: "rows",
-            block: ROWS,
-            params: &[
-                Param::input("q", "T"),
-                Param::input("k", "T"),
-                Param::input("v", "T"),
-                Param::input("prev", "T"),
-                Param::input("lse", "L"),
-                Param::scratch("level", "A"),
-                Param::input("slope", "T"),
-                Param::input("score_slope", "T"),
-                Param::u32("has_prev"),
-                Param::u32("has_scores"),
-                Param::u32("heads"),
-                Param::u32("n"),
-                Param::u32("e"),
-                Param::f64("scale"),
-                Param::dims("stride_q"),
-                Param::dims("stride_k"),
-                Param::dims("stride_v"),
-                Param::dims("stride_prev"),
-                Param::dims("stride_lse"),
-                Param::dims("stride_slope"),
-                Param::dims("stride_scores"),
-                Param::output("gq", "T"),
-                Param::output("g_prev", "T"),
-                Param::dims("stride_gq"),
-                Param::dims("stride_g_prev"),
-            ],
-        },
+        Entry { name: "columns", block: ROWS, params: tiles!("gk" "gv") },
+        Entry { name: "rows", block: ROWS, params: tiles!("gq" "g_prev") },
     ],
 };
 
@@ -135,33 +112,7 @@ const FEW: u32 = 128;
 static FEW_FORWARD: Source = Source {
     name: "attention_few",
     text: concat!(include_str!("few.cu"), include_str!("few_forward.cu")),
-    entries: &[Entry {
-        name: "attention",
-        block: FEW,
-        params: &[
-            Param::u64("all"),
-            Param::input("q", "T"),
-            Param::input("k", "T"),
-            Param::input("v", "T"),
-            Param::input("prev", "T"),
-            Param::output("out", "T"),
-            Param::output("lse", "A"),
-            Param::output("emitted", "T"),
-            Param::u32("has_prev"),
-            Param::u32("has_scores"),
-            Param::u32("heads"),
-            Param::u32("n"),
-            Param::u32("e"),
-            Param::f64("scale"),
-            Param::dims("stride_q"),
-            Param::dims("stride_k"),
-            Param::dims("stride_v"),
-            Param::dims("stride_prev"),
-            Param::dims("stride_out"),
-            Param::dims("stride_lse"),
-            Param::dims("stride_emitted"),
-        ],
-    }],
+    entries: &[Entry { name: "attention", block: FEW, params: forward!(Param::u64("all")) }],
 };
 
 static FEW_GRADIENT: Source = Source {

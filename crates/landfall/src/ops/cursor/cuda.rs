@@ -1,6 +1,6 @@
 //! The cursor's ops on a GPU.
 
-use super::Advance;
+use super::{Advance, AdvanceMicro};
 use crate::DType;
 use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
 use crate::ops::{Op, attributes};
@@ -21,6 +21,15 @@ static CURSOR: Source = Source {
                 Param::input_is("ok", DType::Bool),
                 Param::u64("stride"),
                 Param::u64("batches"),
+            ],
+        },
+        Entry {
+            name: "advance_micro",
+            block: 32,
+            params: &[
+                Param::output_is("cursor", DType::I64),
+                Param::u64("stride"),
+                Param::u64("micro_batches"),
             ],
         },
         Entry {
@@ -70,6 +79,18 @@ pub(super) fn advance(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         Arg::U64(op.batches as u64),
     ];
     call.launch(&module([DType::F32; VALUES]), "advance", Geometry::blocks(1, 32)?, &args)
+}
+
+/// [`AdvanceMicro`].
+pub(super) fn advance_micro(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    let op = attributes::<AdvanceMicro>(op)?;
+    let cursor = *call.output(0)?;
+    let args = [
+        Arg::Output(&cursor),
+        Arg::U64(cursor.layout().strides()[0] as u64),
+        Arg::U64(op.micro_batches as u64),
+    ];
+    call.launch(&module([DType::F32; VALUES]), "advance_micro", Geometry::blocks(1, 32)?, &args)
 }
 
 /// [`super::Lookup`].

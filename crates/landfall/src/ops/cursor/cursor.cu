@@ -15,6 +15,13 @@ KERNEL(advance) {
     if (last) *epoch = next(*epoch);
 }
 
+KERNEL(advance_micro) {
+    if (thread_index() > 0) return;
+    i64* micro = cursor + 6 * stride;
+    i64 following = next(*micro);
+    *micro = following >= 0 && u64(following) >= micro_batches ? 0 : following;
+}
+
 KERNEL(lookup) {
     if (thread_index() > 0) return;
     i64 step = *cursor;

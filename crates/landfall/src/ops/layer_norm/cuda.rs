@@ -15,6 +15,7 @@ static SOURCE: Source = Source {
     text: concat!(
         include_str!("../reduce/units.cu"),
         include_str!("../reduce/group.cu"),
+        include_str!("../reduce/rows.cu"),
         include_str!("layer_norm.cu")
     ),
     entries: &[Entry {
@@ -56,6 +57,7 @@ static GRADIENT: Source = Source {
     text: concat!(
         include_str!("../reduce/units.cu"),
         include_str!("../reduce/group.cu"),
+        include_str!("../reduce/rows.cu"),
         include_str!("../columns/columns.cu"),
         include_str!("grad.cu")
     ),
@@ -140,9 +142,9 @@ pub(super) fn workspace(x: &Spec) -> usize {
 
 /// Matrices of the same rows, and vectors with an element for each: starts of the rows, with as few axes as possible,
 /// and each matrix's row.
-fn rows<const M: usize, const N: usize>(
+pub(in crate::ops) fn rows<const M: usize, const V: usize, const N: usize>(
     matrices: [&Operand; M],
-    vectors: [&Operand; 2],
+    vectors: [&Operand; V],
 ) -> Result<([Layout; N], [Layout; M]), Rule> {
     let (mut starts, mut row) = ([Layout::SCALAR; N], [Layout::SCALAR; M]);
     for (i, operand) in matrices.iter().enumerate() {
@@ -157,7 +159,7 @@ fn rows<const M: usize, const N: usize>(
 }
 
 /// A matrix's arguments: its flag and strides.
-fn matrix(of: &Operand, starts: &Layout, row: &Layout) -> [Arg<'static>; 3] {
+pub(in crate::ops) fn matrix(of: &Operand, starts: &Layout, row: &Layout) -> [Arg<'static>; 3] {
     [Arg::U32(gapless(of, starts, row)), Arg::dims(starts.strides()), Arg::dims(row.strides())]
 }
 

@@ -1,15 +1,5 @@
 // The gradient of layer normalisation: one launch for the rows, two for the sums over them.
 
-struct Rows {
-    u64 count, length;
-    u32 rank, gapless;
-    const Dims& shape;
-    const Dims& stride;
-    const Dims& shape_row;
-    const Dims& stride_row;
-};
-DEVICE u64 start_of(u64 r, const Rows& rows) { return place_of(r, rows.count, rows.rank, rows.shape, rows.stride); }
-
 // A unit of gy * weight and of the normalised x.
 DEVICE void load_parts(A (&v)[N], A (&h)[N], const T* row_gy, const Rows& of_gy, const T* row_x, const Rows& of_x,
                        const T* weight, u32 gapless_weight, const Dims& stride_weight, u64 first, A centre, A scale) {

@@ -1,20 +1,6 @@
 // Layer normalisation and its gradient. A group of lanes takes a row; a row of at most one unit a lane is read once and
 // stays in registers, a longer one is read in each pass.
 
-// The rows of one tensor: how many, of how many elements, and where each starts and goes on.
-struct Rows {
-    u64 count, length;
-    u32 rank, gapless;
-    const Dims& shape;
-    const Dims& stride;
-    const Dims& shape_row;
-    const Dims& stride_row;
-};
-DEVICE u64 start_of(u64 r, const Rows& rows) { return place_of(r, rows.count, rows.rank, rows.shape, rows.stride); }
-DEVICE void load_row(A (&v)[N], const T* row, u64 first, const Rows& rows) {
-    load_unit(v, row, first, rows.length, A(0), rows.gapless, 1, rows.shape_row, rows.stride_row);
-}
-
 KERNEL(layer_norm) {
     __shared__ double totals[THREADS];
     Group g = group_of(lanes, across);

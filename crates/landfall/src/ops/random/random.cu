@@ -3,7 +3,8 @@
 
 DEVICE Words words_of(const i64* cursor, u64 stride_cursor, u32 stream, u64 block) {
     u64 seed = u64(cursor[3 * stride_cursor]);
-    return random_block(seed, u32(u64(cursor[0])), stream, block);
+    // Micro-batches draw 2^40 blocks apart.
+    return random_block(seed, u32(u64(cursor[0])), stream, block + (u64(cursor[6 * stride_cursor]) << 40));
 }
 
 // Stores up to N elements from `first` on: with one access where `gapless` says so and all are there.

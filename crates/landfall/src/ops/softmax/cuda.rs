@@ -48,6 +48,7 @@ static SOURCE: Source = Source {
     text: concat!(
         include_str!("../reduce/units.cu"),
         include_str!("../reduce/group.cu"),
+        include_str!("../reduce/rows.cu"),
         include_str!("softmax.cu")
     ),
     entries: &[

@@ -6,20 +6,6 @@ DEVICE float exponential(float x) { return expf(x); }
 DEVICE double exponential(double x) { return exp(x); }
 DEVICE A lowest() { return A(__int_as_float(0xFF800000)); }
 
-// The rows of one tensor: how many, of how many elements, and where each starts and goes on.
-struct Rows {
-    u64 count, length;
-    u32 rank, gapless;
-    const Dims& shape;
-    const Dims& stride;
-    const Dims& shape_row;
-    const Dims& stride_row;
-};
-DEVICE u64 start_of(u64 r, const Rows& rows) { return place_of(r, rows.count, rows.rank, rows.shape, rows.stride); }
-DEVICE void load_row(A (&v)[N], const T* row, u64 first, const Rows& rows) {
-    load_unit(v, row, first, rows.length, lowest(), rows.gapless, 1, rows.shape_row, rows.stride_row);
-}
-
 // The exponentials of a unit, relative to the row's largest element.
 DEVICE void relative(A (&v)[N], A top) {
 #pragma unroll
@@ -41,12 +27,12 @@ DEVICE Sums sums_of(A (&v)[N], const T* row, u64 r, const Rows& rows, u64 label,
     u64 end = r < rows.count ? rows.length : 0, step = u64(g.lanes) * N;
     Sums s = {lowest(), 0.0, 0.0};
     for (u64 first = g.lane * N; first < end; first += step) {
-        load_row(v, row, first, rows);
+        load_row(v, row, first, rows, lowest());
         s.top = Max::of(s.top, unit_all<Max>(v));
     }
     s.top = group_all<Max>(s.top, g, tops);
     for (u64 first = g.lane * N; first < end; first += step) {
-        if (rows.length > step) load_row(v, row, first, rows);
+        if (rows.length > step) load_row(v, row, first, rows, lowest());
         relative(v, s.top);
         if (LABELLED) {
 #pragma unroll
@@ -79,7 +65,7 @@ DEVICE void quotients(const T* x, const Rows& from, T* out, const Rows& to, u64 
     u64 step = u64(g.lanes) * N;
     for (u64 first = g.lane * N; first < from.length; first += step) {
         if (from.length > step) {
-            load_row(v, row, first, from);
+            load_row(v, row, first, from, lowest());
             relative(v, s.top);
         }
 #pragma unroll

@@ -11,6 +11,7 @@ DEVICE i64 subtract(i64 a, i64 b) {
     return (a ^ b) & (a ^ difference) & SMALLEST ? (a < 0 ? SMALLEST : LARGEST) : difference;
 }
 DEVICE i64 add_unsigned(i64 a, u64 b) { return b > u64(LARGEST) - u64(a) ? LARGEST : i64(u64(a) + b); }
+DEVICE u64 add_up(u64 a, u64 b) { return a + b < a ? ~0ull : a + b; }
 DEVICE i64 multiply(i64 a, i64 b) {
     i64 low = i64(u64(a) * u64(b));
     return __mul64hi(a, b) == low >> 63 ? low : (a < 0) == (b < 0) ? LARGEST : SMALLEST;
@@ -52,8 +53,11 @@ KERNEL(batch_windows) {
     i64 epoch = cursor[stride_cursor], at = cursor[2 * stride_cursor], seed = cursor[3 * stride_cursor];
     i64 base = cursor[4 * stride_cursor], count = cursor[5 * stride_cursor];
     u64 windows = count < 0 ? 0 : u64(count), before = at < 0 ? 0 : u64(at);
-    u64 first = __umul64hi(before, batch) == 0 ? before * batch : ~0ull;
-    u64 p = first + j < first ? ~0ull : first + j;
+    i64 part = cursor[6 * stride_cursor];
+    u64 whole = __umul64hi(before, micro_batches) == 0 ? before * micro_batches : ~0ull;
+    u64 micro = add_up(whole, part < 0 ? 0 : u64(part));
+    u64 first = __umul64hi(micro, batch) == 0 ? micro * batch : ~0ull;
+    u64 p = add_up(first, j);
     bool inside = p < windows;
     u64 position = windows == 0 ? 0 : windows - 1;
     if (inside) position = shuffle ? shuffled(p, windows, u64(seed), u64(epoch)) : p;

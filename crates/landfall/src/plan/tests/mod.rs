@@ -1,7 +1,7 @@
 //! The checker refuses bad plans: each test lowers and plans a small graph, checks that its plan passes, then breaks
 //! one thing in it.
 
-use super::{Block, Place, Plan, PlanError, assign, order, verify};
+use super::{Block, Place, Plan, PlanError, Reuse, assign, order, verify};
 use crate::device::DeviceKind;
 use crate::graph::Graph;
 use crate::lower::{Home, Lowered, StoredId, lower};
@@ -27,8 +27,8 @@ fn planned(build: impl FnOnce(&Graph) -> Result<(), Error>) -> Result<Planned, E
     state.add_constant("constants", DType::F64, &[("c".into(), [16].into())])?;
     let g = Graph::new(&Arc::new(state));
     build(&g)?;
-    let mut lowered = lower(&g, DeviceKind::Cpu)?;
-    let plan = assign(&lowered);
+    let mut lowered = lower(&g, DeviceKind::Cpu, Reuse::Tight)?;
+    let plan = assign(&lowered, Reuse::Tight);
     order(&mut lowered, &plan);
     let slabs: Vec<usize> = g.state_spec().slabs().iter().map(|s| s.elements * s.dtype.size()).collect();
     verify(&lowered, &plan, &slabs)?;

@@ -213,3 +213,20 @@ fn outputs_have_memory_of_their_own() -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[test]
+fn value_across_two_allocations() -> Result<(), Error> {
+    let mut p = planned(three)?;
+    let b = p.plan.places[p.id("b").0].offset;
+    p.plan.cuts = vec![b];
+    verify(&p.lowered, &p.plan, &p.slabs)?;
+    p.plan.cuts = vec![b + 64];
+    let text = p.refusal().to_string();
+    let want = format!(
+        "b lies at bytes {b}..{} of the arena, of which another allocation begins at {}",
+        b + 128,
+        b + 64
+    );
+    assert_eq!(text, want);
+    Ok(())
+}

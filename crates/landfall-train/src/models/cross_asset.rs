@@ -1,0 +1,205 @@
+//! CrossAsset: attention across the tokens of a sample (assets, or time scales), one class for each token.
+
+use super::Model;
+use crate::nn::{Context, Dropout, Init, Linear, Norm, NormKind, ParameterId, Parameters, gelu};
+use landfall::{Error, Rule, Value, ops};
+use serde::{Deserialize, Serialize};
+
+/// Sizes and options of a CrossAsset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CrossAssetConfig {
+    /// Tokens of a sample S.
+    pub tokens: usize,
+    /// Features of a token F.
+    pub features: usize,
+    /// Classes K.
+    pub classes: usize,
+    /// Width of the model d.
+    pub d_model: usize,
+    /// Attention heads h.
+    pub heads: usize,
+    /// Layers n.
+    pub layers: usize,
+    /// Width of the feed-forward f.
+    pub d_ff: usize,
+    /// Dropout rate: after the attention's projection, after GELU, and after the feed-forward's second product.
+    pub dropout: f64,
+}
+
+impl CrossAssetConfig {
+    /// Checks that the sizes fit together.
+    ///
+    /// # Errors
+    /// A sentence that says which do not.
+    pub fn check(&self) -> Result<(), String> {
+        let named = [
+            ("tokens", self.tokens),
+            ("features", self.features),
+            ("d_model", self.d_model),
+            ("heads", self.heads),
+            ("layers", self.layers),
+            ("d_ff", self.d_ff),
+        ];
+        if let Some((name, _)) = named.iter().find(|(_, v)| *v == 0) {
+            return Err(format!("{name} is 0; it must be at least 1"));
+        }
+        if self.classes < 2 {
+            return Err(format!("classes is {}; there must be at least 2 to choose from", self.classes));
+        }
+        if !self.d_model.is_multiple_of(self.heads) {
+            let (d, h) = (self.d_model, self.heads);
+            return Err(format!("d_model is {d}, heads is {h}; heads must divide d_model"));
+        }
+        if !(0.0..1.0).contains(&self.dropout) {
+            return Err(format!("dropout is {}; it must be in [0, 1)", self.dropout));
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Layer {
+    qkv: Linear,
+    temperature: ParameterId,
+    out: Linear,
+    norm_attention: Norm,
+    expand: Linear,
+    contract: Linear,
+    norm_feed_forward: Norm,
+}
+
+/// The model: `[B, S, F]` → logits `[B, S, K]`.
+///
+/// Each token has a projection of its own, `h_s = x_s·W_s + b_s`. In each layer queries and keys have length 1
+/// ([`ops::L2Norm`]) and a learned temperature per head multiplies their cosines; then post-norm residuals around
+/// attention and around a feed-forward with exact GELU. One linear map of all tokens gives the logits. No positions: a
+/// token is known by its projection. Initial values: linear maps and projections uniform in ±1/√fan_in, norms 1 and 0,
+/// temperatures 8.
+#[derive(Debug, Clone)]
+pub struct CrossAsset {
+    config: CrossAssetConfig,
+    parameters: Parameters,
+    weight: ParameterId,
+    bias: ParameterId,
+    layers: Vec<Layer>,
+    head: Linear,
+}
+
+/// What the cosines of queries and keys are multiplied by at first.
+const TEMPERATURE: f64 = 8.0;
+
+impl CrossAsset {
+    /// A model of this configuration.
+    ///
+    /// # Errors
+    /// A sentence that says which sizes do not fit.
+    pub fn new(config: CrossAssetConfig) -> Result<Self, String> {
+        config.check()?;
+        let (s, features, d) = (config.tokens, config.features, config.d_model);
+        let mut p = Parameters::new();
+        let weight = p.add("tokens.weight", [s, features, d], Init::fan_in(features));
+        // A vector, because vectors do not decay.
+        let bias = p.add("tokens.bias", [s * d], Init::fan_in(features));
+        let mut layers = Vec::with_capacity(config.layers);
+        for i in 0..config.layers {
+            let name = format!("layers.{i}");
+            let attention = format!("{name}.attention");
+            let parts = ["q", "k", "v"].map(|part| format!("{attention}.{part}"));
+            layers.push(Layer {
+                qkv: Linear::unbiased(&mut p, &format!("{attention}.qkv"), &parts, d, d),
+                temperature: p.add(
+                    &format!("{attention}.temperature"),
+                    [config.heads],
+                    Init::Constant(TEMPERATURE),
+                ),
+                out: {
+                    let out = format!("{attention}.out");
+                    Linear::unbiased(&mut p, &out, std::slice::from_ref(&out), d, d)
+                },
+                norm_attention: Norm::new(&mut p, &format!("{name}.norm_attention"), NormKind::Layer, d),
+                expand: Linear::new(&mut p, &format!("{name}.expand"), d, config.d_ff),
+                contract: Linear::new(&mut p, &format!("{name}.contract"), config.d_ff, d),
+                norm_feed_forward: Norm::new(
+                    &mut p,
+                    &format!("{name}.norm_feed_forward"),
+                    NormKind::Layer,
+                    d,
+                ),
+            });
+        }
+        let head = Linear::new(&mut p, "head", d, config.classes);
+        Ok(Self { config, parameters: p, weight, bias, layers, head })
+    }
+
+    /// Its configuration.
+    #[must_use]
+    pub fn config(&self) -> &CrossAssetConfig {
+        &self.config
+    }
+
+    /// Each token's own projection, all in one batched product: `[B, S, F]` → `[B, S, d]`.
+    fn project(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
+        let (g, c) = (cx.graph, &self.config);
+        let by_token = g.matmul(g.permute(x, &[1, 0, 2])?, cx.parameter(self.weight)?)?;
+        let bias = g.reshape(cx.parameter(self.bias)?, [c.tokens, c.d_model])?;
+        // The sum is written in the order of samples, so that putting tokens second takes no pass of its own.
+        Ok(g.name(g.add(g.permute(by_token, &[1, 0, 2])?, bias)?, "projected"))
+    }
+
+    /// Attention of one layer: `[B, S, d]` → the same shape.
+    fn attention(&self, cx: &Context<'_>, layer: &Layer, x: Value) -> Result<Value, Error> {
+        let (g, c) = (cx.graph, &self.config);
+        let [b, s, d] = g.shape(x).dims().try_into().unwrap_or([0; 3]);
+        let (h, e) = (c.heads, c.d_model / c.heads);
+        let qkv = g.name(layer.qkv.forward(cx, x)?, "qkv");
+        // Queries and keys lie side by side: one norm for both.
+        let qk = g.reshape(g.slice(qkv, 2, 0, 2 * d)?, [b, s, 2 * h, e])?;
+        let unit = g.name(g.op1(ops::L2Norm { eps: 1e-6 }, &[qk])?, "unit");
+        let temperature = g.reshape(cx.parameter(layer.temperature)?, [h, 1])?;
+        let q = g.mul(g.slice(unit, 2, 0, h)?, temperature)?;
+        let (k, v) = (g.slice(unit, 2, h, h)?, g.reshape(g.slice(qkv, 2, 2 * d, d)?, [b, s, h, e])?);
+        let op = ops::Attention { scale: 1.0, previous: false, emit_scores: false };
+        let attended = g.op(op, &[q, k, v])?[0];
+        let joined = g.reshape(g.name(attended, "attended"), [b, s, d])?;
+        Dropout { rate: c.dropout }.forward(cx, layer.out.forward(cx, joined)?)
+    }
+
+    fn feed_forward(&self, cx: &Context<'_>, layer: &Layer, x: Value) -> Result<Value, Error> {
+        let dropout = Dropout { rate: self.config.dropout };
+        let expanded = cx.graph.name(layer.expand.forward(cx, x)?, "expanded");
+        let hidden = dropout.forward(cx, gelu(cx, expanded, ops::Approximation::Erf)?)?;
+        dropout.forward(cx, layer.contract.forward(cx, hidden)?)
+    }
+}
+
+impl Model for CrossAsset {
+    fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    fn parameters_mut(&mut self) -> &mut Parameters {
+        &mut self.parameters
+    }
+
+    fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
+        let (g, c, shape) = (cx.graph, &self.config, cx.graph.shape(x));
+        let &[b, ..] = shape.dims() else {
+            let rule = Rule::Rank { arg: 0, rank: 0, expected: "3: [batch, tokens, features]" };
+            return Err(rule.of("cross_asset", &[g.spec(x)], None, None).into());
+        };
+        if shape.dims() != [b, c.tokens, c.features] {
+            let expected = [b, c.tokens, c.features].into();
+            let rule = Rule::ArgShape { arg: 0, shape, expected };
+            return Err(rule.of("cross_asset", &[g.spec(x)], None, None).into());
+        }
+        let mut x = self.project(cx, x)?;
+        for (i, layer) in self.layers.iter().enumerate() {
+            x = g.scope(&format!("layers.{i}"), || {
+                let x = layer.norm_attention.forward(cx, g.add(x, self.attention(cx, layer, x)?)?)?;
+                layer.norm_feed_forward.forward(cx, g.add(x, self.feed_forward(cx, layer, x)?)?)
+            })?;
+        }
+        Ok(g.name(self.head.forward(cx, x)?, "logits"))
+    }
+}

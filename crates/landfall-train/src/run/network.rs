@@ -1,0 +1,148 @@
+//! The network of a run, from a preset and what is set beside it.
+
+use super::resolve::Source;
+use super::settings::{Network, Settings, SettingsError};
+use crate::models::{CrossAssetConfig, DLinearConfig, ModelConfig, PatchTstConfig, Preset, Task};
+
+impl Settings {
+    pub(super) fn network(&self, preset: Preset, outputs: usize) -> Result<ModelConfig, SettingsError> {
+        let n = self.network.clone().unwrap_or_default();
+        let config = match preset.config() {
+            ModelConfig::Patchtst(base) => {
+                foreign(
+                    preset,
+                    &[
+                        ("[network] kernel", n.kernel.is_some()),
+                        ("[network] tokens", n.tokens.is_some()),
+                        ("[network] features", n.features.is_some()),
+                        ("[network] classes", n.classes.is_some()),
+                    ],
+                )?;
+                ModelConfig::Patchtst(PatchTstConfig {
+                    context: self.context.unwrap_or(base.context),
+                    horizon: self.horizon.unwrap_or(base.horizon),
+                    patch: n.patch.unwrap_or(base.patch),
+                    stride: n.stride.unwrap_or(base.stride),
+                    d_model: n.d_model.unwrap_or(base.d_model),
+                    heads: n.heads.unwrap_or(base.heads),
+                    layers: n.layers.unwrap_or(base.layers),
+                    d_ff: n.d_ff.unwrap_or(base.d_ff),
+                    norm: n.norm.unwrap_or(base.norm),
+                    order: n.order.unwrap_or(base.order),
+                    residual_attention: n.residual_attention.unwrap_or(base.residual_attention),
+                    gelu: n.gelu.unwrap_or(base.gelu),
+                    padding: n.padding.unwrap_or(base.padding),
+                    revin: n.revin.unwrap_or(base.revin),
+                    dropout: self.dropout.unwrap_or(base.dropout),
+                    dropout_masks: n.dropout_masks.unwrap_or(base.dropout_masks),
+                    outputs,
+                    task: base.task,
+                })
+            }
+            ModelConfig::Dlinear(base) => {
+                let others = Network { kernel: None, ..n.clone() } != Network::default();
+                foreign(
+                    preset,
+                    &[("--dropout", self.dropout.is_some()), ("an option of [network]", others)],
+                )?;
+                ModelConfig::Dlinear(DLinearConfig {
+                    context: self.context.unwrap_or(base.context),
+                    horizon: self.horizon.unwrap_or(base.horizon),
+                    kernel: n.kernel.unwrap_or(base.kernel),
+                    outputs,
+                })
+            }
+            ModelConfig::CrossAsset(base) => {
+                let sizes = Network {
+                    tokens: n.tokens,
+                    features: n.features,
+                    classes: n.classes,
+                    d_model: n.d_model,
+                    heads: n.heads,
+                    layers: n.layers,
+                    d_ff: n.d_ff,
+                    ..Network::default()
+                };
+                foreign(
+                    preset,
+                    &[
+                        ("--context", self.context.is_some()),
+                        ("--horizon", self.horizon.is_some()),
+                        ("another option of [network]", sizes != n),
+                    ],
+                )?;
+                ModelConfig::CrossAsset(CrossAssetConfig {
+                    tokens: n.tokens.unwrap_or(base.tokens),
+                    features: n.features.unwrap_or(base.features),
+                    classes: n.classes.unwrap_or(base.classes),
+                    d_model: n.d_model.unwrap_or(base.d_model),
+                    heads: n.heads.unwrap_or(base.heads),
+                    layers: n.layers.unwrap_or(base.layers),
+                    d_ff: n.d_ff.unwrap_or(base.d_ff),
+                    dropout: self.dropout.unwrap_or(base.dropout),
+                })
+            }
+        };
+        config.check().map_err(SettingsError::Network)?;
+        if config.task() == Task::Regress && config.horizon() != 1 {
+            let value = config.horizon().to_string();
+            return Err(SettingsError::Range {
+                key: "--horizon",
+                value,
+                rule: "a window-regressor predicts one value; leave it out",
+            });
+        }
+        Ok(config)
+    }
+
+    /// Every option of the network with its value. Of samples in a file only the sizes that were given: the file has the
+    /// others.
+    pub(super) fn filled(&self, n: &ModelConfig, source: &Source) -> Network {
+        match n {
+            ModelConfig::Patchtst(n) => Network {
+                patch: Some(n.patch),
+                stride: Some(n.stride),
+                d_model: Some(n.d_model),
+                heads: Some(n.heads),
+                layers: Some(n.layers),
+                d_ff: Some(n.d_ff),
+                norm: Some(n.norm),
+                order: Some(n.order),
+                residual_attention: Some(n.residual_attention),
+                gelu: Some(n.gelu),
+                padding: Some(n.padding),
+                revin: Some(n.revin),
+                dropout_masks: Some(n.dropout_masks),
+                ..Network::default()
+            },
+            ModelConfig::Dlinear(n) => Network { kernel: Some(n.kernel), ..Network::default() },
+            ModelConfig::CrossAsset(n) => {
+                let given = self.network.clone().unwrap_or_default();
+                let open = matches!(source, Source::Files { .. });
+                let size = |given: Option<usize>, size| if open { given } else { Some(size) };
+                Network {
+                    tokens: size(given.tokens, n.tokens),
+                    features: size(given.features, n.features),
+                    classes: size(given.classes, n.classes),
+                    d_model: Some(n.d_model),
+                    heads: Some(n.heads),
+                    layers: Some(n.layers),
+                    d_ff: Some(n.d_ff),
+                    ..Network::default()
+                }
+            }
+        }
+    }
+}
+
+/// Refuses options that a preset's model does not have.
+fn foreign(preset: Preset, given: &[(&str, bool)]) -> Result<(), SettingsError> {
+    match given.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((option, _)) => Err(SettingsError::Conflict {
+            first: (*option).to_owned(),
+            second: format!("--preset {}", preset.name()),
+            why: "that model has no such option; leave it out".to_owned(),
+        }),
+    }
+}

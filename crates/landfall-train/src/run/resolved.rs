@@ -1,0 +1,172 @@
+//! What settings amount to: data, model and session.
+
+use super::RunError;
+use super::resolve::{Data, MAX_STEPS, Resolved, Source, divides};
+use super::settings::{ScalerTable, SettingsError};
+use crate::data::synthetic;
+use crate::data::{DataError, Panel, Scaler, Segment, TokenData, TokenError, TokenSegments, WindowedPanel};
+use crate::models::{CrossAssetConfig, Model, ModelConfig, Task};
+use crate::train::{Dataset, Session, TrainingOptions};
+use landfall::ops::Precision as Products;
+use landfall::{DeviceKind, Engine};
+
+impl Resolved {
+    /// Reads or generates the data.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being a series, with its place.
+    pub fn load(&self) -> Result<Data, RunError> {
+        let panel = match &self.source {
+            Source::Files { paths, .. } if self.network.task() == Task::Classify => {
+                let [path] = paths.as_slice() else {
+                    return Err(DataError::from(TokenError::ManyFiles { count: paths.len() }).into());
+                };
+                return Ok(Data::Tokens(TokenData::read(path, self.settings.names.as_ref(), true)?));
+            }
+            Source::Assets { samples } => {
+                let ModelConfig::CrossAsset(CrossAssetConfig { tokens, features, .. }) = self.network else {
+                    return Err(self.reads_no_tokens());
+                };
+                let seed = self.training.seed;
+                return Ok(Data::Tokens(synthetic::assets(*samples, tokens, features, seed)?));
+            }
+            Source::Files { paths, read } => Panel::read(paths, read)?,
+            Source::Demo { rows, channels } => synthetic::demo(*rows, *channels, self.training.seed)?.into(),
+            Source::Walk { samples, channels } => {
+                let walk = synthetic::walk(*samples, *channels, self.network.context(), self.training.seed)?;
+                return Ok(Data::Walk(walk));
+            }
+        };
+        Ok(Data::Series(match &self.settings.target {
+            Some(target) => panel.with_targets(target)?,
+            None => panel,
+        }))
+    }
+
+    /// Windows over series, each scaled by its training rows; the scalers and the columns become part of the settings.
+    ///
+    /// # Errors
+    /// When the series are too short, or a value overflows when scaled.
+    pub fn forecast(&mut self, panel: Panel) -> Result<(Dataset, WindowedPanel), RunError> {
+        let (context, horizon) = (self.network.context(), self.network.horizon());
+        let (dataset, panel) = Dataset::forecast(panel, self.split, context, horizon)?;
+        self.settings.columns = Some(panel.columns().to_vec());
+        let table = |m: &crate::data::Member| ScalerTable {
+            series: m.series.name().to_owned(),
+            mean: m.scaler.mean().to_vec(),
+            std: m.scaler.std().to_vec(),
+        };
+        self.settings.scaler = Some(panel.members().iter().map(table).collect());
+        Ok((dataset, panel))
+    }
+
+    /// Samples of tokens, each token's features scaled by its training samples; sizes, names and scalers become part of
+    /// the settings.
+    ///
+    /// # Errors
+    /// Sizes that contradict those of the network; too few samples; a value that overflows when scaled.
+    pub fn classify(&mut self, data: TokenData) -> Result<(Dataset, TokenData), RunError> {
+        let names = &data.names;
+        let ModelConfig::CrossAsset(config) = &mut self.network else {
+            return Err(self.reads_no_tokens());
+        };
+        let network = self.settings.network.get_or_insert_default();
+        for (what, given, own, found) in [
+            ("tokens", &mut network.tokens, &mut config.tokens, names.tokens.len()),
+            ("features", &mut network.features, &mut config.features, names.features.len()),
+            ("classes", &mut network.classes, &mut config.classes, names.classes.len()),
+        ] {
+            let given = given.get_or_insert(found);
+            if *given != found {
+                return Err(SettingsError::Conflict {
+                    first: format!("[network] {what} = {given}"),
+                    second: data.source.clone(),
+                    why: format!("it has {found}; correct the number, or leave it out"),
+                }
+                .into());
+            }
+            *own = found;
+        }
+        self.network.check().map_err(SettingsError::Network)?;
+        let segments = TokenSegments::new(&data, self.split)?;
+        let scalers = data.fit(segments.samples(Segment::Train))?;
+        let table = |(token, s): (&String, &Scaler)| ScalerTable {
+            series: token.clone(),
+            mean: s.mean().to_vec(),
+            std: s.std().to_vec(),
+        };
+        self.settings.scaler = Some(names.tokens.iter().zip(&scalers).map(table).collect());
+        self.settings.names = Some(names.clone());
+        let data = data.scaled(&scalers)?;
+        Ok((Dataset::classification(&data, segments), data))
+    }
+
+    fn reads_no_tokens(&self) -> RunError {
+        let preset = self.settings.preset.as_deref().unwrap_or_default();
+        let (first, second) = ("samples of tokens".to_owned(), format!("--preset {preset}"));
+        let why = "only a cross-asset reads them; give --model cross-asset".to_owned();
+        SettingsError::Conflict { first, second, why }.into()
+    }
+
+    /// The model, with what is to be frozen frozen.
+    ///
+    /// # Errors
+    /// A pattern that freezes nothing, patterns that freeze everything.
+    pub fn model(&self) -> Result<Box<dyn Model>, SettingsError> {
+        let mut model = self.network.build().map_err(SettingsError::Network)?;
+        for pattern in self.settings.freeze.iter().flatten() {
+            if model.parameters_mut().freeze(pattern) == 0 {
+                let example = model.parameters().list().first().map_or(String::new(), |p| p.name.clone());
+                return Err(SettingsError::FreezesNone { pattern: pattern.clone(), example });
+            }
+        }
+        if model.parameters().trainable().is_empty() {
+            return Err(SettingsError::AllFrozen);
+        }
+        Ok(model)
+    }
+
+    /// A session that trains on this data.
+    ///
+    /// # Errors
+    /// More steps than a run can have; as [`Session::new`].
+    pub fn session(&self, engine: &Engine, dataset: &Dataset) -> Result<Session, RunError> {
+        let windows = dataset.span(Segment::Train).count;
+        let per_epoch = (windows / self.training.batch.min(windows).max(1)).max(1);
+        let steps = self.training.max_steps.unwrap_or(self.training.epochs.saturating_mul(per_epoch));
+        if steps > MAX_STEPS {
+            let key = if self.training.max_steps.is_some() { "--max-steps" } else { "--epochs" };
+            let value = self.training.max_steps.unwrap_or(self.training.epochs).to_string();
+            return Err(SettingsError::Range {
+                key,
+                value,
+                rule: "a run has at most 100,000,000 steps; give fewer",
+            }
+            .into());
+        }
+        let batch = self.training.batch.min(windows).max(1);
+        divides(self.training.accumulate, batch, &format!("a batch of all {batch} training windows"))?;
+        let (context, horizon) = (self.network.context(), self.network.horizon());
+        let training = TrainingOptions { products: self.products(engine.device())?, ..self.training.clone() };
+        Ok(Session::new(engine, self.model()?, dataset, context, horizon, training)?)
+    }
+
+    /// How f32 products multiply on a device. The null device computes none, and plans them all alike.
+    fn products(&self, device: DeviceKind) -> Result<Products, SettingsError> {
+        match (self.training.products, device) {
+            (Products::Tf32, DeviceKind::Cpu) => Err(SettingsError::Conflict {
+                first: "dtype tf32".to_owned(),
+                second: "device cpu".to_owned(),
+                why: "TF32 is for products on CUDA devices; use dtype f32 on the processor".to_owned(),
+            }),
+            (_, DeviceKind::Null) => Ok(Products::Strict),
+            (products, DeviceKind::Cpu | DeviceKind::Cuda(_)) => Ok(products),
+        }
+    }
+
+    /// Updates of the whole run in this session.
+    #[must_use]
+    pub fn steps(&self, session: &Session) -> usize {
+        self.training.max_steps.unwrap_or(self.training.epochs.saturating_mul(session.steps_per_epoch()))
+    }
+}

@@ -1,0 +1,164 @@
+//! The generated suite in one process, in an order drawn from a seed: `cargo xtask shuffle`.
+//!
+//! What one test leaves behind (memory given back, an engine's workspace, a flag of a device) must not reach another one.
+//! The standard harness runs tests in the order of their names. A failure here says its seed, which gives the order again.
+#![allow(dead_code, unused_imports, reason = "modules are those of the suite, which holds more tests")]
+
+mod aliasing;
+mod allocation;
+mod case;
+mod compare;
+mod device;
+#[path = "../device/gpu.rs"]
+mod gpu;
+mod gradient;
+#[path = "../device/heap.rs"]
+mod heap;
+mod launch;
+mod layouts;
+mod parity;
+mod place;
+mod programs;
+mod properties;
+mod purity;
+mod refused;
+mod sanitized;
+
+use case::{Check, Failure};
+use device::On;
+use landfall::rng::Rng;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+
+const USAGE: &str = "usage: shuffled [--seeds COUNT | --seed SEED] [--threads COUNT] [FILTER]
+  --seeds COUNT    one run for each of the seeds 0, 1, … (10)
+  --seed SEED      one run, with this seed
+  --threads COUNT  properties that are checked at a time (as many as there are cores)
+  FILTER           those whose names contain it";
+
+/// A property of an op on a device.
+struct Item {
+    name: String,
+    run: Box<dyn Fn() -> Check + Send + Sync>,
+}
+
+/// Every property of every op on each device that is there.
+fn items() -> Check<Vec<Item>> {
+    let mut items = Vec::new();
+    let mut devices = vec![("cpu", On::Cpu)];
+    if gpu::gpu()?.is_some() {
+        devices.push(("cuda", On::Cuda));
+    }
+    macro_rules! add {
+        ($Op:ident: $($module:ident::$property:ident)*; $($here:ident::$only:ident)*) => {
+            for &(device, on) in &devices {
+                $(items.push(Item {
+                    name: format!("{}::{device}::{}", stringify!($Op), stringify!($property)),
+                    run: Box::new(move || $module::$property(on, &landfall::ops::$Op::default())),
+                });)*
+            }
+            $(items.push(Item {
+                name: format!("{}::{}", stringify!($Op), stringify!($only)),
+                run: Box::new(|| $here::$only(&landfall::ops::$Op::default())),
+            });)*
+        };
+        ($Op:ident) => {
+            properties::with_properties!(add, $Op);
+        };
+    }
+    landfall::for_each_op!(add);
+    Ok(items)
+}
+
+/// The order that a seed gives.
+fn shuffled(count: usize, seed: u64) -> Vec<usize> {
+    let mut rng = Rng::new(seed, 0);
+    let mut order: Vec<usize> = (0..count).collect();
+    for last in (1..count).rev() {
+        order.swap(last, rng.range(0..last + 1));
+    }
+    order
+}
+
+/// Runs one order on several threads; what failed.
+fn run(items: &[Item], seed: u64, threads: usize) -> Vec<String> {
+    let order = Mutex::new(shuffled(items.len(), seed).into_iter().enumerate());
+    let failed = Mutex::new(Vec::new());
+    let next = || order.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || {
+        while let Some((position, i)) = next() {
+            let Item { name, run } = &items[i];
+            let why = match catch_unwind(AssertUnwindSafe(run)) {
+                Ok(Ok(())) => continue,
+                Ok(Err(Failure(why))) => why,
+                Err(_) => "it panicked".to_owned(),
+            };
+            let line = format!("seed {seed}, number {position}: {name}: {why}");
+            println!("{line}");
+            failed.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        }
+    };
+    std::thread::scope(|scope| (0..threads).for_each(|_| _ = scope.spawn(work)));
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Asked {
+    seeds: Vec<u64>,
+    threads: usize,
+    filter: String,
+}
+
+fn asked() -> Result<Asked, String> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut asked = Asked { seeds: (0..10).collect(), threads, filter: String::new() };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut number = || {
+            let value = args.next().ok_or_else(|| format!("{arg} needs a number"))?;
+            value.parse::<u64>().map_err(|e| format!("{arg} {value}: {e}"))
+        };
+        match arg.as_str() {
+            "--seeds" => asked.seeds = (0..number()?).collect(),
+            "--seed" => asked.seeds = vec![number()?],
+            "--threads" => asked.threads = number()?.max(1) as usize,
+            other if other.starts_with('-') => return Err(format!("{other} is no option")),
+            filter => asked.filter = filter.to_owned(),
+        }
+    }
+    Ok(asked)
+}
+
+fn main() -> ExitCode {
+    let Asked { seeds, threads, filter } = match asked() {
+        Ok(asked) => asked,
+        Err(why) => {
+            eprintln!("{why}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let items = match items() {
+        Ok(items) => items.into_iter().filter(|i| i.name.contains(&filter)).collect::<Vec<_>>(),
+        Err(Failure(why)) => {
+            eprintln!("{why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    // A filter that fits nothing, or no seed at all, must not look like a success.
+    if items.is_empty() || seeds.is_empty() {
+        eprintln!("nothing to run: {} properties, {} seeds", items.len(), seeds.len());
+        return ExitCode::FAILURE;
+    }
+    let mut failed = Vec::new();
+    for seed in seeds {
+        let of_seed = run(&items, seed, threads);
+        println!(
+            "test result: {}. {} passed; {} failed; seed {seed}, {threads} threads",
+            if of_seed.is_empty() { "ok" } else { "FAILED" },
+            items.len() - of_seed.len(),
+            of_seed.len()
+        );
+        failed.extend(of_seed);
+    }
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
