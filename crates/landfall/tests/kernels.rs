@@ -26,7 +26,7 @@ const SPILLS: &[(&str, &str, &str, &str)] = &[
         " A=f64 ",
         "f64 division and exponentials call a routine for rare operands, round which the assembler saves registers",
     ),
-    ("attention_few", "attention", " A=f64 ", A_BLOCK_MORE),
+    ("attention_few", "attention", " A=", A_BLOCK_MORE),
     ("attention_few_grad", "gradient", " A=f32 ", A_BLOCK_MORE),
     ("batch_norm_grad", "gradient_sums", " A=f64 ", A_BLOCK_MORE),
     ("layer_norm", "layer_norm", " A=f32 ", A_BLOCK_MORE),

@@ -289,7 +289,8 @@ pub(super) fn pairs(map: &HostTensor) -> Vec<Pair> {
     let of = |token: usize| {
         let cells = &map.data[token * width..][..width];
         // There is room for so many, whatever the count says.
-        (0..(cells[width - 1] as usize).min(width / 2)).map(move |j| Pair {
+        let most = (width / 2) as f64;
+        (0..cells[width - 1].clamp(0.0, most) as usize).map(move |j| Pair {
             token,
             row: cells[j] as usize,
             expert: cells[width / 2 + j] as usize,
