@@ -67,27 +67,34 @@ class Timed:
         self.run, self.losses, self.parameters, self.multiple = run, losses, parameters, multiple
 
     def time(self, steps):
+        """Seconds of so many steps."""
         start = time.perf_counter()
         self.run(steps)
+        return time.perf_counter() - start
+
+    def spent(self, steps):
+        """Seconds that it takes to time them."""
+        start = time.perf_counter()
+        self.time(steps)
         return time.perf_counter() - start
 
     def calibrate(self, seconds):
         """Warms up and chooses the steps of a sample."""
         self.run(3 * self.multiple)
         steps = self.multiple
-        while (taken := self.time(steps)) < seconds / 8 and steps < 1 << 22:
+        while (taken := self.spent(steps)) < seconds / 8 and steps < 1 << 22:
             steps *= 2
         whole = math.ceil(seconds / taken * steps / self.multiple)
         self.steps = max(1, whole) * self.multiple
 
 
-def serve(args, peer, version, modes, build):
-    """Warms every row up, then answers requests. `build(row, dtype, mode)` gives a `Timed`, or None without such a mode."""
+def serve(args, peer, version, modes, build, answers=lambda row: not rows.is_routing(row)):
+    """Warms up every row that it answers for, then answers requests. `build(row, dtype, mode)` gives a `Timed`, or None
+    without such a mode."""
     chosen = args.modes.split(",") if args.modes else modes
     ready = {}
-    for row in args.rows:
-        # Op rows are of f32.
-        for dtype in args.dtypes.split(",") if row in rows.STEPS else ["f32"]:
+    for row in filter(answers, args.rows):
+        for dtype in rows.dtypes(row, args.dtypes.split(",")):
             for mode in chosen:
                 key = dict(row=row, dtype=dtype, mode=mode)
                 start = time.perf_counter()

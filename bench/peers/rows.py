@@ -1,7 +1,8 @@
 """Rows of the benchmark as the peers see them.
 
 A step row is a whole training step, of a PatchTST or (where it has tokens) of a CrossAsset; its sizes are here. An op row names
-its sizes itself: `matmul/6400x64x192` is the op `matmul` on the sizes 6400, 64, 192.
+its sizes itself: `matmul/6400x64x192` is the op `matmul` on the sizes 6400, 64, 192. A routing row does so too: tokens, hidden
+size, experts (or chunks), experts of a token, columns of an expert's matrix; `-zipf` is how its tokens choose their experts.
 """
 
 STEPS = {
@@ -27,6 +28,11 @@ STEPS["cross-asset"] = dict(CROSS_ASSET, micro_batches=1)
 STEPS["cross-asset-1x256"] = dict(CROSS_ASSET, micro_batches=256)
 SAMPLES = 16408
 
+ROUTING = [
+    "route-map", "permute", "permute-grad", "unpermute", "unpermute-grad", "chunk-map", "sort-chunks", "routing-copy",
+    "grouped-matmul", "plain-matmul",
+]
+
 WINDOWS = 4096
 LEARNING_RATE = 1e-3
 WEIGHT_DECAY = 0.01
@@ -42,3 +48,14 @@ def parse_op(row):
     """The op of a row and its sizes."""
     op, _, sizes = row.partition("/")
     return op, [int(n) for n in sizes.split("x")]
+
+
+def is_routing(row):
+    return parse_op(row)[0].removesuffix("-zipf") in ROUTING if "/" in row else False
+
+
+def dtypes(row, asked):
+    """Those of these dtypes that a row is timed in."""
+    if row in STEPS:
+        return asked
+    return [d for d in asked if d in ("f32", "bf16")] if is_routing(row) else ["f32"]

@@ -18,6 +18,8 @@ import torch  # noqa: E402  (after the number of threads is set)
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
+from cuda_graph import captured  # noqa: E402
+
 warnings.filterwarnings("ignore")
 torch.set_num_threads(args.threads)
 # Rows share code, and every row's compiled form stays: a limit would send the later ones back to eager.
@@ -226,20 +228,6 @@ def training_step(c, dtype, mode):
         return loss
 
     return graphed(step, starts, batches, mode), sum(p.numel() for p in parameters)
-
-
-def captured(call):
-    """One CUDA graph of a call, and what the call gives."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            call()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = call()
-    return graph.replay, result
 
 
 def op_call(row, dtype):

@@ -329,21 +329,21 @@ pub(crate) struct Doctor {
 
 #[derive(Debug, Group)]
 pub(crate) struct Bench {
-    /// Rows to time: steps, ops, an op such as matmul, or a row's name [default: all; wide and deep on a processor by
-    /// their names only].
+    /// Rows to time: steps, ops, routing (on a GPU), an op such as matmul, or a row's name [default: steps and ops; wide
+    /// and deep on a processor by their names only].
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) rows: Vec<String>,
     /// Where to compute: auto (the first GPU where all is there that the rows need, else cpu), cpu, cuda or cuda:N.
     #[arg(long, value_parser = computing, default_value = "auto")]
     pub(crate) device: Device,
-    /// What step rows compute in: f32, tf32 (on a GPU), bf16 or f16; op rows are of f32.
+    /// What step rows compute in: f32, tf32 (on a GPU), bf16 or f16; op rows are of f32, routing rows of f32 or bf16.
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = named::<Precision>, default_value = "f32")]
     pub(crate) dtypes: Vec<Precision>,
     /// Threads of the processor, ours and the peers'.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// Libraries to compare with: torch, jax, or none.
-    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = ["torch", "jax", "none"], default_value = "torch,jax")]
+    /// Libraries to compare with: torch, jax, permutation (TransformerEngine's kernels, for the routing rows), or none.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = ["torch", "jax", "permutation", "none"], default_value = "torch,jax")]
     pub(crate) peers: Vec<String>,
     /// Folder of the peers' programs [default: bench/peers here or in a folder above].
     #[arg(long, value_name = "DIR")]

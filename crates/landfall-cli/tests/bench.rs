@@ -67,16 +67,24 @@ fn bad_requests() {
     let error = f.refused("bench --rows etth1,warp --peers none");
     assert!(
         error.starts_with(
-            "unknown row `warp`; choose from steps, ops, seed, etth1, wide, deep, cross-asset, "
+            "unknown row `warp`; choose from steps, ops, routing, seed, etth1, wide, deep, cross-asset, "
         ),
         "{error}"
+    );
+    assert_eq!(
+        f.refused("bench --rows routing --device cpu --peers none"),
+        "--rows route-map/32768x7168x64x8: this row needs a GPU (--device cuda)"
+    );
+    assert_eq!(
+        f.refused("bench --rows permute --dtypes tf32 --peers none"),
+        "--dtypes tf32: routing rows are of f32 or bf16"
     );
     assert_eq!(f.refused("bench --samples 0 --peers none"), "--samples 0: it must be at least 1");
     assert_eq!(
         f.refused("bench --seconds -1 --peers none"),
         "--seconds -1: it must be above 0 and at most 60"
     );
-    assert!(f.refused("bench --peers numpy").contains("[possible values: torch, jax, none]"));
+    assert!(f.refused("bench --peers numpy").contains("[possible values: torch, jax, permutation, none]"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod ours;
 mod peer;
 mod record;
+mod routing;
 mod rows;
 
 pub(crate) use record::processor;
@@ -98,13 +99,23 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     }
     let known = |(value, known)| SettingsError::Unknown { key: "row", value, known };
     // What is asked is refused before a device is looked for.
-    Row::select(&args.rows, true).map_err(known)?;
+    let dtypes = args.dtypes.iter().map(|d| d.name()).collect::<Vec<_>>().join(",");
+    for row in Row::select(&args.rows, true).map_err(known)? {
+        if row.precisions(&args.dtypes).is_empty() {
+            let rule = "routing rows are of f32 or bf16";
+            return Err(SettingsError::Range { key: "--dtypes", value: dtypes, rule }.into());
+        }
+    }
     let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let placed = on(args.device, Some(threads), |engine| Ok(engine.clone()))?;
+    let gpu = matches!(placed.made.device(), DeviceKind::Cuda(_));
+    let rows = Row::select(&args.rows, gpu).map_err(known)?;
+    if let (false, Some(row)) = (gpu, rows.iter().find(|r| matches!(r, Row::Routing(_)))) {
+        let (key, value, rule) = ("--rows", row.name(), "this row needs a GPU (--device cuda)");
+        return Err(SettingsError::Range { key, value, rule }.into());
+    }
     output::note(&placed.line());
     let engine = placed.made;
-    let gpu = matches!(engine.device(), DeviceKind::Cuda(_));
-    let rows = Row::select(&args.rows, gpu).map_err(known)?;
     let root = root();
     let device = record::device(engine.device(), threads);
     let record = args.record.then(|| record::path(root.as_deref().unwrap_or(Path::new("")), &device));
@@ -124,7 +135,7 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     let request = Request {
         folder: folder.as_deref().unwrap_or(Path::new("bench/peers")),
         device: engine.device(),
-        dtypes: &args.dtypes.iter().map(|d| d.name()).collect::<Vec<_>>().join(","),
+        dtypes: &dtypes,
         threads,
         seconds: args.seconds,
         rows: &names,
@@ -150,11 +161,7 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     output::note(&format!("{device}: {} samples of {} s, in turn", args.samples, args.seconds));
     let mut measured = Vec::new();
     for row in rows {
-        let dtypes = match row {
-            Row::Step(_) => args.dtypes.as_slice(),
-            Row::Op(_) => &[Precision::F32],
-        };
-        for &dtype in dtypes {
+        for dtype in row.precisions(&args.dtypes) {
             match measure(&engine, (row, dtype), args, &mut peers, &request)? {
                 Some(m) => measured.push(m),
                 None => return interrupted(),

@@ -40,13 +40,21 @@ pub struct Context<'a> {
     pub mode: Mode,
     streams: Cell<u32>,
     running: RefCell<Vec<RunningStatistic>>,
+    penalties: RefCell<Vec<Value>>,
 }
 
 impl<'a> Context<'a> {
     /// A forward pass that adds to `graph`.
     #[must_use]
     pub fn new(graph: &'a Graph, parameters: &'a Parameters, mode: Mode) -> Self {
-        Self { graph, parameters, mode, streams: Cell::new(1), running: RefCell::default() }
+        Self {
+            graph,
+            parameters,
+            mode,
+            streams: Cell::new(1),
+            running: RefCell::default(),
+            penalties: RefCell::default(),
+        }
     }
 
     /// The value of a parameter.
@@ -74,6 +82,20 @@ impl<'a> Context<'a> {
     /// Asks for a running statistic to be moved at the end of the step.
     pub fn collect(&self, statistic: RunningStatistic) {
         self.running.borrow_mut().push(statistic);
+    }
+
+    /// Asks for a scalar to be added to a training step's loss, such as a load-balancing loss.
+    pub fn penalise(&self, loss: Value) {
+        self.penalties.borrow_mut().push(loss);
+    }
+
+    /// A task's loss with all that layers asked to be added to it.
+    ///
+    /// # Errors
+    /// What was added must be a scalar of the loss's dtype.
+    #[track_caller]
+    pub fn penalised(&self, loss: Value) -> Result<Value, Error> {
+        self.penalties.borrow().iter().try_fold(loss, |sum, &penalty| self.graph.add(sum, penalty))
     }
 
     /// The running statistics collected, in order.

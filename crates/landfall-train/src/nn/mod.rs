@@ -3,8 +3,10 @@
 mod context;
 mod layers;
 pub mod loss;
+mod moe;
 mod parameter;
 
 pub use context::{Context, Mode, RunningStatistic};
 pub use layers::{Dropout, Linear, Norm, NormKind, gelu};
+pub use moe::{MoeConfig, MoeFeedForward, MoeOutput};
 pub use parameter::{Buffer, Init, Parameter, ParameterId, Parameters};

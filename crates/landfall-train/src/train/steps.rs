@@ -87,8 +87,8 @@ pub(super) fn train_graph(
     let Batch { x, y, .. } = batch(&forward, cursor, order, options.accumulate, s)?;
     let cx = Context::new(&forward, parameters, Mode::Train { cursor });
     let prediction = predicted(&cx, model, x, s)?;
+    let loss = forward.name(cx.penalised(loss(&forward, prediction, y)?)?, "loss");
     let running = cx.into_running();
-    let loss = forward.name(loss(&forward, prediction, y)?, "loss");
     let mixed = mixed_precision(&forward, options.dtype, options.products)?;
     let (g, cursor, loss) = (mixed.graph(), mixed.value(cursor)?, mixed.value(loss)?);
     let scale = LossScale::of(g, options.dtype)?;

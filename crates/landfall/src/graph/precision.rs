@@ -5,9 +5,9 @@
 //!
 //! | role | ops | runs in |
 //! |---|---|---|
-//! | product | matmul, attention | the compute dtype |
+//! | product | matmul, grouped matmul, attention | the compute dtype |
 //! | pointwise | one scalar expression an element, dropout, L2 norm | the compute dtype between two products, else f32 |
-//! | movement | copy, concat, pad | what it moves is cast where fewer bytes move |
+//! | movement | copy, concat, pad, permute | what it moves is cast where fewer bytes move |
 //! | island | everything else: norms, softmax, losses, reductions, updates, gathers | f32 |
 //!
 //! "Between" means that an operand comes from a product and the result leads to one. So the scaling of a window before the
@@ -217,9 +217,14 @@ fn role(node: &Node) -> Role {
     let op = node.op.as_ref();
     if node.full_precision {
         Role::Island
-    } else if is::<ops::MatMul>(op) || is::<ops::Attention>(op) {
+    } else if is::<ops::MatMul>(op) || is::<ops::Attention>(op) || is::<ops::GroupedMatMul>(op) {
         Role::Product
-    } else if is::<ops::Copy>(op) || is::<ops::Concat>(op) || is::<ops::Pad>(op) || is::<ops::PadEdge>(op) {
+    } else if is::<ops::Copy>(op)
+        || is::<ops::Concat>(op)
+        || is::<ops::Pad>(op)
+        || is::<ops::PadEdge>(op)
+        || attributes::<ops::Permute>(op).is_ok_and(|op| !op.probs)
+    {
         Role::Movement
     } else if is::<ops::Cast>(op) || is::<ops::Fill>(op) {
         // Their dtype is an attribute, which says what is wanted.

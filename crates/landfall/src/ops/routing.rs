@@ -292,7 +292,8 @@ pub(super) fn pairs(map: &HostTensor) -> Vec<Pair> {
     let width = map.spec.shape.last();
     let of = |token: usize| {
         let cells = &map.data[token * width..][..width];
-        (0..cells[width - 1] as usize).map(move |j| Pair {
+        // There is room for so many, whatever the count says.
+        (0..(cells[width - 1] as usize).min(width / 2)).map(move |j| Pair {
             token,
             row: cells[j] as usize,
             expert: cells[width / 2 + j] as usize,

@@ -1,13 +1,13 @@
 //! Our side of a row: what is timed, built and warmed up.
 
-use super::rows::{Arg, Call, Data, OpRow, Row, Step};
+use super::rows::{Arg, Call, Data, OpRow, Row, Step, call};
 use crate::error::CliError;
 use arrayvec::ArrayVec;
-use landfall::ops::{Alias, Cost, Op};
+use landfall::ops::{self, Alias, Cost, Op};
 use landfall::rng::Rng;
 use landfall::{
-    DeviceKind, Engine, Error, Graph, HostTensor, Program, Shape, Spec, State, StateSpec, Tensor, TensorMut,
-    TensorRef,
+    DType, DeviceKind, Engine, Error, Graph, HostTensor, Program, Shape, Spec, State, StateSpec, Tensor,
+    TensorMut, TensorRef,
 };
 use landfall_train::data::{Split, TokenSegments, synthetic};
 use landfall_train::run::{Precision, SettingsError};
@@ -15,10 +15,15 @@ use landfall_train::train::{Betas, Dataset, Loss, OptimizerKind, Schedule, Sessi
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Submits this many steps.
+type Run = Box<dyn FnMut(usize) -> Result<(), Error>>;
+
 /// A row that is ready to be timed.
 pub(super) struct Ours {
     engine: Engine,
-    run: Box<dyn FnMut(usize) -> Result<(), Error>>,
+    run: Run,
+    /// What each step of a row with a cold L2 begins with, alone. Its time is not the row's.
+    flush: Option<Run>,
     steps: usize,
     /// Bytes and operations of one step.
     pub(super) cost: Cost,
@@ -68,6 +73,10 @@ const SERIES_ROWS: usize = 6500;
 const MOST_OPERANDS: usize = 16;
 /// Generated samples of tokens: 16,408 of them train, as the peers have.
 const SAMPLES: usize = 23_441;
+/// Bytes that are read to flush an L2: five of an H200's (50 MB), two of the largest.
+const FLUSH: usize = 1 << 28;
+/// Random values after which those of a large argument repeat: the host draws no more.
+const PERIOD: usize = 1 << 20;
 /// The most steps of a sample.
 const MOST_STEPS: usize = 1 << 22;
 
@@ -77,16 +86,17 @@ impl Ours {
         let mut ours = match row {
             Row::Step(step) => Self::step(engine, step, dtype)?,
             Row::Op(op) => Self::op(engine, op)?,
+            Row::Routing(row) => Self::cold(engine, &row.calls(dtype.parts().0), FLUSH)?,
         };
         (ours.run)(3)?;
-        if let DeviceKind::Cuda(_) = engine.device() {
+        if let (DeviceKind::Cuda(_), None) = (engine.device(), &ours.flush) {
             let floor = if let Row::Op(op) = row { Some(floor(engine, op)?) } else { None };
             ours.host = Some(ours.submitted(floor)?);
         }
-        let mut taken = ours.time()?;
+        let mut taken = ours.spent()?;
         while taken < seconds / 8.0 && ours.steps < MOST_STEPS {
             ours.steps *= 2;
-            taken = ours.time()?;
+            taken = ours.spent()?;
         }
         let steps = (seconds / taken * ours.steps as f64).ceil();
         ours.steps = (steps as usize).clamp(1, MOST_STEPS);
@@ -98,11 +108,20 @@ impl Ours {
         Ok(self.time()? / self.steps as f64 * 1e6)
     }
 
+    /// Seconds that the steps of a sample take, flushes taken off.
     fn time(&mut self) -> Result<f64, Error> {
-        self.engine.synchronize()?;
+        let whole = timed(&self.engine, &mut self.run, self.steps)?;
+        let flushes = match &mut self.flush {
+            Some(flush) => timed(&self.engine, flush, self.steps)?,
+            None => 0.0,
+        };
+        Ok(whole - flushes)
+    }
+
+    /// Seconds that it takes to time a sample.
+    fn spent(&mut self) -> Result<f64, Error> {
         let start = Instant::now();
-        (self.run)(self.steps)?;
-        self.engine.synchronize()?;
+        self.time()?;
         Ok(start.elapsed().as_secs_f64())
     }
 
@@ -162,34 +181,66 @@ impl Ours {
             let session = &mut session;
             inside.enter(move || (0..steps).try_for_each(|_| session.step()))
         };
-        Ok(Self::timed(engine, Box::new(run), cost, Some(training)))
+        Ok(Self::ready(engine, Box::new(run), cost, Some(training)))
     }
 
     fn op(engine: &Engine, row: &OpRow) -> Result<Self, CliError> {
-        let mut calls: Vec<Prepared> =
-            row.calls().into_iter().map(|c| Prepared::new(engine, c)).collect::<Result<_, _>>()?;
-        let cost = calls.iter().fold(Cost::default(), |sum, c| Cost {
-            bytes: sum.bytes + c.cost.bytes,
-            flops: sum.flops + c.cost.flops,
-        });
-        let inside = engine.clone();
-        let run = move |steps: usize| {
-            let (engine, calls) = (&inside, &mut calls);
-            engine.enter(move || {
-                (0..steps).try_for_each(|_| calls.iter_mut().try_for_each(|c| c.issue(engine)))
-            })
-        };
-        Ok(Self::timed(engine, Box::new(run), cost, None))
+        let calls = prepared(engine, &row.calls())?;
+        let cost = cost(&calls);
+        Ok(Self::ready(engine, issuing(engine, calls), cost, None))
     }
 
-    fn timed(
-        engine: &Engine,
-        run: Box<dyn FnMut(usize) -> Result<(), Error>>,
-        cost: Cost,
-        training: Option<Training>,
-    ) -> Self {
-        Self { engine: engine.clone(), run, steps: 1, cost, host: None, training }
+    /// Calls of which each step begins with a flush of the L2: a read of `flush` bytes. A read leaves nothing behind that
+    /// must be written before its place is taken, and what the calls have left to write is written during the next one,
+    /// so all of their traffic is in the difference of the two times.
+    fn cold(engine: &Engine, calls: &[Call], flush: usize) -> Result<Self, CliError> {
+        let columns = 1 << 15;
+        let buffer = Arg {
+            dtype: DType::F32,
+            shape: [flush / size_of::<f32>() / columns, columns].into(),
+            data: Data::Normal,
+            transposed: false,
+        };
+        let flush = [call(ops::Reduce::new(ops::Reduction::Sum, &[1]), [buffer])];
+        let calls = prepared(engine, calls)?;
+        let (cost, mut step) = (cost(&calls), prepared(engine, &flush)?);
+        step.extend(calls);
+        let flush = Some(issuing(engine, prepared(engine, &flush)?));
+        Ok(Self { flush, ..Self::ready(engine, issuing(engine, step), cost, None) })
     }
+
+    fn ready(engine: &Engine, run: Run, cost: Cost, training: Option<Training>) -> Self {
+        Self { engine: engine.clone(), run, flush: None, steps: 1, cost, host: None, training }
+    }
+}
+
+/// Seconds until the device has done these steps.
+fn timed(engine: &Engine, run: &mut Run, steps: usize) -> Result<f64, Error> {
+    engine.synchronize()?;
+    let start = Instant::now();
+    run(steps)?;
+    engine.synchronize()?;
+    Ok(start.elapsed().as_secs_f64())
+}
+
+fn prepared(engine: &Engine, calls: &[Call]) -> Result<Vec<Prepared>, Error> {
+    calls.iter().map(|c| Prepared::new(engine, c)).collect()
+}
+
+fn cost(calls: &[Prepared]) -> Cost {
+    calls.iter().fold(Cost::default(), |sum, c| Cost {
+        bytes: sum.bytes + c.cost.bytes,
+        flops: sum.flops + c.cost.flops,
+    })
+}
+
+/// A step is all of these calls.
+fn issuing(engine: &Engine, mut calls: Vec<Prepared>) -> Run {
+    let inside = engine.clone();
+    Box::new(move |steps: usize| {
+        let (engine, calls) = (&inside, &mut calls);
+        engine.enter(move || (0..steps).try_for_each(|_| calls.iter_mut().try_for_each(|c| c.issue(engine))))
+    })
 }
 
 /// Microseconds until `submit` returns, which waits for nothing: the median of some.
@@ -225,8 +276,7 @@ fn floor(engine: &Engine, row: &OpRow) -> Result<Floor, Error> {
     let steps = 0..IN_FLIGHT;
     let bare = submission(engine, || steps.clone().try_for_each(|_| program.reissue(&mut state)))?;
     let null = Engine::null();
-    let mut calls: Vec<Prepared> =
-        row.calls().into_iter().map(|c| Prepared::new(&null, c)).collect::<Result<_, _>>()?;
+    let mut calls = prepared(&null, &row.calls())?;
     let checked = submission(&null, || {
         steps.clone().try_for_each(|_| calls.iter_mut().try_for_each(|c| c.issue(&null)))
     })?;
@@ -243,8 +293,8 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn new(engine: &Engine, call: Call) -> Result<Self, Error> {
-        let Call { op, args } = call;
+    fn new(engine: &Engine, call: &Call) -> Result<Self, Error> {
+        let (op, args) = (Arc::clone(&call.op), &call.args);
         let specs: Vec<Spec> = args.iter().map(seen).collect();
         let outputs = op.infer(&specs).map_err(|r| r.of(op.name(), &specs, None, None))?;
         let must = |(output, alias): (usize, &Alias)| match alias {
@@ -255,15 +305,15 @@ impl Prepared {
         let cost = op.cost(&specs);
         engine.reserve(engine.workspace(op.as_ref(), &specs)?)?;
         let mut inputs = Vec::new();
-        let mut made: Vec<Option<Tensor>> = outputs.iter().map(|_| None).collect();
+        let mut taken: Vec<Option<Tensor>> = outputs.iter().map(|_| None).collect();
         for (i, arg) in args.iter().enumerate() {
-            let tensor = engine.from_host(&filled(arg, i as u32))?;
+            let tensor = made(engine, arg, i as u32)?;
             match shared.iter().find(|s| s.0 == i) {
-                Some(&(_, output)) => made[output] = Some(tensor),
+                Some(&(_, output)) => taken[output] = Some(tensor),
                 None => inputs.push((tensor, arg.transposed)),
             }
         }
-        let outputs = made
+        let outputs = taken
             .into_iter()
             .zip(outputs.iter())
             .map(|(tensor, spec)| tensor.map_or_else(|| engine.empty(spec.dtype, spec.shape), Ok))
@@ -297,12 +347,70 @@ fn seen(arg: &Arg) -> Spec {
     Spec { dtype: arg.dtype, shape: Shape::new(&dims).unwrap_or(arg.shape) }
 }
 
-fn filled(arg: &Arg, stream: u32) -> HostTensor {
+/// A tensor that holds the argument's data.
+fn made(engine: &Engine, arg: &Arg, stream: u32) -> Result<Tensor, Error> {
     let mut rng = Rng::new(2021, stream);
-    let value = |_| match arg.data {
-        Data::Normal => rng.normal(),
-        Data::Squares => rng.normal().powi(2),
-        Data::All(value) => value,
-    };
-    HostTensor::from_fn(Spec { dtype: arg.dtype, shape: arg.shape }, value)
+    let whole = Spec { dtype: arg.dtype, shape: arg.shape };
+    match &arg.data {
+        Data::Normal => {
+            let times = arg.shape.elements() / PERIOD;
+            if times < 2 || !arg.shape.elements().is_multiple_of(PERIOD) {
+                return engine.from_host(&HostTensor::from_fn(whole, |_| rng.normal()));
+            }
+            let period = Spec::new(arg.dtype, [PERIOD]);
+            let period = engine.from_host(&HostTensor::from_fn(period, |_| rng.normal()))?;
+            let mut tensor = engine.empty(arg.dtype, arg.shape)?;
+            let out = tensor.view_mut().reshape([times, PERIOD])?;
+            engine.call(&ops::Copy, &[period.view().broadcast_to([times, PERIOD])?], &mut [out])?;
+            engine.synchronize()?;
+            Ok(tensor)
+        }
+        Data::Squares => engine.from_host(&HostTensor::from_fn(whole, |_| rng.normal().powi(2))),
+        Data::All(value) => engine.from_host(&HostTensor::from_fn(whole, |_| *value)),
+        Data::Exact(values) => engine.from_host(&HostTensor::new(arg.dtype, arg.shape, values.to_vec())),
+        Data::Result(call, output) => {
+            let mut call = Prepared::new(engine, call)?;
+            call.issue(engine)?;
+            engine.synchronize()?;
+            Ok(call.outputs.swap_remove(*output))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::routing::RoutingRow;
+    use super::*;
+
+    #[test]
+    fn routing_rows_on_a_small_layer() {
+        let engine = Engine::cpu().expect("a processor");
+        for dtype in [DType::F32, DType::BF16] {
+            for (op, calls) in RoutingRow::small(dtype) {
+                let mut row = Ours::cold(&engine, &calls, 1 << 20).expect(op);
+                (row.run)(2).expect(op);
+                assert!(row.cost.bytes > 0, "{op}");
+                // What was issued had valid indices: reading would say if not.
+                for call in prepared(&engine, &calls).expect(op).iter_mut() {
+                    call.issue(&engine).expect(op);
+                    for output in &call.outputs {
+                        let read = output.read_host().expect(op);
+                        assert!(read.data.iter().any(|&x| x != 0.0), "{op}: {} is zero", read.spec);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn large_arguments_repeat() {
+        let engine = Engine::cpu().expect("a processor");
+        let shape = Shape::from([3, PERIOD]);
+        let arg = Arg { dtype: DType::BF16, shape, data: Data::Normal, transposed: false };
+        let data = made(&engine, &arg, 1).expect("made").read_host().expect("read").data;
+        let (first, rest) = data.split_at(PERIOD);
+        assert!(rest.chunks_exact(PERIOD).all(|again| again == first));
+        let mean_square = first.iter().map(|x| x * x).sum::<f64>() / PERIOD as f64;
+        assert!((mean_square - 1.0).abs() < 0.01, "{mean_square}");
+    }
 }

@@ -1,8 +1,10 @@
 //! The rows: whole training steps, and the ops that those steps are made of at their shapes.
 
+use super::routing::{ROUTING, RoutingRow};
 use landfall::{DType, Shape, ops, ops::Op, ops::cursor};
 use landfall_train::models::{Approximation, DropoutMasks, ModelConfig, Order, PatchTstConfig, Preset, Task};
 use landfall_train::nn::NormKind;
+use landfall_train::run::Precision;
 use std::sync::Arc;
 
 /// A row of the bench.
@@ -10,6 +12,7 @@ use std::sync::Arc;
 pub(super) enum Row {
     Step(&'static Step),
     Op(&'static OpRow),
+    Routing(&'static RoutingRow),
 }
 
 /// A whole training step: gather of windows or samples, forward, backward, clip, AdamW.
@@ -35,12 +38,14 @@ pub(super) struct OpRow {
 }
 
 /// One call of an op.
+#[derive(Debug)]
 pub(super) struct Call {
     pub(super) op: Arc<dyn Op>,
     pub(super) args: Vec<Arg>,
 }
 
 /// An argument: a tensor, or a view of one with its two axes exchanged.
+#[derive(Debug, Clone)]
 pub(super) struct Arg {
     pub(super) dtype: DType,
     pub(super) shape: Shape,
@@ -49,7 +54,7 @@ pub(super) struct Arg {
 }
 
 /// What an argument holds.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) enum Data {
     /// Standard normal values.
     Normal,
@@ -57,6 +62,10 @@ pub(super) enum Data {
     Squares,
     /// One value.
     All(f64),
+    /// These, row-major.
+    Exact(Arc<[f64]>),
+    /// What this call writes to its output of this number.
+    Result(Arc<Call>, usize),
 }
 
 /// The step rows. `bench/peers/rows.py` has the same sizes; the number of parameters is compared at run time.
@@ -186,7 +195,7 @@ op_rows! {
     "add" add: [1024];
 }
 
-fn call(op: impl Op, args: impl Into<Vec<Arg>>) -> Call {
+pub(super) fn call(op: impl Op, args: impl Into<Vec<Arg>>) -> Call {
     Call { op: Arc::new(op), args: args.into() }
 }
 
@@ -315,19 +324,33 @@ impl OpRow {
     }
 }
 
+/// The op's name and its sizes.
+pub(super) fn row_name(op: &str, sizes: &[usize]) -> String {
+    let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
+    format!("{op}/{}", sizes.join("x"))
+}
+
 impl Row {
     fn all() -> impl Iterator<Item = Self> {
-        STEPS.iter().map(Self::Step).chain(OPS.iter().map(Self::Op))
+        let (steps, ops) = (STEPS.iter().map(Self::Step), OPS.iter().map(Self::Op));
+        steps.chain(ops).chain(ROUTING.iter().map(Self::Routing))
+    }
+
+    /// Those of these precisions that it is timed in.
+    pub(super) fn precisions(&self, asked: &[Precision]) -> Vec<Precision> {
+        match self {
+            Self::Step(_) => asked.to_vec(),
+            Self::Op(_) => vec![Precision::F32],
+            Self::Routing(_) => asked.iter().copied().filter(|&p| RoutingRow::takes(p)).collect(),
+        }
     }
 
     /// The step's name, or the op's name and its sizes.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Step(step) => step.name.to_owned(),
-            Self::Op(row) => {
-                let sizes: Vec<String> = row.sizes.iter().map(usize::to_string).collect();
-                format!("{}/{}", row.op, sizes.join("x"))
-            }
+            Self::Op(row) => row_name(row.op, row.sizes),
+            Self::Routing(row) => row.name(),
         }
     }
 
@@ -335,23 +358,28 @@ impl Row {
         match self {
             Self::Step(step) => selection == "steps" || selection == step.name,
             Self::Op(row) => selection == "ops" || selection == row.op || selection == self.name(),
+            Self::Routing(row) => selection == "routing" || selection == row.op || selection == self.name(),
         }
     }
 
-    /// The rows that these words name, in the table's order: `steps`, `ops`, an op, or a row; every row for no word. The
-    /// large ones only by their own name, unless `large`.
+    /// The rows that these words name, in the table's order: `steps`, `ops`, `routing`, an op, or a row; every step and
+    /// op for no word. The large steps only by their own name, unless `large`.
     ///
     /// # Errors
     /// The word that names none, and what there is.
     pub(super) fn select(words: &[String], large: bool) -> Result<Vec<Self>, (String, String)> {
         if let Some(word) = words.iter().find(|w| !Self::all().any(|r| r.is_of(w))) {
-            let mut known = vec!["steps", "ops"];
+            let mut known = vec!["steps", "ops", "routing"];
             known.extend(STEPS.iter().map(|s| s.name));
             known.extend(OPS.iter().map(|o| o.op));
+            known.extend(ROUTING.iter().map(|r| r.op));
             known.dedup();
             return Err((word.clone(), known.join(", ")));
         }
-        let asked = |r: &Self| words.is_empty() || words.iter().any(|w| r.is_of(w));
+        let asked = |r: &Self| match words {
+            [] => !matches!(r, Self::Routing(_)),
+            words => words.iter().any(|w| r.is_of(w)),
+        };
         let fits = |r: &Self| large || !matches!(r, Self::Step(s) if s.large) || words.contains(&r.name());
         Ok(Self::all().filter(|r| asked(r) && fits(r)).collect())
     }

@@ -83,7 +83,7 @@ mod tests {
         for units in (0..3000).chain([4096, 65_536, 1_000_003]) {
             let lanes = lanes(units);
             assert!(
-                lanes.is_power_of_two() && lanes <= 32 || lanes % 32 == 0 && lanes <= BLOCK,
+                lanes.is_power_of_two() && lanes <= 32 || lanes.is_multiple_of(32) && lanes <= BLOCK,
                 "{units}: {lanes}"
             );
             let most = lanes as usize * UNITS;
