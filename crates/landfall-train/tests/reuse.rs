@@ -45,7 +45,8 @@ fn small(preset: Preset) -> ModelConfig {
     }
 }
 
-fn session(engine: &Engine, preset: Preset, dtype: DType) -> Check<Session> {
+/// A session whose batches are cut into `accumulate` parts.
+fn session(engine: &Engine, preset: Preset, dtype: DType, accumulate: usize) -> Check<Session> {
     let (config, recipe) = (small(preset), preset.recipe());
     let (context, horizon) = (config.context(), config.horizon());
     let dataset = match config.task() {
@@ -69,6 +70,7 @@ fn session(engine: &Engine, preset: Preset, dtype: DType) -> Check<Session> {
         betas: Betas { first: 0.9, second: 0.999 },
         weight_decay: 0.01,
         clip: recipe.clip,
+        accumulate,
         dtype,
         loss,
         seed: 11,
@@ -87,8 +89,8 @@ fn bits(session: &Session) -> Check<Bits> {
 }
 
 /// Steps of training replayed and issued, and an evaluation: parameters, moments, statistics, losses and scores.
-fn trained(engine: &Engine, preset: Preset, dtype: DType) -> Check<(Bits, usize)> {
-    let mut s = session(engine, preset, dtype)?;
+fn trained(engine: &Engine, preset: Preset, dtype: DType, accumulate: usize) -> Check<(Bits, usize)> {
+    let mut s = session(engine, preset, dtype, accumulate)?;
     s.step()?;
     s.issue()?;
     s.step()?;
@@ -99,12 +101,12 @@ fn trained(engine: &Engine, preset: Preset, dtype: DType) -> Check<(Bits, usize)
 
 fn whole_steps_do_not_depend_on_reuse(engine: &Engine) -> Check {
     for &preset in Preset::ALL {
-        for dtype in [DType::F32, DType::BF16] {
-            let (want, tight) = trained(&engine.with_reuse(Reuse::Tight), preset, dtype)?;
+        for (dtype, accumulate) in [(DType::F32, 1), (DType::BF16, 1), (DType::F32, 2)] {
+            let (want, tight) = trained(&engine.with_reuse(Reuse::Tight), preset, dtype, accumulate)?;
             let loss = want.iter().find(|(name, _)| name == "ring").map(|(_, ring)| f64::from_bits(ring[0]));
             assert!(loss.is_some_and(|l| l.is_finite() && l > 0.0), "{}: {loss:?}", preset.name());
             for reuse in [Reuse::Most, Reuse::Nothing] {
-                let (got, arena) = trained(&engine.with_reuse(reuse), preset, dtype)?;
+                let (got, arena) = trained(&engine.with_reuse(reuse), preset, dtype, accumulate)?;
                 for ((name, want), (_, got)) in want.iter().zip(&got) {
                     let differ = want.iter().zip(got).filter(|(a, b)| a != b).count();
                     let what = format!("{} in {dtype}, {reuse:?}", preset.name());
@@ -128,7 +130,7 @@ fn whole_steps_pass_the_sanitizer(engine: &Engine) -> Check {
     ];
     for preset in presets {
         let work = |engine: &Engine| -> Check<Vec<Vec<u8>>> {
-            let mut s = session(engine, preset, DType::F32)?;
+            let mut s = session(engine, preset, DType::F32, 2)?;
             s.step()?;
             s.issue()?;
             s.evaluate(Segment::Test)?;

@@ -330,6 +330,21 @@ fn r34_a_bad_map_is_named_and_the_engine_goes_on(engine: &Engine) -> Check {
     )?;
     assert_eq!(fault(&pairs[0]), ("pair_probs", 1, 1, 1));
 
+    // Seven pairs of token 0 where one is the most, and fewer than none of token 1: the one that can be counts.
+    for (count, position, map) in [(7, 2, [1i32, 1, 7, 0, 0, 1]), (-1, 5, [1, 1, 1, 0, 0, -1])] {
+        let map = engine.tensor([2, 3], &map)?;
+        let y = call(engine, &Permute::default(), &[x.view(), map.view(), source.view()])?;
+        assert_eq!(fault(&y[0]), ("permute", position, count, 2));
+        assert_eq!(y[0].read::<f32>()?[3..], [1.0, 2.0, 3.0]);
+        let z = call(engine, &Unpermute, &[rows.view(), map.view(), source.view(), p.view()])?;
+        assert_eq!(fault(&z[0]), ("unpermute", position, count, 2));
+        let g = [rows.view(), map.view(), source.view(), p.view(), x.view()];
+        assert_eq!(fault(&call(engine, &UnpermuteGrad, &g)?[0]), ("unpermute_grad", position, count, 2));
+        let v = tensor::<f32>(engine, [2], |i| i as f64)?;
+        let pairs = call(engine, &PairProbs { experts: 2 }, &[v.view(), map.view()])?;
+        assert_eq!(fault(&pairs[0]), ("pair_probs", position, count, 2));
+    }
+
     // Token 1 has three experts where two are the most: the lowest is left out.
     let m = engine.tensor([2, 4], &[0u8, 1, 0, 0, 1, 1, 0, 1])?;
     let maps = call(engine, &RouteMap { most: 2, rows: 4, ..RouteMap::default() }, &[m.view()])?;

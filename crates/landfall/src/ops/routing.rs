@@ -171,6 +171,10 @@ impl<'a> Map<'a> {
         let experts = factors.map_or(usize::MAX, Factors::experts);
         let found = Self { map, source, sizes, experts };
         for token in 0..sizes.tokens {
+            let count = map.at(&[token, 2 * sizes.most]);
+            if !inside(count, sizes.most + 1) {
+                call.flag(token * (2 * sizes.most + 1) + 2 * sizes.most, count, sizes.most + 1);
+            }
             for j in 0..found.count(token) {
                 let (row, expert) = (map.at(&[token, j]), map.at(&[token, sizes.most + j]));
                 let position = token * (2 * sizes.most + 1) + j;

@@ -444,15 +444,17 @@ fn by_pair<T: Element>(op: &PairProbs, call: &Call<'_>) -> Result<(), Rule> {
     for t in 0..tokens {
         let mut to = out.row_mut(t);
         to.fill(T::from_f64(0.0));
-        for j in 0..map.at(&[t, 2 * most]).clamp(0, most as i64) as usize {
-            let number = |cell: usize, limit: usize| {
-                let number = map.at(&[t, cell]);
-                let known = usize::try_from(number).ok().filter(|&n| n < limit);
-                if known.is_none() {
-                    call.flag(t * width + cell, number, limit);
-                }
-                known
-            };
+        let number = |cell: usize, limit: usize| {
+            let number = map.at(&[t, cell]);
+            let known = usize::try_from(number).ok().filter(|&n| n < limit);
+            if known.is_none() {
+                call.flag(t * width + cell, number, limit);
+            }
+            known
+        };
+        // Where there cannot be as many pairs, those that can be are taken.
+        let clamped = || map.at(&[t, 2 * most]).clamp(0, most as i64) as usize;
+        for j in 0..number(2 * most, most + 1).unwrap_or_else(clamped) {
             if let (Some(row), Some(expert)) = (number(j, rows), number(most + j, op.experts)) {
                 to.set(expert, v.flat(row));
             }

@@ -18,7 +18,7 @@ KERNEL(permute) {
     if (token >= tokens) return;
     const I* cells = map + token * stride_map.v[0];
     const P* own = p + token * stride_p.v[0];
-    u32 n = pair_count(cells, step_map, most);
+    u32 n = pair_count(cells, step_map, most, faults, token * width, team.lane == 0);
     for (u32 j = team.lane; j < n; j += lanes) {
         i64 row = checked(cells[j * step_map], rows, faults, token * width + j, true);
         if (!PROBS || row < 0) continue;

@@ -36,9 +36,10 @@ DEVICE void clear_rows(const I* source, u64 stride_source, T* y, u64 stride_y, u
     }
 }
 
-// How many pairs a token has.
-DEVICE u32 pair_count(const I* cells, u64 step, u32 most) {
+// How many pairs a token has, whose cells begin at `position` of the map; a number that cannot be is reported by one thread.
+DEVICE u32 pair_count(const I* cells, u64 step, u32 most, const Faults& faults, u64 position, bool report) {
     i64 n = cells[2 * most * step];
+    if (report && (n < 0 || n > most)) flag(faults, position + 2 * most, n, u64(most) + 1);
     return n <= 0 ? 0 : n < most ? u32(n) : most;
 }
 

@@ -17,7 +17,7 @@ KERNEL(unpermute_grad) {
     const I* cells = map + token * stride_map.v[0];
     const P* own = w + token * stride_w.v[0];
     P* result = gw + token * stride_gw.v[0];
-    u32 n = inside ? pair_count(cells, step_map, most) : 0;
+    u32 n = inside ? pair_count(cells, step_map, most, faults, token * width, team.lane == 0) : 0;
     for (u64 e = team.lane; inside && e < experts; e += lanes) {
         if (pair_of(cells, step_map, most, n, u32(e)) == n) {
             result[e * stride_gw.v[1]] = narrow<P>(typename Accumulate<P>::type(0));

@@ -4,8 +4,9 @@ KERNEL(pair_probs) {
     if (index >= tokens * experts) return;
     u64 token = index / experts, expert = index - token * experts, step = stride_map.v[1];
     const I* cells = map + token * stride_map.v[0];
-    u32 n = pair_count(cells, step, most), j = pair_of(cells, step, most, n, u32(expert));
     u64 position = token * (2 * u64(most) + 1);
+    u32 n = pair_count(cells, step, most, faults, position, expert == 0);
+    u32 j = pair_of(cells, step, most, n, u32(expert));
     // What no expert's thread finds is reported, too.
     for (u32 i = u32(expert); i < n; i += u32(experts)) {
         i64 row = checked(cells[i * step], rows, faults, position + i, true);

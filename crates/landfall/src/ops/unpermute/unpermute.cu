@@ -9,7 +9,7 @@ KERNEL(unpermute) {
     if (token >= tokens) return;
     const I* cells = map + token * stride_map.v[0];
     const P* own = w + token * stride_w.v[0];
-    u32 n = pair_count(cells, step_map, most);
+    u32 n = pair_count(cells, step_map, most, faults, token * width, team.lane == 0);
     for (u32 j = team.lane; j < n; j += lanes) {
         i64 row = checked(cells[j * step_map], rows, faults, token * width + j, true);
         if (WEIGHTED && row >= 0) checked(cells[(most + j) * step_map], experts, faults, token * width + most + j, true);
