@@ -26,7 +26,7 @@ args = protocol.arguments(MODES)
 import torch  # noqa: E402  (after the number of threads is set)
 import triton  # noqa: E402
 
-from cuda_graph import captured  # noqa: E402
+from cuda_graph import Captured  # noqa: E402
 
 DEVICE = args.device
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
@@ -304,8 +304,8 @@ class Cold(protocol.Timed):
     """Steps that each begin with a flush, whose time is taken off."""
 
     def __init__(self, call):
-        self.whole, _ = captured(lambda: (flush()(), call()))
-        self.flushes, _ = captured(flush())
+        self.whole = Captured(lambda: (flush()(), call()))
+        self.flushes = Captured(flush())
         super().__init__(lambda steps: self.elapsed(self.whole, steps))
 
     @staticmethod

@@ -3,8 +3,8 @@
     python3 torch_peer.py --device cpu --list-modes
     python3 torch_peer.py --device cpu --threads 2 --seconds 0.3 --dtypes f32 --modes eager seed etth1
 
-The first prints {"modes": [...]}. `landfall bench` starts a process for each mode: what one compiles or captures cannot
-harm another. Such a peer first builds and warms up every row in every dtype and mode, and prints for each
+The first prints {"modes": [...]}. `landfall bench` starts a process for each mode of each step row, and one for each mode of
+all other rows: what one compiles or captures cannot harm another. Such a peer first builds and warms up every row in every dtype and mode, and prints for each
 one JSON line: {"row", "dtype", "mode", "warm_s"}, for step rows with "parameters",
 "first_loss" and "last_loss"; or {"row", "dtype", "mode", "error"}. Then it prints
 {"ready": true, "peer", "version"} and waits, idle, for lines on standard input.
@@ -29,7 +29,7 @@ def arguments(modes):
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=0.3)
-    parser.add_argument("--dtypes", default="f32", help="some of f32,tf32,bf16, with commas")
+    parser.add_argument("--dtypes", default="f32", help="some of f32,tf32,bf16,f16, with commas")
     parser.add_argument("--modes", default=None, help="some of the modes, with commas")
     parser.add_argument("--list-modes", action="store_true", help="print the modes and end")
     parser.add_argument("rows", nargs="*")

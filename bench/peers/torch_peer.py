@@ -18,7 +18,7 @@ import torch  # noqa: E402  (after the number of threads is set)
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-from cuda_graph import captured  # noqa: E402
+from cuda_graph import Captured  # noqa: E402
 
 warnings.filterwarnings("ignore")
 torch.set_num_threads(args.threads)
@@ -26,7 +26,8 @@ torch.set_num_threads(args.threads)
 for limit in ("recompile_limit", "accumulated_recompile_limit"):
     setattr(torch._dynamo.config, limit, 4096)
 DEVICE = args.device
-DTYPES = {"f32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16}
+HALF = {"bf16": torch.bfloat16, "f16": torch.float16}
+DTYPES = {"f32": torch.float32, "tf32": torch.float32, **HALF}
 
 
 def allow_tf32(allowed):
@@ -143,6 +144,39 @@ class CrossAsset(nn.Module):
         return self.head(self.layers(projected.transpose(0, 1)))
 
 
+def mixed(dtype):
+    """The context in which a forward pass runs in this dtype."""
+    if dtype not in HALF:
+        return contextlib.nullcontext()
+    return torch.autocast(DEVICE, HALF[dtype], cache_enabled=False)
+
+
+class Update:
+    """Clipping to norm 1 and AdamW; in f16 with a scaled loss."""
+
+    def __init__(self, model, dtype):
+        self.parameters = list(model.parameters())
+        self.count = sum(p.numel() for p in self.parameters)
+        self.optimizer = torch.optim.AdamW(
+            self.parameters, lr=rows.LEARNING_RATE, weight_decay=rows.WEIGHT_DECAY, fused=True,
+            capturable=DEVICE == "cuda",
+        )
+        self.scaler = torch.amp.GradScaler(DEVICE, enabled=dtype == "f16")
+
+    def forget(self):
+        """Drops the gradients of the step before."""
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def backward(self, loss):
+        self.scaler.scale(loss).backward()
+
+    def __call__(self):
+        self.scaler.unscale_(self.optimizer)
+        nn.utils.clip_grad_norm_(self.parameters, 1.0, foreach=True)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+
 def cross_step(c, dtype, mode):
     """One step on the next samples, in micro-batches one after the other; gives the mean of their losses."""
     torch.manual_seed(2021)
@@ -150,14 +184,10 @@ def cross_step(c, dtype, mode):
     labels = torch.randint(0, c["classes"], (rows.SAMPLES, c["tokens"]), device=DEVICE)
     picked = torch.randint(0, rows.SAMPLES, (64, c["batch"]), device=DEVICE)
     model = CrossAsset(c).to(DEVICE).train()
-    parameters = list(model.parameters())
-    optimizer = torch.optim.AdamW(
-        parameters, lr=rows.LEARNING_RATE, weight_decay=rows.WEIGHT_DECAY, fused=True, capturable=DEVICE == "cuda"
-    )
+    update = Update(model, dtype)
 
     def loss_of(samples):
-        half = torch.autocast(DEVICE, torch.bfloat16, cache_enabled=False)
-        with half if dtype == "bf16" else contextlib.nullcontext():
+        with mixed(dtype):
             logits = model(inputs[samples])
         return F.cross_entropy(logits.float().flatten(0, 1), labels[samples].flatten())
 
@@ -165,30 +195,29 @@ def cross_step(c, dtype, mode):
     batches = itertools.cycle(picked.unbind(0))
 
     def step(batch=None):
-        optimizer.zero_grad(set_to_none=True)
+        update.forget()
         total = 0.0
         for samples in (next(batches) if batch is None else batch).chunk(c["micro_batches"]):
             loss = forward(samples) / c["micro_batches"]
-            loss.backward()
+            update.backward(loss)
             total = total + loss.detach()
-        nn.utils.clip_grad_norm_(parameters, 1.0, foreach=True)
-        optimizer.step()
+        update()
         return total
 
-    return graphed(step, picked, batches, mode), sum(p.numel() for p in parameters)
+    return graphed(step, update, picked, batches, mode), update.count
 
 
-def graphed(step, all_batches, batches, mode):
+def graphed(step, update, all_batches, batches, mode):
     """The step as one CUDA graph where the mode says so. It reads its batch from one place, which each step fills."""
     if not mode.endswith("graph"):
         return step
     batch = all_batches[0].clone()
-    replay, loss = captured(lambda: step(batch))
+    replay = Captured(lambda: step(batch), forget=update.forget)
 
     def replayed():
         batch.copy_(next(batches))
         replay()
-        return loss
+        return replay.result
 
     return replayed
 
@@ -203,16 +232,12 @@ def training_step(c, dtype, mode):
     starts = torch.randint(0, rows.WINDOWS, (256, c["batch"]), device=DEVICE)
     offsets = torch.arange(length, device=DEVICE)
     model = PatchTST(c).to(DEVICE).train()
-    parameters = list(model.parameters())
-    optimizer = torch.optim.AdamW(
-        parameters, lr=rows.LEARNING_RATE, weight_decay=rows.WEIGHT_DECAY, fused=True, capturable=DEVICE == "cuda"
-    )
+    update = Update(model, dtype)
 
     def loss_of(start):
         window = series[:, start[:, None] + offsets].transpose(0, 1)
         x, target = window.split([c["context"], c["horizon"]], dim=-1)
-        half = torch.autocast(DEVICE, torch.bfloat16, cache_enabled=False)
-        with half if dtype == "bf16" else contextlib.nullcontext():
+        with mixed(dtype):
             y = model(x)
         return F.mse_loss(y.float(), target)
 
@@ -220,14 +245,13 @@ def training_step(c, dtype, mode):
     batches = itertools.cycle(starts.unbind(0))
 
     def step(start=None):
-        optimizer.zero_grad(set_to_none=True)
+        update.forget()
         loss = forward(next(batches) if start is None else start)
-        loss.backward()
-        nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
-        return loss
+        update.backward(loss)
+        update()
+        return loss.detach()
 
-    return graphed(step, starts, batches, mode), sum(p.numel() for p in parameters)
+    return graphed(step, update, starts, batches, mode), update.count
 
 
 def op_call(row, dtype):
@@ -317,14 +341,14 @@ def build(row, dtype, mode):
         step, parameters = training_step(rows.STEPS[row], dtype, mode)
 
         def losses():
-            return [float(step().detach()) for _ in range(8)]
+            return [float(step()) for _ in range(8)]
 
     else:
         step = op_call(row, DTYPES[dtype])
         if mode.startswith("compile"):
             step = compiled(step)
         if mode.endswith("graph"):
-            step, _ = captured(step)
+            step = Captured(step)
 
     def run(steps):
         # Read when a product is called, so it belongs to each sample.

@@ -339,6 +339,9 @@ pub(crate) struct Bench {
     /// What step rows compute in: f32, tf32 (on a GPU), bf16 or f16; op rows are of f32, routing rows of f32 or bf16.
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = named::<Precision>, default_value = "f32")]
     pub(crate) dtypes: Vec<Precision>,
+    /// Time step rows a second time, alone: every instruction issued by a call of its own instead of replayed.
+    #[arg(long)]
+    pub(crate) issued: bool,
     /// Threads of the processor, ours and the peers'.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,

@@ -80,6 +80,11 @@ impl Measured {
         self.peers.iter().min_by(|a, b| a.median().total_cmp(&b.median()))
     }
 
+    /// Windows or samples that a step row trains on in a second.
+    fn samples_per_s(&self) -> Option<f64> {
+        self.training.map(|t| t.samples as f64 / self.ours.median() * 1e6)
+    }
+
     /// Bytes and operations in a nanosecond: GB/s and GFLOP/s.
     fn rates(&self) -> (f64, f64) {
         let ns = self.ours.median() * 1e3;
@@ -109,7 +114,7 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let placed = on(args.device, Some(threads), |engine| Ok(engine.clone()))?;
     let gpu = matches!(placed.made.device(), DeviceKind::Cuda(_));
-    let rows = Row::select(&args.rows, gpu).map_err(known)?;
+    let mut rows = Row::select(&args.rows, gpu).map_err(known)?;
     if let (false, Some(row)) = (gpu, rows.iter().find(|r| matches!(r, Row::Routing(_)))) {
         let (key, value, rule) = ("--rows", row.name(), "this row needs a GPU (--device cuda)");
         return Err(SettingsError::Range { key, value, rule }.into());
@@ -131,14 +136,17 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
         }
     });
     let folder = args.peers_folder.clone().or_else(|| root.map(|r| r.join("bench/peers")));
-    let names: Vec<String> = rows.iter().map(Row::name).collect();
+    let processes = Row::processes(&rows);
+    if args.issued {
+        rows = rows.into_iter().flat_map(|row| std::iter::once(row).chain(row.issued())).collect();
+    }
     let request = Request {
         folder: folder.as_deref().unwrap_or(Path::new("bench/peers")),
         device: engine.device(),
         dtypes: &dtypes,
         threads,
         seconds: args.seconds,
-        rows: &names,
+        processes: &processes,
         limit: Duration::from_secs(args.peer_limit),
         stop: &stop,
     };
@@ -227,7 +235,7 @@ fn measure(
         std::thread::sleep(PAUSE);
         times.us.push(ours.sample()?);
         for (ready, samples) in &mut modes {
-            let asked = |p: &Peer| p.has(&ready.mode) && samples.name == format!("{}-{}", p.name, ready.mode);
+            let asked = |p: &Peer| p.has(ready) && samples.name == format!("{}-{}", p.name, ready.mode);
             let Some(at) = peers.iter().position(asked) else { continue };
             std::thread::sleep(PAUSE);
             match peers[at].sample(ready, request) {
@@ -276,6 +284,7 @@ fn object(m: &Measured) -> Value {
     }
     if let Some(t) = &m.training {
         object["parameters"] = json!(t.parameters);
+        object["samples_per_s"] = json!(m.samples_per_s());
         object["losses"] = json!([t.first_loss, t.last_loss]);
     }
     object
@@ -284,8 +293,17 @@ fn object(m: &Measured) -> Value {
 /// A table of rows, one of every side with its spread and, of a GPU, one of what the host does for a step.
 fn report(measured: &[Measured]) -> String {
     let words = |list: &[&str]| list.iter().map(|&w| w.to_owned()).collect::<Vec<String>>();
-    let mut rows =
-        vec![words(&["row", "dtype", "ours us", "GB/s", "GFLOP/s", "best peer us", "peer", "ours/peer"])];
+    let mut rows = vec![words(&[
+        "row",
+        "dtype",
+        "ours us",
+        "samples/s",
+        "GB/s",
+        "GFLOP/s",
+        "best peer us",
+        "peer",
+        "ours/peer",
+    ])];
     let mut sides = vec![words(&["row", "dtype", "side", "median us", "least", "most"])];
     let mut hosts =
         vec![words(&["row", "dtype", "host us", "bare us", "null us", "launches", "MB", "MFLOP"])];
@@ -293,7 +311,9 @@ fn report(measured: &[Measured]) -> String {
         let dtype = m.dtype.name().to_owned();
         let (gb, gflop) = m.rates();
         let mut cells = vec![m.row.clone(), dtype.clone()];
-        cells.extend([m.ours.median(), gb, gflop].map(|x| format!("{x:.1}")));
+        cells.push(format!("{:.1}", m.ours.median()));
+        cells.push(m.samples_per_s().map_or_else(String::new, |x| format!("{x:.0}")));
+        cells.extend([gb, gflop].map(|x| format!("{x:.1}")));
         if let Some(host) = m.host {
             let mut cells = vec![m.row.clone(), dtype.clone(), format!("{:.2}", host.us)];
             cells.extend(host.floor.map_or_else(

@@ -1,6 +1,6 @@
 //! Our side of a row: what is timed, built and warmed up.
 
-use super::rows::{Arg, Call, Data, OpRow, Row, Step, call};
+use super::rows::{Arg, Call, Data, OpRow, Row, Step, Way, call};
 use crate::error::CliError;
 use arrayvec::ArrayVec;
 use landfall::ops::{self, Alias, Cost, Op};
@@ -37,6 +37,8 @@ pub(super) struct Ours {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Training {
     pub(super) parameters: usize,
+    /// Windows or samples of a step.
+    pub(super) samples: usize,
     pub(super) first_loss: f64,
     pub(super) last_loss: f64,
 }
@@ -84,15 +86,11 @@ impl Ours {
     /// Builds a row, warms it up, and chooses how many steps make a sample of `seconds`.
     pub(super) fn new(engine: &Engine, row: Row, dtype: Precision, seconds: f64) -> Result<Self, CliError> {
         let mut ours = match row {
-            Row::Step(step) => Self::step(engine, step, dtype)?,
+            Row::Step(step, way) => Self::step(engine, step, way, dtype)?,
             Row::Op(op) => Self::op(engine, op)?,
             Row::Routing(row) => Self::cold(engine, &row.calls(dtype.parts().0), FLUSH)?,
         };
         (ours.run)(3)?;
-        if let (DeviceKind::Cuda(_), None) = (engine.device(), &ours.flush) {
-            let floor = if let Row::Op(op) = row { Some(floor(engine, op)?) } else { None };
-            ours.host = Some(ours.submitted(floor)?);
-        }
         let mut taken = ours.spent()?;
         while taken < seconds / 8.0 && ours.steps < MOST_STEPS {
             ours.steps *= 2;
@@ -100,6 +98,10 @@ impl Ours {
         }
         let steps = (seconds / taken * ours.steps as f64).ceil();
         ours.steps = (steps as usize).clamp(1, MOST_STEPS);
+        if let (DeviceKind::Cuda(_), None) = (engine.device(), &ours.flush) {
+            let floor = if let Row::Op(op) = row { Some(floor(engine, op)?) } else { None };
+            ours.host = Some(ours.submitted(floor)?);
+        }
         Ok(ours)
     }
 
@@ -127,13 +129,15 @@ impl Ours {
 
     fn submitted(&mut self, floor: Option<Floor>) -> Result<Host, Error> {
         let before = self.engine.counters().launches;
-        let us = submission(&self.engine, || (self.run)(IN_FLIGHT as usize))?;
+        // Of slow steps fewer: the device has to do what is submitted here, which takes two samples' time.
+        let steps = (self.steps / 8).clamp(1, IN_FLIGHT as usize);
+        let us = submission(&self.engine, || (self.run)(steps))?;
         let launches = self.engine.counters().launches - before;
-        let times = f64::from(IN_FLIGHT) * f64::from(SUBMISSIONS);
-        Ok(Host { us: us / f64::from(IN_FLIGHT), launches: launches as f64 / times, floor })
+        let times = steps as f64 * f64::from(SUBMISSIONS);
+        Ok(Host { us: us / steps as f64, launches: launches as f64 / times, floor })
     }
 
-    fn step(engine: &Engine, step: &Step, dtype: Precision) -> Result<Self, CliError> {
+    fn step(engine: &Engine, step: &Step, way: Way, dtype: Precision) -> Result<Self, CliError> {
         let config = (step.config)();
         let (context, horizon) = (config.context(), config.horizon());
         let split = Split::ratio(0.7, 0.15, 0.15)?;
@@ -174,12 +178,18 @@ impl Ours {
         }
         let records = session.records(1, WARM_UP)?;
         let loss = |i: usize| records.get(i).map_or(f64::NAN, |r| r.loss);
-        let training = Training { parameters, first_loss: loss(0), last_loss: loss(WARM_UP - 1) };
+        let (first_loss, last_loss) = (loss(0), loss(WARM_UP - 1));
+        let training = Training { parameters, samples: step.batch, first_loss, last_loss };
         let cost = session.programs()[0].cost();
         let inside = engine.clone();
         let run = move |steps: usize| {
             let session = &mut session;
-            inside.enter(move || (0..steps).try_for_each(|_| session.step()))
+            inside.enter(move || {
+                (0..steps).try_for_each(|_| match way {
+                    Way::Captured => session.step(),
+                    Way::Issued => session.issue(),
+                })
+            })
         };
         Ok(Self::ready(engine, Box::new(run), cost, Some(training)))
     }

@@ -20,7 +20,8 @@ pub(super) struct Request<'a> {
     pub(super) dtypes: &'a str,
     pub(super) threads: usize,
     pub(super) seconds: f64,
-    pub(super) rows: &'a [String],
+    /// The rows of each process.
+    pub(super) processes: &'a [Vec<String>],
     /// How long one answer may take.
     pub(super) limit: Duration,
     /// Set when the person has had enough.
@@ -105,43 +106,56 @@ fn parse(text: &str) -> Result<Said, Fault> {
     said.ok_or_else(garbled)
 }
 
-/// A running peer, a process for each of its modes; they end when this drops.
+/// A process of a peer, and what it times.
+struct Worker {
+    mode: String,
+    rows: Vec<String>,
+    process: Process,
+}
+
+/// A running peer, processes for each of its modes; they end when this drops.
 pub(super) struct Peer {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) ready: Vec<Ready>,
     /// Rows that it could not build, modes that did not start, and why.
     pub(super) failures: Vec<String>,
-    processes: Vec<(String, Process)>,
+    workers: Vec<Worker>,
 }
 
 impl Peer {
-    /// Starts `python3 <folder>/<name>_peer.py` for each of its modes, one after the other, and waits until every row is
-    /// warm. A mode that does not start is left out.
+    /// Starts `python3 <folder>/<name>_peer.py` for each of its modes and each group of rows, one after the other, and waits
+    /// until every row is warm. A process that does not get that far is left out.
     ///
     /// # Errors
-    /// Why the peer has to be left out: no mode started. Its processes are gone then.
+    /// Why the peer has to be left out: none did. Its processes are gone then.
     pub(super) fn start(name: &str, request: &Request<'_>) -> Result<Self, Fault> {
         let mut peer = Self {
             name: name.to_owned(),
             version: String::new(),
             ready: Vec::new(),
             failures: Vec::new(),
-            processes: Vec::new(),
+            workers: Vec::new(),
         };
         let mut first = None;
         for mode in Self::modes(name, request)? {
-            match peer.start_mode(&mode, request) {
-                Ok(process) => peer.processes.push((mode, process)),
-                Err(Fault::Interrupted) => return Err(Fault::Interrupted),
-                Err(fault) => {
-                    peer.failures.push(format!("{mode}: {fault}"));
-                    first.get_or_insert(fault);
+            for rows in request.processes {
+                match peer.start_worker(&mode, rows, request) {
+                    Ok(process) => {
+                        peer.workers.push(Worker { mode: mode.clone(), rows: rows.clone(), process });
+                    }
+                    Err(Fault::Interrupted) => return Err(Fault::Interrupted),
+                    Err(fault) => {
+                        let row = rows.first().map_or("", String::as_str);
+                        let more = if rows.len() > 1 { " and others" } else { "" };
+                        peer.failures.push(format!("{row}{more} {mode}: {fault}"));
+                        first.get_or_insert(fault);
+                    }
                 }
             }
         }
         match first {
-            Some(fault) if peer.processes.is_empty() => Err(fault),
+            Some(fault) if peer.workers.is_empty() => Err(fault),
             Some(_) | None => Ok(peer),
         }
     }
@@ -174,11 +188,11 @@ impl Peer {
         }
     }
 
-    fn start_mode(&mut self, mode: &str, request: &Request<'_>) -> Result<Process, Fault> {
+    fn start_worker(&mut self, mode: &str, rows: &[String], request: &Request<'_>) -> Result<Process, Fault> {
         let mut command = Self::command(&self.name, request);
         command.args(["--dtypes", request.dtypes, "--modes", mode]);
         command.args(["--threads", &request.threads.to_string()]);
-        command.args(["--seconds", &request.seconds.to_string()]).args(request.rows);
+        command.args(["--seconds", &request.seconds.to_string()]).args(rows);
         let mut process = Process::start(command)?;
         let mut ready = Vec::new();
         loop {
@@ -202,27 +216,29 @@ impl Peer {
         self.ready.iter().filter(move |r| r.row == row && r.dtype == dtype)
     }
 
-    /// Whether it still has this mode.
-    pub(super) fn has(&self, mode: &str) -> bool {
-        self.processes.iter().any(|(own, _)| own == mode)
+    /// Whether it still has the process that times this.
+    pub(super) fn has(&self, of: &Ready) -> bool {
+        self.workers.iter().any(|w| w.times(of))
     }
 
     /// Asks for one sample: microseconds of one step.
     ///
     /// # Errors
-    /// Why its mode is left out from here on.
+    /// Why what its process times is left out from here on.
     pub(super) fn sample(&mut self, of: &Ready, request: &Request<'_>) -> Result<f64, Fault> {
         let sampled = self.ask(of, request);
-        if sampled.is_err() {
-            self.processes.retain(|(mode, _)| *mode != of.mode);
-            self.ready.retain(|r| r.mode != of.mode);
+        if sampled.is_err()
+            && let Some(at) = self.workers.iter().position(|w| w.times(of))
+        {
+            let ended = self.workers.swap_remove(at);
+            self.ready.retain(|r| !ended.times(r));
         }
         sampled
     }
 
     fn ask(&mut self, of: &Ready, request: &Request<'_>) -> Result<f64, Fault> {
-        let Some((_, process)) = self.processes.iter_mut().find(|(mode, _)| *mode == of.mode) else {
-            return Err(Fault::Failed(format!("{} does not run", of.mode)));
+        let Some(Worker { process, .. }) = self.workers.iter_mut().find(|w| w.times(of)) else {
+            return Err(Fault::Failed(format!("{} {} does not run", of.row, of.mode)));
         };
         let asked = writeln!(process.stdin, "run {} {} {}", of.row, of.dtype, of.mode);
         asked.and_then(|()| process.stdin.flush()).map_err(|_| process.ended())?;
@@ -233,6 +249,12 @@ impl Peer {
                 Err(Fault::Garbled(format!("{other:?}")))
             }
         }
+    }
+}
+
+impl Worker {
+    fn times(&self, of: &Ready) -> bool {
+        self.mode == of.mode && self.rows.contains(&of.row)
     }
 }
 

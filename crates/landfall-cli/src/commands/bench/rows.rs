@@ -10,9 +10,18 @@ use std::sync::Arc;
 /// A row of the bench.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Row {
-    Step(&'static Step),
+    Step(&'static Step, Way),
     Op(&'static OpRow),
     Routing(&'static RoutingRow),
+}
+
+/// How a step's launches come to the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Recorded before, and replayed; on a GPU as one graph.
+    Captured,
+    /// One by one, each checked as an eager call is.
+    Issued,
 }
 
 /// A whole training step: gather of windows or samples, forward, backward, clip, AdamW.
@@ -332,23 +341,25 @@ pub(super) fn row_name(op: &str, sizes: &[usize]) -> String {
 
 impl Row {
     fn all() -> impl Iterator<Item = Self> {
-        let (steps, ops) = (STEPS.iter().map(Self::Step), OPS.iter().map(Self::Op));
+        let steps = STEPS.iter().map(|s| Self::Step(s, Way::Captured));
+        let ops = OPS.iter().map(Self::Op);
         steps.chain(ops).chain(ROUTING.iter().map(Self::Routing))
     }
 
     /// Those of these precisions that it is timed in.
     pub(super) fn precisions(&self, asked: &[Precision]) -> Vec<Precision> {
         match self {
-            Self::Step(_) => asked.to_vec(),
+            Self::Step(..) => asked.to_vec(),
             Self::Op(_) => vec![Precision::F32],
             Self::Routing(_) => asked.iter().copied().filter(|&p| RoutingRow::takes(p)).collect(),
         }
     }
 
-    /// The step's name, or the op's name and its sizes.
+    /// The step's name and the way it is run, if that is not the usual one, or the op's name and its sizes.
     pub(super) fn name(&self) -> String {
         match self {
-            Self::Step(step) => step.name.to_owned(),
+            Self::Step(step, Way::Captured) => step.name.to_owned(),
+            Self::Step(step, Way::Issued) => format!("{}-issued", step.name),
             Self::Op(row) => row_name(row.op, row.sizes),
             Self::Routing(row) => row.name(),
         }
@@ -356,7 +367,7 @@ impl Row {
 
     fn is_of(&self, selection: &str) -> bool {
         match self {
-            Self::Step(step) => selection == "steps" || selection == step.name,
+            Self::Step(step, _) => selection == "steps" || selection == step.name,
             Self::Op(row) => selection == "ops" || selection == row.op || selection == self.name(),
             Self::Routing(row) => selection == "routing" || selection == row.op || selection == self.name(),
         }
@@ -380,7 +391,27 @@ impl Row {
             [] => !matches!(r, Self::Routing(_)),
             words => words.iter().any(|w| r.is_of(w)),
         };
-        let fits = |r: &Self| large || !matches!(r, Self::Step(s) if s.large) || words.contains(&r.name());
+        let fits = |r: &Self| large || !matches!(r, Self::Step(s, _) if s.large) || words.contains(&r.name());
         Ok(Self::all().filter(|r| asked(r) && fits(r)).collect())
+    }
+
+    /// The same step issued instead of captured; nothing for a row that is no step.
+    pub(super) fn issued(&self) -> Option<Self> {
+        match self {
+            Self::Step(step, _) => Some(Self::Step(step, Way::Issued)),
+            Self::Op(_) | Self::Routing(_) => None,
+        }
+    }
+
+    /// Which rows a peer times in one process: each step alone, all others together. What one step compiles or captures
+    /// cannot harm another row then.
+    pub(super) fn processes(rows: &[Self]) -> Vec<Vec<String>> {
+        let (steps, others): (Vec<&Self>, Vec<&Self>) =
+            rows.iter().partition(|r| matches!(r, Self::Step(..)));
+        let mut processes: Vec<Vec<String>> = steps.iter().map(|r| vec![r.name()]).collect();
+        if !others.is_empty() {
+            processes.push(others.iter().map(|r| r.name()).collect());
+        }
+        processes
     }
 }
