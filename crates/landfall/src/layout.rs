@@ -189,7 +189,8 @@ impl Layout {
         let mut out = Self { shape, strides: [0; MAX_RANK], offset: self.offset };
         let lead = shape.rank() - self.shape.rank();
         for (axis, (&d, &s)) in self.shape.dims().iter().zip(self.strides()).enumerate() {
-            out.strides[lead + axis] = if d == 1 { 0 } else { s };
+            let stretched = d == 1 && shape.dims()[lead + axis] != 1;
+            out.strides[lead + axis] = if stretched { 0 } else { s };
         }
         Ok(out)
     }

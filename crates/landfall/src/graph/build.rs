@@ -373,7 +373,7 @@ impl Graph {
     /// Each axis must exist.
     #[track_caller]
     pub fn sum(&self, x: Value, axes: &[usize]) -> Result<Value, Error> {
-        self.op1(ops::Reduce::new(ops::Reduction::Sum, axes), &[x])
+        self.reduced(ops::Reduction::Sum, x, axes)
     }
 
     /// Mean over `axes`, which are taken out.
@@ -382,7 +382,7 @@ impl Graph {
     /// Each axis must exist.
     #[track_caller]
     pub fn mean(&self, x: Value, axes: &[usize]) -> Result<Value, Error> {
-        self.op1(ops::Reduce::new(ops::Reduction::Mean, axes), &[x])
+        self.reduced(ops::Reduction::Mean, x, axes)
     }
 
     /// Largest element over `axes`, which are taken out.
@@ -391,7 +391,19 @@ impl Graph {
     /// Each axis must exist.
     #[track_caller]
     pub fn max(&self, x: Value, axes: &[usize]) -> Result<Value, Error> {
-        self.op1(ops::Reduce::new(ops::Reduction::Max, axes), &[x])
+        self.reduced(ops::Reduction::Max, x, axes)
+    }
+
+    /// A reduction over `axes`. Over sizes of 1 alone there is nothing to join: a view.
+    #[track_caller]
+    fn reduced(&self, reduction: ops::Reduction, x: Value, axes: &[usize]) -> Result<Value, Error> {
+        let shape = self.shape(x);
+        if axes.iter().any(|&a| shape.dims().get(a).is_none_or(|&d| d != 1)) {
+            return self.op1(ops::Reduce::new(reduction, axes), &[x]);
+        }
+        let mut kept = Shape::SCALAR;
+        (0..shape.rank()).filter(|a| !axes.contains(a)).for_each(|a| kept.push(shape.dims()[a]));
+        self.reshape(x, kept)
     }
 
     /// Matrix product over the last two axes; the leading axes are a batch and are broadcast.
