@@ -6,7 +6,7 @@ use crate::DType;
 use crate::layout::Layout;
 use crate::ops::{Cast, attributes};
 use crate::shape::Spec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 /// A cast of a stretch of a slab: its node, its result, and the stretch.
@@ -60,12 +60,16 @@ fn share(inner: &mut Inner, slab: Value, stretch: Range<usize>, dtype: DType, pa
     inner.values[whole.index()].name = inner.info(slab).name.as_ref().map(|n| format!("{n} ({dtype})"));
     let Some(first) = parts.iter().map(|p| p.node).min_by_key(|&n| inner.nodes[n].order) else { return };
     inner.nodes.push(Node { inputs: vec![from], outputs: vec![whole], ..inner.nodes[first].clone() });
+    let mut moved: HashMap<Value, usize> = HashMap::new();
     for part in parts {
         let by = part.at.start - stretch.start;
         let view = View::Slice { axis: 0, start: by };
         inner.values[part.result.index()].origin = Origin::View { of: whole, view };
-        // The result lay in memory of its own from its first element on, and so did its views.
-        for info in inner.values.iter_mut().filter(|i| i.base == part.result) {
+        moved.insert(part.result, by);
+    }
+    // A result lay in memory of its own from its first element on, and so did its views.
+    for info in &mut inner.values {
+        if let Some(&by) = moved.get(&info.base) {
             (info.base, info.layout) = (whole, info.layout.shifted(by));
         }
     }

@@ -4,7 +4,7 @@ use super::{Graph, Origin, Value, View};
 use crate::error::{Error, Rule};
 use crate::ops::{self, Body, Grad, Vjp};
 use crate::shape::Shape;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::Location;
 
 /// Gradient of a scalar `loss` with respect to each of the named values, in order.
@@ -83,6 +83,7 @@ fn pullback(
     from: usize,
 ) -> Result<Vec<Option<Value>>, Stop> {
     let needed = reach(graph, wrt, from);
+    let targets: HashSet<Value> = wrt.iter().copied().collect();
     let mut cotangents: Vec<Option<Value>> = vec![None; needed.len()];
     let mut slices: HashMap<Value, Vec<Slice>> = HashMap::new();
     for &(value, cotangent) in seeds {
@@ -94,7 +95,7 @@ fn pullback(
             let joined = join_slices(graph, value, parts)?;
             accumulate(graph, &mut cotangents, value, joined)?;
         }
-        if !needed[i] || wrt.contains(&value) {
+        if !needed[i] || targets.contains(&value) {
             continue;
         }
         let origin = graph.inner.borrow().values[i].origin.clone();

@@ -10,7 +10,7 @@ use crate::ops::{Alias, Copy, check, part_offsets};
 use crate::plan::{Reuse, root};
 use crate::shape::Spec;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -264,7 +264,7 @@ fn land_parts(out: &mut Lowered) {
             *packed.entry(a.value).or_default() += 1;
         }
     }
-    let made: Vec<StoredId> =
+    let made: HashSet<StoredId> =
         out.instructions.iter().flat_map(|i| i.outputs.iter().map(|o| o.value)).collect();
     let mut last: HashMap<StoredId, usize> = HashMap::new();
     for (k, i) in out.instructions.iter().enumerate() {

@@ -2,76 +2,131 @@
 //! captured program is a graph of these edges, so what they leave open runs at once.
 
 use super::{Block, Plan};
-use crate::lower::{Arg, Lowered, StoredId};
-use std::collections::HashSet;
+use crate::lower::{Arg, Instruction, Lowered, StoredId};
+use std::collections::{BTreeMap, HashMap};
 
+/// Who wrote a range of bytes last, and who has read it since.
+#[derive(Debug, Clone)]
+struct Touched {
+    end: usize,
+    writer: Option<usize>,
+    readers: Vec<usize>,
+}
+
+/// The bytes of one block: ranges by their start, from 0 on without a gap.
+struct Ranges(BTreeMap<usize, Touched>);
+
+impl Default for Ranges {
+    fn default() -> Self {
+        let all = Touched { end: usize::MAX, writer: None, readers: Vec::new() };
+        Self(BTreeMap::from([(0, all)]))
+    }
+}
+
+impl Ranges {
+    /// Makes `at` a border between ranges.
+    fn cut(&mut self, at: usize) {
+        if let Some((&start, before)) = self.0.range_mut(..=at).next_back()
+            && start < at
+        {
+            let behind = before.clone();
+            before.end = at;
+            self.0.insert(at, behind);
+        }
+    }
+
+    /// A read waits for the writers of its bytes.
+    fn read(&mut self, start: usize, end: usize, by: usize, after: &mut Vec<usize>) {
+        self.cut(start);
+        self.cut(end);
+        for (_, t) in self.0.range_mut(start..end) {
+            after.extend(t.writer);
+            t.readers.push(by);
+        }
+    }
+
+    /// A write waits for writers and readers of its bytes; what comes later waits for them through it.
+    fn write(&mut self, start: usize, end: usize, by: usize, after: &mut Vec<usize>) {
+        self.cut(start);
+        self.cut(end);
+        while let Some((&at, t)) = self.0.range(start..end).next() {
+            after.extend(t.writer.iter().chain(&t.readers).filter(|&&other| other != by));
+            self.0.remove(&at);
+        }
+        self.0.insert(start, Touched { end, writer: Some(by), readers: Vec::new() });
+    }
+}
+
+/// Fills in `after` of every instruction: the writers of what it reads, and the readers and writers of what it writes,
+/// but for those that another of them comes after anyway.
+pub(crate) fn order(lowered: &mut Lowered, plan: &Plan) {
+    let mut blocks: HashMap<Block, Ranges> = HashMap::new();
+    let mut done: Vec<Done> = Vec::with_capacity(lowered.instructions.len());
+    for k in 0..lowered.instructions.len() {
+        let mut after = Vec::new();
+        for a in accesses(lowered, plan, k, &lowered.instructions[k]).filter(|a| a.start < a.end) {
+            let ranges = blocks.entry(a.block).or_default();
+            let touch = if a.writes { Ranges::write } else { Ranges::read };
+            touch(ranges, a.start, a.end, k, &mut after);
+        }
+        let (after, before) = direct(after, &done);
+        lowered.instructions[k].after = after;
+        done.push(before);
+    }
+}
+
+/// Bytes that an instruction touches.
 struct Access {
-    instruction: usize,
     block: Block,
     start: usize,
     end: usize,
     writes: bool,
 }
 
-/// Fills in `after` of every instruction: the writers of what it reads, and the readers and writers of what it writes,
-/// but for those that another of them comes after anyway.
-pub(crate) fn order(lowered: &mut Lowered, plan: &Plan) {
-    let mut accesses: Vec<Access> = Vec::new();
-    for k in 0..lowered.instructions.len() {
-        let i = &lowered.instructions[k];
-        let whole = |v: StoredId| {
-            let place = plan.places[v.0];
-            (place.block, place.offset, place.offset + lowered.values[v.0].spec.bytes())
-        };
-        // Of a slab, one parameter: the updates of its neighbours are nothing to the reader.
-        let seen = |a: &Arg| {
-            let (place, span, size) = (plan.places[a.value.0], a.layout.span(), a.dtype.size());
-            (place.block, place.offset + span.start * size, place.offset + span.end * size)
-        };
-        let access = |(block, start, end), writes| Access { instruction: k, block, start, end, writes };
-        let mut own: Vec<Access> = i.inputs.iter().map(|a| access(seen(a), false)).collect();
-        own.extend(i.outputs.iter().map(|a| access(whole(a.value), true)));
-        if i.workspace > 0 {
-            own.push(access((Block::Arena, plan.workspaces[k], plan.workspaces[k] + i.workspace), true));
-        }
-        let mut after = Vec::new();
-        for a in &own {
-            for earlier in
-                accesses.iter().rev().filter(|e| e.block == a.block && e.start < a.end && a.start < e.end)
-            {
-                if earlier.writes || a.writes {
-                    after.push(earlier.instruction);
-                }
-                // A write of the whole range is itself ordered after everything older in it.
-                if earlier.writes && earlier.start <= a.start && a.end <= earlier.end {
-                    break;
-                }
-            }
-        }
-        lowered.instructions[k].after = direct(after, |a| &lowered.instructions[a].after);
-        accesses.extend(own);
-    }
+/// What an instruction reads, then what it writes.
+fn accesses<'a>(
+    lowered: &'a Lowered,
+    plan: &'a Plan,
+    k: usize,
+    i: &'a Instruction,
+) -> impl Iterator<Item = Access> + 'a {
+    let whole = |v: StoredId| {
+        let place = plan.places[v.0];
+        let end = place.offset + lowered.values[v.0].spec.bytes();
+        Access { block: place.block, start: place.offset, end, writes: true }
+    };
+    // Of a slab, one parameter: the updates of its neighbours are nothing to the reader.
+    let seen = |a: &Arg| {
+        let (place, span, size) = (plan.places[a.value.0], a.layout.span(), a.dtype.size());
+        let (start, end) = (place.offset + span.start * size, place.offset + span.end * size);
+        Access { block: place.block, start, end, writes: false }
+    };
+    let workspace = (i.workspace > 0).then(|| {
+        let start = plan.workspaces[k];
+        Access { block: Block::Arena, start, end: start + i.workspace, writes: true }
+    });
+    i.inputs.iter().map(seen).chain(i.outputs.iter().map(move |a| whole(a.value))).chain(workspace)
 }
 
-/// Those of `after` that no other of them is reached from, in ascending order.
-fn direct<'a>(mut after: Vec<usize>, before: impl Fn(usize) -> &'a [usize]) -> Vec<usize> {
+/// The instructions that are done before one starts, as a bit set.
+type Done = Vec<u64>;
+
+/// Those of `after` that no other of them comes after, in ascending order; and all that is done by then.
+fn direct(mut after: Vec<usize>, done: &[Done]) -> (Vec<usize>, Done) {
     after.sort_unstable();
     after.dedup();
-    let Some(&first) = after.first() else { return after };
-    let mut reached = HashSet::new();
-    let mut kept = Vec::with_capacity(after.len());
-    let mut walk = Vec::new();
-    // An instruction comes after smaller ones only, so what reaches `a` has been walked before `a` is looked at.
-    for &a in after.iter().rev() {
-        if reached.contains(&a) {
-            continue;
+    let mut before = vec![0u64; after.last().map_or(0, |last| last / 64 + 1)];
+    // An instruction comes after smaller ones only: by the time that `a` is looked at, what waits for it has been.
+    after.reverse();
+    after.retain(|&a| {
+        let (word, bit) = (a / 64, 1 << (a % 64));
+        let needed = before[word] & bit == 0;
+        if needed {
+            before[word] |= bit;
+            before.iter_mut().zip(&done[a]).for_each(|(all, own)| *all |= own);
         }
-        kept.push(a);
-        walk.push(a);
-        while let Some(at) = walk.pop() {
-            walk.extend(before(at).iter().copied().filter(|&b| b >= first && reached.insert(b)));
-        }
-    }
-    kept.reverse();
-    kept
+        needed
+    });
+    after.reverse();
+    (after, before)
 }
