@@ -22,6 +22,7 @@ pub struct Engine {
     bare: Arc<dyn Device>,
     workspace: Arc<Mutex<Option<Buffer>>>,
     reuse: Reuse,
+    abreast: Option<usize>,
 }
 
 impl Engine {
@@ -57,7 +58,7 @@ impl Engine {
 
     fn on(device: Arc<dyn Device>) -> Self {
         let workspace = Arc::new(Mutex::new(None));
-        Self { bare: Arc::clone(&device), device, workspace, reuse: Reuse::default() }
+        Self { bare: Arc::clone(&device), device, workspace, reuse: Reuse::default(), abreast: None }
     }
 
     /// An engine over a device of a test's own.
@@ -68,7 +69,7 @@ impl Engine {
 
     /// As the environment says.
     fn as_asked(device: Arc<dyn Device>) -> Result<Self, Error> {
-        let engine = Self::on(device).with_reuse(Reuse::asked()?);
+        let engine = Self { abreast: times_abreast()?, ..Self::on(device).with_reuse(Reuse::asked()?) };
         Ok(Allocator::asked()?.map_or_else(|| engine.clone(), |allocator| engine.sanitized(allocator)))
     }
 
@@ -98,6 +99,20 @@ impl Engine {
     #[must_use]
     pub fn reuse(&self) -> Reuse {
         self.reuse
+    }
+
+    /// The same engine; programs compiled with this handle lay out `times` of a repeated part ([`crate::Graph::repeat_so_far`])
+    /// next to each other, each in an arena of its own, where that divides their number. Without it a GPU has up to 8, as
+    /// memory allows, and another device 1; `LANDFALL_ABREAST` says another number. Results do not depend on it, to the last bit.
+    #[must_use]
+    pub fn with_abreast(&self, times: usize) -> Self {
+        Self { abreast: Some(times), ..self.clone() }
+    }
+
+    /// How many times programs compiled with this handle lay out, where it was said.
+    #[must_use]
+    pub fn abreast(&self) -> Option<usize> {
+        self.abreast
     }
 
     /// The kind of device.
@@ -374,3 +389,16 @@ pub(crate) enum Issue {
 /// The operands of an eager call, inline: it allocates nothing.
 type Inputs = ArrayVec<Operand, { check::MAX_INPUTS }>;
 type Destinations = ArrayVec<Operand, { crate::ops::MAX_OUTPUTS }>;
+
+/// What `LANDFALL_ABREAST` asks for.
+fn times_abreast() -> Result<Option<usize>, Error> {
+    let Ok(value) = std::env::var("LANDFALL_ABREAST") else { return Ok(None) };
+    match value.parse() {
+        Ok(times) if times > 0 => Ok(Some(times)),
+        Ok(_) | Err(_) => Err(Error::Setting {
+            name: "LANDFALL_ABREAST",
+            value,
+            expected: "a number of at least 1, or not set",
+        }),
+    }
+}

@@ -89,6 +89,7 @@ fn summary(r: &Report, peak: usize) -> String {
     let unplanned: usize = r.rows.iter().map(|row| row.bytes).sum();
     format!(
         "{} instructions, {} outputs in place, {} values recomputed; most is alive at instruction {}\n\
+         {} launches of a step, {} in its longest chain\n\
          arena {} MiB (alive at most {} MiB; each value on its own would take {} MiB)\n\
          state {} MiB (parameters, moments, statistics, the plan's data)\n\
          peak {} MiB",
@@ -96,6 +97,8 @@ fn summary(r: &Report, peak: usize) -> String {
         r.in_place,
         r.recomputed,
         r.peak_instruction,
+        r.launches,
+        r.longest_chain,
         mib(r.arena_bytes),
         mib(r.live_peak_bytes),
         mib(unplanned),

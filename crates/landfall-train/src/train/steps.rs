@@ -84,13 +84,16 @@ pub(super) fn train_graph(
     let forward = Graph::new(spec);
     let parameters = model.parameters();
     let cursor = forward.entry(TRAIN_CURSOR)?;
-    let Batch { x, y, .. } = batch(&forward, cursor, order, options.accumulate, s)?;
-    let cx = Context::new(&forward, parameters, Mode::Train { cursor });
+    // A micro-batch reads a copy: the cursor itself can then move on, and the next micro-batch need not wait for this one.
+    let at =
+        if options.accumulate > 1 { forward.name(forward.copy(cursor)?, "cursor.micro") } else { cursor };
+    let Batch { x, y, .. } = batch(&forward, at, order, options.accumulate, s)?;
+    let cx = Context::new(&forward, parameters, Mode::Train { cursor: at });
     let prediction = predicted(&cx, model, x, s)?;
     let loss = forward.name(cx.penalised(loss(&forward, prediction, y)?)?, "loss");
     let running = cx.into_running();
     let mixed = mixed_precision(&forward, options.dtype, options.products)?;
-    let (g, cursor, loss) = (mixed.graph(), mixed.value(cursor)?, mixed.value(loss)?);
+    let (g, cursor, at, loss) = (mixed.graph(), mixed.value(cursor)?, mixed.value(at)?, mixed.value(loss)?);
     let scale = LossScale::of(g, options.dtype)?;
     let wrt: Vec<(String, Value)> = parameters
         .trainable()
@@ -108,7 +111,7 @@ pub(super) fn train_graph(
         g.name(*v, &format!("gradient of {name}"));
     }
     let packed = g.name(g.op1(ops::Pack, &gradients)?, "gradients");
-    let micro = MicroBatches { count: options.accumulate, cursor };
+    let micro = MicroBatches { count: options.accumulate, cursor, at };
     let packed = micro.mean(g, MEAN_GRADIENTS, packed)?;
     let loss = micro.mean(g, MEAN_LOSS, loss)?;
     let running = running.into_iter().map(|r| {
@@ -147,6 +150,8 @@ pub(super) fn train_graph(
 struct MicroBatches {
     count: usize,
     cursor: Value,
+    /// The cursor of the micro-batch at hand.
+    at: Value,
 }
 
 impl MicroBatches {
@@ -154,7 +159,7 @@ impl MicroBatches {
     fn mean(&self, g: &Graph, entry: &str, value: Value) -> Result<Value, Error> {
         match self.count {
             1 => Ok(value),
-            micro_batches => g.op1(ops::MicroMean { micro_batches }, &[g.entry(entry)?, value, self.cursor]),
+            micro_batches => g.op1(ops::MicroMean { micro_batches }, &[g.entry(entry)?, value, self.at]),
         }
     }
 

@@ -90,7 +90,15 @@ impl<'a> ProgramSet<'a> {
 /// Lowers, plans, orders and verifies.
 fn compile(graph: &Graph, engine: &Engine) -> Result<(Lowered, Plan), Error> {
     let mut lowered = lower(graph, engine.device(), engine.reuse())?;
-    let plan = plan::assign(&lowered, engine.reuse());
+    let mut plan = plan::assign(&lowered, engine.reuse());
+    let asked = engine.abreast().filter(|&n| n > 0 && lowered.repeat.times.is_multiple_of(n));
+    let times =
+        asked.unwrap_or_else(|| plan::times_abreast(&lowered, &plan, engine.device(), engine.reuse()));
+    if times > 1
+        && let Some(several) = plan::abreast(&lowered, &plan, times)
+    {
+        (lowered, plan) = several;
+    }
     plan::order(&mut lowered, &plan);
     let slabs: Vec<usize> = graph.state_spec().slabs().iter().map(|s| s.elements * s.dtype.size()).collect();
     plan::verify(&lowered, &plan, &slabs)?;

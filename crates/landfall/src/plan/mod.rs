@@ -1,6 +1,7 @@
 //! The memory plan of a program: one offset per value, made before the program runs, and proved by an independent
 //! checker.
 
+mod abreast;
 mod assign;
 mod edges;
 mod lifetime;
@@ -10,6 +11,7 @@ mod reuse;
 mod tests;
 mod verify;
 
+pub(crate) use abreast::{abreast, times_abreast};
 pub(crate) use assign::assign;
 pub(crate) use edges::order;
 pub use report::{Report, ReportRow};

@@ -1,8 +1,9 @@
 //! The plan as data: for `landfall plan`, run folders and tests.
 
 use super::{Block, Plan};
-use crate::lower::{Lowered, StoredId};
+use crate::lower::{Lowered, Repeat, StoredId};
 use serde::Serialize;
+use std::collections::HashMap;
 
 /// A program's memory plan, printable.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,6 +22,8 @@ pub struct Report {
     pub repeated: (usize, usize),
     /// Launches of a run whose instructions are issued one by one.
     pub launches: usize,
+    /// Instructions of the longest chain of edges in a run: what a device that runs by edges cannot do at once.
+    pub longest_chain: usize,
     /// Outputs that took over an input's memory.
     pub in_place: usize,
     /// Forward values made again for the backward pass instead of being kept.
@@ -50,32 +53,57 @@ pub struct ReportRow {
     pub bytes: usize,
 }
 
+/// The instruction during which most bytes are alive; the last of several.
+fn peak(rows: &[ReportRow], instructions: usize) -> usize {
+    let mut change = vec![0isize; instructions + 1];
+    for r in rows {
+        change[r.first] += r.bytes as isize;
+        change[r.last + 1] -= r.bytes as isize;
+    }
+    let mut live = 0;
+    let bytes = change[..instructions].iter().map(|c| {
+        live += c;
+        live
+    });
+    bytes.enumerate().max_by_key(|&(_, bytes)| bytes).map_or(0, |(k, _)| k)
+}
+
+/// Each time of the repeated part waits for the whole of the one before.
+fn longest_chain(lowered: &Lowered) -> usize {
+    let mut chain: Vec<usize> = Vec::with_capacity(lowered.instructions.len());
+    for i in &lowered.instructions {
+        chain.push(1 + i.after.iter().map(|&a| chain[a]).max().unwrap_or(0));
+    }
+    let most = |part: &[usize]| part.iter().copied().max().unwrap_or(0);
+    let Repeat { instructions, times } = lowered.repeat;
+    times.saturating_sub(1) * most(&chain[..instructions]) + most(&chain)
+}
+
 impl Report {
     pub(crate) fn new(lowered: &Lowered, plan: &Plan, state_bytes: usize) -> Self {
         let mut rows = Vec::new();
+        let mut last: HashMap<StoredId, usize> = HashMap::new();
+        for (k, i) in lowered.instructions.iter().enumerate() {
+            i.inputs.iter().for_each(|a| _ = last.insert(a.value, k));
+        }
         for (k, i) in lowered.instructions.iter().enumerate() {
             for o in &i.outputs {
                 let place = plan.places[o.value.0];
                 if place.block != Block::Arena {
                     continue;
                 }
-                let reads = |v: StoredId| {
-                    lowered.instructions.iter().rposition(|i| i.inputs.iter().any(|a| a.value == v))
-                };
                 rows.push(ReportRow {
                     name: lowered.values[o.value.0].name.clone(),
                     spec: o.spec().to_string(),
                     op: i.op.name().to_owned(),
                     first: k,
-                    last: reads(o.value).unwrap_or(k),
+                    last: last.get(&o.value).map_or(k, |&l| l),
                     offset: place.offset,
                     bytes: o.spec().bytes(),
                 });
             }
         }
-        let live =
-            |k: usize| rows.iter().filter(|r| r.first <= k && k <= r.last).map(|r| r.bytes).sum::<usize>();
-        let peak_instruction = (0..lowered.instructions.len()).max_by_key(|&k| live(k)).unwrap_or(0);
+        let peak_instruction = peak(&rows, lowered.instructions.len());
         let own = lowered.values.iter().filter(|v| v.home == crate::lower::Home::Own);
         Self {
             arena_bytes: plan.arena,
@@ -85,6 +113,7 @@ impl Report {
             instructions: lowered.instructions.len(),
             repeated: (lowered.repeat.instructions, lowered.repeat.times),
             launches: lowered.repeat.count(lowered.instructions.len()),
+            longest_chain: longest_chain(lowered),
             in_place: plan.in_place,
             recomputed: lowered.recomputed,
             peak_instruction,

@@ -9,6 +9,7 @@ use crate::{DType, Error, StateSpec};
 use std::sync::Arc;
 use test_ops::{Butterfly, Decay, ReverseRows, SetEven, Undeclared};
 
+mod abreast;
 mod scratch;
 #[path = "../../../tests/ops/mod.rs"]
 mod test_ops;
