@@ -251,7 +251,8 @@ impl Op for Attention {
     }
 }
 
-/// Shapes `[B, N, h, e]` of samples: few keys, whole panels, tails, several tiles, wide and very wide heads, nothing.
+/// Shapes `[B, N, h, e]` of samples: few keys, whole panels, tails, several tiles, wide and very wide heads, few tokens with
+/// wide heads, nothing.
 pub(super) const SHAPES: &[[usize; 4]] = &[
     [1, 1, 1, 1],
     [2, 5, 2, 4],
@@ -261,6 +262,8 @@ pub(super) const SHAPES: &[[usize; 4]] = &[
     [2, 33, 1, 17],
     [1, 300, 1, 2],
     [1, 35, 1, 70],
+    [3, 12, 2, 64],
+    [2, 3, 3, 22],
     [0, 5, 2, 4],
     [5, 64, 2, 8],
 ];

@@ -106,8 +106,10 @@ static GRADIENT: Source = Source {
     ],
 };
 
-/// Threads of a block that holds whole heads in shared memory: `THREADS` in `few.cu`.
+/// Threads of a block that holds whole heads in shared memory: `THREADS` in `few.cu` and `head.cu`.
 const FEW: u32 = 128;
+/// Bytes of shared memory that a block may have without being asked twice.
+const SHARED: usize = 48 << 10;
 
 static FEW_FORWARD: Source = Source {
     name: "attention_few",
@@ -115,14 +117,11 @@ static FEW_FORWARD: Source = Source {
     entries: &[Entry { name: "attention", block: FEW, params: forward!(Param::u64("all")) }],
 };
 
-static FEW_GRADIENT: Source = Source {
-    name: "attention_few_grad",
-    text: concat!(include_str!("few.cu"), include_str!("few_grad.cu")),
-    entries: &[Entry {
-        name: "gradient",
-        block: FEW,
-        params: &[
-            Param::u64("all"),
+/// Parameters of a kernel of the whole gradient, after some of its own.
+macro_rules! gradient {
+    ($($own:expr)?) => {
+        &[
+            $($own,)?
             Param::input("q", "T"),
             Param::input("k", "T"),
             Param::input("v", "T"),
@@ -153,8 +152,26 @@ static FEW_GRADIENT: Source = Source {
             Param::dims("stride_gk"),
             Param::dims("stride_gv"),
             Param::dims("stride_g_prev"),
-        ],
-    }],
+        ]
+    };
+}
+
+static FEW_GRADIENT: Source = Source {
+    name: "attention_few_grad",
+    text: concat!(include_str!("few.cu"), include_str!("few_grad.cu")),
+    entries: &[Entry { name: "gradient", block: FEW, params: gradient!(Param::u64("all")) }],
+};
+
+static HEAD_FORWARD: Source = Source {
+    name: "attention_head",
+    text: concat!(include_str!("head.cu"), include_str!("head_forward.cu")),
+    entries: &[Entry { name: "attention", block: FEW, params: forward!() }],
+};
+
+static HEAD_GRADIENT: Source = Source {
+    name: "attention_head_grad",
+    text: concat!(include_str!("head.cu"), include_str!("head_grad.cu")),
+    entries: &[Entry { name: "gradient", block: FEW, params: gradient!() }],
 };
 
 /// Whether whole heads fit: a row a thread, and four rows of each thread in shared memory.
@@ -169,6 +186,20 @@ fn few_launch(source: &'static Source, s: &Sizes, dtype: DType) -> Result<(Modul
         Module::new(source).of("T", dtype).of("A", dtype.accumulate()).constant("FEATURES", features);
     let heads = s.batch * s.heads;
     Ok((module, Geometry::blocks(heads.div_ceil(FEW as usize / s.n), FEW)?))
+}
+
+/// Whether a block can hold one head: queries, keys, values and their results' slopes, weights and what they change by.
+fn head(s: &Sizes, dtype: DType) -> bool {
+    let (lines, squares) = (4 * s.n * (s.e.next_multiple_of(4) + 4), 2 * s.n * (s.n + 1));
+    (lines + squares + 2 * s.n) * dtype.accumulate().size() <= SHARED
+}
+
+/// A module for heads of `n` tokens and `e` features, and a block for each head.
+fn head_launch(source: &'static Source, s: &Sizes, dtype: DType) -> Result<(Module, Geometry), Rule> {
+    let module = Module::new(source).of("T", dtype).of("A", dtype.accumulate());
+    let module = module.constant("TOKENS", s.n as u64);
+    let module = module.constant("FEATURES", s.e.next_multiple_of(4) as u64);
+    Ok((module, Geometry::blocks(s.batch * s.heads, FEW)?))
 }
 
 /// Features that a thread holds of a row: all where `most` bytes of registers for each row allow it.
@@ -233,6 +264,10 @@ pub(super) fn attention(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
         let (module, geometry) = few_launch(&FEW_FORWARD, &s, q.dtype())?;
         return call.launch(&module, "attention", geometry, &args);
     }
+    if head(&s, q.dtype()) {
+        let (module, geometry) = head_launch(&HEAD_FORWARD, &s, q.dtype())?;
+        return call.launch(&module, "attention", geometry, &args[1..]);
+    }
     let module = Module::new(&FORWARD)
         .of("T", q.dtype())
         .of("A", q.dtype().accumulate())
@@ -260,8 +295,14 @@ pub(in crate::ops) fn attention_grad(op: &dyn Op, call: &mut Call<'_>) -> Result
     if gq.spec().shape.elements() == 0 {
         return Ok(());
     }
-    if few(&s, q.dtype()) {
-        let (module, geometry) = few_launch(&FEW_GRADIENT, &s, q.dtype())?;
+    let whole = if few(&s, q.dtype()) {
+        Some((few_launch(&FEW_GRADIENT, &s, q.dtype())?, 0))
+    } else if head(&s, q.dtype()) {
+        Some((head_launch(&HEAD_GRADIENT, &s, q.dtype())?, 1))
+    } else {
+        None
+    };
+    if let Some(((module, geometry), first)) = whole {
         let args = [
             Arg::U64((s.batch * s.heads) as u64),
             Arg::Input(&q),
@@ -295,7 +336,7 @@ pub(in crate::ops) fn attention_grad(op: &dyn Op, call: &mut Call<'_>) -> Result
             strides(&gv),
             strides(&g_prev),
         ];
-        return call.launch(&module.of("L", lse.dtype()), "gradient", geometry, &args);
+        return call.launch(&module.of("L", lse.dtype()), "gradient", geometry, &args[first..]);
     }
     let module = Module::new(&GRADIENT)
         .of("T", q.dtype())
