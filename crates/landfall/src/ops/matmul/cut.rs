@@ -16,7 +16,7 @@ const SLAB: usize = 32;
 pub(super) const PARTS: usize = 128;
 /// Elements at most of a small result, inner elements at least of a long axis, and of a part of it.
 const SMALL: usize = 1 << 15;
-const LONG: usize = 4096;
+const LONG: usize = 2048;
 const PART: usize = 128;
 /// Multiplications at most: in larger products tensor cores pay whatever the library chooses.
 const WORK: usize = 1 << 31;
