@@ -1,14 +1,15 @@
 //! Mixed precision: a graph of f32 becomes one whose products, and the pointwise ops between them, run in a compute dtype.
 //!
 //! The pass runs on the forward graph, before gradients are taken: the backward's casts are then placed by the gradient of
-//! [`ops::Cast`], and every gradient comes out in the dtype of what it is taken of. It gives each node one of four roles:
+//! [`ops::Cast`], and every gradient comes out in the dtype of what it is taken of. It gives each node one of five roles:
 //!
 //! | role | ops | runs in |
 //! |---|---|---|
 //! | product | matmul, grouped matmul, attention | the compute dtype |
 //! | pointwise | one scalar expression an element, dropout, L2 norm | the compute dtype between two products, else f32 |
+//! | norm | layer norm | its rows in the compute dtype between two products, its weights in f32; else f32 |
 //! | movement | copy, concat, pad, permute | what it moves is cast where fewer bytes move |
-//! | island | everything else: norms, softmax, losses, reductions, updates, gathers | f32 |
+//! | island | everything else: batch norm, softmax, losses, reductions, updates, gathers | f32 |
 //!
 //! "Between" means that an operand comes from a product and the result leads to one. So the scaling of a window before the
 //! first product, and the prediction's way from the last one to the loss, stay in f32.
@@ -129,8 +130,10 @@ impl Mixed {
         let moves = role(node) == Role::Movement;
         let dtype =
             if low[number] || (moves && node.inputs.iter().all(made_low)) { compute } else { DType::F32 };
-        let inputs = node.inputs.iter().map(|&v| match self.source.info(v).spec.dtype {
-            DType::F32 => self.in_dtype(v, dtype),
+        // Of a norm the rows alone: it rounds once, whatever the dtype of its weights.
+        let rows = if role(node) == Role::Norm { 1 } else { node.inputs.len() };
+        let inputs = node.inputs.iter().enumerate().map(|(k, &v)| match self.source.info(v).spec.dtype {
+            DType::F32 => self.in_dtype(v, if k < rows { dtype } else { DType::F32 }),
             DType::F64 | DType::BF16 | DType::F16 | DType::I32 | DType::I64 | DType::U8 | DType::Bool => {
                 Ok(self.made[v.index()])
             }
@@ -206,6 +209,7 @@ impl Mixed {
 enum Role {
     Product,
     Pointwise,
+    Norm,
     Movement,
     Island,
 }
@@ -231,6 +235,8 @@ fn role(node: &Node) -> Role {
         Role::Island
     } else if is::<ops::Dropout>(op) || is::<ops::L2Norm>(op) || matches!(op.body(), Body::Pointwise(_)) {
         Role::Pointwise
+    } else if is::<ops::LayerNorm>(op) {
+        Role::Norm
     } else {
         Role::Island
     }
@@ -264,7 +270,7 @@ fn runs_low(g: &Inner) -> Vec<bool> {
     for n in (0..nodes).rev() {
         low[n] = match role(&g.nodes[n]) {
             Role::Product => true,
-            Role::Pointwise => after[n] && before[n],
+            Role::Pointwise | Role::Norm => after[n] && before[n],
             // The cast of what is moved is what is moved of the cast, bit for bit.
             Role::Movement => read[n] && !read_wide[n],
             Role::Island => false,

@@ -29,8 +29,8 @@ fn sizes(x: &Shape) -> (usize, usize) {
 
 /// `y = (x − mean)·rstd·weight + bias` over the last axis, `rstd = 1/√(variance + eps)`, population variance.
 ///
-/// `x`: `[.., d]`, `weight`, `bias`: `[d]`, one float dtype. Results: `y` as `x`; `mean` and `rstd` `[..]` in the
-/// accumulation dtype, kept for the gradient. The variance is the mean square of the differences from the mean (two
+/// `x`: `[.., d]`, `weight`, `bias`: `[d]`, of one float dtype, or weight and bias of the accumulation dtype. Results: `y` as
+/// `x`; `mean` and `rstd` `[..]` in the accumulation dtype, kept for the gradient. The variance is the mean square of the differences from the mean (two
 /// passes). Accumulation: f32 in tiles (f64 for f64), f64 over tiles. `y` in place on `x`. Gradient:
 /// [`LayerNormGrad`]; `mean` and `rstd` carry none. Errors: `x` has an axis, `weight` and `bias` are `[d]`.
 /// Deterministic, whatever the number of threads. Source: Ba, Kiros and Hinton, "Layer Normalization" (2016).
@@ -57,6 +57,11 @@ impl Default for LayerNorm {
     fn default() -> Self {
         Self { eps: 1e-5 }
     }
+}
+
+/// Checks that weight or bias `arg` has the dtype of `x`, or the dtype that `x` is accumulated in.
+fn affine_dtype(args: &[Spec], x: usize, arg: usize) -> Result<(), Rule> {
+    if args[arg].dtype == args[x].dtype.accumulate() { Ok(()) } else { rules::same_dtype(args, x, arg) }
 }
 
 fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
@@ -97,9 +102,10 @@ impl Op for LayerNorm {
             return Err(Rule::Rank { arg: 0, rank: 0, expected: "at least 1" });
         }
         for i in [1, 2] {
-            rules::same_dtype(&args, 0, i)?;
+            affine_dtype(&args, 0, i)?;
             rules::shape(&args, i, [x.shape.last()])?;
         }
+        rules::same_dtype(&args, 1, 2)?;
         let each = Spec { dtype: x.dtype.accumulate(), shape: x.shape.without(x.shape.rank() - 1) };
         Ok([x, each, each].into())
     }
@@ -138,8 +144,10 @@ impl Op for LayerNorm {
             &[
                 Kernel::cpu("layer_norm", |op, call| {
                     let (op, dtype) = (attributes::<LayerNorm>(op)?, call.dtype(0)?);
-                    with_dtype!(float dtype, T => forward::<T>(op.eps, call),
-                    else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    with_dtype!(float dtype, T => match call.dtype(1)? == dtype {
+                        true => forward::<T, T>(op.eps, call),
+                        false => forward::<T, <T as Element>::Acc>(op.eps, call),
+                    }, else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
                 }),
                 Kernel::cuda("layer_norm", cuda::forward),
             ]
@@ -164,6 +172,14 @@ impl Op for LayerNorm {
         // A mean far from zero: E[x²] − E[x]² would lose the variance.
         let far = vec![SampleArg::range([5, 64], 20.0, 21.0), SampleArg::any([64]), SampleArg::any([64])];
         all.push(Sample::new(Self { eps: 1e-5 }, far));
+        // Weights in f32 of rows in 16 bits, as mixed precision has them: whole units, and others.
+        for (half, shape) in mixed_shapes() {
+            let mut mixed = args(&shape);
+            mixed[0] = SampleArg::with(Some(half), shape, Data::Range(-2.0, 2.0));
+            mixed[1] = SampleArg::with(Some(DType::F32), [shape.last()], Data::Range(0.5, 1.5));
+            mixed[2] = SampleArg::with(Some(DType::F32), [shape.last()], Data::Range(-1.0, 1.0));
+            all.push(Sample::new(Self { eps: 1e-5 }, mixed));
+        }
         all.push(Sample::bad(
             *self,
             vec![SampleArg::any([4, 8]), SampleArg::any([6]), SampleArg::any([8])],
@@ -190,8 +206,8 @@ const SHAPES: &[&[usize]] =
 /// Gradient of [`LayerNorm`]: with `h = (x − mean)·rstd` and `g = gy·weight` in each row,
 /// `gx = rstd·(g − mean(g) − h·mean(g·h))`, `gweight = Σ gy·h` and `gbias = Σ gy` over all rows.
 ///
-/// `gy`, `x`: `[.., d]`, `weight`: `[d]`, one float dtype; `mean`, `rstd`: `[..]` in f32 or f64. Results:
-/// `gx` as `x`, `gweight` and `gbias` `[d]`. Accumulation: f32 in tiles (f64 for f64), f64 over tiles. Disjoint. No
+/// `gy`, `x`: `[.., d]`, `weight`: `[d]`, of one float dtype, or the weight of the accumulation dtype; `mean`, `rstd`: `[..]`
+/// in f32 or f64. Results: `gx` as `x`, `gweight` and `gbias` `[d]` as `weight`. Accumulation: f32 in tiles (f64 for f64), f64 over tiles. Disjoint. No
 /// second derivatives. Deterministic, whatever the number of threads.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LayerNormGrad;
@@ -204,7 +220,7 @@ impl Op for LayerNormGrad {
         let args: [Spec; 5] = rules::arity(args)?;
         rules::float(&args, &[0])?;
         rules::same_dtype(&args, 0, 1)?;
-        rules::same_dtype(&args, 0, 2)?;
+        affine_dtype(&args, 0, 2)?;
         rules::same_shape(&args, 0, 1)?;
         let x = args[1];
         if x.shape.rank() == 0 {
@@ -260,8 +276,10 @@ impl Op for LayerNormGrad {
                     },
                     ..Kernel::cpu("layer_norm_grad", |_, call| {
                         let dtype = call.dtype(0)?;
-                        with_dtype!(float dtype, T => backward::<T>(call),
-                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                        with_dtype!(float dtype, T => match call.dtype(2)? == dtype {
+                            true => backward::<T, T>(call),
+                            false => backward::<T, <T as Element>::Acc>(call),
+                        }, else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
                     })
                 },
                 Kernel {
@@ -280,11 +298,26 @@ impl Op for LayerNormGrad {
         for shape in SHAPES.iter().filter_map(|s| Shape::new(s)) {
             all.push(Sample::new(*self, grad_args(&shape)));
         }
+        for (half, shape) in mixed_shapes() {
+            let mut mixed = grad_args(&shape);
+            for x in &mut mixed[..2] {
+                *x = SampleArg::with(Some(half), shape, Data::Range(-2.0, 2.0));
+            }
+            mixed[2] = SampleArg::with(Some(DType::F32), [shape.last()], Data::Range(-1.0, 1.0));
+            all.push(Sample::new(*self, mixed));
+        }
         let mut bad = grad_args(&[4, 8].into());
         bad[1] = SampleArg::any([4, 6]);
         all.push(Sample::bad(*self, bad, "their shapes must be equal"));
         all
     }
+}
+
+/// Rows in 16 bits whose weight is in f32.
+fn mixed_shapes() -> impl Iterator<Item = (DType, Shape)> {
+    [(DType::BF16, [6, 64]), (DType::F16, [70, 24]), (DType::BF16, [5, 33])]
+        .map(|(d, s)| (d, s.into()))
+        .into_iter()
 }
 
 /// Arguments of the gradient for an `x` of this shape.
@@ -294,12 +327,12 @@ fn grad_args(s: &Shape) -> Vec<SampleArg> {
     vec![SampleArg::any(*s), SampleArg::any(*s), SampleArg::any([s.last()]), kept(-0.5, 0.5), kept(0.5, 2.0)]
 }
 
-fn forward<T: Element>(eps: f64, call: &Call<'_>) -> Result<(), Rule>
+fn forward<T: Element, W: Element<Acc = T::Acc>>(eps: f64, call: &Call<'_>) -> Result<(), Rule>
 where
     T::Acc: Arith,
 {
     let x = call.input_or_in_place::<T>(0)?;
-    let (weight, bias) = (call.input::<T>(1)?.row(0), call.input::<T>(2)?.row(0));
+    let (weight, bias) = (call.input::<W>(1)?.row(0), call.input::<W>(2)?.row(0));
     let y = call.output::<T>(0)?;
     let (n, d) = sizes(y.layout().shape());
     let (y, cut_y) = rows(y, &[n, d]);
@@ -382,16 +415,16 @@ struct RowSums<A> {
     mean_gh: A,
 }
 
-fn backward<T: Element>(call: &Call<'_>) -> Result<(), Rule>
+fn backward<T: Element, W: Element<Acc = T::Acc>>(call: &Call<'_>) -> Result<(), Rule>
 where
     T::Acc: Arith,
 {
     let (gy, x) = (call.input::<T>(0)?.merge_outer(), call.input::<T>(1)?.merge_outer());
-    let weight = call.input::<T>(2)?.row(0);
+    let weight = call.input::<W>(2)?.row(0);
     let (mean, rstd) = (Kept::of(call, 3)?, Kept::of(call, 4)?);
     let (n, d) = sizes(x.layout().shape());
     let (gx, cut) = rows(call.output::<T>(0)?, &[n, d]);
-    let (mut gweight, mut gbias) = (call.output::<T>(1)?, call.output::<T>(2)?);
+    let (mut gweight, mut gbias) = (call.output::<W>(1)?, call.output::<W>(2)?);
     let each = chunk_rows(n, d);
     let partial = &mut call.workspace::<f64>()?[..n.div_ceil(each) * 2 * d];
     let slots = Slots { data: partial, each, width: 2 * d };
@@ -461,8 +494,8 @@ where
     for j in 0..d {
         let total = |first: usize| partial[first..].iter().step_by(2 * d).sum::<f64>();
         let (w, b) = if partial.is_empty() { (0.0, 0.0) } else { (total(j), total(d + j)) };
-        gweight.set_flat(j, T::from_f64(w));
-        gbias.set_flat(j, T::from_f64(b));
+        gweight.set_flat(j, W::from_f64(w));
+        gbias.set_flat(j, W::from_f64(b));
     }
     Ok(())
 }

@@ -33,10 +33,10 @@ static SOURCE: Source = Source {
             Param::u32("gapless_x"),
             Param::dims("stride_x"),
             Param::dims("stride_row_x"),
-            Param::input("weight", "T"),
+            Param::input("weight", "W"),
             Param::u32("gapless_weight"),
             Param::dims("stride_weight"),
-            Param::input("bias", "T"),
+            Param::input("bias", "W"),
             Param::u32("gapless_bias"),
             Param::dims("stride_bias"),
             Param::output("y", "T"),
@@ -81,7 +81,7 @@ static GRADIENT: Source = Source {
                 Param::u32("gapless_x"),
                 Param::dims("stride_x"),
                 Param::dims("stride_row_x"),
-                Param::input("weight", "T"),
+                Param::input("weight", "W"),
                 Param::u32("gapless_weight"),
                 Param::dims("stride_weight"),
                 Param::input("mean", "M"),
@@ -125,9 +125,9 @@ static GRADIENT: Source = Source {
                 Param::u64("chunks"),
                 Param::u32("width"),
                 Param::scratch_is("partial", DType::F64),
-                Param::output("gweight", "T"),
+                Param::output("gweight", "W"),
                 Param::u64("step_gweight"),
-                Param::output("gbias", "T"),
+                Param::output("gbias", "W"),
                 Param::u64("step_gbias"),
             ],
         },
@@ -189,6 +189,7 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let [gapless_y, stride_y, stride_row_y] = matrix(&y, &of_y, &row_y);
     let ([gapless_weight, stride_weight], [gapless_bias, stride_bias]) = (vector(&weight), vector(&bias));
     let module = Module::new(&SOURCE).of("T", x.dtype()).of("A", x.dtype().accumulate());
+    let module = module.of("W", weight.dtype());
     let module = module.constant("UNIT", unit(x.dtype()) as u64);
     let args = [
         Arg::U64(count as u64),
@@ -231,7 +232,7 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     let module = Module::new(&GRADIENT).of("T", x.dtype()).of("A", x.dtype().accumulate());
-    let module = module.of("M", mean.dtype()).of("V", rstd.dtype());
+    let module = module.of("W", weight.dtype()).of("M", mean.dtype()).of("V", rstd.dtype());
     let module = module.constant("UNIT", unit(x.dtype()) as u64);
     let sharing = Sharing::sums(count, length);
     if count > 0 {

@@ -2,7 +2,7 @@
 
 // A unit of gy * weight and of the normalised x.
 DEVICE void load_parts(A (&v)[N], A (&h)[N], const T* row_gy, const Rows& of_gy, const T* row_x, const Rows& of_x,
-                       const T* weight, u32 gapless_weight, const Dims& stride_weight, u64 first, A centre, A scale) {
+                       const W* weight, u32 gapless_weight, const Dims& stride_weight, u64 first, A centre, A scale) {
     A w[N];
     load_unit(v, row_gy, first, of_gy.length, A(0), of_gy.gapless, 1, of_gy.shape_row, of_gy.stride_row);
     load_unit(h, row_x, first, of_x.length, centre, of_x.gapless, 1, of_x.shape_row, of_x.stride_row);
@@ -66,6 +66,6 @@ KERNEL(finish) {
     Columns c = columns_of(width, length);
     Pair sum = chunks_all(c, chunks, partial);
     if (!c.inside || c.lane != 0) return;
-    gbias[c.column * step_gbias] = narrow<T>(sum.a);
-    gweight[c.column * step_gweight] = narrow<T>(sum.b);
+    gbias[c.column * step_gbias] = narrow<W>(sum.a);
+    gweight[c.column * step_gweight] = narrow<W>(sum.b);
 }

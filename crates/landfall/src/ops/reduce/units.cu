@@ -21,10 +21,11 @@ DEVICE u64 place_of(u64 index, u64 n, u32 rank, const Dims& shape, const Dims& s
 
 // The unit from element `first` of a row on; `beyond` from element `end` on. `gapless`: a unit lies side by side, and so
 // that accesses of 16 bytes are aligned.
-DEVICE void load_unit(A (&v)[N], const T* row, u64 first, u64 end, A beyond, u32 gapless, u32 rank, const Dims& shape,
+template <class E>
+DEVICE void load_unit(A (&v)[N], const E* row, u64 first, u64 end, A beyond, u32 gapless, u32 rank, const Dims& shape,
                       const Dims& stride) {
     if (gapless && first + N <= end) {
-        Several<T, N> unit = Several<T, N>::load(row + place_of(first, end, rank, shape, stride));
+        Several<E, N> unit = Several<E, N>::load(row + place_of(first, end, rank, shape, stride));
 #pragma unroll
         for (int i = 0; i < N; i++) v[i] = A(widen(unit.v[i]));
         return;
