@@ -60,7 +60,7 @@ pub(crate) struct Shapes {
     /// Dropout rate.
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub(crate) dropout: Option<f64>,
-    /// What to compute in: f32, f64, tf32 (on a GPU), bf16 or f16. The last two keep weights, norms and losses in f32.
+    /// What to compute in: f32, f64, tf32 (on a GPU), bf16 or f16. The last two keep weights, sums of norms and losses in f32.
     #[arg(long, value_parser = named::<Precision>)]
     pub(crate) dtype: Option<Precision>,
     /// Largest global gradient norm; 0 clips nothing.
@@ -162,7 +162,7 @@ pub(crate) struct Train {
     /// Do not train parameters whose name contains this; may be given again.
     #[arg(long, value_name = "PATTERN")]
     freeze: Option<Vec<String>>,
-    /// Steps between logged ones [default: 50].
+    /// Steps between shown ones; the run folder has them all [default: 50].
     #[arg(long, value_name = "N")]
     log_every: Option<usize>,
     /// Go on with this run.

@@ -91,6 +91,20 @@ fn a_resumed_run_is_the_straight_one() {
 }
 
 #[test]
+fn every_step_is_recorded_and_some_are_shown() {
+    let f = folder();
+    let quiet = SMALL.replace("--log-every 1", "--log-every 5");
+    let ran = f.runs(&format!("{quiet} --max-steps 12 --out quiet"));
+    f.runs(&format!("{SMALL} --max-steps 12 --out loud"));
+    let (quiet, loud) = (f.read("quiet/metrics.jsonl"), f.read("loud/metrics.jsonl"));
+    assert_eq!(steps(&quiet).len(), 12);
+    assert_eq!(steps(&quiet), steps(&loud));
+    let shown: Vec<&str> =
+        ran.out.lines().filter_map(|l| l.strip_prefix("step ")?.split(' ').next()).collect();
+    assert_eq!(shown, ["1", "5", "10", "12"], "{}", ran.out);
+}
+
+#[test]
 fn ctrl_c_saves_and_says_how_to_go_on() {
     let f = folder();
     let straight = f.runs(&format!("{SMALL} --max-steps 40 --out straight"));

@@ -14,7 +14,7 @@ pub struct FitOptions {
     pub max_steps: Option<usize>,
     /// Validations without a better one after which training ends, if it does.
     pub patience: Option<usize>,
-    /// Steps between logged ones.
+    /// Steps between shown ones; the run folder has them all.
     pub log_every: usize,
     /// Names and scales of the predicted columns.
     pub units: Units,
@@ -135,19 +135,20 @@ impl Fit<'_> {
         (self.progress.step - best.min(self.progress.step)) / per_epoch.max(1) >= patience
     }
 
-    /// Reads back the steps since the last time, logs them, and stops at one that did not go through.
+    /// Reads back the steps since the last time, records each, shows those that are to be shown, and stops at one that did
+    /// not go through.
     fn report(&mut self, last: bool) -> Result<(), RunError> {
         let (done, epoch, batch) = self.session.position()?;
         (self.progress.epoch, self.progress.batch) = (epoch, batch);
         let per_epoch = self.session.steps_per_epoch();
         let upto = self.progress.step;
         for record in self.session.records(self.logged + 1, done.min(upto))? {
+            let line = StepLine::new(&record, per_epoch);
+            self.folder.log(&line)?;
             if record.step % self.options.log_every.max(1) == 0
                 || record.step == 1
                 || (last && record.step == upto)
             {
-                let line = StepLine::new(&record, per_epoch);
-                self.folder.log(&line)?;
                 self.observer.step(&line);
             }
         }

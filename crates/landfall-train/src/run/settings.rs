@@ -266,7 +266,7 @@ pub struct Settings {
     pub quantiles: Option<Vec<f64>>,
     /// Validations without a better one after which training ends; 0 for never.
     pub patience: Option<usize>,
-    /// Steps between logged ones.
+    /// Steps between shown ones; the run folder has them all.
     pub log_every: Option<usize>,
     /// Options of the network.
     pub network: Option<Network>,
