@@ -75,7 +75,8 @@ pub(crate) fn aliasing(op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> 
         let alias = op.alias().get(output).copied().unwrap_or(Alias::Disjoint);
         for (input, i) in inputs.iter().enumerate() {
             let relation = o.relation(i);
-            let empty_update = matches!(alias, Alias::Must(m) if m == input) && i.layout.shape().elements() == 0;
+            let empty_update =
+                matches!(alias, Alias::Must(m) if m == input) && i.layout.shape().elements() == 0;
             if !empty_update && !permits(alias, input, relation, || is_part(alias, input, inputs, o)) {
                 return Err(Rule::Alias { output, input, relation, allowed: allowed(alias) });
             }
