@@ -97,11 +97,11 @@ pub(super) fn unpermute(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> 
         return Ok(());
     }
     let team = Team::new(z.spec().shape.last(), &[&y, &z]);
-    let module = Module::new(&MERGE)
+    let module = team
+        .of(Module::new(&MERGE))
         .of("T", y.dtype())
         .of("I", map.dtype())
         .of("P", w.dtype())
-        .constant("V", team.vector as u64)
         .constant("WEIGHTED", u64::from(weighted));
     let args = [
         Arg::Input(&y),
@@ -134,11 +134,7 @@ pub(super) fn unpermute_grad(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Fail
     }
     let team = Team::new(gz.spec().shape.last(), &[&y, &gz, &gy]);
     let clear = clearing(rows);
-    let module = Module::new(&GRADIENT)
-        .of("T", y.dtype())
-        .of("I", map.dtype())
-        .of("P", w.dtype())
-        .constant("V", team.vector as u64);
+    let module = team.of(Module::new(&GRADIENT)).of("T", y.dtype()).of("I", map.dtype()).of("P", w.dtype());
     let args = [
         Arg::Input(&y),
         Arg::Input(&map),
@@ -174,7 +170,8 @@ pub(super) fn pair_probs(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure
     if cells == 0 {
         return Ok(());
     }
-    let module = Module::new(&PAIRS).of("T", v.dtype()).of("I", map.dtype()).constant("V", 1);
+    let module =
+        Module::new(&PAIRS).of("T", v.dtype()).of("I", map.dtype()).constant("V", 1).constant("WHOLE", 0);
     let args = [
         Arg::Input(&v),
         Arg::Input(&map),
