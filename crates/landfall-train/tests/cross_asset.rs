@@ -219,6 +219,27 @@ fn it_learns_across_tokens(engine: &Engine) -> Check {
     Ok(())
 }
 
+/// What is learnt does not depend on the dtype that it is learnt in: accuracies within half a point of the processor's in f64.
+fn every_dtype_learns_what_f64_does(engine: &Engine) -> Check {
+    let config = CrossAssetConfig { d_model: 32, heads: 4, d_ff: 64, ..SMALL };
+    let data = synthetic::assets(10_000, config.tokens, config.features, 3)?;
+    let best = data.bayes.ok_or("known")?;
+    let accuracy = |engine: &Engine, dtype| -> Result<f64, Box<dyn std::error::Error>> {
+        let options = TrainingOptions { batch: 64, lr: 2e-3, epochs: 5, dtype, ..TrainingOptions::default() };
+        let mut s = session(engine, &config, &data, options)?;
+        let steps = 5 * s.steps_per_epoch();
+        engine.enter(|| (0..steps).try_for_each(|_| s.step()))?;
+        Ok(s.evaluate(Segment::Test)?.classes.ok_or("scores of classes")?.accuracy)
+    };
+    let exact = accuracy(&Engine::cpu()?, DType::F64)?;
+    for dtype in [DType::F32, DType::BF16, DType::F16] {
+        let got = accuracy(engine, dtype)?;
+        println!("{dtype}: accuracy {got:.4}, {exact:.4} in f64, {best:.4} at best");
+        assert!((got - exact).abs() <= 0.005, "{dtype}: {got}, {exact} in f64");
+    }
+    Ok(())
+}
+
 /// Replayed steps give the bytes of issued ones, in every dtype.
 fn replays_are_issued_steps(engine: &Engine) -> Check {
     let data = synthetic::assets(100, SMALL.tokens, SMALL.features, 3)?;
@@ -242,4 +263,9 @@ fn replays_are_issued_steps(engine: &Engine) -> Check {
     Ok(())
 }
 
-on_each_device!(predictions_follow_the_formula, it_learns_across_tokens, replays_are_issued_steps);
+on_each_device!(
+    predictions_follow_the_formula,
+    it_learns_across_tokens,
+    every_dtype_learns_what_f64_does,
+    replays_are_issued_steps
+);

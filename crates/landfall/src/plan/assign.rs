@@ -4,6 +4,7 @@ use super::lifetime::{Lifetime, Lifetimes, lifetimes};
 use super::{Block, Place, Plan, Reuse, root};
 use crate::lower::{Home, Lowered, StoredId};
 use std::cmp::Reverse;
+use std::ops::Range;
 
 /// Which buffer is placed before which.
 type SortKey = fn(&Lifetime) -> (usize, usize, usize);
@@ -113,30 +114,30 @@ fn best_fit(life: &Lifetimes, key: impl Fn(&Lifetime) -> (usize, usize, usize)) 
     let mut order: Vec<usize> = (0..life.buffers.len()).filter(|&b| life.buffers[b].bytes > 0).collect();
     order.sort_by_key(|&b| (key(&life.buffers[b]), b));
     let mut offset = vec![0; life.buffers.len()];
-    // Placed buffers by offset, so that gaps are found in one walk.
-    let mut placed: Vec<usize> = Vec::with_capacity(order.len());
+    // Placed buffers by offset, side by side in memory, so that gaps are found in one quick walk.
+    let mut placed: Vec<(Range<usize>, Lifetime)> = Vec::with_capacity(order.len());
     let mut arena = 0;
     for b in order {
         let own = life.buffers[b];
         let mut best: Option<(usize, usize)> = None;
         let mut free_from = 0;
-        for &p in &placed {
-            let other = life.buffers[p];
+        for (bytes, other) in &placed {
             if other.last < own.first || own.last < other.first {
                 continue;
             }
-            if offset[p] >= free_from + own.bytes {
-                let gap = offset[p] - free_from;
+            if bytes.start >= free_from + own.bytes {
+                let gap = bytes.start - free_from;
                 if best.is_none_or(|(g, _)| gap < g) {
                     best = Some((gap, free_from));
                 }
             }
-            free_from = free_from.max(offset[p] + other.bytes);
+            free_from = free_from.max(bytes.end);
         }
-        offset[b] = best.map_or(free_from, |(_, at)| at);
-        arena = arena.max(offset[b] + own.bytes);
-        let at = placed.partition_point(|&p| offset[p] <= offset[b]);
-        placed.insert(at, b);
+        let start = best.map_or(free_from, |(_, at)| at);
+        offset[b] = start;
+        arena = arena.max(start + own.bytes);
+        let at = placed.partition_point(|(bytes, _)| bytes.start <= start);
+        placed.insert(at, (start..start + own.bytes, own));
     }
     (arena, offset)
 }
