@@ -9,6 +9,7 @@ use crate::plan::Reuse;
 use crate::sanitize::{Allocator, Sanitizer};
 use crate::shape::{Shape, Spec};
 use crate::tensor::{Tensor, TensorMut, TensorRef};
+use crate::tune::Choices;
 use crate::{DType, Element};
 use arrayvec::ArrayVec;
 use std::panic::Location;
@@ -22,6 +23,7 @@ pub struct Engine {
     bare: Arc<dyn Device>,
     workspace: Arc<Mutex<Option<Buffer>>>,
     reuse: Reuse,
+    choices: Arc<Choices>,
 }
 
 impl Engine {
@@ -57,7 +59,8 @@ impl Engine {
 
     fn on(device: Arc<dyn Device>) -> Self {
         let workspace = Arc::new(Mutex::new(None));
-        Self { bare: Arc::clone(&device), device, workspace, reuse: Reuse::default() }
+        let (reuse, choices) = (Reuse::default(), Arc::default());
+        Self { bare: Arc::clone(&device), device, workspace, reuse, choices }
     }
 
     /// An engine over a device of a test's own.
@@ -83,7 +86,8 @@ impl Engine {
             DeviceKind::Null => self.clone(),
             DeviceKind::Cpu | DeviceKind::Cuda(_) => {
                 let checked = Self::on(Sanitizer::new(Arc::clone(&self.bare), allocator));
-                Self { bare: Arc::clone(&self.bare), reuse: allocator.reuse(), ..checked }
+                let (bare, choices) = (Arc::clone(&self.bare), Arc::clone(&self.choices));
+                Self { bare, reuse: allocator.reuse(), choices, ..checked }
             }
         }
     }
@@ -98,6 +102,24 @@ impl Engine {
     #[must_use]
     pub fn reuse(&self) -> Reuse {
         self.reuse
+    }
+
+    /// The same engine; programs compiled with this handle take the kernels that were chosen for their instructions
+    /// ([`tune`](crate::tune)), and the ops' own choices where none was. Eager calls take the latter always.
+    #[must_use]
+    pub fn with_choices(&self, choices: Choices) -> Self {
+        Self { choices: Arc::new(choices), ..self.clone() }
+    }
+
+    /// The kernels that programs compiled with this handle take.
+    #[must_use]
+    pub fn choices(&self) -> &Choices {
+        &self.choices
+    }
+
+    /// The device itself, where this engine's is a sanitizer in front of it.
+    pub(crate) fn bare(&self) -> &Arc<dyn Device> {
+        &self.bare
     }
 
     /// The kind of device.

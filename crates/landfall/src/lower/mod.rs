@@ -1,9 +1,11 @@
 //! Lowering: a graph becomes a list of instructions, which plan, verify, replay and capture all read.
 
+mod choose;
 mod instruction;
 mod order;
 
 pub use instruction::{Arg, Home, Instruction, Repeat, Stored, StoredId};
+pub(crate) use choose::pin;
 pub(crate) use order::lower;
 
 /// A lowered program: instructions in issue order over stored values.

@@ -1,7 +1,10 @@
 //! The plan as data: for `landfall plan`, run folders and tests.
 
 use super::{Block, Plan};
-use crate::lower::{Lowered, StoredId};
+use crate::device::DeviceKind;
+use crate::lower::{Arg, Instruction, Lowered, StoredId};
+use crate::ops::check;
+use crate::shape::Spec;
 use serde::Serialize;
 
 /// A program's memory plan, printable.
@@ -27,6 +30,8 @@ pub struct Report {
     pub recomputed: usize,
     /// The instruction during which most bytes are alive.
     pub peak_instruction: usize,
+    /// Instructions whose kernel is not their op's own choice: number, op and kernel.
+    pub pinned: Vec<(usize, String, String)>,
     /// Every value of the arena, in the order it is made.
     pub rows: Vec<ReportRow>,
 }
@@ -40,6 +45,8 @@ pub struct ReportRow {
     pub spec: String,
     /// The instruction that makes it.
     pub op: String,
+    /// Its kernel.
+    pub kernel: String,
     /// Number of that instruction.
     pub first: usize,
     /// Number of the last instruction that reads it.
@@ -51,7 +58,7 @@ pub struct ReportRow {
 }
 
 impl Report {
-    pub(crate) fn new(lowered: &Lowered, plan: &Plan, state_bytes: usize) -> Self {
+    pub(crate) fn new(lowered: &Lowered, plan: &Plan, state_bytes: usize, device: DeviceKind) -> Self {
         let mut rows = Vec::new();
         for (k, i) in lowered.instructions.iter().enumerate() {
             for o in &i.outputs {
@@ -66,6 +73,7 @@ impl Report {
                     name: lowered.values[o.value.0].name.clone(),
                     spec: o.spec().to_string(),
                     op: i.op.name().to_owned(),
+                    kernel: i.kernel.name.to_owned(),
                     first: k,
                     last: reads(o.value).unwrap_or(k),
                     offset: place.offset,
@@ -76,6 +84,12 @@ impl Report {
         let live =
             |k: usize| rows.iter().filter(|r| r.first <= k && k <= r.last).map(|r| r.bytes).sum::<usize>();
         let peak_instruction = (0..lowered.instructions.len()).max_by_key(|&k| live(k)).unwrap_or(0);
+        // A kernel is the op's own choice where it is the first that takes the operands.
+        let chosen = |i: &Instruction| {
+            let specs: Vec<Spec> = i.inputs.iter().map(Arg::spec).collect();
+            check::kernel(i.op.as_ref(), device, &specs).is_ok_and(|own| own.name == i.kernel.name)
+        };
+        let pinned = lowered.instructions.iter().enumerate().filter(|(_, i)| !chosen(i));
         let own = lowered.values.iter().filter(|v| v.home == crate::lower::Home::Own);
         Self {
             arena_bytes: plan.arena,
@@ -88,6 +102,7 @@ impl Report {
             in_place: plan.in_place,
             recomputed: lowered.recomputed,
             peak_instruction,
+            pinned: pinned.map(|(k, i)| (k, i.op.name().to_owned(), i.kernel.name.to_owned())).collect(),
             rows,
         }
     }

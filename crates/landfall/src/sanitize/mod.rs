@@ -12,7 +12,7 @@
 mod launch;
 mod memory;
 
-use crate::device::{Address, Counters, Device, DeviceKind, Launch, LaunchList, Operand, Recording};
+use crate::device::{Address, Counters, Device, DeviceKind, Hardware, Launch, LaunchList, Operand, Recording};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::plan::Reuse;
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What memory holds that nobody may read: NaN in every float dtype.
-const POISON: u8 = 0xFF;
+pub(crate) const POISON: u8 = 0xFF;
 
 /// In what order the sanitizer gives out addresses. Results must not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -294,6 +294,10 @@ impl Device for Sanitizer {
 
     fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
         Ok(Box::new(Checked { device: self, list }))
+    }
+
+    fn hardware(&self) -> Result<Hardware, Error> {
+        self.inner.hardware()
     }
 
     fn synchronize(&self) -> Result<(), Error> {

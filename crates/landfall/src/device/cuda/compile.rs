@@ -1,6 +1,7 @@
 //! The run-time compiler: CUDA C++ text to machine code for one architecture, kept on disk.
 
-use super::cache::{self, Cache};
+use super::cache::Cache;
+use crate::cache;
 use super::module::Module;
 use super::probe::{self, Absence, Version};
 use crate::error::Error;

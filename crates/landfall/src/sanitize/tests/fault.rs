@@ -1,6 +1,6 @@
 //! A device that spoils launches. It exists in this test binary alone.
 
-use crate::device::{Address, Counters, Device, DeviceKind, Launch, LaunchList, Operand, Recording};
+use crate::device::{Address, Counters, Device, DeviceKind, Hardware, Launch, LaunchList, Operand, Recording};
 use crate::error::Error;
 use crate::layout::Relation;
 use std::ops::Range;
@@ -158,6 +158,10 @@ impl Device for Saboteur {
 
     fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
         Arc::clone(&self.inner).record(list)
+    }
+
+    fn hardware(&self) -> Result<Hardware, Error> {
+        self.inner.hardware()
     }
 
     fn synchronize(&self) -> Result<(), Error> {
