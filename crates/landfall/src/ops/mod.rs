@@ -124,10 +124,11 @@ pub trait Op: Any + Debug + Send + Sync {
     fn cost(&self, args: &[Spec]) -> Cost;
     /// Calls that tests, benches and the support table are made from.
     fn samples(&self) -> Vec<Sample>;
-    /// Arguments that a trial of a kernel may run on, where not any numbers will do: valid indices. An op all of whose
-    /// arguments are floats needs none; one with others that gives none is not tuned.
-    fn trial(&self, _args: &[Spec], _spread: Spread) -> Option<Vec<HostTensor>> {
-        None
+    /// What arguments must hold in a trial of a kernel, where not any numbers will do: valid indices. `None`, or nothing
+    /// at the end, for those that may hold any numbers, which only floats may: an op that gives no valid indices is not
+    /// tuned.
+    fn trial(&self, _args: &[Spec], _spread: Spread) -> Vec<Option<HostTensor>> {
+        Vec::new()
     }
 }
 

@@ -75,6 +75,14 @@ pub struct Candidate {
     pub verdict: Verdict,
 }
 
+impl Candidate {
+    /// Whether it does not give the right results.
+    #[must_use]
+    pub fn rejected(&self) -> bool {
+        matches!(self.verdict, Verdict::Rejected(_))
+    }
+}
+
 /// What became of a candidate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]

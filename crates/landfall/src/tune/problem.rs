@@ -97,10 +97,13 @@ impl Problem {
     /// valid.
     pub(super) fn spreads(&self) -> Option<&'static [Spread]> {
         let specs = self.specs();
-        if self.op.trial(&specs, Spread::Uniform).is_some() {
-            return Some(&[Spread::Uniform, Spread::Zipf]);
+        let given = self.op.trial(&specs, Spread::Uniform);
+        let valid = |i: usize| matches!(given.get(i), Some(Some(_)));
+        if !specs.iter().enumerate().all(|(i, s)| s.dtype.is_float() || valid(i)) {
+            return None;
         }
-        specs.iter().all(|s| s.dtype.is_float()).then_some(&[Spread::Uniform])
+        let indices = (0..specs.len()).any(valid);
+        Some(if indices { &[Spread::Uniform, Spread::Zipf] } else { &[Spread::Uniform] })
     }
 
     /// What each piece of memory holds before a trial: valid arguments, and poison everywhere else.
@@ -108,7 +111,7 @@ impl Problem {
         let mut pieces: Vec<Vec<u8>> = self.pieces.iter().map(|&bytes| vec![poison; bytes]).collect();
         let given = self.op.trial(&self.specs(), spread);
         for (i, seat) in self.inputs.iter().enumerate() {
-            let valid = given.as_ref().and_then(|g| g.get(i));
+            let valid = given.get(i).and_then(Option::as_ref);
             let numbers = valid.map_or_else(|| random(seat.dtype, i), HostTensor::to_bytes);
             let size = seat.dtype.size();
             let mut elements = numbers.chunks_exact(size).cycle();
