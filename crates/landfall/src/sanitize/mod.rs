@@ -338,4 +338,4 @@ impl Recording for Checked {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

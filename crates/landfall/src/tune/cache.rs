@@ -123,3 +123,16 @@ impl Cache {
 fn digest(entry: &Entry) -> serde_json::Result<String> {
     Ok(hex(&Sha256::digest(serde_json::to_vec(entry)?)))
 }
+
+/// Gives a field of an entry another value, and its file the hash of that.
+#[cfg(test)]
+pub(super) fn rewrite(file: &Path, field: &str, value: &str) {
+    let text = std::fs::read(file).expect("readable");
+    let kept: Kept = serde_json::from_slice(&text).expect("an entry");
+    let mut entry = serde_json::to_value(kept.entry).expect("an object");
+    entry[field] = value.into();
+    let entry: Entry = serde_json::from_value(entry).expect("the same fields");
+    let sha256 = digest(&entry).expect("text");
+    let text = serde_json::to_vec(&Kept { entry, sha256 }).expect("text");
+    std::fs::write(file, text).expect("writable");
+}
