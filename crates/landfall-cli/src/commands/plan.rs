@@ -75,7 +75,7 @@ fn values(r: &Report, all: bool) -> String {
         vec![
             row.name.clone(),
             row.spec.clone(),
-            row.op.clone(),
+            if row.op == row.kernel { row.op.clone() } else { format!("{}/{}", row.op, row.kernel) },
             row.first.to_string(),
             row.last.to_string(),
             row.offset.to_string(),

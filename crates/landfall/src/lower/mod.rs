@@ -4,8 +4,8 @@ mod choose;
 mod instruction;
 mod order;
 
-pub use instruction::{Arg, Home, Instruction, Repeat, Stored, StoredId};
 pub(crate) use choose::pin;
+pub use instruction::{Arg, Home, Instruction, Repeat, Stored, StoredId};
 pub(crate) use order::lower;
 
 /// A lowered program: instructions in issue order over stored values.

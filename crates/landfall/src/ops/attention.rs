@@ -209,6 +209,7 @@ impl Op for Attention {
                     })
                 },
                 Kernel::cuda("attention", cuda::attention),
+                Kernel { accepts: cuda::chooses, ..Kernel::cuda("attention_rows", cuda::attention_rows) },
             ]
         }
     }

@@ -146,6 +146,11 @@ impl Op for AttentionGrad {
                     workspace: cuda::grad_workspace,
                     ..Kernel::cuda("attention_grad", cuda::attention_grad)
                 },
+                Kernel {
+                    accepts: cuda::chooses,
+                    workspace: cuda::grad_workspace,
+                    ..Kernel::cuda("attention_grad_rows", cuda::attention_grad_rows)
+                },
             ]
         }
     }

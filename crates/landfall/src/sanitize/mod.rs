@@ -12,7 +12,9 @@
 mod launch;
 mod memory;
 
-use crate::device::{Address, Counters, Device, DeviceKind, Hardware, Launch, LaunchList, Operand, Recording};
+use crate::device::{
+    Address, Counters, Device, DeviceKind, Hardware, Launch, LaunchList, Operand, Recording,
+};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::plan::Reuse;

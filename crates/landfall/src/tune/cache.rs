@@ -79,7 +79,8 @@ impl Cache {
     /// The kernel that was chosen, if one is kept that still holds.
     pub(super) fn get(&self, instruction: &str, hardware: &Hardware) -> Result<Option<String>, Notice> {
         let path = self.path(instruction, hardware);
-        let damaged = |why: String| Notice::Damaged { instruction: instruction.to_owned(), path: path.clone(), why };
+        let damaged =
+            |why: String| Notice::Damaged { instruction: instruction.to_owned(), path: path.clone(), why };
         let text = match std::fs::read(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -116,7 +117,11 @@ impl Cache {
             let sha256 = digest(&entry)?;
             replace(&path, &serde_json::to_vec_pretty(&Kept { entry, sha256 })?)
         };
-        write().map_err(|e| Notice::NotKept { instruction: instruction.to_owned(), path: path.clone(), why: e.to_string() })
+        write().map_err(|e| Notice::NotKept {
+            instruction: instruction.to_owned(),
+            path: path.clone(),
+            why: e.to_string(),
+        })
     }
 }
 

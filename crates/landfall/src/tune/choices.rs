@@ -136,7 +136,10 @@ mod tests {
 
     #[test]
     fn sizes_fall_into_four_steps_between_powers_of_two() {
-        assert_eq!([0, 1, 7, 8, 9, 10, 11, 33, 100, 1000].map(bucket), [0, 1, 7, 8, 10, 10, 12, 40, 112, 1024]);
+        assert_eq!(
+            [0, 1, 7, 8, 9, 10, 11, 33, 100, 1000].map(bucket),
+            [0, 1, 7, 8, 10, 10, 12, 40, 112, 1024]
+        );
         for size in 1..5000 {
             let of = bucket(size);
             assert!(size <= of && of < size + size.div_ceil(4) + 1, "{size}: {of}");

@@ -241,9 +241,8 @@ impl Tuner<'_> {
             verdicts[k] = Verdict::Microseconds(quartiles(times)[1].as_secs_f64() * 1e6);
         }
         let chosen = right[faster(&times)];
-        let candidate = |(k, verdict): (&&'static Kernel, Verdict)| {
-            Candidate { kernel: k.name.to_owned(), verdict }
-        };
+        let candidate =
+            |(k, verdict): (&&'static Kernel, Verdict)| Candidate { kernel: k.name.to_owned(), verdict };
         Ok((kernels.iter().zip(verdicts).map(candidate).collect(), chosen))
     }
 }
@@ -279,8 +278,10 @@ fn confirmed(
 
 fn untried(kernels: &[&'static Kernel], chosen: usize) -> Vec<Candidate> {
     let verdict = |k: usize| if k == 0 || k == chosen { Verdict::Right } else { Verdict::Untried };
-    let candidate =
-        |(k, kernel): (usize, &&'static Kernel)| Candidate { kernel: kernel.name.to_owned(), verdict: verdict(k) };
+    let candidate = |(k, kernel): (usize, &&'static Kernel)| Candidate {
+        kernel: kernel.name.to_owned(),
+        verdict: verdict(k),
+    };
     kernels.iter().enumerate().map(candidate).collect()
 }
 

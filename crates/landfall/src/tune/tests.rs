@@ -1,6 +1,7 @@
 //! What the tuner does with candidates that are wrong, with what the cache says, and with times.
 
 use super::*;
+use crate::DType;
 use crate::case::{Case, cases};
 use crate::device::Operand;
 use crate::exec::Program;
@@ -11,7 +12,6 @@ use crate::ops::{Alias, MatMul, Op, Spread, check, table};
 use crate::sanitize::tests::fault::{Fault, Saboteur, Which};
 use crate::state::{State, StateSpec};
 use crate::tensor::Tensor;
-use crate::DType;
 use std::path::PathBuf;
 
 fn times(of: &[&[u64]]) -> Vec<Vec<Duration>> {
@@ -226,7 +226,9 @@ fn what_is_damaged_or_stale_is_tuned_anew() {
     for (field, what) in [("driver", "driver"), ("sources", "build"), ("kernel", "no kernel")] {
         cache::rewrite(&folder.file(), field, "another");
         let tuned = tune(&engine, &[product()], Some(&cache), false).expect("tuned");
-        let [notice @ Notice::Stale { .. }] = &tuned.notices[..] else { panic!("{field}: {:?}", tuned.notices) };
+        let [notice @ Notice::Stale { .. }] = &tuned.notices[..] else {
+            panic!("{field}: {:?}", tuned.notices)
+        };
         assert!(notice.to_string().contains(what), "{notice}");
         assert!(!tuned.rows[0].cached, "{field}");
     }
@@ -272,9 +274,8 @@ fn programs_take_what_is_pinned() {
     for kernel in choices.kernels.values_mut() {
         *kernel = "product_rows_96".to_owned();
     }
-    let with = |choices: &Choices| {
-        Program::compile(&engine.with_choices(choices.clone()), &state, "pinned", &graph)
-    };
+    let with =
+        |choices: &Choices| Program::compile(&engine.with_choices(choices.clone()), &state, "pinned", &graph);
     let pinned = with(&choices).expect("compiled").report().pinned;
     assert_eq!(pinned, [(0, "matmul".to_owned(), "product_rows_96".to_owned())]);
     for kernel in choices.kernels.values_mut() {
@@ -297,5 +298,29 @@ fn indices_are_spread_as_asked() {
         for spread in [Spread::Uniform, Spread::Zipf] {
             assert_eq!(spread.parts(count, of).iter().sum::<usize>(), count, "{count} of {of}");
         }
+    }
+}
+
+/// What an op says of its indices is valid: its own kernel flags none of them, and does something with them.
+#[test]
+fn indices_of_trials_are_valid() {
+    for engine in engines() {
+        let mut with_indices = Vec::new();
+        for op in table() {
+            for case in cases(op.as_ref()).expect("samples") {
+                let live = Live::new(&engine, &case, &sharings(&case)[0]);
+                let problem = Problem::new(&case.op, &live.inputs, &live.outputs);
+                let Some(spreads @ [Spread::Uniform, Spread::Zipf]) = problem.spreads() else { continue };
+                let own = check::kernel(case.op.as_ref(), engine.device(), &case.specs()).expect("a kernel");
+                let bench = Bench::new(&problem, engine.bare(), own, &[own], spreads);
+                assert!(bench.is_ok(), "{case}: {:?}", bench.err());
+                if !with_indices.contains(&op.name()) {
+                    with_indices.push(op.name());
+                }
+            }
+        }
+        let all =
+            ["grouped_matmul", "grouped_matmul_grad", "permute", "sort_chunks", "unpermute", "unpermute_grad"];
+        assert_eq!(with_indices, all);
     }
 }

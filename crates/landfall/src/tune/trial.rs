@@ -15,6 +15,7 @@ use std::time::Duration;
 const APART: (f64, f64) = (2.0, 64.0);
 
 /// A problem on private memory between guard bands: every launch of a candidate is checked there as under the sanitizer.
+#[derive(Debug)]
 pub(super) struct Bench<'a> {
     problem: &'a Problem,
     bare: &'a Arc<dyn Device>,
@@ -72,7 +73,9 @@ impl<'a> Bench<'a> {
                         return Ok(Some(why));
                     }
                 }
-                Err(fault @ (Error::Cuda { .. } | Error::Memory { .. } | Error::Absent(_))) => return Err(fault),
+                Err(fault @ (Error::Cuda { .. } | Error::Memory { .. } | Error::Absent(_))) => {
+                    return Err(fault);
+                }
                 Err(refused) => return Ok(Some(refused.to_string())),
             }
         }
@@ -107,7 +110,9 @@ fn apart(op: &dyn Op, got: &[HostTensor], want: &[HostTensor]) -> Option<String>
         let largest = want.data.iter().filter(|x| x.is_finite()).fold(0.0f64, |m, x| m.max(x.abs()));
         let (last, sums) = (APART.0 * dtype.epsilon(), APART.1 * op.accumulate(dtype).epsilon() * largest);
         let near = |g: f64, w: f64| {
-            g == w || (g.is_nan() && w.is_nan()) || (dtype.is_float() && (g - w).abs() <= last * w.abs() + sums)
+            g == w
+                || (g.is_nan() && w.is_nan())
+                || (dtype.is_float() && (g - w).abs() <= last * w.abs() + sums)
         };
         let i = (0..want.data.len()).find(|&i| !near(got.data[i], want.data[i]))?;
         let (g, w) = (got.data[i], want.data[i]);

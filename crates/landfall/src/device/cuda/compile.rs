@@ -1,9 +1,9 @@
 //! The run-time compiler: CUDA C++ text to machine code for one architecture, kept on disk.
 
 use super::cache::Cache;
-use crate::cache;
 use super::module::Module;
 use super::probe::{self, Absence, Version};
+use crate::cache;
 use crate::error::Error;
 use cudarc::nvrtc::result::{self as nvrtc, NvrtcError};
 use cudarc::nvrtc::sys;

@@ -177,7 +177,8 @@ pub fn survey() -> Survey {
         driver: driver(),
         gpus: gpus(),
         nvrtc: nvrtc(),
-        cublaslt: cublaslt_version().map(|number| Version { major: number / 10_000, minor: number % 10_000 / 100 }),
+        cublaslt: cublaslt_version()
+            .map(|number| Version { major: number / 10_000, minor: number % 10_000 / 100 }),
         cache: crate::cache::folder(),
     }
 }

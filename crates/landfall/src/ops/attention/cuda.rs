@@ -195,8 +195,24 @@ fn strides(of: &Operand) -> Arg<'static> {
     Arg::dims(of.layout().strides())
 }
 
-/// [`Attention`]. In place of an operand that the call has not, another is passed and not touched.
+/// Whether a call could take whole heads, and so has a choice.
+pub(in crate::ops) fn chooses(_: &dyn Op, args: &[Spec]) -> bool {
+    few(&Sizes::of(&args[0].shape), args[0].dtype)
+}
+
+/// [`Attention`]: whole heads where they fit.
 pub(super) fn attention(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    let q = *call.input(0)?;
+    forward(op, call, few(&Sizes::of(&q.spec().shape), q.dtype()))
+}
+
+/// [`Attention`], a row a thread.
+pub(super) fn attention_rows(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    forward(op, call, false)
+}
+
+/// In place of an operand that the call has not, another is passed and not touched.
+fn forward(op: &dyn Op, call: &mut Call<'_>, whole: bool) -> Result<(), Failure> {
     let op = attributes::<Attention>(op)?;
     let (q, k, v) = (*call.input(0)?, *call.input(1)?, *call.input(2)?);
     let (out, lse) = (*call.output(0)?, *call.output(1)?);
@@ -229,7 +245,7 @@ pub(super) fn attention(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
         strides(&lse),
         strides(&emitted),
     ];
-    if few(&s, q.dtype()) {
+    if whole {
         let (module, geometry) = few_launch(&FEW_FORWARD, &s, q.dtype())?;
         return call.launch(&module, "attention", geometry, &args);
     }
@@ -246,8 +262,18 @@ pub(in crate::ops) fn grad_workspace(_: &dyn Op, args: &[Spec]) -> usize {
     s.batch * s.heads * s.n * args[0].dtype.accumulate().size()
 }
 
-/// [`AttentionGrad`].
+/// [`AttentionGrad`]: whole heads where they fit.
 pub(in crate::ops) fn attention_grad(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    let q = *call.input(0)?;
+    gradient(op, call, few(&Sizes::of(&q.spec().shape), q.dtype()))
+}
+
+/// [`AttentionGrad`], a row a thread.
+pub(in crate::ops) fn attention_grad_rows(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    gradient(op, call, false)
+}
+
+fn gradient(op: &dyn Op, call: &mut Call<'_>, whole: bool) -> Result<(), Failure> {
     let op = attributes::<AttentionGrad>(op)?;
     let at = op.saved();
     let (q, k, v) = (*call.input(0)?, *call.input(1)?, *call.input(2)?);
@@ -260,7 +286,7 @@ pub(in crate::ops) fn attention_grad(op: &dyn Op, call: &mut Call<'_>) -> Result
     if gq.spec().shape.elements() == 0 {
         return Ok(());
     }
-    if few(&s, q.dtype()) {
+    if whole {
         let (module, geometry) = few_launch(&FEW_GRADIENT, &s, q.dtype())?;
         let args = [
             Arg::U64((s.batch * s.heads) as u64),

@@ -68,11 +68,7 @@ pub(super) fn each(dtype: DType, (batch, m, n, k): (usize, usize, usize, usize))
 }
 
 /// Whether parts of `each` inner elements are another way to make a product for which there is room.
-pub(super) fn varies(
-    dtype: DType,
-    (batch, m, n, k): (usize, usize, usize, usize),
-    each: usize,
-) -> bool {
+pub(super) fn varies(dtype: DType, (batch, m, n, k): (usize, usize, usize, usize), each: usize) -> bool {
     let wide = matches!(dtype, DType::F32 | DType::F64);
     let fits = wide && batch == 1 && m.saturating_mul(n) <= SMALL && (2..=PARTS).contains(&k.div_ceil(each));
     fits && self::each(dtype, (batch, m, n, k)) != Some(each)

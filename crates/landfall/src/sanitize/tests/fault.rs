@@ -1,6 +1,8 @@
 //! A device that spoils launches. It exists in this test binary alone.
 
-use crate::device::{Address, Counters, Device, DeviceKind, Hardware, Launch, LaunchList, Operand, Recording};
+use crate::device::{
+    Address, Counters, Device, DeviceKind, Hardware, Launch, LaunchList, Operand, Recording,
+};
 use crate::error::Error;
 use crate::layout::Relation;
 use std::ops::Range;
@@ -160,7 +162,9 @@ impl Device for Saboteur {
         let fault = *self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         let only = *self.only.lock().unwrap_or_else(PoisonError::into_inner);
         match fault {
-            Some(fault) if only.is_none_or(|kernel| kernel == launch.kernel.name) => self.spoil(launch, fault),
+            Some(fault) if only.is_none_or(|kernel| kernel == launch.kernel.name) => {
+                self.spoil(launch, fault)
+            }
             Some(_) | None => self.inner.launch(launch),
         }
     }
