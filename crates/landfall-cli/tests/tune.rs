@@ -93,7 +93,8 @@ fn a_resumed_run_keeps_its_kernels() {
     let rows = runs(&f, &format!("tune {SMALL} --json")).json();
     let mut changed = config.parse::<toml::Table>().expect("TOML");
     for row in rows["instructions"].as_array().expect("rows") {
-        let variant = row["candidates"].as_array().expect("candidates").last().expect("some")["kernel"].clone();
+        let variant =
+            row["candidates"].as_array().expect("candidates").last().expect("some")["kernel"].clone();
         let name = row["instruction"].as_str().expect("a name");
         changed["kernels"]["kernels"][name] = variant.as_str().expect("a kernel").into();
     }
@@ -106,6 +107,8 @@ fn a_resumed_run_keeps_its_kernels() {
     runs(&f, "train --resume b --epochs 3");
     assert!(!pinned(&f, "a").is_empty() && !pinned(&f, "a").contains(&"product".to_owned()));
     assert_eq!(pinned(&f, "a"), pinned(&f, "b"));
+    let plan = runs(&f, "plan --config a/config.toml --device cpu --channels 2").out;
+    assert!(plan.contains("tuned kernels: ") && plan.contains("matmul/product_"), "{plan}");
     assert_eq!(tensors(&f, "a/checkpoint.safetensors"), tensors(&f, "b/checkpoint.safetensors"));
     assert_eq!(steps(&f.read("a/metrics.jsonl")), steps(&f.read("b/metrics.jsonl")));
 

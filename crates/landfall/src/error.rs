@@ -183,6 +183,10 @@ pub enum Error {
         "the kernel {kernel} is pinned for {instruction}, and {device} has no such kernel for it (it has {known}); tune again, or leave the choices out"
     )]
     Pinned { instruction: String, kernel: String, device: DeviceKind, known: String },
+    #[error(
+        "{instruction} cannot be tuned: its op's own kernel does not repeat itself ({why}); please report it"
+    )]
+    Untunable { instruction: String, why: String },
     #[error("{name} became non-finite (first at element {element}: {value}) in {op}")]
     NonFinite { name: String, op: &'static str, element: usize, value: f64 },
 }

@@ -82,7 +82,9 @@ pub(crate) fn run(args: &Train) -> Result<u8, CliError> {
     match (&args.resume, &args.seeds) {
         (Some(path), _) => resume(args, path, stop).map(|ended| ended.code),
         (None, Some(seeds)) => super::seeds::run(args, seeds, &stop),
-        (None, None) => fresh(args, settings(&args.setup)?, args.out.as_deref(), stop).map(|ended| ended.code),
+        (None, None) => {
+            fresh(args, settings(&args.setup)?, args.out.as_deref(), stop).map(|ended| ended.code)
+        }
     }
 }
 
@@ -166,8 +168,9 @@ fn resume(args: &Train, path: &Path, stop: Arc<AtomicBool>) -> Result<Ended, Cli
     let resolved = flags.over(&before)?.resolve()?;
     let checkpoint = path.join("checkpoint.safetensors");
     let file = File::read(&checkpoint)?;
-    let ready =
-        prepare(resolved, false, |session| load_checkpoint(&checkpoint, &file, session).map_err(CliError::from))?;
+    let ready = prepare(resolved, false, |session| {
+        load_checkpoint(&checkpoint, &file, session).map_err(CliError::from)
+    })?;
     match &ready.comparison {
         Comparison::Series(now) => unchanged(path, &stored, now)?,
         Comparison::Classes(_) => samples_unchanged(path, &before, &ready.resolved.settings)?,

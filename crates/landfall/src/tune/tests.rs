@@ -319,8 +319,14 @@ fn indices_of_trials_are_valid() {
                 }
             }
         }
-        let all =
-            ["grouped_matmul", "grouped_matmul_grad", "permute", "sort_chunks", "unpermute", "unpermute_grad"];
+        let all = [
+            "grouped_matmul",
+            "grouped_matmul_grad",
+            "permute",
+            "sort_chunks",
+            "unpermute",
+            "unpermute_grad",
+        ];
         assert_eq!(with_indices, all);
     }
 }

@@ -47,6 +47,11 @@ impl<'a> Bench<'a> {
         Ok(this)
     }
 
+    /// What it is tried for.
+    pub(super) fn instruction(&self) -> String {
+        self.problem.exact()
+    }
+
     fn launch(&self, kernel: &'static Kernel) -> Launch<'_> {
         let op = self.problem.op.as_ref();
         let workspace_bytes = (kernel.workspace)(op, &self.problem.specs());
