@@ -249,8 +249,10 @@ impl Engine {
         let devices = inputs.iter().map(TensorRef::device).chain(outputs.iter().map(|o| o.device()));
         let stranger =
             devices.enumerate().find(|(_, d)| !Arc::ptr_eq(d, &self.device)).map(|(i, d)| (i, d.kind()));
-        let ins: Inputs = inputs.iter().map(|i| *i.operand()).collect();
-        let outs: Destinations = outputs.iter().map(|o| *o.operand()).collect();
+        // Pushed one by one into their place: a collected list is moved there afterwards, with all its room.
+        let (mut ins, mut outs) = (Inputs::new(), Destinations::new());
+        inputs.iter().for_each(|i| ins.push(*i.operand()));
+        outputs.iter().for_each(|o| outs.push(*o.operand()));
         let fail = |rule: Rule| {
             let specs: Vec<Spec> = ins.iter().map(Operand::spec).collect();
             Error::from(rule.of(op.name(), &specs, Some(self.device()), Some(at)))
@@ -370,18 +372,23 @@ impl Engine {
 
     /// The checked launch with the engine's workspace.
     pub(crate) fn issue(&self, op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> Result<(), Issue> {
-        let specs: ArrayVec<Spec, { check::MAX_INPUTS }> = inputs.iter().map(Operand::spec).collect();
+        let mut specs = ArrayVec::<Spec, { check::MAX_INPUTS }>::new();
+        inputs.iter().for_each(|i| specs.push(i.spec()));
         check::call(op, &specs, inputs, outputs).map_err(Issue::Rule)?;
         let kernel = check::kernel(op, self.device(), &specs).map_err(Issue::Rule)?;
         let needed = (kernel.workspace)(op, &specs);
+        let launch = Launch { op, kernel, inputs, outputs, workspace: Address(0), workspace_bytes: needed };
+        if needed == 0 {
+            return self.device.launch(&launch).map_err(Issue::Fault);
+        }
+        // Held while the launch is issued: two calls at once must not compute in the same scratch memory.
         let slot = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let reserved = slot.as_ref().map_or(0, Buffer::bytes);
         if needed > reserved {
             return Err(Issue::Rule(Rule::Workspace { needed, reserved }));
         }
         let workspace = slot.as_ref().map_or(Address(0), Buffer::address);
-        let launch = Launch { op, kernel, inputs, outputs, workspace, workspace_bytes: needed };
-        self.device.launch(&launch).map_err(Issue::Fault)
+        self.device.launch(&Launch { workspace, ..launch }).map_err(Issue::Fault)
     }
 }
 

@@ -80,6 +80,9 @@ impl Layout {
     /// all that the smaller ones span; every layout made from a contiguous one by slicing and permuting passes.)
     #[must_use]
     pub fn is_injective(&self) -> bool {
+        if self.is_contiguous() {
+            return true;
+        }
         let mut axes = [(0usize, 0usize); MAX_RANK];
         let mut n = 0;
         for (&d, &s) in self.shape.dims().iter().zip(self.strides()) {
@@ -105,11 +108,14 @@ impl Layout {
     /// Range of elements from the first to one past the last, empty where there is none.
     #[must_use]
     pub fn span(&self) -> Range<usize> {
-        if self.shape.elements() == 0 {
-            return self.offset..self.offset;
+        let mut last = self.offset;
+        for (&d, &s) in self.shape.dims().iter().zip(self.strides()) {
+            if d == 0 {
+                return self.offset..self.offset;
+            }
+            last += (d - 1) * s;
         }
-        let last: usize = self.shape.dims().iter().zip(self.strides()).map(|(&d, &s)| (d - 1) * s).sum();
-        self.offset..self.offset + last + 1
+        self.offset..last + 1
     }
 
     /// Whether elements of two layouts of one shape follow each other in the same way. (Strides of axes of size 1 are

@@ -44,9 +44,6 @@ impl Shape {
     /// Number of elements: the product of the sizes, `usize::MAX` where it would overflow.
     #[must_use]
     pub fn elements(&self) -> usize {
-        if self.dims().contains(&0) {
-            return 0;
-        }
         self.dims().iter().fold(1, |n: usize, &d| n.saturating_mul(d))
     }
 

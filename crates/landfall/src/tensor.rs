@@ -16,7 +16,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Tensor {
     buffer: Buffer,
-    spec: Spec,
+    /// All of it: described once, because every eager call asks for it.
+    operand: Operand,
 }
 
 /// A borrowed view for reading: dtype, layout, address.
@@ -36,47 +37,42 @@ pub struct TensorMut<'a> {
 
 impl Tensor {
     pub(crate) fn new(device: &Arc<dyn Device>, spec: Spec) -> Result<Self, Error> {
-        Ok(Self { buffer: Buffer::new(device, spec.bytes())?, spec })
+        let buffer = Buffer::new(device, spec.bytes())?;
+        let layout = Layout::contiguous(spec.shape);
+        let operand = Operand { base: buffer.address(), dtype: spec.dtype, layout };
+        Ok(Self { buffer, operand })
     }
 
     /// Dtype and shape.
     #[must_use]
     pub fn spec(&self) -> Spec {
-        self.spec
+        self.operand.spec()
     }
 
     /// Element type.
     #[must_use]
     pub fn dtype(&self) -> DType {
-        self.spec.dtype
+        self.operand.dtype
     }
 
     /// Dimension sizes.
     #[must_use]
     pub fn shape(&self) -> Shape {
-        self.spec.shape
-    }
-
-    fn operand(&self) -> Operand {
-        Operand {
-            base: self.buffer.address(),
-            dtype: self.spec.dtype,
-            layout: Layout::contiguous(self.spec.shape),
-        }
+        *self.operand.layout.shape()
     }
 
     /// All of it, for reading.
     #[must_use]
     #[inline]
     pub fn view(&self) -> TensorRef<'_> {
-        TensorRef { operand: self.operand(), device: self.buffer.device() }
+        TensorRef { operand: self.operand, device: self.buffer.device() }
     }
 
     /// All of it, for writing.
     #[must_use]
     #[inline]
     pub fn view_mut(&mut self) -> TensorMut<'_> {
-        TensorMut { operand: self.operand(), device: self.buffer.device(), exclusive: PhantomData }
+        TensorMut { operand: self.operand, device: self.buffer.device(), exclusive: PhantomData }
     }
 
     /// Copies the elements to the host, after every kernel that writes them.
@@ -85,8 +81,9 @@ impl Tensor {
     /// [`Error::HostData`] when `T` is not the tensor's dtype; an index that a kernel flagged; a device fault.
     /// Never zeros in place of a result.
     pub fn read<T: Element>(&self) -> Result<Vec<T>, Error> {
-        self.expect::<T>("tensor", self.spec.shape.elements())?;
-        let mut out = vec![T::from_f64(0.0); self.spec.shape.elements()];
+        let elements = self.shape().elements();
+        self.expect::<T>("tensor", elements)?;
+        let mut out = vec![T::from_f64(0.0); elements];
         self.buffer.device().download(self.buffer.address(), bytemuck::cast_slice_mut(&mut out))?;
         Ok(out)
     }
@@ -96,9 +93,9 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::read`].
     pub fn read_host(&self) -> Result<HostTensor, Error> {
-        let mut bytes = vec![0; self.spec.bytes()];
+        let mut bytes = vec![0; self.spec().bytes()];
         self.buffer.device().download(self.buffer.address(), &mut bytes)?;
-        Ok(HostTensor::from_bytes(self.spec, &bytes))
+        Ok(HostTensor::from_bytes(self.spec(), &bytes))
     }
 
     /// Copies elements from the host.
@@ -119,12 +116,13 @@ impl Tensor {
     }
 
     fn expect<T: Element>(&self, what: &str, elements: usize) -> Result<(), Error> {
-        let fits = T::DTYPE == self.spec.dtype || (T::DTYPE == DType::U8 && self.spec.dtype == DType::Bool);
-        if fits && elements == self.spec.shape.elements() {
+        let dtype = self.dtype();
+        let fits = T::DTYPE == dtype || (T::DTYPE == DType::U8 && dtype == DType::Bool);
+        if fits && elements == self.shape().elements() {
             return Ok(());
         }
         let given = Spec::new(T::DTYPE, [elements]);
-        Err(Error::HostData { what: what.to_owned(), expected: self.spec, given })
+        Err(Error::HostData { what: what.to_owned(), expected: self.spec(), given })
     }
 }
 

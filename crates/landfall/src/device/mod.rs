@@ -115,7 +115,7 @@ impl Operand {
         let (a, b) = (self.span(), other.span());
         if a.0 == a.1 || b.0 == b.1 || a.1 <= b.0 || b.1 <= a.0 {
             Relation::Disjoint
-        } else if a == b && self.spec() == other.spec() && self.layout.walks_like(&other.layout) {
+        } else if a == b && self.dtype == other.dtype && self.layout.walks_like(&other.layout) {
             Relation::Identical
         } else {
             Relation::Overlapping

@@ -22,12 +22,12 @@ pub(crate) fn allowed(alias: Alias) -> &'static str {
 
 /// Whether `relation` of an output under `alias` to input `input` is permitted, given that the op reads `inputs`
 /// operands. `part` says whether an overlapping input lies exactly where a packing puts it.
-pub(crate) fn permits(alias: Alias, input: usize, relation: Relation, part: bool) -> bool {
+pub(crate) fn permits(alias: Alias, input: usize, relation: Relation, part: impl Fn() -> bool) -> bool {
     match (alias, relation) {
         (Alias::Must(i), r) if i == input => r == Relation::Identical,
         (_, Relation::Disjoint) => true,
         (Alias::InPlace(which), Relation::Identical) => which.contains(&input),
-        (Alias::Parts(_), _) => part,
+        (Alias::Parts(_), _) => part(),
         _ => false,
     }
 }
@@ -37,16 +37,26 @@ pub(crate) fn permits(alias: Alias, input: usize, relation: Relation, part: bool
 /// # Errors
 /// The first rule broken.
 pub(crate) fn call(op: &dyn Op, specs: &[Spec], inputs: &[Operand], outputs: &[Operand]) -> Result<(), Rule> {
-    let wanted = op.infer(specs)?;
+    let inferred = op.infer(specs);
+    let wanted = inferred.as_ref().map_err(Rule::clone)?;
     if wanted.len() != outputs.len() {
         return Err(Rule::Outputs { expected: wanted.len(), got: outputs.len() });
     }
-    for (output, (&expected, o)) in wanted.iter().zip(outputs).enumerate() {
-        if o.spec() != expected {
-            return Err(Rule::Destination { output, expected, given: o.spec() });
+    for (output, (expected, o)) in wanted.iter().zip(outputs).enumerate() {
+        if o.dtype != expected.dtype || *o.layout.shape() != expected.shape {
+            return Err(Rule::Destination { output, expected: *expected, given: o.spec() });
         }
     }
     aliasing(op, inputs, outputs)
+}
+
+/// Whether an input lies exactly where a packing into `output` puts it.
+fn is_part(alias: Alias, input: usize, inputs: &[Operand], output: &Operand) -> bool {
+    let align = if let Alias::Parts(align) = alias { align } else { 1 };
+    let offset = part_offsets(inputs.iter().map(Operand::spec), align).nth(input);
+    let place = offset.map(|offset| output.span().0 + (offset * output.dtype.size()) as u64);
+    let Some(part) = inputs.get(input) else { return false };
+    part.layout.is_contiguous() && output.layout.is_contiguous() && Some(part.span().0) == place
 }
 
 /// Checks what shares memory with what.
@@ -63,14 +73,11 @@ pub(crate) fn aliasing(op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> 
             return Err(Rule::OutputsOverlap { first: other, second: output });
         }
         let alias = op.alias().get(output).copied().unwrap_or(Alias::Disjoint);
-        let align = if let Alias::Parts(align) = alias { align } else { 1 };
-        let offsets = part_offsets(inputs.iter().map(Operand::spec), align);
-        for ((input, i), offset) in inputs.iter().enumerate().zip(offsets) {
+        for (input, i) in inputs.iter().enumerate() {
             let relation = o.relation(i);
-            let place = o.span().0 + (offset * o.dtype.size()) as u64;
-            let part = i.layout.is_contiguous() && o.layout.is_contiguous() && i.span().0 == place;
-            let empty_update = matches!(alias, Alias::Must(m) if m == input) && i.spec().bytes() == 0;
-            if !empty_update && !permits(alias, input, relation, part) {
+            let empty_update =
+                matches!(alias, Alias::Must(m) if m == input) && i.layout.shape().elements() == 0;
+            if !empty_update && !permits(alias, input, relation, || is_part(alias, input, inputs, o)) {
                 return Err(Rule::Alias { output, input, relation, allowed: allowed(alias) });
             }
         }

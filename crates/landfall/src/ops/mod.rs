@@ -332,7 +332,9 @@ impl Outputs {
     /// One output.
     #[must_use]
     pub fn one(spec: Spec) -> Self {
-        Self::from([spec])
+        let mut outputs = ArrayVec::new();
+        outputs.push(spec);
+        Self(outputs)
     }
 }
 

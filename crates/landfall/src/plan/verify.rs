@@ -327,7 +327,7 @@ impl Checker<'_> {
                 let part = operand.layout.is_contiguous()
                     && operand.span().0 == o.span().0 + (at * o.dtype.size()) as u64;
                 let empty = matches!(alias, Alias::Must(m) if m == input) && operand.spec().bytes() == 0;
-                if !empty && !check::permits(alias, input, relation, part) {
+                if !empty && !check::permits(alias, input, relation, || part) {
                     let (value, other) =
                         (self.name(i.outputs[output].value), self.name(i.inputs[input].value));
                     return Err(PlanError::Alias {

@@ -53,11 +53,11 @@ pub(super) fn permute_by(op: &dyn Op, call: &mut Call<'_>, share: Share) -> Resu
     }
     let team = Team::new(x.spec().shape.last(), &[&x, &y], share);
     let clear = clearing(rows);
-    let module = Module::new(&SOURCE)
+    let module = team
+        .of(Module::new(&SOURCE))
         .of("T", x.dtype())
         .of("I", map.dtype())
         .of("P", p.dtype())
-        .constant("V", team.vector as u64)
         .constant("PROBS", u64::from(op.probs))
         .constant("DROP_ZERO", u64::from(op.drop_zero));
     let args = [

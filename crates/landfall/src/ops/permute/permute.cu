@@ -31,7 +31,7 @@ KERNEL(permute) {
 #pragma unroll
         for (u32 u = 0; u < U; u++) {
             u64 at = c + u * lanes;
-            unit[u] = at < units ? Unit::load(from + unit_at(at, stride_x.v[1])) : nothing();
+            unit[u] = at < units ? fetch(from, at, stride_x.v[1]) : nothing();
         }
         for (u32 first = 0; first < n; first += PAIRS) {
             i64 row[PAIRS];
@@ -53,7 +53,7 @@ KERNEL(permute) {
 #pragma unroll
                 for (u32 u = 0; u < U; u++) {
                     u64 at = c + u * lanes;
-                    if (at < units) (zero[i] ? nothing() : unit[u]).store(to + unit_at(at, stride_y.v[1]));
+                    if (at < units) put(zero[i] ? nothing() : unit[u], to, at, stride_y.v[1]);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! How threads share rows on a GPU: the host's side of `rows.cu`.
 
-use crate::cuda::{Arg, Geometry, Operand};
+use crate::cuda::{Arg, Geometry, Module, Operand};
 use crate::error::Rule;
 use crate::ops::Op;
 use crate::shape::Spec;
@@ -15,8 +15,11 @@ const CLEARED: usize = 32;
 /// The threads that move a row together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::ops) struct Team {
-    /// Elements of a unit: `V`.
+    /// Elements of a unit: `V`. It follows from dtype and columns alone, and with it the order of every sum: results do
+    /// not depend on where operands lie.
     pub(in crate::ops) vector: usize,
+    /// Whether units are moved whole, `WHOLE`; else element by element, at any distance from each other.
+    pub(in crate::ops) whole: bool,
     /// Units of a row.
     pub(in crate::ops) units: usize,
     /// Threads of a team.
@@ -53,17 +56,22 @@ impl Share {
 
 impl Team {
     /// For rows of `columns` elements of these operands, `[.., columns]`, all of one dtype: units of 16 bytes where
-    /// every row of each starts and ends at a multiple of them, else of one element.
+    /// the rows are whole units, else of one element.
     pub(in crate::ops) fn new(columns: usize, operands: &[&Operand], share: Share) -> Self {
         let widest = operands.iter().map(|o| 16 / o.dtype().size()).min().unwrap_or(1);
+        let vector = if columns.is_multiple_of(widest) { widest } else { 1 };
         let whole = |o: &&Operand| {
             let [row, column] = strides(o);
-            let gapless = column == 1 && row.is_multiple_of(widest) && columns.is_multiple_of(widest);
-            gapless && o.address().is_multiple_of(16)
+            column == 1 && row.is_multiple_of(vector) && o.address().is_multiple_of(16)
         };
-        let vector = if operands.iter().all(whole) { widest } else { 1 };
         let units = columns / vector;
-        Self { vector, units, lanes: share.of(lanes(units)) }
+        let whole = vector > 1 && operands.iter().all(whole);
+        Self { vector, whole, units, lanes: share.of(lanes(units)) }
+    }
+
+    /// The module with the constants of these teams.
+    pub(in crate::ops) fn of(self, module: Module) -> Module {
+        module.constant("V", self.vector as u64).constant("WHOLE", u64::from(self.whole))
     }
 
     fn threads(self) -> u32 {

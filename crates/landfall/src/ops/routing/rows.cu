@@ -13,8 +13,19 @@ DEVICE Team team_of(u32 lanes, u64 block) {
     return team;
 }
 
-// Where unit c of a row lies.
-DEVICE u64 unit_at(u64 c, u64 step) { return c * V * step; }
+// Unit c of a row whose elements lie `step` apart.
+DEVICE Unit fetch(const T* row, u64 c, u64 step) {
+    if (WHOLE) return Unit::load(row + c * V);
+    Unit unit;
+#pragma unroll
+    for (u32 v = 0; v < V; v++) unit.v[v] = row[(c * V + v) * step];
+    return unit;
+}
+DEVICE void put(const Unit& unit, T* row, u64 c, u64 step) {
+    if (WHOLE) return unit.store(row + c * V);
+#pragma unroll
+    for (u32 v = 0; v < V; v++) row[(c * V + v) * step] = unit.v[v];
+}
 
 DEVICE Unit nothing() { return Unit::splat(narrow<T>(A(0))); }
 
@@ -32,7 +43,7 @@ DEVICE void clear_rows(const I* source, u64 stride_source, T* y, u64 stride_y, u
     while (open != 0) {
         T* to = y + (from + __ffs(open) - 1) * stride_y;
         open &= open - 1;
-        for (u64 c = threadIdx.x; c < units; c += blockDim.x) nothing().store(to + unit_at(c, step_y));
+        for (u64 c = threadIdx.x; c < units; c += blockDim.x) put(nothing(), to, c, step_y);
     }
 }
 

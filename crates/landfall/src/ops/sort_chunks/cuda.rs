@@ -96,11 +96,11 @@ pub(super) fn sort_chunks_by(op: &dyn Op, call: &mut Call<'_>, share: Share) -> 
         return Ok(());
     }
     let team = Team::new(x.spec().shape.last(), &[&x, &y], share);
-    let module = Module::new(&ROWS)
+    let module = team
+        .of(Module::new(&ROWS))
         .of("T", x.dtype())
         .of("I", d.dtype())
         .of("P", p.dtype())
-        .constant("V", team.vector as u64)
         .constant("PROBS", u64::from(op.probs))
         .constant("INVERSE", u64::from(op.inverse));
     let args = [

@@ -19,13 +19,13 @@ KERNEL(sort_chunks) {
         for (u32 u = 0; u < U; u++) {
             u64 at = c + u * lanes;
             unit[u] = other >= 0 && at < units
-                          ? Unit::load(x + from * stride_x.v[0] + unit_at(at, stride_x.v[1]))
+                          ? fetch(x + from * stride_x.v[0], at, stride_x.v[1])
                           : nothing();
         }
 #pragma unroll
         for (u32 u = 0; u < U; u++) {
             u64 at = c + u * lanes;
-            if (at < units) unit[u].store(y + to * stride_y.v[0] + unit_at(at, stride_y.v[1]));
+            if (at < units) put(unit[u], y + to * stride_y.v[0], at, stride_y.v[1]);
         }
     }
 }

@@ -102,11 +102,11 @@ pub(super) fn unpermute_by(_: &dyn Op, call: &mut Call<'_>, share: Share) -> Res
         return Ok(());
     }
     let team = Team::new(z.spec().shape.last(), &[&y, &z], share);
-    let module = Module::new(&MERGE)
+    let module = team
+        .of(Module::new(&MERGE))
         .of("T", y.dtype())
         .of("I", map.dtype())
         .of("P", w.dtype())
-        .constant("V", team.vector as u64)
         .constant("WEIGHTED", u64::from(weighted));
     let args = [
         Arg::Input(&y),
@@ -144,11 +144,7 @@ pub(super) fn unpermute_grad_by(_: &dyn Op, call: &mut Call<'_>, share: Share) -
     }
     let team = Team::new(gz.spec().shape.last(), &[&y, &gz, &gy], share);
     let clear = clearing(rows);
-    let module = Module::new(&GRADIENT)
-        .of("T", y.dtype())
-        .of("I", map.dtype())
-        .of("P", w.dtype())
-        .constant("V", team.vector as u64);
+    let module = team.of(Module::new(&GRADIENT)).of("T", y.dtype()).of("I", map.dtype()).of("P", w.dtype());
     let args = [
         Arg::Input(&y),
         Arg::Input(&map),
@@ -184,7 +180,8 @@ pub(super) fn pair_probs(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure
     if cells == 0 {
         return Ok(());
     }
-    let module = Module::new(&PAIRS).of("T", v.dtype()).of("I", map.dtype()).constant("V", 1);
+    let module =
+        Module::new(&PAIRS).of("T", v.dtype()).of("I", map.dtype()).constant("V", 1).constant("WHOLE", 0);
     let args = [
         Arg::Input(&v),
         Arg::Input(&map),

@@ -47,7 +47,7 @@ KERNEL(unpermute_grad) {
 #pragma unroll
             for (u32 u = 0; u < U; u++) {
                 u64 at = c + u * lanes;
-                g[u] = inside && at < units ? Unit::load(from + unit_at(at, stride_gz.v[1])) : nothing();
+                g[u] = inside && at < units ? fetch(from, at, stride_gz.v[1]) : nothing();
             }
 #pragma unroll
             for (u32 i = 0; i < PAIRS; i++) {
@@ -55,7 +55,7 @@ KERNEL(unpermute_grad) {
                 for (u32 u = 0; u < U; u++) {
                     u64 at = c + u * lanes;
                     unit[i][u] = row[i] >= 0 && at < units
-                                     ? Unit::load(y + row[i] * stride_y.v[0] + unit_at(at, stride_y.v[1]))
+                                     ? fetch(y + row[i] * stride_y.v[0], at, stride_y.v[1])
                                      : nothing();
                 }
             }
@@ -72,7 +72,7 @@ KERNEL(unpermute_grad) {
                         dot[i] += A(widen(unit[i][u].v[v])) * cotangent;
                         out.v[v] = narrow<T>(factor[i] * cotangent);
                     }
-                    if (at < units) out.store(gy + row[i] * stride_gy.v[0] + unit_at(at, stride_gy.v[1]));
+                    if (at < units) put(out, gy + row[i] * stride_gy.v[0], at, stride_gy.v[1]);
                 }
             }
         }

@@ -38,7 +38,7 @@ KERNEL(unpermute) {
                 for (u32 u = 0; u < U; u++) {
                     u64 at = c + u * lanes;
                     unit[i][u] = row[i] >= 0 && at < units
-                                     ? Unit::load(y + row[i] * stride_y.v[0] + unit_at(at, stride_y.v[1]))
+                                     ? fetch(y + row[i] * stride_y.v[0], at, stride_y.v[1])
                                      : nothing();
                 }
             }
@@ -62,7 +62,7 @@ KERNEL(unpermute) {
             Unit out;
 #pragma unroll
             for (u32 v = 0; v < V; v++) out.v[v] = narrow<T>(sum[u][v]);
-            out.store(to + unit_at(at, stride_z.v[1]));
+            put(out, to, at, stride_z.v[1]);
         }
     }
 }
