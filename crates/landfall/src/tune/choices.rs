@@ -122,7 +122,7 @@ fn order(layout: &Layout) -> String {
     let mut axes: Vec<usize> = (0..strides.len()).collect();
     axes.sort_by_key(|&a| std::cmp::Reverse(strides[a]));
     let walked = |&a: &usize| strides[a] > 0 && layout.shape().dims()[a] > 1;
-    let gaps = axes.iter().copied().filter(walked).next_back().is_some_and(|a| strides[a] > 1);
+    let gaps = axes.iter().copied().rfind(walked).is_some_and(|a| strides[a] > 1);
     let axis = |a: usize| if strides[a] == 0 { format!("({a})") } else { a.to_string() };
     let listed: Vec<String> = axes.into_iter().map(axis).collect();
     format!("@{}{}", listed.join(","), if gaps { "*" } else { "" })
