@@ -3,10 +3,11 @@
 use super::choices::{Seen, alike, exact};
 use crate::DType;
 use crate::device::{ALIGNMENT, Address, Device, Operand};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::host::HostTensor;
 use crate::layout::Layout;
-use crate::ops::{Op, Spread};
+use crate::ops::{Op, Spread, check};
 use crate::rng::Rng;
 use crate::shape::Spec;
 use std::sync::Arc;
@@ -71,6 +72,12 @@ impl Problem {
         let mut seats = seats.into_iter().flatten();
         let inputs = seats.by_ref().take(inputs.len()).collect();
         Self { op: Arc::clone(op), inputs, outputs: seats.collect(), pieces }
+    }
+
+    /// Whether its op has several kernels for it on an engine.
+    #[must_use]
+    pub fn tunable(&self, engine: &Engine) -> bool {
+        check::kernels(self.op.as_ref(), engine.device(), &self.specs()).nth(1).is_some()
     }
 
     /// Dtype and shape of each argument.

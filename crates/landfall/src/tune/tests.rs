@@ -105,15 +105,18 @@ fn r31_tuning_leaves_live_operands_alone() {
         let (mut tuned_ops, mut calls) = (Vec::new(), 0);
         for op in table() {
             for case in cases(op.as_ref()).expect("samples") {
-                if check::kernels(case.op.as_ref(), engine.device(), &case.specs()).count() < 2 {
-                    continue;
-                }
                 for shared in sharings(&case) {
                     let live = Live::new(&engine, &case, &shared);
                     let before = live.bytes(&engine);
                     let problem = Problem::new(&case.op, &live.inputs, &live.outputs);
+                    if !problem.tunable(&engine) {
+                        continue;
+                    }
                     let found = tune(&engine, &[problem], None, false).expect("tuned");
-                    assert_eq!(live.bytes(&engine), before, "{case}, outputs in inputs {shared:?}");
+                    assert!(
+                        live.bytes(&engine) == before,
+                        "{case}, outputs in inputs {shared:?}: bytes changed"
+                    );
                     calls += 1;
                     if !found.rows.is_empty() && !tuned_ops.contains(&op.name()) {
                         tuned_ops.push(op.name());
