@@ -129,7 +129,7 @@ fn r31_tuning_leaves_live_operands_alone() {
     }
 }
 
-/// A product of `[300, 128]` and `[128, 128]`, at addresses that nobody may follow.
+/// A product of two `[256, 256]`, at addresses that nobody may follow.
 fn product() -> Problem {
     let at = |base: u64, dims: [usize; 2]| Operand {
         base: Address(base),
@@ -137,7 +137,7 @@ fn product() -> Problem {
         layout: Layout::contiguous(dims.into()),
     };
     let op: Arc<dyn Op> = Arc::new(MatMul::default());
-    Problem::new(&op, &[at(1 << 40, [300, 128]), at(2 << 40, [128, 128])], &[at(3 << 40, [300, 128])])
+    Problem::new(&op, &[at(1 << 40, [256, 256]), at(2 << 40, [256, 256])], &[at(3 << 40, [256, 256])])
 }
 
 /// A candidate that is spoilt in any way is rejected, whatever its times; the others are not.
@@ -148,6 +148,8 @@ fn a_wrong_candidate_is_rejected() {
         Fault::Shift(Which::Output(0)),
         Fault::Shift(Which::Input(0)),
         Fault::Alias { output: 0, input: 0, shift: 0 },
+        // Sound in every way, and another product: only its results tell.
+        Fault::Swap(Which::Input(0), Which::Input(1)),
     ];
     let bare = Engine::cpu_with_threads(1).expect("the processor is there");
     let saboteur = Saboteur::new(Arc::clone(bare.bare()));
