@@ -12,7 +12,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   kernels                       compiles every CUDA kernel with the run-time compiler of the Python wheel; needs no GPU
   ops                           writes docs/ops.md, what each op takes on which device, from the table of ops
   shuffle [ARGUMENT]...         runs the suite of every op in one process, in the orders of ten seeds; --help lists arguments
-  bundle                        puts test binaries and the program into bundle/, with a runner for a machine with a GPU";
+  bundle [TEST]...              puts test binaries (all, or these) and the program into bundle/, with a runner for a machine with a GPU";
 
 fn main() -> ExitCode {
     let top = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         (Some("kernels"), rest) if rest.is_empty() => kernels::run(&top),
         (Some("ops"), rest) if rest.is_empty() => ops(&top),
         (Some("shuffle"), rest) => shuffle(&top, &rest),
-        (Some("bundle"), rest) if rest.is_empty() => bundle::run(&top),
+        (Some("bundle"), tests) => bundle::run(&top, &tests),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

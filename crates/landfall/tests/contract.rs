@@ -23,6 +23,7 @@ on_each_device!(
     r05_no_call_takes_a_detour_over_the_host,
     r07_a_forbidden_overlap_stops_before_the_launch,
     r08_views_move_nothing_and_copies_share_nothing,
+    r09_outputs_have_their_own_memory,
     r13_state_is_keyed_by_name,
     r14_views_pin_nothing,
     r24_poison_is_nan_in_every_float_dtype,
@@ -182,11 +183,10 @@ fn pair(e: &Engine) -> Result<(Program, Program, State), Error> {
     Ok((one, two, state))
 }
 
-#[test]
-fn r09_outputs_have_their_own_memory() -> Result<(), Error> {
-    let e = engine()?;
+fn r09_outputs_have_their_own_memory(e: &Engine) -> Result<(), Error> {
+    let e = &counted(e)?;
     let in_use = e.counters().bytes_in_use;
-    let (mut one, mut two, mut state) = pair(&e)?;
+    let (mut one, mut two, mut state) = pair(e)?;
     let arena = one.report().arena_bytes.max(two.report().arena_bytes);
     let own: usize = [&one, &two].iter().map(|p| p.report().own_bytes).sum();
     let used = (e.counters().bytes_in_use - in_use) as usize;

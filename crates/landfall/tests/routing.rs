@@ -3,6 +3,8 @@
 
 #[path = "device/gpu.rs"]
 mod gpu;
+#[path = "routing/large.rs"]
+mod large;
 
 use gpu::on_each_device;
 use landfall::ops::{

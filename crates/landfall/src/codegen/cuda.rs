@@ -6,6 +6,7 @@ use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
 use crate::device::Operand;
 use crate::error::Rule;
 use crate::layout::{Layout, collapse};
+use arrayvec::ArrayVec;
 use std::fmt::Write;
 
 /// The most arguments of a pointwise kernel.
@@ -72,29 +73,21 @@ const TYPES: [&str; MAX_ARGS] = ["T0", "T1", "T2", "T3", "T4", "T5", "T6", "T7"]
 /// # Errors
 /// A rule that only a wrong kernel table can break; a device fault.
 pub(crate) fn run(expression: &Expression, call: &mut Call<'_>) -> Result<(), Failure> {
-    let n = call.inputs().len();
+    let (inputs, out) = (call.inputs(), call.output(0)?);
+    let n = inputs.len();
     let Some(source) = SOURCES.get(n) else {
         return Err(Rule::Arity { expected: MAX_ARGS, got: n }.into());
     };
-    let out = *call.output(0)?;
-    let elements = out.spec().shape.elements();
+    let elements = out.layout().shape().elements();
     if elements == 0 {
         return Ok(());
     }
-    let mut inputs = [out; MAX_ARGS];
-    inputs[..n].copy_from_slice(call.inputs());
-    let inputs = &inputs[..n];
-    let mut layouts = [Layout::SCALAR; MAX_ARGS + 1];
-    layouts[0] = *out.layout();
-    layouts.iter_mut().skip(1).zip(inputs).for_each(|(l, o)| *l = *o.layout());
-    collapse(&mut layouts[..=n]);
-
-    let operands = || inputs.iter().chain([&out]);
+    let operands = || inputs.iter().chain([out]);
     // As on the processor: f64 where an f64 or a 32-bit integer or wider is involved.
     let wide = operands().any(|o| matches!(o.dtype(), DType::F64 | DType::I64 | DType::I32));
     let widest = operands().map(|o| o.dtype().size()).max().unwrap_or(1);
     let vector = 16 / widest;
-    let mut module = Module::new(source).expression(*expression);
+    let mut module = Module::evaluating(source, expression);
     for (name, o) in TYPES.iter().zip(inputs) {
         module.bind(name, o.dtype());
     }
@@ -102,36 +95,36 @@ pub(crate) fn run(expression: &Expression, call: &mut Call<'_>) -> Result<(), Fa
     module.bind("A", if wide { DType::F64 } else { DType::F32 });
     module.set("VECTOR", vector as u64);
 
-    let gapless = |l: &Layout| l.strides().iter().all(|&s| s == 1) && l.shape().rank() <= 1;
-    let one = |l: &Layout| l.strides().iter().all(|&s| s == 0);
-    let aligned = |o: &Operand| o.address().is_multiple_of((vector * o.dtype().size()) as u64);
+    let gapless = |o: &Operand| {
+        o.layout().is_contiguous() && o.address().is_multiple_of((vector * o.dtype().size()) as u64)
+    };
+    let one = |l: &Layout| l.shape().dims().iter().zip(l.strides()).all(|(&d, &s)| d == 1 || s == 0);
     let mut uniform = 0;
-    let mut contiguous = gapless(&layouts[0]) && aligned(&out);
-    for (i, (l, o)) in layouts[1..=n].iter().zip(inputs).enumerate() {
-        if gapless(l) && aligned(o) {
-            continue;
+    let mut contiguous = gapless(out);
+    for (i, o) in inputs.iter().enumerate() {
+        // A single element is both.
+        if !gapless(o) {
+            contiguous &= one(o.layout());
+            uniform |= 1u32 << i;
         }
-        contiguous &= one(l);
-        uniform |= 1u32 << i;
     }
-    // A gapless rank of 0 is a single element, which is both.
-    let mut args = [Arg::U32(0); 2 * MAX_ARGS + 5];
-    for (a, o) in args.iter_mut().zip(inputs) {
-        *a = Arg::Input(o);
-    }
-    args[n] = Arg::Output(&out);
-    args[n + 1] = Arg::U64(elements as u64);
+    let mut args = ArrayVec::<Arg<'_>, { 2 * MAX_ARGS + 5 }>::new();
+    inputs.iter().for_each(|o| args.push(Arg::Input(o)));
+    args.push(Arg::Output(out));
+    args.push(Arg::U64(elements as u64));
     if contiguous {
-        args[n + 2] = Arg::U32(uniform);
+        args.push(Arg::U32(uniform));
         let geometry = Geometry::linear(elements.div_ceil(vector), BLOCK)?;
-        return call.launch(&module, "contiguous", geometry, &args[..n + 3]);
+        return call.launch(&module, "contiguous", geometry, &args);
     }
-    args[n + 2] = Arg::U32(layouts[0].shape().rank() as u32);
-    args[n + 3] = Arg::dims(layouts[0].shape().dims());
-    for (a, l) in args[n + 4..].iter_mut().zip(&layouts[..=n]) {
-        *a = Arg::dims(l.strides());
-    }
-    call.launch(&module, "strided", Geometry::linear(elements, BLOCK)?, &args[..2 * n + 5])
+    let mut layouts: ArrayVec<Layout, { MAX_ARGS + 1 }> = ArrayVec::new();
+    layouts.push(*out.layout());
+    layouts.extend(inputs.iter().map(|o| *o.layout()));
+    collapse(&mut layouts);
+    args.push(Arg::U32(layouts[0].shape().rank() as u32));
+    args.push(Arg::dims(layouts[0].shape().dims()));
+    layouts.iter().for_each(|l| args.push(Arg::dims(l.strides())));
+    call.launch(&module, "strided", Geometry::linear(elements, BLOCK)?, &args)
 }
 
 /// The number of arguments that an expression reads.

@@ -288,7 +288,7 @@ impl Recording for Replay {
         device.replays.fetch_add(1, Relaxed);
         device.launches.fetch_add(1, Relaxed);
         if let Some(last) = self.steps.last().and_then(|s| s.step.issued()) {
-            locked(&device.history).last = Some(last);
+            *locked(&device.last) = Some(last);
         }
         // SAFETY: graph and stream live, and so does all memory that the graph names: its program owns it.
         let launched =
@@ -304,7 +304,7 @@ impl Recording for Replay {
             let s = &self.steps[n];
             let issued = s.step.issue(&device.stream);
             if issued.is_err() {
-                locked(&device.history).last = s.step.issued();
+                *locked(&device.last) = s.step.issued();
             }
             device.told(issued)
         })

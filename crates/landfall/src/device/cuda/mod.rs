@@ -35,7 +35,7 @@ use std::collections::hash_map::Entry as Slot;
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// A GPU with one stream for eager work.
@@ -49,7 +49,10 @@ pub(crate) struct Cuda {
     products: Products,
     faults: Mutex<Faults>,
     /// The last launch that was issued, and the first failure: after it the driver refuses everything else.
-    history: Mutex<History>,
+    /// The launch issued last.
+    last: Mutex<Option<Issued>>,
+    /// The first fault that lost the context.
+    failure: OnceLock<Error>,
     frees: Mutex<Frees>,
     /// Held while a graph is captured.
     captures: Mutex<()>,
@@ -79,12 +82,6 @@ struct Faults {
 struct Frees {
     capturing: bool,
     waiting: Vec<Address>,
-}
-
-#[derive(Debug, Default)]
-struct History {
-    last: Option<Issued>,
-    failure: Option<Error>,
 }
 
 /// A launch, for errors.
@@ -134,7 +131,8 @@ impl Cuda {
             modules: Mutex::default(),
             products: Products::default(),
             faults: Mutex::new(Faults { record, copy: Pinned::new(RECORD)?, ops: Vec::new() }),
-            history: Mutex::default(),
+            last: Mutex::default(),
+            failure: OnceLock::new(),
             frees: Mutex::default(),
             captures: Mutex::default(),
             allocations: AtomicU64::new(0),
@@ -176,7 +174,7 @@ impl Cuda {
 
     /// Makes the context current, and refuses if it has failed before.
     fn enter(&self) -> Result<(), Error> {
-        match &locked(&self.history).failure {
+        match self.failure.get() {
             Some(first) => Err(first.clone()),
             None => self.context.enter(),
         }
@@ -186,12 +184,11 @@ impl Cuda {
     fn told<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         result.map_err(|error| {
             let Error::Cuda { call, code, why, .. } = error else { return error };
-            let mut history = locked(&self.history);
-            let last = history.last.map(|l| l.to_string());
+            let last = locked(&self.last).map(|l| l.to_string());
             let sticky = STICKY.contains(&code.as_str());
             let error = Error::Cuda { call, code, why, last };
             if sticky {
-                history.failure.get_or_insert_with(|| error.clone());
+                self.failure.get_or_init(|| error.clone());
             }
             error
         })
@@ -254,8 +251,8 @@ impl Loaded {
         values: &Values,
         stream: &Stream,
     ) -> Result<(), Error> {
-        let mut params: ArrayVec<*mut c_void, MAX_PARAMS> =
-            values.each().map(|words| words.as_ptr().cast_mut().cast()).collect();
+        let mut params = ArrayVec::<*mut c_void, MAX_PARAMS>::new();
+        values.each().for_each(|words| params.push(words.as_ptr().cast_mut().cast()));
         stream.launch(self.functions[entry], geometry, &mut params)
     }
 }
@@ -295,7 +292,7 @@ impl Sink for Eager<'_> {
     fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
         let device = self.0;
         let loaded = device.loaded(launch.module)?;
-        locked(&device.history).last = Some(launch.issued(op));
+        *locked(&device.last) = Some(launch.issued(op));
         device.launches.fetch_add(1, Relaxed);
         loaded.launch(launch.entry, &launch.geometry, launch.values, &device.stream)?;
         if device.patient { device.stream.synchronize() } else { Ok(()) }
@@ -304,7 +301,7 @@ impl Sink for Eager<'_> {
     fn product(&mut self, op: &'static str, launch: &ProductLaunch) -> Result<bool, Error> {
         let device = self.0;
         let Some(prepared) = device.prepare_product(op, launch)? else { return Ok(false) };
-        locked(&device.history).last = Some(prepared.issued);
+        *locked(&device.last) = Some(prepared.issued);
         device.launches.fetch_add(1, Relaxed);
         prepared.product.issue(&prepared.addresses, &device.stream)?;
         if device.patient {

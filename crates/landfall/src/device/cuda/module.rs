@@ -254,11 +254,12 @@ impl Module {
         self.constants.push(name, value);
     }
 
-    /// Gives the source the function `evaluate` of a scalar expression, on arguments of the type bound to `A`.
+    /// The module of a source that asks for the function `evaluate` of a scalar expression, on arguments of the type
+    /// bound to `A`.
     #[must_use]
-    pub fn expression(mut self, expression: Expression) -> Self {
-        self.expression = Some(expression);
-        self
+    pub fn evaluating(source: &'static Source, expression: &Expression) -> Self {
+        let (types, constants) = (Bound::new(DType::U8), Bound::new(0));
+        Self { source, types, constants, expression: Some(*expression) }
     }
 
     /// The source.
