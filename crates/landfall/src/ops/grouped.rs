@@ -136,7 +136,17 @@ impl Op for GroupedMatMul {
                 variant!("grouped_matmul_96", 96),
                 variant!("grouped_matmul_240", 240),
                 variant!("grouped_matmul_960", 960),
-                Kernel { workspace: cuda::workspace, ..Kernel::cuda("grouped_matmul", cuda::product) },
+                Kernel {
+                    workspace: cuda::workspace,
+                    ..Kernel::cuda("grouped_matmul", |_, call| cuda::product(call, None))
+                },
+                Kernel {
+                    accepts: cuda::wgmma,
+                    workspace: cuda::workspace,
+                    ..Kernel::cuda("grouped_matmul_wgmma", |_, call| {
+                        cuda::product(call, Some(cuda::Way::Wgmma))
+                    })
+                },
             ]
         }
     }
@@ -238,7 +248,17 @@ impl Op for GroupedMatMulGrad {
                             else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
                     })
                 },
-                Kernel { workspace: cuda::workspace, ..Kernel::cuda("grouped_matmul_grad", cuda::weights) },
+                Kernel {
+                    workspace: cuda::workspace,
+                    ..Kernel::cuda("grouped_matmul_grad", |_, call| cuda::weights(call, None))
+                },
+                Kernel {
+                    accepts: cuda::wgmma,
+                    workspace: cuda::workspace,
+                    ..Kernel::cuda("grouped_matmul_grad_wgmma", |_, call| {
+                        cuda::weights(call, Some(cuda::Way::Wgmma))
+                    })
+                },
             ]
         }
     }

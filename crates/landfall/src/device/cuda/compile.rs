@@ -62,8 +62,12 @@ impl Compiler {
     /// The machine code of a module.
     ///
     /// # Errors
-    /// [`Error::Compile`] with what the compiler says.
+    /// [`Error::Compile`] with what the compiler says, or that the module is for another architecture.
     pub fn compile(&self, module: &Module) -> Result<Compiled, Error> {
+        if let Some(only) = module.architecture().filter(|only| *only != self.arch) {
+            let why = format!("it is written for {only} alone");
+            return Err(Error::Compile { module: module.label(), arch: self.arch.clone(), why });
+        }
         let text = module.text();
         let (arch, version) = (format!("--gpu-architecture={}", self.arch), self.version.to_string());
         let options: Vec<&str> = OPTIONS.iter().copied().chain([arch.as_str()]).collect();
