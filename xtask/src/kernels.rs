@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 /// The compiler, pinned: registers and spills are compared with a snapshot.
 const WHEEL: &str = "nvidia-cuda-nvrtc==13.0.88";
 
-/// Installs the compiler in the target folder and runs the test that compiles.
-pub(crate) fn run(top: &Path) -> Result<(), String> {
+/// Installs the compiler in the target folder and runs the test that compiles all, or the modules whose label begins so.
+pub(crate) fn run(top: &Path, label: Option<&String>) -> Result<(), String> {
     let venv = target(top).join("nvrtc");
     let python = venv.join("bin/python3");
     if !python.exists() {
@@ -34,6 +34,7 @@ pub(crate) fn run(top: &Path) -> Result<(), String> {
         Command::new(env!("CARGO"))
             .current_dir(top)
             .args(["test", "--package", "landfall", "--test", "kernels", "--", "--nocapture"])
+            .envs(label.map(|l| ("LANDFALL_KERNELS", l)))
             .env("LD_LIBRARY_PATH", library)
             .env("LANDFALL_REQUIRE_NVRTC", "1"),
     )

@@ -9,7 +9,8 @@ use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask TASK
   readme [--except COMMAND]...  runs each line of the README's sh blocks from the top of the checkout, except those named
-  kernels                       compiles every CUDA kernel with the run-time compiler of the Python wheel; needs no GPU
+  kernels [LABEL]               compiles every CUDA kernel, or those of modules whose label begins so, with the run-time compiler
+                                of the Python wheel; needs no GPU
   ops                           writes docs/ops.md, what each op takes on which device, from the table of ops
   shuffle [ARGUMENT]...         runs the suite of every op in one process, in the orders of ten seeds; --help lists arguments
   bundle [TEST]...              puts test binaries (all, or these) and the program into bundle/, with a runner for a machine with a GPU";
@@ -19,7 +20,7 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let result = match (args.next().as_deref(), args.collect::<Vec<_>>()) {
         (Some("readme"), rest) => readme::excepted(&rest).and_then(|except| readme::run(&top, &except)),
-        (Some("kernels"), rest) if rest.is_empty() => kernels::run(&top),
+        (Some("kernels"), rest) if rest.len() < 2 => kernels::run(&top, rest.first()),
         (Some("ops"), rest) if rest.is_empty() => ops(&top),
         (Some("shuffle"), rest) => shuffle(&top, &rest),
         (Some("bundle"), tests) => bundle::run(&top, &tests),

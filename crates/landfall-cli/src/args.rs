@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Predict(Predict),
     /// Print the memory plan of a training step; needs no data.
     Plan(Plan),
+    /// Find the fastest kernel for each instruction of a training step, and keep it for train --tuned.
+    Tune(Box<Tune>),
     /// Time training steps and single ops, in turn with other libraries.
     Bench(Bench),
     /// Say what this machine has to compute with: processor, GPUs, libraries, and what is missing.
@@ -71,8 +73,9 @@ pub(crate) struct Shapes {
     pub(crate) config: Option<PathBuf>,
 }
 
+/// What a run is: data, model, recipe, device.
 #[derive(Debug, Group)]
-pub(crate) struct Train {
+pub(crate) struct Setup {
     /// CSV with a header line and one row per time step; the first column may hold dates. Again for more series.
     #[arg(long, value_name = "F.csv")]
     pub(crate) data: Vec<PathBuf>,
@@ -150,9 +153,6 @@ pub(crate) struct Train {
     /// Seed of generated data, initial values, order and dropout.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Train once with each of these seeds, and print mean and standard deviation.
-    #[arg(long, value_name = "N,N", value_delimiter = ',', conflicts_with_all = ["seed", "resume"])]
-    pub(crate) seeds: Option<Vec<u64>>,
     /// Order of the windows: shuffle or sequential.
     #[arg(long, value_parser = named::<Order>)]
     order: Option<Order>,
@@ -165,6 +165,18 @@ pub(crate) struct Train {
     /// Steps between shown ones; the run folder has them all [default: 50].
     #[arg(long, value_name = "N")]
     log_every: Option<usize>,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Train {
+    #[command(flatten)]
+    pub(crate) setup: Setup,
+    /// Train once with each of these seeds, and print mean and standard deviation.
+    #[arg(long, value_name = "N,N", value_delimiter = ',', conflicts_with_all = ["seed", "resume"])]
+    pub(crate) seeds: Option<Vec<u64>>,
+    /// Take the kernels that landfall tune found, or finds now where it has not; the run keeps them.
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) tuned: bool,
     /// Go on with this run.
     #[arg(long, value_name = "RUN")]
     pub(crate) resume: Option<PathBuf>,
@@ -172,6 +184,18 @@ pub(crate) struct Train {
     #[arg(long, value_name = "RUN")]
     pub(crate) out: Option<PathBuf>,
     /// Print one JSON object as the last line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Tune {
+    #[command(flatten)]
+    pub(crate) setup: Setup,
+    /// Try everything again, whatever was found before.
+    #[arg(long)]
+    pub(crate) again: bool,
+    /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -414,7 +438,7 @@ impl Shapes {
     }
 }
 
-impl Train {
+impl Setup {
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             data: (!self.data.is_empty()).then(|| Files(self.data.clone())),

@@ -9,6 +9,7 @@ use crate::plan::Reuse;
 use crate::sanitize::{Allocator, Sanitizer};
 use crate::shape::{Shape, Spec};
 use crate::tensor::{Tensor, TensorMut, TensorRef};
+use crate::tune::Choices;
 use crate::{DType, Element};
 use arrayvec::ArrayVec;
 use std::panic::Location;
@@ -23,6 +24,7 @@ pub struct Engine {
     workspace: Arc<Mutex<Option<Buffer>>>,
     reuse: Reuse,
     abreast: Option<usize>,
+    choices: Arc<Choices>,
 }
 
 impl Engine {
@@ -58,7 +60,8 @@ impl Engine {
 
     fn on(device: Arc<dyn Device>) -> Self {
         let workspace = Arc::new(Mutex::new(None));
-        Self { bare: Arc::clone(&device), device, workspace, reuse: Reuse::default(), abreast: None }
+        let (reuse, choices) = (Reuse::default(), Arc::default());
+        Self { bare: Arc::clone(&device), device, workspace, reuse, abreast: None, choices }
     }
 
     /// An engine over a device of a test's own.
@@ -84,7 +87,8 @@ impl Engine {
             DeviceKind::Null => self.clone(),
             DeviceKind::Cpu | DeviceKind::Cuda(_) => {
                 let checked = Self::on(Sanitizer::new(Arc::clone(&self.bare), allocator));
-                Self { bare: Arc::clone(&self.bare), reuse: allocator.reuse(), ..checked }
+                let (bare, choices) = (Arc::clone(&self.bare), Arc::clone(&self.choices));
+                Self { bare, reuse: allocator.reuse(), choices, ..checked }
             }
         }
     }
@@ -113,6 +117,24 @@ impl Engine {
     #[must_use]
     pub fn abreast(&self) -> Option<usize> {
         self.abreast
+    }
+
+    /// The same engine; programs compiled with this handle take the kernels that were chosen for their instructions
+    /// ([`tune`](crate::tune)), and the ops' own choices where none was. Eager calls take the latter always.
+    #[must_use]
+    pub fn with_choices(&self, choices: Choices) -> Self {
+        Self { choices: Arc::new(choices), ..self.clone() }
+    }
+
+    /// The kernels that programs compiled with this handle take.
+    #[must_use]
+    pub fn choices(&self) -> &Choices {
+        &self.choices
+    }
+
+    /// The device itself, where this engine's is a sanitizer in front of it.
+    pub(crate) fn bare(&self) -> &Arc<dyn Device> {
+        &self.bare
     }
 
     /// The kind of device.

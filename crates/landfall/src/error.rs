@@ -179,6 +179,14 @@ pub enum Error {
     Sanitizer(Box<crate::sanitize::Violation>),
     #[error("the environment variable {name} is {value:?}; it must be {expected}")]
     Setting { name: &'static str, value: String, expected: &'static str },
+    #[error(
+        "the kernel {kernel} is pinned for {instruction}, and {device} has no such kernel for it (it has {known}); tune again, or leave the choices out"
+    )]
+    Pinned { instruction: String, kernel: String, device: DeviceKind, known: String },
+    #[error(
+        "{instruction} cannot be tuned: its op's own kernel does not repeat itself ({why}); please report it"
+    )]
+    Untunable { instruction: String, why: String },
     #[error("{name} became non-finite (first at element {element}: {value}) in {op}")]
     NonFinite { name: String, op: &'static str, element: usize, value: f64 },
 }

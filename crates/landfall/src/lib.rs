@@ -8,7 +8,8 @@
 //! 4. [`Program`]: the plan in memory, recorded once, run with no allocation on its [`State`].
 //! 5. [`ops`]: one definition for each op; [`Engine::call`] issues one eagerly through the same checked launch.
 //! 6. [`sanitize`]: the same launches, each proved to touch what it may and nothing else, in a mode of its own.
-//! 7. `device`: where kernels run. The only place with `unsafe` code.
+//! 7. [`tune`]: which of an op's kernels is the fastest for an instruction, found on private copies when it is asked for.
+//! 8. `device`: where kernels run. The only place with `unsafe` code.
 #![deny(unsafe_code)]
 
 // The ops that tests bring along are written as a user's would be.
@@ -29,6 +30,7 @@ mod compare;
 mod gpu;
 
 mod buffer;
+mod cache;
 pub mod codegen;
 #[allow(unsafe_code, reason = "devices turn checked addresses into memory; nothing else may")]
 mod device;
@@ -48,6 +50,7 @@ pub mod sanitize;
 mod shape;
 mod state;
 mod tensor;
+pub mod tune;
 
 pub use device::{Counters, DeviceKind};
 pub use device::{cpu, cuda};

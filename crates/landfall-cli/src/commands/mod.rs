@@ -9,6 +9,7 @@ pub(crate) mod plan;
 pub(crate) mod predict;
 mod seeds;
 pub(crate) mod train;
+pub(crate) mod tune;
 
 use crate::error::CliError;
 use crate::output;

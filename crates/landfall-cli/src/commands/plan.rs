@@ -15,7 +15,12 @@ use serde_json::json;
 pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
     let flags = args.shapes.settings();
     let mut settings = match &args.shapes.config {
-        Some(file) => flags.over(&Settings::read(file)?.for_new_run())?,
+        Some(file) => {
+            let mut stored = Settings::read(file)?;
+            // Of a run's file the plan is that run's.
+            let kernels = stored.kernels.take();
+            Settings { kernels, ..flags.over(&stored.for_new_run())? }
+        }
         None => flags,
     };
     let listed = settings.columns.take().map(|c| c.len());
@@ -75,7 +80,7 @@ fn values(r: &Report, all: bool) -> String {
         vec![
             row.name.clone(),
             row.spec.clone(),
-            row.op.clone(),
+            if row.op == row.kernel { row.op.clone() } else { format!("{}/{}", row.op, row.kernel) },
             row.first.to_string(),
             row.last.to_string(),
             row.offset.to_string(),
@@ -85,6 +90,15 @@ fn values(r: &Report, all: bool) -> String {
     table(&std::iter::once(header).chain(shown.iter().map(row)).collect::<Vec<_>>())
 }
 
+/// Which instructions take another kernel than their op's own.
+fn pinned(r: &Report) -> String {
+    let one = |(k, op, kernel): &(usize, String, String)| format!("{k} {op}/{kernel}");
+    match &r.pinned[..] {
+        [] => String::new(),
+        all => format!("\ntuned kernels: {}", all.iter().map(one).collect::<Vec<_>>().join(", ")),
+    }
+}
+
 fn summary(r: &Report, peak: usize) -> String {
     let unplanned: usize = r.rows.iter().map(|row| row.bytes).sum();
     format!(
@@ -92,7 +106,7 @@ fn summary(r: &Report, peak: usize) -> String {
          {} launches of a step, {} in its longest chain\n\
          arena {} MiB (alive at most {} MiB; each value on its own would take {} MiB)\n\
          state {} MiB (parameters, moments, statistics, the plan's data)\n\
-         peak {} MiB",
+         peak {} MiB{}",
         r.instructions,
         r.in_place,
         r.recomputed,
@@ -103,6 +117,7 @@ fn summary(r: &Report, peak: usize) -> String {
         mib(r.live_peak_bytes),
         mib(unplanned),
         mib(r.state_bytes),
-        mib(peak)
+        mib(peak),
+        pinned(r)
     )
 }

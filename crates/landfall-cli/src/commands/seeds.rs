@@ -26,7 +26,7 @@ pub(super) fn run(args: &Train, seeds: &[u64], stop: &Arc<AtomicBool>) -> Result
         let rule = "give at least two, each once (--seed takes one)";
         return Err(RunError::from(SettingsError::Range { key: "--seeds", value, rule }).into());
     }
-    let settings = settings(args)?;
+    let settings = settings(&args.setup)?;
     let resolved = settings.resolve()?;
     let parent = match &args.out {
         Some(path) => path.clone(),

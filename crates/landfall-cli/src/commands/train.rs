@@ -3,8 +3,8 @@
 mod results;
 
 use super::device::{Placed, line, on};
-use super::{Scored, note_all, simple_forecasts};
-use crate::args::Train;
+use super::{Scored, note_all, simple_forecasts, tune};
+use crate::args::{Setup, Train};
 use crate::error::CliError;
 use crate::output::{self, Watch};
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
@@ -75,14 +75,16 @@ struct Ready {
 
 /// Trains; the exit code.
 pub(crate) fn run(args: &Train) -> Result<u8, CliError> {
-    if let Some(flag) = args.ahead.given() {
+    if let Some(flag) = args.setup.ahead.given() {
         return Err(CliError::KnownAhead(flag));
     }
     let stop = stop_flag();
     match (&args.resume, &args.seeds) {
         (Some(path), _) => resume(args, path, stop).map(|ended| ended.code),
         (None, Some(seeds)) => super::seeds::run(args, seeds, &stop),
-        (None, None) => fresh(args, settings(args)?, args.out.as_deref(), stop).map(|ended| ended.code),
+        (None, None) => {
+            fresh(args, settings(&args.setup)?, args.out.as_deref(), stop).map(|ended| ended.code)
+        }
     }
 }
 
@@ -114,9 +116,9 @@ fn stop_flag() -> Arc<AtomicBool> {
 }
 
 /// The settings of the flags over those of a file.
-pub(super) fn settings(args: &Train) -> Result<Settings, CliError> {
-    let settings = args.settings();
-    match &args.shapes.config {
+pub(super) fn settings(setup: &Setup) -> Result<Settings, CliError> {
+    let settings = setup.settings();
+    match &setup.shapes.config {
         Some(file) => Ok(settings.over(&Settings::read(file)?.for_new_run())?),
         None => Ok(settings),
     }
@@ -135,7 +137,7 @@ pub(super) fn fresh(
         return Err(RunError::Exists { path: path.to_owned() }.into());
     }
     let init = init.map(|path| File::read(&path).map(|file| (path, file))).transpose()?;
-    let ready = prepare(resolved, |session| {
+    let ready = prepare(resolved, args.tuned, |session| {
         if let Some((path, file)) = &init {
             load_weights(path, file, session)?;
         }
@@ -154,20 +156,21 @@ pub(super) fn fresh(
 
 fn resume(args: &Train, path: &Path, stop: Arc<AtomicBool>) -> Result<Ended, CliError> {
     let kept = "a resumed run keeps its folder and settings; leave it out";
-    for (flag, given) in [("--out", args.out.is_some()), ("--config", args.shapes.config.is_some())] {
+    for (flag, given) in [("--out", args.out.is_some()), ("--config", args.setup.shapes.config.is_some())] {
         if given {
             return Err(CliError::Flags { flag, other: "--resume".to_owned(), why: kept });
         }
     }
-    let flags = args.settings();
+    let flags = args.setup.settings();
     flags.changes_nothing_else()?;
     let stored = Run::open(path)?;
     let before = stored.resolved().settings.clone();
     let resolved = flags.over(&before)?.resolve()?;
     let checkpoint = path.join("checkpoint.safetensors");
     let file = File::read(&checkpoint)?;
-    let ready =
-        prepare(resolved, |session| load_checkpoint(&checkpoint, &file, session).map_err(CliError::from))?;
+    let ready = prepare(resolved, false, |session| {
+        load_checkpoint(&checkpoint, &file, session).map_err(CliError::from)
+    })?;
     match &ready.comparison {
         Comparison::Series(now) => unchanged(path, &stored, now)?,
         Comparison::Classes(_) => samples_unchanged(path, &before, &ready.resolved.settings)?,
@@ -236,11 +239,16 @@ fn samples_unchanged(path: &Path, was: &Settings, now: &Settings) -> Result<(), 
     Ok(())
 }
 
-/// Everything that can be refused happens here, before a file is written.
-fn prepare(
-    mut resolved: Resolved,
-    start: impl FnOnce(&mut Session) -> Result<Progress, CliError>,
-) -> Result<Ready, CliError> {
+/// A session on the device that was asked for, with its data.
+pub(super) struct Begun {
+    pub(super) placed: Placed<Session>,
+    pub(super) dataset: Dataset,
+    comparison: Comparison,
+    pub(super) notes: Vec<String>,
+}
+
+/// Reads the data and makes a session of it.
+pub(super) fn begin(resolved: &mut Resolved) -> Result<Begun, CliError> {
     let (dataset, comparison, notes) = match resolved.load()? {
         Data::Series(panel) => {
             let uneven = panel.irregularities().into_iter().map(|what| {
@@ -261,8 +269,28 @@ fn prepare(
         Data::Walk(walk) => (Dataset::regression(&walk), Comparison::Labels(walk), Vec::new()),
     };
     let asked = resolved.settings.device.unwrap_or(Device::Auto);
-    let Placed { made: mut session, device, why: chosen } =
-        on(asked, resolved.settings.threads, |engine| resolved.session(engine, &dataset))?;
+    let placed = on(asked, resolved.settings.threads, |engine| resolved.session(engine, &dataset))?;
+    Ok(Begun { placed, dataset, comparison, notes })
+}
+
+/// Everything that can be refused happens here, before a file is written.
+fn prepare(
+    mut resolved: Resolved,
+    tuned: bool,
+    start: impl FnOnce(&mut Session) -> Result<Progress, CliError>,
+) -> Result<Ready, CliError> {
+    let Begun { placed, dataset, comparison, mut notes } = begin(&mut resolved)?;
+    let Placed { made: mut session, device, why: chosen } = placed;
+    if tuned {
+        let engine = session.engine.clone();
+        let found = tune::of(session, false)?;
+        notes.extend(found.notices.iter().map(ToString::to_string));
+        resolved.settings.kernels = Some(found.choices);
+        session = resolved.session(&engine, &dataset)?;
+    }
+    if let Some(why) = resolved.unpinned(&session.engine)? {
+        notes.push(format!("the run's tuned kernels do not hold here ({why}): the ops' own are taken"));
+    }
     resolved.settings.computed_on = Some(device);
     let from = start(&mut session)?;
     Ok(Ready { resolved, session, comparison, chosen, notes, from })

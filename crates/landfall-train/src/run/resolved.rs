@@ -126,7 +126,15 @@ impl Resolved {
         Ok(model)
     }
 
-    /// A session that trains on this data.
+    /// Why the kernels that the run pinned do not hold on an engine, if they do not: then a session takes the ops' own.
+    ///
+    /// # Errors
+    /// A device fault.
+    pub fn unpinned(&self, engine: &Engine) -> Result<Option<String>, RunError> {
+        Ok(self.settings.kernels.as_ref().map_or(Ok(None), |choices| choices.foreign(engine))?)
+    }
+
+    /// A session that trains on this data, with the kernels that the run pinned, where they hold.
     ///
     /// # Errors
     /// More steps than a run can have; as [`Session::new`].
@@ -148,6 +156,10 @@ impl Resolved {
         divides(self.training.accumulate, batch, &format!("a batch of all {batch} training windows"))?;
         let (context, horizon) = (self.network.context(), self.network.horizon());
         let training = TrainingOptions { products: self.products(engine.device())?, ..self.training.clone() };
+        let engine = match &self.settings.kernels {
+            Some(choices) if self.unpinned(engine)?.is_none() => &engine.with_choices(choices.clone()),
+            Some(_) | None => engine,
+        };
         Ok(Session::new(engine, self.model()?, dataset, context, horizon, training)?)
     }
 

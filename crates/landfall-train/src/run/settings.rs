@@ -7,6 +7,7 @@ use crate::nn::NormKind;
 use crate::train::{OptimizerKind, Order, Schedule};
 use landfall::DType;
 use landfall::ops::Precision as Products;
+use landfall::tune::Choices;
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde::{Deserialize, Serialize};
@@ -274,6 +275,8 @@ pub struct Settings {
     pub names: Option<TokenNames>,
     /// Statistics of the columns, for each series; of the features, for each token.
     pub scaler: Option<Vec<ScalerTable>>,
+    /// Kernels that were tuned for its instructions; a run that was asked to tune writes them, and keeps them.
+    pub kernels: Option<Choices>,
 }
 
 /// What a resumed run may change.
@@ -360,6 +363,7 @@ impl Settings {
     #[must_use]
     pub fn for_new_run(mut self) -> Self {
         self.computed_on = None;
+        self.kernels = None;
         self.names = None;
         if self.scaler.take().is_some() && self.data.is_none() {
             self.columns = None;
@@ -386,7 +390,8 @@ impl Settings {
     }
 
     /// A short name of what a run does: the first 12 hexadecimal digits of the SHA-256 of its settings' text, without
-    /// where its data lies, what was measured of it, its seed, and what changes no result (device, threads, log).
+    /// where its data lies, what was measured of it, its seed, and what changes no result but by rounding (device, kernels,
+    /// threads, log).
     ///
     /// # Errors
     /// As [`Settings::to_toml`].
@@ -401,6 +406,7 @@ impl Settings {
             seed: None,
             device: None,
             computed_on: None,
+            kernels: None,
             threads: None,
             log_every: None,
             period: None,

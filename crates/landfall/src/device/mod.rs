@@ -12,6 +12,7 @@ use crate::ops::{Kernel, Op};
 use crate::shape::Spec;
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The kinds of devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -240,6 +241,19 @@ pub(crate) trait Recording: fmt::Debug + Send + Sync {
     }
 }
 
+/// What results and times of a device depend on, beside the engine's own sources.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Hardware {
+    /// Its name.
+    pub(crate) name: String,
+    /// The software below the engine.
+    pub(crate) driver: String,
+    /// How many threads of the host it computes with: times depend on it, results do not.
+    pub(crate) threads: usize,
+    /// Bytes of its largest cache.
+    pub(crate) cache: usize,
+}
+
 /// What the engine asks of a device.
 ///
 /// Memory is named by [`Address`]; only the device that gave one out can follow it. Every method may be called
@@ -279,6 +293,24 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     /// # Errors
     /// A device fault.
     fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error>;
+    /// Runs one checked launch when none of its operands is in a cache any more, and gives the time that it took.
+    /// `flush` is memory, larger than the caches, that is written before.
+    ///
+    /// # Errors
+    /// As [`Device::launch`].
+    fn timed(&self, launch: &Launch<'_>, (flush, bytes): (Address, usize)) -> Result<Duration, Error> {
+        self.fill(flush, bytes, 0)?;
+        self.synchronize()?;
+        let start = Instant::now();
+        self.launch(launch)?;
+        self.synchronize()?;
+        Ok(start.elapsed())
+    }
+    /// What its results and times depend on.
+    ///
+    /// # Errors
+    /// A device fault.
+    fn hardware(&self) -> Result<Hardware, Error>;
     /// Waits for everything issued before.
     ///
     /// # Errors

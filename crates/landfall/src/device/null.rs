@@ -1,6 +1,6 @@
 //! The null device: takes every launch that the CPU would take, checks and counts it, computes nothing.
 
-use super::{Address, Counters, Device, DeviceKind, Launch, LaunchList, Recording, align};
+use super::{Address, Counters, Device, DeviceKind, Hardware, Launch, LaunchList, Recording, align};
 use crate::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -73,6 +73,10 @@ impl Device for Null {
 
     fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
         Ok(Box::new(Replay { device: self, launches: list.repeat.count(list.launches.len()) as u64 }))
+    }
+
+    fn hardware(&self) -> Result<Hardware, Error> {
+        Ok(Hardware { name: "null".to_owned(), driver: String::new(), threads: 1, cache: 0 })
     }
 
     fn synchronize(&self) -> Result<(), Error> {

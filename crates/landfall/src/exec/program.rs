@@ -7,11 +7,12 @@ use crate::engine::Engine;
 use crate::error::{Error, Rule};
 use crate::graph::Graph;
 use crate::host::HostTensor;
-use crate::lower::{Arg, Home, Lowered, StoredId, lower};
+use crate::lower::{Arg, Home, Lowered, StoredId, lower, pin};
 use crate::ops::Cost;
 use crate::plan::{self, Block, Plan, Report, Reuse};
 use crate::shape::Spec;
 use crate::state::{State, StateMemory};
+use crate::tune::Problem;
 use crate::{DType, Element};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -60,7 +61,7 @@ impl<'a> ProgramSet<'a> {
             return Err(Error::ForeignState);
         }
         let (lowered, plan) = compile(graph, self.engine)?;
-        let report = Report::new(&lowered, &plan, self.state.bytes());
+        let report = Report::new(&lowered, &plan, self.state.bytes(), self.engine.device());
         self.graphs.push((name.to_owned(), lowered, plan));
         Ok(report)
     }
@@ -90,6 +91,7 @@ impl<'a> ProgramSet<'a> {
 /// Lowers, plans, orders and verifies.
 fn compile(graph: &Graph, engine: &Engine) -> Result<(Lowered, Plan), Error> {
     let mut lowered = lower(graph, engine.device(), engine.reuse())?;
+    pin(&mut lowered, engine.device(), engine.choices())?;
     let mut plan = plan::assign(&lowered, engine.reuse());
     let asked = engine.abreast().filter(|&n| n > 0 && lowered.repeat.times.is_multiple_of(n));
     let times =
@@ -303,7 +305,14 @@ impl Program {
     #[must_use]
     pub fn report(&self) -> Report {
         let bytes = self.state.spec.slabs().iter().map(|s| s.elements * s.dtype.size()).sum();
-        Report::new(&self.lowered, &self.plan, bytes)
+        Report::new(&self.lowered, &self.plan, bytes, self.engine.device())
+    }
+
+    /// Its instructions as a tuner runs them, on memory of its own: see [`tune`](crate::tune).
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        let of = |l: &RecordedLaunch| Problem::new(&l.op, &l.inputs, &l.outputs);
+        self.list.launches.iter().map(of).collect()
     }
 
     /// Bytes moved and operations of one run: the sum of its instructions' costs.

@@ -1,8 +1,10 @@
 //! Lowering: a graph becomes a list of instructions, which plan, verify, replay and capture all read.
 
+mod choose;
 mod instruction;
 mod order;
 
+pub(crate) use choose::pin;
 pub use instruction::{Arg, Home, Instruction, Repeat, Stored, StoredId};
 pub(crate) use order::lower;
 

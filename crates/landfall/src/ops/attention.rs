@@ -208,7 +208,19 @@ impl Op for Attention {
                         else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
                     })
                 },
-                Kernel::cuda("attention", cuda::attention),
+                Kernel::cuda("attention", |op, call| cuda::attention(op, call, None)),
+                Kernel {
+                    accepts: |_, args| cuda::Way::Head.varies(args),
+                    ..Kernel::cuda("attention_head", |op, call| {
+                        cuda::attention(op, call, Some(cuda::Way::Head))
+                    })
+                },
+                Kernel {
+                    accepts: |_, args| cuda::Way::Rows.varies(args),
+                    ..Kernel::cuda("attention_rows", |op, call| {
+                        cuda::attention(op, call, Some(cuda::Way::Rows))
+                    })
+                },
             ]
         }
     }

@@ -144,7 +144,21 @@ impl Op for AttentionGrad {
                 },
                 Kernel {
                     workspace: cuda::grad_workspace,
-                    ..Kernel::cuda("attention_grad", cuda::attention_grad)
+                    ..Kernel::cuda("attention_grad", |op, call| cuda::attention_grad(op, call, None))
+                },
+                Kernel {
+                    accepts: |_, args| cuda::Way::Head.varies(args),
+                    workspace: cuda::grad_workspace,
+                    ..Kernel::cuda("attention_grad_head", |op, call| {
+                        cuda::attention_grad(op, call, Some(cuda::Way::Head))
+                    })
+                },
+                Kernel {
+                    accepts: |_, args| cuda::Way::Rows.varies(args),
+                    workspace: cuda::grad_workspace,
+                    ..Kernel::cuda("attention_grad_rows", |op, call| {
+                        cuda::attention_grad(op, call, Some(cuda::Way::Rows))
+                    })
                 },
             ]
         }

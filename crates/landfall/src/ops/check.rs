@@ -86,12 +86,21 @@ pub(crate) fn aliasing(op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> 
     Ok(())
 }
 
-/// The best kernel of a device for these operands.
+/// The kernels of a device for these operands, best first.
+pub(crate) fn kernels<'a>(
+    op: &'a dyn Op,
+    device: DeviceKind,
+    args: &'a [Spec],
+) -> impl Iterator<Item = &'static Kernel> + 'a {
+    op.kernels(device).iter().filter(move |k| k.run.on(device) && (k.accepts)(op, args))
+}
+
+/// The best kernel of a device for these operands, by the op's own heuristic: the first that takes them.
 ///
 /// # Errors
 /// [`Rule::Unsupported`] when no kernel takes them.
 pub(crate) fn kernel(op: &dyn Op, device: DeviceKind, args: &[Spec]) -> Result<&'static Kernel, Rule> {
-    let found = op.kernels(device).iter().find(|k| k.run.on(device) && (k.accepts)(op, args));
+    let found = kernels(op, device, args).next();
     found.ok_or(Rule::Unsupported { device, dtype: args.first().map_or(crate::DType::F32, |a| a.dtype) })
 }
 

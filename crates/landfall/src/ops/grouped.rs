@@ -6,7 +6,7 @@ use super::matmul::{RowBlocks, matrix};
 use super::pointwise::cotangent;
 use super::routing::{Numbers, Routed, is_index, sizes};
 use super::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, RouteMap, Sample, SampleArg, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, RouteMap, Sample, SampleArg, Spread, rules,
 };
 use crate::cpu::gemm::{Beta, Gemm, MatMut, Rhs, workspace_len};
 use crate::cpu::isa::Real;
@@ -56,6 +56,17 @@ fn experts(args: &[Spec]) -> Result<usize, Rule> {
 fn rows_of(args: &[HostTensor], e: usize) -> Range<usize> {
     let start = args[3].data[e] as usize;
     start..start + args[2].data[e] as usize
+}
+
+/// A kernel of the processor with tasks of so many rows, for where it was found to be faster.
+macro_rules! variant {
+    ($name:literal, $each:literal) => {
+        Kernel {
+            accepts: |_, args| varies(args, $each),
+            workspace: |_, args| Tasks::new(args, $each).bytes(args[0].dtype),
+            ..Kernel::cpu($name, |_, call| in_tasks(call, Some($each)))
+        }
+    };
 }
 
 impl Op for GroupedMatMul {
@@ -118,14 +129,24 @@ impl Op for GroupedMatMul {
         const {
             &[
                 Kernel {
-                    workspace: |_, args| Tasks::new(args).bytes(args[0].dtype),
-                    ..Kernel::cpu("grouped_matmul", |_, call| {
-                        let dtype = call.dtype(0)?;
-                        with_dtype!(float dtype, T => product::<T>(call),
-                            else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    workspace: |_, args| Tasks::new(args, each(args)).bytes(args[0].dtype),
+                    ..Kernel::cpu("grouped_matmul", |_, call| in_tasks(call, None))
+                },
+                variant!("grouped_matmul_48", 48),
+                variant!("grouped_matmul_96", 96),
+                variant!("grouped_matmul_240", 240),
+                variant!("grouped_matmul_960", 960),
+                Kernel {
+                    workspace: cuda::workspace,
+                    ..Kernel::cuda("grouped_matmul", |_, call| cuda::product(call, None))
+                },
+                Kernel {
+                    accepts: cuda::wgmma,
+                    workspace: cuda::workspace,
+                    ..Kernel::cuda("grouped_matmul_wgmma", |_, call| {
+                        cuda::product(call, Some(cuda::Way::Wgmma))
                     })
                 },
-                Kernel { workspace: cuda::workspace, ..Kernel::cuda("grouped_matmul", cuda::product) },
             ]
         }
     }
@@ -134,6 +155,9 @@ impl Op for GroupedMatMul {
         let n = args.get(1).map_or(0, |w| w.shape.last());
         let flops = args.first().map_or(0, |x| x.shape.elements().saturating_mul(2).saturating_mul(n));
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, flops))
+    }
+    fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
+        trial(args, spread)
     }
     fn samples(&self) -> Vec<Sample> {
         let case = |(routed, k, n): (Routed, usize, usize)| {
@@ -224,7 +248,17 @@ impl Op for GroupedMatMulGrad {
                             else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
                     })
                 },
-                Kernel { workspace: cuda::workspace, ..Kernel::cuda("grouped_matmul_grad", cuda::weights) },
+                Kernel {
+                    workspace: cuda::workspace,
+                    ..Kernel::cuda("grouped_matmul_grad", |_, call| cuda::weights(call, None))
+                },
+                Kernel {
+                    accepts: cuda::wgmma,
+                    workspace: cuda::workspace,
+                    ..Kernel::cuda("grouped_matmul_grad_wgmma", |_, call| {
+                        cuda::weights(call, Some(cuda::Way::Wgmma))
+                    })
+                },
             ]
         }
     }
@@ -232,6 +266,9 @@ impl Op for GroupedMatMulGrad {
         let n = args.get(1).map_or(0, |gy| gy.shape.last());
         let flops = args.first().map_or(0, |x| x.shape.elements().saturating_mul(2).saturating_mul(n));
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, flops))
+    }
+    fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
+        trial(args, spread)
     }
     fn samples(&self) -> Vec<Sample> {
         let case = |(routed, k, n): (Routed, usize, usize)| {
@@ -299,10 +336,38 @@ struct Tasks {
     scratch: usize,
 }
 
+/// Rows of a task of a product that nobody has tuned.
+fn each(args: &[Spec]) -> usize {
+    args[0].shape.dims()[0].div_ceil(32).next_multiple_of(16).max(48)
+}
+
+/// Whether tasks of `each` rows are another way to make a product, of not more tasks than there may be.
+fn varies(args: &[Spec], each: usize) -> bool {
+    let rows = args[0].shape.dims()[0];
+    (2..=256).contains(&rows.div_ceil(each)) && each != self::each(args)
+}
+
+/// A product on the processor in tasks of `each` rows.
+fn in_tasks(call: &Call<'_>, each: Option<usize>) -> Result<(), Rule> {
+    let dtype = call.dtype(0)?;
+    with_dtype!(float dtype, T => product::<T>(call, each), else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+}
+
+/// Valid counts and offsets: every row has an expert, and they are spread over the experts as is asked.
+fn trial(args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
+    let (rows, counts, offsets) = (args[0].shape.dims()[0], args[2], args[3]);
+    let parts = spread.parts(rows, counts.shape.elements());
+    let starts = parts.iter().scan(0, |at, n| Some(std::mem::replace(at, *at + n)));
+    let tensor = |spec: Spec, data: Vec<usize>| {
+        HostTensor::new(spec.dtype, spec.shape, data.into_iter().map(|n| n as f64).collect())
+    };
+    let offsets = tensor(offsets, starts.chain([rows]).collect());
+    vec![None, None, Some(tensor(counts, parts)), Some(offsets)]
+}
+
 impl Tasks {
-    fn new(args: &[Spec]) -> Self {
+    fn new(args: &[Spec], each: usize) -> Self {
         let (rows, k, n) = (args[0].shape.dims()[0], args[0].shape.last(), args[1].shape.last());
-        let each = rows.div_ceil(32).next_multiple_of(16).max(48);
         Self { each, count: rows.div_ceil(each), scratch: workspace_len(each, n, k) }
     }
 
@@ -332,10 +397,11 @@ impl First {
     }
 }
 
-fn product<T: Element<Acc: Real>>(call: &Call<'_>) -> Result<(), Rule> {
+fn product<T: Element<Acc: Real>>(call: &Call<'_>, each: Option<usize>) -> Result<(), Rule> {
     let (x, w, y) = (call.input::<T>(0)?, call.input::<T>(1)?, call.output::<T>(0)?);
     let specs = [Spec::new(T::DTYPE, *x.layout().shape()), Spec::new(T::DTYPE, *w.layout().shape())];
-    let (tasks, experts, n) = (Tasks::new(&specs), w.outer(), y.cols());
+    let tasks = Tasks::new(&specs, each.unwrap_or_else(|| self::each(&specs)));
+    let (experts, n) = (w.outer(), y.cols());
     let segments = Segments::new(call, experts, x.outer())?;
     let rooms = Chunks { data: call.workspace::<T::Acc>()?, width: tasks.scratch };
     let failed = First(Mutex::new(Ok(())));

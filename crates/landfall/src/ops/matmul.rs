@@ -87,29 +87,83 @@ const RESULT: usize = 64 * 1024;
 /// Rows of a task at least, where there are few: each task packs the right-hand operand for itself.
 const FEW_ROWS: usize = 48;
 
-impl Schedule {
-    fn new(args: &[Spec]) -> Self {
+impl Cut {
+    /// The cut of a product that nobody has tuned.
+    fn of(args: &[Spec]) -> Self {
         let (batch, m, n, k) = sizes(args);
         if batch > 1 {
-            let each = batch.div_ceil(TASKS);
-            return Self {
-                cut: Cut::Batch(each),
-                tasks: batch.div_ceil(each),
-                scratch: workspace_len(m, n, k),
-                partial: 0,
-            };
+            return Self::Batch(batch.div_ceil(TASKS));
         }
         if k >= 2 * INNER && m.saturating_mul(n) <= RESULT {
             // Tasks of equal length: the last one waits for the longest.
-            let each = k.div_ceil((k / INNER).min(TASKS)).next_multiple_of(16);
-            let scratch = workspace_len(m, n, each);
-            return Self { cut: Cut::Inner(each), tasks: k.div_ceil(each), scratch, partial: m * n };
+            return Self::Inner(k.div_ceil((k / INNER).min(TASKS)).next_multiple_of(16));
         }
         let (parts, least) = if m < 4 * BLOCK_ROWS { (8, FEW_ROWS) } else { (TASKS, BLOCK_ROWS) };
-        let each = m.div_ceil(parts).next_multiple_of(16).max(least);
-        let scratch = workspace_len(m.min(each), n, k);
-        Self { cut: Cut::Rows(each), tasks: m.div_ceil(each).max(1), scratch, partial: 0 }
+        Self::Rows(m.div_ceil(parts).next_multiple_of(16).max(least))
     }
+
+    /// Whether it is another cut than the product's own, into two tasks at least and not more than there may be.
+    fn varies(self, args: &[Spec]) -> bool {
+        let (batch, m, n, k) = sizes(args);
+        let (whole, each) = match self {
+            Self::Batch(each) if batch > 1 => (batch, each),
+            Self::Rows(each) if batch == 1 => (m, each),
+            // Beyond this, adding up the parts is as much as the product.
+            Self::Inner(each) if batch == 1 && m.saturating_mul(n) <= 4 * RESULT => (k, each),
+            Self::Batch(_) | Self::Rows(_) | Self::Inner(_) => return false,
+        };
+        m * n * k > 0 && (2..=8 * TASKS).contains(&whole.div_ceil(each)) && self != Self::of(args)
+    }
+}
+
+impl Schedule {
+    fn new(args: &[Spec], cut: Cut) -> Self {
+        let (batch, m, n, k) = sizes(args);
+        match cut {
+            Cut::Batch(each) => {
+                Self { cut, tasks: batch.div_ceil(each), scratch: workspace_len(m, n, k), partial: 0 }
+            }
+            Cut::Inner(each) => {
+                Self { cut, tasks: k.div_ceil(each), scratch: workspace_len(m, n, each), partial: m * n }
+            }
+            Cut::Rows(each) => {
+                let scratch = workspace_len(m.min(each), n, k);
+                Self { cut, tasks: m.div_ceil(each).max(1), scratch, partial: 0 }
+            }
+        }
+    }
+}
+
+/// Bytes of scratch memory of a product that is cut like this.
+fn workspace(args: &[Spec], cut: Cut) -> usize {
+    let (schedule, size) = (Schedule::new(args, cut), args[0].dtype.accumulate().size());
+    let bias = args.get(2).map_or(0, |b| b.shape.elements());
+    schedule
+        .tasks
+        .saturating_mul(schedule.scratch + schedule.partial)
+        .saturating_add(bias)
+        .saturating_mul(size)
+}
+
+fn strict(op: &dyn Op) -> bool {
+    attributes::<MatMul>(op).is_ok_and(|op| op.precision == Precision::Strict)
+}
+
+/// A product on the processor that is cut like this; by its sizes alone where nothing is said.
+fn product(call: &Call<'_>, cut: Option<Cut>) -> Result<(), Rule> {
+    let dtype = call.dtype(0)?;
+    with_dtype!(float dtype, T => run::<T>(call, cut), else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+}
+
+/// A kernel of the processor with a cut of its own, for where it was found to be faster.
+macro_rules! variant {
+    ($name:literal, $cut:expr) => {
+        Kernel {
+            accepts: |op, args| strict(op) && $cut.varies(args),
+            workspace: |_, args| workspace(args, $cut),
+            ..Kernel::cpu($name, |_, call| product(call, Some($cut)))
+        }
+    };
 }
 
 /// The matrix of the last two axes of a view, from its first element on.
@@ -119,7 +173,7 @@ pub(super) fn matrix<'a, T: Element>(view: &View<'a, T>) -> Result<MatRef<'a, T>
     Ok(MatRef::new(view.data(), l.offset(), (d[rank - 2], d[rank - 1]), (s[rank - 2], s[rank - 1]))?)
 }
 
-fn run<T: Element<Acc: Real>>(call: &Call<'_>) -> Result<(), Rule> {
+fn run<T: Element<Acc: Real>>(call: &Call<'_>, cut: Option<Cut>) -> Result<(), Rule> {
     let (a, b, mut c) = (call.input::<T>(0)?, call.input::<T>(1)?, call.output::<T>(0)?);
     let specs = [Spec::new(T::DTYPE, *a.layout().shape()), Spec::new(T::DTYPE, *b.layout().shape())];
     let rank = a.dims().len();
@@ -127,7 +181,8 @@ fn run<T: Element<Acc: Real>>(call: &Call<'_>) -> Result<(), Rule> {
     if batch * m * n == 0 {
         return Ok(());
     }
-    let Schedule { cut, tasks, scratch, partial } = Schedule::new(&specs);
+    let cut = cut.unwrap_or_else(|| Cut::of(&specs));
+    let Schedule { cut, tasks, scratch, partial } = Schedule::new(&specs, cut);
     let (rooms, rest) = call.workspace::<T::Acc>()?.split_at_mut(tasks * scratch);
     let (partials, row) = rest.split_at_mut(tasks * partial);
     // The product reads a bias as a slice, so one that does not lie gapless is gathered first.
@@ -331,24 +386,33 @@ impl Op for MatMul {
         const {
             &[
                 Kernel {
-                    accepts: |op, _| {
-                        attributes::<MatMul>(op).is_ok_and(|op| op.precision == Precision::Strict)
-                    },
-                    workspace: |_, args| {
-                        let (schedule, size) = (Schedule::new(args), args[0].dtype.accumulate().size());
-                        let bias = args.get(2).map_or(0, |b| b.shape.elements());
-                        schedule
-                            .tasks
-                            .saturating_mul(schedule.scratch + schedule.partial)
-                            .saturating_add(bias)
-                            .saturating_mul(size)
-                    },
-                    ..Kernel::cpu(
-                        "product",
-                        |_, call| with_dtype!(float call.dtype(0)?, T => run::<T>(call), else Err(Rule::Dtype { arg: 0, dtype: call.dtype(0)?, expected: "a float" })),
-                    )
+                    accepts: |op, _| strict(op),
+                    workspace: |_, args| workspace(args, Cut::of(args)),
+                    ..Kernel::cpu("product", |_, call| product(call, None))
                 },
+                variant!("product_rows_48", Cut::Rows(48)),
+                variant!("product_rows_96", Cut::Rows(96)),
+                variant!("product_rows_240", Cut::Rows(BLOCK_ROWS)),
+                variant!("product_rows_960", Cut::Rows(4 * BLOCK_ROWS)),
+                variant!("product_inner_512", Cut::Inner(512)),
+                variant!("product_inner_1536", Cut::Inner(1536)),
+                variant!("product_inner_3072", Cut::Inner(3072)),
+                variant!("product_batch_1", Cut::Batch(1)),
+                variant!("product_batch_4", Cut::Batch(4)),
+                variant!("product_batch_16", Cut::Batch(16)),
                 Kernel { workspace: cuda::workspace, ..Kernel::cuda("product", cuda::run) },
+                cuda::library::<1>("product_library_1"),
+                cuda::library::<2>("product_library_2"),
+                cuda::library::<3>("product_library_3"),
+                cuda::library::<4>("product_library_4"),
+                cuda::library::<5>("product_library_5"),
+                cuda::library::<6>("product_library_6"),
+                cuda::library::<7>("product_library_7"),
+                cuda::cut::<128>("product_cut_128"),
+                cuda::cut::<256>("product_cut_256"),
+                cuda::cut::<512>("product_cut_512"),
+                cuda::cut::<1024>("product_cut_1024"),
+                cuda::strided("product_strided"),
             ]
         }
     }

@@ -92,7 +92,7 @@ use std::sync::Arc;
 /// The most outputs an op can have.
 pub const MAX_OUTPUTS: usize = 4;
 
-/// All that the engine knows of one op. No item has a default: leaving one out does not compile.
+/// All that the engine knows of one op. No item but the last has a default: leaving one out does not compile.
 ///
 /// Attributes are the implementor's fields; `Debug` must print them all, because equal text means equal op
 /// (common subexpressions, plans and caches compare it).
@@ -116,12 +116,48 @@ pub trait Op: Any + Debug + Send + Sync {
     fn vjp(&self) -> Grad;
     /// Naive loops in `f64`: the truth that kernels are tested against.
     fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor>;
-    /// Kernels, best first. Those of other devices than `device` are passed over.
+    /// Kernels, best first. Those of other devices than `device` are passed over. Of those that take a call's operands
+    /// the first is the op's own choice; the others are its variants, which run only where one of them was pinned
+    /// ([`tune`](crate::tune)).
     fn kernels(&self, device: DeviceKind) -> &'static [Kernel];
     /// Bytes moved and floating-point operations for these arguments.
     fn cost(&self, args: &[Spec]) -> Cost;
     /// Calls that tests, benches and the support table are made from.
     fn samples(&self) -> Vec<Sample>;
+    /// What arguments must hold in a trial of a kernel, where not any numbers will do: valid indices. `None`, or nothing
+    /// at the end, for those that may hold any numbers, which only floats may: an op that gives no valid indices is not
+    /// tuned.
+    fn trial(&self, _args: &[Spec], _spread: Spread) -> Vec<Option<HostTensor>> {
+        Vec::new()
+    }
+}
+
+/// How the indices of a trial are spread over what they choose from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// Each is chosen as often as the others.
+    Uniform,
+    /// The one of rank r is chosen in proportion to 1 / r.
+    Zipf,
+}
+
+impl Spread {
+    /// `count` in parts, one for each of `of`, as they are spread.
+    pub(crate) fn parts(self, count: usize, of: usize) -> Vec<usize> {
+        let weight = |r: usize| match self {
+            Self::Uniform => 1.0,
+            Self::Zipf => 1.0 / (r + 1) as f64,
+        };
+        let whole: f64 = (0..of).map(weight).sum();
+        let (mut seen, mut done) = (0.0, 0);
+        let part = |r: usize| {
+            seen += weight(r);
+            // Of rounded sums, so that the parts are the whole.
+            let upto = if r + 1 == of { count } else { (count as f64 * seen / whole) as usize };
+            upto.min(count) - std::mem::replace(&mut done, upto.min(count))
+        };
+        (0..of).map(part).collect()
+    }
 }
 
 /// The concrete op behind a trait object; kernels and rules use it to reach their attributes.
@@ -235,7 +271,8 @@ impl Cost {
     }
 }
 
-/// One way to compute an op on a device.
+/// One way to compute an op on a device. What an instruction runs is a kernel, so a choice between ways that a tuner may
+/// make is one between kernels: each has a name of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel {
     /// Name in plans, records and errors.

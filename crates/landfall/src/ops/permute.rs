@@ -2,11 +2,12 @@
 
 mod cuda;
 
-use super::routing::{Factors, Map, Routed, copy_row, grain, map_sizes, pairs, sizes};
+use super::routing::cuda::{Share, shares};
+use super::routing::{Factors, Map, Routed, copy_row, grain, map_sizes, pairs, sizes, trial_map};
 use super::unpermute::{PairProbs, Unpermute};
 use super::{
     Affine, Alias, Body, Cast, Compare, Comparison, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample,
-    SampleArg, attributes, rules,
+    SampleArg, Spread, attributes, rules,
 };
 use crate::cpu::Call;
 use crate::device::DeviceKind;
@@ -147,11 +148,23 @@ impl Op for Permute {
                         else Err(Rule::Dtype { arg: 3, dtype, expected: "a float" }))
                 }),
                 Kernel::cuda("permute", cuda::permute),
+                Kernel {
+                    accepts: shares,
+                    ..Kernel::cuda("permute_half", |op, call| cuda::permute_by(op, call, Share::Half))
+                },
+                Kernel {
+                    accepts: shares,
+                    ..Kernel::cuda("permute_twice", |op, call| cuda::permute_by(op, call, Share::Twice))
+                },
             ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
+    }
+    fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
+        let [map, source] = trial_map(args[1], args[2], args.get(3), spread);
+        vec![None, Some(map), Some(source)]
     }
     fn samples(&self) -> Vec<Sample> {
         let plain = Self::default();

@@ -6,10 +6,11 @@
 pub(super) mod cuda;
 
 use super::route_map::{RouteMap, routing};
-use super::{DType, Data, Op, Rule, SampleArg, Spec, rules};
+use super::{DType, Data, Op, Rule, SampleArg, Spec, Spread, rules};
 use crate::Element;
 use crate::cpu::{Call, Row, RowMut, View};
 use crate::host::HostTensor;
+use crate::rng::Rng;
 
 /// Dtype of row numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -285,6 +286,32 @@ impl Routed {
     pub(super) fn offsets(&self) -> SampleArg {
         self.result(3)
     }
+}
+
+/// A valid map and its inverse for arguments of these specs: each token goes to as many experts as there are cells for, which
+/// are chosen as is asked; pairs for which there is no row are dropped. Without factors nobody asks which experts there are.
+pub(super) fn trial_map(map: Spec, source: Spec, factors: Option<&Spec>, spread: Spread) -> [HostTensor; 2] {
+    let (tokens, most) = (map.shape.dims()[0], map.shape.last() / 2);
+    let experts = factors.map_or(8 * most, |f| f.shape.last()).max(1);
+    // A place among as many as there are pairs stands for an expert in proportion to its part.
+    let parts = spread.parts(1 << 16, experts);
+    let mut rng = Rng::new(0, 0);
+    let mut routed = vec![0.0; tokens * experts];
+    for token in routed.chunks_exact_mut(experts) {
+        for _ in 0..most.min(experts) {
+            let place = rng.range(0..1 << 16);
+            let ends = parts.iter().scan(0, |end, n| Some(std::mem::replace(end, *end + n) + n));
+            let drawn = ends.take_while(|&end| end <= place).count().min(experts - 1);
+            // The next one that the token does not go to yet.
+            let free = (0..experts).map(|i| (drawn + i) % experts).find(|&e| token[e] == 0.0);
+            free.into_iter().for_each(|e| token[e] = 1.0);
+        }
+    }
+    let index = if map.dtype == DType::I64 { Index::I64 } else { Index::I32 };
+    let op = RouteMap { most, rows: source.shape.elements(), align: 1, index };
+    let mut made = op.reference(&[HostTensor::new(DType::U8, [tokens, experts], routed)]).into_iter();
+    let mut next = |spec: Spec| made.next().unwrap_or_else(|| HostTensor::from_fn(spec, |_| -1.0));
+    [next(map), next(source)]
 }
 
 /// Row, token and expert of every pair of a map on the host, by token from the highest expert down.

@@ -2,9 +2,11 @@
 
 mod cuda;
 
+use super::routing::cuda::{Share, shares};
 use super::routing::{Numbers, copy_row, grain, is_index, sizes};
 use super::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Spread, attributes,
+    rules,
 };
 use crate::cpu::Call;
 use crate::device::DeviceKind;
@@ -265,11 +267,31 @@ impl Op for SortChunks {
                         else Err(Rule::Dtype { arg: 2, dtype, expected: "a float" }))
                 }),
                 Kernel::cuda("sort_chunks", cuda::sort_chunks),
+                Kernel {
+                    accepts: shares,
+                    ..Kernel::cuda("sort_chunks_half", |op, call| cuda::sort_chunks_by(op, call, Share::Half))
+                },
+                Kernel {
+                    accepts: shares,
+                    ..Kernel::cuda("sort_chunks_twice", |op, call| {
+                        cuda::sort_chunks_by(op, call, Share::Twice)
+                    })
+                },
             ]
         }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
+    }
+    fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
+        let (rows, index) = (args[1].shape.elements(), args[1].dtype);
+        let sizes = spread.parts(rows, rows.clamp(1, 64));
+        // Chunks in the other order.
+        let order = (0..sizes.len()).rev().map(|j| j as f64).collect();
+        let chunks = sizes.len();
+        let sizes = HostTensor::new(index, [chunks], sizes.into_iter().map(|n| n as f64).collect());
+        let made = ChunkMap { rows }.reference(&[sizes, HostTensor::new(index, [chunks], order)]);
+        vec![None, made.into_iter().next()]
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all = Vec::new();

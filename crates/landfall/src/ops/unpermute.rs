@@ -5,9 +5,11 @@ mod cuda;
 use super::lanes::{TILE, sum2};
 use super::permute::Permute;
 use super::pointwise::cotangent;
-use super::routing::{Factors, Map, Numbers, Routed, grain, is_index, map_sizes, pairs, sizes};
+use super::routing::cuda::{Share, shares};
+use super::routing::{Factors, Map, Numbers, Routed, grain, is_index, map_sizes, pairs, sizes, trial_map};
 use super::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Spread, attributes,
+    rules,
 };
 use crate::codegen::tile::Arith;
 use crate::cpu::Call;
@@ -121,6 +123,14 @@ impl Op for Unpermute {
                         else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
                 }),
                 Kernel::cuda("unpermute", cuda::unpermute),
+                Kernel {
+                    accepts: shares,
+                    ..Kernel::cuda("unpermute_half", |op, call| cuda::unpermute_by(op, call, Share::Half))
+                },
+                Kernel {
+                    accepts: shares,
+                    ..Kernel::cuda("unpermute_twice", |op, call| cuda::unpermute_by(op, call, Share::Twice))
+                },
             ]
         }
     }
@@ -129,6 +139,10 @@ impl Op for Unpermute {
         let read: Vec<Spec> = args.iter().enumerate().filter(|(i, _)| *i != 2).map(|(_, &a)| a).collect();
         let flops = args.first().map_or(0, |y| y.shape.elements().saturating_mul(2));
         self.infer(args).map_or(Cost::default(), |o| Cost::of(&read, &o, flops))
+    }
+    fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
+        let [map, source] = trial_map(args[1], args[2], args.get(3), spread);
+        vec![None, Some(map), Some(source)]
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all = Vec::new();
@@ -234,6 +248,18 @@ impl Op for UnpermuteGrad {
                         else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
                 }),
                 Kernel::cuda("unpermute_grad", cuda::unpermute_grad),
+                Kernel {
+                    accepts: shares,
+                    ..Kernel::cuda("unpermute_grad_half", |op, call| {
+                        cuda::unpermute_grad_by(op, call, Share::Half)
+                    })
+                },
+                Kernel {
+                    accepts: shares,
+                    ..Kernel::cuda("unpermute_grad_twice", |op, call| {
+                        cuda::unpermute_grad_by(op, call, Share::Twice)
+                    })
+                },
             ]
         }
     }
@@ -241,6 +267,10 @@ impl Op for UnpermuteGrad {
         // A product for each element, and a product and a sum for the weights.
         let flops = args.first().map_or(0, |y| y.shape.elements().saturating_mul(3));
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, flops))
+    }
+    fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
+        let [map, source] = trial_map(args[1], args[2], args.get(3), spread);
+        vec![None, Some(map), Some(source)]
     }
     fn samples(&self) -> Vec<Sample> {
         let case = |(y, rest, w): (SampleArg, Vec<SampleArg>, SampleArg)| {

@@ -1,7 +1,10 @@
 //! The plan as data: for `landfall plan`, run folders and tests.
 
 use super::{Block, Plan};
-use crate::lower::{Lowered, Repeat, StoredId};
+use crate::device::DeviceKind;
+use crate::lower::{Arg, Instruction, Lowered, Repeat, StoredId};
+use crate::ops::check;
+use crate::shape::Spec;
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -30,6 +33,8 @@ pub struct Report {
     pub recomputed: usize,
     /// The instruction during which most bytes are alive.
     pub peak_instruction: usize,
+    /// Instructions whose kernel is not their op's own choice: number, op and kernel.
+    pub pinned: Vec<(usize, String, String)>,
     /// Every value of the arena, in the order it is made.
     pub rows: Vec<ReportRow>,
 }
@@ -43,6 +48,8 @@ pub struct ReportRow {
     pub spec: String,
     /// The instruction that makes it.
     pub op: String,
+    /// Its kernel.
+    pub kernel: String,
     /// Number of that instruction.
     pub first: usize,
     /// Number of the last instruction that reads it.
@@ -80,7 +87,7 @@ fn longest_chain(lowered: &Lowered) -> usize {
 }
 
 impl Report {
-    pub(crate) fn new(lowered: &Lowered, plan: &Plan, state_bytes: usize) -> Self {
+    pub(crate) fn new(lowered: &Lowered, plan: &Plan, state_bytes: usize, device: DeviceKind) -> Self {
         let mut rows = Vec::new();
         let mut last: HashMap<StoredId, usize> = HashMap::new();
         for (k, i) in lowered.instructions.iter().enumerate() {
@@ -96,6 +103,7 @@ impl Report {
                     name: lowered.values[o.value.0].name.clone(),
                     spec: o.spec().to_string(),
                     op: i.op.name().to_owned(),
+                    kernel: i.kernel.name.to_owned(),
                     first: k,
                     last: last.get(&o.value).map_or(k, |&l| l),
                     offset: place.offset,
@@ -104,6 +112,12 @@ impl Report {
             }
         }
         let peak_instruction = peak(&rows, lowered.instructions.len());
+        // A kernel is the op's own choice where it is the first that takes the operands.
+        let chosen = |i: &Instruction| {
+            let specs: Vec<Spec> = i.inputs.iter().map(Arg::spec).collect();
+            check::kernel(i.op.as_ref(), device, &specs).is_ok_and(|own| own.name == i.kernel.name)
+        };
+        let pinned = lowered.instructions.iter().enumerate().filter(|(_, i)| !chosen(i));
         let own = lowered.values.iter().filter(|v| v.home == crate::lower::Home::Own);
         Self {
             arena_bytes: plan.arena,
@@ -117,6 +131,7 @@ impl Report {
             in_place: plan.in_place,
             recomputed: lowered.recomputed,
             peak_instruction,
+            pinned: pinned.map(|(k, i)| (k, i.op.name().to_owned(), i.kernel.name.to_owned())).collect(),
             rows,
         }
     }

@@ -12,7 +12,9 @@
 mod launch;
 mod memory;
 
-use crate::device::{Address, Counters, Device, DeviceKind, Launch, LaunchList, Operand, Recording};
+use crate::device::{
+    Address, Counters, Device, DeviceKind, Hardware, Launch, LaunchList, Operand, Recording,
+};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::plan::Reuse;
@@ -23,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What memory holds that nobody may read: NaN in every float dtype.
-const POISON: u8 = 0xFF;
+pub(crate) const POISON: u8 = 0xFF;
 
 /// In what order the sanitizer gives out addresses. Results must not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -296,6 +298,10 @@ impl Device for Sanitizer {
         Ok(Box::new(Checked { device: self, list }))
     }
 
+    fn hardware(&self) -> Result<Hardware, Error> {
+        self.inner.hardware()
+    }
+
     fn synchronize(&self) -> Result<(), Error> {
         self.memory().raise()?;
         self.inner.synchronize()
@@ -334,4 +340,4 @@ impl Recording for Checked {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

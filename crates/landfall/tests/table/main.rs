@@ -25,6 +25,7 @@ mod purity;
 mod refused;
 mod sanitized;
 mod support;
+mod tuned;
 
 macro_rules! properties {
     ($Op:ident: $($module:ident::$property:ident)*; $($here:ident::$only:ident)*) => {

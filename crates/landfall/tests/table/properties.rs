@@ -16,6 +16,7 @@ macro_rules! with_properties {
             programs::recorded
             purity::host_is_idle
             sanitized::sanitized
+            tuned::tuned
             refused::refused;
             refused::null
         }

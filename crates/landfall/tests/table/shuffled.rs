@@ -23,6 +23,7 @@ mod properties;
 mod purity;
 mod refused;
 mod sanitized;
+mod tuned;
 
 use case::{Check, Failure};
 use device::On;

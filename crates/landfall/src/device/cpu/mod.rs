@@ -2,6 +2,7 @@
 
 mod call;
 pub mod gemm;
+mod hardware;
 pub mod isa;
 mod memory;
 pub mod pack;
@@ -12,7 +13,7 @@ pub use call::Call;
 pub use parallel::{Chunks, Split};
 pub use view::{Row, RowMut, View, ViewMut};
 
-use super::{Address, Counters, Device, DeviceKind, IndexFault, Launch, LaunchList, Recording};
+use super::{Address, Counters, Device, DeviceKind, Hardware, IndexFault, Launch, LaunchList, Recording};
 use crate::error::Error;
 use crate::ops::Run;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -110,6 +111,12 @@ impl Device for Cpu {
 
     fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
         Ok(Box::new(Replay { device: self, list }))
+    }
+
+    fn hardware(&self) -> Result<Hardware, Error> {
+        let threads = self.pool.as_ref().map_or(1, rayon::ThreadPool::current_num_threads);
+        let name = format!("{}, {}", hardware::processor(), isa::Isa::detect().name());
+        Ok(Hardware { name, driver: String::new(), threads, cache: hardware::cache() })
     }
 
     fn synchronize(&self) -> Result<(), Error> {

@@ -4,17 +4,9 @@
 //! that one that was cut off or damaged is noticed and made again. It is written beside its place and renamed there:
 //! a reader sees a whole file or none. A folder that cannot be written costs time, never a result.
 
+use crate::cache::{hex, replace};
 use sha2::{Digest, Sha256};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// The folder: `LANDFALL_CACHE`, else `landfall` in the user's cache folder, if there is one.
-pub(super) fn folder() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    set("LANDFALL_CACHE")
-        .or_else(|| set("XDG_CACHE_HOME").map(|c| c.join("landfall")))
-        .or_else(|| set("HOME").map(|h| h.join(".cache/landfall")))
-}
+use std::path::PathBuf;
 
 /// Compiled kernels in a folder.
 #[derive(Debug, Clone)]
@@ -52,25 +44,10 @@ impl Cache {
 
     /// Stores code for these parts; where that fails, it will be compiled again.
     pub(super) fn put(&self, parts: &[&str], code: &[u8]) {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let write = |path: &Path| {
-            std::fs::create_dir_all(&self.folder)?;
-            let name = format!("{}.{}.part", std::process::id(), NEXT.fetch_add(1, Relaxed));
-            let part = self.folder.join(name);
-            let whole = [Sha256::digest(code).as_slice(), code].concat();
-            let renamed = std::fs::write(&part, whole).and_then(|()| std::fs::rename(&part, path));
-            if renamed.is_err() {
-                _ = std::fs::remove_file(&part);
-            }
-            renamed
-        };
+        let whole = [Sha256::digest(code).as_slice(), code].concat();
         // The result is at hand; a full disk or a read-only folder only means that the next process compiles again.
-        _ = write(&self.path(parts));
+        _ = replace(&self.path(parts), &whole);
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 #[cfg(test)]

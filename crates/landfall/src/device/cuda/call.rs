@@ -320,14 +320,20 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// `output = inputs[0] · inputs[1]` (+ `inputs[2]`) by the matrix library, with the call's scratch memory; the
-    /// answer is whether it takes operands that lie like these. If not, nothing ran: launch a kernel.
+    /// `output = inputs[0] · inputs[1]` (+ `inputs[2]`) by the matrix library, with the call's scratch memory, by the
+    /// algorithm of this number among those that it proposes; 0 is its choice. The answer is whether it has that one for
+    /// operands that lie like these. If not, nothing ran: launch a kernel.
     ///
     /// # Errors
     /// The library's absence; a device fault.
-    pub fn product(&mut self, output: &Operand, precision: Precision) -> Result<bool, Failure> {
+    pub fn product(
+        &mut self,
+        output: &Operand,
+        precision: Precision,
+        algorithm: usize,
+    ) -> Result<bool, Failure> {
         let scratch = (self.launch.workspace, self.launch.workspace_bytes);
-        match ProductLaunch::new(self.launch.inputs, output, precision, scratch) {
+        match ProductLaunch::new(self.launch.inputs, output, precision, scratch, algorithm) {
             Some(launch) => Ok(self.sink.product(self.launch.op.name(), &launch)?),
             None => Ok(false),
         }

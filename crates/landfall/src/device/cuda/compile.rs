@@ -1,8 +1,9 @@
 //! The run-time compiler: CUDA C++ text to machine code for one architecture, kept on disk.
 
-use super::cache::{self, Cache};
+use super::cache::Cache;
 use super::module::Module;
 use super::probe::{self, Absence, Version};
+use crate::cache;
 use crate::error::Error;
 use cudarc::nvrtc::result::{self as nvrtc, NvrtcError};
 use cudarc::nvrtc::sys;
@@ -61,8 +62,12 @@ impl Compiler {
     /// The machine code of a module.
     ///
     /// # Errors
-    /// [`Error::Compile`] with what the compiler says.
+    /// [`Error::Compile`] with what the compiler says, or that the module is for another architecture.
     pub fn compile(&self, module: &Module) -> Result<Compiled, Error> {
+        if let Some(only) = module.architecture().filter(|only| *only != self.arch) {
+            let why = format!("it is written for {only} alone");
+            return Err(Error::Compile { module: module.label(), arch: self.arch.clone(), why });
+        }
         let text = module.text();
         let (arch, version) = (format!("--gpu-architecture={}", self.arch), self.version.to_string());
         let options: Vec<&str> = OPTIONS.iter().copied().chain([arch.as_str()]).collect();

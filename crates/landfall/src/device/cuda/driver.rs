@@ -6,6 +6,7 @@ use crate::error::Error;
 use cudarc::driver::sys;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{from_mut, from_ref, null_mut};
+use std::time::Duration;
 
 /// Turns a result code into an error that names the call.
 pub(super) fn check(call: &'static str, code: sys::CUresult) -> Result<(), Error> {
@@ -89,6 +90,12 @@ impl Context {
         Ok(CStr::from_bytes_until_nul(&text).map(|t| t.to_string_lossy().into_owned()).unwrap_or_default())
     }
 
+    /// Bytes of the second-level cache.
+    pub(super) fn cache(&self) -> Result<usize, Error> {
+        let bytes = self.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
+        Ok(usize::try_from(bytes).unwrap_or(0))
+    }
+
     /// Makes the context current on this thread: before every other call.
     pub(super) fn enter(&self) -> Result<(), Error> {
         // SAFETY: the context is retained until this drops.
@@ -133,6 +140,17 @@ impl Stream {
     pub(super) fn synchronize(&self) -> Result<(), Error> {
         // SAFETY: the stream lives until this drops.
         check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(self.0) })
+    }
+
+    /// Marks the point that the stream has come to.
+    pub(super) fn mark(&self) -> Result<Mark, Error> {
+        let mut event = null_mut();
+        // SAFETY: a context is current; the driver writes a handle.
+        check("cuEventCreate", unsafe { sys::cuEventCreate(&raw mut event, 0) })?;
+        let mark = Mark(event);
+        // SAFETY: both live.
+        check("cuEventRecord", unsafe { sys::cuEventRecord(mark.0, self.0) })?;
+        Ok(mark)
     }
 
     pub(super) fn upload(&self, to: Address, data: &[u8]) -> Result<(), Error> {
@@ -234,6 +252,31 @@ impl Stream {
                 set,
             )
         })
+    }
+}
+
+/// A point of a stream, with the device's time there.
+#[derive(Debug)]
+pub(super) struct Mark(sys::CUevent);
+
+impl Mark {
+    /// The time from an earlier point to this one, which is waited for.
+    pub(super) fn since(&self, earlier: &Self) -> Result<Duration, Error> {
+        // SAFETY: the event was recorded.
+        check("cuEventSynchronize", unsafe { sys::cuEventSynchronize(self.0) })?;
+        let mut milliseconds = 0.0f32;
+        // SAFETY: both events were recorded, on one stream, and are over; the driver writes one number.
+        check("cuEventElapsedTime", unsafe {
+            sys::cuEventElapsedTime_v2(&raw mut milliseconds, earlier.0, self.0)
+        })?;
+        Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        // SAFETY: made once, destroyed once; the driver waits with it until it is over. Nobody to tell of a failure.
+        _ = unsafe { sys::cuEventDestroy_v2(self.0) };
     }
 }
 

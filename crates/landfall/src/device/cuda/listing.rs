@@ -22,9 +22,9 @@ impl Sink for Listing {
         Ok(())
     }
 
-    /// None is taken, so that the op's own kernel is listed too.
-    fn product(&mut self, _: &'static str, _: &ProductLaunch) -> Result<bool, Error> {
-        Ok(false)
+    /// The library's own choice is not taken, so that the op's own kernel is listed too.
+    fn product(&mut self, _: &'static str, launch: &ProductLaunch) -> Result<bool, Error> {
+        Ok(launch.problem.algorithm > 0)
     }
 
     fn fill(&mut self, _: &'static str, _: Address, _: usize, _: u8) -> Result<(), Error> {
@@ -36,7 +36,8 @@ impl Sink for Listing {
     }
 }
 
-/// The kernels that a call of an op on contiguous operands of these specs launches, each once with its module, in order.
+/// The kernels that a call of an op on contiguous operands of these specs may launch, each once with its module, in order:
+/// those of the op's own choice first, then those of its variants.
 ///
 /// # Errors
 /// The rule that the arguments break, [`Rule::Unsupported`](crate::Rule::Unsupported) where the op has no kernel for
@@ -45,7 +46,7 @@ pub fn launches(op: &dyn Op, args: &[Spec]) -> Result<Vec<(Module, &'static str)
     let device = DeviceKind::Cuda(0);
     let fail = |rule: crate::Rule| Error::from(rule.of(op.name(), args, Some(device), None));
     let outputs = op.infer(args).map_err(fail)?;
-    let kernel = check::kernel(op, device, args).map_err(fail)?;
+    check::kernel(op, device, args).map_err(fail)?;
     // Addresses that nobody follows; an update is where its input is.
     let mut next = 1 << 20;
     let mut place = |spec: Spec| {
@@ -60,16 +61,12 @@ pub fn launches(op: &dyn Op, args: &[Spec]) -> Result<Vec<(Module, &'static str)
             _ => place(spec),
         })
         .collect();
-    let workspace_bytes = (kernel.workspace)(op, args);
-    let launch = Launch {
-        op,
-        kernel,
-        inputs: &inputs,
-        outputs: &outputs,
-        workspace: Address(1 << 16),
-        workspace_bytes,
-    };
     let mut listing = Listing::default();
-    lower(&launch, device, &mut listing)?;
+    for kernel in check::kernels(op, device, args) {
+        let workspace_bytes = (kernel.workspace)(op, args);
+        let (inputs, outputs, workspace) = (&inputs, &outputs, Address(1 << 16));
+        let launch = Launch { op, kernel, inputs, outputs, workspace, workspace_bytes };
+        lower(&launch, device, &mut listing)?;
+    }
     Ok(listing.0)
 }

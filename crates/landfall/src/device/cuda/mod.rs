@@ -22,7 +22,7 @@ pub use listing::launches;
 pub use module::{Element, Entry, Kind, Module, Param, Source};
 pub use probe::{Absence, Gpu, Survey, Version, survey};
 
-use super::{Address, Counters, Device, DeviceKind, IndexFault, Launch, LaunchList, Recording};
+use super::{Address, Counters, Device, DeviceKind, Hardware, IndexFault, Launch, LaunchList, Recording};
 use crate::error::Error;
 use crate::ops::Run;
 use arrayvec::ArrayVec;
@@ -36,6 +36,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// A GPU with one stream for eager work.
 ///
@@ -402,6 +403,26 @@ impl Device for Cuda {
         self.enter()?;
         let recorded = capture::record(&self, &list);
         Ok(Box::new(self.told(recorded)?))
+    }
+
+    fn timed(&self, launch: &Launch<'_>, (flush, bytes): (Address, usize)) -> Result<Duration, Error> {
+        self.fill(flush, bytes, 0)?;
+        // The host is done with what follows long before the device is done with the fill: no gap is timed.
+        let start = self.told(self.stream.mark())?;
+        self.launch(launch)?;
+        let end = self.told(self.stream.mark())?;
+        self.told(end.since(&start))
+    }
+
+    fn hardware(&self) -> Result<Hardware, Error> {
+        let library = probe::cublaslt_version().map_or_else(|_| "none".to_owned(), |n| n.to_string());
+        let (driver, compiler) = (probe::driver()?, probe::nvrtc()?);
+        Ok(Hardware {
+            name: self.context.name()?,
+            driver: format!("CUDA {driver}, NVRTC {compiler}, cuBLASLt {library}"),
+            threads: 1,
+            cache: self.context.cache()?,
+        })
     }
 
     fn synchronize(&self) -> Result<(), Error> {

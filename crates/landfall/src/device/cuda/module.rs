@@ -176,6 +176,8 @@ pub struct Module {
     types: Bound<DType>,
     constants: Bound<u64>,
     expression: Option<Expression>,
+    /// The only architecture that it is written for, if it is not for all.
+    only: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -227,7 +229,7 @@ impl Module {
     /// The module of a source that leaves nothing open.
     #[must_use]
     pub fn new(source: &'static Source) -> Self {
-        Self { source, types: Bound::new(DType::U8), constants: Bound::new(0), expression: None }
+        Self { source, types: Bound::new(DType::U8), constants: Bound::new(0), expression: None, only: None }
     }
 
     /// Binds a type's name.
@@ -259,7 +261,20 @@ impl Module {
     #[must_use]
     pub fn evaluating(source: &'static Source, expression: &Expression) -> Self {
         let (types, constants) = (Bound::new(DType::U8), Bound::new(0));
-        Self { source, types, constants, expression: Some(*expression) }
+        Self { source, types, constants, expression: Some(*expression), only: None }
+    }
+
+    /// Makes it one of this architecture alone, such as `sm_90a`: of instructions that no other one has.
+    #[must_use]
+    pub fn only(mut self, arch: &'static str) -> Self {
+        self.only = Some(arch);
+        self
+    }
+
+    /// The only architecture that it is written for, if it is not for all.
+    #[must_use]
+    pub fn architecture(&self) -> Option<&'static str> {
+        self.only
     }
 
     /// The source.

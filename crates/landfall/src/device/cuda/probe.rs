@@ -130,6 +130,12 @@ pub(super) fn cublaslt() -> Result<(), Absence> {
     }
 }
 
+/// The matrix library's number of its version.
+pub(super) fn cublaslt_version() -> Result<u32, Absence> {
+    // SAFETY: the library was found; the call takes nothing and returns a number.
+    cublaslt().map(|()| unsafe { cudarc::cublaslt::sys::cublasLtGetVersion() } as u32)
+}
+
 /// One GPU, as the driver describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
@@ -171,12 +177,9 @@ pub fn survey() -> Survey {
         driver: driver(),
         gpus: gpus(),
         nvrtc: nvrtc(),
-        cublaslt: cublaslt().map(|()| {
-            // SAFETY: the library was found; the call takes nothing and returns a number.
-            let number = unsafe { cudarc::cublaslt::sys::cublasLtGetVersion() } as u32;
-            Version { major: number / 10_000, minor: number % 10_000 / 100 }
-        }),
-        cache: super::cache::folder(),
+        cublaslt: cublaslt_version()
+            .map(|number| Version { major: number / 10_000, minor: number % 10_000 / 100 }),
+        cache: crate::cache::folder(),
     }
 }
 

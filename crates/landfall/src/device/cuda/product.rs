@@ -14,7 +14,7 @@ use cudarc::cublaslt::sys as lt;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::mem::size_of;
-use std::ptr::{from_mut, from_ref, null_mut};
+use std::ptr::{from_ref, null_mut};
 use std::sync::{Arc, Mutex};
 
 /// A matrix in memory, by columns.
@@ -43,6 +43,8 @@ pub(super) struct Problem {
     out: Matrix,
     bias: bool,
     workspace: usize,
+    /// Which of the algorithms that the library proposes, best first by its own estimate.
+    pub(super) algorithm: usize,
 }
 
 /// What the library asks of the address of scratch memory. Plans align to less, so that a product asks for as much more.
@@ -114,6 +116,7 @@ impl ProductLaunch {
         out: &Operand,
         precision: Precision,
         workspace: (Address, usize),
+        algorithm: usize,
     ) -> Option<Self> {
         let [rhs, lhs] = [inputs.get(1)?, inputs.first()?];
         let bias = inputs.get(2);
@@ -145,6 +148,7 @@ impl ProductLaunch {
             bias: bias.is_some(),
             // As many bytes wherever they start: the choice of an algorithm depends on them.
             workspace: bytes.saturating_sub(WORKSPACE_ALIGNMENT),
+            algorithm,
         };
         let addresses = Addresses {
             a: rhs.address(),
@@ -372,7 +376,7 @@ impl Product {
 }
 
 impl Problem {
-    /// The library's first choice, asked once: never a timing, so that it does not change from run to run.
+    /// The library's choice of this number, asked once: never a timing, so that it does not change from run to run.
     fn algorithm(
         &self,
         library: &Handle,
@@ -400,14 +404,16 @@ impl Problem {
             preference.set(call, set, attribute, alignment)?;
         }
         let mut count = 0;
-        let mut found = lt::cublasLtMatmulHeuristicResult_t {
+        let none = lt::cublasLtMatmulHeuristicResult_t {
             algo: lt::cublasLtMatmulAlgo_t { data: [0; 8] },
             workspaceSize: 0,
             state: lt::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED,
             wavesCount: 0.0,
             reserved: [0; 4],
         };
-        // SAFETY: all descriptions live; the library writes at most the one result that there is room for.
+        // The first choice is asked for alone, as it is without a tuner.
+        let mut found = vec![none; self.algorithm + 1];
+        // SAFETY: all descriptions live; the library writes at most as many results as there is room for.
         let asked = unsafe {
             lt::cublasLtMatmulAlgoGetHeuristic(
                 library.0,
@@ -417,8 +423,8 @@ impl Problem {
                 out.handle,
                 out.handle,
                 preference.handle,
-                1,
-                from_mut(&mut found),
+                found.len() as i32,
+                found.as_mut_ptr(),
                 &raw mut count,
             )
         };
@@ -431,8 +437,11 @@ impl Problem {
             return Ok(None);
         }
         check("cublasLtMatmulAlgoGetHeuristic", asked)?;
-        let fits = count > 0 && found.state == lt::cublasStatus_t::CUBLAS_STATUS_SUCCESS;
-        Ok((fits && found.workspaceSize <= self.workspace).then_some(found.algo))
+        found.truncate(usize::try_from(count).unwrap_or(0));
+        let fits = |r: &lt::cublasLtMatmulHeuristicResult_t| {
+            r.state == lt::cublasStatus_t::CUBLAS_STATUS_SUCCESS && r.workspaceSize <= self.workspace
+        };
+        Ok(found.get(self.algorithm).filter(|r| fits(r)).map(|r| r.algo))
     }
 }
 

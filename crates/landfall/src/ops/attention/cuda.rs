@@ -174,32 +174,55 @@ static HEAD_GRADIENT: Source = Source {
     entries: &[Entry { name: "gradient", block: FEW, params: gradient!() }],
 };
 
-/// Whether whole heads fit: a row a thread, and four rows of each thread in shared memory.
-fn few(s: &Sizes, dtype: DType) -> bool {
-    s.n <= FEW as usize && s.e * dtype.accumulate().size() <= 64
+/// A way to compute attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::ops) enum Way {
+    /// A block for several whole heads, a row a thread.
+    Few,
+    /// A block for one whole head, spread over all threads.
+    Head,
+    /// A row a thread, keys by tiles: any sizes.
+    Rows,
 }
 
-/// A module for heads of `e` features, and the blocks for all heads.
-fn few_launch(source: &'static Source, s: &Sizes, dtype: DType) -> Result<(Module, Geometry), Rule> {
-    let features = s.e.next_multiple_of(4) as u64;
-    let module =
-        Module::new(source).of("T", dtype).of("A", dtype.accumulate()).constant("FEATURES", features);
-    let heads = s.batch * s.heads;
-    Ok((module, Geometry::blocks(heads.div_ceil(FEW as usize / s.n), FEW)?))
-}
+impl Way {
+    /// Whether it can hold such heads.
+    fn takes(self, s: &Sizes, dtype: DType) -> bool {
+        let size = dtype.accumulate().size();
+        match self {
+            // Four rows of each thread in shared memory.
+            Self::Few => s.n <= FEW as usize && s.e * size <= 64,
+            // Queries, keys, values and their results' slopes, weights and what they change by.
+            Self::Head => {
+                let (lines, squares) = (4 * s.n * (s.e.next_multiple_of(4) + 4), 2 * s.n * (s.n + 1));
+                (lines + squares + 2 * s.n) * size <= SHARED
+            }
+            Self::Rows => true,
+        }
+    }
 
-/// Whether a block can hold one head: queries, keys, values and their results' slopes, weights and what they change by.
-fn head(s: &Sizes, dtype: DType) -> bool {
-    let (lines, squares) = (4 * s.n * (s.e.next_multiple_of(4) + 4), 2 * s.n * (s.n + 1));
-    (lines + squares + 2 * s.n) * dtype.accumulate().size() <= SHARED
-}
+    /// The op's own choice: the first that takes the heads.
+    fn own(s: &Sizes, dtype: DType) -> Self {
+        let ways = [Self::Few, Self::Head];
+        ways.into_iter().find(|way| way.takes(s, dtype)).unwrap_or(Self::Rows)
+    }
 
-/// A module for heads of `n` tokens and `e` features, and a block for each head.
-fn head_launch(source: &'static Source, s: &Sizes, dtype: DType) -> Result<(Module, Geometry), Rule> {
-    let module = Module::new(source).of("T", dtype).of("A", dtype.accumulate());
-    let module = module.constant("TOKENS", s.n as u64);
-    let module = module.constant("FEATURES", s.e.next_multiple_of(4) as u64);
-    Ok((module, Geometry::blocks(s.batch * s.heads, FEW)?))
+    /// Whether this is another way than the op's own choice for a call with these arguments.
+    pub(in crate::ops) fn varies(self, args: &[Spec]) -> bool {
+        let (s, dtype) = (Sizes::of(&args[0].shape), args[0].dtype);
+        self != Self::own(&s, dtype) && self.takes(&s, dtype)
+    }
+
+    /// A module for whole heads, and the blocks for all of them.
+    fn heads(self, source: &'static Source, s: &Sizes, dtype: DType) -> Result<(Module, Geometry), Rule> {
+        let module = Module::new(source).of("T", dtype).of("A", dtype.accumulate());
+        let module = module.constant("FEATURES", s.e.next_multiple_of(4) as u64);
+        let heads = s.batch * s.heads;
+        Ok(match self {
+            Self::Few => (module, Geometry::blocks(heads.div_ceil(FEW as usize / s.n), FEW)?),
+            Self::Head | Self::Rows => (module.constant("TOKENS", s.n as u64), Geometry::blocks(heads, FEW)?),
+        })
+    }
 }
 
 /// Features that a thread holds of a row: all where `most` bytes of registers for each row allow it.
@@ -226,8 +249,9 @@ fn strides(of: &Operand) -> Arg<'static> {
     Arg::dims(of.layout().strides())
 }
 
-/// [`Attention`]. In place of an operand that the call has not, another is passed and not touched.
-pub(super) fn attention(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+/// [`Attention`], in the way that is asked for, if one is. In place of an operand that the call has not, another is passed
+/// and not touched.
+pub(super) fn attention(op: &dyn Op, call: &mut Call<'_>, asked: Option<Way>) -> Result<(), Failure> {
     let op = attributes::<Attention>(op)?;
     let (q, k, v) = (*call.input(0)?, *call.input(1)?, *call.input(2)?);
     let (out, lse) = (*call.output(0)?, *call.output(1)?);
@@ -260,13 +284,12 @@ pub(super) fn attention(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
         strides(&lse),
         strides(&emitted),
     ];
-    if few(&s, q.dtype()) {
-        let (module, geometry) = few_launch(&FEW_FORWARD, &s, q.dtype())?;
-        return call.launch(&module, "attention", geometry, &args);
-    }
-    if head(&s, q.dtype()) {
-        let (module, geometry) = head_launch(&HEAD_FORWARD, &s, q.dtype())?;
-        return call.launch(&module, "attention", geometry, &args[1..]);
+    let way = asked.unwrap_or_else(|| Way::own(&s, q.dtype()));
+    if way != Way::Rows {
+        // How many heads there are follows from the blocks where each has one.
+        let (source, first) = if way == Way::Few { (&FEW_FORWARD, 0) } else { (&HEAD_FORWARD, 1) };
+        let (module, geometry) = way.heads(source, &s, q.dtype())?;
+        return call.launch(&module, "attention", geometry, &args[first..]);
     }
     let module = Module::new(&FORWARD)
         .of("T", q.dtype())
@@ -281,8 +304,12 @@ pub(in crate::ops) fn grad_workspace(_: &dyn Op, args: &[Spec]) -> usize {
     s.batch * s.heads * s.n * args[0].dtype.accumulate().size()
 }
 
-/// [`AttentionGrad`].
-pub(in crate::ops) fn attention_grad(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+/// [`AttentionGrad`], in the way that is asked for, if one is.
+pub(in crate::ops) fn attention_grad(
+    op: &dyn Op,
+    call: &mut Call<'_>,
+    asked: Option<Way>,
+) -> Result<(), Failure> {
     let op = attributes::<AttentionGrad>(op)?;
     let at = op.saved();
     let (q, k, v) = (*call.input(0)?, *call.input(1)?, *call.input(2)?);
@@ -295,14 +322,8 @@ pub(in crate::ops) fn attention_grad(op: &dyn Op, call: &mut Call<'_>) -> Result
     if gq.spec().shape.elements() == 0 {
         return Ok(());
     }
-    let whole = if few(&s, q.dtype()) {
-        Some((few_launch(&FEW_GRADIENT, &s, q.dtype())?, 0))
-    } else if head(&s, q.dtype()) {
-        Some((head_launch(&HEAD_GRADIENT, &s, q.dtype())?, 1))
-    } else {
-        None
-    };
-    if let Some(((module, geometry), first)) = whole {
+    let way = asked.unwrap_or_else(|| Way::own(&s, q.dtype()));
+    if way != Way::Rows {
         let args = [
             Arg::U64((s.batch * s.heads) as u64),
             Arg::Input(&q),
@@ -336,6 +357,9 @@ pub(in crate::ops) fn attention_grad(op: &dyn Op, call: &mut Call<'_>) -> Result
             strides(&gv),
             strides(&g_prev),
         ];
+        // How many heads there are follows from the blocks where each has one.
+        let (source, first) = if way == Way::Few { (&FEW_GRADIENT, 0) } else { (&HEAD_GRADIENT, 1) };
+        let (module, geometry) = way.heads(source, &s, q.dtype())?;
         return call.launch(&module.of("L", lse.dtype()), "gradient", geometry, &args[first..]);
     }
     let module = Module::new(&GRADIENT)

@@ -1,5 +1,5 @@
 //! Products by expert on a GPU: on tensor cores where 16-bit operands lie in whole chunks of 16 bytes, else by a kernel of
-//! any strides.
+//! any strides. On Hopper a tuner may choose its own tensor instructions.
 
 use crate::DType;
 use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source};
@@ -9,72 +9,165 @@ use crate::shape::Spec;
 
 const BLOCK: u32 = 256;
 
-const ENTRIES: &[Entry] = &[
-    Entry {
-        name: "segments",
-        block: BLOCK,
-        params: &[
-            Param::input("counts", "I"),
-            Param::input("offsets", "I"),
-            Param::scratch_is("bounds", DType::I64),
-            Param::scratch_is("tiles", DType::I64),
-            Param::faults("faults"),
-            Param::u64("rows"),
-            Param::u64("most_tiles"),
-            Param::u32("tile_rows"),
-            Param::u32("experts"),
-            Param::u64("stride_counts"),
-            Param::u64("stride_offsets"),
-        ],
-    },
-    Entry {
-        name: "product",
-        block: BLOCK,
-        params: &[
-            Param::input("x", "T"),
-            Param::input("w", "T"),
-            Param::scratch_is("bounds", DType::I64),
-            Param::scratch_is("tiles", DType::I64),
-            Param::output("y", "T"),
-            Param::u64("experts"),
-            Param::u64("k"),
-            Param::u64("n"),
-            Param::dims("stride_x"),
-            Param::dims("stride_w"),
-            Param::dims("stride_y"),
-        ],
-    },
-    Entry {
-        name: "weights",
-        block: BLOCK,
-        params: &[
-            Param::input("x", "T"),
-            Param::input("gy", "T"),
-            Param::scratch_is("bounds", DType::I64),
-            Param::output("out", "T"),
-            Param::u64("k"),
-            Param::u64("n"),
-            Param::dims("stride_x"),
-            Param::dims("stride_gy"),
-            Param::dims("stride_out"),
-        ],
-    },
-];
+/// One source with its kernels, of which those that multiply have blocks of so many threads.
+macro_rules! source {
+    ($name:literal, $tile:literal, $block:expr) => {
+        Source {
+            name: $name,
+            text: concat!(
+                include_str!("../routing/scan.cu"),
+                include_str!($tile),
+                include_str!("grouped.cu")
+            ),
+            entries: &[
+                Entry {
+                    name: "segments",
+                    block: BLOCK,
+                    params: &[
+                        Param::input("counts", "I"),
+                        Param::input("offsets", "I"),
+                        Param::scratch_is("bounds", DType::I64),
+                        Param::scratch_is("tiles", DType::I64),
+                        Param::faults("faults"),
+                        Param::u64("rows"),
+                        Param::u64("most_tiles"),
+                        Param::u32("tile_rows"),
+                        Param::u32("experts"),
+                        Param::u64("stride_counts"),
+                        Param::u64("stride_offsets"),
+                    ],
+                },
+                Entry {
+                    name: "product",
+                    block: $block,
+                    params: &[
+                        Param::input("x", "T"),
+                        Param::input("w", "T"),
+                        Param::scratch_is("bounds", DType::I64),
+                        Param::scratch_is("tiles", DType::I64),
+                        Param::output("y", "T"),
+                        Param::u64("experts"),
+                        Param::u64("k"),
+                        Param::u64("n"),
+                        Param::dims("stride_x"),
+                        Param::dims("stride_w"),
+                        Param::dims("stride_y"),
+                    ],
+                },
+                Entry {
+                    name: "weights",
+                    block: $block,
+                    params: &[
+                        Param::input("x", "T"),
+                        Param::input("gy", "T"),
+                        Param::scratch_is("bounds", DType::I64),
+                        Param::output("out", "T"),
+                        Param::u64("k"),
+                        Param::u64("n"),
+                        Param::dims("stride_x"),
+                        Param::dims("stride_gy"),
+                        Param::dims("stride_out"),
+                    ],
+                },
+            ],
+        }
+    };
+}
 
-static ANY: Source = Source {
-    name: "grouped",
-    text: concat!(include_str!("../routing/scan.cu"), include_str!("simt.cu"), include_str!("grouped.cu")),
-    entries: ENTRIES,
-};
-static TENSOR: Source = Source {
-    name: "grouped_mma",
-    text: concat!(include_str!("../routing/scan.cu"), include_str!("mma.cu"), include_str!("grouped.cu")),
-    entries: ENTRIES,
-};
+/// A way to multiply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Without tensor cores: any dtype and layout.
+    Any,
+    /// By tensor cores, through registers.
+    Mma,
+    /// By the tensor cores of Hopper, straight from shared memory.
+    Wgmma,
+}
 
-/// Rows and columns of a block's tile: `TILE` in `simt.cu` and in `mma.cu`.
+static ANY: Source = source!("grouped", "simt.cu", BLOCK);
+static MMA: Source = source!("grouped_mma", "mma.cu", BLOCK);
+static WGMMA: Source = source!("grouped_wgmma", "wgmma.cu", 384);
+
+/// Rows and columns of a tile of [`Way::Any`], the smallest.
 const ANY_TILE: usize = 64;
-const TENSOR_TILE: usize = 128;
+
+impl Way {
+    /// Rows and columns of a block's tile: `TILE_ROWS` and `TILE_COLUMNS` in the sources.
+    const fn tile(self) -> [usize; 2] {
+        match self {
+            Self::Any => [ANY_TILE; 2],
+            Self::Mma => [128; 2],
+            Self::Wgmma => [128, 256],
+        }
+    }
+
+    /// So many blocks that multiply.
+    fn blocks(self, count: usize) -> Result<Geometry, Rule> {
+        match self {
+            Self::Any | Self::Mma => Geometry::blocks(count, BLOCK),
+            // A ring of four slabs of 128 bytes of each row and column, from a multiple of 1,024 bytes on.
+            Self::Wgmma => {
+                Ok(Geometry { shared: 4 * (128 + 256) * 128 + 1024, ..Geometry::blocks(count, 384)? })
+            }
+        }
+    }
+
+    /// The module for these operands; `None` where it does not take how they lie.
+    fn module(
+        self,
+        dtype: DType,
+        index: DType,
+        factors: [Option<bool>; 2],
+        result: &Operand,
+    ) -> Option<Module> {
+        let of = |source| Module::new(source).of("T", dtype).of("I", index);
+        let cores = |source| {
+            let [Some(a), Some(b)] = factors else { return None };
+            let strides = result.layout().strides();
+            let gapless =
+                strides.last() == Some(&1) && strides.iter().rev().skip(1).all(|s| s.is_multiple_of(8));
+            let chunks = result.address().is_multiple_of(16) && result.spec().shape.last().is_multiple_of(8);
+            let module = of(source).constant("A_ALONG", u64::from(a)).constant("B_ALONG", u64::from(b));
+            (short(dtype) && gapless && chunks).then(|| module.constant("PAIRED", 1))
+        };
+        match self {
+            Self::Any => Some(of(&ANY).constant("PAIRED", 0)),
+            Self::Mma => cores(&MMA),
+            Self::Wgmma => cores(&WGMMA).map(|m| m.only("sm_90a")),
+        }
+    }
+}
+
+/// A way that was asked for, or tensor cores where they take the operands, with its module.
+///
+/// # Errors
+/// The operands do not lie as the way that was asked for needs it.
+fn choose(
+    asked: Option<Way>,
+    dtype: DType,
+    index: DType,
+    factors: [Option<bool>; 2],
+    result: &Operand,
+) -> Result<(Way, Module), Rule> {
+    let ways = asked.map_or([Way::Mma, Way::Any], |way| [way; 2]);
+    let found = ways.into_iter().find_map(|way| Some((way, way.module(dtype, index, factors, result)?)));
+    found.ok_or_else(|| Rule::Launch {
+        file: "grouped",
+        entry: "product",
+        what: format!("{asked:?} takes operands of 16-bit floats in whole chunks of 16 bytes"),
+    })
+}
+
+/// Whether tensor cores multiply this dtype as it is.
+fn short(dtype: DType) -> bool {
+    matches!(dtype, DType::BF16 | DType::F16)
+}
+
+/// Whether [`Way::Wgmma`] takes gapless operands of these specs.
+pub(super) fn wgmma(_: &dyn Op, args: &[Spec]) -> bool {
+    short(args[0].dtype) && args[..2].iter().all(|a| a.shape.last().is_multiple_of(8))
+}
 
 /// How a factor lies: whether its inner axis is the gapless one; `None` where it does not come in chunks of 16 bytes.
 fn along(of: &Operand, outer: usize, inner: usize, batch: bool) -> Option<bool> {
@@ -92,26 +185,6 @@ fn along(of: &Operand, outer: usize, inner: usize, batch: bool) -> Option<bool> 
         Some(false)
     } else {
         None
-    }
-}
-
-/// Which source computes a product, with its tile.
-fn choose(dtype: DType, index: DType, factors: [Option<bool>; 2], result: &Operand) -> (Module, usize) {
-    let strides = result.layout().strides();
-    let gapless = strides.last() == Some(&1) && strides.iter().rev().skip(1).all(|s| s.is_multiple_of(8));
-    let whole =
-        gapless && result.address().is_multiple_of(16) && result.spec().shape.last().is_multiple_of(8);
-    match factors {
-        [Some(a), Some(b)] if matches!(dtype, DType::BF16 | DType::F16) && whole => {
-            let module = Module::new(&TENSOR)
-                .of("T", dtype)
-                .of("I", index)
-                .constant("A_ALONG", u64::from(a))
-                .constant("B_ALONG", u64::from(b))
-                .constant("PAIRED", 1);
-            (module, TENSOR_TILE)
-        }
-        _ => (Module::new(&ANY).of("T", dtype).of("I", index).constant("PAIRED", 0), ANY_TILE),
     }
 }
 
@@ -164,8 +237,8 @@ fn matrix(of: &Operand) -> Result<[usize; 2], Rule> {
     shape.dims().try_into().map_err(|_| Rule::Rank { arg: 0, rank, expected: "2" })
 }
 
-/// [`super::GroupedMatMul`].
-pub(super) fn product(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+/// [`super::GroupedMatMul`], in the way that is asked for, if one is.
+pub(super) fn product(call: &mut Call<'_>, asked: Option<Way>) -> Result<(), Failure> {
     let (x, w, y) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
     let ([rows, k], [_, n]) = (matrix(&x)?, matrix(&y)?);
     if rows * n == 0 {
@@ -174,8 +247,9 @@ pub(super) fn product(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let index = call.input(2)?.dtype();
     // The rows of `x` are cut anywhere, so their elements must be the gapless axis.
     let of_x = along(&x, 0, 1, false).filter(|&along| along);
-    let (module, tile) = choose(x.dtype(), index, [of_x, along(&w, 2, 1, true)], &y);
-    let tiles = segments(call, &module, rows, tile)?;
+    let (way, module) = choose(asked, x.dtype(), index, [of_x, along(&w, 2, 1, true)], &y)?;
+    let [tile_rows, tile_columns] = way.tile();
+    let tiles = segments(call, &module, rows, tile_rows)?;
     let experts = w.spec().shape.dims()[0];
     let args = [
         Arg::Input(&x),
@@ -190,11 +264,11 @@ pub(super) fn product(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         dims(&w),
         dims(&y),
     ];
-    call.launch(&module, "product", Geometry::blocks(tiles * n.div_ceil(tile), BLOCK)?, &args)
+    call.launch(&module, "product", way.blocks(tiles * n.div_ceil(tile_columns))?, &args)
 }
 
-/// [`super::GroupedMatMulGrad`].
-pub(super) fn weights(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+/// [`super::GroupedMatMulGrad`], in the way that is asked for, if one is.
+pub(super) fn weights(call: &mut Call<'_>, asked: Option<Way>) -> Result<(), Failure> {
     let (x, gy, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
     let ([rows, k], [_, n]) = (matrix(&x)?, matrix(&gy)?);
     let experts = out.spec().shape.dims()[0];
@@ -204,8 +278,9 @@ pub(super) fn weights(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let index = call.input(2)?.dtype();
     // An expert's rows start anywhere, so they must not be the gapless axis.
     let outward = |o: &Operand| along(o, 1, 0, false).filter(|along| !along);
-    let (module, tile) = choose(x.dtype(), index, [outward(&x), outward(&gy)], &out);
-    segments(call, &module, rows, tile)?;
+    let (way, module) = choose(asked, x.dtype(), index, [outward(&x), outward(&gy)], &out)?;
+    let [tile_rows, tile_columns] = way.tile();
+    segments(call, &module, rows, tile_rows)?;
     let args = [
         Arg::Input(&x),
         Arg::Input(&gy),
@@ -217,6 +292,6 @@ pub(super) fn weights(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         dims(&gy),
         dims(&out),
     ];
-    let blocks = experts.saturating_mul(k.div_ceil(tile)).saturating_mul(n.div_ceil(tile));
-    call.launch(&module, "weights", Geometry::blocks(blocks, BLOCK)?, &args)
+    let blocks = experts.saturating_mul(k.div_ceil(tile_rows)).saturating_mul(n.div_ceil(tile_columns));
+    call.launch(&module, "weights", way.blocks(blocks)?, &args)
 }

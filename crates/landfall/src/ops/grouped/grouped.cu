@@ -62,10 +62,10 @@ DEVICE void put(T* at, u64 step, bool both, A first, A second) {
 
 // y[r, :] = x[r, :] · w[e(r)]: a block a tile of rows and one of columns, columns first.
 KERNEL(product) {
-    u64 across = (n + TILE - 1) / TILE;
+    u64 across = (n + TILE_COLUMNS - 1) / TILE_COLUMNS;
     const i64* entry = tiles + 3 * (blockIdx.x / across);
     if (entry[0] < 0) return;
-    u64 e = entry[0], row = entry[1], end = entry[2], column = blockIdx.x % across * TILE;
+    u64 e = entry[0], row = entry[1], end = entry[2], column = blockIdx.x % across * TILE_COLUMNS;
     u64 last = e < experts ? u64(bounds[2 * e + 1]) : row, inside = last > row ? last - row : 0;
     Factor a = {x + row * stride_x.v[0], stride_x.v[0], stride_x.v[1], inside};
     Factor b = {w + (inside > 0 ? e : 0) * stride_w.v[0] + column * stride_w.v[2], stride_w.v[2], stride_w.v[1], n - column};
@@ -82,8 +82,8 @@ KERNEL(product) {
 
 // out[e] = Σ_r x[r, :]ᵀ · gy[r, :] over the rows of e: a block a tile of an expert's matrix.
 KERNEL(weights) {
-    u64 down = (k + TILE - 1) / TILE, across = (n + TILE - 1) / TILE;
-    u64 column = blockIdx.x % across * TILE, row = blockIdx.x / across % down * TILE, e = blockIdx.x / across / down;
+    u64 down = (k + TILE_ROWS - 1) / TILE_ROWS, across = (n + TILE_COLUMNS - 1) / TILE_COLUMNS;
+    u64 column = blockIdx.x % across * TILE_COLUMNS, row = blockIdx.x / across % down * TILE_ROWS, e = blockIdx.x / across / down;
     u64 begin = bounds[2 * e], end = bounds[2 * e + 1];
     Factor a = {x + row * stride_x.v[1], stride_x.v[1], stride_x.v[0], k - row};
     Factor b = {gy + column * stride_gy.v[1], stride_gy.v[1], stride_gy.v[0], n - column};

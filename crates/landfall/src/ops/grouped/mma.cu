@@ -3,7 +3,7 @@
 // multiplied. A_ALONG and B_ALONG say whether a factor's inner axis is the gapless one; its slab lies in shared memory as
 // in device memory, gapless axis innermost, and fragments are turned as they are read. 16-byte chunks of a row are
 // exchanged by the row's number, so that the eight rows that a fragment's part is read from lie in different banks.
-constexpr u32 TILE = 128, SLAB = 32, STAGES = 3, CHUNK = 8;
+constexpr u32 TILE = 128, TILE_ROWS = TILE, TILE_COLUMNS = TILE, SLAB = 32, STAGES = 3, CHUNK = 8;
 typedef float A;
 
 // One factor: TILE indices of its outer axis, of which `outers` are inside, and the axis that is summed over.

@@ -1,7 +1,7 @@
 // A tile of a product, of operands of any dtype that lie in any way: 64 x 64 elements, a thread 4 x 4 of them, in pairs of
 // neighbouring columns. Sums run over the inner axis in order, in chains of CHAIN that are added up in turn: long chains
 // of f32 lose digits.
-constexpr u32 TILE = 64, SLAB = 16, EACH = 4, CHAIN = 256;
+constexpr u32 TILE = 64, TILE_ROWS = TILE, TILE_COLUMNS = TILE, SLAB = 16, EACH = 4, CHAIN = 256;
 typedef typename Accumulate<T>::type A;
 
 // One factor: TILE indices of its outer axis, of which `outers` are inside, and the axis that is summed over.

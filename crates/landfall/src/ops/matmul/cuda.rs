@@ -1,9 +1,10 @@
 //! Products on a GPU: by the matrix library where it takes the operands as they lie, else by a kernel of any strides.
 
 use super::{MatMul, cut, sizes};
+use crate::DType;
 use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source, WORKSPACE_ALIGNMENT};
 use crate::error::Rule;
-use crate::ops::{Op, attributes};
+use crate::ops::{Kernel, Op, Precision, attributes};
 use crate::shape::Spec;
 
 const BLOCK: u32 = 256;
@@ -61,6 +62,50 @@ pub(super) fn strides(of: &Operand) -> Result<(&[usize], u64, u64), Rule> {
     Ok((batch, *row as u64, *column as u64))
 }
 
+/// Whether there is something to multiply.
+fn works(args: &[Spec]) -> bool {
+    let (batch, m, n, k) = sizes(args);
+    batch * m * n * k > 0
+}
+
+/// Whether our kernels, which round no factor, round as the library does.
+fn exact(op: &dyn Op, args: &[Spec]) -> bool {
+    let strict = attributes::<MatMul>(op).is_ok_and(|op| op.precision == Precision::Strict);
+    strict || args[0].dtype != DType::F32
+}
+
+/// The matrix library's proposal of this number, for where it was found to be faster than its first.
+pub(super) const fn library<const I: usize>(name: &'static str) -> Kernel {
+    let run = |op: &dyn Op, call: &mut Call<'_>| {
+        let (op, out) = (attributes::<MatMul>(op)?, *call.output(0)?);
+        if call.product(&out, op.precision, I)? {
+            return Ok(());
+        }
+        let what = format!("it proposes no algorithm number {I} for these operands");
+        Err(Rule::Launch { file: "cublasLt", entry: "cublasLtMatmul", what }.into())
+    };
+    Kernel { accepts: |_, args| works(args), workspace, ..Kernel::cuda(name, run) }
+}
+
+/// The product in parts of `EACH` inner elements.
+pub(super) const fn cut<const EACH: usize>(name: &'static str) -> Kernel {
+    let run = |_: &dyn Op, call: &mut Call<'_>| {
+        let (lhs, rhs) = (*call.input(0)?, *call.input(1)?);
+        let (_, m, n, k) = sizes(&[lhs.spec(), rhs.spec()]);
+        cut::run(call, EACH, (m, n, k))
+    };
+    Kernel {
+        accepts: |op, args| exact(op, args) && works(args) && cut::varies(args[0].dtype, sizes(args), EACH),
+        workspace,
+        ..Kernel::cuda(name, run)
+    }
+}
+
+/// The product by our own kernel of any strides.
+pub(super) const fn strided(name: &'static str) -> Kernel {
+    Kernel { accepts: |op, args| exact(op, args) && works(args), ..Kernel::cuda(name, |_, call| any(call)) }
+}
+
 pub(super) fn run(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let op = attributes::<MatMul>(op)?;
     let (lhs, rhs, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
@@ -71,9 +116,16 @@ pub(super) fn run(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     if let Some(each) = cut::each(lhs.dtype(), (batch, m, n, k)) {
         return cut::run(call, each, (m, n, k));
     }
-    if call.product(&out, op.precision)? {
+    if call.product(&out, op.precision, 0)? {
         return Ok(());
     }
+    any(call)
+}
+
+/// The product of operands with any strides.
+fn any(call: &mut Call<'_>) -> Result<(), Failure> {
+    let (lhs, rhs, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
+    let (batch, m, n, k) = sizes(&[lhs.spec(), rhs.spec()]);
     let bias = call.inputs().get(2).copied();
     let bias_step = bias.map_or(0, |b| b.layout().strides()[0]);
     let (lhs_batch, lhs_row, lhs_column) = strides(&lhs)?;

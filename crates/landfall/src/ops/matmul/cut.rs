@@ -67,6 +67,13 @@ pub(super) fn each(dtype: DType, (batch, m, n, k): (usize, usize, usize, usize))
     cuts.then(|| k.div_ceil(PARTS).max(PART).next_multiple_of(SLAB))
 }
 
+/// Whether parts of `each` inner elements are another way to make a product for which there is room.
+pub(super) fn varies(dtype: DType, (batch, m, n, k): (usize, usize, usize, usize), each: usize) -> bool {
+    let wide = matches!(dtype, DType::F32 | DType::F64);
+    let fits = wide && batch == 1 && m.saturating_mul(n) <= SMALL && (2..=PARTS).contains(&k.div_ceil(each));
+    fits && self::each(dtype, (batch, m, n, k)) != Some(each)
+}
+
 /// Rows and columns of a block's tile of a result of `m` x `n`: powers of two, with as little beside the result as may be.
 fn tile(m: usize, n: usize) -> (usize, usize) {
     let side = |of: usize| of.next_power_of_two().clamp(SIDE.0, SIDE.1);

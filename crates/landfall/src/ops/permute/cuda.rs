@@ -2,7 +2,7 @@
 
 use super::Permute;
 use crate::cuda::{Arg, Call, Entry, Failure, Module, Param, Source};
-use crate::ops::routing::cuda::{BLOCK, Team, clearing, dims};
+use crate::ops::routing::cuda::{BLOCK, Share, Team, clearing, dims};
 use crate::ops::{Op, attributes};
 
 static SOURCE: Source = Source {
@@ -38,6 +38,11 @@ static SOURCE: Source = Source {
 
 /// [`Permute`].
 pub(super) fn permute(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    permute_by(op, call, Share::Own)
+}
+
+/// The same with another number of threads for a row.
+pub(super) fn permute_by(op: &dyn Op, call: &mut Call<'_>, share: Share) -> Result<(), Failure> {
     let op = attributes::<Permute>(op)?;
     let (x, map, source, y) = (*call.input(0)?, *call.input(1)?, *call.input(2)?, *call.output(0)?);
     // Without probabilities the kernel has no use of them: any operands stand in.
@@ -46,7 +51,7 @@ pub(super) fn permute(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     if rows == 0 {
         return Ok(());
     }
-    let team = Team::new(x.spec().shape.last(), &[&x, &y]);
+    let team = Team::new(x.spec().shape.last(), &[&x, &y], share);
     let clear = clearing(rows);
     let module = team
         .of(Module::new(&SOURCE))

@@ -2,6 +2,8 @@
 
 use crate::cuda::{Arg, Geometry, Module, Operand};
 use crate::error::Rule;
+use crate::ops::Op;
+use crate::shape::Spec;
 
 /// Threads of a block at most.
 pub(in crate::ops) const BLOCK: u32 = 256;
@@ -24,10 +26,38 @@ pub(in crate::ops) struct Team {
     pub(in crate::ops) lanes: u32,
 }
 
+/// Threads that share a row, beside those that its length asks for: for kernels that differ in nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::ops) enum Share {
+    /// As many as that.
+    Own,
+    /// Half as many: each has more units, and more rows are under way in a block.
+    Half,
+    /// Twice as many.
+    Twice,
+}
+
+/// Whether rows are long enough for teams of another size.
+pub(in crate::ops) fn shares(_: &dyn Op, args: &[Spec]) -> bool {
+    args[0].shape.last() >= 64 && args[0].shape.elements() > 0
+}
+
+impl Share {
+    /// As many threads as a team may have.
+    fn of(self, lanes: u32) -> u32 {
+        let lanes = match self {
+            Self::Own => lanes,
+            Self::Half => (lanes / 2).max(1),
+            Self::Twice => 2 * lanes,
+        };
+        if lanes > 32 { lanes.next_multiple_of(32).min(BLOCK) } else { lanes }
+    }
+}
+
 impl Team {
     /// For rows of `columns` elements of these operands, `[.., columns]`, all of one dtype: units of 16 bytes where
     /// the rows are whole units, else of one element.
-    pub(in crate::ops) fn new(columns: usize, operands: &[&Operand]) -> Self {
+    pub(in crate::ops) fn new(columns: usize, operands: &[&Operand], share: Share) -> Self {
         let widest = operands.iter().map(|o| 16 / o.dtype().size()).min().unwrap_or(1);
         let vector = if columns.is_multiple_of(widest) { widest } else { 1 };
         let whole = |o: &&Operand| {
@@ -35,7 +65,8 @@ impl Team {
             column == 1 && row.is_multiple_of(vector) && o.address().is_multiple_of(16)
         };
         let units = columns / vector;
-        Self { vector, whole: vector > 1 && operands.iter().all(whole), units, lanes: lanes(units) }
+        let whole = vector > 1 && operands.iter().all(whole);
+        Self { vector, whole, units, lanes: share.of(lanes(units)) }
     }
 
     /// The module with the constants of these teams.
@@ -83,7 +114,7 @@ pub(in crate::ops) fn dims(operand: &Operand) -> Arg<'static> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BLOCK, UNITS, lanes};
+    use super::{BLOCK, Share, UNITS, lanes};
 
     #[test]
     fn teams_are_parts_of_a_warp_or_whole_warps_and_cover_a_row_evenly() {
@@ -93,6 +124,13 @@ mod tests {
                 lanes.is_power_of_two() && lanes <= 32 || lanes.is_multiple_of(32) && lanes <= BLOCK,
                 "{units}: {lanes}"
             );
+            for share in [Share::Half, Share::Twice] {
+                let lanes = share.of(lanes);
+                assert!(
+                    lanes.is_power_of_two() && lanes <= 32 || lanes.is_multiple_of(32) && lanes <= BLOCK,
+                    "{units}, {share:?}: {lanes}"
+                );
+            }
             let most = lanes as usize * UNITS;
             let passes = units.div_ceil(most);
             // No pass more than a block of the largest size needs.

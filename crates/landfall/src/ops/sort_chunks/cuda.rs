@@ -2,7 +2,7 @@
 
 use super::{ChunkMap, SortChunks};
 use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source};
-use crate::ops::routing::cuda::{BLOCK, Team, dims};
+use crate::ops::routing::cuda::{BLOCK, Share, Team, dims};
 use crate::ops::{Op, attributes};
 
 /// Blocks of a map at most: each finds all chunks first, and then takes its share of the rows.
@@ -82,6 +82,11 @@ pub(super) fn chunk_map(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
 
 /// [`SortChunks`].
 pub(super) fn sort_chunks(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    sort_chunks_by(op, call, Share::Own)
+}
+
+/// The same with another number of threads for a row.
+pub(super) fn sort_chunks_by(op: &dyn Op, call: &mut Call<'_>, share: Share) -> Result<(), Failure> {
     let op = attributes::<SortChunks>(op)?;
     let (x, d, y) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
     // Without probabilities the kernel has no use of them: any operands stand in.
@@ -90,7 +95,7 @@ pub(super) fn sort_chunks(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failur
     if rows == 0 {
         return Ok(());
     }
-    let team = Team::new(x.spec().shape.last(), &[&x, &y]);
+    let team = Team::new(x.spec().shape.last(), &[&x, &y], share);
     let module = team
         .of(Module::new(&ROWS))
         .of("T", x.dtype())

@@ -2,7 +2,7 @@
 
 use super::PairProbs;
 use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use crate::ops::routing::cuda::{BLOCK, Team, clearing, dims};
+use crate::ops::routing::cuda::{BLOCK, Share, Team, clearing, dims};
 use crate::ops::{Op, attributes};
 
 static MERGE: Source = Source {
@@ -87,7 +87,12 @@ static PAIRS: Source = Source {
 };
 
 /// [`super::Unpermute`].
-pub(super) fn unpermute(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+pub(super) fn unpermute(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    unpermute_by(op, call, Share::Own)
+}
+
+/// The same with another number of threads for a row.
+pub(super) fn unpermute_by(_: &dyn Op, call: &mut Call<'_>, share: Share) -> Result<(), Failure> {
     let (y, map, z) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
     let weighted = call.inputs().len() > 3;
     // Without weights the kernel has no use of them: any operand stands in.
@@ -96,7 +101,7 @@ pub(super) fn unpermute(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> 
     if tokens == 0 {
         return Ok(());
     }
-    let team = Team::new(z.spec().shape.last(), &[&y, &z]);
+    let team = Team::new(z.spec().shape.last(), &[&y, &z], share);
     let module = team
         .of(Module::new(&MERGE))
         .of("T", y.dtype())
@@ -124,7 +129,12 @@ pub(super) fn unpermute(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> 
 }
 
 /// [`super::UnpermuteGrad`].
-pub(super) fn unpermute_grad(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+pub(super) fn unpermute_grad(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    unpermute_grad_by(op, call, Share::Own)
+}
+
+/// The same with another number of threads for a row.
+pub(super) fn unpermute_grad_by(_: &dyn Op, call: &mut Call<'_>, share: Share) -> Result<(), Failure> {
     let (y, map, source) = (*call.input(0)?, *call.input(1)?, *call.input(2)?);
     let (w, gz) = (*call.input(3)?, *call.input(4)?);
     let (gy, gw) = (*call.output(0)?, *call.output(1)?);
@@ -132,7 +142,7 @@ pub(super) fn unpermute_grad(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Fail
     if tokens == 0 && rows == 0 {
         return Ok(());
     }
-    let team = Team::new(gz.spec().shape.last(), &[&y, &gz, &gy]);
+    let team = Team::new(gz.spec().shape.last(), &[&y, &gz, &gy], share);
     let clear = clearing(rows);
     let module = team.of(Module::new(&GRADIENT)).of("T", y.dtype()).of("I", map.dtype()).of("P", w.dtype());
     let args = [

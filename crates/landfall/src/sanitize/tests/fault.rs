@@ -1,6 +1,8 @@
 //! A device that spoils launches. It exists in this test binary alone.
 
-use crate::device::{Address, Counters, Device, DeviceKind, Launch, LaunchList, Operand, Recording};
+use crate::device::{
+    Address, Counters, Device, DeviceKind, Hardware, Launch, LaunchList, Operand, Recording,
+};
 use crate::error::Error;
 use crate::layout::Relation;
 use std::ops::Range;
@@ -8,14 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// An operand of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
+pub(crate) enum Which {
     Input(usize),
     Output(usize),
 }
 
 /// What is done to a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// The output is put where the input is: `shift` elements further, so that also those that may lie exactly there
     /// are where they must not be.
     Alias { output: usize, input: usize, shift: usize },
@@ -44,19 +46,27 @@ fn exchange(operands: &mut [Operand], a: usize, b: usize) {
 
 /// A device in front of another one.
 #[derive(Debug)]
-pub(super) struct Saboteur {
+pub(crate) struct Saboteur {
     inner: Arc<dyn Device>,
     fault: Mutex<Option<Fault>>,
+    /// The kernel that has it; every one where none is named.
+    only: Mutex<Option<&'static str>>,
 }
 
 impl Saboteur {
-    pub(super) fn new(inner: Arc<dyn Device>) -> Arc<Self> {
-        Arc::new(Self { inner, fault: Mutex::new(None) })
+    pub(crate) fn new(inner: Arc<dyn Device>) -> Arc<Self> {
+        Arc::new(Self { inner, fault: Mutex::new(None), only: Mutex::new(None) })
     }
 
     /// Every launch from now on has this fault, or none.
     pub(super) fn arm(&self, fault: Option<Fault>) {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+    }
+
+    /// Every launch of this kernel from now on has this fault, and no other one.
+    pub(crate) fn arm_kernel(&self, kernel: &'static str, fault: Fault) {
+        *self.only.lock().unwrap_or_else(PoisonError::into_inner) = Some(kernel);
+        self.arm(Some(fault));
     }
 
     /// Runs a launch without what it writes to some elements of an output.
@@ -150,14 +160,21 @@ impl Device for Saboteur {
 
     fn launch(&self, launch: &Launch<'_>) -> Result<(), Error> {
         let fault = *self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        let only = *self.only.lock().unwrap_or_else(PoisonError::into_inner);
         match fault {
-            Some(fault) => self.spoil(launch, fault),
-            None => self.inner.launch(launch),
+            Some(fault) if only.is_none_or(|kernel| kernel == launch.kernel.name) => {
+                self.spoil(launch, fault)
+            }
+            Some(_) | None => self.inner.launch(launch),
         }
     }
 
     fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
         Arc::clone(&self.inner).record(list)
+    }
+
+    fn hardware(&self) -> Result<Hardware, Error> {
+        self.inner.hardware()
     }
 
     fn synchronize(&self) -> Result<(), Error> {

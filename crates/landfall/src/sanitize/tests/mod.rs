@@ -1,4 +1,4 @@
 //! Fault injection: mutants of every op's launches, made mechanically, each of which something must notice.
 
-mod fault;
+pub(crate) mod fault;
 mod mutants;

@@ -78,7 +78,7 @@ proptest! {
 
 fn launch(lhs: Layout, rhs: Layout, out: Layout) -> Option<ProductLaunch> {
     let inputs = [operand(lhs, 256), operand(rhs, 1 << 12)];
-    ProductLaunch::new(&inputs, &operand(out, 1 << 16), Precision::Strict, (Address(64), 1024))
+    ProductLaunch::new(&inputs, &operand(out, 1 << 16), Precision::Strict, (Address(64), 1024), 0)
 }
 
 #[test]

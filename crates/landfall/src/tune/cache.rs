@@ -1,0 +1,143 @@
+//! Choices on disk, shared between processes: one file each, written beside its place and renamed there.
+
+use super::choices::SOURCES;
+use crate::cache::{folder, hex, replace};
+use crate::device::Hardware;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+
+/// A choice as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Entry {
+    /// Op, attributes, dtypes, layouts and about which sizes.
+    pub(super) instruction: String,
+    /// Name of the device.
+    pub(super) device: String,
+    /// The software below the engine.
+    pub(super) driver: String,
+    /// Hash of the engine's sources, kernels among them.
+    pub(super) sources: String,
+    /// The kernel that was chosen.
+    pub(super) kernel: String,
+}
+
+/// An entry with its hash, by which one that was damaged is noticed.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    entry: Entry,
+    sha256: String,
+}
+
+/// Something that a person has to know of a cache; the work goes on without it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each variant's text says what its fields are")]
+pub enum Notice {
+    #[error("the tuned choice for {instruction} in {} is damaged ({why}): it is tuned anew", .path.display())]
+    Damaged { instruction: String, path: PathBuf, why: String },
+    #[error("the tuned choice for {instruction} is stale ({why}): it is tuned anew")]
+    Stale { instruction: String, why: String },
+    #[error("the choice for {instruction} could not be kept in {}: {why}", .path.display())]
+    NotKept { instruction: String, path: PathBuf, why: String },
+    #[error("{instruction} is not tuned: which indices are valid for it is not known")]
+    NoDomain { instruction: String },
+    #[error("the device null computes nothing, so there is nothing to tune")]
+    Null,
+}
+
+/// A folder of choices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cache {
+    folder: PathBuf,
+}
+
+impl Cache {
+    /// The choices in a folder, which need not be there.
+    #[must_use]
+    pub fn at(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    /// The choices of the user, in `tuned` beside the compiled kernels; `None` where there is no place for them.
+    #[must_use]
+    pub fn of_user() -> Option<Self> {
+        Some(Self { folder: folder()?.join("tuned") })
+    }
+
+    /// The file of an instruction on a device. What may go stale is not part of its name.
+    fn path(&self, instruction: &str, hardware: &Hardware) -> PathBuf {
+        let mut hash = Sha256::new();
+        for part in [instruction, &hardware.name, &hardware.threads.to_string()] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        self.folder.join(format!("{}.json", hex(&hash.finalize())))
+    }
+
+    /// The kernel that was chosen, if one is kept that still holds.
+    pub(super) fn get(&self, instruction: &str, hardware: &Hardware) -> Result<Option<String>, Notice> {
+        let path = self.path(instruction, hardware);
+        let damaged =
+            |why: String| Notice::Damaged { instruction: instruction.to_owned(), path: path.clone(), why };
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(damaged(e.to_string())),
+        };
+        let Kept { entry, sha256 } = serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
+        if sha256 != digest(&entry).map_err(|e| damaged(e.to_string()))? {
+            return Err(damaged("its hash is another one".to_owned()));
+        }
+        let stale = |why: String| Notice::Stale { instruction: instruction.to_owned(), why };
+        let parts = [
+            ("instruction", &entry.instruction, instruction),
+            ("device", &entry.device, &hardware.name),
+            ("driver", &entry.driver, &hardware.driver),
+            ("build", &entry.sources, SOURCES),
+        ];
+        match parts.into_iter().find(|(_, was, is)| was != is) {
+            Some((what, was, is)) => Err(stale(format!("its {what} was {was:?} and is {is:?}"))),
+            None => Ok(Some(entry.kernel)),
+        }
+    }
+
+    /// Keeps a choice.
+    pub(super) fn put(&self, instruction: &str, hardware: &Hardware, kernel: &str) -> Result<(), Notice> {
+        let path = self.path(instruction, hardware);
+        let entry = Entry {
+            instruction: instruction.to_owned(),
+            device: hardware.name.clone(),
+            driver: hardware.driver.clone(),
+            sources: SOURCES.to_owned(),
+            kernel: kernel.to_owned(),
+        };
+        let write = || {
+            let sha256 = digest(&entry)?;
+            replace(&path, &serde_json::to_vec_pretty(&Kept { entry, sha256 })?)
+        };
+        write().map_err(|e| Notice::NotKept {
+            instruction: instruction.to_owned(),
+            path: path.clone(),
+            why: e.to_string(),
+        })
+    }
+}
+
+fn digest(entry: &Entry) -> serde_json::Result<String> {
+    Ok(hex(&Sha256::digest(serde_json::to_vec(entry)?)))
+}
+
+/// Gives a field of an entry another value, and its file the hash of that.
+#[cfg(test)]
+pub(super) fn rewrite(file: &Path, field: &str, value: &str) {
+    let text = std::fs::read(file).expect("readable");
+    let kept: Kept = serde_json::from_slice(&text).expect("an entry");
+    let mut entry = serde_json::to_value(kept.entry).expect("an object");
+    entry[field] = value.into();
+    let entry: Entry = serde_json::from_value(entry).expect("the same fields");
+    let sha256 = digest(&entry).expect("text");
+    let text = serde_json::to_vec(&Kept { entry, sha256 }).expect("text");
+    std::fs::write(file, text).expect("writable");
+}

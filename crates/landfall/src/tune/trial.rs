@@ -1,0 +1,153 @@
+//! One candidate: whether its results are those of the op's own choice, and how long it takes.
+
+use super::problem::{Problem, Scratch};
+use crate::device::{Address, Device, Launch};
+use crate::error::Error;
+use crate::host::HostTensor;
+use crate::ops::{Kernel, Op, Spread};
+use crate::sanitize::{Allocator, POISON, Sanitizer};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Units in which a candidate's results may differ from those of the op's own choice: of the last place of the output's
+/// dtype, at the element; and of the accumulation dtype, at the largest element of the output, for sums in another
+/// order. Random walks of rounding errors over a million terms stay below the latter.
+const APART: (f64, f64) = (2.0, 64.0);
+
+/// A problem on private memory between guard bands: every launch of a candidate is checked there as under the sanitizer.
+#[derive(Debug)]
+pub(super) struct Bench<'a> {
+    problem: &'a Problem,
+    bare: &'a Arc<dyn Device>,
+    checked: Arc<dyn Device>,
+    scratch: Scratch,
+    /// What the operands hold, one for each way to spread indices, and what the op's own choice makes of it.
+    arguments: Vec<(Vec<Vec<u8>>, Vec<HostTensor>)>,
+}
+
+impl<'a> Bench<'a> {
+    /// Runs the op's own choice, `own`. There is scratch memory for any of `kernels`.
+    pub(super) fn new(
+        problem: &'a Problem,
+        bare: &'a Arc<dyn Device>,
+        own: &'static Kernel,
+        kernels: &[&'static Kernel],
+        spreads: &[Spread],
+    ) -> Result<Self, Error> {
+        let specs = problem.specs();
+        let workspace = kernels.iter().map(|k| (k.workspace)(problem.op.as_ref(), &specs)).max().unwrap_or(0);
+        let checked: Arc<dyn Device> = Sanitizer::new(Arc::clone(bare), Allocator::NeverReuse);
+        let scratch = Scratch::new(&checked, problem, workspace)?;
+        let mut this = Self { problem, bare, checked, scratch, arguments: Vec::new() };
+        for &spread in spreads {
+            let contents = problem.contents(spread, POISON);
+            let want = this.results(own, &contents)?;
+            this.arguments.push((contents, want));
+        }
+        Ok(this)
+    }
+
+    /// What it is tried for.
+    pub(super) fn instruction(&self) -> String {
+        self.problem.exact()
+    }
+
+    fn launch(&self, kernel: &'static Kernel) -> Launch<'_> {
+        let op = self.problem.op.as_ref();
+        let workspace_bytes = (kernel.workspace)(op, &self.problem.specs());
+        let (inputs, outputs) = (&self.scratch.inputs, &self.scratch.outputs);
+        Launch { op, kernel, inputs, outputs, workspace: self.scratch.workspace.0, workspace_bytes }
+    }
+
+    /// The whole outputs of a kernel, run twice over memory that is poisoned wherever it may not read.
+    fn results(&self, kernel: &'static Kernel, contents: &[Vec<u8>]) -> Result<Vec<HostTensor>, Error> {
+        self.scratch.load(contents)?;
+        self.checked.launch(&self.launch(kernel))?;
+        self.scratch.results()
+    }
+
+    /// Whether a candidate gives the results of the op's own choice and touches nothing else; why not, if it does not.
+    ///
+    /// # Errors
+    /// A fault of the device, after which nothing can be tried any more.
+    pub(super) fn differs(&self, kernel: &'static Kernel) -> Result<Option<String>, Error> {
+        for (contents, want) in &self.arguments {
+            match self.results(kernel, contents) {
+                Ok(got) => {
+                    if let Some(why) = apart(self.problem.op.as_ref(), &got, want) {
+                        return Ok(Some(why));
+                    }
+                }
+                Err(fault @ (Error::Cuda { .. } | Error::Memory { .. } | Error::Absent(_))) => {
+                    return Err(fault);
+                }
+                Err(refused) => return Ok(Some(refused.to_string())),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Times of each kernel, with operands restored and no cache warm before each launch, the kernels in turn.
+    pub(super) fn times(
+        &self,
+        kernels: &[&'static Kernel],
+        rounds: usize,
+        flush: (Address, usize),
+    ) -> Result<Vec<Vec<Duration>>, Error> {
+        let mut times = vec![vec![Duration::ZERO; rounds]; kernels.len()];
+        for (contents, _) in &self.arguments {
+            self.scratch.load(contents)?;
+            for round in 0..rounds {
+                for (kernel, times) in kernels.iter().zip(&mut times) {
+                    self.scratch.restore(contents)?;
+                    times[round] += self.bare.timed(&self.launch(kernel), flush)?;
+                }
+            }
+        }
+        Ok(times)
+    }
+}
+
+/// The first element that is not what is wanted; integers and truth values must be equal.
+fn apart(op: &dyn Op, got: &[HostTensor], want: &[HostTensor]) -> Option<String> {
+    got.iter().zip(want).enumerate().find_map(|(j, (got, want))| {
+        let dtype = want.spec.dtype;
+        let largest = want.data.iter().filter(|x| x.is_finite()).fold(0.0f64, |m, x| m.max(x.abs()));
+        let (last, sums) = (APART.0 * dtype.epsilon(), APART.1 * op.accumulate(dtype).epsilon() * largest);
+        let near = |g: f64, w: f64| {
+            g == w
+                || (g.is_nan() && w.is_nan())
+                || (dtype.is_float() && (g - w).abs() <= last * w.abs() + sums)
+        };
+        let i = (0..want.data.len()).find(|&i| !near(got.data[i], want.data[i]))?;
+        let (g, w) = (got.data[i], want.data[i]);
+        Some(format!("element {i} of output {j} is {g:e}, that of the op's own choice is {w:e}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+    use crate::ops::MatMul;
+
+    #[test]
+    fn results_may_differ_by_rounding_and_by_no_more() {
+        let tensor = |dtype, data: &[f64]| vec![HostTensor::new(dtype, [data.len()], data.to_vec())];
+        let op = MatMul::default();
+        let apart = |dtype, got: &[f64], want: &[f64]| apart(&op, &tensor(dtype, got), &tensor(dtype, want));
+        let e = DType::F32.epsilon();
+        assert_eq!(apart(DType::F32, &[1.0 + e, 60.0 * e], &[1.0, 0.0]), None);
+        let far = apart(DType::F32, &[1.0, 70.0 * e], &[1.0, 0.0]);
+        assert!(far.is_some_and(|why| why.starts_with("element 1 of output 0")));
+        assert!(apart(DType::F32, &[f64::NAN], &[1.0]).is_some());
+        assert!(apart(DType::F32, &[1.0], &[f64::NAN]).is_some());
+        assert_eq!(apart(DType::F32, &[f64::NAN], &[f64::NAN]), None);
+        assert!(apart(DType::F32, &[f64::INFINITY], &[1.0]).is_some());
+        // One unit of the last place of bf16, not three.
+        let e = DType::BF16.epsilon();
+        assert_eq!(apart(DType::BF16, &[1.0 + e], &[1.0]), None);
+        assert!(apart(DType::BF16, &[1.0 + 3.0 * e], &[1.0]).is_some());
+        assert!(apart(DType::I32, &[5.0], &[4.0]).is_some());
+    }
+}
