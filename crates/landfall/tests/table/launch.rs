@@ -7,7 +7,7 @@ use landfall::{Engine, Error, TensorMut};
 /// An output: memory of its own, or the memory of an input.
 #[derive(Debug)]
 pub(crate) enum Landing {
-    Own(Placed),
+    Own(Box<Placed>),
     Input(usize),
 }
 
@@ -53,7 +53,7 @@ impl Operands {
         let outputs = specs
             .map(|(j, &spec)| match shared(j) {
                 Some(i) => Ok(Landing::Input(i)),
-                None => Placed::empty(engine, spec, output, poison).map(Landing::Own),
+                None => Placed::empty(engine, spec, output, poison).map(|p| Landing::Own(Box::new(p))),
             })
             .collect::<Result<_, Error>>()?;
         Ok(Self { inputs, outputs })
