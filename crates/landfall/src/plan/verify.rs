@@ -286,7 +286,7 @@ impl Checker<'_> {
         start: usize,
         end: usize,
     ) -> Result<(), PlanError> {
-        let Some(ranges) = self.blocks.get(&block) else { return Ok(()) };
+        let Some(ranges) = self.blocks.get(&block).filter(|_| start < end) else { return Ok(()) };
         let first = ranges.range(..=start).next_back().map_or(start, |(&s, _)| s);
         for (_, o) in ranges.range(first..end).filter(|(_, o)| o.end > start) {
             if let Some(&needed) = o.readers.iter().chain(&o.writer).find(|&&n| !self.is_done(k, n)) {
