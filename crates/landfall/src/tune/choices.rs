@@ -23,7 +23,7 @@ pub struct Choices {
     pub driver: String,
     /// Hash of the engine's sources.
     pub sources: String,
-    /// Names of kernels, by what [`Choices::kernel`] is asked with.
+    /// Names of kernels by instruction: its op with attributes, and dtype, sizes and order in memory of each operand.
     pub kernels: BTreeMap<String, String>,
 }
 
