@@ -288,9 +288,11 @@ impl Routed {
     }
 }
 
-/// A valid map and its inverse for arguments of these specs: each token goes to as many experts as there are cells for, which
-/// are chosen as is asked; pairs for which there is no row are dropped. Without factors nobody asks which experts there are.
-pub(super) fn trial_map(map: Spec, source: Spec, factors: Option<&Spec>, spread: Spread) -> [HostTensor; 2] {
+/// What arguments `rows, map, source[, factors], ..` hold in a trial: a valid map and its inverse. Each token goes to as many
+/// experts as there are cells for, which are chosen as is asked; pairs for which there is no row are dropped. Without
+/// factors nobody asks which experts there are.
+pub(super) fn trial_map(args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
+    let (map, source, factors) = (args[1], args[2], args.get(3));
     let (tokens, most) = (map.shape.dims()[0], map.shape.last() / 2);
     let experts = factors.map_or(8 * most, |f| f.shape.last()).max(1);
     // A place among as many as there are pairs stands for an expert in proportion to its part.
@@ -311,7 +313,7 @@ pub(super) fn trial_map(map: Spec, source: Spec, factors: Option<&Spec>, spread:
     let op = RouteMap { most, rows: source.shape.elements(), align: 1, index };
     let mut made = op.reference(&[HostTensor::new(DType::U8, [tokens, experts], routed)]).into_iter();
     let mut next = |spec: Spec| made.next().unwrap_or_else(|| HostTensor::from_fn(spec, |_| -1.0));
-    [next(map), next(source)]
+    vec![None, Some(next(map)), Some(next(source))]
 }
 
 /// Row, token and expert of every pair of a map on the host, by token from the highest expert down.

@@ -141,8 +141,7 @@ impl Op for Unpermute {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(&read, &o, flops))
     }
     fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
-        let [map, source] = trial_map(args[1], args[2], args.get(3), spread);
-        vec![None, Some(map), Some(source)]
+        trial_map(args, spread)
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all = Vec::new();
@@ -269,8 +268,7 @@ impl Op for UnpermuteGrad {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, flops))
     }
     fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
-        let [map, source] = trial_map(args[1], args[2], args.get(3), spread);
-        vec![None, Some(map), Some(source)]
+        trial_map(args, spread)
     }
     fn samples(&self) -> Vec<Sample> {
         let case = |(y, rest, w): (SampleArg, Vec<SampleArg>, SampleArg)| {
