@@ -11,6 +11,9 @@ use arrayvec::ArrayVec;
 use std::cmp::Reverse;
 use std::fmt::Write;
 
+/// Arguments of the strided kernel, which has more than the other.
+type Args<'a> = ArrayVec<Arg<'a>, { 2 * MAX_ARGS + 10 }>;
+
 /// The most arguments of a pointwise kernel.
 const MAX_ARGS: usize = 8;
 /// Threads of a block.
@@ -103,14 +106,24 @@ pub(crate) fn run(expression: &Expression, call: &mut Call<'_>) -> Result<(), Fa
     module.bind("A", if wide { DType::F64 } else { DType::F32 });
     module.set("VECTOR", vector as u64);
 
+    let mut args = Args::new();
+    inputs.iter().for_each(|o| args.push(Arg::Input(o)));
+    args.push(Arg::Output(out));
+    let address = |o: &Operand| o.address().is_multiple_of((vector * o.dtype().size()) as u64);
+    let mut contiguous = |args: &mut Args<'_>, uniform| {
+        args.push(Arg::U64(elements as u64));
+        args.push(Arg::U32(uniform));
+        call.launch(&module, "contiguous", Geometry::linear(elements.div_ceil(vector), BLOCK)?, args)
+    };
+    // Most calls are so, and a small one costs its host more than its device: it is told at once.
+    if operands().all(|o| o.layout().is_contiguous() && address(o)) {
+        return contiguous(&mut args, 0);
+    }
     let layouts = walk(operands().map(|o| *o.layout()))?;
     // Inputs of which a thread moves a whole vector by one access; the result's bit is the one after theirs.
-    let aligned = |(o, l): (&Operand, &Layout)| {
-        let address = o.address().is_multiple_of((vector * o.dtype().size()) as u64);
-        match l.strides().split_last() {
-            None => address,
-            Some((&inner, outer)) => address && inner == 1 && outer.iter().all(|s| s.is_multiple_of(vector)),
-        }
+    let aligned = |(o, l): (&Operand, &Layout)| match l.strides().split_last() {
+        None => address(o),
+        Some((&inner, outer)) => address(o) && inner == 1 && outer.iter().all(|s| s.is_multiple_of(vector)),
     };
     let bits = |test: &dyn Fn((&Operand, &Layout)) -> bool| {
         (operands().zip(&layouts).enumerate()).fold(0u32, |b, (i, pair)| b | u32::from(test(pair)) << i)
@@ -118,15 +131,9 @@ pub(crate) fn run(expression: &Expression, call: &mut Call<'_>) -> Result<(), Fa
     let along = bits(&aligned);
     let uniform = bits(&|(_, l)| l.strides().iter().all(|&s| s == 0)) & !along;
     let (rank, all) = (layouts[n].shape().rank(), (1u32 << (n + 1)) - 1);
-    let mut args = ArrayVec::<Arg<'_>, { 2 * MAX_ARGS + 10 }>::new();
-    inputs.iter().for_each(|o| args.push(Arg::Input(o)));
-    args.push(Arg::Output(out));
     // A single element is never a whole vector, wherever it lies.
     if rank == 0 || rank == 1 && along >> n == 1 && along | uniform == all {
-        args.push(Arg::U64(elements as u64));
-        args.push(Arg::U32(uniform));
-        let geometry = Geometry::linear(elements.div_ceil(vector), BLOCK)?;
-        return call.launch(&module, "contiguous", geometry, &args);
+        return contiguous(&mut args, uniform);
     }
     let mut shape: ArrayVec<usize, MAX_RANK> = layouts[n].shape().dims().iter().rev().copied().collect();
     let length = shape[0];

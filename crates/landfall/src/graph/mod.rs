@@ -7,12 +7,14 @@ mod build;
 mod casts;
 mod grad;
 mod precision;
+mod products;
 mod save;
 mod simplify;
 
 pub(crate) use casts::share_casts;
 pub use grad::grad;
 pub use precision::{Mixed, mixed_precision};
+pub(crate) use products::extend_products;
 pub(crate) use save::choose_recomputation;
 pub(crate) use simplify::live_nodes;
 

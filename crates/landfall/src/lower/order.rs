@@ -4,7 +4,9 @@
 use super::{Arg, Home, Instruction, Lowered, Repeat, Stored, StoredId};
 use crate::device::DeviceKind;
 use crate::error::{Error, Rule};
-use crate::graph::{Graph, Inner, Node, Origin, Value, choose_recomputation, live_nodes, share_casts};
+use crate::graph::{
+    Graph, Inner, Node, Origin, Value, choose_recomputation, extend_products, live_nodes, share_casts,
+};
 use crate::layout::Layout;
 use crate::ops::{Alias, Copy, check, part_offsets};
 use crate::plan::{Reuse, root};
@@ -22,6 +24,7 @@ pub(crate) fn lower(graph: &Graph, device: DeviceKind, reuse: Reuse) -> Result<L
     let mut inner = graph.inner.borrow().clone();
     let recomputed = choose_recomputation(&mut inner);
     share_casts(&mut inner);
+    extend_products(&mut inner);
     copy_outputs(&mut inner);
     let order = issue_order(&inner)?;
     let repeat = repeat(&inner, &order)?;
