@@ -65,6 +65,7 @@ class Timed:
 
     def __init__(self, run, losses=None, parameters=None, multiple=1):
         self.run, self.losses, self.parameters, self.multiple = run, losses, parameters, multiple
+        self.steps = None
 
     def time(self, steps):
         """Seconds of so many steps."""
@@ -78,9 +79,12 @@ class Timed:
         self.time(steps)
         return time.perf_counter() - start
 
-    def calibrate(self, seconds):
-        """Warms up and chooses the steps of a sample."""
+    def warm_up(self):
         self.run(3 * self.multiple)
+
+    def calibrate(self, seconds):
+        """Chooses the steps of a sample."""
+        self.warm_up()
         steps = self.multiple
         while (taken := self.spent(steps)) < seconds / 8 and steps < 1 << 22:
             steps *= 2
@@ -108,7 +112,7 @@ def serve(args, peer, version, modes, build, answers=lambda row: not rows.is_rou
                         about = dict(parameters=timed.parameters, first_loss=losses[0], last_loss=losses[-1])
                         if not all(map(math.isfinite, losses)):
                             raise ValueError(f"a loss is not finite: {losses}")
-                    timed.calibrate(args.seconds)
+                    timed.warm_up()
                     ready[row, dtype, mode] = timed
                     say(**key, warm_s=time.perf_counter() - start, **about)
                 except Exception as error:
@@ -125,6 +129,9 @@ def serve(args, peer, version, modes, build, answers=lambda row: not rows.is_rou
             say(**key, error="not ready: it was not asked for at the start, or failed to warm up")
             continue
         try:
+            if timed.steps is None:
+                # Not while others warm up: this process is the only busy one now.
+                timed.calibrate(args.seconds)
             say(**key, us=timed.time(timed.steps) / timed.steps * 1e6)
         except Exception as error:
             say(**key, error=failure(error))

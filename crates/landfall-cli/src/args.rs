@@ -366,6 +366,9 @@ pub(crate) struct Bench {
     /// Time step rows a second time, alone: every instruction issued by a call of its own instead of replayed.
     #[arg(long)]
     pub(crate) issued: bool,
+    /// Time step rows once more with the kernels that landfall tune found, or finds now where it has not.
+    #[arg(long)]
+    pub(crate) tuned: bool,
     /// Threads of the processor, ours and the peers'.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,

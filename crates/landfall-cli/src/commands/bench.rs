@@ -18,7 +18,7 @@ use landfall::ops::Cost;
 use landfall_train::run::{Precision, SettingsError};
 use ours::{Host, Ours, Training};
 use peer::{Fault, Peer, Ready, Request};
-use rows::Row;
+use rows::{Row, Way};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -137,9 +137,14 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     });
     let folder = args.peers_folder.clone().or_else(|| root.map(|r| r.join("bench/peers")));
     let processes = Row::processes(&rows);
-    if args.issued {
-        rows = rows.into_iter().flat_map(|row| std::iter::once(row).chain(row.issued())).collect();
-    }
+    let ways: Vec<Way> = [(args.tuned, Way::Tuned), (args.issued, Way::Issued)]
+        .into_iter()
+        .filter_map(|(asked, way)| asked.then_some(way))
+        .collect();
+    rows = rows
+        .into_iter()
+        .flat_map(|row| std::iter::once(row).chain(ways.iter().filter_map(move |&way| row.also(way))))
+        .collect();
     let request = Request {
         folder: folder.as_deref().unwrap_or(Path::new("bench/peers")),
         device: engine.device(),
@@ -215,7 +220,8 @@ fn measure(
     let mut times = Samples { name: "landfall".to_owned(), us: Vec::new() };
     let mut modes: Vec<(Ready, Samples)> = Vec::new();
     for peer in peers.iter() {
-        for ready in peer.of(&name, dtype.name()) {
+        let compared = row.compared();
+        for ready in compared.iter().flat_map(|name| peer.of(name, dtype.name())) {
             if let (Some(t), Some(theirs)) = (ours.training, ready.parameters)
                 && t.parameters != theirs
             {

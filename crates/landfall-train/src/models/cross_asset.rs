@@ -153,12 +153,11 @@ impl CrossAsset {
         let [b, s, d] = g.shape(x).dims().try_into().unwrap_or([0; 3]);
         let (h, e) = (c.heads, c.d_model / c.heads);
         let qkv = g.name(layer.qkv.forward(cx, x)?, "qkv");
-        // Queries and keys lie side by side: one norm for both.
-        let qk = g.reshape(g.slice(qkv, 2, 0, 2 * d)?, [b, s, 2 * h, e])?;
-        let unit = g.name(g.op1(ops::L2Norm { eps: 1e-6 }, &[qk])?, "unit");
-        let temperature = g.reshape(cx.parameter(layer.temperature)?, [h, 1])?;
-        let q = g.mul(g.slice(unit, 2, 0, h)?, temperature)?;
-        let (k, v) = (g.slice(unit, 2, h, h)?, g.reshape(g.slice(qkv, 2, 2 * d, d)?, [b, s, h, e])?);
+        let part = |i: usize| g.reshape(g.slice(qkv, 2, i * d, d)?, [b, s, h, e]);
+        let temperature = g.broadcast_to(cx.parameter(layer.temperature)?, [b, s, h])?;
+        let norm = |scaled| ops::L2Norm { eps: 1e-6, scaled };
+        let q = g.name(g.op1(norm(true), &[part(0)?, temperature])?, "queries");
+        let (k, v) = (g.name(g.op1(norm(false), &[part(1)?])?, "keys"), part(2)?);
         let op = ops::Attention { scale: 1.0, previous: false, emit_scores: false };
         let attended = g.op(op, &[q, k, v])?[0];
         let joined = g.reshape(g.name(attended, "attended"), [b, s, d])?;

@@ -6,8 +6,13 @@ use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
 use crate::device::Operand;
 use crate::error::Rule;
 use crate::layout::{Layout, collapse};
+use crate::shape::MAX_RANK;
 use arrayvec::ArrayVec;
+use std::cmp::Reverse;
 use std::fmt::Write;
+
+/// Arguments of the strided kernel, which has more than the other.
+type Args<'a> = ArrayVec<Arg<'a>, { 2 * MAX_ARGS + 10 }>;
 
 /// The most arguments of a pointwise kernel.
 const MAX_ARGS: usize = 8;
@@ -37,8 +42,13 @@ macro_rules! source {
                         $(Param::input($x, $T),)*
                         Param::output("out", "TO"),
                         Param::u64("n"),
+                        Param::u64("length"),
+                        Param::u32("narrow_offsets"),
+                        Param::u32("along"),
+                        Param::u32("along_out"),
                         Param::u32("rank"),
                         Param::dims("shape"),
+                        Param::dims("reciprocal"),
                         Param::dims("stride_out"),
                         $(Param::dims($stride),)*
                     ],
@@ -67,8 +77,9 @@ const TYPES: [&str; MAX_ARGS] = ["T0", "T1", "T2", "T3", "T4", "T5", "T6", "T7"]
 
 /// Launches the kernel of an expression over a call's operands.
 ///
-/// Where all operands lie gapless and aligned, a thread moves 16 bytes of the widest of them at once; an operand that
-/// is one element for all is read as such. Every other layout takes the strided kernel, element by element.
+/// Where all operands lie gapless in one order and aligned, a thread moves 16 bytes of the widest of them at once; an
+/// operand that is one element for all is read as such. Every other layout takes the strided kernel, which walks in the
+/// order of the result's memory and still moves as much at once of each operand whose innermost neighbours are aligned.
 ///
 /// # Errors
 /// A rule that only a wrong kernel table can break; a device fault.
@@ -95,36 +106,81 @@ pub(crate) fn run(expression: &Expression, call: &mut Call<'_>) -> Result<(), Fa
     module.bind("A", if wide { DType::F64 } else { DType::F32 });
     module.set("VECTOR", vector as u64);
 
-    let gapless = |o: &Operand| {
-        o.layout().is_contiguous() && o.address().is_multiple_of((vector * o.dtype().size()) as u64)
-    };
-    let one = |l: &Layout| l.shape().dims().iter().zip(l.strides()).all(|(&d, &s)| d == 1 || s == 0);
-    let mut uniform = 0;
-    let mut contiguous = gapless(out);
-    for (i, o) in inputs.iter().enumerate() {
-        // A single element is both.
-        if !gapless(o) {
-            contiguous &= one(o.layout());
-            uniform |= 1u32 << i;
-        }
-    }
-    let mut args = ArrayVec::<Arg<'_>, { 2 * MAX_ARGS + 5 }>::new();
+    let mut args = Args::new();
     inputs.iter().for_each(|o| args.push(Arg::Input(o)));
     args.push(Arg::Output(out));
-    args.push(Arg::U64(elements as u64));
-    if contiguous {
+    let address = |o: &Operand| o.address().is_multiple_of((vector * o.dtype().size()) as u64);
+    let mut contiguous = |args: &mut Args<'_>, uniform| {
+        args.push(Arg::U64(elements as u64));
         args.push(Arg::U32(uniform));
-        let geometry = Geometry::linear(elements.div_ceil(vector), BLOCK)?;
-        return call.launch(&module, "contiguous", geometry, &args);
+        call.launch(&module, "contiguous", Geometry::linear(elements.div_ceil(vector), BLOCK)?, args)
+    };
+    // Most calls are so, and a small one costs its host more than its device: it is told at once.
+    if operands().all(|o| o.layout().is_contiguous() && address(o)) {
+        return contiguous(&mut args, 0);
     }
-    let mut layouts: ArrayVec<Layout, { MAX_ARGS + 1 }> = ArrayVec::new();
-    layouts.push(*out.layout());
-    layouts.extend(inputs.iter().map(|o| *o.layout()));
+    let layouts = walk(operands().map(|o| *o.layout()))?;
+    // Inputs of which a thread moves a whole vector by one access; the result's bit is the one after theirs.
+    let aligned = |(o, l): (&Operand, &Layout)| match l.strides().split_last() {
+        None => address(o),
+        Some((&inner, outer)) => address(o) && inner == 1 && outer.iter().all(|s| s.is_multiple_of(vector)),
+    };
+    let bits = |test: &dyn Fn((&Operand, &Layout)) -> bool| {
+        (operands().zip(&layouts).enumerate()).fold(0u32, |b, (i, pair)| b | u32::from(test(pair)) << i)
+    };
+    let along = bits(&aligned);
+    let uniform = bits(&|(_, l)| l.strides().iter().all(|&s| s == 0)) & !along;
+    let (rank, all) = (layouts[n].shape().rank(), (1u32 << (n + 1)) - 1);
+    // A single element is never a whole vector, wherever it lies.
+    if rank == 0 || rank == 1 && along >> n == 1 && along | uniform == all {
+        return contiguous(&mut args, uniform);
+    }
+    let mut shape: ArrayVec<usize, MAX_RANK> = layouts[n].shape().dims().iter().rev().copied().collect();
+    let length = shape[0];
+    shape[0] = length.div_ceil(vector);
+    let units: usize = shape.iter().product();
+    let narrow = units < 1 << 31 && layouts.iter().all(|l| l.span().len() <= 1 << 32);
+    let mut reciprocals = [0; MAX_RANK];
+    if narrow {
+        reciprocals.iter_mut().zip(&shape).for_each(|(r, &d)| *r = reciprocal(d as u64));
+    }
+    args.push(Arg::U64(units as u64));
+    args.push(Arg::U64(length as u64));
+    args.push(Arg::U32(u32::from(narrow)));
+    args.push(Arg::U32(along));
+    args.push(Arg::U32(along >> n));
+    args.push(Arg::U32(rank as u32));
+    args.push(Arg::dims(&shape));
+    args.push(Arg::Dims(reciprocals));
+    for l in layouts[n..].iter().chain(&layouts[..n]) {
+        let strides: ArrayVec<usize, MAX_RANK> = l.strides().iter().rev().copied().collect();
+        args.push(Arg::dims(&strides));
+    }
+    call.launch(&module, "strided", Geometry::linear(units, BLOCK)?, &args)
+}
+
+/// The layouts of the inputs and, last, the result, with their axes in the order of the result's memory and as few of them
+/// as possible.
+fn walk(operands: impl Iterator<Item = Layout>) -> Result<ArrayVec<Layout, { MAX_ARGS + 1 }>, Rule> {
+    let mut layouts: ArrayVec<Layout, { MAX_ARGS + 1 }> = operands.collect();
+    if let Some(out) = layouts.last().copied() {
+        let mut axes: ArrayVec<usize, MAX_RANK> = (0..out.shape().rank()).collect();
+        axes.sort_by_key(|&a| Reverse(out.strides()[a]));
+        for l in &mut layouts {
+            *l = l.permute(&axes)?;
+        }
+    }
     collapse(&mut layouts);
-    args.push(Arg::U32(layouts[0].shape().rank() as u32));
-    args.push(Arg::dims(layouts[0].shape().dims()));
-    layouts.iter().for_each(|l| args.push(Arg::dims(l.strides())));
-    call.launch(&module, "strided", Geometry::linear(elements, BLOCK)?, &args)
+    Ok(layouts)
+}
+
+/// Multiplier m and shift s, as `m << 32 | s`, with i·m >> s = i / size for every i < 2³¹ (Granlund and Montgomery,
+/// "Division by Invariant Integers using Multiplication", PLDI 1994): with 2^(l − 1) < size ≤ 2^l, s = 31 + l and
+/// m = ⌈2^s / size⌉ < 2³²; m·size exceeds 2^s by less than size ≤ 2^l, so the product's error, less than 2^l·i / 2^s < 1
+/// in units of 1 / size, never reaches the next quotient.
+fn reciprocal(size: u64) -> u64 {
+    let shift = 31 + u64::from(size.next_power_of_two().trailing_zeros());
+    (1u64 << shift).div_ceil(size) << 32 | shift
 }
 
 /// The number of arguments that an expression reads.
@@ -223,5 +279,44 @@ fn binary(f: Binary, a: &str, b: &str) -> String {
         Binary::Equal => format!("A({a} == {b})"),
         Binary::Less => format!("A({a} < {b})"),
         Binary::LessEqual => format!("A({a} <= {b})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{reciprocal, walk};
+    use crate::layout::Layout;
+
+    #[test]
+    fn a_product_with_a_reciprocal_is_the_quotient() {
+        let below = (1u64 << 31) - 1;
+        let near = |v: u64| (v.saturating_sub(2)..=(v + 2).min(below)).filter(|&v| v > 0);
+        let sizes =
+            (1..2000).chain((0..31).flat_map(|b| near(1 << b))).chain(near(below)).chain([641, 6_700_417]);
+        for size in sizes {
+            let (m, s) = (reciprocal(size) >> 32, reciprocal(size) as u32);
+            assert!(m < 1 << 32 && s < 64, "{size}");
+            let last = below / size;
+            // The quotient errs first, if at all, at the last index before a multiple.
+            let multiples = (1..200).chain(last.saturating_sub(200)..=last).filter(|&k| k >= 1 && k <= last);
+            for i in multiples.flat_map(|k| [k * size - 1, k * size]).chain([0, below]) {
+                assert_eq!(i * m >> s, i / size, "{i} / {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn axes_are_walked_in_the_order_of_the_result() -> Result<(), crate::Rule> {
+        let whole = Layout::contiguous([5, 3, 4].into());
+        // All turned alike: one run of memory.
+        let turned = whole.permute(&[2, 0, 1])?;
+        let alike = walk([turned, turned].into_iter())?;
+        assert_eq!((alike[0].shape().dims(), alike[0].strides()), (&[60][..], &[1][..]));
+        // A row for all, and a result in another order.
+        let row = Layout::contiguous([4].into()).broadcast_to([5, 3, 4].into())?.permute(&[2, 0, 1])?;
+        let mixed = walk([Layout::contiguous([4, 5, 3].into()), row, turned].into_iter())?;
+        assert!(mixed.iter().all(|l| l.shape().dims() == [15, 4]));
+        assert_eq!(mixed.iter().map(|l| l.strides().to_vec()).collect::<Vec<_>>(), [[1, 15], [0, 1], [4, 1]]);
+        Ok(())
     }
 }

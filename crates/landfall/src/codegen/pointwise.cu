@@ -1,5 +1,7 @@
 // One element of the result from the same element of each argument: `evaluate`, in the arithmetic type A.
 
+#define ELEMENT(i) A(widen(v##i.v[k]))
+
 // Arguments and result lie gapless; those marked in `uniform` are one element for all. A thread loads all of its
 // elements before it stores any, so the result may lie in an argument.
 KERNEL(contiguous) {
@@ -13,7 +15,6 @@ KERNEL(contiguous) {
         Vector<TO, VECTOR> result;
 #pragma unroll
         for (int k = 0; k < VECTOR; k++) {
-#define ELEMENT(i) A(widen(v##i.v[k]))
             result.v[k] = narrow<TO>(EVALUATE(ELEMENT));
         }
         result.store(out + first);
@@ -25,12 +26,60 @@ KERNEL(contiguous) {
     }
 }
 
-// Any layouts, with as few axes as they have in common.
+// A unit of up to VECTOR elements, `step` apart: by one access where they are neighbours and aligned (`along`). What
+// lies past `count` is the first again.
+template <class T> DEVICE Vector<T, VECTOR> fetch(const T* from, u64 step, u32 count, bool along) {
+    if (along && count == VECTOR) return Vector<T, VECTOR>::load(from);
+    if (step == 0) return Vector<T, VECTOR>::splat(*from);
+    Vector<T, VECTOR> unit;
+#pragma unroll
+    for (int k = 0; k < VECTOR; k++) unit.v[k] = from[k < count ? k * step : 0];
+    return unit;
+}
+
+// index / size: by a product where `reciprocal` holds m and s with size = 2^s / m, rounded so that the quotient is exact
+// for every index below 2^31.
+DEVICE u32 divide(u32 index, u64, u64 reciprocal) { return u32(u64(index) * u32(reciprocal >> 32) >> u32(reciprocal)); }
+DEVICE u64 divide(u64 index, u64 size, u64) { return index / size; }
+
+// Where an operand has the first element of a unit, its last index counting units. I is wide enough for every offset.
+template <class I>
+DEVICE u64 start_of(I unit, u32 rank, const Dims& shape, const Dims& reciprocal, const Dims& stride) {
+    I at = 0;
+#pragma unroll(sizeof(I) == 4 ? 8 : 1)  // divisions take much room
+    for (u32 axis = 0; axis < 8; axis++) {
+        if (axis == rank) break;
+        I size = I(shape.v[axis]), outer = divide(unit, size, reciprocal.v[axis]);
+        at += (unit - outer * size) * (axis == 0 ? I(VECTOR) : I(1)) * I(stride.v[axis]);
+        unit = outer;
+    }
+    return at;
+}
+
+// Any layouts, with as few axes as they have in common, innermost first. A thread takes one of the `n` units, each a part
+// of a row along the innermost axis, which has `length` elements. `narrow_offsets`: units are fewer than 2^31, and no
+// offset needs more than 32 bits.
 KERNEL(strided) {
     u64 index = thread_index();
     if (index >= n) return;
-    bool small = n <= 0xFFFFFFFFull;
-#define OFFSET(stride) (small ? offset_of<u32>(u32(index), rank, shape, stride) : offset_of<u64>(index, rank, shape, stride))
-#define GATHER(i) A(widen(x##i[OFFSET(stride##i)]))
-    out[OFFSET(stride_out)] = narrow<TO>(EVALUATE(GATHER));
+#define START(stride)                                                                \
+    (narrow_offsets ? start_of<u32>(u32(index), rank, shape, reciprocal, stride) \
+                    : start_of<u64>(index, rank, shape, reciprocal, stride))
+    u64 units = shape.v[0], outer = narrow_offsets ? divide(u32(index), units, reciprocal.v[0]) : index / units;
+    u32 count = u32(min(length - (index - outer * units) * VECTOR, u64(VECTOR)));
+#define FETCH(i) \
+    Vector<T##i, VECTOR> v##i = fetch(x##i + START(stride##i), stride##i.v[0], count, along >> i & 1);
+    EACH_ARG(FETCH)
+    Vector<TO, VECTOR> result;
+#pragma unroll
+    for (int k = 0; k < VECTOR; k++) result.v[k] = narrow<TO>(EVALUATE(ELEMENT));
+    TO* to = out + START(stride_out);
+    if (along_out && count == VECTOR) {
+        result.store(to);
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < VECTOR; k++) {
+        if (k < count) to[k * stride_out.v[0]] = result.v[k];
+    }
 }

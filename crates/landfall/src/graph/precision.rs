@@ -6,8 +6,8 @@
 //! | role | ops | runs in |
 //! |---|---|---|
 //! | product | matmul, grouped matmul, attention | the compute dtype |
-//! | pointwise | one scalar expression an element, dropout, L2 norm | the compute dtype between two products, else f32 |
-//! | norm | layer norm | its rows in the compute dtype between two products, its weights in f32; else f32 |
+//! | pointwise | one scalar expression an element, dropout | the compute dtype between two products, else f32 |
+//! | norm | layer norm, L2 norm | its rows in the compute dtype between two products, its weights in f32; else f32 |
 //! | movement | copy, concat, pad, permute | what it moves is cast where fewer bytes move |
 //! | island | everything else: batch norm, softmax, losses, reductions, updates, gathers | f32 |
 //!
@@ -233,9 +233,9 @@ fn role(node: &Node) -> Role {
     } else if is::<ops::Cast>(op) || is::<ops::Fill>(op) {
         // Their dtype is an attribute, which says what is wanted.
         Role::Island
-    } else if is::<ops::Dropout>(op) || is::<ops::L2Norm>(op) || matches!(op.body(), Body::Pointwise(_)) {
+    } else if is::<ops::Dropout>(op) || matches!(op.body(), Body::Pointwise(_)) {
         Role::Pointwise
-    } else if is::<ops::LayerNorm>(op) {
+    } else if is::<ops::LayerNorm>(op) || is::<ops::L2Norm>(op) {
         Role::Norm
     } else {
         Role::Island

@@ -60,7 +60,7 @@ impl Default for LayerNorm {
 }
 
 /// Checks that weight or bias `arg` has the dtype of `x`, or the dtype that `x` is accumulated in.
-fn affine_dtype(args: &[Spec], x: usize, arg: usize) -> Result<(), Rule> {
+pub(super) fn affine_dtype(args: &[Spec], x: usize, arg: usize) -> Result<(), Rule> {
     if args[arg].dtype == args[x].dtype.accumulate() { Ok(()) } else { rules::same_dtype(args, x, arg) }
 }
 

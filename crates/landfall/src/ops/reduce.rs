@@ -240,6 +240,8 @@ impl Op for Reduce {
             (&[2, 300, 2], &[1]),
             (&[40, 1100], &[1]),
             (&[4, 4, 4], &[2]),
+            (&[2100, 48], &[0]),
+            (&[6, 70, 3, 16], &[0, 2]),
         ];
         let mut all = Vec::new();
         for reduction in [Reduction::Sum, Reduction::Mean, Reduction::Max] {

@@ -2,12 +2,13 @@
 #![allow(dead_code, reason = "each test file uses some of them")]
 
 use landfall::cpu::Call;
+use landfall::cuda::{self, Arg, Entry, Failure, Geometry, Module, Param, Source};
 use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample, attributes};
 use landfall::{DType, DeviceKind, HostTensor, Rule, Spec};
 
 macro_rules! op {
     ($Op:ident $name:literal $arity:literal; infer $infer:expr; alias $alias:expr; coverage $coverage:expr;
-     reference $reference:expr; kernel $kernel:expr;) => {
+     reference $reference:expr; kernel $kernel:expr; $(cuda $cuda:expr;)?) => {
         impl Op for $Op {
             fn name(&self) -> &'static str {
                 $name
@@ -43,7 +44,7 @@ macro_rules! op {
                     &[Kernel::cpu($name, |op, call| {
                         let kernel: fn(&$Op, &Call<'_>) -> Result<(), Rule> = $kernel;
                         kernel(attributes::<$Op>(op)?, call)
-                    })]
+                    }), $(Kernel::cuda($name, $cuda))?]
                 }
             }
             fn cost(&self, args: &[Spec]) -> Cost {
@@ -79,6 +80,40 @@ op! {
         }
         Ok(())
     };
+    cuda decay_on_cuda;
+}
+
+static DECAY: Source = Source {
+    name: "decay",
+    text: "KERNEL(decay) {\n    u64 i = thread_index();\n    if (i < n) out[i] = out[i] * keep + x[i];\n}\n",
+    entries: &[Entry {
+        name: "decay",
+        block: 256,
+        params: &[
+            Param::input_is("x", DType::F64),
+            Param::output_is("out", DType::F64),
+            Param::u64("n"),
+            Param::f64("keep"),
+        ],
+    }],
+};
+
+fn decay_on_cuda(op: &dyn Op, call: &mut cuda::Call<'_>) -> Result<(), Failure> {
+    let (x, out) = (*call.input(1)?, *call.output(0)?);
+    let n = x.spec().shape.elements();
+    if !x.layout().is_contiguous() {
+        let (name, value) =
+            ("elements between neighbours of x", x.layout().strides().last().map_or(0.0, |&s| s as f64));
+        return Err(Rule::Attribute {
+            name,
+            value,
+            expected: "1: this op of a test takes contiguous operands",
+        }
+        .into());
+    }
+    let args =
+        [Arg::Input(&x), Arg::Output(&out), Arg::U64(n as u64), Arg::F64(attributes::<Decay>(op)?.keep)];
+    call.launch(&Module::new(&DECAY), "decay", Geometry::linear(n, 256)?, &args)
 }
 
 /// `target[i] = x[i]` for even `i`; the others stay: an update of a part. `f64`.

@@ -1,6 +1,7 @@
 //! Our side of a row: what is timed, built and warmed up.
 
 use super::rows::{Arg, Call, Data, OpRow, Row, Step, Way, call};
+use crate::commands::tune;
 use crate::error::CliError;
 use arrayvec::ArrayVec;
 use landfall::ops::{self, Alias, Cost, Op};
@@ -64,9 +65,11 @@ pub(super) struct Floor {
 }
 
 /// Steps in flight while the host is timed: few enough that the driver's queue never fills, which would make it wait.
-const IN_FLIGHT: u32 = 64;
+const IN_FLIGHT: usize = 64;
 /// How often it is timed; the median counts.
-const SUBMISSIONS: u32 = 15;
+const SUBMISSIONS: usize = 15;
+/// How often where steps are single calls.
+const SHORT_SUBMISSIONS: usize = 101;
 /// Steps before which the first loss, and at which the last loss, is read.
 const WARM_UP: usize = 8;
 /// Rows of the generated series: 4,096 windows and a bit, as the peers have.
@@ -99,8 +102,10 @@ impl Ours {
         let steps = (seconds / taken * ours.steps as f64).ceil();
         ours.steps = (steps as usize).clamp(1, MOST_STEPS);
         if let (DeviceKind::Cuda(_), None) = (engine.device(), &ours.flush) {
-            let floor = if let Row::Op(op) = row { Some(floor(engine, op)?) } else { None };
-            ours.host = Some(ours.submitted(floor)?);
+            ours.host = Some(match row {
+                Row::Op(op) => ours.issued(op)?,
+                Row::Step(..) | Row::Routing(_) => ours.submitted()?,
+            });
         }
         Ok(ours)
     }
@@ -127,14 +132,35 @@ impl Ours {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    fn submitted(&mut self, floor: Option<Floor>) -> Result<Host, Error> {
+    /// The host's time for a step.
+    fn submitted(&mut self) -> Result<Host, Error> {
         let before = self.engine.counters().launches;
         // Of slow steps fewer: the device has to do what is submitted here, which takes two samples' time.
-        let steps = (self.steps / 8).clamp(1, IN_FLIGHT as usize);
-        let us = submission(&self.engine, || (self.run)(steps))?;
-        let launches = self.engine.counters().launches - before;
-        let times = steps as f64 * f64::from(SUBMISSIONS);
-        Ok(Host { us: us / steps as f64, launches: launches as f64 / times, floor })
+        let steps = (self.steps / 8).clamp(1, IN_FLIGHT);
+        let ([us], engine) =
+            (submissions(&self.engine, SUBMISSIONS, [&mut || (self.run)(steps)])?, &self.engine);
+        let launches = (engine.counters().launches - before) as f64 / (steps * SUBMISSIONS) as f64;
+        Ok(Host { us: us / steps as f64, launches, floor: None })
+    }
+
+    /// The host's time for the calls of an op row, in turn with their floor.
+    fn issued(&mut self, row: &OpRow) -> Result<Host, Error> {
+        let engine = self.engine.clone();
+        let (mut program, mut state) = bare(&engine, row)?;
+        let null = Engine::null();
+        let mut calls = prepared(&null, &row.calls())?;
+        let steps = 0..IN_FLIGHT;
+        let before = engine.counters().launches;
+        (self.run)(IN_FLIGHT)?;
+        let launches = (engine.counters().launches - before) as f64 / IN_FLIGHT as f64;
+        let sides: [&mut dyn FnMut() -> Result<(), Error>; 3] = [
+            &mut || (self.run)(IN_FLIGHT),
+            &mut || steps.clone().try_for_each(|_| program.reissue(&mut state)),
+            &mut || steps.clone().try_for_each(|_| calls.iter_mut().try_for_each(|c| c.issue(&null))),
+        ];
+        let times = submissions(&engine, SHORT_SUBMISSIONS, sides)?;
+        let [us, bare_us, null_us] = times.map(|us| us / IN_FLIGHT as f64);
+        Ok(Host { us, launches, floor: Some(Floor { bare_us, null_us }) })
     }
 
     fn step(engine: &Engine, step: &Step, way: Way, dtype: Precision) -> Result<Self, CliError> {
@@ -172,7 +198,13 @@ impl Ours {
             seed: 2021,
             ..TrainingOptions::default()
         };
-        let mut session = Session::new(engine, model, &dataset, context, horizon, options)?;
+        let mut session = Session::new(engine, model, &dataset, context, horizon, options.clone())?;
+        if way == Way::Tuned {
+            let found = tune::of(session, false)?;
+            let model = config.build().map_err(SettingsError::Network)?;
+            let engine = engine.with_choices(found.choices);
+            session = Session::new(&engine, model, &dataset, context, horizon, options)?;
+        }
         for _ in 0..WARM_UP {
             session.step()?;
         }
@@ -186,7 +218,7 @@ impl Ours {
             let session = &mut session;
             inside.enter(move || {
                 (0..steps).try_for_each(|_| match way {
-                    Way::Captured => session.step(),
+                    Way::Captured | Way::Tuned => session.step(),
                     Way::Issued => session.issue(),
                 })
             })
@@ -253,22 +285,30 @@ fn issuing(engine: &Engine, mut calls: Vec<Prepared>) -> Run {
     })
 }
 
-/// Microseconds until `submit` returns, which waits for nothing: the median of some.
-fn submission(engine: &Engine, mut submit: impl FnMut() -> Result<(), Error>) -> Result<f64, Error> {
-    let mut times = Vec::with_capacity(SUBMISSIONS as usize);
-    for _ in 0..SUBMISSIONS {
-        engine.synchronize()?;
-        let start = Instant::now();
-        submit()?;
-        times.push(start.elapsed().as_secs_f64() * 1e6);
+/// Microseconds until each of these submissions returns, which wait for nothing: medians of `count`, taken in turn.
+fn submissions<const N: usize>(
+    engine: &Engine,
+    count: usize,
+    mut sides: [&mut dyn FnMut() -> Result<(), Error>; N],
+) -> Result<[f64; N], Error> {
+    let mut times = [const { Vec::new() }; N];
+    for _ in 0..count {
+        for (submit, times) in sides.iter_mut().zip(&mut times) {
+            engine.synchronize()?;
+            let start = Instant::now();
+            submit()?;
+            times.push(start.elapsed().as_secs_f64() * 1e6);
+        }
     }
     engine.synchronize()?;
-    times.sort_by(f64::total_cmp);
-    Ok(times[times.len() / 2])
+    Ok(times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    }))
 }
 
-/// The floor of an op row's host time.
-fn floor(engine: &Engine, row: &OpRow) -> Result<Floor, Error> {
+/// An op row's calls as a program, whose launches are prepared.
+fn bare(engine: &Engine, row: &OpRow) -> Result<(Program, State), Error> {
     let graph = Graph::new(&Arc::new(StateSpec::new()));
     for (c, call) in row.calls().into_iter().enumerate() {
         let args = call.args.iter().enumerate().map(|(a, arg)| {
@@ -283,14 +323,7 @@ fn floor(engine: &Engine, row: &OpRow) -> Result<Floor, Error> {
     let mut state = State::new(engine, graph.state_spec())?;
     let mut program = Program::compile(engine, &state, "bare", &graph)?;
     program.run(&mut state)?;
-    let steps = 0..IN_FLIGHT;
-    let bare = submission(engine, || steps.clone().try_for_each(|_| program.reissue(&mut state)))?;
-    let null = Engine::null();
-    let mut calls = prepared(&null, &row.calls())?;
-    let checked = submission(&null, || {
-        steps.clone().try_for_each(|_| calls.iter_mut().try_for_each(|c| c.issue(&null)))
-    })?;
-    Ok(Floor { bare_us: bare / f64::from(IN_FLIGHT), null_us: checked / f64::from(IN_FLIGHT) })
+    Ok((program, state))
 }
 
 /// A call with its tensors. An output that must be an input holds that input's data.

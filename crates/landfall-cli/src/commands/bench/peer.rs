@@ -12,6 +12,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// A process that compiles its rows keeps about so many threads busy.
+const THREADS_TO_WARM: usize = 2;
+
 /// What a peer is asked at its start.
 pub(super) struct Request<'a> {
     pub(super) folder: &'a Path,
@@ -124,8 +127,8 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Starts `python3 <folder>/<name>_peer.py` for each of its modes and each group of rows, one after the other, and waits
-    /// until every row is warm. A process that does not get that far is left out.
+    /// Starts `python3 <folder>/<name>_peer.py` for each of its modes and each group of rows, as many at once as there are
+    /// threads for, and waits until every row is warm. A process that does not get that far is left out.
     ///
     /// # Errors
     /// Why the peer has to be left out: none did. Its processes are gone then.
@@ -137,10 +140,15 @@ impl Peer {
             failures: Vec::new(),
             workers: Vec::new(),
         };
+        let modes = Self::modes(name, request)?;
+        let wanted: Vec<(&String, &Vec<String>)> =
+            modes.iter().flat_map(|mode| request.processes.iter().map(move |rows| (mode, rows))).collect();
         let mut first = None;
-        for mode in Self::modes(name, request)? {
-            for rows in request.processes {
-                match peer.start_worker(&mode, rows, request) {
+        for abreast in wanted.chunks((request.threads / THREADS_TO_WARM).max(1)) {
+            let started: Vec<_> =
+                abreast.iter().map(|(mode, rows)| peer.spawn(mode, rows, request)).collect();
+            for (&(mode, rows), process) in abreast.iter().zip(started) {
+                match process.and_then(|process| peer.warm(process, request)) {
                     Ok(process) => {
                         peer.workers.push(Worker { mode: mode.clone(), rows: rows.clone(), process });
                     }
@@ -188,12 +196,16 @@ impl Peer {
         }
     }
 
-    fn start_worker(&mut self, mode: &str, rows: &[String], request: &Request<'_>) -> Result<Process, Fault> {
+    fn spawn(&self, mode: &str, rows: &[String], request: &Request<'_>) -> Result<Process, Fault> {
         let mut command = Self::command(&self.name, request);
         command.args(["--dtypes", request.dtypes, "--modes", mode]);
         command.args(["--threads", &request.threads.to_string()]);
         command.args(["--seconds", &request.seconds.to_string()]).args(rows);
-        let mut process = Process::start(command)?;
+        Process::start(command)
+    }
+
+    /// Waits until a process is ready to time its rows.
+    fn warm(&mut self, mut process: Process, request: &Request<'_>) -> Result<Process, Fault> {
         let mut ready = Vec::new();
         loop {
             match process.next(request)? {

@@ -15,13 +15,15 @@ pub(super) enum Row {
     Routing(&'static RoutingRow),
 }
 
-/// How a step's launches come to the device.
+/// Which launches a step is, and how they come to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// Recorded before, and replayed; on a GPU as one graph.
     Captured,
     /// One by one, each checked as an eager call is.
     Issued,
+    /// As captured, with the kernels that `landfall tune` finds.
+    Tuned,
 }
 
 /// A whole training step: gather of windows or samples, forward, backward, clip, AdamW.
@@ -360,6 +362,7 @@ impl Row {
         match self {
             Self::Step(step, Way::Captured) => step.name.to_owned(),
             Self::Step(step, Way::Issued) => format!("{}-issued", step.name),
+            Self::Step(step, Way::Tuned) => format!("{}-tuned", step.name),
             Self::Op(row) => row_name(row.op, row.sizes),
             Self::Routing(row) => row.name(),
         }
@@ -395,11 +398,20 @@ impl Row {
         Ok(Self::all().filter(|r| asked(r) && fits(r)).collect())
     }
 
-    /// The same step issued instead of captured; nothing for a row that is no step.
-    pub(super) fn issued(&self) -> Option<Self> {
+    /// The same step in another way; nothing for a row that is no step.
+    pub(super) fn also(&self, way: Way) -> Option<Self> {
         match self {
-            Self::Step(step, _) => Some(Self::Step(step, Way::Issued)),
+            Self::Step(step, _) => Some(Self::Step(step, way)),
             Self::Op(_) | Self::Routing(_) => None,
+        }
+    }
+
+    /// The row of the peers that this one is compared with. Steps that are issued are timed alone.
+    pub(super) fn compared(&self) -> Option<String> {
+        match self {
+            Self::Step(_, Way::Issued) => None,
+            Self::Step(step, Way::Captured | Way::Tuned) => Some(step.name.to_owned()),
+            Self::Op(_) | Self::Routing(_) => Some(self.name()),
         }
     }
 

@@ -28,6 +28,8 @@ static SOURCE: Source = Source {
                 Param::dims("shape"),
                 Param::dims("shape_row"),
                 Param::f64("eps"),
+                Param::input("scale", "S"),
+                Param::dims("stride_scale"),
                 Param::input("x", "T"),
                 Param::u32("gapless_x"),
                 Param::dims("stride_x"),
@@ -50,6 +52,10 @@ static SOURCE: Source = Source {
                 Param::dims("shape"),
                 Param::dims("shape_row"),
                 Param::f64("eps"),
+                Param::input("scale", "S"),
+                Param::dims("stride_scale"),
+                Param::output("gscale", "S"),
+                Param::dims("stride_gscale"),
                 Param::input("gy", "T"),
                 Param::u32("gapless_gy"),
                 Param::dims("stride_gy"),
@@ -84,19 +90,28 @@ fn first(x: &Operand, starts: &Layout, row: &Layout, eps: f64) -> ([Arg<'static>
     (args, group)
 }
 
-fn module(x: &Operand) -> Module {
+/// Without a scale, any operand stands in: the kernel has no use of it.
+fn module(x: &Operand, scale: Option<&Operand>) -> Module {
     let module = Module::new(&SOURCE).of("T", x.dtype()).of("A", x.dtype().accumulate());
-    module.constant("UNIT", unit(x.dtype()) as u64)
+    let module = module.of("S", scale.map_or(x.dtype(), Operand::dtype));
+    module.constant("SCALED", u64::from(scale.is_some())).constant("UNIT", unit(x.dtype()) as u64)
 }
 
 /// [`L2Norm`].
 pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
-    let eps = attributes::<L2Norm>(op)?.eps;
+    let L2Norm { eps, scaled } = *attributes(op)?;
     let (x, y) = (*call.input(0)?, *call.output(0)?);
     if x.spec().shape.elements() == 0 {
         return Ok(());
     }
-    let ([of_x, of_y], [row_x, row_y]) = rows([&x, &y], [])?;
+    let scale = if scaled { Some(*call.input(1)?) } else { None };
+    let ([of_x, of_y, of_scale], [row_x, row_y]) = match &scale {
+        Some(scale) => rows([&x, &y], [scale])?,
+        None => {
+            let ([of_x, of_y], row) = rows([&x, &y], [])?;
+            ([of_x, of_y, of_x], row)
+        }
+    };
     let ([count, length, lanes, across, rank, shape, shape_row, eps], group) = first(&x, &of_x, &row_x, eps);
     let [gapless_x, stride_x, stride_row_x] = matrix(&x, &of_x, &row_x);
     let [gapless_y, stride_y, stride_row_y] = matrix(&y, &of_y, &row_y);
@@ -109,6 +124,8 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         shape,
         shape_row,
         eps,
+        Arg::Input(scale.as_ref().unwrap_or(&x)),
+        Arg::dims(of_scale.strides()),
         Arg::Input(&x),
         gapless_x,
         stride_x,
@@ -118,17 +135,25 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         stride_y,
         stride_row_y,
     ];
-    call.launch(&module(&x), "l2_norm", Geometry::blocks(group.blocks, BLOCK)?, &args)
+    call.launch(&module(&x, scale.as_ref()), "l2_norm", Geometry::blocks(group.blocks, BLOCK)?, &args)
 }
 
 /// [`L2NormGrad`].
 pub(super) fn backward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
-    let eps = attributes::<L2NormGrad>(op)?.eps;
+    let L2NormGrad { eps, scaled } = *attributes(op)?;
     let (gy, x, gx) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
     if x.spec().shape.elements() == 0 {
         return Ok(());
     }
-    let ([of_gy, of_x, of_gx], [row_gy, row_x, row_gx]) = rows([&gy, &x, &gx], [])?;
+    let scales = if scaled { Some((*call.input(2)?, *call.output(1)?)) } else { None };
+    let ([of_gy, of_x, of_gx, of_scale, of_gscale], [row_gy, row_x, row_gx]) = match &scales {
+        Some((scale, gscale)) => rows([&gy, &x, &gx], [scale, gscale])?,
+        None => {
+            let ([of_gy, of_x, of_gx], row) = rows([&gy, &x, &gx], [])?;
+            ([of_gy, of_x, of_gx, of_x, of_x], row)
+        }
+    };
+    let (scale, gscale) = scales.unwrap_or((x, gx));
     let ([count, length, lanes, across, rank, shape, shape_row, eps], group) = first(&x, &of_x, &row_x, eps);
     let [gapless_gy, stride_gy, stride_row_gy] = matrix(&gy, &of_gy, &row_gy);
     let [gapless_x, stride_x, stride_row_x] = matrix(&x, &of_x, &row_x);
@@ -142,6 +167,10 @@ pub(super) fn backward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> 
         shape,
         shape_row,
         eps,
+        Arg::Input(&scale),
+        Arg::dims(of_scale.strides()),
+        Arg::Output(&gscale),
+        Arg::dims(of_gscale.strides()),
         Arg::Input(&gy),
         gapless_gy,
         stride_gy,
@@ -155,5 +184,6 @@ pub(super) fn backward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> 
         stride_gx,
         stride_row_gx,
     ];
-    call.launch(&module(&x), "gradient", Geometry::blocks(group.blocks, BLOCK)?, &args)
+    let module = module(&x, scales.as_ref().map(|(scale, _)| scale));
+    call.launch(&module, "gradient", Geometry::blocks(group.blocks, BLOCK)?, &args)
 }

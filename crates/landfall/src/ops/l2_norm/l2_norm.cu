@@ -1,6 +1,11 @@
 // L2 normalisation and its gradient. A group of lanes takes a row; a row of at most one unit a lane is read once and
 // stays in registers, a longer one is read in each pass.
 
+// The factor of a row.
+DEVICE double scale_of(u64 r, const S* scale, const Rows& of_x, const Dims& stride) {
+    return SCALED ? double(widen(scale[place_of(r, of_x.count, of_x.rank, of_x.shape, stride)])) : 1.0;
+}
+
 KERNEL(l2_norm) {
     __shared__ double totals[THREADS];
     Group g = group_of(lanes, across);
@@ -19,7 +24,7 @@ KERNEL(l2_norm) {
     }
     squares = group_all<Sum>(squares, g, totals);
     if (r >= rows) return;
-    A factor = A(1.0 / sqrt(squares + eps));
+    A factor = A(scale_of(r, scale, of_x, stride_scale) / sqrt(squares + eps));
     T* row_y = y + start_of(r, of_y);
     for (u64 first = g.lane * N; first < end; first += step) {
         if (length > step) load_row(v, row, first, of_x);
@@ -55,7 +60,10 @@ KERNEL(gradient) {
     squares = group_all<Sum>(squares, g, totals) + eps;
     product = group_all<Sum>(product, g, totals);
     if (r >= rows) return;
-    A factor = A(1.0 / sqrt(squares)), along = A(product / squares);
+    A factor = A(scale_of(r, scale, of_x, stride_scale) / sqrt(squares)), along = A(product / squares);
+    if (SCALED && g.lane == 0) {
+        gscale[place_of(r, rows, rank, shape, stride_gscale)] = narrow<S>(A(product / sqrt(squares)));
+    }
     T* row_gx = gx + start_of(r, of_gx);
     for (u64 first = g.lane * N; first < end; first += step) {
         if (length > step) {

@@ -9,6 +9,7 @@ use crate::ops::columns::cuda::Sharing;
 use crate::ops::reduce::{BLOCK, Group, across, gapless, split, unit};
 use crate::ops::{Op, attributes};
 use crate::shape::Spec;
+use arrayvec::ArrayVec;
 
 static SOURCE: Source = Source {
     name: "layer_norm",
@@ -95,6 +96,40 @@ static GRADIENT: Source = Source {
             ],
         },
         Entry {
+            name: "gradient_sums",
+            block: BLOCK,
+            params: &[
+                Param::u64("rows"),
+                Param::u64("length"),
+                Param::u64("each"),
+                Param::u32("lanes"),
+                Param::u32("across"),
+                Param::u32("rank"),
+                Param::dims("shape"),
+                Param::dims("shape_row"),
+                Param::input("gy", "T"),
+                Param::u32("gapless_gy"),
+                Param::dims("stride_gy"),
+                Param::dims("stride_row_gy"),
+                Param::input("x", "T"),
+                Param::u32("gapless_x"),
+                Param::dims("stride_x"),
+                Param::dims("stride_row_x"),
+                Param::input("weight", "W"),
+                Param::u32("gapless_weight"),
+                Param::dims("stride_weight"),
+                Param::input("mean", "M"),
+                Param::dims("stride_mean"),
+                Param::input("rstd", "V"),
+                Param::dims("stride_rstd"),
+                Param::output("gx", "T"),
+                Param::u32("gapless_gx"),
+                Param::dims("stride_gx"),
+                Param::dims("stride_row_gx"),
+                Param::scratch_is("partial", DType::F64),
+            ],
+        },
+        Entry {
             name: "column_sums",
             block: BLOCK,
             params: &[
@@ -134,10 +169,28 @@ static GRADIENT: Source = Source {
     ],
 };
 
+/// Blocks of `gradient_sums` that keep all of a GPU at work, and the most groups of rows of one: each is a term of sums in
+/// the accumulation type.
+const BLOCKS: usize = 256;
+const GROUPS: usize = 64;
+/// Columns of a block that adds up their sums, at most: a line of memory of pairs of f64.
+const WIDTH: usize = 8;
+
+/// How blocks share the sums over the rows: those that walk rows of at most a unit a lane keep them.
+fn walked(rows: usize, columns: usize, dtype: DType) -> Option<Sharing> {
+    let group = Group::whole(rows.max(1), columns, dtype);
+    if rows == 0 || columns > group.lanes * unit(dtype) {
+        return None;
+    }
+    let each = group.blocks.div_ceil(BLOCKS).min(GROUPS);
+    let width = columns.next_power_of_two().min(WIDTH);
+    Some(Sharing { width, groups: columns.div_ceil(width), chunks: group.blocks.div_ceil(each), each })
+}
+
 /// Bytes of scratch memory for the gradient's sums over the rows of `x`.
 pub(super) fn workspace(x: &Spec) -> usize {
     let (rows, columns) = sizes(&x.shape);
-    Sharing::sums(rows, columns).workspace(columns)
+    walked(rows, columns, x.dtype).unwrap_or_else(|| Sharing::sums(rows, columns)).workspace(columns)
 }
 
 /// Matrices of the same rows, and vectors with an element for each: starts of the rows, with as few axes as possible,
@@ -234,67 +287,55 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let module = Module::new(&GRADIENT).of("T", x.dtype()).of("A", x.dtype().accumulate());
     let module = module.of("W", weight.dtype()).of("M", mean.dtype()).of("V", rstd.dtype());
     let module = module.constant("UNIT", unit(x.dtype()) as u64);
-    let sharing = Sharing::sums(count, length);
+    let walked = walked(count, length, x.dtype());
+    let sharing = walked.unwrap_or_else(|| Sharing::sums(count, length));
     if count > 0 {
         let (starts, row) = rows([&gy, &x, &gx], [&mean, &rstd])?;
         let [of_gy, of_x, of_gx, of_mean, of_rstd] = starts;
         let [row_gy, row_x, row_gx] = row;
         let group = Group::whole(count, length, x.dtype());
-        let [gapless_gy, stride_gy, stride_row_gy] = matrix(&gy, &of_gy, &row_gy);
-        let [gapless_x, stride_x, stride_row_x] = matrix(&x, &of_x, &row_x);
-        let [gapless_gx, stride_gx, stride_row_gx] = matrix(&gx, &of_gx, &row_gx);
         let [gapless_weight, stride_weight] = vector(&weight);
         let (stride_mean, stride_rstd) = (Arg::dims(of_mean.strides()), Arg::dims(of_rstd.strides()));
         let (rank, shape) = (Arg::U32(of_x.shape().rank() as u32), Arg::dims(of_x.shape().dims()));
-        let args = [
-            Arg::U64(count as u64),
-            Arg::U64(length as u64),
-            Arg::U32(group.lanes as u32),
-            Arg::U32(across(&of_x, &row_x)),
-            rank,
-            shape,
-            Arg::dims(row_x.shape().dims()),
-            Arg::Input(&gy),
-            gapless_gy,
-            stride_gy,
-            stride_row_gy,
-            Arg::Input(&x),
-            gapless_x,
-            stride_x,
-            stride_row_x,
-            Arg::Input(&weight),
-            gapless_weight,
-            stride_weight,
-            Arg::Input(&mean),
-            stride_mean,
-            Arg::Input(&rstd),
-            stride_rstd,
-            Arg::Output(&gx),
-            gapless_gx,
-            stride_gx,
-            stride_row_gx,
-        ];
-        call.launch(&module, "gradient", Geometry::blocks(group.blocks, BLOCK)?, &args)?;
-        let args = [
-            Arg::U64(count as u64),
-            Arg::U64(length as u64),
-            Arg::U64(sharing.each as u64),
-            Arg::U32(sharing.width as u32),
-            rank,
-            shape,
-            Arg::Input(&gy),
-            stride_gy,
-            step(&row_gy),
-            Arg::Input(&x),
-            stride_x,
-            step(&row_x),
-            Arg::Input(&mean),
-            stride_mean,
-            Arg::Input(&rstd),
-            stride_rstd,
-            Arg::Scratch(0),
-        ];
-        call.launch(&module, "column_sums", sharing.blocks()?, &args)?;
+        let mut args = ArrayVec::<Arg<'_>, 28>::new();
+        args.extend([Arg::U64(count as u64), Arg::U64(length as u64)]);
+        args.extend(walked.map(|w| Arg::U64(w.each as u64)));
+        args.extend([Arg::U32(group.lanes as u32), Arg::U32(across(&of_x, &row_x)), rank, shape]);
+        args.push(Arg::dims(row_x.shape().dims()));
+        args.push(Arg::Input(&gy));
+        args.extend(matrix(&gy, &of_gy, &row_gy));
+        args.push(Arg::Input(&x));
+        args.extend(matrix(&x, &of_x, &row_x));
+        args.extend([Arg::Input(&weight), gapless_weight, stride_weight]);
+        args.extend([Arg::Input(&mean), stride_mean, Arg::Input(&rstd), stride_rstd]);
+        args.push(Arg::Output(&gx));
+        args.extend(matrix(&gx, &of_gx, &row_gx));
+        if walked.is_some() {
+            args.push(Arg::Scratch(0));
+            call.launch(&module, "gradient_sums", Geometry::blocks(sharing.chunks, BLOCK)?, &args)?;
+        } else {
+            call.launch(&module, "gradient", Geometry::blocks(group.blocks, BLOCK)?, &args)?;
+            let args = [
+                Arg::U64(count as u64),
+                Arg::U64(length as u64),
+                Arg::U64(sharing.each as u64),
+                Arg::U32(sharing.width as u32),
+                rank,
+                shape,
+                Arg::Input(&gy),
+                Arg::dims(of_gy.strides()),
+                step(&row_gy),
+                Arg::Input(&x),
+                Arg::dims(of_x.strides()),
+                step(&row_x),
+                Arg::Input(&mean),
+                stride_mean,
+                Arg::Input(&rstd),
+                stride_rstd,
+                Arg::Scratch(0),
+            ];
+            call.launch(&module, "column_sums", sharing.blocks()?, &args)?;
+        }
     }
     let args = [
         Arg::U64(length as u64),

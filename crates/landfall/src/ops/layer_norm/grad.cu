@@ -1,4 +1,5 @@
-// The gradient of layer normalisation: one launch for the rows, two for the sums over them.
+// The gradient of layer normalisation: one launch for the rows and one that adds up sums over them. Those of rows of at most
+// a unit a lane are begun with the rows; those of longer ones take a launch of their own.
 
 // A unit of gy * weight and of the normalised x.
 DEVICE void load_parts(A (&v)[N], A (&h)[N], const T* row_gy, const Rows& of_gy, const T* row_x, const Rows& of_x,
@@ -47,6 +48,77 @@ KERNEL(gradient) {
 #pragma unroll
         for (int i = 0; i < N; i++) v[i] = scale * (v[i] - A(sum) - h[i] * A(product));
         store_unit(v, row_gx, first, length, of_gx.gapless, 1, shape_row, stride_row_gx);
+    }
+}
+
+// Rows of at most a unit a lane. A block walks `each` groups of them, and its lanes keep the sums of their columns on the
+// way; the next rows come while it works on these.
+KERNEL(gradient_sums) {
+    __shared__ double totals[THREADS];
+    __shared__ A sums[2][THREADS * N];
+    Group g = group_of(lanes, across);
+    Rows of_gy = {rows, length, rank, gapless_gy, shape, stride_gy, shape_row, stride_row_gy};
+    Rows of_x = {rows, length, rank, gapless_x, shape, stride_x, shape_row, stride_row_x};
+    u64 first = g.lane * N, begin = u64(blockIdx.x) * each * g.rows + g.row;
+    bool inside = first < length;
+    double share = 1.0 / double(length);
+    A w[N], slope[N], value[N], centre = A(0), scale = A(0), sum_gy[N], sum_product[N];
+    if (inside) load_unit(w, weight, first, length, A(0), gapless_weight, 1, shape_row, stride_weight);
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        if (!inside) w[i] = A(0);
+        sum_gy[i] = sum_product[i] = A(0);
+    }
+    // Rows mostly lie in one axis: then nothing is divided.
+    auto at = [&](u64 r, const Dims& stride) {
+        return rank == 1 ? r * stride.v[0] : place_of(r, rows, rank, shape, stride);
+    };
+    auto fetch = [&](u64 r) {
+        if (r < rows && inside) {
+            load_row(slope, gy + at(r, stride_gy), first, of_gy);
+            centre = A(mean[at(r, stride_mean)]);
+            scale = A(rstd[at(r, stride_rstd)]);
+            load_row(value, x + at(r, stride_x), first, of_x, centre);
+        } else {
+#pragma unroll
+            for (int i = 0; i < N; i++) slope[i] = value[i] = A(0);
+            centre = scale = A(0);
+        }
+    };
+    fetch(begin);
+    for (u64 k = 0; k < each; k++) {
+        u64 r = begin + k * g.rows;
+        A v[N], h[N], both[N], factor = scale;
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            h[i] = (value[i] - centre) * scale;
+            v[i] = slope[i] * w[i];
+            both[i] = v[i] * h[i];
+            sum_gy[i] += slope[i];
+            sum_product[i] += slope[i] * h[i];
+        }
+        if (k + 1 < each) fetch(r + g.rows);
+        A sum = A(group_all<Sum>(double(unit_all<Sum>(v)), g, totals) * share);
+        A product = A(group_all<Sum>(double(unit_all<Sum>(both)), g, totals) * share);
+        if (r >= rows || !inside) continue;
+#pragma unroll
+        for (int i = 0; i < N; i++) v[i] = factor * (v[i] - sum - h[i] * product);
+        store_unit(v, gx + at(r, stride_gx), first, length, gapless_gx, 1, shape_row, stride_row_gx);
+    }
+    u32 columns = g.lanes * N, own = g.row * columns + g.lane * N;
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        sums[0][own + i] = sum_gy[i];
+        sums[1][own + i] = sum_product[i];
+    }
+    __syncthreads();
+    for (u32 column = threadIdx.x; column < length; column += THREADS) {
+        double a = 0.0, b = 0.0;
+        for (u32 row = 0; row < g.rows; row++) {
+            a += double(sums[0][row * columns + column]);
+            b += double(sums[1][row * columns + column]);
+        }
+        reinterpret_cast<double2*>(partial)[blockIdx.x * length + column] = make_double2(a, b);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Permute;
 use crate::cuda::{Arg, Call, Entry, Failure, Module, Param, Source};
-use crate::ops::routing::cuda::{BLOCK, Share, Team, clearing, dims};
+use crate::ops::routing::cuda::{MOVES, Share, Team, clearing, dims};
 use crate::ops::{Op, attributes};
 
 static SOURCE: Source = Source {
@@ -10,7 +10,7 @@ static SOURCE: Source = Source {
     text: concat!(include_str!("../routing/rows.cu"), include_str!("permute.cu")),
     entries: &[Entry {
         name: "permute",
-        block: BLOCK,
+        block: MOVES.block,
         params: &[
             Param::input("x", "T"),
             Param::input("map", "I"),
@@ -51,7 +51,7 @@ pub(super) fn permute_by(op: &dyn Op, call: &mut Call<'_>, share: Share) -> Resu
     if rows == 0 {
         return Ok(());
     }
-    let team = Team::new(x.spec().shape.last(), &[&x, &y], share);
+    let team = Team::new(x.spec().shape.last(), &[&x, &y], MOVES, share);
     let clear = clearing(rows);
     let module = team
         .of(Module::new(&SOURCE))

@@ -1,10 +1,17 @@
 // A team a token: its row is read once and written to the rows of all its pairs. The first `clear` blocks write zeros in
 // the rows that no token has. (With `rows.cu`.)
 
-// Units under way in a thread, and rows looked up together.
-constexpr u32 U = 4, PAIRS = 8;
+// Rows looked up together.
+constexpr u32 PAIRS = 8;
 
 KERNEL(permute) {
+    auto read = [&](Unit (&unit)[U], const T* from, u64 c) {
+#pragma unroll
+        for (u32 u = 0; u < U; u++) {
+            u64 at = c + u * lanes;
+            unit[u] = at < units ? fetch(from, at, stride_x.v[1]) : nothing();
+        }
+    };
     if (blockIdx.x < clear) {
         u64 r = u64(blockIdx.x) * 32 + threadIdx.x;
         if (PROBS && threadIdx.x < 32 && r < rows && source[r * stride_source] < 0) {
@@ -17,22 +24,14 @@ KERNEL(permute) {
     u64 token = team.index, step_map = stride_map.v[1], width = 2 * u64(most) + 1;
     if (token >= tokens) return;
     const I* cells = map + token * stride_map.v[0];
-    const P* own = p + token * stride_p.v[0];
-    u32 n = pair_count(cells, step_map, most, faults, token * width, team.lane == 0);
-    for (u32 j = team.lane; j < n; j += lanes) {
-        i64 row = checked(cells[j * step_map], rows, faults, token * width + j, true);
-        if (!PROBS || row < 0) continue;
-        i64 expert = checked(cells[(most + j) * step_map], experts, faults, token * width + most + j, true);
-        if (expert >= 0) py[row * stride_py.v[0]] = own[expert * stride_p.v[1]];
-    }
     const T* from = x + token * stride_x.v[0];
+    // The row is on its way before the map says where it goes.
+    Unit unit[U];
+    read(unit, from, team.lane);
+    u32 n = pair_count(cells, step_map, most, faults, token * width, team.lane == 0);
+    const P* own = p + token * stride_p.v[0];
     for (u64 c = team.lane; c < units; c += U * lanes) {
-        Unit unit[U];
-#pragma unroll
-        for (u32 u = 0; u < U; u++) {
-            u64 at = c + u * lanes;
-            unit[u] = at < units ? fetch(from, at, stride_x.v[1]) : nothing();
-        }
+        if (c >= U * lanes) read(unit, from, c);
         for (u32 first = 0; first < n; first += PAIRS) {
             i64 row[PAIRS];
             bool zero[PAIRS];
@@ -53,9 +52,16 @@ KERNEL(permute) {
 #pragma unroll
                 for (u32 u = 0; u < U; u++) {
                     u64 at = c + u * lanes;
-                    if (at < units) put(zero[i] ? nothing() : unit[u], to, at, stride_y.v[1]);
+                    if (at < units) put_last(zero[i] ? nothing() : unit[u], to, at, stride_y.v[1]);
                 }
             }
         }
+    }
+    // What a pair has besides its row, and what is wrong with it.
+    for (u32 j = team.lane; j < n; j += lanes) {
+        i64 row = checked(cells[j * step_map], rows, faults, token * width + j, true);
+        if (!PROBS || row < 0) continue;
+        i64 expert = checked(cells[(most + j) * step_map], experts, faults, token * width + most + j, true);
+        if (expert >= 0) py[row * stride_py.v[0]] = own[expert * stride_p.v[1]];
     }
 }

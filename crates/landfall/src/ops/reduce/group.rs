@@ -6,14 +6,17 @@ use crate::layout::Layout;
 
 /// Threads of a block: `THREADS` in the source.
 pub(in crate::ops) const BLOCK: u32 = 256;
-/// Rows of a block, at least, where there are as many: whole lines of memory where rows are neighbours.
-const ROWS: usize = 32;
+/// Rows of a block, at least, where there are as many: so that no row that is cut has too few segments.
+const ROWS: usize = 16;
 /// Blocks that a large GPU holds at once: to have as many, rows are cut.
 const BLOCKS: usize = 1024;
-/// Units of a lane in a segment, at least, and segments of a row that is cut, at least: fewer are not worth the second
-/// launch.
-const UNITS: usize = 2;
-const SEGMENTS: usize = 4;
+/// Segments of a row that is cut, at least: a lane reads its units one after the other, and to wait for fewer than these
+/// takes no longer than a second launch.
+const SEGMENTS: usize = 8;
+/// Blocks of columns that keep all of a GPU at work: to have as many, they take fewer columns each, but still a whole line
+/// of memory.
+const COLUMN_BLOCKS: usize = 512;
+const LINE: usize = 128;
 
 /// Elements that a thread takes at once: `UNIT` in the sources. Of 8 bytes each, 8 would not all fit in registers.
 pub(in crate::ops) fn unit(dtype: DType) -> usize {
@@ -45,12 +48,24 @@ impl Group {
         let uncut = Self::of(rows, len, dtype, BLOCK as usize / rows.min(ROWS).next_power_of_two());
         // What all lanes take at once.
         let step = unit(dtype) * uncut.lanes;
-        let segments = (len / (step * UNITS)).min(BLOCKS / uncut.blocks);
+        let segments = (len / step).min(BLOCKS / uncut.blocks);
         if segments < SEGMENTS {
             return uncut;
         }
         let length = len.div_ceil(segments).next_multiple_of(step);
         Self { segments: len.div_ceil(length), length, ..uncut }
+    }
+
+    /// Threads side by side of a block, and blocks side by side, where rows lie as columns and a thread takes `together`
+    /// of them.
+    pub(in crate::ops) fn columns(&self, rows: usize, together: usize, dtype: DType) -> (usize, usize) {
+        let threads = rows.div_ceil(together);
+        let line = (LINE / (together * dtype.size())).max(1);
+        let mut width = (BLOCK as usize / self.lanes).min(threads);
+        while width > line && threads.div_ceil(width) * self.segments < COLUMN_BLOCKS {
+            width = width.div_ceil(2);
+        }
+        (width, threads.div_ceil(width))
     }
 
     fn of(rows: usize, len: usize, dtype: DType, most: usize) -> Self {
@@ -60,10 +75,14 @@ impl Group {
     }
 }
 
-/// Whether the lanes of a row are threads apart: where neighbouring rows lie side by side and a row's elements do not.
+/// Whether the lanes of a row are threads apart: where neighbouring rows lie nearer to each other than a row's elements.
 pub(in crate::ops) fn across(rows: &Layout, row: &Layout) -> u32 {
     let innermost = |l: &Layout| l.strides().last().copied();
-    u32::from(innermost(rows) == Some(1) && innermost(row) != Some(1))
+    u32::from(match (innermost(rows), innermost(row)) {
+        (Some(apart), Some(step)) => (1..step).contains(&apart),
+        (Some(apart), None) => apart == 1,
+        (None, _) => false,
+    })
 }
 
 /// Whether every unit of every row lies side by side, aligned for accesses of 16 bytes (or of the unit, if smaller).
@@ -104,6 +123,12 @@ mod tests {
                     assert!((g.segments - 1) * g.length < len, "{text}");
                     assert!(g.segments == 1 || g.length.is_multiple_of(unit(dtype) * g.lanes), "{text}");
                     assert!(g.segments == 1 || g.segments * g.blocks <= BLOCKS, "{text}");
+                    for together in [1, 16 / dtype.size()] {
+                        let (width, blocks) = g.columns(rows, together, dtype);
+                        let covered = blocks * width * together;
+                        assert!(width >= 1 && width * g.lanes <= BLOCK as usize, "{text} {width}");
+                        assert!(covered >= rows && covered - width * together < rows, "{text} {width}");
+                    }
                 }
             }
         }

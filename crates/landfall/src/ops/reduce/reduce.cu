@@ -28,12 +28,85 @@ KERNEL(reduce) {
     }
 }
 
-// The segments of each row, a warp a row.
+// Units that a lane reads before it uses any: many narrow accesses, or few wide ones.
+constexpr u32 AHEAD = ACROSS == 1 ? 2 : 1;
+
+// The same, in the same order, of rows that lie as the columns of a matrix: neighbouring rows are neighbours, a row's
+// elements are `pitch` apart. A thread is a lane of ACROSS neighbours, and moves an element of each by one access; lanes
+// are `width` threads apart.
+KERNEL(columns) {
+    __shared__ double shared[ACROSS * THREADS];
+    u32 lane = threadIdx.x / width, t = threadIdx.x;
+    u64 segment = blockIdx.x % segments, output = (blockIdx.x / segments * u64(width) + t % width) * ACROSS;
+    u64 end = output < outputs ? min(reduced, (segment + 1) * length) : 0, step = u64(lanes) * N;
+    const T* column = x + place_of(output < outputs ? output : 0, outputs, rank_x, shape_x, stride_x);
+    double total[ACROSS];
+#pragma unroll
+    for (int j = 0; j < ACROSS; j++) total[j] = nothing();
+    for (u64 first = segment * length + lane * N; first < end; first += AHEAD * step) {
+        Vector<T, ACROSS> line[AHEAD][N];
+        u32 count[AHEAD];  // of elements; past them the last again
+#pragma unroll
+        for (u32 u = 0; u < AHEAD; u++) {
+            u64 from = min(first + u * step, end - 1);
+            count[u] = u32(min(end - from, u64(N)));
+            const T* start = column + from * pitch;
+#pragma unroll
+            for (u32 i = 0; i < N; i++) {
+                line[u][i] = Vector<T, ACROSS>::load(start + min(i, count[u] - 1) * pitch);
+            }
+        }
+#pragma unroll
+        for (u32 u = 0; u < AHEAD; u++) {
+            if (first + u * step >= end) break;
+#pragma unroll
+            for (int j = 0; j < ACROSS; j++) {
+                A v[N];
+#pragma unroll
+                for (u32 i = 0; i < N; i++) v[i] = i < count[u] ? A(widen(line[u][i].v[j])) : A(nothing());
+                total[j] = Join::of(total[j], double(unit_all<Join>(v)));
+            }
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < ACROSS; j++) shared[j * THREADS + t] = total[j];
+    for (u32 half = lanes / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (lane >= half) continue;
+#pragma unroll
+        for (int j = 0; j < ACROSS; j++) {
+            double* at = shared + j * THREADS + t;
+            *at = Join::of(*at, at[half * width]);
+        }
+    }
+    if (lane != 0 || output >= outputs) return;
+#pragma unroll
+    for (int j = 0; j < ACROSS; j++) {
+        double sum = shared[j * THREADS + t];
+        if (segments == 1) {
+            out[place_of(output + j, outputs, rank_out, shape_out, stride_out)] = narrow<T>(sum * scale);
+        } else {
+            partial[(output + j) * segments + segment] = sum;
+        }
+    }
+}
+
+// The segments of each row, a warp a row. A lane reads several before it uses any.
 KERNEL(finish) {
+    constexpr int TOGETHER = 8;
     u64 output = thread_index() / 32;
     if (output >= outputs) return;
     double total = nothing();
-    for (u64 i = threadIdx.x % 32; i < segments; i += 32) total = Join::of(total, partial[output * segments + i]);
+    for (u64 first = threadIdx.x % 32; first < segments; first += 32 * TOGETHER) {
+        double v[TOGETHER];
+#pragma unroll
+        for (int i = 0; i < TOGETHER; i++) {
+            u64 at = first + 32 * i;
+            v[i] = at < segments ? partial[output * segments + at] : nothing();
+        }
+#pragma unroll
+        for (int i = 0; i < TOGETHER; i++) total = Join::of(total, v[i]);
+    }
     total = warp_all<Join>(total);
     if (threadIdx.x % 32 == 0) {
         out[place_of(output, outputs, rank_out, shape_out, stride_out)] = narrow<T>(total * scale);

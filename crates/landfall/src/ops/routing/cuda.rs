@@ -5,10 +5,20 @@ use crate::error::Rule;
 use crate::ops::Op;
 use crate::shape::Spec;
 
-/// Threads of a block at most.
-pub(in crate::ops) const BLOCK: u32 = 256;
-/// Units that a thread has under way at once: `U` in the sources.
-const UNITS: usize = 4;
+/// How a kernel spreads a row over threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::ops) struct Spread {
+    /// Threads of a block at most.
+    pub(in crate::ops) block: u32,
+    /// Units that a thread has under way at once.
+    units: usize,
+}
+
+/// For kernels that write a row for each that they read, or several: many threads with few registers each. 7168 elements of
+/// 16 bits are then two units for each of 448 threads.
+pub(in crate::ops) const MOVES: Spread = Spread { block: 512, units: 2 };
+/// For kernels that read several rows for one that they write: threads that have many units under way.
+pub(in crate::ops) const READS: Spread = Spread { block: 256, units: 4 };
 /// Rows that a block clears: those whose flags a warp reads at once.
 const CLEARED: usize = 32;
 
@@ -24,6 +34,7 @@ pub(in crate::ops) struct Team {
     pub(in crate::ops) units: usize,
     /// Threads of a team.
     pub(in crate::ops) lanes: u32,
+    spread: Spread,
 }
 
 /// Threads that share a row, beside those that its length asks for: for kernels that differ in nothing else.
@@ -44,20 +55,20 @@ pub(in crate::ops) fn shares(_: &dyn Op, args: &[Spec]) -> bool {
 
 impl Share {
     /// As many threads as a team may have.
-    fn of(self, lanes: u32) -> u32 {
+    fn of(self, lanes: u32, most: u32) -> u32 {
         let lanes = match self {
             Self::Own => lanes,
             Self::Half => (lanes / 2).max(1),
             Self::Twice => 2 * lanes,
         };
-        if lanes > 32 { lanes.next_multiple_of(32).min(BLOCK) } else { lanes }
+        if lanes > 32 { lanes.next_multiple_of(32).min(most) } else { lanes }
     }
 }
 
 impl Team {
     /// For rows of `columns` elements of these operands, `[.., columns]`, all of one dtype: units of 16 bytes where
     /// the rows are whole units, else of one element.
-    pub(in crate::ops) fn new(columns: usize, operands: &[&Operand], share: Share) -> Self {
+    pub(in crate::ops) fn new(columns: usize, operands: &[&Operand], spread: Spread, share: Share) -> Self {
         let widest = operands.iter().map(|o| 16 / o.dtype().size()).min().unwrap_or(1);
         let vector = if columns.is_multiple_of(widest) { widest } else { 1 };
         let whole = |o: &&Operand| {
@@ -66,16 +77,17 @@ impl Team {
         };
         let units = columns / vector;
         let whole = vector > 1 && operands.iter().all(whole);
-        Self { vector, whole, units, lanes: share.of(lanes(units)) }
+        Self { vector, whole, units, lanes: share.of(lanes(units, spread), spread.block), spread }
     }
 
     /// The module with the constants of these teams.
     pub(in crate::ops) fn of(self, module: Module) -> Module {
-        module.constant("V", self.vector as u64).constant("WHOLE", u64::from(self.whole))
+        let units = self.spread.units as u64;
+        module.constant("V", self.vector as u64).constant("WHOLE", u64::from(self.whole)).constant("U", units)
     }
 
     fn threads(self) -> u32 {
-        if self.lanes > 32 { self.lanes } else { BLOCK }
+        if self.lanes > 32 { self.lanes } else { self.spread.block }
     }
 
     /// A team for each of `count` rows, behind `before` other blocks; one block where there is no row.
@@ -86,9 +98,9 @@ impl Team {
 }
 
 /// Threads for a row: few enough that each has several units under way, and each about as many.
-fn lanes(units: usize) -> u32 {
-    let passes = units.div_ceil(BLOCK as usize * UNITS).max(1);
-    let lanes = units.div_ceil(UNITS * passes).max(1);
+fn lanes(units: usize, spread: Spread) -> u32 {
+    let passes = units.div_ceil(spread.block as usize * spread.units).max(1);
+    let lanes = units.div_ceil(spread.units * passes).max(1);
     let lanes = if lanes <= 32 { lanes.next_power_of_two() } else { lanes.next_multiple_of(32) };
     lanes as u32
 }
@@ -114,29 +126,28 @@ pub(in crate::ops) fn dims(operand: &Operand) -> Arg<'static> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BLOCK, Share, UNITS, lanes};
+    use super::{MOVES, READS, Share, lanes};
 
     #[test]
     fn teams_are_parts_of_a_warp_or_whole_warps_and_cover_a_row_evenly() {
-        for units in (0..3000).chain([4096, 65_536, 1_000_003]) {
-            let lanes = lanes(units);
-            assert!(
-                lanes.is_power_of_two() && lanes <= 32 || lanes.is_multiple_of(32) && lanes <= BLOCK,
-                "{units}: {lanes}"
-            );
-            for share in [Share::Half, Share::Twice] {
-                let lanes = share.of(lanes);
-                assert!(
-                    lanes.is_power_of_two() && lanes <= 32 || lanes.is_multiple_of(32) && lanes <= BLOCK,
-                    "{units}, {share:?}: {lanes}"
-                );
+        for spread in [MOVES, READS] {
+            for units in (0..3000).chain([4096, 65_536, 1_000_003]) {
+                let own = lanes(units, spread);
+                for lanes in [own, Share::Half.of(own, spread.block), Share::Twice.of(own, spread.block)] {
+                    assert!(
+                        lanes.is_power_of_two() && lanes <= 32
+                            || lanes.is_multiple_of(32) && lanes <= spread.block,
+                        "{units}: {lanes}"
+                    );
+                }
+                let passes = units.div_ceil(own as usize * spread.units);
+                // No pass more than a block of the largest size needs.
+                let least = units.div_ceil(spread.block as usize * spread.units).max(1);
+                assert!(passes <= least, "{units}: {own}");
             }
-            let most = lanes as usize * UNITS;
-            let passes = units.div_ceil(most);
-            // No pass more than a block of the largest size needs.
-            assert!(passes <= units.div_ceil(BLOCK as usize * UNITS).max(1), "{units}: {lanes}");
         }
-        // 7168 elements of bf16 are 896 units: four for each of 224 threads.
-        assert_eq!([lanes(896), lanes(512), lanes(16), lanes(1)], [224, 128, 4, 1]);
+        // 7168 elements of bf16 are 896 units.
+        assert_eq!([896, 512, 16, 1].map(|units| lanes(units, READS)), [224, 128, 4, 1]);
+        assert_eq!([896, 512, 16, 1].map(|units| lanes(units, MOVES)), [448, 256, 8, 1]);
     }
 }

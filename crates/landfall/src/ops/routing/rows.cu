@@ -27,6 +27,13 @@ DEVICE void put(const Unit& unit, T* row, u64 c, u64 step) {
     for (u32 v = 0; v < V; v++) row[(c * V + v) * step] = unit.v[v];
 }
 
+// As `put`, for rows that are larger together than an L2: they may leave it first. A permutation of 8 rows a token is 3 %
+// faster for it.
+DEVICE void put_last(const Unit& unit, T* row, u64 c, u64 step) {
+    if (WHOLE) return __stcs(reinterpret_cast<typename Unit::W*>(row + c * V), unit.word);
+    put(unit, row, c, step);
+}
+
 DEVICE Unit nothing() { return Unit::splat(narrow<T>(A(0))); }
 
 // A number of the map that is in 0..limit, or −1, with the error flag raised by one thread.

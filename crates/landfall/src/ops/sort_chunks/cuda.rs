@@ -2,9 +2,11 @@
 
 use super::{ChunkMap, SortChunks};
 use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source};
-use crate::ops::routing::cuda::{BLOCK, Share, Team, dims};
+use crate::ops::routing::cuda::{MOVES, Share, Team, dims};
 use crate::ops::{Op, attributes};
 
+/// Threads of a block of a map.
+const MAP_BLOCK: u32 = 256;
 /// Blocks of a map at most: each finds all chunks first, and then takes its share of the rows.
 const MAX_BLOCKS: usize = 264;
 
@@ -13,7 +15,7 @@ static MAP: Source = Source {
     text: concat!(include_str!("../routing/scan.cu"), include_str!("chunk_map.cu")),
     entries: &[Entry {
         name: "chunk_map",
-        block: BLOCK,
+        block: MAP_BLOCK,
         params: &[
             Param::input("sizes", "I"),
             Param::input("order", "I"),
@@ -33,7 +35,7 @@ static ROWS: Source = Source {
     text: concat!(include_str!("../routing/rows.cu"), include_str!("sort_chunks.cu")),
     entries: &[Entry {
         name: "sort_chunks",
-        block: BLOCK,
+        block: MOVES.block,
         params: &[
             Param::input("x", "T"),
             Param::input("d", "I"),
@@ -76,8 +78,8 @@ pub(super) fn chunk_map(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
         stride(&d),
     ];
     // One block where there is no row: it reports what is wrong all the same.
-    let blocks = rows.div_ceil(BLOCK as usize).clamp(1, MAX_BLOCKS);
-    call.launch(&module, "chunk_map", Geometry::blocks(blocks, BLOCK)?, &args)
+    let blocks = rows.div_ceil(MAP_BLOCK as usize).clamp(1, MAX_BLOCKS);
+    call.launch(&module, "chunk_map", Geometry::blocks(blocks, MAP_BLOCK)?, &args)
 }
 
 /// [`SortChunks`].
@@ -95,7 +97,7 @@ pub(super) fn sort_chunks_by(op: &dyn Op, call: &mut Call<'_>, share: Share) -> 
     if rows == 0 {
         return Ok(());
     }
-    let team = Team::new(x.spec().shape.last(), &[&x, &y], share);
+    let team = Team::new(x.spec().shape.last(), &[&x, &y], MOVES, share);
     let module = team
         .of(Module::new(&ROWS))
         .of("T", x.dtype())
