@@ -177,6 +177,8 @@ pub(crate) trait Sink {
     fn fill(&mut self, op: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error>;
     /// The record for index faults, and the number of an op in it.
     fn faults(&mut self, op: &'static str) -> (Address, u32);
+    /// The architecture that modules are compiled for; none where they are for all.
+    fn architecture(&self) -> Option<&str>;
 }
 
 /// The operands of one call and the way to launch kernels on them. What a call launches depends on its operands'
@@ -244,6 +246,13 @@ impl<'a> Call<'a> {
     #[must_use]
     pub fn scratch_bytes(&self) -> usize {
         self.launch.workspace_bytes
+    }
+
+    /// Whether a module is for the device of the call. Where launches are only listed, for every device, one for a single
+    /// architecture is not.
+    #[must_use]
+    pub fn has(&self, module: &Module) -> bool {
+        module.architecture().is_none_or(|only| self.sink.architecture() == Some(only))
     }
 
     /// Launches a kernel of a module. Count, kinds and dtypes of the arguments must be those of its parameters.

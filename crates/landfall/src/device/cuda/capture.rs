@@ -112,6 +112,10 @@ impl Sink for Steps<'_> {
     fn faults(&mut self, op: &'static str) -> (Address, u32) {
         Eager(self.device).faults(op)
     }
+
+    fn architecture(&self) -> Option<&str> {
+        Some(self.device.compiler.arch())
+    }
 }
 
 /// Captures a launch list. The context must be current.

@@ -54,6 +54,11 @@ impl Compiler {
         Ok(Self { version, arch: arch.to_owned(), cache: None })
     }
 
+    /// The architecture that it compiles for.
+    pub(super) fn arch(&self) -> &str {
+        &self.arch
+    }
+
     /// The architecture of a compute capability: from Hopper on with the features that only it has.
     pub(super) fn architecture((major, minor): (i32, i32)) -> String {
         format!("sm_{major}{minor}{}", if major >= 9 { "a" } else { "" })

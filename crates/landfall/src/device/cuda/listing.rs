@@ -34,6 +34,10 @@ impl Sink for Listing {
     fn faults(&mut self, _: &'static str) -> (Address, u32) {
         (Address(0), 0)
     }
+
+    fn architecture(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// The kernels that a call of an op on contiguous operands of these specs may launch, each once with its module, in order:

@@ -323,6 +323,10 @@ impl Sink for Eager<'_> {
         });
         (faults.record, number as u32)
     }
+
+    fn architecture(&self) -> Option<&str> {
+        Some(self.0.compiler.arch())
+    }
 }
 
 /// Hands a launch of an op to a sink.

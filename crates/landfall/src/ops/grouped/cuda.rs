@@ -139,19 +139,28 @@ impl Way {
     }
 }
 
-/// A way that was asked for, or tensor cores where they take the operands, with its module.
+/// Rows of an expert, and columns, of which half a tile of [`Way::Wgmma`] is full.
+const HALF: [usize; 2] = [64, 128];
+
+/// A way that was asked for, or the fastest that the device and the operands allow, with its module. Of `large` results the
+/// tiles of Hopper are mostly full.
 ///
 /// # Errors
 /// The operands do not lie as the way that was asked for needs it.
 fn choose(
+    call: &Call<'_>,
     asked: Option<Way>,
-    dtype: DType,
-    index: DType,
+    large: bool,
     factors: [Option<bool>; 2],
     result: &Operand,
 ) -> Result<(Way, Module), Rule> {
-    let ways = asked.map_or([Way::Mma, Way::Any], |way| [way; 2]);
-    let found = ways.into_iter().find_map(|way| Some((way, way.module(dtype, index, factors, result)?)));
+    let (dtype, index) = (result.dtype(), call.input(2)?.dtype());
+    let own = [Way::Wgmma, Way::Mma, Way::Any];
+    let ways = asked.as_ref().map_or(if large { &own[..] } else { &own[1..] }, std::slice::from_ref);
+    let found = ways.iter().find_map(|&way| {
+        let module = way.module(dtype, index, factors, result)?;
+        (asked.is_some() || call.has(&module)).then_some((way, module))
+    });
     found.ok_or_else(|| Rule::Launch {
         file: "grouped",
         entry: "product",
@@ -244,10 +253,10 @@ pub(super) fn product(call: &mut Call<'_>, asked: Option<Way>) -> Result<(), Fai
     if rows * n == 0 {
         return Ok(());
     }
-    let index = call.input(2)?.dtype();
     // The rows of `x` are cut anywhere, so their elements must be the gapless axis.
     let of_x = along(&x, 0, 1, false).filter(|&along| along);
-    let (way, module) = choose(asked, x.dtype(), index, [of_x, along(&w, 2, 1, true)], &y)?;
+    let large = rows >= HALF[0] * w.spec().shape.dims()[0] && n >= HALF[1];
+    let (way, module) = choose(call, asked, large, [of_x, along(&w, 2, 1, true)], &y)?;
     let [tile_rows, tile_columns] = way.tile();
     let tiles = segments(call, &module, rows, tile_rows)?;
     let experts = w.spec().shape.dims()[0];
@@ -275,10 +284,10 @@ pub(super) fn weights(call: &mut Call<'_>, asked: Option<Way>) -> Result<(), Fai
     if k * n == 0 {
         return Ok(());
     }
-    let index = call.input(2)?.dtype();
     // An expert's rows start anywhere, so they must not be the gapless axis.
     let outward = |o: &Operand| along(o, 1, 0, false).filter(|along| !along);
-    let (way, module) = choose(asked, x.dtype(), index, [outward(&x), outward(&gy)], &out)?;
+    let large = k >= HALF[0] && n >= HALF[1];
+    let (way, module) = choose(call, asked, large, [outward(&x), outward(&gy)], &out)?;
     let [tile_rows, tile_columns] = way.tile();
     segments(call, &module, rows, tile_rows)?;
     let args = [

@@ -50,6 +50,9 @@ impl Sink for Taken {
     fn faults(&mut self, _: &'static str) -> (Address, u32) {
         (Address(77), 5)
     }
+    fn architecture(&self) -> Option<&str> {
+        Some("sm_90a")
+    }
 }
 
 fn operand(base: u64, dtype: DType) -> Operand {
