@@ -103,3 +103,109 @@ fn a_product_with_other_readers_stays() -> Check {
     assert!(rows.iter().any(|r| r.name == "y" && r.spec == "f32[4, 6]"), "{rows:#?}");
     Ok(())
 }
+
+/// The elements of `Σ_p a[.., p] · b[p, ..]` of two matrices of [`value`]s, from these numbers on.
+fn product((m, n, k): (usize, usize, usize), a: usize, b: usize) -> Vec<f64> {
+    let at = |i: usize| (0..k).map(|p| value(a + i / n * k + p) * value(b + p * n + i % n)).sum();
+    (0..m * n).map(at).collect()
+}
+
+/// What is summed in f32 and wanted in f32 is not rounded to 16 bits between.
+#[test]
+fn a_product_of_16_bits_that_is_cast_to_f32_is_made_in_f32() -> Check {
+    let engine = Engine::cpu_with_threads(1)?;
+    for low in [DType::BF16, DType::F16] {
+        let g = Graph::new(&state(&[("w", &[90, 6])]));
+        let x = g.input("x", DType::F32, [4, 90]);
+        let (a, b) = (g.cast(x, low)?, g.cast(g.entry("w")?, low)?);
+        let y = g.cast(g.reshape(g.matmul(a, b)?, [2, 12])?, DType::F32)?;
+        g.output("y", g.neg(y)?);
+        let read_twice = g.matmul(g.transpose(b)?, b)?;
+        g.output("low", g.neg(read_twice)?);
+        g.output("wide", g.neg(g.cast(read_twice, DType::F32)?)?);
+        let program = ran(&engine, &g, x)?;
+
+        let want: Vec<f64> = product((4, 6, 90), 7000, 0).iter().map(|x| -x).collect();
+        let rounds = |x: &f64| HostTensor::new(low, [1], vec![*x]).rounded().data[0] != *x;
+        assert!(want.iter().any(rounds), "a sum that {low} cannot hold");
+        assert_eq!(program.read_host("y")?.data, want, "{low}");
+        assert_eq!(program.read_host("low")?.data, program.read_host("wide")?.data, "{low}");
+        let rows = program.report().rows;
+        let products: Vec<&str> = rows.iter().filter(|r| r.op == "matmul").map(|r| r.spec.as_str()).collect();
+        assert_eq!(products, ["f32[4, 6]", &format!("{low}[6, 6]")], "{rows:#?}");
+        // Of both factors, and of the product that is also read as it is.
+        assert_eq!(made_by(&program, "cast"), 3, "{rows:#?}");
+    }
+    Ok(())
+}
+
+/// A residual, with a bias and without, of every shape that a product has; the sum is one value of the product's.
+#[test]
+fn a_product_adds_what_is_added_to_it() -> Check {
+    let engine = Engine::cpu_with_threads(1)?;
+    for biased in [false, true] {
+        let g = Graph::new(&state(&[("w", &[5, 6]), ("b", &[6])]));
+        let x = g.input("x", DType::F32, [2, 4, 11]);
+        let (w, b) = (g.entry("w")?, g.entry("b")?);
+        let (rows, residual) = (g.copy(g.slice(x, 2, 0, 5)?)?, g.copy(g.slice(x, 2, 5, 6)?)?);
+        let y = if biased { g.matmul_add(rows, w, b)? } else { g.matmul(rows, w)? };
+        g.output("sum", g.neg(g.name(g.add(residual, y)?, "sum"))?);
+        let program = ran(&engine, &g, x)?;
+        for (i, got) in program.read_host("sum")?.data.iter().enumerate() {
+            let (row, j) = (i / 6, i % 6);
+            let terms = (0..5).map(|p| value(7000 + row * 11 + p) * value(p * 6 + j));
+            let bias = if biased { value(32 + j) } else { 0.0 };
+            assert_eq!(*got, -(value(7000 + row * 11 + 5 + j) + terms.sum::<f64>() + bias), "at {i}");
+        }
+        let rows = program.report().rows;
+        assert_eq!(made_by(&program, "add"), 0, "{rows:#?}");
+        assert!(rows.iter().any(|r| r.op == "matmul" && r.name == "sum"), "{rows:#?}");
+        // The residual's memory becomes the sum's, and the sum's the result's.
+        assert!(program.report().in_place >= 1, "{rows:#?}");
+    }
+    Ok(())
+}
+
+/// Of two products the later one adds the earlier one; of three the third adds that sum.
+#[test]
+fn a_sum_of_products_is_products_alone() -> Check {
+    let engine = Engine::cpu_with_threads(1)?;
+    let g = Graph::new(&state(&[("u", &[5, 6]), ("v", &[5, 6]), ("w", &[5, 6])]));
+    let x = g.input("x", DType::F32, [4, 5]);
+    let [u, v, w] = ["u", "v", "w"].map(|name| g.entry(name));
+    let sum = g.add(g.matmul(x, u?)?, g.matmul(x, v?)?)?;
+    let sum = g.add(sum, g.matmul(x, w?)?)?;
+    g.output("sum", sum);
+    let program = ran(&engine, &g, x)?;
+    let [a, b, c] = [0, 32, 64].map(|at| product((4, 6, 5), 7000, at));
+    let want: Vec<f64> = a.iter().zip(&b).zip(&c).map(|((a, b), c)| a + b + c).collect();
+    assert_eq!(program.read_host("sum")?.data, want);
+    assert_eq!(program.report().instructions, 3, "{:#?}", program.report().rows);
+    Ok(())
+}
+
+/// A row that is added to all, a product that is read elsewhere too, and a sum that waits for an update of what the
+/// product reads: these stay sums.
+#[test]
+fn other_sums_stay() -> Check {
+    let engine = Engine::cpu_with_threads(1)?;
+    let g = Graph::new(&state(&[("w", &[5, 5]), ("row", &[5])]));
+    let x = g.input("x", DType::F32, [5, 5]);
+    let (w, row) = (g.entry("w")?, g.entry("row")?);
+    g.output("row", g.add(g.matmul(x, w)?, row)?);
+    let twice = g.matmul(w, x)?;
+    g.output("twice", g.add(twice, x)?);
+    g.output("product", g.neg(twice)?);
+    let before = g.matmul(x, g.transpose(w)?)?;
+    let update = landfall::ops::RunningUpdate { momentum: 0.5, unbiased_count: None };
+    let updated = g.op1(update, &[w, x, g.fill(DType::Bool, [], 1.0)?])?;
+    g.output("updated", g.add(before, updated)?);
+    let program = ran(&engine, &g, x)?;
+    // Three products, three sums, a negation, the update and its condition.
+    assert_eq!(program.report().instructions, 9, "{:#?}", program.report().rows);
+    for (i, got) in program.read_host("updated")?.data.iter().enumerate() {
+        let terms = (0..5).map(|p| value(7000 + i / 5 * 5 + p) * value(i % 5 * 5 + p));
+        assert_eq!(*got, terms.sum::<f64>() + 0.5 * (value(i) + value(7000 + i)), "at {i}");
+    }
+    Ok(())
+}

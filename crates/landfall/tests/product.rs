@@ -19,7 +19,7 @@ fn value(k: usize, salt: u64) -> f32 {
 /// The largest distance of an element of a product of f32 from the same sum in f64, in units of the sum of absolute
 /// values.
 fn error(engine: &Engine, precision: Precision, (m, n, k): Sizes) -> Result<f64, Error> {
-    let op = MatMul { precision };
+    let op = MatMul { precision, ..MatMul::default() };
     let data = |count: usize, salt| (0..count).map(|i| value(i, salt)).collect::<Vec<_>>();
     let (a, b) = (data(m * k, 1), data(k * n, 2));
     let (mut lhs, mut rhs) = (engine.empty(DType::F32, [m, k])?, engine.empty(DType::F32, [k, n])?);

@@ -141,7 +141,7 @@ impl Mixed {
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
         let op = match attributes::<ops::MatMul>(node.op.as_ref()) {
             Ok(product) if product.precision == Precision::Strict => {
-                Arc::new(ops::MatMul { precision: products })
+                Arc::new(ops::MatMul { precision: products, ..*product })
             }
             Ok(_) | Err(_) => node.op.clone(),
         };

@@ -1,36 +1,67 @@
-//! What a product can do as it stores its result: lie transposed. A launch that only rearranges the result
-//! afterwards costs more than its bytes do.
+//! What a product can do as it stores its result: lie transposed, be of the accumulation dtype, add a tensor. A launch
+//! that does this afterwards reads and writes the result once more.
 
-use super::{Inner, Origin, Value, ValueInfo, View, live_nodes};
+use super::{Inner, Node, Origin, Value, ValueInfo, View, live_nodes};
 use crate::layout::Layout;
-use crate::ops::{MatMul, attributes};
+use crate::ops::{Add, Alias, Cast, MatMul, added, attributes};
 use crate::shape::Spec;
+use std::sync::Arc;
 
-/// Takes over into products what the values that read them only rearrange.
+/// Takes over into products what is done to their results alone.
 pub(crate) fn extend_products(inner: &mut Inner) {
     transpose(inner);
+    widen(inner);
+    add(inner);
 }
 
-/// A live product: its node, its result, and the values of that memory that something reads.
+/// A live product: its node, its result, and who reads memory of that.
 struct Product {
     node: usize,
     result: Value,
-    read: Vec<Value>,
+    readers: Vec<Reader>,
+}
+
+/// A value of a product's memory as an operand of a node, or as an output of the program.
+#[derive(Clone, Copy)]
+struct Reader {
+    value: Value,
+    node: Option<usize>,
 }
 
 fn products(inner: &Inner) -> Vec<Product> {
     let live = live_nodes(inner);
-    let mut read: Vec<Vec<Value>> = vec![Vec::new(); inner.values.len()];
-    let by_nodes = inner.nodes.iter().zip(&live).filter(|(_, live)| **live).flat_map(|(n, _)| &n.inputs);
-    for &v in by_nodes.chain(inner.outputs.iter().map(|(_, v)| v)) {
-        read[inner.info(v).base.index()].push(v);
+    let mut readers: Vec<Vec<Reader>> = vec![Vec::new(); inner.values.len()];
+    let mut note = |value: Value, node| readers[inner.info(value).base.index()].push(Reader { value, node });
+    for (n, node) in inner.nodes.iter().enumerate().filter(|(n, _)| live[*n]) {
+        node.inputs.iter().for_each(|&v| note(v, Some(n)));
     }
+    inner.outputs.iter().for_each(|(_, v)| note(*v, None));
     let product = |node: usize| {
         let [result] = inner.nodes[node].outputs[..] else { return None };
         attributes::<MatMul>(inner.nodes[node].op.as_ref()).ok()?;
-        Some(Product { node, result, read: std::mem::take(&mut read[result.index()]) })
+        Some(Product { node, result, readers: std::mem::take(&mut readers[result.index()]) })
     };
     (0..inner.nodes.len()).filter(|&n| live[n]).filter_map(product).collect()
+}
+
+/// The node that alone reads a product, all of it and in order.
+fn only_reader(inner: &Inner, product: &Product) -> Option<usize> {
+    let [Reader { value, node }] = product.readers[..] else { return None };
+    let (read, made) = (inner.info(value), inner.info(product.result));
+    let whole = read.layout.is_contiguous() && read.spec.shape.elements() == made.spec.shape.elements();
+    node.filter(|_| whole)
+}
+
+/// Makes the result of a node, and its views, the memory of a product that now gives the same elements.
+fn take_over(inner: &mut Inner, result: Value, node: usize) {
+    let Some(&old) = inner.nodes[node].outputs.first() else { return };
+    for info in inner.values.iter_mut().filter(|info| info.base == old) {
+        info.base = result;
+    }
+    let name = inner.info(old).name.clone();
+    inner.values[old.index()].origin = Origin::View { of: result, view: View::Reshape };
+    let name_of_result = &mut inner.values[result.index()].name;
+    *name_of_result = name.or_else(|| name_of_result.take());
 }
 
 /// Axes in order but for the last two, which are exchanged.
@@ -43,13 +74,13 @@ fn exchanged(rank: usize) -> Option<Vec<usize>> {
 /// Makes products that are only read transposed as the product of the transposed operands, in the other order: the
 /// gradient of a weight that the model reads transposed then lies as the weight does. Each element is the same sum.
 fn transpose(inner: &mut Inner) {
-    for Product { node, result, read } in products(inner) {
+    for Product { node, result, readers } in products(inner) {
         let [lhs, rhs] = inner.nodes[node].inputs[..] else { continue };
         let made = inner.info(result).layout;
         let Some(turned) = exchanged(made.shape().rank()).and_then(|axes| made.permute(&axes).ok()) else {
             continue;
         };
-        if read.is_empty() || read.iter().any(|&v| inner.info(v).layout != turned) {
+        if readers.is_empty() || readers.iter().any(|r| inner.info(r.value).layout != turned) {
             continue;
         }
         let (Some(first), Some(second)) = (transposed_view(inner, rhs), transposed_view(inner, lhs)) else {
@@ -57,11 +88,91 @@ fn transpose(inner: &mut Inner) {
         };
         inner.nodes[node].inputs = vec![first, second];
         let layout = Layout::contiguous(*turned.shape());
-        for v in read.into_iter().chain([result]) {
+        for v in readers.into_iter().map(|r| r.value).chain([result]) {
             let info = &mut inner.values[v.index()];
             (info.spec.shape, info.layout) = (*turned.shape(), layout);
         }
     }
+}
+
+/// Makes a product of 16-bit factors that is only cast to f32 give that itself: one rounding less, of what was summed in
+/// f32. (The gradients of weights that are kept in f32.)
+fn widen(inner: &mut Inner) {
+    for product in products(inner) {
+        let (node, result) = (product.node, product.result);
+        let Some(reader) = only_reader(inner, &product) else { continue };
+        let Ok(&op) = attributes::<MatMul>(inner.nodes[node].op.as_ref()) else { continue };
+        let made = inner.info(result).spec.dtype;
+        let wide = made.accumulate();
+        let cast = attributes::<Cast>(inner.nodes[reader].op.as_ref()).is_ok_and(|cast| cast.dtype == wide);
+        // What is added is of the result's dtype.
+        if !cast || made == wide || inner.nodes[node].inputs.len() > 2 {
+            continue;
+        }
+        inner.nodes[node].op = Arc::new(MatMul { wide: true, ..op });
+        inner.values[result.index()].spec.dtype = wide;
+        take_over(inner, result, reader);
+    }
+}
+
+/// Makes a product that is only read by a sum with another tensor give the sum. It then runs where the sum did. Of two
+/// products the later one adds the earlier one.
+fn add(inner: &mut Inner) {
+    while let Some((Product { node, result, .. }, sum, addend)) =
+        products(inner).into_iter().rev().find_map(|p| sum_of(inner, p))
+    {
+        let addend = relaid(inner, addend, result);
+        inner.nodes[node].inputs.insert(2, addend);
+        inner.nodes[node].order = inner.nodes[sum].order;
+        take_over(inner, result, sum);
+    }
+}
+
+/// A product that can add what is added to it, with the sum's node and the other operand of it.
+fn sum_of(inner: &Inner, product: Product) -> Option<(Product, usize, Value)> {
+    let sum = only_reader(inner, &product)?;
+    attributes::<Add>(inner.nodes[sum].op.as_ref()).ok()?;
+    let inputs = &inner.nodes[product.node].inputs;
+    let adds = added(inputs.len(), |i| inner.info(inputs[i]).spec.shape.rank()).0.is_some();
+    let addend = *inner.nodes[sum].inputs.iter().find(|&&v| inner.info(v).base != product.result)?;
+    let repeated = |n: usize| inner.repeated.is_some_and(|(first, _)| inner.nodes[n].order.0 < first);
+    let moves = repeated(product.node) == repeated(sum) && !needs_update(inner, addend, inputs);
+    (!adds && inner.info(addend).layout.is_contiguous() && moves).then_some((product, sum, addend))
+}
+
+/// Whether a value is made from an update of memory that `read` is of: who reads that cannot wait for the value.
+fn needs_update(inner: &Inner, value: Value, read: &[Value]) -> bool {
+    let mut seen = vec![false; inner.nodes.len()];
+    let mut stack = vec![value];
+    while let Some(v) = stack.pop() {
+        let Origin::Node { node } = inner.info(inner.info(v).base).origin else { continue };
+        if std::mem::replace(&mut seen[node], true) {
+            continue;
+        }
+        let Node { op, inputs, .. } = &inner.nodes[node];
+        let updates = op.alias().iter().any(|alias| match alias {
+            Alias::Must(i) => inputs
+                .get(*i)
+                .is_some_and(|&t| read.iter().any(|&r| inner.info(r).base == inner.info(t).base)),
+            Alias::Disjoint | Alias::InPlace(_) | Alias::Parts(_) => false,
+        });
+        if updates {
+            return true;
+        }
+        stack.extend(inputs);
+    }
+    false
+}
+
+/// A gapless value under the shape of another.
+fn relaid(inner: &mut Inner, of: Value, like: Value) -> Value {
+    let ValueInfo { base, layout, spec, .. } = *inner.info(of);
+    let shape = inner.info(like).spec.shape;
+    let at = layout.offset();
+    let view = inner.add_value(Spec::new(spec.dtype, shape), Origin::View { of, view: View::Reshape });
+    let info = &mut inner.values[view.index()];
+    (info.base, info.layout) = (base, Layout::contiguous(shape).shifted(at));
+    view
 }
 
 fn transposed_view(inner: &mut Inner, of: Value) -> Option<Value> {

@@ -14,22 +14,27 @@ use crate::device::DeviceKind;
 use crate::error::{Error, Rule};
 use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
+use crate::layout::Layout;
 use crate::shape::MAX_RANK;
 use crate::shape::{Shape, Spec};
 use crate::{DType, Element, with_dtype};
 use std::sync::{Mutex, PoisonError};
 
-/// `out[.., i, j] = Σ_p lhs[.., i, p] · rhs[.., p, j]` (+ `bias[j]`).
+/// `out[.., i, j] = Σ_p lhs[.., i, p] · rhs[.., p, j]` (+ `addend[.., i, j]`) (+ `bias[j]`).
 ///
-/// `lhs`: `[batch.., m, k]`, `rhs`: `[batch.., k, n]` of one float dtype and equal batch axes, and optionally `bias`:
-/// `[n]`; result `[batch.., m, n]`.
-/// Any strides: a transposed operand is a view. Accumulation in f32 (f64 for f64) in blocks over `k`. Disjoint.
-/// Gradients: `cotangent · rhsᵀ`, `lhsᵀ · cotangent` (of the same precision), and the cotangent summed over all but the
-/// last axis. Deterministic, whatever the number of threads; on a GPU the order of a sum also depends on how operands lie.
+/// `lhs`: `[batch.., m, k]`, `rhs`: `[batch.., k, n]` of one float dtype and equal batch axes; result `[batch.., m, n]`.
+/// Behind them optionally an `addend` of the result's shape, and a `bias`: `[n]`, both of the result's dtype.
+/// Any strides: a transposed operand is a view. Accumulation in f32 (f64 for f64) in blocks over `k`; what is added is
+/// added before the one rounding to the result's dtype. The result may be the addend, and shares no other memory.
+/// Gradients: `cotangent · rhsᵀ`, `lhsᵀ · cotangent` (of the same precision, of the cotangent in the factors' dtype), the
+/// cotangent, and that summed over all but the last axis. Deterministic, whatever the number of threads; on a GPU the
+/// order of a sum also depends on how operands lie.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MatMul {
     /// How f32 factors are multiplied.
     pub precision: Precision,
+    /// Whether the result is of the accumulation dtype, f32 of bf16 and f16, instead of the factors'.
+    pub wide: bool,
 }
 
 /// How f32 factors are multiplied; other dtypes are as they are.
@@ -50,7 +55,22 @@ fn sizes(args: &[Spec]) -> (usize, usize, usize, usize) {
     (batch.iter().product(), *m, r[r.len() - 1], *k)
 }
 
+/// Numbers of the addend and of the bias among the operands: of those behind the factors, the addend is a matrix.
+pub(crate) fn added(operands: usize, rank: impl Fn(usize) -> usize) -> (Option<usize>, Option<usize>) {
+    let addend = (operands > 2 && rank(2) > 1).then_some(2);
+    let bias = 2 + usize::from(addend.is_some());
+    (addend, (operands > bias).then_some(bias))
+}
+
+fn added_of(args: &[Spec]) -> (Option<usize>, Option<usize>) {
+    added(args.len(), |i| args[i].shape.rank())
+}
+
 impl MatMul {
+    fn result(self, dtype: DType) -> DType {
+        if self.wide { dtype.accumulate() } else { dtype }
+    }
+
     fn product(self, g: &Graph, lhs: Value, rhs: Value, transpose: [bool; 2]) -> Result<Value, Error> {
         let lhs = if transpose[0] { g.transpose(lhs)? } else { lhs };
         let rhs = if transpose[1] { g.transpose(rhs)? } else { rhs };
@@ -137,7 +157,7 @@ impl Schedule {
 /// Bytes of scratch memory of a product that is cut like this.
 fn workspace(args: &[Spec], cut: Cut) -> usize {
     let (schedule, size) = (Schedule::new(args, cut), args[0].dtype.accumulate().size());
-    let bias = args.get(2).map_or(0, |b| b.shape.elements());
+    let bias = added_of(args).1.map_or(0, |b| args[b].shape.elements());
     schedule
         .tasks
         .saturating_mul(schedule.scratch + schedule.partial)
@@ -151,8 +171,12 @@ fn strict(op: &dyn Op) -> bool {
 
 /// A product on the processor that is cut like this; by its sizes alone where nothing is said.
 fn product(call: &Call<'_>, cut: Option<Cut>) -> Result<(), Rule> {
-    let dtype = call.dtype(0)?;
-    with_dtype!(float dtype, T => run::<T>(call, cut), else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+    let (dtype, result) = (call.dtype(0)?, call.output_dtype(0)?);
+    with_dtype!(
+        float dtype,
+        T => if dtype == result { run::<T, T>(call, cut) } else { run::<T, <T as Element>::Acc>(call, cut) },
+        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" })
+    )
 }
 
 /// A kernel of the processor with a cut of its own, for where it was found to be faster.
@@ -166,6 +190,11 @@ macro_rules! variant {
     };
 }
 
+/// The one matrix of a view whose outer axes are of size 1.
+fn flat<'a, T: Element>(v: &View<'a, T>) -> Result<MatRef<'a, T>, Rule> {
+    matrix(&v.with_layout(v.layout().reshape([v.rows(), v.cols()].into())?))
+}
+
 /// The matrix of the last two axes of a view, from its first element on.
 pub(super) fn matrix<'a, T: Element>(view: &View<'a, T>) -> Result<MatRef<'a, T>, Rule> {
     let (l, rank) = (view.layout(), view.dims().len());
@@ -173,8 +202,13 @@ pub(super) fn matrix<'a, T: Element>(view: &View<'a, T>) -> Result<MatRef<'a, T>
     Ok(MatRef::new(view.data(), l.offset(), (d[rank - 2], d[rank - 1]), (s[rank - 2], s[rank - 1]))?)
 }
 
-fn run<T: Element<Acc: Real>>(call: &Call<'_>, cut: Option<Cut>) -> Result<(), Rule> {
-    let (a, b, mut c) = (call.input::<T>(0)?, call.input::<T>(1)?, call.output::<T>(0)?);
+/// Of factors of `T` into a result of `R`.
+fn run<T, R>(call: &Call<'_>, cut: Option<Cut>) -> Result<(), Rule>
+where
+    T: Element<Acc: Real>,
+    R: Element<Acc = T::Acc>,
+{
+    let (a, b, mut c) = (call.input::<T>(0)?, call.input::<T>(1)?, call.output::<R>(0)?);
     let specs = [Spec::new(T::DTYPE, *a.layout().shape()), Spec::new(T::DTYPE, *b.layout().shape())];
     let rank = a.dims().len();
     let (batch, m, n, k) = sizes(&specs);
@@ -186,14 +220,19 @@ fn run<T: Element<Acc: Real>>(call: &Call<'_>, cut: Option<Cut>) -> Result<(), R
     let (rooms, rest) = call.workspace::<T::Acc>()?.split_at_mut(tasks * scratch);
     let (partials, row) = rest.split_at_mut(tasks * partial);
     // The product reads a bias as a slice, so one that does not lie gapless is gathered first.
-    let bias = if call.inputs() == 3 {
-        let bias = call.input::<T>(2)?;
-        let row = &mut bytemuck::cast_slice_mut::<T::Acc, T>(row)[..n];
+    let (addend, bias) = added(call.inputs(), |i| call.rank(i).unwrap_or(0));
+    let bias = if let Some(bias) = bias {
+        let bias = call.input::<R>(bias)?;
+        let row = &mut bytemuck::cast_slice_mut::<T::Acc, R>(row)[..n];
         row.iter_mut().enumerate().for_each(|(j, b)| *b = bias.flat(j));
         Some(&*row)
     } else {
         None
     };
+    // An addend that is the result's memory is read there.
+    let in_place = addend.is_some_and(|i| call.in_place(i).is_some());
+    let addend = addend.map(|i| call.input_or_in_place::<R>(i)).transpose()?.flatten();
+    let own = if in_place { Beta::One } else { Beta::Zero };
     let failed = Mutex::new(Ok(()));
     let keep = |result: Result<(), Rule>| {
         if result.is_err() {
@@ -203,16 +242,19 @@ fn run<T: Element<Acc: Real>>(call: &Call<'_>, cut: Option<Cut>) -> Result<(), R
     let rooms = Chunks { data: rooms, width: scratch };
     match cut {
         Cut::Rows(each) => {
-            let flat = |v: View<'_, T>| v.layout().reshape([v.rows(), v.cols()].into());
-            let (a, b) = (a.with_layout(flat(a)?), b.with_layout(flat(b)?));
-            let (a, b, c) = (matrix(&a)?, matrix(&b)?, c.merge_outer());
+            let (a, b, c) = (flat(&a)?, flat(&b)?, c.merge_outer());
+            let addend = addend.as_ref().map(flat).transpose()?;
             // Tasks of whole row blocks: the output is cut at their rows, the scratch memory at their numbers.
             let parts = (RowBlocks { view: c, each }, rooms);
             call.parallel(parts, tasks, 1, |task, (mut c, room)| {
                 let rows = c.view.outer();
                 let mut work = || {
                     let a = a.block((task * each, 0), (rows, k))?;
-                    let gemm = Gemm { alpha: T::Acc::ONE, a, b: Rhs::View(b), beta: Beta::Zero, bias };
+                    let beta = match addend {
+                        Some(m) => Beta::Matrix(m.block((task * each, 0), (rows, n))?),
+                        None => own,
+                    };
+                    let gemm = Gemm { alpha: T::Acc::ONE, a, b: Rhs::View(b), beta, bias };
                     let (l, data) = (*c.view.layout(), c.view.data());
                     let mut c = MatMut::new(data, l.offset(), (rows, n), (l.strides()[0], l.strides()[1]))?;
                     Ok(gemm.run(&mut c, room.data)?)
@@ -221,9 +263,7 @@ fn run<T: Element<Acc: Real>>(call: &Call<'_>, cut: Option<Cut>) -> Result<(), R
             });
         }
         Cut::Inner(each) => {
-            let flat = |v: View<'_, T>| v.layout().reshape([v.rows(), v.cols()].into());
-            let (a, b) = (a.with_layout(flat(a)?), b.with_layout(flat(b)?));
-            let (a, b) = (matrix(&a)?, matrix(&b)?);
+            let (a, b) = (flat(&a)?, flat(&b)?);
             let whole = Chunks { data: &mut partials[..tasks * partial], width: partial };
             call.parallel((whole, rooms), tasks, 1, |task, (out, room)| {
                 let (from, len) = (task * each, each.min(k - task * each));
@@ -248,12 +288,17 @@ fn run<T: Element<Acc: Real>>(call: &Call<'_>, cut: Option<Cut>) -> Result<(), R
                 }
             }
             for (i, &sum) in sums.iter().enumerate() {
-                c.set_flat(i, T::narrow(bias.map_or(sum, |b| sum + b[i % n].widen())));
+                let added = match &addend {
+                    Some(addend) => Some(addend.flat(i)),
+                    None => in_place.then(|| c.read().flat(i)),
+                };
+                let sum = added.map_or(sum, |x| x.widen() + sum);
+                c.set_flat(i, R::narrow(bias.map_or(sum, |b| sum + b[i % n].widen())));
             }
         }
         Cut::Batch(each) => {
-            let joined = |v: &View<'_, T>, i: usize| {
-                let (l, d) = (v.layout(), v.dims());
+            let joined = |l: &Layout, i: usize| {
+                let d = l.shape().dims();
                 let mut at = [0; MAX_RANK];
                 let mut rest = i;
                 for axis in (0..rank - 2).rev() {
@@ -275,16 +320,24 @@ fn run<T: Element<Acc: Real>>(call: &Call<'_>, cut: Option<Cut>) -> Result<(), R
                 let mine = c.view.outer() * per;
                 for i in 0..mine {
                     let mut work = || {
-                        let a = a.with_layout(joined(&a, first + i)?);
-                        let b = b.with_layout(joined(&b, first + i)?);
+                        let a = a.with_layout(joined(a.layout(), first + i)?);
+                        let b = b.with_layout(joined(b.layout(), first + i)?);
+                        let added = match &addend {
+                            Some(x) => Some(x.with_layout(joined(x.layout(), first + i)?)),
+                            None => None,
+                        };
+                        let beta = match &added {
+                            Some(x) => Beta::Matrix(matrix(x)?),
+                            None => own,
+                        };
                         let gemm = Gemm {
                             alpha: T::Acc::ONE,
                             a: matrix(&a)?,
                             b: Rhs::View(matrix(&b)?),
-                            beta: Beta::Zero,
+                            beta,
                             bias,
                         };
-                        let l = joined(&c.view.read(), i)?;
+                        let l = joined(c.view.read().layout(), i)?;
                         let (r, s) = (rank - 2, l.strides());
                         let strides = (s[r], s[r + 1]);
                         let mut c = MatMut::new(c.view.data(), l.offset(), (m, n), strides)?;
@@ -320,11 +373,10 @@ impl Op for MatMul {
         "matmul"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        if args.len() == 3 {
-            rules::same_dtype(args, 0, 2)?;
-            rules::shape(args, 2, [args[1].shape.last()])?;
-        }
-        let args: [Spec; 2] = rules::arity(&args[..args.len() - usize::from(args.len() == 3)])?;
+        let (addend, bias) = added_of(args);
+        let given = args;
+        let extra = usize::from(addend.is_some()) + usize::from(bias.is_some());
+        let args: [Spec; 2] = rules::arity(&args[..args.len() - extra])?;
         rules::float(&args, &[0])?;
         rules::same_dtype(&args, 0, 1)?;
         let rank = args[0].shape.rank();
@@ -340,10 +392,17 @@ impl Op for MatMul {
         (0..rank - 2).try_for_each(|axis| rules::same_dim(&args, (0, axis), (1, axis)))?;
         rules::same_dim(&args, (0, rank - 1), (1, rank - 2))?;
         let shape = args[0].shape.with(rank - 1, args[1].shape.last());
-        Ok(Outputs::one(Spec { shape, ..args[0] }))
+        let result = Spec::new(self.result(args[0].dtype), shape);
+        for arg in addend.into_iter().chain(bias) {
+            rules::dtype(given, arg, result.dtype)?;
+        }
+        addend.map_or(Ok(()), |arg| rules::shape(given, arg, shape))?;
+        bias.map_or(Ok(()), |arg| rules::shape(given, arg, [shape.last()]))?;
+        Ok(Outputs::one(result))
     }
     fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
+        // The addend; a bias has another shape than any result.
+        &[Alias::InPlace(&[2])]
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
@@ -357,15 +416,23 @@ impl Op for MatMul {
     fn vjp(&self) -> Grad {
         Grad::Rule(|op, cx| {
             let op = *attributes::<Self>(op).map_err(|rule| rule.of("matmul", &[], None, None))?;
-            let (g, c) = (cx.graph, cotangent(cx)?);
-            let lhs = if cx.needs[0] { Some(op.product(g, c, cx.inputs[1], [false, true])?) } else { None };
-            let rhs = if cx.needs[1] { Some(op.product(g, cx.inputs[0], c, [true, false])?) } else { None };
-            let mut all = vec![lhs, rhs];
-            if let Some(true) = cx.needs.get(2) {
-                let axes: Vec<usize> = (0..g.shape(c).rank() - 1).collect();
-                all.push(Some(g.sum(c, &axes)?));
+            let (g, wide) = (cx.graph, cotangent(cx)?);
+            let (op, c) = (Self { wide: false, ..op }, g.cast(wide, g.spec(cx.inputs[0]).dtype)?);
+            let mut all = vec![None; cx.inputs.len()];
+            if cx.needs[0] {
+                all[0] = Some(op.product(g, c, cx.inputs[1], [false, true])?);
             }
-            all.resize(cx.inputs.len(), None);
+            if cx.needs[1] {
+                all[1] = Some(op.product(g, cx.inputs[0], c, [true, false])?);
+            }
+            let (addend, bias) = added_of(&g.specs(cx.inputs));
+            if let Some(i) = addend.filter(|&i| cx.needs[i]) {
+                all[i] = Some(wide);
+            }
+            if let Some(i) = bias.filter(|&i| cx.needs[i]) {
+                let axes: Vec<usize> = (0..g.shape(wide).rank() - 1).collect();
+                all[i] = Some(g.sum(wide, &axes)?);
+            }
             Ok(all)
         })
     }
@@ -373,12 +440,14 @@ impl Op for MatMul {
         let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
         let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
         let (_, m, n, k) = sizes(&specs);
+        let (addend, bias) = added_of(&specs);
         let at = |i: usize| {
             let (b, row, col) = (i / (m * n), i / n % m, i % n);
-            let bias = args.get(2).map_or(0.0, |b| b.data[col]);
-            bias + (0..k)
-                .map(|p| args[0].data[(b * m + row) * k + p] * args[1].data[(b * k + p) * n + col])
-                .sum::<f64>()
+            let added = addend.map_or(0.0, |a| args[a].data[i]) + bias.map_or(0.0, |b| args[b].data[col]);
+            added
+                + (0..k)
+                    .map(|p| args[0].data[(b * m + row) * k + p] * args[1].data[(b * k + p) * n + col])
+                    .sum::<f64>()
         };
         vec![HostTensor::from_fn(outputs[0], at)]
     }
@@ -439,6 +508,25 @@ impl Op for MatMul {
         let shapes = cases.iter().filter_map(|&(l, r)| Some((Shape::new(l)?, Shape::new(r)?)));
         let mut all: Vec<Sample> =
             shapes.map(|(l, r)| Sample::new(*self, vec![SampleArg::any(l), SampleArg::any(r)])).collect();
+        let wide = Self { wide: true, ..*self };
+        for &(l, r) in &cases[1..] {
+            let (Some(l), Some(r)) = (Shape::new(l), Shape::new(r)) else { continue };
+            let bias = SampleArg::any([r.last()]);
+            let out = l.with(l.rank() - 1, r.last());
+            let factors = || vec![SampleArg::any(l), SampleArg::any(r)];
+            let with = |more: Vec<SampleArg>| factors().into_iter().chain(more).collect();
+            all.push(Sample::new(*self, with(vec![SampleArg::any(out)])));
+            all.push(Sample::new(*self, with(vec![SampleArg::any(out), bias.clone()])));
+            all.push(Sample::new(*self, with(vec![bias])));
+            all.push(Sample::new(wide, factors()));
+        }
+        // Of 16-bit factors what is added is of the result's dtype, which a sample of any dtype cannot say.
+        for low in [DType::BF16, DType::F16] {
+            let of = |dtype, dims: [usize; 2]| SampleArg::with(Some(dtype), dims, Data::Range(-2.0, 2.0));
+            let (lhs, rhs, addend) = (of(low, [37, 70]), of(low, [70, 21]), of(DType::F32, [37, 21]));
+            let bias = SampleArg::with(Some(DType::F32), [21], Data::Range(-2.0, 2.0));
+            all.push(Sample::new(wide, vec![lhs, rhs, addend, bias]));
+        }
         let bad =
             |l: Shape, r: Shape, text| Sample::bad(*self, vec![SampleArg::any(l), SampleArg::any(r)], text);
         all.push(bad(
@@ -457,6 +545,12 @@ impl Op for MatMul {
             vec![SampleArg::with(Some(DType::I32), [2, 2], Data::Int(0, 3)), SampleArg::any([2, 2])],
             "it must be f32",
         ));
+        let three = |more: Shape, text| {
+            let args = [[4, 8].into(), [8, 5].into(), more].map(SampleArg::any);
+            Sample::bad(*self, args.to_vec(), text)
+        };
+        all.push(three([4].into(), "arg 2 is [4]; it must be [5]"));
+        all.push(three([5, 4].into(), "arg 2 is [5, 4]; it must be [4, 5]"));
         all
     }
 }

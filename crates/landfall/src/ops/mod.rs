@@ -58,6 +58,7 @@ pub use l2_norm::{L2Norm, L2NormGrad};
 pub use layer_norm::{LayerNorm, LayerNormGrad};
 pub use loss::{Mae, MaeGrad, Mse, MseGrad};
 pub use loss_scale::LossScale;
+pub(crate) use matmul::added;
 pub use matmul::{MatMul, Precision};
 pub use micro_mean::MicroMean;
 pub use movement::{Copy, Fold, Pack, Pad};

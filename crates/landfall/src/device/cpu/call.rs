@@ -65,6 +65,14 @@ impl<'a> Call<'a> {
         self.operand(i).map(|o| o.layout.shape().elements())
     }
 
+    /// Number of axes of input `i`.
+    ///
+    /// # Errors
+    /// There must be an input `i`.
+    pub fn rank(&self, i: usize) -> Result<usize, Rule> {
+        self.operand(i).map(|o| o.layout.shape().rank())
+    }
+
     /// Number of inputs.
     #[must_use]
     pub fn inputs(&self) -> usize {

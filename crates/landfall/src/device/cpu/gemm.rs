@@ -1,6 +1,6 @@
 //! Matrix products on one thread, without allocation.
 //!
-//! `C = alpha * A * B (+ C) (+ bias)`. Three loops of blocks surround one register tile (`tile.rs`): rows of C in
+//! `C = alpha * A * B (+ C, or another matrix) (+ bias)`. Three loops of blocks surround one register tile (`tile.rs`): rows of C in
 //! blocks of [`BLOCK_ROWS`], `k` in blocks of at most [`BLOCK_K`](super::pack::BLOCK_K), columns in panels of two
 //! registers. A panel of B stays in the first-level cache while the rows of A pass it. What can be read where it lies
 //! is not packed: the shapes that matter are thin, and copying A would cost as much as multiplying it.
@@ -60,6 +60,10 @@ pub enum GemmError {
     )]
     #[allow(missing_docs, reason = "the message says what each number is")]
     Shape { a: (usize, usize), b: (usize, usize), c: (usize, usize), bias: Option<usize> },
+    /// What is to be added is no matrix of the result's shape.
+    #[error("the addend is {}x{}, C is {}x{}; they must be of one shape", addend.0, addend.1, c.0, c.1)]
+    #[allow(missing_docs, reason = "the message says what each number is")]
+    Addend { addend: (usize, usize), c: (usize, usize) },
     /// The workspace is too small.
     #[error("the workspace holds {have} elements, {need} are needed")]
     #[allow(missing_docs, reason = "the message says what each number is")]
@@ -70,13 +74,15 @@ pub enum GemmError {
     OtherIsa { packed: Isa, run: Isa },
 }
 
-/// What becomes of the previous contents of C.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beta {
-    /// They are overwritten and never read.
+/// What the product is added to.
+#[derive(Debug, Clone, Copy)]
+pub enum Beta<'a, R> {
+    /// To nothing: the previous contents of C are overwritten and never read.
     Zero,
-    /// The product is added to them.
+    /// To the previous contents of C.
     One,
+    /// To this matrix of C's shape, with the same result as if C had held it.
+    Matrix(MatRef<'a, R>),
 }
 
 /// The right-hand operand.
@@ -99,7 +105,7 @@ impl<T: Element<Acc: Real>> Rhs<'_, T> {
     }
 }
 
-/// A product to be computed: `alpha * a * b`, plus C as `beta` says, plus `bias` in every row.
+/// A product to be computed: `alpha * a * b`, plus what `beta` says, plus `bias` in every row.
 ///
 /// Operands are of type `T` and results of type `R`, which may be wider: sums of 16-bit operands can be kept in `f32`.
 #[derive(Debug, Clone, Copy)]
@@ -110,8 +116,8 @@ pub struct Gemm<'a, T: Element, R> {
     pub a: MatRef<'a, T>,
     /// Right-hand operand, `k` by `n`.
     pub b: Rhs<'a, T>,
-    /// What becomes of C.
-    pub beta: Beta,
+    /// What it is added to.
+    pub beta: Beta<'a, R>,
     /// A row of `n` elements that is added once, at the end.
     pub bias: Option<&'a [R]>,
 }
@@ -172,7 +178,7 @@ where
         let isa = isa.min(Isa::widest());
         let ((m, k), (_, n)) = (self.a.shape(), self.b.shape());
         self.check(isa, c, workspace.len())?;
-        if m == 0 || n == 0 || (k == 0 && self.beta == Beta::One && self.bias.is_none()) {
+        if m == 0 || n == 0 || (k == 0 && matches!(self.beta, Beta::One) && self.bias.is_none()) {
             return Ok(());
         }
         let parts = Parts::new(m, n, k);
@@ -196,6 +202,12 @@ where
         let bias = self.bias.map(<[R]>::len);
         if a.1 != b.0 || a.0 != c.0 || b.1 != c.1 || bias.is_some_and(|len| len != b.1) {
             return Err(GemmError::Shape { a, b, c, bias });
+        }
+        match self.beta {
+            Beta::Matrix(added) if added.shape() != c => {
+                return Err(GemmError::Addend { addend: added.shape(), c });
+            }
+            Beta::Matrix(_) | Beta::Zero | Beta::One => {}
         }
         let need = workspace_len(a.0, b.1, a.1);
         if have < need {

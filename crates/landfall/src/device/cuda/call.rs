@@ -320,7 +320,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// `output = inputs[0] · inputs[1]` (+ `inputs[2]`) by the matrix library, with the call's scratch memory, by the
+    /// `output = inputs[0] · inputs[1]` (+ an addend) (+ a bias), as [`MatMul`](crate::ops::MatMul) takes them, by the matrix library, with the call's scratch memory, by the
     /// algorithm of this number among those that it proposes; 0 is its choice. The answer is whether it has that one for
     /// operands that lie like these. If not, nothing ran: launch a kernel.
     ///

@@ -9,7 +9,7 @@ use crate::DType;
 use crate::device::Address;
 use crate::error::Error;
 use crate::layout::{Layout, collapse};
-use crate::ops::Precision;
+use crate::ops::{Precision, added};
 use cudarc::cublaslt::sys as lt;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
@@ -35,12 +35,15 @@ struct Matrix {
 /// A product as the library takes it: all that the choice of an algorithm depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Problem {
+    /// Of the factors, and of the result and what is added.
     dtype: DType,
+    result: DType,
     precision: Precision,
     batch: usize,
     a: Matrix,
     b: Matrix,
     out: Matrix,
+    addend: Option<Matrix>,
     bias: bool,
     workspace: usize,
     /// Which of the algorithms that the library proposes, best first by its own estimate.
@@ -56,6 +59,7 @@ pub(super) struct Addresses {
     a: u64,
     b: u64,
     out: u64,
+    addend: u64,
     bias: u64,
     workspace: u64,
 }
@@ -119,18 +123,24 @@ impl ProductLaunch {
         algorithm: usize,
     ) -> Option<Self> {
         let [rhs, lhs] = [inputs.get(1)?, inputs.first()?];
-        let bias = inputs.get(2);
+        let (addend, bias) = added(inputs.len(), |i| inputs[i].layout().shape().rank());
+        let (addend, bias) = (addend.map(|i| &inputs[i]), bias.map(|i| &inputs[i]));
         if bias.is_some_and(|b| !b.layout().is_contiguous()) {
             return None;
         }
         let (batch, mut out_matrix) = Matrix::of(out).filter(|(_, m)| !m.transposed)?;
+        let mut added = match addend {
+            Some(addend) => Some(Matrix::of(addend).filter(|(_, m)| !m.transposed)?.1),
+            None => None,
+        };
         let ((_, a), (_, mut b)) = (Matrix::of(rhs)?, Matrix::of(lhs)?);
         let (n, m, k) = (out_matrix.rows, out_matrix.cols, if b.transposed { b.cols } else { b.rows });
         let mut count = batch;
         // One matrix for the whole batch is one product with more rows.
         let joins = |x: &Matrix| !x.transposed && x.step == x.lead * m;
-        if batch > 1 && a.step == 0 && joins(&b) && joins(&out_matrix) {
+        if batch > 1 && a.step == 0 && joins(&b) && joins(&out_matrix) && added.as_ref().is_none_or(joins) {
             (b.cols, out_matrix.cols, count) = (m * batch, m * batch, 1);
+            added.iter_mut().for_each(|added| added.cols = m * batch);
         }
         let small = |x: usize| i32::try_from(x).is_ok();
         if m * n * k * batch == 0 || ![n, out_matrix.cols, k, count].into_iter().all(small) {
@@ -139,12 +149,14 @@ impl ProductLaunch {
         let (start, bytes) = workspace;
         let aligned = start.0.next_multiple_of(WORKSPACE_ALIGNMENT as u64);
         let problem = Problem {
-            dtype: out.dtype(),
+            dtype: lhs.dtype(),
+            result: out.dtype(),
             precision,
             batch: count,
             a,
             b,
             out: out_matrix,
+            addend: added,
             bias: bias.is_some(),
             // As many bytes wherever they start: the choice of an algorithm depends on them.
             workspace: bytes.saturating_sub(WORKSPACE_ALIGNMENT),
@@ -154,6 +166,8 @@ impl ProductLaunch {
             a: rhs.address(),
             b: lhs.address(),
             out: out.address(),
+            // Without an addend the result's memory is named, and not read.
+            addend: addend.unwrap_or(out).address(),
             bias: bias.map_or(0, Operand::address),
             workspace: aligned,
         };
@@ -243,6 +257,8 @@ pub(super) struct Product {
     a: Layouts,
     b: Layouts,
     out: Layouts,
+    /// Of what is added; the result's where nothing is.
+    addend: Layouts,
     algorithm: lt::cublasLtMatmulAlgo_t,
     library: Arc<Handle>,
 }
@@ -327,11 +343,12 @@ impl Product {
             let epilogue = lt::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS;
             operation.set(call, set, A::CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue as u32)?;
         }
-        let layout = |m: &Matrix| m.layout(dtype, batch);
-        let (a, b, out) = (layout(&problem.a)?, layout(&problem.b)?, layout(&problem.out)?);
-        let found = problem.algorithm(&library, &operation, [&a, &b, &out])?;
+        let (a, b) = (problem.a.layout(dtype, batch)?, problem.b.layout(dtype, batch)?);
+        let layout = |m: &Matrix| m.layout(problem.result, batch);
+        let (out, addend) = (layout(&problem.out)?, layout(&problem.added())?);
+        let found = problem.algorithm(&library, &operation, [&a, &b, &addend, &out])?;
         let operation = Mutex::new(operation);
-        Ok(found.map(|algorithm| Self { problem, operation, a, b, out, algorithm, library }))
+        Ok(found.map(|algorithm| Self { problem, operation, a, b, out, addend, algorithm, library }))
     }
 
     /// Issues the product to a stream.
@@ -342,16 +359,18 @@ impl Product {
             let set = lt::cublasLtMatmulDescSetAttribute;
             operation.set("cublasLtMatmulDescSetAttribute", set, bias, at.bias)?;
         }
-        let (one, zero, one_f64, zero_f64) = (1f32, 0f32, 1f64, 0f64);
+        let factor = if self.problem.addend.is_some() { 1f32 } else { 0f32 };
+        let (one, one_f64, factor_f64) = (1f32, 1f64, f64::from(factor));
         let (alpha, beta): (*const c_void, *const c_void) = if self.problem.dtype == DType::F64 {
-            (from_ref(&one_f64).cast(), from_ref(&zero_f64).cast())
+            (from_ref(&one_f64).cast(), from_ref(&factor_f64).cast())
         } else {
-            (from_ref(&one).cast(), from_ref(&zero).cast())
+            (from_ref(&one).cast(), from_ref(&factor).cast())
         };
         let pointer = |address: u64| address as *mut c_void;
         // SAFETY: handle, descriptions and stream live; the addresses are of operands that have, from there on, the
         // elements that the layouts name, and of as much scratch memory as is said; both factors are of the scale type
-        // and read in the call. With a factor of 0 what is in `out` is not read.
+        // and read in the call. With a factor of 0 what is in `out` is not read, which is then the addend's address; an
+        // addend of its own either is the result, element for element, or shares no memory with it.
         check("cublasLtMatmul", unsafe {
             lt::cublasLtMatmul(
                 self.library.0,
@@ -362,8 +381,8 @@ impl Product {
                 pointer(at.b),
                 self.b.handle,
                 beta,
-                pointer(at.out),
-                self.out.handle,
+                pointer(at.addend),
+                self.addend.handle,
                 pointer(at.out),
                 self.out.handle,
                 from_ref(&self.algorithm),
@@ -376,12 +395,17 @@ impl Product {
 }
 
 impl Problem {
+    /// What is added, or with a factor of 0 the result.
+    fn added(&self) -> Matrix {
+        self.addend.unwrap_or(self.out)
+    }
+
     /// The library's choice of this number, asked once: never a timing, so that it does not change from run to run.
     fn algorithm(
         &self,
         library: &Handle,
         operation: &Described<lt::cublasLtMatmulDesc_t>,
-        [a, b, out]: [&Layouts; 3],
+        [a, b, addend, out]: [&Layouts; 4],
     ) -> Result<Option<lt::cublasLtMatmulAlgo_t>, Error> {
         use lt::cublasLtMatmulPreferenceAttributes_t as A;
         let mut handle = null_mut();
@@ -398,7 +422,7 @@ impl Problem {
         for (attribute, alignment) in [
             (A::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, self.a.alignment),
             (A::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, self.b.alignment),
-            (A::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, self.out.alignment),
+            (A::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, self.added().alignment),
             (A::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, self.out.alignment),
         ] {
             preference.set(call, set, attribute, alignment)?;
@@ -420,7 +444,7 @@ impl Problem {
                 operation.handle,
                 a.handle,
                 b.handle,
-                out.handle,
+                addend.handle,
                 out.handle,
                 preference.handle,
                 found.len() as i32,

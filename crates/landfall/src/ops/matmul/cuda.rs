@@ -20,8 +20,9 @@ static SOURCE: Source = Source {
         params: &[
             Param::input("lhs", "T"),
             Param::input("rhs", "T"),
-            Param::input("bias", "T"),
-            Param::output("out", "T"),
+            Param::input("addend", "R"),
+            Param::input("bias", "R"),
+            Param::output("out", "R"),
             Param::u64("m"),
             Param::u64("n"),
             Param::u64("k"),
@@ -37,6 +38,9 @@ static SOURCE: Source = Source {
             Param::dims("lhs_batch"),
             Param::dims("rhs_batch"),
             Param::dims("out_batch"),
+            Param::u64("addend_row"),
+            Param::u64("addend_column"),
+            Param::dims("addend_batch"),
         ],
     }],
 };
@@ -52,6 +56,18 @@ pub(super) fn workspace(_: &dyn Op, args: &[Spec]) -> usize {
     }
     let result = [batch, m, n, args[0].dtype.accumulate().size(), cut::PARTS];
     result.into_iter().fold(1, usize::saturating_mul).clamp(LEAST, MOST) + WORKSPACE_ALIGNMENT
+}
+
+/// What is added to a product.
+pub(super) struct Added<'a> {
+    pub(super) addend: Option<&'a Operand>,
+    pub(super) bias: Option<&'a Operand>,
+}
+
+pub(super) fn added<'a>(call: &Call<'a>) -> Added<'a> {
+    let inputs = call.inputs();
+    let (addend, bias) = super::added(inputs.len(), |i| inputs[i].layout().shape().rank());
+    Added { addend: addend.map(|i| &inputs[i]), bias: bias.map(|i| &inputs[i]) }
 }
 
 /// Distances from one row and one column of an operand's matrices to the next.
@@ -126,22 +142,27 @@ pub(super) fn run(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
 fn any(call: &mut Call<'_>) -> Result<(), Failure> {
     let (lhs, rhs, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
     let (batch, m, n, k) = sizes(&[lhs.spec(), rhs.spec()]);
-    let bias = call.inputs().get(2).copied();
+    let Added { addend, bias } = added(call);
     let bias_step = bias.map_or(0, |b| b.layout().strides()[0]);
+    // What is not there is not followed.
+    let added = addend.unwrap_or(&out);
+    let (addend_batch, addend_row, addend_column) = strides(added)?;
     let (lhs_batch, lhs_row, lhs_column) = strides(&lhs)?;
     let (rhs_batch, rhs_row, rhs_column) = strides(&rhs)?;
     let (out_batch, out_row, out_column) = strides(&out)?;
     let module = Module::new(&SOURCE)
         .of("T", lhs.dtype())
         .of("A", lhs.dtype().accumulate())
+        .of("R", out.dtype())
+        .constant("ADDED", u64::from(addend.is_some()))
         .constant("BIASED", u64::from(bias.is_some()));
     let blocks = batch.saturating_mul(m.div_ceil(TILE)).saturating_mul(n.div_ceil(TILE));
     let dims = out.layout().shape().dims();
     let args = [
         Arg::Input(&lhs),
         Arg::Input(&rhs),
-        // Without a bias its address is not followed.
-        Arg::Input(bias.as_ref().unwrap_or(&rhs)),
+        Arg::Input(added),
+        Arg::Input(bias.unwrap_or(&out)),
         Arg::Output(&out),
         Arg::U64(m as u64),
         Arg::U64(n as u64),
@@ -158,6 +179,9 @@ fn any(call: &mut Call<'_>) -> Result<(), Failure> {
         Arg::dims(lhs_batch),
         Arg::dims(rhs_batch),
         Arg::dims(out_batch),
+        Arg::U64(addend_row),
+        Arg::U64(addend_column),
+        Arg::dims(addend_batch),
     ];
     call.launch(&module, "product", Geometry::blocks(blocks, BLOCK)?, &args)
 }

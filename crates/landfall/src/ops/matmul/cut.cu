@@ -125,6 +125,7 @@ KERNEL(join) {
     if (threadIdx.x >= 32 || i >= m * n) return;
     u64 row = i / n, column = i % n;
     double total = sums[threadIdx.x];
+    if (ADDED) total += double(widen(addend[row * addend_row + column * addend_column]));
     if (BIASED) total += double(widen(bias[column * bias_step]));
-    out[row * out_row + column * out_column] = narrow<T>(total);
+    out[row * out_row + column * out_column] = narrow<R>(total);
 }

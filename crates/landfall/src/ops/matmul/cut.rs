@@ -1,7 +1,7 @@
 //! Products with a small result and a long inner axis on a GPU: weight gradients. For these the matrix library's first
 //! choice may be a single block that walks the whole axis.
 
-use super::cuda::strides;
+use super::cuda::{Added, added, strides};
 use crate::DType;
 use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
 
@@ -47,14 +47,17 @@ static SOURCE: Source = Source {
             block: BLOCK,
             params: &[
                 Param::scratch("partial", "A"),
-                Param::input("bias", "T"),
-                Param::output("out", "T"),
+                Param::input("addend", "R"),
+                Param::input("bias", "R"),
+                Param::output("out", "R"),
                 Param::u64("m"),
                 Param::u64("n"),
                 Param::u64("out_row"),
                 Param::u64("out_column"),
                 Param::u64("bias_step"),
                 Param::u64("parts"),
+                Param::u64("addend_row"),
+                Param::u64("addend_column"),
             ],
         },
     ],
@@ -84,7 +87,10 @@ fn tile(m: usize, n: usize) -> (usize, usize) {
 /// The product, in parts of `each` inner elements and by adding them up.
 pub(super) fn run(call: &mut Call<'_>, each: usize, (m, n, k): (usize, usize, usize)) -> Result<(), Failure> {
     let (lhs, rhs, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
-    let bias = call.inputs().get(2).copied();
+    let Added { addend, bias } = added(call);
+    // What is not there is not followed.
+    let added = addend.unwrap_or(&out);
+    let (_, addend_row, addend_column) = strides(added)?;
     let bias_step = bias.map_or(0, |b| b.layout().strides()[0]);
     let (_, lhs_row, lhs_column) = strides(&lhs)?;
     let (_, rhs_row, rhs_column) = strides(&rhs)?;
@@ -93,6 +99,8 @@ pub(super) fn run(call: &mut Call<'_>, each: usize, (m, n, k): (usize, usize, us
     let module = Module::new(&SOURCE)
         .of("T", lhs.dtype())
         .of("A", lhs.dtype().accumulate())
+        .of("R", out.dtype())
+        .constant("ADDED", u64::from(addend.is_some()))
         .constant("BIASED", u64::from(bias.is_some()))
         .constant("ROWS", rows as u64)
         .constant("COLUMNS", columns as u64);
@@ -115,8 +123,8 @@ pub(super) fn run(call: &mut Call<'_>, each: usize, (m, n, k): (usize, usize, us
     call.launch(&module, "part", geometry, &args)?;
     let args = [
         Arg::Scratch(0),
-        // Without a bias its address is not followed.
-        Arg::Input(bias.as_ref().unwrap_or(&rhs)),
+        Arg::Input(added),
+        Arg::Input(bias.unwrap_or(&out)),
         Arg::Output(&out),
         Arg::U64(m as u64),
         Arg::U64(n as u64),
@@ -124,6 +132,8 @@ pub(super) fn run(call: &mut Call<'_>, each: usize, (m, n, k): (usize, usize, us
         Arg::U64(out_column),
         Arg::U64(bias_step as u64),
         Arg::U64(parts as u64),
+        Arg::U64(addend_row),
+        Arg::U64(addend_column),
     ];
     call.launch(&module, "join", Geometry::blocks((m * n).div_ceil(32), BLOCK)?, &args)
 }

@@ -39,7 +39,8 @@ KERNEL(product) {
     u64 column = tile % tiles_n * TILE, row = tile / tiles_n % tiles_m * TILE, item = tile / tiles_n / tiles_m;
     const T* a = lhs + offset_of<u64>(item, rank, batch, lhs_batch);
     const T* b = rhs + offset_of<u64>(item, rank, batch, rhs_batch);
-    T* c = out + offset_of<u64>(item, rank, batch, out_batch);
+    R* c = out + offset_of<u64>(item, rank, batch, out_batch);
+    const R* d = addend + offset_of<u64>(item, rank, batch, addend_batch);
     A sum[EACH][EACH] = {}, total[EACH][EACH] = {};
     u32 x = threadIdx.x % 16, y = threadIdx.x / 16;
     Walk of_a = {a, row, m, lhs_row, lhs_column, lhs_column == 1}, of_b = {b, column, n, rhs_column, rhs_row, rhs_row == 1};
@@ -81,8 +82,9 @@ KERNEL(product) {
             u64 at_row = row + y + 16 * i, at_column = column + x + 16 * j;
             if (at_row >= m || at_column >= n) continue;
             A result = total[i][j];
+            if (ADDED) result += A(widen(d[at_row * addend_row + at_column * addend_column]));
             if (BIASED) result += A(widen(bias[at_column * bias_step]));
-            c[at_row * out_row + at_column * out_column] = narrow<T>(result);
+            c[at_row * out_row + at_column * out_column] = narrow<R>(result);
         }
     }
 }

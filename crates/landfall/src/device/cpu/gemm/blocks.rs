@@ -48,6 +48,18 @@ fn same_type_mut<T: Element>(data: &mut [T]) -> Option<&mut [T::Acc]> {
     same.then(|| bytemuck::try_cast_slice_mut(data).ok()).flatten()
 }
 
+/// Widens the rows of a matrix to places `stride` apart; what lies between those stays.
+fn copy_rows<R: Element>(from: MatRef<'_, R>, stride: usize, to: &mut [R::Acc]) {
+    for i in 0..from.rows {
+        let (line, to) = (&from.data[i * from.row_stride..], &mut to[i * stride..]);
+        if from.col_stride == 1 {
+            line[..from.cols].iter().zip(to).for_each(|(x, to)| *to = x.widen());
+        } else {
+            (0..from.cols).for_each(|j| to[j] = line[j * from.col_stride].widen());
+        }
+    }
+}
+
 /// What every block of a product shares.
 pub(super) struct Blocks<'a, T: Element> {
     pub(super) isa: Isa,
@@ -61,7 +73,7 @@ impl<T: Element<Acc: Real>> Blocks<'_, T> {
     /// All blocks of rows. Sums run in C itself, or in `stage` where C is of another type or has gaps between columns.
     pub(super) fn run<R: Element<Acc = T::Acc>>(
         &self,
-        beta: Beta,
+        beta: Beta<'_, R>,
         mut b: Panels<'_, T>,
         c: &mut MatMut<'_, R>,
         a_room: &mut [T::Acc],
@@ -73,15 +85,24 @@ impl<T: Element<Acc: Real>> Blocks<'_, T> {
         for first in (0..c.rows).step_by(block_rows) {
             let rows = (first, block_rows.min(c.rows - first));
             let from = first * c.row_stride;
+            let shape = (rows.1, self.n);
+            let added = match beta {
+                Beta::Matrix(added) => Some(added.block((first, 0), shape)?),
+                Beta::Zero | Beta::One => None,
+            };
+            let accumulate = !matches!(beta, Beta::Zero);
             if adjacent && let Some(sums) = same_type_mut(&mut c.data[from..]) {
-                self.block(rows, beta, &mut b, (sums, c.row_stride), a_room)?;
+                if let Some(added) = added {
+                    copy_rows(added, c.row_stride, sums);
+                }
+                self.block(rows, accumulate, &mut b, (sums, c.row_stride), a_room)?;
                 continue;
             }
-            if beta == Beta::One {
-                let (shape, strides) = ((rows.1, self.n), (c.row_stride, c.col_stride));
-                pack(self.isa, MatRef::new(&*c.data, from, shape, strides)?, stage_stride, stage);
+            if accumulate {
+                let own = MatRef::new(&*c.data, from, shape, (c.row_stride, c.col_stride))?;
+                pack(self.isa, added.unwrap_or(own), stage_stride, stage);
             }
-            self.block(rows, beta, &mut b, (stage, stage_stride), a_room)?;
+            self.block(rows, accumulate, &mut b, (stage, stage_stride), a_room)?;
             let sums = (&stage[..rows.1 * stage_stride], stage_stride);
             unpack(self.isa, sums, self.n, (c.row_stride, c.col_stride), &mut c.data[from..]);
         }
@@ -92,7 +113,7 @@ impl<T: Element<Acc: Real>> Blocks<'_, T> {
     fn block(
         &self,
         rows: (usize, usize),
-        beta: Beta,
+        accumulate: bool,
         b: &mut Panels<'_, T>,
         (sums, c_stride): (&mut [T::Acc], usize),
         a_room: &mut [T::Acc],
@@ -115,7 +136,7 @@ impl<T: Element<Acc: Real>> Blocks<'_, T> {
                     padded,
                     c: &mut sums[col..],
                     c_stride,
-                    accumulate: first > 0 || beta == Beta::One,
+                    accumulate: accumulate || first > 0,
                     bias: self.bias.filter(|_| last).map(|bias| &bias[col..]),
                 };
                 dispatch_on(self.isa, &mut sweep);

@@ -38,12 +38,20 @@ impl Lay {
 
 const OFFSET: usize = 7;
 
+/// What a product is added to: nothing, C, or another matrix that lies like B.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Start {
+    Zero,
+    One,
+    Matrix,
+}
+
 struct Case {
     isa: Isa,
     shape: (usize, usize, usize),
     lays: [Lay; 3],
     alpha: f64,
-    beta: Beta,
+    beta: Start,
     bias: bool,
     packed: bool,
 }
@@ -64,10 +72,12 @@ where
     let b_data = values::<T>(rng, lb.room(k, n));
     let bias = values::<R>(rng, n);
     let before = match case.beta {
-        Beta::Zero => vec![R::from_f64(f64::NAN); lc.room(m, n)],
-        Beta::One => values::<R>(rng, lc.room(m, n)),
+        Start::Zero | Start::Matrix => vec![R::from_f64(f64::NAN); lc.room(m, n)],
+        Start::One => values::<R>(rng, lc.room(m, n)),
     };
     let mut after = before.clone();
+    let other = values::<R>(rng, lb.room(m, n));
+    let other = MatRef::new(&other, OFFSET, (m, n), lb.strides(m, n)).expect("addend");
     let a = MatRef::new(&a_data, OFFSET, (m, k), la.strides(m, k)).expect("A");
     let b = MatRef::new(&b_data, OFFSET, (k, n), lb.strides(k, n)).expect("B");
     let mut buffer = vec![T::Acc::from_f64(f64::NAN); PackedB::<T::Acc>::buffer_len(k, n)];
@@ -80,7 +90,11 @@ where
         alpha: T::Acc::from_f64(case.alpha),
         a,
         b: rhs,
-        beta: case.beta,
+        beta: match case.beta {
+            Start::Zero => Beta::Zero,
+            Start::One => Beta::One,
+            Start::Matrix => Beta::Matrix(other),
+        },
         bias: case.bias.then_some(&bias[..]),
     };
     let (row_stride, col_stride) = lc.strides(m, n);
@@ -99,7 +113,13 @@ where
                     case.alpha * a * b_data[OFFSET + p * b.row_stride + j * b.col_stride].to_f64()
                 })
                 .collect();
-            terms.extend((case.beta == Beta::One).then(|| before[at].to_f64()));
+            match case.beta {
+                Start::Zero => {}
+                Start::One => terms.push(before[at].to_f64()),
+                Start::Matrix => {
+                    terms.push(other.data[i * other.row_stride + j * other.col_stride].to_f64());
+                }
+            }
             terms.extend(case.bias.then(|| bias[j].to_f64()));
             let (expected, magnitude) = terms.iter().fold((0.0, 0.0), |(s, t), x| (s + x, t + x.abs()));
             // Half a step of the result's type: relative, but for the subnormal f16.
@@ -142,7 +162,7 @@ where
                         shape: (m, n, k),
                         lays: std::array::from_fn(|_| LAYS[rng.range(0..4)]),
                         alpha: [1.0, -0.75][rng.range(0..2)],
-                        beta: [Beta::Zero, Beta::One][rng.range(0..2)],
+                        beta: [Start::Zero, Start::One, Start::Matrix][rng.range(0..3)],
                         bias: rng.range(0..2) == 1,
                         packed: rng.range(0..3) == 0,
                     };
@@ -189,10 +209,10 @@ fn edges_of_blocks() {
 fn every_layout_of_every_operand() {
     let mut rng = Rng::new(2, 0);
     for isa in Isa::available() {
-        for index in 0..256 {
+        for index in 0..384 {
             let lays = [LAYS[index % 4], LAYS[index / 4 % 4], LAYS[index / 16 % 4]];
             for shape in [(14, 35, 18), (50, 100, 130)] {
-                let (beta, bias) = (if index < 128 { Beta::Zero } else { Beta::One }, index / 64 % 2 == 1);
+                let (beta, bias) = ([Start::Zero, Start::One, Start::Matrix][index / 64 % 3], index >= 192);
                 let case = Case { isa, shape, lays, alpha: 1.0, beta, bias, packed: false };
                 check::<f32, f32>(&case, &mut rng);
                 if shape.0 < 20 {
@@ -345,6 +365,8 @@ fn what_does_not_fit_is_refused_with_its_numbers() {
     assert_eq!(wrong, Err(GemmError::Shape { a: (3, 2), b: (3, 4), c: (3, 4), bias: None }));
     let wrong = Gemm { bias: Some(&data[..3]), ..gemm }.run(&mut c, &mut vec![0.0; need]);
     assert_eq!(wrong, Err(GemmError::Shape { a: (3, 2), b: (2, 4), c: (3, 4), bias: Some(3) }));
+    let wrong = Gemm { beta: Beta::Matrix(view(2, 4)), ..gemm }.run(&mut c, &mut vec![0.0; need]);
+    assert_eq!(wrong, Err(GemmError::Addend { addend: (2, 4), c: (3, 4) }));
     let mut buffer = vec![0.0; PackedB::<f32>::buffer_len(2, 4)];
     assert!(PackedB::new(view(2, 4), &mut buffer[1..]).is_err());
     let packed = PackedB::new_on(Isa::Baseline, view(2, 4), &mut buffer).expect("packed");
