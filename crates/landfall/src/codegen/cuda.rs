@@ -304,7 +304,7 @@ mod tests {
             // The quotient errs first, if at all, at the last index before a multiple.
             let multiples = (1..200).chain(last.saturating_sub(200)..=last).filter(|&k| k >= 1 && k <= last);
             for i in multiples.flat_map(|k| [k * size - 1, k * size]).chain([0, below]) {
-                assert_eq!(i * m >> s, i / size, "{i} / {size}");
+                assert_eq!((i * m) >> s, i / size, "{i} / {size}");
             }
         }
     }

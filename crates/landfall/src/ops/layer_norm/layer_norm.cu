@@ -7,7 +7,12 @@ KERNEL(layer_norm) {
     Rows of_x = {rows, length, rank, gapless_x, shape, stride_x, shape_row, stride_row_x};
     Rows of_y = {rows, length, rank, gapless_y, shape, stride_y, shape_row, stride_row_y};
     u64 r = u64(blockIdx.x) * g.rows + g.row, end = r < rows ? length : 0, step = u64(g.lanes) * N;
-    const T* row = x + (r < rows ? start_of(r, of_x) : 0);
+    // Rows mostly lie in one axis: then nothing is divided.
+    auto at = [&](const Dims& stride) {
+        return rank == 1 ? r * stride.v[0] : place_of(r, rows, rank, shape, stride);
+    };
+    const T* row = x + (r < rows ? at(stride_x) : 0);
+    double share = 1.0 / double(length);
     A v[N], w[N], b[N];
     auto read_affine = [&](u64 first) {
         load_unit(w, weight, first, length, A(0), gapless_weight, 1, shape_row, stride_weight);
@@ -22,29 +27,30 @@ KERNEL(layer_norm) {
     }
     total = group_all<Sum>(total, g, totals);
     // The mean is rounded: what rounding left out is the mean of the differences from it.
-    A centre = A(total / double(length));
+    A centre = A(total * share);
     double rest = 0.0, squares = 0.0;
     for (u64 first = g.lane * N; first < end; first += step) {
         if (length > step) load_row(v, row, first, of_x);
         A square[N];
+        u32 count = u32(min(end - first, u64(N)));
 #pragma unroll
-        for (int i = 0; i < N; i++) {
-            v[i] = first + i < end ? v[i] - centre : A(0);
+        for (u32 i = 0; i < N; i++) {
+            v[i] = i < count ? v[i] - centre : A(0);
             square[i] = v[i] * v[i];
         }
         rest += double(unit_all<Sum>(v));
         squares += double(unit_all<Sum>(square));
     }
-    rest = group_all<Sum>(rest, g, totals) / double(length);
-    squares = group_all<Sum>(squares, g, totals) / double(length) - rest * rest;
+    rest = group_all<Sum>(rest, g, totals) * share;
+    squares = group_all<Sum>(squares, g, totals) * share - rest * rest;
     if (r >= rows) return;
-    double scale = 1.0 / sqrt((squares < 0.0 ? 0.0 : squares) + eps);
+    double scale = rsqrt((squares < 0.0 ? 0.0 : squares) + eps);
     if (g.lane == 0) {
-        mean[place_of(r, rows, rank, shape, stride_mean)] = narrow<A>(total / double(length));
-        rstd[place_of(r, rows, rank, shape, stride_rstd)] = narrow<A>(scale);
+        mean[at(stride_mean)] = centre;
+        rstd[at(stride_rstd)] = narrow<A>(scale);
     }
     A factor = A(scale), left = A(rest);
-    T* row_y = y + start_of(r, of_y);
+    T* row_y = y + at(stride_y);
     for (u64 first = g.lane * N; first < end; first += step) {
         if (length > step) {
             load_row(v, row, first, of_x);
