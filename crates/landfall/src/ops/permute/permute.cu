@@ -1,8 +1,8 @@
 // A team a token: its row is read once and written to the rows of all its pairs. The first `clear` blocks write zeros in
 // the rows that no token has. (With `rows.cu`.)
 
-// Rows looked up together.
-constexpr u32 PAIRS = 8;
+// Rows looked up together: fewer where elements are moved one by one, which takes more registers.
+constexpr u32 PAIRS = WHOLE ? 8 : 4;
 
 KERNEL(permute) {
     auto read = [&](Unit (&unit)[U], const T* from, u64 c) {
