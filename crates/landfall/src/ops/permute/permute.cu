@@ -1,8 +1,8 @@
 // A team a token: its row is read once and written to the rows of all its pairs. The first `clear` blocks write zeros in
 // the rows that no token has. (With `rows.cu`.)
 
-// Rows looked up together: fewer where elements are moved one by one, which takes more registers.
-constexpr u32 PAIRS = WHOLE ? 8 : 4;
+// Rows looked up together.
+constexpr u32 PAIRS = 8;
 
 KERNEL(permute) {
     auto read = [&](Unit (&unit)[U], const T* from, u64 c) {
@@ -34,15 +34,14 @@ KERNEL(permute) {
         if (c >= U * lanes) read(unit, from, c);
         for (u32 first = 0; first < n; first += PAIRS) {
             i64 row[PAIRS];
-            bool zero[PAIRS];
+            u32 zero = 0;  // a bit each
 #pragma unroll
             for (u32 i = 0; i < PAIRS; i++) {
                 u32 j = first + i;
                 row[i] = j < n ? checked(cells[j * step_map], rows, faults, 0, false) : -1;
-                zero[i] = false;
                 if (DROP_ZERO && row[i] >= 0) {
                     i64 expert = checked(cells[(most + j) * step_map], experts, faults, 0, false);
-                    zero[i] = expert < 0 || widen(own[expert * stride_p.v[1]]) == 0;
+                    zero |= u32(expert < 0 || widen(own[expert * stride_p.v[1]]) == 0) << i;
                 }
             }
 #pragma unroll
@@ -52,7 +51,7 @@ KERNEL(permute) {
 #pragma unroll
                 for (u32 u = 0; u < U; u++) {
                     u64 at = c + u * lanes;
-                    if (at < units) put_last(zero[i] ? nothing() : unit[u], to, at, stride_y.v[1]);
+                    if (at < units) put_last(zero >> i & 1 ? nothing() : unit[u], to, at, stride_y.v[1]);
                 }
             }
         }
