@@ -197,7 +197,11 @@ fn arity(e: &Expression) -> usize {
 pub(crate) fn function(e: &Expression) -> String {
     let n = arity(e);
     let each = |f: &dyn Fn(usize) -> String, between: &str| (0..n).map(f).collect::<Vec<_>>().join(between);
-    let mut text = format!("#define EACH_ARG(X) {}\n", each(&|i| format!("X({i})"), " "));
+    let mut text = String::new();
+    if e.steps().iter().any(|s| matches!(s, Step::Unary(Unary::NormalCdf, _))) {
+        text.push_str(include_str!("normal_cdf.cu"));
+    }
+    _ = writeln!(text, "#define EACH_ARG(X) {}", each(&|i| format!("X({i})"), " "));
     _ = writeln!(text, "#define EVALUATE(X) evaluate({})", each(&|i| format!("X({i})"), ", "));
     _ = writeln!(text, "DEVICE A evaluate({}) {{", each(&|i| format!("A x{i}"), ", "));
     for (r, step) in e.steps().iter().enumerate() {
@@ -248,8 +252,8 @@ fn constant(c: f64) -> String {
     if c.is_finite() { format!("A({c:e})") } else { format!("A(__longlong_as_double({:#x}ll))", c.to_bits()) }
 }
 
-// The functions of CUDA's mathematics library: overloaded for both types of arithmetic, accurate to a few units in the
-// last place over the whole range (no fast-math).
+// The functions of CUDA's mathematics library, one replaced by our own: overloaded for both types of arithmetic, accurate to
+// a few units in the last place over the whole range (no fast-math).
 fn unary(f: Unary, x: &str) -> String {
     match f {
         Unary::Neg => format!("-{x}"),
@@ -261,7 +265,7 @@ fn unary(f: Unary, x: &str) -> String {
         Unary::Recip => format!("A(1) / {x}"),
         Unary::Tanh => format!("tanh({x})"),
         Unary::Erf => format!("erf({x})"),
-        Unary::NormalCdf => format!("normcdf({x})"),
+        Unary::NormalCdf => format!("normal_cdf({x})"),
         Unary::Sin => format!("sin({x})"),
         Unary::Cos => format!("cos({x})"),
         Unary::Sign => format!("A({x} > A(0)) - A({x} < A(0))"),

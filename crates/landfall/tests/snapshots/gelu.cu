@@ -2,11 +2,50 @@ typedef bf16 T0;
 typedef bf16 TO;
 typedef float A;
 constexpr u64 VECTOR = 8;
+// The standard normal distribution function in f32, without a branch: the library's takes one and half as many instructions
+// again. For a = |x|, the lower tail is e^(-a^2/2) * M(a), where M(a) = e^(a^2/2) * erfc(a / sqrt 2) / 2 falls slowly, as
+// 1/a: (a + 1.9) * M(a) is a polynomial of degree 9 in (a - 1.9) / (a + 1.9), fitted for the least relative error, 4.5e-08.
+// (Shepherd and Laframboise, "Chebyshev approximation of (1 + 2x)exp(x^2)erfc x", Math. Comp. 36, 1981, with less weight on
+// the quotient's rounding.) The square is taken with its rounding error, and the quotient's reciprocal refined once, so that
+// neither shows. Against the double-precision erfc over all f32 within [-15, 15] it errs by less than 5 units in the last
+// place (the library's stated bound is 5), whether the reciprocal that is refined is rounded up or down; beyond 15 it is 0 or 1.
+DEVICE float normal_cdf(float x) {
+    float a = fabsf(x);
+    a = a > 15.0f ? 15.0f : a;  // a NaN stays one
+    float half = -0.5f * a, square = half * a, rest = __fmaf_rn(half, a, -square);
+    // -a^2/2 = n ln 2 + r. The low bits of t hold n + 64 and the bias of an exponent: the power of two is made of them, and
+    // stays in range where the result is not normal.
+    float t = __fmaf_rn(square, 1.44269504f, 12583103.0f), n = t - 12583103.0f;
+    float r = __fmaf_rn(n, -1.42860677e-6f, __fmaf_rn(n, -0.693145752f, square)) + rest;
+    float power = 0.0013946543f;
+    power = __fmaf_rn(power, r, 0.008366645f);
+    power = __fmaf_rn(power, r, 0.04166628f);
+    power = __fmaf_rn(power, r, 0.16666542f);
+    power = __fmaf_rn(power, r, 0.5f);
+    power = __fmaf_rn(power, r, 1.0f);
+    power = __fmaf_rn(power, r, 1.0f);
+    float under = a + 1.9f, w;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(w) : "f"(under));
+    w = __fmaf_rn(w, __fmaf_rn(-under, w, 1.0f), w);
+    float u = (a - 1.9f) * w, mills = 0.000208588723f;
+    mills = __fmaf_rn(mills, u, 0.000721772773f);
+    mills = __fmaf_rn(mills, u, 0.000271624044f);
+    mills = __fmaf_rn(mills, u, -0.00287507986f);
+    mills = __fmaf_rn(mills, u, -0.00597616876f);
+    mills = __fmaf_rn(mills, u, 0.00408114676f);
+    mills = __fmaf_rn(mills, u, 0.037030799f);
+    mills = __fmaf_rn(mills, u, 0.00909249908f);
+    mills = __fmaf_rn(mills, u, -0.307050291f);
+    mills = __fmaf_rn(mills, u, 0.663464256f);
+    float tail = power * (w * mills) * __uint_as_float(__float_as_uint(t) << 23) * 5.42101086e-20f;  // 2^-64
+    return x > 0.0f ? 1.0f - tail : tail;
+}
+DEVICE double normal_cdf(double x) { return normcdf(x); }
 #define EACH_ARG(X) X(0)
 #define EVALUATE(X) evaluate(X(0))
 DEVICE A evaluate(A x0) {
     const A r0 = x0;
-    const A r1 = normcdf(r0);
+    const A r1 = normal_cdf(r0);
     const A r2 = r0 * r1;
     return r2;
 }

@@ -6,6 +6,9 @@ use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, S
 use crate::ops::{Op, attributes};
 
 const BLOCK: u32 = 256;
+/// Threads of a block of [`batch_windows`]: each is a chain of steps of its own, and a warp alone on a multiprocessor waits
+/// for no other.
+const WARP: u32 = 32;
 
 static SOURCE: Source = Source {
     name: "windows",
@@ -13,7 +16,7 @@ static SOURCE: Source = Source {
     entries: &[
         Entry {
             name: "batch_windows",
-            block: BLOCK,
+            block: WARP,
             params: &[
                 Param::input_is("cursor", DType::I64),
                 Param::input_is("table", DType::I64),
@@ -85,7 +88,7 @@ pub(super) fn batch_windows(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Fail
     ];
     // The element type is the gather's; any will do.
     let module = Module::new(&SOURCE).of("T", DType::F32);
-    call.launch(&module, "batch_windows", Geometry::linear(op.batch, BLOCK)?, &args)
+    call.launch(&module, "batch_windows", Geometry::linear(op.batch, WARP)?, &args)
 }
 
 /// [`WindowGather`].

@@ -18,11 +18,39 @@ DEVICE i64 multiply(i64 a, i64 b) {
 }
 
 // The finaliser of splitmix64, and the Feistel network of rng::Shuffle with cycle walking.
+constexpr u64 FIRST = 0xBF58476D1CE4E5B9ull, SECOND = 0x94D049BB133111EBull;
 DEVICE u64 mix(u64 x) {
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+    x = (x ^ (x >> 30)) * FIRST;
+    x = (x ^ (x >> 27)) * SECOND;
     return x ^ (x >> 31);
 }
+
+// The walk where halves have up to 30 bits. Each round waits for the one before, and the unluckiest window of a batch takes
+// many, so that a batch costs as long as a chain of hundreds of rounds: what depends on the key alone is taken out of it.
+// Of right ^ key, the first shift and the upper word are the key's.
+DEVICE u64 walked(u32 left, u32 right, u32 half, u64 n, const u64 (&keys)[8]) {
+    u32 mask = (1u << half) - 1, lower[8];
+    u64 upper[8];
+#pragma unroll
+    for (int round = 0; round < 8; round++) {
+        u64 key = keys[round] ^ keys[round] >> 30;
+        lower[round] = u32(key);
+        upper[round] = (key >> 32) * FIRST << 32;
+    }
+    do {
+#pragma unroll
+        for (int round = 0; round < 8; round++) {
+            u32 x = right ^ lower[round];
+            u64 y = u64(x) * u32(FIRST) + upper[round] + (u64(x * u32(FIRST >> 32)) << 32);
+            y = (y ^ (y >> 27)) * SECOND;
+            u32 next = left ^ (u32(y ^ (y >> 31)) & mask);
+            left = right;
+            right = next;
+        }
+    } while ((u64(left) << half | right) >= n);
+    return u64(left) << half | right;
+}
+
 DEVICE u64 shuffled(u64 position, u64 n, u64 seed, u64 epoch) {
     u64 keys[8];
 #pragma unroll
@@ -32,6 +60,7 @@ DEVICE u64 shuffled(u64 position, u64 n, u64 seed, u64 epoch) {
         keys[2 * pair + 1] = u64(w.v[2]) << 32 | w.v[3];
     }
     u32 half = max((64 - __clzll(i64(n - 1)) + 1) / 2, 1);
+    if (half <= 30) return walked(u32(position >> half), u32(position & ((1ull << half) - 1)), half, n, keys);
     u64 mask = ~0ull >> (64 - half), value = position;
     do {
         u64 left = value >> half, right = value & mask;
