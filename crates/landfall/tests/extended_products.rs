@@ -112,7 +112,7 @@ fn product((m, n, k): (usize, usize, usize), a: usize, b: usize) -> Vec<f64> {
 
 /// What is summed in f32 and wanted in f32 is not rounded to 16 bits between.
 #[test]
-fn a_product_of_16_bits_that_is_cast_to_f32_is_made_in_f32() -> Check {
+fn a_sum_of_16_bits_that_is_cast_to_f32_is_made_in_f32() -> Check {
     let engine = Engine::cpu_with_threads(1)?;
     for low in [DType::BF16, DType::F16] {
         let g = Graph::new(&state(&[("w", &[90, 6])]));
@@ -123,6 +123,7 @@ fn a_product_of_16_bits_that_is_cast_to_f32_is_made_in_f32() -> Check {
         let read_twice = g.matmul(g.transpose(b)?, b)?;
         g.output("low", g.neg(read_twice)?);
         g.output("wide", g.neg(g.cast(read_twice, DType::F32)?)?);
+        g.output("sum", g.neg(g.cast(g.sum(b, &[0])?, DType::F32)?)?);
         let program = ran(&engine, &g, x)?;
 
         let want: Vec<f64> = product((4, 6, 90), 7000, 0).iter().map(|x| -x).collect();
@@ -130,6 +131,8 @@ fn a_product_of_16_bits_that_is_cast_to_f32_is_made_in_f32() -> Check {
         assert!(want.iter().any(rounds), "a sum that {low} cannot hold");
         assert_eq!(program.read_host("y")?.data, want, "{low}");
         assert_eq!(program.read_host("low")?.data, program.read_host("wide")?.data, "{low}");
+        let sum = |j: usize| -(0..90usize).map(|p| value(p * 6 + j)).sum::<f64>();
+        assert_eq!(program.read_host("sum")?.data, (0..6).map(sum).collect::<Vec<_>>(), "{low}");
         let rows = program.report().rows;
         let products: Vec<&str> = rows.iter().filter(|r| r.op == "matmul").map(|r| r.spec.as_str()).collect();
         assert_eq!(products, ["f32[4, 6]", &format!("{low}[6, 6]")], "{rows:#?}");

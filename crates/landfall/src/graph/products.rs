@@ -1,9 +1,9 @@
-//! What a product can do as it stores its result: lie transposed, be of the accumulation dtype, add a tensor. A launch
-//! that does this afterwards reads and writes the result once more.
+//! What a product can do as it stores its result: lie transposed, be of the accumulation dtype (a reduction too), add a
+//! tensor. A launch that does this afterwards reads and writes the result once more.
 
 use super::{Inner, Node, Origin, Value, ValueInfo, View, live_nodes};
 use crate::layout::Layout;
-use crate::ops::{Add, Alias, Cast, MatMul, added, attributes};
+use crate::ops::{Add, Alias, Cast, MatMul, Op, Reduce, added, attributes};
 use crate::shape::Spec;
 use std::sync::Arc;
 
@@ -29,6 +29,11 @@ struct Reader {
 }
 
 fn products(inner: &Inner) -> Vec<Product> {
+    results(inner, |op| attributes::<MatMul>(op).is_ok())
+}
+
+/// The live nodes with one result that are of these ops.
+fn results(inner: &Inner, of: impl Fn(&dyn Op) -> bool) -> Vec<Product> {
     let live = live_nodes(inner);
     let mut readers: Vec<Vec<Reader>> = vec![Vec::new(); inner.values.len()];
     let mut note = |value: Value, node| readers[inner.info(value).base.index()].push(Reader { value, node });
@@ -38,7 +43,9 @@ fn products(inner: &Inner) -> Vec<Product> {
     inner.outputs.iter().for_each(|(_, v)| note(*v, None));
     let product = |node: usize| {
         let [result] = inner.nodes[node].outputs[..] else { return None };
-        attributes::<MatMul>(inner.nodes[node].op.as_ref()).ok()?;
+        if !of(inner.nodes[node].op.as_ref()) {
+            return None;
+        }
         Some(Product { node, result, readers: std::mem::take(&mut readers[result.index()]) })
     };
     (0..inner.nodes.len()).filter(|&n| live[n]).filter_map(product).collect()
@@ -95,22 +102,30 @@ fn transpose(inner: &mut Inner) {
     }
 }
 
-/// Makes a product of 16-bit factors that is only cast to f32 give that itself: one rounding less, of what was summed in
-/// f32. (The gradients of weights that are kept in f32.)
+/// The same op with a result of the accumulation dtype.
+fn wide(op: &dyn Op) -> Option<Arc<dyn Op>> {
+    if let Ok(&op) = attributes::<MatMul>(op) {
+        return Some(Arc::new(MatMul { wide: true, ..op }));
+    }
+    attributes::<Reduce>(op).ok().map(|&op| Arc::new(op.wide()) as Arc<dyn Op>)
+}
+
+/// Makes a product of 16-bit factors, and a sum of 16-bit elements, that is only cast to f32 give that itself: one
+/// rounding less, of what was summed in f32. (The gradients of parameters that are kept in f32.)
 fn widen(inner: &mut Inner) {
-    for product in products(inner) {
+    for product in results(inner, |op| wide(op).is_some()) {
         let (node, result) = (product.node, product.result);
         let Some(reader) = only_reader(inner, &product) else { continue };
-        let Ok(&op) = attributes::<MatMul>(inner.nodes[node].op.as_ref()) else { continue };
+        let Some(op) = wide(inner.nodes[node].op.as_ref()) else { continue };
         let made = inner.info(result).spec.dtype;
-        let wide = made.accumulate();
-        let cast = attributes::<Cast>(inner.nodes[reader].op.as_ref()).is_ok_and(|cast| cast.dtype == wide);
+        let dtype = made.accumulate();
+        let cast = attributes::<Cast>(inner.nodes[reader].op.as_ref()).is_ok_and(|cast| cast.dtype == dtype);
         // What is added is of the result's dtype.
-        if !cast || made == wide || inner.nodes[node].inputs.len() > 2 {
+        if !cast || made == dtype || inner.nodes[node].inputs.len() > 2 {
             continue;
         }
-        inner.nodes[node].op = Arc::new(MatMul { wide: true, ..op });
-        inner.values[result.index()].spec.dtype = wide;
+        inner.nodes[node].op = op;
+        inner.values[result.index()].spec.dtype = dtype;
         take_over(inner, result, reader);
     }
 }

@@ -54,6 +54,7 @@ pub enum Reduction {
 pub struct Reduce {
     /// What is computed.
     pub reduction: Reduction,
+    wide: bool,
     axes: u16,
 }
 
@@ -62,7 +63,13 @@ impl Reduce {
     #[must_use]
     pub fn new(reduction: Reduction, axes: &[usize]) -> Self {
         // An axis beyond the largest rank keeps a bit of its own, which `infer` refuses.
-        Self { reduction, axes: axes.iter().fold(0, |m, &a| m | 1 << a.min(15)) }
+        Self { reduction, wide: false, axes: axes.iter().fold(0, |m, &a| m | 1 << a.min(15)) }
+    }
+
+    /// The same with a result of the accumulation dtype, f32 of bf16 and f16, instead of the argument's.
+    #[must_use]
+    pub fn wide(self) -> Self {
+        Self { wide: true, ..self }
     }
 
     fn reduces(&self, axis: usize) -> bool {
@@ -129,7 +136,8 @@ impl Op for Reduce {
         }
         let mut shape = Shape::SCALAR;
         (0..rank).filter(|&a| !self.reduces(a)).for_each(|a| shape.push(args[0].shape.dims()[a]));
-        Ok(Outputs::one(Spec { shape, ..args[0] }))
+        let dtype = args[0].dtype;
+        Ok(Outputs::one(Spec::new(if self.wide { dtype.accumulate() } else { dtype }, shape)))
     }
     fn alias(&self) -> &[Alias] {
         &[Alias::Disjoint]
@@ -154,16 +162,17 @@ impl Op for Reduce {
                 let kept = g.reshape(v, ones)?;
                 g.broadcast_to(kept, shape)
             };
-            let c = spread(cotangent(cx)?)?;
+            let dtype = g.spec(x).dtype;
+            let c = spread(g.cast(cotangent(cx)?, dtype)?)?;
             Ok(vec![Some(match op.reduction {
                 Reduction::Sum => c,
                 Reduction::Mean => g.affine(c, 1.0 / op.counts(&shape).1.max(1) as f64, 0.0)?,
                 Reduction::Max => {
                     let equal = g.op1(
                         super::Compare { comparison: super::Comparison::Equal },
-                        &[x, spread(cx.outputs[0])?],
+                        &[x, spread(g.cast(cx.outputs[0], dtype)?)?],
                     )?;
-                    let equal = g.cast(equal, g.spec(x).dtype)?;
+                    let equal = g.cast(equal, dtype)?;
                     let axes: Vec<usize> = (0..shape.rank()).filter(|&a| op.reduces(a)).collect();
                     let many = spread(g.sum(equal, &axes)?)?;
                     g.mul(c, g.div(equal, many)?)?
@@ -210,7 +219,12 @@ impl Op for Reduce {
                         let op = attributes::<Reduce>(op)?;
                         let dtype = call.dtype(0)?;
                         let halves = matches!(dtype, DType::F32 | DType::BF16 | DType::F16);
-                        with_dtype!(any dtype, T => if halves { run::<f32, T>(op, call) } else { run::<f64, T>(op, call) })
+                        if dtype != call.output_dtype(0)? {
+                            return with_dtype!(any dtype, T => run::<f32, T, f32>(op, call));
+                        }
+                        with_dtype!(any dtype, T => {
+                            if halves { run::<f32, T, T>(op, call) } else { run::<f64, T, T>(op, call) }
+                        })
                     })
                 },
                 Kernel { workspace: cuda::workspace, ..Kernel::cuda("reduce", cuda::reduce) },
@@ -249,6 +263,10 @@ impl Op for Reduce {
                 let Some(shape) = Shape::new(shape) else { continue };
                 all.push(Sample::new(Self::new(reduction, axes), vec![SampleArg::any(shape)]));
             }
+            for (shape, axis) in [([3, 5], 0), ([3, 2100], 1), ([17_000, 6], 0), ([0, 3], 0)] {
+                let op = Self::new(reduction, &[axis]).wide();
+                all.push(Sample::new(op, vec![SampleArg::any(shape)]));
+            }
             all.push(Sample::bad(
                 Self::new(reduction, &[2]),
                 vec![SampleArg::any([4, 8])],
@@ -285,9 +303,10 @@ impl Total {
     }
 }
 
-fn run<A: Arith, T: Element>(op: &Reduce, call: &Call<'_>) -> Result<(), Rule> {
+/// Of elements of `T`, summed in `A`, into results of `R`.
+fn run<A: Arith, T: Element, R: Element>(op: &Reduce, call: &Call<'_>) -> Result<(), Rule> {
     let x = call.input::<T>(0)?;
-    let mut out = call.output::<T>(0)?;
+    let mut out = call.output::<R>(0)?;
     let shape = *x.layout().shape();
     let (outputs, reduced) = op.counts(&shape);
     let scale = if op.reduction == Reduction::Mean { 1.0 / reduced as f64 } else { 1.0 };
@@ -295,7 +314,7 @@ fn run<A: Arith, T: Element>(op: &Reduce, call: &Call<'_>) -> Result<(), Rule> {
         return Ok(());
     }
     if reduced == 0 {
-        out.fill(T::from_f64(if op.reduction == Reduction::Mean {
+        out.fill(R::from_f64(if op.reduction == Reduction::Mean {
             f64::NAN
         } else {
             Total::new(op.reduction).value
@@ -322,7 +341,7 @@ fn run<A: Arith, T: Element>(op: &Reduce, call: &Call<'_>) -> Result<(), Rule> {
         for o in 0..outputs {
             let mut total = Total::new(op.reduction);
             partial.chunks(outputs).take(chunks).for_each(|row| total.join(row[o]));
-            out.set_flat(o, T::from_f64(total.value * scale));
+            out.set_flat(o, R::from_f64(total.value * scale));
         }
         return Ok(());
     }
@@ -340,7 +359,7 @@ fn run<A: Arith, T: Element>(op: &Reduce, call: &Call<'_>) -> Result<(), Rule> {
             for at in (0..n).step_by(COLS) {
                 let some = &mut totals[..COLS.min(n - at)];
                 job.range::<A>(start * each + at, some, 0, reduced);
-                some.iter().enumerate().for_each(|(i, &t)| part.set_flat(at + i, T::from_f64(t * scale)));
+                some.iter().enumerate().for_each(|(i, &t)| part.set_flat(at + i, R::from_f64(t * scale)));
             }
         },
     );

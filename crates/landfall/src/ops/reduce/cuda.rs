@@ -18,7 +18,7 @@ static SOURCE: Source = Source {
             block: BLOCK,
             params: &[
                 Param::input("x", "T"),
-                Param::output("out", "T"),
+                Param::output("out", "R"),
                 Param::scratch_is("partial", DType::F64),
                 Param::u64("outputs"),
                 Param::u64("reduced"),
@@ -44,7 +44,7 @@ static SOURCE: Source = Source {
             block: BLOCK,
             params: &[
                 Param::input("x", "T"),
-                Param::output("out", "T"),
+                Param::output("out", "R"),
                 Param::scratch_is("partial", DType::F64),
                 Param::u64("outputs"),
                 Param::u64("reduced"),
@@ -67,7 +67,7 @@ static SOURCE: Source = Source {
             block: BLOCK,
             params: &[
                 Param::scratch_is("partial", DType::F64),
-                Param::output("out", "T"),
+                Param::output("out", "R"),
                 Param::u64("outputs"),
                 Param::u64("segments"),
                 Param::f64("scale"),
@@ -98,10 +98,10 @@ fn together(x: &Operand, rows: &Layout, row: &Layout) -> usize {
     if whole { most } else { 1 }
 }
 
-/// The module for rows of which a thread takes `together` neighbours where they lie as columns.
-fn module(dtype: DType, reduction: Reduction, together: usize) -> Module {
+/// The module for results of a dtype, and rows of which a thread takes `together` neighbours where they lie as columns.
+fn module(dtype: DType, result: DType, reduction: Reduction, together: usize) -> Module {
     let max = u64::from(reduction == Reduction::Max);
-    let module = Module::new(&SOURCE).of("T", dtype).of("A", accumulation(dtype));
+    let module = Module::new(&SOURCE).of("T", dtype).of("A", accumulation(dtype)).of("R", result);
     module.constant("UNIT", unit(dtype) as u64).constant("IS_MAX", max).constant("ACROSS", together as u64)
 }
 
@@ -126,7 +126,7 @@ pub(super) fn reduce(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     if reduced == 0 {
-        return finish(call, &module(x.dtype(), op.reduction, 1), &out, 0, scale);
+        return finish(call, &module(x.dtype(), out.dtype(), op.reduction, 1), &out, 0, scale);
     }
     let group = Group::cut(outputs, reduced, x.dtype());
     let (kept, row) = op.split(x.layout())?;
@@ -134,7 +134,7 @@ pub(super) fn reduce(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let across = across(&kept, &row);
     let columns = across == 1 && kept.strides().last() == Some(&1) && row.shape().rank() <= 1;
     let together = if columns { together(&x, &kept, &row) } else { 1 };
-    let module = module(x.dtype(), op.reduction, together);
+    let module = module(x.dtype(), out.dtype(), op.reduction, together);
     let (width, blocks) = group.columns(outputs, together, x.dtype());
     let mut args = ArrayVec::<Arg<'_>, 20>::new();
     args.extend([
@@ -177,7 +177,7 @@ pub(in crate::ops) fn sum_partials(
     count: usize,
     scale: f64,
 ) -> Result<(), Failure> {
-    finish(call, &module(out.dtype(), Reduction::Sum, 1), out, count, scale)
+    finish(call, &module(out.dtype(), out.dtype(), Reduction::Sum, 1), out, count, scale)
 }
 
 fn finish(

@@ -22,7 +22,7 @@ KERNEL(reduce) {
     total = group_all<Join>(total, g, shared);
     if (g.lane != 0 || output >= outputs) return;
     if (segments == 1) {
-        out[place_of(output, outputs, rank_out, shape_out, stride_out)] = narrow<T>(total * scale);
+        out[place_of(output, outputs, rank_out, shape_out, stride_out)] = narrow<R>(total * scale);
     } else {
         partial[output * segments + segment] = total;
     }
@@ -84,7 +84,7 @@ KERNEL(columns) {
     for (int j = 0; j < ACROSS; j++) {
         double sum = shared[j * THREADS + t];
         if (segments == 1) {
-            out[place_of(output + j, outputs, rank_out, shape_out, stride_out)] = narrow<T>(sum * scale);
+            out[place_of(output + j, outputs, rank_out, shape_out, stride_out)] = narrow<R>(sum * scale);
         } else {
             partial[(output + j) * segments + segment] = sum;
         }
@@ -109,6 +109,6 @@ KERNEL(finish) {
     }
     total = warp_all<Join>(total);
     if (threadIdx.x % 32 == 0) {
-        out[place_of(output, outputs, rank_out, shape_out, stride_out)] = narrow<T>(total * scale);
+        out[place_of(output, outputs, rank_out, shape_out, stride_out)] = narrow<R>(total * scale);
     }
 }
