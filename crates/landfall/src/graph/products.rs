@@ -148,7 +148,10 @@ fn sum_of(inner: &Inner, product: Product) -> Option<(Product, usize, Value)> {
     let sum = only_reader(inner, &product)?;
     attributes::<Add>(inner.nodes[sum].op.as_ref()).ok()?;
     let inputs = &inner.nodes[product.node].inputs;
-    let adds = added(inputs.len(), |i| inner.info(inputs[i]).spec.shape.rank()).0.is_some();
+    let (adds, bias) = added(inputs.len(), |i| inner.info(inputs[i]).spec.shape.rank());
+    let dtype = inner.info(product.result).spec.dtype;
+    // The matrix library cannot add both to 16 bits and round once.
+    let adds = adds.is_some() || bias.is_some() && dtype != dtype.accumulate();
     let addend = *inner.nodes[sum].inputs.iter().find(|&&v| inner.info(v).base != product.result)?;
     let repeated = |n: usize| inner.repeated.is_some_and(|(first, _)| inner.nodes[n].order.0 < first);
     let moves = repeated(product.node) == repeated(sum) && !needs_update(inner, addend, inputs);

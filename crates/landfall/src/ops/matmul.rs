@@ -25,7 +25,7 @@ use std::sync::{Mutex, PoisonError};
 /// `lhs`: `[batch.., m, k]`, `rhs`: `[batch.., k, n]` of one float dtype and equal batch axes; result `[batch.., m, n]`.
 /// Behind them optionally an `addend` of the result's shape, and a `bias`: `[n]`, both of the result's dtype.
 /// Any strides: a transposed operand is a view. Accumulation in f32 (f64 for f64) in blocks over `k`; what is added is
-/// added before the one rounding to the result's dtype. The result may be the addend, and shares no other memory.
+/// added before the one rounding to the result's dtype. The result shares no memory with an operand.
 /// Gradients: `cotangent · rhsᵀ`, `lhsᵀ · cotangent` (of the same precision, of the cotangent in the factors' dtype), the
 /// cotangent, and that summed over all but the last axis. Deterministic, whatever the number of threads; on a GPU the
 /// order of a sum also depends on how operands lie.
@@ -229,10 +229,7 @@ where
     } else {
         None
     };
-    // An addend that is the result's memory is read there.
-    let in_place = addend.is_some_and(|i| call.in_place(i).is_some());
-    let addend = addend.map(|i| call.input_or_in_place::<R>(i)).transpose()?.flatten();
-    let own = if in_place { Beta::One } else { Beta::Zero };
+    let addend = addend.map(|i| call.input::<R>(i)).transpose()?;
     let failed = Mutex::new(Ok(()));
     let keep = |result: Result<(), Rule>| {
         if result.is_err() {
@@ -252,7 +249,7 @@ where
                     let a = a.block((task * each, 0), (rows, k))?;
                     let beta = match addend {
                         Some(m) => Beta::Matrix(m.block((task * each, 0), (rows, n))?),
-                        None => own,
+                        None => Beta::Zero,
                     };
                     let gemm = Gemm { alpha: T::Acc::ONE, a, b: Rhs::View(b), beta, bias };
                     let (l, data) = (*c.view.layout(), c.view.data());
@@ -288,11 +285,7 @@ where
                 }
             }
             for (i, &sum) in sums.iter().enumerate() {
-                let added = match &addend {
-                    Some(addend) => Some(addend.flat(i)),
-                    None => in_place.then(|| c.read().flat(i)),
-                };
-                let sum = added.map_or(sum, |x| x.widen() + sum);
+                let sum = addend.as_ref().map_or(sum, |x| x.flat(i).widen() + sum);
                 c.set_flat(i, R::narrow(bias.map_or(sum, |b| sum + b[i % n].widen())));
             }
         }
@@ -328,7 +321,7 @@ where
                         };
                         let beta = match &added {
                             Some(x) => Beta::Matrix(matrix(x)?),
-                            None => own,
+                            None => Beta::Zero,
                         };
                         let gemm = Gemm {
                             alpha: T::Acc::ONE,
@@ -401,8 +394,9 @@ impl Op for MatMul {
         Ok(Outputs::one(result))
     }
     fn alias(&self) -> &[Alias] {
-        // The addend; a bias has another shape than any result.
-        &[Alias::InPlace(&[2])]
+        // Not in place of the addend either: which algorithm the matrix library takes, and with it the order of a sum,
+        // depends on how the result lies, so that memory would decide the last bit.
+        &[Alias::Disjoint]
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
