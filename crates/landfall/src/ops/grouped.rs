@@ -141,11 +141,16 @@ impl Op for GroupedMatMul {
                     ..Kernel::cuda("grouped_matmul", |_, call| cuda::product(call, None))
                 },
                 Kernel {
-                    accepts: cuda::wgmma,
+                    accepts: cuda::short_chunks,
                     workspace: cuda::workspace,
                     ..Kernel::cuda("grouped_matmul_wgmma", |_, call| {
                         cuda::product(call, Some(cuda::Way::Wgmma))
                     })
+                },
+                Kernel {
+                    accepts: cuda::short_chunks,
+                    workspace: cuda::workspace,
+                    ..Kernel::cuda("grouped_matmul_mma", |_, call| cuda::product(call, Some(cuda::Way::Mma)))
                 },
             ]
         }
@@ -253,10 +258,17 @@ impl Op for GroupedMatMulGrad {
                     ..Kernel::cuda("grouped_matmul_grad", |_, call| cuda::weights(call, None))
                 },
                 Kernel {
-                    accepts: cuda::wgmma,
+                    accepts: cuda::short_chunks,
                     workspace: cuda::workspace,
                     ..Kernel::cuda("grouped_matmul_grad_wgmma", |_, call| {
                         cuda::weights(call, Some(cuda::Way::Wgmma))
+                    })
+                },
+                Kernel {
+                    accepts: cuda::short_chunks,
+                    workspace: cuda::workspace,
+                    ..Kernel::cuda("grouped_matmul_grad_mma", |_, call| {
+                        cuda::weights(call, Some(cuda::Way::Mma))
                     })
                 },
             ]

@@ -173,8 +173,8 @@ fn short(dtype: DType) -> bool {
     matches!(dtype, DType::BF16 | DType::F16)
 }
 
-/// Whether [`Way::Wgmma`] takes gapless operands of these specs.
-pub(super) fn wgmma(_: &dyn Op, args: &[Spec]) -> bool {
+/// Whether [`Way::Wgmma`] and [`Way::Mma`] take gapless operands of these specs.
+pub(super) fn short_chunks(_: &dyn Op, args: &[Spec]) -> bool {
     short(args[0].dtype) && args[..2].iter().all(|a| a.shape.last().is_multiple_of(8))
 }
 
