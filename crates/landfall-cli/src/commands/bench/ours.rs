@@ -3,7 +3,6 @@
 use super::rows::{Arg, Call, Data, OpRow, Row, Step, Way, call};
 use crate::commands::tune;
 use crate::error::CliError;
-use arrayvec::ArrayVec;
 use landfall::ops::{self, Alias, Cost, Op};
 use landfall::rng::Rng;
 use landfall::{
@@ -74,8 +73,6 @@ const SHORT_SUBMISSIONS: usize = 101;
 const WARM_UP: usize = 8;
 /// Rows of the generated series: 4,096 windows and a bit, as the peers have.
 const SERIES_ROWS: usize = 6500;
-/// The most inputs, and the most outputs, of a row's op.
-const MOST_OPERANDS: usize = 16;
 /// Generated samples of tokens: 16,408 of them train, as the peers have.
 const SAMPLES: usize = 23_441;
 /// Bytes that are read to flush an L2: five of an H200's (50 MB), two of the largest.
@@ -149,14 +146,13 @@ impl Ours {
         let (mut program, mut state) = bare(&engine, row)?;
         let null = Engine::null();
         let mut calls = prepared(&null, &row.calls())?;
-        let steps = 0..IN_FLIGHT;
         let before = engine.counters().launches;
         (self.run)(IN_FLIGHT)?;
         let launches = (engine.counters().launches - before) as f64 / IN_FLIGHT as f64;
         let sides: [&mut dyn FnMut() -> Result<(), Error>; 3] = [
             &mut || (self.run)(IN_FLIGHT),
-            &mut || steps.clone().try_for_each(|_| program.reissue(&mut state)),
-            &mut || steps.clone().try_for_each(|_| calls.iter_mut().try_for_each(|c| c.issue(&null))),
+            &mut || (0..IN_FLIGHT).try_for_each(|_| program.reissue(&mut state)),
+            &mut || issue(&null, &mut calls, IN_FLIGHT),
         ];
         let times = submissions(&engine, SHORT_SUBMISSIONS, sides)?;
         let [us, bare_us, null_us] = times.map(|us| us / IN_FLIGHT as f64);
@@ -281,7 +277,7 @@ fn issuing(engine: &Engine, mut calls: Vec<Prepared>) -> Run {
     let inside = engine.clone();
     Box::new(move |steps: usize| {
         let (engine, calls) = (&inside, &mut calls);
-        engine.enter(move || (0..steps).try_for_each(|_| calls.iter_mut().try_for_each(|c| c.issue(engine))))
+        engine.enter(move || issue(engine, calls, steps))
     })
 }
 
@@ -364,17 +360,43 @@ impl Prepared {
         Ok(Self { op, inputs, outputs, shared, cost })
     }
 
+    /// The call's operands as views.
+    fn ready(&mut self) -> Result<Ready<'_>, Error> {
+        Ok(Ready {
+            op: self.op.as_ref(),
+            shared: &self.shared,
+            inputs: self.inputs.iter().map(view).collect::<Result<_, _>>()?,
+            outputs: self.outputs.iter_mut().map(Tensor::view_mut).collect(),
+        })
+    }
+
     fn issue(&mut self, engine: &Engine) -> Result<(), Error> {
-        // Inline lists: the host's time is measured too.
-        let inputs = self.inputs.iter().map(view).collect::<Result<ArrayVec<_, MOST_OPERANDS>, _>>()?;
-        let mut outputs: ArrayVec<TensorMut<'_>, MOST_OPERANDS> =
-            self.outputs.iter_mut().map(Tensor::view_mut).collect();
+        self.ready()?.issue(engine)
+    }
+}
+
+/// A call whose views are made: what is left is the call, whose host time is measured too.
+struct Ready<'a> {
+    op: &'a dyn Op,
+    shared: &'a [(usize, usize)],
+    inputs: Vec<TensorRef<'a>>,
+    outputs: Vec<TensorMut<'a>>,
+}
+
+impl Ready<'_> {
+    fn issue(&mut self, engine: &Engine) -> Result<(), Error> {
         if self.shared.is_empty() {
-            engine.call(self.op.as_ref(), &inputs, &mut outputs)
+            engine.call(self.op, &self.inputs, &mut self.outputs)
         } else {
-            engine.call_sharing(self.op.as_ref(), &self.shared, &mut outputs, &inputs)
+            engine.call_sharing(self.op, self.shared, &mut self.outputs, &self.inputs)
         }
     }
+}
+
+/// So many steps of all of these calls.
+fn issue(engine: &Engine, calls: &mut [Prepared], steps: usize) -> Result<(), Error> {
+    let mut calls = calls.iter_mut().map(Prepared::ready).collect::<Result<Vec<_>, _>>()?;
+    (0..steps).try_for_each(|_| calls.iter_mut().try_for_each(|c| c.issue(engine)))
 }
 
 fn view((tensor, transposed): &(Tensor, bool)) -> Result<TensorRef<'_>, Error> {

@@ -420,8 +420,14 @@ impl Problem {
         let preference = Described { handle, end: lt::cublasLtMatmulPreferenceDestroy };
         let (set, call) = (lt::cublasLtMatmulPreferenceSetAttribute, "cublasLtMatmulPreferenceSetAttribute");
         preference.set(call, set, A::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, self.workspace as u64)?;
-        // Parts of a long inner axis are added in the accumulation type, in the scratch memory, in a fixed order.
-        let reduction = lt::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
+        // Parts of a long inner axis are added in the accumulation type, in the scratch memory, in a fixed order. But a bias
+        // is then added to a sum that was rounded to 16 bits.
+        let rounded = self.bias && self.result != self.result.accumulate();
+        let reduction = if rounded {
+            lt::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_NONE as u32
+        } else {
+            lt::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32
+        };
         preference.set(call, set, A::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reduction)?;
         for (attribute, alignment) in [
             (A::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, self.a.alignment),

@@ -90,6 +90,14 @@ fn exact(op: &dyn Op, args: &[Spec]) -> bool {
     strict || args[0].dtype != DType::F32
 }
 
+/// Whether the library might round to 16 bits before it adds a bias, as some of its algorithms do: its first choice does
+/// not, where it may not cut the inner axis.
+fn rounds_twice(op: &dyn Op, args: &[Spec]) -> bool {
+    let wide = attributes::<MatMul>(op).is_ok_and(|op| op.wide);
+    let biased = super::added(args.len(), |i| args[i].shape.rank()).1.is_some();
+    biased && !wide && args[0].dtype != args[0].dtype.accumulate()
+}
+
 /// The matrix library's proposal of this number, for where it was found to be faster than its first.
 pub(super) const fn library<const I: usize>(name: &'static str) -> Kernel {
     let run = |op: &dyn Op, call: &mut Call<'_>| {
@@ -100,7 +108,11 @@ pub(super) const fn library<const I: usize>(name: &'static str) -> Kernel {
         let what = format!("it proposes no algorithm number {I} for these operands");
         Err(Rule::Launch { file: "cublasLt", entry: "cublasLtMatmul", what }.into())
     };
-    Kernel { accepts: |_, args| works(args), workspace, ..Kernel::cuda(name, run) }
+    Kernel {
+        accepts: |op, args| works(args) && !rounds_twice(op, args),
+        workspace,
+        ..Kernel::cuda(name, run)
+    }
 }
 
 /// The product in parts of `EACH` inner elements.
