@@ -30,6 +30,7 @@ const SPILLS: &[(&str, &str, &str, &str)] = &[
     ("attention_few", "attention", " A=", A_BLOCK_MORE),
     ("batch_norm_grad", "gradient", " A=", A_BLOCK_MORE),
     ("batch_norm_grad", "gradient_sums", " A=", A_BLOCK_MORE),
+    ("l2_norm", "gradient", " SCALED=1 ", A_BLOCK_MORE),
     ("layer_norm", "layer_norm", " A=f32 ", A_BLOCK_MORE),
     ("layer_norm_grad", "column_sums", " A=", A_BLOCK_MORE),
     ("softmax", "softmax", " A=f32 ", A_BLOCK_MORE),

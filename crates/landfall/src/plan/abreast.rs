@@ -10,9 +10,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 /// The most times that are laid out: beyond, a GPU has enough to do, and the host's work and the arena only grow.
-const MOST: usize = 8;
+const MOST: usize = 32;
 /// The most bytes that the arenas take together. Micro-batches are there to save memory, so large ones stay alone.
-const BYTES: usize = 512 << 20;
+const BYTES: usize = 1 << 30;
 
 /// How many times of a program's repeated part to lay out on a device: a divisor of their number. The processor does one
 /// instruction after the other anyway, in caches that several arenas would share; plans that reuse nothing are for

@@ -1,6 +1,10 @@
 // The gradient of layer normalisation: one launch for the rows and one that adds up sums over them. Those of rows of at most
 // a unit a lane are begun with the rows; those of longer ones take a launch of their own.
 
+// A product that no sum takes over: a sum of one such term is then the term itself, and their difference zero.
+DEVICE float rounded_product(float a, float b) { return __fmul_rn(a, b); }
+DEVICE double rounded_product(double a, double b) { return __dmul_rn(a, b); }
+
 // A unit of gy * weight and of the normalised x.
 DEVICE void load_parts(A (&v)[N], A (&h)[N], const T* row_gy, const Rows& of_gy, const T* row_x, const Rows& of_x,
                        const W* weight, u32 gapless_weight, const Dims& stride_weight, u64 first, A centre, A scale) {
@@ -92,7 +96,7 @@ KERNEL(gradient_sums) {
 #pragma unroll
         for (int i = 0; i < N; i++) {
             h[i] = (value[i] - centre) * scale;
-            v[i] = slope[i] * w[i];
+            v[i] = rounded_product(slope[i], w[i]);
             both[i] = v[i] * h[i];
             sum_gy[i] += slope[i];
             sum_product[i] += slope[i] * h[i];
