@@ -2,7 +2,7 @@
 //! results.
 
 use crate::case::{Check, Which, each, ensure};
-use crate::compare::{BODY, Worst, close};
+use crate::compare::{BODY, Worst, bound, close};
 use crate::device::On;
 use crate::programs::{graph_of, load, outputs};
 use landfall::ops::Op;
@@ -63,7 +63,8 @@ pub(crate) fn tuned(on: On, op: &dyn Op) -> Check {
                         let specs = case.outputs.iter().zip(bytes);
                         specs.map(|(&s, b)| HostTensor::from_bytes(s, b)).collect()
                     };
-                    close(case, &of(&got), &case.reference()?, |_| BODY, &mut Worst::new())?;
+                    let bound = |dtype| bound(dtype).max(BODY);
+                    close(case, &of(&got), &case.reference()?, bound, &mut Worst::new())?;
                 }
             }
         }
