@@ -16,7 +16,8 @@ const DLINEAR: &str =
 #[test]
 fn dlinear_trains_early_stops_resumes_and_forecasts() {
     let f = folder();
-    let ran = f.runs(&format!("{DLINEAR} --lr 0.5 --schedule constant --epochs 40 --patience 2 --json --out run"));
+    let ran =
+        f.runs(&format!("{DLINEAR} --lr 0.5 --schedule constant --epochs 40 --patience 2 --json --out run"));
     let ended = ran.out.lines().find(|l| l.starts_with("ended after epoch")).expect("an early end");
     let epochs: usize =
         ended.split(' ').nth(3).and_then(|w| w.trim_end_matches(':').parse().ok()).expect("a number");

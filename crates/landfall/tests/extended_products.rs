@@ -197,13 +197,17 @@ fn other_sums_stay() -> Check {
     let twice = g.matmul(w, x)?;
     g.output("twice", g.add(twice, x)?);
     g.output("product", g.neg(twice)?);
+    // In 16 bits with a bias, which a GPU's library cannot add together with a tensor.
+    let low = |v| g.cast(v, DType::BF16);
+    let (a, b, bias) = (low(x)?, low(w)?, low(row)?);
+    g.output("low", g.add(g.matmul_add(a, b, bias)?, a)?);
     let before = g.matmul(x, g.transpose(w)?)?;
     let update = landfall::ops::RunningUpdate { momentum: 0.5, unbiased_count: None };
     let updated = g.op1(update, &[w, x, g.fill(DType::Bool, [], 1.0)?])?;
     g.output("updated", g.add(before, updated)?);
     let program = ran(&engine, &g, x)?;
-    // Three products, three sums, a negation, the update and its condition.
-    assert_eq!(program.report().instructions, 9, "{:#?}", program.report().rows);
+    // Four products, four sums, two casts (the product takes `x` as its addend is), a negation, the update and its condition.
+    assert_eq!(program.report().instructions, 13, "{:#?}", program.report().rows);
     for (i, got) in program.read_host("updated")?.data.iter().enumerate() {
         let terms = (0..5).map(|p| value(7000 + i / 5 * 5 + p) * value(i % 5 * 5 + p));
         assert_eq!(*got, terms.sum::<f64>() + 0.5 * (value(i) + value(7000 + i)), "at {i}");

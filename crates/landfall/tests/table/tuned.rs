@@ -2,13 +2,18 @@
 //! results.
 
 use crate::case::{Check, Which, each, ensure};
-use crate::compare::{BODY, Worst, bound, close};
+use crate::compare::{BODY, Worst, close};
 use crate::device::On;
 use crate::programs::{graph_of, load, outputs};
 use landfall::ops::Op;
 use landfall::plan::Reuse;
 use landfall::tune::tune;
-use landfall::{Graph, HostTensor, Program, State, Value};
+use landfall::{DType, Graph, HostTensor, Program, State, Value};
+
+/// Largest error of a variant in its unit. In f32 one thread of a GPU that adds up 3,000 products is 17.7 off.
+fn bound(dtype: DType) -> f64 {
+    if dtype == DType::F32 { 24.0 } else { BODY }
+}
 use std::sync::Arc;
 
 /// Programs of the op that share memory wherever it is legal, and of which the op is given the program's own inputs: state,
@@ -63,7 +68,6 @@ pub(crate) fn tuned(on: On, op: &dyn Op) -> Check {
                         let specs = case.outputs.iter().zip(bytes);
                         specs.map(|(&s, b)| HostTensor::from_bytes(s, b)).collect()
                     };
-                    let bound = |dtype| bound(dtype).max(BODY);
                     close(case, &of(&got), &case.reference()?, bound, &mut Worst::new())?;
                 }
             }

@@ -2,15 +2,19 @@
 
 use super::Permute;
 use crate::cuda::{Arg, Call, Entry, Failure, Module, Param, Source};
-use crate::ops::routing::cuda::{MOVES, Share, Team, clearing, dims};
+use crate::ops::routing::cuda::{Share, Team, clearing, dims};
 use crate::ops::{Op, attributes};
+
+/// Threads of a block at most, and units that one has under way (`U` in the source): a row is done soon, and the next begins.
+const BLOCK: u32 = 512;
+const UNITS: usize = 2;
 
 static SOURCE: Source = Source {
     name: "permute",
     text: concat!(include_str!("../routing/rows.cu"), include_str!("permute.cu")),
     entries: &[Entry {
         name: "permute",
-        block: MOVES.block,
+        block: BLOCK,
         params: &[
             Param::input("x", "T"),
             Param::input("map", "I"),
@@ -51,7 +55,7 @@ pub(super) fn permute_by(op: &dyn Op, call: &mut Call<'_>, share: Share) -> Resu
     if rows == 0 {
         return Ok(());
     }
-    let team = Team::new(x.spec().shape.last(), &[&x, &y], MOVES, share);
+    let team = Team::spread(x.spec().shape.last(), &[&x, &y], (BLOCK, UNITS), share);
     let clear = clearing(rows);
     let module = team
         .of(Module::new(&SOURCE))

@@ -1,8 +1,8 @@
 // A team a token: its row is read once and written to the rows of all its pairs. The first `clear` blocks write zeros in
 // the rows that no token has. (With `rows.cu`.)
 
-// Rows looked up together.
-constexpr u32 PAIRS = 8;
+// Units under way in a thread, and rows looked up together.
+constexpr u32 U = 2, PAIRS = 8;
 
 KERNEL(permute) {
     auto read = [&](Unit (&unit)[U], const T* from, u64 c) {

@@ -11,10 +11,6 @@ const BLOCK: u32 = 128;
 const TILE: usize = 64;
 /// Groups of 32 tokens of a tile.
 const GROUPS: usize = TILE / 32;
-/// Threads of a block that places: `PLACERS` in the source.
-const PLACERS: u32 = 256;
-/// Cells of the map that such a block keeps in shared memory, if its tile has no more: up to 8 experts a token.
-const STAGED: usize = TILE * 17;
 /// Experts and lanes of a block that scans.
 const SCAN: u32 = 32;
 
@@ -52,7 +48,7 @@ static SOURCE: Source = Source {
         },
         Entry {
             name: "place",
-            block: PLACERS,
+            block: BLOCK,
             params: &[
                 Param::scratch_is("words", DType::I32),
                 Param::scratch_is("counted", DType::I32),
@@ -126,8 +122,7 @@ pub(super) fn route_map(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
         .of("M", routed.dtype())
         .of("I", op.index.dtype())
         .constant("V", vector(&routed, experts) as u64)
-        .constant("EXPERTS", experts.next_power_of_two() as u64)
-        .constant("STAGED", STAGED as u64);
+        .constant("EXPERTS", experts.next_power_of_two() as u64);
     let (words, counted, totals) =
         (Arg::Scratch(0), Arg::Scratch(scratch.counted), Arg::Scratch(scratch.totals));
     let (tokens, rows) = (Arg::U64(tokens as u64), Arg::U64(op.rows as u64));
@@ -170,5 +165,5 @@ pub(super) fn route_map(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
         stride(&counts, 0),
         stride(&offsets, 0),
     ];
-    call.launch(&module, "place", Geometry::blocks(scratch.tiles, PLACERS)?, &args)
+    call.launch(&module, "place", tiles, &args)
 }

@@ -5,8 +5,6 @@
 // blocks shows in the result.
 
 constexpr u32 GROUPS = 2, TILE = 32 * GROUPS, THREADS = 128;
-// Warps of a block that places share the experts of a group.
-constexpr u32 SHARES = 4, PLACERS = 32 * GROUPS * SHARES;
 // Tokens whose elements a warp has under way at once.
 constexpr u32 AHEAD = 16;
 
@@ -122,28 +120,13 @@ KERNEL(scan) {
     if (y == 0 && e < experts) totals[e] = i32(total);
 }
 
-// A block numbers the rows of a tile's pairs; the first block writes what is known of each expert. What it looks up more
-// than once, and what would be written piece by piece, lies in shared memory: the words (of up to 1,024 experts), the first
-// row of each expert, and cells of the map where the tile's are few (STAGED).
+// A block numbers the rows of a tile's pairs; the first block writes what is known of each expert.
 KERNEL(place) {
     __shared__ u64 begin[EXPERTS];
-    constexpr bool HELD = EXPERTS <= 1024;
-    __shared__ u32 held[HELD ? GROUPS * EXPERTS : 1];
-    __shared__ u32 pairs[GROUPS][SHARES][32];
-    __shared__ u64 sums[PLACERS / 32];
-    __shared__ I staged[STAGED];
+    __shared__ u64 sums[THREADS / 32];
     u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     u64 tile = blockIdx.x, first = tile * TILE, base = 0;
-    const u32* tiled = reinterpret_cast<const u32*>(words) + tile * GROUPS * experts;
-    const u32* of_group = HELD ? held : tiled;
-    for (u32 i = threadIdx.x; HELD && i < GROUPS * experts; i += PLACERS) held[i] = tiled[i];
-    u32 width = 2 * most + 1, cells = u32(min(u64(TILE), tokens - first)) * width;
-    bool few = cells <= STAGED;
-    for (u32 c = threadIdx.x; c < cells; c += PLACERS) {
-        if (few) staged[c] = I(-1);
-        else map[(first + c / width) * stride_token + (c % width) * stride_cell] = I(-1);
-    }
-    for (u32 from = 0; from < experts; from += PLACERS) {
+    for (u32 from = 0; from < experts; from += THREADS) {
         u32 e = from + threadIdx.x;
         u64 count = e < experts ? u64(u32(totals[e])) : 0, padded = (count + align - 1) / align * align;
         u64 sum = padded;
@@ -156,7 +139,7 @@ KERNEL(place) {
         __syncthreads();
         u64 start = base + sum - padded;
 #pragma unroll
-        for (u32 w = 0; w < PLACERS / 32; w++) {
+        for (u32 w = 0; w < THREADS / 32; w++) {
             if (w < warp) start += sums[w];
             base += sums[w];
         }
@@ -169,53 +152,32 @@ KERNEL(place) {
         }
     }
     if (tile == 0 && threadIdx.x == 0) offsets[experts * stride_offsets] = I(min(base, rows));
-    __syncthreads();
-    // Of a group, share 0 has the highest experts.
-    u32 group = warp / SHARES, share = warp % SHARES, blocks = (experts + 31) / 32;
-    u32 end = blocks - blocks * share / SHARES, begun = blocks - blocks * (share + 1) / SHARES;
-    // The row of a token's pair with an expert.
-    auto row_of = [&](u32 e) {
-        u64 row = begin[e] + __popc(of_group[group * experts + e] & ((1u << lane) - 1));
-        for (u32 g = 0; g < group; g++) row += __popc(of_group[g * experts + e]);
-        return row;
-    };
-    // A token's experts of 32, as bits. Whole warps.
-    auto chosen = [&](u32 w) {
-        u32 e = w * 32 + lane;
-        return transposed(e < experts ? of_group[group * experts + e] : 0u);
-    };
-    u32 kept = 0;
-    for (u32 w = end; w-- > begun;) {
-        for (u32 mine = chosen(w); mine != 0; mine &= mine - 1) kept += row_of(w * 32 + __ffs(mine) - 1) < rows;
-        __syncwarp();
+    u32 width = 2 * most + 1, cells = u32(min(u64(TILE), tokens - first)) * width;
+    for (u32 c = threadIdx.x; c < cells; c += THREADS) {
+        map[(first + c / width) * stride_token + (c % width) * stride_cell] = I(-1);
     }
-    pairs[group][share][lane] = kept;
     __syncthreads();
-    u32 token = group * 32 + lane, n = 0;
-    for (u32 s = 0; s < share; s++) n += pairs[group][s][lane];
-    auto put = [&](u32 cell, u64 value) {
-        if (few) staged[token * width + cell] = I(value);
-        else map[(first + token) * stride_token + cell * stride_cell] = I(value);
-    };
-    for (u32 w = end; w-- > begun;) {
-        u32 mine = chosen(w);
+    u64 token = first + warp * 32 + lane;
+    if (warp >= GROUPS) return;
+    const u32* tiled = reinterpret_cast<const u32*>(words) + tile * GROUPS * experts;
+    I* cell = map + token * stride_token;
+    u32 below = (1u << lane) - 1, n = 0;
+    for (u32 w = (experts + 31) / 32; w-- > 0;) {
+        u32 at = w * 32 + lane;
+        u32 mine = transposed(at < experts ? tiled[warp * experts + at] : 0u);
         // From the highest expert down.
         while (mine != 0) {
             u32 bit = 31 - __clz(mine), e = w * 32 + bit;
             mine ^= 1u << bit;
-            u64 row = row_of(e);
+            u64 row = begin[e] + __popc(tiled[warp * experts + e] & below);
+            for (u32 g = 0; g < warp; g++) row += __popc(tiled[g * experts + e]);
             if (row >= rows) continue;
-            put(n, row);
-            put(most + n, e);
-            source[row * stride_source] = I((first + token) * most + n);
+            cell[n * stride_cell] = I(row);
+            cell[(most + n) * stride_cell] = I(e);
+            source[row * stride_source] = I(token * most + n);
             n++;
         }
         __syncwarp();
     }
-    if (share == SHARES - 1 && first + token < tokens) put(2 * most, n);
-    if (!few) return;
-    __syncthreads();
-    for (u32 c = threadIdx.x; c < cells; c += PLACERS) {
-        map[(first + c / width) * stride_token + (c % width) * stride_cell] = staged[c];
-    }
+    if (token < tokens) cell[2 * most * stride_cell] = I(n);
 }

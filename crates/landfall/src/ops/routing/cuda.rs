@@ -5,20 +5,10 @@ use crate::error::Rule;
 use crate::ops::Op;
 use crate::shape::Spec;
 
-/// How a kernel spreads a row over threads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::ops) struct Spread {
-    /// Threads of a block at most.
-    pub(in crate::ops) block: u32,
-    /// Units that a thread has under way at once.
-    units: usize,
-}
-
-/// For kernels that write a row for each that they read, or several: many threads with few registers each. 7168 elements of
-/// 16 bits are then two units for each of 448 threads.
-pub(in crate::ops) const MOVES: Spread = Spread { block: 512, units: 2 };
-/// For kernels that read several rows for one that they write: threads that have many units under way.
-pub(in crate::ops) const READS: Spread = Spread { block: 256, units: 4 };
+/// Threads of a block at most.
+pub(in crate::ops) const BLOCK: u32 = 256;
+/// Units that a thread has under way at once: `U` in the sources.
+const UNITS: usize = 4;
 /// Rows that a block clears: those whose flags a warp reads at once.
 const CLEARED: usize = 32;
 
@@ -34,7 +24,8 @@ pub(in crate::ops) struct Team {
     pub(in crate::ops) units: usize,
     /// Threads of a team.
     pub(in crate::ops) lanes: u32,
-    spread: Spread,
+    /// Threads of a block at most.
+    block: u32,
 }
 
 /// Threads that share a row, beside those that its length asks for: for kernels that differ in nothing else.
@@ -55,20 +46,30 @@ pub(in crate::ops) fn shares(_: &dyn Op, args: &[Spec]) -> bool {
 
 impl Share {
     /// As many threads as a team may have.
-    fn of(self, lanes: u32, most: u32) -> u32 {
+    fn of(self, lanes: u32, block: u32) -> u32 {
         let lanes = match self {
             Self::Own => lanes,
             Self::Half => (lanes / 2).max(1),
             Self::Twice => 2 * lanes,
         };
-        if lanes > 32 { lanes.next_multiple_of(32).min(most) } else { lanes }
+        if lanes > 32 { lanes.next_multiple_of(32).min(block) } else { lanes }
     }
 }
 
 impl Team {
     /// For rows of `columns` elements of these operands, `[.., columns]`, all of one dtype: units of 16 bytes where
     /// the rows are whole units, else of one element.
-    pub(in crate::ops) fn new(columns: usize, operands: &[&Operand], spread: Spread, share: Share) -> Self {
+    pub(in crate::ops) fn new(columns: usize, operands: &[&Operand], share: Share) -> Self {
+        Self::spread(columns, operands, (BLOCK, UNITS), share)
+    }
+
+    /// The same in blocks of so many threads at most, each with so many units under way.
+    pub(in crate::ops) fn spread(
+        columns: usize,
+        operands: &[&Operand],
+        (block, under_way): (u32, usize),
+        share: Share,
+    ) -> Self {
         let widest = operands.iter().map(|o| 16 / o.dtype().size()).min().unwrap_or(1);
         let vector = if columns.is_multiple_of(widest) { widest } else { 1 };
         let whole = |o: &&Operand| {
@@ -77,17 +78,16 @@ impl Team {
         };
         let units = columns / vector;
         let whole = vector > 1 && operands.iter().all(whole);
-        Self { vector, whole, units, lanes: share.of(lanes(units, spread), spread.block), spread }
+        Self { vector, whole, units, lanes: share.of(lanes(units, block, under_way), block), block }
     }
 
     /// The module with the constants of these teams.
     pub(in crate::ops) fn of(self, module: Module) -> Module {
-        let units = self.spread.units as u64;
-        module.constant("V", self.vector as u64).constant("WHOLE", u64::from(self.whole)).constant("U", units)
+        module.constant("V", self.vector as u64).constant("WHOLE", u64::from(self.whole))
     }
 
     fn threads(self) -> u32 {
-        if self.lanes > 32 { self.lanes } else { self.spread.block }
+        if self.lanes > 32 { self.lanes } else { self.block }
     }
 
     /// A team for each of `count` rows, behind `before` other blocks; one block where there is no row.
@@ -98,9 +98,9 @@ impl Team {
 }
 
 /// Threads for a row: few enough that each has several units under way, and each about as many.
-fn lanes(units: usize, spread: Spread) -> u32 {
-    let passes = units.div_ceil(spread.block as usize * spread.units).max(1);
-    let lanes = units.div_ceil(spread.units * passes).max(1);
+fn lanes(units: usize, block: u32, under_way: usize) -> u32 {
+    let passes = units.div_ceil(block as usize * under_way).max(1);
+    let lanes = units.div_ceil(under_way * passes).max(1);
     let lanes = if lanes <= 32 { lanes.next_power_of_two() } else { lanes.next_multiple_of(32) };
     lanes as u32
 }
@@ -126,28 +126,26 @@ pub(in crate::ops) fn dims(operand: &Operand) -> Arg<'static> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOVES, READS, Share, lanes};
+    use super::{BLOCK, Share, UNITS, lanes};
 
     #[test]
     fn teams_are_parts_of_a_warp_or_whole_warps_and_cover_a_row_evenly() {
-        for spread in [MOVES, READS] {
+        for (block, under_way) in [(BLOCK, UNITS), (512, 2)] {
             for units in (0..3000).chain([4096, 65_536, 1_000_003]) {
-                let own = lanes(units, spread);
-                for lanes in [own, Share::Half.of(own, spread.block), Share::Twice.of(own, spread.block)] {
+                let own = lanes(units, block, under_way);
+                for lanes in [own, Share::Half.of(own, block), Share::Twice.of(own, block)] {
                     assert!(
-                        lanes.is_power_of_two() && lanes <= 32
-                            || lanes.is_multiple_of(32) && lanes <= spread.block,
+                        lanes.is_power_of_two() && lanes <= 32 || lanes.is_multiple_of(32) && lanes <= block,
                         "{units}: {lanes}"
                     );
                 }
-                let passes = units.div_ceil(own as usize * spread.units);
+                let passes = units.div_ceil(own as usize * under_way);
                 // No pass more than a block of the largest size needs.
-                let least = units.div_ceil(spread.block as usize * spread.units).max(1);
-                assert!(passes <= least, "{units}: {own}");
+                assert!(passes <= units.div_ceil(block as usize * under_way).max(1), "{units}: {own}");
             }
         }
-        // 7168 elements of bf16 are 896 units.
-        assert_eq!([896, 512, 16, 1].map(|units| lanes(units, READS)), [224, 128, 4, 1]);
-        assert_eq!([896, 512, 16, 1].map(|units| lanes(units, MOVES)), [448, 256, 8, 1]);
+        // 7168 elements of bf16 are 896 units: four for each of 224 threads, two for each of 448.
+        assert_eq!([896, 512, 16, 1].map(|units| lanes(units, BLOCK, UNITS)), [224, 128, 4, 1]);
+        assert_eq!([896, 512, 16, 1].map(|units| lanes(units, 512, 2)), [448, 256, 8, 1]);
     }
 }

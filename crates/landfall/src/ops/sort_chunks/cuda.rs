@@ -2,11 +2,9 @@
 
 use super::{ChunkMap, SortChunks};
 use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source};
-use crate::ops::routing::cuda::{MOVES, Share, Team, dims};
+use crate::ops::routing::cuda::{BLOCK, Share, Team, dims};
 use crate::ops::{Op, attributes};
 
-/// Threads of a block of a map.
-const MAP_BLOCK: u32 = 256;
 /// Blocks of a map at most: each finds all chunks first, and then takes its share of the rows.
 const MAX_BLOCKS: usize = 264;
 
@@ -15,7 +13,7 @@ static MAP: Source = Source {
     text: concat!(include_str!("../routing/scan.cu"), include_str!("chunk_map.cu")),
     entries: &[Entry {
         name: "chunk_map",
-        block: MAP_BLOCK,
+        block: BLOCK,
         params: &[
             Param::input("sizes", "I"),
             Param::input("order", "I"),
@@ -35,7 +33,7 @@ static ROWS: Source = Source {
     text: concat!(include_str!("../routing/rows.cu"), include_str!("sort_chunks.cu")),
     entries: &[Entry {
         name: "sort_chunks",
-        block: MOVES.block,
+        block: BLOCK,
         params: &[
             Param::input("x", "T"),
             Param::input("d", "I"),
@@ -78,8 +76,8 @@ pub(super) fn chunk_map(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
         stride(&d),
     ];
     // One block where there is no row: it reports what is wrong all the same.
-    let blocks = rows.div_ceil(MAP_BLOCK as usize).clamp(1, MAX_BLOCKS);
-    call.launch(&module, "chunk_map", Geometry::blocks(blocks, MAP_BLOCK)?, &args)
+    let blocks = rows.div_ceil(BLOCK as usize).clamp(1, MAX_BLOCKS);
+    call.launch(&module, "chunk_map", Geometry::blocks(blocks, BLOCK)?, &args)
 }
 
 /// [`SortChunks`].
@@ -97,7 +95,7 @@ pub(super) fn sort_chunks_by(op: &dyn Op, call: &mut Call<'_>, share: Share) -> 
     if rows == 0 {
         return Ok(());
     }
-    let team = Team::new(x.spec().shape.last(), &[&x, &y], MOVES, share);
+    let team = Team::new(x.spec().shape.last(), &[&x, &y], share);
     let module = team
         .of(Module::new(&ROWS))
         .of("T", x.dtype())

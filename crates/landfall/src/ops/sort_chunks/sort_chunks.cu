@@ -1,5 +1,8 @@
 // A team a row: it goes to the row that the map names, or comes from there. (With `rows.cu`.)
 
+// Units under way in a thread.
+constexpr u32 U = 4;
+
 KERNEL(sort_chunks) {
     Team team = team_of(lanes, blockIdx.x);
     u64 r = team.index;

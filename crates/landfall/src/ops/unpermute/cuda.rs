@@ -2,18 +2,15 @@
 
 use super::PairProbs;
 use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use crate::ops::routing::cuda::{MOVES, READS, Share, Team, clearing, dims};
+use crate::ops::routing::cuda::{BLOCK, Share, Team, clearing, dims};
 use crate::ops::{Op, attributes};
-
-/// Threads of a block that looks probabilities up.
-const PAIRS_BLOCK: u32 = 256;
 
 static MERGE: Source = Source {
     name: "unpermute",
     text: concat!(include_str!("../routing/rows.cu"), include_str!("unpermute.cu")),
     entries: &[Entry {
         name: "unpermute",
-        block: READS.block,
+        block: BLOCK,
         params: &[
             Param::input("y", "T"),
             Param::input("map", "I"),
@@ -39,7 +36,7 @@ static GRADIENT: Source = Source {
     text: concat!(include_str!("../routing/rows.cu"), include_str!("grad.cu")),
     entries: &[Entry {
         name: "unpermute_grad",
-        block: MOVES.block,
+        block: BLOCK,
         params: &[
             Param::input("y", "T"),
             Param::input("map", "I"),
@@ -72,7 +69,7 @@ static PAIRS: Source = Source {
     text: concat!(include_str!("../routing/rows.cu"), include_str!("pairs.cu")),
     entries: &[Entry {
         name: "pair_probs",
-        block: PAIRS_BLOCK,
+        block: BLOCK,
         params: &[
             Param::input("v", "T"),
             Param::input("map", "I"),
@@ -104,7 +101,7 @@ pub(super) fn unpermute_by(_: &dyn Op, call: &mut Call<'_>, share: Share) -> Res
     if tokens == 0 {
         return Ok(());
     }
-    let team = Team::new(z.spec().shape.last(), &[&y, &z], READS, share);
+    let team = Team::new(z.spec().shape.last(), &[&y, &z], share);
     let module = team
         .of(Module::new(&MERGE))
         .of("T", y.dtype())
@@ -145,8 +142,8 @@ pub(super) fn unpermute_grad_by(_: &dyn Op, call: &mut Call<'_>, share: Share) -
     if tokens == 0 && rows == 0 {
         return Ok(());
     }
-    let team = Team::new(gz.spec().shape.last(), &[&y, &gz, &gy], MOVES, share);
-    let clear = clearing(rows.max(tokens));
+    let team = Team::new(gz.spec().shape.last(), &[&y, &gz, &gy], share);
+    let clear = clearing(rows);
     let module = team.of(Module::new(&GRADIENT)).of("T", y.dtype()).of("I", map.dtype()).of("P", w.dtype());
     let args = [
         Arg::Input(&y),
@@ -183,12 +180,8 @@ pub(super) fn pair_probs(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure
     if cells == 0 {
         return Ok(());
     }
-    let module = Module::new(&PAIRS)
-        .of("T", v.dtype())
-        .of("I", map.dtype())
-        .constant("V", 1)
-        .constant("WHOLE", 0)
-        .constant("U", 1);
+    let module =
+        Module::new(&PAIRS).of("T", v.dtype()).of("I", map.dtype()).constant("V", 1).constant("WHOLE", 0);
     let args = [
         Arg::Input(&v),
         Arg::Input(&map),
@@ -202,5 +195,5 @@ pub(super) fn pair_probs(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure
         dims(&map),
         dims(&out),
     ];
-    call.launch(&module, "pair_probs", Geometry::linear(cells, PAIRS_BLOCK)?, &args)
+    call.launch(&module, "pair_probs", Geometry::linear(cells, BLOCK)?, &args)
 }

@@ -1,7 +1,7 @@
 // A team a token: the rows of its pairs are read once and added from the highest expert down. (With `rows.cu`.)
 
-// Rows added together; of each, a thread has H units under way.
-constexpr u32 PAIRS = 4, H = U / 2;
+// Units under way in a thread: of each of PAIRS rows, U.
+constexpr u32 U = 2, PAIRS = 4;
 
 KERNEL(unpermute) {
     Team team = team_of(lanes, blockIdx.x);
@@ -15,8 +15,8 @@ KERNEL(unpermute) {
         if (WEIGHTED && row >= 0) checked(cells[(most + j) * step_map], experts, faults, token * width + most + j, true);
     }
     T* to = z + token * stride_z.v[0];
-    for (u64 c = team.lane; c < units; c += H * lanes) {
-        A sum[H][V] = {};
+    for (u64 c = team.lane; c < units; c += U * lanes) {
+        A sum[U][V] = {};
         for (u32 first = 0; first < n; first += PAIRS) {
             i64 row[PAIRS];
             A factor[PAIRS];
@@ -31,11 +31,11 @@ KERNEL(unpermute) {
                     else factor[i] = A(widen(own[expert * stride_w.v[1]]));
                 }
             }
-            Unit unit[PAIRS][H];
+            Unit unit[PAIRS][U];
 #pragma unroll
             for (u32 i = 0; i < PAIRS; i++) {
 #pragma unroll
-                for (u32 u = 0; u < H; u++) {
+                for (u32 u = 0; u < U; u++) {
                     u64 at = c + u * lanes;
                     unit[i][u] = row[i] >= 0 && at < units
                                      ? fetch(y + row[i] * stride_y.v[0], at, stride_y.v[1])
@@ -46,7 +46,7 @@ KERNEL(unpermute) {
             for (u32 i = 0; i < PAIRS; i++) {
                 if (row[i] < 0) continue;
 #pragma unroll
-                for (u32 u = 0; u < H; u++) {
+                for (u32 u = 0; u < U; u++) {
 #pragma unroll
                     for (u32 v = 0; v < V; v++) {
                         A value = widen(unit[i][u].v[v]);
@@ -56,7 +56,7 @@ KERNEL(unpermute) {
             }
         }
 #pragma unroll
-        for (u32 u = 0; u < H; u++) {
+        for (u32 u = 0; u < U; u++) {
             u64 at = c + u * lanes;
             if (at >= units) continue;
             Unit out;
