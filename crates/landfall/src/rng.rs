@@ -25,9 +25,8 @@ const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 const ROUNDS: usize = 10;
 
-/// Counters that [`fill_u32`] hashes together: one AVX-512 register of each word. With two, the rounds' keys no longer
-/// fit in registers beside them.
-const LANES: usize = 8;
+/// Counters that [`fill_u32`] hashes together: two AVX-512 registers of each word, whose products wait for each other less.
+const LANES: usize = 16;
 
 /// The four random words of a counter under a key.
 #[must_use]
@@ -48,14 +47,12 @@ pub fn philox4x32_lanes<const L: usize>(counters: [[u64; L]; 4], key: [u32; 2]) 
     let [mut k0, mut k1] = key;
     let low = u64::from(u32::MAX);
     for _ in 0..ROUNDS {
-        for lane in 0..L {
-            let p0 = (c0[lane] & low) * u64::from(MULTIPLIERS[0]);
-            let p1 = (c2[lane] & low) * u64::from(MULTIPLIERS[1]);
-            c0[lane] = (p1 >> 32) ^ c1[lane] ^ u64::from(k0);
-            c2[lane] = (p0 >> 32) ^ c3[lane] ^ u64::from(k1);
-            c1[lane] = p1;
-            c3[lane] = p0;
-        }
+        // Whole arrays one after the other, which become whole registers.
+        let p0: [u64; L] = array::from_fn(|lane| (c0[lane] & low) * u64::from(MULTIPLIERS[0]));
+        let p1: [u64; L] = array::from_fn(|lane| (c2[lane] & low) * u64::from(MULTIPLIERS[1]));
+        c0 = array::from_fn(|lane| (p1[lane] >> 32) ^ c1[lane] ^ u64::from(k0));
+        c2 = array::from_fn(|lane| (p0[lane] >> 32) ^ c3[lane] ^ u64::from(k1));
+        (c1, c3) = (p1, p0);
         k0 = k0.wrapping_add(WEYL[0]);
         k1 = k1.wrapping_add(WEYL[1]);
     }
@@ -100,19 +97,33 @@ impl Kernel for Fill<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
         let key = split(self.seed);
-        for (group, out) in self.out.chunks_mut(4 * LANES).enumerate() {
-            let first = self.first.wrapping_add((group * LANES) as u64);
-            // A block has 62 bits: the index that follows the last is 0.
-            let blocks: [u64; LANES] =
-                array::from_fn(|lane| first.wrapping_add(lane as u64) & (u64::MAX >> 2));
-            let (step, stream) = ([u64::from(self.step); LANES], [u64::from(self.stream); LANES]);
-            let [w0, w1, w2, w3] = philox4x32_lanes([blocks, blocks.map(|b| b >> 32), step, stream], key);
-            let mut interleaved = [0; 4 * LANES];
-            for (lane, out) in interleaved.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-                *out = [w0[lane] as u32, w1[lane] as u32, w2[lane] as u32, w3[lane] as u32];
-            }
-            out.copy_from_slice(&interleaved[..out.len()]);
+        let (first, step, stream) = (self.first, self.step, self.stream);
+        let (whole, rest) = self.out.as_chunks_mut::<{ 4 * LANES }>();
+        for (group, out) in whole.iter_mut().enumerate() {
+            draw((step, stream), first.wrapping_add((group * LANES) as u64), key, out);
         }
+        let mut last = [0; 4 * LANES];
+        if !rest.is_empty() {
+            draw((step, stream), first.wrapping_add((whole.len() * LANES) as u64), key, &mut last);
+            rest.copy_from_slice(&last[..rest.len()]);
+        }
+    }
+}
+
+/// The words of [`LANES`] blocks from `first` on, one block after the other.
+#[inline(always)]
+fn draw((step, stream): (u32, u32), first: u64, key: [u32; 2], out: &mut [u32; 4 * LANES]) {
+    // A block has 62 bits: the index that follows the last is 0.
+    let blocks: [u64; LANES] = array::from_fn(|lane| first.wrapping_add(lane as u64) & (u64::MAX >> 2));
+    let (step, stream) = ([u64::from(step); LANES], [u64::from(stream); LANES]);
+    let [w0, w1, w2, w3] = philox4x32_lanes([blocks, blocks.map(|b| b >> 32), step, stream], key);
+    // Neighbours in pairs first, so that the words of a block are two halves of a register's lanes.
+    let low = u64::from(u32::MAX);
+    let first: [u64; LANES] = array::from_fn(|lane| w0[lane] & low | w1[lane] << 32);
+    let second: [u64; LANES] = array::from_fn(|lane| w2[lane] & low | w3[lane] << 32);
+    for (lane, out) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+        let [a, b] = [first[lane], second[lane]];
+        *out = [a as u32, (a >> 32) as u32, b as u32, (b >> 32) as u32];
     }
 }
 

@@ -13,6 +13,8 @@ use crate::{DType, Element, with_dtype};
 
 /// Elements of a tile. 24 registers of f32 are 24 KB: half of a first-level cache.
 const TILE: usize = 256;
+/// Elements between those that are worked on and those that are asked for.
+const AHEAD: usize = 2 * TILE;
 /// Elements that one task works on.
 const GRAIN: usize = 32 * 1024;
 
@@ -149,7 +151,10 @@ fn load<A: Arith, T: Element>(data: &[T], layout: &Layout, from: usize, out: &mu
     pieces(layout, from, out.len(), |at, start, n, stride| {
         let out = &mut out[at..at + n];
         match stride {
-            1 => out.iter_mut().zip(&data[start..start + n]).for_each(|(o, &x)| *o = A::load(x)),
+            1 => {
+                isa::prefetch_read(data, start + AHEAD, n);
+                out.iter_mut().zip(&data[start..start + n]).for_each(|(o, &x)| *o = A::load(x));
+            }
             0 => out.fill(A::load(data[start])),
             s => out.iter_mut().enumerate().for_each(|(j, o)| *o = A::load(data[start + j * s])),
         }
@@ -163,6 +168,7 @@ fn store<A: Arith, T: Element>(target: &mut ViewMut<'_, T>, from: usize, values:
     pieces(&layout, from, values.len(), |at, start, n, stride| {
         let values = &values[at..at + n];
         if stride == 1 {
+            isa::prefetch_write(data, start + AHEAD, n);
             data[start..start + n].iter_mut().zip(values).for_each(|(o, &x)| *o = x.store());
         } else {
             values.iter().enumerate().for_each(|(j, &x)| data[start + j * stride] = x.store());

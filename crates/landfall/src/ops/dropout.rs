@@ -2,11 +2,11 @@
 
 use super::cursor;
 use super::pointwise::{SHAPES, cotangent};
-use super::random::{Bernoulli, GRAIN, TILE, Words, sample_cursor};
+use super::random::{AHEAD, Bernoulli, GRAIN, TILE, Words, sample_cursor};
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
 };
-use crate::cpu::Call;
+use crate::cpu::{Call, isa};
 use crate::device::DeviceKind;
 use crate::error::Rule;
 use crate::host::HostTensor;
@@ -143,24 +143,47 @@ fn dropout<T: Element<Acc: Math>>(op: &Dropout, call: &Call<'_>) -> Result<(), R
         #[inline(always)]
         |start, mut part| {
             let (mut drawn, mut values) = ([0; TILE], [zero; TILE]);
+            // A copy of what is captured: read through a reference, each lane would gather its choice from memory.
+            let (last, scale, zero) = (last, scale, zero);
+            let chosen = |x: T::Acc, word: u32| if word <= last { x * scale } else { zero };
             let (rows, cols) = (part.rows(), part.cols());
             // With one axis, the part is a piece of the only row.
             let (row_from, col_from) =
                 if part.dims().len() <= 1 { (0, start) } else { (start * (rows / part.outer()), 0) };
             for r in 0..rows {
                 let mut row = part.row_mut(r);
+                let from = x.as_ref().map(|x| x.row(row_from + r));
                 for col in (0..cols).step_by(TILE) {
                     let len = TILE.min(cols - col);
                     if last < u32::MAX {
                         words.fill((start * each + r * cols + col) as u64, &mut drawn[..len]);
                     }
-                    match &x {
-                        Some(x) => x.row(row_from + r).widen(col_from + col, &mut values[..len]),
+                    let gapless = from.as_ref().map_or(Some(None), |f| f.as_slice().map(Some));
+                    if let (Some(from), Some(to)) = (gapless, row.as_slice()) {
+                        isa::prefetch_write(to, col + AHEAD, len);
+                        let to = &mut to[col..col + len];
+                        match from {
+                            Some(from) => {
+                                isa::prefetch_read(from, col_from + col + AHEAD, len);
+                                let from = &from[col_from + col..][..len];
+                                for ((to, x), &word) in to.iter_mut().zip(from).zip(&drawn) {
+                                    *to = T::narrow(chosen(x.widen(), word));
+                                }
+                            }
+                            None => {
+                                for (to, &word) in to.iter_mut().zip(&drawn) {
+                                    *to = T::narrow(chosen(to.widen(), word));
+                                }
+                            }
+                        }
+                        continue;
+                    }
+                    match &from {
+                        Some(from) => from.widen(col_from + col, &mut values[..len]),
                         None => row.read().widen(col, &mut values[..len]),
                     }
-                    // Whole tiles: a fixed count vectorises without a tail.
-                    for (v, &w) in values.iter_mut().zip(&drawn) {
-                        *v = if w <= last { *v * scale } else { zero };
+                    for (v, &word) in values.iter_mut().zip(&drawn) {
+                        *v = chosen(*v, word);
                     }
                     row.narrow(col, &values[..len]);
                 }

@@ -16,8 +16,11 @@ use crate::layout::collapse;
 use crate::shape::{Shape, Spec};
 use crate::{DType, Element, rng, with_dtype};
 
-/// Words drawn at once: 4 KB, which stay in the first-level cache with the values made of them.
-pub(super) const TILE: usize = 1024;
+/// Words drawn at once: 1 KB, which stay in the first-level cache with the values made of them, and which is copied by vector
+/// registers and not by the instruction for long strings.
+pub(super) const TILE: usize = 256;
+/// Elements between those that are worked on and those that are asked for.
+pub(super) const AHEAD: usize = 2 * TILE;
 /// Elements that one task works on.
 pub(super) const GRAIN: usize = 32 * 1024;
 

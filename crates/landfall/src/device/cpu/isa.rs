@@ -9,8 +9,10 @@
 //! name through [`Lanes::mul_add`], and then differs between [`Isa::Baseline`] and the other two.
 
 mod lanes;
+mod prefetch;
 
 pub use lanes::{Lanes, Real};
+pub use prefetch::{prefetch_read, prefetch_write};
 use std::sync::OnceLock;
 
 /// An instruction set that kernels are compiled for, narrowest first.
