@@ -1,6 +1,6 @@
 //! Vector registers of `f32` and `f64`, for the one kernel (the matrix product) that must place them itself.
 
-use super::Simd;
+use super::{Simd, turn};
 use crate::Accumulate;
 use std::fmt;
 
@@ -16,10 +16,19 @@ pub trait Real: Accumulate {
     /// `self + rhs`, rounded.
     #[must_use]
     fn plus(self, rhs: Self) -> Self;
+    /// `self * rhs + addend`, rounded once: a call for each element where the CPU has no instruction for it.
+    #[must_use]
+    fn fused(self, rhs: Self, addend: Self) -> Self;
+    /// `out[c][l] = x[l][c]`: sixteen pieces of four as four lines.
+    #[must_use]
+    fn turn<S: Simd>(simd: S, x: &[[Self; 4]; 16]) -> [[Self; 16]; 4];
+    /// `out[l][c] = x[c][l]`: four lines as sixteen pieces of four.
+    #[must_use]
+    fn turn_back<S: Simd>(simd: S, x: &[[Self; 16]; 4]) -> [[Self; 4]; 16];
 }
 
 macro_rules! real {
-    ($ty:ident, $lanes:ident) => {
+    ($ty:ident, $lanes:ident, $turn:path, $turn_back:path) => {
         impl Real for $ty {
             type Lanes<S: Simd> = S::$lanes;
             const ONE: Self = 1.0;
@@ -31,11 +40,23 @@ macro_rules! real {
             fn plus(self, rhs: Self) -> Self {
                 self + rhs
             }
+            #[inline(always)]
+            fn fused(self, rhs: Self, addend: Self) -> Self {
+                self.mul_add(rhs, addend)
+            }
+            #[inline(always)]
+            fn turn<S: Simd>(simd: S, x: &[[Self; 4]; 16]) -> [[Self; 16]; 4] {
+                $turn(simd, x)
+            }
+            #[inline(always)]
+            fn turn_back<S: Simd>(simd: S, x: &[[Self; 16]; 4]) -> [[Self; 4]; 16] {
+                $turn_back(simd, x)
+            }
         }
     };
 }
-real!(f32, F32);
-real!(f64, F64);
+real!(f32, F32, turn::single_lines, turn::single_pieces);
+real!(f64, F64, turn::lines, turn::pieces);
 
 /// A vector register.
 ///

@@ -45,3 +45,48 @@ fn names_are_read_back() {
     assert_eq!(Isa::Baseline.lanes::<f32>(), 4);
     assert_eq!(Isa::Baseline.lanes::<f64>(), 2);
 }
+
+#[test]
+fn pieces_turn_into_lines_and_back() {
+    struct Turn<A>([[A; 4]; 16]);
+    impl<A: Real> Kernel for Turn<A> {
+        type Output = ([[A; 16]; 4], [[A; 4]; 16]);
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) -> Self::Output {
+            let lines = A::turn(simd, &self.0);
+            (lines, A::turn_back(simd, &lines))
+        }
+    }
+    fn check<A: Real>(of: fn(u8) -> A) {
+        let x: [[A; 4]; 16] = std::array::from_fn(|l| std::array::from_fn(|c| of((4 * l + c) as u8)));
+        for isa in Isa::available() {
+            let (lines, back) = dispatch_on(isa, Turn(x));
+            for (c, line) in lines.iter().enumerate() {
+                assert!((0..16).all(|l| line[l] == x[l][c]), "line {c}, {}", isa.name());
+            }
+            assert!(back == x, "{}", isa.name());
+        }
+    }
+    check(f32::from);
+    check(f64::from);
+}
+
+#[test]
+fn a_sum_of_products_is_rounded_once_where_there_is_an_instruction() {
+    struct Sum<A>([A; 3]);
+    impl<A: Real> Kernel for Sum<A> {
+        type Output = A;
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) -> A {
+            let [a, b, c] = self.0;
+            simd.mul_add(a, b, c)
+        }
+    }
+    // The square of 1 + 2^-12 has a last term of 2^-24, which a second rounding loses.
+    let x = 1.0 + f32::EPSILON * 2048.0;
+    for isa in Isa::available() {
+        let expected = if isa == Isa::Baseline { x * x - 1.0 } else { x.mul_add(x, -1.0) };
+        assert_eq!(dispatch_on(isa, Sum([x, x, -1.0])), expected, "{}", isa.name());
+    }
+    assert_ne!(x * x - 1.0, x.mul_add(x, -1.0));
+}
