@@ -10,7 +10,7 @@ use super::lanes::{Kept, LANES};
 use crate::Element;
 use crate::codegen::tile::Arith;
 use crate::cpu::{View, ViewMut};
-use crate::device::cpu::isa::{Kernel, Real, Simd};
+use crate::device::cpu::isa::{Kernel, Real, Simd, prefetch};
 use crate::layout::Layout;
 use crate::math::Math;
 
@@ -87,21 +87,33 @@ impl Places {
         row: usize,
         lines: &mut [Line<T::Acc>],
     ) {
-        let start = std::hint::black_box(row * self.row);
+        let at = self.row(row);
         let (blocks, rest) =
             if self.column == 1 { lines.as_chunks_mut::<FOUR>() } else { (&mut [][..], lines) };
         for (c, block) in blocks.iter_mut().enumerate() {
-            let x = &x[start + c * FOUR..];
-            let pieces = std::array::from_fn(|l| match x[self.at[l]..].first_chunk::<FOUR>() {
-                Some(piece) => piece.map(T::widen),
-                None => Default::default(),
-            });
-            *block = T::Acc::turn(simd, &pieces);
+            *block = T::Acc::lines(simd, &x[c * FOUR..], &at);
         }
-        for (c, line) in rest.iter_mut().enumerate() {
-            let x = &x[start + (blocks.len() * FOUR + c) * self.column..];
-            *line = self.at.map(|at| x[at].widen());
+        for (c, line) in (blocks.len() * FOUR..).zip(rest) {
+            let x = &x[c * self.column..];
+            *line = at.map(|at| x[at].widen());
         }
+    }
+
+    /// Asks for `len` elements of row `row` of every matrix.
+    #[inline(always)]
+    fn prefetch<T>(&self, x: &[T], row: usize, len: usize) {
+        let at = self.row(row);
+        for c in (0..len).step_by(LANES) {
+            for at in at {
+                prefetch(x, at + c);
+            }
+        }
+    }
+
+    /// Where row `row` of every matrix starts.
+    #[inline(always)]
+    fn row(&self, row: usize) -> [usize; LANES] {
+        self.at.map(|at| at + row * self.row)
     }
 
     /// [`load`](Self::load) of every row.
@@ -165,19 +177,14 @@ impl Places {
         row: usize,
         out: &mut [T],
     ) {
-        let start = std::hint::black_box(row * self.row);
+        let at = self.row(row);
         let (blocks, rest) = if self.column == 1 { lines.as_chunks::<FOUR>() } else { (&[][..], lines) };
         for (c, block) in blocks.iter().enumerate() {
-            let out = &mut out[start + c * FOUR..];
-            for (piece, at) in T::Acc::turn_back(simd, block).into_iter().zip(self.at) {
-                if let Some(to) = out[at..].first_chunk_mut::<FOUR>() {
-                    *to = piece.map(T::narrow);
-                }
-            }
+            T::Acc::unlines(simd, block, &mut out[c * FOUR..], &at);
         }
-        for (c, line) in rest.iter().enumerate() {
-            let out = &mut out[start + (blocks.len() * FOUR + c) * self.column..];
-            for (at, &v) in self.at.into_iter().zip(line) {
+        for (c, line) in (blocks.len() * FOUR..).zip(rest) {
+            let out = &mut out[c * self.column..];
+            for (at, &v) in at.into_iter().zip(line) {
                 out[at] = T::narrow(v);
             }
         }
@@ -224,7 +231,11 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Forward<'_, T> {
         let [queries, keys, values] = [(); 3].map(|()| cut(&mut rest, s.n * s.features));
         let [levels, row] = [(); 2].map(|()| cut(&mut rest, s.n));
         let tile = cut(&mut rest, s.keys);
-        for heads in Heads::of(s, self.out.outer()) {
+        let mut groups = Heads::of(s, self.out.outer()).peekable();
+        while let Some(heads) = groups.next() {
+            // What the next group reads is asked for meanwhile, and where this one writes: memory answers late.
+            let next = groups.peek().copied().unwrap_or(heads);
+            let next = [&self.q, &self.k, &self.v].map(|x| next.features(x.layout(), start));
             let to = heads.features(self.out.layout(), 0);
             for (x, lines) in [(&self.q, &mut *queries), (&self.k, &mut *keys), (&self.v, &mut *values)] {
                 heads.features(x.layout(), start).load_all(simd, x.data(), &s, lines);
@@ -232,6 +243,10 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Forward<'_, T> {
             times(queries, T::Acc::of_f64(self.scale));
             for (i, (query, level)) in queries.chunks_exact_mut(s.features).zip(levels.iter_mut()).enumerate()
             {
+                for (next, x) in next.iter().zip([&self.q, &self.k, &self.v]) {
+                    next.prefetch(x.data(), i, s.e);
+                }
+                to.prefetch(self.out.data(), i, s.e);
                 products(simd, &Line::default(), query, keys, tile);
                 match (&self.previous, &self.emitted) {
                     (Some(p), _) => heads.scores(p.layout(), start).add(simd, p.data(), i, row, tile),
@@ -306,7 +321,12 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Gradient<'_, T> {
         let [less, levels, row] = [(); 3].map(|()| cut(&mut rest, s.n));
         let [tiles, slopes] = [(); 2].map(|()| cut(&mut rest, BLOCK * s.keys));
         let kept = cut(&mut rest, s.features);
-        for heads in Heads::of(s, self.gq.outer()) {
+        let mut groups = Heads::of(s, self.gq.outer()).peekable();
+        while let Some(heads) = groups.next() {
+            // What the next group reads is asked for meanwhile, and where this one writes: memory answers late.
+            let next = groups.peek().copied().unwrap_or(heads);
+            let next =
+                [&self.q, &self.k, &self.v, &self.g, &self.out].map(|x| next.features(x.layout(), start));
             let [to_q, to_k, to_v] = [&self.gq, &self.gk, &self.gv].map(|x| heads.features(x.layout(), 0));
             let operands = [
                 (&self.q, &mut *queries),
@@ -339,6 +359,12 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Gradient<'_, T> {
                 for (i, (tile, slopes)) in
                     block.clone().zip(tiles.chunks_exact_mut(s.keys).zip(slopes.chunks_exact_mut(s.keys)))
                 {
+                    for (next, x) in next.iter().zip([&self.q, &self.k, &self.v, &self.g, &self.out]) {
+                        next.prefetch(x.data(), i, s.e);
+                    }
+                    to_q.prefetch(self.gq.data(), i, s.e);
+                    to_k.prefetch(self.gk.data(), i, s.e);
+                    to_v.prefetch(self.gv.data(), i, s.e);
                     products(simd, &less[i], &queries[i * s.features..][..s.features], keys, tile);
                     match (&self.previous, &self.g_previous) {
                         (Some(p), _) => heads.scores(p.layout(), start).add(simd, p.data(), i, row, tile),

@@ -13,6 +13,7 @@ mod turn;
 
 pub use lanes::{Lanes, Real};
 use std::sync::OnceLock;
+pub use turn::prefetch;
 
 /// An instruction set that kernels are compiled for, narrowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,7 +1,7 @@
 //! Vector registers of `f32` and `f64`, for the one kernel (the matrix product) that must place them itself.
 
 use super::{Simd, turn};
-use crate::Accumulate;
+use crate::{Accumulate, Element};
 use std::fmt;
 
 /// A type that vector registers hold: `f32` or `f64`.
@@ -19,16 +19,20 @@ pub trait Real: Accumulate {
     /// `self * rhs + addend`, rounded once: a call for each element where the CPU has no instruction for it.
     #[must_use]
     fn fused(self, rhs: Self, addend: Self) -> Self;
-    /// `out[c][l] = x[l][c]`: sixteen pieces of four as four lines.
+    /// `out[c][l] = x[at[l] + c]`: sixteen runs of four elements as four lines.
     #[must_use]
-    fn turn<S: Simd>(simd: S, x: &[[Self; 4]; 16]) -> [[Self; 16]; 4];
-    /// `out[l][c] = x[c][l]`: four lines as sixteen pieces of four.
-    #[must_use]
-    fn turn_back<S: Simd>(simd: S, x: &[[Self; 16]; 4]) -> [[Self; 4]; 16];
+    fn lines<S: Simd, T: Element<Acc = Self>>(simd: S, x: &[T], at: &[usize; 16]) -> [[Self; 16]; 4];
+    /// `x[at[l] + c] = lines[c][l]`, rounded: what [`lines`](Self::lines) has taken apart, or its like.
+    fn unlines<S: Simd, T: Element<Acc = Self>>(
+        simd: S,
+        lines: &[[Self; 16]; 4],
+        x: &mut [T],
+        at: &[usize; 16],
+    );
 }
 
 macro_rules! real {
-    ($ty:ident, $lanes:ident, $turn:path, $turn_back:path) => {
+    ($ty:ident, $lanes:ident, $lines:path, $unlines:path) => {
         impl Real for $ty {
             type Lanes<S: Simd> = S::$lanes;
             const ONE: Self = 1.0;
@@ -45,18 +49,23 @@ macro_rules! real {
                 self.mul_add(rhs, addend)
             }
             #[inline(always)]
-            fn turn<S: Simd>(simd: S, x: &[[Self; 4]; 16]) -> [[Self; 16]; 4] {
-                $turn(simd, x)
+            fn lines<S: Simd, T: Element<Acc = Self>>(simd: S, x: &[T], at: &[usize; 16]) -> [[Self; 16]; 4] {
+                $lines(simd, x, at)
             }
             #[inline(always)]
-            fn turn_back<S: Simd>(simd: S, x: &[[Self; 16]; 4]) -> [[Self; 4]; 16] {
-                $turn_back(simd, x)
+            fn unlines<S: Simd, T: Element<Acc = Self>>(
+                simd: S,
+                lines: &[[Self; 16]; 4],
+                x: &mut [T],
+                at: &[usize; 16],
+            ) {
+                $unlines(simd, lines, x, at);
             }
         }
     };
 }
-real!(f32, F32, turn::single_lines, turn::single_pieces);
-real!(f64, F64, turn::lines, turn::pieces);
+real!(f32, F32, turn::single_lines, turn::single_unlines);
+real!(f64, F64, turn::lines, turn::unlines);
 
 /// A vector register.
 ///

@@ -47,28 +47,38 @@ fn names_are_read_back() {
 }
 
 #[test]
-fn pieces_turn_into_lines_and_back() {
-    struct Turn<A>([[A; 4]; 16]);
-    impl<A: Real> Kernel for Turn<A> {
-        type Output = ([[A; 16]; 4], [[A; 4]; 16]);
+fn runs_of_four_become_lines_and_return() {
+    struct Turn<'a, T>(&'a [T], [usize; 16], Vec<T>);
+    impl<T: Element<Acc: Real>> Kernel for Turn<'_, T> {
+        type Output = ([[T::Acc; 16]; 4], Vec<T>);
         #[inline(always)]
-        fn run<S: Simd>(self, simd: S) -> Self::Output {
-            let lines = A::turn(simd, &self.0);
-            (lines, A::turn_back(simd, &lines))
+        fn run<S: Simd>(mut self, simd: S) -> Self::Output {
+            let lines = <T::Acc as Real>::lines(simd, self.0, &self.1);
+            T::Acc::unlines(simd, &lines, &mut self.2, &self.1);
+            (lines, self.2)
         }
     }
-    fn check<A: Real>(of: fn(u8) -> A) {
-        let x: [[A; 4]; 16] = std::array::from_fn(|l| std::array::from_fn(|c| of((4 * l + c) as u8)));
+    fn check<T: Element<Acc: Real>>() {
+        // The last run ends where the data does.
+        let at: [usize; 16] = std::array::from_fn(|l| (l * 7) % 16 * 5);
+        let x: Vec<T> = (0..79).map(|i| T::from_f64(f64::from(i) + 1.0)).collect();
         for isa in Isa::available() {
-            let (lines, back) = dispatch_on(isa, Turn(x));
+            let (lines, back) = dispatch_on(isa, Turn(&x, at, vec![T::from_f64(0.0); x.len()]));
             for (c, line) in lines.iter().enumerate() {
-                assert!((0..16).all(|l| line[l] == x[l][c]), "line {c}, {}", isa.name());
+                assert!((0..16).all(|l| line[l] == x[at[l] + c].widen()), "line {c}, {}", isa.name());
             }
-            assert!(back == x, "{}", isa.name());
+            for (i, (back, x)) in back.iter().zip(&x).enumerate() {
+                let expected = if i % 5 < 4 { *x } else { T::from_f64(0.0) };
+                assert_eq!(*back, expected, "{}, element {i}", isa.name());
+            }
+            let past = at.map(|at| at + 1);
+            let fails = std::panic::catch_unwind(|| dispatch_on(isa, Turn(&x, past, Vec::new())));
+            assert!(fails.is_err(), "{}: a run past the data is read", isa.name());
         }
     }
-    check(f32::from);
-    check(f64::from);
+    check::<f32>();
+    check::<f64>();
+    check::<half::bf16>();
 }
 
 #[test]
