@@ -48,6 +48,11 @@ pub trait Math:
     #[must_use]
     fn exp(self) -> Self;
 
+    /// e to the power of `self` for weights: as [`exp`](Math::exp) where the result is a normal number, else 0, or
+    /// infinity (which may begin at the largest number over √2). `mul_add(a, b, c)` is a·b + c, rounded once or twice.
+    #[must_use]
+    fn weight(self, mul_add: impl Fn(Self, Self, Self) -> Self) -> Self;
+
     /// Natural logarithm; −∞ at 0 and NaN below. Within 8.4·10⁻⁸ (`f32`) and 2.3·10⁻¹⁶
     /// (`f64`) relative.
     #[must_use]
@@ -138,6 +143,10 @@ macro_rules! math {
                 $module::exp(self)
             }
             #[inline(always)]
+            fn weight(self, mul_add: impl Fn(Self, Self, Self) -> Self) -> Self {
+                $module::weight(self, mul_add)
+            }
+            #[inline(always)]
             fn ln(self) -> Self {
                 $module::ln(self)
             }
@@ -207,6 +216,11 @@ math! {
 macro_rules! horner {
     ($x:expr, [$c:expr $(,)?]) => { $c };
     ($x:expr, [$c:expr, $($rest:expr),+ $(,)?]) => { $c + $x * horner!($x, [$($rest),+]) };
+    // With `a·b + c` as a function.
+    ($mul_add:ident, $x:expr, [$c:expr $(,)?]) => { $c };
+    ($mul_add:ident, $x:expr, [$c:expr, $($rest:expr),+ $(,)?]) => {
+        $mul_add($x, horner!($mul_add, $x, [$($rest),+]), $c)
+    };
 }
 
 /// The kernels whose method is the same in both types: only the constants and polynomials differ.
@@ -287,6 +301,20 @@ macro_rules! kernels {
             let x = at_least(at_most(x, $exp_max), $exp_min);
             let (r, t) = reduce_exp(x);
             scale(1.0 + expm1_reduced(r), t)
+        }
+
+        /// e^x where that is a normal number; below 0, above (or up to √2 below the largest number) infinity. The
+        /// exponent is one factor then, and `mul_add` may round once: half the operations of [`exp`].
+        #[inline(always)]
+        pub(super) fn weight(x: $t, mul_add: impl Fn($t, $t, $t) -> $t) -> $t {
+            const LEAST: $t = 1.0 - BIAS as $t;
+            let y = at_least(at_most(x, $exp_max), $exp_min);
+            let t = mul_add(y, LOG2_E, ROUNDER);
+            let n = t - ROUNDER;
+            let r = mul_add(n, -LN2_LO, mul_add(n, -LN2_HI, y));
+            let q = horner!(mul_add, r, $expm1);
+            let p = 1.0 + mul_add(r * r, q, r);
+            if n < LEAST { 0.0 } else { p * power(t) }
         }
 
         /// x = m·2^e with m in [√½, √2); with f = m − 1 (exact) and s = f/(2 + f),

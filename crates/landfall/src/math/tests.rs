@@ -188,6 +188,31 @@ fn single_exp() {
 }
 
 #[test]
+fn weights_rounded_once_or_twice() {
+    let (twice, once) = (|a: f32, b, c| a * b + c, f32::mul_add);
+    let normal = |x: f32| x > -87.33 && x < 88.37;
+    assert!(worst("weight", |x| single::weight(x, twice), f64::exp, normal) <= 1e-7);
+    // Without an instruction for it a fused product is slow: fewer points.
+    let few = |x: f32| normal(x) && x.to_bits() % 64 == 0;
+    assert!(worst("weight, fused", |x| single::weight(x, once), f64::exp, few) <= 1e-7);
+    let grid = || grid(-708.3, 709.4, 20_000);
+    let (twice, once) = (|a: f64, b, c| a * b + c, f64::mul_add);
+    assert!(worst_f64("weight", grid(), |x| double::weight(x, twice), f64::exp) <= 3e-16);
+    assert!(worst_f64("weight, fused", grid(), |x| double::weight(x, once), f64::exp) <= 3e-16);
+    // Beyond the normal numbers.
+    for x in [-87.7, -88.0, -104.0, -1e30, f32::MIN, f32::NEG_INFINITY] {
+        same(Math::weight(x, f32::mul_add), 0.0f32);
+        same(Math::weight(f64::from(x) * 9.0, f64::mul_add), 0.0f64);
+    }
+    for x in [88.8, 1e30, f32::INFINITY] {
+        same(Math::weight(x, f32::mul_add), f32::INFINITY);
+        same(Math::weight(f64::from(x) * 9.0, f64::mul_add), f64::INFINITY);
+    }
+    assert!(Math::weight(f32::NAN, f32::mul_add).is_nan() && Math::weight(f64::NAN, f64::mul_add).is_nan());
+    same(Math::weight(0.0f32, f32::mul_add), 1.0f32);
+}
+
+#[test]
 fn single_ln() {
     assert!(worst("ln", single::ln, f64::ln, |_| true) <= 1e-7);
 }

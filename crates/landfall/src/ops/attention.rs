@@ -2,8 +2,8 @@
 
 pub(super) mod cuda;
 
-use super::attention_few::{FEW, Heads};
 use super::attention_grad::AttentionGrad;
+use super::attention_heads::{Forward, forward_lines};
 use super::attention_tile::{
     FOUR, Matrix, Sizes, add_rows, cut, exponentials, largest, load_lines, load_panel, over_keys, scores,
     store_rows, sums,
@@ -15,6 +15,7 @@ use super::{
 use crate::codegen::tile::Arith;
 use crate::cpu::Call;
 use crate::device::DeviceKind;
+use crate::device::cpu::isa::{Real, dispatch};
 use crate::error::{Error, Rule};
 use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
@@ -282,12 +283,12 @@ pub(super) const SHAPES: &[[usize; 4]] = &[
 
 /// Elements of a task's scratch memory.
 fn slot(s: &Sizes) -> usize {
-    if s.n <= FEW { s.few(4) } else { 2 * s.lines() + s.panel() + s.tile() }
+    if s.abreast() { forward_lines(s) * LANES } else { 2 * s.lines() + s.panel() + s.tile() }
 }
 
 fn run<T: Element>(op: &Attention, call: &Call<'_>) -> Result<(), Rule>
 where
-    T::Acc: Arith,
+    T::Acc: Arith + Real,
 {
     let (q, k, v) = (call.input::<T>(0)?, call.input::<T>(1)?, call.input::<T>(2)?);
     let previous = if op.previous { call.input_or_in_place::<T>(3)? } else { None };
@@ -308,38 +309,24 @@ where
         #[inline(always)]
         |start, (mut out, mut lse, mut emitted, slots)| {
             let mut rest = &mut slots.data[..width];
+            if s.abreast() {
+                return dispatch(Forward {
+                    s,
+                    start,
+                    scale: op.scale,
+                    q,
+                    k,
+                    v,
+                    previous,
+                    in_place: op.previous,
+                    out,
+                    lse,
+                    emitted,
+                    scratch: rest,
+                });
+            }
             // The padding, which nothing below writes.
             rest.fill(T::Acc::default());
-            if s.n <= FEW {
-                let [queries, keys, values, results] = [(); 4].map(|()| cut(&mut rest, s.n * s.e * LANES));
-                for heads in Heads::of(s, out.outer()) {
-                    heads.load(&q, start, scale, queries);
-                    heads.load(&k, start, one, keys);
-                    heads.load(&v, start, one, values);
-                    heads.products(queries, keys, rest);
-                    match (&previous, &emitted) {
-                        (Some(p), _) => heads.add_scores(p, start, rest),
-                        (None, Some(own)) if op.previous => heads.add_scores(&own.read(), 0, rest),
-                        (None, _) => {}
-                    }
-                    if let Some(emitted) = &mut emitted {
-                        heads.store_scores(rest, emitted);
-                    }
-                    let top = heads.largest(rest);
-                    heads.exponentials(rest, &top);
-                    let sum = heads.sums(rest);
-                    heads.combine(rest, false, values, |i| sum[i].map(|s| one / s), results);
-                    heads.store(results, &mut out);
-                    let m = *lse.layout();
-                    for lane in 0..heads.count {
-                        for i in 0..s.n {
-                            let level = top[i][lane].as_f64() + Math::ln(sum[i][lane].as_f64());
-                            lse.data()[heads.scores(&m, 0, lane).at(i, 0)] = T::Acc::of_f64(level);
-                        }
-                    }
-                }
-                return;
-            }
             let (keys, values) = (cut(&mut rest, s.lines()), cut(&mut rest, s.lines()));
             let (panel, tile) = (cut(&mut rest, s.panel()), cut(&mut rest, s.tile()));
             for index in 0..out.outer() * s.heads {

@@ -1,7 +1,7 @@
 //! Gradient of scaled dot-product attention.
 
 use super::attention::{SHAPES, check, cuda, score_shapes};
-use super::attention_few::{FEW, Heads};
+use super::attention_heads::{Gradient, gradient_lines};
 use super::attention_tile::{
     FOUR, Matrix, Sizes, add_rows, cut, exponentials, load_lines, load_panel, over_keys, over_queries, rows,
     scores, store_rows,
@@ -13,6 +13,7 @@ use super::{
 use crate::codegen::tile::Arith;
 use crate::cpu::{Call, ViewMut};
 use crate::device::DeviceKind;
+use crate::device::cpu::isa::{Real, dispatch};
 use crate::error::Rule;
 use crate::host::HostTensor;
 use crate::shape::Spec;
@@ -202,15 +203,15 @@ impl Op for AttentionGrad {
 
 /// Elements of a task's scratch memory.
 fn slot(s: &Sizes) -> usize {
-    if s.n <= FEW {
-        return s.few(6) + s.n * s.n * LANES;
+    if s.abreast() {
+        return gradient_lines(s) * LANES;
     }
     2 * s.lines() + 2 * s.sums() + 3 * s.panel() + 2 * LANES * s.width + s.tile()
 }
 
 fn run<T: Element>(op: &AttentionGrad, call: &Call<'_>) -> Result<(), Rule>
 where
-    T::Acc: Arith,
+    T::Acc: Arith + Real,
 {
     let (q, k, v) = (call.input::<T>(0)?, call.input::<T>(1)?, call.input::<T>(2)?);
     let at = op.saved();
@@ -236,50 +237,30 @@ where
         |start, (mut gq, mut gk, mut gv, rest)| {
             let (mut g_previous, slots) = rest;
             let mut rest = &mut slots.data[..width];
+            if s.abreast() {
+                return dispatch(Gradient {
+                    s,
+                    start,
+                    scale: op.scale,
+                    q,
+                    k,
+                    v,
+                    out,
+                    lse,
+                    g,
+                    previous,
+                    previous_in_place: op.previous,
+                    cotangent,
+                    cotangent_in_place: op.score_cotangent,
+                    gq,
+                    gk,
+                    gv,
+                    g_previous,
+                    scratch: rest,
+                });
+            }
             // The padding, which nothing below writes.
             rest.fill(zero);
-            if s.n <= FEW {
-                let [queries, keys, values, slopes, kept, results] =
-                    [(); 6].map(|()| cut(&mut rest, s.n * s.e * LANES));
-                let (weights, tile) = rest.split_at_mut(s.n * s.n * LANES);
-                for heads in Heads::of(s, gq.outer()) {
-                    heads.load(&q, start, scale, queries);
-                    heads.load(&k, start, one, keys);
-                    heads.load(&v, start, one, values);
-                    heads.load(&g, start, one, slopes);
-                    heads.load(&out, start, one, kept);
-                    heads.products(queries, keys, weights);
-                    match (&previous, &g_previous) {
-                        (Some(p), _) => heads.add_scores(p, start, weights),
-                        (None, Some(own)) if op.previous => heads.add_scores(&own.read(), 0, weights),
-                        (None, _) => {}
-                    }
-                    let mut less = [[zero; LANES]; FEW];
-                    for lane in 0..heads.count {
-                        for (i, less) in less[..s.n].iter_mut().enumerate() {
-                            less[lane] = lse.get(heads.row(start, lane, i));
-                        }
-                    }
-                    heads.exponentials(weights, &less);
-                    heads.combine(weights, true, slopes, |_| [one; LANES], results);
-                    heads.store(results, &mut gv);
-                    heads.products(slopes, values, tile);
-                    heads.slope(weights, slopes, kept, tile);
-                    match (&cotangent, &g_previous) {
-                        (Some(c), _) => heads.add_scores(c, start, tile),
-                        (None, Some(own)) if op.score_cotangent => heads.add_scores(&own.read(), 0, tile),
-                        (None, _) => {}
-                    }
-                    if let Some(g_previous) = &mut g_previous {
-                        heads.store_scores(tile, g_previous);
-                    }
-                    heads.combine(tile, true, queries, |_| [one; LANES], results);
-                    heads.store(results, &mut gk);
-                    heads.combine(tile, false, keys, |_| [scale; LANES], results);
-                    heads.store(results, &mut gq);
-                }
-                return;
-            }
             let (keys, values) = (cut(&mut rest, s.lines()), cut(&mut rest, s.lines()));
             let (key_sums, value_sums) = (cut(&mut rest, s.sums()), cut(&mut rest, s.sums()));
             let (panel, outer) = (cut(&mut rest, s.panel()), cut(&mut rest, s.panel()));

@@ -21,6 +21,8 @@ pub(super) const FOUR: usize = 4;
 pub(super) const GROUP: usize = 512;
 /// Tasks at most, which bounds the scratch memory.
 const TASKS: usize = 64;
+/// Elements of a head's keys up to which sixteen heads are taken at a time: more are far from the registers.
+const NEAR: usize = 1024;
 /// Multiplications of a task at least.
 const GRAIN: usize = 128 * 1024;
 
@@ -70,9 +72,11 @@ impl Sizes {
         self.keys * LANES
     }
 
-    /// Elements of sixteen whole heads: `operands` matrices `[n, e]` and one `[n, n]`.
-    pub(super) fn few(&self, operands: usize) -> usize {
-        self.n * (operands * self.e + self.n) * LANES
+    /// Whether sixteen heads are taken at a time: there are as many, and what they need stays near; or a panel of
+    /// queries would be half padding.
+    pub(super) fn abreast(&self) -> bool {
+        let many = self.batch.saturating_mul(self.heads) >= LANES;
+        self.n <= LANES / 2 || (many && self.n.saturating_mul(self.features) <= NEAR)
     }
 
     /// The panels: first query, and how many there are.
@@ -84,6 +88,9 @@ impl Sizes {
     pub(super) fn tasks(&self) -> (usize, usize) {
         let work = [self.heads, self.n, self.n, self.e + 8].into_iter().fold(1, usize::saturating_mul).max(1);
         let each = self.batch.div_ceil(TASKS).max(GRAIN / work).max(1);
+        // Whole groups of heads; `LANES` is a power of two.
+        let whole = if self.abreast() { LANES >> self.heads.trailing_zeros().min(LANES.ilog2()) } else { 1 };
+        let each = each.next_multiple_of(whole);
         (each, self.batch.div_ceil(each))
     }
 
@@ -97,7 +104,7 @@ impl Sizes {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Matrix {
     start: usize,
-    row: usize,
+    pub(super) row: usize,
     pub(super) column: usize,
 }
 
@@ -111,14 +118,16 @@ impl Matrix {
         Self { start: layout.offset() + b * batch + head * heads, row, column }
     }
 
-    /// `[b, head]` of `[B, h, N, N]`, or of `[B, h, N]` as rows of one element.
+    /// `[b, head]` of `[B, h, N, N]`, or of `[B, h, N]`: a row or a column.
     #[inline(always)]
     pub(super) fn scores(layout: &Layout, b: usize, head: usize) -> Self {
         match *layout.strides() {
             [batch, heads, row, column] => {
                 Self { start: layout.offset() + b * batch + head * heads, row, column }
             }
-            [batch, heads, row] => Self { start: layout.offset() + b * batch + head * heads, row, column: 0 },
+            [batch, heads, along] => {
+                Self { start: layout.offset() + b * batch + head * heads, row: along, column: along }
+            }
             _ => Self { start: 0, row: 0, column: 0 },
         }
     }

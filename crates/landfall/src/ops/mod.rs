@@ -6,8 +6,8 @@
 mod accumulate;
 mod adam;
 mod attention;
-mod attention_few;
 mod attention_grad;
+mod attention_heads;
 mod attention_tile;
 mod batch_norm;
 pub(crate) mod check;

@@ -10,6 +10,7 @@
 
 mod lanes;
 mod prefetch;
+mod turn;
 
 pub use lanes::{Lanes, Real};
 pub use prefetch::{prefetch_read, prefetch_write};
@@ -116,6 +117,13 @@ pub unsafe trait Simd: Copy + Send + Sync + 'static {
     type F32: Lanes<f32>;
     /// A vector register of `f64`.
     type F64: Lanes<f64>;
+
+    /// `a·b + c`: one rounding where the set has a fused multiply-add, else two. Vectorises in loops.
+    #[inline(always)]
+    #[must_use]
+    fn mul_add<A: Real>(self, a: A, b: A, c: A) -> A {
+        if Self::ISA == Isa::Baseline { a.times(b).plus(c) } else { a.fused(b, c) }
+    }
 }
 
 /// The [`Isa::Baseline`] proof.

@@ -1,7 +1,7 @@
 //! Vector registers of `f32` and `f64`, for the one kernel (the matrix product) that must place them itself.
 
-use super::Simd;
-use crate::Accumulate;
+use super::{Simd, turn};
+use crate::{Accumulate, Element};
 use std::fmt;
 
 /// A type that vector registers hold: `f32` or `f64`.
@@ -16,10 +16,23 @@ pub trait Real: Accumulate {
     /// `self + rhs`, rounded.
     #[must_use]
     fn plus(self, rhs: Self) -> Self;
+    /// `self * rhs + addend`, rounded once: a call for each element where the CPU has no instruction for it.
+    #[must_use]
+    fn fused(self, rhs: Self, addend: Self) -> Self;
+    /// `out[c][l] = x[at[l] + c]`: sixteen runs of four elements as four lines.
+    #[must_use]
+    fn lines<S: Simd, T: Element<Acc = Self>>(simd: S, x: &[T], at: &[usize; 16]) -> [[Self; 16]; 4];
+    /// `x[at[l] + c] = lines[c][l]`, rounded: what [`lines`](Self::lines) has taken apart, or its like.
+    fn unlines<S: Simd, T: Element<Acc = Self>>(
+        simd: S,
+        lines: &[[Self; 16]; 4],
+        x: &mut [T],
+        at: &[usize; 16],
+    );
 }
 
 macro_rules! real {
-    ($ty:ident, $lanes:ident) => {
+    ($ty:ident, $lanes:ident, $lines:path, $unlines:path) => {
         impl Real for $ty {
             type Lanes<S: Simd> = S::$lanes;
             const ONE: Self = 1.0;
@@ -31,11 +44,28 @@ macro_rules! real {
             fn plus(self, rhs: Self) -> Self {
                 self + rhs
             }
+            #[inline(always)]
+            fn fused(self, rhs: Self, addend: Self) -> Self {
+                self.mul_add(rhs, addend)
+            }
+            #[inline(always)]
+            fn lines<S: Simd, T: Element<Acc = Self>>(simd: S, x: &[T], at: &[usize; 16]) -> [[Self; 16]; 4] {
+                $lines(simd, x, at)
+            }
+            #[inline(always)]
+            fn unlines<S: Simd, T: Element<Acc = Self>>(
+                simd: S,
+                lines: &[[Self; 16]; 4],
+                x: &mut [T],
+                at: &[usize; 16],
+            ) {
+                $unlines(simd, lines, x, at);
+            }
         }
     };
 }
-real!(f32, F32);
-real!(f64, F64);
+real!(f32, F32, turn::single_lines, turn::single_unlines);
+real!(f64, F64, turn::lines, turn::unlines);
 
 /// A vector register.
 ///
