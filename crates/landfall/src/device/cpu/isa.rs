@@ -10,7 +10,7 @@
 
 mod lanes;
 
-pub use lanes::{Lanes, Real};
+pub use lanes::{Lanes, Real, prefetch_read, prefetch_write};
 use std::sync::OnceLock;
 
 /// An instruction set that kernels are compiled for, narrowest first.

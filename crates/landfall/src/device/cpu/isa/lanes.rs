@@ -167,3 +167,27 @@ register!(F64x4, f64, 4, __m256d: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_p
 register!(F32x16, f32, 16, __m512: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_add_ps _mm512_mul_ps _mm512_fmadd_ps);
 #[cfg(target_arch = "x86_64")]
 register!(F64x8, f64, 8, __m512d: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_add_pd _mm512_mul_pd _mm512_fmadd_pd);
+
+/// Fetches the cache line at `address`, to be read soon. Any address will do: a hint never faults.
+#[inline(always)]
+pub fn prefetch_read<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every CPU of the target has the instruction, which reads nothing as far as the program can tell.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// Fetches the cache line at `address`, to be written soon.
+#[inline(always)]
+pub fn prefetch_write<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as above; where the CPU has no such instruction it does nothing.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
