@@ -152,7 +152,7 @@ fn load<A: Arith, T: Element>(data: &[T], layout: &Layout, from: usize, out: &mu
         let out = &mut out[at..at + n];
         match stride {
             1 => {
-                isa::prefetch_read(data, start + AHEAD, n);
+                isa::read_ahead(data, start + AHEAD, n);
                 out.iter_mut().zip(&data[start..start + n]).for_each(|(o, &x)| *o = A::load(x));
             }
             0 => out.fill(A::load(data[start])),
@@ -168,7 +168,7 @@ fn store<A: Arith, T: Element>(target: &mut ViewMut<'_, T>, from: usize, values:
     pieces(&layout, from, values.len(), |at, start, n, stride| {
         let values = &values[at..at + n];
         if stride == 1 {
-            isa::prefetch_write(data, start + AHEAD, n);
+            isa::write_ahead(data, start + AHEAD, n);
             data[start..start + n].iter_mut().zip(values).for_each(|(o, &x)| *o = x.store());
         } else {
             values.iter().enumerate().for_each(|(j, &x)| data[start + j * stride] = x.store());

@@ -10,7 +10,7 @@ use super::lanes::{Kept, LANES};
 use crate::Element;
 use crate::codegen::tile::Arith;
 use crate::cpu::{View, ViewMut};
-use crate::device::cpu::isa::{Kernel, Real, Simd, prefetch};
+use crate::device::cpu::isa::{Kernel, Real, Simd, prefetch_read};
 use crate::layout::Layout;
 use crate::math::Math;
 
@@ -105,7 +105,7 @@ impl Places {
         let at = self.row(row);
         for c in (0..len).step_by(LANES) {
             for at in at {
-                prefetch(x, at + c);
+                prefetch_read(x.as_ptr().wrapping_add(at + c));
             }
         }
     }

@@ -160,11 +160,11 @@ fn dropout<T: Element<Acc: Math>>(op: &Dropout, call: &Call<'_>) -> Result<(), R
                     }
                     let gapless = from.as_ref().map_or(Some(None), |f| f.as_slice().map(Some));
                     if let (Some(from), Some(to)) = (gapless, row.as_slice()) {
-                        isa::prefetch_write(to, col + AHEAD, len);
+                        isa::write_ahead(to, col + AHEAD, len);
                         let to = &mut to[col..col + len];
                         match from {
                             Some(from) => {
-                                isa::prefetch_read(from, col_from + col + AHEAD, len);
+                                isa::read_ahead(from, col_from + col + AHEAD, len);
                                 let from = &from[col_from + col..][..len];
                                 for ((to, x), &word) in to.iter_mut().zip(from).zip(&drawn) {
                                     *to = T::narrow(chosen(x.widen(), word));

@@ -7,8 +7,11 @@ use super::pointwise::cotangent;
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
 };
-use crate::cpu::gemm::{BLOCK_ROWS, Beta, Gemm, MatMut, MatRef, Rhs, workspace_len};
+use crate::cpu::gemm::{
+    BLOCK_ROWS, Beta, Gemm, MatMut, MatRef, Rhs, pays_to_pack, shared_len, workspace_len,
+};
 use crate::cpu::isa::Real;
+use crate::cpu::pack::PackedB;
 use crate::cpu::{Call, Chunks, Split, View, ViewMut};
 use crate::device::DeviceKind;
 use crate::error::{Error, Rule};
@@ -83,9 +86,10 @@ impl MatMul {
 struct Schedule {
     cut: Cut,
     tasks: usize,
-    /// Elements of scratch memory and of partial results for each task.
+    /// Elements of scratch memory and of partial results for each task, and of the right-hand operand packed for all.
     scratch: usize,
     partial: usize,
+    packed: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +108,7 @@ const TASKS: usize = 32;
 const INNER: usize = 768;
 /// Elements of such a result at most: adding the partial results is then little beside the product.
 const RESULT: usize = 64 * 1024;
-/// Rows of a task at least, where there are few: each task packs the right-hand operand for itself.
+/// Rows of a task at least, where there are few.
 const FEW_ROWS: usize = 48;
 
 impl Cut {
@@ -140,15 +144,20 @@ impl Schedule {
     fn new(args: &[Spec], cut: Cut) -> Self {
         let (batch, m, n, k) = sizes(args);
         match cut {
-            Cut::Batch(each) => {
-                Self { cut, tasks: batch.div_ceil(each), scratch: workspace_len(m, n, k), partial: 0 }
-            }
+            Cut::Batch(each) => Self {
+                cut,
+                tasks: batch.div_ceil(each),
+                scratch: workspace_len(m, n, k),
+                partial: 0,
+                packed: 0,
+            },
             Cut::Inner(each) => {
-                Self { cut, tasks: k.div_ceil(each), scratch: workspace_len(m, n, each), partial: m * n }
+                let scratch = workspace_len(m, n, each);
+                Self { cut, tasks: k.div_ceil(each), scratch, partial: m * n, packed: 0 }
             }
             Cut::Rows(each) => {
                 let scratch = workspace_len(m.min(each), n, k);
-                Self { cut, tasks: m.div_ceil(each).max(1), scratch, partial: 0 }
+                Self { cut, tasks: m.div_ceil(each).max(1), scratch, partial: 0, packed: shared_len(m, n, k) }
             }
         }
     }
@@ -161,6 +170,7 @@ fn workspace(args: &[Spec], cut: Cut) -> usize {
     schedule
         .tasks
         .saturating_mul(schedule.scratch + schedule.partial)
+        .saturating_add(schedule.packed)
         .saturating_add(bias)
         .saturating_mul(size)
 }
@@ -216,9 +226,10 @@ where
         return Ok(());
     }
     let cut = cut.unwrap_or_else(|| Cut::of(&specs));
-    let Schedule { cut, tasks, scratch, partial } = Schedule::new(&specs, cut);
+    let Schedule { cut, tasks, scratch, partial, packed } = Schedule::new(&specs, cut);
     let (rooms, rest) = call.workspace::<T::Acc>()?.split_at_mut(tasks * scratch);
-    let (partials, row) = rest.split_at_mut(tasks * partial);
+    let (partials, rest) = rest.split_at_mut(tasks * partial);
+    let (packed, row) = rest.split_at_mut(packed);
     // The product reads a bias as a slice, so one that does not lie gapless is gathered first.
     let (addend, bias) = added(call.inputs(), |i| call.rank(i).unwrap_or(0));
     let bias = if let Some(bias) = bias {
@@ -241,6 +252,8 @@ where
         Cut::Rows(each) => {
             let (a, b, c) = (flat(&a)?, flat(&b)?, c.merge_outer());
             let addend = addend.as_ref().map(flat).transpose()?;
+            // Once for all tasks: each would else pack it for itself.
+            let rhs = if pays_to_pack(m, b) { Rhs::Packed(PackedB::new(b, packed)?) } else { Rhs::View(b) };
             // Tasks of whole row blocks: the output is cut at their rows, the scratch memory at their numbers.
             let parts = (RowBlocks { view: c, each }, rooms);
             call.parallel(parts, tasks, 1, |task, (mut c, room)| {
@@ -251,7 +264,7 @@ where
                         Some(m) => Beta::Matrix(m.block((task * each, 0), (rows, n))?),
                         None => Beta::Zero,
                     };
-                    let gemm = Gemm { alpha: T::Acc::ONE, a, b: Rhs::View(b), beta, bias };
+                    let gemm = Gemm { alpha: T::Acc::ONE, a, b: rhs, beta, bias };
                     let (l, data) = (*c.view.layout(), c.view.data());
                     let mut c = MatMut::new(data, l.offset(), (rows, n), (l.strides()[0], l.strides()[1]))?;
                     Ok(gemm.run(&mut c, room.data)?)

@@ -466,7 +466,7 @@ impl<T: Element> Job<'_, T> {
                     let at = at - reduced.offset() + start + r * step;
                     let sums = &mut sums[(first + r) % LANES][..n];
                     if stride == 1 {
-                        isa::prefetch_read(data, at + AHEAD * step, n);
+                        isa::read_ahead(data, at + AHEAD * step, n);
                         for (s, &v) in sums.iter_mut().zip(&data[at..at + n]) {
                             *s = self.join(*s, A::load(v));
                         }

@@ -146,10 +146,38 @@ impl Parts {
             bias: width,
             a: rows.next_multiple_of(16).saturating_mul(a_stride(depth)),
             // One block of rows meets each panel of B once, so one panel at a time will do.
-            b: if m > BLOCK_ROWS { k.saturating_mul(width) } else { depth * width.min(32) },
+            b: if m > block_rows(k) { k.saturating_mul(width) } else { depth * width.min(32) },
             stage: rows.saturating_mul(width),
         }
     }
+}
+
+/// Rows of C that are computed together, of a product this deep.
+fn block_rows(k: usize) -> usize {
+    if k <= SHALLOW { SHALLOW_ROWS } else { BLOCK_ROWS }
+}
+
+/// Whether `m` rows of A do well to read panels of B where they lie. Panels of a wide B are far-apart pieces of rows,
+/// which meet in a few cache sets: packed, unless all of B fits in the first-level cache or too few rows will read them.
+fn dense<T: Element<Acc: Real>>(isa: Isa, m: usize, b: MatRef<'_, T>) -> bool {
+    let narrow = b.row_stride <= 2 * isa.lanes::<T::Acc>();
+    b.col_stride == 1 && (narrow || b.data.len() <= 8192 || m <= BLOCK_ROWS)
+}
+
+fn fits_in_place<T: Element<Acc: Real>>(isa: Isa, m: usize, b: MatRef<'_, T>) -> bool {
+    b.cols % isa.lanes::<T::Acc>() == 0 && dense(isa, m, b) && same_type(b.data).is_some()
+}
+
+/// Whether products of `m` rows with `b`, by one task or by several, do well to share one packed copy of it.
+#[must_use]
+pub fn pays_to_pack<T: Element<Acc: Real>>(m: usize, b: MatRef<'_, T>) -> bool {
+    m > block_rows(b.rows) && !fits_in_place(Isa::detect(), m, b)
+}
+
+/// Elements of the accumulation type that such a copy takes, of a `k` by `n` matrix; none where it never pays.
+#[must_use]
+pub fn shared_len(m: usize, n: usize, k: usize) -> usize {
+    if m > block_rows(k) { PackedB::<f32>::buffer_len(k, n) } else { 0 }
 }
 
 /// Distance of packed rows of A: odd in cache lines, so that a tile's rows fall into different cache sets.
@@ -230,15 +258,10 @@ where
             Rhs::Packed(packed) => return Ok(Panels::Packed(packed)),
             Rhs::View(view) => view,
         };
-        let lanes = isa.lanes::<T::Acc>();
-        let whole = view.cols % lanes == 0;
-        // Panels of a wide B are far-apart pieces of rows, which meet in a few cache sets: packed, unless all of B
-        // fits in the first-level cache or too few rows of A will read them.
-        let dense = view.row_stride <= 2 * lanes || view.data.len() <= 8192 || m <= SHALLOW_ROWS;
-        let in_place = (dense && view.col_stride == 1).then(|| same_type(view.data)).flatten();
-        if m > BLOCK_ROWS && !(whole && in_place.is_some()) {
+        if m > block_rows(view.rows) && !fits_in_place(isa, m, view) {
             return Ok(Panels::Packed(PackedB::within(isa, view, room)?));
         }
+        let in_place = dense(isa, m, view).then(|| same_type(view.data)).flatten();
         Ok(Panels::View { view, in_place, room })
     }
 }

@@ -13,7 +13,7 @@ mod prefetch;
 mod turn;
 
 pub use lanes::{Lanes, Real};
-pub use prefetch::{prefetch_read, prefetch_write};
+pub use prefetch::{prefetch_read, prefetch_write, read_ahead, write_ahead};
 use std::sync::OnceLock;
 
 /// An instruction set that kernels are compiled for, narrowest first.

@@ -2,8 +2,8 @@
 
 use super::super::isa::{Isa, Real, dispatch_on};
 use super::super::pack::{PackedB, k_blocks, pack, panels, unpack};
-use super::tile::{Rows, Sweep};
-use super::{BLOCK_ROWS, Beta, GemmError, MatMut, MatRef, PACK_COLS, SHALLOW, SHALLOW_ROWS, a_stride};
+use super::tile::{Plus, Rows, Sweep};
+use super::{Beta, GemmError, MatMut, MatRef, PACK_COLS, a_stride, block_rows};
 use crate::Element;
 
 /// B as the sweeps read it.
@@ -81,7 +81,7 @@ impl<T: Element<Acc: Real>> Blocks<'_, T> {
     ) -> Result<(), GemmError> {
         let stage_stride = self.n.next_multiple_of(16);
         let adjacent = c.col_stride == 1 || c.cols == 1;
-        let block_rows = if self.a.cols <= SHALLOW { SHALLOW_ROWS } else { BLOCK_ROWS };
+        let block_rows = block_rows(self.a.cols);
         for first in (0..c.rows).step_by(block_rows) {
             let rows = (first, block_rows.min(c.rows - first));
             let from = first * c.row_stride;
@@ -92,17 +92,26 @@ impl<T: Element<Acc: Real>> Blocks<'_, T> {
             };
             let accumulate = !matches!(beta, Beta::Zero);
             if adjacent && let Some(sums) = same_type_mut(&mut c.data[from..]) {
-                if let Some(added) = added {
-                    copy_rows(added, c.row_stride, sums);
-                }
-                self.block(rows, accumulate, &mut b, (sums, c.row_stride), a_room)?;
+                let plus = match added {
+                    None if accumulate => Plus::Sums,
+                    None => Plus::Nothing,
+                    Some(added) => match same_type(added.data).filter(|_| added.col_stride == 1) {
+                        Some(data) => Plus::Matrix(data, added.row_stride),
+                        None => {
+                            copy_rows(added, c.row_stride, sums);
+                            Plus::Sums
+                        }
+                    },
+                };
+                self.block(rows, plus, &mut b, (sums, c.row_stride), a_room)?;
                 continue;
             }
             if accumulate {
                 let own = MatRef::new(&*c.data, from, shape, (c.row_stride, c.col_stride))?;
                 pack(self.isa, added.unwrap_or(own), stage_stride, stage);
             }
-            self.block(rows, accumulate, &mut b, (stage, stage_stride), a_room)?;
+            let plus = if accumulate { Plus::Sums } else { Plus::Nothing };
+            self.block(rows, plus, &mut b, (stage, stage_stride), a_room)?;
             let sums = (&stage[..rows.1 * stage_stride], stage_stride);
             unpack(self.isa, sums, self.n, (c.row_stride, c.col_stride), &mut c.data[from..]);
         }
@@ -113,7 +122,7 @@ impl<T: Element<Acc: Real>> Blocks<'_, T> {
     fn block(
         &self,
         rows: (usize, usize),
-        accumulate: bool,
+        plus: Plus<'_, T::Acc>,
         b: &mut Panels<'_, T>,
         (sums, c_stride): (&mut [T::Acc], usize),
         a_room: &mut [T::Acc],
@@ -136,7 +145,11 @@ impl<T: Element<Acc: Real>> Blocks<'_, T> {
                     padded,
                     c: &mut sums[col..],
                     c_stride,
-                    accumulate: accumulate || first > 0,
+                    plus: match plus {
+                        _ if first > 0 => Plus::Sums,
+                        Plus::Matrix(data, stride) => Plus::Matrix(&data[col..], stride),
+                        Plus::Nothing | Plus::Sums => plus,
+                    },
                     bias: self.bias.filter(|_| last).map(|bias| &bias[col..]),
                 };
                 dispatch_on(self.isa, &mut sweep);

@@ -4,8 +4,11 @@
 //! broadcast, straight from where it lies: `ROWS` says whether the steps over `k` or the rows are adjacent in memory.
 //! Tile heights are set so that the accumulators fill the register file less what the loop needs (32 registers in
 //! AVX-512, 16 before), which also gives the multiply-adds more independent chains than they have cycles of latency.
+//!
+//! Operands stream from beyond the second-level cache, whose latency no tile hides. So a tile asks for its lines of C
+//! before it has their sums, for A's rows of the tile below, and for rows of B some steps ahead.
 
-use super::super::isa::{Isa, Kernel, Lanes, Real, Simd};
+use super::super::isa::{Isa, Kernel, Lanes, Real, Simd, prefetch_read, prefetch_write};
 
 /// Rows of A for a sweep: element `(i, p)` is `data[i * stride + p]` when `by_rows`, else `data[p * stride + i]`.
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +18,18 @@ pub(super) struct Rows<'a, T> {
     pub(super) by_rows: bool,
 }
 
-/// `rows` rows of C under one panel of B: `C = alpha * A * B`, plus C itself when `accumulate`, plus `bias`.
+/// What a sweep adds its product to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Plus<'a, T> {
+    /// To nothing.
+    Nothing,
+    /// What C holds.
+    Sums,
+    /// Rows of another matrix, this far apart.
+    Matrix(&'a [T], usize),
+}
+
+/// `rows` rows of C under one panel of B: `C = alpha * A * B`, plus what `plus` says, plus `bias`.
 #[derive(Debug)]
 pub(super) struct Sweep<'a, T> {
     pub(super) rows: usize,
@@ -30,7 +44,8 @@ pub(super) struct Sweep<'a, T> {
     pub(super) padded: usize,
     pub(super) c: &'a mut [T],
     pub(super) c_stride: usize,
-    pub(super) accumulate: bool,
+    /// What the product is added to.
+    pub(super) plus: Plus<'a, T>,
     /// Padded like the panel.
     pub(super) bias: Option<&'a [T]>,
 }
@@ -48,6 +63,10 @@ impl<T: Real> Kernel for &mut Sweep<'_, T> {
         }
     }
 }
+
+/// Steps over `k` by which rows of B, and of A where its steps are far apart, are asked for ahead. A weight's gradient
+/// meets each row of both for the first time, at strides that the CPU does not foresee.
+const AHEAD: usize = 32;
 
 impl<T: Real> Sweep<'_, T> {
     #[inline(always)]
@@ -79,6 +98,12 @@ impl<T: Real> Sweep<'_, T> {
             && (self.k == 0 || last_k.saturating_mul(self.b_stride).saturating_add(width) <= self.b.len())
             && self.cols <= width
             && last_row.saturating_mul(self.c_stride).saturating_add(self.cols) <= self.c.len()
+            && match self.plus {
+                Plus::Nothing | Plus::Sums => true,
+                Plus::Matrix(data, stride) => {
+                    last_row.saturating_mul(stride).saturating_add(self.cols) <= data.len()
+                }
+            }
             && self.bias.is_none_or(|bias| bias.len() >= width)
     }
 
@@ -121,16 +146,41 @@ impl<T: Real> Sweep<'_, T> {
             let mut a =
                 self.a.data.as_ptr().wrapping_add(if ROWS { row.wrapping_mul(a_stride) } else { row });
             let mut b = self.b.as_ptr();
-            for _ in 0..self.k {
-                let b_row: [T::Lanes<S>; NV] = std::array::from_fn(|v| T::Lanes::<S>::load(b.add(v * lanes)));
-                for i in 0..MR {
-                    let value = T::Lanes::<S>::splat(*a.add(if ROWS { i * a_stride } else { i }));
+            let c = self.c.as_ptr().wrapping_add(row * self.c_stride);
+            // Rows of C are asked for evenly over the steps: few requests can be under way at a time.
+            let line = 64 / size_of::<T>();
+            let lines = self.k.div_ceil(line);
+            for part in 0..lines {
+                for i in (part..MR).step_by(lines) {
                     for v in 0..NV {
-                        acc[i][v] = value.mul_add(b_row[v], acc[i][v]);
+                        prefetch_write(c.wrapping_add(i * self.c_stride + v * lanes));
                     }
                 }
-                a = a.wrapping_add(if ROWS { 1 } else { a_stride });
-                b = b.wrapping_add(b_stride);
+                if ROWS {
+                    // A cache line of each row of the tile below.
+                    for i in MR..2 * MR {
+                        prefetch_read(a.wrapping_add(i * a_stride));
+                    }
+                }
+                for _ in 0..line.min(self.k - part * line) {
+                    for v in 0..NV {
+                        prefetch_read(b.wrapping_add(AHEAD * b_stride + v * lanes));
+                    }
+                    if !ROWS {
+                        // Its last element: the tile above has asked for the first.
+                        prefetch_read(a.wrapping_add(AHEAD * a_stride + MR - 1));
+                    }
+                    let b_row: [T::Lanes<S>; NV] =
+                        std::array::from_fn(|v| T::Lanes::<S>::load(b.add(v * lanes)));
+                    for i in 0..MR {
+                        let value = T::Lanes::<S>::splat(*a.add(if ROWS { i * a_stride } else { i }));
+                        for v in 0..NV {
+                            acc[i][v] = value.mul_add(b_row[v], acc[i][v]);
+                        }
+                    }
+                    a = a.wrapping_add(if ROWS { 1 } else { a_stride });
+                    b = b.wrapping_add(b_stride);
+                }
             }
             if self.alpha != T::ONE {
                 let alpha = T::Lanes::<S>::splat(self.alpha);
@@ -150,10 +200,15 @@ impl<T: Real> Sweep<'_, T> {
                 return self.store_part(row, &rest);
             }
             let c = self.c.as_mut_ptr().add(row * self.c_stride);
-            if self.accumulate {
+            let plus = match self.plus {
+                Plus::Nothing => None,
+                Plus::Sums => Some((c.cast_const(), self.c_stride)),
+                Plus::Matrix(data, stride) => Some((data.as_ptr().add(row * stride), stride)),
+            };
+            if let Some((plus, stride)) = plus {
                 for i in 0..MR {
                     for v in 0..NV {
-                        acc[i][v] = T::Lanes::<S>::load(c.add(i * self.c_stride + v * lanes)).add(acc[i][v]);
+                        acc[i][v] = T::Lanes::<S>::load(plus.add(i * stride + v * lanes)).add(acc[i][v]);
                     }
                 }
             }
@@ -178,7 +233,11 @@ impl<T: Real> Sweep<'_, T> {
         for (i, line) in sums.iter().enumerate() {
             let c = &mut self.c[(row + i) * self.c_stride..][..self.cols];
             for (j, (c, &sum)) in c.iter_mut().zip(line).enumerate() {
-                let sum = if self.accumulate { c.plus(sum) } else { sum };
+                let sum = match self.plus {
+                    Plus::Nothing => sum,
+                    Plus::Sums => c.plus(sum),
+                    Plus::Matrix(data, stride) => data[(row + i) * stride + j].plus(sum),
+                };
                 *c = self.bias.map_or(sum, |bias| sum.plus(bias[j]));
             }
         }

@@ -4,32 +4,40 @@
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Asks for the lines of elements `from..from + len`, as far as `data` has them, to be read.
+/// Asks for the cache line at `address`, to be read soon. Any address will do: a hint never faults.
 #[inline(always)]
-pub fn prefetch_read<T>(data: &[T], from: usize, len: usize) {
-    for line in lines(data, from, len) {
-        // SAFETY: a hint about an address inside `data`; it neither faults nor changes memory.
-        #[cfg(target_arch = "x86_64")]
-        unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.as_ptr().cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = line;
+pub fn prefetch_read<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every CPU of the target has the instruction, which reads nothing as far as the program can tell.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }
 
-/// Asks for the lines of elements `from..from + len`, as far as `data` has them, to be written.
+/// Asks for the cache line at `address`, to be written soon. Any address will do.
 #[inline(always)]
-pub fn prefetch_write<T>(data: &[T], from: usize, len: usize) {
-    for line in lines(data, from, len) {
-        // SAFETY: a hint about an address inside `data`; it neither faults nor changes memory.
-        #[cfg(target_arch = "x86_64")]
-        unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_ET0 }>(line.as_ptr().cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = line;
+pub fn prefetch_write<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as above; where the CPU has no such instruction it does nothing.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// Asks for elements `from..from + len` of `data`, as far as it has them, to be read.
+#[inline(always)]
+pub fn read_ahead<T>(data: &[T], from: usize, len: usize) {
+    lines(data, from, len).for_each(|line| prefetch_read(line.as_ptr()));
+}
+
+/// Asks for elements `from..from + len` of `data`, as far as it has them, to be written.
+#[inline(always)]
+pub fn write_ahead<T>(data: &[T], from: usize, len: usize) {
+    lines(data, from, len).for_each(|line| prefetch_write(line.as_ptr()));
 }
 
 /// The part of `data` from `from` on, of at most `len` elements, a line at a time.

@@ -131,16 +131,3 @@ fn unlines_avx512(lines: &[[f32; 16]; 4], x: &mut [f32], at: &[usize; 16]) {
         }
     }
 }
-
-/// Asks for the cache line of `x[at]`, which a later instruction will use. No more than a hint: `at` may lie anywhere.
-#[inline(always)]
-pub fn prefetch<T>(x: &[T], at: usize) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch accesses nothing, whatever the address; every CPU of the target has it.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(x.as_ptr().wrapping_add(at).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (x, at);
-}
