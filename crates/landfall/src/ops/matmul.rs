@@ -108,6 +108,9 @@ const TASKS: usize = 32;
 const INNER: usize = 768;
 /// Elements of such a result at most: adding the partial results is then little beside the product.
 const RESULT: usize = 64 * 1024;
+/// Elements of such a result that a task adds up, about, and how many of them at a time.
+const JOINED: usize = 4096;
+const LINE: usize = 64;
 /// Rows of a task at least, where there are few.
 const FEW_ROWS: usize = 48;
 
@@ -218,7 +221,7 @@ where
     T: Element<Acc: Real>,
     R: Element<Acc = T::Acc>,
 {
-    let (a, b, mut c) = (call.input::<T>(0)?, call.input::<T>(1)?, call.output::<R>(0)?);
+    let (a, b, c) = (call.input::<T>(0)?, call.input::<T>(1)?, call.output::<R>(0)?);
     let specs = [Spec::new(T::DTYPE, *a.layout().shape()), Spec::new(T::DTYPE, *b.layout().shape())];
     let rank = a.dims().len();
     let (batch, m, n, k) = sizes(&specs);
@@ -291,16 +294,31 @@ where
                 };
                 keep(work());
             });
-            let (sums, others) = partials[..tasks * partial].split_at_mut(partial);
-            for other in others.chunks_exact(partial) {
-                for (sum, &other) in sums.iter_mut().zip(other) {
-                    *sum = *sum + other;
+            let partials = &partials[..tasks * partial];
+            let each = JOINED.div_ceil(n);
+            let rows = RowBlocks { view: c.merge_outer(), each };
+            call.parallel(rows, m.div_ceil(each), 1, |block, mut c| {
+                for row in 0..c.view.outer() {
+                    let i = block * each + row;
+                    let added = addend.as_ref().map(|x| x.row(i));
+                    let mut line = c.view.row_mut(row);
+                    for first in (0..n).step_by(LINE) {
+                        let mut sums = [T::Acc::default(); LINE];
+                        let sums = &mut sums[..LINE.min(n - first)];
+                        for part in partials.chunks_exact(partial) {
+                            let part = &part[i * n + first..][..sums.len()];
+                            sums.iter_mut().zip(part).for_each(|(sum, &x)| *sum = *sum + x);
+                        }
+                        if let Some(x) = &added {
+                            (first..).zip(&mut *sums).for_each(|(j, sum)| *sum = x.get(j).widen() + *sum);
+                        }
+                        if let Some(bias) = bias {
+                            sums.iter_mut().zip(&bias[first..]).for_each(|(sum, b)| *sum = *sum + b.widen());
+                        }
+                        line.narrow(first, sums);
+                    }
                 }
-            }
-            for (i, &sum) in sums.iter().enumerate() {
-                let sum = addend.as_ref().map_or(sum, |x| x.flat(i).widen() + sum);
-                c.set_flat(i, R::narrow(bias.map_or(sum, |b| sum + b[i % n].widen())));
-            }
+            });
         }
         Cut::Batch(each) => {
             let joined = |l: &Layout, i: usize| {

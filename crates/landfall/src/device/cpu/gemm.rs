@@ -165,7 +165,7 @@ fn dense<T: Element<Acc: Real>>(isa: Isa, m: usize, b: MatRef<'_, T>) -> bool {
 }
 
 fn fits_in_place<T: Element<Acc: Real>>(isa: Isa, m: usize, b: MatRef<'_, T>) -> bool {
-    b.cols % isa.lanes::<T::Acc>() == 0 && dense(isa, m, b) && same_type(b.data).is_some()
+    b.cols.is_multiple_of(isa.lanes::<T::Acc>()) && dense(isa, m, b) && same_type(b.data).is_some()
 }
 
 /// Whether products of `m` rows with `b`, by one task or by several, do well to share one packed copy of it.
