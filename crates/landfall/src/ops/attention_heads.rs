@@ -14,7 +14,7 @@ use crate::device::cpu::isa::{Kernel, Real, Simd, prefetch};
 use crate::layout::Layout;
 use crate::math::Math;
 
-/// Queries whose tiles are kept together: what they are multiplied by is read from near memory but for the first.
+/// Queries whose tiles are kept together, so that a sum over queries is read and written once for all of them.
 const BLOCK: usize = 4;
 
 /// One value of sixteen heads.
@@ -388,19 +388,13 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Gradient<'_, T> {
                     }
                 }
                 for c in (0..s.e).step_by(FOUR) {
-                    for (i, tile) in block.clone().zip(tiles.chunks_exact(s.keys)) {
-                        let Some(g) = outer[i * s.features + c..].first_chunk() else { break };
-                        spread(simd, &tile[..s.n], g, value_sums, s.features, c);
-                    }
+                    spread_block(simd, tiles, &outer[first * s.features..], value_sums, &s, block.len(), c);
+                    spread_block(simd, slopes, &queries[first * s.features..], key_sums, &s, block.len(), c);
                     for (i, slopes) in block.clone().zip(slopes.chunks_exact(s.keys)) {
-                        let query = &mut queries[i * s.features + c..];
-                        let Some(q) = query.first_chunk() else { break };
-                        let slopes = &slopes[..s.n];
-                        spread(simd, slopes, q, key_sums, s.features, c);
-                        let mut part = combine(simd, slopes, keys, s.features, c);
+                        let mut part = combine(simd, &slopes[..s.n], keys, s.features, c);
                         times(&mut part, scale);
                         let width = FOUR.min(s.e - c);
-                        query[..width].copy_from_slice(&part[..width]);
+                        queries[i * s.features + c..][..width].copy_from_slice(&part[..width]);
                     }
                 }
             }
@@ -526,31 +520,57 @@ fn slope<A: Arith + Real, S: Simd>(simd: S, weights: &mut [Line<A>], slopes: &mu
     }
 }
 
-/// Adds to sums over queries `to[j][c..c + 4] += p[j]·x`, where `to` has `width` lines for each `j`.
+/// Adds the products of a block of queries to sums over queries: `to[j][c + i] += Σ_q tiles[q][j]·x[q][c + i]`.
 #[inline(always)]
-fn spread<A: Arith + Real, S: Simd>(
+fn spread_block<A: Arith + Real, S: Simd>(
     simd: S,
-    p: &[Line<A>],
-    x: &[Line<A>; FOUR],
+    tiles: &[Line<A>],
+    x: &[Line<A>],
     to: &mut [Line<A>],
-    width: usize,
+    s: &Sizes,
+    len: usize,
     c: usize,
 ) {
-    let [x0, x1, x2, x3] = *x;
-    for (p, to) in p.iter().zip(to.chunks_exact_mut(width)) {
+    // Of few keys, what stays in registers is not used often enough to pay for its load.
+    if len == BLOCK && s.n >= LANES {
+        spread::<A, S, BLOCK>(simd, tiles, x, to, s, c);
+    } else {
+        for (tile, x) in tiles.chunks_exact(s.keys).zip(x.chunks_exact(s.features)).take(len) {
+            spread::<A, S, 1>(simd, tile, x, to, s, c);
+        }
+    }
+}
+
+/// [`spread_block`] of `Q` queries, whose lines stay in registers.
+#[inline(always)]
+fn spread<A: Arith + Real, S: Simd, const Q: usize>(
+    simd: S,
+    tiles: &[Line<A>],
+    x: &[Line<A>],
+    to: &mut [Line<A>],
+    s: &Sizes,
+    c: usize,
+) {
+    let x: [[Line<A>; FOUR]; Q] =
+        std::array::from_fn(|q| x[q * s.features + c..].first_chunk().copied().unwrap_or_default());
+    let tiles: [&[Line<A>]; Q] = std::array::from_fn(|q| &tiles[q * s.keys..][..s.n]);
+    for (j, to) in to.chunks_exact_mut(s.features).enumerate() {
         let Some(to) = to[c..].first_chunk_mut::<FOUR>() else { break };
         let [mut t0, mut t1, mut t2, mut t3] = *to;
-        for l in 0..LANES {
-            t0[l] = simd.mul_add(p[l], x0[l], t0[l]);
-        }
-        for l in 0..LANES {
-            t1[l] = simd.mul_add(p[l], x1[l], t1[l]);
-        }
-        for l in 0..LANES {
-            t2[l] = simd.mul_add(p[l], x2[l], t2[l]);
-        }
-        for l in 0..LANES {
-            t3[l] = simd.mul_add(p[l], x3[l], t3[l]);
+        for q in 0..Q {
+            let (p, [x0, x1, x2, x3]) = (&tiles[q][j], &x[q]);
+            for l in 0..LANES {
+                t0[l] = simd.mul_add(p[l], x0[l], t0[l]);
+            }
+            for l in 0..LANES {
+                t1[l] = simd.mul_add(p[l], x1[l], t1[l]);
+            }
+            for l in 0..LANES {
+                t2[l] = simd.mul_add(p[l], x2[l], t2[l]);
+            }
+            for l in 0..LANES {
+                t3[l] = simd.mul_add(p[l], x3[l], t3[l]);
+            }
         }
         *to = [t0, t1, t2, t3];
     }
