@@ -1,4 +1,5 @@
 use super::*;
+use crate::Element;
 
 struct Polynomial<'a> {
     x: &'a [f32],
