@@ -265,7 +265,7 @@ impl Op for Attention {
 }
 
 /// Shapes `[B, N, h, e]` of samples: few keys, whole panels, tails, several tiles, wide and very wide heads, few tokens with
-/// wide heads, nothing.
+/// wide heads, nothing, sixteen heads at a time and some.
 pub(super) const SHAPES: &[[usize; 4]] = &[
     [1, 1, 1, 1],
     [2, 5, 2, 4],
@@ -279,6 +279,8 @@ pub(super) const SHAPES: &[[usize; 4]] = &[
     [2, 3, 3, 22],
     [0, 5, 2, 4],
     [5, 64, 2, 8],
+    [5, 42, 4, 4],
+    [9, 11, 2, 5],
 ];
 
 /// Elements of a task's scratch memory.

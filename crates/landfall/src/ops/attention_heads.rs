@@ -14,7 +14,7 @@ use crate::device::cpu::isa::{Kernel, Real, Simd, prefetch_read};
 use crate::layout::Layout;
 use crate::math::Math;
 
-/// Queries whose tiles are kept together: what they are multiplied by is read from near memory but for the first.
+/// Queries whose tiles are kept together, so that a sum over queries is read and written once for all of them.
 const BLOCK: usize = 4;
 
 /// One value of sixteen heads.
@@ -160,11 +160,11 @@ impl Places {
         }
     }
 
-    /// Loads the one row of every matrix, with its sign turned.
+    /// Loads the one row of every matrix.
     #[inline(always)]
-    fn negated<T: Element, A: Arith>(&self, x: &[T], lines: &mut [Line<A>]) {
+    fn load_row<T: Element, A: Arith>(&self, x: &[T], lines: &mut [Line<A>]) {
         for (c, line) in lines.iter_mut().enumerate() {
-            *line = self.at.map(|at| -A::load(x[at + c * self.column]));
+            *line = self.at.map(|at| A::load(x[at + c * self.column]));
         }
     }
 
@@ -247,7 +247,7 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Forward<'_, T> {
                     next.prefetch(x.data(), i, s.e);
                 }
                 to.prefetch(self.out.data(), i, s.e);
-                products(simd, &Line::default(), query, keys, tile);
+                products(simd, query, keys, tile);
                 match (&self.previous, &self.emitted) {
                     (Some(p), _) => heads.scores(p.layout(), start).add(simd, p.data(), i, row, tile),
                     (None, Some(own)) if self.in_place => {
@@ -341,16 +341,17 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Gradient<'_, T> {
             let from = heads.features(self.out.layout(), start);
             for (i, (level, outer)) in levels.iter_mut().zip(outer.chunks_exact(s.features)).enumerate() {
                 from.load(simd, self.out.data(), i, &mut kept[..s.e]);
+                // In the order and roundings of the products below: of one key they cancel.
                 *level = zero;
                 for (g, o) in outer.iter().zip(&*kept) {
                     for l in 0..LANES {
-                        level[l] = level[l] - g[l] * o[l];
+                        level[l] = simd.mul_add(g[l], o[l], level[l]);
                     }
                 }
             }
             match &self.lse {
-                Kept::F32(x) => heads.scores(x.layout(), start).negated(x.data(), less),
-                Kept::F64(x) => heads.scores(x.layout(), start).negated(x.data(), less),
+                Kept::F32(x) => heads.scores(x.layout(), start).load_row(x.data(), less),
+                Kept::F64(x) => heads.scores(x.layout(), start).load_row(x.data(), less),
             }
             key_sums.fill(zero);
             value_sums.fill(zero);
@@ -365,7 +366,7 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Gradient<'_, T> {
                     to_q.prefetch(self.gq.data(), i, s.e);
                     to_k.prefetch(self.gk.data(), i, s.e);
                     to_v.prefetch(self.gv.data(), i, s.e);
-                    products(simd, &less[i], &queries[i * s.features..][..s.features], keys, tile);
+                    products(simd, &queries[i * s.features..][..s.features], keys, tile);
                     match (&self.previous, &self.g_previous) {
                         (Some(p), _) => heads.scores(p.layout(), start).add(simd, p.data(), i, row, tile),
                         (None, Some(own)) if self.previous_in_place => {
@@ -373,8 +374,8 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Gradient<'_, T> {
                         }
                         (None, _) => {}
                     }
-                    products(simd, &levels[i], &outer[i * s.features..][..s.features], values, slopes);
-                    slope(simd, tile, slopes);
+                    products(simd, &outer[i * s.features..][..s.features], values, slopes);
+                    slope(simd, tile, slopes, [&less[i], &levels[i]]);
                     match (&self.cotangent, &self.g_previous) {
                         (Some(c), _) => heads.scores(c.layout(), start).add(simd, c.data(), i, row, slopes),
                         (None, Some(own)) if self.cotangent_in_place => {
@@ -388,19 +389,13 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Gradient<'_, T> {
                     }
                 }
                 for c in (0..s.e).step_by(FOUR) {
-                    for (i, tile) in block.clone().zip(tiles.chunks_exact(s.keys)) {
-                        let Some(g) = outer[i * s.features + c..].first_chunk() else { break };
-                        spread(simd, &tile[..s.n], g, value_sums, s.features, c);
-                    }
+                    spread_block(simd, tiles, &outer[first * s.features..], value_sums, &s, block.len(), c);
+                    spread_block(simd, slopes, &queries[first * s.features..], key_sums, &s, block.len(), c);
                     for (i, slopes) in block.clone().zip(slopes.chunks_exact(s.keys)) {
-                        let query = &mut queries[i * s.features + c..];
-                        let Some(q) = query.first_chunk() else { break };
-                        let slopes = &slopes[..s.n];
-                        spread(simd, slopes, q, key_sums, s.features, c);
-                        let mut part = combine(simd, slopes, keys, s.features, c);
+                        let mut part = combine(simd, &slopes[..s.n], keys, s.features, c);
                         times(&mut part, scale);
                         let width = FOUR.min(s.e - c);
-                        query[..width].copy_from_slice(&part[..width]);
+                        queries[i * s.features + c..][..width].copy_from_slice(&part[..width]);
                     }
                 }
             }
@@ -419,21 +414,15 @@ fn times<A: Arith>(lines: &mut [Line<A>], factor: A) {
     }
 }
 
-/// `tile[j] = start + Σ_c x[c]·y[j][c]`, where `y` has as many lines for each `j` as `x`, in blocks of four.
+/// `tile[j] = Σ_c x[c]·y[j][c]`, where `y` has as many lines for each `j` as `x`, in blocks of four.
 #[inline(always)]
-fn products<A: Arith + Real, S: Simd>(
-    simd: S,
-    start: &Line<A>,
-    x: &[Line<A>],
-    y: &[Line<A>],
-    tile: &mut [Line<A>],
-) {
+fn products<A: Arith + Real, S: Simd>(simd: S, x: &[Line<A>], y: &[Line<A>], tile: &mut [Line<A>]) {
     let width = x.len();
     for (c, x) in x.as_chunks::<FOUR>().0.iter().enumerate() {
         let [x0, x1, x2, x3] = *x;
         for (y, out) in y.chunks_exact(width).zip(tile.iter_mut()) {
             let Some([y0, y1, y2, y3]) = y[c * FOUR..].first_chunk::<FOUR>() else { break };
-            let mut sum = if c == 0 { *start } else { *out };
+            let mut sum = if c == 0 { Line::default() } else { *out };
             for l in 0..LANES {
                 sum[l] = simd.mul_add(x0[l], y0[l], sum[l]);
             }
@@ -517,40 +506,77 @@ fn combine<A: Arith + Real, S: Simd>(
     [o0, o1, o2, o3]
 }
 
-/// `weights ← exp(weights)`, `slopes ← slopes·weights`.
+/// `weights ← exp(weights − less)`, `slopes ← (slopes − level)·weights`.
 #[inline(always)]
-fn slope<A: Arith + Real, S: Simd>(simd: S, weights: &mut [Line<A>], slopes: &mut [Line<A>]) {
-    for (p, s) in weights.as_flattened_mut().iter_mut().zip(slopes.as_flattened_mut()) {
-        *p = Math::weight(*p, |a, b, c| simd.mul_add(a, b, c));
-        *s = *s * *p;
+fn slope<A: Arith + Real, S: Simd>(
+    simd: S,
+    weights: &mut [Line<A>],
+    slopes: &mut [Line<A>],
+    [less, level]: [&Line<A>; 2],
+) {
+    let (less, level) = ([*less; FOUR], [*level; FOUR]);
+    for (weights, slopes) in
+        weights.as_chunks_mut::<FOUR>().0.iter_mut().zip(slopes.as_chunks_mut::<FOUR>().0)
+    {
+        let lines = weights.as_flattened_mut().iter_mut().zip(slopes.as_flattened_mut());
+        for ((p, s), (less, level)) in lines.zip(less.as_flattened().iter().zip(level.as_flattened())) {
+            *p = Math::weight(*p - *less, |a, b, c| simd.mul_add(a, b, c));
+            *s = (*s - *level) * *p;
+        }
     }
 }
 
-/// Adds to sums over queries `to[j][c..c + 4] += p[j]·x`, where `to` has `width` lines for each `j`.
+/// Adds the products of a block of queries to sums over queries: `to[j][c + i] += Σ_q tiles[q][j]·x[q][c + i]`.
 #[inline(always)]
-fn spread<A: Arith + Real, S: Simd>(
+fn spread_block<A: Arith + Real, S: Simd>(
     simd: S,
-    p: &[Line<A>],
-    x: &[Line<A>; FOUR],
+    tiles: &[Line<A>],
+    x: &[Line<A>],
     to: &mut [Line<A>],
-    width: usize,
+    s: &Sizes,
+    len: usize,
     c: usize,
 ) {
-    let [x0, x1, x2, x3] = *x;
-    for (p, to) in p.iter().zip(to.chunks_exact_mut(width)) {
+    // Of few keys, what stays in registers is not used often enough to pay for its load.
+    if len == BLOCK && s.n >= LANES {
+        spread::<A, S, BLOCK>(simd, tiles, x, to, s, c);
+    } else {
+        for (tile, x) in tiles.chunks_exact(s.keys).zip(x.chunks_exact(s.features)).take(len) {
+            spread::<A, S, 1>(simd, tile, x, to, s, c);
+        }
+    }
+}
+
+/// [`spread_block`] of `Q` queries, whose lines stay in registers.
+#[inline(always)]
+fn spread<A: Arith + Real, S: Simd, const Q: usize>(
+    simd: S,
+    tiles: &[Line<A>],
+    x: &[Line<A>],
+    to: &mut [Line<A>],
+    s: &Sizes,
+    c: usize,
+) {
+    let x: [[Line<A>; FOUR]; Q] =
+        std::array::from_fn(|q| x[q * s.features + c..].first_chunk().copied().unwrap_or_default());
+    let tiles: [&[Line<A>]; Q] = std::array::from_fn(|q| &tiles[q * s.keys..][..s.n]);
+    for (j, to) in to.chunks_exact_mut(s.features).enumerate() {
         let Some(to) = to[c..].first_chunk_mut::<FOUR>() else { break };
         let [mut t0, mut t1, mut t2, mut t3] = *to;
-        for l in 0..LANES {
-            t0[l] = simd.mul_add(p[l], x0[l], t0[l]);
-        }
-        for l in 0..LANES {
-            t1[l] = simd.mul_add(p[l], x1[l], t1[l]);
-        }
-        for l in 0..LANES {
-            t2[l] = simd.mul_add(p[l], x2[l], t2[l]);
-        }
-        for l in 0..LANES {
-            t3[l] = simd.mul_add(p[l], x3[l], t3[l]);
+        for q in 0..Q {
+            let (p, [x0, x1, x2, x3]) = (&tiles[q][j], &x[q]);
+            for l in 0..LANES {
+                t0[l] = simd.mul_add(p[l], x0[l], t0[l]);
+            }
+            for l in 0..LANES {
+                t1[l] = simd.mul_add(p[l], x1[l], t1[l]);
+            }
+            for l in 0..LANES {
+                t2[l] = simd.mul_add(p[l], x2[l], t2[l]);
+            }
+            for l in 0..LANES {
+                t3[l] = simd.mul_add(p[l], x3[l], t3[l]);
+            }
         }
         *to = [t0, t1, t2, t3];
     }

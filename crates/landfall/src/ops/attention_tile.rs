@@ -22,7 +22,7 @@ pub(super) const GROUP: usize = 512;
 /// Tasks at most, which bounds the scratch memory.
 const TASKS: usize = 64;
 /// Elements of a head's keys up to which sixteen heads are taken at a time: more are far from the registers.
-const NEAR: usize = 1024;
+const NEAR: usize = 2048;
 /// Multiplications of a task at least.
 const GRAIN: usize = 128 * 1024;
 

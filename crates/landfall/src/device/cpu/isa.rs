@@ -6,7 +6,7 @@
 //!
 //! Pointwise results are the same bytes on every instruction set: Rust never contracts `a * b + c` by itself, and the
 //! wider sets only change how many elements are handled at a time. Code that wants a fused multiply-add asks for it by
-//! name through [`Lanes::mul_add`], and then differs between [`Isa::Baseline`] and the other two.
+//! name through [`Simd::mul_add`] or [`Lanes::mul_add`], and then differs between [`Isa::Baseline`] and the other two.
 
 mod lanes;
 mod prefetch;
