@@ -193,7 +193,7 @@ fn weights_rounded_once_or_twice() {
     let normal = |x: f32| x > -87.33 && x < 88.37;
     assert!(worst("weight", |x| single::weight(x, twice), f64::exp, normal) <= 1e-7);
     // Without an instruction for it a fused product is slow: fewer points.
-    let few = |x: f32| normal(x) && x.to_bits() % 64 == 0;
+    let few = |x: f32| normal(x) && x.to_bits().is_multiple_of(64);
     assert!(worst("weight, fused", |x| single::weight(x, once), f64::exp, few) <= 1e-7);
     let grid = || grid(-708.3, 709.4, 20_000);
     let (twice, once) = (|a: f64, b, c| a * b + c, f64::mul_add);
