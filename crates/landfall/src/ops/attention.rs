@@ -280,7 +280,7 @@ pub(super) const SHAPES: &[[usize; 4]] = &[
     [0, 5, 2, 4],
     [5, 64, 2, 8],
     [5, 42, 4, 4],
-    [9, 11, 2, 5],
+    [9, 42, 2, 3],
 ];
 
 /// Elements of a task's scratch memory.
