@@ -9,12 +9,12 @@ use landfall::ops::Op;
 use landfall::plan::Reuse;
 use landfall::tune::tune;
 use landfall::{DType, Graph, HostTensor, Program, State, Value};
+use std::sync::Arc;
 
 /// Largest error of a variant in its unit. In f32 one thread of a GPU that adds up 3,000 products is 17.7 off.
 fn bound(dtype: DType) -> f64 {
     if dtype == DType::F32 { 24.0 } else { BODY }
 }
-use std::sync::Arc;
 
 /// Programs of the op that share memory wherever it is legal, and of which the op is given the program's own inputs: state,
 /// results and inputs are the same bytes after tuning. Then each of the op's kernels, pinned, against the reference.
