@@ -6,19 +6,24 @@ use super::philox4x32;
 /// permutation of a large set; the rest is for small ones.
 const ROUNDS: usize = 8;
 
+/// Networks of fewer bits have halves of one width.
+const UNEVEN_BITS: u32 = 8;
+
 /// The stream that round keys come from, which no op uses.
 const STREAM: u32 = u32::MAX;
 
 /// A bijection of `0..n` onto itself, keyed by a seed and an epoch: the order in which an epoch visits its samples.
 ///
-/// A balanced Feistel network permutes the next even power of two, `2^(2h) < 4n`; a value that falls outside `0..n` is
-/// sent through again until one falls inside, which takes fewer than four passes on average and keeps the map one to
-/// one. So any position costs the same few operations, no order is stored or sorted, and a run resumes from (seed,
-/// epoch, position).
+/// A Feistel network permutes the next power of two, its halves a bit apart where that has an odd number of bits; a value
+/// that falls outside `0..n` is sent through again until one falls inside, which keeps the map one to one. From 129 samples
+/// on that takes fewer than two passes on average; of fewer the network has an even number of bits (at most four passes),
+/// because short halves of different widths mix visibly worse. So any position costs the same few operations, no order is
+/// stored or sorted, and a run resumes from (seed, epoch, position).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shuffle {
     n: u64,
-    half_bits: u32,
+    /// Bits of the upper and of the lower half.
+    halves: [u32; 2],
     keys: [u64; ROUNDS],
 }
 
@@ -26,14 +31,15 @@ impl Shuffle {
     /// The order of `n` samples in an epoch.
     #[must_use]
     pub fn new(n: u64, seed: u64, epoch: u64) -> Self {
-        let bits = u64::BITS - n.saturating_sub(1).leading_zeros();
+        let bits = (u64::BITS - n.saturating_sub(1).leading_zeros()).max(1);
+        let bits = if bits < UNEVEN_BITS { bits.next_multiple_of(2) } else { bits };
         let mut keys = [0; ROUNDS];
         for (pair, chunk) in keys.chunks_exact_mut(2).enumerate() {
             let counter = [pair as u32, epoch as u32, (epoch >> 32) as u32, STREAM];
             let [a, b, c, d] = philox4x32(counter, [seed as u32, (seed >> 32) as u32]);
             chunk.copy_from_slice(&[u64::from(a) << 32 | u64::from(b), u64::from(c) << 32 | u64::from(d)]);
         }
-        Self { n, half_bits: bits.div_ceil(2).max(1), keys }
+        Self { n, halves: [bits / 2, bits.div_ceil(2)], keys }
     }
 
     /// Number of samples.
@@ -62,14 +68,16 @@ impl Shuffle {
         Some(value)
     }
 
-    /// One pass of the network over `2 * half_bits` bits.
-    fn permute(&self, value: u64) -> u64 {
-        let mask = u64::MAX >> (u64::BITS - self.half_bits);
-        let (mut left, mut right) = (value >> self.half_bits, value & mask);
+    /// One pass of the network. A round changes the upper half by the lower one and swaps them, so that their widths
+    /// swap too; after an even number of rounds each is where it was.
+    pub(super) fn permute(&self, value: u64) -> u64 {
+        let mut masks = self.halves.map(|bits| u64::MAX >> (u64::BITS - bits));
+        let (mut left, mut right) = (value >> self.halves[1], value & masks[1]);
         for key in self.keys {
-            (left, right) = (right, left ^ (mix(right ^ key) & mask));
+            (left, right) = (right, left ^ (mix(right ^ key) & masks[0]));
+            masks.swap(0, 1);
         }
-        left << self.half_bits | right
+        left << self.halves[1] | right
     }
 }
 

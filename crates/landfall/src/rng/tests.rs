@@ -105,6 +105,54 @@ fn shuffles_are_bijections() {
     }
 }
 
+/// Orders are data: a run that was begun under one is resumed under it.
+#[test]
+fn shuffles_are_the_documented_orders() {
+    let at = |n, seed, epoch| {
+        let shuffle = Shuffle::new(n, seed, epoch);
+        [0, 1, n / 2, n - 1].map(|position| shuffle.index(position).expect("inside"))
+    };
+    // An even number of bits.
+    assert_eq!(at(4, 3, 5), [2, 1, 3, 0]);
+    assert_eq!(at(16, 7, 2), [1, 5, 3, 13]);
+    assert_eq!(at(1000, 42, 1), [422, 987, 519, 783]);
+    assert_eq!(at(50_000, 1, 0), [28_366, 28_869, 30_586, 48_149]);
+    assert_eq!(
+        at(1 << 40, 11, 1 << 33),
+        [944_895_638_650, 223_332_136_694, 637_143_530_274, 554_212_118_969]
+    );
+    // An odd number, rounded up where it is small.
+    assert_eq!(at(120, 3, 1), [97, 99, 118, 106]);
+    assert_eq!(at(300, 9, 4), [140, 76, 158, 202]);
+    assert_eq!(at(16_408, 2021, 3), [179, 15_334, 15_147, 7613]);
+    let far = [
+        4_110_819_352_929_169_538,
+        2_959_767_945_248_841_262,
+        1_248_980_521_540_496_888,
+        1_262_928_848_954_442_166,
+    ];
+    assert_eq!(at((1 << 62) + 5, 11, 7), far);
+}
+
+/// Passes that positions take: what a batch waits for is the longest walk in it.
+#[test]
+fn a_walk_is_short() {
+    for n in [129, 257, 4097, 16_408, 65_537] {
+        let shuffle = Shuffle::new(n, 5, 1);
+        let passes = |position| {
+            let mut value = shuffle.permute(position);
+            let mut count = 1;
+            while value >= n {
+                value = shuffle.permute(value);
+                count += 1;
+            }
+            count
+        };
+        let total: u64 = (0..n).map(passes).sum();
+        assert!(total <= 2 * n, "{n} samples take {total} passes");
+    }
+}
+
 /// Chi-square of counts that should be equal, in standard deviations from its mean.
 fn chi_square_score(counts: &[u32]) -> f64 {
     let mean = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;
@@ -116,7 +164,7 @@ fn chi_square_score(counts: &[u32]) -> f64 {
 #[test]
 fn shuffles_look_random() {
     // Where a sample lands relative to its place, over epochs.
-    for n in [100_u64, 1000, 37_632] {
+    for n in [100_u64, 300, 1000, 16_408, 37_632] {
         let mut displacement = [0; 50];
         for epoch in 0..(200_000 / n) {
             let shuffle = Shuffle::new(n, 3, epoch);
@@ -125,7 +173,7 @@ fn shuffles_look_random() {
                 displacement[((index + n - position) % n * 50 / n) as usize] += 1;
             }
         }
-        // Bins of 37632 / 50 places differ by a thousandth in width, far below the noise.
+        // Bins differ by at most a place in 328, far below the noise.
         assert!(chi_square_score(&displacement).abs() < 5.0, "n {n}: {displacement:?}");
     }
     // All orders of four samples, over epochs and over seeds.

@@ -18,6 +18,7 @@ DEVICE i64 multiply(i64 a, i64 b) {
 }
 
 // The finaliser of splitmix64, and the Feistel network of rng::Shuffle with cycle walking.
+constexpr u32 UNEVEN_BITS = 8;
 constexpr u64 FIRST = 0xBF58476D1CE4E5B9ull, SECOND = 0x94D049BB133111EBull;
 DEVICE u64 mix(u64 x) {
     x = (x ^ (x >> 30)) * FIRST;
@@ -26,10 +27,10 @@ DEVICE u64 mix(u64 x) {
 }
 
 // The walk where halves have up to 30 bits. Each round waits for the one before, and the unluckiest window of a batch takes
-// many, so that a batch costs as long as a chain of hundreds of rounds: what depends on the key alone is taken out of it.
-// Of right ^ key, the first shift and the upper word are the key's.
-DEVICE u64 walked(u32 left, u32 right, u32 half, u64 n, const u64 (&keys)[8]) {
-    u32 mask = (1u << half) - 1, lower[8];
+// several passes, so that a batch costs as long as a chain of tens of rounds: what depends on the key alone is taken out of
+// it. Of right ^ key, the first shift and the upper word are the key's.
+DEVICE u64 walked(u32 left, u32 right, u32 high, u32 low, u64 n, const u64 (&keys)[8]) {
+    u32 masks[2] = {(1u << high) - 1, (1u << low) - 1}, lower[8];
     u64 upper[8];
 #pragma unroll
     for (int round = 0; round < 8; round++) {
@@ -43,12 +44,12 @@ DEVICE u64 walked(u32 left, u32 right, u32 half, u64 n, const u64 (&keys)[8]) {
             u32 x = right ^ lower[round];
             u64 y = u64(x) * u32(FIRST) + upper[round] + (u64(x * u32(FIRST >> 32)) << 32);
             y = (y ^ (y >> 27)) * SECOND;
-            u32 next = left ^ (u32(y ^ (y >> 31)) & mask);
+            u32 next = left ^ (u32(y ^ (y >> 31)) & masks[round % 2]);
             left = right;
             right = next;
         }
-    } while ((u64(left) << half | right) >= n);
-    return u64(left) << half | right;
+    } while ((u64(left) << low | right) >= n);
+    return u64(left) << low | right;
 }
 
 DEVICE u64 shuffled(u64 position, u64 n, u64 seed, u64 epoch) {
@@ -59,25 +60,30 @@ DEVICE u64 shuffled(u64 position, u64 n, u64 seed, u64 epoch) {
         keys[2 * pair] = u64(w.v[0]) << 32 | w.v[1];
         keys[2 * pair + 1] = u64(w.v[2]) << 32 | w.v[3];
     }
-    u32 half = max((64 - __clzll(i64(n - 1)) + 1) / 2, 1);
-    if (half <= 30) return walked(u32(position >> half), u32(position & ((1ull << half) - 1)), half, n, keys);
-    u64 mask = ~0ull >> (64 - half), value = position;
+    u32 bits = max(64 - __clzll(i64(n - 1)), 1);
+    if (bits < UNEVEN_BITS) bits += bits % 2;
+    u32 high = bits / 2, low = bits - high;
+    u64 masks[2] = {~0ull >> (64 - high), ~0ull >> (64 - low)};
+    if (low <= 30) return walked(u32(position >> low), u32(position & masks[1]), high, low, n, keys);
+    u64 value = position;
     do {
-        u64 left = value >> half, right = value & mask;
+        u64 left = value >> low, right = value & masks[1];
 #pragma unroll
         for (int round = 0; round < 8; round++) {
-            u64 next = left ^ (mix(right ^ keys[round]) & mask);
+            u64 next = left ^ (mix(right ^ keys[round]) & masks[round % 2]);
             left = right;
             right = next;
         }
-        value = left << half | right;
+        value = left << low | right;
     } while (value >= n);
     return value;
 }
 
-// One thread a window: its row of the table is found by halving.
+// One thread a window: its row of the table is found by halving. The lanes fetch the table's first rows, which are mostly
+// all, while they wait for the cursor.
 KERNEL(batch_windows) {
     u64 j = thread_index();
+    if (threadIdx.x < rows) asm volatile("prefetch.global.L1 [%0];" : : "l"(table + threadIdx.x * stride_row));
     if (j >= batch) return;
     i64 epoch = cursor[stride_cursor], at = cursor[2 * stride_cursor], seed = cursor[3 * stride_cursor];
     i64 base = cursor[4 * stride_cursor], count = cursor[5 * stride_cursor];
