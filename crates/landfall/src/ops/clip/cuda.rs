@@ -54,6 +54,26 @@ static NORM: Source = Source {
     ],
 };
 
+/// Single values that one launch of `finite` looks at.
+const VALUES: usize = 4;
+
+static FINITE: Source = Source {
+    name: "finite",
+    text: include_str!("finite.cu"),
+    entries: &[Entry {
+        name: "finite",
+        block: 32,
+        params: &[
+            Param::input("x0", "T0"),
+            Param::input("x1", "T1"),
+            Param::input("x2", "T2"),
+            Param::input("x3", "T3"),
+            Param::output_is("out", DType::Bool),
+            Param::u32("first"),
+        ],
+    }],
+};
+
 fn module(dtype: DType) -> Module {
     Module::new(&NORM).of("T", dtype).of("A", dtype.accumulate())
 }
@@ -67,13 +87,34 @@ fn gapless(x: &Operand, layout: &Layout) -> u32 {
     u32::from(layout.is_contiguous() && x.address().is_multiple_of((UNIT * x.dtype().size()).min(16) as u64))
 }
 
-/// [`super::AllFinite`]: true, then false if any argument says so.
+/// [`super::AllFinite`]: single values are looked at together, by a launch that writes the result; each of the others can
+/// then only take it away.
 pub(super) fn all_finite(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let out = *call.output(0)?;
-    call.fill(&out, 1)?;
+    let single = |x: &&Operand| x.spec().shape.elements() == 1;
+    let mut singles = call.inputs().iter().filter(single);
+    let mut first = 1;
+    while let Some(x0) = singles.next() {
+        // The places of those that are not there repeat the first.
+        let mut x = [x0; VALUES];
+        x[1..].iter_mut().zip(&mut singles).for_each(|(place, x)| *place = x);
+        let module = Module::new(&FINITE).of("T0", x[0].dtype()).of("T1", x[1].dtype());
+        let module = module.of("T2", x[2].dtype()).of("T3", x[3].dtype());
+        let [x0, x1, x2, x3] = x.map(Arg::Input);
+        call.launch(
+            &module,
+            "finite",
+            Geometry::blocks(1, 32)?,
+            &[x0, x1, x2, x3, Arg::Output(&out), Arg::U32(first)],
+        )?;
+        first = 0;
+    }
+    if first == 1 {
+        call.fill(&out, 1)?;
+    }
     for x in call.inputs() {
         let (n, layout) = (x.spec().shape.elements(), x.layout().collapsed());
-        if n == 0 {
+        if n <= 1 {
             continue;
         }
         let args = [
