@@ -155,8 +155,6 @@ pub(crate) struct RecordedLaunch {
     pub(crate) workspace: Address,
     /// Bytes of scratch memory.
     pub(crate) workspace_bytes: usize,
-    /// Launches of the list that must be done before it starts; all come before it in the list.
-    pub(crate) after: Vec<usize>,
 }
 
 impl RecordedLaunch {

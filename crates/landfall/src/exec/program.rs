@@ -149,7 +149,6 @@ impl Program {
                 outputs: i.outputs.iter().map(operand).collect(),
                 workspace: arena.address(workspace),
                 workspace_bytes: i.workspace,
-                after: i.after.clone(),
             })
             .collect();
         let list = LaunchList { launches, repeat: lowered.repeat };

@@ -1,5 +1,5 @@
-//! Happens-before edges: which instructions must be done before each may start, by the bytes that they touch. A
-//! captured program is a graph of these edges, so what they leave open runs at once.
+//! Happens-before edges: which instructions must be done before each may start, by the bytes that they touch. What they
+//! leave open a device may run at once.
 
 use super::{Block, Plan};
 use crate::lower::{Arg, Instruction, Lowered, StoredId};
@@ -14,7 +14,8 @@ struct Touched {
 }
 
 /// The bytes of one block: ranges by their start, from 0 on without a gap.
-struct Ranges(BTreeMap<usize, Touched>);
+#[derive(Debug)]
+pub(crate) struct Ranges(BTreeMap<usize, Touched>);
 
 impl Default for Ranges {
     fn default() -> Self {
@@ -36,7 +37,7 @@ impl Ranges {
     }
 
     /// A read waits for the writers of its bytes.
-    fn read(&mut self, start: usize, end: usize, by: usize, after: &mut Vec<usize>) {
+    pub(crate) fn read(&mut self, start: usize, end: usize, by: usize, after: &mut Vec<usize>) {
         self.cut(start);
         self.cut(end);
         for (_, t) in self.0.range_mut(start..end) {
@@ -46,7 +47,7 @@ impl Ranges {
     }
 
     /// A write waits for writers and readers of its bytes; what comes later waits for them through it.
-    fn write(&mut self, start: usize, end: usize, by: usize, after: &mut Vec<usize>) {
+    pub(crate) fn write(&mut self, start: usize, end: usize, by: usize, after: &mut Vec<usize>) {
         self.cut(start);
         self.cut(end);
         while let Some((&at, t)) = self.0.range(start..end).next() {
@@ -109,10 +110,10 @@ fn accesses<'a>(
 }
 
 /// The instructions that are done before one starts, as a bit set.
-type Done = Vec<u64>;
+pub(crate) type Done = Vec<u64>;
 
 /// Those of `after` that no other of them comes after, in ascending order; and all that is done by then.
-fn direct(mut after: Vec<usize>, done: &[Done]) -> (Vec<usize>, Done) {
+pub(crate) fn direct(mut after: Vec<usize>, done: &[Done]) -> (Vec<usize>, Done) {
     after.sort_unstable();
     after.dedup();
     let mut before = vec![0u64; after.last().map_or(0, |last| last / 64 + 1)];

@@ -13,7 +13,7 @@ mod verify;
 
 pub(crate) use abreast::{abreast, times_abreast};
 pub(crate) use assign::assign;
-pub(crate) use edges::order;
+pub(crate) use edges::{Done, Ranges, direct, order};
 pub use report::{Report, ReportRow};
 pub use reuse::Reuse;
 pub use verify::PlanError;

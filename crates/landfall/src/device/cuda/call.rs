@@ -167,6 +167,19 @@ pub(crate) struct KernelLaunch<'a> {
     pub(crate) values: &'a Values,
 }
 
+impl KernelLaunch<'_> {
+    /// Addresses of the operands that it was given.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = u64> {
+        let params = self.module.source().entries[self.entry].params;
+        let operand = |kind: Kind| matches!(kind, Kind::Input(_) | Kind::Output(_));
+        params
+            .iter()
+            .zip(self.values.each())
+            .filter(move |(p, _)| operand(p.kind))
+            .filter_map(|(_, words)| words.first().copied())
+    }
+}
+
 /// Where the launches of a call go: to the device now, into a list, or to the compiler only.
 pub(crate) trait Sink {
     /// Takes one launch of an op.

@@ -1,11 +1,12 @@
-//! A launch list as one CUDA graph, whose edges are the list's happens-before edges: what they leave open the device
-//! runs at once. Of a part that is repeated, each time waits for the whole of the time before.
+//! A launch list as one CUDA graph, whose edges are those of the bytes that its steps touch: what they leave open the
+//! device runs at once. Of a part that is repeated, each time waits for the whole of the time before.
 //!
 //! Everything is compiled and loaded before the capture begins. It runs on a stream that nothing else knows, in the
 //! mode in which only calls of this thread could spoil it; frees wait until it is over; and it is ended on the error
 //! path too, so that a failure leaves the engine usable.
 
 use super::driver::{Stream, check};
+use super::edges::{Edges, Given};
 use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked};
 use crate::device::{Address, Device, LaunchList, Recording};
 use crate::error::Error;
@@ -62,29 +63,27 @@ impl Placed {
 struct Steps<'a> {
     device: &'a Cuda,
     list: Vec<Placed>,
-    /// What the next step waits for: the steps of one launch are a chain.
-    after: Vec<usize>,
+    /// What each step of the launch at hand was given.
+    given: Vec<Given>,
 }
 
 impl Steps<'_> {
-    fn push(&mut self, op: &'static str, step: Step) {
-        let after = std::mem::replace(&mut self.after, vec![self.list.len()]);
-        self.list.push(Placed { op, step, after });
+    fn push(&mut self, op: &'static str, step: Step, given: Given) {
+        self.list.push(Placed { op, step, after: Vec::new() });
+        self.given.push(given);
     }
 
     /// The steps of a list of launches, and how many of them are repeated how often.
     fn of(device: &Cuda, of: &LaunchList) -> Result<(Vec<Placed>, Repeat), Error> {
         let (launches, mut repeat) = (&of.launches, of.repeat);
-        let mut steps = Steps { device, list: Vec::with_capacity(launches.len()), after: Vec::new() };
-        // What waits for a launch waits for its last step; for what it waited for itself where it has none.
-        let mut ends: Vec<Vec<usize>> = Vec::with_capacity(launches.len());
-        for launch in launches {
-            steps.after = launch.after.iter().flat_map(|&l| ends[l].iter().copied()).collect();
-            steps.after.sort_unstable();
-            steps.after.dedup();
-            super::lower(&launch.as_launch(), device.kind(), &mut steps)?;
-            ends.push(std::mem::take(&mut steps.after));
-            if ends.len() == of.repeat.instructions {
+        let mut steps = Steps { device, list: Vec::with_capacity(launches.len()), given: Vec::new() };
+        let mut edges = Edges::default();
+        for (n, launch) in launches.iter().enumerate() {
+            let (launch, first) = (launch.as_launch(), steps.list.len());
+            super::lower(&launch, device.kind(), &mut steps)?;
+            let after = edges.of(&launch, &std::mem::take(&mut steps.given));
+            steps.list[first..].iter_mut().zip(after).for_each(|(step, after)| step.after = after);
+            if n + 1 == of.repeat.instructions {
                 repeat.instructions = steps.list.len();
             }
         }
@@ -95,17 +94,17 @@ impl Steps<'_> {
 impl Sink for Steps<'_> {
     fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
         let prepared = self.device.prepare(op, &launch)?;
-        self.push(op, Step::Kernel(Box::new(prepared)));
+        self.push(op, Step::Kernel(Box::new(prepared)), Given::These(launch.addresses().collect()));
         Ok(())
     }
 
     fn product(&mut self, op: &'static str, launch: &ProductLaunch) -> Result<bool, Error> {
         let prepared = self.device.prepare_product(op, launch)?;
-        Ok(prepared.map(|p| self.push(op, Step::Product(p))).is_some())
+        Ok(prepared.map(|p| self.push(op, Step::Product(p), Given::All)).is_some())
     }
 
     fn fill(&mut self, op: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
-        self.push(op, Step::Fill { to, bytes, value });
+        self.push(op, Step::Fill { to, bytes, value }, Given::These(vec![to.0]));
         Ok(())
     }
 

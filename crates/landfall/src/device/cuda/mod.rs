@@ -10,6 +10,7 @@ mod call;
 mod capture;
 mod compile;
 mod driver;
+mod edges;
 mod listing;
 mod module;
 mod probe;
