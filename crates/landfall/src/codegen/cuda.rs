@@ -105,6 +105,8 @@ pub(crate) fn run(expression: &Expression, call: &mut Call<'_>) -> Result<(), Fa
     module.bind("TO", out.dtype());
     module.bind("A", if wide { DType::F64 } else { DType::F32 });
     module.set("VECTOR", vector as u64);
+    // Functions that are exact to f32 would be rounded to far less.
+    module.set("COARSE", u64::from(widest <= 2));
 
     let mut args = Args::new();
     inputs.iter().for_each(|o| args.push(Arg::Input(o)));
@@ -198,8 +200,12 @@ pub(crate) fn function(e: &Expression) -> String {
     let n = arity(e);
     let each = |f: &dyn Fn(usize) -> String, between: &str| (0..n).map(f).collect::<Vec<_>>().join(between);
     let mut text = String::new();
-    if e.steps().iter().any(|s| matches!(s, Step::Unary(Unary::NormalCdf, _))) {
+    let calls = |f: Unary| e.steps().iter().any(|s| matches!(s, Step::Unary(g, _) if *g == f));
+    if calls(Unary::NormalCdf) {
         text.push_str(include_str!("normal_cdf.cu"));
+    }
+    if calls(Unary::NormalCdf) || calls(Unary::Exp) {
+        text.push_str(include_str!("coarse.cu"));
     }
     _ = writeln!(text, "#define EACH_ARG(X) {}", each(&|i| format!("X({i})"), " "));
     _ = writeln!(text, "#define EVALUATE(X) evaluate({})", each(&|i| format!("X({i})"), ", "));
@@ -258,14 +264,14 @@ fn unary(f: Unary, x: &str) -> String {
     match f {
         Unary::Neg => format!("-{x}"),
         Unary::Abs => format!("fabs({x})"),
-        Unary::Exp => format!("exp({x})"),
+        Unary::Exp => format!("COARSE ? coarse_exp({x}) : exp({x})"),
         Unary::Ln => format!("log({x})"),
         Unary::Sqrt => format!("sqrt({x})"),
         Unary::Rsqrt => format!("rsqrt({x})"),
         Unary::Recip => format!("A(1) / {x}"),
         Unary::Tanh => format!("tanh({x})"),
         Unary::Erf => format!("erf({x})"),
-        Unary::NormalCdf => format!("normal_cdf({x})"),
+        Unary::NormalCdf => format!("COARSE ? coarse_normal_cdf({x}) : normal_cdf({x})"),
         Unary::Sin => format!("sin({x})"),
         Unary::Cos => format!("cos({x})"),
         Unary::Sign => format!("A({x} > A(0)) - A({x} < A(0))"),
