@@ -48,6 +48,7 @@ static SOURCE: Source = Source {
             Param::dims("stride_mean"),
             Param::output("rstd", "A"),
             Param::dims("stride_rstd"),
+            Param::f64("share"),
             Param::f64("eps"),
         ],
     }],
@@ -126,6 +127,7 @@ static GRADIENT: Source = Source {
                 Param::u32("gapless_gx"),
                 Param::dims("stride_gx"),
                 Param::dims("stride_row_gx"),
+                Param::f64("share"),
                 Param::scratch_is("partial", DType::F64),
             ],
         },
@@ -270,6 +272,7 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         Arg::dims(of_mean.strides()),
         Arg::Output(&rstd),
         Arg::dims(of_rstd.strides()),
+        Arg::F64(1.0 / length as f64),
         Arg::F64(eps),
     ];
     call.launch(&module, "layer_norm", Geometry::blocks(group.blocks, BLOCK)?, &args)
@@ -297,7 +300,7 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         let [gapless_weight, stride_weight] = vector(&weight);
         let (stride_mean, stride_rstd) = (Arg::dims(of_mean.strides()), Arg::dims(of_rstd.strides()));
         let (rank, shape) = (Arg::U32(of_x.shape().rank() as u32), Arg::dims(of_x.shape().dims()));
-        let mut args = ArrayVec::<Arg<'_>, 28>::new();
+        let mut args = ArrayVec::<Arg<'_>, 29>::new();
         args.extend([Arg::U64(count as u64), Arg::U64(length as u64)]);
         args.extend(walked.map(|w| Arg::U64(w.each as u64)));
         args.extend([Arg::U32(group.lanes as u32), Arg::U32(across(&of_x, &row_x)), rank, shape]);
@@ -311,7 +314,7 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         args.push(Arg::Output(&gx));
         args.extend(matrix(&gx, &of_gx, &row_gx));
         if walked.is_some() {
-            args.push(Arg::Scratch(0));
+            args.extend([Arg::F64(1.0 / length as f64), Arg::Scratch(0)]);
             call.launch(&module, "gradient_sums", Geometry::blocks(sharing.chunks, BLOCK)?, &args)?;
         } else {
             call.launch(&module, "gradient", Geometry::blocks(group.blocks, BLOCK)?, &args)?;

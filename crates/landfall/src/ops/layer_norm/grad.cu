@@ -41,8 +41,9 @@ KERNEL(gradient) {
         sum += double(unit_all<Sum>(v));
         product += double(unit_all<Sum>(both));
     }
-    sum = group_all<Sum>(sum, g, totals) / double(length);
-    product = group_all<Sum>(product, g, totals) / double(length);
+    group_both<Sum>(sum, product, g, totals);
+    sum /= double(length);
+    product /= double(length);
     if (r >= rows) return;
     T* row_gx = gx + start_of(r, of_gx);
     for (u64 first = g.lane * N; first < end; first += step) {
@@ -65,7 +66,6 @@ KERNEL(gradient_sums) {
     Rows of_x = {rows, length, rank, gapless_x, shape, stride_x, shape_row, stride_row_x};
     u64 first = g.lane * N, begin = u64(blockIdx.x) * each * g.rows + g.row;
     bool inside = first < length;
-    double share = 1.0 / double(length);
     A w[N], slope[N], value[N], centre = A(0), scale = A(0), sum_gy[N], sum_product[N];
     if (inside) load_unit(w, weight, first, length, A(0), gapless_weight, 1, shape_row, stride_weight);
 #pragma unroll
@@ -102,8 +102,9 @@ KERNEL(gradient_sums) {
             sum_product[i] += slope[i] * h[i];
         }
         if (k + 1 < each) fetch(r + g.rows);
-        A sum = A(group_all<Sum>(double(unit_all<Sum>(v)), g, totals) * share);
-        A product = A(group_all<Sum>(double(unit_all<Sum>(both)), g, totals) * share);
+        double total = double(unit_all<Sum>(v)), total_product = double(unit_all<Sum>(both));
+        group_both<Sum>(total, total_product, g, totals);
+        A sum = A(total * share), product = A(total_product * share);
         if (r >= rows || !inside) continue;
 #pragma unroll
         for (int i = 0; i < N; i++) v[i] = factor * (v[i] - sum - h[i] * product);

@@ -12,7 +12,6 @@ KERNEL(layer_norm) {
         return rank == 1 ? r * stride.v[0] : place_of(r, rows, rank, shape, stride);
     };
     const T* row = x + (r < rows ? at(stride_x) : 0);
-    double share = 1.0 / double(length);
     A v[N], w[N], b[N];
     auto read_affine = [&](u64 first) {
         load_unit(w, weight, first, length, A(0), gapless_weight, 1, shape_row, stride_weight);
@@ -41,8 +40,9 @@ KERNEL(layer_norm) {
         rest += double(unit_all<Sum>(v));
         squares += double(unit_all<Sum>(square));
     }
-    rest = group_all<Sum>(rest, g, totals) * share;
-    squares = group_all<Sum>(squares, g, totals) * share - rest * rest;
+    group_both<Sum>(rest, squares, g, totals);
+    rest *= share;
+    squares = squares * share - rest * rest;
     if (r >= rows) return;
     double scale = rsqrt((squares < 0.0 ? 0.0 : squares) + eps);
     if (g.lane == 0) {

@@ -11,9 +11,10 @@ struct Group {
     u32 lane, row;     // of this thread
     bool neighbours;   // whether the lanes of a row are
 };
+// Lanes are a power of two: nothing is divided.
 DEVICE Group group_of(u32 lanes, u32 across) {
-    u32 rows = THREADS / lanes, t = threadIdx.x;
-    Group g = {lanes, rows, across ? t / rows : t % lanes, across ? t % rows : t / lanes, !across};
+    u32 shift = 31 - __clz(int(lanes)), of_row = 31 - __clz(int(THREADS)) - shift, rows = 1u << of_row, t = threadIdx.x;
+    Group g = {lanes, rows, across ? t >> of_row : t & (lanes - 1), across ? t & (rows - 1) : t >> shift, !across};
     return g;
 }
 
@@ -31,4 +32,18 @@ template <class F, class V> DEVICE V group_all(V x, const Group& g, V (&shared)[
     }
     __syncthreads();
     return shared[g.row];
+}
+
+// Joins two values at once, each in the order of `group_all`: to wait for both takes no longer than for one.
+template <class F, class V> DEVICE void group_both(V& x, V& y, const Group& g, V (&shared)[THREADS]) {
+    if (g.neighbours && g.lanes <= 32) {
+        for (u32 apart = g.lanes / 2; apart > 0; apart /= 2) {
+            V other = __shfl_xor_sync(0xFFFFFFFFu, x, apart);
+            y = F::of(y, __shfl_xor_sync(0xFFFFFFFFu, y, apart));
+            x = F::of(x, other);
+        }
+        return;
+    }
+    x = group_all<F>(x, g, shared);
+    y = group_all<F>(y, g, shared);
 }
