@@ -35,6 +35,10 @@ struct Batch {
     valid: Value,
 }
 
+/// Rows of windows start at multiples of so many elements: of 16 bytes, if they are cast to 16 bits. Matrix libraries have
+/// their fast kernels for such alone.
+const ROW: usize = 8;
+
 /// Gathers a batch, or a micro-batch of one.
 fn batch(
     g: &Graph,
@@ -47,11 +51,15 @@ fn batch(
     let picked = g.op(ops::BatchWindows { batch: s.batch, micro_batches, order }, &[cursor, table])?;
     let (starts, series, valid) = (picked[0], picked[1], picked[2]);
     let values = g.entry("data.values")?;
-    let x = g.op1(ops::WindowGather { stride: s.stride, offset: 0, length: s.context }, &[values, starts])?;
-    let labels = ops::WindowGather { stride: 1, offset: 0, length: 1 };
+    let width = s.context.next_multiple_of(ROW);
+    let windows = ops::WindowGather { stride: s.stride, offset: 0, length: s.context, width };
+    let x = g.op1(windows, &[values, starts])?;
+    let x = if width == s.context { x } else { g.slice(x, 2, 0, s.context)? };
+    let labels = ops::WindowGather { stride: 1, offset: 0, length: 1, width: 1 };
     let y = match s.target {
         Target::Future(_) => {
-            let future = ops::WindowGather { stride: s.stride, offset: s.context, length: s.horizon };
+            let (offset, length) = (s.context, s.horizon);
+            let future = ops::WindowGather { stride: s.stride, offset, length, width: length };
             g.op1(future, &[g.slice(values, 0, 0, s.targets)?, starts])?
         }
         Target::Labels(_) => g.op1(labels, &[g.entry("data.labels")?, starts])?,

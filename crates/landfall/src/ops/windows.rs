@@ -212,11 +212,11 @@ impl Op for BatchWindows {
     }
 }
 
-/// `out[b, c, t] = series[c, starts[b] · stride + offset + t]`.
+/// `out[b, c, t] = series[c, starts[b] · stride + offset + t]` for `t < length`, else 0.
 ///
-/// Arguments: series `[C, T]` of any dtype, starts `i64[B]`. Result: `[B, C, length]`. Disjoint. No gradient: the
+/// Arguments: series `[C, T]` of any dtype, starts `i64[B]`. Result: `[B, C, width]`. Disjoint. No gradient: the
 /// series is data. Deterministic. An index out of range is clamped, and the next read on the host returns
-/// `Error::Index` with the position of its start. Errors: `length` above T, other ranks or dtypes.
+/// `Error::Index` with the position of its start. Errors: `length` above T or `width`, other ranks or dtypes.
 #[derive(Debug, Clone, Copy)]
 pub struct WindowGather {
     /// Distance between the starts of windows, in elements of the series.
@@ -225,11 +225,13 @@ pub struct WindowGather {
     pub offset: usize,
     /// Elements taken.
     pub length: usize,
+    /// Elements of a row of the result: a view of what was taken then has rows that start where accesses are aligned.
+    pub width: usize,
 }
 
 impl Default for WindowGather {
     fn default() -> Self {
-        Self { stride: 1, offset: 2, length: 3 }
+        Self { stride: 1, offset: 2, length: 3, width: 3 }
     }
 }
 
@@ -259,7 +261,11 @@ impl Op for WindowGather {
             let value = self.length as f64;
             return Err(Rule::Attribute { name: "length", value, expected: "at most that of the series" });
         }
-        Ok(Outputs::one(Spec::new(args[0].dtype, [b, c, self.length])))
+        if self.length > self.width {
+            let value = self.length as f64;
+            return Err(Rule::Attribute { name: "length", value, expected: "at most the width" });
+        }
+        Ok(Outputs::one(Spec::new(args[0].dtype, [b, c, self.width])))
     }
     fn alias(&self) -> &[Alias] {
         &[Alias::Disjoint]
@@ -278,9 +284,12 @@ impl Op for WindowGather {
     }
     fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
         let (c, t) = (args[0].dims()[0], args[0].dims()[1]);
-        let spec = Spec::new(args[0].spec.dtype, [args[1].data.len(), c, self.length]);
+        let spec = Spec::new(args[0].spec.dtype, [args[1].data.len(), c, self.width]);
         vec![HostTensor::from_fn(spec, |i| {
-            let (b, channel, at) = (i / (c * self.length), i / self.length % c, i % self.length);
+            let (b, channel, at) = (i / (c * self.width), i / self.width % c, i % self.width);
+            if at >= self.length {
+                return 0.0;
+            }
             let index = args[1].data[b] * self.stride as f64 + (self.offset + at) as f64;
             args[0].data[channel * t + index.clamp(0.0, (t - 1) as f64) as usize]
         })]
@@ -304,9 +313,11 @@ impl Op for WindowGather {
     fn samples(&self) -> Vec<Sample> {
         let series = |c: usize, t: usize| SampleArg::any([c, t]);
         let starts = |b: usize, hi| SampleArg::with(Some(DType::I64), [b], Data::Int(0, hi));
-        let case = |(stride, offset, length), (c, t), (b, hi)| {
-            Sample::new(Self { stride, offset, length }, vec![series(c, t), starts(b, hi)])
+        let wide = |(stride, offset, length, width), (c, t), (b, hi)| {
+            Sample::new(Self { stride, offset, length, width }, vec![series(c, t), starts(b, hi)])
         };
+        let case =
+            |(stride, offset, length), series, starts| wide((stride, offset, length, length), series, starts);
         vec![
             case((1, 0, 1), (1, 1), (1, 1)),
             case((1, 2, 3), (2, 10), (4, 6)),
@@ -316,6 +327,14 @@ impl Op for WindowGather {
             case((2, 0, 0), (2, 5), (3, 2)),
             case((1, 0, 2), (0, 5), (3, 2)),
             case((1, 0, 2), (2, 5), (0, 2)),
+            wide((1, 0, 5, 8), (3, 40), (7, 35)),
+            wide((193, 0, 193, 200), (5, 600), (9, 3)),
+            wide((1, 0, 0, 3), (2, 5), (3, 2)),
+            Sample::bad(
+                Self { width: 2, ..*self },
+                vec![series(2, 9), starts(1, 1)],
+                "length is 3; it must be at most the width",
+            ),
             Sample::bad(
                 *self,
                 vec![series(2, 2), starts(1, 1)],
@@ -336,16 +355,16 @@ fn gather<T: Element>(op: &WindowGather, call: &Call<'_>) -> Result<(), Rule> {
     if out.elements() == 0 {
         return Ok(());
     }
-    let &[batch, channels, length] = out.dims() else { return Ok(()) };
-    let t = series.cols();
-    for b in 0..batch {
+    let &[batch, channels, width] = out.dims() else { return Ok(()) };
+    let (t, length) = (series.cols(), op.length);
+    for b in (0..batch).filter(|_| length > 0) {
         let first = op.first(starts.flat(b));
         let last = first.saturating_add_unsigned((length - 1) as u64);
         if first < 0 || last >= t as i64 {
             call.flag(b, if first < 0 { first } else { last }, t);
         }
     }
-    call.parallel(out, batch, (16 * 1024 / (channels * length)).max(1), |start, mut part| {
+    call.parallel(out, batch, (16 * 1024 / (channels * width)).max(1), |start, mut part| {
         for b in 0..part.outer() {
             let first = op.first(starts.flat(start + b));
             let inside = usize::try_from(first).ok().filter(|&f| f <= t - length);
@@ -353,12 +372,16 @@ fn gather<T: Element>(op: &WindowGather, call: &Call<'_>) -> Result<(), Rule> {
                 let from = series.row(c);
                 let mut to = part.row_mut(b * channels + c);
                 match (inside, from.as_slice(), to.as_slice()) {
-                    (Some(f), Some(from), Some(to)) => to.copy_from_slice(&from[f..f + length]),
+                    (Some(f), Some(from), Some(to)) => {
+                        to[..length].copy_from_slice(&from[f..f + length]);
+                        to[length..].fill(T::from_f64(0.0));
+                    }
                     _ => {
                         for j in 0..length {
                             let at = first.saturating_add_unsigned(j as u64).clamp(0, t as i64 - 1);
                             to.set(j, from.get(at as usize));
                         }
+                        (length..width).for_each(|j| to.set(j, T::from_f64(0.0)));
                     }
                 }
             }
@@ -412,7 +435,7 @@ mod tests {
         let series = engine.tensor([1, 5], &[0.0f32, 1.0, 2.0, 3.0, 4.0])?;
         let starts = engine.tensor([3], &[1i64, 3, -1])?;
         let mut out = engine.empty(DType::F32, [3, 1, 3])?;
-        let op = WindowGather { stride: 1, offset: 0, length: 3 };
+        let op = WindowGather { stride: 1, offset: 0, length: 3, width: 3 };
         engine.call(&op, &[series.view(), starts.view()], &mut [out.view_mut()])?;
         let fault = Error::Index { op: "window_gather", position: 1, value: 5, limit: 5 };
         assert_eq!(out.read::<f32>(), Err(fault));

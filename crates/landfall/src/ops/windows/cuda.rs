@@ -6,6 +6,8 @@ use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, S
 use crate::ops::{Op, attributes};
 
 const BLOCK: u32 = 256;
+/// Elements that a thread of [`window_gather`] takes: `EACH` in the source.
+const EACH: usize = 4;
 /// Threads of a block of [`batch_windows`]: each is a chain of steps of its own, and a warp alone on a multiprocessor waits
 /// for no other.
 const WARP: u32 = 32;
@@ -46,6 +48,7 @@ static SOURCE: Source = Source {
                 Param::u64("n"),
                 Param::u64("channels"),
                 Param::u64("length"),
+                Param::u64("width"),
                 Param::u64("t"),
                 Param::u64("stride"),
                 Param::u64("offset"),
@@ -108,6 +111,7 @@ pub(super) fn window_gather(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Fail
         Arg::U64(n as u64),
         Arg::U64(dims[0] as u64),
         Arg::U64(op.length as u64),
+        Arg::U64(op.width as u64),
         Arg::U64(dims[1] as u64),
         Arg::U64(i64::try_from(op.stride).unwrap_or(i64::MAX) as u64),
         Arg::U64(op.offset as u64),
@@ -116,5 +120,5 @@ pub(super) fn window_gather(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Fail
         Arg::dims(out.layout().strides()),
     ];
     let module = Module::new(&SOURCE).of("T", series.dtype());
-    call.launch(&module, "window_gather", Geometry::linear(n, BLOCK)?, &args)
+    call.launch(&module, "window_gather", Geometry::linear(n.div_ceil(EACH), BLOCK)?, &args)
 }
