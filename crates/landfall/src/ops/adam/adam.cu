@@ -1,66 +1,81 @@
 // One step of Adam over a slab. A thread updates units of four neighbours; the scalars of the step, whose powers cost as
-// much as many elements, are made once a block. Every store waits for `ok`.
+// much as many elements, are made once a block, by a warp for each power, while the first units come. Every store waits for
+// `ok`.
 struct Step { A scale, keep, step_size, root2; };
 
+// What a thread holds of four neighbours.
+struct Unit {
+    static constexpr int N = 4;
+    Several<T, N> p;
+    Several<G, N> g;
+    Several<A, N> m, v;
+};
+
 KERNEL(adam) {
-    constexpr int N = 4;
+    constexpr int N = Unit::N;
     __shared__ Step shared;
-    if (*ok == 0) return;
+    u64 first = thread_index() * N, step = u64(gridDim.x) * blockDim.x * N;
+    Unit u;
+    bool whole = false;
+    auto load = [&] {
+        whole = gapless && first + N <= n;
+        if (whole) {
+            u.p = Several<T, N>::load(param + first);
+            u.g = Several<G, N>::load(grad + first);
+            u.m = Several<A, N>::load(m + first);
+            u.v = Several<A, N>::load(v + first);
+            return;
+        }
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            u64 at = min(first + i, n - 1);
+            u.p.v[i] = param[at * stride.v[0]];
+            u.g.v[i] = grad[at * stride.v[1]];
+            u.m.v[i] = m[at * stride.v[2]];
+            u.v.v[i] = v[at * stride.v[3]];
+        }
+    };
+    load();
     if (threadIdx.x == 0) {
         double t = double(cursor[0]) + 1.0, rate = *lr;
         shared.scale = *scale;
         shared.keep = A(1.0 - rate * weight_decay);
         shared.step_size = A(rate / (1.0 - pow(beta1, t)));
+    } else if (threadIdx.x == 32) {
+        double t = double(cursor[0]) + 1.0;
         shared.root2 = A(sqrt(1.0 - pow(beta2, t)));
     }
+    if (*ok == 0) return;
     __syncthreads();
     Step s = shared;
     A b1 = A(beta1), b2 = A(beta2), rest1 = A(1.0 - beta1), rest2 = A(1.0 - beta2), small = A(eps), decay = A(weight_decay);
-    u64 threads = u64(gridDim.x) * blockDim.x;
-    for (u64 first = thread_index() * N; first < n; first += threads * N) {
-        bool whole = gapless && first + N <= n;
-        Several<T, N> p;
-        Several<G, N> g;
-        Several<A, N> ms, vs;
-        if (whole) {
-            p = Several<T, N>::load(param + first);
-            g = Several<G, N>::load(grad + first);
-            ms = Several<A, N>::load(m + first);
-            vs = Several<A, N>::load(v + first);
-        } else {
-#pragma unroll
-            for (int i = 0; i < N; i++) {
-                u64 at = min(first + i, n - 1);
-                p.v[i] = param[at * stride.v[0]];
-                g.v[i] = grad[at * stride.v[1]];
-                ms.v[i] = m[at * stride.v[2]];
-                vs.v[i] = v[at * stride.v[3]];
-            }
-        }
+    while (first < n) {
 #pragma unroll
         for (int i = 0; i < N; i++) {
-            A old = widen(p.v[i]), slope = A(widen(g.v[i])) * s.scale;
+            A old = widen(u.p.v[i]), slope = A(widen(u.g.v[i])) * s.scale;
             if (first + i < decayed) {
                 if (decoupled) old *= s.keep;
                 else slope += decay * old;
             }
-            ms.v[i] = b1 * ms.v[i] + rest1 * slope;
-            vs.v[i] = b2 * vs.v[i] + rest2 * (slope * slope);
-            p.v[i] = narrow<T>(old - s.step_size * (ms.v[i] / (sqrt(vs.v[i]) / s.root2 + small)));
+            u.m.v[i] = b1 * u.m.v[i] + rest1 * slope;
+            u.v.v[i] = b2 * u.v.v[i] + rest2 * (slope * slope);
+            u.p.v[i] = narrow<T>(old - s.step_size * (u.m.v[i] / (sqrt(u.v.v[i]) / s.root2 + small)));
         }
         if (whole) {
-            p.store(param + first);
-            ms.store(m + first);
-            vs.store(v + first);
+            u.p.store(param + first);
+            u.m.store(m + first);
+            u.v.store(v + first);
         } else {
 #pragma unroll
             for (int i = 0; i < N; i++) {
                 if (first + i < n) {
-                    param[(first + i) * stride.v[0]] = p.v[i];
-                    m[(first + i) * stride.v[2]] = ms.v[i];
-                    v[(first + i) * stride.v[3]] = vs.v[i];
+                    param[(first + i) * stride.v[0]] = u.p.v[i];
+                    m[(first + i) * stride.v[2]] = u.m.v[i];
+                    v[(first + i) * stride.v[3]] = u.v.v[i];
                 }
             }
         }
+        first += step;
+        if (first < n) load();
     }
 }

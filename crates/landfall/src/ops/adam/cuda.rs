@@ -8,8 +8,8 @@ use crate::ops::{Op, attributes};
 const BLOCK: u32 = 256;
 /// Elements that a thread updates at once: `N` in the source.
 const UNIT: usize = 4;
-/// Blocks at most: what a large GPU holds at once. Each thread goes on with the next unit.
-const MAX_BLOCKS: usize = 1024;
+/// Blocks at most: what a large GPU holds at once. Each thread goes on with the next unit; all have as many.
+const MAX_BLOCKS: usize = 640;
 
 static SOURCE: Source = Source {
     name: "adam",
@@ -75,6 +75,7 @@ pub(super) fn adam(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         Arg::dims(&stride),
     ];
     let module = Module::new(&SOURCE).of("T", param.dtype()).of("G", grad.dtype()).of("A", m.dtype());
-    let blocks = n.div_ceil(UNIT * BLOCK as usize).min(MAX_BLOCKS);
+    let units = n.div_ceil(UNIT * BLOCK as usize);
+    let blocks = units.div_ceil(units.div_ceil(MAX_BLOCKS));
     call.launch(&module, "adam", Geometry::blocks(blocks, BLOCK)?, &args)
 }

@@ -28,20 +28,26 @@ KERNEL(search) {
     if (found) *out = 0;
 }
 
-// The sum of squares of each block.
+DEVICE double squared(const Several<T, N>& unit) {
+    double sum = 0.0;
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        double v = widen(unit.v[i]);
+        sum += v * v;
+    }
+    return sum;
+}
+
+// The sum of squares of each block. A thread waits for two units at once.
 KERNEL(squares) {
     __shared__ double shared[32];
     double sum = 0.0;
-    u64 threads = u64(gridDim.x) * blockDim.x;
-    for (u64 first = thread_index() * N; first < n; first += threads * N) {
+    u64 step = u64(gridDim.x) * blockDim.x * N;
+    for (u64 first = thread_index() * N; first < n; first += 2 * step) {
         Several<T, N> unit = unit_of(x, first, n, gapless, rank, shape, stride_x);
-        double part = 0.0;
-#pragma unroll
-        for (int i = 0; i < N; i++) {
-            double v = widen(unit.v[i]);
-            part += v * v;
-        }
-        sum += part;
+        Several<T, N> next = unit_of(x, first + step, n, gapless, rank, shape, stride_x);
+        sum += squared(unit);
+        sum += squared(next);
     }
     sum = block_all<Sum>(sum, 0.0, shared);
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;

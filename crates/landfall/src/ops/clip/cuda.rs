@@ -9,8 +9,8 @@ use crate::shape::Spec;
 const BLOCK: u32 = 256;
 /// Elements that a thread takes at once: `N` in the source.
 const UNIT: usize = 8;
-/// Blocks at most: what a large GPU holds at once. Each thread goes on with the next unit.
-const MAX_BLOCKS: usize = 1024;
+/// Blocks at most: what a large GPU holds at once. Each thread goes on with the next units; all have as many.
+const MAX_BLOCKS: usize = 512;
 
 static NORM: Source = Source {
     name: "clip",
@@ -79,7 +79,8 @@ fn module(dtype: DType) -> Module {
 }
 
 fn blocks(elements: usize) -> usize {
-    elements.div_ceil(UNIT * BLOCK as usize).min(MAX_BLOCKS)
+    let units = elements.div_ceil(UNIT * BLOCK as usize);
+    units.div_ceil(units.div_ceil(MAX_BLOCKS).max(1))
 }
 
 /// Whether units can be moved by accesses of 16 bytes, or of a whole unit where it is smaller.
