@@ -1,6 +1,7 @@
 //! Concatenation along an axis.
 
-use super::movement::{self, copy_elements};
+use super::movement::copy_elements;
+use super::movement::cuda::{COPIES, copies};
 use super::pointwise::cotangent;
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
@@ -12,6 +13,7 @@ use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
 use crate::shape::{Shape, Spec};
 use crate::{DType, Element, with_dtype};
+use arrayvec::ArrayVec;
 
 /// The arguments behind each other along one axis: `out[.., n_0 + … + n_(k−1) + i, ..] = x_k[.., i, ..]`.
 ///
@@ -97,11 +99,14 @@ impl Op for Concat {
                 Kernel::cuda("concat", |op, call| {
                     let axis = attributes::<Concat>(op)?.axis;
                     let (out, mut start) = (*call.output(0)?, 0);
-                    for x in call.inputs() {
-                        let len = x.spec().shape.dims()[axis];
-                        let part = out.relaid(out.layout().slice(axis, start, len, 1)?);
-                        movement::cuda::copy(call, x, &part)?;
-                        start += len;
+                    for some in call.inputs().chunks(COPIES) {
+                        let mut pairs = ArrayVec::<_, COPIES>::new();
+                        for x in some {
+                            let len = x.spec().shape.dims()[axis];
+                            pairs.push((*x, out.relaid(out.layout().slice(axis, start, len, 1)?)));
+                            start += len;
+                        }
+                        copies(call, &pairs)?;
                     }
                     Ok(())
                 }),
@@ -131,6 +136,8 @@ impl Op for Concat {
             case(2, &[&[2, 3, 17], &[2, 3, 16], &[2, 3, 1]]),
             case(1, &[&[0, 3], &[0, 2]]),
             case(1, &[&[90, 336], &[90, 24]]),
+            case(2, &[&[33, 12, 64], &[33, 12, 64], &[33, 12, 64]]),
+            case(1, &[&[5, 8], &[5, 16], &[5, 0], &[5, 3], &[5, 1], &[5, 24]]),
             bad(0, &[], "takes 1 arguments, got 0"),
             bad(1, &[&[3], &[3]], "axis is 1, the rank is 1; axis must be < rank"),
             bad(0, &[&[3, 4], &[3, 5]], "arg 0 axis 1 is 4, arg 1 axis 1 is 5; they must be equal"),

@@ -7,8 +7,26 @@ use crate::layout::{Layout, collapse};
 use crate::ops::{Op, attributes, part_offsets};
 use crate::shape::Shape;
 use crate::state::ENTRY_ALIGNMENT;
+use arrayvec::ArrayVec;
 
 const BLOCK: u32 = 256;
+
+/// Copies that one launch makes.
+pub(in crate::ops) const COPIES: usize = 4;
+
+macro_rules! copies {
+    ($($x:literal $out:literal $n:literal $rank:literal $shape:literal $stride_x:literal $stride_out:literal),*) => {
+        &[$(
+            Param::input($x, "T"),
+            Param::output($out, "T"),
+            Param::u64($n),
+            Param::u32($rank),
+            Param::dims($shape),
+            Param::dims($stride_x),
+            Param::dims($stride_out),
+        )*]
+    };
+}
 
 static MOVEMENT: Source = Source {
     name: "movement",
@@ -26,6 +44,14 @@ static MOVEMENT: Source = Source {
                 Param::dims("stride_x"),
                 Param::dims("stride_out"),
             ],
+        },
+        Entry {
+            name: "copies",
+            block: BLOCK,
+            params: copies!("x0" "out0" "n0" "rank0" "shape0" "stride_x0" "stride_out0",
+                "x1" "out1" "n1" "rank1" "shape1" "stride_x1" "stride_out1",
+                "x2" "out2" "n2" "rank2" "shape2" "stride_x2" "stride_out2",
+                "x3" "out3" "n3" "rank3" "shape3" "stride_x3" "stride_out3"),
         },
         Entry {
             name: "exchange",
@@ -83,15 +109,52 @@ pub(in crate::ops) fn copy(call: &mut Call<'_>, x: &Operand, out: &Operand) -> R
     if out.spec().shape.elements() == 0 {
         return Ok(());
     }
-    let mut layouts = [*x.layout(), *out.layout()];
-    collapse(&mut layouts);
-    let [from, to] = layouts;
-    let (x, out) = (&x.relaid(from), &out.relaid(to));
-    if let Some(axis) = exchanged(&from, &to) {
+    let (x, out) = &collapsed(x, out);
+    if let Some(axis) = exchanged(x.layout(), out.layout()) {
         return exchange(call, x, out, axis);
     }
     let vector = widest(x, out);
-    // Sizes and strides in units of what one access moves.
+    let (n, args) = moved(x, out, vector);
+    call.launch(&module(x.dtype(), vector), "copy", Geometry::linear(n, BLOCK)?, &args)
+}
+
+/// Up to [`COPIES`] copies of one dtype, each from the first operand into the second: in one launch where none is made in
+/// tiles, because one waits as long as all of them.
+pub(in crate::ops) fn copies(call: &mut Call<'_>, pairs: &[(Operand, Operand)]) -> Result<(), Failure> {
+    let some = pairs.iter().filter(|(x, _)| x.spec().shape.elements() > 0);
+    let all: ArrayVec<(Operand, Operand), COPIES> =
+        some.map(|(x, out)| collapsed(x, out)).take(COPIES).collect();
+    let tiles = all.iter().any(|(x, out)| exchanged(x.layout(), out.layout()).is_some());
+    let vector = all.iter().map(|(x, out)| widest(x, out)).min();
+    let (Some(vector), Some(first), false) = (vector, all.first(), tiles || all.len() == 1) else {
+        return pairs.iter().try_for_each(|(x, out)| copy(call, x, out));
+    };
+    let mut args = ArrayVec::<Arg<'_>, { 7 * COPIES }>::new();
+    let mut most = 0;
+    for (x, out) in &all {
+        let (n, each) = moved(x, out, vector);
+        most = most.max(n);
+        args.extend(each);
+    }
+    // The places of those that are not there repeat the first; no block takes them.
+    for _ in all.len()..COPIES {
+        args.extend(moved(&first.0, &first.1, vector).1);
+    }
+    let blocks = Geometry::linear(most, BLOCK)?;
+    let geometry = Geometry { grid: [blocks.grid[0], all.len() as u32, 1], ..blocks };
+    call.launch(&module(first.0.dtype(), vector), "copies", geometry, &args)
+}
+
+/// Both sides of a copy with as few axes as possible.
+fn collapsed(x: &Operand, out: &Operand) -> (Operand, Operand) {
+    let mut layouts = [*x.layout(), *out.layout()];
+    collapse(&mut layouts);
+    let [from, to] = layouts;
+    (x.relaid(from), out.relaid(to))
+}
+
+/// What is moved, and a copy's arguments: sizes and strides in units of `vector` elements, what one access moves.
+fn moved<'a>(x: &'a Operand, out: &'a Operand, vector: usize) -> (usize, [Arg<'a>; 7]) {
     let units = |of: &[usize], last: usize| {
         let mut v = [0; crate::MAX_RANK];
         v.iter_mut().zip(of).for_each(|(v, &d)| *v = d / vector);
@@ -100,7 +163,7 @@ pub(in crate::ops) fn copy(call: &mut Call<'_>, x: &Operand, out: &Operand) -> R
         }
         v
     };
-    let dims = from.shape().dims();
+    let dims = x.layout().shape().dims();
     let inner = dims.last().map_or(1, |d| d / vector);
     let mut shape = [0; crate::MAX_RANK];
     shape.iter_mut().zip(dims).for_each(|(s, &d)| *s = d);
@@ -112,17 +175,17 @@ pub(in crate::ops) fn copy(call: &mut Call<'_>, x: &Operand, out: &Operand) -> R
         // Neighbours stay neighbours; with a vector of 1 every stride stays.
         units(l.strides(), if vector == 1 { last } else { 1 })
     };
-    let n = from.shape().elements() / vector;
+    let n = x.layout().shape().elements() / vector;
     let args = [
         Arg::Input(x),
         Arg::Output(out),
         Arg::U64(n as u64),
         Arg::U32(dims.len() as u32),
         Arg::dims(&shape),
-        Arg::dims(&strides(&from)),
-        Arg::dims(&strides(&to)),
+        Arg::dims(&strides(x.layout())),
+        Arg::dims(&strides(out.layout())),
     ];
-    call.launch(&module(x.dtype(), vector), "copy", Geometry::linear(n, BLOCK)?, &args)
+    (n, args)
 }
 
 /// The most elements, up to 16 bytes, that both sides hold side by side everywhere.

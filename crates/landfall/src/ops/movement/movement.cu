@@ -1,7 +1,7 @@
 // Kernels that move elements of any type T without looking at them.
 
 // An element here is VECTOR elements side by side, which one access moves; shapes and strides count those.
-KERNEL(copy) {
+DEVICE void move(const T* x, T* out, u64 n, u32 rank, const Dims& shape, const Dims& stride_x, const Dims& stride_out) {
     u64 index = thread_index();
     if (index >= n) return;
     typedef Vector<T, VECTOR> V;
@@ -9,6 +9,19 @@ KERNEL(copy) {
     u64 from = small ? offset_of<u32>(u32(index), rank, shape, stride_x) : offset_of<u64>(index, rank, shape, stride_x);
     u64 to = small ? offset_of<u32>(u32(index), rank, shape, stride_out) : offset_of<u64>(index, rank, shape, stride_out);
     V::load(x + from * VECTOR).store(out + to * VECTOR);
+}
+
+KERNEL(copy) { move(x, out, n, rank, shape, stride_x, stride_out); }
+
+// Up to four copies side by side.
+KERNEL(copies) {
+    switch (blockIdx.y) {
+#define COPY(i) return move(x##i, out##i, n##i, rank##i, shape##i, stride_x##i, stride_out##i)
+        case 0: COPY(0);
+        case 1: COPY(1);
+        case 2: COPY(2);
+        default: COPY(3);
+    }
 }
 
 // The last two axes lie exchanged in x: `cols` elements of the last axis are `stride_col` apart there, and those of the
