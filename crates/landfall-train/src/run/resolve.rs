@@ -6,7 +6,7 @@ use super::settings::{ModelKind, Precision, Settings, SettingsError, Synthetic};
 use crate::data::synthetic::WalkData;
 use crate::data::{Fill, Panel, ReadOptions, Split, TokenData};
 use crate::models::{ModelConfig, Preset, Recipe, Task};
-use crate::train::{Betas, Loss, OptimizerKind, Order, Schedule, TrainingOptions};
+use crate::train::{Betas, Draws, Loss, OptimizerKind, Order, Schedule, TrainingOptions};
 use std::path::PathBuf;
 
 /// Where the data comes from.
@@ -359,6 +359,7 @@ impl Settings {
             products,
             seed,
             order: self.order.unwrap_or(Order::Shuffle),
+            draws: self.draws.unwrap_or(recipe.draws),
             loss: self.loss(model)?,
         })
     }
@@ -407,7 +408,7 @@ impl Settings {
         (self.weight_decay, self.clip) = (Some(t.weight_decay), Some(t.clip.unwrap_or(0.0)));
         self.dtype = Some(self.dtype.unwrap_or(Precision::F32));
         self.device = Some(self.device.unwrap_or(Device::Auto));
-        (self.seed, self.order) = (Some(t.seed), Some(t.order));
+        (self.seed, self.order, self.draws) = (Some(t.seed), Some(t.order), Some(t.draws));
         let loss = match &t.loss {
             Loss::Mse => "mse",
             Loss::Mae => "mae",
@@ -438,6 +439,7 @@ fn demo_recipe() -> Recipe {
         weight_decay: 0.0,
         clip: None,
         patience: None,
+        draws: Draws::Philox,
     }
 }
 
