@@ -335,6 +335,14 @@ impl Settings {
                 rule: "it must be 1 to 1024",
             });
         }
+        let draws = self.draws.unwrap_or(recipe.draws);
+        if draws == Draws::PyTorch && model != ModelKind::Dlinear {
+            return Err(SettingsError::Conflict {
+                first: "--draws pytorch".to_owned(),
+                second: format!("--model {}", model.name()),
+                why: "only dlinear's layers are drawn there as they are here; leave it out".to_owned(),
+            });
+        }
         let (dtype, products) = self.dtype.unwrap_or(Precision::F32).parts();
         let batch = at_least_1("--batch", self.batch.unwrap_or(recipe.batch))?;
         let accumulate = at_least_1("--accumulate", self.accumulate.unwrap_or(1))?;
@@ -359,7 +367,7 @@ impl Settings {
             products,
             seed,
             order: self.order.unwrap_or(Order::Shuffle),
-            draws: self.draws.unwrap_or(recipe.draws),
+            draws,
             loss: self.loss(model)?,
         })
     }

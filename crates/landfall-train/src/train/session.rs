@@ -1,9 +1,11 @@
 //! A session: state, and the programs that train, evaluate and predict on it.
 
+use super::draws::Twister;
 use super::optimizer::{self, LOSS_SCALE};
 use super::scores::{ABSOLUTE, CLASSES, CORRECT, COVERED, CROSS_ENTROPY, PINBALL, SQUARED, sums};
-use super::steps::{EVALUATION_CURSOR, ORDER, Sizes, TRAIN_CURSOR, evaluate_graph, predict_graph, train_graph};
-use super::draws::Twister;
+use super::steps::{
+    EVALUATION_CURSOR, ORDER, Sizes, TRAIN_CURSOR, evaluate_graph, predict_graph, train_graph,
+};
 use super::{Dataset, Draws, Loss, Order, Target, TrainingOptions};
 use crate::data::Segment;
 use crate::models::Model;

@@ -116,7 +116,11 @@ impl Op for BatchWindows {
         if let Some(list) = args.get(2) {
             rules::dtype(args, 2, DType::I64)?;
             if list.shape.rank() != 2 {
-                return Err(Rule::Rank { arg: 2, rank: list.shape.rank(), expected: "2: [epochs, positions]" });
+                return Err(Rule::Rank {
+                    arg: 2,
+                    rank: list.shape.rank(),
+                    expected: "2: [epochs, positions]",
+                });
             }
         }
         rules::dtype(args, 1, DType::I64)?;
