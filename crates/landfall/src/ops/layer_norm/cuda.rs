@@ -17,6 +17,7 @@ static SOURCE: Source = Source {
         include_str!("../reduce/units.cu"),
         include_str!("../reduce/group.cu"),
         include_str!("../reduce/rows.cu"),
+        include_str!("whole.cu"),
         include_str!("layer_norm.cu")
     ),
     entries: &[Entry {
@@ -61,6 +62,7 @@ static GRADIENT: Source = Source {
         include_str!("../reduce/group.cu"),
         include_str!("../reduce/rows.cu"),
         include_str!("../columns/columns.cu"),
+        include_str!("whole.cu"),
         include_str!("grad.cu")
     ),
     entries: &[
@@ -225,6 +227,26 @@ fn vector(of: &Operand) -> [Arg<'static>; 2] {
     [Arg::U32(gapless(of, &Layout::SCALAR, &row[0])), Arg::dims(row[0].strides())]
 }
 
+/// Whether rows are as `whole.cu` says: `WHOLE` in the sources. `gapless` are the flags of all that is read and written.
+fn whole(
+    group: &Group,
+    length: usize,
+    dtype: DType,
+    starts: &Layout,
+    row: &Layout,
+    gapless: &[Arg<'_>],
+) -> u64 {
+    let unit = unit(dtype);
+    u64::from(
+        group.lanes <= 32
+            && length <= group.lanes * unit
+            && length.is_multiple_of(unit)
+            && starts.shape().rank() <= 1
+            && across(starts, row) == 0
+            && gapless.iter().all(|flag| matches!(flag, Arg::U32(1))),
+    )
+}
+
 fn step(row: &Layout) -> Arg<'static> {
     Arg::U64(row.strides().first().copied().unwrap_or(0) as u64)
 }
@@ -245,7 +267,9 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let ([gapless_weight, stride_weight], [gapless_bias, stride_bias]) = (vector(&weight), vector(&bias));
     let module = Module::new(&SOURCE).of("T", x.dtype()).of("A", x.dtype().accumulate());
     let module = module.of("W", weight.dtype());
-    let module = module.constant("UNIT", unit(x.dtype()) as u64);
+    let flags = [gapless_x, gapless_y, gapless_weight, gapless_bias];
+    let whole = whole(&group, length, x.dtype(), &of_x, &row_x, &flags);
+    let module = module.constant("UNIT", unit(x.dtype()) as u64).constant("WHOLE", whole);
     let args = [
         Arg::U64(count as u64),
         Arg::U64(length as u64),
@@ -289,7 +313,7 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     }
     let module = Module::new(&GRADIENT).of("T", x.dtype()).of("A", x.dtype().accumulate());
     let module = module.of("W", weight.dtype()).of("M", mean.dtype()).of("V", rstd.dtype());
-    let module = module.constant("UNIT", unit(x.dtype()) as u64);
+    let mut module = module.constant("UNIT", unit(x.dtype()) as u64);
     let walked = walked(count, length, x.dtype());
     let sharing = walked.unwrap_or_else(|| Sharing::sums(count, length));
     if count > 0 {
@@ -300,19 +324,22 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         let [gapless_weight, stride_weight] = vector(&weight);
         let (stride_mean, stride_rstd) = (Arg::dims(of_mean.strides()), Arg::dims(of_rstd.strides()));
         let (rank, shape) = (Arg::U32(of_x.shape().rank() as u32), Arg::dims(of_x.shape().dims()));
+        let of = [matrix(&gy, &of_gy, &row_gy), matrix(&x, &of_x, &row_x), matrix(&gx, &of_gx, &row_gx)];
+        let flags = [of[0][0], of[1][0], of[2][0], gapless_weight];
+        module.set("WHOLE", whole(&group, length, x.dtype(), &of_x, &row_x, &flags));
         let mut args = ArrayVec::<Arg<'_>, 29>::new();
         args.extend([Arg::U64(count as u64), Arg::U64(length as u64)]);
         args.extend(walked.map(|w| Arg::U64(w.each as u64)));
         args.extend([Arg::U32(group.lanes as u32), Arg::U32(across(&of_x, &row_x)), rank, shape]);
         args.push(Arg::dims(row_x.shape().dims()));
         args.push(Arg::Input(&gy));
-        args.extend(matrix(&gy, &of_gy, &row_gy));
+        args.extend(of[0]);
         args.push(Arg::Input(&x));
-        args.extend(matrix(&x, &of_x, &row_x));
+        args.extend(of[1]);
         args.extend([Arg::Input(&weight), gapless_weight, stride_weight]);
         args.extend([Arg::Input(&mean), stride_mean, Arg::Input(&rstd), stride_rstd]);
         args.push(Arg::Output(&gx));
-        args.extend(matrix(&gx, &of_gx, &row_gx));
+        args.extend(of[2]);
         if walked.is_some() {
             args.extend([Arg::F64(1.0 / length as f64), Arg::Scratch(0)]);
             call.launch(&module, "gradient_sums", Geometry::blocks(sharing.chunks, BLOCK)?, &args)?;
@@ -339,6 +366,8 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
             ];
             call.launch(&module, "column_sums", sharing.blocks()?, &args)?;
         }
+    } else {
+        module.set("WHOLE", 0);
     }
     let args = [
         Arg::U64(length as u64),

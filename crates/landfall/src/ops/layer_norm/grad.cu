@@ -61,28 +61,23 @@ KERNEL(gradient) {
 KERNEL(gradient_sums) {
     __shared__ double totals[THREADS];
     __shared__ A sums[2][THREADS * N];
-    Group g = group_of(lanes, across);
-    Rows of_gy = {rows, length, rank, gapless_gy, shape, stride_gy, shape_row, stride_row_gy};
-    Rows of_x = {rows, length, rank, gapless_x, shape, stride_x, shape_row, stride_row_x};
+    Group g = lanes_of(lanes, across);
     u64 first = g.lane * N, begin = u64(blockIdx.x) * each * g.rows + g.row;
     bool inside = first < length;
     A w[N], slope[N], value[N], centre = A(0), scale = A(0), sum_gy[N], sum_product[N];
-    if (inside) load_unit(w, weight, first, length, A(0), gapless_weight, 1, shape_row, stride_weight);
+    if (inside) read(w, weight, first, length, A(0), gapless_weight, shape_row, stride_weight);
 #pragma unroll
     for (int i = 0; i < N; i++) {
         if (!inside) w[i] = A(0);
         sum_gy[i] = sum_product[i] = A(0);
     }
-    // Rows mostly lie in one axis: then nothing is divided.
-    auto at = [&](u64 r, const Dims& stride) {
-        return rank == 1 ? r * stride.v[0] : place_of(r, rows, rank, shape, stride);
-    };
+    auto at = [&](u64 r, const Dims& stride) { return start_at(r, rows, rank, shape, stride); };
     auto fetch = [&](u64 r) {
         if (r < rows && inside) {
-            load_row(slope, gy + at(r, stride_gy), first, of_gy);
+            read(slope, gy + at(r, stride_gy), first, length, A(0), gapless_gy, shape_row, stride_row_gy);
             centre = A(mean[at(r, stride_mean)]);
             scale = A(rstd[at(r, stride_rstd)]);
-            load_row(value, x + at(r, stride_x), first, of_x, centre);
+            read(value, x + at(r, stride_x), first, length, centre, gapless_x, shape_row, stride_row_x);
         } else {
 #pragma unroll
             for (int i = 0; i < N; i++) slope[i] = value[i] = A(0);
@@ -108,7 +103,7 @@ KERNEL(gradient_sums) {
         if (r >= rows || !inside) continue;
 #pragma unroll
         for (int i = 0; i < N; i++) v[i] = factor * (v[i] - sum - h[i] * product);
-        store_unit(v, gx + at(r, stride_gx), first, length, gapless_gx, 1, shape_row, stride_row_gx);
+        write(v, gx + at(r, stride_gx), first, length, gapless_gx, shape_row, stride_row_gx);
     }
     u32 columns = g.lanes * N, own = g.row * columns + g.lane * N;
 #pragma unroll

@@ -3,25 +3,22 @@
 
 KERNEL(layer_norm) {
     __shared__ double totals[THREADS];
-    Group g = group_of(lanes, across);
-    Rows of_x = {rows, length, rank, gapless_x, shape, stride_x, shape_row, stride_row_x};
-    Rows of_y = {rows, length, rank, gapless_y, shape, stride_y, shape_row, stride_row_y};
+    Group g = lanes_of(lanes, across);
     u64 r = u64(blockIdx.x) * g.rows + g.row, end = r < rows ? length : 0, step = u64(g.lanes) * N;
-    // Rows mostly lie in one axis: then nothing is divided.
-    auto at = [&](const Dims& stride) {
-        return rank == 1 ? r * stride.v[0] : place_of(r, rows, rank, shape, stride);
-    };
+    if (WHOLE) __builtin_assume(length <= step);
+    auto at = [&](const Dims& stride) { return start_at(r, rows, rank, shape, stride); };
     const T* row = x + (r < rows ? at(stride_x) : 0);
     A v[N], w[N], b[N];
     auto read_affine = [&](u64 first) {
-        load_unit(w, weight, first, length, A(0), gapless_weight, 1, shape_row, stride_weight);
-        load_unit(b, bias, first, length, A(0), gapless_bias, 1, shape_row, stride_bias);
+        read(w, weight, first, length, A(0), gapless_weight, shape_row, stride_weight);
+        read(b, bias, first, length, A(0), gapless_bias, shape_row, stride_bias);
     };
+    auto read_row = [&](u64 first) { read(v, row, first, length, A(0), gapless_x, shape_row, stride_row_x); };
     // Of a short row they come while it is summed.
     if (length <= step && g.lane * N < end) read_affine(g.lane * N);
     double total = 0.0;
     for (u64 first = g.lane * N; first < end; first += step) {
-        load_row(v, row, first, of_x);
+        read_row(first);
         total += double(unit_all<Sum>(v));
     }
     total = group_all<Sum>(total, g, totals);
@@ -29,9 +26,9 @@ KERNEL(layer_norm) {
     A centre = A(total * share);
     double rest = 0.0, squares = 0.0;
     for (u64 first = g.lane * N; first < end; first += step) {
-        if (length > step) load_row(v, row, first, of_x);
+        if (length > step) read_row(first);
         A square[N];
-        u32 count = u32(min(end - first, u64(N)));
+        u32 count = WHOLE ? N : u32(min(end - first, u64(N)));
 #pragma unroll
         for (u32 i = 0; i < N; i++) {
             v[i] = i < count ? v[i] - centre : A(0);
@@ -53,13 +50,13 @@ KERNEL(layer_norm) {
     T* row_y = y + at(stride_y);
     for (u64 first = g.lane * N; first < end; first += step) {
         if (length > step) {
-            load_row(v, row, first, of_x);
+            read_row(first);
 #pragma unroll
             for (int i = 0; i < N; i++) v[i] -= centre;
             read_affine(first);
         }
 #pragma unroll
         for (int i = 0; i < N; i++) v[i] = (v[i] - left) * factor * w[i] + b[i];
-        store_unit(v, row_y, first, length, of_y.gapless, 1, shape_row, stride_row_y);
+        write(v, row_y, first, length, gapless_y, shape_row, stride_row_y);
     }
 }

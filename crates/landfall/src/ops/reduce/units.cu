@@ -19,15 +19,26 @@ DEVICE u64 place_of(u64 index, u64 n, u32 rank, const Dims& shape, const Dims& s
     return n <= 0xFFFFFFFFull ? offset_of<u32>(u32(index), rank, shape, stride) : offset_of<u64>(index, rank, shape, stride);
 }
 
+// A unit that lies side by side, aligned for accesses of 16 bytes.
+template <class E> DEVICE void load_whole(A (&v)[N], const E* at) {
+    Several<E, N> unit = Several<E, N>::load(at);
+#pragma unroll
+    for (int i = 0; i < N; i++) v[i] = A(widen(unit.v[i]));
+}
+DEVICE void store_whole(const A (&v)[N], T* at) {
+    Several<T, N> unit;
+#pragma unroll
+    for (int i = 0; i < N; i++) unit.v[i] = narrow<T>(v[i]);
+    unit.store(at);
+}
+
 // The unit from element `first` of a row on; `beyond` from element `end` on. `gapless`: a unit lies side by side, and so
 // that accesses of 16 bytes are aligned.
 template <class E>
 DEVICE void load_unit(A (&v)[N], const E* row, u64 first, u64 end, A beyond, u32 gapless, u32 rank, const Dims& shape,
                       const Dims& stride) {
     if (gapless && first + N <= end) {
-        Several<E, N> unit = Several<E, N>::load(row + place_of(first, end, rank, shape, stride));
-#pragma unroll
-        for (int i = 0; i < N; i++) v[i] = A(widen(unit.v[i]));
+        load_whole(v, row + place_of(first, end, rank, shape, stride));
         return;
     }
 #pragma unroll
@@ -40,10 +51,7 @@ DEVICE void load_unit(A (&v)[N], const E* row, u64 first, u64 end, A beyond, u32
 DEVICE void store_unit(const A (&v)[N], T* row, u64 first, u64 end, u32 gapless, u32 rank, const Dims& shape,
                        const Dims& stride) {
     if (gapless && first + N <= end) {
-        Several<T, N> unit;
-#pragma unroll
-        for (int i = 0; i < N; i++) unit.v[i] = narrow<T>(v[i]);
-        unit.store(row + place_of(first, end, rank, shape, stride));
+        store_whole(v, row + place_of(first, end, rank, shape, stride));
         return;
     }
 #pragma unroll
