@@ -81,7 +81,8 @@ KERNEL(gradient) {
     A gq[R][4] = {}, gk[R][4] = {}, gv[R][4] = {};
 #pragma unroll
     for (u32 time = 0; time < TIMES; time++) {
-#pragma unroll 4
+        // Two at a time: with more, fewer blocks fit on a multiprocessor.
+#pragma unroll 2
         for (u32 j = 0; j < C && time * C + j < N; j++) {
             u32 other = time * C + j;
             Quad of_k = Quad::load(&keys[other][p.c]), of_q = Quad::load(&queries[other][p.c]);
