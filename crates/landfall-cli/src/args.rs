@@ -2,7 +2,7 @@
 
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 use landfall_train::run::{Device, Files, ModelKind, Precision, Settings, Synthetic, Weights, named};
-use landfall_train::train::{OptimizerKind, Order, Schedule};
+use landfall_train::train::{Draws, OptimizerKind, Order, Schedule};
 use std::path::PathBuf;
 
 /// Trains forecasters from a CSV, scores them, and forecasts.
@@ -156,6 +156,10 @@ pub(crate) struct Setup {
     /// Order of the windows: shuffle or sequential.
     #[arg(long, value_parser = named::<Order>)]
     order: Option<Order>,
+    /// Where initial values and orders are drawn from: philox (ours), or pytorch (what a PyTorch program of that seed
+    /// draws, for models whose layers begin uniform) [default: the preset's].
+    #[arg(long, value_parser = named::<Draws>)]
+    draws: Option<Draws>,
     /// Start from the weights of this checkpoint.
     #[arg(long, value_name = "W")]
     init: Option<PathBuf>,
@@ -465,6 +469,7 @@ impl Setup {
             threads: self.threads,
             seed: self.seed,
             order: self.order,
+            draws: self.draws,
             init: self.init.clone(),
             freeze: self.freeze.clone(),
             loss: self.loss.clone(),

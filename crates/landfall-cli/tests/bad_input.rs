@@ -117,6 +117,14 @@ fn names_and_combinations() {
             "train --data d.csv --channels 3",
             "--channels and --data: it sizes generated data; leave it out (--columns chooses columns of the file)",
         ),
+        (
+            "train --draws pytorch --preset patchtst-42",
+            "--draws pytorch and --model patchtst: only dlinear's layers are drawn there as they are here; leave it out",
+        ),
+        (
+            "train --draws mersenne",
+            "invalid value 'mersenne' for '--draws <DRAWS>': choose philox or pytorch; --help lists what there is",
+        ),
         ("train --columns load", "--columns and generated data: it belongs to a file; give --data too"),
         (
             "train --optimizer sgd",

@@ -68,6 +68,30 @@ fn quantiles_stand_beside_the_point_forecast() {
 }
 
 #[test]
+fn a_run_draws_as_it_is_told_and_resumes_its_order() {
+    let f = folder();
+    let records = |run: &str| {
+        let all = f.read(&format!("{run}/metrics.jsonl"));
+        all.lines().filter(|l| l.contains("\"loss\"")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    // Ten steps an epoch: the second part begins in the middle of the second one.
+    f.runs(&format!("{DLINEAR} --epochs 3 --seed 9 --out whole"));
+    assert!(f.read("whole/config.toml").contains("draws = \"pytorch\""), "{}", f.read("whole/config.toml"));
+    f.runs(&format!("{DLINEAR} --epochs 3 --seed 9 --draws pytorch --out same"));
+    f.runs(&format!("{DLINEAR} --epochs 3 --seed 9 --draws philox --out ours"));
+    f.runs(&format!("{DLINEAR} --epochs 3 --seed 9 --order sequential --out in-order"));
+    let whole = records("whole");
+    assert_eq!(whole.len(), 30);
+    assert_eq!(whole, records("same"));
+    f.runs(&format!("{DLINEAR} --max-steps 15 --seed 9 --out parts"));
+    f.runs("train --resume parts --max-steps 30");
+    assert_eq!(whole, records("parts"));
+    for other in ["ours", "in-order"] {
+        assert!(whole.iter().zip(records(other)).all(|(a, b)| *a != b), "{other}");
+    }
+}
+
+#[test]
 fn several_seeds_make_a_table() {
     let f = folder();
     let ran = f.runs(&format!("{DLINEAR} --epochs 1 --seeds 3,1,4 --json --out all"));

@@ -165,28 +165,36 @@ fn by_formula(s: &Session, c: &CrossAssetConfig, x: &[f64]) -> Result<Vec<f64>, 
 }
 
 /// Predictions are the formula's after some training, when no temperature, norm or bias is what it was at first; and an
-/// evaluation scores what is predicted.
+/// evaluation scores what is predicted. Of few tokens, whose attention is one op, and of more.
 fn predictions_follow_the_formula(engine: &Engine) -> Check {
-    let data = synthetic::assets(60, SMALL.tokens, SMALL.features, 3)?;
+    for tokens in [SMALL.tokens, 33] {
+        follows_the_formula(engine, &CrossAssetConfig { tokens, ..SMALL })
+            .map_err(|e| format!("{tokens} tokens: {e}"))?;
+    }
+    Ok(())
+}
+
+fn follows_the_formula(engine: &Engine, config: &CrossAssetConfig) -> Check {
+    let data = synthetic::assets(60, config.tokens, config.features, 3)?;
     let options = TrainingOptions { dtype: DType::F64, batch: 6, lr: 0.02, ..TrainingOptions::default() };
-    let mut s = session(engine, &SMALL, &data, options)?;
+    let mut s = session(engine, config, &data, options)?;
     for _ in 0..30 {
         s.step()?;
     }
     let temperatures = s.state.read_host("layers.1.attention.temperature")?.data;
     assert!(temperatures.iter().all(|t| (t - 8.0).abs() > 1e-3), "{temperatures:?}");
-    let width = SMALL.tokens * SMALL.features;
+    let width = config.tokens * config.features;
     let (mut entropy, mut right, mut brier) = (0.0, 0usize, 0.0);
     let test = TokenSegments::new(&data, Split::ratio(0.7, 0.1, 0.2)?)?.samples(Segment::Test);
-    let tokens = (test.len() * SMALL.tokens) as f64;
+    let tokens = (test.len() * config.tokens) as f64;
     for n in test {
         let sample: Vec<f64> = data.inputs[n * width..][..width].iter().map(|&x| f64::from(x)).collect();
-        let (got, want) = (s.predict(&sample)?, by_formula(&s, &SMALL, &sample)?);
+        let (got, want) = (s.predict(&sample)?, by_formula(&s, config, &sample)?);
         for (g, w) in got.iter().zip(&want) {
             assert!((g - w).abs() < 1e-9, "sample {n}: {got:?}, {want:?}");
         }
-        for (t, each) in want.chunks_exact(SMALL.classes).enumerate() {
-            let label = usize::try_from(data.labels[n * SMALL.tokens + t])?;
+        for (t, each) in want.chunks_exact(config.classes).enumerate() {
+            let label = usize::try_from(data.labels[n * config.tokens + t])?;
             entropy -= each[label].ln();
             right += usize::from(each.iter().all(|p| *p <= each[label]));
             let error = |(k, p): (usize, &f64)| (p - f64::from(u8::from(k == label))).powi(2);
@@ -197,7 +205,7 @@ fn predictions_follow_the_formula(engine: &Engine) -> Check {
     let classes = e.classes.ok_or("scores of classes")?;
     assert!((classes.cross_entropy - entropy / tokens).abs() < 1e-9, "{classes:?}, {}", entropy / tokens);
     assert_eq!(classes.accuracy, right as f64 / tokens);
-    assert!((e.errors().0 - brier / tokens / SMALL.classes as f64).abs() < 1e-9, "{e:?}");
+    assert!((e.errors().0 - brier / tokens / config.classes as f64).abs() < 1e-9, "{e:?}");
     Ok(())
 }
 

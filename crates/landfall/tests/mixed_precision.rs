@@ -81,6 +81,33 @@ fn products_and_what_lies_between_them_run_in_the_compute_dtype() -> Result<(), 
     Ok(())
 }
 
+/// Attention is a product: it reads what the projection gave, in its dtype, and temperatures as they are.
+#[test]
+fn temperatures_stay_in_f32() -> Result<(), Error> {
+    let spec = state()?;
+    let g = Graph::new(&spec);
+    let projected = g.matmul(g.input("x", DType::F32, [10, 8]), g.input("weight", DType::F32, [8, 24]))?;
+    let qkv = g.reshape(projected, [2, 5, 3, 2, 4])?;
+    let temperature = g.input("temperature", DType::F32, [2]);
+    let attended = g.op(ops::CosineAttention { eps: 1e-6 }, &[qkv, temperature])?;
+    g.output("attended", attended[0]);
+    for dtype in [DType::F32, DType::BF16, DType::F16] {
+        let mixed = mixed_precision(&g, dtype, Precision::Strict)?;
+        let engine = Engine::null();
+        let program = Program::compile(&engine, &State::new(&engine, &spec)?, "step", mixed.graph())?;
+        let plan = plan(&program);
+        let ops: Vec<(&str, &str)> = plan.iter().map(|(_, spec, op)| (op.as_str(), spec.as_str())).collect();
+        assert!(
+            ops.iter().any(|(op, spec)| *op == "cosine_attention" && spec.starts_with(dtype.name())),
+            "{ops:?}"
+        );
+        let casts = plan.iter().filter(|l| l.2 == "cast").map(|l| l.0.as_str()).collect::<Vec<_>>();
+        assert!(!casts.iter().any(|name| name.starts_with("temperature")), "{casts:?}");
+        assert_eq!(casts.is_empty(), dtype == DType::F32, "{casts:?}");
+    }
+    Ok(())
+}
+
 #[test]
 fn a_cast_back_of_a_widening_is_what_was_widened() -> Result<(), Error> {
     let g = Graph::new(&Arc::new(StateSpec::new()));

@@ -2,7 +2,7 @@
 
 use super::Model;
 use crate::nn::{Context, Dropout, Init, Linear, Norm, NormKind, ParameterId, Parameters, gelu};
-use landfall::{Error, Rule, Value, ops};
+use landfall::{Error, Graph, Rule, Value, ops};
 use serde::{Deserialize, Serialize};
 
 /// Sizes and options of a CrossAsset.
@@ -72,7 +72,7 @@ struct Layer {
 /// The model: `[B, S, F]` → logits `[B, S, K]`.
 ///
 /// Each token has a projection of its own, `h_s = x_s·W_s + b_s`. In each layer queries and keys have length 1
-/// ([`ops::L2Norm`]) and a learned temperature per head multiplies their cosines; then post-norm residuals around
+/// and a learned temperature per head multiplies their cosines ([`ops::CosineAttention`]); then post-norm residuals around
 /// attention and around a feed-forward with exact GELU. One linear map of all tokens gives the logits. No positions: a
 /// token is known by its projection. Initial values: linear maps and projections uniform in ±1/√fan_in, norms 1 and 0,
 /// temperatures 8.
@@ -88,6 +88,25 @@ pub struct CrossAsset {
 
 /// What the cosines of queries and keys are multiplied by at first.
 const TEMPERATURE: f64 = 8.0;
+
+/// Added to the sums of squares of queries and keys.
+const EPS: f64 = 1e-6;
+
+/// Attention of queries and keys of length 1, `[B, S, 3, h, e]` and `[h]` → `[B, S, h, e]`: in one op where it takes as many
+/// tokens and features, else in three.
+fn cosine_attention(g: &Graph, qkv: Value, temperature: Value) -> Result<Value, Error> {
+    let [b, s, _, h, e] = g.shape(qkv).dims().try_into().unwrap_or([0; 5]);
+    if ops::CosineAttention::fits(s, e) {
+        return Ok(g.op(ops::CosineAttention { eps: EPS }, &[qkv, temperature])?[0]);
+    }
+    let part = |i: usize| g.reshape(g.slice(qkv, 2, i, 1)?, [b, s, h, e]);
+    let temperature = g.broadcast_to(temperature, [b, s, h])?;
+    let norm = |scaled| ops::L2Norm { eps: EPS, scaled };
+    let q = g.name(g.op1(norm(true), &[part(0)?, temperature])?, "queries");
+    let k = g.name(g.op1(norm(false), &[part(1)?])?, "keys");
+    let op = ops::Attention { scale: 1.0, previous: false, emit_scores: false };
+    Ok(g.op(op, &[q, k, part(2)?])?[0])
+}
 
 impl CrossAsset {
     /// A model of this configuration.
@@ -153,13 +172,8 @@ impl CrossAsset {
         let [b, s, d] = g.shape(x).dims().try_into().unwrap_or([0; 3]);
         let (h, e) = (c.heads, c.d_model / c.heads);
         let qkv = g.name(layer.qkv.forward(cx, x)?, "qkv");
-        let part = |i: usize| g.reshape(g.slice(qkv, 2, i * d, d)?, [b, s, h, e]);
-        let temperature = g.broadcast_to(cx.parameter(layer.temperature)?, [b, s, h])?;
-        let norm = |scaled| ops::L2Norm { eps: 1e-6, scaled };
-        let q = g.name(g.op1(norm(true), &[part(0)?, temperature])?, "queries");
-        let (k, v) = (g.name(g.op1(norm(false), &[part(1)?])?, "keys"), part(2)?);
-        let op = ops::Attention { scale: 1.0, previous: false, emit_scores: false };
-        let attended = g.op(op, &[q, k, v])?[0];
+        let temperature = cx.parameter(layer.temperature)?;
+        let attended = cosine_attention(g, g.reshape(qkv, [b, s, 3, h, e])?, temperature)?;
         let joined = g.reshape(g.name(attended, "attended"), [b, s, d])?;
         Dropout { rate: c.dropout }.forward(cx, layer.out.forward(cx, joined)?)
     }

@@ -199,15 +199,26 @@ impl Parameters {
     /// # Errors
     /// [`landfall::Error::NoEntry`] when the state was made for another model.
     pub fn initialise(&self, state: &mut State, seed: u64) -> Result<(), landfall::Error> {
-        for p in &self.list {
+        let values = |p: &Parameter| {
             let mut rng = Rng::new(seed, stream(&p.name));
-            let spec = landfall::Spec::new(landfall::DType::F64, p.shape);
-            let values = landfall::HostTensor::from_fn(spec, |_| match p.init {
+            let mut draw = |_| match p.init {
                 Init::Constant(c) => c,
                 Init::Uniform(bound) => bound * (2.0 * rng.uniform() - 1.0),
                 Init::Normal(std) => std * rng.normal(),
-            });
-            state.write_host(&p.name, &values)?;
+            };
+            (0..p.shape.elements()).map(&mut draw).collect()
+        };
+        self.begin_with(state, self.list.iter().map(values))
+    }
+
+    /// Writes these initial values of the parameters, in order, and those of the buffers into a state.
+    pub(crate) fn begin_with(
+        &self,
+        state: &mut State,
+        values: impl IntoIterator<Item = Vec<f64>>,
+    ) -> Result<(), landfall::Error> {
+        for (p, values) in self.list.iter().zip(values) {
+            state.write_host(&p.name, &landfall::HostTensor::new(landfall::DType::F64, p.shape, values))?;
         }
         for b in &self.buffers {
             let spec = landfall::Spec::new(landfall::DType::F64, b.shape);

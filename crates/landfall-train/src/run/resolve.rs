@@ -6,7 +6,7 @@ use super::settings::{ModelKind, Precision, Settings, SettingsError, Synthetic};
 use crate::data::synthetic::WalkData;
 use crate::data::{Fill, Panel, ReadOptions, Split, TokenData};
 use crate::models::{ModelConfig, Preset, Recipe, Task};
-use crate::train::{Betas, Loss, OptimizerKind, Order, Schedule, TrainingOptions};
+use crate::train::{Betas, Draws, Loss, OptimizerKind, Order, Schedule, TrainingOptions};
 use std::path::PathBuf;
 
 /// Where the data comes from.
@@ -335,6 +335,14 @@ impl Settings {
                 rule: "it must be 1 to 1024",
             });
         }
+        let draws = self.draws.unwrap_or(recipe.draws);
+        if draws == Draws::PyTorch && model != ModelKind::Dlinear {
+            return Err(SettingsError::Conflict {
+                first: "--draws pytorch".to_owned(),
+                second: format!("--model {}", model.name()),
+                why: "only dlinear's layers are drawn there as they are here; leave it out".to_owned(),
+            });
+        }
         let (dtype, products) = self.dtype.unwrap_or(Precision::F32).parts();
         let batch = at_least_1("--batch", self.batch.unwrap_or(recipe.batch))?;
         let accumulate = at_least_1("--accumulate", self.accumulate.unwrap_or(1))?;
@@ -359,6 +367,7 @@ impl Settings {
             products,
             seed,
             order: self.order.unwrap_or(Order::Shuffle),
+            draws,
             loss: self.loss(model)?,
         })
     }
@@ -407,7 +416,7 @@ impl Settings {
         (self.weight_decay, self.clip) = (Some(t.weight_decay), Some(t.clip.unwrap_or(0.0)));
         self.dtype = Some(self.dtype.unwrap_or(Precision::F32));
         self.device = Some(self.device.unwrap_or(Device::Auto));
-        (self.seed, self.order) = (Some(t.seed), Some(t.order));
+        (self.seed, self.order, self.draws) = (Some(t.seed), Some(t.order), Some(t.draws));
         let loss = match &t.loss {
             Loss::Mse => "mse",
             Loss::Mae => "mae",
@@ -438,6 +447,7 @@ fn demo_recipe() -> Recipe {
         weight_decay: 0.0,
         clip: None,
         patience: None,
+        draws: Draws::Philox,
     }
 }
 

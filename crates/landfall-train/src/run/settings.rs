@@ -4,7 +4,7 @@ use super::device::Device;
 use crate::data::TokenNames;
 use crate::models::{Approximation, DropoutMasks, Order as NormOrder};
 use crate::nn::NormKind;
-use crate::train::{OptimizerKind, Order, Schedule};
+use crate::train::{Draws, OptimizerKind, Order, Schedule};
 use landfall::DType;
 use landfall::ops::Precision as Products;
 use landfall::tune::Choices;
@@ -255,6 +255,8 @@ pub struct Settings {
     pub seed: Option<u64>,
     /// Order of the windows.
     pub order: Option<Order>,
+    /// Where initial values and orders are drawn from.
+    pub draws: Option<Draws>,
     /// Weights to start from.
     pub init: Option<PathBuf>,
     /// Parameters whose name contains one of these are not trained.

@@ -1,6 +1,6 @@
 //! Options of a training run.
 
-use super::{Loss, OptimizerKind, Schedule};
+use super::{Draws, Loss, OptimizerKind, Schedule};
 use landfall::DType;
 use landfall::ops::Precision;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// By a keyed bijection of seed and epoch.
+    /// By a permutation of the epoch's own, which [`Draws`] says how it is drawn.
     Shuffle,
     /// As they come.
     Sequential,
@@ -63,6 +63,9 @@ pub struct TrainingOptions {
     pub seed: u64,
     /// Order of the windows.
     pub order: Order,
+    /// Where initial values and orders are drawn from.
+    #[serde(default)]
+    pub draws: Draws,
     /// What is minimised.
     pub loss: Loss,
 }
@@ -85,6 +88,7 @@ impl Default for TrainingOptions {
             products: Precision::Strict,
             seed: 2021,
             order: Order::Shuffle,
+            draws: Draws::Philox,
             loss: Loss::Mse,
         }
     }

@@ -1,9 +1,12 @@
 //! A session: state, and the programs that train, evaluate and predict on it.
 
+use super::draws::Twister;
 use super::optimizer::{self, LOSS_SCALE};
 use super::scores::{ABSOLUTE, CLASSES, CORRECT, COVERED, CROSS_ENTROPY, PINBALL, SQUARED, sums};
-use super::steps::{EVALUATION_CURSOR, Sizes, TRAIN_CURSOR, evaluate_graph, predict_graph, train_graph};
-use super::{Dataset, Loss, Order, Target, TrainingOptions};
+use super::steps::{
+    EVALUATION_CURSOR, ORDER, Sizes, TRAIN_CURSOR, evaluate_graph, predict_graph, train_graph,
+};
+use super::{Dataset, Draws, Loss, Order, Target, TrainingOptions};
 use crate::data::Segment;
 use crate::models::Model;
 use landfall::ops::cursor;
@@ -207,15 +210,20 @@ impl Session {
         }
         let windows = scalar("data.windows", [dataset.stretches.len(), 3].into());
         spec.add_constant("windows", DType::I64, &[windows])?;
+        let order = match (options.order, options.draws) {
+            (Order::Sequential, _) => ops::Order::Sequential,
+            (Order::Shuffle, Draws::Philox) => ops::Order::Shuffled,
+            (Order::Shuffle, Draws::PyTorch) => ops::Order::Listed,
+        };
+        let epochs = steps.div_ceil(steps_per_epoch);
+        if order == ops::Order::Listed {
+            spec.add_constant("order", DType::I64, &[scalar(ORDER, [epochs, training.count].into())])?;
+        }
         spec.add_constant("schedule", DType::F64, &[scalar("schedule.lr", [steps].into())])?;
         let spec = Arc::new(spec);
         let mut state = State::new(engine, &spec)?;
 
         let mut set = ProgramSet::new(engine, &state);
-        let order = match options.order {
-            Order::Shuffle => ops::Order::Shuffled,
-            Order::Sequential => ops::Order::Sequential,
-        };
         set.add(
             "train",
             &train_graph(&spec, model.as_ref(), &sizes, order, steps_per_epoch, &options, loss)?,
@@ -240,7 +248,18 @@ impl Session {
         let row = |s: &super::Stretch| [s.first, s.start, s.series].map(|x| x as i64);
         state.write("data.windows", &dataset.stretches.iter().flat_map(row).collect::<Vec<i64>>())?;
         state.write("schedule.lr", &options.schedule.table(options.lr, steps, steps_per_epoch))?;
-        model.parameters().initialise(&mut state, options.seed)?;
+        match options.draws {
+            Draws::Philox => model.parameters().initialise(&mut state, options.seed)?,
+            Draws::PyTorch => {
+                let told = |rule: Rule| rule.of("session", &[], None, Some(Location::caller()));
+                let mut twister = Twister::new(options.seed);
+                let values = twister.values(model.parameters()).map_err(told)?;
+                model.parameters().begin_with(&mut state, values)?;
+                if order == ops::Order::Listed {
+                    state.write(ORDER, &twister.orders(training.count, epochs).map_err(told)?)?;
+                }
+            }
+        }
         if options.dtype == DType::F16 {
             state.write(LOSS_SCALE, &[ops::LossScale::INITIAL, 0.0])?;
         }

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 pub(super) const TRAIN_CURSOR: &str = "cursor.train";
 pub(super) const EVALUATION_CURSOR: &str = "cursor.evaluation";
+/// The windows of each epoch, where their order is listed: `[epochs, windows]`.
+pub(super) const ORDER: &str = "data.order";
 /// Shapes that all programs of a session share.
 pub(super) struct Sizes<'a> {
     /// Windows of a micro-batch: of a whole batch, where that is not cut.
@@ -47,8 +49,11 @@ fn batch(
     micro_batches: usize,
     s: &Sizes<'_>,
 ) -> Result<Batch, Error> {
-    let table = g.entry("data.windows")?;
-    let picked = g.op(ops::BatchWindows { batch: s.batch, micro_batches, order }, &[cursor, table])?;
+    let mut args = vec![cursor, g.entry("data.windows")?];
+    if order == ops::Order::Listed {
+        args.push(g.entry(ORDER)?);
+    }
+    let picked = g.op(ops::BatchWindows { batch: s.batch, micro_batches, order }, &args)?;
     let (starts, series, valid) = (picked[0], picked[1], picked[2]);
     let values = g.entry("data.values")?;
     let width = s.context.next_multiple_of(ROW);

@@ -5,7 +5,7 @@
 //!
 //! | role | ops | runs in |
 //! |---|---|---|
-//! | product | matmul, grouped matmul, attention | the compute dtype |
+//! | product | matmul, grouped matmul, attention | the compute dtype, temperatures in f32 |
 //! | pointwise | one scalar expression an element, dropout | the compute dtype between two products, else f32 |
 //! | norm | layer norm, L2 norm | its rows in the compute dtype between two products, its weights in f32; else f32 |
 //! | movement | copy, concat, pad, permute | what it moves is cast where fewer bytes move |
@@ -130,8 +130,9 @@ impl Mixed {
         let moves = role(node) == Role::Movement;
         let dtype =
             if low[number] || (moves && node.inputs.iter().all(made_low)) { compute } else { DType::F32 };
-        // Of a norm the rows alone: it rounds once, whatever the dtype of its weights.
-        let rows = if role(node) == Role::Norm { 1 } else { node.inputs.len() };
+        // Of a norm the rows alone: it rounds once, whatever the dtype of its weights. So do temperatures.
+        let weighs = role(node) == Role::Norm || is::<ops::CosineAttention>(node.op.as_ref());
+        let rows = if weighs { 1 } else { node.inputs.len() };
         let inputs = node.inputs.iter().enumerate().map(|(k, &v)| match self.source.info(v).spec.dtype {
             DType::F32 => self.in_dtype(v, if k < rows { dtype } else { DType::F32 }),
             DType::F64 | DType::BF16 | DType::F16 | DType::I32 | DType::I64 | DType::U8 | DType::Bool => {
@@ -214,14 +215,19 @@ enum Role {
     Island,
 }
 
+fn is<T: Op>(op: &dyn Op) -> bool {
+    attributes::<T>(op).is_ok()
+}
+
 fn role(node: &Node) -> Role {
-    fn is<T: Op>(op: &dyn Op) -> bool {
-        attributes::<T>(op).is_ok()
-    }
     let op = node.op.as_ref();
     if node.full_precision {
         Role::Island
-    } else if is::<ops::MatMul>(op) || is::<ops::Attention>(op) || is::<ops::GroupedMatMul>(op) {
+    } else if is::<ops::MatMul>(op)
+        || is::<ops::Attention>(op)
+        || is::<ops::CosineAttention>(op)
+        || is::<ops::GroupedMatMul>(op)
+    {
         Role::Product
     } else if is::<ops::Copy>(op)
         || is::<ops::Concat>(op)

@@ -13,12 +13,13 @@ use crate::cpu::{View, ViewMut};
 use crate::device::cpu::isa::{Kernel, Real, Simd, prefetch_read};
 use crate::layout::Layout;
 use crate::math::Math;
+use std::ops::Range;
 
 /// Queries whose tiles are kept together, so that a sum over queries is read and written once for all of them.
-const BLOCK: usize = 4;
+pub(super) const BLOCK: usize = 4;
 
 /// One value of sixteen heads.
-type Line<A> = [A; LANES];
+pub(super) type Line<A> = [A; LANES];
 
 /// Heads `first..first + count` of a task, counted over its batch entries.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +38,11 @@ impl Heads {
             count: LANES.min(all - first),
             heads: s.heads,
         })
+    }
+
+    /// The numbers of its heads, counted over the batch entries of the task.
+    pub(super) fn numbers(self) -> Range<usize> {
+        self.first..self.first + self.count
     }
 
     /// Where `[n, e]` of each head lies in `[B, N, h, e]`; the task's first entry is `start` there.
@@ -101,7 +107,7 @@ impl Places {
 
     /// Asks for `len` elements of row `row` of every matrix.
     #[inline(always)]
-    fn prefetch<T>(&self, x: &[T], row: usize, len: usize) {
+    pub(super) fn prefetch<T>(&self, x: &[T], row: usize, len: usize) {
         let at = self.row(row);
         for c in (0..len).step_by(LANES) {
             for at in at {
@@ -118,7 +124,7 @@ impl Places {
 
     /// [`load`](Self::load) of every row.
     #[inline(always)]
-    fn load_all<T: Element<Acc: Arith + Real>, S: Simd>(
+    pub(super) fn load_all<T: Element<Acc: Arith + Real>, S: Simd>(
         &self,
         simd: S,
         x: &[T],
@@ -132,7 +138,7 @@ impl Places {
 
     /// [`store`](Self::store) of every row.
     #[inline(always)]
-    fn store_all<T: Element<Acc: Arith + Real>, S: Simd>(
+    pub(super) fn store_all<T: Element<Acc: Arith + Real>, S: Simd>(
         &self,
         simd: S,
         lines: &[Line<T::Acc>],
@@ -162,7 +168,7 @@ impl Places {
 
     /// Loads the one row of every matrix.
     #[inline(always)]
-    fn load_row<T: Element, A: Arith>(&self, x: &[T], lines: &mut [Line<A>]) {
+    pub(super) fn load_row<T: Element, A: Arith>(&self, x: &[T], lines: &mut [Line<A>]) {
         for (c, line) in lines.iter_mut().enumerate() {
             *line = self.at.map(|at| A::load(x[at + c * self.column]));
         }
@@ -408,7 +414,7 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Gradient<'_, T> {
 
 /// Multiplies lines by a number.
 #[inline(always)]
-fn times<A: Arith>(lines: &mut [Line<A>], factor: A) {
+pub(super) fn times<A: Arith>(lines: &mut [Line<A>], factor: A) {
     for v in lines.as_flattened_mut() {
         *v = *v * factor;
     }
@@ -416,7 +422,12 @@ fn times<A: Arith>(lines: &mut [Line<A>], factor: A) {
 
 /// `tile[j] = Σ_c x[c]·y[j][c]`, where `y` has as many lines for each `j` as `x`, in blocks of four.
 #[inline(always)]
-fn products<A: Arith + Real, S: Simd>(simd: S, x: &[Line<A>], y: &[Line<A>], tile: &mut [Line<A>]) {
+pub(super) fn products<A: Arith + Real, S: Simd>(
+    simd: S,
+    x: &[Line<A>],
+    y: &[Line<A>],
+    tile: &mut [Line<A>],
+) {
     let width = x.len();
     for (c, x) in x.as_chunks::<FOUR>().0.iter().enumerate() {
         let [x0, x1, x2, x3] = *x;
@@ -442,7 +453,7 @@ fn products<A: Arith + Real, S: Simd>(simd: S, x: &[Line<A>], y: &[Line<A>], til
 
 /// The largest line. A NaN is passed over: its exponential makes the row NaN.
 #[inline(always)]
-fn largest<A: Arith>(tile: &[Line<A>]) -> Line<A> {
+pub(super) fn largest<A: Arith>(tile: &[Line<A>]) -> Line<A> {
     let mut top = [A::of_f64(f64::NEG_INFINITY); LANES];
     for line in tile {
         for l in 0..LANES {
@@ -454,7 +465,7 @@ fn largest<A: Arith>(tile: &[Line<A>]) -> Line<A> {
 
 /// `tile[j] ← exp(tile[j] − less)` and `Σ_j tile[j]`, with lines up to `n`; those past them become 0.
 #[inline(always)]
-fn exponentials<A: Arith + Real, S: Simd>(
+pub(super) fn exponentials<A: Arith + Real, S: Simd>(
     simd: S,
     tile: &mut [Line<A>],
     n: usize,
@@ -480,7 +491,7 @@ fn exponentials<A: Arith + Real, S: Simd>(
 
 /// `Σ_j p[j]·y[j][c..c + 4]`, where `y` has `width` lines for each `j`.
 #[inline(always)]
-fn combine<A: Arith + Real, S: Simd>(
+pub(super) fn combine<A: Arith + Real, S: Simd>(
     simd: S,
     p: &[Line<A>],
     y: &[Line<A>],
@@ -508,7 +519,7 @@ fn combine<A: Arith + Real, S: Simd>(
 
 /// `weights ← exp(weights − less)`, `slopes ← (slopes − level)·weights`.
 #[inline(always)]
-fn slope<A: Arith + Real, S: Simd>(
+pub(super) fn slope<A: Arith + Real, S: Simd>(
     simd: S,
     weights: &mut [Line<A>],
     slopes: &mut [Line<A>],
@@ -528,7 +539,7 @@ fn slope<A: Arith + Real, S: Simd>(
 
 /// Adds the products of a block of queries to sums over queries: `to[j][c + i] += Σ_q tiles[q][j]·x[q][c + i]`.
 #[inline(always)]
-fn spread_block<A: Arith + Real, S: Simd>(
+pub(super) fn spread_block<A: Arith + Real, S: Simd>(
     simd: S,
     tiles: &[Line<A>],
     x: &[Line<A>],

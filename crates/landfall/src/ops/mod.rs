@@ -14,6 +14,8 @@ pub(crate) mod check;
 mod clip;
 mod columns;
 mod concat;
+mod cosine_attention;
+mod cosine_attention_grad;
 mod cross_entropy;
 pub mod cursor;
 mod dropout;
@@ -49,6 +51,8 @@ pub use attention_grad::AttentionGrad;
 pub use batch_norm::{BatchNorm, BatchNormGrad};
 pub use clip::{AllFinite, ClipScale, GlobalNorm};
 pub use concat::Concat;
+pub use cosine_attention::CosineAttention;
+pub use cosine_attention_grad::CosineAttentionGrad;
 pub use cross_entropy::{CrossEntropy, CrossEntropyGrad};
 pub use cursor::{Advance, AdvanceMicro, Lookup, RingPush};
 pub use dropout::Dropout;
@@ -501,6 +505,8 @@ ops! {
     Compare,
     Concat,
     Copy,
+    CosineAttention,
+    CosineAttentionGrad,
     CrossEntropy,
     CrossEntropyGrad,
     Div,

@@ -21,17 +21,19 @@ pub enum Order {
     Sequential,
     /// The keyed bijection of (seed, epoch): every window once, another order each epoch.
     Shuffled,
+    /// As an argument lists it.
+    Listed,
 }
 
 /// The windows of a micro-batch: element `j` is position `p = (BATCH · micro_batches + MICRO) · batch + j` of the epoch. If `p < WINDOWS`, it is valid
-/// and its window is number `w = BASE + σ(p)`, σ the identity or the keyed bijection of (SEED, EPOCH) on `0..WINDOWS`;
-/// else it is `w = BASE + WINDOWS − 1` (a window that is there to be read) and it is not valid.
+/// and its window is number `w = BASE + σ(p)`, σ the identity, the keyed bijection of (SEED, EPOCH) on `0..WINDOWS`, or
+/// what the list has for (EPOCH mod E, p), brought into `0..WINDOWS`, and p itself where it has nothing; else it is `w = BASE + WINDOWS − 1` (a window that is there to be read) and it is not valid.
 ///
 /// The table says where windows lie. Its rows are (first window, start, group), ascending by the first: from a row's
 /// first window on, up to that of the next row, `start(w) = start + (w − first)`, and all belong to `group`. So windows
 /// of many series, each run of them without a gap, cost a row for each run, whatever their number.
 ///
-/// Arguments: cursor `i64[8]`, table `i64[R, 3]` with `R ≥ 1`. Results: starts `i64[batch]`, groups `i64[batch]`, valid
+/// Arguments: cursor `i64[8]`, table `i64[R, 3]` with `R ≥ 1`, and for [`Order::Listed`] a list `i64[E, P]`. Results: starts `i64[batch]`, groups `i64[batch]`, valid
 /// `bool[batch]`. Disjoint. No gradient. Deterministic. A window before the first row counts back from it. Errors:
 /// another dtype or shape. The bijection is a Feistel network with cycle walking: no order is stored.
 #[derive(Debug, Clone, Copy)]
@@ -54,23 +56,37 @@ impl Default for BatchWindows {
 const ROW: usize = 3;
 
 impl BatchWindows {
-    /// Window and validity of each element, in order.
-    fn each(&self, cursor: &[i64; cursor::LEN]) -> impl Iterator<Item = (i64, bool)> {
+    /// Window and validity of each element, in order. `listed` is what the list has for an epoch and a position.
+    fn each(
+        &self,
+        cursor: &[i64; cursor::LEN],
+        listed: impl Fn(u64, u64) -> Option<i64>,
+    ) -> impl Iterator<Item = (i64, bool)> {
         let windows = u64::try_from(cursor[WINDOWS]).unwrap_or(0);
         let shuffle = Shuffle::new(windows, cursor[SEED] as u64, cursor[EPOCH] as u64);
         let (base, batch, order) = (cursor[BASE], self.batch as u64, self.order);
         let at = |i: usize| u64::try_from(cursor[i]).unwrap_or(0);
         let micro = at(BATCH).saturating_mul(self.micro_batches as u64).saturating_add(at(MICRO));
-        let first = micro.saturating_mul(batch);
+        let (first, epoch) = (micro.saturating_mul(batch), at(EPOCH));
         (0..batch).map(move |j| {
             let p = first.saturating_add(j);
-            let window = if order == Order::Shuffled { shuffle.index(p) } else { Some(p) };
-            match window {
-                Some(w) if p < windows => (base.saturating_add(w as i64), true),
-                _ => (base.saturating_add(windows.saturating_sub(1) as i64), false),
-            }
+            let last = windows.saturating_sub(1) as i64;
+            let window = match order {
+                _ if p >= windows => last,
+                Order::Sequential => p as i64,
+                Order::Shuffled => shuffle.index(p).map_or(last, |w| w as i64),
+                Order::Listed => listed(epoch, p).unwrap_or(p as i64).clamp(0, last),
+            };
+            (base.saturating_add(window), p < windows)
         })
     }
+}
+
+/// Row and column of a list of these sizes for an epoch and a position, if it has them.
+fn listed(dims: &[usize], epoch: u64, position: u64) -> Option<[usize; 2]> {
+    let &[epochs, positions] = dims else { return None };
+    let row = (epoch as usize).checked_rem(epochs)?;
+    Some([row, usize::try_from(position).ok().filter(|&p| p < positions)?])
 }
 
 /// The last row whose first window is not above `window`, or row 0; by halving.
@@ -92,11 +108,24 @@ impl Op for BatchWindows {
         "batch_windows"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 2] = rules::arity(args)?;
-        cursor::rule(&args, 0)?;
-        rules::dtype(&args, 1, DType::I64)?;
+        let expected = 2 + usize::from(self.order == Order::Listed);
+        if args.len() != expected {
+            return Err(Rule::Arity { expected, got: args.len() });
+        }
+        cursor::rule(args, 0)?;
+        if let Some(list) = args.get(2) {
+            rules::dtype(args, 2, DType::I64)?;
+            if list.shape.rank() != 2 {
+                return Err(Rule::Rank {
+                    arg: 2,
+                    rank: list.shape.rank(),
+                    expected: "2: [epochs, positions]",
+                });
+            }
+        }
+        rules::dtype(args, 1, DType::I64)?;
         let rows = args[1].shape.dims().first().copied().unwrap_or(0);
-        rules::shape(&args, 1, [rows, ROW])?;
+        rules::shape(args, 1, [rows, ROW])?;
         if rows == 0 {
             return Err(Rule::Attribute { name: "rows of the table", value: 0.0, expected: "at least 1" });
         }
@@ -131,6 +160,15 @@ impl Op for BatchWindows {
                 _ if p >= windows => (windows - 1).max(0),
                 Order::Sequential => p,
                 Order::Shuffled => order.index(p as u64).map_or(0, |w| w as i64),
+                Order::Listed => {
+                    let (epochs, positions) = (args[2].dims()[0], args[2].dims()[1]);
+                    match cursor[EPOCH].max(0).checked_rem(epochs as i64) {
+                        Some(row) if p < positions as i64 => {
+                            (args[2].data[row as usize * positions + p as usize] as i64).clamp(0, windows - 1)
+                        }
+                        _ => p,
+                    }
+                }
             };
             let window = (cursor[BASE] + position) as f64;
             let mut rows = args[1].data.chunks_exact(ROW);
@@ -153,7 +191,12 @@ impl Op for BatchWindows {
                     let (cursor, table) = (cursor::read(call, 0)?, call.input::<i64>(1)?);
                     let (mut starts, mut groups) = (call.output::<i64>(0)?, call.output::<i64>(1)?);
                     let mut valid = call.output::<u8>(2)?;
-                    for (j, (window, is_valid)) in op.each(&cursor).enumerate() {
+                    let list = if op.order == Order::Listed { Some(call.input::<i64>(2)?) } else { None };
+                    let of_list = |epoch, position| {
+                        let list = list.as_ref()?;
+                        listed(list.dims(), epoch, position).map(|at| list.at(&at))
+                    };
+                    for (j, (window, is_valid)) in op.each(&cursor, of_list).enumerate() {
                         let row = row_of(window, table.dims()[0], |r| table.at(&[r, 0]));
                         let [first, start, group] = [0, 1, 2].map(|at| table.at(&[row, at]));
                         starts.set_flat(j, start.saturating_add(window.saturating_sub(first)));
@@ -198,6 +241,25 @@ impl Op for BatchWindows {
                 at(300, order, 2, 5, 1601, three),
             ]);
         }
+        // Every window of two epochs, a list that is too short, one with what is no window, and none.
+        let list = |shape: [usize; 2], values: &[i64]| {
+            SampleArg::with(Some(DType::I64), shape, Data::Exact(values.iter().map(|&x| x as f64).collect()))
+        };
+        let by_list = |epoch, at: i64, list| {
+            let cursor = [(EPOCH, epoch), (BATCH, at), (SEED, 77), (BASE, 1000), (WINDOWS, 5)];
+            let op = Self { batch: 3, micro_batches: 1, order: Order::Listed };
+            Sample::new(op, vec![cursor::sample(&cursor), table(three), list])
+        };
+        for (epoch, at) in [(0, 0), (1, 1), (2, 0), (3, 1)] {
+            all.push(by_list(epoch, at, list([2, 5], &[3, 0, 4, 1, 2, 4, 2, 0, 3, 1])));
+        }
+        all.extend([by_list(0, 0, list([1, 2], &[4, 3])), by_list(1, 0, list([1, 3], &[-1, 5, 1]))]);
+        all.extend([by_list(0, 0, list([0, 5], &[])), by_list(0, 0, list([2, 0], &[]))]);
+        let by_none = Self { order: Order::Listed, ..*self };
+        all.push(Sample::bad(by_none, vec![cursor::sample(&[]), table(one)], "takes 3 arguments, got 2"));
+        let flat = SampleArg::with(Some(DType::I64), [5], Data::Int(0, 5));
+        let flat = vec![cursor::sample(&[]), table(one), flat];
+        all.push(Sample::bad(by_none, flat, "arg 2 has rank 1; it must be 2: [epochs, positions]"));
         let cursor = || cursor::sample(&[(WINDOWS, 3)]);
         let bad = |args, text| Sample::bad(*self, args, text);
         all.extend([

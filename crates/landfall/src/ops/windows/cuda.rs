@@ -22,6 +22,7 @@ static SOURCE: Source = Source {
             params: &[
                 Param::input_is("cursor", DType::I64),
                 Param::input_is("table", DType::I64),
+                Param::input_is("list", DType::I64),
                 Param::output_is("starts", DType::I64),
                 Param::output_is("groups", DType::I64),
                 Param::output_is("valid", DType::Bool),
@@ -29,6 +30,10 @@ static SOURCE: Source = Source {
                 Param::u64("micro_batches"),
                 Param::u64("rows"),
                 Param::u32("shuffle"),
+                Param::u64("epochs"),
+                Param::u64("positions"),
+                Param::u64("stride_epoch"),
+                Param::u64("stride_position"),
                 Param::u64("stride_cursor"),
                 Param::u64("stride_row"),
                 Param::u64("stride_col"),
@@ -72,9 +77,19 @@ pub(super) fn batch_windows(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Fail
     }
     let (cursor, table) = (*call.input(0)?, *call.input(1)?);
     let (starts, groups, valid) = (*call.output(0)?, *call.output(1)?, *call.output(2)?);
+    // In place of a list that the call has not, the table is passed and not touched.
+    let (list, [epochs, positions]) = match op.order {
+        Order::Listed => {
+            let list = *call.input(2)?;
+            let dims = list.spec().shape;
+            (list, [0, 1].map(|axis| dims.dims()[axis] as u64))
+        }
+        Order::Sequential | Order::Shuffled => (table, [0; 2]),
+    };
     let args = [
         Arg::Input(&cursor),
         Arg::Input(&table),
+        Arg::Input(&list),
         Arg::Output(&starts),
         Arg::Output(&groups),
         Arg::Output(&valid),
@@ -82,6 +97,10 @@ pub(super) fn batch_windows(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Fail
         Arg::U64(op.micro_batches as u64),
         Arg::U64(table.spec().shape.dims()[0] as u64),
         Arg::U32(u32::from(op.order == Order::Shuffled)),
+        Arg::U64(epochs),
+        Arg::U64(positions),
+        stride(&list, 0),
+        stride(&list, 1),
         stride(&cursor, 0),
         stride(&table, 0),
         stride(&table, 1),

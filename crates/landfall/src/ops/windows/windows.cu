@@ -96,6 +96,11 @@ KERNEL(batch_windows) {
     bool inside = p < windows;
     u64 position = windows == 0 ? 0 : windows - 1;
     if (inside) position = shuffle ? shuffled(p, windows, u64(seed), u64(epoch)) : p;
+    if (inside && epochs > 0 && p < positions) {
+        u64 row = (epoch < 0 ? 0 : u64(epoch)) % epochs;
+        i64 own = list[row * stride_epoch + p * stride_position];
+        position = own < 0 ? 0 : min(u64(own), windows - 1);
+    }
     i64 window = add(base, i64(position));
     u64 low = 0, high = rows;
     while (low + 1 < high) {
