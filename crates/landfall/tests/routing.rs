@@ -301,14 +301,18 @@ fn fault(of: &Tensor) -> (&'static str, usize, i64, usize) {
     }
 }
 
+/// An engine of its own: an index that is reported is of the next read on its engine, and the GPU's is shared by tests that
+/// run beside this one.
+fn own(engine: &Engine) -> Result<Engine, Error> {
+    match engine.device() {
+        DeviceKind::Cuda(ordinal) => Engine::cuda(ordinal),
+        DeviceKind::Cpu | DeviceKind::Null => Ok(engine.clone()),
+    }
+}
+
 /// A bad map is reported by the op that follows it, nothing is written out of bounds, and the engine goes on.
 fn r34_a_bad_map_is_named_and_the_engine_goes_on(engine: &Engine) -> Check {
-    // An index that is reported is of the next read on its engine, and the GPU's is shared by tests that run beside this one.
-    let own = match engine.device() {
-        DeviceKind::Cuda(ordinal) => Engine::cuda(ordinal)?,
-        DeviceKind::Cpu | DeviceKind::Null => engine.clone(),
-    };
-    let engine = &own;
+    let engine = &own(engine)?;
     let x = tensor::<f32>(engine, [2, 3], |i| i as f64 + 1.0)?;
     let p = tensor::<f32>(engine, [2, 2], |i| i as f64 + 1.0)?;
     let source = engine.tensor([2], &[1i32, 0])?;
@@ -515,6 +519,7 @@ fn products_of_experts_are_sums(engine: &Engine) -> Check {
 
 /// Segments that are none are reported, and no row has an expert.
 fn bad_segments_are_named(engine: &Engine) -> Check {
+    let engine = &own(engine)?;
     let x = tensor::<f32>(engine, [4, 2], |i| i as f64 + 1.0)?;
     let w = tensor::<f32>(engine, [2, 2, 3], |_| 1.0)?;
     for (counts, offsets, want) in [
