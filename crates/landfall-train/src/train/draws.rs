@@ -1,6 +1,6 @@
 //! Where a run's initial values and orders are drawn from.
 
-use crate::nn::{Init, Parameters};
+use crate::nn::{Init, Parameter, Parameters};
 use landfall::Rule;
 use rand_mt::Mt;
 use serde::{Deserialize, Serialize};
@@ -42,20 +42,18 @@ impl Twister {
     /// # Errors
     /// A rule for what other programs draw in an order or by a method that is not known here.
     pub(super) fn values(&mut self, parameters: &Parameters) -> Result<Vec<Vec<f64>>, Rule> {
-        let known = |p: &crate::nn::Parameter| p.parts.len() == 1 && !matches!(p.init, Init::Normal(_));
-        if !parameters.list().iter().all(known) {
-            return Err(Rule::Attribute {
-                name: "parameters that are stacked or begin normally distributed",
-                value: parameters.list().iter().filter(|p| !known(p)).count() as f64,
-                expected: "0 where PyTorch's draws are asked for",
-            });
-        }
-        let mut draw = |init: Init| match init {
-            Init::Constant(c) => c,
-            Init::Uniform(bound) | Init::Normal(bound) => self.uniform(bound as f32),
+        let each = |(number, p): (usize, &Parameter)| match p.init {
+            Init::Constant(c) if p.parts.len() == 1 => Ok(vec![c; p.shape.elements()]),
+            Init::Uniform(bound) if p.parts.len() == 1 => {
+                Ok((0..p.shape.elements()).map(|_| self.uniform(bound as f32)).collect())
+            }
+            Init::Constant(_) | Init::Uniform(_) | Init::Normal(_) => Err(Rule::Attribute {
+                name: "number of a parameter that is stacked or begins normally distributed",
+                value: number as f64,
+                expected: "none where PyTorch's draws are asked for",
+            }),
         };
-        let each = |p: &crate::nn::Parameter| (0..p.shape.elements()).map(|_| draw(p.init)).collect();
-        Ok(parameters.list().iter().map(each).collect())
+        parameters.list().iter().enumerate().map(each).collect()
     }
 
     /// The order of `n` windows in each of so many epochs, one after the other: `torch.randperm(n)`.
