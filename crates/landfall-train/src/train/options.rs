@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// By a permutation of the epoch's own, which [`Draws`] says how it is drawn.
+    /// By a permutation of each epoch's own; [`Draws`] says how it is drawn.
     Shuffle,
     /// As they come.
     Sequential,

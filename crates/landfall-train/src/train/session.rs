@@ -174,6 +174,22 @@ impl Session {
             let rule = Rule::Attribute { name: "accumulate", value, expected: "a divisor of the batch" };
             return Err(rule.of("session", &[], None, Some(Location::caller())).into());
         }
+        let order = match (options.order, options.draws) {
+            (Order::Sequential, _) => ops::Order::Sequential,
+            (Order::Shuffle, Draws::Philox) => ops::Order::Shuffled,
+            (Order::Shuffle, Draws::PyTorch) => ops::Order::Listed,
+        };
+        let epochs = steps.div_ceil(steps_per_epoch);
+        let drawn = match options.draws {
+            Draws::Philox => None,
+            Draws::PyTorch => {
+                let told = |rule: Rule| rule.of("session", &[], None, Some(Location::caller()));
+                let mut twister = Twister::new(options.seed);
+                let values = twister.values(model.parameters()).map_err(told)?;
+                let listed = if order == ops::Order::Listed { epochs } else { 0 };
+                Some((values, twister.orders(training.count, listed).map_err(told)?))
+            }
+        };
         let sizes = Sizes {
             batch: batch / options.accumulate,
             channels: dataset.channels,
@@ -210,12 +226,6 @@ impl Session {
         }
         let windows = scalar("data.windows", [dataset.stretches.len(), 3].into());
         spec.add_constant("windows", DType::I64, &[windows])?;
-        let order = match (options.order, options.draws) {
-            (Order::Sequential, _) => ops::Order::Sequential,
-            (Order::Shuffle, Draws::Philox) => ops::Order::Shuffled,
-            (Order::Shuffle, Draws::PyTorch) => ops::Order::Listed,
-        };
-        let epochs = steps.div_ceil(steps_per_epoch);
         if order == ops::Order::Listed {
             spec.add_constant("order", DType::I64, &[scalar(ORDER, [epochs, training.count].into())])?;
         }
@@ -248,15 +258,12 @@ impl Session {
         let row = |s: &super::Stretch| [s.first, s.start, s.series].map(|x| x as i64);
         state.write("data.windows", &dataset.stretches.iter().flat_map(row).collect::<Vec<i64>>())?;
         state.write("schedule.lr", &options.schedule.table(options.lr, steps, steps_per_epoch))?;
-        match options.draws {
-            Draws::Philox => model.parameters().initialise(&mut state, options.seed)?,
-            Draws::PyTorch => {
-                let told = |rule: Rule| rule.of("session", &[], None, Some(Location::caller()));
-                let mut twister = Twister::new(options.seed);
-                let values = twister.values(model.parameters()).map_err(told)?;
+        match drawn {
+            None => model.parameters().initialise(&mut state, options.seed)?,
+            Some((values, orders)) => {
                 model.parameters().begin_with(&mut state, values)?;
                 if order == ops::Order::Listed {
-                    state.write(ORDER, &twister.orders(training.count, epochs).map_err(told)?)?;
+                    state.write(ORDER, &orders)?;
                 }
             }
         }

@@ -25,16 +25,17 @@ pub enum Order {
     Listed,
 }
 
-/// The windows of a micro-batch: element `j` is position `p = (BATCH · micro_batches + MICRO) · batch + j` of the epoch. If `p < WINDOWS`, it is valid
-/// and its window is number `w = BASE + σ(p)`, σ the identity, the keyed bijection of (SEED, EPOCH) on `0..WINDOWS`, or
-/// what the list has for (EPOCH mod E, p), brought into `0..WINDOWS`, and p itself where it has nothing; else it is `w = BASE + WINDOWS − 1` (a window that is there to be read) and it is not valid.
+/// The windows of a micro-batch: element `j` is position `p = (BATCH · micro_batches + MICRO) · batch + j` of the epoch. If
+/// `p < WINDOWS`, it is valid and its window is number `w = BASE + σ(p)`: σ is the identity, the keyed bijection of (SEED,
+/// EPOCH) on `0..WINDOWS`, or what the list has for (EPOCH mod E, p), brought into `0..WINDOWS` (p itself where it has
+/// nothing). Else it is `w = BASE + WINDOWS − 1` (a window that is there to be read) and it is not valid.
 ///
 /// The table says where windows lie. Its rows are (first window, start, group), ascending by the first: from a row's
 /// first window on, up to that of the next row, `start(w) = start + (w − first)`, and all belong to `group`. So windows
 /// of many series, each run of them without a gap, cost a row for each run, whatever their number.
 ///
-/// Arguments: cursor `i64[8]`, table `i64[R, 3]` with `R ≥ 1`, and for [`Order::Listed`] a list `i64[E, P]`. Results: starts `i64[batch]`, groups `i64[batch]`, valid
-/// `bool[batch]`. Disjoint. No gradient. Deterministic. A window before the first row counts back from it. Errors:
+/// Arguments: cursor `i64[8]`, table `i64[R, 3]` with `R ≥ 1`, and for [`Order::Listed`] a list `i64[E, P]`. Results: starts
+/// `i64[batch]`, groups `i64[batch]`, valid `bool[batch]`. Disjoint. No gradient. Deterministic. A window before the first row counts back from it. Errors:
 /// another dtype or shape. The bijection is a Feistel network with cycle walking: no order is stored.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchWindows {

@@ -54,6 +54,12 @@ impl Geometry {
         Self::blocks(threads.div_ceil(block as usize), block)
     }
 
+    /// How many blocks share `units` units of work: at most `most`, and no more than are busy when each takes as many.
+    #[must_use]
+    pub fn shares(units: usize, most: usize) -> usize {
+        units.div_ceil(units.div_ceil(most).max(1))
+    }
+
     /// `blocks` blocks of `block` threads, in one dimension, without shared memory.
     ///
     /// # Errors

@@ -75,7 +75,6 @@ pub(super) fn adam(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         Arg::dims(&stride),
     ];
     let module = Module::new(&SOURCE).of("T", param.dtype()).of("G", grad.dtype()).of("A", m.dtype());
-    let units = n.div_ceil(UNIT * BLOCK as usize);
-    let blocks = units.div_ceil(units.div_ceil(MAX_BLOCKS));
+    let blocks = Geometry::shares(n.div_ceil(UNIT * BLOCK as usize), MAX_BLOCKS);
     call.launch(&module, "adam", Geometry::blocks(blocks, BLOCK)?, &args)
 }

@@ -236,7 +236,7 @@ fn rows(s: &Sizes) -> Result<Geometry, Rule> {
     Geometry::blocks(s.batch * s.heads * s.n.div_ceil(threads), threads as u32)
 }
 
-fn size(of: usize) -> Result<Arg<'static>, Rule> {
+pub(in crate::ops) fn size(of: usize) -> Result<Arg<'static>, Rule> {
     let value = of as f64;
     u32::try_from(of).map(Arg::U32).map_err(|_| Rule::Attribute {
         name: "size",
@@ -245,7 +245,7 @@ fn size(of: usize) -> Result<Arg<'static>, Rule> {
     })
 }
 
-fn strides(of: &Operand) -> Arg<'static> {
+pub(in crate::ops) fn strides(of: &Operand) -> Arg<'static> {
     Arg::dims(of.layout().strides())
 }
 

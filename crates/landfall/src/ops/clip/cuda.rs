@@ -79,8 +79,7 @@ fn module(dtype: DType) -> Module {
 }
 
 fn blocks(elements: usize) -> usize {
-    let units = elements.div_ceil(UNIT * BLOCK as usize);
-    units.div_ceil(units.div_ceil(MAX_BLOCKS).max(1))
+    Geometry::shares(elements.div_ceil(UNIT * BLOCK as usize), MAX_BLOCKS)
 }
 
 /// Whether units can be moved by accesses of 16 bytes, or of a whole unit where it is smaller.

@@ -3,6 +3,7 @@
 use super::{CosineAttention, CosineAttentionGrad, Sizes, lanes, rows_of};
 use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source};
 use crate::error::Rule;
+use crate::ops::attention::cuda::{size, strides};
 use crate::ops::{Op, attributes};
 use crate::shape::Spec;
 
@@ -11,13 +12,10 @@ const BLOCK: u32 = 256;
 /// Rows of a thread: what two read of shared memory is read once.
 const ROWS: usize = 2;
 
-static FORWARD: Source = Source {
-    name: "cosine_attention",
-    text: concat!(include_str!("head.cu"), include_str!("forward.cu")),
-    entries: &[Entry {
-        name: "attention",
-        block: BLOCK,
-        params: &[
+/// Parameters of both ways, before those of its own.
+macro_rules! params {
+    ($($own:expr),* $(,)?) => {
+        &[
             Param::input("qkv", "T"),
             Param::dims("stride_qkv"),
             Param::input("temperature", "S"),
@@ -25,6 +23,18 @@ static FORWARD: Source = Source {
             Param::u32("heads"),
             Param::u32("e"),
             Param::f64("eps"),
+            $($own,)*
+        ]
+    };
+}
+
+static FORWARD: Source = Source {
+    name: "cosine_attention",
+    text: concat!(include_str!("head.cu"), include_str!("forward.cu")),
+    entries: &[Entry {
+        name: "attention",
+        block: BLOCK,
+        params: params![
             Param::output("out", "T"),
             Param::dims("stride_out"),
             Param::output("lse", "A"),
@@ -40,14 +50,7 @@ static GRADIENT: Source = Source {
         Entry {
             name: "gradient",
             block: BLOCK,
-            params: &[
-                Param::input("qkv", "T"),
-                Param::dims("stride_qkv"),
-                Param::input("temperature", "S"),
-                Param::u64("stride_temperature"),
-                Param::u32("heads"),
-                Param::u32("e"),
-                Param::f64("eps"),
+            params: params![
                 Param::input("out", "T"),
                 Param::dims("stride_out"),
                 Param::input("lse", "K"),
@@ -72,21 +75,8 @@ static GRADIENT: Source = Source {
     ],
 };
 
-fn strides(of: &Operand) -> Arg<'static> {
-    Arg::dims(of.layout().strides())
-}
-
 fn stride(of: &Operand) -> Arg<'static> {
     Arg::U64(of.layout().strides().first().map_or(0, |&s| s as u64))
-}
-
-fn size(of: usize) -> Result<Arg<'static>, Rule> {
-    let value = of as f64;
-    u32::try_from(of).map(Arg::U32).map_err(|_| Rule::Attribute {
-        name: "size",
-        value,
-        expected: "below 2^32",
-    })
 }
 
 /// A module for heads of these sizes.
