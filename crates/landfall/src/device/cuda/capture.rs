@@ -1,11 +1,12 @@
 //! A launch list as one CUDA graph, whose edges are those of the bytes that its steps touch: what they leave open the
-//! device runs at once. Of a part that is repeated, each time waits for the whole of the time before.
+//! device runs at once, and a kernel of ours is launched while those that it waits for end. Of a part that is repeated,
+//! each time waits for the whole of the time before.
 //!
 //! Everything is compiled and loaded before the capture begins. It runs on a stream that nothing else knows, in the
 //! mode in which only calls of this thread could spoil it; frees wait until it is over; and it is ended on the error
 //! path too, so that a failure leaves the engine usable.
 
-use super::driver::{Stream, check};
+use super::driver::{Captured, Stream, check, node_type};
 use super::edges::{Edges, Given};
 use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked};
 use crate::device::{Address, Device, LaunchList, Recording};
@@ -117,16 +118,20 @@ impl Sink for Steps<'_> {
     }
 }
 
+/// The compute capability from which kernels can wait for others by themselves (see `after_others` in the prelude).
+const WAITS: (i32, i32) = (9, 0);
+
 /// Captures a launch list. The context must be current.
 pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Error> {
     let (steps, repeat) = Steps::of(device, list)?;
     let stream = Stream::new()?;
+    let early = device.context.capability >= WAITS;
     let (graph, freed) = {
         let _one_at_a_time = locked(&device.captures);
         locked(&device.frees).capturing = true;
         let graph = rehearse(&steps).and_then(|()| {
             let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-            capture(&stream, mode, |stream| issue_all(&steps, repeat, stream))
+            capture(&stream, mode, |stream| issue_all(&steps, repeat, early, stream))
         });
         (graph, std::mem::take(&mut *locked(&device.frees)))
     };
@@ -140,7 +145,7 @@ pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Er
             what: format!("the graph has {memory} nodes that allocate or free memory"),
         });
     }
-    let executable = graph.instantiate(&device.stream)?;
+    let executable = graph.instantiate()?;
     Ok(Replay { executable, nodes: nodes.len(), steps, repeat, device: Arc::clone(device) })
 }
 
@@ -159,8 +164,8 @@ fn rehearse(steps: &[Placed]) -> Result<(), Error> {
     capture(&Stream::new()?, relaxed, issue).map(drop)
 }
 
-/// Issues every step where its edges put it.
-fn issue_all(steps: &[Placed], repeat: Repeat, stream: &Stream) -> Result<(), Error> {
+/// Issues every step where its edges put it; where kernels know how to wait, they start early.
+fn issue_all(steps: &[Placed], repeat: Repeat, early: bool, stream: &Stream) -> Result<(), Error> {
     // Those that nothing waits for: in all, and in the part that is repeated.
     let ends_of = |part: &[Placed]| {
         let mut last = vec![true; part.len()];
@@ -168,8 +173,8 @@ fn issue_all(steps: &[Placed], repeat: Repeat, stream: &Stream) -> Result<(), Er
         (0..part.len()).filter(|&n| last[n]).collect::<Vec<usize>>()
     };
     let (ends, part_ends) = (ends_of(steps), ends_of(&steps[..repeat.instructions]));
-    let mut nodes: Vec<Vec<sys::CUgraphNode>> = vec![Vec::new(); steps.len()];
-    let of = |nodes: &[Vec<sys::CUgraphNode>], steps: &[usize]| -> Vec<sys::CUgraphNode> {
+    let mut nodes: Vec<Vec<Captured>> = vec![Vec::new(); steps.len()];
+    let of = |nodes: &[Vec<Captured>], steps: &[usize]| -> Vec<Captured> {
         steps.iter().flat_map(|&s| nodes[s].iter().copied()).collect()
     };
     let mut time_before = Vec::new();
@@ -179,7 +184,7 @@ fn issue_all(steps: &[Placed], repeat: Repeat, stream: &Stream) -> Result<(), Er
         if n < repeat.instructions && before.is_empty() {
             before.clone_from(&time_before);
         }
-        stream.capture_after(&mut before)?;
+        stream.capture_after(&before, early && matches!(s.step, Step::Kernel(_)))?;
         s.issue(stream)?;
         nodes[n] = stream.captured()?;
         if n + 1 == repeat.instructions {
@@ -187,7 +192,7 @@ fn issue_all(steps: &[Placed], repeat: Repeat, stream: &Stream) -> Result<(), Er
         }
     }
     // The capture ends with everything joined.
-    stream.capture_after(&mut of(&nodes, &ends))
+    stream.capture_after(&of(&nodes, &ends), false)
 }
 
 fn capture(
@@ -223,24 +228,16 @@ impl Graph {
                 sys::cuGraphGetNodes(self.0, nodes.as_mut_ptr(), &raw mut count)
             })?;
         }
-        let kind = |node| {
-            let mut kind = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
-            // SAFETY: the node is of this graph; the driver writes its kind.
-            check("cuGraphNodeGetType", unsafe { sys::cuGraphNodeGetType(node, &raw mut kind) })?;
-            Ok(kind)
-        };
-        nodes.into_iter().map(kind).collect()
+        nodes.into_iter().map(node_type).collect()
     }
 
-    fn instantiate(&self, stream: &Stream) -> Result<Executable, Error> {
+    fn instantiate(&self) -> Result<Executable, Error> {
         let mut handle = null_mut();
         // SAFETY: the graph exists; the driver writes a handle.
         check("cuGraphInstantiate", unsafe { sys::cuGraphInstantiateWithFlags(&raw mut handle, self.0, 0) })?;
-        let executable = Executable(handle);
-        // The first launch would otherwise pay for this.
-        // SAFETY: both exist.
-        check("cuGraphUpload", unsafe { sys::cuGraphUpload(executable.0, stream.0) })?;
-        Ok(executable)
+        // It is not uploaded ahead (cuGraphUpload): where several processes shared a GPU, the first launch of a graph of
+        // several branches then stopped for good now and then, with an idle GPU; the first launch uploads it itself.
+        Ok(Executable(handle))
     }
 }
 

@@ -216,7 +216,7 @@ impl Stream {
 /// While it captures.
 impl Stream {
     /// The nodes that what was issued last became, and that the next call would wait for.
-    pub(super) fn captured(&self) -> Result<Vec<sys::CUgraphNode>, Error> {
+    pub(super) fn captured(&self) -> Result<Vec<Captured>, Error> {
         let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         let (mut nodes, mut count) = (std::ptr::null(), 0);
         // SAFETY: the driver writes what it is given places for, and takes null for what is not asked.
@@ -235,24 +235,55 @@ impl Stream {
             return Ok(Vec::new());
         }
         // SAFETY: the driver's list holds so many nodes until the next call on the stream; they are copied.
-        Ok(unsafe { std::slice::from_raw_parts(nodes, count) }.to_vec())
+        let nodes = unsafe { std::slice::from_raw_parts(nodes, count) }.to_vec();
+        let kernel = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL;
+        nodes.into_iter().map(|node| Ok(Captured { node, kernel: node_type(node)? == kernel })).collect()
     }
 
-    /// Makes the next call wait for these nodes, and for no others.
-    pub(super) fn capture_after(&self, nodes: &mut [sys::CUgraphNode]) -> Result<(), Error> {
+    /// Makes the next call wait for these nodes, and for no others. A kernel that waits by itself, as those of our sources
+    /// do, may start `early`: while kernels that it waits for end.
+    pub(super) fn capture_after(&self, after: &[Captured], early: bool) -> Result<(), Error> {
         let set = sys::CUstreamUpdateCaptureDependencies_flags::CU_STREAM_SET_CAPTURE_DEPENDENCIES as u32;
-        // SAFETY: the stream is capturing, the nodes are of its graph, and the driver copies the list; without edge
-        // data, each waits for the whole of the node before.
+        let mut nodes: Vec<sys::CUgraphNode> = after.iter().map(|c| c.node).collect();
+        let programmatic = sys::CUgraphDependencyType::CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC as u8;
+        let edges: Vec<sys::CUgraphEdgeData> = after
+            .iter()
+            .map(|c| match early && c.kernel {
+                // From the port of a kernel whose blocks have all said that others may start, or have ended.
+                true => {
+                    sys::CUgraphEdgeData { from_port: 1, to_port: 0, type_: programmatic, reserved: [0; 5] }
+                }
+                // The whole of the node before.
+                false => sys::CUgraphEdgeData { from_port: 0, to_port: 0, type_: 0, reserved: [0; 5] },
+            })
+            .collect();
+        // SAFETY: the stream is capturing, the nodes are of its graph, each has its edge's data, and the driver copies both
+        // lists; edges of a kernel's port lead from kernels to kernels.
         check("cuStreamUpdateCaptureDependencies", unsafe {
             sys::cuStreamUpdateCaptureDependencies_v2(
                 self.0,
                 nodes.as_mut_ptr(),
-                std::ptr::null(),
+                edges.as_ptr(),
                 nodes.len(),
                 set,
             )
         })
     }
+}
+
+/// A node of a graph that is being captured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Captured {
+    node: sys::CUgraphNode,
+    kernel: bool,
+}
+
+/// The kind of a node of a graph that exists.
+pub(super) fn node_type(node: sys::CUgraphNode) -> Result<sys::CUgraphNodeType, Error> {
+    let mut kind = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
+    // SAFETY: the node is of a graph that exists; the driver writes its kind.
+    check("cuGraphNodeGetType", unsafe { sys::cuGraphNodeGetType(node, &raw mut kind) })?;
+    Ok(kind)
 }
 
 /// A point of a stream, with the device's time there.

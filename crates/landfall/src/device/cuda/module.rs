@@ -147,6 +147,16 @@ impl Param {
     }
 }
 
+/// A source whose kernel of this name begins, before all that it says itself, by waiting for others.
+fn waiting(mut text: String, kernel: &str) -> String {
+    let begin = format!("KERNEL({kernel})");
+    let brace = text.find(&begin).and_then(|at| text[at..].find('{').map(|b| at + b + 1));
+    if let Some(at) = brace {
+        text.insert_str(at, " after_others();");
+    }
+    text
+}
+
 /// Name of a dtype in the sources.
 #[must_use]
 pub(crate) const fn c_type(dtype: DType) -> &'static str {
@@ -348,7 +358,8 @@ impl Module {
             );
         }
         _ = writeln!(text, "#line 1 \"{}.cu\"", self.source.name);
-        text.push_str(self.source.text);
+        let entries = self.source.entries.iter();
+        text.push_str(&entries.fold(self.source.text.to_owned(), |text, e| waiting(text, e.name)));
         text
     }
 }

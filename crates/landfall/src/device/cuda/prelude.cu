@@ -9,6 +9,15 @@ typedef long long i64;
 #define KERNEL(name) KERNEL_##name
 #define DEVICE __device__ __forceinline__
 
+// The start of every kernel: in a graph it may be launched while those that it waits for still end, and so may those that
+// wait for it once all its blocks are here. What they wrote is there afterwards, and what they read may be overwritten.
+DEVICE void after_others() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // Sizes or strides of up to eight axes, outermost first.
 struct Dims { u64 v[8]; };
 

@@ -187,6 +187,22 @@ fn the_declaration_is_the_signature() {
     assert!(text.contains(want) && text.contains("typedef bf16 T;"), "{text}");
 }
 
+/// However its author breaks lines: a kernel that did not wait would run beside those that make what it reads.
+#[test]
+fn every_kernel_begins_by_waiting() {
+    const fn entry(name: &'static str) -> Entry {
+        Entry { name, block: 32, params: &[] }
+    }
+    static TWO: Source = Source {
+        name: "two",
+        text: "KERNEL(one) { a(); }\nKERNEL(other)  // why\n{\n    b();\n}\n",
+        entries: &[entry("one"), entry("other")],
+    };
+    let text = Module::new(&TWO).own_text();
+    assert!(text.contains("KERNEL(one) { after_others(); a(); }"), "{text}");
+    assert!(text.contains("KERNEL(other)  // why\n{ after_others();\n    b();\n}"), "{text}");
+}
+
 #[test]
 fn modules_differ_by_what_they_bind() {
     use crate::codegen::Expression;
