@@ -1,9 +1,10 @@
 //! What a product can do as it stores its result: lie transposed, be of the accumulation dtype (a reduction too), add a
-//! tensor. A launch that does this afterwards reads and writes the result once more.
+//! tensor. A launch that does this afterwards reads and writes the result once more. And how it is best given a weight.
 
 use super::{Inner, Node, Origin, Value, ValueInfo, View, live_nodes};
+use crate::DType;
 use crate::layout::Layout;
-use crate::ops::{Add, Alias, Cast, MatMul, Op, Reduce, added, attributes};
+use crate::ops::{Add, Alias, Cast, Copy as CopyOp, MatMul, Op, Precision, Reduce, added, attributes};
 use crate::shape::Spec;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ pub(crate) fn extend_products(inner: &mut Inner) {
     transpose(inner);
     widen(inner);
     add(inner);
+    turn(inner);
 }
 
 /// A live product: its node, its result, and who reads memory of that.
@@ -143,6 +145,52 @@ fn add(inner: &mut Inner) {
     }
 }
 
+/// Rows of the result and elements of a weight from which a copy of it pays.
+const MANY_ROWS: usize = 1 << 13;
+const LARGE_WEIGHT: usize = 1 << 17;
+
+/// Gives large TF32 products that read a weight of the state by rows (in a gradient, one that the model reads transposed) a
+/// copy of it by columns. Tensor cores take factors of 32 bits along the inner axis alone, so a library has slower kernels
+/// for the other way; the copies wait for nothing but the weights.
+fn turn(inner: &mut Inner) {
+    let mut turned: Vec<(Value, Layout, Value)> = Vec::new();
+    for Product { node, .. } in products(inner) {
+        let Node { op, inputs, at, .. } = &inner.nodes[node];
+        let (at, [lhs, rhs]) = (*at, [inputs[0], inputs[1]]);
+        let tf32 = attributes::<MatMul>(op.as_ref()).is_ok_and(|op| op.precision == Precision::Tf32);
+        let ValueInfo { base, layout, spec, .. } = *inner.info(rhs);
+        let ([k, n], [down, along]) = (layout.shape().dims(), layout.strides()) else { continue };
+        let large = inner.info(lhs).spec.shape.dims()[0] >= MANY_ROWS && k * n >= LARGE_WEIGHT;
+        let by_rows = *along == 1 && *down != 1;
+        let weight = matches!(inner.info(base).origin, Origin::Slab);
+        if !(tf32 && spec.dtype == DType::F32 && large && by_rows && weight) {
+            continue;
+        }
+        let known = turned.iter().find(|(of, from, _)| *of == base && *from == layout).map(|t| t.2);
+        let copy = match known {
+            Some(copy) => copy,
+            None => {
+                let Some(columns) = transposed_view(inner, rhs) else { continue };
+                let made = inner.nodes.len();
+                let copy = inner.add_value(inner.info(columns).spec, Origin::Node { node: made });
+                inner.nodes.push(Node {
+                    op: Arc::new(CopyOp),
+                    inputs: vec![columns],
+                    outputs: vec![copy],
+                    at,
+                    // Before all else: memory that others had first would be one more thing to wait for.
+                    order: (0, 0),
+                    full_precision: true,
+                });
+                turned.push((base, layout, copy));
+                copy
+            }
+        };
+        let Some(view) = transposed_view(inner, copy) else { continue };
+        inner.nodes[node].inputs[1] = view;
+    }
+}
+
 /// A product that can add what is added to it, with the sum's node and the other operand of it.
 fn sum_of(inner: &Inner, product: Product) -> Option<(Product, usize, Value)> {
     let sum = only_reader(inner, &product)?;
@@ -202,4 +250,43 @@ fn transposed_view(inner: &mut Inner, of: Value) -> Option<Value> {
     let info = &mut inner.values[view.index()];
     (info.base, info.layout) = (base, layout);
     Some(view)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use crate::graph::Graph;
+    use crate::state::StateSpec;
+
+    /// Large products read a weight along its inner axis, two of them the same copy; a product that does so anyway, a small
+    /// one and a strict one read the weight itself.
+    #[test]
+    fn large_tf32_products_read_weights_along_the_inner_axis() -> Result<(), Error> {
+        let mut state = StateSpec::new();
+        state.add("parameters", DType::F32, &[("w".to_owned(), [512, 256].into())])?;
+        let g = Graph::new(&Arc::new(state));
+        let (x, few) = (g.input("x", DType::F32, [8192, 512]), g.input("few", DType::F32, [8, 512]));
+        let w = g.entry("w")?;
+        let tf32 = MatMul { precision: Precision::Tf32, ..MatMul::default() };
+        let y = g.op1(tf32, &[x, w])?;
+        let back = g.op1(tf32, &[y, g.transpose(w)?])?;
+        let others = [g.op1(tf32, &[few, w])?, g.op1(MatMul::default(), &[x, w])?];
+        let all = [y, back, g.op1(tf32, &[back, w])?, others[0], others[1]];
+        for (i, &v) in all.iter().enumerate() {
+            g.output(&format!("y{i}"), v);
+        }
+        let mut inner = g.inner.borrow().clone();
+        extend_products(&mut inner);
+        let weight = |v: Value| {
+            let Origin::Node { node } = inner.info(v).origin else { panic!("made by a product") };
+            inner.info(inner.nodes[node].inputs[1])
+        };
+        let [y, back, again, few, strict] = all.map(weight);
+        assert_eq!((y.layout.shape().dims(), y.layout.strides()), (&[512, 256][..], &[1, 512][..]));
+        assert_eq!((y.base, y.layout), (again.base, again.layout));
+        assert_ne!(y.base, few.base);
+        assert_eq!([back.base, few.base, strict.base], [inner.info(w).base; 3]);
+        Ok(())
+    }
 }
