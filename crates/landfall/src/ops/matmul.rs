@@ -495,6 +495,7 @@ impl Op for MatMul {
                 variant!("product_batch_4", Cut::Batch(4)),
                 variant!("product_batch_16", Cut::Batch(16)),
                 Kernel { workspace: cuda::workspace, ..Kernel::cuda("product", cuda::run) },
+                cuda::library::<0>("product_library_0"),
                 cuda::library::<1>("product_library_1"),
                 cuda::library::<2>("product_library_2"),
                 cuda::library::<3>("product_library_3"),
@@ -506,6 +507,9 @@ impl Op for MatMul {
                 cuda::cut::<256>("product_cut_256"),
                 cuda::cut::<512>("product_cut_512"),
                 cuda::cut::<1024>("product_cut_1024"),
+                cuda::parts::<256>("product_parts_256"),
+                cuda::parts::<1024>("product_parts_1024"),
+                cuda::parts::<4096>("product_parts_4096"),
                 cuda::strided("product_strided"),
             ]
         }
@@ -529,6 +533,7 @@ impl Op for MatMul {
             (&[16, 3000], &[3000, 16]),
             (&[5, 4500], &[4500, 40]),
             (&[300, 16], &[16, 128]),
+            (&[180, 530], &[530, 190]),
         ];
         let shapes = cases.iter().filter_map(|&(l, r)| Some((Shape::new(l)?, Shape::new(r)?)));
         let mut all: Vec<Sample> =

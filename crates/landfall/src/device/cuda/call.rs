@@ -4,7 +4,7 @@ use super::module::{Entry, Kind, Module};
 use super::product::ProductLaunch;
 use crate::device::{Address, Launch, Operand};
 use crate::error::{Error, Rule};
-use crate::layout::Relation;
+use crate::layout::{Layout, Relation};
 use crate::ops::Precision;
 use crate::shape::{MAX_RANK, Spec};
 use arrayvec::ArrayVec;
@@ -348,20 +348,38 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// `output = inputs[0] · inputs[1]` (+ an addend) (+ a bias), as [`MatMul`](crate::ops::MatMul) takes them, by the matrix library, with the call's scratch memory, by the
-    /// algorithm of this number among those that it proposes; 0 is its choice. The answer is whether it has that one for
-    /// operands that lie like these. If not, nothing ran: launch a kernel.
+    /// An operand in the scratch memory, so many bytes from its start: what one launch of the call leaves for the next.
+    ///
+    /// # Errors
+    /// [`Rule::Launch`] where it does not fit in.
+    pub fn scratch(&self, at: usize, spec: Spec) -> Result<Operand, Rule> {
+        let room = self.scratch_bytes();
+        if at.saturating_add(spec.bytes()) > room {
+            let what = format!("{spec} from byte {at} on is beyond the scratch memory of {room} bytes");
+            return Err(Rule::Launch { file: "driver", entry: "scratch", what });
+        }
+        let base = self.launch.workspace.offset(at);
+        Ok(Operand { base, dtype: spec.dtype, layout: Layout::contiguous(spec.shape) })
+    }
+
+    /// `output = inputs[0] · inputs[1]` (+ an addend) (+ a bias), as [`MatMul`](crate::ops::MatMul) takes them, by the matrix
+    /// library, with the call's scratch memory from byte `scratch` on, by the algorithm of this number among those that it
+    /// proposes; 0 is its choice. The answer is whether it has that one for operands that lie like these. If not, nothing
+    /// ran: launch a kernel.
     ///
     /// # Errors
     /// The library's absence; a device fault.
     pub fn product(
         &mut self,
+        inputs: &[Operand],
         output: &Operand,
         precision: Precision,
         algorithm: usize,
+        scratch: usize,
     ) -> Result<bool, Failure> {
-        let scratch = (self.launch.workspace, self.launch.workspace_bytes);
-        match ProductLaunch::new(self.launch.inputs, output, precision, scratch, algorithm) {
+        let room = self.scratch_bytes().saturating_sub(scratch);
+        let scratch = (self.launch.workspace.offset(scratch), room);
+        match ProductLaunch::new(inputs, output, precision, scratch, algorithm) {
             Some(launch) => Ok(self.sink.product(self.launch.op.name(), &launch)?),
             None => Ok(false),
         }

@@ -45,9 +45,11 @@ static SOURCE: Source = Source {
     }],
 };
 
+/// Inner elements of a product at most that is our kernel's however its operands lie.
+const FEW: usize = 4;
 /// Scratch memory of the matrix library, at most and at least.
 const MOST: usize = 32 << 20;
-const LEAST: usize = 1 << 20;
+pub(super) const LEAST: usize = 1 << 20;
 /// Scratch memory for the parts of a product with a long inner axis, the matrix library's or [`cut`]'s.
 pub(super) fn workspace(_: &dyn Op, args: &[Spec]) -> usize {
     let (batch, m, n, k) = sizes(args);
@@ -98,18 +100,22 @@ fn rounds_twice(op: &dyn Op, args: &[Spec]) -> bool {
     biased && !wide && args[0].dtype != args[0].dtype.accumulate()
 }
 
-/// The matrix library's proposal of this number, for where it was found to be faster than its first.
+/// The matrix library's proposal of this number, for where it was found to be faster than its first, or the first than
+/// parts.
 pub(super) const fn library<const I: usize>(name: &'static str) -> Kernel {
     let run = |op: &dyn Op, call: &mut Call<'_>| {
         let (op, out) = (attributes::<MatMul>(op)?, *call.output(0)?);
-        if call.product(&out, op.precision, I)? {
+        if call.product(call.inputs(), &out, op.precision, I, 0)? {
             return Ok(());
         }
         let what = format!("it proposes no algorithm number {I} for these operands");
         Err(Rule::Launch { file: "cublasLt", entry: "cublasLtMatmul", what }.into())
     };
     Kernel {
-        accepts: |op, args| works(args) && !rounds_twice(op, args),
+        accepts: |op, args| {
+            let another = I > 0 || cut::of_library(args[0].dtype, sizes(args)).is_some();
+            another && works(args) && !rounds_twice(op, args)
+        },
         workspace,
         ..Kernel::cuda(name, run)
     }
@@ -124,6 +130,22 @@ pub(super) const fn cut<const EACH: usize>(name: &'static str) -> Kernel {
     };
     Kernel {
         accepts: |op, args| exact(op, args) && works(args) && cut::varies(args[0].dtype, sizes(args), EACH),
+        workspace,
+        ..Kernel::cuda(name, run)
+    }
+}
+
+/// The product in parts of `EACH` inner elements, each by the matrix library.
+pub(super) const fn parts<const EACH: usize>(name: &'static str) -> Kernel {
+    let run = |op: &dyn Op, call: &mut Call<'_>| {
+        let (lhs, rhs, precision) = (*call.input(0)?, *call.input(1)?, attributes::<MatMul>(op)?.precision);
+        let (_, m, n, k) = sizes(&[lhs.spec(), rhs.spec()]);
+        if cut::by_library(call, precision, EACH, (m, n, k))? { Ok(()) } else { any(call) }
+    };
+    Kernel {
+        accepts: |op, args| {
+            works(args) && cut::library_varies(args[0].dtype, sizes(args), EACH, workspace(op, args))
+        },
         workspace,
         ..Kernel::cuda(name, run)
     }
@@ -144,7 +166,16 @@ pub(super) fn run(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     if let Some(each) = cut::each(lhs.dtype(), (batch, m, n, k)) {
         return cut::run(call, each, (m, n, k));
     }
-    if call.product(&out, op.precision, 0)? {
+    // Little more than a sum of two: the library's kernels are made for long inner axes.
+    if k <= FEW {
+        return any(call);
+    }
+    if let Some(each) = cut::of_library(lhs.dtype(), (batch, m, n, k))
+        && cut::by_library(call, op.precision, each, (m, n, k))?
+    {
+        return Ok(());
+    }
+    if call.product(call.inputs(), &out, op.precision, 0, 0)? {
         return Ok(());
     }
     any(call)
