@@ -113,8 +113,8 @@ pub(super) const fn library<const I: usize>(name: &'static str) -> Kernel {
     };
     Kernel {
         accepts: |op, args| {
-            let another = I > 0 || cut::of_library(args[0].dtype, sizes(args)).is_some();
-            another && works(args) && !rounds_twice(op, args)
+            let another = || I > 0 || cut::of_library(args[0].dtype, sizes(args)).is_some();
+            works(args) && another() && !rounds_twice(op, args)
         },
         workspace,
         ..Kernel::cuda(name, run)
