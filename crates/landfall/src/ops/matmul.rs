@@ -533,7 +533,7 @@ impl Op for MatMul {
             (&[16, 3000], &[3000, 16]),
             (&[5, 4500], &[4500, 40]),
             (&[300, 16], &[16, 128]),
-            (&[180, 530], &[530, 190]),
+            (&[70, 530], &[530, 65]),
         ];
         let shapes = cases.iter().filter_map(|&(l, r)| Some((Shape::new(l)?, Shape::new(r)?)));
         let mut all: Vec<Sample> =

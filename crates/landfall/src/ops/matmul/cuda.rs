@@ -108,6 +108,9 @@ pub(super) const fn library<const I: usize>(name: &'static str) -> Kernel {
         if call.product(call.inputs(), &out, op.precision, I, 0)? {
             return Ok(());
         }
+        if I == 0 {
+            return any(call);
+        }
         let what = format!("it proposes no algorithm number {I} for these operands");
         Err(Rule::Launch { file: "cublasLt", entry: "cublasLtMatmul", what }.into())
     };
