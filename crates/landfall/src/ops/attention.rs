@@ -217,6 +217,12 @@ impl Op for Attention {
                     })
                 },
                 Kernel {
+                    accepts: |_, args| cuda::Way::Block.varies(args),
+                    ..Kernel::cuda("attention_block", |op, call| {
+                        cuda::attention(op, call, Some(cuda::Way::Block))
+                    })
+                },
+                Kernel {
                     accepts: |_, args| cuda::Way::Rows.varies(args),
                     ..Kernel::cuda("attention_rows", |op, call| {
                         cuda::attention(op, call, Some(cuda::Way::Rows))
@@ -237,7 +243,9 @@ impl Op for Attention {
         let mut all = Vec::new();
         for &shape in SHAPES {
             for (previous, emit_scores) in [(false, false), (true, false), (false, true), (true, true)] {
-                let mut args = vec![SampleArg::any(shape); 3];
+                // Of many features and keys the scores would be large, and their rounding with them.
+                let most = if shape[1].min(shape[3]) > 35 { 1.0 } else { 2.0 };
+                let mut args = vec![SampleArg::range(shape, -most, most); 3];
                 if previous {
                     args.push(SampleArg::any(score_shapes(&shape.into()).0));
                 }
@@ -265,7 +273,8 @@ impl Op for Attention {
 }
 
 /// Shapes `[B, N, h, e]` of samples: few keys, whole panels, tails, several tiles, wide and very wide heads, few tokens with
-/// wide heads, nothing, sixteen heads at a time and some.
+/// wide heads, nothing, sixteen heads at a time and some, a head of
+/// middle size.
 pub(super) const SHAPES: &[[usize; 4]] = &[
     [1, 1, 1, 1],
     [2, 5, 2, 4],
@@ -281,6 +290,7 @@ pub(super) const SHAPES: &[[usize; 4]] = &[
     [5, 64, 2, 8],
     [5, 42, 4, 4],
     [9, 42, 2, 3],
+    [1, 64, 1, 64],
 ];
 
 /// Elements of a task's scratch memory.

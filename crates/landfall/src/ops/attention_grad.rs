@@ -155,6 +155,13 @@ impl Op for AttentionGrad {
                     })
                 },
                 Kernel {
+                    accepts: |_, args| cuda::Way::Block.varies(args),
+                    workspace: cuda::grad_workspace,
+                    ..Kernel::cuda("attention_grad_block", |op, call| {
+                        cuda::attention_grad(op, call, Some(cuda::Way::Block))
+                    })
+                },
+                Kernel {
                     accepts: |_, args| cuda::Way::Rows.varies(args),
                     workspace: cuda::grad_workspace,
                     ..Kernel::cuda("attention_grad_rows", |op, call| {

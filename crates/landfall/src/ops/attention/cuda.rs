@@ -174,6 +174,45 @@ static HEAD_GRADIENT: Source = Source {
     entries: &[Entry { name: "gradient", block: FEW, params: gradient!() }],
 };
 
+/// Threads of a block that has one head of middle size: `THREADS` in `block.cu`.
+const MIDDLE: u32 = 256;
+/// Rows and columns of its threads: `SIDE` in `block.cu`.
+const SIDE: usize = 16;
+/// Bytes of shared memory that a block may ask for on every architecture, from Ampere to consumer Blackwell.
+const ASKED: usize = 99 << 10;
+
+static BLOCK_FORWARD: Source = Source {
+    name: "attention_block",
+    text: concat!(include_str!("block.cu"), include_str!("block_forward.cu")),
+    entries: &[Entry { name: "attention", block: MIDDLE, params: forward!() }],
+};
+
+static BLOCK_GRADIENT: Source = Source {
+    name: "attention_block_grad",
+    text: concat!(include_str!("block.cu"), include_str!("block_grad.cu")),
+    entries: &[Entry { name: "gradient", block: MIDDLE, params: gradient!() }],
+};
+
+/// Which of the two a kernel computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Forward,
+    Gradient,
+}
+
+/// Bytes of shared memory of a block of [`Way::Block`]: `Head` in the sources.
+fn shared(part: Part, s: &Sizes, dtype: DType) -> usize {
+    // An odd number of fours.
+    let pitch = |of: usize| (of.div_ceil(4) | 1) * 4;
+    let lines = s.n.next_multiple_of(4);
+    let (features, scores) = (lines * pitch(s.e), s.n * pitch(s.n));
+    let elements = match part {
+        Part::Forward => 2 * features + features.max(scores) + lines,
+        Part::Gradient => 3 * features + features.max(scores) + scores + 2 * lines,
+    };
+    elements * dtype.accumulate().size()
+}
+
 /// A way to compute attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::ops) enum Way {
@@ -181,6 +220,8 @@ pub(in crate::ops) enum Way {
     Few,
     /// A block for one whole head, spread over all threads.
     Head,
+    /// A block for one whole head, a square of scores a thread.
+    Block,
     /// A row a thread, keys by tiles: any sizes.
     Rows,
 }
@@ -197,13 +238,15 @@ impl Way {
                 let (lines, squares) = (4 * s.n * (s.e.next_multiple_of(4) + 4), 2 * s.n * (s.n + 1));
                 (lines + squares + 2 * s.n) * size <= SHARED
             }
+            // Of fewer tokens a thread would have one score at most.
+            Self::Block => s.n > SIDE && shared(Part::Gradient, s, dtype) <= ASKED,
             Self::Rows => true,
         }
     }
 
     /// The op's own choice: the first that takes the heads.
     fn own(s: &Sizes, dtype: DType) -> Self {
-        let ways = [Self::Few, Self::Head];
+        let ways = [Self::Few, Self::Head, Self::Block];
         ways.into_iter().find(|way| way.takes(s, dtype)).unwrap_or(Self::Rows)
     }
 
@@ -213,15 +256,32 @@ impl Way {
         self != Self::own(&s, dtype) && self.takes(&s, dtype)
     }
 
-    /// A module for whole heads, and the blocks for all of them.
-    fn heads(self, source: &'static Source, s: &Sizes, dtype: DType) -> Result<(Module, Geometry), Rule> {
-        let module = Module::new(source).of("T", dtype).of("A", dtype.accumulate());
+    /// A module for whole heads, and the blocks for all of them; `None` where it goes by rows.
+    fn heads(self, part: Part, s: &Sizes, dtype: DType) -> Result<Option<(Module, Geometry)>, Rule> {
+        let sources = match self {
+            Self::Few => [&FEW_FORWARD, &FEW_GRADIENT],
+            Self::Head => [&HEAD_FORWARD, &HEAD_GRADIENT],
+            Self::Block => [&BLOCK_FORWARD, &BLOCK_GRADIENT],
+            Self::Rows => return Ok(None),
+        };
+        let module = Module::new(sources[part as usize]).of("T", dtype).of("A", dtype.accumulate());
         let module = module.constant("FEATURES", s.e.next_multiple_of(4) as u64);
         let heads = s.batch * s.heads;
-        Ok(match self {
-            Self::Few => (module, Geometry::blocks(heads.div_ceil(FEW as usize / s.n), FEW)?),
-            Self::Head | Self::Rows => (module.constant("TOKENS", s.n as u64), Geometry::blocks(heads, FEW)?),
-        })
+        if self == Self::Few {
+            return Ok(Some((module, Geometry::blocks(heads.div_ceil(FEW as usize / s.n), FEW)?)));
+        }
+        let module = module.constant("TOKENS", s.n as u64);
+        if self == Self::Head {
+            return Ok(Some((module, Geometry::blocks(heads, FEW)?)));
+        }
+        let shared = shared(part, s, dtype);
+        let geometry = Geometry { shared: shared as u32, ..Geometry::blocks(heads, MIDDLE)? };
+        Ok(Some((module.constant("SHARED", shared as u64), geometry)))
+    }
+
+    /// The first of a kernel's arguments: how many heads there are, which follows from the blocks where each has one.
+    fn first(self) -> usize {
+        usize::from(self != Self::Few)
     }
 }
 
@@ -285,11 +345,8 @@ pub(super) fn attention(op: &dyn Op, call: &mut Call<'_>, asked: Option<Way>) ->
         strides(&emitted),
     ];
     let way = asked.unwrap_or_else(|| Way::own(&s, q.dtype()));
-    if way != Way::Rows {
-        // How many heads there are follows from the blocks where each has one.
-        let (source, first) = if way == Way::Few { (&FEW_FORWARD, 0) } else { (&HEAD_FORWARD, 1) };
-        let (module, geometry) = way.heads(source, &s, q.dtype())?;
-        return call.launch(&module, "attention", geometry, &args[first..]);
+    if let Some((module, geometry)) = way.heads(Part::Forward, &s, q.dtype())? {
+        return call.launch(&module, "attention", geometry, &args[way.first()..]);
     }
     let module = Module::new(&FORWARD)
         .of("T", q.dtype())
@@ -323,7 +380,7 @@ pub(in crate::ops) fn attention_grad(
         return Ok(());
     }
     let way = asked.unwrap_or_else(|| Way::own(&s, q.dtype()));
-    if way != Way::Rows {
+    if let Some((module, geometry)) = way.heads(Part::Gradient, &s, q.dtype())? {
         let args = [
             Arg::U64((s.batch * s.heads) as u64),
             Arg::Input(&q),
@@ -357,10 +414,7 @@ pub(in crate::ops) fn attention_grad(
             strides(&gv),
             strides(&g_prev),
         ];
-        // How many heads there are follows from the blocks where each has one.
-        let (source, first) = if way == Way::Few { (&FEW_GRADIENT, 0) } else { (&HEAD_GRADIENT, 1) };
-        let (module, geometry) = way.heads(source, &s, q.dtype())?;
-        return call.launch(&module.of("L", lse.dtype()), "gradient", geometry, &args[first..]);
+        return call.launch(&module.of("L", lse.dtype()), "gradient", geometry, &args[way.first()..]);
     }
     let module = Module::new(&GRADIENT)
         .of("T", q.dtype())
