@@ -33,6 +33,7 @@ const SPILLS: &[(&str, &str, &str, &str)] = &[
         " A=f64",
         "f64 powers, divisions and roots call routines for rare operands, round which the assembler saves registers",
     ),
+    ("attention_block", "attention", " A=f64 ", A_BLOCK_MORE),
     ("attention_few", "attention", " A=", A_BLOCK_MORE),
     ("batch_norm_grad", "gradient", " A=", A_BLOCK_MORE),
     ("batch_norm_grad", "gradient_sums", " A=", A_BLOCK_MORE),
