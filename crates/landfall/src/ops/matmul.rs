@@ -533,7 +533,6 @@ impl Op for MatMul {
             (&[16, 3000], &[3000, 16]),
             (&[5, 4500], &[4500, 40]),
             (&[300, 16], &[16, 128]),
-            (&[70, 530], &[530, 65]),
         ];
         let shapes = cases.iter().filter_map(|&(l, r)| Some((Shape::new(l)?, Shape::new(r)?)));
         let mut all: Vec<Sample> =
@@ -557,6 +556,11 @@ impl Op for MatMul {
             let bias = SampleArg::with(Some(DType::F32), [21], Data::Range(-2.0, 2.0));
             all.push(Sample::new(wide, vec![lhs, rhs, addend, bias]));
         }
+        // For parts of 256 inner elements and what is left over.
+        let factors = [Shape::from([70, 300]), [300, 65].into()].map(SampleArg::any);
+        let more = [Shape::from([70, 65]), [65].into()].map(SampleArg::any);
+        all.push(Sample::new(*self, factors.to_vec()));
+        all.push(Sample::new(*self, factors.into_iter().chain(more).collect()));
         let bad =
             |l: Shape, r: Shape, text| Sample::bad(*self, vec![SampleArg::any(l), SampleArg::any(r)], text);
         all.push(bad(
