@@ -151,6 +151,16 @@ template <class T, int N> struct Several {
             part.store(at + i);
         }
     }
+    // As `store`, beside a branch that stores the elements one by one: the compiler would take a plain one apart there.
+    DEVICE void store_whole(T* at) const {
+#pragma unroll
+        for (int i = 0; i < N; i += V) {
+            Vector<T, V> part;
+#pragma unroll
+            for (int j = 0; j < V; j++) part.v[j] = v[i + j];
+            __stwb(reinterpret_cast<typename Vector<T, V>::W*>(at + i), part.word);
+        }
+    }
 };
 
 // This thread's number in a one-dimensional grid.

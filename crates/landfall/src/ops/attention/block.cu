@@ -2,7 +2,6 @@
 // threads make each product, as many rows and columns each as that takes, in registers: what is read of shared memory serves
 // a tile of them. No result is shared by two threads, so none needs atomics, and every sum runs in a fixed order.
 
-constexpr u32 N = u32(TOKENS), E = u32(FEATURES);  // of features a multiple of 4; beyond the last one are zeros
 constexpr u32 SIDE = 16, THREADS = SIDE * SIDE;
 constexpr u32 TILE = (N + SIDE - 1) / SIDE;  // rows of a thread, and columns of scores, each SIDE from the next
 constexpr u32 LINES = (N + 3) / 4 * 4;       // beyond the last token are zeros
@@ -14,10 +13,6 @@ typedef Several<T, 4> Given;
 typedef Several<A, 4> Quad;
 typedef A Line[PITCH];     // the features of a token
 typedef A Scores[SQUARE];  // those of a query
-
-DEVICE float exponential(float x) { return expf(x); }
-DEVICE double exponential(double x) { return exp(x); }
-DEVICE A infinity() { return A(__int_as_float(0x7F800000)); }
 
 // Where a thread stands in a product: a warp has four rows and eight columns. Two neighbouring lanes share a column, so that
 // sixteen lanes read the fours of two rows, or of eight columns, in one pass over the banks.
@@ -46,18 +41,6 @@ template <class F, class X> DEVICE X line_all(X x) {
 #pragma unroll
     for (u32 lane = SIDE / 2; lane > 0; lane /= 2) x = F::of(x, __shfl_xor_sync(0xFFFFFFFFu, x, lane));
     return x;
-}
-
-// The first element of the block's head: [b, ., head, .] of features, [b, head, ., .] of scores.
-template <class X> DEVICE X* features_of(X* x, u32 heads, const Dims& s) {
-    return x + u64(blockIdx.x / heads) * s.v[0] + u64(blockIdx.x % heads) * s.v[2];
-}
-template <class X> DEVICE X* scores_of(X* x, u32 heads, const Dims& s) {
-    return x + u64(blockIdx.x / heads) * s.v[0] + u64(blockIdx.x % heads) * s.v[1];
-}
-// Whether features lie side by side, four to an access.
-DEVICE bool by_fours(const T* x, const Dims& s, u32 e) {
-    return s.v[3] == 1 && e == E && s.v[1] % 4 == 0 && reinterpret_cast<u64>(x) % (4 * sizeof(T)) == 0;
 }
 
 // Four features of a thread's rows.
@@ -149,24 +132,13 @@ DEVICE void put(Scores* to, const Place& p, const A (&x)[TILE][TILE]) {
     }
 }
 
-// In one access, or two of doubles. A plain store of a vector is taken apart here, because the other branch has its parts.
-DEVICE void store_quad(T* at, const Given& x) {
-    constexpr u32 V = Given::V;
-#pragma unroll
-    for (u32 i = 0; i < 4; i += V) {
-        Vector<T, V> part;
-#pragma unroll
-        for (u32 k = 0; k < V; k++) part.v[k] = x.v[i + k];
-        __stwb(reinterpret_cast<typename Vector<T, V>::W*>(at + i), part.word);
-    }
-}
 DEVICE void store(T* to, const Dims& s, u32 row, u32 c, u32 e, bool fours, const A (&x)[4], A factor) {
     T* at = to + u64(row) * s.v[1];
     Given rounded;
 #pragma unroll
     for (u32 k = 0; k < 4; k++) rounded.v[k] = narrow<T>(x[k] * factor);
     if (fours) {
-        store_quad(at + c, rounded);
+        rounded.store_whole(at + c);
         return;
     }
 #pragma unroll

@@ -164,13 +164,13 @@ static FEW_GRADIENT: Source = Source {
 
 static HEAD_FORWARD: Source = Source {
     name: "attention_head",
-    text: concat!(include_str!("head.cu"), include_str!("head_forward.cu")),
+    text: concat!(include_str!("heads.cu"), include_str!("head.cu"), include_str!("head_forward.cu")),
     entries: &[Entry { name: "attention", block: FEW, params: forward!() }],
 };
 
 static HEAD_GRADIENT: Source = Source {
     name: "attention_head_grad",
-    text: concat!(include_str!("head.cu"), include_str!("head_grad.cu")),
+    text: concat!(include_str!("heads.cu"), include_str!("head.cu"), include_str!("head_grad.cu")),
     entries: &[Entry { name: "gradient", block: FEW, params: gradient!() }],
 };
 
@@ -183,13 +183,13 @@ const ASKED: usize = 99 << 10;
 
 static BLOCK_FORWARD: Source = Source {
     name: "attention_block",
-    text: concat!(include_str!("block.cu"), include_str!("block_forward.cu")),
+    text: concat!(include_str!("heads.cu"), include_str!("block.cu"), include_str!("block_forward.cu")),
     entries: &[Entry { name: "attention", block: MIDDLE, params: forward!() }],
 };
 
 static BLOCK_GRADIENT: Source = Source {
     name: "attention_block_grad",
-    text: concat!(include_str!("block.cu"), include_str!("block_grad.cu")),
+    text: concat!(include_str!("heads.cu"), include_str!("block.cu"), include_str!("block_grad.cu")),
     entries: &[Entry { name: "gradient", block: MIDDLE, params: gradient!() }],
 };
 

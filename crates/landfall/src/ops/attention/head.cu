@@ -2,25 +2,9 @@
 // and so do its weights. Each pass spreads its results over all threads: none is shared, so none needs atomics, and every
 // sum runs in order.
 
-constexpr u32 N = u32(TOKENS), E = u32(FEATURES);  // a multiple of 4; beyond the last feature are zeros
 constexpr u32 THREADS = 128, QUADS = E / 4;
 constexpr u32 PITCH = E + 4;  // keeps four features of neighbouring rows in different banks
 
-DEVICE float exponential(float x) { return expf(x); }
-DEVICE double exponential(double x) { return exp(x); }
-DEVICE A infinity() { return A(__int_as_float(0x7F800000)); }
-
-// The first element of the block's head: [b, ., head, .] of features, [b, head, ., .] of scores.
-template <class X> DEVICE X* features_of(X* x, u32 heads, const Dims& s) {
-    return x + u64(blockIdx.x / heads) * s.v[0] + u64(blockIdx.x % heads) * s.v[2];
-}
-template <class X> DEVICE X* scores_of(X* x, u32 heads, const Dims& s) {
-    return x + u64(blockIdx.x / heads) * s.v[0] + u64(blockIdx.x % heads) * s.v[1];
-}
-// Whether features lie side by side, four to an access.
-DEVICE bool by_fours(const T* x, const Dims& s, u32 e) {
-    return s.v[3] == 1 && e == E && s.v[1] % 4 == 0 && reinterpret_cast<u64>(x) % (4 * sizeof(T)) == 0;
-}
 DEVICE void load(A (*to)[PITCH], const T* x, const Dims& s, u32 e, A factor) {
     if (by_fours(x, s, e)) {
         for (u32 w = threadIdx.x; w < N * QUADS; w += THREADS) {

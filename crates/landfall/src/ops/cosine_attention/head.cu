@@ -69,17 +69,6 @@ DEVICE void keep_rows(T (*to)[WIDTH], const Place& p, const Quad (&x)[R]) {
         if (p.row + r < N) x[r].store(&to[p.row + r][p.c]);
     }
 }
-// In one access, or two of doubles. A plain store of a vector is taken apart here, because the other branch has its parts.
-DEVICE void store_quad(T* at, const Quad& x) {
-    constexpr u32 V = Quad::V;
-#pragma unroll
-    for (u32 i = 0; i < 4; i += V) {
-        Vector<T, V> part;
-#pragma unroll
-        for (u32 k = 0; k < V; k++) part.v[k] = x.v[i + k];
-        __stwb(reinterpret_cast<typename Vector<T, V>::W*>(at + i), part.word);
-    }
-}
 // Rounds what the thread has of its rows, each times its factor.
 template <bool FOURS>
 DEVICE void store(
@@ -93,7 +82,7 @@ DEVICE void store(
 #pragma unroll
         for (u32 k = 0; k < 4; k++) rounded.v[k] = narrow<T>(v[r][k] * factor[r]);
         if (FOURS) {
-            if (p.c < here) store_quad(at, rounded);
+            if (p.c < here) rounded.store_whole(at);
         } else {
 #pragma unroll
             for (u32 k = 0; k < 4; k++) {
