@@ -2,6 +2,7 @@
 
 mod cuda;
 mod cut;
+mod join;
 
 use super::pointwise::cotangent;
 use super::{

@@ -107,25 +107,3 @@ KERNEL(part) {
         }
     }
 }
-
-// A warp has 32 neighbouring elements of the result, each of its lanes one; the block's warps share the parts.
-KERNEL(join) {
-    __shared__ double sums[THREADS];
-    u64 i = u64(blockIdx.x) * 32 + threadIdx.x % 32;
-    double sum = 0.0;
-    if (i < m * n) {
-#pragma unroll 8
-        for (u64 part = threadIdx.x / 32; part < parts; part += THREADS / 32) sum += double(partial[part * m * n + i]);
-    }
-    sums[threadIdx.x] = sum;
-    for (u32 half = THREADS / 2; half >= 32; half /= 2) {
-        __syncthreads();
-        if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
-    }
-    if (threadIdx.x >= 32 || i >= m * n) return;
-    u64 row = i / n, column = i % n;
-    double total = sums[threadIdx.x];
-    if (ADDED) total += double(widen(addend[row * addend_row + column * addend_column]));
-    if (BIASED) total += double(widen(bias[column * bias_step]));
-    out[row * out_row + column * out_column] = narrow<R>(total);
-}

@@ -2,7 +2,8 @@
 //! choice may be a single block that walks the whole axis. The axis is cut into parts: where there is little to multiply
 //! they are made by a kernel of ours, else by the library, as a batch.
 
-use super::cuda::{Added, LEAST, added, strides};
+use super::cuda::{LEAST, strides};
+use super::join::join;
 use crate::DType;
 use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source};
 use crate::error::Rule;
@@ -33,43 +34,23 @@ const LIBRARY_PART: usize = 2048;
 static SOURCE: Source = Source {
     name: "matmul_cut",
     text: include_str!("cut.cu"),
-    entries: &[
-        Entry {
-            name: "part",
-            block: BLOCK,
-            params: &[
-                Param::input("lhs", "T"),
-                Param::input("rhs", "T"),
-                Param::u64("m"),
-                Param::u64("n"),
-                Param::u64("k"),
-                Param::u64("lhs_row"),
-                Param::u64("lhs_column"),
-                Param::u64("rhs_row"),
-                Param::u64("rhs_column"),
-                Param::u64("each"),
-                Param::scratch("partial", "A"),
-            ],
-        },
-        Entry {
-            name: "join",
-            block: BLOCK,
-            params: &[
-                Param::scratch("partial", "A"),
-                Param::input("addend", "R"),
-                Param::input("bias", "R"),
-                Param::output("out", "R"),
-                Param::u64("m"),
-                Param::u64("n"),
-                Param::u64("out_row"),
-                Param::u64("out_column"),
-                Param::u64("bias_step"),
-                Param::u64("parts"),
-                Param::u64("addend_row"),
-                Param::u64("addend_column"),
-            ],
-        },
-    ],
+    entries: &[Entry {
+        name: "part",
+        block: BLOCK,
+        params: &[
+            Param::input("lhs", "T"),
+            Param::input("rhs", "T"),
+            Param::u64("m"),
+            Param::u64("n"),
+            Param::u64("k"),
+            Param::u64("lhs_row"),
+            Param::u64("lhs_column"),
+            Param::u64("rhs_row"),
+            Param::u64("rhs_column"),
+            Param::u64("each"),
+            Param::scratch("partial", "A"),
+        ],
+    }],
 };
 
 /// Inner elements of a part, of a product of f32 or f64 that is to be cut; by sizes alone.
@@ -129,7 +110,11 @@ pub(super) fn run(call: &mut Call<'_>, each: usize, (m, n, k): (usize, usize, us
     let (_, lhs_row, lhs_column) = strides(&lhs)?;
     let (_, rhs_row, rhs_column) = strides(&rhs)?;
     let (rows, columns) = tile(m, n);
-    let module = module(call, (rows, columns))?;
+    let module = Module::new(&SOURCE)
+        .of("T", lhs.dtype())
+        .of("A", lhs.dtype().accumulate())
+        .constant("ROWS", rows as u64)
+        .constant("COLUMNS", columns as u64);
     let parts = k.div_ceil(each);
     let args = [
         Arg::Input(&lhs),
@@ -147,7 +132,7 @@ pub(super) fn run(call: &mut Call<'_>, each: usize, (m, n, k): (usize, usize, us
     let blocks = Geometry::blocks(m.div_ceil(rows) * n.div_ceil(columns), BLOCK)?;
     let geometry = Geometry { grid: [blocks.grid[0], parts as u32, 1], ..blocks };
     call.launch(&module, "part", geometry, &args)?;
-    join(call, &module, parts, (m, n))
+    join(call, parts, (m, n))
 }
 
 /// The product, in parts of `each` inner elements that the library makes and by adding them up; whether it takes operands
@@ -187,49 +172,8 @@ pub(super) fn by_library(
             return Err(Rule::Launch { file: "cublasLt", entry: "cublasLtMatmul", what }.into());
         }
     }
-    let module = module(call, tile(m, n))?;
-    join(call, &module, parts, (m, n))?;
+    join(call, parts, (m, n))?;
     Ok(true)
-}
-
-/// Both kernels, for the call's operands.
-fn module(call: &Call<'_>, (rows, columns): (usize, usize)) -> Result<Module, Rule> {
-    let Added { addend, bias } = added(call);
-    let dtype = call.input(0)?.dtype();
-    Ok(Module::new(&SOURCE)
-        .of("T", dtype)
-        .of("A", dtype.accumulate())
-        .of("R", call.output(0)?.dtype())
-        .constant("ADDED", u64::from(addend.is_some()))
-        .constant("BIASED", u64::from(bias.is_some()))
-        .constant("ROWS", rows as u64)
-        .constant("COLUMNS", columns as u64))
-}
-
-/// Adds up the parts, which lie in scratch memory one after the other, and what is added to the product.
-fn join(call: &mut Call<'_>, module: &Module, parts: usize, (m, n): (usize, usize)) -> Result<(), Failure> {
-    let out = *call.output(0)?;
-    let Added { addend, bias } = added(call);
-    // What is not there is not followed.
-    let added = addend.unwrap_or(&out);
-    let (_, addend_row, addend_column) = strides(added)?;
-    let bias_step = bias.map_or(0, |b| b.layout().strides()[0]);
-    let (_, out_row, out_column) = strides(&out)?;
-    let args = [
-        Arg::Scratch(0),
-        Arg::Input(added),
-        Arg::Input(bias.unwrap_or(&out)),
-        Arg::Output(&out),
-        Arg::U64(m as u64),
-        Arg::U64(n as u64),
-        Arg::U64(out_row),
-        Arg::U64(out_column),
-        Arg::U64(bias_step as u64),
-        Arg::U64(parts as u64),
-        Arg::U64(addend_row),
-        Arg::U64(addend_column),
-    ];
-    call.launch(module, "join", Geometry::blocks((m * n).div_ceil(32), BLOCK)?, &args)
 }
 
 #[cfg(test)]
