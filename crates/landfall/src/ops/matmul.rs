@@ -434,7 +434,11 @@ impl Op for MatMul {
         &[Coverage::Full]
     }
     fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
+        match (self.precision, dtype) {
+            // As many digits as TF32's.
+            (Precision::Tf32, DType::F32) => DType::F16,
+            _ => dtype.accumulate(),
+        }
     }
     fn body(&self) -> Body {
         Body::Primitive("product")

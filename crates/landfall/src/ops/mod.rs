@@ -113,7 +113,7 @@ pub trait Op: Any + Debug + Send + Sync {
     fn alias(&self) -> &[Alias];
     /// How much of each output is written.
     fn coverage(&self) -> &[Coverage];
-    /// The dtype in which sums over elements of `dtype` run.
+    /// The dtype in which sums over elements of `dtype` run; one that is as coarse as their terms, where those are coarser.
     fn accumulate(&self, dtype: DType) -> DType;
     /// What the op is made of.
     fn body(&self) -> Body;
