@@ -145,8 +145,10 @@ fn add(inner: &mut Inner) {
     }
 }
 
-/// Rows of the result and elements of a weight from which a copy of it pays.
+/// Rows of the result and elements of a weight from which a copy of it pays; rows where the result is wider than the other
+/// factor, for which the library has nothing good.
 const MANY_ROWS: usize = 1 << 13;
+const WIDE_ROWS: usize = 1 << 11;
 const LARGE_WEIGHT: usize = 1 << 17;
 
 /// Gives large TF32 products that read a weight of the state by rows (in a gradient, one that the model reads transposed) a
@@ -160,7 +162,8 @@ fn turn(inner: &mut Inner) {
         let tf32 = attributes::<MatMul>(op.as_ref()).is_ok_and(|op| op.precision == Precision::Tf32);
         let ValueInfo { base, layout, spec, .. } = *inner.info(rhs);
         let ([k, n], [down, along]) = (layout.shape().dims(), layout.strides()) else { continue };
-        let large = inner.info(lhs).spec.shape.dims()[0] >= MANY_ROWS && k * n >= LARGE_WEIGHT;
+        let many = if n > k { WIDE_ROWS } else { MANY_ROWS };
+        let large = inner.info(lhs).spec.shape.dims()[0] >= many && k * n >= LARGE_WEIGHT;
         let by_rows = *along == 1 && *down != 1;
         let weight = matches!(inner.info(base).origin, Origin::Slab);
         if !(tf32 && spec.dtype == DType::F32 && large && by_rows && weight) {
@@ -264,7 +267,8 @@ mod tests {
     #[test]
     fn large_tf32_products_read_weights_along_the_inner_axis() -> Result<(), Error> {
         let mut state = StateSpec::new();
-        state.add("parameters", DType::F32, &[("w".to_owned(), [512, 256].into())])?;
+        let entries = [("w".to_owned(), [512, 256].into()), ("wide".to_owned(), [256, 512].into())];
+        state.add("parameters", DType::F32, &entries)?;
         let g = Graph::new(&Arc::new(state));
         let (x, few) = (g.input("x", DType::F32, [8192, 512]), g.input("few", DType::F32, [8, 512]));
         let w = g.entry("w")?;
@@ -272,7 +276,10 @@ mod tests {
         let y = g.op1(tf32, &[x, w])?;
         let back = g.op1(tf32, &[y, g.transpose(w)?])?;
         let others = [g.op1(tf32, &[few, w])?, g.op1(MatMul::default(), &[x, w])?];
-        let all = [y, back, g.op1(tf32, &[back, w])?, others[0], others[1]];
+        // Fewer rows are enough where the result is wider than the other factor.
+        let [some, narrow] = [("some", 256), ("narrow", 512)].map(|(n, k)| g.input(n, DType::F32, [2048, k]));
+        let wide = [g.op1(tf32, &[some, g.entry("wide")?])?, g.op1(tf32, &[narrow, w])?];
+        let all = [y, back, g.op1(tf32, &[back, w])?, others[0], others[1], wide[0], wide[1]];
         for (i, &v) in all.iter().enumerate() {
             g.output(&format!("y{i}"), v);
         }
@@ -282,11 +289,12 @@ mod tests {
             let Origin::Node { node } = inner.info(v).origin else { panic!("made by a product") };
             inner.info(inner.nodes[node].inputs[1])
         };
-        let [y, back, again, few, strict] = all.map(weight);
+        let [y, back, again, few, strict, wide, narrow] = all.map(weight);
         assert_eq!((y.layout.shape().dims(), y.layout.strides()), (&[512, 256][..], &[1, 512][..]));
         assert_eq!((y.base, y.layout), (again.base, again.layout));
         assert_ne!(y.base, few.base);
-        assert_eq!([back.base, few.base, strict.base], [inner.info(w).base; 3]);
+        assert_eq!([back.base, few.base, strict.base, narrow.base], [inner.info(w).base; 4]);
+        assert_eq!((wide.layout.shape().dims(), wide.layout.strides()), (&[256, 512][..], &[1, 256][..]));
         Ok(())
     }
 }
