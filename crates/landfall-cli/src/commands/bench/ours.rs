@@ -65,8 +65,12 @@ pub(super) struct Floor {
 
 /// Steps in flight while the host is timed: few enough that the driver's queue never fills, which would make it wait.
 const IN_FLIGHT: usize = 64;
+/// And at least: a loop of training submits one step after another, and the first after a wait costs more.
+const FEW_IN_FLIGHT: usize = 8;
 /// How often it is timed; the median counts.
 const SUBMISSIONS: usize = 15;
+/// How often where steps are slow.
+const FEW_SUBMISSIONS: usize = 5;
 /// How often where steps are single calls.
 const SHORT_SUBMISSIONS: usize = 101;
 /// Steps before which the first loss, and at which the last loss, is read.
@@ -132,11 +136,11 @@ impl Ours {
     /// The host's time for a step.
     fn submitted(&mut self) -> Result<Host, Error> {
         let before = self.engine.counters().launches;
-        // Of slow steps fewer: the device has to do what is submitted here, which takes two samples' time.
-        let steps = (self.steps / 8).clamp(1, IN_FLIGHT);
-        let ([us], engine) =
-            (submissions(&self.engine, SUBMISSIONS, [&mut || (self.run)(steps)])?, &self.engine);
-        let launches = (engine.counters().launches - before) as f64 / (steps * SUBMISSIONS) as f64;
+        // Of slow steps fewer, and less often: the device has to do what is submitted here.
+        let steps = (self.steps / 8).clamp(FEW_IN_FLIGHT, IN_FLIGHT);
+        let count = if steps > FEW_IN_FLIGHT { SUBMISSIONS } else { FEW_SUBMISSIONS };
+        let ([us], engine) = (submissions(&self.engine, count, [&mut || (self.run)(steps)])?, &self.engine);
+        let launches = (engine.counters().launches - before) as f64 / (steps * count) as f64;
         Ok(Host { us: us / steps as f64, launches, floor: None })
     }
 
