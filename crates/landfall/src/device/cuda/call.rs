@@ -8,6 +8,7 @@ use crate::layout::{Layout, Relation};
 use crate::ops::Precision;
 use crate::shape::{MAX_RANK, Spec};
 use arrayvec::ArrayVec;
+use std::ffi::c_void;
 use std::fmt;
 
 /// Why a call did not run.
@@ -160,6 +161,11 @@ impl Values {
     /// Each argument from its first word on.
     pub(crate) fn each(&self) -> impl Iterator<Item = &[u64]> {
         self.starts.iter().map(|&s| &self.words[usize::from(s)..])
+    }
+
+    /// Where each argument is, for the driver.
+    pub(crate) fn pointers(&self) -> ArrayVec<*mut c_void, MAX_PARAMS> {
+        self.each().map(|words| words.as_ptr().cast_mut().cast()).collect()
     }
 }
 

@@ -6,12 +6,17 @@
 //! mode in which only calls of this thread could spoil it; frees wait until it is over; and it is ended on the error
 //! path too, so that a failure leaves the engine usable.
 
-use super::driver::{Captured, Stream, check, node_type};
+use super::driver::{Captured, Stream, check};
 use super::edges::{Edges, Given};
+use super::graph::{Executable, Graph};
 use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked};
-use crate::device::{Address, Device, LaunchList, Recording};
+use crate::DType;
+use crate::device::{Address, Device, Launch, LaunchList, Operand, Recording};
 use crate::error::Error;
+use crate::layout::Layout;
 use crate::lower::Repeat;
+use crate::ops::Fill;
+use crate::shape::Spec;
 use cudarc::driver::sys;
 use std::fmt;
 use std::ptr::null_mut;
@@ -92,6 +97,23 @@ impl Steps<'_> {
     }
 }
 
+/// A fill with a byte as a kernel.
+pub(super) fn filling(device: &Cuda, to: Address, bytes: usize, value: u8) -> Result<Prepared, Error> {
+    let spec = Spec::new(DType::U8, [bytes]);
+    let op = Fill { spec, value: f64::from(value) };
+    let outputs = [Operand { base: to, dtype: spec.dtype, layout: Layout::contiguous(spec.shape) }];
+    let why = || Error::Capture { what: "a fill has no kernel".to_owned() };
+    let kernel = crate::ops::check::kernels(&op, device.kind(), &[]).next().ok_or_else(why)?;
+    let (inputs, workspace) = (&[], Address(0));
+    let launch = Launch { op: &op, kernel, inputs, outputs: &outputs, workspace, workspace_bytes: 0 };
+    let mut steps = Steps { device, list: Vec::new(), given: Vec::new() };
+    super::lower(&launch, device.kind(), &mut steps)?;
+    match steps.list.pop().map(|placed| placed.step) {
+        Some(Step::Kernel(prepared)) => Ok(*prepared),
+        Some(Step::Product(_) | Step::Fill { .. }) | None => Err(why()),
+    }
+}
+
 impl Sink for Steps<'_> {
     fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
         let prepared = self.device.prepare(op, &launch)?;
@@ -137,6 +159,7 @@ pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Er
     };
     freed.waiting.into_iter().try_for_each(|a| device.memory.free(&device.stream, a))?;
     let graph = graph?;
+    graph.fills_by_kernels(device)?;
     let nodes = graph.kinds()?;
     // A graph that allocates would hand out addresses that the plan knows nothing of.
     let memory = nodes.iter().filter(|k| MEMORY.contains(k)).count();
@@ -206,63 +229,10 @@ fn capture(
     let mut graph = null_mut();
     // SAFETY: the stream is capturing; the driver writes a handle, or null where the capture was spoilt.
     let ended = check("cuStreamEndCapture", unsafe { sys::cuStreamEndCapture(stream.0, &raw mut graph) });
-    let graph = Graph(graph);
+    let graph = Graph::captured(graph);
     issued?;
     ended?;
     Ok(graph)
-}
-
-/// A captured graph.
-struct Graph(sys::CUgraph);
-
-impl Graph {
-    /// The kind of each node.
-    fn kinds(&self) -> Result<Vec<sys::CUgraphNodeType>, Error> {
-        let mut count = 0;
-        // SAFETY: the graph exists; with no list to fill, the driver writes the number.
-        check("cuGraphGetNodes", unsafe { sys::cuGraphGetNodes(self.0, null_mut(), &raw mut count) })?;
-        let mut nodes = vec![null_mut(); count];
-        if count > 0 {
-            // SAFETY: the list has room for as many as the driver said.
-            check("cuGraphGetNodes", unsafe {
-                sys::cuGraphGetNodes(self.0, nodes.as_mut_ptr(), &raw mut count)
-            })?;
-        }
-        nodes.into_iter().map(node_type).collect()
-    }
-
-    fn instantiate(&self) -> Result<Executable, Error> {
-        let mut handle = null_mut();
-        // SAFETY: the graph exists; the driver writes a handle.
-        check("cuGraphInstantiate", unsafe { sys::cuGraphInstantiateWithFlags(&raw mut handle, self.0, 0) })?;
-        // It is not uploaded ahead (cuGraphUpload): where several processes shared a GPU, the first launch of a graph of
-        // several branches then stopped for good now and then, with an idle GPU; the first launch uploads it itself.
-        Ok(Executable(handle))
-    }
-}
-
-impl Drop for Graph {
-    fn drop(&mut self) {
-        if !self.0.is_null() {
-            // SAFETY: made once, destroyed once; an executable graph does not need it any more.
-            _ = unsafe { sys::cuGraphDestroy(self.0) };
-        }
-    }
-}
-
-#[derive(Debug)]
-struct Executable(sys::CUgraphExec);
-
-// SAFETY: a handle; the driver takes it from any thread, and a program replays it from one at a time.
-unsafe impl Send for Executable {}
-// SAFETY: as above.
-unsafe impl Sync for Executable {}
-
-impl Drop for Executable {
-    fn drop(&mut self) {
-        // SAFETY: made once, destroyed once, after its last launch was waited for.
-        _ = unsafe { sys::cuGraphExecDestroy(self.0) };
-    }
 }
 
 /// A captured launch list. Field order is drop order.
@@ -284,16 +254,16 @@ impl fmt::Debug for Replay {
 impl Recording for Replay {
     fn replay(&self) -> Result<(), Error> {
         let device = &self.device;
+        if device.ungraphed {
+            return self.reissue();
+        }
         device.enter()?;
         device.replays.fetch_add(1, Relaxed);
         device.launches.fetch_add(1, Relaxed);
         if let Some(last) = self.steps.last().and_then(|s| s.step.issued()) {
             *locked(&device.last) = Some(last);
         }
-        // SAFETY: graph and stream live, and so does all memory that the graph names: its program owns it.
-        let launched =
-            check("cuGraphLaunch", unsafe { sys::cuGraphLaunch(self.executable.0, device.stream.0) });
-        device.told(launched)
+        device.told(self.executable.launch(&device.stream))
     }
 
     fn reissue(&self) -> Result<(), Error> {

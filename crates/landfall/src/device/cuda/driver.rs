@@ -396,7 +396,7 @@ impl Drop for Memory {
 
 /// A kernel in a loaded module.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Function(sys::CUfunction);
+pub(super) struct Function(pub(super) sys::CUfunction);
 
 // SAFETY: a handle; the driver takes it from any thread.
 unsafe impl Send for Function {}

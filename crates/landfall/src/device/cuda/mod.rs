@@ -11,6 +11,7 @@ mod capture;
 mod compile;
 mod driver;
 mod edges;
+mod graph;
 mod listing;
 mod module;
 mod probe;
@@ -26,14 +27,12 @@ pub use probe::{Absence, Gpu, Survey, Version, survey};
 use super::{Address, Counters, Device, DeviceKind, Hardware, IndexFault, Launch, LaunchList, Recording};
 use crate::error::Error;
 use crate::ops::Run;
-use arrayvec::ArrayVec;
-use call::{KernelLaunch, MAX_PARAMS, Sink, Values};
+use call::{KernelLaunch, Sink, Values};
 use driver::{Context, Loaded, Memory, Pinned, Stream};
 pub(crate) use product::WORKSPACE_ALIGNMENT;
 use product::{Addresses, Product, ProductLaunch, Products};
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry as Slot;
-use std::ffi::c_void;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -64,6 +63,8 @@ pub(crate) struct Cuda {
     transfers: AtomicU64,
     /// Whether each launch is waited for, so that a fault is reported by its own kernel.
     patient: bool,
+    /// Whether programs issue what they have captured launch by launch.
+    ungraphed: bool,
     stream: Stream,
     memory: Memory,
     context: Context,
@@ -142,6 +143,7 @@ impl Cuda {
             replays: AtomicU64::new(0),
             transfers: AtomicU64::new(0),
             patient: std::env::var_os("LANDFALL_CUDA_SYNC").is_some_and(|v| v == "1"),
+            ungraphed: std::env::var_os("LANDFALL_CUDA_GRAPH").is_some_and(|v| v == "0"),
             stream,
             memory,
             context,
@@ -252,9 +254,7 @@ impl Loaded {
         values: &Values,
         stream: &Stream,
     ) -> Result<(), Error> {
-        let mut params = ArrayVec::<*mut c_void, MAX_PARAMS>::new();
-        values.each().for_each(|words| params.push(words.as_ptr().cast_mut().cast()));
-        stream.launch(self.functions[entry], geometry, &mut params)
+        stream.launch(self.functions[entry], geometry, &mut values.pointers())
     }
 }
 
