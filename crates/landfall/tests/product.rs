@@ -150,7 +150,8 @@ fn furthest(got: &[f32], sums: &[(f64, f64)]) -> f64 {
 }
 
 /// Each kernel that the tuner may choose for a product in TF32, of factors that TF32 holds: what is off is the sum's
-/// rounding. Measured on an H200: at most 1e-8. The tuner rejects none of them for rounding factors in another way.
+/// rounding, where a rounded factor would be off by 2^-11. The tuner rejects none of them for rounding factors in another
+/// way.
 #[test]
 fn on_cuda_every_kernel_of_a_product_in_tf32_sums_in_f32() -> Result<(), Error> {
     let Some(engine) = gpu()? else { return Ok(()) };
@@ -161,7 +162,7 @@ fn on_cuda_every_kernel_of_a_product_in_tf32_sums_in_f32() -> Result<(), Error> 
         (1, (200, 136, 1500)),
         (1, (5, 7, 400)),
     ];
-    let (mut cases, mut tried) = (0, 0);
+    let (mut cases, mut tried, mut worst) = (0, 0, 0.0f64);
     for &(batch, sizes) in all {
         for (along, added) in [
             ([true, true], false),
@@ -194,12 +195,12 @@ fn on_cuda_every_kernel_of_a_product_in_tf32_sums_in_f32() -> Result<(), Error> 
                 pinned.run(&mut state)?;
                 let error = furthest(&pinned.read::<f32>("out")?, &sums);
                 assert!(error < 2e-6, "{lies:?}, {kernel} ({verdict:?}): {error:.1e}");
-                tried += 1;
+                (tried, worst) = (tried + 1, worst.max(error));
             }
             cases += 1;
         }
     }
-    println!("{tried} kernels of {cases} products");
+    println!("{tried} kernels of {cases} products: at most {worst:.1e}");
     assert!(tried > 3 * cases, "{tried} kernels of {cases} products: the tuner had no choice");
     Ok(())
 }

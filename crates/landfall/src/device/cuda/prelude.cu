@@ -142,25 +142,19 @@ template <class T, int N> struct Several {
         }
         return x;
     }
-    DEVICE void store(T* at) const {
+    template <bool WHOLE> DEVICE void put(T* at) const {
 #pragma unroll
         for (int i = 0; i < N; i += V) {
             Vector<T, V> part;
 #pragma unroll
             for (int j = 0; j < V; j++) part.v[j] = v[i + j];
-            part.store(at + i);
+            if (WHOLE) __stwb(reinterpret_cast<typename Word<V * sizeof(T)>::type*>(at + i), part.word);
+            else part.store(at + i);
         }
     }
-    // As `store`, beside a branch that stores the elements one by one: the compiler would take a plain one apart there.
-    DEVICE void store_whole(T* at) const {
-#pragma unroll
-        for (int i = 0; i < N; i += V) {
-            Vector<T, V> part;
-#pragma unroll
-            for (int j = 0; j < V; j++) part.v[j] = v[i + j];
-            __stwb(reinterpret_cast<typename Vector<T, V>::W*>(at + i), part.word);
-        }
-    }
+    DEVICE void store(T* at) const { put<false>(at); }
+    // Beside a branch that stores the elements one by one: the compiler would take a plain store apart there.
+    DEVICE void store_whole(T* at) const { put<true>(at); }
 };
 
 // This thread's number in a one-dimensional grid.
