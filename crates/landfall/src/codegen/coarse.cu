@@ -9,14 +9,20 @@ DEVICE float coarse_exp(float x) {
 }
 DEVICE double coarse_exp(double x) { return exp(x); }
 
-// The standard normal distribution function as in `normal_cdf.cu`, with (a + 2.8) * M(a) a polynomial of degree 6 in
+// The standard normal distribution function as in `normal.cu`, with (a + 2.8) * M(a) a polynomial of degree 6 in
 // (a - 2.8) / (a + 2.8), relative error 1.27e-6, and the square, the quotient and the power of e as they come: of all numbers
 // of 16 bits, the worst is off by 3.3e-6 (evaluated against the double-precision erfc, each approximate instruction at either
 // end of its error). The power has a factor of 2^32, which the polynomial takes back: results that are not normal are rounded
 // but once. Where a is infinite, so is the divisor, and the quotient 1.
-DEVICE float coarse_normal_cdf(float x) {
-    float power, w;
+DEVICE float coarse_power(float x) {
+    float power;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(__fmaf_rn(x * x, -0.72134752f, 32.0f)));
+    return power;
+}
+DEVICE float coarse_bell(float x) { return coarse_power(x) * 2.32830644e-10f; }  // 2^-32
+DEVICE double coarse_bell(double x) { return exp(-0.5 * x * x); }
+DEVICE float coarse_normal_cdf(float x) {
+    float power = coarse_power(x), w;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(w) : "f"(fabsf(x) + 2.8f));
     float u = __fmaf_rn(w, -5.6f, 1.0f), mills = 4.61133356e-13f;
     mills = __fmaf_rn(mills, u, 8.49564342e-13f);

@@ -201,10 +201,11 @@ pub(crate) fn function(e: &Expression) -> String {
     let each = |f: &dyn Fn(usize) -> String, between: &str| (0..n).map(f).collect::<Vec<_>>().join(between);
     let mut text = String::new();
     let calls = |f: Unary| e.steps().iter().any(|s| matches!(s, Step::Unary(g, _) if *g == f));
-    if calls(Unary::NormalCdf) {
-        text.push_str(include_str!("normal_cdf.cu"));
+    let normal = calls(Unary::NormalCdf) || calls(Unary::Bell);
+    if normal {
+        text.push_str(include_str!("normal.cu"));
     }
-    if calls(Unary::NormalCdf) || calls(Unary::Exp) {
+    if normal || calls(Unary::Exp) {
         text.push_str(include_str!("coarse.cu"));
     }
     _ = writeln!(text, "#define EACH_ARG(X) {}", each(&|i| format!("X({i})"), " "));
@@ -272,6 +273,7 @@ fn unary(f: Unary, x: &str) -> String {
         Unary::Tanh => format!("tanh({x})"),
         Unary::Erf => format!("erf({x})"),
         Unary::NormalCdf => format!("COARSE ? coarse_normal_cdf({x}) : normal_cdf({x})"),
+        Unary::Bell => format!("COARSE ? coarse_bell({x}) : bell({x})"),
         Unary::Sin => format!("sin({x})"),
         Unary::Cos => format!("cos({x})"),
         Unary::Sign => format!("A({x} > A(0)) - A({x} < A(0))"),

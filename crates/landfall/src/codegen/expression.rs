@@ -20,6 +20,9 @@ pub enum Unary {
     Erf,
     /// The standard normal distribution function, accurate in its lower tail.
     NormalCdf,
+    /// e^(−x²/2): the standard normal density without its factor. Beside [`NormalCdf`](Self::NormalCdf) of the same number it
+    /// is almost free on a GPU.
+    Bell,
     Sin,
     Cos,
     /// −1, 0 or 1; 0 for NaN.
@@ -33,7 +36,7 @@ impl Unary {
         match self {
             Self::Neg | Self::Abs | Self::Sqrt | Self::Recip | Self::Sign => 1,
             Self::Rsqrt => 2,
-            Self::Exp => 20,
+            Self::Exp | Self::Bell => 20,
             Self::Ln | Self::Tanh | Self::Sin | Self::Cos => 25,
             Self::Erf => 35,
             Self::NormalCdf => 50,

@@ -278,6 +278,7 @@ fn unary<A: Arith>(f: Unary, x: &[A; TILE], out: &mut [A; TILE]) {
         Unary::Tanh => map!(Math::tanh),
         Unary::Erf => map!(Math::erf),
         Unary::NormalCdf => map!(Math::normal_cdf),
+        Unary::Bell => map!(|x| Math::exp(x * (x * A::of_f64(-0.5)))),
         Unary::Sin => map!(Math::sin),
         Unary::Cos => map!(Math::cos),
         Unary::Sign => map!(|x| truth::<A>(x > A::default()) - truth::<A>(x < A::default())),

@@ -164,10 +164,8 @@ impl Op for GeluGrad {
                 let slope = match approximation {
                     Approximation::Erf => {
                         let phi = e.unary(Unary::NormalCdf, x);
-                        let square = e.mul(x, x);
-                        let power = e.scale(square, -0.5);
-                        let density = e.unary(Unary::Exp, power);
-                        let density = e.scale(density, 0.5 * LINEAR);
+                        let bell = e.unary(Unary::Bell, x);
+                        let density = e.scale(bell, 0.5 * LINEAR);
                         let edge = e.mul(x, density);
                         e.add(phi, edge)
                     }

@@ -53,7 +53,7 @@ DEVICE float coarse_exp(float x) {
 }
 DEVICE double coarse_exp(double x) { return exp(x); }
 
-// The standard normal distribution function as in `normal_cdf.cu`, with (a + 2.8) * M(a) a polynomial of degree 6 in
+// The standard normal distribution function as in `normal.cu`, with (a + 2.8) * M(a) a polynomial of degree 6 in
 // (a - 2.8) / (a + 2.8), relative error 1.27e-6, and the square, the quotient and the power of e as they come: of all numbers
 // of 16 bits, the worst is off by 3.3e-6 (evaluated against the double-precision erfc, each approximate instruction at either
 // end of its error). The power has a factor of 2^32, which the polynomial takes back: results that are not normal are rounded
