@@ -261,7 +261,7 @@ impl Recording for Replay {
         device.replays.fetch_add(1, Relaxed);
         device.launches.fetch_add(1, Relaxed);
         if let Some(last) = self.steps.last().and_then(|s| s.step.issued()) {
-            *locked(&device.last) = Some(last);
+            locked(&device.issuing).last = Some(last);
         }
         device.told(self.executable.launch(&device.stream))
     }
@@ -274,7 +274,7 @@ impl Recording for Replay {
             let s = &self.steps[n];
             let issued = s.step.issue(&device.stream);
             if issued.is_err() {
-                *locked(&device.last) = s.step.issued();
+                locked(&device.issuing).last = s.step.issued();
             }
             device.told(issued)
         })

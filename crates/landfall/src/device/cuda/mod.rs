@@ -45,12 +45,9 @@ use std::time::Duration;
 pub(crate) struct Cuda {
     ordinal: u32,
     compiler: Compiler,
-    modules: Mutex<FxHashMap<Module, Arc<Loaded>>>,
+    issuing: Mutex<Issuing>,
     products: Products,
     faults: Mutex<Faults>,
-    /// The last launch that was issued, and the first failure: after it the driver refuses everything else.
-    /// The launch issued last.
-    last: Mutex<Option<Issued>>,
     /// The first fault that lost the context.
     failure: OnceLock<Error>,
     frees: Mutex<Frees>,
@@ -68,6 +65,14 @@ pub(crate) struct Cuda {
     stream: Stream,
     memory: Memory,
     context: Context,
+}
+
+/// What an eager launch looks up and leaves behind, under one lock.
+#[derive(Debug, Default)]
+struct Issuing {
+    modules: FxHashMap<Module, Arc<Loaded>>,
+    /// The launch issued last.
+    last: Option<Issued>,
 }
 
 /// Where kernels report an index out of range, on the device, and its copy on the host.
@@ -130,10 +135,9 @@ impl Cuda {
         Ok(Arc::new(Self {
             ordinal,
             compiler,
-            modules: Mutex::default(),
+            issuing: Mutex::default(),
             products: Products::default(),
             faults: Mutex::new(Faults { record, copy: Pinned::new(RECORD)?, ops: Vec::new() }),
-            last: Mutex::default(),
             failure: OnceLock::new(),
             frees: Mutex::default(),
             captures: Mutex::default(),
@@ -152,13 +156,13 @@ impl Cuda {
 
     /// The loaded code of a module, compiled at its first use.
     fn loaded(&self, module: &Module) -> Result<Arc<Loaded>, Error> {
-        if let Some(found) = locked(&self.modules).get(module) {
+        if let Some(found) = locked(&self.issuing).modules.get(module) {
             return Ok(Arc::clone(found));
         }
         // Compiled outside of the lock: other threads' launches go on.
         let compiled = self.compiler.compile(module)?;
         let loaded = Arc::new(Loaded::new(&self.context, module, &compiled.code)?);
-        Ok(match locked(&self.modules).entry(*module) {
+        Ok(match locked(&self.issuing).modules.entry(*module) {
             Slot::Occupied(first) => Arc::clone(first.get()),
             Slot::Vacant(slot) => Arc::clone(slot.insert(loaded)),
         })
@@ -187,7 +191,7 @@ impl Cuda {
     fn told<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         result.map_err(|error| {
             let Error::Cuda { call, code, why, .. } = error else { return error };
-            let last = locked(&self.last).map(|l| l.to_string());
+            let last = locked(&self.issuing).last.map(|l| l.to_string());
             let sticky = STICKY.contains(&code.as_str());
             let error = Error::Cuda { call, code, why, last };
             if sticky {
@@ -291,18 +295,31 @@ struct Eager<'a>(&'a Cuda);
 
 impl Sink for Eager<'_> {
     fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
-        let device = self.0;
-        let loaded = device.loaded(launch.module)?;
-        *locked(&device.last) = Some(launch.issued(op));
+        let (device, issued) = (self.0, Some(launch.issued(op)));
         device.launches.fetch_add(1, Relaxed);
-        loaded.launch(launch.entry, &launch.geometry, launch.values, &device.stream)?;
+        let issue = |loaded: &Loaded| {
+            loaded.launch(launch.entry, &launch.geometry, launch.values, &device.stream)
+        };
+        let mut issuing = locked(&device.issuing);
+        // The driver takes one launch at a time too.
+        if let Issuing { modules, last } = &mut *issuing
+            && let Some(loaded) = modules.get(launch.module)
+        {
+            *last = issued;
+            issue(loaded)?;
+        } else {
+            drop(issuing);
+            let loaded = device.loaded(launch.module)?;
+            locked(&device.issuing).last = issued;
+            issue(&loaded)?;
+        }
         if device.patient { device.stream.synchronize() } else { Ok(()) }
     }
 
     fn product(&mut self, op: &'static str, launch: &ProductLaunch) -> Result<bool, Error> {
         let device = self.0;
         let Some(prepared) = device.prepare_product(op, launch)? else { return Ok(false) };
-        *locked(&device.last) = Some(prepared.issued);
+        locked(&device.issuing).last = Some(prepared.issued);
         device.launches.fetch_add(1, Relaxed);
         prepared.product.issue(&prepared.addresses, &device.stream)?;
         if device.patient {
