@@ -95,8 +95,11 @@ pub(crate) fn run(expression: &Expression, call: &mut Call<'_>) -> Result<(), Fa
     }
     let operands = || inputs.iter().chain([out]);
     // As on the processor: f64 where an f64 or a 32-bit integer or wider is involved.
-    let wide = operands().any(|o| matches!(o.dtype(), DType::F64 | DType::I64 | DType::I32));
-    let widest = operands().map(|o| o.dtype().size()).max().unwrap_or(1);
+    let (mut wide, mut widest) = (false, 1);
+    operands().for_each(|o| {
+        wide |= matches!(o.dtype(), DType::F64 | DType::I64 | DType::I32);
+        widest = widest.max(o.dtype().size());
+    });
     let vector = 16 / widest;
     let mut module = Module::evaluating(source, expression);
     for (name, o) in TYPES.iter().zip(inputs) {
@@ -111,14 +114,16 @@ pub(crate) fn run(expression: &Expression, call: &mut Call<'_>) -> Result<(), Fa
     let mut args = Args::new();
     inputs.iter().for_each(|o| args.push(Arg::Input(o)));
     args.push(Arg::Output(out));
-    let address = |o: &Operand| o.address().is_multiple_of((vector * o.dtype().size()) as u64);
+    // Both are powers of two: no division.
+    let address = |o: &Operand| o.address() & (vector * o.dtype().size() - 1) as u64 == 0;
     let mut contiguous = |args: &mut Args<'_>, uniform| {
         args.push(Arg::U64(elements as u64));
         args.push(Arg::U32(uniform));
         call.launch(&module, "contiguous", Geometry::linear(elements.div_ceil(vector), BLOCK)?, args)
     };
     // Most calls are so, and a small one costs its host more than its device: it is told at once.
-    if operands().all(|o| o.layout().is_contiguous() && address(o)) {
+    let whole = |o: &Operand| o.layout().is_contiguous() && address(o);
+    if whole(out) && inputs.iter().all(whole) {
         return contiguous(&mut args, 0);
     }
     let layouts = walk(operands().map(|o| *o.layout()))?;

@@ -1,5 +1,6 @@
 //! Scalar expressions: straight-line code on one element, held inline so that ops can carry it without allocating.
 
+use arrayvec::ArrayVec;
 use std::hash::{Hash, Hasher};
 
 /// The most steps an expression can have.
@@ -82,56 +83,55 @@ pub enum Step {
 }
 
 impl Step {
-    /// Numbers that tell steps apart.
-    fn key(&self) -> (u8, u64, [u8; 3]) {
-        match *self {
-            Self::Arg(i) => (0, 0, [i, 0, 0]),
-            Self::Const(c) => (1, c.to_bits(), [0; 3]),
-            Self::Unary(f, x) => (2, f as u64, [x.0, 0, 0]),
-            Self::Binary(f, a, b) => (3, f as u64, [a.0, b.0, 0]),
-            Self::Select(c, a, b) => (4, 0, [c.0, a.0, b.0]),
-        }
+    /// A number that tells most steps apart.
+    #[inline]
+    fn key(&self) -> u64 {
+        let code = match *self {
+            Self::Const(c) => return c.to_bits() ^ 1,
+            Self::Arg(i) => [0, 0, i, 0],
+            Self::Unary(f, x) => [2, f as u8, x.0, 0],
+            Self::Binary(f, a, b) => [3, f as u8, a.0, b.0],
+            Self::Select(c, a, b) => [4, c.0, a.0, b.0],
+        };
+        u32::from_le_bytes(code).into()
     }
 }
 
 impl PartialEq for Step {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
+        match (*self, *other) {
+            (Self::Arg(i), Self::Arg(j)) => i == j,
+            (Self::Const(c), Self::Const(d)) => c.to_bits() == d.to_bits(),
+            (Self::Unary(f, x), Self::Unary(g, y)) => f == g && x == y,
+            (Self::Binary(f, a, b), Self::Binary(g, c, d)) => f == g && (a, b) == (c, d),
+            (Self::Select(c, a, b), Self::Select(d, x, y)) => (c, a, b) == (d, x, y),
+            (Self::Arg(_) | Self::Const(_) | Self::Unary(..) | Self::Binary(..) | Self::Select(..), _) => {
+                false
+            }
+        }
     }
 }
 
 impl Eq for Step {}
 
 impl Hash for Step {
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.key().hash(state);
+        state.write_u64(self.key());
     }
 }
 
 /// Straight-line code on one element; the last step is the result.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expression {
-    len: u8,
-    steps: [Step; MAX_STEPS],
+    steps: ArrayVec<Step, MAX_STEPS>,
 }
-
-impl PartialEq for Expression {
-    fn eq(&self, other: &Self) -> bool {
-        self.steps() == other.steps()
-    }
-}
-
-impl Eq for Expression {}
 
 impl Hash for Expression {
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.steps().hash(state);
-    }
-}
-
-impl Default for Expression {
-    fn default() -> Self {
-        Self { len: 0, steps: [Step::Const(0.0); MAX_STEPS] }
+        self.steps().iter().for_each(|s| s.hash(state));
     }
 }
 
@@ -141,24 +141,21 @@ impl Expression {
     pub fn new(build: impl FnOnce(&mut Self) -> Reg) -> Self {
         let mut e = Self::default();
         let last = build(&mut e);
-        debug_assert_eq!(usize::from(last.0) + 1, usize::from(e.len), "the result must be the last step");
+        debug_assert_eq!(usize::from(last.0) + 1, e.steps.len(), "the result must be the last step");
         e
     }
 
     /// The steps, first to last.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
-        &self.steps[..self.len.into()]
+        &self.steps
     }
 
     /// Appends a step.
     pub fn push(&mut self, step: Step) -> Reg {
-        debug_assert!(usize::from(self.len) < MAX_STEPS, "an expression has at most {MAX_STEPS} steps");
-        if let Some(slot) = self.steps.get_mut(usize::from(self.len)) {
-            *slot = step;
-            self.len += 1;
-        }
-        Reg(self.len - 1)
+        let pushed = self.steps.try_push(step);
+        debug_assert!(pushed.is_ok(), "an expression has at most {MAX_STEPS} steps");
+        Reg(self.steps.len() as u8 - 1)
     }
 
     /// Argument `i` of the op.

@@ -258,7 +258,7 @@ pub(crate) fn few(mut cases: Vec<Case>) -> Check<Vec<Case>> {
     let mut kept = Vec::new();
     for case in cases {
         let launched = launches(case.op.as_ref(), &case.specs())?;
-        let new = launched.into_iter().filter(|&kernel| seen.insert(kernel)).count();
+        let new = launched.into_iter().filter(|kernel| seen.insert(kernel.clone())).count();
         if new > 0 {
             kept.push(case);
         }

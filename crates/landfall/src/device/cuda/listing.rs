@@ -15,7 +15,7 @@ struct Listing(Vec<(Module, &'static str)>);
 
 impl Sink for Listing {
     fn kernel(&mut self, _: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
-        let kernel = (*launch.module, launch.module.source().entries[launch.entry].name);
+        let kernel = (launch.module.clone(), launch.module.source().entries[launch.entry].name);
         if !self.0.contains(&kernel) {
             self.0.push(kernel);
         }

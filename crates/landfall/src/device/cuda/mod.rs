@@ -162,7 +162,7 @@ impl Cuda {
         // Compiled outside of the lock: other threads' launches go on.
         let compiled = self.compiler.compile(module)?;
         let loaded = Arc::new(Loaded::new(&self.context, module, &compiled.code)?);
-        Ok(match locked(&self.issuing).modules.entry(*module) {
+        Ok(match locked(&self.issuing).modules.entry(module.clone()) {
             Slot::Occupied(first) => Arc::clone(first.get()),
             Slot::Vacant(slot) => Arc::clone(slot.insert(loaded)),
         })

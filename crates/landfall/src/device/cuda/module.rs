@@ -7,6 +7,7 @@
 use crate::DType;
 use crate::codegen::Expression;
 use crate::codegen::cuda as generated;
+use arrayvec::ArrayVec;
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
 
@@ -179,40 +180,33 @@ const MAX_BOUND: usize = 12;
 
 /// A [`Source`] with everything that it leaves open: what is compiled, cached and loaded as one.
 ///
-/// Held inline: describing a module allocates nothing, so an eager call can look its module up.
-#[derive(Debug, Clone, Copy)]
+/// Held inline: describing a module allocates nothing, so an eager call can look its module up. Only what is bound is written,
+/// compared and hashed.
+#[derive(Debug, Clone)]
 pub struct Module {
     source: &'static Source,
     types: Bound<DType>,
     constants: Bound<u64>,
-    expression: Option<Expression>,
+    /// Without steps where the source asks for none.
+    expression: Expression,
     /// The only architecture that it is written for, if it is not for all.
     only: Option<&'static str>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Bound<T> {
-    len: usize,
-    names: [&'static str; MAX_BOUND],
-    values: [T; MAX_BOUND],
-}
+/// Names with what they stand for.
+#[derive(Debug, Clone)]
+struct Bound<T>(ArrayVec<(&'static str, T), MAX_BOUND>);
 
 impl<T: Copy> Bound<T> {
     #[inline]
-    fn new(value: T) -> Self {
-        Self { len: 0, names: [""; MAX_BOUND], values: [value; MAX_BOUND] }
-    }
-
     fn push(&mut self, name: &'static str, value: T) {
-        debug_assert!(self.len < MAX_BOUND, "a module binds at most {MAX_BOUND} names");
-        if let (Some(n), Some(v)) = (self.names.get_mut(self.len), self.values.get_mut(self.len)) {
-            (*n, *v) = (name, value);
-            self.len += 1;
-        }
+        let pushed = self.0.try_push((name, value));
+        debug_assert!(pushed.is_ok(), "a module binds at most {MAX_BOUND} names");
     }
 
+    #[inline]
     fn iter(&self) -> impl Iterator<Item = (&'static str, T)> + '_ {
-        self.names.iter().copied().zip(self.values.iter().copied()).take(self.len)
+        self.0.iter().copied()
     }
 }
 
@@ -220,17 +214,19 @@ impl<T: Copy> Bound<T> {
 /// would be a sixth of its time.
 #[inline]
 fn same(a: &str, b: &str) -> bool {
-    a.len() == b.len() && (std::ptr::eq(a, b) || a.bytes().zip(b.bytes()).all(|(x, y)| x == y))
+    std::ptr::eq(a, b) || a.len() == b.len() && a.bytes().zip(b.bytes()).all(|(x, y)| x == y)
 }
 
 impl<T: Copy + PartialEq> PartialEq for Bound<T> {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
-        let pairs = || self.iter().zip(other.iter());
-        self.len == other.len && pairs().all(|((a, x), (b, y))| x == y && same(a, b))
+        let mut pairs = self.iter().zip(other.iter());
+        self.0.len() == other.0.len() && pairs.all(|((a, x), (b, y))| x == y && same(a, b))
     }
 }
 
 impl PartialEq for Module {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self.source, other.source)
             && self.types == other.types
@@ -242,9 +238,11 @@ impl PartialEq for Module {
 impl Eq for Module {}
 
 impl Hash for Module {
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         std::ptr::from_ref(self.source).hash(state);
-        self.types.iter().for_each(|(_, dtype)| dtype.hash(state));
+        // One word for all of them: each costs the hasher a multiplication that waits for the one before.
+        state.write_u64(self.types.iter().fold(0, |word, (_, dtype)| word << 4 | dtype as u64));
         self.constants.iter().for_each(|(_, value)| value.hash(state));
         self.expression.hash(state);
     }
@@ -253,30 +251,36 @@ impl Hash for Module {
 impl Module {
     /// The module of a source that leaves nothing open.
     #[must_use]
+    #[inline]
     pub fn new(source: &'static Source) -> Self {
-        Self { source, types: Bound::new(DType::U8), constants: Bound::new(0), expression: None, only: None }
+        let (types, constants) = (Bound(ArrayVec::new()), Bound(ArrayVec::new()));
+        Self { source, types, constants, expression: Expression::default(), only: None }
     }
 
     /// Binds a type's name.
     #[must_use]
+    #[inline]
     pub fn of(mut self, name: &'static str, dtype: DType) -> Self {
         self.bind(name, dtype);
         self
     }
 
     /// Binds a type's name, where a module is not to be moved.
+    #[inline]
     pub(crate) fn bind(&mut self, name: &'static str, dtype: DType) {
         self.types.push(name, dtype);
     }
 
     /// Binds a constant's name.
     #[must_use]
+    #[inline]
     pub fn constant(mut self, name: &'static str, value: u64) -> Self {
         self.set(name, value);
         self
     }
 
     /// Binds a constant's name, where a module is not to be moved.
+    #[inline]
     pub(crate) fn set(&mut self, name: &'static str, value: u64) {
         self.constants.push(name, value);
     }
@@ -286,8 +290,10 @@ impl Module {
     #[must_use]
     #[inline]
     pub fn evaluating(source: &'static Source, expression: &Expression) -> Self {
-        let (types, constants) = (Bound::new(DType::U8), Bound::new(0));
-        Self { source, types, constants, expression: Some(*expression), only: None }
+        let mut module = Self::new(source);
+        // Its steps alone: an expression that is moved takes the room for all others along.
+        expression.steps().iter().for_each(|&step| _ = module.expression.push(step));
+        module
     }
 
     /// Makes it one of this architecture alone, such as `sm_90a`: of instructions that no other one has.
@@ -309,7 +315,13 @@ impl Module {
         self.source
     }
 
+    /// The expression that its source asks for, if it does.
+    fn evaluates(&self) -> Option<&Expression> {
+        Some(&self.expression).filter(|e| !e.steps().is_empty())
+    }
+
     /// The dtype of a pointer parameter, if its name is bound.
+    #[inline]
     pub(crate) fn dtype(&self, element: Element) -> Option<DType> {
         match element {
             Element::Is(dtype) => Some(dtype),
@@ -318,6 +330,7 @@ impl Module {
     }
 
     /// The kernel of this name, with its number.
+    #[inline]
     pub(crate) fn entry(&self, name: &str) -> Option<(usize, &'static Entry)> {
         self.source.entries.iter().enumerate().find(|(_, e)| same(e.name, name))
     }
@@ -332,7 +345,7 @@ impl Module {
         for (name, value) in self.constants.iter() {
             _ = write!(text, " {name}={value}");
         }
-        if let Some(e) = &self.expression {
+        if let Some(e) = self.evaluates() {
             _ = write!(text, " {}", generated::formula(e));
         }
         text
@@ -357,7 +370,7 @@ impl Module {
         for (name, value) in self.constants.iter() {
             _ = writeln!(text, "constexpr u64 {name} = {value};");
         }
-        if let Some(e) = &self.expression {
+        if let Some(e) = self.evaluates() {
             text.push_str(&generated::function(e));
         }
         for entry in self.source.entries {
