@@ -1,15 +1,30 @@
 //! Shapes: up to [`MAX_RANK`] dimension sizes, held inline so that describing a tensor never allocates.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 /// The largest number of dimensions a tensor can have.
 pub const MAX_RANK: usize = 8;
 
 /// Dimension sizes, outermost first. A scalar has none.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Eq)]
 pub struct Shape {
     rank: u8,
     dims: [usize; MAX_RANK],
+}
+
+/// Size by size: every checked call compares several, and a call of the C library for each would cost more than they do.
+impl PartialEq for Shape {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.rank == other.rank && self.dims().iter().zip(other.dims()).all(|(a, b)| a == b)
+    }
+}
+
+impl Hash for Shape {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.dims().hash(state);
+    }
 }
 
 impl Shape {
