@@ -153,19 +153,25 @@ impl Values {
     }
 
     /// Appends one argument; whether there was room.
+    #[inline]
     fn push(&mut self, words: &[u64]) -> bool {
         let start = self.words.len() as u16;
         self.words.try_extend_from_slice(words).is_ok() && self.starts.try_push(start).is_ok()
     }
 
     /// Each argument from its first word on.
+    #[inline]
     pub(crate) fn each(&self) -> impl Iterator<Item = &[u64]> {
         self.starts.iter().map(|&s| &self.words[usize::from(s)..])
     }
 
     /// Where each argument is, for the driver.
+    #[inline]
     pub(crate) fn pointers(&self) -> ArrayVec<*mut c_void, MAX_PARAMS> {
-        self.each().map(|words| words.as_ptr().cast_mut().cast()).collect()
+        // Pushed one by one into their place: a collected list is moved there afterwards, with all its room.
+        let mut pointers = ArrayVec::new();
+        self.each().for_each(|words| pointers.push(words.as_ptr().cast_mut().cast()));
+        pointers
     }
 }
 

@@ -259,17 +259,14 @@ impl Recording for Replay {
         }
         device.enter()?;
         device.replays.fetch_add(1, Relaxed);
-        device.launches.fetch_add(1, Relaxed);
-        if let Some(last) = self.steps.last().and_then(|s| s.step.issued()) {
-            locked(&device.issuing).last = Some(last);
-        }
+        device.counted(1, self.steps.last().and_then(|s| s.step.issued()));
         device.told(self.executable.launch(&device.stream))
     }
 
     fn reissue(&self) -> Result<(), Error> {
         let device = &self.device;
         device.enter()?;
-        device.launches.fetch_add(self.repeat.count(self.steps.len()) as u64, Relaxed);
+        device.counted(self.repeat.count(self.steps.len()) as u64, None);
         self.repeat.sequence(self.steps.len()).try_for_each(|n| {
             let s = &self.steps[n];
             let issued = s.step.issue(&device.stream);

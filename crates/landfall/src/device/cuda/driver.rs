@@ -9,10 +9,13 @@ use std::ptr::{from_mut, from_ref, null_mut};
 use std::time::Duration;
 
 /// Turns a result code into an error that names the call.
+#[inline]
 pub(super) fn check(call: &'static str, code: sys::CUresult) -> Result<(), Error> {
-    if code == sys::CUresult::CUDA_SUCCESS {
-        return Ok(());
-    }
+    if code == sys::CUresult::CUDA_SUCCESS { Ok(()) } else { Err(refused(call, code)) }
+}
+
+#[cold]
+fn refused(call: &'static str, code: sys::CUresult) -> Error {
     let mut text: *const c_char = std::ptr::null();
     // SAFETY: the driver answered a call, so it is loaded; it writes a pointer to a text of its own, or null.
     let described = unsafe { sys::cuGetErrorString(code, &raw mut text) };
@@ -22,7 +25,7 @@ pub(super) fn check(call: &'static str, code: sys::CUresult) -> Result<(), Error
     } else {
         "no description".to_owned()
     };
-    Err(Error::Cuda { call, code: format!("{code:?}"), why, last: None })
+    Error::Cuda { call, code: format!("{code:?}"), why, last: None }
 }
 
 /// A GPU's primary context, held for as long as this lives.

@@ -55,7 +55,6 @@ pub(crate) struct Cuda {
     captures: Mutex<()>,
     allocations: AtomicU64,
     in_use: AtomicU64,
-    launches: AtomicU64,
     replays: AtomicU64,
     transfers: AtomicU64,
     /// Whether each launch is waited for, so that a fault is reported by its own kernel.
@@ -73,6 +72,8 @@ struct Issuing {
     modules: FxHashMap<Module, Arc<Loaded>>,
     /// The launch issued last.
     last: Option<Issued>,
+    /// How many there were.
+    launches: u64,
 }
 
 /// Where kernels report an index out of range, on the device, and its copy on the host.
@@ -143,7 +144,6 @@ impl Cuda {
             captures: Mutex::default(),
             allocations: AtomicU64::new(0),
             in_use: AtomicU64::new(0),
-            launches: AtomicU64::new(0),
             replays: AtomicU64::new(0),
             transfers: AtomicU64::new(0),
             patient: std::env::var_os("LANDFALL_CUDA_SYNC").is_some_and(|v| v == "1"),
@@ -179,7 +179,15 @@ impl Cuda {
         })
     }
 
+    /// Counts launches; `last` was the last of them, where it can be told.
+    fn counted(&self, launches: u64, last: Option<Issued>) {
+        let mut issuing = locked(&self.issuing);
+        issuing.launches += launches;
+        issuing.last = last.or(issuing.last);
+    }
+
     /// Makes the context current, and refuses if it has failed before.
+    #[inline]
     fn enter(&self) -> Result<(), Error> {
         match self.failure.get() {
             Some(first) => Err(first.clone()),
@@ -188,17 +196,21 @@ impl Cuda {
     }
 
     /// Adds to a fault which launch was issued last, and keeps the first: it poisons the context.
+    #[inline]
     fn told<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
-        result.map_err(|error| {
-            let Error::Cuda { call, code, why, .. } = error else { return error };
-            let last = locked(&self.issuing).last.map(|l| l.to_string());
-            let sticky = STICKY.contains(&code.as_str());
-            let error = Error::Cuda { call, code, why, last };
-            if sticky {
-                self.failure.get_or_init(|| error.clone());
-            }
-            error
-        })
+        result.map_err(|error| self.explained(error))
+    }
+
+    #[cold]
+    fn explained(&self, error: Error) -> Error {
+        let Error::Cuda { call, code, why, .. } = error else { return error };
+        let last = locked(&self.issuing).last.map(|l| l.to_string());
+        let sticky = STICKY.contains(&code.as_str());
+        let error = Error::Cuda { call, code, why, last };
+        if sticky {
+            self.failure.get_or_init(|| error.clone());
+        }
+        error
     }
 
     /// The index fault that a kernel reported since the last download; the stream must have been waited for.
@@ -251,6 +263,7 @@ impl Prepared {
 
 impl Loaded {
     /// One call of the driver.
+    #[inline]
     fn launch(
         &self,
         entry: usize,
@@ -296,21 +309,18 @@ struct Eager<'a>(&'a Cuda);
 impl Sink for Eager<'_> {
     fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
         let (device, issued) = (self.0, Some(launch.issued(op)));
-        device.launches.fetch_add(1, Relaxed);
-        let issue = |loaded: &Loaded| {
-            loaded.launch(launch.entry, &launch.geometry, launch.values, &device.stream)
-        };
+        let issue =
+            |loaded: &Loaded| loaded.launch(launch.entry, &launch.geometry, launch.values, &device.stream);
+        // Held while the driver is called, which takes one launch at a time too.
         let mut issuing = locked(&device.issuing);
-        // The driver takes one launch at a time too.
-        if let Issuing { modules, last } = &mut *issuing
-            && let Some(loaded) = modules.get(launch.module)
-        {
-            *last = issued;
+        let Issuing { modules, last, launches } = &mut *issuing;
+        if let Some(loaded) = modules.get(launch.module) {
+            (*last, *launches) = (issued, *launches + 1);
             issue(loaded)?;
         } else {
             drop(issuing);
             let loaded = device.loaded(launch.module)?;
-            locked(&device.issuing).last = issued;
+            device.counted(1, issued);
             issue(&loaded)?;
         }
         if device.patient { device.stream.synchronize() } else { Ok(()) }
@@ -319,8 +329,7 @@ impl Sink for Eager<'_> {
     fn product(&mut self, op: &'static str, launch: &ProductLaunch) -> Result<bool, Error> {
         let device = self.0;
         let Some(prepared) = device.prepare_product(op, launch)? else { return Ok(false) };
-        locked(&device.issuing).last = Some(prepared.issued);
-        device.launches.fetch_add(1, Relaxed);
+        device.counted(1, Some(prepared.issued));
         prepared.product.issue(&prepared.addresses, &device.stream)?;
         if device.patient {
             device.stream.synchronize()?;
@@ -329,7 +338,7 @@ impl Sink for Eager<'_> {
     }
 
     fn fill(&mut self, _: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
-        self.0.launches.fetch_add(1, Relaxed);
+        self.0.counted(1, None);
         self.0.stream.fill(to, bytes, value)
     }
 
@@ -456,7 +465,7 @@ impl Device for Cuda {
         Counters {
             allocations: self.allocations.load(Relaxed),
             bytes_in_use: self.in_use.load(Relaxed),
-            launches: self.launches.load(Relaxed),
+            launches: locked(&self.issuing).launches,
             replays: self.replays.load(Relaxed),
             host_transfers: self.transfers.load(Relaxed),
         }
