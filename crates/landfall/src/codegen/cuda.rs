@@ -101,7 +101,8 @@ pub(crate) fn run(expression: &Expression, call: &mut Call<'_>) -> Result<(), Fa
         widest = widest.max(o.dtype().size());
     });
     let vector = 16 / widest;
-    let mut module = Module::evaluating(source, expression);
+    let mut module = Module::new(source);
+    module.evaluate(expression);
     for (name, o) in TYPES.iter().zip(inputs) {
         module.bind(name, o.dtype());
     }

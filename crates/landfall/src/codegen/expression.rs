@@ -152,6 +152,7 @@ impl Expression {
     }
 
     /// Appends a step.
+    #[inline]
     pub fn push(&mut self, step: Step) -> Reg {
         let pushed = self.steps.try_push(step);
         debug_assert!(pushed.is_ok(), "an expression has at most {MAX_STEPS} steps");

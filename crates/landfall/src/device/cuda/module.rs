@@ -291,9 +291,15 @@ impl Module {
     #[inline]
     pub fn evaluating(source: &'static Source, expression: &Expression) -> Self {
         let mut module = Self::new(source);
-        // Its steps alone: an expression that is moved takes the room for all others along.
-        expression.steps().iter().for_each(|&step| _ = module.expression.push(step));
+        module.evaluate(expression);
         module
+    }
+
+    /// Asks for the function `evaluate` of an expression, where a module is not to be moved.
+    #[inline]
+    pub(crate) fn evaluate(&mut self, expression: &Expression) {
+        // Its steps alone: an expression that is moved takes the room for all others along.
+        expression.steps().iter().for_each(|&step| _ = self.expression.push(step));
     }
 
     /// Makes it one of this architecture alone, such as `sm_90a`: of instructions that no other one has.
