@@ -566,6 +566,11 @@ impl Op for MatMul {
         let more = [Shape::from([70, 65]), [65].into()].map(SampleArg::any);
         all.push(Sample::new(*self, factors.to_vec()));
         all.push(Sample::new(*self, factors.into_iter().chain(more).collect()));
+        // Of few inner elements, with rows of the result in whole chunks.
+        let factors = [Shape::from([2, 9, 3]), [2, 3, 8].into()].map(SampleArg::any);
+        let more = [Shape::from([2, 9, 8]), [8].into()].map(SampleArg::any);
+        all.push(Sample::new(*self, factors.to_vec()));
+        all.push(Sample::new(*self, factors.into_iter().chain(more).collect()));
         let bad =
             |l: Shape, r: Shape, text| Sample::bad(*self, vec![SampleArg::any(l), SampleArg::any(r)], text);
         all.push(bad(

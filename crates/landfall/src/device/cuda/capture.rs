@@ -187,6 +187,10 @@ fn rehearse(steps: &[Placed]) -> Result<(), Error> {
     capture(&Stream::new()?, relaxed, issue).map(drop)
 }
 
+/// Steps at most that nothing precedes. Each begins a branch, which costs the host more than a microsecond a launch and the
+/// device time on its way; of more, one begins after another.
+const BEGINNINGS: usize = 2;
+
 /// Issues every step where its edges put it; where kernels know how to wait, they start early.
 fn issue_all(steps: &[Placed], repeat: Repeat, early: bool, stream: &Stream) -> Result<(), Error> {
     // Those that nothing waits for: in all, and in the part that is repeated.
@@ -200,12 +204,17 @@ fn issue_all(steps: &[Placed], repeat: Repeat, early: bool, stream: &Stream) -> 
     let of = |nodes: &[Vec<Captured>], steps: &[usize]| -> Vec<Captured> {
         steps.iter().flat_map(|&s| nodes[s].iter().copied()).collect()
     };
-    let mut time_before = Vec::new();
+    let (mut time_before, mut beginnings) = (Vec::new(), Vec::new());
     for n in repeat.sequence(steps.len()) {
         let s = &steps[n];
         let mut before = of(&nodes, &s.after);
         if n < repeat.instructions && before.is_empty() {
             before.clone_from(&time_before);
+        }
+        if before.is_empty() {
+            let earlier = beginnings.len().checked_sub(BEGINNINGS).map(|i| beginnings[i]);
+            before = of(&nodes, earlier.as_slice());
+            beginnings.push(n);
         }
         stream.capture_after(&before, early && matches!(s.step, Step::Kernel(_)))?;
         s.issue(stream)?;

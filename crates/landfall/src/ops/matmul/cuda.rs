@@ -11,42 +11,49 @@ const BLOCK: u32 = 256;
 /// Rows and columns of a block's part of the result: `TILE` in the source.
 const TILE: usize = 64;
 
+/// Parameters of both kernels.
+const PARAMS: &[Param] = &[
+    Param::input("lhs", "T"),
+    Param::input("rhs", "T"),
+    Param::input("addend", "R"),
+    Param::input("bias", "R"),
+    Param::output("out", "R"),
+    Param::u64("m"),
+    Param::u64("n"),
+    Param::u64("k"),
+    Param::u64("lhs_row"),
+    Param::u64("lhs_column"),
+    Param::u64("rhs_row"),
+    Param::u64("rhs_column"),
+    Param::u64("out_row"),
+    Param::u64("out_column"),
+    Param::u64("bias_step"),
+    Param::u32("rank"),
+    Param::dims("batch"),
+    Param::dims("lhs_batch"),
+    Param::dims("rhs_batch"),
+    Param::dims("out_batch"),
+    Param::u64("addend_row"),
+    Param::u64("addend_column"),
+    Param::dims("addend_batch"),
+];
+
 static SOURCE: Source = Source {
     name: "matmul",
     text: include_str!("matmul.cu"),
-    entries: &[Entry {
-        name: "product",
-        block: BLOCK,
-        params: &[
-            Param::input("lhs", "T"),
-            Param::input("rhs", "T"),
-            Param::input("addend", "R"),
-            Param::input("bias", "R"),
-            Param::output("out", "R"),
-            Param::u64("m"),
-            Param::u64("n"),
-            Param::u64("k"),
-            Param::u64("lhs_row"),
-            Param::u64("lhs_column"),
-            Param::u64("rhs_row"),
-            Param::u64("rhs_column"),
-            Param::u64("out_row"),
-            Param::u64("out_column"),
-            Param::u64("bias_step"),
-            Param::u32("rank"),
-            Param::dims("batch"),
-            Param::dims("lhs_batch"),
-            Param::dims("rhs_batch"),
-            Param::dims("out_batch"),
-            Param::u64("addend_row"),
-            Param::u64("addend_column"),
-            Param::dims("addend_batch"),
-        ],
-    }],
+    entries: &[Entry { name: "product", block: BLOCK, params: PARAMS }],
+};
+static FEW_SOURCE: Source = Source {
+    name: "matmul_few",
+    text: include_str!("few.cu"),
+    entries: &[Entry { name: "product", block: BLOCK, params: PARAMS }],
 };
 
-/// Inner elements of a product at most that is our kernel's however its operands lie.
+/// Inner elements of a product at most that is our kernel's however its operands lie; rows, and neighbouring columns where
+/// they lie side by side, of a thread of it.
 const FEW: usize = 4;
+const FEW_ROWS: usize = 4;
+const FEW_COLUMNS: usize = 4;
 /// Scratch memory of the matrix library, at most and at least.
 const MOST: usize = 32 << 20;
 pub(super) const LEAST: usize = 1 << 20;
@@ -196,13 +203,26 @@ fn any(call: &mut Call<'_>) -> Result<(), Failure> {
     let (lhs_batch, lhs_row, lhs_column) = strides(&lhs)?;
     let (rhs_batch, rhs_row, rhs_column) = strides(&rhs)?;
     let (out_batch, out_row, out_column) = strides(&out)?;
-    let module = Module::new(&SOURCE)
+    let few = (1..=FEW).contains(&k);
+    let mut module = Module::new(if few { &FEW_SOURCE } else { &SOURCE })
         .of("T", lhs.dtype())
         .of("A", lhs.dtype().accumulate())
         .of("R", out.dtype())
         .constant("ADDED", u64::from(addend.is_some()))
         .constant("BIASED", u64::from(bias.is_some()));
-    let blocks = batch.saturating_mul(m.div_ceil(TILE)).saturating_mul(n.div_ceil(TILE));
+    let blocks = match few {
+        true => {
+            let steps = out_batch.iter().all(|s| s.is_multiple_of(FEW_COLUMNS));
+            let rows = out_column == 1 && out_row.is_multiple_of(FEW_COLUMNS as u64) && steps;
+            let access = (FEW_COLUMNS * out.dtype().size()).min(16) as u64;
+            let whole = rows && n.is_multiple_of(FEW_COLUMNS) && out.address().is_multiple_of(access);
+            let columns = if whole { FEW_COLUMNS } else { 1 };
+            module = module.constant("INNER", k as u64).constant("VECTOR", columns as u64);
+            n.div_ceil(columns).saturating_mul(m.div_ceil(FEW_ROWS)).div_ceil(BLOCK as usize)
+        }
+        false => m.div_ceil(TILE).saturating_mul(n.div_ceil(TILE)),
+    };
+    let blocks = batch.saturating_mul(blocks);
     let dims = out.layout().shape().dims();
     let args = [
         Arg::Input(&lhs),
