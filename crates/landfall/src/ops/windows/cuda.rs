@@ -50,13 +50,14 @@ static SOURCE: Source = Source {
                 Param::input_is("starts", DType::I64),
                 Param::output("out", "T"),
                 Param::faults("faults"),
-                Param::u64("n"),
+                Param::u64("units"),
                 Param::u64("channels"),
                 Param::u64("length"),
                 Param::u64("width"),
                 Param::u64("t"),
                 Param::u64("stride"),
                 Param::u64("offset"),
+                Param::u32("whole"),
                 Param::u64("stride_starts"),
                 Param::dims("stride_x"),
                 Param::dims("stride_out"),
@@ -122,22 +123,30 @@ pub(super) fn window_gather(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Fail
         return Ok(());
     }
     let dims = *series.spec().shape.dims().first_chunk::<2>().unwrap_or(&[0; 2]);
+    // Rows of whole accesses.
+    let access = (EACH * out.dtype().size()).min(16) as u64;
+    let steps = out.layout().strides().split_last().is_some_and(|(&last, outer)| {
+        last == 1 && outer.iter().all(|s| s.is_multiple_of(EACH)) && op.width.is_multiple_of(EACH)
+    });
+    let whole = steps && out.address().is_multiple_of(access);
+    let units = n / op.width * op.width.div_ceil(EACH);
     let args = [
         Arg::Input(&series),
         Arg::Input(&starts),
         Arg::Output(&out),
         Arg::Faults,
-        Arg::U64(n as u64),
+        Arg::U64(units as u64),
         Arg::U64(dims[0] as u64),
         Arg::U64(op.length as u64),
         Arg::U64(op.width as u64),
         Arg::U64(dims[1] as u64),
         Arg::U64(i64::try_from(op.stride).unwrap_or(i64::MAX) as u64),
         Arg::U64(op.offset as u64),
+        Arg::U32(u32::from(whole)),
         stride(&starts, 0),
         Arg::dims(series.layout().strides()),
         Arg::dims(out.layout().strides()),
     ];
     let module = Module::new(&SOURCE).of("T", series.dtype());
-    call.launch(&module, "window_gather", Geometry::linear(n.div_ceil(EACH), BLOCK)?, &args)
+    call.launch(&module, "window_gather", Geometry::linear(units, BLOCK)?, &args)
 }

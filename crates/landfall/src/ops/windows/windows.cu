@@ -116,47 +116,45 @@ KERNEL(batch_windows) {
 
 constexpr int EACH = 4;
 
-// A block takes EACH times as many elements side by side as it has threads, a thread every so many: starts, then elements of
-// the series are all on their way before any is waited for.
+// A thread has EACH neighbours of one row: where they come from is found once for all of them.
 template <class I>
-DEVICE void gather(u64 n, const T* series, const i64* starts, T* out, const Faults& faults, I channels, I length, I width,
-                   u64 t, i64 stride, u64 offset, u64 stride_starts, const Dims& stride_x, const Dims& stride_out) {
-    I begin = I(blockIdx.x) * (I(blockDim.x) * EACH) + threadIdx.x, b[EACH], c[EACH], j[EACH];
-    i64 first[EACH];
-    T value[EACH];
+DEVICE void gather(u64 units, const T* series, const i64* starts, T* out, const Faults& faults, I channels, I length, I width,
+                   u64 t, i64 stride, u64 offset, bool whole, u64 stride_starts, const Dims& stride_x, const Dims& stride_out) {
+    I unit = I(thread_index()), of_row = (width + (EACH - 1)) / EACH;
+    if (unit >= units) return;
+    I row = unit / of_row, j = (unit - row * of_row) * EACH, b = row / channels, c = row - b * channels;
+    i64 first = add_unsigned(multiply(starts[u64(b) * stride_starts], stride), offset);
+    const T* line = series + u64(c) * stride_x.v[0];
+    bool inside = first >= 0 && u64(first) + j + EACH <= t;
+    Several<T, EACH> value;
 #pragma unroll
     for (int k = 0; k < EACH; k++) {
-        I index = min(begin + I(k) * I(blockDim.x), I(n - 1)), row = index / width;
-        j[k] = index - row * width;
-        b[k] = row / channels;
-        c[k] = row - b[k] * channels;
-        first[k] = starts[u64(b[k]) * stride_starts];
+        i64 at = inside ? first + i64(j) + k : min(max(add_unsigned(first, u64(j) + k), 0ll), i64(t) - 1);
+        value.v[k] = j + k < length ? line[u64(at) * stride_x.v[1]] : T();
     }
+    T* to = out + u64(b) * stride_out.v[0] + u64(c) * stride_out.v[1] + u64(j) * stride_out.v[2];
+    if (whole) {
+        value.store_whole(to);
+    } else {
 #pragma unroll
-    for (int k = 0; k < EACH; k++) {
-        first[k] = add_unsigned(multiply(first[k], stride), offset);
-        i64 at = min(max(add_unsigned(first[k], j[k]), 0ll), i64(t) - 1);
-        value[k] = j[k] < length ? series[u64(c[k]) * stride_x.v[0] + u64(at) * stride_x.v[1]] : T();
-    }
-#pragma unroll
-    for (int k = 0; k < EACH; k++) {
-        if (u64(begin) + u64(k) * blockDim.x >= n) continue;
-        out[u64(b[k]) * stride_out.v[0] + u64(c[k]) * stride_out.v[1] + u64(j[k]) * stride_out.v[2]] = value[k];
-        if (j[k] == 0 && c[k] == 0 && length > 0) {
-            i64 last = add_unsigned(first[k], length - 1);
-            if (first[k] < 0 || last >= i64(t)) flag(faults, b[k], first[k] < 0 ? first[k] : last, t);
+        for (int k = 0; k < EACH; k++) {
+            if (j + k < width) to[k * stride_out.v[2]] = value.v[k];
         }
+    }
+    if (j == 0 && c == 0 && length > 0) {
+        i64 last = add_unsigned(first, length - 1);
+        if (first < 0 || last >= i64(t)) flag(faults, b, first < 0 ? first : last, t);
     }
 }
 
 // Neighbours lie side by side in the series and in the result.
 KERNEL(window_gather) {
-    // So far below 2^32 that no index of the last block wraps.
-    if (n <= 0xFFFF0000ull) {
-        gather<u32>(n, series, starts, out, faults, u32(channels), u32(length), u32(width), t, i64(stride), offset,
+    // So far below 2^32 that no index of the last block or row wraps.
+    if (units <= 0x3FFF0000ull) {
+        gather<u32>(units, series, starts, out, faults, u32(channels), u32(length), u32(width), t, i64(stride), offset, whole != 0,
                     stride_starts, stride_x, stride_out);
     } else {
-        gather<u64>(n, series, starts, out, faults, channels, length, width, t, i64(stride), offset, stride_starts,
+        gather<u64>(units, series, starts, out, faults, channels, length, width, t, i64(stride), offset, whole != 0, stride_starts,
                     stride_x, stride_out);
     }
 }
