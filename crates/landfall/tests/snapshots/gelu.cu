@@ -10,9 +10,10 @@ constexpr u64 COARSE = 1;
 // the quotient's rounding.) The square is taken with its rounding error, and the quotient's reciprocal refined once, so that
 // neither shows. Against the double-precision erfc over every f32 it errs by at most 4.72 units in the last place (5 is stated
 // for the library's), whether the reciprocal that is refined was rounded up or down. Beyond 15 it is 0 or 1.
-DEVICE float normal_cdf(float x) {
-    float a = fabsf(x);
-    a = a > 15.0f ? 15.0f : a;  // a NaN stays one
+//
+// e^(-a^2/2) is `power` times a power of two; who asks for it as well as for the distribution function has it once.
+struct Bell { float power, factor; };
+DEVICE Bell bell_of(float a) {
     float half = -0.5f * a, square = half * a, rest = __fmaf_rn(half, a, -square);
     // -a^2/2 = n ln 2 + r. The low bits of t hold n + 64 and the bias of an exponent: the power of two is made of them, and
     // stays in range where the result is not normal.
@@ -25,6 +26,21 @@ DEVICE float normal_cdf(float x) {
     power = __fmaf_rn(power, r, 0.5f);
     power = __fmaf_rn(power, r, 1.0f);
     power = __fmaf_rn(power, r, 1.0f);
+    Bell b = {power, __uint_as_float(__float_as_uint(t) << 23)};
+    return b;
+}
+constexpr float FROM_64 = 5.42101086e-20f;  // 2^-64
+DEVICE float at_most_15(float x) { return fabsf(x) > 15.0f ? 15.0f : fabsf(x); }  // a NaN stays one
+
+DEVICE float bell(float x) {
+    Bell b = bell_of(at_most_15(x));
+    return b.power * b.factor * FROM_64;
+}
+DEVICE double bell(double x) { return exp(-0.5 * x * x); }
+
+DEVICE float normal_cdf(float x) {
+    float a = at_most_15(x);
+    Bell b = bell_of(a);
     float under = a + 1.9f, w;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(w) : "f"(under));
     w = __fmaf_rn(w, __fmaf_rn(-under, w, 1.0f), w);
@@ -38,7 +54,7 @@ DEVICE float normal_cdf(float x) {
     mills = __fmaf_rn(mills, u, 0.00909249908f);
     mills = __fmaf_rn(mills, u, -0.307050291f);
     mills = __fmaf_rn(mills, u, 0.663464256f);
-    float tail = power * (w * mills) * __uint_as_float(__float_as_uint(t) << 23) * 5.42101086e-20f;  // 2^-64
+    float tail = b.power * (w * mills) * b.factor * FROM_64;
     return x > 0.0f ? 1.0f - tail : tail;
 }
 DEVICE double normal_cdf(double x) { return normcdf(x); }
@@ -58,9 +74,15 @@ DEVICE double coarse_exp(double x) { return exp(x); }
 // of 16 bits, the worst is off by 3.3e-6 (evaluated against the double-precision erfc, each approximate instruction at either
 // end of its error). The power has a factor of 2^32, which the polynomial takes back: results that are not normal are rounded
 // but once. Where a is infinite, so is the divisor, and the quotient 1.
-DEVICE float coarse_normal_cdf(float x) {
-    float power, w;
+DEVICE float coarse_power(float x) {
+    float power;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(__fmaf_rn(x * x, -0.72134752f, 32.0f)));
+    return power;
+}
+DEVICE float coarse_bell(float x) { return coarse_power(x) * 2.32830644e-10f; }  // 2^-32
+DEVICE double coarse_bell(double x) { return exp(-0.5 * x * x); }
+DEVICE float coarse_normal_cdf(float x) {
+    float power = coarse_power(x), w;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(w) : "f"(fabsf(x) + 2.8f));
     float u = __fmaf_rn(w, -5.6f, 1.0f), mills = 4.61133356e-13f;
     mills = __fmaf_rn(mills, u, 8.49564342e-13f);
