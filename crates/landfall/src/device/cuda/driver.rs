@@ -108,11 +108,16 @@ impl Context {
     /// Bytes of device memory that are free, and in all.
     pub(super) fn memory(&self) -> Result<(usize, usize), Error> {
         self.enter()?;
-        let (mut free, mut total) = (0, 0);
-        // SAFETY: the context is current; the driver writes two numbers.
-        check("cuMemGetInfo", unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
-        Ok((free, total))
+        memory()
     }
+}
+
+/// Bytes of the memory of the current context's device that are free, and in all.
+pub(super) fn memory() -> Result<(usize, usize), Error> {
+    let (mut free, mut total) = (0, 0);
+    // SAFETY: the driver writes two numbers, or says that no context is current.
+    check("cuMemGetInfo", unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
+    Ok((free, total))
 }
 
 impl Drop for Context {

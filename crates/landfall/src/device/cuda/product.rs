@@ -3,7 +3,7 @@
 //! The library numbers matrices by columns. A product of ours, whose result has rows side by side, is to it
 //! `outᵀ = rhsᵀ · lhsᵀ`, so that its first matrix is our right-hand side.
 
-use super::driver::Stream;
+use super::driver::{self, Stream};
 use super::{Operand, locked, probe};
 use crate::DType;
 use crate::device::Address;
@@ -179,14 +179,18 @@ impl ProductLaunch {
     }
 }
 
-/// Turns a status into an error that names the call.
+/// Turns a status into an error that names the call, and how much memory is free: the library, which loads its kernels when
+/// they are first issued, calls a lack of it an internal failure.
 fn check(call: &'static str, status: lt::cublasStatus_t) -> Result<(), Error> {
     if status == lt::cublasStatus_t::CUBLAS_STATUS_SUCCESS {
         return Ok(());
     }
     // SAFETY: the library answered a call, so it is loaded; its texts are static and end with a zero.
     let why = unsafe { CStr::from_ptr(lt::cublasLtGetStatusString(status)) };
-    let why = why.to_string_lossy().into_owned();
+    let mut why = why.to_string_lossy().into_owned();
+    if let Ok((free, total)) = driver::memory() {
+        why += &format!("; {free} of the device's {total} bytes are free");
+    }
     Err(Error::Cuda { call, code: format!("{status:?}"), why, last: None })
 }
 

@@ -49,8 +49,8 @@ static FEW_SOURCE: Source = Source {
     entries: &[Entry { name: "product", block: BLOCK, params: PARAMS }],
 };
 
-/// Inner elements of a product at most that is our kernel's however its operands lie; rows, and neighbouring columns where
-/// they lie side by side, of a thread of it.
+/// Inner elements of a product at most that is our kernel's however its operands lie; rows of a thread of it, `ROWS` in its
+/// source, and neighbouring columns where they lie side by side.
 const FEW: usize = 4;
 const FEW_ROWS: usize = 4;
 const FEW_COLUMNS: usize = 4;
