@@ -3,7 +3,7 @@
 #[path = "../../landfall/tests/device/gpu.rs"]
 mod gpu;
 
-use gpu::on_each_device;
+use gpu::{on_each_device, own};
 use landfall::rng::Rng;
 use landfall::{DType, DeviceKind, Engine, Error, Graph, Program, State, StateSpec, Value, grad};
 use landfall_train::data::{Segment, Split, synthetic};
@@ -144,11 +144,8 @@ fn session(engine: &Engine, dtype: DType) -> Result<Session, Box<dyn std::error:
 
 /// A captured step is one launch without a transfer, and makes the error smaller, in f32 and in bf16.
 fn it_trains(shared: &Engine) -> Check {
-    // An engine of its own, whose counts no other test changes.
-    let engine = &match shared.device() {
-        DeviceKind::Cuda(ordinal) => Engine::cuda(ordinal)?,
-        DeviceKind::Cpu | DeviceKind::Null => shared.clone(),
-    };
+    // Its counts are read.
+    let engine = &own(shared)?;
     for dtype in [DType::F32, DType::BF16] {
         let mut session = session(engine, dtype)?;
         let before = session.evaluate(Segment::Test)?.errors().0;

@@ -11,7 +11,7 @@ mod ops;
 mod step;
 
 use dice::Dice;
-use landfall::{DType, DeviceKind, Engine, Error, Tensor};
+use landfall::{DType, Engine, Error, Tensor};
 use step::step;
 
 /// A tensor and what it must hold.
@@ -24,13 +24,9 @@ gpu::on_each_device!(r10_any_order_of_drops_gives_the_results_of_fresh_memory);
 
 fn r10_any_order_of_drops_gives_the_results_of_fresh_memory(e: &Engine) -> Result<(), Error> {
     // Engines of their own: one counts its bytes, the other gives nothing back while it lives.
-    let own = || match e.device() {
-        DeviceKind::Cuda(i) => Engine::cuda(i),
-        DeviceKind::Cpu | DeviceKind::Null => Engine::cpu_with_threads(2),
-    };
-    let engine = own()?;
+    let engine = gpu::own(e)?;
     let (mut program, mut state) = step(&engine)?;
-    let (mut alone, mut alone_state) = step(&own()?)?;
+    let (mut alone, mut alone_state) = step(&gpu::own(e)?)?;
     let start = engine.counters().bytes_in_use;
     let mut dice = Dice(7);
     let mut live: Vec<Known> = Vec::new();

@@ -6,14 +6,13 @@ mod gpu;
 #[path = "routing/large.rs"]
 mod large;
 
-use gpu::on_each_device;
+use gpu::{on_each_device, own};
 use landfall::ops::{
     ChunkMap, GroupedMatMul, GroupedMatMulGrad, Index, Op, PairProbs, Permute, RouteMap, SortChunks, TopK,
     Unpermute, UnpermuteGrad,
 };
 use landfall::{
-    DType, DeviceKind, Element, Engine, Error, Graph, Program, Shape, State, StateSpec, Tensor, TensorRef,
-    grad,
+    DType, Element, Engine, Error, Graph, Program, Shape, State, StateSpec, Tensor, TensorRef, grad,
 };
 use std::sync::Arc;
 
@@ -298,15 +297,6 @@ fn fault(of: &Tensor) -> (&'static str, usize, i64, usize) {
     match of.read_host() {
         Err(Error::Index { op, position, value, limit }) => (op, position, value, limit),
         other => panic!("no index was reported: {other:?}"),
-    }
-}
-
-/// An engine of its own: an index that is reported is of the next read on its engine, and the GPU's is shared by tests that
-/// run beside this one.
-fn own(engine: &Engine) -> Result<Engine, Error> {
-    match engine.device() {
-        DeviceKind::Cuda(ordinal) => Engine::cuda(ordinal),
-        DeviceKind::Cpu | DeviceKind::Null => Ok(engine.clone()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The GPU for tests. Where there is none, tests skip and say so; `LANDFALL_REQUIRE_CUDA=1` makes that an error.
 
-use landfall::{Engine, Error};
+use landfall::{DeviceKind, Engine, Error};
 use std::io::Write;
 use std::sync::OnceLock;
 
@@ -19,6 +19,20 @@ pub(crate) fn gpu() -> Result<Option<Engine>, Error> {
             SAID.get_or_init(|| _ = writeln!(std::io::stderr(), "tests on a GPU are skipped: {why}"));
             Ok(None)
         }
+    }
+}
+
+/// Another engine on the same device, whose counts, reports and memory are the test's alone: a GPU's is shared by tests that
+/// run beside it.
+///
+/// # Errors
+/// Why there is none.
+#[allow(dead_code, reason = "not every test file needs one")]
+pub(crate) fn own(engine: &Engine) -> Result<Engine, Error> {
+    match engine.device() {
+        DeviceKind::Cuda(ordinal) => Engine::cuda(ordinal),
+        DeviceKind::Cpu => Engine::cpu_with_threads(2),
+        DeviceKind::Null => Ok(Engine::null()),
     }
 }
 

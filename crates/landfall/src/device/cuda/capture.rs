@@ -187,8 +187,8 @@ fn rehearse(steps: &[Placed]) -> Result<(), Error> {
     capture(&Stream::new()?, relaxed, issue).map(drop)
 }
 
-/// Steps at most that nothing precedes. Each begins a branch, which costs the host more than a microsecond a launch and the
-/// device time on its way; of more, one begins after another.
+/// Steps at most that nothing precedes. Each begins a branch, which costs the host about a microsecond a launch, and the
+/// device time too; of more, one begins after another.
 const BEGINNINGS: usize = 2;
 
 /// Issues every step where its edges put it; where kernels know how to wait, they start early.
