@@ -75,7 +75,7 @@ static SOURCES: [Source; MAX_ARGS + 1] = [
 ];
 const TYPES: [&str; MAX_ARGS] = ["T0", "T1", "T2", "T3", "T4", "T5", "T6", "T7"];
 
-/// Launches the kernel of an expression over a call's operands.
+/// Launches the kernel of the expression that `build` writes over a call's operands.
 ///
 /// Where all operands lie gapless in one order and aligned, a thread moves 16 bytes of the widest of them at once; an
 /// operand that is one element for all is read as such. Every other layout takes the strided kernel, which walks in the
@@ -83,7 +83,7 @@ const TYPES: [&str; MAX_ARGS] = ["T0", "T1", "T2", "T3", "T4", "T5", "T6", "T7"]
 ///
 /// # Errors
 /// A rule that only a wrong kernel table can break; a device fault.
-pub(crate) fn run(expression: &Expression, call: &mut Call<'_>) -> Result<(), Failure> {
+pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_>) -> Result<(), Failure> {
     let (inputs, out) = (call.inputs(), call.output(0)?);
     let n = inputs.len();
     let Some(source) = SOURCES.get(n) else {
@@ -102,7 +102,7 @@ pub(crate) fn run(expression: &Expression, call: &mut Call<'_>) -> Result<(), Fa
     });
     let vector = 16 / widest;
     let mut module = Module::new(source);
-    module.evaluate(expression);
+    module.evaluate(build);
     for (name, o) in TYPES.iter().zip(inputs) {
         module.bind(name, o.dtype());
     }

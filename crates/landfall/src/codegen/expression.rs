@@ -115,13 +115,6 @@ impl PartialEq for Step {
 
 impl Eq for Step {}
 
-impl Hash for Step {
-    #[inline]
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.key());
-    }
-}
-
 /// Straight-line code on one element; the last step is the result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expression {
@@ -131,7 +124,7 @@ pub struct Expression {
 impl Hash for Expression {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.steps().iter().for_each(|s| s.hash(state));
+        state.write_u64(self.steps().iter().fold(0, |word: u64, s| word.rotate_left(7) ^ s.key()));
     }
 }
 
@@ -140,9 +133,16 @@ impl Expression {
     #[must_use]
     pub fn new(build: impl FnOnce(&mut Self) -> Reg) -> Self {
         let mut e = Self::default();
-        let last = build(&mut e);
-        debug_assert_eq!(usize::from(last.0) + 1, e.steps.len(), "the result must be the last step");
+        e.write(build);
         e
+    }
+
+    /// Has `build` write it, where an expression is not to be moved: all of its room would be. The value that it returns
+    /// must be the last step's.
+    #[inline]
+    pub(crate) fn write(&mut self, build: impl FnOnce(&mut Self) -> Reg) {
+        let last = build(self);
+        debug_assert_eq!(usize::from(last.0) + 1, self.steps.len(), "the result must be the last step");
     }
 
     /// The steps, first to last.

@@ -5,6 +5,7 @@
 //! costs about the traffic that reading it back would have cost.
 
 use super::{Inner, Node, Origin, Value};
+use crate::codegen::Expression;
 use crate::ops::{Alias, Body};
 use std::collections::HashMap;
 
@@ -27,7 +28,10 @@ pub(crate) fn choose_recomputation(inner: &mut Inner) -> usize {
         let node = inner.nodes[n].clone();
         let [output] = node.outputs[..] else { continue };
         let Some(users) = late.get(&output).cloned() else { continue };
-        let cheap = matches!(node.op.body(), Body::Pointwise(e) if e(node.op.as_ref()).flops() <= CHEAP);
+        let cheap = match node.op.body() {
+            Body::Pointwise(write) => Expression::new(|e| write(node.op.as_ref(), e)).flops() <= CHEAP,
+            Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) => false,
+        };
         // A cast to fewer bytes reads more than what keeping its result takes: a weight is cast once a step.
         let narrows = node
             .inputs

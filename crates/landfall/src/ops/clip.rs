@@ -7,8 +7,8 @@ use super::{
     Alias, Body, Compare, Comparison, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg,
     attributes, rules,
 };
+use crate::codegen::Binary;
 use crate::codegen::tile::pieces;
-use crate::codegen::{Binary, Expression};
 use crate::cpu::{Call, Chunks, View};
 use crate::device::DeviceKind;
 use crate::error::Rule;
@@ -228,17 +228,15 @@ impl Op for ClipScale {
         dtype.accumulate()
     }
     fn body(&self) -> Body {
-        Body::Pointwise(|op| {
+        Body::Pointwise(|op, e| {
             let max = attributes::<Self>(op).copied().unwrap_or_default().max;
-            Expression::new(|e| {
-                let norm = e.arg(0);
-                let small = e.constant(1e-6);
-                let norm = e.add(norm, small);
-                let max = e.constant(max);
-                let scale = e.binary(Binary::Div, max, norm);
-                let one = e.constant(1.0);
-                e.binary(Binary::Min, scale, one)
-            })
+            let norm = e.arg(0);
+            let small = e.constant(1e-6);
+            let norm = e.add(norm, small);
+            let max = e.constant(max);
+            let scale = e.binary(Binary::Div, max, norm);
+            let one = e.constant(1.0);
+            e.binary(Binary::Min, scale, one)
         })
     }
     fn vjp(&self) -> Grad {

@@ -82,16 +82,14 @@ impl Op for Gelu {
         dtype.accumulate()
     }
     fn body(&self) -> Body {
-        Body::Pointwise(|op| {
+        Body::Pointwise(|op, e| {
             let approximation = attributes::<Self>(op).copied().unwrap_or_default().approximation;
-            Expression::new(|e| {
-                let x = e.arg(0);
-                let phi = match approximation {
-                    Approximation::Erf => e.unary(Unary::NormalCdf, x),
-                    Approximation::Tanh => gate(e, x).0,
-                };
-                e.mul(x, phi)
-            })
+            let x = e.arg(0);
+            let phi = match approximation {
+                Approximation::Erf => e.unary(Unary::NormalCdf, x),
+                Approximation::Tanh => gate(e, x).0,
+            };
+            e.mul(x, phi)
         })
     }
     fn vjp(&self) -> Grad {
@@ -157,33 +155,31 @@ impl Op for GeluGrad {
         dtype.accumulate()
     }
     fn body(&self) -> Body {
-        Body::Pointwise(|op| {
+        Body::Pointwise(|op, e| {
             let approximation = attributes::<Self>(op).copied().unwrap_or_default().approximation;
-            Expression::new(|e| {
-                let (x, c) = (e.arg(0), e.arg(1));
-                let slope = match approximation {
-                    Approximation::Erf => {
-                        let phi = e.unary(Unary::NormalCdf, x);
-                        let bell = e.unary(Unary::Bell, x);
-                        let density = e.scale(bell, 0.5 * LINEAR);
-                        let edge = e.mul(x, density);
-                        e.add(phi, edge)
-                    }
-                    // With s = 1/(1 + e^(−2u)): s + x·2u′·s(1 − s), where u′ = LINEAR + 3·CUBIC·x².
-                    Approximation::Tanh => {
-                        let (s, cubic, linear, one) = gate(e, x);
-                        let triple = e.scale(cubic, 3.0);
-                        let slope = e.add(linear, triple);
-                        let edge = e.mul(x, slope);
-                        let edge = e.add(edge, edge);
-                        let upper = e.binary(Binary::Sub, one, s);
-                        let edge = e.mul(edge, upper);
-                        let edge = e.add(one, edge);
-                        e.mul(s, edge)
-                    }
-                };
-                e.mul(c, slope)
-            })
+            let (x, c) = (e.arg(0), e.arg(1));
+            let slope = match approximation {
+                Approximation::Erf => {
+                    let phi = e.unary(Unary::NormalCdf, x);
+                    let bell = e.unary(Unary::Bell, x);
+                    let density = e.scale(bell, 0.5 * LINEAR);
+                    let edge = e.mul(x, density);
+                    e.add(phi, edge)
+                }
+                // With s = 1/(1 + e^(−2u)): s + x·2u′·s(1 − s), where u′ = LINEAR + 3·CUBIC·x².
+                Approximation::Tanh => {
+                    let (s, cubic, linear, one) = gate(e, x);
+                    let triple = e.scale(cubic, 3.0);
+                    let slope = e.add(linear, triple);
+                    let edge = e.mul(x, slope);
+                    let edge = e.add(edge, edge);
+                    let upper = e.binary(Binary::Sub, one, s);
+                    let edge = e.mul(edge, upper);
+                    let edge = e.add(one, edge);
+                    e.mul(s, edge)
+                }
+            };
+            e.mul(c, slope)
         })
     }
     fn vjp(&self) -> Grad {

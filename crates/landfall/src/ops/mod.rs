@@ -88,7 +88,10 @@ use crate::error::{Error, Rule};
 use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
 use crate::shape::{Shape, Spec};
-use crate::{DType, codegen::Expression};
+use crate::{
+    DType,
+    codegen::{Expression, Reg},
+};
 use arrayvec::ArrayVec;
 use std::any::Any;
 use std::fmt::Debug;
@@ -223,8 +226,9 @@ pub type GradRule = fn(&dyn Op, &Vjp<'_>) -> Result<Vec<Option<Value>>, Error>;
 /// What an op is made of.
 #[derive(Debug, Clone, Copy)]
 pub enum Body {
-    /// One scalar expression applied to each element; kernels are generated from it.
-    Pointwise(fn(&dyn Op) -> Expression),
+    /// One scalar expression applied to each element, written step by step; its value is the last one's. Kernels are
+    /// generated from it.
+    Pointwise(fn(&dyn Op, &mut Expression) -> Reg),
     /// Known to the engine by its class.
     Primitive(&'static str),
     /// Written in other ops: fall-back, default gradient and second oracle.

@@ -17,7 +17,7 @@ use crate::shape::Spec;
 /// A pointwise op: everything but its kernel, which is the same for all.
 pub(super) fn run<T: Op>(op: &dyn Op, call: &crate::cpu::Call<'_>) -> Result<(), Rule> {
     match attributes::<T>(op)?.body() {
-        Body::Pointwise(expression) => tile::run(&expression(op), call),
+        Body::Pointwise(write) => tile::run(&Expression::new(|e| write(op, e)), call),
         Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) => {
             Err(Rule::Attribute { name: "body", value: 0.0, expected: "a pointwise expression" })
         }
@@ -27,7 +27,7 @@ pub(super) fn run<T: Op>(op: &dyn Op, call: &crate::cpu::Call<'_>) -> Result<(),
 /// The same on a GPU.
 pub(super) fn run_cuda(op: &dyn Op, call: &mut crate::cuda::Call<'_>) -> Result<(), crate::cuda::Failure> {
     match op.body() {
-        Body::Pointwise(expression) => crate::codegen::cuda::run(&expression(op), call),
+        Body::Pointwise(write) => crate::codegen::cuda::run(|e| write(op, e), call),
         Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) => {
             Err(Rule::Attribute { name: "body", value: 0.0, expected: "a pointwise expression" }.into())
         }
@@ -45,7 +45,7 @@ pub(super) fn map(args: &[HostTensor], dtype: DType, f: impl Fn(&[f64]) -> f64) 
 pub(super) fn cost(op: &dyn Op, args: &[Spec]) -> Cost {
     let Ok(outputs) = op.infer(args) else { return Cost::default() };
     let flops = match op.body() {
-        Body::Pointwise(expression) => expression(op).flops(),
+        Body::Pointwise(write) => Expression::new(|e| write(op, e)).flops(),
         Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) => 1,
     };
     Cost::of(args, &outputs, outputs[0].shape.elements().saturating_mul(flops))
@@ -92,11 +92,11 @@ macro_rules! pointwise {
             fn coverage(&self) -> &[Coverage] { &[Coverage::Full] }
             fn accumulate(&self, dtype: DType) -> DType { dtype.accumulate() }
             fn body(&self) -> Body {
-                Body::Pointwise(|_| Expression::new(|e| {
+                Body::Pointwise(|_, e| {
                     $(let $arg = e.arg(pointwise!(@index $arg));)+
                     let build: fn(&mut Expression, $(pointwise!(@reg $arg)),+) -> Reg = $build;
                     build(e, $($arg),+)
-                }))
+                })
             }
             fn vjp(&self) -> Grad { $vjp }
             fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {

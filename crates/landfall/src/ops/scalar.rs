@@ -4,7 +4,7 @@ use super::pointwise::{SHAPES, cost, cotangent, map, run, run_cuda, samples};
 use super::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
 };
-use crate::codegen::{Binary, Expression};
+use crate::codegen::Binary;
 use crate::device::DeviceKind;
 use crate::error::Rule;
 use crate::host::HostTensor;
@@ -47,17 +47,15 @@ impl Op for Affine {
         dtype.accumulate()
     }
     fn body(&self) -> Body {
-        Body::Pointwise(|op| {
+        Body::Pointwise(|op, e| {
             let a = attributes::<Self>(op).copied().unwrap_or_default();
-            Expression::new(|e| {
-                let x = e.arg(0);
-                let y = if a.mul == 1.0 { x } else { e.scale(x, a.mul) };
-                if a.add == 0.0 && a.mul != 1.0 {
-                    return y;
-                }
-                let c = e.constant(a.add);
-                e.add(y, c)
-            })
+            let x = e.arg(0);
+            let y = if a.mul == 1.0 { x } else { e.scale(x, a.mul) };
+            if a.add == 0.0 && a.mul != 1.0 {
+                return y;
+            }
+            let c = e.constant(a.add);
+            e.add(y, c)
         })
     }
     fn vjp(&self) -> Grad {
@@ -125,18 +123,16 @@ impl Op for Cast {
         dtype.accumulate()
     }
     fn body(&self) -> Body {
-        Body::Pointwise(|op| {
+        Body::Pointwise(|op, e| {
             let to = attributes::<Self>(op).map_or(DType::F32, |a| a.dtype);
-            Expression::new(|e| {
-                let x = e.arg(0);
-                if to != DType::Bool {
-                    return x;
-                }
-                let zero = e.constant(0.0);
-                let one = e.constant(1.0);
-                let is_zero = e.binary(Binary::Equal, x, zero);
-                e.binary(Binary::Sub, one, is_zero)
-            })
+            let x = e.arg(0);
+            if to != DType::Bool {
+                return x;
+            }
+            let zero = e.constant(0.0);
+            let one = e.constant(1.0);
+            let is_zero = e.binary(Binary::Equal, x, zero);
+            e.binary(Binary::Sub, one, is_zero)
         })
     }
     fn vjp(&self) -> Grad {
@@ -200,11 +196,9 @@ impl Op for Where {
         dtype.accumulate()
     }
     fn body(&self) -> Body {
-        Body::Pointwise(|_| {
-            Expression::new(|e| {
-                let (c, a, b) = (e.arg(0), e.arg(1), e.arg(2));
-                e.push(crate::codegen::Step::Select(c, a, b))
-            })
+        Body::Pointwise(|_, e| {
+            let (c, a, b) = (e.arg(0), e.arg(1), e.arg(2));
+            e.push(crate::codegen::Step::Select(c, a, b))
         })
     }
     fn vjp(&self) -> Grad {
@@ -289,16 +283,14 @@ impl Op for Compare {
         dtype.accumulate()
     }
     fn body(&self) -> Body {
-        Body::Pointwise(|op| {
+        Body::Pointwise(|op, e| {
             let f = match attributes::<Self>(op).copied().unwrap_or_default().comparison {
                 Comparison::Equal => Binary::Equal,
                 Comparison::Less => Binary::Less,
                 Comparison::LessEqual => Binary::LessEqual,
             };
-            Expression::new(|e| {
-                let (a, b) = (e.arg(0), e.arg(1));
-                e.binary(f, a, b)
-            })
+            let (a, b) = (e.arg(0), e.arg(1));
+            e.binary(f, a, b)
         })
     }
     fn vjp(&self) -> Grad {
@@ -373,9 +365,9 @@ impl Op for Fill {
         dtype.accumulate()
     }
     fn body(&self) -> Body {
-        Body::Pointwise(|op| {
+        Body::Pointwise(|op, e| {
             let value = attributes::<Self>(op).copied().unwrap_or_default().value;
-            Expression::new(|e| e.constant(value))
+            e.constant(value)
         })
     }
     fn vjp(&self) -> Grad {

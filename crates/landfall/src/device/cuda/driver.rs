@@ -101,6 +101,13 @@ impl Context {
 
     /// Makes the context current on this thread: before every other call.
     pub(super) fn enter(&self) -> Result<(), Error> {
+        let mut current = null_mut();
+        // SAFETY: the driver writes the calling thread's context, or null.
+        check("cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&raw mut current) })?;
+        // Most often it is; to ask takes half of the time of a change.
+        if current == self.context {
+            return Ok(());
+        }
         // SAFETY: the context is retained until this drops.
         check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.context) })
     }

@@ -5,8 +5,8 @@
 //! checked against it. A kernel and its callers cannot disagree.
 
 use crate::DType;
-use crate::codegen::Expression;
 use crate::codegen::cuda as generated;
+use crate::codegen::{Expression, Reg};
 use arrayvec::ArrayVec;
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
@@ -241,9 +241,9 @@ impl Hash for Module {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         std::ptr::from_ref(self.source).hash(state);
-        // One word for all of them: each costs the hasher a multiplication that waits for the one before.
+        // One word for all of a kind: each costs the hasher a multiplication that waits for the one before.
         state.write_u64(self.types.iter().fold(0, |word, (_, dtype)| word << 4 | dtype as u64));
-        self.constants.iter().for_each(|(_, value)| value.hash(state));
+        state.write_u64(self.constants.iter().fold(0, |word: u64, (_, value)| word.rotate_left(8) ^ value));
         self.expression.hash(state);
     }
 }
@@ -291,15 +291,14 @@ impl Module {
     #[inline]
     pub fn evaluating(source: &'static Source, expression: &Expression) -> Self {
         let mut module = Self::new(source);
-        module.evaluate(expression);
+        module.expression.clone_from(expression);
         module
     }
 
-    /// Asks for the function `evaluate` of an expression, where a module is not to be moved.
+    /// Asks for the function `evaluate` of the expression that `build` writes, where a module is not to be moved.
     #[inline]
-    pub(crate) fn evaluate(&mut self, expression: &Expression) {
-        // Its steps alone: an expression that is moved takes the room for all others along.
-        expression.steps().iter().for_each(|&step| _ = self.expression.push(step));
+    pub(crate) fn evaluate(&mut self, build: impl FnOnce(&mut Expression) -> Reg) {
+        self.expression.write(build);
     }
 
     /// Makes it one of this architecture alone, such as `sm_90a`: of instructions that no other one has.
