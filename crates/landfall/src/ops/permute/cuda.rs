@@ -2,19 +2,15 @@
 
 use super::Permute;
 use crate::cuda::{Arg, Call, Entry, Failure, Module, Param, Source};
-use crate::ops::routing::cuda::{Share, Team, clearing, dims};
+use crate::ops::routing::cuda::{Share, Team, WRITERS, dims};
 use crate::ops::{Op, attributes};
-
-/// Threads of a block at most, and units that one has under way (`U` in the source): a row is done soon, and the next begins.
-const BLOCK: u32 = 512;
-const UNITS: usize = 2;
 
 static SOURCE: Source = Source {
     name: "permute",
     text: concat!(include_str!("../routing/rows.cu"), include_str!("permute.cu")),
     entries: &[Entry {
         name: "permute",
-        block: BLOCK,
+        block: WRITERS.0,
         params: &[
             Param::input("x", "T"),
             Param::input("map", "I"),
@@ -55,8 +51,8 @@ pub(super) fn permute_by(op: &dyn Op, call: &mut Call<'_>, share: Share) -> Resu
     if rows == 0 {
         return Ok(());
     }
-    let team = Team::spread(x.spec().shape.last(), &[&x, &y], (BLOCK, UNITS), share);
-    let clear = clearing(rows);
+    let team = Team::spread(x.spec().shape.last(), &[&x, &y], WRITERS, share);
+    let clear = team.clearing(rows);
     let module = team
         .of(Module::new(&SOURCE))
         .of("T", x.dtype())

@@ -13,8 +13,8 @@ KERNEL(permute) {
         }
     };
     if (blockIdx.x < clear) {
-        u64 r = u64(blockIdx.x) * 32 + threadIdx.x;
-        if (PROBS && threadIdx.x < 32 && r < rows && source[r * stride_source] < 0) {
+        u64 r = thread_index();
+        if (PROBS && r < rows && source[r * stride_source] < 0) {
             py[r * stride_py.v[0]] = narrow<P>(typename Accumulate<P>::type(0));
         }
         clear_rows(source, stride_source, y, stride_y.v[0], stride_y.v[1], rows, units);

@@ -11,8 +11,10 @@ const BLOCK: u32 = 128;
 const TILE: usize = 64;
 /// Groups of 32 tokens of a tile.
 const GROUPS: usize = TILE / 32;
-/// Experts and lanes of a block that scans.
+/// Experts, and warps, of a block that scans.
 const SCAN: u32 = 32;
+/// Threads of a block that numbers rows: `PLACERS` in the source.
+const PLACERS: u32 = 256;
 
 static SOURCE: Source = Source {
     name: "route_map",
@@ -48,7 +50,7 @@ static SOURCE: Source = Source {
         },
         Entry {
             name: "place",
-            block: BLOCK,
+            block: PLACERS,
             params: &[
                 Param::scratch_is("words", DType::I32),
                 Param::scratch_is("counted", DType::I32),
@@ -91,6 +93,12 @@ impl Scratch {
     }
 }
 
+/// Bytes of shared memory of a block that numbers rows: the first row of each expert, and the experts of each token, a bit
+/// each, in an odd number of words.
+fn shared(experts: usize) -> u32 {
+    (experts * size_of::<u64>() + TILE * (experts.div_ceil(32) | 1) * size_of::<u32>()) as u32
+}
+
 pub(super) fn workspace(_: &dyn Op, args: &[Spec]) -> usize {
     let dims = args.first().map(|a| a.shape);
     let Some(&[tokens, experts]) = dims.as_ref().map(|s| s.dims()) else { return 0 };
@@ -121,8 +129,7 @@ pub(super) fn route_map(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
     let module = Module::new(&SOURCE)
         .of("M", routed.dtype())
         .of("I", op.index.dtype())
-        .constant("V", vector(&routed, experts) as u64)
-        .constant("EXPERTS", experts.next_power_of_two() as u64);
+        .constant("V", vector(&routed, experts) as u64);
     let (words, counted, totals) =
         (Arg::Scratch(0), Arg::Scratch(scratch.counted), Arg::Scratch(scratch.totals));
     let (tokens, rows) = (Arg::U64(tokens as u64), Arg::U64(op.rows as u64));
@@ -144,8 +151,9 @@ pub(super) fn route_map(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
     ];
     call.launch(&module, "collect", tiles, &args)?;
     let args = [counted, totals, Arg::U64(scratch.tiles as u64), width];
-    let blocks = experts.div_ceil(SCAN as usize);
-    call.launch(&module, "scan", Geometry::blocks(blocks, SCAN * SCAN)?, &args)?;
+    let scanning = Geometry::blocks(experts.div_ceil(SCAN as usize), SCAN * SCAN)?;
+    call.launch(&module, "scan", scanning, &args)?;
+    let placing = Geometry { shared: shared(experts), ..Geometry::blocks(scratch.tiles, PLACERS)? };
     let args = [
         words,
         counted,
@@ -165,5 +173,5 @@ pub(super) fn route_map(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
         stride(&counts, 0),
         stride(&offsets, 0),
     ];
-    call.launch(&module, "place", tiles, &args)
+    call.launch(&module, "place", placing, &args)
 }

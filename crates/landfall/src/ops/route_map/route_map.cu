@@ -5,8 +5,6 @@
 // blocks shows in the result.
 
 constexpr u32 GROUPS = 2, TILE = 32 * GROUPS, THREADS = 128;
-// Tokens whose elements a warp has under way at once.
-constexpr u32 AHEAD = 16;
 
 // Bit `lane` of the result of lane t is bit t of `x` of that lane: 32 words of 32 bits with rows and columns exchanged.
 DEVICE u32 transposed(u32 x) {
@@ -36,8 +34,8 @@ DEVICE void trim(u32* words, u32 experts, u32 most) {
 KERNEL(collect) {
     __shared__ u32 chosen[TILE];
     u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    u64 tile = blockIdx.x, first = tile * TILE;
-    for (u64 r = thread_index(); r < rows; r += u64(gridDim.x) * THREADS) source[r * stride_source] = I(-1);
+    u64 tile = blockIdx.x, tiles = gridDim.x, first = tile * TILE;
+    for (u64 r = thread_index(); r < rows; r += tiles * THREADS) source[r * stride_source] = I(-1);
     if (threadIdx.x < TILE) chosen[threadIdx.x] = 0;
     __syncthreads();
     u32* own = reinterpret_cast<u32*>(words) + tile * GROUPS * experts;
@@ -46,24 +44,21 @@ KERNEL(collect) {
         u32 group = unit % GROUPS, e = (unit / GROUPS * 32 + lane) * V;
         u64 from = first + group * 32;
         u32 bits[V] = {}, count = 0;
-        for (u32 half = 0; half < 32; half += AHEAD) {
-            Vector<M, V> x[AHEAD];
+        Vector<M, V> x[32];
 #pragma unroll
-            for (u32 i = 0; i < AHEAD; i++) {
-                u64 t = from + half + i;
-                bool inside = t < tokens && e < experts;
-                x[i] = inside ? Vector<M, V>::load(routed + t * stride_token + u64(e) * stride_expert)
-                              : Vector<M, V>::splat(M(0));
-            }
+        for (u32 i = 0; i < 32; i++) {
+            bool inside = from + i < tokens && e < experts;
+            x[i] = inside ? Vector<M, V>::load(routed + (from + i) * stride_token + u64(e) * stride_expert)
+                          : Vector<M, V>::splat(M(0));
+        }
 #pragma unroll
-            for (u32 i = 0; i < AHEAD; i++) {
+        for (u32 i = 0; i < 32; i++) {
 #pragma unroll
-                for (u32 v = 0; v < V; v++) {
-                    bool on = x[i].v[v] != M(0);
-                    bits[v] |= u32(on) << (half + i);
-                    u32 others = __ballot_sync(0xFFFFFFFFu, on);
-                    if (lane == half + i) count += __popc(others);
-                }
+            for (u32 v = 0; v < V; v++) {
+                bool on = x[i].v[v] != M(0);
+                bits[v] |= u32(on) << i;
+                u32 others = __ballot_sync(0xFFFFFFFFu, on);
+                if (lane == i) count += __popc(others);
             }
         }
         if (e < experts) {
@@ -87,46 +82,60 @@ KERNEL(collect) {
     }
 }
 
-// A block turns the counts of 32 experts into sums over the tiles before each: 32 lanes of EACH tiles at once.
-constexpr u32 EACH = 8;
+// A block turns the counts of 32 experts, a lane each, into sums over the tiles before each: a warp takes EACH tiles at once.
+constexpr u32 EACH = 16;
 KERNEL(scan) {
-    __shared__ u32 sums[32][32];
-    u32 x = threadIdx.x % 32, y = threadIdx.x / 32, e = blockIdx.x * 32 + x, total = 0;
+    __shared__ u32 sums[32][33];
+    u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, e = blockIdx.x * 32 + lane, total = 0;
     for (u64 from = 0; from < tiles; from += 32 * EACH) {
         u32 count[EACH], sum = 0;
 #pragma unroll
         for (u32 i = 0; i < EACH; i++) {
-            u64 tile = from + y * EACH + i;
+            u64 tile = from + warp * EACH + i;
             count[i] = e < experts && tile < tiles ? u32(counted[tile * experts + e]) : 0u;
             sum += count[i];
         }
-        sums[y][x] = sum;
+        sums[warp][lane] = sum;
         __syncthreads();
-        u32 before = total;
+        // Over the warps of an expert, by one warp.
+        u32 own = sums[lane][warp], upto = own;
 #pragma unroll
-        for (u32 l = 0; l < 32; l++) {
-            u32 part = sums[l][x];
-            if (l < y) before += part;
-            total += part;
+        for (u32 d = 1; d < 32; d *= 2) {
+            u32 lower = __shfl_up_sync(0xFFFFFFFFu, upto, d);
+            if (lane >= d) upto += lower;
         }
+        sums[lane][warp] = upto;
+        __syncthreads();
+        u32 before = total + sums[warp][lane] - sum;
+        total += sums[31][lane];
         __syncthreads();
 #pragma unroll
         for (u32 i = 0; i < EACH; i++) {
-            u64 tile = from + y * EACH + i;
+            u64 tile = from + warp * EACH + i;
             if (e < experts && tile < tiles) counted[tile * experts + e] = i32(before);
             before += count[i];
         }
     }
-    if (y == 0 && e < experts) totals[e] = i32(total);
+    if (warp == 0 && e < experts) totals[e] = i32(total);
 }
 
 // A block numbers the rows of a tile's pairs; the first block writes what is known of each expert.
+constexpr u32 PLACERS = 256;
 KERNEL(place) {
-    __shared__ u64 begin[EXPERTS];
-    __shared__ u64 sums[THREADS / 32];
+    extern __shared__ u64 begin[];  // of each expert, the first row in this tile
+    __shared__ u64 sums[PLACERS / 32];
+    __shared__ u32 dropped[TILE];
+    // Of each token its experts, a bit each; the odd step spreads tokens over the banks.
+    u32 width = (experts + 31) / 32, step = width | 1, *chosen = reinterpret_cast<u32*>(begin + experts);
     u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     u64 tile = blockIdx.x, first = tile * TILE, base = 0;
-    for (u32 from = 0; from < experts; from += THREADS) {
+    const u32* tiled = reinterpret_cast<const u32*>(words) + tile * GROUPS * experts;
+    if (threadIdx.x < TILE) dropped[threadIdx.x] = 0;
+    for (u32 unit = warp; unit < GROUPS * width; unit += PLACERS / 32) {
+        u32 group = unit % GROUPS, w = unit / GROUPS, e = w * 32 + lane;
+        chosen[(group * 32 + lane) * step + w] = transposed(e < experts ? tiled[group * experts + e] : 0u);
+    }
+    for (u32 from = 0; from < experts; from += PLACERS) {
         u32 e = from + threadIdx.x;
         u64 count = e < experts ? u64(u32(totals[e])) : 0, padded = (count + align - 1) / align * align;
         u64 sum = padded;
@@ -139,7 +148,7 @@ KERNEL(place) {
         __syncthreads();
         u64 start = base + sum - padded;
 #pragma unroll
-        for (u32 w = 0; w < THREADS / 32; w++) {
+        for (u32 w = 0; w < PLACERS / 32; w++) {
             if (w < warp) start += sums[w];
             base += sums[w];
         }
@@ -152,32 +161,46 @@ KERNEL(place) {
         }
     }
     if (tile == 0 && threadIdx.x == 0) offsets[experts * stride_offsets] = I(min(base, rows));
-    u32 width = 2 * most + 1, cells = u32(min(u64(TILE), tokens - first)) * width;
-    for (u32 c = threadIdx.x; c < cells; c += THREADS) {
-        map[(first + c / width) * stride_token + (c % width) * stride_cell] = I(-1);
-    }
     __syncthreads();
-    u64 token = first + warp * 32 + lane;
-    if (warp >= GROUPS) return;
-    const u32* tiled = reinterpret_cast<const u32*>(words) + tile * GROUPS * experts;
-    I* cell = map + token * stride_token;
-    u32 below = (1u << lane) - 1, n = 0;
-    for (u32 w = (experts + 31) / 32; w-- > 0;) {
-        u32 at = w * 32 + lane;
-        u32 mine = transposed(at < experts ? tiled[warp * experts + at] : 0u);
-        // From the highest expert down.
-        while (mine != 0) {
-            u32 bit = 31 - __clz(mine), e = w * 32 + bit;
-            mine ^= 1u << bit;
-            u64 row = begin[e] + __popc(tiled[warp * experts + e] & below);
-            for (u32 g = 0; g < warp; g++) row += __popc(tiled[g * experts + e]);
-            if (row >= rows) continue;
-            cell[n * stride_cell] = I(row);
-            cell[(most + n) * stride_cell] = I(e);
-            source[row * stride_source] = I(token * most + n);
-            n++;
+    u32 here = u32(min(u64(TILE), tokens - first));
+    // The j-th pair of token t of the tile, from the highest expert down; without one, no expert.
+    struct Pair { i64 expert; u64 row; };
+    auto pair_of = [&](u32 t, u32 j) -> Pair {
+        const u32* own = chosen + t * step;
+        for (u32 w = width; w-- > 0;) {
+            u32 left = own[w], count = __popc(left);
+            if (j >= count) {
+                j -= count;
+                continue;
+            }
+            while (j-- > 0) left ^= 1u << 31 - __clz(left);
+            u32 e = w * 32 + 31 - __clz(left), group = t / 32;
+            u64 row = begin[e] + __popc(tiled[group * experts + e] & (1u << t % 32) - 1);
+            for (u32 g = 0; g < group; g++) row += __popc(tiled[g * experts + e]);
+            return {e, row};
         }
-        __syncwarp();
+        return {-1, 0};
+    };
+    // Rows grow with the expert, so the pairs of a token that have no room are its first.
+    if (base > rows) {
+        for (u32 c = threadIdx.x; c < here * most; c += PLACERS) {
+            Pair pair = pair_of(c / most, c % most);
+            if (pair.expert >= 0 && pair.row >= rows) atomicAdd(&dropped[c / most], 1);
+        }
+        __syncthreads();
     }
-    if (token < tokens) cell[2 * most * stride_cell] = I(n);
+    for (u32 c = threadIdx.x; c < here * most; c += PLACERS) {
+        u32 t = c / most, j = c % most;
+        Pair pair = pair_of(t, j + dropped[t]);
+        bool there = pair.expert >= 0;
+        I* cell = map + (first + t) * stride_token;
+        cell[j * stride_cell] = there ? I(pair.row) : I(-1);
+        cell[(most + j) * stride_cell] = I(pair.expert);
+        if (there) source[pair.row * stride_source] = I((first + t) * most + j);
+    }
+    for (u32 t = threadIdx.x; t < here; t += PLACERS) {
+        u32 n = 0;
+        for (u32 w = 0; w < width; w++) n += __popc(chosen[t * step + w]);
+        map[(first + t) * stride_token + 2 * most * stride_cell] = I(n - dropped[t]);
+    }
 }

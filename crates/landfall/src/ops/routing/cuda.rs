@@ -9,8 +9,8 @@ use crate::shape::Spec;
 pub(in crate::ops) const BLOCK: u32 = 256;
 /// Units that a thread has under way at once: `U` in the sources.
 const UNITS: usize = 4;
-/// Rows that a block clears: those whose flags a warp reads at once.
-const CLEARED: usize = 32;
+/// Both for kernels that write the rows of a token's pairs: a row is done soon, and the next begins.
+pub(in crate::ops) const WRITERS: (u32, usize) = (512, 2);
 
 /// The threads that move a row together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +86,11 @@ impl Team {
         module.constant("V", self.vector as u64).constant("WHOLE", u64::from(self.whole))
     }
 
+    /// Blocks that clear rows without a pair: a row a thread.
+    pub(in crate::ops) fn clearing(self, rows: usize) -> usize {
+        rows.div_ceil(self.threads() as usize)
+    }
+
     fn threads(self) -> u32 {
         if self.lanes > 32 { self.lanes } else { self.block }
     }
@@ -105,11 +110,6 @@ fn lanes(units: usize, block: u32, under_way: usize) -> u32 {
     lanes as u32
 }
 
-/// Blocks that clear rows without a pair.
-pub(in crate::ops) fn clearing(rows: usize) -> usize {
-    rows.div_ceil(CLEARED)
-}
-
 /// Strides of a matrix.
 pub(in crate::ops) fn strides(operand: &Operand) -> [usize; 2] {
     match *operand.layout().strides() {
@@ -126,11 +126,11 @@ pub(in crate::ops) fn dims(operand: &Operand) -> Arg<'static> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BLOCK, Share, UNITS, lanes};
+    use super::{BLOCK, Share, UNITS, WRITERS, lanes};
 
     #[test]
     fn teams_are_parts_of_a_warp_or_whole_warps_and_cover_a_row_evenly() {
-        for (block, under_way) in [(BLOCK, UNITS), (512, 2)] {
+        for (block, under_way) in [(BLOCK, UNITS), WRITERS] {
             for units in (0..3000).chain([4096, 65_536, 1_000_003]) {
                 let own = lanes(units, block, under_way);
                 for lanes in [own, Share::Half.of(own, block), Share::Twice.of(own, block)] {
@@ -146,6 +146,6 @@ mod tests {
         }
         // 7168 elements of bf16 are 896 units: four for each of 224 threads, two for each of 448.
         assert_eq!([896, 512, 16, 1].map(|units| lanes(units, BLOCK, UNITS)), [224, 128, 4, 1]);
-        assert_eq!([896, 512, 16, 1].map(|units| lanes(units, 512, 2)), [448, 256, 8, 1]);
+        assert_eq!([896, 512, 16, 1].map(|units| lanes(units, WRITERS.0, WRITERS.1)), [448, 256, 8, 1]);
     }
 }

@@ -43,14 +43,14 @@ DEVICE i64 checked(i64 number, u64 limit, const Faults& faults, u64 position, bo
     return -1;
 }
 
-// Zeros in the rows that no token has: 32 rows a block.
+// Zeros in the rows that no token has: a row a thread is looked at, and a warp clears those that its threads found.
 DEVICE void clear_rows(const I* source, u64 stride_source, T* y, u64 stride_y, u64 step_y, u64 rows, u64 units) {
-    u64 from = u64(blockIdx.x) * 32, r = from + threadIdx.x % 32;
-    u32 open = __ballot_sync(0xFFFFFFFFu, r < rows && source[r * stride_source] < 0);
+    u64 r = thread_index();
+    u32 lane = threadIdx.x % 32, open = __ballot_sync(0xFFFFFFFFu, r < rows && source[r * stride_source] < 0);
     while (open != 0) {
-        T* to = y + (from + __ffs(open) - 1) * stride_y;
+        T* to = y + (r - lane + __ffs(open) - 1) * stride_y;
         open &= open - 1;
-        for (u64 c = threadIdx.x; c < units; c += blockDim.x) put(nothing(), to, c, step_y);
+        for (u64 c = lane; c < units; c += 32) put(nothing(), to, c, step_y);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::PairProbs;
 use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use crate::ops::routing::cuda::{BLOCK, Share, Team, clearing, dims};
+use crate::ops::routing::cuda::{BLOCK, Share, Team, WRITERS, dims};
 use crate::ops::{Op, attributes};
 
 static MERGE: Source = Source {
@@ -36,7 +36,7 @@ static GRADIENT: Source = Source {
     text: concat!(include_str!("../routing/rows.cu"), include_str!("grad.cu")),
     entries: &[Entry {
         name: "unpermute_grad",
-        block: BLOCK,
+        block: WRITERS.0,
         params: &[
             Param::input("y", "T"),
             Param::input("map", "I"),
@@ -142,8 +142,8 @@ pub(super) fn unpermute_grad_by(_: &dyn Op, call: &mut Call<'_>, share: Share) -
     if tokens == 0 && rows == 0 {
         return Ok(());
     }
-    let team = Team::new(gz.spec().shape.last(), &[&y, &gz, &gy], share);
-    let clear = clearing(rows);
+    let team = Team::spread(gz.spec().shape.last(), &[&y, &gz, &gy], WRITERS, share);
+    let clear = team.clearing(rows);
     let module = team.of(Module::new(&GRADIENT)).of("T", y.dtype()).of("I", map.dtype()).of("P", w.dtype());
     let args = [
         Arg::Input(&y),
@@ -176,8 +176,8 @@ pub(super) fn unpermute_grad_by(_: &dyn Op, call: &mut Call<'_>, share: Share) -
 pub(super) fn pair_probs(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let op = attributes::<PairProbs>(op)?;
     let (v, map, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
-    let cells = out.spec().shape.elements();
-    if cells == 0 {
+    let tokens = map.spec().shape.dims()[0];
+    if tokens == 0 {
         return Ok(());
     }
     let module =
@@ -187,7 +187,7 @@ pub(super) fn pair_probs(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure
         Arg::Input(&map),
         Arg::Output(&out),
         Arg::Faults,
-        Arg::U64(map.spec().shape.dims()[0] as u64),
+        Arg::U64(tokens as u64),
         Arg::U64(v.spec().shape.last() as u64),
         Arg::U64(op.experts as u64),
         Arg::U32((map.spec().shape.last() / 2) as u32),
@@ -195,5 +195,5 @@ pub(super) fn pair_probs(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure
         dims(&map),
         dims(&out),
     ];
-    call.launch(&module, "pair_probs", Geometry::linear(cells, BLOCK)?, &args)
+    call.launch(&module, "pair_probs", Geometry::linear(32 * tokens, BLOCK)?, &args)
 }

@@ -2,10 +2,10 @@
 // weights. The first `clear` blocks write zeros in the rows that no token has. (With `rows.cu`.)
 
 // Units of a row under way in a thread; pairs that share the units of `gz`; pairs whose sums the block adds up together.
-constexpr u32 U = 4, PAIRS = 2, SUMS = 32;
+constexpr u32 U = 2, PAIRS = 2, SUMS = 32;
 
 KERNEL(unpermute_grad) {
-    __shared__ A partial[SUMS][8];
+    __shared__ A partial[SUMS][16];
     if (blockIdx.x < clear) {
         clear_rows(source, stride_source, gy, stride_gy.v[0], stride_gy.v[1], rows, units);
         return;
@@ -15,50 +15,40 @@ KERNEL(unpermute_grad) {
     bool inside = token < tokens;
     if (!inside) token = 0;
     const I* cells = map + token * stride_map.v[0];
+    const T* from = gz + token * stride_gz.v[0];
+    auto read = [&](Unit (&unit)[U], const T* row, bool there, u64 c, u64 step) {
+#pragma unroll
+        for (u32 u = 0; u < U; u++) {
+            u64 at = c + u * lanes;
+            unit[u] = there && at < units ? fetch(row, at, step) : nothing();
+        }
+    };
+    // The row is on its way before the map says where it goes. If it is one pass, it stays where it is for all pairs.
+    Unit g[U];
+    read(g, from, inside, team.lane, stride_gz.v[1]);
+    bool stays = units <= U * lanes;
+    u32 n = inside ? pair_count(cells, step_map, most, faults, token * width, team.lane == 0) : 0;
     const P* own = w + token * stride_w.v[0];
     P* result = gw + token * stride_gw.v[0];
-    u32 n = inside ? pair_count(cells, step_map, most, faults, token * width, team.lane == 0) : 0;
-    for (u64 e = team.lane; inside && e < experts; e += lanes) {
-        if (pair_of(cells, step_map, most, n, u32(e)) == n) {
-            result[e * stride_gw.v[1]] = narrow<P>(typename Accumulate<P>::type(0));
-        }
-    }
-    for (u32 j = team.lane; j < n; j += lanes) {
-        i64 row = checked(cells[j * step_map], rows, faults, token * width + j, true);
-        if (row >= 0) checked(cells[(most + j) * step_map], experts, faults, token * width + most + j, true);
-    }
-    const T* from = gz + token * stride_gz.v[0];
     // Teams of one warp go on together: as long as one of them has pairs.
     u32 longest = warp_all<Max>(n);
     for (u32 first = 0; first < longest; first += PAIRS) {
-        i64 row[PAIRS], expert[PAIRS];
+        I row[PAIRS];
         A factor[PAIRS], dot[PAIRS];
 #pragma unroll
         for (u32 i = 0; i < PAIRS; i++) {
             u32 j = first + i;
-            row[i] = j < n ? checked(cells[j * step_map], rows, faults, 0, false) : -1;
-            expert[i] = row[i] >= 0 ? checked(cells[(most + j) * step_map], experts, faults, 0, false) : -1;
-            if (expert[i] < 0) row[i] = -1;
-            factor[i] = row[i] >= 0 ? A(widen(own[expert[i] * stride_w.v[1]])) : A(0);
+            row[i] = I(j < n ? checked(cells[j * step_map], rows, faults, 0, false) : -1);
+            i64 expert = row[i] >= 0 ? checked(cells[(most + j) * step_map], experts, faults, 0, false) : -1;
+            if (expert < 0) row[i] = I(-1);
+            factor[i] = expert >= 0 ? A(widen(own[expert * stride_w.v[1]])) : A(0);
             dot[i] = A(0);
         }
         for (u64 c = team.lane; c < units; c += U * lanes) {
-            Unit g[U], unit[PAIRS][U];
+            Unit unit[PAIRS][U];
 #pragma unroll
-            for (u32 u = 0; u < U; u++) {
-                u64 at = c + u * lanes;
-                g[u] = inside && at < units ? fetch(from, at, stride_gz.v[1]) : nothing();
-            }
-#pragma unroll
-            for (u32 i = 0; i < PAIRS; i++) {
-#pragma unroll
-                for (u32 u = 0; u < U; u++) {
-                    u64 at = c + u * lanes;
-                    unit[i][u] = row[i] >= 0 && at < units
-                                     ? fetch(y + row[i] * stride_y.v[0], at, stride_y.v[1])
-                                     : nothing();
-                }
-            }
+            for (u32 i = 0; i < PAIRS; i++) read(unit[i], y + i64(row[i]) * stride_y.v[0], row[i] >= 0, c, stride_y.v[1]);
+            if (!stays) read(g, from, inside, c, stride_gz.v[1]);
 #pragma unroll
             for (u32 i = 0; i < PAIRS; i++) {
                 if (row[i] < 0) continue;
@@ -72,7 +62,7 @@ KERNEL(unpermute_grad) {
                         dot[i] += A(widen(unit[i][u].v[v])) * cotangent;
                         out.v[v] = narrow<T>(factor[i] * cotangent);
                     }
-                    if (at < units) put(out, gy + row[i] * stride_gy.v[0], at, stride_gy.v[1]);
+                    if (at < units) put_last(out, gy + i64(row[i]) * stride_gy.v[0], at, stride_gy.v[1]);
                 }
             }
         }
@@ -82,7 +72,7 @@ KERNEL(unpermute_grad) {
             if (lanes > 32) {
                 if (threadIdx.x % 32 == 0) partial[(first + i) % SUMS][threadIdx.x / 32] = dot[i];
             } else if (team.lane == 0 && row[i] >= 0) {
-                result[expert[i] * stride_gw.v[1]] = narrow<P>(dot[i]);
+                result[cells[(most + first + i) * step_map] * stride_gw.v[1]] = narrow<P>(dot[i]);
             }
         }
         // A team of several warps is a block, so all of its threads are here together.
@@ -98,5 +88,15 @@ KERNEL(unpermute_grad) {
             if (r >= 0 && e >= 0) result[e * stride_gw.v[1]] = narrow<P>(sum);
         }
         __syncthreads();
+    }
+    // Experts that the token does not go to, and what is wrong with its cells.
+    for (u64 e = team.lane; inside && e < experts; e += lanes) {
+        if (pair_of(cells, step_map, most, n, u32(e)) == n) {
+            result[e * stride_gw.v[1]] = narrow<P>(typename Accumulate<P>::type(0));
+        }
+    }
+    for (u32 j = team.lane; j < n; j += lanes) {
+        i64 row = checked(cells[j * step_map], rows, faults, token * width + j, true);
+        if (row >= 0) checked(cells[(most + j) * step_map], experts, faults, token * width + most + j, true);
     }
 }
