@@ -1,5 +1,6 @@
 //! One kernel call of an op, as its CUDA side sees it: operands in, typed launches out.
 
+use super::map;
 use super::module::{Entry, Kind, Module};
 use super::product::ProductLaunch;
 use crate::device::{Address, Launch, Operand};
@@ -97,6 +98,8 @@ pub enum Arg<'a> {
     Output(&'a Operand),
     /// This many bytes into the scratch memory.
     Scratch(usize),
+    /// An operand that is read in boxes: its axes, the gapless one first, each with a box's length.
+    Map(&'a Operand, &'a [(usize, u32)]),
     /// A 32-bit unsigned integer.
     U32(u32),
     /// A 64-bit unsigned integer.
@@ -125,6 +128,7 @@ impl Arg<'_> {
             Self::Input(_) => "an operand that is read",
             Self::Output(_) => "an operand that is written",
             Self::Scratch(_) => "scratch memory",
+            Self::Map(..) => "an operand that is read in boxes",
             Self::U32(_) => "a u32",
             Self::U64(_) => "a u64",
             Self::F32(_) => "an f32",
@@ -189,12 +193,13 @@ impl KernelLaunch<'_> {
     /// Addresses of the operands that it was given.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = u64> {
         let params = self.module.source().entries[self.entry].params;
-        let operand = |kind: Kind| matches!(kind, Kind::Input(_) | Kind::Output(_));
-        params
-            .iter()
-            .zip(self.values.each())
-            .filter(move |(p, _)| operand(p.kind))
-            .filter_map(|(_, words)| words.first().copied())
+        params.iter().zip(self.values.each()).filter_map(|(param, words)| match param.kind {
+            Kind::Input(_) | Kind::Output(_) => words.first().copied(),
+            Kind::Map(_) => words.get(map::WORDS).copied(),
+            Kind::Scratch(_) | Kind::U32 | Kind::U64 | Kind::F32 | Kind::F64 | Kind::Dims | Kind::Faults => {
+                None
+            }
+        })
     }
 }
 
@@ -206,6 +211,8 @@ pub(crate) trait Sink {
     fn product(&mut self, op: &'static str, launch: &ProductLaunch) -> Result<bool, Error>;
     /// Takes one fill of memory with a byte.
     fn fill(&mut self, op: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error>;
+    /// The driver's encoding of how an operand that is read in boxes lies.
+    fn map(&self, of: &Operand, axes: &[(usize, u32)]) -> Result<[u64; map::WORDS], Error>;
     /// The record for index faults, and the number of an op in it.
     fn faults(&mut self, op: &'static str) -> (Address, u32);
     /// The architecture that modules are compiled for; none where they are for all.
@@ -346,6 +353,15 @@ impl<'a> Call<'a> {
             }
             (Kind::Scratch(_), Arg::Scratch(at)) => {
                 return Err(format!("{at} is beyond the scratch memory of {} bytes", self.scratch_bytes()));
+            }
+            (Kind::Map(e), &Arg::Map(o, axes)) => {
+                let address = typed(o, e)?;
+                map::refused(o, axes)?;
+                let words = self.sink.map(o, axes).map_err(|error| error.to_string())?;
+                // Of the encoding the driver says nothing. Behind it stands where the operand is, which is no argument.
+                let mut all = [address; map::WORDS + 1];
+                all[..map::WORDS].copy_from_slice(&words);
+                values.push(&all)
             }
             (Kind::U32, &Arg::U32(v)) => values.push(&[u64::from(v)]),
             (Kind::U64, &Arg::U64(v)) => values.push(&[v]),

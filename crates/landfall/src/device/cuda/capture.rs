@@ -9,7 +9,7 @@
 use super::driver::{Captured, Stream, check};
 use super::edges::{Edges, Given};
 use super::graph::{Executable, Graph};
-use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked};
+use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked, map};
 use crate::DType;
 use crate::device::{Address, Device, Launch, LaunchList, Operand, Recording};
 use crate::error::Error;
@@ -129,6 +129,10 @@ impl Sink for Steps<'_> {
     fn fill(&mut self, op: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
         self.push(op, Step::Fill { to, bytes, value }, Given::These(vec![to.0]));
         Ok(())
+    }
+
+    fn map(&self, of: &Operand, axes: &[(usize, u32)]) -> Result<[u64; map::WORDS], Error> {
+        Eager(self.device).map(of, axes)
     }
 
     fn faults(&mut self, op: &'static str) -> (Address, u32) {

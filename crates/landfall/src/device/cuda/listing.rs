@@ -2,7 +2,7 @@
 
 use super::call::{KernelLaunch, Sink};
 use super::product::ProductLaunch;
-use super::{Address, Launch, Module, Operand, lower};
+use super::{Address, Launch, Module, Operand, lower, map};
 use crate::device::{ALIGNMENT, DeviceKind};
 use crate::error::Error;
 use crate::layout::Layout;
@@ -29,6 +29,10 @@ impl Sink for Listing {
 
     fn fill(&mut self, _: &'static str, _: Address, _: usize, _: u8) -> Result<(), Error> {
         Ok(())
+    }
+
+    fn map(&self, _: &Operand, _: &[(usize, u32)]) -> Result<[u64; map::WORDS], Error> {
+        Ok([0; map::WORDS])
     }
 
     fn faults(&mut self, _: &'static str) -> (Address, u32) {

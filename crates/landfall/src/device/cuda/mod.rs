@@ -13,6 +13,7 @@ mod driver;
 mod edges;
 mod graph;
 mod listing;
+mod map;
 mod module;
 mod probe;
 mod product;
@@ -340,6 +341,10 @@ impl Sink for Eager<'_> {
     fn fill(&mut self, _: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
         self.0.counted(1, None);
         self.0.stream.fill(to, bytes, value)
+    }
+
+    fn map(&self, of: &Operand, axes: &[(usize, u32)]) -> Result<[u64; map::WORDS], Error> {
+        map::encode(of, axes)
     }
 
     fn faults(&mut self, op: &'static str) -> (Address, u32) {

@@ -19,7 +19,7 @@ const PRELUDE: &str = include_str!("prelude.cu");
 pub struct Source {
     /// Its name in errors, caches and snapshots.
     pub name: &'static str,
-    /// The text, usually by `include_str!`. Each kernel starts with `KERNEL(name) {`.
+    /// The text, usually by `include_str!`. Each kernel starts with `KERNEL(name) {`, or `KERNEL(name, attributes) {`.
     pub text: &'static str,
     /// The kernels. Each is looked up when the source is loaded.
     pub entries: &'static [Entry],
@@ -54,6 +54,8 @@ pub enum Kind {
     Output(Element),
     /// An address in the scratch memory.
     Scratch(Element),
+    /// How an operand that is read lies, and the boxes of it that one instruction copies.
+    Map(Element),
     /// A 32-bit unsigned integer.
     U32,
     /// A 64-bit unsigned integer.
@@ -112,6 +114,8 @@ impl Param {
         output output_is Output;
         /// Scratch memory.
         scratch scratch_is Scratch;
+        /// An operand that is read, in boxes.
+        map map_is Map;
     }
     values! {
         /// A 32-bit unsigned integer.
@@ -137,6 +141,8 @@ impl Param {
         match self.kind {
             Kind::Input(e) => format!("const {}* {name}", element(e)),
             Kind::Output(e) | Kind::Scratch(e) => format!("{}* {name}", element(e)),
+            // By value too: the copies' hardware reads it where the parameters are.
+            Kind::Map(_) => format!("const __grid_constant__ TensorMap {name}"),
             Kind::U32 => format!("u32 {name}"),
             Kind::U64 => format!("u64 {name}"),
             Kind::F32 => format!("float {name}"),
@@ -150,8 +156,8 @@ impl Param {
 
 /// A source whose kernel of this name begins, before all that it says itself, by waiting for others.
 fn waiting(mut text: String, kernel: &str) -> String {
-    let begin = format!("KERNEL({kernel})");
-    let brace = text.find(&begin).and_then(|at| text[at..].find('{').map(|b| at + b + 1));
+    let begin = [")", ","].iter().find_map(|end| text.find(&format!("KERNEL({kernel}{end}")));
+    let brace = begin.and_then(|at| text[at..].find('{').map(|b| at + b + 1));
     if let Some(at) = brace {
         text.insert_str(at, " after_others();");
     }
@@ -382,7 +388,7 @@ impl Module {
             let params: Vec<String> = entry.params.iter().map(Param::declaration).collect();
             _ = writeln!(
                 text,
-                "#define KERNEL_{} extern \"C\" __global__ void __launch_bounds__({}{}) {}({})",
+                "#define KERNEL_{} __global__ void __launch_bounds__({}{}) {}({})",
                 entry.name,
                 entry.block,
                 // Small blocks hold much in registers; left to itself the assembler spills for more of them at once.

@@ -6,7 +6,8 @@ typedef unsigned long long u64;
 typedef int i32;
 typedef long long i64;
 
-#define KERNEL(name) KERNEL_##name
+// A kernel by its name, with attributes behind it where it has any.
+#define KERNEL(name, ...) extern "C" __VA_ARGS__ KERNEL_##name
 #define DEVICE __device__ __forceinline__
 
 // The start of every kernel: in a graph it may be launched while those that it waits for still end, and so may those that
@@ -20,6 +21,9 @@ DEVICE void after_others() {
 
 // Sizes or strides of up to eight axes, outermost first.
 struct Dims { u64 v[8]; };
+
+// How a matrix lies in device memory and in what boxes it is copied, as the driver has written it.
+struct alignas(64) TensorMap { u64 words[16]; };
 
 // 16-bit floats are storage; arithmetic on them runs in float.
 struct bf16 { u16 bits; };

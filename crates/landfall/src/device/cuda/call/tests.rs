@@ -20,6 +20,7 @@ static SOURCE: Source = Source {
             Param::f32("scale"),
             Param::dims("stride"),
             Param::faults("faults"),
+            Param::map("boxes", "T"),
         ],
     }],
 };
@@ -31,6 +32,8 @@ struct Taken(Vec<Vec<u64>>);
 impl Sink for Taken {
     fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
         assert_eq!((op, launch.entry), ("neg", 0));
+        // Edges of a graph follow from these; an operand that is read in boxes is one of them.
+        assert_eq!(launch.addresses().collect::<Vec<u64>>(), [1024 + 4, 4096 + 8, 1024 + 4]);
         let ends = launch.values.starts[1..].iter().map(|&e| usize::from(e));
         let starts = launch.values.each();
         let total = launch.values.words.len();
@@ -46,6 +49,9 @@ impl Sink for Taken {
     }
     fn fill(&mut self, _: &'static str, _: Address, _: usize, _: u8) -> Result<(), Error> {
         Ok(())
+    }
+    fn map(&self, _: &Operand, axes: &[(usize, u32)]) -> Result<[u64; map::WORDS], Error> {
+        Ok([u64::from(axes[0].1); map::WORDS])
     }
     fn faults(&mut self, _: &'static str) -> (Address, u32) {
         (Address(77), 5)
@@ -89,6 +95,7 @@ fn good<'a>(x: &'a Operand, out: &'a Operand) -> Vec<Arg<'a>> {
         Arg::F32(1.5),
         Arg::dims(&[6, 1]),
         Arg::Faults,
+        Arg::Map(x, &[(1, 64), (0, 32)]),
     ]
 }
 
@@ -115,6 +122,7 @@ fn arguments_arrive_as_declared() {
         vec![u64::from(1.5f32.to_bits())],
         vec![6, 1, 0, 0, 0, 0, 0, 0],
         vec![77, 5],
+        vec![vec![64; map::WORDS], vec![1024 + 4]].concat(),
     ];
     assert_eq!(taken, Ok(want));
 }
@@ -123,15 +131,24 @@ fn arguments_arrive_as_declared() {
 #[test]
 fn r32_launches_are_typed() {
     type Change = fn(&mut Vec<Arg<'_>>);
-    let cases: [(Change, &str); 7] = [
-        (|a| _ = a.pop(), "it has 7 parameters, got 6 arguments"),
-        (|a| a.push(Arg::U32(1)), "it has 7 parameters, got 8 arguments"),
+    let cases: [(Change, &str); 11] = [
+        (|a| _ = a.pop(), "it has 8 parameters, got 7 arguments"),
+        (|a| a.push(Arg::U32(1)), "it has 8 parameters, got 9 arguments"),
         (|a| a[3] = Arg::U32(7), "parameter n: it takes U64, got a u32"),
         (|a| a.swap(0, 1), "parameter x: it takes Input(Bound(\"T\")), got an operand that is written"),
         (|a| a[5] = Arg::Scratch(0), "parameter stride: it takes Dims, got scratch memory"),
         (|a| a[2] = Arg::Scratch(65), "parameter part: 65 is beyond the scratch memory of 64 bytes"),
         (|a| a.swap(3, 4), "parameter n: it takes U64, got an f32"),
+        (|a| a[7] = a[0], "parameter boxes: it takes Map(Bound(\"T\")), got an operand that is read"),
+        (|a| boxes(a, &[]), "parameter boxes: a map has 1 to 5 axes, not 0"),
+        (|a| boxes(a, &[(1, 64), (2, 32)]), "parameter boxes: axis is 2, the operand's rank is 2"),
+        (|a| boxes(a, &[(0, 64)]), "parameter boxes: its first axis must be gapless, its stride is 6"),
     ];
+    fn boxes<'a>(args: &mut [Arg<'a>], axes: &'a [(usize, u32)]) {
+        if let Arg::Map(_, of) = &mut args[7] {
+            *of = axes;
+        }
+    }
     for (change, want) in cases {
         let told = with(|call| {
             let (x, out) = (*call.input(0)?, *call.output(0)?);
@@ -183,7 +200,7 @@ fn geometry_and_name_are_checked() {
 fn the_declaration_is_the_signature() {
     let text = module().own_text();
     let want = "__launch_bounds__(128) typed(const T* x, float* out, T* part, u64 n, float scale, \
-                const __grid_constant__ Dims stride, Faults faults)";
+                const __grid_constant__ Dims stride, Faults faults, const __grid_constant__ TensorMap boxes)";
     assert!(text.contains(want) && text.contains("typedef bf16 T;"), "{text}");
 }
 
@@ -195,12 +212,13 @@ fn every_kernel_begins_by_waiting() {
     }
     static TWO: Source = Source {
         name: "two",
-        text: "KERNEL(one) { a(); }\nKERNEL(other)  // why\n{\n    b();\n}\n",
-        entries: &[entry("one"), entry("other")],
+        text: "KERNEL(one) { a(); }\nKERNEL(other)  // why\n{\n    b();\n}\nKERNEL(on, __cluster_dims__(2)) {}\n",
+        entries: &[entry("one"), entry("other"), entry("on")],
     };
     let text = Module::new(&TWO).own_text();
     assert!(text.contains("KERNEL(one) { after_others(); a(); }"), "{text}");
     assert!(text.contains("KERNEL(other)  // why\n{ after_others();\n    b();\n}"), "{text}");
+    assert!(text.contains("KERNEL(on, __cluster_dims__(2)) { after_others();}"), "{text}");
 }
 
 #[test]

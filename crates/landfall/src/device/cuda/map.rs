@@ -1,0 +1,77 @@
+//! Tensor maps: how an operand lies and in what boxes Hopper's copies bring it to shared memory, in the driver's encoding.
+
+use super::Operand;
+use super::driver::check;
+use crate::DType;
+use crate::error::Error;
+use cudarc::driver::sys;
+
+/// Words of a map.
+pub(super) const WORDS: usize = 16;
+
+/// The most axes of a map.
+const MAX_AXES: usize = 5;
+
+/// Says what is wrong with boxes of these axes of an operand, the gapless one first, each with a box's length.
+pub(super) fn refused(of: &Operand, axes: &[(usize, u32)]) -> Result<(), String> {
+    let strides = of.layout.strides();
+    if !(1..=MAX_AXES).contains(&axes.len()) {
+        return Err(format!("a map has 1 to {MAX_AXES} axes, not {}", axes.len()));
+    }
+    if let Some((axis, _)) = axes.iter().find(|a| a.0 >= strides.len()) {
+        return Err(format!("axis is {axis}, the operand's rank is {}", strides.len()));
+    }
+    match strides[axes[0].0] {
+        1 => Ok(()),
+        stride => Err(format!("its first axis must be gapless, its stride is {stride}")),
+    }
+}
+
+/// The map of an operand. In shared memory the chunks of 16 bytes of each line of a box are exchanged by the line's number
+/// modulo 8, which is how tensor cores read lines of 128 bytes; what is outside of the operand is zero there.
+///
+/// # Errors
+/// What the driver says of the sizes.
+pub(super) fn encode(of: &Operand, axes: &[(usize, u32)]) -> Result<[u64; WORDS], Error> {
+    use sys::CUtensorMapDataType as Type;
+    let dtype = match of.dtype {
+        DType::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        DType::F64 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
+        DType::BF16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        DType::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        DType::I32 => Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
+        DType::I64 => Type::CU_TENSOR_MAP_DATA_TYPE_INT64,
+        DType::U8 | DType::Bool => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+    };
+    let (dims, strides) = (of.layout.shape().dims(), of.layout.strides());
+    let (mut sizes, mut steps, mut lengths) = ([1; MAX_AXES], [0; MAX_AXES], [1; MAX_AXES]);
+    for (i, &(axis, length)) in axes.iter().enumerate() {
+        sizes[i] = dims[axis] as u64;
+        // The gapless axis has no stride in the map.
+        if let Some(before) = i.checked_sub(1) {
+            steps[before] = (strides[axis] * of.dtype.size()) as u64;
+        }
+        lengths[i] = length;
+    }
+    // The driver writes to a multiple of 64 bytes; a launch copies the words from anywhere.
+    let mut map = sys::CUtensorMap { opaque: [0; WORDS] };
+    // SAFETY: the map is aligned as its type says; each list has as many elements as there may be axes, and the driver reads
+    // as many as there are. It reads nothing of the operand's memory.
+    check("cuTensorMapEncodeTiled", unsafe {
+        sys::cuTensorMapEncodeTiled(
+            &raw mut map,
+            dtype,
+            axes.len() as u32,
+            of.address() as *mut _,
+            sizes.as_ptr(),
+            steps.as_ptr(),
+            lengths.as_ptr(),
+            [1; MAX_AXES].as_ptr(),
+            sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+            sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    })?;
+    Ok(map.opaque)
+}
