@@ -165,10 +165,9 @@ impl Op for GroupedMatMul {
         trial(args, spread)
     }
     fn samples(&self) -> Vec<Sample> {
-        let case = |(routed, k, n): (Routed, usize, usize)| {
-            let w = SampleArg::any([routed.experts, k, n]);
-            let args = vec![SampleArg::any([routed.rows, k]), w, routed.counts(), routed.offsets()];
-            Sample::new(*self, args)
+        let case = |Routing { rows, counts, offsets, sizes: [k, n] }| {
+            let w = SampleArg::any([counts.shape.elements(), k, n]);
+            Sample::new(*self, vec![SampleArg::any([rows, k]), w, counts, offsets])
         };
         let mut all: Vec<Sample> = routings().into_iter().map(case).collect();
         let any = || SampleArg::any([6, 4]);
@@ -188,18 +187,49 @@ impl Op for GroupedMatMul {
     }
 }
 
-/// Routings of samples with the sizes of a matrix: one row; odd sizes; padded rows and idle experts; sizes of whole chunks
-/// of 16 bytes, less and more than a tile; a long inner axis; rows behind the last expert's.
-fn routings() -> Vec<(Routed, usize, usize)> {
+/// Rows by expert, with the sizes of a matrix.
+struct Routing {
+    rows: usize,
+    counts: SampleArg,
+    offsets: SampleArg,
+    sizes: [usize; 2],
+}
+
+impl Routing {
+    /// Experts with so many rows that hold pairs, of so many.
+    fn of(rows: usize, experts: &[[usize; 2]], sizes: [usize; 2]) -> Self {
+        let numbers = |all: Vec<f64>| SampleArg::with(Some(DType::I32), [all.len()], Data::Exact(all));
+        let counts = numbers(experts.iter().map(|e| e[0] as f64).collect());
+        let ends = experts.iter().scan(0, |end, e| {
+            *end += e[1];
+            Some(*end as f64)
+        });
+        Self { rows, counts, offsets: numbers(std::iter::once(0.0).chain(ends).collect()), sizes }
+    }
+}
+
+/// Routings of samples: one row; odd sizes; padded rows and idle experts; sizes of whole chunks of 16 bytes, less and more
+/// than a tile; a long inner axis; rows behind the last expert's. Then such as the tiles of Hopper are for: small ones; rows
+/// at the ends of 16 and of 256, with pad rows inside and outside of their last 16; an inner axis of more slabs than are on
+/// the way at once.
+fn routings() -> Vec<Routing> {
     let op = |most, rows, align| RouteMap { most, rows, align, ..Default::default() };
+    let mapped = |tokens, op, sizes| {
+        let routed = Routed::new(tokens, op);
+        Routing { rows: routed.rows, counts: routed.counts(), offsets: routed.offsets(), sizes }
+    };
+    let ends = [[0, 0], [1, 1], [15, 16], [16, 16], [17, 24], [100, 128], [257, 264]];
     vec![
-        (Routed::new([0, 3], op(2, 4, 1)), 3, 2),
-        (Routed::new([1, 1], op(1, 1, 1)), 1, 1),
-        (Routed::new([33, 5], op(3, 128, 8)), 7, 5),
-        (Routed::new([40, 6], op(2, 300, 16)), 16, 24),
-        (Routed::new([70, 4], op(2, 100, 1)), 72, 136),
-        (Routed::new([200, 3], op(2, 400, 8)), 40, 8),
-        (Routed::new([12, 2], op(1, 12, 1)), 700, 16),
+        mapped([0, 3], op(2, 4, 1), [3, 2]),
+        mapped([1, 1], op(1, 1, 1), [1, 1]),
+        mapped([33, 5], op(3, 128, 8), [7, 5]),
+        mapped([40, 6], op(2, 300, 16), [16, 24]),
+        mapped([70, 4], op(2, 100, 1), [72, 136]),
+        mapped([200, 3], op(2, 400, 8), [40, 8]),
+        mapped([12, 2], op(1, 12, 1), [700, 16]),
+        Routing::of(70, &[[50, 64]], [24, 136]),
+        Routing::of(480, &ends, [72, 264]),
+        Routing::of(80, &[[70, 72]], [712, 136]),
     ]
 }
 
@@ -283,10 +313,8 @@ impl Op for GroupedMatMulGrad {
         trial(args, spread)
     }
     fn samples(&self) -> Vec<Sample> {
-        let case = |(routed, k, n): (Routed, usize, usize)| {
-            let gy = SampleArg::any([routed.rows, n]);
-            let args = vec![SampleArg::any([routed.rows, k]), gy, routed.counts(), routed.offsets()];
-            Sample::new(*self, args)
+        let case = |Routing { rows, counts, offsets, sizes: [k, n] }| {
+            Sample::new(*self, vec![SampleArg::any([rows, k]), SampleArg::any([rows, n]), counts, offsets])
         };
         let mut all: Vec<Sample> = routings().into_iter().map(case).collect();
         let any = |rows: usize| SampleArg::any([rows, 4]);
