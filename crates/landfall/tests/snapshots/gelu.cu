@@ -103,5 +103,5 @@ DEVICE A evaluate(A x0) {
     const A r2 = r0 * r1;
     return r2;
 }
-#define KERNEL_contiguous extern "C" __global__ void __launch_bounds__(256) contiguous(const T0* x0, TO* out, u64 n, u32 uniform)
-#define KERNEL_strided extern "C" __global__ void __launch_bounds__(256) strided(const T0* x0, TO* out, u64 n, u64 length, u32 narrow_offsets, u32 along, u32 along_out, u32 rank, const __grid_constant__ Dims shape, const __grid_constant__ Dims reciprocal, const __grid_constant__ Dims stride_out, const __grid_constant__ Dims stride0)
+#define KERNEL_contiguous __global__ void __launch_bounds__(256) contiguous(const T0* x0, TO* out, u64 n, u32 uniform)
+#define KERNEL_strided __global__ void __launch_bounds__(256) strided(const T0* x0, TO* out, u64 n, u64 length, u32 narrow_offsets, u32 along, u32 along_out, u32 rank, const __grid_constant__ Dims shape, const __grid_constant__ Dims reciprocal, const __grid_constant__ Dims stride_out, const __grid_constant__ Dims stride0)

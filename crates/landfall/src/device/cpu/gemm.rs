@@ -130,6 +130,13 @@ pub fn workspace_len(m: usize, n: usize, k: usize) -> usize {
     [bias, a, b, stage].into_iter().fold(ALIGN_SLACK, usize::saturating_add)
 }
 
+/// Elements of workspace of products of any depth up to `k`. A shallow one may need more than a deep one: it has blocks of fewer
+/// rows, and packs all of B where they are several.
+#[must_use]
+pub fn workspace_up_to(m: usize, n: usize, k: usize) -> usize {
+    workspace_len(m, n, k).max(workspace_len(m, n, k.min(SHALLOW)))
+}
+
 /// Lengths of the parts of a workspace, each a multiple of a cache line.
 struct Parts {
     bias: usize,
