@@ -72,7 +72,8 @@ KERNEL(unpermute_grad) {
             if (lanes > 32) {
                 if (threadIdx.x % 32 == 0) partial[(first + i) % SUMS][threadIdx.x / 32] = dot[i];
             } else if (team.lane == 0 && row[i] >= 0) {
-                result[cells[(most + first + i) * step_map] * stride_gw.v[1]] = narrow<P>(dot[i]);
+                i64 e = checked(cells[(most + first + i) * step_map], experts, faults, 0, false);
+                if (e >= 0) result[e * stride_gw.v[1]] = narrow<P>(dot[i]);
             }
         }
         // A team of several warps is a block, so all of its threads are here together.
