@@ -122,7 +122,7 @@ fn arguments_arrive_as_declared() {
         vec![u64::from(1.5f32.to_bits())],
         vec![6, 1, 0, 0, 0, 0, 0, 0],
         vec![77, 5],
-        vec![vec![64; map::WORDS], vec![1024 + 4]].concat(),
+        [vec![64; map::WORDS], vec![1024 + 4]].concat(),
     ];
     assert_eq!(taken, Ok(want));
 }
