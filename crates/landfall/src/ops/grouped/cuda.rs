@@ -85,7 +85,7 @@ static MMA: Source = Source {
 /// Of the gradient: rows are the axis that is summed over, and a box would not end where an expert's rows do.
 static WGMMA: Source = Source {
     name: "grouped_wgmma",
-    text: with_segments!("hopper.cu", "wgmma.cu", "grouped.cu", "weights.cu"),
+    text: with_segments!("../routing/barriers.cu", "hopper.cu", "wgmma.cu", "grouped.cu", "weights.cu"),
     entries: &[SEGMENTS, Entry { block: GROUPS, ..WEIGHTS }],
 };
 
@@ -111,7 +111,11 @@ static PARTS: Source = Source {
 
 static SWAPPED: Source = Source {
     name: "grouped_swapped",
-    text: concat!(include_str!("hopper.cu"), include_str!("swapped.cu")),
+    text: concat!(
+        include_str!("../routing/barriers.cu"),
+        include_str!("hopper.cu"),
+        include_str!("swapped.cu")
+    ),
     entries: &[Entry {
         name: "product",
         block: GROUPS,

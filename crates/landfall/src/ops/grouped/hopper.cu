@@ -1,21 +1,14 @@
-// What Hopper offers to kernels that multiply: barriers that count arrivals and bytes, copies of boxes that one thread asks for,
-// and products of up to 256 columns straight from shared memory, each by a warpgroup of 128 threads.
+// What Hopper offers to kernels that multiply: copies of boxes that one thread asks for, and products of up to 256 columns
+// straight from shared memory, each by a warpgroup of 128 threads. (With `barriers.cu`.)
 constexpr u32 SLAB = 64, STAGES = 4, CHUNK = 8, GROUP = 128, LINE = 128, PANEL = SLAB * LINE;
 typedef float A;
 
-DEVICE u32 shared_address(const void* at) { return u32(__cvta_generic_to_shared(at)); }
 // Of the dynamic shared memory, from a multiple of 1,024 bytes on.
 DEVICE u32 shared_base() {
     extern __shared__ u8 dynamic[];
     return (shared_address(dynamic) + 1023) / 1024 * 1024;
 }
 
-DEVICE void barrier_init(u32 at, u32 count) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(count) : "memory");
-}
-DEVICE void barrier_arrive(u32 at) {
-    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
-}
 // At the barrier that lies there in another block of the cluster (or this one). A release at the cluster's scope would cost a
 // fence of all memory; nothing was written that those who wait read, and what tensor cores read has been waited for.
 DEVICE void barrier_arrive_at(u32 at, u32 rank) {
@@ -25,29 +18,10 @@ DEVICE void barrier_arrive_at(u32 at, u32 rank) {
         "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(at), "r"(rank)
         : "memory");
 }
-// So many bytes are to come before the phase is over.
-DEVICE void barrier_arrive_expect(u32 at, u32 bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
-}
 // Arrives when this thread's copies of 16 bytes have.
 DEVICE void barrier_arrive_copied(u32 at) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(at) : "memory");
 }
-// Waits until the phase of this parity is over.
-DEVICE void barrier_wait(u32 at, u32 parity) {
-    asm volatile(
-        "{\n.reg .pred done;\n"
-        "again:\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-        "@!done bra again;\n}" ::"r"(at), "r"(parity)
-        : "memory");
-}
-// Makes initialized barriers known to the cluster and to the hardware that copies; a sync follows.
-DEVICE void barriers_ready() {
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    asm volatile("fence.proxy.async;" ::: "memory");
-}
-
 DEVICE u32 cluster_rank() {
     u32 rank;
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));

@@ -7,7 +7,11 @@ use crate::ops::{Op, attributes};
 
 static SOURCE: Source = Source {
     name: "permute",
-    text: concat!(include_str!("../routing/rows.cu"), include_str!("permute.cu")),
+    text: concat!(
+        include_str!("../routing/cells.cu"),
+        include_str!("../routing/rows.cu"),
+        include_str!("permute.cu")
+    ),
     entries: &[Entry {
         name: "permute",
         block: WRITERS.0,

@@ -1,5 +1,5 @@
 // Rows of a token, or of a chunk, are moved in units of V elements by `lanes` threads: a power of two up to a warp, with
-// several teams in a block, or a whole block of full warps. Rows are numbered in 64 bits.
+// several teams in a block, or a whole block of full warps. Rows are numbered in 64 bits. (With `cells.cu`.)
 
 typedef Vector<T, V> Unit;
 typedef typename Accumulate<T>::type A;
@@ -36,13 +36,6 @@ DEVICE void put_last(const Unit& unit, T* row, u64 c, u64 step) {
 
 DEVICE Unit nothing() { return Unit::splat(narrow<T>(A(0))); }
 
-// A number of the map that is in 0..limit, or −1, with the error flag raised by one thread.
-DEVICE i64 checked(i64 number, u64 limit, const Faults& faults, u64 position, bool report) {
-    if (number >= 0 && u64(number) < limit) return number;
-    if (report) flag(faults, position, number, limit);
-    return -1;
-}
-
 // Zeros in the rows that no token has: a row a thread is looked at, and a warp clears those that its threads found.
 DEVICE void clear_rows(const I* source, u64 stride_source, T* y, u64 stride_y, u64 step_y, u64 rows, u64 units) {
     u64 r = thread_index();
@@ -52,22 +45,4 @@ DEVICE void clear_rows(const I* source, u64 stride_source, T* y, u64 stride_y, u
         open &= open - 1;
         for (u64 c = lane; c < units; c += 32) put(nothing(), to, c, step_y);
     }
-}
-
-// How many pairs a token has, whose cells begin at `position` of the map; a number that cannot be is reported by one thread.
-DEVICE u32 pair_count(const I* cells, u64 step, u32 most, const Faults& faults, u64 position, bool report) {
-    i64 n = cells[2 * most * step];
-    if (report && (n < 0 || n > most)) flag(faults, position + 2 * most, n, u64(most) + 1);
-    return n <= 0 ? 0 : n < most ? u32(n) : most;
-}
-
-// The place of an expert among a token's, which descend; `n` where it is not among them.
-DEVICE u32 pair_of(const I* cells, u64 step, u32 most, u32 n, u32 expert) {
-    u32 low = 0, high = n;
-    while (low < high) {
-        u32 middle = (low + high) / 2;
-        if (cells[(most + middle) * step] > i64(expert)) low = middle + 1;
-        else high = middle;
-    }
-    return low < n && cells[(most + low) * step] == i64(expert) ? low : n;
 }

@@ -30,7 +30,11 @@ static MAP: Source = Source {
 
 static ROWS: Source = Source {
     name: "sort_chunks",
-    text: concat!(include_str!("../routing/rows.cu"), include_str!("sort_chunks.cu")),
+    text: concat!(
+        include_str!("../routing/cells.cu"),
+        include_str!("../routing/rows.cu"),
+        include_str!("sort_chunks.cu")
+    ),
     entries: &[Entry {
         name: "sort_chunks",
         block: BLOCK,

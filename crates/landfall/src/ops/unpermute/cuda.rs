@@ -7,7 +7,11 @@ use crate::ops::{Op, attributes};
 
 static MERGE: Source = Source {
     name: "unpermute",
-    text: concat!(include_str!("../routing/rows.cu"), include_str!("unpermute.cu")),
+    text: concat!(
+        include_str!("../routing/cells.cu"),
+        include_str!("../routing/rows.cu"),
+        include_str!("unpermute.cu")
+    ),
     entries: &[Entry {
         name: "unpermute",
         block: BLOCK,
@@ -33,7 +37,11 @@ static MERGE: Source = Source {
 
 static GRADIENT: Source = Source {
     name: "unpermute_grad",
-    text: concat!(include_str!("../routing/rows.cu"), include_str!("grad.cu")),
+    text: concat!(
+        include_str!("../routing/cells.cu"),
+        include_str!("../routing/rows.cu"),
+        include_str!("grad.cu")
+    ),
     entries: &[Entry {
         name: "unpermute_grad",
         block: WRITERS.0,
@@ -66,7 +74,11 @@ static GRADIENT: Source = Source {
 
 static PAIRS: Source = Source {
     name: "pair_probs",
-    text: concat!(include_str!("../routing/rows.cu"), include_str!("pairs.cu")),
+    text: concat!(
+        include_str!("../routing/cells.cu"),
+        include_str!("../routing/rows.cu"),
+        include_str!("pairs.cu")
+    ),
     entries: &[Entry {
         name: "pair_probs",
         block: BLOCK,
