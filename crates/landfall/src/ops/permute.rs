@@ -16,6 +16,7 @@ use crate::graph::{Graph, Value};
 use crate::host::HostTensor;
 use crate::shape::Spec;
 use crate::{DType, Element, Error, with_dtype};
+use cuda::Way;
 
 /// Copies the row of each token to the rows of its pairs: `y[R(t, e), :] = x[t, :]`, and with probabilities
 /// `py[R(t, e)] = p[t, e]`. Rows without a pair are zero.
@@ -147,14 +148,28 @@ impl Op for Permute {
                     with_dtype!(float dtype, P => probs::<P>(call),
                         else Err(Rule::Dtype { arg: 3, dtype, expected: "a float" }))
                 }),
-                Kernel::cuda("permute", cuda::permute),
                 Kernel {
-                    accepts: shares,
-                    ..Kernel::cuda("permute_half", |op, call| cuda::permute_by(op, call, Share::Half))
+                    workspace: cuda::workspace,
+                    ..Kernel::cuda("permute", |op, call| cuda::permute(op, call, None))
                 },
                 Kernel {
                     accepts: shares,
-                    ..Kernel::cuda("permute_twice", |op, call| cuda::permute_by(op, call, Share::Twice))
+                    ..Kernel::cuda("permute_half", |op, call| {
+                        cuda::permute(op, call, Some(Way::Teams(Share::Half)))
+                    })
+                },
+                Kernel {
+                    accepts: shares,
+                    ..Kernel::cuda("permute_twice", |op, call| {
+                        cuda::permute(op, call, Some(Way::Teams(Share::Twice)))
+                    })
+                },
+                Kernel {
+                    accepts: cuda::whole_rows,
+                    workspace: cuda::workspace,
+                    ..Kernel::cuda("permute_together", |op, call| {
+                        cuda::permute(op, call, Some(Way::Together))
+                    })
                 },
             ]
         }

@@ -1,5 +1,6 @@
 // A team a token: its row is read once and written to the rows of all its pairs. The first `clear` blocks write zeros in
-// the rows that no token has. (With `rows.cu`.)
+// the rows that no token has. Where MOVES is 0, `permute_together` moves the rows, and this does what else there is to do,
+// before it. (With `cells.cu` and `rows.cu`.)
 
 // Units under way in a thread, and rows looked up together.
 constexpr u32 U = 2, PAIRS = 8;
@@ -12,6 +13,7 @@ KERNEL(permute) {
             unit[u] = at < units ? fetch(from, at, stride_x.v[1]) : nothing();
         }
     };
+    if (!MOVES && thread_index() == 0) *arrived = 0;
     if (blockIdx.x < clear) {
         u64 r = thread_index();
         if (PROBS && r < rows && source[r * stride_source] < 0) {
@@ -27,10 +29,10 @@ KERNEL(permute) {
     const T* from = x + token * stride_x.v[0];
     // The row is on its way before the map says where it goes.
     Unit unit[U];
-    read(unit, from, team.lane);
+    if (MOVES) read(unit, from, team.lane);
     u32 n = pair_count(cells, step_map, most, faults, token * width, team.lane == 0);
     const P* own = p + token * stride_p.v[0];
-    for (u64 c = team.lane; c < units; c += U * lanes) {
+    for (u64 c = team.lane; MOVES && c < units; c += U * lanes) {
         if (c >= U * lanes) read(unit, from, c);
         for (u32 first = 0; first < n; first += PAIRS) {
             i64 row[PAIRS];
