@@ -220,7 +220,7 @@ impl Op for RouteMap {
         .map(|sizes| case(sizes, Index::I32))
         .into();
         all.push(case((70, 9, 3, 200, 4), Index::I64));
-        // More tiles than one round of the scan takes.
+        // Tiles of more groups than one pass takes.
         all.push(case((33_000, 3, 1, 33_000, 1), Index::I32));
         let routing_of = |dtype| SampleArg::with(Some(dtype), [4, 8], Data::Int(0, 2));
         let bad = |most, rows, align, shape: &[usize], text| {

@@ -6,15 +6,18 @@ use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, S
 use crate::ops::{Op, attributes};
 use crate::shape::Spec;
 
-/// Threads of a block, and tokens of a tile: `THREADS` and `TILE` in the source.
-const BLOCK: u32 = 128;
-const TILE: usize = 64;
-/// Groups of 32 tokens of a tile.
-const GROUPS: usize = TILE / 32;
-/// Experts, and warps, of a block that scans.
-const SCAN: u32 = 32;
+/// Threads of a block that reads the routing: `THREADS` in the source.
+const BLOCK: u32 = 512;
 /// Threads of a block that numbers rows: `PLACERS` in the source.
-const PLACERS: u32 = 256;
+const PLACERS: u32 = 1024;
+/// Tokens of a group: the bits of a word.
+const GROUP: usize = 32;
+/// Groups of a pass at most: `GROUPS` in the source.
+const GROUPS: usize = 8;
+/// Tiles that are aimed at: about one a multiprocessor, and few, because the block of each reads the counts of all.
+const TILES: usize = 128;
+/// Groups of a tile at most: the counts of eight tiles (`EACH` in the source) are added up in 16 bits.
+const LONGEST: usize = 255;
 
 static SOURCE: Source = Source {
     name: "route_map",
@@ -33,19 +36,10 @@ static SOURCE: Source = Source {
                 Param::u64("rows"),
                 Param::u32("experts"),
                 Param::u32("most"),
+                Param::u32("groups"),
                 Param::u64("stride_token"),
                 Param::u64("stride_expert"),
                 Param::u64("stride_source"),
-            ],
-        },
-        Entry {
-            name: "scan",
-            block: SCAN * SCAN,
-            params: &[
-                Param::scratch_is("counted", DType::I32),
-                Param::scratch_is("totals", DType::I32),
-                Param::u64("tiles"),
-                Param::u32("experts"),
             ],
         },
         Entry {
@@ -54,7 +48,6 @@ static SOURCE: Source = Source {
             params: &[
                 Param::scratch_is("words", DType::I32),
                 Param::scratch_is("counted", DType::I32),
-                Param::scratch_is("totals", DType::I32),
                 Param::output("map", "I"),
                 Param::output("source", "I"),
                 Param::output("counts", "I"),
@@ -64,6 +57,8 @@ static SOURCE: Source = Source {
                 Param::u64("align"),
                 Param::u32("experts"),
                 Param::u32("most"),
+                Param::u32("groups"),
+                Param::u32("pass"),
                 Param::u64("stride_token"),
                 Param::u64("stride_cell"),
                 Param::u64("stride_source"),
@@ -74,29 +69,40 @@ static SOURCE: Source = Source {
     ],
 };
 
-/// Where what a call keeps lies in its scratch memory: the words of each group, the counts of each tile, the totals.
+/// How the tokens are dealt out, and where what a call keeps lies in its scratch memory: the words of each group, then the
+/// counts of each tile, half a word each, in rows of whole fours.
 struct Scratch {
+    /// Groups of a tile.
+    groups: usize,
     tiles: usize,
     counted: usize,
-    totals: usize,
     end: usize,
 }
 
 impl Scratch {
     fn of(tokens: usize, experts: usize) -> Self {
+        let all = tokens.div_ceil(GROUP);
+        let groups = all.div_ceil(TILES).clamp(1, LONGEST);
         // One tile where there is no token: the outputs that tell of experts are written all the same.
-        let tiles = tokens.div_ceil(TILE).max(1);
-        let each = experts * size_of::<u32>();
-        let counted = tiles * GROUPS * each;
-        let totals = counted + tiles * each;
-        Self { tiles, counted, totals, end: totals + each }
+        let tiles = all.div_ceil(groups).max(1);
+        let counted = (all * experts * size_of::<u32>()).next_multiple_of(size_of::<u64>());
+        let end = counted + tiles * experts.next_multiple_of(4) * size_of::<u16>();
+        Self { groups, tiles, counted, end }
     }
 }
 
-/// Bytes of shared memory of a block that numbers rows: the first row of each expert, and the experts of each token, a bit
-/// each, in an odd number of words.
+/// Groups that a block numbers at once: fewer of many experts, so that what it keeps of them fits.
+fn pass(experts: usize) -> usize {
+    (GROUPS * 1024 / experts.next_power_of_two()).clamp(1, GROUPS)
+}
+
+/// Bytes of shared memory of a block that numbers rows: the first row of each expert; the experts of each token, a bit each,
+/// in an odd number of words; the counts before each group and behind the last. 90 KB of 4,096 experts.
 fn shared(experts: usize) -> u32 {
-    (experts * size_of::<u64>() + TILE * (experts.div_ceil(32) | 1) * size_of::<u32>()) as u32
+    let pass = pass(experts);
+    let chosen = pass * GROUP * (experts.div_ceil(32) | 1) * size_of::<u32>();
+    let ahead = (pass + 1) * experts * size_of::<u16>();
+    (experts.next_multiple_of(4) * size_of::<u64>() + chosen + ahead) as u32
 }
 
 pub(super) fn workspace(_: &dyn Op, args: &[Spec]) -> usize {
@@ -130,11 +136,12 @@ pub(super) fn route_map(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
         .of("M", routed.dtype())
         .of("I", op.index.dtype())
         .constant("V", vector(&routed, experts) as u64);
-    let (words, counted, totals) =
-        (Arg::Scratch(0), Arg::Scratch(scratch.counted), Arg::Scratch(scratch.totals));
+    let (words, counted) = (Arg::Scratch(0), Arg::Scratch(scratch.counted));
     let (tokens, rows) = (Arg::U64(tokens as u64), Arg::U64(op.rows as u64));
     let (width, most) = (Arg::U32(experts as u32), Arg::U32(op.most as u32));
-    let tiles = Geometry::blocks(scratch.tiles, BLOCK)?;
+    let groups = Arg::U32(scratch.groups as u32);
+    let tally = (experts.next_multiple_of(4) * size_of::<u32>()) as u32;
+    let collecting = Geometry { shared: tally, ..Geometry::blocks(scratch.tiles, BLOCK)? };
     let args = [
         Arg::Input(&routed),
         Arg::Output(&source),
@@ -145,19 +152,16 @@ pub(super) fn route_map(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
         rows,
         width,
         most,
+        groups,
         stride(&routed, 0),
         stride(&routed, 1),
         stride(&source, 0),
     ];
-    call.launch(&module, "collect", tiles, &args)?;
-    let args = [counted, totals, Arg::U64(scratch.tiles as u64), width];
-    let scanning = Geometry::blocks(experts.div_ceil(SCAN as usize), SCAN * SCAN)?;
-    call.launch(&module, "scan", scanning, &args)?;
+    call.launch(&module, "collect", collecting, &args)?;
     let placing = Geometry { shared: shared(experts), ..Geometry::blocks(scratch.tiles, PLACERS)? };
     let args = [
         words,
         counted,
-        totals,
         Arg::Output(&map),
         Arg::Output(&source),
         Arg::Output(&counts),
@@ -167,6 +171,8 @@ pub(super) fn route_map(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
         Arg::U64(op.align as u64),
         width,
         most,
+        groups,
+        Arg::U32(pass(experts) as u32),
         stride(&map, 0),
         stride(&map, 1),
         stride(&source, 0),
