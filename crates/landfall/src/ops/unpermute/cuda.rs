@@ -156,7 +156,12 @@ pub(super) fn unpermute_grad_by(_: &dyn Op, call: &mut Call<'_>, share: Share) -
     }
     let team = Team::spread(gz.spec().shape.last(), &[&y, &gz, &gy], WRITERS, share);
     let clear = team.clearing(rows);
-    let module = team.of(Module::new(&GRADIENT)).of("T", y.dtype()).of("I", map.dtype()).of("P", w.dtype());
+    let module = team
+        .of(Module::new(&GRADIENT))
+        .of("T", y.dtype())
+        .of("I", map.dtype())
+        .of("P", w.dtype())
+        .constant("BLOCK", u64::from(team.lanes > 32));
     let args = [
         Arg::Input(&y),
         Arg::Input(&map),
