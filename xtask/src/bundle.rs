@@ -50,7 +50,7 @@ const LIMIT: u64 = 64 << 20;
 /// Runs the tests with a GPU required, or every kernel under compute-sanitizer.
 const RUNNER: &str = include_str!("run.sh");
 
-/// Builds and copies these test targets, or all. (All of them may be too much for one journey.)
+/// Builds and packs these test targets, or all.
 pub(crate) fn run(top: &Path, chosen: &[String]) -> Result<(), String> {
     let known = |name: &String| TESTS.iter().any(|(_, tests)| tests.contains(&name.as_str()));
     if let Some(other) = chosen.iter().find(|name| !known(name)) {
@@ -76,16 +76,14 @@ pub(crate) fn run(top: &Path, chosen: &[String]) -> Result<(), String> {
             .iter()
             .for_each(|t| if *t == LIBRARY { args.push("--lib") } else { args.extend(["--test", t]) });
         for (name, binary) in built(top, &args)? {
-            // Each holds the whole engine: packed, all of them travel.
-            let to = bundle.join("tests").join(name);
-            copy(&binary, &to)?;
-            must(Command::new("gzip").arg("-9").arg(&to))?;
+            copy(&binary, &bundle.join("tests").join(name))?;
         }
     }
     for (name, binary) in built(top, &["build", "--package", PROGRAM.0])?.iter().filter(|b| b.0 == PROGRAM.1)
     {
         copy(binary, &bundle.join(name))?;
     }
+    pack(&bundle)?;
     let shared = std::env::var_os("LANDFALL_SHARED").map_or_else(|| top.join("../shared"), PathBuf::from);
     for data in DATA.iter().filter(|d| shared.join(d).exists()) {
         let to = bundle.join("shared").join(data);
@@ -102,6 +100,17 @@ pub(crate) fn run(top: &Path, chosen: &[String]) -> Result<(), String> {
     } else {
         Ok(())
     }
+}
+
+/// Packs the programs as one: each holds the whole engine, and a window as large as several of them finds what they share.
+fn pack(bundle: &Path) -> Result<(), String> {
+    let folder = |command: &str, args: &[&str]| {
+        let mut command = Command::new(command);
+        command.current_dir(bundle).args(args);
+        command
+    };
+    must(&mut folder("tar", &["cf", "programs.tar", "--remove-files", "tests", PROGRAM.1]))?;
+    must(&mut folder("xz", &["--threads=0", "--lzma2=preset=1,dict=192MiB", "programs.tar"]))
 }
 
 fn make(folder: &Path) -> Result<(), String> {

@@ -19,9 +19,10 @@ prepare() {
     export LANDFALL_REQUIRE_CUDA=1
     export LANDFALL_CACHE="${LANDFALL_CACHE:-$PWD/cache}"
     [ -d shared ] && export LANDFALL_SHARED="$PWD/shared"
-    for packed in tests/*.gz; do
-        [ -f "$packed" ] && gunzip "$packed" && chmod +x "${packed%.gz}"
-    done
+    if [ -f programs.tar.xz ]; then
+        tar xf programs.tar.xz || exit 1
+        rm programs.tar.xz
+    fi
 }
 
 # The number of tests that passed, from the harness's own lines.
