@@ -28,15 +28,20 @@ mod tuned;
 use case::{Check, Failure};
 use device::On;
 use landfall::rng::Rng;
+use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 const USAGE: &str = "usage: shuffled [--seeds COUNT | --seed SEED] [--threads COUNT] [FILTER]
   --seeds COUNT    one run for each of the seeds 0, 1, … (10)
   --seed SEED      one run, with this seed
   --threads COUNT  properties that are checked at a time (as many as there are cores)
   FILTER           those whose names contain it";
+
+/// Properties that are named as those that took longest.
+const LONGEST: usize = 5;
 
 /// A property of an op on a device.
 struct Item {
@@ -82,15 +87,20 @@ fn shuffled(count: usize, seed: u64) -> Vec<usize> {
     order
 }
 
-/// Runs one order on several threads; what failed.
+/// Runs one order on several threads; what failed. Says which properties took longest: a seed's time is theirs.
 fn run(items: &[Item], seed: u64, threads: usize) -> Vec<String> {
     let order = Mutex::new(shuffled(items.len(), seed).into_iter().enumerate());
     let failed = Mutex::new(Vec::new());
+    let took = Mutex::new(Vec::new());
+    let start = Instant::now();
     let next = || order.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || {
         while let Some((position, i)) = next() {
             let Item { name, run } = &items[i];
-            let why = match catch_unwind(AssertUnwindSafe(run)) {
+            let from = Instant::now();
+            let result = catch_unwind(AssertUnwindSafe(run));
+            took.lock().unwrap_or_else(PoisonError::into_inner).push((from.elapsed(), name));
+            let why = match result {
                 Ok(Ok(())) => continue,
                 Ok(Err(Failure(why))) => why,
                 Err(_) => "it panicked".to_owned(),
@@ -101,6 +111,11 @@ fn run(items: &[Item], seed: u64, threads: usize) -> Vec<String> {
         }
     };
     std::thread::scope(|scope| (0..threads).for_each(|_| _ = scope.spawn(work)));
+    let mut took = took.into_inner().unwrap_or_else(PoisonError::into_inner);
+    took.sort_unstable_by_key(|&(time, _)| Reverse(time));
+    let longest: Vec<String> =
+        took.iter().take(LONGEST).map(|(time, name)| format!("{name} {:.1} s", time.as_secs_f64())).collect();
+    println!("seed {seed} took {:.1} s; longest: {}", start.elapsed().as_secs_f64(), longest.join(", "));
     failed.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
