@@ -45,8 +45,7 @@ const SPILLS: &[(&str, &str, &str, &str)] = &[
     ("softmax", "cross_entropy", " A=f32 ", A_BLOCK_MORE),
     ("unpermute", "unpermute", " V=", A_BLOCK_MORE),
     ("pair_probs", "pair_probs", "", A_BLOCK_MORE),
-    ("unpermute_grad", "unpermute_grad", " BLOCK=", A_BLOCK_MORE),
-    ("unpermute_grad", "unpermute_grad", " T=f64 ", A_BLOCK_MORE),
+    ("unpermute_grad", "unpermute_grad", " BLOCK=0", A_BLOCK_MORE),
 ];
 const A_BLOCK_MORE: &str = "the assembler keeps a few words in memory, so that one more block runs at once";
 

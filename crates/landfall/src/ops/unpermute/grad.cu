@@ -1,8 +1,8 @@
 // A team a token: its row of `gz` is multiplied by the rows of its pairs for the weights, and written to them by the
 // weights. The first `clear` blocks write zeros in the rows that no token has. (With `rows.cu`.)
 
-// Units of a row under way in a thread; pairs that share the units of `gz`; pairs that a block knows at once.
-constexpr u32 U = 2, PAIRS = 2, KNOWN = 32;
+// Units of each row under way in a thread; pairs that a block knows at once.
+constexpr u32 U = 2, KNOWN = 32;
 
 KERNEL(unpermute_grad) {
     // Where a team is a block: of some pairs the rows, experts and weights, −1 where the map has none that can be, and their sums.
@@ -12,23 +12,13 @@ KERNEL(unpermute_grad) {
         clear_rows(source, stride_source, gy, stride_gy.v[0], stride_gy.v[1], rows, units);
         return;
     }
-    Team team = team_of(lanes, blockIdx.x - clear);
+    // Of a block that is a team, said so plainly that it takes 16 registers less.
+    Team team = BLOCK ? Team{lanes, threadIdx.x, blockIdx.x - clear} : team_of(lanes, blockIdx.x - clear);
     u64 token = team.index, step_map = stride_map.v[1], width = 2 * u64(most) + 1;
     bool inside = token < tokens;
     if (!inside) token = 0;
     const I* cells = map + token * stride_map.v[0];
     const T* from = gz + token * stride_gz.v[0];
-    auto read = [&](Unit (&unit)[U], const T* row, bool there, u64 c, u64 step) {
-#pragma unroll
-        for (u32 u = 0; u < U; u++) {
-            u64 at = c + u * lanes;
-            unit[u] = there && at < units ? fetch(row, at, step) : nothing();
-        }
-    };
-    // The row is on its way before the map says where it goes. If it is one pass, it stays where it is for all pairs.
-    Unit g[U];
-    read(g, from, inside, team.lane, stride_gz.v[1]);
-    bool stays = units <= U * lanes;
     u32 n = inside ? pair_count(cells, step_map, most, faults, token * width, team.lane == 0) : 0;
     const P* own = w + token * stride_w.v[0];
     P* result = gw + token * stride_gw.v[0];
@@ -43,7 +33,7 @@ KERNEL(unpermute_grad) {
         return {I(expert >= 0 ? row : -1), I(expert), expert >= 0 ? A(widen(own[expert * stride_w.v[1]])) : A(0)};
     };
     // Teams of one warp go on together: as long as one of them has pairs.
-    u32 longest = warp_all<Max>(n);
+    u32 longest = BLOCK ? n : warp_all<Max>(n);
     for (u32 known = 0; known == 0 || known < longest; known += KNOWN) {
         if constexpr (BLOCK) {
             if (threadIdx.x < KNOWN) {
@@ -54,48 +44,42 @@ KERNEL(unpermute_grad) {
             }
             __syncthreads();
         }
-        for (u32 first = known; first < min(longest, known + KNOWN); first += PAIRS) {
-            Pair pair[PAIRS];
-            A dot[PAIRS];
+        // One pair after the other, and the units of `gz` again for each: a thread then has 40 registers, with which three
+        // blocks of 448 run on a multiprocessor. Two took 2,057 us where three take 2,002, and four 2,018 (decision 0017).
+        for (u32 j = known; j < min(longest, known + KNOWN); j++) {
+            Pair pair;
+            if constexpr (BLOCK) pair = {rows_of[j - known], I(-1), weights[j - known]};
+            else pair = look(j);
+            const T* read = y + i64(pair.row) * stride_y.v[0];
+            T* write = gy + i64(pair.row) * stride_gy.v[0];
+            u32 end = pair.row >= 0 ? u32(units) : 0;
+            A dot = A(0);
+            for (u32 c = team.lane; c < end; c += U * lanes) {
+                Unit values[U], cotangents[U];
 #pragma unroll
-            for (u32 i = 0; i < PAIRS; i++) {
-                u32 j = first + i - known;
-                if constexpr (BLOCK) pair[i] = {rows_of[j], I(-1), weights[j]};
-                else pair[i] = look(first + i);
-                dot[i] = A(0);
-            }
-            for (u64 c = team.lane; c < units; c += U * lanes) {
-                Unit unit[PAIRS][U];
-#pragma unroll
-                for (u32 i = 0; i < PAIRS; i++) {
-                    read(unit[i], y + i64(pair[i].row) * stride_y.v[0], pair[i].row >= 0, c, stride_y.v[1]);
+                for (u32 u = 0; u < U; u++) {
+                    u32 at = c + u * lanes;
+                    values[u] = at < end ? fetch(read, at, stride_y.v[1]) : nothing();
+                    cotangents[u] = at < end ? fetch(from, at, stride_gz.v[1]) : nothing();
                 }
-                if (!stays) read(g, from, inside, c, stride_gz.v[1]);
 #pragma unroll
-                for (u32 i = 0; i < PAIRS; i++) {
-                    if (pair[i].row < 0) continue;
+                for (u32 u = 0; u < U; u++) {
+                    u32 at = c + u * lanes;
+                    Unit out;
 #pragma unroll
-                    for (u32 u = 0; u < U; u++) {
-                        u64 at = c + u * lanes;
-                        Unit out;
-#pragma unroll
-                        for (u32 v = 0; v < V; v++) {
-                            A cotangent = widen(g[u].v[v]);
-                            dot[i] += A(widen(unit[i][u].v[v])) * cotangent;
-                            out.v[v] = narrow<T>(pair[i].weight * cotangent);
-                        }
-                        if (at < units) put_last(out, gy + i64(pair[i].row) * stride_gy.v[0], at, stride_gy.v[1]);
+                    for (u32 v = 0; v < V; v++) {
+                        A cotangent = widen(cotangents[u].v[v]);
+                        dot += A(widen(values[u].v[v])) * cotangent;
+                        out.v[v] = narrow<T>(pair.weight * cotangent);
                     }
+                    if (at < end) put(out, write, at, stride_gy.v[1]);
                 }
             }
-#pragma unroll
-            for (u32 i = 0; i < PAIRS; i++) {
-                for (u32 d = min(lanes, 32u) / 2; d > 0; d /= 2) dot[i] += __shfl_xor_sync(0xFFFFFFFFu, dot[i], d);
-                if constexpr (BLOCK) {
-                    if (threadIdx.x % 32 == 0) partial[first + i - known][threadIdx.x / 32] = dot[i];
-                } else if (team.lane == 0 && pair[i].row >= 0) {
-                    result[pair[i].expert * stride_gw.v[1]] = narrow<P>(dot[i]);
-                }
+            for (u32 d = BLOCK ? 16 : min(lanes, 32u) / 2; d > 0; d /= 2) dot += __shfl_xor_sync(0xFFFFFFFFu, dot, d);
+            if constexpr (BLOCK) {
+                if (threadIdx.x % 32 == 0) partial[j - known][threadIdx.x / 32] = dot;
+            } else if (team.lane == 0 && pair.row >= 0) {
+                result[pair.expert * stride_gw.v[1]] = narrow<P>(dot);
             }
         }
         if constexpr (BLOCK) {
@@ -108,7 +92,7 @@ KERNEL(unpermute_grad) {
             }
             __syncthreads();
             // All cells at the first time, so that what lies together is written together; then those of the pairs alone.
-            for (u64 e = team.lane; inside && e < experts; e += lanes) {
+            for (u32 e = team.lane; inside && e < experts; e += lanes) {
                 u32 j = 0;
                 while (j < here && experts_of[j] != I(e)) j++;
                 if (j < here || known == 0) result[e * stride_gw.v[1]] = narrow<P>(j < here ? sums[j] : A(0));
