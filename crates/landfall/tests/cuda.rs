@@ -10,6 +10,7 @@ use landfall::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source}
 use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample};
 use landfall::{DType, DeviceKind, Engine, Error, Graph, HostTensor, Program, Rule, Spec, State, StateSpec};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 type Check = Result<(), Box<dyn std::error::Error>>;
 
@@ -257,6 +258,39 @@ fn cuda_r21_two_engines() -> Check {
         assert_eq!(out.read::<f32>()?, want);
     }
     capturing.join().map_err(|_| "the capturing thread panicked")??;
+    Ok(())
+}
+
+/// Regression 21, the other way: engines that come, use the matrix library and go spoil no capture of another one. (The
+/// driver's waits for a whole context do, on whatever thread.)
+#[test]
+fn cuda_r21_captures_while_engines_come_and_go() -> Check {
+    let Some(engine) = gpu()? else { return Ok(()) };
+    let over = AtomicBool::new(false);
+    let come_and_go = || -> Result<usize, Error> {
+        let mut gone = 0;
+        while !over.load(Relaxed) {
+            let other = Engine::cuda(0)?;
+            let x = other.tensor([16, 16], &[1.0f32; 256])?;
+            let mut out = other.empty(DType::F32, [16, 16])?;
+            let product = landfall::ops::MatMul::default();
+            other.reserve(other.workspace(&product, &[x.spec(), x.spec()])?)?;
+            other.call(&product, &[x.view(), x.view()], &mut [out.view_mut()])?;
+            assert_eq!(out.read::<f32>()?, [16.0; 256]);
+            gone += 1;
+        }
+        Ok(gone)
+    };
+    let (captured, gone) = std::thread::scope(|scope| {
+        let others = [scope.spawn(come_and_go), scope.spawn(come_and_go)];
+        let captured = (0..500).try_for_each(|_| step(&engine).map(drop));
+        over.store(true, Relaxed);
+        (captured, others.map(|other| other.join()))
+    });
+    captured?;
+    for gone in gone {
+        assert!(gone.map_err(|_| "a thread panicked")?? > 0, "no engine came and went");
+    }
     Ok(())
 }
 

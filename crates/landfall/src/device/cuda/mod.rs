@@ -52,8 +52,6 @@ pub(crate) struct Cuda {
     /// The first fault that lost the context.
     failure: OnceLock<Error>,
     frees: Mutex<Frees>,
-    /// Held while a graph is captured.
-    captures: Mutex<()>,
     allocations: AtomicU64,
     in_use: AtomicU64,
     replays: AtomicU64,
@@ -142,7 +140,6 @@ impl Cuda {
             faults: Mutex::new(Faults { record, copy: Pinned::new(RECORD)?, ops: Vec::new() }),
             failure: OnceLock::new(),
             frees: Mutex::default(),
-            captures: Mutex::default(),
             allocations: AtomicU64::new(0),
             in_use: AtomicU64::new(0),
             replays: AtomicU64::new(0),
@@ -331,7 +328,7 @@ impl Sink for Eager<'_> {
         let device = self.0;
         let Some(prepared) = device.prepare_product(op, launch)? else { return Ok(false) };
         device.counted(1, Some(prepared.issued));
-        prepared.product.issue(&prepared.addresses, &device.stream)?;
+        prepared.product.issue_now(&prepared.addresses, &device.stream)?;
         if device.patient {
             device.stream.synchronize()?;
         }
