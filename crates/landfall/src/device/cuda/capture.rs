@@ -6,7 +6,7 @@
 //! mode in which of other threads only what waits for the whole GPU could spoil it: such calls of any engine wait until
 //! it is over, and so do frees. It is ended on the error path too, so that a failure leaves the engine usable.
 
-use super::driver::{Captured, Stream, captures, check};
+use super::driver::{CAPTURES, Captured, Stream, check};
 use super::edges::{Edges, Given};
 use super::graph::{Executable, Graph};
 use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked, map};
@@ -153,7 +153,7 @@ pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Er
     let stream = Stream::new()?;
     let early = device.context.capability >= WAITS;
     let (graph, freed) = {
-        let _one_at_a_time = captures();
+        let _one_at_a_time = locked(&CAPTURES);
         locked(&device.frees).capturing = true;
         let graph = rehearse(&steps).and_then(|()| {
             let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;

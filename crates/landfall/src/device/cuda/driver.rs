@@ -1,12 +1,13 @@
 //! The driver's calls that the device uses, each checked, with its own name in the error.
 
+use super::locked;
 use super::probe::{self, Absence};
 use crate::device::Address;
 use crate::error::Error;
 use cudarc::driver::sys;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{from_mut, from_ref, null_mut};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// Turns a result code into an error that names the call.
@@ -29,19 +30,14 @@ fn refused(call: &'static str, code: sys::CUresult) -> Error {
     Error::Cuda { call, code: format!("{code:?}"), why, last: None }
 }
 
-/// Held by captures and by [`apart`].
-static CAPTURES: Mutex<()> = Mutex::new(());
-
-/// The right to capture, or to make calls that spoil captures.
-pub(super) fn captures() -> MutexGuard<'static, ()> {
-    CAPTURES.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// Held by captures and by [`apart`], of every engine of the process.
+pub(super) static CAPTURES: Mutex<()> = Mutex::new(());
 
 /// Makes a call by which the driver, or the matrix library, may wait for a whole context, while nothing is captured: such a
 /// call of any thread spoils every capture of its GPU, whatever their mode, those of other engines too. The call must not
 /// come here again, and the thread must not be capturing.
 pub(super) fn apart<R>(call: impl FnOnce() -> R) -> R {
-    let _nothing_is_captured = captures();
+    let _nothing_is_captured = locked(&CAPTURES);
     call()
 }
 
