@@ -216,6 +216,8 @@ impl Op for RouteMap {
             (64, 7, 3, 37, 1),
             (64, 7, 3, 1, 1),
             (100, 4, 2, 70, 8),
+            // More pairs of a tile than a block on a GPU sorts.
+            (33, 260, 260, 8600, 1),
         ]
         .map(|sizes| case(sizes, Index::I32))
         .into();

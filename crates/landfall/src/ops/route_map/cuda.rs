@@ -7,9 +7,9 @@ use crate::ops::{Op, attributes};
 use crate::shape::Spec;
 
 /// Threads of a block that reads the routing: `THREADS` in the source.
-const BLOCK: u32 = 512;
+const BLOCK: u32 = 1024;
 /// Threads of a block that numbers rows: `PLACERS` in the source.
-const PLACERS: u32 = 1024;
+const PLACERS: u32 = 512;
 /// Tokens of a group: the bits of a word.
 const GROUP: usize = 32;
 /// Groups of a pass at most: `GROUPS` in the source.
@@ -28,25 +28,23 @@ static SOURCE: Source = Source {
             block: BLOCK,
             params: &[
                 Param::input("routed", "M"),
-                Param::output("source", "I"),
-                Param::scratch_is("words", DType::I32),
+                Param::scratch_is("pairs", DType::I32),
                 Param::scratch_is("counted", DType::I32),
                 Param::faults("faults"),
                 Param::u64("tokens"),
-                Param::u64("rows"),
                 Param::u32("experts"),
                 Param::u32("most"),
                 Param::u32("groups"),
+                Param::u32("pass"),
                 Param::u64("stride_token"),
                 Param::u64("stride_expert"),
-                Param::u64("stride_source"),
             ],
         },
         Entry {
             name: "place",
             block: PLACERS,
             params: &[
-                Param::scratch_is("words", DType::I32),
+                Param::scratch_is("pairs", DType::I32),
                 Param::scratch_is("counted", DType::I32),
                 Param::output("map", "I"),
                 Param::output("source", "I"),
@@ -58,7 +56,6 @@ static SOURCE: Source = Source {
                 Param::u32("experts"),
                 Param::u32("most"),
                 Param::u32("groups"),
-                Param::u32("pass"),
                 Param::u64("stride_token"),
                 Param::u64("stride_cell"),
                 Param::u64("stride_source"),
@@ -69,8 +66,8 @@ static SOURCE: Source = Source {
     ],
 };
 
-/// How the tokens are dealt out, and where what a call keeps lies in its scratch memory: the words of each group, then the
-/// counts of each tile, half a word each, in rows of whole fours.
+/// How the tokens are dealt out, and where what a call keeps lies in its scratch memory: a word of each token and each expert
+/// that it may have, then the counts of each tile, half a word each, in rows of whole sixteen bytes.
 struct Scratch {
     /// Groups of a tile.
     groups: usize,
@@ -80,47 +77,56 @@ struct Scratch {
 }
 
 impl Scratch {
-    fn of(tokens: usize, experts: usize) -> Self {
+    fn of(tokens: usize, experts: usize, most: usize) -> Self {
         let all = tokens.div_ceil(GROUP);
         let groups = all.div_ceil(TILES).clamp(1, LONGEST);
         // One tile where there is no token: the outputs that tell of experts are written all the same.
         let tiles = all.div_ceil(groups).max(1);
-        let counted = (all * experts * size_of::<u32>()).next_multiple_of(size_of::<u64>());
-        let end = counted + tiles * experts.next_multiple_of(4) * size_of::<u16>();
+        let counted = (tokens * most * size_of::<u32>()).next_multiple_of(16);
+        let end = counted + tiles * experts.next_multiple_of(8) * size_of::<u16>();
         Self { groups, tiles, counted, end }
     }
 }
 
-/// Groups that a block numbers at once: fewer of many experts, so that what it keeps of them fits.
-fn pass(experts: usize) -> usize {
-    (GROUPS * 1024 / experts.next_power_of_two()).clamp(1, GROUPS)
+/// What a block that reads the routing has in hand at once.
+struct Pass {
+    groups: usize,
+    /// Bytes of shared memory: the experts of each token, a bit each, in an odd number of words; of each group and expert a
+    /// word and a count of half a word; a count of each expert. 57 KB of 4,096 experts.
+    shared: usize,
 }
 
-/// Bytes of shared memory of a block that numbers rows: the first row of each expert; the experts of each token, a bit each,
-/// in an odd number of words; the counts before each group and behind the last. 90 KB of 4,096 experts.
-fn shared(experts: usize) -> u32 {
-    let pass = pass(experts);
-    let chosen = pass * GROUP * (experts.div_ceil(32) | 1) * size_of::<u32>();
-    let ahead = (pass + 1) * experts * size_of::<u16>();
-    (experts.next_multiple_of(4) * size_of::<u64>() + chosen + ahead) as u32
+impl Pass {
+    fn of(tile: usize, experts: usize) -> Self {
+        let groups = (GROUPS * 512 / experts.next_power_of_two()).clamp(1, GROUPS.min(tile));
+        let chosen = groups * GROUP * (experts.div_ceil(32) | 1);
+        let words = chosen + (groups + 1) * experts;
+        Self { groups, shared: words * size_of::<u32>() + groups * experts * size_of::<u16>() }
+    }
 }
 
-pub(super) fn workspace(_: &dyn Op, args: &[Spec]) -> usize {
+pub(super) fn workspace(op: &dyn Op, args: &[Spec]) -> usize {
     let dims = args.first().map(|a| a.shape);
-    let Some(&[tokens, experts]) = dims.as_ref().map(|s| s.dims()) else { return 0 };
-    Scratch::of(tokens, experts).end
+    let (Ok(op), Some(&[tokens, experts])) = (attributes::<RouteMap>(op), dims.as_ref().map(|s| s.dims()))
+    else {
+        return 0;
+    };
+    Scratch::of(tokens, experts, op.most).end
 }
 
 fn stride(operand: &Operand, axis: usize) -> Arg<'static> {
     Arg::U64(operand.layout().strides()[axis] as u64)
 }
 
-/// Experts that a lane reads at once: a word of 4 bytes where the routing lies in such.
+/// Experts that a thread reads at once: 16 or 4 bytes of them where they lie in such, else one.
 fn vector(routed: &Operand, experts: usize) -> usize {
-    let each = 4 / routed.dtype().size().min(4);
     let [token, expert] = *routed.layout().strides() else { return 1 };
-    let whole = expert == 1 && [token, experts].iter().all(|n| n.is_multiple_of(each));
-    if whole && routed.address().is_multiple_of(4) { each } else { 1 }
+    let size = routed.dtype().size();
+    let whole = |&bytes: &usize| {
+        let lies = [token * size, experts * size].iter().all(|n| n.is_multiple_of(bytes));
+        bytes > size && expert == 1 && lies && routed.address().is_multiple_of(bytes as u64)
+    };
+    [16, 4].into_iter().find(whole).map_or(1, |bytes| bytes / size)
 }
 
 /// [`RouteMap`].
@@ -131,36 +137,36 @@ pub(super) fn route_map(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
         (*call.output(0)?, *call.output(1)?, *call.output(2)?, *call.output(3)?);
     let shape = routed.spec().shape;
     let &[tokens, experts] = shape.dims() else { return Ok(()) };
-    let scratch = Scratch::of(tokens, experts);
+    let scratch = Scratch::of(tokens, experts, op.most);
+    let pass = Pass::of(scratch.groups, experts);
     let module = Module::new(&SOURCE)
         .of("M", routed.dtype())
         .of("I", op.index.dtype())
         .constant("V", vector(&routed, experts) as u64);
-    let (words, counted) = (Arg::Scratch(0), Arg::Scratch(scratch.counted));
+    let (pairs, counted) = (Arg::Scratch(0), Arg::Scratch(scratch.counted));
     let (tokens, rows) = (Arg::U64(tokens as u64), Arg::U64(op.rows as u64));
     let (width, most) = (Arg::U32(experts as u32), Arg::U32(op.most as u32));
     let groups = Arg::U32(scratch.groups as u32);
-    let tally = (experts.next_multiple_of(4) * size_of::<u32>()) as u32;
-    let collecting = Geometry { shared: tally, ..Geometry::blocks(scratch.tiles, BLOCK)? };
+    let collecting = Geometry { shared: pass.shared as u32, ..Geometry::blocks(scratch.tiles, BLOCK)? };
     let args = [
         Arg::Input(&routed),
-        Arg::Output(&source),
-        words,
+        pairs,
         counted,
         Arg::Faults,
         tokens,
-        rows,
         width,
         most,
         groups,
+        Arg::U32(pass.groups as u32),
         stride(&routed, 0),
         stride(&routed, 1),
-        stride(&source, 0),
     ];
     call.launch(&module, "collect", collecting, &args)?;
-    let placing = Geometry { shared: shared(experts), ..Geometry::blocks(scratch.tiles, PLACERS)? };
+    // Of each expert its first row, and the tile's pairs of the experts before it.
+    let shared = (experts * (op.index.dtype().size() + size_of::<u32>())) as u32;
+    let placing = Geometry { shared, ..Geometry::blocks(scratch.tiles, PLACERS)? };
     let args = [
-        words,
+        pairs,
         counted,
         Arg::Output(&map),
         Arg::Output(&source),
@@ -172,7 +178,6 @@ pub(super) fn route_map(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
         width,
         most,
         groups,
-        Arg::U32(pass(experts) as u32),
         stride(&map, 0),
         stride(&map, 1),
         stride(&source, 0),

@@ -1,266 +1,304 @@
-// The compact map of a routing, in two launches. Tokens are in groups of 32, and a tile is a whole number of groups; what is
-// read of the routing is kept as bits: the word of a group and an expert says which of the group's tokens go to the expert,
-// so that the number of a token's predecessors is a count of bits. Blocks never wait for each other: `collect` counts each
-// tile's tokens by expert, and each block of `place` adds up the counts of all tiles itself before it numbers its own tile's
-// rows. So there are few tiles, about one a multiprocessor, however many tokens: all blocks together read the counts as often
-// as there are tiles. All counts are integers, so no order of blocks shows in the result.
+// The compact map of a routing, in two launches. A tile is a whole number of groups of 32 tokens. `collect` reads the routing
+// once: it lists each token's experts and, of each such pair, how many tokens of its tile go to the expert before it, and
+// counts each tile's tokens by expert. Blocks never wait for each other: each block of `place` adds up the counts of all tiles
+// itself before it numbers its own tile's rows. So there are few tiles, about one a multiprocessor, however many tokens: all
+// blocks together read the counts as often as there are tiles. All counts are integers, so no order of blocks shows in the
+// result.
 
-// Groups that a block has in hand at once: a pass. A block of `collect` asks for a whole pass of 256 experts of a byte before
-// it looks at any: 64 KB, which a multiprocessor needs under way while memory answers.
-constexpr u32 GROUPS = 8, THREADS = 512;
+// Groups that a block of `collect` has in hand at most: a pass. A thread has DEPTH reads under way: 64 KB a block, which a
+// multiprocessor needs while memory answers. So many threads also keep a second block away, which would wait for the same
+// memory: in a graph, blocks come as those of the kernel before leave, where they find room first.
+constexpr u32 GROUPS = 8, THREADS = 1024, DEPTH = 4;
 
-// Bit `lane` of the result of lane t is bit t of `x` of that lane: 32 words of 32 bits with rows and columns exchanged, in
-// halves, quarters and so on.
-DEVICE u32 transposed(u32 x) {
-    u32 lane = threadIdx.x % 32, low = 0x0000FFFFu;
+// A pair as `collect` leaves it: from the low bits up, the tokens of the tile that go to the expert before this one (fewer than
+// 2^13); the expert (fewer than 2^12); in the highest bit, whether it is its token's last. NONE has a higher expert than any.
+constexpr u32 NONE = ~0u, LAST = 1u << 31;
+DEVICE u32 expert_of(u32 pair) { return pair >> 16 & 0x7FFFu; }
+
+// Which of neighbouring cells are not 0, a bit each.
+template <class T, int N> DEVICE u32 chosen_of(const Vector<T, N>& x) {
+    u32 bits = 0;
+    if constexpr (sizeof(T) == 1 && N >= 4) {
+        Vector<u32, N / 4> four;
+        four.word = x.word;
+        // The highest bit of each byte that is not 0: the sum carries into it, or it was set. The product has them side by side.
 #pragma unroll
-    for (u32 d = 16; d > 0; d /= 2) {
-        u32 other = __shfl_xor_sync(0xFFFFFFFFu, x, d);
-        x = lane & d ? x & ~low | other >> d & low : x & low | other << d & ~low;
-        low ^= low << d / 2;
+        for (int i = N / 4; i-- > 0;) {
+            u32 on = ((four.v[i] & 0x7F7F7F7Fu) + 0x7F7F7F7Fu | four.v[i]) & 0x80808080u;
+            bits = bits << 4 | on * 0x00204081u >> 28;
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++) bits |= u32(x.v[i] != T(0)) << i;
     }
-    return x;
+    return bits;
 }
 
-// Keeps, of each token of a group, the `most` highest experts, and takes the others off the tile's counts. One warp.
-DEVICE void trim(u32* words, u32* tally, u32 experts, u32 most) {
-    u32 lane = threadIdx.x % 32, left = most;
-    for (u32 w = (experts + 31) / 32; w-- > 0;) {
-        u32 e = w * 32 + lane, all = e < experts ? words[e] : 0u;
-        u32 mine = transposed(all);
-        while (__popc(mine) > left) mine &= mine - 1;
-        left -= __popc(mine);
-        u32 kept = transposed(mine);
-        if (e >= experts) continue;
-        words[e] = kept;
-        atomicSub(&tally[e], __popc(all ^ kept));
-    }
-}
-
-// Of each of N neighbouring experts, which of a group's 32 tokens, of which `inside` are there, go to it. Asks for as many
-// tokens at once as 32 registers hold.
-template <class T, u32 N> DEVICE void read(u32 (&bits)[N], const T* at, u64 stride, u32 inside) {
-    constexpr u32 ONCE = sizeof(T) * N > 4 ? 16 : 32;
-    // Elements of a byte are looked at as they lie, four in a word: packed[i] has bit 7 - t of byte v set where token 8 i + t
-    // goes to expert v.
-    constexpr bool BYTES = sizeof(T) == 1 && N == 4;
-    u32 packed[4] = {};
-#pragma unroll
-    for (u32 from = 0; from < 32; from += ONCE) {
-        Vector<T, N> x[ONCE];
-#pragma unroll
-        for (u32 i = 0; i < ONCE; i++) {
-            x[i] = from + i < inside ? Vector<T, N>::load(at) : Vector<T, N>::splat(T(0));
-            at += stride;
-        }
-        // From the last on: else the compiler saves registers (32 instead of 52) and has ten loads under way.
-#pragma unroll
-        for (u32 i = ONCE; i-- > 0;) {
-            u32 token = from + i;
-            if constexpr (BYTES) {
-                // The highest bit of each byte that is not 0: the sum carries into it, or it was set.
-                u32 word = x[i].word, on = ((word & 0x7F7F7F7Fu) + 0x7F7F7F7Fu | word) & 0x80808080u;
-                packed[token / 8] = packed[token / 8] >> 1 | on;
-            } else {
-#pragma unroll
-                for (u32 v = 0; v < N; v++) bits[v] |= u32(x[i].v[v] != T(0)) << token;
-            }
-        }
-    }
-    if constexpr (BYTES) {
-#pragma unroll
-        for (u32 i = 0; i < 4; i++) packed[i] = __brev(packed[i]);
-#pragma unroll
-        for (u32 v = 0; v < N; v++) {
-            u32 take = 3 - v | 7 - v << 4;
-            u32 lower = __byte_perm(packed[0], packed[1], take), upper = __byte_perm(packed[2], packed[3], take);
-            bits[v] = __byte_perm(lower, upper, 0x5410u);
-        }
-    }
-}
-
-// A block reads a tile, a pass at a time, of each token V neighbouring experts a lane, and opens its share of `source`.
+// A block reads a tile, a pass at a time, V neighbouring experts of a token a thread.
 KERNEL(collect) {
-    extern __shared__ u32 tally[];  // of each expert, its tokens in this tile
-    __shared__ u32 chosen[GROUPS * 32];  // of each token of the pass, its experts
-    static_assert(THREADS >= GROUPS * 32, "a thread for each token of a pass");
-    u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    u64 tile = blockIdx.x, tiles = gridDim.x, start = tile * groups, end = min(start + groups, (tokens + 31) / 32);
-    for (u64 r = thread_index(); r < rows; r += tiles * THREADS) source[r * stride_source] = I(-1);
-    u32 across = (experts + 3) / 4 * 4;
-    for (u32 e = threadIdx.x; e < across; e += THREADS) tally[e] = 0;
-    u32 units = GROUPS * ((experts + 32 * V - 1) / (32 * V));
-    for (u64 from = start; from < end; from += GROUPS) {
-        u32* own = reinterpret_cast<u32*>(words) + from * experts;
-        if (threadIdx.x < GROUPS * 32) chosen[threadIdx.x] = 0;
-        __syncthreads();
-        for (u32 unit = warp; unit < units; unit += THREADS / 32) {
-            u32 group = unit % GROUPS, e = (unit / GROUPS * 32 + lane) * V, bits[V] = {}, count = 0;
-            u64 first = (from + group) * 32;
-            if (from + group >= end) continue;
-            u32 inside = e < experts ? u32(min(tokens - first, u64(32))) : 0;
-            read<M, V>(bits, routed + first * stride_token + e * stride_expert, stride_token, inside);
-            if (e < experts) {
-                Several<u32, V> kept;
+    // Of each token of the pass its experts, a bit each; the odd step spreads tokens over the banks.
+    extern __shared__ u32 chosen[];
+    // Of each group of the pass and expert, which tokens go to it; of each expert, the tile's tokens so far; of each group and
+    // expert, the expert's tokens in the tile's groups before.
+    u32 width = (experts + 31) / 32, step = width | 1, span = pass * 32, *words = chosen + span * step;
+    u32* tally = words + pass * experts;
+    u16* ahead = reinterpret_cast<u16*>(tally + experts);
+    // Lanes that look for the experts of a token, from the highest down, and words that each looks at.
+    constexpr u32 LANES = 8;
+    u32 lane = threadIdx.x % LANES, share = (width + LANES - 1) / LANES;
+    u64 tile = blockIdx.x, start = tile * groups * 32;
+    u32 behind = u32(min(tokens - start, u64(groups) * 32));
+    // The block reads `high` tokens at once, each by a power of two of threads that lie side by side, V experts a thread.
+    u32 units = experts / V, shift = min(32 - __clz(units - 1), 31 - __clz(THREADS)), high = THREADS >> shift;
+    u32 from = 0;
+    do {
+        u64 first = start + from;
+        u32 inside = min(span, behind - from);
+        for (u32 left = 0; left < units; left += 1 << shift) {
+            u32 unit = left + (threadIdx.x & (1 << shift) - 1), stop = unit < units ? inside : 0, e = unit * V;
+            u32 t = threadIdx.x >> shift;
+            const M* next = routed + (first + t) * stride_token + e * stride_expert;
+            Vector<M, V> x[DEPTH];
+            // Asks for DEPTH tokens from this one on.
+            auto ask = [&](u32 token) {
 #pragma unroll
-                for (u32 v = 0; v < V; v++) {
-                    kept.v[v] = bits[v];
-                    atomicAdd(&tally[e + v], __popc(bits[v]));
+                for (u32 i = 0; i < DEPTH; i++) {
+                    if (token + i * high < stop) x[i] = Vector<M, V>::load(next);
+                    next += high * stride_token;
                 }
-                kept.store_whole(own + group * experts + e);
+            };
+            ask(t);
+            if (left == 0) {
+                u32 clear = span * step + pass * experts + (from == 0 ? experts : 0);
+                for (u32 i = threadIdx.x; i < clear; i += THREADS) chosen[i] = 0;
+                __syncthreads();
             }
+            while (t < stop) {
 #pragma unroll
-            for (u32 v = 0; v < V; v++) count += __popc(transposed(bits[v]));
-            atomicAdd(&chosen[group * 32 + lane], count);
+                for (u32 i = 0; i < DEPTH; i++) {
+                    u32 token = t + i * high, bits = token < stop ? chosen_of(x[i]) : 0;
+                    if (bits == 0) continue;
+                    atomicOr(chosen + token * step + e / 32, bits << e % 32);
+                    u32* word = words + token / 32 * experts + e;
+                    for (; bits != 0; bits &= bits - 1) atomicOr(word + __ffs(bits) - 1, 1u << token % 32);
+                }
+                t += DEPTH * high;
+                ask(t);
+            }
         }
         __syncthreads();
-        u32 count = threadIdx.x < GROUPS * 32 ? chosen[threadIdx.x] : 0;
-        if (count > most) flag(faults, from * 32 + threadIdx.x, count, u64(most) + 1);
-        if (__syncthreads_or(count > most) && warp < GROUPS && from + warp < end) {
-            trim(own + warp * experts, tally, experts, most);
-        }
-    }
-    __syncthreads();
-    // Half a word each: a tile has fewer than 2^13 tokens.
+        bool again = false;
+        do {
+            for (u32 e = threadIdx.x; e < experts; e += THREADS) {
+                u32 upto = again ? ahead[e] : tally[e], x[GROUPS];
+#pragma unroll
+                for (u32 g = 0; g < GROUPS; g++) x[g] = g < pass ? words[g * experts + e] : 0;
+#pragma unroll
+                for (u32 g = 0; g < GROUPS; g++) {
+                    if (g < pass) ahead[g * experts + e] = u16(upto);
+                    upto += __popc(x[g]);
+                }
+                tally[e] = upto;
+            }
+            __syncthreads();
+            // A token of more experts than `most` keeps the highest; then all is numbered once more.
+            again = false;
+            for (u32 t = threadIdx.x / LANES; t < span; t += THREADS / LANES) {
+                u32* mine = chosen + t * step;
+                u32 top = width - min(width, lane * share), low = top - min(top, share), count = 0;
+                for (u32 w = low; w < top; w++) count += __popc(mine[w]);
+                u32 upto = count;
+#pragma unroll
+                for (u32 d = 1; d < LANES; d *= 2) {
+                    u32 before = __shfl_up_sync(0xFFFFFFFFu, upto, d);
+                    if (lane >= d) upto += before;
+                }
+                u32 all = __shfl_sync(0xFFFFFFFFu, upto, threadIdx.x % 32 | LANES - 1), kept = min(all, most), j = upto - count;
+                u32* own = reinterpret_cast<u32*>(pairs) + (first + t) * most;
+                const u32* word = words + t / 32 * experts;
+                const u16* base = ahead + t / 32 * experts;
+                for (u32 w = top; w-- > low;) {
+                    for (u32 left = mine[w]; left != 0; j++) {
+                        u32 bit = 31 - __clz(left), e = w * 32 + bit;
+                        left ^= 1u << bit;
+                        if (j < kept) {
+                            u32 before = base[e] + __popc(word[e] & (1u << t % 32) - 1);
+                            own[j] = (j + 1 == kept ? LAST : 0) | e << 16 | before;
+                        } else {
+                            atomicAnd(mine + w, ~(1u << bit));
+                            atomicAnd(words + t / 32 * experts + e, ~(1u << t % 32));
+                        }
+                    }
+                }
+                if (t < inside) for (u32 j = kept + lane; j < most; j += LANES) own[j] = NONE;
+                if (all > most) {
+                    again = true;
+                    if (lane == 0) flag(faults, first + t, all, u64(most) + 1);
+                }
+            }
+            again = __syncthreads_or(again);
+        } while (again);
+        from += span;
+    } while (from < behind);
+    // Half a word each, in rows of whole sixteen bytes.
+    u32 across = (experts + 7) / 8 * 8;
     u16* row = reinterpret_cast<u16*>(counted) + tile * across;
-    for (u32 e = threadIdx.x; e < across; e += THREADS) row[e] = u16(tally[e]);
+    for (u32 e = threadIdx.x; e < across; e += THREADS) row[e] = e < experts ? u16(tally[e]) : u16(0);
 }
 
-// A block adds up the counts and numbers the rows of a tile's pairs; the first block writes what is known of each expert.
-constexpr u32 PLACERS = 1024, EACH = 8;
+// A block adds up the counts and numbers the rows of a tile's pairs; the first block writes what is known of each expert. A
+// lane adds up eight experts of EACH tiles, two in a word: EACH tiles have fewer than 2^16 tokens.
+constexpr u32 PLACERS = 512, EACH = 8, WARPS = PLACERS / 32, EXPERTS = 256;
 KERNEL(place) {
-    // The first row of each expert in this tile; four experts that lie side by side in the counts are `quads` apart.
-    extern __shared__ u64 begin[];
-    __shared__ u64 sums[PLACERS / 32];
-    __shared__ u32 dropped[GROUPS * 32];
-    u32 quads = (experts + 3) / 4;
-    auto slot = [&](u32 e) { return e % 4 * quads + e / 4; };
-    // Of each token of the pass its experts, a bit each; the odd step spreads tokens over the banks. Of each group of the pass
-    // and expert, and behind the last group, the expert's tokens in the tile's groups before.
-    u32 width = (experts + 31) / 32, step = width | 1, *chosen = reinterpret_cast<u32*>(begin + 4 * quads);
-    u16* ahead = reinterpret_cast<u16*>(chosen + pass * 32 * step);
+    // The first row of each expert in this tile, or `rows` where that is beyond.
+    extern __shared__ I begin[];
+    // Of EXPERTS experts, by warp, the tokens in its tiles before this one and in all its tiles; sums of rows.
+    __shared__ uint4 lower[2 * WARPS][EXPERTS / 8];
+    uint4 (*whole)[EXPERTS / 8] = lower + WARPS;
+    __shared__ u64 sums[EXPERTS / 32];
+    // Then the tile's pairs by row, where they are no more than a thread holds; of each expert, the tile's pairs before its own.
+    constexpr u32 AHEAD = 4;
+    uint2* sorted = reinterpret_cast<uint2*>(lower);
+    static_assert(AHEAD * PLACERS * sizeof(uint2) <= sizeof(lower), "the pairs by row fit");
+    u32* local = reinterpret_cast<u32*>(begin + experts);
+    __shared__ u32 shares[EXPERTS / 32];
     u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    u64 tile = blockIdx.x, tiles = gridDim.x, start = tile * groups, end = min(start + groups, (tokens + 31) / 32);
-    auto take = [&](u64 from) {
-        const u32* own = reinterpret_cast<const u32*>(words) + from * experts;
-        if (threadIdx.x < GROUPS * 32) dropped[threadIdx.x] = 0;
-        for (u32 w = warp; w < width; w += PLACERS / 32) {
-            u32 e = w * 32 + lane, x[GROUPS], upto = 0;
+    u32 tile = blockIdx.x, tiles = gridDim.x;
+    u64 first = u64(tile) * groups * 32;
+    u32 n = u32(min(u64(groups) * 32, tokens - first)) * most, pair[AHEAD];
+    const u32* own = reinterpret_cast<const u32*>(pairs) + first * most;
+    auto ask = [&](u32 from) {
 #pragma unroll
-            for (u32 g = 0; g < GROUPS; g++) {
-                x[g] = e < experts && g < pass && from + g < end ? own[g * experts + e] : 0u;
-            }
-            if (from > start && e < experts) upto = ahead[pass * experts + e];
-#pragma unroll
-            for (u32 g = 0; g < GROUPS; g++) {
-                if (g >= pass) break;
-                if (e < experts) ahead[g * experts + e] = u16(upto);
-                upto += __popc(x[g]);
-                chosen[(g * 32 + lane) * step + w] = transposed(x[g]);
-            }
-            if (e < experts) ahead[pass * experts + e] = u16(upto);
+        for (u32 i = 0; i < AHEAD; i++) {
+            u32 c = from + i * PLACERS + threadIdx.x;
+            pair[i] = c < n ? own[c] : NONE;
         }
     };
-    // Until the scan each place in `begin` holds two sums of an expert: over the tiles before this one, and over all.
-    u32* before = reinterpret_cast<u32*>(begin);
-    for (u32 i = threadIdx.x; i < 8 * quads; i += PLACERS) before[i] = 0;
-    take(start);
-    __syncthreads();
-    // A thread adds up four experts of EACH tiles, two in a word: EACH tiles have fewer than 2^16 tokens.
-    u32 items = u32((tiles + EACH - 1) / EACH) * quads;
-    for (u32 item = threadIdx.x; item < items; item += PLACERS) {
-        u32 quad = item % quads;
-        u64 from = u64(item / quads) * EACH;
-        const uint2* at = reinterpret_cast<const uint2*>(counted) + from * quads + quad;
-        uint2 x[EACH], lower = {}, all = {};
-#pragma unroll
-        for (u32 i = 0; i < EACH; i++) x[i] = from + i < tiles ? at[i * quads] : uint2{};
-#pragma unroll
-        for (u32 i = 0; i < EACH; i++) {
-            if (from + i < tile) {
-                lower.x += x[i].x;
-                lower.y += x[i].y;
-            }
-            all.x += x[i].x;
-            all.y += x[i].y;
-        }
-        u32 own[] = {lower.x & 0xFFFFu, lower.x >> 16, lower.y & 0xFFFFu, lower.y >> 16};
-        u32 total[] = {all.x & 0xFFFFu, all.x >> 16, all.y & 0xFFFFu, all.y >> 16};
-#pragma unroll
-        for (u32 v = 0; v < 4; v++) {
-            atomicAdd(&before[2 * (v * quads + quad)], own[v]);
-            atomicAdd(&before[2 * (v * quads + quad) + 1], total[v]);
-        }
-    }
-    __syncthreads();
+    ask(0);
+    u32 token = threadIdx.x / most, number = threadIdx.x % most, tokens_on = PLACERS / most, numbers_on = PLACERS % most;
     u64 base = 0;
-    for (u32 from = 0; from < experts; from += PLACERS) {
-        u32 e = from + threadIdx.x;
-        u64 count = e < experts ? u64(before[2 * slot(e) + 1]) : 0;
+    u32 placed = 0;
+    for (u32 from = 0; from < experts; from += EXPERTS) {
+        u32 e = from + threadIdx.x, octets = (experts + 7) / 8, octet = min(from / 8 + lane, octets - 1), before = 0, count = 0;
+        bool there = threadIdx.x < EXPERTS && e < experts;
+        u32 here = there ? reinterpret_cast<const u16*>(counted)[tile * octets * 8 + e] : 0, share = here;
+        for (u32 some = 0; some < tiles; some += WARPS * EACH) {
+            uint4 x[EACH], low = {}, all = {};
+            u32 mine = some + warp * EACH;
+            // All are asked for, that of the last tile in place of those behind it, before any is looked at.
+            const uint4* row = reinterpret_cast<const uint4*>(counted) + octet;
+#pragma unroll
+            for (u32 i = 0; i < EACH; i++) x[i] = row[min(mine + i, tiles - 1) * octets];
+            if (from + some > 0) __syncthreads();
+            auto add = [](uint4& sum, const uint4& x) {
+                sum.x += x.x;
+                sum.y += x.y;
+                sum.z += x.z;
+                sum.w += x.w;
+            };
+#pragma unroll
+            for (u32 i = EACH; i-- > 0;) {
+                if (mine + i < tile) add(low, x[i]);
+                if (mine + i < tiles) add(all, x[i]);
+            }
+            lower[warp][lane] = low;
+            whole[warp][lane] = all;
+            __syncthreads();
+            if (!there) continue;
+#pragma unroll
+            for (u32 w = 0; w < WARPS; w++) {
+                before += reinterpret_cast<const u16*>(lower[w])[threadIdx.x];
+                count += reinterpret_cast<const u16*>(whole[w])[threadIdx.x];
+            }
+        }
         u64 padded = align == 1 ? count : (count + align - 1) / align * align, sum = padded;
 #pragma unroll
         for (u32 d = 1; d < 32; d *= 2) {
-            u64 lower = __shfl_up_sync(0xFFFFFFFFu, sum, d);
-            if (lane >= d) sum += lower;
+            u64 under = __shfl_up_sync(0xFFFFFFFFu, sum, d);
+            u32 fewer = __shfl_up_sync(0xFFFFFFFFu, share, d);
+            if (lane < d) continue;
+            sum += under;
+            share += fewer;
         }
-        if (lane == 31) sums[warp] = sum;
+        if (lane == 31 && warp < EXPERTS / 32) {
+            sums[warp] = sum;
+            shares[warp] = share;
+        }
         __syncthreads();
-        u64 whole = lane < PLACERS / 32 ? sums[lane] : 0;
-        u64 row = base + warp_all<Sum>(lane < warp ? whole : 0) + sum - padded;
-        base += warp_all<Sum>(whole);
-        __syncthreads();
-        if (e >= experts) continue;
-        begin[slot(e)] = row + before[2 * slot(e)];
-        if (tile == 0) {
+        u64 row = base + sum - padded;
+        u32 place = placed + share - here;
+#pragma unroll
+        for (u32 w = 0; w < EXPERTS / 32; w++) {
+            if (w < warp) {
+                row += sums[w];
+                place += shares[w];
+            }
+            base += sums[w];
+            placed += shares[w];
+        }
+        if (there) {
+            begin[e] = I(min(row + before, rows));
+            local[e] = place;
+        }
+        if (there && tile == 0) {
             counts[e * stride_counts] = I(min(row + count, rows) - min(row, rows));
             offsets[e * stride_offsets] = I(min(row, rows));
         }
+        // The rows between an expert's last and the next expert's first: a warp of one of the blocks.
+        u64 gap = row + count, behind = min(row + padded, rows);
+        u32 left = __ballot_sync(0xFFFFFFFFu, there && e % tiles == tile && gap < behind);
+        for (; left != 0; left &= left - 1) {
+            u32 of = 31 - __clz(left & 0u - left);
+            u64 stop = __shfl_sync(0xFFFFFFFFu, behind, of);
+            for (u64 r = __shfl_sync(0xFFFFFFFFu, gap, of) + lane; r < stop; r += 32) source[r * stride_source] = I(-1);
+        }
     }
     if (tile == 0 && threadIdx.x == 0) offsets[experts * stride_offsets] = I(min(base, rows));
-    for (u64 from = start; from < end; from += pass) {
-        if (from > start) take(from);
-        __syncthreads();
-        u64 first = from * 32;
-        u32 here = u32(min(min(from + pass, end) * 32, tokens) - first);
-        const u32* own = reinterpret_cast<const u32*>(words) + from * experts;
-        // The j-th pair of token t of the pass, from the highest expert down; without one, no expert.
-        struct Pair { i64 expert; u64 row; };
-        auto pair_of = [&](u32 t, u32 j) -> Pair {
-            const u32* mine = chosen + t * step;
-            for (u32 w = width; w-- > 0;) {
-                u32 left = mine[w], count = __popc(left);
-                if (j >= count) {
-                    j -= count;
-                    continue;
+    for (u64 r = base + thread_index(); r < rows; r += u64(tiles) * PLACERS) source[r * stride_source] = I(-1);
+    __syncthreads();
+    auto row_of = [&](u32 pair) { return u64(begin[expert_of(pair)]) + (pair & 0xFFFFu); };
+    for (u32 from = 0; from < n; from += AHEAD * PLACERS) {
+        if (from > 0) ask(from);
+#pragma unroll
+        for (u32 i = 0; i < AHEAD; i++) {
+            u32 c = from + i * PLACERS + threadIdx.x, p = pair[i], t = token, j = number;
+            if (c >= n) break;
+            token += tokens_on;
+            number += numbers_on;
+            if (number >= most) {
+                number -= most;
+                token++;
+            }
+            // Rows grow with the expert, so the pairs of a token that have no room are its first: the others move up.
+            u32 dropped = 0;
+            if (base > rows) {
+                const u32* mine = own + t * most;
+                for (u32 to = most; dropped < to;) {
+                    u32 middle = (dropped + to) / 2;
+                    if (mine[middle] != NONE && row_of(mine[middle]) >= rows) dropped = middle + 1;
+                    else to = middle;
                 }
-                while (j-- > 0) left ^= 1u << 31 - __clz(left);
-                u32 e = w * 32 + 31 - __clz(left), at = t / 32 * experts + e;
-                return {e, begin[slot(e)] + ahead[at] + __popc(own[at] & (1u << t % 32) - 1)};
+                p = j + dropped < most ? mine[j + dropped] : NONE;
             }
-            return {-1, 0};
-        };
-        // Rows grow with the expert, so the pairs of a token that have no room are its first.
-        if (base > rows) {
-            for (u32 c = threadIdx.x; c < here * most; c += PLACERS) {
-                Pair pair = pair_of(c / most, c % most);
-                if (pair.expert >= 0 && pair.row >= rows) atomicAdd(&dropped[c / most], 1);
-            }
-            __syncthreads();
-        }
-        for (u32 c = threadIdx.x; c < here * most; c += PLACERS) {
-            u32 t = c / most, j = c % most;
-            Pair pair = pair_of(t, j + dropped[t]);
-            bool there = pair.expert >= 0;
+            bool there = p != NONE;
+            u64 row = there ? row_of(p) : 0;
             I* cell = map + (first + t) * stride_token;
-            cell[j * stride_cell] = there ? I(pair.row) : I(-1);
-            cell[(most + j) * stride_cell] = I(pair.expert);
-            if (there) source[pair.row * stride_source] = I((first + t) * most + j);
+            cell[j * stride_cell] = there ? I(row) : I(-1);
+            cell[(most + j) * stride_cell] = there ? I(expert_of(p)) : I(-1);
+            if (n > AHEAD * PLACERS) {
+                if (there) source[row * stride_source] = I(first * most + c);
+            } else if (pair[i] != NONE) {
+                sorted[local[expert_of(pair[i])] + (pair[i] & 0xFFFFu)] = {pair[i], c - dropped};
+            }
+            if (there ? p & LAST : j == 0) cell[2 * most * stride_cell] = I(there ? j + 1 : 0);
         }
-        for (u32 t = threadIdx.x; t < here; t += PLACERS) {
-            u32 n = 0;
-            for (u32 w = 0; w < width; w++) n += __popc(chosen[t * step + w]);
-            map[(first + t) * stride_token + 2 * most * stride_cell] = I(n - dropped[t]);
-        }
-        __syncthreads();
+    }
+    if (n > AHEAD * PLACERS) return;
+    __syncthreads();
+    // Neighbouring threads write neighbouring rows.
+    for (u32 i = threadIdx.x; i < placed; i += PLACERS) {
+        uint2 x = sorted[i];
+        u64 row = row_of(x.x);
+        if (row < rows) source[row * stride_source] = I(first * most + x.y);
     }
 }
