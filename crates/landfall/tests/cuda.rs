@@ -10,7 +10,7 @@ use landfall::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source}
 use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample};
 use landfall::{DType, DeviceKind, Engine, Error, Graph, HostTensor, Program, Rule, Spec, State, StateSpec};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 type Check = Result<(), Box<dyn std::error::Error>>;
 
@@ -266,9 +266,8 @@ fn cuda_r21_two_engines() -> Check {
 #[test]
 fn cuda_r21_captures_while_engines_come_and_go() -> Check {
     let Some(engine) = gpu()? else { return Ok(()) };
-    let over = AtomicBool::new(false);
-    let come_and_go = || -> Result<usize, Error> {
-        let mut gone = 0;
+    let (over, gone) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let come_and_go = || -> Result<(), Error> {
         while !over.load(Relaxed) {
             let other = Engine::cuda(0)?;
             let x = other.tensor([16, 16], &[1.0f32; 256])?;
@@ -277,19 +276,28 @@ fn cuda_r21_captures_while_engines_come_and_go() -> Check {
             other.reserve(other.workspace(&product, &[x.spec(), x.spec()])?)?;
             other.call(&product, &[x.view(), x.view()], &mut [out.view_mut()])?;
             assert_eq!(out.read::<f32>()?, [16.0; 256]);
-            gone += 1;
+            drop((x, out, other));
+            gone.fetch_add(1, Relaxed);
         }
-        Ok(gone)
+        Ok(())
     };
-    let (captured, gone) = std::thread::scope(|scope| {
+    let (captured, others) = std::thread::scope(|scope| {
         let others = [scope.spawn(come_and_go), scope.spawn(come_and_go)];
-        let captured = (0..500).try_for_each(|_| step(&engine).map(drop));
+        let (mut captures, mut captured) = (0, Ok(()));
+        // Until many engines went, however long one takes; an engine that fails ends it too.
+        while captured.is_ok()
+            && (captures < 500 || gone.load(Relaxed) < 100)
+            && !others.iter().any(|other| other.is_finished())
+        {
+            captured = step(&engine).map(drop);
+            captures += 1;
+        }
         over.store(true, Relaxed);
         (captured, others.map(|other| other.join()))
     });
     captured?;
-    for gone in gone {
-        assert!(gone.map_err(|_| "a thread panicked")?? > 0, "no engine came and went");
+    for other in others {
+        other.map_err(|_| "a thread panicked")??;
     }
     Ok(())
 }

@@ -3,10 +3,10 @@
 //! each time waits for the whole of the time before.
 //!
 //! Everything is compiled and loaded before the capture begins. It runs on a stream that nothing else knows, in the
-//! mode in which of other threads only what waits for the whole GPU could spoil it: such calls of any engine wait until
-//! it is over, and so do frees. It is ended on the error path too, so that a failure leaves the engine usable.
+//! mode in which of other threads only what waits for the whole context could spoil it ([`apart`]); frees wait until it
+//! is over; and it is ended on the error path too, so that a failure leaves the engine usable.
 
-use super::driver::{CAPTURES, Captured, Stream, check};
+use super::driver::{Captured, Stream, check};
 use super::edges::{Edges, Given};
 use super::graph::{Executable, Graph};
 use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked, map};
@@ -20,8 +20,8 @@ use crate::shape::Spec;
 use cudarc::driver::sys;
 use std::fmt;
 use std::ptr::null_mut;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 
 /// One thing that a graph does.
 #[derive(Debug)]
@@ -142,6 +142,19 @@ impl Sink for Steps<'_> {
     fn architecture(&self) -> Option<&str> {
         Some(self.device.compiler.arch())
     }
+}
+
+/// Held while a graph is captured, by whatever engine of the process, and by [`apart`].
+static CAPTURES: Mutex<()> = Mutex::new(());
+
+/// Makes a call that waits for the whole context while nothing is captured: by any thread it spoils every capture of its
+/// GPU, in every mode, those of other engines too. To make and to end a handle of the matrix library is such a call. What
+/// else comes and goes with an engine is not: memory of the device and of the host, pools, streams, modules, graphs and
+/// the context itself were made and released by two threads, hundreds of times each and more, beside captures of a third,
+/// and spoilt none. The thread must not be capturing.
+pub(super) fn apart<R>(call: impl FnOnce() -> R) -> R {
+    let _nothing_is_captured = locked(&CAPTURES);
+    call()
 }
 
 /// The compute capability from which kernels can wait for others by themselves (see `after_others` in the prelude).

@@ -1,13 +1,11 @@
 //! The driver's calls that the device uses, each checked, with its own name in the error.
 
-use super::locked;
 use super::probe::{self, Absence};
 use crate::device::Address;
 use crate::error::Error;
 use cudarc::driver::sys;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{from_mut, from_ref, null_mut};
-use std::sync::Mutex;
 use std::time::Duration;
 
 /// Turns a result code into an error that names the call.
@@ -28,17 +26,6 @@ fn refused(call: &'static str, code: sys::CUresult) -> Error {
         "no description".to_owned()
     };
     Error::Cuda { call, code: format!("{code:?}"), why, last: None }
-}
-
-/// Held by captures and by [`apart`], of every engine of the process.
-pub(super) static CAPTURES: Mutex<()> = Mutex::new(());
-
-/// Makes a call by which the driver, or the matrix library, may wait for a whole context, while nothing is captured: such a
-/// call of any thread spoils every capture of its GPU, whatever their mode, those of other engines too. The call must not
-/// come here again, and the thread must not be capturing.
-pub(super) fn apart<R>(call: impl FnOnce() -> R) -> R {
-    let _nothing_is_captured = locked(&CAPTURES);
-    call()
 }
 
 /// A GPU's primary context, held for as long as this lives.
@@ -70,8 +57,9 @@ impl Context {
         // SAFETY: the driver is initialised, the index is below its count, and both pointers are to our variables.
         check("cuDeviceGet", unsafe { sys::cuDeviceGet(&raw mut device, index) })?;
         // SAFETY: as above.
-        let retain = || unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut context, device) };
-        check("cuDevicePrimaryCtxRetain", apart(retain))?;
+        check("cuDevicePrimaryCtxRetain", unsafe {
+            sys::cuDevicePrimaryCtxRetain(&raw mut context, device)
+        })?;
         let mut this = Self { device, context, capability: (0, 0), shared_max: 0 };
         use sys::CUdevice_attribute as A;
         this.capability = (
@@ -142,7 +130,7 @@ pub(super) fn memory() -> Result<(usize, usize), Error> {
 impl Drop for Context {
     fn drop(&mut self) {
         // SAFETY: retained once, released once; nothing of the context is used after. There is nobody to tell of a failure.
-        _ = apart(|| unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) });
+        _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }
 
@@ -392,7 +380,7 @@ impl Memory {
                 sys::cuMemAllocFromPoolAsync(&raw mut address, bytes, pool, stream.0)
             }),
             // SAFETY: a context is current; the driver writes an address.
-            None => ("cuMemAlloc", apart(|| unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes) })),
+            None => ("cuMemAlloc", unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes) }),
         };
         if code == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             return Ok(None);
@@ -407,7 +395,7 @@ impl Memory {
             // SAFETY: a pool gave the address out, and its owner drops.
             Some(_) => check("cuMemFreeAsync", unsafe { sys::cuMemFreeAsync(address.0, stream.0) }),
             // SAFETY: the driver gave the address out, and its owner drops; the call waits for what uses it.
-            None => check("cuMemFree", apart(|| unsafe { sys::cuMemFree_v2(address.0) })),
+            None => check("cuMemFree", unsafe { sys::cuMemFree_v2(address.0) }),
         }
     }
 }
@@ -416,7 +404,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         if let Some(pool) = self.0 {
             // SAFETY: created once, destroyed once; the driver waits for what is still in use.
-            _ = apart(|| unsafe { sys::cuMemPoolDestroy(pool) });
+            _ = unsafe { sys::cuMemPoolDestroy(pool) };
         }
     }
 }
@@ -450,8 +438,7 @@ impl Loaded {
     pub(super) fn new(context: &Context, module: &super::Module, code: &[u8]) -> Result<Self, Error> {
         let mut handle = null_mut();
         // SAFETY: the image is a whole ELF file, as the compiler made it or the cache proved it.
-        let load = || unsafe { sys::cuModuleLoadData(&raw mut handle, code.as_ptr().cast()) };
-        check("cuModuleLoadData", apart(load))?;
+        check("cuModuleLoadData", unsafe { sys::cuModuleLoadData(&raw mut handle, code.as_ptr().cast()) })?;
         let mut this = Self { module: handle, functions: Box::default() };
         this.functions = (module.source().entries.iter())
             .map(|e| this.function(context, module, e.name))
@@ -484,9 +471,9 @@ impl Loaded {
         // More than 48 KB must be asked for. Setting it also makes the driver load the kernel now, not at its first
         // launch, which may be inside a capture.
         // SAFETY: the function exists; the sum is what the device allows.
-        let set =
-            || unsafe { sys::cuFuncSetAttribute(function, dynamic, (context.shared_max - fixed).max(0)) };
-        check("cuFuncSetAttribute", apart(set))?;
+        check("cuFuncSetAttribute", unsafe {
+            sys::cuFuncSetAttribute(function, dynamic, (context.shared_max - fixed).max(0))
+        })?;
         Ok(Function(function))
     }
 }
@@ -494,7 +481,7 @@ impl Loaded {
 impl Drop for Loaded {
     fn drop(&mut self) {
         // SAFETY: loaded once, unloaded once; the engine that held it has waited for its stream.
-        _ = apart(|| unsafe { sys::cuModuleUnload(self.module) });
+        _ = unsafe { sys::cuModuleUnload(self.module) };
     }
 }
 
@@ -512,7 +499,7 @@ impl Pinned {
     pub(super) fn new(bytes: usize) -> Result<Self, Error> {
         let mut data = null_mut();
         // SAFETY: a context is current; the driver writes an address.
-        check("cuMemAllocHost", apart(|| unsafe { sys::cuMemAllocHost_v2(&raw mut data, bytes) }))?;
+        check("cuMemAllocHost", unsafe { sys::cuMemAllocHost_v2(&raw mut data, bytes) })?;
         let this = Self { data: data.cast(), bytes };
         // SAFETY: the driver gave out as many bytes.
         unsafe { this.data.write_bytes(0, bytes) };
@@ -528,6 +515,6 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         // SAFETY: allocated once, freed once.
-        _ = apart(|| unsafe { sys::cuMemFreeHost(self.data.cast()) });
+        _ = unsafe { sys::cuMemFreeHost(self.data.cast()) };
     }
 }

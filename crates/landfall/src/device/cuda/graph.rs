@@ -1,7 +1,7 @@
 //! Graphs of the driver, as a capture leaves them.
 
 use super::capture::filling;
-use super::driver::{Stream, apart, check, node_type};
+use super::driver::{Stream, check, node_type};
 use super::{Address, Cuda, Prepared};
 use crate::error::Error;
 use cudarc::driver::sys;
@@ -81,8 +81,7 @@ impl Graph {
     pub(super) fn instantiate(&self) -> Result<Executable, Error> {
         let mut handle = null_mut();
         // SAFETY: the graph exists; the driver writes a handle.
-        let instantiate = || unsafe { sys::cuGraphInstantiateWithFlags(&raw mut handle, self.0, 0) };
-        check("cuGraphInstantiate", apart(instantiate))?;
+        check("cuGraphInstantiate", unsafe { sys::cuGraphInstantiateWithFlags(&raw mut handle, self.0, 0) })?;
         // It is not uploaded ahead (cuGraphUpload): where several processes shared a GPU, the first launch of a graph of
         // several branches then stopped for good now and then, with an idle GPU; the first launch uploads it itself.
         Ok(Executable(handle))
@@ -118,7 +117,7 @@ unsafe impl Sync for Executable {}
 impl Drop for Executable {
     fn drop(&mut self) {
         // SAFETY: made once, destroyed once, after its last launch was waited for.
-        _ = apart(|| unsafe { sys::cuGraphExecDestroy(self.0) });
+        _ = unsafe { sys::cuGraphExecDestroy(self.0) };
     }
 }
 

@@ -328,7 +328,7 @@ impl Sink for Eager<'_> {
         let device = self.0;
         let Some(prepared) = device.prepare_product(op, launch)? else { return Ok(false) };
         device.counted(1, Some(prepared.issued));
-        prepared.product.issue_now(&prepared.addresses, &device.stream)?;
+        prepared.product.issue(&prepared.addresses, &device.stream)?;
         if device.patient {
             device.stream.synchronize()?;
         }

@@ -3,7 +3,8 @@
 //! The library numbers matrices by columns. A product of ours, whose result has rows side by side, is to it
 //! `outᵀ = rhsᵀ · lhsᵀ`, so that its first matrix is our right-hand side.
 
-use super::driver::{self, Stream, apart};
+use super::capture::apart;
+use super::driver::{self, Stream};
 use super::{Operand, locked, probe};
 use crate::DType;
 use crate::device::Address;
@@ -15,7 +16,6 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::mem::size_of;
 use std::ptr::{from_ref, null_mut};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 /// A matrix in memory, by columns.
@@ -270,8 +270,6 @@ pub(super) struct Product {
     addend: Layouts,
     algorithm: lt::cublasLtMatmulAlgo_t,
     library: Arc<Handle>,
-    /// Whether it was issued outside of a capture: the first time the library may load a kernel.
-    issued: AtomicBool,
 }
 
 // SAFETY: descriptions are the host's memory, which the library only reads once they are made; the one that changes,
@@ -359,18 +357,7 @@ impl Product {
         let (out, addend) = (layout(&problem.out)?, layout(&problem.added())?);
         let found = problem.algorithm(&library, &operation, [&a, &b, &addend, &out])?;
         let operation = Mutex::new(operation);
-        let issued = AtomicBool::new(false);
-        Ok(found.map(|algorithm| Self { problem, operation, a, b, out, addend, algorithm, library, issued }))
-    }
-
-    /// Issues the product to a stream that captures nothing.
-    pub(super) fn issue_now(&self, at: &Addresses, stream: &Stream) -> Result<(), Error> {
-        if self.issued.load(Relaxed) {
-            return self.issue(at, stream);
-        }
-        apart(|| self.issue(at, stream))?;
-        self.issued.store(true, Relaxed);
-        Ok(())
+        Ok(found.map(|algorithm| Self { problem, operation, a, b, out, addend, algorithm, library }))
     }
 
     /// Issues the product to a stream.
