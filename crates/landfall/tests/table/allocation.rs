@@ -7,16 +7,57 @@ use crate::launch::{Operands, POISON, reserve};
 use crate::place::Place;
 use landfall::cpu::Chunks;
 use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample};
-use landfall::{DType, DeviceKind, Engine, HostTensor, Rule, Spec};
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use landfall::{DType, DeviceKind, Engine, Error, HostTensor, Rule, Spec, Tensor};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
-/// A user's op whose kernel makes both threads of an engine count into its counter, or stop counting.
+/// A user's op whose kernel makes the threads of an engine, one or two, count into its counter, or stop counting.
 #[derive(Debug)]
 struct Count {
     counter: Option<&'static AtomicU64>,
-    /// Each thread waits here for the other, so that no thread takes both parts.
-    both: Barrier,
+    threads: usize,
+    /// The thread that took each of the two parts in the last call, as where its `COUNTER` lies.
+    took: [AtomicUsize; 2],
+}
+
+/// How long a thread waits with its part until the other thread has taken the other one. A pool may leave both to one of
+/// its threads, which must not wait for itself for good.
+const PATIENCE: Duration = Duration::from_millis(5);
+/// Calls after which the other thread has taken part.
+const TRIES: usize = 1000;
+
+impl Count {
+    fn new(counter: Option<&'static AtomicU64>, threads: usize) -> Self {
+        Self { counter, threads, took: Default::default() }
+    }
+
+    /// What the thread that has this part does.
+    fn part(&self, part: usize) {
+        COUNTER.set(self.counter);
+        COUNTER.with(|at| self.took[part].store(std::ptr::from_ref(at).addr(), SeqCst));
+        let start = Instant::now();
+        while self.threads > 1 && self.took[1 - part].load(SeqCst) == 0 && start.elapsed() < PATIENCE {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Whether every thread took part in the last call.
+    fn all(&self) -> bool {
+        let [first, second] = self.took.each_ref().map(|thread| thread.load(SeqCst));
+        self.threads == 1 || first != second
+    }
+
+    /// Calls it until every thread took part, or very often.
+    fn tell(&self, engine: &Engine, mark: &mut Tensor) -> Result<(), Error> {
+        for _ in 0..TRIES {
+            self.took.iter().for_each(|thread| thread.store(0, SeqCst));
+            engine.call(self, &[], &mut [mark.view_mut()])?;
+            if self.all() {
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Op for Count {
@@ -51,10 +92,7 @@ impl Op for Count {
                 ..Kernel::cpu("count", |op, call| {
                     let op = landfall::ops::attributes::<Count>(op)?;
                     let parts = Chunks { data: call.workspace::<u8>()?, width: 1 };
-                    call.parallel(parts, 2, 1, |_, _| {
-                        op.both.wait();
-                        COUNTER.set(op.counter);
-                    });
+                    call.parallel(parts, 2, 1, |part, _| op.part(part));
                     Ok(())
                 })
             }]
@@ -89,11 +127,11 @@ fn counted(engine: &Engine, threads: Option<usize>, op: &dyn Op) -> Check {
             let operands = || Operands::new(engine, case, &vec![input; case.inputs.len()], output, POISON);
             operands()?.call(engine, case)?;
             let mut second = operands()?;
-            let [start, stop] = [Some(counter), None]
-                .map(|counter| Count { counter, both: Barrier::new(threads.unwrap_or(1)) });
+            let [start, stop] =
+                [Some(counter), None].map(|counter| Count::new(counter, threads.unwrap_or(1)));
             let mut mark = engine.empty(DType::U8, [2])?;
             let mut tell = |count: &Count| match threads {
-                Some(_) => engine.call(count, &[], &mut [mark.view_mut()]),
+                Some(_) => count.tell(engine, &mut mark),
                 None => {
                     COUNTER.set(count.counter);
                     Ok(())
@@ -112,6 +150,7 @@ fn counted(engine: &Engine, threads: Option<usize>, op: &dyn Op) -> Check {
             let heap = counter.load(SeqCst) - before;
             let device = engine.counters().allocations - held;
             let at = format!("in a call on {threads:?} threads, {input:?} to {output:?}");
+            ensure!(threads.is_none() || (start.all() && stop.all()), "a thread took no part {at}");
             ensure!(heap == 0, "{heap} heap allocations {at}");
             ensure!(device == 0, "{device} device allocations {at}");
         }

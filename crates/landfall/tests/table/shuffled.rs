@@ -29,15 +29,19 @@ use case::{Check, Failure};
 use device::On;
 use landfall::rng::Rng;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-const USAGE: &str = "usage: shuffled [--seeds COUNT | --seed SEED] [--threads COUNT] [FILTER]
+const USAGE: &str =
+    "usage: shuffled [--seeds COUNT | --seed SEED] [--threads COUNT] [--limit SECONDS] [FILTER]
   --seeds COUNT    one run for each of the seeds 0, 1, … (10)
   --seed SEED      one run, with this seed
   --threads COUNT  properties that are checked at a time (as many as there are cores)
+  --limit SECONDS  after so long a seed is given up, and what still runs is named (1800)
   FILTER           those whose names contain it";
 
 /// Properties that are named as those that took longest.
@@ -87,18 +91,22 @@ fn shuffled(count: usize, seed: u64) -> Vec<usize> {
     order
 }
 
-/// Runs one order on several threads; what failed. Says which properties took longest: a seed's time is theirs.
-fn run(items: &[Item], seed: u64, threads: usize) -> Vec<String> {
+/// Runs one order on several threads; what failed. Says which properties took longest: a seed's time is theirs. One that
+/// does not end within the limit ends the process: nothing else could be said of it.
+fn run(items: &[Item], seed: u64, threads: usize, limit: Duration) -> Vec<String> {
     let order = Mutex::new(shuffled(items.len(), seed).into_iter().enumerate());
     let failed = Mutex::new(Vec::new());
     let took = Mutex::new(Vec::new());
+    let running = Mutex::new(BTreeMap::new());
     let start = Instant::now();
     let next = || order.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || {
         while let Some((position, i)) = next() {
             let Item { name, run } = &items[i];
             let from = Instant::now();
+            running.lock().unwrap_or_else(PoisonError::into_inner).insert(position, (from, name));
             let result = catch_unwind(AssertUnwindSafe(run));
+            running.lock().unwrap_or_else(PoisonError::into_inner).remove(&position);
             took.lock().unwrap_or_else(PoisonError::into_inner).push((from.elapsed(), name));
             let why = match result {
                 Ok(Ok(())) => continue,
@@ -110,7 +118,27 @@ fn run(items: &[Item], seed: u64, threads: usize) -> Vec<String> {
             failed.lock().unwrap_or_else(PoisonError::into_inner).push(line);
         }
     };
-    std::thread::scope(|scope| (0..threads).for_each(|_| _ = scope.spawn(work)));
+    let give_up = || {
+        for (position, (from, name)) in running.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            println!(
+                "seed {seed}, number {position}: {name} runs since {:.1} s",
+                from.elapsed().as_secs_f64()
+            );
+        }
+        println!("test result: FAILED. seed {seed} did not end in {limit:?}, {threads} threads");
+        std::process::exit(1);
+    };
+    std::thread::scope(|scope| {
+        let (over, ended) = mpsc::channel::<()>();
+        scope.spawn(move || match ended.recv_timeout(limit) {
+            Err(RecvTimeoutError::Timeout) => give_up(),
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => {}
+        });
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        // What a property panics with was caught.
+        workers.into_iter().for_each(|worker| _ = worker.join());
+        drop(over);
+    });
     let mut took = took.into_inner().unwrap_or_else(PoisonError::into_inner);
     took.sort_unstable_by_key(|&(time, _)| Reverse(time));
     let longest: Vec<String> =
@@ -122,12 +150,14 @@ fn run(items: &[Item], seed: u64, threads: usize) -> Vec<String> {
 struct Asked {
     seeds: Vec<u64>,
     threads: usize,
+    limit: Duration,
     filter: String,
 }
 
 fn asked() -> Result<Asked, String> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut asked = Asked { seeds: (0..10).collect(), threads, filter: String::new() };
+    let limit = Duration::from_secs(1800);
+    let mut asked = Asked { seeds: (0..10).collect(), threads, limit, filter: String::new() };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut number = || {
@@ -138,6 +168,7 @@ fn asked() -> Result<Asked, String> {
             "--seeds" => asked.seeds = (0..number()?).collect(),
             "--seed" => asked.seeds = vec![number()?],
             "--threads" => asked.threads = number()?.max(1) as usize,
+            "--limit" => asked.limit = Duration::from_secs(number()?),
             other if other.starts_with('-') => return Err(format!("{other} is no option")),
             filter => asked.filter = filter.to_owned(),
         }
@@ -146,7 +177,7 @@ fn asked() -> Result<Asked, String> {
 }
 
 fn main() -> ExitCode {
-    let Asked { seeds, threads, filter } = match asked() {
+    let Asked { seeds, threads, limit, filter } = match asked() {
         Ok(asked) => asked,
         Err(why) => {
             eprintln!("{why}\n{USAGE}");
@@ -167,7 +198,7 @@ fn main() -> ExitCode {
     }
     let mut failed = Vec::new();
     for seed in seeds {
-        let of_seed = run(&items, seed, threads);
+        let of_seed = run(&items, seed, threads, limit);
         println!(
             "test result: {}. {} passed; {} failed; seed {seed}, {threads} threads",
             if of_seed.is_empty() { "ok" } else { "FAILED" },
