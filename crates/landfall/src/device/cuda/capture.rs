@@ -147,11 +147,11 @@ impl Sink for Steps<'_> {
 /// Held while a graph is captured, by whatever engine of the process, and by [`apart`].
 static CAPTURES: Mutex<()> = Mutex::new(());
 
-/// Makes a call that waits for the whole context while nothing is captured: by any thread it spoils every capture of its
-/// GPU, in every mode, those of other engines too. To make and to end a handle of the matrix library is such a call. What
-/// else comes and goes with an engine is not: memory of the device and of the host, pools, streams, modules, graphs and
-/// the context itself were made and released by two threads, hundreds of times each and more, beside captures of a third,
-/// and spoilt none. The thread must not be capturing.
+/// Makes a call that waits for the whole context while nothing is captured: by any thread it spoils the captures of its
+/// GPU, those of other engines too. To make and to end a handle of the matrix library is such a call. What else comes and
+/// goes with an engine is not: memory of the device and of the host, pools, streams, modules and graphs were made and
+/// released by two threads, hundreds of times each and more, beside captures of a third, and spoilt none; nor did another
+/// hold on the context that came and went. The thread must not be capturing.
 pub(super) fn apart<R>(call: impl FnOnce() -> R) -> R {
     let _nothing_is_captured = locked(&CAPTURES);
     call()
