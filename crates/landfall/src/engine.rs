@@ -387,6 +387,9 @@ impl Engine {
 
     /// The checked launch with the engine's workspace.
     pub(crate) fn issue(&self, op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> Result<(), Issue> {
+        if let Some(done) = self.device.again(op, inputs, outputs) {
+            return done.map_err(Issue::Fault);
+        }
         let mut specs = ArrayVec::<Spec, { check::MAX_INPUTS }>::new();
         inputs.iter().for_each(|i| specs.push(i.spec()));
         check::call(op, &specs, inputs, outputs).map_err(Issue::Rule)?;
@@ -394,7 +397,7 @@ impl Engine {
         let needed = (kernel.workspace)(op, &specs);
         let launch = Launch { op, kernel, inputs, outputs, workspace: Address(0), workspace_bytes: needed };
         if needed == 0 {
-            return self.device.launch(&launch).map_err(Issue::Fault);
+            return self.device.call(&launch).map_err(Issue::Fault);
         }
         // Held while the launch is issued: two calls at once must not compute in the same scratch memory.
         let slot = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);

@@ -164,6 +164,38 @@ fn cuda_counts_what_it_does() -> Check {
     Ok(())
 }
 
+/// A call that came before runs again as it ran, and is counted; any other one on the same memory is checked as ever.
+#[test]
+fn cuda_makes_calls_again() -> Check {
+    let Some(engine) = gpu()? else { return Ok(()) };
+    let engine = gpu::own(&engine)?;
+    let mut x = engine.tensor([N], &numbers())?;
+    let mut out = engine.empty(DType::F32, [N])?;
+    for round in 1..=5u8 {
+        let now: Vec<f32> = numbers().iter().map(|v| v * f32::from(round)).collect();
+        x.write(&now)?;
+        let before = engine.counters().launches;
+        engine.call(&landfall::ops::Add, &[x.view(), x.view()], &mut [out.view_mut()])?;
+        assert_eq!(engine.counters().launches, before + 1, "round {round}");
+        assert_eq!(out.read::<f32>()?, now.iter().map(|v| v + v).collect::<Vec<f32>>(), "round {round}");
+    }
+    let sub = landfall::ops::Sub;
+    engine.call(&sub, &[x.view(), x.view()], &mut [out.view_mut()])?;
+    assert_eq!(out.read::<f32>()?, vec![0.0; N]);
+    let half = x.view().slice(0, 0, N / 2)?;
+    let told = engine.call(&landfall::ops::Add, &[half, half], &mut [out.view_mut()]);
+    assert!(told.is_err_and(|e| e.to_string().contains("add")), "half of the elements, and room for all");
+    // Memory that they leave goes to tensors of another dtype, and the same op on them is another call.
+    drop((x, out));
+    let ones = engine.tensor([2 * N], &vec![half::bf16::ONE; 2 * N])?;
+    let mut out = engine.empty(DType::BF16, [2 * N])?;
+    for _ in 0..3 {
+        engine.call(&landfall::ops::Add, &[ones.view(), ones.view()], &mut [out.view_mut()])?;
+        assert_eq!(out.read::<half::bf16>()?, vec![half::bf16::from_f32(2.0); 2 * N]);
+    }
+    Ok(())
+}
+
 #[test]
 fn cuda_runs_a_users_own_kernel() -> Check {
     let Some(engine) = gpu()? else { return Ok(()) };

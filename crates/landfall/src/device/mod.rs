@@ -286,6 +286,21 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     /// # Errors
     /// A device fault, with the kernel's name.
     fn launch(&self, launch: &Launch<'_>) -> Result<(), Error>;
+    /// Runs one launch of an eager call, whose rules were checked, and may keep it for [`Device::again`].
+    ///
+    /// # Errors
+    /// As [`Device::launch`].
+    fn call(&self, launch: &Launch<'_>) -> Result<(), Error> {
+        self.launch(launch)
+    }
+    /// Runs an eager call as it was run before by [`Device::call`], unless it is not kept. That of one op and the same
+    /// operands was checked then.
+    ///
+    /// # Errors
+    /// As [`Device::launch`].
+    fn again(&self, _op: &dyn Op, _inputs: &[Operand], _outputs: &[Operand]) -> Option<Result<(), Error>> {
+        None
+    }
     /// Makes a list of checked launches replayable.
     ///
     /// # Errors

@@ -11,6 +11,22 @@ pub(crate) enum Landing {
     Input(usize),
 }
 
+impl Landing {
+    fn own(&self) -> Option<&Placed> {
+        match self {
+            Self::Own(placed) => Some(placed),
+            Self::Input(_) => None,
+        }
+    }
+
+    fn own_mut(&mut self) -> Option<&mut Placed> {
+        match self {
+            Self::Own(placed) => Some(placed),
+            Self::Input(_) => None,
+        }
+    }
+}
+
 /// The operands of a call.
 #[derive(Debug)]
 pub(crate) struct Operands {
@@ -115,6 +131,18 @@ impl Operands {
             Landing::Own(placed) => placed,
             Landing::Input(i) => &self.inputs[*i],
         }
+    }
+
+    /// All memory of the operands, with what lies beside their elements.
+    pub(crate) fn memory(&self) -> Result<Vec<Vec<u8>>, Error> {
+        let own = self.outputs.iter().filter_map(Landing::own);
+        self.inputs.iter().chain(own).map(Placed::memory).collect()
+    }
+
+    /// Makes it what it was.
+    pub(crate) fn restore(&mut self, memory: &[Vec<u8>]) -> Result<(), Error> {
+        let own = self.outputs.iter_mut().filter_map(Landing::own_mut);
+        self.inputs.iter_mut().chain(own).zip(memory).try_for_each(|(placed, bytes)| placed.write(bytes))
     }
 
     /// Bytes of every output's elements, row-major.

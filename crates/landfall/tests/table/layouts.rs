@@ -123,7 +123,10 @@ pub(crate) fn guards(on: On, op: &dyn Op) -> Check {
     })
 }
 
-/// The same bytes again, and on the processor with any number of threads.
+/// How often a call is made on the same operands: a GPU keeps what came twice, and makes it again from then on.
+const CALLS: usize = 4;
+
+/// The same bytes again: on other memory, on the same memory, and on the processor with any number of threads.
 pub(crate) fn deterministic(on: On, op: &dyn Op) -> Check {
     let one = on.engine()?;
     let others = match on {
@@ -133,6 +136,17 @@ pub(crate) fn deterministic(on: On, op: &dyn Op) -> Check {
     each(op, Which::Light, |case| {
         let want = run(&one, case, &[], Place::Whole)?;
         same(case, "repeated", &run(&one, case, &[], Place::Whole)?, &want)?;
+        for (input, output) in [(Place::Whole, Place::Whole), (Place::Permuted, Place::Sliced)] {
+            let mut operands = Operands::new(&one, case, &vec![input; case.inputs.len()], output, POISON)?;
+            let memory = operands.memory()?;
+            let mut first = None;
+            for call in 1..=CALLS {
+                operands.restore(&memory)?;
+                operands.call(&one, case)?;
+                let (got, want) = (operands.results()?, &*first.get_or_insert(operands.results()?));
+                same(case, &format!("call {call} on the same operands"), &got, want)?;
+            }
+        }
         for (engine, threads) in others.iter().zip(2..) {
             let got = run(engine, case, &[], Place::Whole)?;
             same(case, &format!("{threads} threads"), &got, &want)?;

@@ -132,11 +132,11 @@ impl Sink for Steps<'_> {
     }
 
     fn map(&self, of: &Operand, axes: &[(usize, u32)]) -> Result<[u64; map::WORDS], Error> {
-        Eager(self.device).map(of, axes)
+        Eager::new(self.device, false).map(of, axes)
     }
 
     fn faults(&mut self, op: &'static str) -> (Address, u32) {
-        Eager(self.device).faults(op)
+        Eager::new(self.device, false).faults(op)
     }
 
     fn architecture(&self) -> Option<&str> {

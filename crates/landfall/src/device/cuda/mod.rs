@@ -5,6 +5,7 @@
 //! (they are prepared once, captured in a graph and replayed as one), and the check that compiles every kernel without
 //! a GPU (they go to the compiler only).
 
+mod again;
 mod cache;
 mod call;
 mod capture;
@@ -27,7 +28,8 @@ pub use probe::{Absence, Gpu, Survey, Version, survey};
 
 use super::{Address, Counters, Device, DeviceKind, Hardware, IndexFault, Launch, LaunchList, Recording};
 use crate::error::Error;
-use crate::ops::Run;
+use crate::ops::{Op, Run};
+use again::{Calls, Made};
 use call::{KernelLaunch, Sink, Values};
 use driver::{Context, Loaded, Memory, Pinned, Stream};
 pub(crate) use product::WORKSPACE_ALIGNMENT;
@@ -69,6 +71,8 @@ pub(crate) struct Cuda {
 #[derive(Debug, Default)]
 struct Issuing {
     modules: FxHashMap<Module, Arc<Loaded>>,
+    /// Calls of one launch and no scratch memory that may come again.
+    calls: Calls<Prepared>,
     /// The launch issued last.
     last: Option<Issued>,
     /// How many there were.
@@ -302,16 +306,33 @@ impl Cuda {
 }
 
 /// Issues launches to the stream as they come.
-struct Eager<'a>(&'a Cuda);
+struct Eager<'a> {
+    device: &'a Cuda,
+    /// How many there were.
+    launches: usize,
+    /// Whether a kernel's is kept, and the last that was.
+    keep: bool,
+    kept: Option<Prepared>,
+}
+
+impl<'a> Eager<'a> {
+    fn new(device: &'a Cuda, keep: bool) -> Self {
+        Self { device, launches: 0, keep, kept: None }
+    }
+}
 
 impl Sink for Eager<'_> {
     fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
-        let (device, issued) = (self.0, Some(launch.issued(op)));
+        let (device, issued) = (self.device, Some(launch.issued(op)));
+        self.launches += 1;
+        if self.keep {
+            self.kept = Some(device.prepare(op, &launch)?);
+        }
         let issue =
             |loaded: &Loaded| loaded.launch(launch.entry, &launch.geometry, launch.values, &device.stream);
         // Held while the driver is called, which takes one launch at a time too.
         let mut issuing = locked(&device.issuing);
-        let Issuing { modules, last, launches } = &mut *issuing;
+        let Issuing { modules, last, launches, .. } = &mut *issuing;
         if let Some(loaded) = modules.get(launch.module) {
             (*last, *launches) = (issued, *launches + 1);
             issue(loaded)?;
@@ -325,8 +346,9 @@ impl Sink for Eager<'_> {
     }
 
     fn product(&mut self, op: &'static str, launch: &ProductLaunch) -> Result<bool, Error> {
-        let device = self.0;
+        let device = self.device;
         let Some(prepared) = device.prepare_product(op, launch)? else { return Ok(false) };
+        self.launches += 1;
         device.counted(1, Some(prepared.issued));
         prepared.product.issue(&prepared.addresses, &device.stream)?;
         if device.patient {
@@ -336,8 +358,9 @@ impl Sink for Eager<'_> {
     }
 
     fn fill(&mut self, _: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
-        self.0.counted(1, None);
-        self.0.stream.fill(to, bytes, value)
+        self.launches += 1;
+        self.device.counted(1, None);
+        self.device.stream.fill(to, bytes, value)
     }
 
     fn map(&self, of: &Operand, axes: &[(usize, u32)]) -> Result<[u64; map::WORDS], Error> {
@@ -345,7 +368,7 @@ impl Sink for Eager<'_> {
     }
 
     fn faults(&mut self, op: &'static str) -> (Address, u32) {
-        let mut faults = locked(&self.0.faults);
+        let mut faults = locked(&self.device.faults);
         let number = faults.ops.iter().position(|&o| o == op).unwrap_or_else(|| {
             faults.ops.push(op);
             faults.ops.len() - 1
@@ -354,7 +377,7 @@ impl Sink for Eager<'_> {
     }
 
     fn architecture(&self) -> Option<&str> {
-        Some(self.0.compiler.arch())
+        Some(self.device.compiler.arch())
     }
 }
 
@@ -429,7 +452,36 @@ impl Device for Cuda {
 
     fn launch(&self, launch: &Launch<'_>) -> Result<(), Error> {
         self.enter()?;
-        self.told(lower(launch, self.kind(), &mut Eager(self)))
+        self.told(lower(launch, self.kind(), &mut Eager::new(self, false)))
+    }
+
+    fn call(&self, launch: &Launch<'_>) -> Result<(), Error> {
+        let lasting = launch.workspace_bytes == 0 && !self.patient;
+        let made = Made::new(launch.op, launch.inputs, launch.outputs).filter(|_| lasting);
+        let Some(made) = made.filter(|made| locked(&self.issuing).calls.came(made)) else {
+            return self.launch(launch);
+        };
+        self.enter()?;
+        let mut eager = Eager::new(self, true);
+        self.told(lower(launch, self.kind(), &mut eager))?;
+        if let (1, Some(prepared)) = (eager.launches, eager.kept) {
+            locked(&self.issuing).calls.keep(&made, prepared);
+        }
+        Ok(())
+    }
+
+    fn again(&self, op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> Option<Result<(), Error>> {
+        let made = Made::new(op, inputs, outputs)?;
+        // Held while the driver is called, as for every launch.
+        let mut issuing = locked(&self.issuing);
+        let Issuing { calls, last, launches, .. } = &mut *issuing;
+        let prepared = calls.find(&made)?;
+        let issued = self.enter().and_then(|()| {
+            (*last, *launches) = (Some(prepared.issued), *launches + 1);
+            prepared.issue(&self.stream)
+        });
+        drop(issuing);
+        Some(self.told(issued))
     }
 
     fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
