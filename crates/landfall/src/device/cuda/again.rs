@@ -39,9 +39,8 @@ impl<'a> Made<'a> {
         Some(Self { op, inputs, outputs, hash: hasher.finish() })
     }
 
-    /// The highest bits: those that the hasher mixes best.
     fn place(&self) -> usize {
-        (self.hash >> (u64::BITS - PLACES.trailing_zeros())) as usize
+        self.hash as usize % PLACES
     }
 }
 

@@ -14,6 +14,10 @@ const PLACERS: u32 = 512;
 const GROUP: usize = 32;
 /// Groups of a pass at most: `GROUPS` in the source.
 const GROUPS: usize = 8;
+/// Experts of a token that are listed as they are found: `SLOTS` in the source.
+const SLOTS: usize = 32;
+/// Pairs of a tile at most whose part of the map is put together first: `AHEAD * PLACERS` in the source.
+const STAGED: usize = 4 * PLACERS as usize;
 /// Tiles that are aimed at: about one a multiprocessor, and few, because the block of each reads the counts of all.
 const TILES: usize = 128;
 /// Groups of a tile at most: the counts of eight tiles (`EACH` in the source) are added up in 16 bits.
@@ -91,18 +95,27 @@ impl Scratch {
 /// What a block that reads the routing has in hand at once.
 struct Pass {
     groups: usize,
-    /// Bytes of shared memory: the experts of each token, a bit each, in an odd number of words; of each group and expert a
-    /// word and a count of half a word; a count of each expert. 57 KB of 4,096 experts.
+    /// Bytes of shared memory: the experts of each token as they were found, and how many they are; of each group and expert a
+    /// word and a count of half a word; a count of each expert. 42 KB of 4,096 experts.
     shared: usize,
 }
 
 impl Pass {
     fn of(tile: usize, experts: usize) -> Self {
         let groups = (GROUPS * 512 / experts.next_power_of_two()).clamp(1, GROUPS.min(tile));
-        let chosen = groups * GROUP * (experts.div_ceil(32) | 1);
-        let words = chosen + (groups + 1) * experts;
-        Self { groups, shared: words * size_of::<u32>() + groups * experts * size_of::<u16>() }
+        let (found, words) = (groups * GROUP, (groups * experts).next_multiple_of(4) + experts);
+        let halves = found * SLOTS + groups * experts;
+        Self { groups, shared: (found + words) * size_of::<u32>() + halves * size_of::<u16>() }
     }
+}
+
+/// Whether every number of a row or a pair, and every cell of the results, is below 2³¹, and the map lies as a tile's part of it
+/// is put together: gapless, from a multiple of 16 bytes on.
+fn short(op: &RouteMap, [tokens, experts]: [usize; 2], outputs: &[Operand]) -> bool {
+    let rows = (tokens.saturating_mul(op.most)).saturating_add(experts.saturating_mul(op.align));
+    let below = |n: usize| n < 1 << 31;
+    let map = outputs.first().is_some_and(|m| m.layout().is_contiguous() && m.address().is_multiple_of(16));
+    map && below(rows) && below(op.rows) && outputs.iter().all(|o| below(o.layout().span().end))
 }
 
 pub(super) fn workspace(op: &dyn Op, args: &[Spec]) -> usize {
@@ -139,10 +152,12 @@ pub(super) fn route_map(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
     let &[tokens, experts] = shape.dims() else { return Ok(()) };
     let scratch = Scratch::of(tokens, experts, op.most);
     let pass = Pass::of(scratch.groups, experts);
+    let short = short(op, [tokens, experts], call.outputs());
     let module = Module::new(&SOURCE)
         .of("M", routed.dtype())
         .of("I", op.index.dtype())
-        .constant("V", vector(&routed, experts) as u64);
+        .constant("V", vector(&routed, experts) as u64)
+        .constant("SHORT", u64::from(short));
     let (pairs, counted) = (Arg::Scratch(0), Arg::Scratch(scratch.counted));
     let (tokens, rows) = (Arg::U64(tokens as u64), Arg::U64(op.rows as u64));
     let (width, most) = (Arg::U32(experts as u32), Arg::U32(op.most as u32));
@@ -162,8 +177,11 @@ pub(super) fn route_map(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
         stride(&routed, 1),
     ];
     call.launch(&module, "collect", collecting, &args)?;
-    // Of each expert its first row, and the tile's pairs of the experts before it.
-    let shared = (experts * (op.index.dtype().size() + size_of::<u32>())) as u32;
+    // The tile's part of the map; of each expert its first row, and the tile's pairs of the experts before it.
+    let tile = scratch.groups * GROUP;
+    let staged = if short && tile * op.most <= STAGED { tile * (2 * op.most + 1) } else { 0 };
+    let number = if short { size_of::<u32>() } else { size_of::<u64>() };
+    let shared = (staged * op.index.dtype().size() + experts * (number + size_of::<u32>())) as u32;
     let placing = Geometry { shared, ..Geometry::blocks(scratch.tiles, PLACERS)? };
     let args = [
         pairs,

@@ -9,6 +9,8 @@
 // multiprocessor needs while memory answers. So many threads also keep a second block away, which would wait for the same
 // memory: in a graph, blocks come as those of the kernel before leave, where they find room first.
 constexpr u32 GROUPS = 8, THREADS = 1024, DEPTH = 4;
+// Lanes that number the pairs of a token, and experts of a token that are listed.
+constexpr u32 LANES = 8, SLOTS = 32;
 
 // A pair as `collect` leaves it: from the low bits up, the tokens of the tile that go to the expert before this one (fewer than
 // 2^13); the expert (fewer than 2^12); in the highest bit, whether it is its token's last. NONE has a higher expert than any.
@@ -36,16 +38,15 @@ template <class T, int N> DEVICE u32 chosen_of(const Vector<T, N>& x) {
 
 // A block reads a tile, a pass at a time, V neighbouring experts of a token a thread.
 KERNEL(collect) {
-    // Of each token of the pass its experts, a bit each; the odd step spreads tokens over the banks.
-    extern __shared__ u32 chosen[];
+    // Of each token of the pass, its experts as they were found, as many as there is room for, and how many they are.
+    extern __shared__ uint4 listed[];
+    u32 span = pass * 32;
+    u16* slots = reinterpret_cast<u16*>(listed);
+    u32* found = reinterpret_cast<u32*>(slots + span * SLOTS);
     // Of each group of the pass and expert, which tokens go to it; of each expert, the tile's tokens so far; of each group and
     // expert, the expert's tokens in the tile's groups before.
-    u32 width = (experts + 31) / 32, step = width | 1, span = pass * 32, *words = chosen + span * step;
-    u32* tally = words + pass * experts;
+    u32 *words = found + span, *tally = words + (pass * experts + 3) / 4 * 4;
     u16* ahead = reinterpret_cast<u16*>(tally + experts);
-    // Lanes that look for the experts of a token, from the highest down, and words that each looks at.
-    constexpr u32 LANES = 8;
-    u32 lane = threadIdx.x % LANES, share = (width + LANES - 1) / LANES;
     u64 tile = blockIdx.x, start = tile * groups * 32;
     u32 behind = u32(min(tokens - start, u64(groups) * 32));
     // The block reads `high` tokens at once, each by a power of two of threads that lie side by side, V experts a thread.
@@ -69,21 +70,27 @@ KERNEL(collect) {
             };
             ask(t);
             if (left == 0) {
-                u32 clear = span * step + pass * experts + (from == 0 ? experts : 0);
-                for (u32 i = threadIdx.x; i < clear; i += THREADS) chosen[i] = 0;
+                u32 clear = span * (SLOTS / 8) + (span + pass * experts + 3) / 4;
+                for (u32 i = threadIdx.x; i < clear; i += THREADS) listed[i] = {};
+                if (from == 0) for (u32 i = threadIdx.x; i < experts; i += THREADS) tally[i] = 0;
                 __syncthreads();
             }
             while (t < stop) {
+                // Of all that were asked for, so that a warp goes round as often as one of its threads has pairs, not each.
+                u64 on = 0;
 #pragma unroll
                 for (u32 i = 0; i < DEPTH; i++) {
-                    u32 token = t + i * high, bits = token < stop ? chosen_of(x[i]) : 0;
-                    if (bits == 0) continue;
-                    atomicOr(chosen + token * step + e / 32, bits << e % 32);
-                    u32* word = words + token / 32 * experts + e;
-                    for (; bits != 0; bits &= bits - 1) atomicOr(word + __ffs(bits) - 1, 1u << token % 32);
+                    if (t + i * high < stop) on |= u64(chosen_of(x[i])) << i * V;
                 }
+                u32 now = t;
                 t += DEPTH * high;
                 ask(t);
+                for (; on != 0; on &= on - 1) {
+                    u32 bit = u32(__ffsll(on)) - 1, token = now + bit / V * high, expert = e + bit % V;
+                    u32 slot = atomicAdd(found + token, 1u);
+                    atomicOr(words + token / 32 * experts + expert, 1u << token % 32);
+                    if (slot < SLOTS) slots[token * SLOTS + slot] = u16(expert);
+                }
             }
         }
         __syncthreads();
@@ -101,37 +108,44 @@ KERNEL(collect) {
                 tally[e] = upto;
             }
             __syncthreads();
-            // A token of more experts than `most` keeps the highest; then all is numbered once more.
+            bool second = again;
             again = false;
-            for (u32 t = threadIdx.x / LANES; t < span; t += THREADS / LANES) {
-                u32* mine = chosen + t * step;
-                u32 top = width - min(width, lane * share), low = top - min(top, share), count = 0;
-                for (u32 w = low; w < top; w++) count += __popc(mine[w]);
-                u32 upto = count;
-#pragma unroll
-                for (u32 d = 1; d < LANES; d *= 2) {
-                    u32 before = __shfl_up_sync(0xFFFFFFFFu, upto, d);
-                    if (lane >= d) upto += before;
-                }
-                u32 all = __shfl_sync(0xFFFFFFFFu, upto, threadIdx.x % 32 | LANES - 1), kept = min(all, most), j = upto - count;
-                u32* own = reinterpret_cast<u32*>(pairs) + (first + t) * most;
-                const u32* word = words + t / 32 * experts;
-                const u16* base = ahead + t / 32 * experts;
-                for (u32 w = top; w-- > low;) {
-                    for (u32 left = mine[w]; left != 0; j++) {
-                        u32 bit = 31 - __clz(left), e = w * 32 + bit;
-                        left ^= 1u << bit;
-                        if (j < kept) {
-                            u32 before = base[e] + __popc(word[e] & (1u << t % 32) - 1);
-                            own[j] = (j + 1 == kept ? LAST : 0) | e << 16 | before;
-                        } else {
-                            atomicAnd(mine + w, ~(1u << bit));
-                            atomicAnd(words + t / 32 * experts + e, ~(1u << t % 32));
+            // LANES threads a token; all of a warp's tokens are of one group, and all of a thread's have one bit there.
+            u32 lane = threadIdx.x % LANES, bit = 1u << threadIdx.x / LANES % 32;
+            u32* own = reinterpret_cast<u32*>(pairs) + first * most;
+            for (u32 t = threadIdx.x / LANES; t < inside; t += THREADS / LANES) {
+                u32 all = found[t], kept = min(all, most), of = t / 32 * experts;
+                auto put = [&](u32 j, u32 e) {
+                    u32 before = ahead[of + e] + __popc(words[of + e] & bit - 1);
+                    own[t * most + j] = (j + 1 == kept ? LAST : 0) | e << 16 | before;
+                };
+                for (u32 j = kept + lane; j < most; j += LANES) own[t * most + j] = NONE;
+                if (all <= min(most, SLOTS)) {
+                    for (u32 s = lane; s < all; s += LANES) {
+                        // Its place is the number of those above it. Of two numbers below 2^15 at once: a difference from
+                        // one leaves the highest bit where the other is not above.
+                        u32 e = slots[t * SLOTS + s], least = e * 0x10001u | 0x80008000u, above = 0;
+                        for (u32 i = 0; i * 8 < all; i++) {
+                            uint4 x = listed[t * (SLOTS / 8) + i];
+                            above += (~(least - x.x) >> 15 & 0x10001u) + (~(least - x.y) >> 15 & 0x10001u);
+                            above += (~(least - x.z) >> 15 & 0x10001u) + (~(least - x.w) >> 15 & 0x10001u);
                         }
+                        put((above & 0xFFFFu) + (above >> 16), e);
                     }
+                    continue;
                 }
-                if (t < inside) for (u32 j = kept + lane; j < most; j += LANES) own[j] = NONE;
-                if (all > most) {
+                // From the highest expert down, LANES at a time. A token of more than `most` keeps the highest; then all is
+                // numbered once more.
+                u32 shift = threadIdx.x % 32 / LANES * LANES, team = (1u << LANES) - 1 << shift;
+                for (u32 top = experts, upto = 0; top > 0; top -= min(top, LANES)) {
+                    u32 e = top - 1 - min(lane, top - 1);
+                    bool goes = lane < top && words[of + e] & bit;
+                    u32 on = __ballot_sync(team, goes) >> shift, j = upto + __popc(on & (1u << lane) - 1);
+                    if (goes && j < kept) put(j, e);
+                    else if (goes) atomicAnd(words + of + e, ~bit);
+                    upto += __popc(on & (1u << LANES) - 1);
+                }
+                if (all > most && !second) {
                     again = true;
                     if (lane == 0) flag(faults, first + t, all, u64(most) + 1);
                 }
@@ -147,49 +161,60 @@ KERNEL(collect) {
 }
 
 // A block adds up the counts and numbers the rows of a tile's pairs; the first block writes what is known of each expert. A
-// lane adds up eight experts of EACH tiles, two in a word: EACH tiles have fewer than 2^16 tokens.
+// lane adds up eight experts of EACH tiles, two in a word: EACH tiles have fewer than 2^16 tokens. One block a multiprocessor:
+// the compiler then asks for all counts at once, which takes registers, and in a graph no second block shares its memory.
 constexpr u32 PLACERS = 512, EACH = 8, WARPS = PLACERS / 32, EXPERTS = 256;
-KERNEL(place) {
-    // The first row of each expert in this tile, or `rows` where that is beyond.
-    extern __shared__ I begin[];
-    // Of EXPERTS experts, by warp, the tokens in its tiles before this one and in all its tiles; sums of rows.
+static_assert(PLACERS == 2 * EXPERTS, "a thread for the pairs before each expert's, and one for its rows");
+// Numbers of rows, and offsets of cells: half as long where all are below 2^31. A block's time is its instructions.
+template <bool> struct Number { typedef u32 type; };
+template <> struct Number<false> { typedef u64 type; };
+typedef Number<SHORT != 0>::type N;
+DEVICE u32 warp_sum(u32 x) { return __reduce_add_sync(0xFFFFFFFFu, x); }
+DEVICE u64 warp_sum(u64 x) { return warp_all<Sum>(x); }
+KERNEL(place, __launch_bounds__(PLACERS, 1)) {
+    // What the tile has of the map, where that is put together first. Then the first row of each expert in this tile, or `rows`
+    // where that is beyond, and of each expert the tile's pairs before its own.
+    extern __shared__ uint4 staged[];
+    constexpr u32 AHEAD = 4;
+    u32 wide = 2 * most + 1, room = SHORT && groups * 32 * most <= AHEAD * PLACERS ? groups * 32 * wide * sizeof(I) / 16 : 0;
+    N* begin = reinterpret_cast<N*>(staged + room);
+    u32* local = reinterpret_cast<u32*>(begin + experts);
+    // Of EXPERTS experts, by warp, the tokens in its tiles before this one and in all its tiles; the former added up; by warp, of
+    // its experts the tile's pairs, or the rows.
     __shared__ uint4 lower[2 * WARPS][EXPERTS / 8];
     uint4 (*whole)[EXPERTS / 8] = lower + WARPS;
-    __shared__ u64 sums[EXPERTS / 32];
-    // Then the tile's pairs by row, where they are no more than a thread holds; of each expert, the tile's pairs before its own.
-    constexpr u32 AHEAD = 4;
+    __shared__ u32 befores[EXPERTS];
+    __shared__ N sums[WARPS];
+    // Then the rows of the tile's pairs in order, with the pairs, where they are no more than threads hold.
     uint2* sorted = reinterpret_cast<uint2*>(lower);
     static_assert(AHEAD * PLACERS * sizeof(uint2) <= sizeof(lower), "the pairs by row fit");
-    u32* local = reinterpret_cast<u32*>(begin + experts);
-    __shared__ u32 shares[EXPERTS / 32];
     u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     u32 tile = blockIdx.x, tiles = gridDim.x;
-    u64 first = u64(tile) * groups * 32;
-    u32 n = u32(min(u64(groups) * 32, tokens - first)) * most, pair[AHEAD];
-    const u32* own = reinterpret_cast<const u32*>(pairs) + first * most;
-    auto ask = [&](u32 from) {
-#pragma unroll
-        for (u32 i = 0; i < AHEAD; i++) {
-            u32 c = from + i * PLACERS + threadIdx.x;
-            pair[i] = c < n ? own[c] : NONE;
-        }
-    };
-    ask(0);
-    u32 token = threadIdx.x / most, number = threadIdx.x % most, tokens_on = PLACERS / most, numbers_on = PLACERS % most;
-    u64 base = 0;
+    N first = N(tile) * groups * 32, start = first * most;
+    u32 inside = u32(min(N(groups) * 32, N(tokens) - first)), n = inside * most, pair[AHEAD];
+    const u32* own = reinterpret_cast<const u32*>(pairs) + start;
+    N base = 0, end = N(rows);
     u32 placed = 0;
+    bool rowing = threadIdx.x >= EXPERTS;
     for (u32 from = 0; from < experts; from += EXPERTS) {
-        u32 e = from + threadIdx.x, octets = (experts + 7) / 8, octet = min(from / 8 + lane, octets - 1), before = 0, count = 0;
-        bool there = threadIdx.x < EXPERTS && e < experts;
-        u32 here = there ? reinterpret_cast<const u16*>(counted)[tile * octets * 8 + e] : 0, share = here;
+        u32 at = threadIdx.x % EXPERTS, e = from + at, octets = (experts + 7) / 8, octet = min(from / 8 + lane, octets - 1);
+        bool there = e < experts;
+        u32 here = there ? reinterpret_cast<const u16*>(counted)[tile * octets * 8 + e] : 0, total = 0;
         for (u32 some = 0; some < tiles; some += WARPS * EACH) {
             uint4 x[EACH], low = {}, all = {};
             u32 mine = some + warp * EACH;
             // All are asked for, that of the last tile in place of those behind it, before any is looked at.
-            const uint4* row = reinterpret_cast<const uint4*>(counted) + octet;
+            const uint4* row = reinterpret_cast<const uint4*>(counted);
 #pragma unroll
-            for (u32 i = 0; i < EACH; i++) x[i] = row[min(mine + i, tiles - 1) * octets];
+            for (u32 i = 0; i < EACH; i++) x[i] = row[min(mine + i, tiles - 1) * octets + octet];
             if (from + some > 0) __syncthreads();
+            else {
+#pragma unroll
+                for (u32 i = 0; i < AHEAD; i++) {
+                    u32 c = i * PLACERS + threadIdx.x;
+                    pair[i] = c < n ? own[c] : NONE;
+                }
+            }
             auto add = [](uint4& sum, const uint4& x) {
                 sum.x += x.x;
                 sum.y += x.y;
@@ -197,108 +222,123 @@ KERNEL(place) {
                 sum.w += x.w;
             };
 #pragma unroll
-            for (u32 i = EACH; i-- > 0;) {
-                if (mine + i < tile) add(low, x[i]);
+            for (u32 i = 0; i < EACH; i++) {
+                if (mine + i == tile) low = all;
                 if (mine + i < tiles) add(all, x[i]);
             }
-            lower[warp][lane] = low;
+            lower[warp][lane] = mine + EACH <= tile ? all : low;
             whole[warp][lane] = all;
             __syncthreads();
-            if (!there) continue;
+            const u16* part = reinterpret_cast<const u16*>(rowing ? whole : lower) + at;
 #pragma unroll
-            for (u32 w = 0; w < WARPS; w++) {
-                before += reinterpret_cast<const u16*>(lower[w])[threadIdx.x];
-                count += reinterpret_cast<const u16*>(whole[w])[threadIdx.x];
-            }
+            for (u32 w = 0; w < WARPS; w++) total += part[w * EXPERTS];
         }
-        u64 padded = align == 1 ? count : (count + align - 1) / align * align, sum = padded;
+        if (!there) total = 0;
+        // Of the expert: its rows with those between them and the next one's.
+        N taken = align == 1 ? N(total) : (N(total) + N(align) - 1) / N(align) * N(align);
+        N own_part = rowing ? taken : N(here), sum = own_part;
+        if (!rowing) befores[at] = total;
 #pragma unroll
         for (u32 d = 1; d < 32; d *= 2) {
-            u64 under = __shfl_up_sync(0xFFFFFFFFu, sum, d);
-            u32 fewer = __shfl_up_sync(0xFFFFFFFFu, share, d);
-            if (lane < d) continue;
-            sum += under;
-            share += fewer;
+            N under = __shfl_up_sync(0xFFFFFFFFu, sum, d);
+            if (lane >= d) sum += under;
         }
-        if (lane == 31 && warp < EXPERTS / 32) {
-            sums[warp] = sum;
-            shares[warp] = share;
-        }
+        if (lane == 31) sums[warp] = sum;
         __syncthreads();
-        u64 row = base + sum - padded;
-        u32 place = placed + share - here;
-#pragma unroll
-        for (u32 w = 0; w < EXPERTS / 32; w++) {
-            if (w < warp) {
-                row += sums[w];
-                place += shares[w];
-            }
-            base += sums[w];
-            placed += shares[w];
+        // Of the warps before this one that see to the same, and of all that see to either.
+        N other = lane < WARPS ? sums[lane] : N(0);
+        bool rows_there = lane >= WARPS / 2;
+        N row = sum - own_part + (rowing ? base : N(placed)) + warp_sum(lane < warp && rows_there == rowing ? other : N(0));
+        base += warp_sum(rows_there ? other : N(0));
+        placed += u32(warp_sum(rows_there ? N(0) : other));
+        if (there && !rowing) local[e] = u32(row);
+        if (there && rowing) begin[e] = min(row + befores[at], end);
+        if (there && rowing && tile == 0) {
+            counts[e * stride_counts] = I(min(row + total, end) - min(row, end));
+            offsets[e * stride_offsets] = I(min(row, end));
         }
-        if (there) {
-            begin[e] = I(min(row + before, rows));
-            local[e] = place;
-        }
-        if (there && tile == 0) {
-            counts[e * stride_counts] = I(min(row + count, rows) - min(row, rows));
-            offsets[e * stride_offsets] = I(min(row, rows));
-        }
+        if (align == 1) continue;
         // The rows between an expert's last and the next expert's first: a warp of one of the blocks.
-        u64 gap = row + count, behind = min(row + padded, rows);
-        u32 left = __ballot_sync(0xFFFFFFFFu, there && e % tiles == tile && gap < behind);
+        N gap = row + total, behind = min(row + taken, end);
+        u32 left = __ballot_sync(0xFFFFFFFFu, there && rowing && e % tiles == tile && gap < behind);
         for (; left != 0; left &= left - 1) {
             u32 of = 31 - __clz(left & 0u - left);
-            u64 stop = __shfl_sync(0xFFFFFFFFu, behind, of);
-            for (u64 r = __shfl_sync(0xFFFFFFFFu, gap, of) + lane; r < stop; r += 32) source[r * stride_source] = I(-1);
+            N stop = __shfl_sync(0xFFFFFFFFu, behind, of);
+            for (N r = __shfl_sync(0xFFFFFFFFu, gap, of) + lane; r < stop; r += 32) source[r * N(stride_source)] = I(-1);
         }
     }
-    if (tile == 0 && threadIdx.x == 0) offsets[experts * stride_offsets] = I(min(base, rows));
-    for (u64 r = base + thread_index(); r < rows; r += u64(tiles) * PLACERS) source[r * stride_source] = I(-1);
+    if (tile == 0 && threadIdx.x == 0) offsets[experts * stride_offsets] = I(min(base, end));
+    for (N r = base + tile * PLACERS + threadIdx.x; r < end; r += tiles * PLACERS) source[r * N(stride_source)] = I(-1);
     __syncthreads();
-    auto row_of = [&](u32 pair) { return u64(begin[expert_of(pair)]) + (pair & 0xFFFFu); };
-    for (u32 from = 0; from < n; from += AHEAD * PLACERS) {
-        if (from > 0) ask(from);
+    I* cells = map + first * stride_token;
+    u32 token = threadIdx.x / most, number = threadIdx.x % most, tokens_on = PLACERS / most, numbers_on = PLACERS % most;
+    auto on = [&] {
+        token += tokens_on;
+        number += numbers_on;
+        if (number >= most) {
+            number -= most;
+            token++;
+        }
+    };
+    if (room > 0 && base <= end) {
+        // All at once, so that no pair waits for another's.
+        I* part = reinterpret_cast<I*>(staged);
+        u32 words = inside * wide;
+        u32 row[AHEAD], at[AHEAD];
 #pragma unroll
         for (u32 i = 0; i < AHEAD; i++) {
-            u32 c = from + i * PLACERS + threadIdx.x, p = pair[i], t = token, j = number;
-            if (c >= n) break;
-            token += tokens_on;
-            number += numbers_on;
-            if (number >= most) {
-                number -= most;
-                token++;
-            }
-            // Rows grow with the expert, so the pairs of a token that have no room are its first: the others move up.
-            u32 dropped = 0;
-            if (base > rows) {
-                const u32* mine = own + t * most;
-                for (u32 to = most; dropped < to;) {
-                    u32 middle = (dropped + to) / 2;
-                    if (mine[middle] != NONE && row_of(mine[middle]) >= rows) dropped = middle + 1;
-                    else to = middle;
-                }
-                p = j + dropped < most ? mine[j + dropped] : NONE;
-            }
-            bool there = p != NONE;
-            u64 row = there ? row_of(p) : 0;
-            I* cell = map + (first + t) * stride_token;
-            cell[j * stride_cell] = there ? I(row) : I(-1);
-            cell[(most + j) * stride_cell] = there ? I(expert_of(p)) : I(-1);
-            if (n > AHEAD * PLACERS) {
-                if (there) source[row * stride_source] = I(first * most + c);
-            } else if (pair[i] != NONE) {
-                sorted[local[expert_of(pair[i])] + (pair[i] & 0xFFFFu)] = {pair[i], c - dropped};
-            }
-            if (there ? p & LAST : j == 0) cell[2 * most * stride_cell] = I(there ? j + 1 : 0);
+            u32 e = pair[i] == NONE ? 0 : expert_of(pair[i]);
+            row[i] = u32(begin[e]) + (pair[i] & 0xFFFFu);
+            at[i] = local[e] + (pair[i] & 0xFFFFu);
         }
+#pragma unroll
+        for (u32 i = 0; i < AHEAD; i++) {
+            u32 c = i * PLACERS + threadIdx.x, cell = token * wide + number;
+            bool there = pair[i] != NONE;
+            if (there) sorted[at[i]] = {row[i], c};
+            if (c < n) {
+                part[cell] = there ? I(row[i]) : I(-1);
+                part[cell + most] = there ? I(expert_of(pair[i])) : I(-1);
+                if (there ? pair[i] & LAST : number == 0) part[token * wide + 2 * most] = I(there ? number + 1 : 0);
+            }
+            on();
+        }
+        __syncthreads();
+        constexpr u32 IN = 16 / sizeof(I);
+#pragma unroll 1
+        for (u32 i = threadIdx.x; i < words / IN; i += PLACERS) reinterpret_cast<uint4*>(cells)[i] = staged[i];
+        u32 left = words / IN * IN + threadIdx.x;
+        if (left < words) cells[left] = part[left];
+        // Neighbouring threads write neighbouring rows.
+#pragma unroll
+        for (u32 i = 0; i < AHEAD; i++) {
+            u32 k = i * PLACERS + threadIdx.x;
+            uint2 x = sorted[k];
+            if (k < placed) source[x.x * N(stride_source)] = I(start + x.y);
+        }
+        return;
     }
-    if (n > AHEAD * PLACERS) return;
-    __syncthreads();
-    // Neighbouring threads write neighbouring rows.
-    for (u32 i = threadIdx.x; i < placed; i += PLACERS) {
-        uint2 x = sorted[i];
-        u64 row = row_of(x.x);
-        if (row < rows) source[row * stride_source] = I(first * most + x.y);
+    auto row_of = [&](u32 pair) { return begin[expert_of(pair)] + (pair & 0xFFFFu); };
+    for (u32 from = 0; from < n; from += PLACERS) {
+        u32 c = from + threadIdx.x;
+        if (c >= n) break;
+        // Rows grow with the expert, so the pairs of a token that have no room are its first: the others move up.
+        const u32* mine = own + token * most;
+        u32 dropped = 0;
+        if (base > end) {
+            for (u32 to = most; dropped < to;) {
+                u32 middle = (dropped + to) / 2;
+                if (mine[middle] != NONE && row_of(mine[middle]) >= end) dropped = middle + 1;
+                else to = middle;
+            }
+        }
+        u32 p = number + dropped < most ? mine[number + dropped] : NONE;
+        bool there = p != NONE;
+        N row = there ? row_of(p) : N(0), cell = token * N(stride_token) + number * N(stride_cell), behind = most * N(stride_cell);
+        cells[cell] = there ? I(row) : I(-1);
+        cells[cell + behind] = there ? I(expert_of(p)) : I(-1);
+        if (there ? p & LAST : number == 0) cells[token * N(stride_token) + 2 * behind] = I(there ? number + 1 : 0);
+        if (there) source[row * N(stride_source)] = I(start + c);
+        on();
     }
 }
