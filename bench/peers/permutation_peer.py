@@ -96,7 +96,8 @@ class Layer:
         if self.zipf:
             weights /= torch.arange(1, self.experts + 1, device=DEVICE)
         experts = torch.multinomial(weights.expand(self.tokens, -1), self.chosen)
-        routed = torch.zeros(self.tokens, self.experts, dtype=torch.bool, device=DEVICE).scatter_(1, experts, True)
+        cell = torch.int32 if self.op == "route-map-i32" else torch.bool
+        routed = torch.zeros(self.tokens, self.experts, dtype=cell, device=DEVICE).scatter_(1, experts, 1)
         row_ids = empty((self.tokens, 2 * self.experts + 1), torch.int32)
         blocks = (self.experts, triton.cdiv(self.tokens, MAP_BLOCK))
         sums = empty(blocks, torch.int32)
@@ -282,8 +283,8 @@ class Layer:
             return lambda: torch.mm(x, w, out=out), unchecked
         if mode != TRANSFORMER_ENGINE:
             return None
-        if self.op in ("route-map", "chunk-map"):
-            return (self.map if self.op == "route-map" else self.chunks)(), unchecked
+        if self.op in ("route-map", "route-map-i32", "chunk-map"):
+            return (self.chunks if self.op == "chunk-map" else self.map)(), unchecked
         movers = dict(
             permute=self.permute, permute_grad=self.permute_grad, unpermute=self.unpermute,
             unpermute_grad=self.unpermute_grad, sort_chunks=self.sort_chunks,

@@ -29,8 +29,8 @@ STEPS["cross-asset-1x256"] = dict(CROSS_ASSET, micro_batches=256)
 SAMPLES = 16408
 
 ROUTING = [
-    "route-map", "permute", "permute-grad", "unpermute", "unpermute-grad", "chunk-map", "sort-chunks", "routing-copy",
-    "grouped-matmul", "plain-matmul",
+    "route-map", "route-map-i32", "permute", "permute-grad", "unpermute", "unpermute-grad", "chunk-map", "sort-chunks",
+    "routing-copy", "grouped-matmul", "plain-matmul",
 ]
 
 WINDOWS = 4096

@@ -52,6 +52,7 @@ macro_rules! routing_rows {
 routing_rows! {
     "route-map" Uniform route_map: [32768, 7168, 64, 8] [32768, 7168, 64, 2] [32768, 7168, 256, 8] [32768, 7168, 256, 2] [4096, 7168, 64, 8] [4096, 7168, 256, 2] [32768, 1024, 64, 8] [32768, 1024, 256, 8];
     "route-map-zipf" Zipf route_map: [32768, 7168, 64, 8] [32768, 7168, 256, 8];
+    "route-map-i32" Uniform route_map_i32: [32768, 7168, 64, 8] [32768, 7168, 256, 8] [32768, 7168, 256, 2];
     "permute" Uniform permute: [32768, 7168, 64, 8] [32768, 7168, 64, 2] [32768, 7168, 256, 8] [32768, 7168, 256, 2] [4096, 7168, 64, 8] [4096, 7168, 256, 2] [32768, 1024, 64, 8] [32768, 1024, 256, 8];
     "permute-zipf" Zipf permute: [32768, 7168, 64, 8] [32768, 7168, 256, 8];
     "permute-grad" Uniform permute_grad: [32768, 7168, 64, 8] [32768, 7168, 64, 2] [32768, 7168, 256, 8] [32768, 7168, 256, 2] [4096, 7168, 64, 8] [4096, 7168, 256, 2];
@@ -147,18 +148,22 @@ impl Layer {
         routed
     }
 
-    fn router(&self) -> Call {
+    fn router(&self, routed: DType) -> Call {
         let op = ops::RouteMap { most: self.chosen, rows: self.rows(), align: 1, index: ops::Index::I32 };
-        call(op, [exact(DType::Bool, [self.tokens, self.experts], self.choices())])
+        call(op, [exact(routed, [self.tokens, self.experts], self.choices())])
     }
 
     fn route_map(&self) -> Vec<Call> {
-        vec![self.router()]
+        vec![self.router(DType::Bool)]
+    }
+
+    fn route_map_i32(&self) -> Vec<Call> {
+        vec![self.router(DType::I32)]
     }
 
     /// What `route_map` makes: map, source, counts, offsets.
     fn mapped(&self) -> [Arg; 4] {
-        let map = Arc::new(self.router());
+        let map = Arc::new(self.router(DType::Bool));
         let result = |output, shape: Shape| Arg {
             dtype: DType::I32,
             shape,

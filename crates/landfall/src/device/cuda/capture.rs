@@ -157,14 +157,11 @@ pub(super) fn apart<R>(call: impl FnOnce() -> R) -> R {
     call()
 }
 
-/// The compute capability from which kernels can wait for others by themselves (see `after_others` in the prelude).
-const WAITS: (i32, i32) = (9, 0);
-
 /// Captures a launch list. The context must be current.
 pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Error> {
     let (steps, repeat) = Steps::of(device, list)?;
     let stream = Stream::new()?;
-    let early = device.context.capability >= WAITS;
+    let early = device.context.waits();
     let (graph, freed) = {
         let _one_at_a_time = locked(&CAPTURES);
         locked(&device.frees).capturing = true;

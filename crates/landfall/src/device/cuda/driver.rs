@@ -83,6 +83,11 @@ impl Context {
         Ok(value)
     }
 
+    /// Whether its kernels can wait for others by themselves (see `after_others` in the prelude).
+    pub(super) fn waits(&self) -> bool {
+        self.capability >= (9, 0)
+    }
+
     /// The GPU's name.
     pub(super) fn name(&self) -> Result<String, Error> {
         let mut text = [0u8; 128];
@@ -224,6 +229,38 @@ impl Stream {
                 params.as_mut_ptr(),
                 null_mut(),
             )
+        })
+    }
+
+    /// As [`Stream::launch`], and the kernel may start while the one before it ends: it must wait by itself, as those of
+    /// our sources do. The stream must not be capturing, for there the edges say it.
+    pub(super) fn launch_early(
+        &self,
+        function: Function,
+        geometry: &super::Geometry,
+        params: &mut [*mut c_void],
+    ) -> Result<(), Error> {
+        let mut early = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
+        let ([gx, gy, gz], [bx, by, bz]) = (geometry.grid, geometry.block);
+        let config = sys::CUlaunchConfig {
+            gridDimX: gx,
+            gridDimY: gy,
+            gridDimZ: gz,
+            blockDimX: bx,
+            blockDimY: by,
+            blockDimZ: bz,
+            sharedMemBytes: geometry.shared,
+            hStream: self.0,
+            attrs: &raw mut early,
+            numAttrs: 1,
+        };
+        // SAFETY: as for a launch; there is one attribute, and the driver copies it in the call.
+        check("cuLaunchKernelEx", unsafe {
+            sys::cuLaunchKernelEx(&raw const config, function.0, params.as_mut_ptr(), null_mut())
         })
     }
 }

@@ -258,22 +258,9 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn issue(&self, stream: &Stream) -> Result<(), Error> {
-        self.loaded.launch(self.entry, &self.geometry, &self.values, stream)
-    }
-}
-
-impl Loaded {
     /// One call of the driver.
-    #[inline]
-    fn launch(
-        &self,
-        entry: usize,
-        geometry: &Geometry,
-        values: &Values,
-        stream: &Stream,
-    ) -> Result<(), Error> {
-        stream.launch(self.functions[entry], geometry, &mut values.pointers())
+    fn issue(&self, stream: &Stream) -> Result<(), Error> {
+        stream.launch(self.loaded.functions[self.entry], &self.geometry, &mut self.values.pointers())
     }
 }
 
@@ -328,8 +315,14 @@ impl Sink for Eager<'_> {
         if self.keep {
             self.kept = Some(device.prepare(op, &launch)?);
         }
-        let issue =
-            |loaded: &Loaded| loaded.launch(launch.entry, &launch.geometry, launch.values, &device.stream);
+        // Of a call that comes for the first time the host's time counts less than the device's.
+        let issue = |loaded: &Loaded| {
+            let (function, params) = (loaded.functions[launch.entry], &mut launch.values.pointers());
+            match device.context.waits() {
+                true => device.stream.launch_early(function, &launch.geometry, params),
+                false => device.stream.launch(function, &launch.geometry, params),
+            }
+        };
         // Held while the driver is called, which takes one launch at a time too.
         let mut issuing = locked(&device.issuing);
         let Issuing { modules, last, launches, .. } = &mut *issuing;
