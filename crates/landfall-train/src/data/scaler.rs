@@ -59,13 +59,13 @@ impl Scaler {
                 let (file, start, end) = (series.source().to_owned(), rows.start, rows.end);
                 return Err(DataError::RowRange { file, start, end, rows: series.rows() });
             };
-            let (m, s) = mean_std(values);
-            if !(m.is_finite() && s.is_finite()) {
+            let (m, s) = mean_std(values, 1);
+            if !m.iter().chain(&s).all(|x| x.is_finite()) {
                 let (file, column) = (series.source().to_owned(), column.clone());
                 return Err(DataError::Unscalable { file, column });
             }
-            mean.push(m);
-            std.push(s);
+            mean.extend(m);
+            std.extend(s);
         }
         Self::new(mean, std)
     }
@@ -128,19 +128,46 @@ impl Scaler {
     }
 }
 
-/// Mean and population standard deviation; of equal values that value and 1.
-pub(super) fn mean_std(values: &[f64]) -> (f64, f64) {
-    let count = values.len() as f64;
-    let first = values.first().copied().unwrap_or_default();
+/// Means and population standard deviations of the columns of a row-major matrix; of equal values that value and 1.
+pub(super) fn mean_std<T: Copy + Into<f64>>(values: &[T], columns: usize) -> (Vec<f64>, Vec<f64>) {
+    let rows = || values.chunks_exact(columns.max(1));
+    let count = rows().len() as f64;
+    let (mut mean, mut std) = (vec![0.0; columns], vec![0.0; columns]);
+    for row in rows() {
+        for (sum, &value) in mean.iter_mut().zip(row) {
+            *sum += value.into();
+        }
+    }
+    mean.iter_mut().for_each(|mean| *mean /= count);
+    for row in rows() {
+        for ((sum, mean), &value) in std.iter_mut().zip(&mean).zip(row) {
+            let difference = value.into() - mean;
+            *sum += difference * difference;
+        }
+    }
+    for std in &mut std {
+        *std = (*std / count).sqrt();
+        // Squares of tiny differences underflow.
+        if *std == 0.0 {
+            *std = 1.0;
+        }
+    }
     // Compared, not computed: the rounded mean of equal values may differ from them by a last digit,
     // and dividing by that difference would blow it up to one.
-    if values.iter().all(|v| *v == first) {
-        return (first, 1.0);
+    let first: Vec<f64> = rows()
+        .next()
+        .map_or_else(|| vec![0.0; columns], |row| row.iter().map(|&value| value.into()).collect());
+    let mut equal: Vec<usize> = (0..columns).collect();
+    for row in rows() {
+        equal.retain(|&column| row[column].into() == first[column]);
+        if equal.is_empty() {
+            break;
+        }
     }
-    let mean = values.iter().sum::<f64>() / count;
-    let std = (values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / count).sqrt();
-    // Squares of tiny differences underflow.
-    (mean, if std == 0.0 { 1.0 } else { std })
+    for column in equal {
+        (mean[column], std[column]) = (first[column], 1.0);
+    }
+    (mean, std)
 }
 
 #[cfg(test)]
@@ -173,6 +200,18 @@ mod tests {
         let scaler = Scaler::fit(&constant, 0..10).expect("fit");
         assert_eq!(scaler.std(), [1.0]);
         assert_eq!(scaler.scale_f32(&constant).expect("scaled"), [0.0; 10]);
+    }
+
+    #[test]
+    fn the_columns_of_a_matrix_are_scored_as_each_alone() {
+        let columns =
+            [[0.1, 0.1, 0.1, 0.1], [1e9, 1e9 + 1.0, 1e9, 1e9 - 2.0], [0.1, 0.1, 0.1, 0.2], [0.0; 4]];
+        let matrix: Vec<f64> = (0..4).flat_map(|row| columns.map(|column| column[row])).collect();
+        let (mean, std) = mean_std(&matrix, 4);
+        for (i, column) in columns.iter().enumerate() {
+            assert_eq!(mean_std(column, 1), (vec![mean[i]], vec![std[i]]), "{column:?}");
+        }
+        assert_eq!((mean[0], std[0], std[1], std[3]), (0.1, 1.0, 1.1875_f64.sqrt(), 1.0));
     }
 
     #[test]

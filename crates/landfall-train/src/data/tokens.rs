@@ -87,25 +87,14 @@ impl TokenData {
     /// [`DataError::Unscalable`] when the statistics of a feature overflow.
     pub fn fit(&self, samples: Range<usize>) -> Result<Vec<Scaler>, DataError> {
         let (width, features) = (self.width(), self.names.features.len());
-        let rows = &self.inputs[samples.start * width..samples.end * width];
-        let mut column = Vec::with_capacity(samples.len());
-        let mut scalers = Vec::with_capacity(self.names.tokens.len());
-        for (t, token) in self.names.tokens.iter().enumerate() {
-            let (mut mean, mut std) = (Vec::with_capacity(features), Vec::with_capacity(features));
-            for (f, feature) in self.names.features.iter().enumerate() {
-                column.clear();
-                column.extend(rows.iter().skip(t * features + f).step_by(width).map(|&x| f64::from(x)));
-                let (m, s) = mean_std(&column);
-                if !(m.is_finite() && s.is_finite()) {
-                    let (file, column) = (self.source.clone(), format!("{token}.{feature}"));
-                    return Err(DataError::Unscalable { file, column });
-                }
-                mean.push(m);
-                std.push(s);
-            }
-            scalers.push(Scaler::new(mean, std)?);
+        let (mean, std) = mean_std(&self.inputs[samples.start * width..samples.end * width], width);
+        if let Some(at) = mean.iter().zip(&std).position(|(m, s)| !(m.is_finite() && s.is_finite())) {
+            let (token, feature) = (&self.names.tokens[at / features], &self.names.features[at % features]);
+            let (file, column) = (self.source.clone(), format!("{token}.{feature}"));
+            return Err(DataError::Unscalable { file, column });
         }
-        Ok(scalers)
+        let of_tokens = mean.chunks(features.max(1)).zip(std.chunks(features.max(1)));
+        of_tokens.map(|(mean, std)| Scaler::new(mean.to_vec(), std.to_vec())).collect()
     }
 
     /// The features with each token's mean taken off and its standard deviation divided by.
