@@ -154,18 +154,16 @@ pub(super) fn mean_std<T: Copy + Into<f64>>(values: &[T], columns: usize) -> (Ve
     }
     // Compared, not computed: the rounded mean of equal values may differ from them by a last digit,
     // and dividing by that difference would blow it up to one.
-    let first: Vec<f64> = rows()
-        .next()
-        .map_or_else(|| vec![0.0; columns], |row| row.iter().map(|&value| value.into()).collect());
+    let first = |column: usize| values.get(column).map_or(0.0, |&value| value.into());
     let mut equal: Vec<usize> = (0..columns).collect();
     for row in rows() {
-        equal.retain(|&column| row[column].into() == first[column]);
+        equal.retain(|&column| row[column].into() == first(column));
         if equal.is_empty() {
             break;
         }
     }
     for column in equal {
-        (mean[column], std[column]) = (first[column], 1.0);
+        (mean[column], std[column]) = (first(column), 1.0);
     }
     (mean, std)
 }

@@ -315,7 +315,7 @@ impl Sink for Eager<'_> {
         if self.keep {
             self.kept = Some(device.prepare(op, &launch)?);
         }
-        // Of a call that comes for the first time the host's time counts less than the device's.
+        // What comes again unchecked does not come this way: it is small, and its time is the host's (decision 0018).
         let issue = |loaded: &Loaded| {
             let (function, params) = (loaded.functions[launch.entry], &mut launch.values.pointers());
             match device.context.waits() {
