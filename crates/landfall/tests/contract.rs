@@ -5,7 +5,7 @@ mod ops;
 
 use gpu::on_each_device;
 use landfall::ops::{Add, Cast, Copy, MatMul, Neg, Op, Tanh};
-use landfall::{DType, DeviceKind, Engine, Error, Graph, Program, State, StateSpec, Tensor, half};
+use landfall::{DType, Engine, Error, Graph, Program, State, StateSpec, Tensor, half};
 use ops::{Fault, Faulty, ReverseRows};
 use std::sync::Arc;
 
@@ -73,16 +73,8 @@ fn r03_calls_issued_and_recorded_programs_give_the_same_bytes(e: &Engine) -> Res
     Ok(())
 }
 
-/// An engine of its own on the same device: other tests count on the one of a GPU, too.
-fn counted(e: &Engine) -> Result<Engine, Error> {
-    match e.device() {
-        DeviceKind::Cuda(i) => Engine::cuda(i),
-        DeviceKind::Cpu | DeviceKind::Null => Ok(e.clone()),
-    }
-}
-
 fn r05_no_call_takes_a_detour_over_the_host(e: &Engine) -> Result<(), Error> {
-    let e = &counted(e)?;
+    let e = &gpu::own(e)?;
     for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16] {
         let mut x = e.empty(dtype, [8, 8])?;
         x.poison(0)?;
@@ -129,6 +121,7 @@ fn r06_what_cannot_be_read_is_an_error_never_zeros() -> Result<(), Error> {
 }
 
 fn r07_a_forbidden_overlap_stops_before_the_launch(e: &Engine) -> Result<(), Error> {
+    let e = &gpu::own(e)?;
     let mut a = e.tensor([3, 3], &count(9))?;
     let b = e.tensor([3, 3], &count(9))?;
     let before = e.counters().launches;
@@ -142,6 +135,7 @@ fn r07_a_forbidden_overlap_stops_before_the_launch(e: &Engine) -> Result<(), Err
 }
 
 fn r08_views_move_nothing_and_copies_share_nothing(e: &Engine) -> Result<(), Error> {
+    let e = &gpu::own(e)?;
     let a = e.tensor([2, 6], &count(12))?;
     let before = e.counters();
     let v = a.view().reshape([3, 4])?.permute(&[1, 0])?.slice(0, 1, 2)?;
@@ -184,7 +178,7 @@ fn pair(e: &Engine) -> Result<(Program, Program, State), Error> {
 }
 
 fn r09_outputs_have_their_own_memory(e: &Engine) -> Result<(), Error> {
-    let e = &counted(e)?;
+    let e = &gpu::own(e)?;
     let in_use = e.counters().bytes_in_use;
     let (mut one, mut two, mut state) = pair(e)?;
     let arena = one.report().arena_bytes.max(two.report().arena_bytes);
@@ -235,7 +229,7 @@ fn r13_state_is_keyed_by_name(e: &Engine) -> Result<(), Error> {
 }
 
 fn r14_views_pin_nothing(e: &Engine) -> Result<(), Error> {
-    let e = &counted(e)?;
+    let e = &gpu::own(e)?;
     let before = e.counters().bytes_in_use;
     let a = e.tensor([100], &count(100))?;
     let mut kept: Vec<Tensor> = Vec::new();
