@@ -27,12 +27,6 @@ const SPILLS: &[(&str, &str, &str, &str)] = &[
         " A=f64 ",
         "f64 division and exponentials call a routine for rare operands, round which the assembler saves registers",
     ),
-    (
-        "adam",
-        "adam",
-        " A=f64",
-        "f64 powers, divisions and roots call routines for rare operands, round which the assembler saves registers",
-    ),
     ("attention_block", "attention", " A=f64 ", A_BLOCK_MORE),
     ("attention_few", "attention", " A=", A_BLOCK_MORE),
     ("batch_norm_grad", "gradient", " A=", A_BLOCK_MORE),
@@ -41,9 +35,7 @@ const SPILLS: &[(&str, &str, &str, &str)] = &[
     ("layer_norm", "layer_norm", " A=f32 ", A_BLOCK_MORE),
     ("layer_norm_grad", "column_sums", " A=", A_BLOCK_MORE),
     ("layer_norm_grad", "gradient_sums", " A=", A_BLOCK_MORE),
-    ("softmax", "softmax", " A=f32 ", A_BLOCK_MORE),
     ("softmax", "cross_entropy", " A=f32 ", A_BLOCK_MORE),
-    ("unpermute", "unpermute", " V=", A_BLOCK_MORE),
     ("pair_probs", "pair_probs", "", A_BLOCK_MORE),
     ("unpermute_grad", "unpermute_grad", " BLOCK=0", A_BLOCK_MORE),
 ];
