@@ -30,6 +30,7 @@ use super::{Address, Counters, Device, DeviceKind, Hardware, IndexFault, Launch,
 use crate::error::Error;
 use crate::ops::{Op, Run};
 use again::{Calls, Made};
+pub(crate) use call::MAX_PARAMS;
 use call::{KernelLaunch, Sink, Values};
 use driver::{Context, Loaded, Memory, Pinned, Stream};
 pub(crate) use product::WORKSPACE_ALIGNMENT;

@@ -2,17 +2,19 @@
 
 use super::Permute;
 use crate::DType;
-use crate::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Operand, Param, Source};
+use crate::cuda::{Arg, Call, Entry, Failure, Geometry, MAX_PARAMS, Module, Param, Source};
 use crate::error::Rule;
 use crate::ops::routing::cuda::{Share, Team, WRITERS, dims};
 use crate::ops::{Op, attributes};
 use crate::shape::Spec;
+use arrayvec::ArrayVec;
 
 static SOURCE: Source = Source {
     name: "permute",
     text: concat!(
         include_str!("../routing/cells.cu"),
         include_str!("../routing/rows.cu"),
+        include_str!("pair.cu"),
         include_str!("permute.cu")
     ),
     entries: &[Entry {
@@ -25,21 +27,20 @@ static SOURCE: Source = Source {
             Param::input("p", "P"),
             Param::output("y", "T"),
             Param::output("py", "P"),
-            Param::scratch_is("arrived", DType::I32),
-            Param::faults("faults"),
-            Param::u64("tokens"),
-            Param::u64("rows"),
-            Param::u64("units"),
-            Param::u64("experts"),
-            Param::u32("most"),
-            Param::u32("lanes"),
-            Param::u32("clear"),
             Param::dims("stride_x"),
             Param::dims("stride_map"),
             Param::u64("stride_source"),
             Param::dims("stride_p"),
             Param::dims("stride_y"),
             Param::dims("stride_py"),
+            Param::faults("faults"),
+            Param::u64("tokens"),
+            Param::u64("rows"),
+            Param::u64("experts"),
+            Param::u32("most"),
+            Param::u64("units"),
+            Param::u32("lanes"),
+            Param::u32("clear"),
         ],
     }],
 };
@@ -49,34 +50,43 @@ static TOGETHER: Source = Source {
     text: concat!(
         include_str!("../routing/barriers.cu"),
         include_str!("../routing/cells.cu"),
+        include_str!("../routing/rows.cu"),
+        include_str!("pair.cu"),
         include_str!("together.cu")
     ),
     entries: &[Entry {
         name: "permute_together",
-        block: PAIR,
+        block: HANDS,
         params: &[
             Param::input("x", "T"),
             Param::input("map", "I"),
+            Param::input("source", "I"),
+            Param::input("p", "P"),
             Param::output("y", "T"),
-            Param::scratch_is("arrived", DType::I32),
+            Param::output("py", "P"),
+            Param::dims("stride_x"),
+            Param::dims("stride_map"),
+            Param::u64("stride_source"),
+            Param::dims("stride_p"),
+            Param::dims("stride_y"),
+            Param::dims("stride_py"),
             Param::faults("faults"),
             Param::u64("tokens"),
             Param::u64("rows"),
+            Param::u64("experts"),
+            Param::u32("most"),
+            Param::scratch_is("arrived", DType::I32),
             Param::u64("bytes"),
             Param::u64("parts"),
             Param::u32("piece"),
-            Param::u32("most"),
             Param::u32("slots"),
             Param::u32("batch"),
-            Param::dims("stride_x"),
-            Param::dims("stride_map"),
-            Param::dims("stride_y"),
         ],
     }],
 };
 
-/// A warp that asks for rows and one that writes them.
-const PAIR: u32 = 64;
+/// A warp that asks for rows, one that writes them, and six for what there is besides.
+const HANDS: u32 = 256;
 
 /// How rows are moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +107,7 @@ struct Pieces {
 
 /// Bytes of a piece at most, and of all slots of a block; slots at most: `SLOTS` in the source.
 const PIECE: usize = 16 << 10;
-const HELD: usize = 110 << 10;
+const HELD: usize = 112 << 10;
 const SLOTS: usize = 64;
 /// Two blocks for each multiprocessor of an H100 or H200. Where there are fewer, some run after the others, which do not wait
 /// for them.
@@ -113,7 +123,7 @@ impl Pieces {
         let piece = bytes.div_ceil(parts).next_multiple_of(16);
         let slots = (HELD / piece.max(1)).min(SLOTS);
         // A few are still to be written when the next ones are asked for.
-        Self { parts, piece, slots, batch: slots - 1 - slots / 8 }
+        Self { parts, piece, slots, batch: slots - 1 - (slots - 1) / 8 }
     }
 }
 
@@ -143,85 +153,62 @@ pub(super) fn permute(op: &dyn Op, call: &mut Call<'_>, asked: Option<Way>) -> R
     let bytes = x.spec().shape.last() * x.dtype().size();
     let share = if let Some(Way::Teams(share)) = asked { share } else { Share::Own };
     let team = Team::spread(x.spec().shape.last(), &[&x, &y], WRITERS, share);
-    let together = Module::new(&TOGETHER).of("T", x.dtype()).of("I", map.dtype()).only("sm_90a");
+    let of = |source| {
+        team.of(Module::new(source))
+            .of("T", x.dtype())
+            .of("I", map.dtype())
+            .of("P", p.dtype())
+            .constant("PROBS", u64::from(op.probs))
+    };
+    let module = of(&TOGETHER).only("sm_90a");
     let whole = team.whole && !op.drop_zero && tokens > 0 && bytes.is_multiple_of(16);
     let large = most > 1 && rows.saturating_mul(bytes) >= LARGE[0] && bytes >= LARGE[1];
-    let moves = match asked {
+    let together = match asked {
         Some(Way::Together) if !whole => {
             let what = "rows must be whole units of 16 bytes, and all of them moved".to_owned();
             return Err(Rule::Launch { file: "permute_together", entry: "permute_together", what }.into());
         }
-        Some(way) => way != Way::Together,
-        None => !(whole && large && call.has(&together)),
+        Some(way) => way == Way::Together,
+        None => whole && large && call.has(&module),
     };
-    let team = if moves { team } else { team.of_pairs(most) };
-    let clear = team.clearing(rows);
-    let module = team
-        .of(Module::new(&SOURCE))
-        .of("T", x.dtype())
-        .of("I", map.dtype())
-        .of("P", p.dtype())
-        .constant("PROBS", u64::from(op.probs))
-        .constant("DROP_ZERO", u64::from(op.drop_zero))
-        .constant("MOVES", u64::from(moves));
-    let args = [
+    // First what both kernels take.
+    let mut args = ArrayVec::<_, MAX_PARAMS>::from_iter([
         Arg::Input(&x),
         Arg::Input(&map),
         Arg::Input(&source),
         Arg::Input(&p),
         Arg::Output(&y),
         Arg::Output(&py),
-        Arg::Scratch(0),
-        Arg::Faults,
-        Arg::U64(tokens as u64),
-        Arg::U64(rows as u64),
-        Arg::U64(team.units as u64),
-        Arg::U64(p.spec().shape.last() as u64),
-        Arg::U32(most as u32),
-        Arg::U32(team.lanes),
-        Arg::U32(clear as u32),
         dims(&x),
         dims(&map),
         Arg::U64(source.layout().strides()[0] as u64),
         dims(&p),
         dims(&y),
         dims(&py),
-    ];
-    call.launch(&module, "permute", team.geometry(tokens, clear)?, &args)?;
-    if moves { Ok(()) } else { move_together(call, &together, [&x, &map, &y], bytes, most) }
-}
-
-/// Moves the rows, and nothing else.
-fn move_together(
-    call: &mut Call<'_>,
-    module: &Module,
-    [x, map, y]: [&Operand; 3],
-    bytes: usize,
-    most: usize,
-) -> Result<(), Failure> {
-    let [tokens, rows] = [x, y].map(|o| o.spec().shape.dims()[0]);
-    let Pieces { parts, piece, slots, batch } = Pieces::of(bytes);
-    let args = [
-        Arg::Input(x),
-        Arg::Input(map),
-        Arg::Output(y),
-        Arg::Scratch(0),
         Arg::Faults,
         Arg::U64(tokens as u64),
         Arg::U64(rows as u64),
-        Arg::U64(bytes as u64),
-        Arg::U64(parts as u64),
-        Arg::U32(piece as u32),
+        Arg::U64(p.spec().shape.last() as u64),
         Arg::U32(most as u32),
-        Arg::U32(slots as u32),
-        Arg::U32(batch as u32),
-        dims(x),
-        dims(map),
-        dims(y),
-    ];
-    let blocks = tokens.saturating_mul(parts).min(BLOCKS);
-    let geometry = Geometry { shared: (slots * piece) as u32, ..Geometry::blocks(blocks, PAIR)? };
-    call.launch(module, "permute_together", geometry, &args)
+    ]);
+    if together {
+        let Pieces { parts, piece, slots, batch } = Pieces::of(bytes);
+        args.extend([
+            Arg::Scratch(0),
+            Arg::U64(bytes as u64),
+            Arg::U64(parts as u64),
+            Arg::U32(piece as u32),
+            Arg::U32(slots as u32),
+            Arg::U32(batch as u32),
+        ]);
+        let blocks = tokens.saturating_mul(parts).min(BLOCKS);
+        let geometry = Geometry { shared: (slots * piece) as u32, ..Geometry::blocks(blocks, HANDS)? };
+        return call.launch(&module, "permute_together", geometry, &args);
+    }
+    let clear = team.clearing(rows);
+    let module = of(&SOURCE).constant("DROP_ZERO", u64::from(op.drop_zero));
+    args.extend([Arg::U64(team.units as u64), Arg::U32(team.lanes), Arg::U32(clear as u32)]);
+    call.launch(&module, "permute", team.geometry(tokens, clear)?, &args)
 }
 
 #[cfg(test)]
@@ -237,8 +224,8 @@ mod tests {
             assert!(slots <= SLOTS && slots * piece <= HELD, "{bytes}: {slots} of {piece}");
             assert!((1..slots).contains(&batch), "{bytes}: {batch} of {slots}");
         }
-        // 7,168 elements of bf16: seven rows, of which six are asked for at once.
+        // 7,168 elements of bf16: eight rows, of which seven are asked for at once.
         let Pieces { parts, piece, slots, batch } = Pieces::of(14_336);
-        assert_eq!((parts, piece, slots, batch), (1, 14_336, 7, 6));
+        assert_eq!((parts, piece, slots, batch), (1, 14_336, 8, 7));
     }
 }

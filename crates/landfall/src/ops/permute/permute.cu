@@ -1,9 +1,8 @@
 // A team a token: its row is read once and written to the rows of all its pairs. The first `clear` blocks write zeros in
-// the rows that no token has. Where MOVES is 0, `permute_together` moves the rows, and this does what else there is to do,
-// before it. (With `cells.cu` and `rows.cu`.)
+// the rows that no token has. (With `cells.cu`, `rows.cu` and `pair.cu`.)
 
 // Units under way in a thread, and rows looked up together.
-constexpr u32 U = 2, PAIRS = 8;
+constexpr u32 U = 2, PAIRS = 2;
 
 KERNEL(permute) {
     auto read = [&](Unit (&unit)[U], const T* from, u64 c) {
@@ -13,13 +12,10 @@ KERNEL(permute) {
             unit[u] = at < units ? fetch(from, at, stride_x.v[1]) : nothing();
         }
     };
-    if (!MOVES && thread_index() == 0) *arrived = 0;
     if (blockIdx.x < clear) {
         u64 r = thread_index();
-        if (PROBS && r < rows && source[r * stride_source] < 0) {
-            py[r * stride_py.v[0]] = narrow<P>(typename Accumulate<P>::type(0));
-        }
-        clear_rows(source, stride_source, y, stride_y.v[0], stride_y.v[1], rows, units);
+        clear_rows(source, stride_source, y, stride_y.v[0], stride_y.v[1], r, rows, units);
+        clear_prob(source, stride_source, py, stride_py.v[0], r, rows);
         return;
     }
     Team team = team_of(lanes, blockIdx.x - clear);
@@ -29,10 +25,10 @@ KERNEL(permute) {
     const T* from = x + token * stride_x.v[0];
     // The row is on its way before the map says where it goes.
     Unit unit[U];
-    if (MOVES) read(unit, from, team.lane);
+    read(unit, from, team.lane);
     u32 n = pair_count(cells, step_map, most, faults, token * width, team.lane == 0);
     const P* own = p + token * stride_p.v[0];
-    for (u64 c = team.lane; MOVES && c < units; c += U * lanes) {
+    for (u64 c = team.lane; c < units; c += U * lanes) {
         if (c >= U * lanes) read(unit, from, c);
         for (u32 first = 0; first < n; first += PAIRS) {
             i64 row[PAIRS];
@@ -58,11 +54,7 @@ KERNEL(permute) {
             }
         }
     }
-    // What a pair has besides its row, and what is wrong with it.
     for (u32 j = team.lane; j < n; j += lanes) {
-        i64 row = checked(cells[j * step_map], rows, faults, token * width + j, true);
-        if (!PROBS || row < 0) continue;
-        i64 expert = checked(cells[(most + j) * step_map], experts, faults, token * width + most + j, true);
-        if (expert >= 0) py[row * stride_py.v[0]] = own[expert * stride_p.v[1]];
+        bring_prob(cells, step_map, most, j, own, stride_p.v[1], py, stride_py.v[0], rows, experts, faults, token * width);
     }
 }

@@ -86,11 +86,6 @@ impl Team {
         module.constant("V", self.vector as u64).constant("WHOLE", u64::from(self.whole))
     }
 
-    /// The same for kernels that look at pairs, `most` of a row, instead of moving it.
-    pub(in crate::ops) fn of_pairs(self, most: usize) -> Self {
-        Self { lanes: most.clamp(1, 32).next_power_of_two() as u32, ..self }
-    }
-
     /// Blocks that clear rows without a pair: a row a thread.
     pub(in crate::ops) fn clearing(self, rows: usize) -> usize {
         rows.div_ceil(self.threads() as usize)

@@ -36,9 +36,8 @@ DEVICE void put_last(const Unit& unit, T* row, u64 c, u64 step) {
 
 DEVICE Unit nothing() { return Unit::splat(narrow<T>(A(0))); }
 
-// Zeros in the rows that no token has: a row a thread is looked at, and a warp clears those that its threads found.
-DEVICE void clear_rows(const I* source, u64 stride_source, T* y, u64 stride_y, u64 step_y, u64 rows, u64 units) {
-    u64 r = thread_index();
+// Zeros in row r, which has a thread, where no token has it; and in those of the warp's other threads, which lie side by side.
+DEVICE void clear_rows(const I* source, u64 stride_source, T* y, u64 stride_y, u64 step_y, u64 r, u64 rows, u64 units) {
     u32 lane = threadIdx.x % 32, open = __ballot_sync(0xFFFFFFFFu, r < rows && source[r * stride_source] < 0);
     while (open != 0) {
         T* to = y + (r - lane + __ffs(open) - 1) * stride_y;

@@ -9,7 +9,7 @@ KERNEL(unpermute_grad) {
     __shared__ A partial[KNOWN][16], sums[KNOWN], weights[KNOWN];
     __shared__ I rows_of[KNOWN], experts_of[KNOWN];
     if (blockIdx.x < clear) {
-        clear_rows(source, stride_source, gy, stride_gy.v[0], stride_gy.v[1], rows, units);
+        clear_rows(source, stride_source, gy, stride_gy.v[0], stride_gy.v[1], thread_index(), rows, units);
         return;
     }
     // Of a block that is a team, said so plainly that it takes 16 registers less.
