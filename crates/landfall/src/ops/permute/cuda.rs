@@ -9,18 +9,10 @@ use crate::ops::{Op, attributes};
 use crate::shape::Spec;
 use arrayvec::ArrayVec;
 
-static SOURCE: Source = Source {
-    name: "permute",
-    text: concat!(
-        include_str!("../routing/cells.cu"),
-        include_str!("../routing/rows.cu"),
-        include_str!("pair.cu"),
-        include_str!("permute.cu")
-    ),
-    entries: &[Entry {
-        name: "permute",
-        block: WRITERS.0,
-        params: &[
+/// Parameters of a kernel: first those that both have.
+macro_rules! params {
+    ($($own:expr),* $(,)?) => {
+        &[
             Param::input("x", "T"),
             Param::input("map", "I"),
             Param::input("source", "I"),
@@ -38,10 +30,23 @@ static SOURCE: Source = Source {
             Param::u64("rows"),
             Param::u64("experts"),
             Param::u32("most"),
-            Param::u64("units"),
-            Param::u32("lanes"),
-            Param::u32("clear"),
-        ],
+            $($own),*
+        ]
+    };
+}
+
+static SOURCE: Source = Source {
+    name: "permute",
+    text: concat!(
+        include_str!("../routing/cells.cu"),
+        include_str!("../routing/rows.cu"),
+        include_str!("pair.cu"),
+        include_str!("permute.cu")
+    ),
+    entries: &[Entry {
+        name: "permute",
+        block: WRITERS.0,
+        params: params![Param::u64("units"), Param::u32("lanes"), Param::u32("clear")],
     }],
 };
 
@@ -57,24 +62,7 @@ static TOGETHER: Source = Source {
     entries: &[Entry {
         name: "permute_together",
         block: HANDS,
-        params: &[
-            Param::input("x", "T"),
-            Param::input("map", "I"),
-            Param::input("source", "I"),
-            Param::input("p", "P"),
-            Param::output("y", "T"),
-            Param::output("py", "P"),
-            Param::dims("stride_x"),
-            Param::dims("stride_map"),
-            Param::u64("stride_source"),
-            Param::dims("stride_p"),
-            Param::dims("stride_y"),
-            Param::dims("stride_py"),
-            Param::faults("faults"),
-            Param::u64("tokens"),
-            Param::u64("rows"),
-            Param::u64("experts"),
-            Param::u32("most"),
+        params: params![
             Param::scratch_is("arrived", DType::I32),
             Param::u64("bytes"),
             Param::u64("parts"),
@@ -160,7 +148,7 @@ pub(super) fn permute(op: &dyn Op, call: &mut Call<'_>, asked: Option<Way>) -> R
             .of("P", p.dtype())
             .constant("PROBS", u64::from(op.probs))
     };
-    let module = of(&TOGETHER).only("sm_90a");
+    let moving = || of(&TOGETHER).only("sm_90a");
     let whole = team.whole && !op.drop_zero && tokens > 0 && bytes.is_multiple_of(16);
     let large = most > 1 && rows.saturating_mul(bytes) >= LARGE[0] && bytes >= LARGE[1];
     let together = match asked {
@@ -169,7 +157,7 @@ pub(super) fn permute(op: &dyn Op, call: &mut Call<'_>, asked: Option<Way>) -> R
             return Err(Rule::Launch { file: "permute_together", entry: "permute_together", what }.into());
         }
         Some(way) => way == Way::Together,
-        None => whole && large && call.has(&module),
+        None => whole && large && call.has(&moving()),
     };
     // First what both kernels take.
     let mut args = ArrayVec::<_, MAX_PARAMS>::from_iter([
@@ -203,7 +191,7 @@ pub(super) fn permute(op: &dyn Op, call: &mut Call<'_>, asked: Option<Way>) -> R
         ]);
         let blocks = tokens.saturating_mul(parts).min(BLOCKS);
         let geometry = Geometry { shared: (slots * piece) as u32, ..Geometry::blocks(blocks, HANDS)? };
-        return call.launch(&module, "permute_together", geometry, &args);
+        return call.launch(&moving(), "permute_together", geometry, &args);
     }
     let clear = team.clearing(rows);
     let module = of(&SOURCE).constant("DROP_ZERO", u64::from(op.drop_zero));
