@@ -160,6 +160,29 @@ fn quantile_forecasts_are_ordered_and_cover_what_they_say() -> Result<()> {
 }
 
 #[test]
+fn all_windows_are_predicted_as_each_alone() -> Result<()> {
+    let (mut session, data) = dlinear(DType::F64, Loss::Quantile(vec![0.1, 0.5, 0.9]))?;
+    let (span, size) = (data.span(Segment::Test), 2 * 3 * 6);
+    let mut all = Vec::new();
+    session.predict_all(Segment::Test, |first, predictions| -> std::result::Result<(), Error> {
+        assert_eq!(first * size, all.len());
+        all.extend_from_slice(predictions);
+        Ok(())
+    })?;
+    assert_eq!(all.len(), span.count * size);
+    let stretch = data.stretches.iter().find(|s| s.first == span.base).ok_or("the test windows")?;
+    for window in [0, 1, span.count / 2, span.count - 1] {
+        let from = stretch.start + window;
+        let context: Vec<f64> =
+            (0..2).flat_map(|c| &data.values[c * data.rows + from..][..40]).map(|&x| f64::from(x)).collect();
+        let alone = session.predict(&context)?;
+        let worst = alone.iter().zip(&all[window * size..]).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(worst < 1e-14, "window {window}: {worst:e}");
+    }
+    Ok(())
+}
+
+#[test]
 fn cross_entropy_is_the_labels_negative_log_likelihood() -> Result<()> {
     let engine = Engine::cpu()?;
     let mut spec = StateSpec::new();

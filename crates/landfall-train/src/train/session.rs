@@ -4,7 +4,7 @@ use super::draws::Twister;
 use super::optimizer::{self, LOSS_SCALE};
 use super::scores::{ABSOLUTE, CLASSES, CORRECT, COVERED, CROSS_ENTROPY, PINBALL, SQUARED, sums};
 use super::steps::{
-    EVALUATION_CURSOR, ORDER, Sizes, TRAIN_CURSOR, evaluate_graph, predict_graph, train_graph,
+    EVALUATION_CURSOR, ORDER, PREDICTION, Sizes, TRAIN_CURSOR, evaluate_graph, predict_graph, train_graph,
 };
 use super::{Dataset, Draws, Loss, Order, Target, TrainingOptions};
 use crate::data::Segment;
@@ -413,16 +413,9 @@ impl Session {
     /// # Errors
     /// A device fault.
     pub fn evaluate(&mut self, segment: Segment) -> Result<Evaluation, Error> {
-        let which = match segment {
-            Segment::Train => 0,
-            Segment::Validation => 1,
-            Segment::Test => 2,
-        };
+        let which = place(segment);
         let (span, series) = (self.spans[which], self.windows_of_series[which].clone());
-        let mut start = [0i64; cursor::LEN];
-        start[cursor::BASE] = span.base as i64;
-        start[cursor::WINDOWS] = span.count as i64;
-        self.state.write(EVALUATION_CURSOR, &start)?;
+        self.rewind(span)?;
         let zeros = vec![0.0f64; series.len() * self.targets];
         for name in sums(&self.options.loss) {
             self.state.write(name, &zeros)?;
@@ -481,20 +474,67 @@ impl Session {
         }
         self.predict.run(&mut self.state)?;
         let mut all = self.predict.read_host("prediction")?.data;
+        sort_levels(&mut all, self.options.loss.outputs(), self.horizon);
+        Ok(all)
+    }
+
+    /// Predicts every window of a segment, in order: `each` gets the number of windows before these, and the predictions
+    /// `[n, targets, Q, H]` of the next n, as [`Session::predict`] gives them for one.
+    ///
+    /// # Errors
+    /// A device fault; what `each` returns.
+    pub fn predict_all<E: From<Error>>(
+        &mut self,
+        segment: Segment,
+        mut each: impl FnMut(usize, &[f64]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let span = self.spans[place(segment)];
+        self.rewind(span)?;
+        let batch = self.options.batch / self.options.accumulate;
         let levels = self.options.loss.outputs();
-        let mut row = vec![0.0; levels];
-        for channel in all.chunks_exact_mut(levels * self.horizon).filter(|_| levels > 1) {
-            for at in 0..self.horizon {
-                for (q, v) in row.iter_mut().enumerate() {
-                    *v = channel[q * self.horizon + at];
-                }
-                row.sort_by(f64::total_cmp);
-                for (q, v) in row.iter().enumerate() {
-                    channel[q * self.horizon + at] = *v;
-                }
+        let window = self.targets * levels * self.horizon;
+        for first in (0..span.count).step_by(batch) {
+            self.evaluate.run(&mut self.state)?;
+            let mut all = self.evaluate.read_host(PREDICTION)?.data;
+            // Rows past the last window repeat it.
+            all.truncate((span.count - first).min(batch) * window);
+            sort_levels(&mut all, levels, self.horizon);
+            each(first, &all)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the evaluation at the first of these windows.
+    fn rewind(&mut self, span: super::dataset::Span) -> Result<(), Error> {
+        let mut start = [0i64; cursor::LEN];
+        start[cursor::BASE] = span.base as i64;
+        start[cursor::WINDOWS] = span.count as i64;
+        self.state.write(EVALUATION_CURSOR, &start)
+    }
+}
+
+/// Where a session keeps what it knows of a segment.
+const fn place(segment: Segment) -> usize {
+    match segment {
+        Segment::Train => 0,
+        Segment::Validation => 1,
+        Segment::Test => 2,
+    }
+}
+
+/// Sorts the predictions `[.., levels, horizon]` of each row by level: independently trained levels may cross.
+fn sort_levels(all: &mut [f64], levels: usize, horizon: usize) {
+    let mut row = vec![0.0; levels];
+    for channel in all.chunks_exact_mut(levels * horizon).filter(|_| levels > 1) {
+        for at in 0..horizon {
+            for (q, v) in row.iter_mut().enumerate() {
+                *v = channel[q * horizon + at];
+            }
+            row.sort_by(f64::total_cmp);
+            for (q, v) in row.iter().enumerate() {
+                channel[q * horizon + at] = *v;
             }
         }
-        Ok(all)
     }
 }
 

@@ -12,6 +12,8 @@ pub(super) const TRAIN_CURSOR: &str = "cursor.train";
 pub(super) const EVALUATION_CURSOR: &str = "cursor.evaluation";
 /// The windows of each epoch, where their order is listed: `[epochs, windows]`.
 pub(super) const ORDER: &str = "data.order";
+/// What a session's programs predict.
+pub(super) const PREDICTION: &str = "prediction";
 /// Shapes that all programs of a session share.
 pub(super) struct Sizes<'a> {
     /// Windows of a micro-batch: of a whole batch, where that is not cut.
@@ -216,6 +218,9 @@ pub(super) fn evaluate_graph(
     let cursor = g.entry(EVALUATION_CURSOR)?;
     let Batch { x, y, series, valid } = batch(&g, cursor, ops::Order::Sequential, 1, s)?;
     let prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s)?;
+    if !matches!(s.target, Target::Classes { .. }) {
+        g.output(PREDICTION, prediction);
+    }
     // Rows past the last window count nothing.
     let mask = g.reshape(valid, [s.batch, 1, 1])?;
     let zero = g.fill(g.spec(prediction).dtype, Shape::SCALAR, 0.0)?;
@@ -244,6 +249,6 @@ pub(super) fn predict_graph(
     if let Target::Classes { .. } = s.target {
         prediction = g.op1(ops::Softmax { axis: 2 }, &[prediction])?;
     }
-    g.output("prediction", g.reshape(prediction, [s.targets, s.loss.outputs(), s.horizon])?);
+    g.output(PREDICTION, g.reshape(prediction, [s.targets, s.loss.outputs(), s.horizon])?);
     Ok(mixed_precision(&g, options.dtype, options.products)?.into_graph())
 }
