@@ -48,6 +48,20 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
     rows.iter().map(row).collect::<Vec<_>>().join("\n")
 }
 
+/// A number with four significant digits, for tables; `--json` has them all.
+pub(crate) fn digits(x: f64) -> String {
+    if x == 0.0 || !x.is_finite() {
+        return x.to_string();
+    }
+    let exponent = x.abs().log10().floor();
+    if (-4.0..6.0).contains(&exponent) {
+        let places = (3.0 - exponent).max(0.0) as usize;
+        format!("{x:.places$}")
+    } else {
+        format!("{x:.3e}")
+    }
+}
+
 /// Bytes in MiB.
 pub(crate) fn mib(bytes: usize) -> String {
     format!("{:.2}", bytes as f64 / (1u64 << 20) as f64)

@@ -12,7 +12,7 @@ fn folder() -> Folder {
 
 fn train(f: &Folder, text: &str) -> String {
     f.write("bad.csv", text);
-    f.refused("train --data bad.csv --context 16 --horizon 2 --max-steps 1 --out run")
+    f.refused("train --preset patchtst-42 --data bad.csv --context 16 --horizon 2 --max-steps 1 --out run")
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn files() {
         "d.csv: no column `sun`; choose from load, wind"
     );
     assert_eq!(
-        f.refused("train --data d.csv --out run"),
+        f.refused("train --preset patchtst-42 --data d.csv --out run"),
         "train has 210 rows, a window of context 336 and horizon 96 needs 432; no horizon fits context 336, no \
          context fits horizon 96, context + horizon can be at most 210"
     );
@@ -87,13 +87,15 @@ fn numbers_out_of_range() {
     ] {
         let given = flags.split(' ').next().expect("a flag");
         let base = if given == "--context" {
-            "train --data d.csv --horizon 8"
+            "train --preset patchtst-42 --data d.csv --horizon 8"
         } else {
-            "train --data d.csv --context 32"
+            "train --preset patchtst-42 --data d.csv --context 32"
         };
         assert_eq!(f.refused(&format!("{base} {flags} --out run")), text, "{flags}");
     }
-    let long = f.refused("train --data d.csv --context 32 --horizon 8 --epochs 99999999999999 --out run");
+    let long = f.refused(
+        "train --preset patchtst-42 --data d.csv --context 32 --horizon 8 --epochs 99999999999999 --out run",
+    );
     assert_eq!(long, "--epochs 99999999999999: a run has at most 100,000,000 steps; give fewer");
 }
 
@@ -103,7 +105,7 @@ fn names_and_combinations() {
     for (words, text) in [
         (
             "train --preset big",
-            "unknown preset `big`; choose from patchtst-42, patchtst-64, patchtst-wide, patchtst-deep, window-regressor, dlinear, dlinear-etth2, cross-asset",
+            "unknown preset `big`; choose from auto, patchtst-42, patchtst-64, patchtst-wide, patchtst-deep, window-regressor, dlinear, dlinear-etth2, cross-asset",
         ),
         (
             "train --model patchtst --preset window-regressor",
@@ -143,11 +145,11 @@ fn names_and_combinations() {
             "unrecognized subcommand 'learn'; a similar subcommand exists: 'plan'; --help lists what there is",
         ),
         (
-            "train --data d.csv --context 32 --horizon 8 --freeze nothing",
+            "train --preset patchtst-42 --data d.csv --context 32 --horizon 8 --freeze nothing",
             "no parameter's name contains `nothing`, so it freezes none; one of the names is model.backbone.W_P.weight",
         ),
         (
-            "train --data d.csv --context 32 --horizon 8 --freeze model",
+            "train --preset patchtst-42 --data d.csv --context 32 --horizon 8 --freeze model",
             "every parameter is frozen, so there is nothing to train; freeze fewer",
         ),
         ("evaluate --model last-value", "--data is needed; a simple forecast is scored on a file"),
@@ -157,8 +159,8 @@ fn names_and_combinations() {
              --model last-value --data F.csv",
         ),
         (
-            "evaluate --model seasonal-naive --data d.csv --context 12 --horizon 8",
-            "a seasonal period of 24 does not fit context 12; choose 1 to 12",
+            "evaluate --model seasonal-naive --data d.csv --context 12 --horizon 8 --period 250",
+            "a seasonal period of 250 needs as many rows of history, there are 240; choose 1 to 240",
         ),
         ("evaluate nowhere", "nowhere is no run folder: config.toml: No such file or directory (os error 2)"),
         ("forecast nowhere", "nowhere is no run folder: config.toml: No such file or directory (os error 2)"),
@@ -215,7 +217,7 @@ fn checkpoints_and_run_folders() {
 
     // A checkpoint of another horizon, and one that was cut.
     assert_eq!(
-        f.refused("train --data d.csv --context 32 --horizon 4 --max-steps 1 --init run/best.safetensors --out other"),
+        f.refused("train --preset patchtst-42 --data d.csv --context 32 --horizon 4 --max-steps 1 --init run/best.safetensors --out other"),
         "run/best.safetensors: tensor model.head.linear.weight is f32[8, 64], the model has it as [4, 64]"
     );
     let whole = std::fs::read(f.path().join("run/checkpoint.safetensors")).expect("a checkpoint");

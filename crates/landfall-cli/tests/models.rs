@@ -18,13 +18,13 @@ fn dlinear_trains_early_stops_resumes_and_forecasts() {
     let f = folder();
     let ran =
         f.runs(&format!("{DLINEAR} --lr 0.5 --schedule constant --epochs 40 --patience 2 --json --out run"));
-    let ended = ran.out.lines().find(|l| l.starts_with("ended after epoch")).expect("an early end");
-    let epochs: usize =
-        ended.split(' ').nth(3).and_then(|w| w.trim_end_matches(':').parse().ok()).expect("a number");
-    assert!(epochs < 40 && ended.ends_with("2 without a better validation"), "{ended}");
-    let object = ran.json();
+    let ended = ran.out.lines().find(|l| l.starts_with("stopped after")).expect("an early stop");
+    let steps: usize = ended.split(' ').nth(2).and_then(|w| w.parse().ok()).expect("a number");
     let per_epoch = 10;
-    assert_eq!(object["steps"].as_u64(), Some((epochs * per_epoch) as u64));
+    let epochs = steps / per_epoch;
+    assert!(epochs < 40 && ended.ends_with("2 validations without improvement"), "{ended}");
+    let object = ran.json();
+    assert_eq!(object["steps"].as_u64(), Some(steps as u64));
     // The best epoch is two before the last, and its weights are the ones tested.
     let metrics = f.read("run/metrics.jsonl");
     let test = metrics.lines().last().expect("lines");
@@ -165,11 +165,11 @@ fn what_does_not_fit_is_refused() {
     }
     f.write("c.toml", "[network]\nkernel = 4\n");
     assert_eq!(
-        f.refused("train --data d.csv --model dlinear --config c.toml --out run"),
+        f.refused("train --data d.csv --preset dlinear --config c.toml --out run"),
         "the network does not fit: kernel is 4; it must be odd, to have a middle row"
     );
     assert_eq!(
-        f.refused("train --data d.csv --config c.toml --out run"),
+        f.refused("train --data d.csv --preset patchtst-42 --config c.toml --out run"),
         "[network] kernel and --preset patchtst-42: that model has no such option; leave it out"
     );
     assert_eq!(

@@ -5,7 +5,7 @@ mod program;
 use program::{Folder, csv};
 use serde_json::Value;
 
-const SIZES: &str = "--context 32 --horizon 8 --batch 16 --threads 2";
+const SIZES: &str = "--preset patchtst-42 --context 32 --horizon 8 --batch 16 --threads 2";
 
 /// Two files of the same columns, one longer than the other.
 fn folder() -> Folder {

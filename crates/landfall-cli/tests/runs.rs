@@ -34,7 +34,7 @@ fn a_run_leaves_what_it_promises() {
     }
     assert_eq!((object["windows"].as_u64(), object["steps"].as_u64()), (Some(53), Some(20)));
     assert!(object["last-value"]["mse"].is_f64() && object["seasonal-naive"]["mae"].is_f64(), "{object}");
-    assert!(ran.out.contains("everything lies in run: "), "{}", ran.out);
+    assert!(ran.out.contains("Run saved to run\n"), "{}", ran.out);
     let mut names = Folder::names_in(&f.path().join("run"));
     names.sort();
     assert_eq!(
@@ -230,7 +230,8 @@ fn windows_with_labels_are_learnt() {
 #[test]
 fn without_data_a_series_is_generated() {
     let f = Folder::new();
-    let small = "train --samples 400 --channels 2 --context 32 --horizon 8 --max-steps 2";
+    let small =
+        "train --preset patchtst-42 --samples 400 --channels 2 --context 32 --horizon 8 --max-steps 2";
     let ran = f.runs(small);
     assert!(ran.out.starts_with(
         "no --data: this trains on a generated hourly series, 400 rows of 2 columns, seed 2021\n"

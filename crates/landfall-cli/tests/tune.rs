@@ -6,7 +6,8 @@ use program::{Folder, Ran, csv, steps};
 use serde_json::Value;
 
 /// Flags of a model with products that can be cut in several ways.
-const SMALL: &str = "--data d.csv --context 64 --horizon 8 --batch 64 --threads 1 --device cpu";
+const SMALL: &str =
+    "--preset patchtst-42 --data d.csv --context 64 --horizon 8 --batch 64 --threads 1 --device cpu";
 
 fn folder() -> Folder {
     let f = Folder::new();

@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 pub mod checkpoint;
+pub mod choice;
 pub mod data;
 pub mod models;
 pub mod nn;

@@ -9,7 +9,9 @@ use landfall::plan::Reuse;
 use landfall::sanitize::agree;
 use landfall::{DType, Engine};
 use landfall_train::data::{Segment, Split, TokenSegments, synthetic};
-use landfall_train::models::{CrossAssetConfig, DLinearConfig, ModelConfig, PatchTstConfig, Preset, Task};
+use landfall_train::models::{
+    CrossAssetConfig, DLinearConfig, ModelConfig, NLinearConfig, PatchTstConfig, Preset, Task,
+};
 use landfall_train::train::{Betas, Dataset, Loss, Session, TrainingOptions};
 
 type Check<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -39,6 +41,7 @@ fn small(preset: Preset) -> ModelConfig {
             d_ff: 32,
             ..c
         }),
+        ModelConfig::Nlinear(c) => ModelConfig::Nlinear(NLinearConfig { context: 32, horizon: 8, ..c }),
         ModelConfig::Dlinear(c) => {
             ModelConfig::Dlinear(DLinearConfig { context: 32, horizon: 8, kernel: 5, ..c })
         }

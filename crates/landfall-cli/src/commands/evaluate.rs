@@ -58,27 +58,30 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
     }
     let run = Run::open(path)?;
     let fill = fill(args.fill.as_ref())?;
-    let (dataset, segment, units, notes) = match run.load(&args.data, fill)? {
+    let (dataset, segment, units, notes, panel) = match run.load(&args.data, fill)? {
         Data::Series(panel) => {
             let notes = panel.notices().to_vec();
             let (dataset, panel) = run.dataset(panel)?;
             let notes = [&notes, panel.left_out()].concat();
-            (dataset, Segment::Test, Units::of(&panel), notes)
+            (dataset, Segment::Test, Units::of(&panel), notes, Some(panel))
         }
         Data::Tokens(data) => {
             let (dataset, data) = run.samples(data)?;
-            (dataset, Segment::Test, Units::tokens(&data.names), Vec::new())
+            (dataset, Segment::Test, Units::tokens(&data.names), Vec::new(), None)
         }
         // Its benchmark holds no windows out.
-        Data::Walk(walk) => (Dataset::regression(&walk), Segment::Train, Units::labels(), Vec::new()),
+        Data::Walk(walk) => (Dataset::regression(&walk), Segment::Train, Units::labels(), Vec::new(), None),
     };
     let placed = on(args.device, args.threads, |engine| run.session(engine, &dataset, args.weights))?;
     output::note(&placed.line());
     let mut session = placed.made;
     let engine = session.engine.clone();
     let step = run.resolved().steps(&session);
-    let evaluated =
-        engine.enter(|| session.evaluate(segment)).map_err(|e| CliError::During(RunError::Engine(e)))?;
+    let evaluated = match &panel {
+        Some(panel) => run.evaluate(&mut session, &dataset, panel, segment),
+        None => engine.enter(|| session.evaluate(segment)).map_err(RunError::Engine),
+    }
+    .map_err(CliError::During)?;
     let record = EvaluationRecord::new(step, segment, &evaluated, &units);
     note_all(&notes);
     print(&run.path().display().to_string(), &record, args.json)

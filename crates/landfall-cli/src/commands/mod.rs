@@ -67,12 +67,12 @@ fn series_rows(r: &EvaluationRecord) -> Vec<Vec<String>> {
 /// A simple forecast's name and its scores on the test windows.
 type Scored = (String, landfall_train::data::Scores);
 
-/// Last value and, where a season fits into the context, seasonal naive.
+/// Last value and, where there is a season and a row a season before the first test row, seasonal naive.
 fn simple_forecasts(panel: &WindowedPanel, period: usize, batch: usize) -> Result<Vec<Scored>, DataError> {
     let parts = panel.parts(Segment::Test);
-    let context = parts.first().map_or(0, |part| part.windows.context());
+    let history = parts.iter().map(|part| part.windows.target(part.windows.base()).start).min();
     let mut all = vec![("last-value".to_owned(), Baseline::LastValue)];
-    if period <= context {
+    if period > 1 && history.is_some_and(|history| period <= history) {
         all.push((format!("seasonal-naive ({period})"), Baseline::SeasonalNaive { period }));
     }
     let score = |(name, b)| Ok((name, baseline::score(b, &parts, panel.targets(), batch)?));

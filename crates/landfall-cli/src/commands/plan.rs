@@ -23,6 +23,10 @@ pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
         }
         None => flags,
     };
+    if settings.model.is_none() {
+        // The default recipe takes its sizes from data; a plan needs none.
+        settings.preset.get_or_insert_with(|| Preset::PatchTst42.name().to_owned());
+    }
     let listed = settings.columns.take().map(|c| c.len());
     let channels = args.shapes.channels.or(settings.channels).or(listed).unwrap_or(7);
     // The plan depends on no data, only on its number of columns.

@@ -1,5 +1,6 @@
 //! `landfall train`: a new run, or an old one that goes on.
 
+mod choice;
 mod results;
 
 use super::device::{Placed, line, on};
@@ -8,6 +9,7 @@ use crate::args::{Setup, Train};
 use crate::error::CliError;
 use crate::output::{self, Watch};
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
+use landfall_train::choice::Plan;
 use landfall_train::data::synthetic::WalkData;
 use landfall_train::data::{DataError, Segment, Split, TokenData, TokenNames, TokenSegments, WindowedPanel};
 use landfall_train::models::Task;
@@ -66,6 +68,8 @@ struct Ready {
     resolved: Resolved,
     session: Session,
     comparison: Comparison,
+    /// How a forecaster will be chosen, and on which data.
+    choice: Option<(Plan, Dataset)>,
     /// Why `auto` chose the device that it did.
     chosen: Option<String>,
     /// What a person has to know of the data.
@@ -177,7 +181,9 @@ fn resume(args: &Train, path: &Path, stop: Arc<AtomicBool>) -> Result<Ended, Cli
         Comparison::Labels(_) => {}
     }
     let total = ready.resolved.steps(&ready.session);
-    if ready.from.step >= total {
+    // A run that was stopped while it chose has done its steps.
+    let chooses = ready.choice.is_some() && before.forecaster.is_none();
+    if ready.from.step >= total && !chooses {
         return Err(CliError::Complete { run: path.to_owned(), done: ready.from.step, total });
     }
     if ready.resolved.settings.device == Some(Device::Null) {
@@ -244,13 +250,17 @@ pub(super) struct Begun {
     pub(super) placed: Placed<Session>,
     pub(super) dataset: Dataset,
     comparison: Comparison,
+    /// How a forecaster will be chosen, by the default recipe.
+    plan: Option<Plan>,
     pub(super) notes: Vec<String>,
 }
 
 /// Reads the data and makes a session of it.
 pub(super) fn begin(resolved: &mut Resolved) -> Result<Begun, CliError> {
+    let mut plan = None;
     let (dataset, comparison, notes) = match resolved.load()? {
         Data::Series(panel) => {
+            *resolved = resolved.clone().sized(&panel)?;
             let uneven = panel.irregularities().into_iter().map(|what| {
                 format!(
                     "{what}; windows count rows as if none were missing (--fill-gaps with --fill inserts those that \
@@ -258,8 +268,12 @@ pub(super) fn begin(resolved: &mut Resolved) -> Result<Begun, CliError> {
                 )
             });
             let mut notes: Vec<String> = panel.notices().iter().cloned().chain(uneven).collect();
-            let (dataset, panel) = resolved.forecast(panel)?;
+            let (mut dataset, panel) = resolved.forecast(panel)?;
             notes.extend_from_slice(panel.left_out());
+            if resolved.is_default_recipe() {
+                let (folds, planned) = resolved.planned(&dataset, &panel);
+                (plan, dataset) = (Some(folds), planned);
+            }
             (dataset, Comparison::Series(Box::new(panel)), notes)
         }
         Data::Tokens(data) => {
@@ -270,7 +284,7 @@ pub(super) fn begin(resolved: &mut Resolved) -> Result<Begun, CliError> {
     };
     let asked = resolved.settings.device.unwrap_or(Device::Auto);
     let placed = on(asked, resolved.settings.threads, |engine| resolved.session(engine, &dataset))?;
-    Ok(Begun { placed, dataset, comparison, notes })
+    Ok(Begun { placed, dataset, comparison, plan, notes })
 }
 
 /// Everything that can be refused happens here, before a file is written.
@@ -279,7 +293,7 @@ fn prepare(
     tuned: bool,
     start: impl FnOnce(&mut Session) -> Result<Progress, CliError>,
 ) -> Result<Ready, CliError> {
-    let Begun { placed, dataset, comparison, mut notes } = begin(&mut resolved)?;
+    let Begun { placed, dataset, comparison, plan, mut notes } = begin(&mut resolved)?;
     let Placed { made: mut session, device, why: chosen } = placed;
     if tuned {
         let engine = session.engine.clone();
@@ -293,7 +307,8 @@ fn prepare(
     }
     resolved.settings.computed_on = Some(device);
     let from = start(&mut session)?;
-    Ok(Ready { resolved, session, comparison, chosen, notes, from })
+    let choice = plan.map(|plan| (plan, dataset));
+    Ok(Ready { resolved, session, comparison, choice, chosen, notes, from })
 }
 
 fn announce(ready: &Ready) -> Result<(), CliError> {
@@ -396,7 +411,7 @@ fn go(
     stop: Arc<AtomicBool>,
 ) -> Result<Ended, CliError> {
     announce(&ready)?;
-    let Ready { resolved, mut session, comparison, from, .. } = ready;
+    let Ready { mut resolved, mut session, comparison, choice, from, .. } = ready;
     let reports: Vec<_> =
         session.programs().iter().map(|p| json!({"program": p.name(), "plan": p.report()})).collect();
     folder.write("plan.json", &json!(reports).to_string()).map_err(CliError::During)?;
@@ -409,44 +424,66 @@ fn go(
     let options = FitOptions {
         epochs: resolved.training.epochs,
         max_steps: resolved.training.max_steps,
+        validate_every: choice.as_ref().and_then(|(plan, _)| resolved.validate_every(plan)),
         patience: resolved.patience,
         log_every: resolved.log_every,
         units,
         configuration,
     };
-    let mut watch = Watch::new(from.step, resolved.steps(&session), stop);
-    let outcome = fit(&mut session, &mut folder, from, &options, &mut watch);
+    let mut watch = Watch::new(from.step, resolved.steps(&session), Arc::clone(&stop));
+    let trained = if resolved.trains() {
+        fit(&mut session, &mut folder, from, &options, &mut watch)
+    } else {
+        Ok(Outcome::Finished { records: Vec::new(), steps: 0 })
+    };
     watch.finish();
-    let path = folder.path();
-    match outcome.map_err(CliError::During)? {
-        Outcome::Interrupted { step } => {
-            output::note(&format!(
-                "interrupted after step {step}, which is saved; go on with: landfall train --resume {}",
-                path.display()
-            ));
-            if json {
-                output::json(&json!({"run": path, "steps": step, "interrupted": true}))?;
-            }
-            Ok(Ended::early(130))
-        }
-        Outcome::Finished { mut records, steps } => {
-            if let (true, Some(patience)) = (steps < resolved.steps(&session), resolved.patience) {
-                let epochs = steps / session.steps_per_epoch().max(1);
-                output::line(&format!("ended after epoch {epochs}: {patience} without a better validation"))?;
-            }
-            let simple = match &comparison {
-                Comparison::Series(panel) => {
-                    simple_forecasts(panel, resolved.period, session.options().batch)?
-                }
-                Comparison::Labels(_) | Comparison::Classes(_) => Vec::new(),
-            };
-            results::results(&resolved, &records, &simple, &comparison, path)?;
-            if json {
-                let mut object = results::object(path, steps, &records, &simple, &comparison);
-                object["configuration"] = json!(resolved.settings.hash()?);
-                output::json(&object)?;
-            }
-            Ok(Ended { code: 0, last: records.pop() })
-        }
+    let (mut records, steps) = match trained.map_err(CliError::During)? {
+        Outcome::Interrupted { step } => return interrupted(folder.path(), step, json).map(Ended::early),
+        Outcome::Finished { records, steps } => (records, steps),
+    };
+    if let (true, Some(patience)) = (steps < resolved.steps(&session) && resolved.trains(), resolved.patience)
+    {
+        output::line(&format!("stopped after {steps} steps: {patience} validations without improvement"))?;
     }
+    let mut made = None;
+    if let (Some(choice), Comparison::Series(panel)) = (&choice, &comparison) {
+        let stopped = || stop.load(Ordering::Relaxed);
+        made = choice::chosen(&mut resolved, &mut session, panel, choice, &mut folder, &stopped)?;
+        let Some(chosen) = &made else {
+            return interrupted(folder.path(), steps, json).map(Ended::early);
+        };
+        records = vec![chosen.forecast.clone()];
+    }
+    let path = folder.path();
+    let simple = match &comparison {
+        Comparison::Series(panel) => simple_forecasts(panel, resolved.period, session.options().batch)?,
+        Comparison::Labels(_) | Comparison::Classes(_) => Vec::new(),
+    };
+    let finished = results::Finished {
+        resolved: &resolved,
+        records: &records,
+        simple: &simple,
+        comparison: &comparison,
+        chosen: made.as_ref(),
+        path,
+    };
+    finished.print()?;
+    if json {
+        let mut object = finished.object(steps);
+        object["configuration"] = json!(resolved.settings.hash()?);
+        output::json(&object)?;
+    }
+    Ok(Ended { code: 0, last: records.pop() })
+}
+
+/// Says that a run was interrupted and how to go on with it.
+fn interrupted(path: &Path, step: usize, json: bool) -> Result<u8, CliError> {
+    output::note(&format!(
+        "interrupted after step {step}, which is saved; go on with: landfall train --resume {}",
+        path.display()
+    ));
+    if json {
+        output::json(&json!({"run": path, "steps": step, "interrupted": true}))?;
+    }
+    Ok(130)
 }

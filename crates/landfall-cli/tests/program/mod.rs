@@ -110,7 +110,7 @@ pub(crate) fn csv(rows: usize) -> String {
 
 /// Flags of a run small enough for tests.
 pub(crate) const SMALL: &str =
-    "train --data d.csv --context 32 --horizon 8 --batch 16 --log-every 1 --threads 2";
+    "train --preset patchtst-42 --data d.csv --context 32 --horizon 8 --batch 16 --log-every 1 --threads 2";
 
 /// The lines of `metrics.jsonl` that are about steps, as text.
 pub(crate) fn steps(metrics: &str) -> Vec<&str> {

@@ -5,10 +5,13 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::{DataError, Scaler, ScoreSums, Scores, Series, Windows};
 
 /// A forecast that repeats what the context ends with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Baseline {
     /// Every step is the context's last value.
     LastValue,
@@ -20,12 +23,20 @@ pub enum Baseline {
 }
 
 impl Baseline {
-    /// Last value is the season of one row.
-    fn period(self) -> usize {
+    /// Rows of history that it repeats: 1 for the last value, else the seasonal period.
+    #[must_use]
+    pub fn period(self) -> usize {
         match self {
             Self::LastValue => 1,
             Self::SeasonalNaive { period } => period,
         }
+    }
+
+    /// The values after `history`, endlessly: `y[h] = history[n − p + h mod p]` for `h` from 0 and the period p; none
+    /// where the history has fewer than p values.
+    pub fn continuation<T: Copy>(self, history: &[T]) -> impl Iterator<Item = T> {
+        let start = history.len().checked_sub(self.period());
+        start.and_then(|start| history.get(start..)).unwrap_or_default().iter().copied().cycle()
     }
 }
 
@@ -53,7 +64,7 @@ pub struct Part<'a> {
 /// their order; `batch` counts the windows that whole batches hold. The parts have the same columns and horizon.
 ///
 /// # Errors
-/// [`DataError::BadPeriod`] for a season of no rows or longer than the context, [`DataError::RowRange`]
+/// [`DataError::BadPeriod`] for a season of no rows or longer than the rows before the first target, [`DataError::RowRange`]
 /// for windows outside the series, [`DataError::NothingScored`] without windows, and what
 /// [`Scaler::scale_f32`] refuses.
 pub fn score(
@@ -73,9 +84,10 @@ pub fn score(
 
 fn add(baseline: Baseline, part: &Part<'_>, targets: usize, sums: &mut ScoreSums) -> Result<(), DataError> {
     let Part { series, scaler, windows } = part;
-    let (period, context, rows) = (baseline.period(), windows.context(), series.rows());
-    if period == 0 || period > context {
-        return Err(DataError::BadPeriod { period, context });
+    let (period, rows) = (baseline.period(), series.rows());
+    let history = windows.target(windows.base()).start;
+    if period == 0 || period > history {
+        return Err(DataError::BadPeriod { period, history });
     }
     if windows.end() > rows {
         let (file, start, end) = (series.source().to_owned(), windows.base(), windows.end());
@@ -88,10 +100,10 @@ fn add(baseline: Baseline, part: &Part<'_>, targets: usize, sums: &mut ScoreSums
         let target = windows.target(start);
         let columns = scaled.chunks_exact(rows).zip(squared.iter_mut().zip(&mut absolute));
         for (column, (squared, absolute)) in columns {
-            let season = column.get(target.start - period..target.start).unwrap_or_default();
+            let history = column.get(..target.start).unwrap_or_default();
             let truth = column.get(target.clone()).unwrap_or_default();
             (*squared, *absolute) = (0.0, 0.0);
-            for (value, forecast) in truth.iter().zip(season.iter().cycle()) {
+            for (value, forecast) in truth.iter().zip(baseline.continuation(history)) {
                 let error = forecast - value;
                 *squared += error * error;
                 *absolute += error.abs();
@@ -166,8 +178,14 @@ mod tests {
             let baseline = Baseline::SeasonalNaive { period };
             one(baseline, &series, &scaler, windows, 1).expect_err("refused").to_string()
         };
-        assert_eq!(text(3, 6), "a seasonal period of 3 does not fit context 2; choose 1 to 2");
-        assert_eq!(text(0, 6), "a seasonal period of 0 does not fit context 2; choose 1 to 2");
+        assert_eq!(
+            text(3, 6),
+            "a seasonal period of 3 needs as many rows of history, there are 2; choose 1 to 2"
+        );
+        assert_eq!(
+            text(0, 6),
+            "a seasonal period of 0 needs as many rows of history, there are 2; choose 1 to 2"
+        );
         assert_eq!(text(2, 7), "rows 0..7 are not within the 6 rows of s; choose a range inside");
     }
 }

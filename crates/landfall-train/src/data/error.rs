@@ -516,13 +516,15 @@ pub enum DataError {
     /// A horizon of no rows.
     #[error("the horizon is 0; give at least 1 step")]
     ZeroHorizon,
-    /// A season of no rows, or one that the context does not hold.
-    #[error("a seasonal period of {period} does not fit context {context}; choose 1 to {context}")]
+    /// A seasonal period of no rows, or one longer than the rows before the first value to forecast.
+    #[error(
+        "a seasonal period of {period} needs as many rows of history, there are {history}; choose 1 to {history}"
+    )]
     BadPeriod {
         /// The period.
         period: usize,
-        /// The context.
-        context: usize,
+        /// Rows before the first value to forecast.
+        history: usize,
     },
     /// Error sums of another number of columns than the scores are kept for.
     #[error("errors of {found} columns where {expected} are scored; pass one sum per column")]

@@ -35,7 +35,7 @@ pub use self::panel::{Panel, read};
 pub use self::scaler::Scaler;
 pub use self::scores::{ColumnScore, ScoreSums, Scores};
 pub use self::series::Series;
-pub use self::split::{Segment, Segments, Split};
+pub use self::split::{Segment, Segments, Split, Validation};
 pub use self::table::ReadOptions;
 pub use self::tokens::{TokenData, TokenError, TokenNames, TokenSegments};
 pub use self::windowed::{Member, WindowedPanel};

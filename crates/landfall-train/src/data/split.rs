@@ -47,7 +47,10 @@ impl Split {
     }
 
     /// Rows of train, validation and test, each without the context before it.
-    pub(super) fn rows(self, rows: usize) -> Result<[usize; 3], DataError> {
+    ///
+    /// # Errors
+    /// [`DataError::BadRatios`], [`DataError::TooShortForEtt`].
+    pub fn rows(self, rows: usize) -> Result<[usize; 3], DataError> {
         match self {
             Self::Ett => {
                 let needed = ETT.iter().sum();
@@ -128,7 +131,16 @@ impl fmt::Display for Segment {
     }
 }
 
-/// Row ranges of the three segments, each of which holds at least one window.
+/// Whether validation must hold a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Validation {
+    /// It must: the weights are chosen by it.
+    Required,
+    /// It need not: a series too short for a window there has none.
+    Optional,
+}
+
+/// Row ranges of the three segments, each of which holds at least one window (validation: where it is required).
 ///
 /// Validation and test start one context before their own first row, so that their first window
 /// forecasts that row: contexts reach back into the earlier segment, targets never do.
@@ -147,6 +159,19 @@ impl Segments {
     /// A context or horizon of 0, ratios that are not a partition, a series too short for the split or
     /// for one window in each segment; the last says which windows would fit.
     pub fn new(split: Split, rows: usize, context: usize, horizon: usize) -> Result<Self, DataError> {
+        Self::with_validation(split, rows, (context, horizon), Validation::Required)
+    }
+
+    /// As [`Segments::new`], with validation required or not.
+    ///
+    /// # Errors
+    /// As [`Segments::new`].
+    pub fn with_validation(
+        split: Split,
+        rows: usize,
+        (context, horizon): (usize, usize),
+        validation: Validation,
+    ) -> Result<Self, DataError> {
         if context == 0 {
             return Err(DataError::ZeroContext);
         }
@@ -154,27 +179,20 @@ impl Segments {
             return Err(DataError::ZeroHorizon);
         }
         let [train, val, test] = split.rows(rows)?;
-        // Validation and test have the context for free, so only the horizon is bound to their rows.
-        let shortest = val.min(test);
-        let limits = Limits {
-            context,
-            horizon,
-            max_horizon: train.saturating_sub(context).min(shortest),
-            max_context: if horizon <= shortest { train.saturating_sub(horizon) } else { 0 },
-            max_window: if shortest > 0 && train > 1 { train } else { 0 },
-        };
+        let short = |segment, rows| too_short([train, val, test], (segment, rows), (context, horizon));
         let windows = |segment, range: &Range<usize>| {
-            Windows::new(range.clone(), context, horizon).map_err(|_| DataError::TooShort {
-                segment,
-                rows: range.len(),
-                limits,
-            })
+            Windows::new(range.clone(), context, horizon).map_err(|_| short(segment, range.len()))
         };
         let of_train = windows(Segment::Train, &(0..train))?;
         // Train holds a window, so it holds a context.
         let (val, test) = (train - context..train + val, train + val - context..train + val + test);
-        let windows = [of_train, windows(Segment::Validation, &val)?, windows(Segment::Test, &test)?];
-        Ok(Self { train: 0..train, val, test, windows })
+        let train = 0..train;
+        let of_val = match (windows(Segment::Validation, &val), validation) {
+            (Err(_), Validation::Optional) => Windows::none(val.start, context, horizon),
+            (of_val, _) => of_val?,
+        };
+        let windows = [of_train, of_val, windows(Segment::Test, &test)?];
+        Ok(Self { train, val, test, windows })
     }
 
     /// Row range of a segment, with the context before it.
@@ -195,6 +213,24 @@ impl Segments {
             Segment::Test => test,
         }
     }
+}
+
+/// The error of a segment of so many rows, with the windows that would fit. Validation and test have the context for
+/// free, so only the horizon is bound to their rows.
+fn too_short(
+    [train, val, test]: [usize; 3],
+    (segment, rows): (Segment, usize),
+    (context, horizon): (usize, usize),
+) -> DataError {
+    let shortest = val.min(test);
+    let limits = Limits {
+        context,
+        horizon,
+        max_horizon: train.saturating_sub(context).min(shortest),
+        max_context: if horizon <= shortest { train.saturating_sub(horizon) } else { 0 },
+        max_window: if shortest > 0 && train > 1 { train } else { 0 },
+    };
+    DataError::TooShort { segment, rows, limits }
 }
 
 #[cfg(test)]

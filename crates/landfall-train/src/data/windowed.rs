@@ -1,7 +1,7 @@
 //! A panel whose rows are divided and scaled: windows that can be numbered.
 
 use super::baseline::Part;
-use super::{DataError, Panel, Scaler, Segment, Segments, Series, Split};
+use super::{DataError, Panel, Scaler, Segment, Segments, Series, Split, Validation};
 
 /// A series with the rows of its segments and the scaler of its training rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,12 +30,25 @@ impl WindowedPanel {
     /// # Errors
     /// What [`Segments::new`] refuses, for an only series; [`DataError::AllTooShort`]; what [`Scaler::fit`] refuses.
     pub fn fit(panel: Panel, split: Split, context: usize, horizon: usize) -> Result<Self, DataError> {
-        let scale = |s: &Series, segments: &Segments| Scaler::fit(s, segments.rows(Segment::Train)).map(Some);
-        Self::new(panel, split, (context, horizon), scale)
+        Self::fit_with(panel, split, (context, horizon), Validation::Required)
     }
 
-    /// As [`WindowedPanel::fit`] with scalers that were fit before, by the name of their series; series without one
-    /// are left out. The only scaler there is serves an only series, whatever its name.
+    /// As [`WindowedPanel::fit`], with validation required or not.
+    ///
+    /// # Errors
+    /// As [`WindowedPanel::fit`].
+    pub fn fit_with(
+        panel: Panel,
+        split: Split,
+        sizes: (usize, usize),
+        validation: Validation,
+    ) -> Result<Self, DataError> {
+        let scale = |s: &Series, segments: &Segments| Scaler::fit(s, segments.rows(Segment::Train)).map(Some);
+        Self::new(panel, split, sizes, validation, scale)
+    }
+
+    /// As [`WindowedPanel::fit`] with scalers that were fit before, by the name of their series, and with or without
+    /// windows in validation; series without a scaler are left out. The only scaler there is serves an only series, whatever its name.
     ///
     /// # Errors
     /// As [`WindowedPanel::fit`]; [`DataError::NoKnownSeries`].
@@ -48,7 +61,7 @@ impl WindowedPanel {
         let file = panel.source();
         let only = panel.series().len() == 1;
         let scale = |s: &Series, _: &Segments| Ok(scaler_of(scalers, s, only).cloned());
-        let windowed = Self::new(panel, split, (context, horizon), scale)?;
+        let windowed = Self::new(panel, split, (context, horizon), Validation::Optional, scale)?;
         if windowed.members.is_empty() {
             let known = scalers.iter().map(|(name, _)| name.clone()).collect();
             return Err(DataError::NoKnownSeries { file, known });
@@ -59,13 +72,14 @@ impl WindowedPanel {
     fn new(
         panel: Panel,
         split: Split,
-        (context, horizon): (usize, usize),
+        sizes: (usize, usize),
+        validation: Validation,
         scale: impl Fn(&Series, &Segments) -> Result<Option<Scaler>, DataError>,
     ) -> Result<Self, DataError> {
         let (targets, count) = (panel.targets(), panel.series().len());
         let (mut members, mut left_out, mut first) = (Vec::new(), Vec::new(), None);
         for series in panel.into_series() {
-            match Segments::new(split, series.rows(), context, horizon) {
+            match Segments::with_validation(split, series.rows(), sizes, validation) {
                 Ok(segments) => match scale(&series, &segments)? {
                     Some(scaler) => members.push(Member { series, scaler, segments }),
                     None => left_out.push(format!(

@@ -34,12 +34,17 @@ impl Windows {
         }
     }
 
+    /// No window, at the end of rows that are too few for one.
+    pub(super) fn none(base: usize, context: usize, horizon: usize) -> Self {
+        Self { base, count: 0, context, horizon }
+    }
+
     /// Row of the first window's first context row.
     pub fn base(&self) -> usize {
         self.base
     }
 
-    /// Number of windows, at least 1.
+    /// Number of windows; 0 only for the validation of a series that is too short for one there.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -66,7 +71,7 @@ impl Windows {
 
     /// Row after the last target row.
     pub fn end(&self) -> usize {
-        self.base + self.count - 1 + self.context + self.horizon
+        self.base + self.count + self.context + self.horizon - 1
     }
 
     /// Windows that whole batches of `batch` hold; none for a batch of 0.

@@ -2,11 +2,13 @@
 
 mod cross_asset;
 mod dlinear;
+mod nlinear;
 mod patchtst;
 mod presets;
 
 pub use cross_asset::{CrossAsset, CrossAssetConfig};
 pub use dlinear::{DLinear, DLinearConfig};
+pub use nlinear::{NLinear, NLinearConfig};
 pub use patchtst::{Approximation, DropoutMasks, Order, PatchTst, PatchTstConfig, Task};
 pub use presets::{Preset, Recipe};
 
@@ -36,6 +38,8 @@ pub enum ModelConfig {
     Patchtst(PatchTstConfig),
     /// A [`DLinear`].
     Dlinear(DLinearConfig),
+    /// An [`NLinear`].
+    Nlinear(NLinearConfig),
     /// A [`CrossAsset`].
     CrossAsset(CrossAssetConfig),
 }
@@ -47,6 +51,7 @@ impl ModelConfig {
         match self {
             Self::Patchtst(c) => c.context,
             Self::Dlinear(c) => c.context,
+            Self::Nlinear(c) => c.context,
             Self::CrossAsset(c) => c.features,
         }
     }
@@ -57,6 +62,7 @@ impl ModelConfig {
         match self {
             Self::Patchtst(c) => c.horizon,
             Self::Dlinear(c) => c.horizon,
+            Self::Nlinear(c) => c.horizon,
             Self::CrossAsset(c) => c.classes,
         }
     }
@@ -66,7 +72,7 @@ impl ModelConfig {
     pub fn patchtst(self) -> Option<PatchTstConfig> {
         match self {
             Self::Patchtst(c) => Some(c),
-            Self::Dlinear(_) | Self::CrossAsset(_) => None,
+            Self::Dlinear(_) | Self::Nlinear(_) | Self::CrossAsset(_) => None,
         }
     }
 
@@ -76,7 +82,7 @@ impl ModelConfig {
         match self {
             Self::Patchtst(c) => Some(c.dropout),
             Self::CrossAsset(c) => Some(c.dropout),
-            Self::Dlinear(_) => None,
+            Self::Dlinear(_) | Self::Nlinear(_) => None,
         }
     }
 
@@ -85,7 +91,7 @@ impl ModelConfig {
     pub const fn tokens(&self) -> Option<usize> {
         match self {
             Self::CrossAsset(c) => Some(c.tokens),
-            Self::Patchtst(_) | Self::Dlinear(_) => None,
+            Self::Patchtst(_) | Self::Dlinear(_) | Self::Nlinear(_) => None,
         }
     }
 
@@ -94,7 +100,7 @@ impl ModelConfig {
     pub const fn task(&self) -> Task {
         match self {
             Self::Patchtst(c) => c.task,
-            Self::Dlinear(_) => Task::Forecast,
+            Self::Dlinear(_) | Self::Nlinear(_) => Task::Forecast,
             Self::CrossAsset(_) => Task::Classify,
         }
     }
@@ -107,6 +113,7 @@ impl ModelConfig {
         match self {
             Self::Patchtst(c) => c.patches().map(|_| ()),
             Self::Dlinear(c) => c.check(),
+            Self::Nlinear(c) => c.check(),
             Self::CrossAsset(c) => c.check(),
         }
     }
@@ -119,6 +126,7 @@ impl ModelConfig {
         Ok(match self {
             Self::Patchtst(c) => Box::new(PatchTst::new(c.clone())?),
             Self::Dlinear(c) => Box::new(DLinear::new(c.clone())?),
+            Self::Nlinear(c) => Box::new(NLinear::new(c.clone())?),
             Self::CrossAsset(c) => Box::new(CrossAsset::new(c.clone())?),
         })
     }

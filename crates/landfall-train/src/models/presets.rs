@@ -33,6 +33,9 @@ pub struct Recipe {
 /// The presets of this crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
+    /// The default recipe: sizes and number of steps from the data, and a choice among networks and baselines by
+    /// validation.
+    Auto,
     /// The paper's model for ETTh1 and ETTh2 with 336 rows of history.
     PatchTst42,
     /// The same with 512 rows.
@@ -54,6 +57,7 @@ pub enum Preset {
 impl Preset {
     /// Every preset.
     pub const ALL: &'static [Self] = &[
+        Self::Auto,
         Self::PatchTst42,
         Self::PatchTst64,
         Self::PatchTstWide,
@@ -68,6 +72,7 @@ impl Preset {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Auto => "auto",
             Self::PatchTst42 => "patchtst-42",
             Self::PatchTst64 => "patchtst-64",
             Self::PatchTstWide => "patchtst-wide",
@@ -129,7 +134,7 @@ impl Preset {
                     dropout: 0.0,
                 });
             }
-            Self::PatchTst42 => paper,
+            Self::Auto | Self::PatchTst42 => paper,
             Self::PatchTst64 => PatchTstConfig { context: 512, ..paper },
             Self::PatchTstWide => {
                 PatchTstConfig { d_model: 128, heads: 16, d_ff: 256, dropout: 0.2, ..paper }
@@ -193,6 +198,8 @@ impl Preset {
             ..official.clone()
         };
         match self {
+            // Rate and schedule hold from a hundred windows to millions; steps and batch follow the data.
+            Self::Auto => Recipe { lr: 1e-3, schedule: Schedule::OneCycle, patience: Some(5), ..official },
             Self::DLinear => dlinear,
             Self::DLinearEtth2 => Recipe { lr: 5e-2, ..dlinear },
             Self::PatchTst42 | Self::PatchTst64 => official,

@@ -10,8 +10,10 @@ use crate::train::Session;
 pub struct FitOptions {
     /// Passes over the training windows.
     pub epochs: usize,
-    /// Updates in all; then one evaluation, and no validation between epochs.
+    /// Updates in all instead of epochs; then one evaluation, unless [`FitOptions::validate_every`] asks for more.
     pub max_steps: Option<usize>,
+    /// Steps between validations, the last one after the last step; `None` for one an epoch.
+    pub validate_every: Option<usize>,
     /// Validations without a better one after which training ends, if it does.
     pub patience: Option<usize>,
     /// Steps between shown ones; the run folder has them all.
@@ -98,8 +100,9 @@ impl Fit<'_> {
         let per_epoch = self.session.steps_per_epoch();
         let total = self.options.max_steps.unwrap_or(self.options.epochs.saturating_mul(per_epoch));
         let every = self.options.log_every.clamp(1, crate::train::RING);
-        let validates = self.options.max_steps.is_none() && self.session.holds_out();
-        while self.progress.step < total && !self.exhausted(per_epoch) {
+        let validates = self.validates();
+        let validate_every = self.options.validate_every.unwrap_or(per_epoch).max(1);
+        while self.progress.step < total && !self.exhausted(validate_every) {
             if self.observer.stop() {
                 self.report(true)?;
                 self.checkpoint()?;
@@ -110,14 +113,16 @@ impl Fit<'_> {
             let step = self.progress.step;
             self.observer.progress(step, total);
             let epoch_ends = step.is_multiple_of(per_epoch);
-            if step.is_multiple_of(every) || epoch_ends || step == total {
+            let validation = step.is_multiple_of(validate_every)
+                || (step == total && self.options.validate_every.is_some());
+            if step.is_multiple_of(every) || epoch_ends || validation || step == total {
                 self.report(step == total)?;
                 if self.progress.step < step {
                     // Steps that overflowed: as many are missing, and come before the epoch or the run can end.
                     continue;
                 }
             }
-            if epoch_ends && validates {
+            if validation && validates {
                 self.validate()?;
             } else if epoch_ends && self.options.max_steps.is_none() {
                 self.checkpoint()?;
@@ -126,13 +131,19 @@ impl Fit<'_> {
         self.finish()
     }
 
-    /// Whether as many epochs as the patience allows have ended since the best validation. A run is validated once an
-    /// epoch, so the steps say how many there were, in a resumed run too.
-    fn exhausted(&self, per_epoch: usize) -> bool {
+    /// Whether validations choose the weights.
+    fn validates(&self) -> bool {
+        let often = self.options.max_steps.is_none() || self.options.validate_every.is_some();
+        often && self.session.holds_out() && self.session.windows(Segment::Validation) > 0
+    }
+
+    /// Whether as many validations as the patience allows have passed since the best one. They are evenly spaced, so the
+    /// steps say how many there were, in a resumed run too.
+    fn exhausted(&self, validate_every: usize) -> bool {
         let (Some(patience), Some((_, best))) = (self.options.patience, self.progress.best) else {
             return false;
         };
-        (self.progress.step - best.min(self.progress.step)) / per_epoch.max(1) >= patience
+        (self.progress.step - best.min(self.progress.step)) / validate_every >= patience
     }
 
     /// Reads back the steps since the last time, records each, shows those that are to be shown, and stops at one that did
@@ -216,15 +227,18 @@ impl Fit<'_> {
             checkpoint::save(&self.folder.best(), self.session, &self.options.configuration, &best, false)?;
             return Ok(Outcome::Finished { records: vec![training], steps });
         }
-        if self.options.max_steps.is_some() {
+        if !self.validates() {
+            // No validation chose weights: the last ones are kept.
             self.checkpoint()?;
-            let validation = self.evaluate(Segment::Validation, true)?;
-            let best = Progress { best: Some((validation.error(), self.progress.step)), ..self.progress };
+            let mut records = Vec::new();
+            if self.session.windows(Segment::Validation) > 0 {
+                records.push(self.evaluate(Segment::Validation, true)?);
+            }
+            let error = records.first().map(|r| (r.error(), self.progress.step));
+            let best = Progress { best: error, ..self.progress };
             checkpoint::save(&self.folder.best(), self.session, &self.options.configuration, &best, false)?;
-            return Ok(Outcome::Finished {
-                records: vec![validation, self.evaluate(Segment::Test, true)?],
-                steps,
-            });
+            records.push(self.evaluate(Segment::Test, true)?);
+            return Ok(Outcome::Finished { records, steps });
         }
         let best = self.folder.best();
         if best.exists() {

@@ -1,6 +1,7 @@
 //! The folder of a run: `config.toml`, `metrics.jsonl`, `checkpoint.safetensors`, `best.safetensors`, `plan.json`.
 
 use super::RunError;
+use super::settings::ModelKind;
 use crate::checkpoint::replace;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
@@ -98,6 +99,12 @@ impl RunFolder {
         self.path.join("best.safetensors")
     }
 
+    /// The weights of a linear network that was chosen.
+    #[must_use]
+    pub fn weights(&self, kind: ModelKind) -> PathBuf {
+        self.path.join(weights_name(kind))
+    }
+
     /// Appends one line to the metrics.
     ///
     /// # Errors
@@ -117,4 +124,9 @@ impl RunFolder {
         let path = self.path.join(name);
         replace(&path, text.as_bytes()).map_err(|why| RunError::Write { path, why })
     }
+}
+
+/// Name of the file with the weights of a linear network that was chosen.
+pub(super) fn weights_name(kind: ModelKind) -> String {
+    format!("{}.safetensors", kind.name())
 }

@@ -1,8 +1,11 @@
 //! Runs: the loop over steps and epochs, and the folder that a run leaves behind.
 
+mod auto;
+mod choose;
 mod device;
 mod fit;
 mod folder;
+mod forecaster;
 mod network;
 mod open;
 mod record;
@@ -10,9 +13,11 @@ mod resolve;
 mod resolved;
 mod settings;
 
+pub use choose::{Choice, Scored, choose};
 pub use device::Device;
 pub use fit::{FitOptions, Observer, Outcome, count, fit};
 pub use folder::RunFolder;
+pub use forecaster::{Forecaster, floors, non_negative};
 pub use open::{ClassPrediction, Forecast, Run, Weights, open};
 pub use record::{
     ClassRecord, ColumnRecord, EvaluationRecord, QuantileRecord, SeriesRecord, StepLine, Units,
@@ -41,6 +46,10 @@ pub enum RunError {
     NonFinite { step: usize, loss: f64, grad_norm: f64, cause: landfall::Error, checkpoint: Option<PathBuf> },
     #[error("the session has no validation windows to choose the best weights by")]
     NoValidation,
+    #[error(
+        "there is no window to choose a forecaster by: validation has {windows} windows of horizon {horizon}, and the rows before it have no room for rolling origins; give a longer series, a shorter --horizon or a shorter --context"
+    )]
+    NothingToChooseBy { windows: usize, horizon: usize },
     #[error("{} is not there; {hint}", .path.display())]
     NoWeights { path: PathBuf, hint: &'static str },
     #[error("{} holds a window-regressor, which predicts one label for a window and no future rows; train a patchtst to forecast", .path.display())]

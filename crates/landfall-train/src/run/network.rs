@@ -1,13 +1,21 @@
 //! The network of a run, from a preset and what is set beside it.
 
 use super::resolve::Source;
-use super::settings::{Network, Settings, SettingsError};
-use crate::models::{CrossAssetConfig, DLinearConfig, ModelConfig, PatchTstConfig, Preset, Task};
+use super::settings::{ModelKind, Network, Settings, SettingsError};
+use crate::choice::Sizes;
+use crate::models::{
+    CrossAssetConfig, DLinearConfig, ModelConfig, NLinearConfig, PatchTstConfig, Preset, Task,
+};
 
 impl Settings {
-    pub(super) fn network(&self, preset: Preset, outputs: usize) -> Result<ModelConfig, SettingsError> {
+    pub(super) fn network(
+        &self,
+        model: ModelKind,
+        preset: Preset,
+        outputs: usize,
+    ) -> Result<ModelConfig, SettingsError> {
         let n = self.network.clone().unwrap_or_default();
-        let config = match preset.config() {
+        let config = match self.base(model, preset) {
             ModelConfig::Patchtst(base) => {
                 foreign(
                     preset,
@@ -49,6 +57,18 @@ impl Settings {
                     context: self.context.unwrap_or(base.context),
                     horizon: self.horizon.unwrap_or(base.horizon),
                     kernel: n.kernel.unwrap_or(base.kernel),
+                    outputs,
+                })
+            }
+            ModelConfig::Nlinear(base) => {
+                let others = n != Network::default();
+                foreign(
+                    preset,
+                    &[("--dropout", self.dropout.is_some()), ("an option of [network]", others)],
+                )?;
+                ModelConfig::Nlinear(NLinearConfig {
+                    context: self.context.unwrap_or(base.context),
+                    horizon: self.horizon.unwrap_or(base.horizon),
                     outputs,
                 })
             }
@@ -95,6 +115,23 @@ impl Settings {
         Ok(config)
     }
 
+    /// The sizes that a network starts from: the preset's; by the default recipe those of the model that was asked for,
+    /// with patches that fit its context.
+    fn base(&self, model: ModelKind, preset: Preset) -> ModelConfig {
+        match (preset, model, preset.config()) {
+            (Preset::Auto, ModelKind::Dlinear, _) => Preset::DLinear.config(),
+            (Preset::Auto, ModelKind::Nlinear, of) => {
+                let (context, horizon) = (of.context(), of.horizon());
+                ModelConfig::Nlinear(NLinearConfig { context, horizon, outputs: 1 })
+            }
+            (Preset::Auto, _, ModelConfig::Patchtst(of)) => {
+                let (patch, stride) = Sizes::patch(self.context.unwrap_or(of.context));
+                ModelConfig::Patchtst(PatchTstConfig { patch, stride, ..of })
+            }
+            (_, _, of) => of,
+        }
+    }
+
     /// Every option of the network with its value. Of samples in a file only the sizes that were given: the file has the
     /// others.
     pub(super) fn filled(&self, n: &ModelConfig, source: &Source) -> Network {
@@ -116,6 +153,7 @@ impl Settings {
                 ..Network::default()
             },
             ModelConfig::Dlinear(n) => Network { kernel: Some(n.kernel), ..Network::default() },
+            ModelConfig::Nlinear(_) => Network::default(),
             ModelConfig::CrossAsset(n) => {
                 let given = self.network.clone().unwrap_or_default();
                 let open = matches!(source, Source::Files { .. });

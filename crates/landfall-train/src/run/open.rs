@@ -1,14 +1,18 @@
 //! Opens the folder of a run: its settings, and sessions with its weights.
 
 use super::RunError;
+use super::folder::weights_name;
+use super::forecaster::{Forecaster, floors, linear};
 use super::resolve::{Data, Resolved, Source};
 use super::settings::Settings;
 use crate::checkpoint::{File, load_weights};
+use crate::choice::linear::Linear;
+use crate::choice::{Fold, Origin};
 use crate::data::{
     DataError, Panel, Scaler, Segment, Series, TokenData, TokenNames, TokenSegments, WindowedPanel, scaler_of,
 };
 use crate::models::{ModelConfig, Task};
-use crate::train::{Dataset, Session, Target};
+use crate::train::{Dataset, Evaluation, Session, Target};
 use landfall::Engine;
 use std::path::{Path, PathBuf};
 
@@ -171,6 +175,69 @@ impl Run {
         Ok((Dataset::classification(&data, segments), data))
     }
 
+    /// What the run forecasts with, where validation chose it.
+    #[must_use]
+    pub fn forecaster(&self) -> Option<&Forecaster> {
+        self.resolved.settings.forecaster.as_ref()
+    }
+
+    /// Errors over all windows of a segment: of the forecaster, where one was chosen, else of the session's network.
+    ///
+    /// # Errors
+    /// A device fault.
+    pub fn evaluate(
+        &self,
+        session: &mut Session,
+        dataset: &Dataset,
+        panel: &WindowedPanel,
+        segment: Segment,
+    ) -> Result<Evaluation, RunError> {
+        let engine = session.engine.clone();
+        // Quantiles are scored on the device, as they are.
+        let points = self.levels().is_empty();
+        let combines = |f: &Forecaster| f.share != 1.0 || (points && !f.non_negative.is_empty());
+        let Some(f) = self.forecaster().filter(|f| combines(f)) else {
+            return Ok(engine.enter(|| session.evaluate(segment))?);
+        };
+        let mut sums = session.empty_evaluation(segment);
+        let floors = floors(panel, &f.non_negative);
+        let starts: Vec<_> = panel.members().iter().map(|m| m.segments.windows(segment).starts()).collect();
+        let origins: Vec<Origin> = Fold::origins(panel, &starts).collect();
+        let (targets, horizon, loss) = (sums.targets, sums.horizon, &self.resolved.training.loss);
+        let size = loss.outputs() * horizon;
+        engine.enter(|| {
+            session.predict_all(segment, |first, predictions| {
+                for (i, window) in predictions.chunks_exact(targets * size).enumerate() {
+                    let origin = origins[first + i];
+                    let (mut squared, mut absolute) = (vec![0.0; targets], vec![0.0; targets]);
+                    for (c, predicted) in window.chunks_exact(size).enumerate() {
+                        let values = &dataset.values[c * dataset.rows..][..dataset.rows];
+                        let mut forecast = predicted[loss.point() * horizon..][..horizon].to_vec();
+                        let floor = floors[origin.series * targets + c];
+                        f.combine(&values[origin.begin..origin.at], floor, horizon, &mut forecast);
+                        for (p, y) in forecast.iter().zip(&values[origin.at..]) {
+                            let error = p - f64::from(*y);
+                            squared[c] += error * error;
+                            absolute[c] += error.abs();
+                        }
+                    }
+                    sums.add_window(first + i, origin.series, &squared, &absolute);
+                }
+                Ok::<(), RunError>(())
+            })
+        })?;
+        Ok(sums)
+    }
+
+    /// The network whose weights the run keeps.
+    fn kept_network(&self) -> ModelConfig {
+        let (context, horizon) = (self.resolved.network.context(), self.resolved.network.horizon());
+        self.forecaster()
+            .filter(|f| f.ridge.is_some())
+            .and_then(|f| linear(f.network, context, horizon))
+            .map_or_else(|| self.resolved.network.clone(), Linear::config)
+    }
+
     /// A session over this data with the run's weights.
     ///
     /// # Errors
@@ -180,12 +247,20 @@ impl Run {
             Weights::Best => ("best.safetensors", "the run has not been validated yet; use --weights last"),
             Weights::Last => ("checkpoint.safetensors", "the run has written no checkpoint yet"),
         };
-        let path = self.path.join(name);
+        let linear = self.forecaster().filter(|f| f.ridge.is_some());
+        let path = match linear {
+            Some(f) => self.path.join(weights_name(f.network)),
+            None => self.path.join(name),
+        };
         if !path.exists() {
             return Err(RunError::NoWeights { path, hint });
         }
         let file = File::read(&path)?;
         let mut resolved = self.resolved.clone();
+        if linear.is_some() {
+            resolved.network = self.kept_network();
+            resolved.settings.freeze = None;
+        }
         if dataset.span(Segment::Train).count < resolved.training.batch {
             // One smaller batch, which is not cut: this session does not train.
             resolved.training.accumulate = 1;
@@ -230,8 +305,17 @@ impl Run {
             return Err(DataError::NoKnownSeries { file: series.source().to_owned(), known }.into());
         };
         let context = series.last_rows(n.context())?;
-        let predicted = session.predict(&scaler.scale_f64(&context)?)?;
+        let mut predicted = session.predict(&scaler.scale_f64(&context)?)?;
         let horizon = n.horizon();
+        if let Some(f) = self.forecaster() {
+            let history = series.last_rows(f.history(n.context()))?;
+            let (scaled, rows) = (scaler.scale_f64(&history)?, history.rows());
+            let size = self.resolved.training.loss.outputs() * horizon;
+            for (c, predicted) in predicted.chunks_exact_mut(size).enumerate() {
+                let floor = f.floor(&series.columns()[c], scaler, c);
+                f.combine(&scaled[c * rows..][..rows], floor, horizon, predicted);
+            }
+        }
         let loss = &self.resolved.training.loss;
         let column = |(c, all): (usize, &[f64])| -> Vec<Vec<f64>> {
             let units = |level: &[f64]| level.iter().map(|&x| scaler.inverse(c, x)).collect();

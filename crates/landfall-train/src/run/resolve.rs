@@ -54,6 +54,8 @@ pub enum Data {
 /// Settings that fit together, and what they amount to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resolved {
+    /// The settings as they were given.
+    pub given: Box<Settings>,
     /// Every setting with its value: a run folder's `config.toml`.
     pub settings: Settings,
     /// The network.
@@ -84,19 +86,20 @@ impl Settings {
     pub fn resolve(&self) -> Result<Resolved, RunError> {
         let (model, preset) = self.preset()?;
         let source = self.source(model)?;
-        let recipe = match source {
-            Source::Demo { .. } => demo_recipe(),
-            Source::Files { .. } | Source::Walk { .. } | Source::Assets { .. } => preset.recipe(),
-        };
+        let recipe = preset.recipe();
         let training = self.training(model, &recipe)?;
-        let network = self.network(preset, training.loss.outputs())?;
+        let network = self.network(model, preset, training.loss.outputs())?;
         if !training.loss.levels().is_empty() && network.task() == Task::Regress {
             let (first, second) = ("--quantiles".to_owned(), format!("--model {}", model.name()));
             let why = "it predicts one value for a window; leave one of them out".to_owned();
             return Err(SettingsError::Conflict { first, second, why }.into());
         }
-        let patience = self.patience.or(recipe.patience).filter(|&n| n > 0 && self.max_steps.is_none());
-        if let (Some(n), Some(steps)) = (self.patience.filter(|&n| n > 0), self.max_steps) {
+        // The default recipe validates several times in a given number of steps; presets do it once, at the end.
+        let validated_once = preset != Preset::Auto && self.max_steps.is_some();
+        let patience = self.patience.or(recipe.patience).filter(|&n| n > 0 && !validated_once);
+        if let (Some(n), Some(steps), true) =
+            (self.patience.filter(|&n| n > 0), self.max_steps, validated_once)
+        {
             let (first, second) = (format!("--patience {n}"), format!("--max-steps {steps}"));
             let why = "a run of so many steps is validated once, at its end; use --epochs".to_owned();
             return Err(SettingsError::Conflict { first, second, why }.into());
@@ -110,7 +113,8 @@ impl Settings {
         settings.period = Some(period);
         settings.log_every = Some(log_every);
         settings.patience = Some(patience.unwrap_or(0));
-        Ok(Resolved { settings, network, training, source, split, period, log_every, patience })
+        let given = Box::new(self.clone());
+        Ok(Resolved { given, settings, network, training, source, split, period, log_every, patience })
     }
 
     fn preset(&self) -> Result<(ModelKind, Preset), SettingsError> {
@@ -121,17 +125,22 @@ impl Settings {
                 known: Preset::ALL.iter().map(|p| p.name()).collect::<Vec<_>>().join(", "),
             })?,
             (None, Some(ModelKind::WindowRegressor)) => Preset::WindowRegressor,
-            (None, Some(ModelKind::Dlinear)) => Preset::DLinear,
             (None, Some(ModelKind::CrossAsset)) => Preset::CrossAsset,
             (None, None) if self.synthetic == Some(Synthetic::Walk) => Preset::WindowRegressor,
             (None, None) if self.synthetic == Some(Synthetic::Assets) => Preset::CrossAsset,
-            (None, _) => Preset::PatchTst42,
+            (None, _) => Preset::Auto,
         };
+        let forecasts =
+            self.model.filter(|m| matches!(m, ModelKind::Patchtst | ModelKind::Dlinear | ModelKind::Nlinear));
+        if let (Preset::Auto, Some(model)) = (preset, forecasts) {
+            return Ok((model, preset));
+        }
         let config = preset.config();
         let of = match (&config, config.task()) {
             (ModelConfig::Patchtst(_), Task::Forecast | Task::Classify) => ModelKind::Patchtst,
             (ModelConfig::Patchtst(_), Task::Regress) => ModelKind::WindowRegressor,
             (ModelConfig::Dlinear(_), _) => ModelKind::Dlinear,
+            (ModelConfig::Nlinear(_), _) => ModelKind::Nlinear,
             (ModelConfig::CrossAsset(_), _) => ModelKind::CrossAsset,
         };
         match self.model {
@@ -204,10 +213,12 @@ impl Settings {
         }
         let size = |key, given: Option<usize>, default| at_least_1(key, given.unwrap_or(default));
         match (model, self.synthetic) {
-            (ModelKind::Patchtst | ModelKind::Dlinear, None | Some(Synthetic::Demo)) => Ok(Source::Demo {
-                rows: size("--samples", self.samples, 6000)?,
-                channels: size("--channels", self.channels, 7)?,
-            }),
+            (ModelKind::Patchtst | ModelKind::Dlinear | ModelKind::Nlinear, None | Some(Synthetic::Demo)) => {
+                Ok(Source::Demo {
+                    rows: size("--samples", self.samples, 6000)?,
+                    channels: size("--channels", self.channels, 7)?,
+                })
+            }
             (ModelKind::WindowRegressor, None | Some(Synthetic::Walk)) => Ok(Source::Walk {
                 samples: size("--samples", self.samples, 5000)?,
                 channels: size("--channels", self.channels, 10)?,
@@ -380,7 +391,8 @@ impl Settings {
         t: &TrainingOptions,
         source: &Source,
     ) {
-        self.model = Some(model);
+        // Without a model the default recipe chooses among all.
+        self.model = self.model.or((preset != Preset::Auto).then_some(model));
         self.preset = Some(preset.name().to_owned());
         match source {
             // The run may be opened from another folder than it was started in.
@@ -432,22 +444,6 @@ impl Settings {
         if let Some(dropout) = n.dropout() {
             self.dropout = Some(dropout);
         }
-    }
-}
-
-/// What a run on the generated series does: enough to pass the simple forecasts clearly (about half of
-/// seasonal-naive's squared error) within two minutes on two cores: 145 steps of roughly half a second of one core.
-fn demo_recipe() -> Recipe {
-    Recipe {
-        batch: 128,
-        epochs: 5,
-        lr: 1e-3,
-        schedule: Schedule::OneCycle,
-        optimizer: OptimizerKind::Adam,
-        weight_decay: 0.0,
-        clip: None,
-        patience: None,
-        draws: Draws::Philox,
     }
 }
 

@@ -4,7 +4,9 @@ use super::RunError;
 use super::resolve::{Data, MAX_STEPS, Resolved, Source, divides};
 use super::settings::{ScalerTable, SettingsError};
 use crate::data::synthetic;
-use crate::data::{DataError, Panel, Scaler, Segment, TokenData, TokenError, TokenSegments, WindowedPanel};
+use crate::data::{
+    DataError, Panel, Scaler, Segment, TokenData, TokenError, TokenSegments, Validation, WindowedPanel,
+};
 use crate::models::{CrossAssetConfig, Model, ModelConfig, Task};
 use crate::train::{Dataset, Session, TrainingOptions};
 use landfall::ops::Precision as Products;
@@ -49,7 +51,9 @@ impl Resolved {
     /// When the series are too short, or a value overflows when scaled.
     pub fn forecast(&mut self, panel: Panel) -> Result<(Dataset, WindowedPanel), RunError> {
         let (context, horizon) = (self.network.context(), self.network.horizon());
-        let (dataset, panel) = Dataset::forecast(panel, self.split, context, horizon)?;
+        let validation = if self.is_default_recipe() { Validation::Optional } else { Validation::Required };
+        let panel = WindowedPanel::fit_with(panel, self.split, (context, horizon), validation)?;
+        let dataset = Dataset::windowed(&panel)?;
         self.settings.columns = Some(panel.columns().to_vec());
         let table = |m: &crate::data::Member| ScalerTable {
             series: m.series.name().to_owned(),

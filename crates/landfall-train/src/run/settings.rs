@@ -1,6 +1,7 @@
 //! Settings of a run: the keys of a configuration file and of `config.toml` in a run folder.
 
 use super::device::Device;
+use super::forecaster::Forecaster;
 use crate::data::TokenNames;
 use crate::models::{Approximation, DropoutMasks, Order as NormOrder};
 use crate::nn::NormKind;
@@ -49,6 +50,8 @@ pub enum ModelKind {
     WindowRegressor,
     /// Two linear maps, of the trend and of the rest.
     Dlinear,
+    /// One linear map of the differences from the last value.
+    Nlinear,
     /// A class of each token of a sample.
     CrossAsset,
 }
@@ -61,6 +64,7 @@ impl ModelKind {
             Self::Patchtst => "patchtst",
             Self::WindowRegressor => "window-regressor",
             Self::Dlinear => "dlinear",
+            Self::Nlinear => "nlinear",
             Self::CrossAsset => "cross-asset",
         }
     }
@@ -277,6 +281,8 @@ pub struct Settings {
     pub names: Option<TokenNames>,
     /// Statistics of the columns, for each series; of the features, for each token.
     pub scaler: Option<Vec<ScalerTable>>,
+    /// What validation chose; a run of the default recipe writes it.
+    pub forecaster: Option<Forecaster>,
     /// Kernels that were tuned for its instructions; a run that was asked to tune writes them, and keeps them.
     pub kernels: Option<Choices>,
 }
@@ -343,7 +349,7 @@ impl Settings {
     /// # Errors
     /// [`SettingsError::Conflict`] when the file's network belongs to another preset than this one.
     pub fn over(&self, base: &Self) -> Result<Self, SettingsError> {
-        let changed = self.preset.is_some() && self.preset != base.preset;
+        let changed = self.preset.is_some() && base.preset.is_some() && self.preset != base.preset;
         if let (true, Some(_)) = (changed, &base.network) {
             return Err(SettingsError::Conflict {
                 first: format!("--preset {}", self.preset.as_deref().unwrap_or_default()),
@@ -366,6 +372,7 @@ impl Settings {
     pub fn for_new_run(mut self) -> Self {
         self.computed_on = None;
         self.kernels = None;
+        self.forecaster = None;
         self.names = None;
         if self.scaler.take().is_some() && self.data.is_none() {
             self.columns = None;
@@ -409,6 +416,7 @@ impl Settings {
             device: None,
             computed_on: None,
             kernels: None,
+            forecaster: None,
             threads: None,
             log_every: None,
             period: None,
@@ -467,6 +475,8 @@ mod tests {
         let text = both.to_toml().expect("writable");
         assert_eq!(parse(&text).expect("its own text"), both);
         let preset = Settings { preset: Some("patchtst-64".to_owned()), ..Settings::default() };
+        assert_eq!(preset.over(&file).expect("the file names no preset").network, file.network);
+        let file = Settings { preset: Some("patchtst-42".to_owned()), ..file };
         let error = preset.over(&file).expect_err("another network").to_string();
         assert_eq!(
             error,

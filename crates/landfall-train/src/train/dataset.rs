@@ -3,6 +3,7 @@
 use crate::data::DataError;
 use crate::data::synthetic::WalkData;
 use crate::data::{Panel, Segment, Split, TokenData, TokenSegments, WindowedPanel};
+use std::ops::Range;
 
 /// What is predicted.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,28 +86,28 @@ impl Dataset {
         let (members, channels) = (panel.members(), panel.columns().len());
         let rows = members.iter().map(|m| m.series.rows()).sum();
         let mut values = vec![0.0; channels * rows];
-        let mut offsets = Vec::with_capacity(members.len());
         let mut offset = 0;
         for m in members {
             let own = m.series.rows();
             for (c, scaled) in m.scaler.scale_f32(&m.series)?.chunks_exact(own).enumerate() {
                 values[c * rows + offset..][..own].copy_from_slice(scaled);
             }
-            offsets.push(offset);
             offset += own;
         }
-        let (mut stretches, mut first) = (Vec::with_capacity(3 * members.len()), 0);
-        let spans = Segment::ALL.map(|segment| {
-            let base = first;
-            for (series, (m, offset)) in members.iter().zip(&offsets).enumerate() {
-                let windows = m.segments.windows(segment);
-                stretches.push(Stretch { first, start: offset + windows.base(), series });
-                first += windows.count();
-            }
-            Span { base, count: first - base }
+        let starts = Segment::ALL.map(|segment| {
+            members.iter().map(|m| m.segments.windows(segment).starts()).collect::<Vec<Range<usize>>>()
         });
+        let (stretches, spans) = stretches(panel, &starts);
         let target = Target::Future(panel.targets());
         Ok(Self { values, channels, rows, stride: 1, target, series: members.len(), stretches, spans })
+    }
+
+    /// The values of a panel with other windows: for training, validation and test the starts of each series' windows,
+    /// in rows of the series.
+    #[must_use]
+    pub fn with_starts(&self, panel: &WindowedPanel, starts: &[Vec<Range<usize>>; 3]) -> Self {
+        let (stretches, spans) = stretches(panel, starts);
+        Self { stretches, spans, ..self.clone() }
     }
 
     /// Samples with one label each: all of them train, and validation and test are the training samples too.
@@ -214,4 +215,21 @@ impl Dataset {
             Target::Classes { .. } => self.channels,
         }
     }
+}
+
+/// Where the windows of a panel's series lie that start at these rows of each, for each segment.
+fn stretches(panel: &WindowedPanel, starts: &[Vec<Range<usize>>; 3]) -> (Vec<Stretch>, [Span; 3]) {
+    let (mut stretches, mut first) = (Vec::with_capacity(3 * panel.members().len()), 0);
+    let spans = [0, 1, 2].map(|segment: usize| {
+        let (base, mut offset) = (first, 0);
+        for (series, (m, own)) in panel.members().iter().zip(&starts[segment]).enumerate() {
+            if !own.is_empty() {
+                stretches.push(Stretch { first, start: offset + own.start, series });
+            }
+            first += own.len();
+            offset += m.series.rows();
+        }
+        Span { base, count: first - base }
+    });
+    (stretches, spans)
 }

@@ -101,6 +101,19 @@ impl Evaluation {
         self.means(&sums(&self.squared), &sums(&self.absolute), windows)
     }
 
+    /// Adds window `number` of the segment, of this series: per target the sums of its squared and absolute errors.
+    pub fn add_window(&mut self, number: usize, series: usize, squared: &[f64], absolute: &[f64]) {
+        let at = series * self.targets;
+        let mut sums = vec![(&mut self.squared, squared), (&mut self.absolute, absolute)];
+        if number < self.windows_drop_last {
+            sums.push((&mut self.squared_drop_last, squared));
+            sums.push((&mut self.absolute_drop_last, absolute));
+        }
+        for (sums, errors) in sums {
+            sums[at..].iter_mut().zip(errors).for_each(|(sum, error)| *sum += error);
+        }
+    }
+
     fn means(&self, squared: &[f64], absolute: &[f64], windows: usize) -> (f64, f64) {
         let n = (windows * self.horizon * self.targets).max(1) as f64;
         (squared.iter().sum::<f64>() / n, absolute.iter().sum::<f64>() / n)
@@ -322,6 +335,12 @@ impl Session {
         self.spans[1] != self.spans[0]
     }
 
+    /// Windows of a segment.
+    #[must_use]
+    pub fn windows(&self, segment: Segment) -> usize {
+        self.spans[place(segment)].count
+    }
+
     /// The programs: train, evaluate, predict.
     #[must_use]
     pub fn programs(&self) -> [&Program; 3] {
@@ -459,6 +478,26 @@ impl Session {
             targets: self.targets,
             horizon: self.horizon,
         })
+    }
+
+    /// The sums of a segment before any window is added.
+    #[must_use]
+    pub fn empty_evaluation(&self, segment: Segment) -> Evaluation {
+        let (span, series) = (self.spans[place(segment)], self.windows_of_series[place(segment)].clone());
+        let zeros = vec![0.0; series.len() * self.targets];
+        Evaluation {
+            quantiles: None,
+            classes: None,
+            windows: span.count,
+            windows_drop_last: span.count / self.options.batch * self.options.batch,
+            series,
+            squared: zeros.clone(),
+            absolute: zeros.clone(),
+            squared_drop_last: zeros.clone(),
+            absolute_drop_last: zeros,
+            targets: self.targets,
+            horizon: self.horizon,
+        }
     }
 
     /// Predicts from one scaled context `[C, L]`: `[targets, Q, H]`, scaled, with Q = 1 unless the loss has quantile

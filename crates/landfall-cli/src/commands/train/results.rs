@@ -1,70 +1,180 @@
 //! What a run that finished says.
 
-use super::{Comparison, Scored};
+use super::choice::Chosen;
+use super::{Comparison, Scored as Baselines};
 use crate::commands::{class_rows, quantile_line, series_rows};
 use crate::error::CliError;
-use crate::output;
+use crate::output::{self, digits};
+use landfall_train::choice::MIN_WINDOWS;
 use landfall_train::data::Segment;
 use landfall_train::data::synthetic::WalkData;
-use landfall_train::run::{EvaluationRecord, Resolved};
+use landfall_train::run::{Choice, EvaluationRecord, Resolved, Scored};
 use serde_json::json;
 use std::path::Path;
 
-/// A table of the scores beside what they are compared with, and where everything lies.
-pub(super) fn results(
-    resolved: &Resolved,
-    records: &[EvaluationRecord],
-    simple: &[Scored],
-    comparison: &Comparison,
-    path: &Path,
-) -> Result<(), CliError> {
-    let Some(last) = records.last() else { return Ok(()) };
-    let name = resolved.settings.preset.as_deref().unwrap_or_default();
-    if let (Some(c), Comparison::Classes(known)) = (&last.classes, comparison) {
-        let mut rows = class_rows(name, last, c);
-        rows.extend(known.scores().map(|(name, accuracy)| vec![name.to_owned(), format!("{accuracy:?}")]));
-        output::line(&format!("\n{}\n", output::table(&rows)))?;
-        all_lies_in(path)?;
-        return output::line(&format!("predict with: landfall predict {} --data F.csv", path.display()));
-    }
-    let mut rows =
-        vec![vec![format!("{} windows of {}", last.windows, last.split), "MSE".to_owned(), "MAE".to_owned()]];
-    rows.push(vec![name.to_owned(), format!("{:?}", last.mse), format!("{:?}", last.mae)]);
-    for (name, s) in simple {
-        rows.push(vec![name.clone(), format!("{:?}", s.mse), format!("{:?}", s.mae)]);
-    }
-    if let Comparison::Labels(walk) = comparison {
-        let (mse, mae) = mean_label(walk);
-        rows.push(vec!["mean label".to_owned(), format!("{mse:?}"), format!("{mae:?}")]);
-    }
-    output::line(&format!("\n{}\n", output::table(&rows)))?;
-    if last.split == Segment::Train.to_string() {
-        output::line("these windows are the training windows: this benchmark holds none out")?;
-    } else if let (Some(mse), Some(mae)) = (last.mse_drop_last, last.mae_drop_last) {
-        output::line(&format!(
-            "whole batches alone ({} windows): MSE {mse:?}, MAE {mae:?}",
-            last.windows_drop_last
-        ))?;
-    }
-    if let Some(q) = last.quantiles {
-        output::line(&quantile_line(&q))?;
-    }
-    if !last.series.is_empty() {
-        output::line(&format!("\n{}\n", output::table(&series_rows(last))))?;
-    }
-    all_lies_in(path)?;
-    if matches!(comparison, Comparison::Series(_)) {
-        output::line(&format!("forecast with: landfall forecast {}", path.display()))?;
-    }
-    Ok(())
+/// Fewer test windows than these say little: neighbouring windows share most of their rows.
+const FEW_WINDOWS: usize = 20;
+
+/// A run that finished, and what its results are compared with.
+pub(super) struct Finished<'a> {
+    pub(super) resolved: &'a Resolved,
+    pub(super) records: &'a [EvaluationRecord],
+    pub(super) simple: &'a [Baselines],
+    pub(super) comparison: &'a Comparison,
+    /// What the default recipe chose.
+    pub(super) chosen: Option<&'a Chosen>,
+    pub(super) path: &'a Path,
 }
 
-fn all_lies_in(path: &Path) -> Result<(), CliError> {
-    output::line(&format!(
-        "everything lies in {}: best.safetensors (best weights), checkpoint.safetensors (last state), metrics.jsonl, \
-         config.toml, plan.json",
-        path.display()
-    ))
+impl Finished<'_> {
+    /// Prints the scores beside those of the baselines, and where the run is.
+    pub(super) fn print(&self) -> Result<(), CliError> {
+        let Some(last) = self.records.last() else { return Ok(()) };
+        let name = self.resolved.settings.preset.as_deref().unwrap_or_default();
+        if let (Some(c), Comparison::Classes(known)) = (&last.classes, self.comparison) {
+            let mut rows = class_rows(name, last, c);
+            rows.extend(known.scores().map(|(name, accuracy)| vec![name.to_owned(), digits(accuracy)]));
+            output::line(&format!("\n{}\n", output::table(&rows)))?;
+            self.saved()?;
+            return output::line(&format!(
+                "predict with: landfall predict {} --data F.csv",
+                self.path.display()
+            ));
+        }
+        output::line("")?;
+        for line in self.verdict(last) {
+            output::line(&line)?;
+        }
+        output::line(&format!("{}\n", output::table(&self.rows(name, last))))?;
+        if last.split == Segment::Train.to_string() {
+            output::line("These are the training windows: this benchmark holds none out.")?;
+        } else if let (Some(mse), Some(mae), None) = (last.mse_drop_last, last.mae_drop_last, self.chosen) {
+            output::line(&format!(
+                "Without the last partial batch ({} windows): MSE {}, MAE {}",
+                last.windows_drop_last,
+                digits(mse),
+                digits(mae)
+            ))?;
+        }
+        if let Some(q) = last.quantiles {
+            output::line(&quantile_line(&q))?;
+        }
+        if !last.series.is_empty() {
+            output::line(&format!("\n{}\n", output::table(&series_rows(last))))?;
+        }
+        self.saved()?;
+        if matches!(self.comparison, Comparison::Series(_)) {
+            output::line(&format!("Forecast with: landfall forecast {}", self.path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// The scores as a table's rows: the forecast first, then its network alone, then the baselines.
+    fn rows(&self, name: &str, last: &EvaluationRecord) -> Vec<Vec<String>> {
+        let head = format!("{} {} windows, scaled", last.windows, last.split);
+        let mut rows = vec![[&head, "MSE", "MAE"].map(str::to_owned).to_vec()];
+        let mut row = |name: &str, mse: f64, mae: f64| {
+            rows.push(vec![name.to_owned(), digits(mse), digits(mae)]);
+        };
+        match self.chosen {
+            None => row(name, last.mse, last.mae),
+            Some(c) => {
+                row(&c.choice.winner.name, last.mse, last.mae);
+                if c.choice.forecaster.share != 1.0 {
+                    let name = format!("{} alone", c.choice.forecaster.network.name());
+                    row(&name, c.network.mse, c.network.mae);
+                }
+            }
+        }
+        for (name, s) in self.simple {
+            row(name, s.mse, s.mae);
+        }
+        if let Comparison::Labels(walk) = self.comparison {
+            let (mse, mae) = mean_label(walk);
+            row("mean label", mse, mae);
+        }
+        rows
+    }
+
+    /// Whether the forecast beats the baselines, how it was chosen, and how far the figures can be trusted.
+    fn verdict(&self, last: &EvaluationRecord) -> Vec<String> {
+        let mut lines = Vec::new();
+        let better = self.simple.iter().min_by(|a, b| a.1.mse.total_cmp(&b.1.mse));
+        if let Some((baseline, s)) = better.filter(|(_, s)| last.mse >= s.mse) {
+            let what = if self.chosen.is_some_and(|c| c.choice.forecaster.share == 0.0) {
+                "No network was better than a baseline on the validation data".to_owned()
+            } else {
+                format!(
+                    "The forecast does not beat {baseline}: MSE {} against {}",
+                    digits(last.mse),
+                    digits(s.mse)
+                )
+            };
+            let tries = match self.chosen {
+                Some(_) => {
+                    "a longer series, a shorter --horizon, another --context, or further series of the same kind"
+                }
+                None => "the default recipe (leave out --preset), a larger --lr, or more --epochs",
+            };
+            lines.push(format!("{what}. Try {tries}."));
+        }
+        if let Some(c) = self.chosen {
+            lines.extend(chosen_lines(&c.choice));
+        }
+        if last.windows < FEW_WINDOWS && last.split == Segment::Test.to_string() {
+            let windows = if last.windows == 1 { "window" } else { "windows" };
+            lines.push(format!(
+                "Test has {} {windows}: these errors may be chance; a longer series or a shorter --horizon gives more.",
+                last.windows
+            ));
+        }
+        lines
+    }
+
+    fn saved(&self) -> Result<(), CliError> {
+        output::line(&format!("Run saved to {}", self.path.display()))
+    }
+
+    /// The object of `--json`.
+    pub(super) fn object(&self, steps: usize) -> serde_json::Value {
+        let mut object = object(self.path, steps, self.records, self.simple, self.comparison);
+        if let Some(c) = self.chosen {
+            object["winner"] = json!(c.choice.winner.name);
+            object["forecaster"] = json!(c.choice.forecaster);
+            object["network"] = json!({"name": c.choice.forecaster.network.name(), "mse": c.network.mse, "mae": c.network.mae});
+            object["choice"] = json!({
+                "rolling": c.choice.rolling,
+                "validation_windows": c.choice.validation_windows,
+                "windows": c.choice.windows,
+                "candidates": c.choice.candidates,
+            });
+            object["seasonal_period"] = json!(self.resolved.period);
+            object["context"] = json!(self.resolved.network.context());
+        }
+        object
+    }
+}
+
+/// What was chosen, by what, and by how much.
+fn chosen_lines(c: &Choice) -> Vec<String> {
+    let by = if c.rolling {
+        format!(
+            "rolling origins before the test rows, {} windows in all (validation has {}, at least {MIN_WINDOWS} are needed)",
+            c.windows, c.validation_windows
+        )
+    } else {
+        format!("validation, {} windows", c.windows)
+    };
+    let scored = |s: &Scored| match s.ridge {
+        Some(strength) => format!("{} (ridge strength {strength}) {}", s.name, digits(s.mse)),
+        None => format!("{} {}", s.name, digits(s.mse)),
+    };
+    let mut lines = vec![format!("Forecaster: {}, chosen by {by}.", c.winner.name)];
+    let network = c.network.as_ref().filter(|n| n.name != c.winner.name);
+    let others = network.into_iter().chain((c.baseline.name != c.winner.name).then_some(&c.baseline));
+    let parts: Vec<String> = std::iter::once(&c.winner).chain(others).map(scored).collect();
+    lines.push(format!("MSE there: {}.", parts.join(", ")));
+    lines
 }
 
 /// Errors of the mean of all labels as the prediction for each.
@@ -76,11 +186,11 @@ fn mean_label(walk: &WalkData) -> (f64, f64) {
     (sum(|e| e * e), sum(f64::abs))
 }
 
-pub(super) fn object(
+fn object(
     path: &Path,
     steps: usize,
     records: &[EvaluationRecord],
-    simple: &[Scored],
+    simple: &[Baselines],
     comparison: &Comparison,
 ) -> serde_json::Value {
     let mut object = json!({"run": path, "steps": steps});

@@ -1,0 +1,50 @@
+//! The end of a run of the default recipe: what it forecasts with, and how good that is on the test windows.
+
+use crate::error::CliError;
+use landfall_train::choice::Plan;
+use landfall_train::data::{Segment, WindowedPanel};
+use landfall_train::run::{Choice, EvaluationRecord, Resolved, Run, RunFolder, Units, Weights, choose};
+use landfall_train::train::{Dataset, Session};
+use serde_json::json;
+
+/// What was chosen, with its errors on the test windows.
+pub(super) struct Chosen {
+    pub(super) choice: Choice,
+    /// Errors of what the run forecasts with.
+    pub(super) forecast: EvaluationRecord,
+    /// Errors of its network on its own.
+    pub(super) network: EvaluationRecord,
+}
+
+/// Chooses by validation, writes the choice into the run's folder, and scores it; none when it was stopped.
+pub(super) fn chosen(
+    resolved: &mut Resolved,
+    session: &mut Session,
+    panel: &WindowedPanel,
+    (plan, dataset): &(Plan, Dataset),
+    folder: &mut RunFolder,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Chosen>, CliError> {
+    let made = choose(resolved, session, panel, (plan, dataset), folder, stop);
+    let Some(choice) = made.map_err(CliError::During)? else { return Ok(None) };
+    resolved.settings.forecaster = Some(choice.forecaster.clone());
+    folder.write("choice.json", &format!("{}\n", json!(choice))).map_err(CliError::During)?;
+    folder.write("config.toml", &resolved.settings.to_toml()?).map_err(CliError::During)?;
+    let run = Run::open(folder.path())?;
+    let mut own;
+    let session = if choice.forecaster.ridge.is_some() {
+        own = run.session(&session.engine, dataset, Weights::Best)?;
+        &mut own
+    } else {
+        session
+    };
+    let units = Units::of(panel);
+    let step = if choice.forecaster.ridge.is_some() { 0 } else { resolved.steps(session) };
+    let record = |e: &_| EvaluationRecord::new(step, Segment::Test, e, &units);
+    let forecast = run.evaluate(session, dataset, panel, Segment::Test).map_err(CliError::During)?;
+    let forecast = record(&forecast);
+    let engine = session.engine.clone();
+    let network = engine.enter(|| session.evaluate(Segment::Test))?;
+    folder.log(&forecast).map_err(CliError::During)?;
+    Ok(Some(Chosen { choice, forecast, network: record(&network) }))
+}

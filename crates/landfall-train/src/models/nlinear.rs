@@ -1,0 +1,82 @@
+//! NLinear: one linear map of a window whose last value is subtracted first (Zeng et al. 2023).
+
+use super::Model;
+use crate::nn::{Context, Linear, Parameters};
+use landfall::{Error, Rule, Value};
+use serde::{Deserialize, Serialize};
+
+/// Sizes of an NLinear.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NLinearConfig {
+    /// Context length L.
+    pub context: usize,
+    /// Horizon H.
+    pub horizon: usize,
+    /// Values predicted for each row: 1, or one for each quantile.
+    pub outputs: usize,
+}
+
+impl NLinearConfig {
+    /// Checks that no size is 0.
+    ///
+    /// # Errors
+    /// A sentence that names the size.
+    pub fn check(&self) -> Result<(), String> {
+        let named = [("context", self.context), ("horizon", self.horizon), ("outputs", self.outputs)];
+        match named.iter().find(|(_, v)| *v == 0) {
+            Some((name, _)) => Err(format!("{name} is 0; it must be at least 1")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The model, with the official implementation's parameter names.
+///
+/// With `l = x[L − 1]`: `y = W·(x − l) + b + l`, shared over the channels. The level of a window passes through unchanged,
+/// so a series whose level drifts away from the training rows' is forecast as well as before.
+#[derive(Debug, Clone)]
+pub struct NLinear {
+    config: NLinearConfig,
+    parameters: Parameters,
+    linear: Linear,
+}
+
+impl NLinear {
+    /// A model of this configuration.
+    ///
+    /// # Errors
+    /// As [`NLinearConfig::check`].
+    pub fn new(config: NLinearConfig) -> Result<Self, String> {
+        config.check()?;
+        let mut p = Parameters::new();
+        let linear = Linear::new(&mut p, "Linear", config.context, config.outputs * config.horizon);
+        Ok(Self { config, parameters: p, linear })
+    }
+}
+
+impl Model for NLinear {
+    fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    fn parameters_mut(&mut self) -> &mut Parameters {
+        &mut self.parameters
+    }
+
+    fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
+        let (g, shape) = (cx.graph, cx.graph.shape(x));
+        let &[b, channels, context] = shape.dims() else {
+            let rule = Rule::Rank { arg: 0, rank: shape.rank(), expected: "3: [batch, channels, context]" };
+            return Err(rule.of("nlinear", &[g.spec(x)], None, None).into());
+        };
+        if context != self.config.context {
+            let expected = [b, channels, self.config.context].into();
+            let rule = Rule::ArgShape { arg: 0, shape, expected };
+            return Err(rule.of("nlinear", &[g.spec(x)], None, None).into());
+        }
+        let last = g.name(g.slice(x, 2, context - 1, 1)?, "last value");
+        let change = self.linear.forward(cx, g.sub(x, last)?)?;
+        Ok(g.name(g.add(change, last)?, "prediction"))
+    }
+}

@@ -1,0 +1,100 @@
+//! The default recipe of a run: sizes from its data, and how its rows are divided for the choice of a forecaster.
+
+use super::RunError;
+use super::forecaster::linear;
+use super::resolve::Resolved;
+use super::settings::{ModelKind, Settings};
+use crate::choice::linear::Linear;
+use crate::choice::{Plan, Sizes};
+use crate::data::{Panel, Segment, WindowedPanel};
+use crate::models::{ModelConfig, Preset};
+use crate::train::{Dataset, Loss};
+
+/// Validations of a run, spread evenly over its steps.
+const VALIDATIONS: usize = 20;
+
+impl Settings {
+    /// These settings with the sizes of the default recipe where none was given.
+    ///
+    /// # Errors
+    /// A split that is no partition.
+    pub fn sized(&self, panel: &Panel, period: usize) -> Result<Self, RunError> {
+        let mut s = self.clone();
+        let split = s.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
+        let horizon = *s.horizon.get_or_insert(if period > 1 { period.min(96) } else { 12 });
+        let sizes = Sizes::new(panel, split, period, horizon, s.context)?;
+        s.context = Some(sizes.context);
+        if matches!(s.model, None | Some(ModelKind::Patchtst)) {
+            let network = s.network.get_or_insert_default();
+            let patch = *network.patch.get_or_insert(Sizes::patch(sizes.context).0);
+            network.stride.get_or_insert((patch / 2).max(1));
+        }
+        // A batch that was asked for leaves as many windows to see in all.
+        let batch = *s.batch.get_or_insert(sizes.batch);
+        if s.epochs.is_none() {
+            s.max_steps.get_or_insert((sizes.steps * sizes.batch / batch.max(1)).max(1));
+        }
+        Ok(s)
+    }
+}
+
+impl Resolved {
+    /// These settings with sizes that fit a panel, if they follow from the data.
+    ///
+    /// # Errors
+    /// As [`Settings::sized`] and [`Settings::resolve`].
+    pub fn sized(self, panel: &Panel) -> Result<Self, RunError> {
+        if self.is_default_recipe() { self.given.sized(panel, self.period)?.resolve() } else { Ok(self) }
+    }
+
+    /// Whether sizes and forecaster follow from the data.
+    #[must_use]
+    pub fn is_default_recipe(&self) -> bool {
+        self.settings.preset.as_deref() == Some(Preset::Auto.name())
+    }
+
+    /// Whether a network is trained by steps: PatchTST, or any network with another loss than the squared error.
+    #[must_use]
+    pub fn trains(&self) -> bool {
+        let linear = matches!(self.network, ModelConfig::Nlinear(_) | ModelConfig::Dlinear(_));
+        !(self.is_default_recipe() && linear && self.training.loss == Loss::Mse)
+    }
+
+    /// Steps between validations in a run of the default recipe.
+    #[must_use]
+    pub fn validate_every(&self, plan: &Plan) -> Option<usize> {
+        let steps = self.training.max_steps?;
+        (!plan.rolling).then_some((steps / VALIDATIONS).max(1))
+    }
+
+    /// Divides the windows of a panel for the choice. The dataset then has the windows that the network trains on:
+    /// training and validation; with rolling origins all windows before the test rows, and none to validate.
+    #[must_use]
+    pub fn planned(&self, dataset: &Dataset, panel: &WindowedPanel) -> (Plan, Dataset) {
+        let plan = Plan::new(panel, self.period);
+        let test = panel.members().iter().map(|m| m.segments.windows(Segment::Test).starts()).collect();
+        let (fit, score) = match plan.folds.as_slice() {
+            [fold] if !plan.rolling => (fold.fit.clone(), fold.score.clone()),
+            _ => (plan.all.clone(), vec![0..0; panel.members().len()]),
+        };
+        let dataset = dataset.with_starts(panel, &[fit, score, test]);
+        (plan, dataset)
+    }
+
+    /// The linear networks among the candidates: those that the squared error fits.
+    pub(super) fn linear(&self) -> Vec<(ModelKind, Linear)> {
+        let (context, horizon) = (self.network.context(), self.network.horizon());
+        let asked = |kind: &ModelKind| self.settings.model.is_none_or(|model| model == *kind);
+        let fits = self.training.loss == Loss::Mse;
+        [ModelKind::Nlinear, ModelKind::Dlinear]
+            .into_iter()
+            .filter(|kind| fits && asked(kind))
+            .filter_map(|kind| Some((kind, linear(kind, context, horizon)?)))
+            .collect()
+    }
+
+    /// The network that is trained by steps.
+    pub(super) fn trained_kind(&self) -> ModelKind {
+        self.settings.model.unwrap_or(ModelKind::Patchtst)
+    }
+}

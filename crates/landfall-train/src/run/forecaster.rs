@@ -1,0 +1,167 @@
+//! What a run of the default recipe forecasts with: a network, a baseline, or the mean of both.
+
+use super::settings::ModelKind;
+use crate::choice::Candidate;
+use crate::choice::linear::Linear;
+use crate::data::{Baseline, Scaler, Series, WindowedPanel};
+use serde::{Deserialize, Serialize};
+
+/// A forecast that was chosen, as the run folder's `config.toml` keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Forecaster {
+    /// The network whose weights the run keeps; its best one where the baseline alone was chosen.
+    pub network: ModelKind,
+    /// Share of the network in a forecast: 1, or 0.5 beside a baseline, or 0 for the baseline alone.
+    pub share: f64,
+    /// Rows that the baseline repeats: 1 for the last value, the period for seasonal naive; none for the network alone.
+    pub repeats: Option<usize>,
+    /// Strength of the ridge regression that the network's weights come from; none for one that was trained by steps.
+    pub ridge: Option<f64>,
+    /// Target columns without a negative value in any training row: their forecasts are never below 0.
+    pub non_negative: Vec<String>,
+}
+
+impl Forecaster {
+    /// A candidate, with the network that the run keeps.
+    #[must_use]
+    pub fn new(
+        chosen: &Candidate,
+        network: ModelKind,
+        ridge: Option<f64>,
+        non_negative: Vec<String>,
+    ) -> Self {
+        let share = match (chosen.network, chosen.baseline) {
+            (Some(_), None) => 1.0,
+            (Some(_), Some(_)) => 0.5,
+            (None, _) => 0.0,
+        };
+        Self { network, share, repeats: chosen.baseline.map(Baseline::period), ridge, non_negative }
+    }
+
+    /// The baseline that takes part.
+    #[must_use]
+    pub fn baseline(&self) -> Option<Baseline> {
+        self.repeats.map(|period| match period {
+            1 => Baseline::LastValue,
+            period => Baseline::SeasonalNaive { period },
+        })
+    }
+
+    /// Its name, such as `mean of nlinear and seasonal naive (12)`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.baseline() {
+            None => self.network.name().to_owned(),
+            Some(baseline) if self.share == 0.0 => baseline.to_string(),
+            Some(baseline) => format!("mean of {} and {baseline}", self.network.name()),
+        }
+    }
+
+    /// Rows of history that a forecast needs, with a network of this context.
+    #[must_use]
+    pub fn history(&self, context: usize) -> usize {
+        self.repeats.map_or(context, |period| period.max(context))
+    }
+
+    /// Makes forecasts of a network's predictions of one column `[levels, horizon]`, scaled: `share·network +
+    /// (1 − share)·baseline`, at least `floor`. `history` are the scaled values before the first predicted row.
+    pub fn combine<T: Copy + Into<f64>>(
+        &self,
+        history: &[T],
+        floor: f64,
+        horizon: usize,
+        predicted: &mut [f64],
+    ) {
+        for level in predicted.chunks_exact_mut(horizon.max(1)) {
+            if let Some(baseline) = self.baseline() {
+                for (p, naive) in level.iter_mut().zip(baseline.continuation(history)) {
+                    let naive = naive.into();
+                    // A network that predicts infinity must not spoil a forecast that it has no share in.
+                    *p = if self.share == 0.0 { naive } else { self.share * *p + (1.0 - self.share) * naive };
+                }
+            }
+            level.iter_mut().for_each(|p| *p = p.max(floor));
+        }
+    }
+
+    /// The smallest scaled value of a forecast of a column, minus infinity where it may be negative.
+    #[must_use]
+    pub fn floor(&self, column: &str, scaler: &Scaler, index: usize) -> f64 {
+        if self.non_negative.iter().any(|name| name == column) {
+            zero(scaler, index)
+        } else {
+            f64::NEG_INFINITY
+        }
+    }
+}
+
+/// Rows of DLinear's moving average (Zeng et al. 2023).
+const KERNEL: usize = 25;
+
+/// The linear network of a kind, if it is one.
+#[must_use]
+pub(super) fn linear(kind: ModelKind, context: usize, horizon: usize) -> Option<Linear> {
+    match kind {
+        ModelKind::Nlinear => Some(Linear::NLinear { context, horizon }),
+        ModelKind::Dlinear => Some(Linear::DLinear { context, horizon, kernel: KERNEL }),
+        ModelKind::Patchtst | ModelKind::WindowRegressor | ModelKind::CrossAsset => None,
+    }
+}
+
+/// What 0 is in the scale of a column.
+fn zero(scaler: &Scaler, column: usize) -> f64 {
+    match (scaler.mean().get(column), scaler.std().get(column)) {
+        (Some(mean), Some(std)) => -mean / std,
+        _ => f64::NEG_INFINITY,
+    }
+}
+
+/// The target columns without a negative value in the rows before the test part, in any series.
+#[must_use]
+pub fn non_negative(panel: &WindowedPanel) -> Vec<String> {
+    let before_test = |m: &crate::data::Member| {
+        let context = m.segments.windows(crate::data::Segment::Test).context();
+        m.segments.rows(crate::data::Segment::Test).start + context
+    };
+    let never = |s: &Series, c: usize, rows: usize| {
+        s.values().get(c).is_some_and(|values| values.iter().take(rows).all(|v| *v >= 0.0))
+    };
+    let targets = panel.columns().iter().take(panel.targets()).enumerate();
+    let kept =
+        |(c, _): &(usize, &String)| panel.members().iter().all(|m| never(&m.series, *c, before_test(m)));
+    targets.filter(kept).map(|(_, name)| name.clone()).collect()
+}
+
+/// The smallest scaled value of a forecast for each series and target column.
+#[must_use]
+pub fn floors(panel: &WindowedPanel, non_negative: &[String]) -> Vec<f64> {
+    let of = |m: &crate::data::Member| -> Vec<f64> {
+        let one = |(c, name): (usize, &String)| {
+            if non_negative.contains(name) { zero(&m.scaler, c) } else { f64::NEG_INFINITY }
+        };
+        panel.columns().iter().take(panel.targets()).enumerate().map(one).collect()
+    };
+    panel.members().iter().flat_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forecasts_are_shares_of_both_and_never_below_the_floor() {
+        let chosen = |network, baseline| Candidate { network, baseline, mse: 0.0 };
+        let forecast = |chosen: &Candidate| {
+            let f = Forecaster::new(chosen, ModelKind::Nlinear, Some(0.1), Vec::new());
+            let mut predicted = [4.0, f64::INFINITY, -9.0];
+            f.combine(&[0.0, 1.0, 3.0], -1.0, 3, &mut predicted);
+            (f.name(), predicted)
+        };
+        let seasonal = Some(Baseline::SeasonalNaive { period: 2 });
+        assert_eq!(forecast(&chosen(Some(0), None)), ("nlinear".to_owned(), [4.0, f64::INFINITY, -1.0]));
+        let mean = ("mean of nlinear and seasonal naive (2)".to_owned(), [2.5, f64::INFINITY, -1.0]);
+        assert_eq!(forecast(&chosen(Some(0), seasonal)), mean);
+        assert_eq!(forecast(&chosen(None, Some(Baseline::LastValue))), ("last value".to_owned(), [3.0; 3]));
+    }
+}
