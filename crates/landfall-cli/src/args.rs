@@ -1,7 +1,9 @@
 //! The command line.
 
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
-use landfall_train::run::{Device, Files, ModelKind, Precision, Settings, Synthetic, Weights, named};
+use landfall_train::run::{
+    Device, Files, ModelKind, Network, Precision, Settings, Synthetic, Weights, named,
+};
 use landfall_train::train::{Draws, OptimizerKind, Order, Schedule};
 use std::path::PathBuf;
 
@@ -36,10 +38,11 @@ pub(crate) enum Command {
 /// What decides the shapes of a step.
 #[derive(Debug, Group)]
 pub(crate) struct Shapes {
-    /// Kind of model: patchtst, dlinear, window-regressor or cross-asset.
+    /// Kind of model: patchtst, dlinear or nlinear (the default recipe chooses among them), window-regressor or
+    /// cross-asset.
     #[arg(long, value_parser = named::<ModelKind>)]
     pub(crate) model: Option<ModelKind>,
-    /// Sizes and recipe: patchtst-42, patchtst-64, patchtst-wide, patchtst-deep, window-regressor, dlinear,
+    /// Sizes and recipe: auto (from the data, with a choice by validation; the default), or a paper's: patchtst-42, patchtst-64, patchtst-wide, patchtst-deep, window-regressor, dlinear,
     /// dlinear-etth2 or cross-asset.
     #[arg(long)]
     pub(crate) preset: Option<String>,
@@ -49,6 +52,12 @@ pub(crate) struct Shapes {
     /// Rows to predict.
     #[arg(long, value_name = "H")]
     pub(crate) horizon: Option<usize>,
+    /// Patch length in rows (patchtst).
+    #[arg(long, value_name = "N")]
+    pub(crate) patch: Option<usize>,
+    /// Rows between the starts of neighbouring patches (patchtst).
+    #[arg(long, value_name = "N")]
+    pub(crate) stride: Option<usize>,
     /// Windows of a batch.
     #[arg(long, value_name = "B")]
     pub(crate) batch: Option<usize>,
@@ -79,9 +88,18 @@ pub(crate) struct Setup {
     /// CSV with a header line and one row per time step; the first column may hold dates. Again for more series.
     #[arg(long, value_name = "F.csv")]
     pub(crate) data: Vec<PathBuf>,
-    /// The column that names the series that a row belongs to.
+    /// The column that names the series that a row belongs to [default: looked for where dates repeat].
     #[arg(long, value_name = "COLUMN")]
     series_id: Option<String>,
+    /// The column of dates [default: looked for].
+    #[arg(long, value_name = "COLUMN")]
+    date_column: Option<String>,
+    /// How dates are written, as in %d/%m/%Y %H:%M [default: found].
+    #[arg(long, value_name = "FORMAT")]
+    date_format: Option<String>,
+    /// What separates cells: a character, tab or space [default: found].
+    #[arg(long, value_name = "C")]
+    separator: Option<String>,
     /// Columns to use, in this order.
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     columns: Option<Vec<String>>,
@@ -107,7 +125,7 @@ pub(crate) struct Setup {
     /// ett, or shares of training, validation and test rows [default: 0.7,0.1,0.2].
     #[arg(long)]
     split: Option<String>,
-    /// Rows of a season, for the comparison with the seasonal-naive forecast [default: 24].
+    /// Seasonal period in rows [default: that of the dates or of the data].
     #[arg(long, value_name = "N")]
     period: Option<usize>,
     /// Passes over the training windows.
@@ -255,7 +273,7 @@ pub(crate) struct Evaluate {
     /// Windows of a batch, for the scores over whole batches (simple forecasts) [default: 128].
     #[arg(long, value_name = "B")]
     pub(crate) batch: Option<usize>,
-    /// Rows of a season (seasonal-naive) [default: 24].
+    /// Seasonal period in rows (seasonal-naive) [default: that of the dates or of the data].
     #[arg(long, value_name = "N")]
     pub(crate) period: Option<usize>,
     /// Which weights of the run: best or last.
@@ -429,7 +447,9 @@ fn weights(text: &str) -> Result<Weights, String> {
 
 impl Shapes {
     pub(crate) fn settings(&self) -> Settings {
+        let network = Network { patch: self.patch, stride: self.stride, ..Network::default() };
         Settings {
+            network: (network != Network::default()).then_some(network),
             model: self.model,
             preset: self.preset.clone(),
             context: self.context,
@@ -450,6 +470,9 @@ impl Setup {
         Settings {
             data: (!self.data.is_empty()).then(|| Files(self.data.clone())),
             series_id: self.series_id.clone(),
+            date_column: self.date_column.clone(),
+            date_format: self.date_format.clone(),
+            separator: self.separator.clone(),
             columns: self.columns.clone(),
             target: self.target.clone(),
             fill: self.fill.clone(),

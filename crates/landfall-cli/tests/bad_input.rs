@@ -25,16 +25,9 @@ fn files() {
         "bad.csv:3: column `a`: `x` is not a number; correct it or leave the column out"
     );
     assert_eq!(
-        train(&f, "date,a\n2021-01-01,1\n2021-01-02,\n"),
-        "bad.csv:3: column `a`: missing value ``; --fill previous|linear|zero fills it"
-    );
-    assert_eq!(
-        train(&f, "date,a\n2021-01-02,1\n2021-01-01,2\n"),
-        "bad.csv:3: date 2021-01-01 00:00:00 is before 2021-01-02 00:00:00 in the row above; sort the rows by date"
-    );
-    assert_eq!(
         train(&f, "date,a\n2021-01-01,1\n2021-01-01,2\n"),
-        "bad.csv:3: date 2021-01-01 00:00:00 is there twice; keep one row per date"
+        "bad.csv:3: date 2021-01-01 00:00:00 is there already in line 2, with other values; keep one row per date, or name \
+         the column that tells the series apart with --series-id"
     );
     assert_eq!(
         f.refused("train --data d.csv --columns load,sun --out run"),

@@ -192,12 +192,12 @@ fn rows_are_inserted_where_dates_skip_them() {
     .expect("written");
     let options = ReadOptions { fill: Some(Fill::Linear), ..ReadOptions::default() };
     let kept = Panel::read(&[&path], &options).expect("a series");
-    assert_eq!((kept.rows(), kept.notices().len()), (5, 0));
+    assert_eq!((kept.rows(), kept.notices().len()), (5, 1));
     let file = path.display();
     assert_eq!(
         kept.irregularities(),
         [format!(
-            "{file}: dates are every 1 d with 2 missing: 2 between 2016-07-03 00:00:00 and 2016-07-06 00:00:00"
+            "{file}: dates are daily with 2 missing: 2 between 2016-07-03 00:00:00 and 2016-07-06 00:00:00"
         )]
     );
     let whole = Panel::read(&[&path], &ReadOptions { fill_gaps: true, ..options }).expect("a series");
@@ -206,7 +206,21 @@ fn rows_are_inserted_where_dates_skip_them() {
     assert_eq!(whole.irregularities(), [""; 0]);
     assert_eq!(
         whole.notices(),
-        [format!("{file}: 2 rows inserted where the dates skip them, filled with --fill linear")]
+        [
+            "2 rows that the dates skip were inserted, at most 2 in a row, after 2016-07-03 00:00:00; filled with --fill \
+             linear",
+            "1 missing values were filled with --fill linear: b 1"
+        ]
+    );
+    // Few rows are inserted unasked, and said; a fill that is asked for never inserts one.
+    let text: String = (0..12).filter(|d| *d != 5).map(|d| format!("2016-07-{:02},{d}\n", d + 1)).collect();
+    fs::write(&path, format!("date,a\n{text}")).expect("written");
+    let unasked = Panel::read(&[&path], &ReadOptions::default()).expect("a series");
+    assert_eq!(unasked.series()[0].values()[0][4..7], [4.0, 5.0, 6.0]);
+    assert!(
+        unasked.notices()[0].starts_with("1 rows that the dates skip were inserted"),
+        "{:?}",
+        unasked.notices()
     );
 }
 

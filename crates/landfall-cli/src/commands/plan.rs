@@ -32,7 +32,8 @@ pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
     // The plan depends on no data, only on its number of columns.
     let targets = settings.target.take().map(|targets| targets.len());
     (settings.data, settings.fill) = (None, None);
-    (settings.fill_gaps, settings.series_id) = (None, None);
+    (settings.fill_gaps, settings.series_id, settings.date_column) = (None, None, None);
+    (settings.date_format, settings.separator) = (None, None);
     let classifies = settings.model == Some(ModelKind::CrossAsset)
         || settings.preset.as_deref() == Some(Preset::CrossAsset.name());
     settings.channels = if classifies { args.shapes.channels } else { Some(channels) };

@@ -70,6 +70,8 @@ struct Ready {
     comparison: Comparison,
     /// How a forecaster will be chosen, and on which data.
     choice: Option<(Plan, Dataset)>,
+    /// The data in words.
+    summary: Vec<String>,
     /// Why `auto` chose the device that it did.
     chosen: Option<String>,
     /// What a person has to know of the data.
@@ -252,14 +254,22 @@ pub(super) struct Begun {
     comparison: Comparison,
     /// How a forecaster will be chosen, by the default recipe.
     plan: Option<Plan>,
+    /// The data in words.
+    summary: Vec<String>,
     pub(super) notes: Vec<String>,
 }
 
 /// Reads the data and makes a session of it.
 pub(super) fn begin(resolved: &mut Resolved) -> Result<Begun, CliError> {
-    let mut plan = None;
+    let (mut plan, mut summary) = (None, Vec::new());
     let (dataset, comparison, notes) = match resolved.load()? {
         Data::Series(panel) => {
+            let season = match resolved.settings.period {
+                Some(period) => format!("seasonal period {period} (--period)"),
+                None => format!("seasonal period {}", panel.season()),
+            };
+            summary = panel.summary();
+            summary.push(season);
             *resolved = resolved.clone().sized(&panel)?;
             let uneven = panel.irregularities().into_iter().map(|what| {
                 format!(
@@ -267,7 +277,7 @@ pub(super) fn begin(resolved: &mut Resolved) -> Result<Begun, CliError> {
                      the dates skip)"
                 )
             });
-            let mut notes: Vec<String> = panel.notices().iter().cloned().chain(uneven).collect();
+            let mut notes: Vec<String> = uneven.collect();
             let (mut dataset, panel) = resolved.forecast(panel)?;
             notes.extend_from_slice(panel.left_out());
             if resolved.is_default_recipe() {
@@ -284,7 +294,7 @@ pub(super) fn begin(resolved: &mut Resolved) -> Result<Begun, CliError> {
     };
     let asked = resolved.settings.device.unwrap_or(Device::Auto);
     let placed = on(asked, resolved.settings.threads, |engine| resolved.session(engine, &dataset))?;
-    Ok(Begun { placed, dataset, comparison, plan, notes })
+    Ok(Begun { placed, dataset, comparison, plan, summary, notes })
 }
 
 /// Everything that can be refused happens here, before a file is written.
@@ -293,7 +303,7 @@ fn prepare(
     tuned: bool,
     start: impl FnOnce(&mut Session) -> Result<Progress, CliError>,
 ) -> Result<Ready, CliError> {
-    let Begun { placed, dataset, comparison, plan, mut notes } = begin(&mut resolved)?;
+    let Begun { placed, dataset, comparison, plan, summary, mut notes } = begin(&mut resolved)?;
     let Placed { made: mut session, device, why: chosen } = placed;
     if tuned {
         let engine = session.engine.clone();
@@ -308,7 +318,7 @@ fn prepare(
     resolved.settings.computed_on = Some(device);
     let from = start(&mut session)?;
     let choice = plan.map(|plan| (plan, dataset));
-    Ok(Ready { resolved, session, comparison, choice, chosen, notes, from })
+    Ok(Ready { resolved, session, comparison, choice, summary, chosen, notes, from })
 }
 
 fn announce(ready: &Ready) -> Result<(), CliError> {
@@ -319,7 +329,7 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
         (Source::Demo { rows, channels }, _) => format!(
             "no --data: this trains on a generated hourly series, {rows} rows of {channels} columns, seed {seed}"
         ),
-        (Source::Files { .. }, Comparison::Series(d)) => said(d),
+        (Source::Files { .. }, Comparison::Series(_)) => format!("data {}", ready.summary.join("\n  ")),
         (_, Comparison::Labels(w)) => {
             let (n, c) = (w.samples, w.channels);
             format!(
@@ -327,7 +337,7 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
             )
         }
         (_, Comparison::Classes(known)) => known.said.clone(),
-        (Source::Walk { .. } | Source::Assets { .. }, Comparison::Series(d)) => said(d),
+        (Source::Walk { .. } | Source::Assets { .. }, Comparison::Series(_)) => ready.summary.join("\n"),
     };
     output::line(&data)?;
     note_all(&ready.notes);
@@ -348,27 +358,6 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
         s.hash()?
     ))?;
     output::line(&line(s.computed_on.unwrap_or(Device::Auto), ready.chosen.as_deref()))
-}
-
-/// A panel in one line: its series, rows, columns and targets.
-fn said(panel: &WindowedPanel) -> String {
-    let rows: usize = panel.members().iter().map(|m| m.series.rows()).sum();
-    let source = match panel.members() {
-        [one] => one.series.source().to_owned(),
-        all => {
-            let names: Vec<&str> = all.iter().map(|m| m.series.name()).take(5).collect();
-            let more = if all.len() > names.len() { ", ..." } else { "" };
-            format!("{} series ({}{more})", all.len(), names.join(", "))
-        }
-    };
-    let (targets, others) = panel.columns().split_at(panel.targets());
-    match others {
-        [] => format!("data {source}: {rows} rows, columns {}", targets.join(", ")),
-        _ => {
-            let (targets, others) = (targets.join(", "), others.join(", "));
-            format!("data {source}: {rows} rows, targets {targets}, further inputs {others}")
-        }
-    }
 }
 
 fn count_only(mut ready: Ready, json: bool) -> Result<u8, CliError> {

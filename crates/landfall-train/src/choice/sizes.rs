@@ -5,7 +5,7 @@ use crate::data::{DataError, Panel, Split};
 /// Longest context that is chosen: beyond it ridge regression takes longer than it gains.
 const MAX_CONTEXT: usize = 1024;
 /// Series-windows (windows times columns) of a batch: small steps, so that a run has many of them.
-const SERIES_WINDOWS: usize = 256;
+const SERIES_WINDOWS: usize = 128;
 /// Passes over the training windows.
 const PASSES: usize = 5;
 
@@ -19,7 +19,8 @@ pub struct Sizes {
     pub patch: usize,
     /// Rows between patches: half a patch.
     pub stride: usize,
-    /// Windows of a batch: so many that batch times columns is about 256, 8 to 128.
+    /// Windows of a batch: so many that batch times columns is about 128, 8 to 64, and a quarter of the training windows
+    /// at most.
     pub batch: usize,
     /// Updates: five passes over the training windows, 300 to 2,000.
     pub steps: usize,
@@ -51,7 +52,7 @@ impl Sizes {
         let window = context.saturating_add(horizon);
         let windows: usize = train.iter().map(|rows| (rows + 1).saturating_sub(window)).sum();
         let columns = panel.columns().len().max(1);
-        let batch = (SERIES_WINDOWS / columns).clamp(8, 128).min(windows.max(1));
+        let batch = (SERIES_WINDOWS / columns).clamp(8, 64).min((windows / 4).max(8)).min(windows.max(1));
         let (patch, stride) = Self::patch(context);
         let steps = (PASSES * windows / batch).clamp(300, 2000);
         Ok(Self { context, patch, stride, batch, steps })
@@ -85,12 +86,12 @@ mod tests {
     fn sizes_follow_season_horizon_and_rows() {
         // 144 months: three horizons of 12 are whole seasons and fit half of the 100 training rows.
         let Sizes { context, patch, stride, batch, steps } = sizes(&[144], 1, 12, 12);
-        assert_eq!((context, patch, stride, batch, steps), (36, 2, 1, 53, 300));
+        assert_eq!((context, patch, stride, batch, steps), (36, 2, 1, 13, 300));
         // 36 months and a horizon of 6: 25 training rows have room for 9.
         assert_eq!(sizes(&[36], 1, 12, 6).context, 9);
         // Hours: as long as the paper's, and its patches.
         let Sizes { context, patch, stride, batch, .. } = sizes(&[17_420], 7, 24, 96);
-        assert_eq!((context, patch, stride, batch), (288, 14, 7, 36));
+        assert_eq!((context, patch, stride, batch), (288, 14, 7, 18));
         // 17 rows still have windows to train on.
         let Sizes { context, batch, .. } = sizes(&[17], 1, 1, 2);
         assert_eq!((context, batch), (4, 6));

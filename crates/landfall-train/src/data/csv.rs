@@ -1,27 +1,27 @@
 //! Reads a series from a delimited text file.
 //!
-//! One header line, then one row per time step, oldest first. The separator (`,`, `;` or tab) is the
-//! most frequent of them in the header line. With `;` a number may have a decimal comma. The first
-//! column (but for the one that names the series, if there is one) is the date column when its name is
-//! one that dates go by, or when its first cell is a date.
+//! One header line, then one row per time step. The separator (`,`, `;`, tab, `|` or blanks) is the most frequent of
+//! them in the header line. With `;` a number may have a decimal comma.
 
 use ::csv::{ReaderBuilder, StringRecord};
 
+use super::dates::Forms;
 use super::error::{DataError, Place};
+use super::number::{Number, number};
 use super::series::Series;
-use super::table::{Header, Read, ReadOptions, Row, assemble, is_data};
+use super::table::{Header, Read, ReadOptions, Row, assemble};
 
 /// Reads the text of a file that holds one series; `file` names it in messages and becomes the series' source.
 ///
 /// # Errors
 /// Whatever keeps the text from being one series, with the line and the column where there is one.
 pub fn parse(bytes: &[u8], file: &str, options: &ReadOptions) -> Result<Series, DataError> {
-    super::only(parse_all(bytes, file, options)?.0, file)
+    super::only(parse_all(bytes, file, options)?.series, file)
 }
 
 /// Reads all series of a file's text.
 pub(super) fn parse_all(bytes: &[u8], file: &str, options: &ReadOptions) -> Result<Read, DataError> {
-    let mut rows = Rows::of_text(bytes, file)?;
+    let mut rows = Rows::of_text(bytes, file, options.separator)?;
     let header = match rows.next() {
         None => return Err(DataError::Empty { file: file.to_owned() }),
         Some(header) => header?.cells,
@@ -30,8 +30,41 @@ pub(super) fn parse_all(bytes: &[u8], file: &str, options: &ReadOptions) -> Resu
     if is_data(&names, rows.decimal_comma) {
         return Err(DataError::NoHeader { file: file.to_owned() });
     }
+    let (names, renamed) = distinct(names);
     let header = Header { file, names, decimal_comma: rows.decimal_comma };
-    assemble(&header, rows, options)
+    let bytes = rows.bytes;
+    let separator = rows.separator;
+    let body = || Rows::new(bytes, file, separator).skip(1);
+    let mut read = assemble(&header, body, options)?;
+    read.notes.extend(renamed);
+    Ok(read)
+}
+
+/// Names of which none is there twice: a second `a` becomes `a.1`, as pandas has it; and what was renamed, in words.
+fn distinct(names: Vec<String>) -> (Vec<String>, Vec<String>) {
+    let (mut seen, mut renamed) = (std::collections::HashSet::new(), Vec::new());
+    let one = |name: String| {
+        let mut own = name.clone();
+        let mut number = 0;
+        while !seen.insert(own.clone()) {
+            number += 1;
+            own = format!("{name}.{number}");
+        }
+        if own != name {
+            renamed.push(format!("a second column `{name}` is called `{own}`"));
+        }
+        own
+    };
+    (names.into_iter().map(one).collect(), renamed)
+}
+
+/// Whether a header line is a row of data: it starts with a date, or holds numbers only and not all of
+/// them counters, which some exporters write for names.
+pub(super) fn is_data(names: &[String], decimal_comma: bool) -> bool {
+    let numeric = |name: &String| matches!(number(name, decimal_comma), Number::Finite(_));
+    let counter = |name: &String| name.bytes().all(|b| b.is_ascii_digit());
+    let dated = names.first().is_some_and(|name| !counter(name) && Forms::new(false).push(name));
+    dated || (names.iter().all(numeric) && !names.iter().all(counter))
 }
 
 /// The rows of a file that are not blank.
@@ -40,6 +73,7 @@ pub(super) struct Rows<'a> {
     bytes: &'a [u8],
     reader: ::csv::Reader<&'a [u8]>,
     decimal_comma: bool,
+    separator: char,
     /// Bytes whose newlines are counted in `line`. The reader's own line numbers are off after blank
     /// lines and carriage returns, so they are counted here.
     counted: usize,
@@ -48,13 +82,17 @@ pub(super) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// The rows of a file's text, the header among them.
-    pub(super) fn of_text(bytes: &'a [u8], file: &'a str) -> Result<Self, DataError> {
+    pub(super) fn of_text(
+        bytes: &'a [u8],
+        file: &'a str,
+        separator: Option<char>,
+    ) -> Result<Self, DataError> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         if let Err(error) = std::str::from_utf8(bytes) {
             let line = 1 + count_newlines(bytes.get(..error.valid_up_to()).unwrap_or(bytes));
             return Err(DataError::NotUtf8 { at: Place { file: file.to_owned(), line } });
         }
-        Ok(Self::new(bytes, file))
+        Ok(Self::new(bytes, file, separator.unwrap_or_else(|| found(bytes))))
     }
 
     /// Whether a number may have a decimal comma.
@@ -62,11 +100,11 @@ impl<'a> Rows<'a> {
         self.decimal_comma
     }
 
-    fn new(bytes: &'a [u8], file: &'a str) -> Self {
-        let separator = separator(bytes);
+    fn new(bytes: &'a [u8], file: &'a str, separator: char) -> Self {
+        let delimiter = u8::try_from(separator).unwrap_or(b',');
         let reader =
-            ReaderBuilder::new().delimiter(separator).has_headers(false).flexible(true).from_reader(bytes);
-        Self { file, bytes, reader, decimal_comma: separator == b';', counted: 0, line: 1 }
+            ReaderBuilder::new().delimiter(delimiter).has_headers(false).flexible(true).from_reader(bytes);
+        Self { file, bytes, reader, decimal_comma: separator == ';', separator, counted: 0, line: 1 }
     }
 
     fn place(&self) -> Place {
@@ -91,29 +129,43 @@ impl Iterator for Rows<'_> {
             self.line += count_newlines(self.bytes.get(self.counted..start).unwrap_or_default());
             self.counted = start;
             // A line of spaces is as blank as an empty one.
-            if cells.len() > 1 || cells.iter().any(|cell| !cell.trim().is_empty()) {
+            if cells.iter().any(|cell| !cell.trim().is_empty()) {
+                if self.separator == ' ' {
+                    // Blanks line columns up: several of them are one.
+                    cells = cells.iter().filter(|cell| !cell.is_empty()).collect();
+                }
                 return Some(Ok(Row { line: self.line, cells }));
             }
         }
     }
 }
 
-/// The most frequent of the separators in the header line, outside quotes.
-fn separator(bytes: &[u8]) -> u8 {
+/// The most frequent of the separators in the header line, outside quotes; blanks where there is no other.
+fn found(bytes: &[u8]) -> char {
     let mut quoted = false;
-    let mut counts = [(b',', 0_usize), (b'\t', 0), (b';', 0)];
+    let mut counts = [(',', 0_usize), ('|', 0), ('\t', 0), (';', 0)];
     let start = bytes.iter().position(|b| !b.is_ascii_whitespace()).unwrap_or(0);
-    let header = bytes.iter().skip(start).take_while(|b| !matches!(b, b'\r' | b'\n'));
-    for &byte in header {
+    let line = |bytes: &'_ [u8]| -> Vec<u8> {
+        bytes.iter().copied().take_while(|b| !matches!(b, b'\r' | b'\n')).collect()
+    };
+    let header = line(bytes.get(start..).unwrap_or_default());
+    for &byte in &header {
         quoted ^= byte == b'"';
         for (separator, count) in &mut counts {
-            *count += usize::from(!quoted && *separator == byte);
+            *count += usize::from(!quoted && *separator == char::from(byte));
         }
     }
     // Of equally frequent ones the later in the list: a comma is the likeliest part of a name.
     match counts.iter().max_by_key(|(_, count)| *count) {
         Some(&(separator, count)) if count > 0 => separator,
-        Some(_) | None => b',',
+        _ => {
+            // Blanks separate where the next line has as many words: a name of several words is one column.
+            let words = |line: &[u8]| line.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty()).count();
+            let rest = bytes.get(start + header.len()..).unwrap_or_default();
+            let next = rest.iter().position(|b| !b.is_ascii_whitespace()).map(|at| line(&rest[at..]));
+            let columns = words(&header);
+            if columns > 1 && next.is_some_and(|next| words(&next) == columns) { ' ' } else { ',' }
+        }
     }
 }
 
@@ -161,7 +213,7 @@ mod tests {
         assert_eq!(dated("when,a\n2016-07-01,1"), Some("when".to_owned()));
         assert_eq!(dated(",a\n2016-07-01,1"), Some("date".to_owned()));
         assert_eq!(dated("timestamp,a\n1467331200,1"), Some("timestamp".to_owned()));
-        assert_eq!(dated("year,a\n2016,1"), None);
+        assert_eq!(dated("year,a\n2016,1"), Some("year".to_owned()));
         assert_eq!(dated("0,1,2\n1,2,3"), None);
     }
 

@@ -157,16 +157,6 @@ pub enum DataError {
         /// What the cell says.
         text: String,
     },
-    /// A missing value and no rule to fill it.
-    #[error("{at}: column `{column}`: missing value `{text}`; --fill previous|linear|zero fills it")]
-    MissingValue {
-        /// Line of the cell.
-        at: Place,
-        /// Column of the cell.
-        column: String,
-        /// What the cell says.
-        text: String,
-    },
     /// Columns that go on after the last value of others.
     #[error(
         "{file}: {what}; values known in advance are not supported: remove those rows, or leave columns out with \
@@ -341,8 +331,9 @@ pub enum DataError {
     },
     /// A date in no known form, or in another form than the rows before.
     #[error(
-        "{at}: column `{column}`: date `{text}` cannot be read; write all dates in one form, \
-         as 2016-07-01 13:00:00, 2016/7/1 13:00 or 01.07.2016 13:00"
+        "{at}: column `{column}`: date `{text}` cannot be read{}; correct it, or say how dates are written with \
+         --date-format, as in %Y-%m-%d %H:%M",
+        as_the_others(.form)
     )]
     BadDate {
         /// Line of the cell.
@@ -351,6 +342,30 @@ pub enum DataError {
         column: String,
         /// What the cell says.
         text: String,
+        /// The form of the cells before, if it is known.
+        form: String,
+    },
+    /// Dates that may be read in two ways.
+    #[error(
+        "{file}: dates such as `{text}` may be {one} or {other}; say which with --date-format, as in --date-format {one}"
+    )]
+    AmbiguousDates {
+        /// The file.
+        file: String,
+        /// The first date.
+        text: String,
+        /// One form.
+        one: String,
+        /// Another form.
+        other: String,
+    },
+    /// A format of dates that is none.
+    #[error("{file}: --date-format {why}")]
+    BadDateFormat {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        why: String,
     },
     /// A date before the one in the row above.
     #[error("{at}: date {date} is before {previous} in the row above; sort the rows by date")]
@@ -363,10 +378,15 @@ pub enum DataError {
         date: NaiveDateTime,
     },
     /// A date that is there twice.
-    #[error("{at}: date {date} is there twice; keep one row per date")]
+    #[error(
+        "{at}: date {date} is there already in line {first}, with other values; keep one row per date, or name the column \
+         that tells the series apart with --series-id"
+    )]
     DuplicateDate {
         /// Line of the second row.
         at: Place,
+        /// Line of the first row.
+        first: usize,
         /// The date.
         date: NaiveDateTime,
     },
@@ -567,4 +587,9 @@ pub(super) fn list(names: &[String]) -> String {
         None | Some(0) => head,
         Some(more) => format!("{head} and {more} more"),
     }
+}
+
+/// How the cells before a date are written, if it is known.
+fn as_the_others(form: &str) -> String {
+    if form.is_empty() { " in the form of the dates before it".to_owned() } else { format!(" as {form}") }
 }

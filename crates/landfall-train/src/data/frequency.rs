@@ -22,6 +22,8 @@ pub enum Frequency {
         /// Day of the month; a shorter month takes its last day, so 31 means month ends.
         day: u32,
     },
+    /// Monday to Friday.
+    BusinessDays,
     /// Steps differ.
     Irregular {
         /// Row, counted from 0, of the first date that is not one usual step after the date before.
@@ -66,6 +68,9 @@ impl Spacing {
     /// happen to be constant (July to August to September are 31 days each). The usual step is the most
     /// frequent one, so that a gap in the first rows is itself the gap.
     pub fn of(dates: &[NaiveDateTime]) -> Self {
+        if let Some(spacing) = business_days(dates) {
+            return spacing;
+        }
         let day = month_day(dates);
         let pairs = || dates.windows(2).filter_map(|pair| <[NaiveDateTime; 2]>::try_from(pair).ok());
         let length = |[a, b]: [NaiveDateTime; 2]| {
@@ -153,6 +158,12 @@ impl Frequency {
                 })
                 .map(|date| date.ok_or_else(past))
                 .collect(),
+            Self::BusinessDays => std::iter::successors(Some(last), |date| next_business_day(*date))
+                .skip(1)
+                .map(Ok)
+                .chain(std::iter::repeat_with(|| Err(past())))
+                .take(steps)
+                .collect(),
             Self::Irregular { .. } | Self::Unknown => Err(DataError::NoFrequency { why: self.to_string() }),
         }
     }
@@ -163,6 +174,12 @@ impl fmt::Display for Frequency {
         match *self {
             Self::Regular { step } => {
                 let nanos = nanoseconds(step);
+                match step.num_seconds() {
+                    604_800 => return f.write_str("weekly"),
+                    86_400 => return f.write_str("daily"),
+                    3_600 => return f.write_str("hourly"),
+                    _ => {}
+                }
                 let units = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
                 match units.iter().find(|(seconds, _)| nanos % (seconds * 1_000_000_000) == 0) {
                     Some((seconds, unit)) => write!(f, "every {} {unit}", nanos / (seconds * 1_000_000_000)),
@@ -170,7 +187,9 @@ impl fmt::Display for Frequency {
                 }
             }
             Self::Monthly { months: 1, .. } => f.write_str("monthly"),
+            Self::Monthly { months: 3, .. } => f.write_str("quarterly"),
             Self::Monthly { months: 12, .. } => f.write_str("yearly"),
+            Self::BusinessDays => f.write_str("business days"),
             Self::Monthly { months, .. } => write!(f, "every {months} months"),
             Self::Irregular { row, previous, date } => {
                 write!(f, "irregular, row {} steps from {previous} to {date}", row + 1)
@@ -178,6 +197,42 @@ impl fmt::Display for Frequency {
             Self::Unknown => f.write_str("fewer than two dates"),
         }
     }
+}
+
+/// The spacing of dates that are all from Monday to Friday, leave out every weekend, and seldom another day. Weekdays
+/// that are not there (holidays) are gaps.
+fn business_days(dates: &[NaiveDateTime]) -> Option<Spacing> {
+    let weekday = |d: &NaiveDateTime| d.weekday().number_from_monday() <= 5;
+    let time = dates.first()?.time();
+    if dates.len() < 6 || !dates.iter().all(|d| weekday(d) && d.time() == time) {
+        return None;
+    }
+    let (mut gaps, mut steps) = (Vec::new(), 0_usize);
+    for (i, pair) in dates.windows(2).enumerate() {
+        let &[from, to] = pair else { continue };
+        let days = (to - from).num_days();
+        if days <= 0 || days > 3660 {
+            return None;
+        }
+        let missing = (1..days).filter(|d| weekday(&(from + TimeDelta::days(*d)))).count();
+        if missing == 0 {
+            steps += 1;
+        } else {
+            gaps.push(Gap { row: i + 1, from, to, missing });
+        }
+    }
+    // Mondays alone, say, are weekly dates.
+    (steps * 5 >= dates.len() * 4 - 5).then_some(Spacing {
+        usual: Frequency::BusinessDays,
+        gaps,
+        uneven: None,
+    })
+}
+
+fn next_business_day(date: NaiveDateTime) -> Option<NaiveDateTime> {
+    let days =
+        if date.weekday().number_from_monday() >= 5 { 8 - date.weekday().number_from_monday() } else { 1 };
+    date.checked_add_signed(TimeDelta::days(i64::from(days)))
 }
 
 /// The day that all dates keep (31 when all are month ends), if they also keep their time.
@@ -217,12 +272,11 @@ fn days_in_month(year: i32, month: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::DateParser;
+    use super::super::Dates;
     use super::*;
 
     fn dates(texts: &[&str]) -> Vec<NaiveDateTime> {
-        let mut parser = DateParser::new("date");
-        texts.iter().map(|t| parser.parse(t).expect(t)).collect()
+        texts.iter().map(|t| Dates::parse("date", &[t]).expect(t).values()[0]).collect()
     }
 
     /// Detects, then continues, and expects the last `n` dates again.
@@ -240,10 +294,10 @@ mod tests {
         continues(
             &["2016-07-01 22:00", "2016-07-01 23:00", "2016-07-02 00:00", "2016-07-02 01:00"],
             2,
-            "every 1 h",
+            "hourly",
         );
         continues(&["2016-12-31 23:30", "2016-12-31 23:45", "2017-01-01 00:00"], 1, "every 15 min");
-        continues(&["2016-02-28", "2016-02-29", "2016-03-01"], 1, "every 1 d");
+        continues(&["2016-02-28", "2016-02-29", "2016-03-01"], 1, "daily");
         continues(
             &["2016-01-01 0:00:00.1", "2016-01-01 0:00:00.2", "2016-01-01 0:00:00.3"],
             1,
@@ -257,10 +311,22 @@ mod tests {
         continues(&["2016-12-30", "2017-01-30", "2017-02-28", "2017-03-30"], 1, "monthly");
         // 31 days each, and still monthly.
         continues(&["2016-07-01", "2016-08-01", "2016-09-01", "2016-10-01", "2016-11-01"], 2, "monthly");
-        continues(&["2016-03-31", "2016-06-30", "2016-09-30", "2016-12-31"], 1, "every 3 months");
-        continues(&["2016-06-30", "2016-09-30", "2016-12-31"], 1, "every 3 months");
+        continues(&["2016-03-31", "2016-06-30", "2016-09-30", "2016-12-31"], 1, "quarterly");
+        continues(&["2016-06-30", "2016-09-30", "2016-12-31"], 1, "quarterly");
         continues(&["2015-01-01", "2016-01-01", "2017-01-01", "2018-01-01"], 1, "yearly");
         continues(&["2016-02-29", "2017-02-28", "2018-02-28", "2019-02-28", "2020-02-29"], 2, "yearly");
+    }
+
+    #[test]
+    fn business_days_continue_over_weekends_and_holidays_are_gaps() {
+        let known = ["06", "07", "08", "11", "12", "13", "14", "15", "18"].map(|d| format!("2021-01-{d}"));
+        continues(&known.each_ref().map(String::as_str), 2, "business days");
+        let holiday = ["04", "05", "07", "08", "11", "12", "13"].map(|d| format!("2021-01-{d}"));
+        let spacing = Spacing::of(&dates(&holiday.each_ref().map(String::as_str)));
+        assert_eq!((spacing.usual, spacing.missing()), (Frequency::BusinessDays, 1));
+        let mondays = ["01-04", "01-11", "01-18", "01-25", "02-01", "02-08"].map(|d| format!("2021-{d}"));
+        let mondays = dates(&mondays.each_ref().map(String::as_str));
+        assert_eq!(Frequency::detect(&mondays).to_string(), "weekly");
     }
 
     #[test]
@@ -306,7 +372,7 @@ mod tests {
         assert_eq!((spacing.missing(), spacing.gaps[0].row, spacing.uneven), (3, 3, None));
         assert_eq!(
             text(&hourly).expect("a gap"),
-            "dates are every 1 h with 3 missing: 3 between 2016-07-01 02:00:00 and 2016-07-01 06:00:00"
+            "dates are hourly with 3 missing: 3 between 2016-07-01 02:00:00 and 2016-07-01 06:00:00"
         );
         let monthly = ["2016-01-31", "2016-02-29", "2016-05-31", "2016-06-30", "2016-07-31"];
         assert_eq!(
@@ -319,7 +385,7 @@ mod tests {
         assert_eq!(
             text(&["2016-07-01 00:00", "2016-07-01 01:00", "2016-07-01 02:30", "2016-07-01 03:30"])
                 .expect("uneven"),
-            "row 3 steps from 2016-07-01 01:00:00 to 2016-07-01 02:30:00, where the usual step is every 1 h"
+            "row 3 steps from 2016-07-01 01:00:00 to 2016-07-01 02:30:00, where the usual step is hourly"
         );
     }
 

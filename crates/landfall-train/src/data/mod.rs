@@ -8,16 +8,20 @@
 //! own. [`synthetic`] generates data where no file is at hand.
 
 pub mod baseline;
+mod clock;
+mod columns;
 pub mod csv;
 mod dates;
 mod error;
 mod fill;
 mod frequency;
+mod number;
 mod panel;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod scaler;
 mod scores;
+mod season;
 mod series;
 mod split;
 pub mod synthetic;
@@ -27,16 +31,17 @@ mod windowed;
 mod windows;
 
 pub use self::baseline::Baseline;
-pub use self::dates::{DateForm, DateParser, Dates};
+pub use self::dates::{DateForm, Dates};
 pub use self::error::{DataError, Limits, Place};
 pub use self::fill::Fill;
 pub use self::frequency::{Frequency, Gap, Spacing};
 pub use self::panel::{Panel, read};
 pub use self::scaler::Scaler;
 pub use self::scores::{ColumnScore, ScoreSums, Scores};
+pub use self::season::Season;
 pub use self::series::Series;
 pub use self::split::{Segment, Segments, Split, Validation};
-pub use self::table::ReadOptions;
+pub use self::table::{Found, ReadOptions};
 pub use self::tokens::{TokenData, TokenError, TokenNames, TokenSegments};
 pub use self::windowed::{Member, WindowedPanel};
 pub use self::windows::Windows;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::table::Read;
+use super::season::Season;
+use super::table::{Found, Read};
 use super::{DataError, ReadOptions, Series, csv};
 
 /// Series with the same columns, of which the first ones are to be forecast.
@@ -12,6 +13,7 @@ use super::{DataError, ReadOptions, Series, csv};
 pub struct Panel {
     series: Vec<Series>,
     targets: usize,
+    found: Found,
     notices: Vec<String>,
 }
 
@@ -58,7 +60,7 @@ impl Panel {
             if s.columns() == columns { Ok(s) } else { s.with_columns(&columns) }
         };
         let series = series.into_iter().map(same).collect::<Result<_, _>>()?;
-        Ok(Self { series, targets: columns.len(), notices: Vec::new() })
+        Ok(Self { series, targets: columns.len(), found: Found::default(), notices: Vec::new() })
     }
 
     /// Reads all series of these files. A series is named by the file it fills, without folder and ending, or by the
@@ -67,22 +69,26 @@ impl Panel {
     /// # Errors
     /// Whatever keeps a file from being series, with the line and the column where there is one; as [`Panel::new`].
     pub fn read(paths: &[impl AsRef<Path>], options: &ReadOptions) -> Result<Self, DataError> {
-        let (mut series, mut notices) = (Vec::new(), Vec::new());
+        let (mut series, mut notices, mut found) = (Vec::new(), Vec::new(), Found::default());
         for path in paths {
             let path = path.as_ref();
-            let (mut found, mut said) = read_file(path, options)?;
-            if options.series_id.is_none() {
+            let Read { series: mut own, found: of_file, notes } = read_file(path, options)?;
+            if of_file.series_id.is_none() {
                 let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
                 let named = |s: Series| match &stem {
                     Some(stem) => s.named(stem.clone()),
                     None => s,
                 };
-                found = found.into_iter().map(named).collect();
+                own = own.into_iter().map(named).collect();
             }
-            series.append(&mut found);
-            notices.append(&mut said);
+            series.append(&mut own);
+            let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            notices.extend(
+                notes.into_iter().map(|note| if paths.len() > 1 { format!("{file}: {note}") } else { note }),
+            );
+            found = of_file;
         }
-        Ok(Self { notices, ..Self::new(series)? })
+        Ok(Self { notices, found, ..Self::new(series)? })
     }
 
     /// The same series with these columns first, which alone are to be forecast; the others follow in their order.
@@ -96,7 +102,7 @@ impl Panel {
         let others = self.columns().iter().filter(|c| !targets.contains(c));
         let columns: Vec<String> = targets.iter().chain(others).cloned().collect();
         let series = self.series.into_iter().map(|s| s.with_columns(&columns)).collect::<Result<_, _>>()?;
-        Ok(Self { series, targets: targets.len(), notices: self.notices })
+        Ok(Self { series, targets: targets.len(), found: self.found, notices: self.notices })
     }
 
     /// The series, at least one.
@@ -133,6 +139,62 @@ impl Panel {
         }
     }
 
+    /// What was found in its files.
+    pub fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// The seasonal period of its series, from their dates or their values.
+    #[must_use]
+    pub fn season(&self) -> Season {
+        Season::of(self)
+    }
+
+    /// What a person has to know of the data, a line each: rows, series and columns, dates and their frequency, then what
+    /// was filled, changed or left out.
+    #[must_use]
+    pub fn summary(&self) -> Vec<String> {
+        let (targets, others) = self.columns().split_at(self.targets.min(self.columns().len()));
+        let mut first = match self.series.as_slice() {
+            [one] => format!("{}: {} rows", one.source(), one.rows()),
+            all => {
+                let names: Vec<String> = all.iter().map(|s| s.name().to_owned()).collect();
+                let rows = all.iter().map(Series::rows);
+                let (least, most) = (rows.clone().min().unwrap_or(0), rows.max().unwrap_or(0));
+                let rows = if least == most {
+                    format!("{most} rows each")
+                } else {
+                    format!("{least} to {most} rows")
+                };
+                format!("{} series ({}), {rows}", all.len(), super::error::list(&names))
+            }
+        };
+        first += &format!(", columns {}", super::error::list(targets));
+        if !others.is_empty() {
+            first += &format!("; inputs only: {}", super::error::list(others));
+        }
+        let mut lines = vec![first];
+        let longest = self.series.iter().max_by_key(|s| s.rows());
+        if let Some(dates) = longest.and_then(Series::dates)
+            && let (Some(from), Some(to)) = (dates.values().first(), dates.values().last())
+        {
+            let spacing = dates.spacing();
+            let even = match spacing.uneven {
+                Some(_) => ", unevenly spaced (rows are counted, not time)".to_owned(),
+                None => String::new(),
+            };
+            lines.push(format!(
+                "dates in column `{}`: {}{even}, {} to {}",
+                dates.column(),
+                spacing.usual,
+                dates.format(*from),
+                dates.format(*to)
+            ));
+        }
+        lines.extend(self.notices.iter().cloned());
+        lines
+    }
+
     /// What reading changed, in words: rows that were inserted, columns that were continued.
     pub fn notices(&self) -> &[String] {
         &self.notices
@@ -147,7 +209,8 @@ impl Panel {
 
 impl From<Series> for Panel {
     fn from(series: Series) -> Self {
-        Self { targets: series.channels(), series: vec![series], notices: Vec::new() }
+        let (targets, series) = (series.channels(), vec![series]);
+        Self { targets, series, found: Found::default(), notices: Vec::new() }
     }
 }
 

@@ -22,11 +22,18 @@ pub(super) fn parse_all(opened: std::fs::File, file: &str, options: &ReadOptions
     let fields = reader.metadata().file_metadata().schema().get_fields();
     let names = fields.iter().map(|field| field.name().trim().to_owned()).collect();
     let header = Header { file, names, decimal_comma: false };
-    let rows = reader.get_row_iter(None).map_err(bad)?.enumerate().map(|(i, row)| {
-        let row = row.map_err(bad)?;
-        let cells: StringRecord = row.get_column_iter().map(|(_, field)| text(field)).collect();
-        Ok(Row { line: i + 1, cells })
-    });
+    let rows = || {
+        let (rows, failed) = match reader.get_row_iter(None) {
+            Ok(rows) => (Some(rows), None),
+            Err(reason) => (None, Some(Err(bad(reason)))),
+        };
+        let row = |(i, row): (usize, Result<_, _>)| {
+            let row: ::parquet::record::Row = row.map_err(bad)?;
+            let cells: StringRecord = row.get_column_iter().map(|(_, field)| text(field)).collect();
+            Ok(Row { line: i + 1, cells })
+        };
+        failed.into_iter().chain(rows.into_iter().flatten().enumerate().map(row))
+    };
     assemble(&header, rows, options)
 }
 

@@ -141,7 +141,6 @@ pub(super) fn first_duplicate(names: &[String]) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::DateParser;
     use super::*;
 
     fn names(names: &[&str]) -> Vec<String> {
@@ -179,9 +178,8 @@ mod tests {
 
     #[test]
     fn the_last_rows_are_a_series() {
-        let mut parser = DateParser::new("date");
-        let days = ["2016-07-01", "2016-07-02", "2016-07-03"].map(|day| parser.parse(day).expect(day));
-        let dates = Dates::new("date", parser.form().expect("parsed"), days.to_vec()).expect("ascending");
+        let dates = Dates::parse("date", &["2016-07-01", "2016-07-02", "2016-07-03"]).expect("ascending");
+        let days = dates.values().to_vec();
         let values = vec![vec![1.0, 2.0, 3.0], vec![4.0, 5.0, 6.0]];
         let series = Series::new("s", names(&["a", "b"]), values, Some(dates)).expect("a series");
         let last = series.last_rows(2).expect("shorter");

@@ -1,33 +1,39 @@
 //! Series from rows of cells: what the readers of all file formats share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use ::csv::StringRecord;
 use chrono::NaiveDateTime;
 
-use super::dates::{DateParser, Dates, ascending};
+use super::clock::unshift;
+use super::columns::{Roles, boolean, roles};
+use super::dates::{DateForm, Dates};
 use super::error::{DataError, Place, list};
 use super::fill::{Fill, fill_missing};
 use super::frequency::Spacing;
-use super::series::{Series, first_duplicate};
+use super::number::{Number, number};
+use super::series::Series;
 
-/// Names that make the first column the date column whatever its cells hold.
-const DATE_NAMES: [&str; 5] = ["date", "timestamp", "time", "datetime", "ds"];
-
-/// Cells that stand for a missing value, compared without regard to case; an empty cell is one too.
-const MISSING: [&str; 5] = ["", "na", "nan", "null", "-"];
+/// Of the rows of a series, the share that may be missing for them to be inserted unasked.
+const MAX_INSERTED: f64 = 1.0 / 3.0;
 
 /// What to read of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// The columns to read, in this order; all of them when `None`. Cells of the others are not looked at.
+    /// The columns to read, in this order; when `None` all columns of numbers that change.
     pub columns: Option<Vec<String>>,
-    /// What to put in place of missing values; `None` refuses them.
+    /// What to put in place of missing values: `None` takes a straight line between their neighbours.
     pub fill: Option<Fill>,
-    /// Whether rows are inserted where the dates skip some, to be filled by the same rule.
+    /// Whether rows are inserted wherever the dates skip some, however many.
     pub fill_gaps: bool,
-    /// The column that says which series a row belongs to; one series when `None`.
+    /// The column that says which series a row belongs to; when `None` it is looked for where dates repeat.
     pub series_id: Option<String>,
+    /// The column of dates; when `None` it is looked for.
+    pub date_column: Option<String>,
+    /// How dates are written, as a strftime format; when `None` it is found.
+    pub date_format: Option<String>,
+    /// What separates cells; when `None` it is found.
+    pub separator: Option<char>,
 }
 
 /// A row and the line it stands on.
@@ -46,228 +52,359 @@ pub(super) struct Header<'a> {
     pub(super) decimal_comma: bool,
 }
 
-/// Series in the order of their first rows, and what a person has to know of how they were read.
-pub(super) type Read = (Vec<Series>, Vec<String>);
+/// What was found in a file, so that another file of the kind is read in the same way.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The column that names the series.
+    pub series_id: Option<String>,
+}
 
-/// Makes series of the rows.
-pub(super) fn assemble(
+/// Series in the order of their first rows, what was found, and what a person has to know of how they were read.
+pub(super) struct Read {
+    pub(super) series: Vec<Series>,
+    pub(super) found: Found,
+    pub(super) notes: Vec<String>,
+}
+
+/// Makes series of the rows, which are read twice: to find what columns hold, and to read them.
+pub(super) fn assemble<I: Iterator<Item = Result<Row, DataError>>>(
     header: &Header<'_>,
-    mut rows: impl Iterator<Item = Result<Row, DataError>>,
+    rows: impl Fn() -> I,
     options: &ReadOptions,
 ) -> Result<Read, DataError> {
     let file = header.file;
-    let first = rows.next().ok_or_else(|| DataError::HeaderOnly { file: file.to_owned() })??;
-    let roles = Roles::new(header, &first, options)?;
-    let mut tables: Vec<Table<'_>> = Vec::new();
-    let mut by_id = HashMap::new();
-    for row in std::iter::once(Ok(first)).chain(rows) {
+    let roles = roles(header, &rows, options)?;
+    let mut tables: Vec<Table> = Vec::new();
+    let mut by_id: HashMap<String, usize> = HashMap::new();
+    for row in rows() {
         let row = row?;
-        let at = || Place { file: file.to_owned(), line: row.line };
-        check_fields(header.names.len(), row.cells.len(), at)?;
-        let id = roles.id.map(|field| row.cells.get(field).unwrap_or_default().trim());
-        if let (Some(""), Some(column)) = (id, &options.series_id) {
-            return Err(DataError::NoSeriesId { at: at(), column: column.clone() });
+        let id = roles.id.as_ref().map(|(field, _)| row.cells.get(*field).unwrap_or_default().trim());
+        if let (Some(""), Some((_, column))) = (id, &roles.id) {
+            return Err(DataError::NoSeriesId { at: header.at(row.line), column: column.clone() });
         }
         let place = match by_id.get(id.unwrap_or_default()) {
             Some(&place) => place,
             None => {
                 by_id.insert(id.unwrap_or_default().to_owned(), tables.len());
-                tables.push(Table::new(header, &roles, id, options));
+                tables.push(Table::new(&roles, id));
                 tables.len() - 1
             }
         };
         if let Some(table) = tables.get_mut(place) {
-            table.push(&row)?;
+            table.push(header, &roles, &row)?;
         }
     }
-    let mut notices = Vec::new();
-    let series = tables.into_iter().map(|t| t.finish(&mut notices)).collect::<Result<_, _>>()?;
-    Ok((series, notices))
+    let form = match &roles.date {
+        Some(date) => Some(choose_form(file, &tables, &date.forms)?),
+        None => None,
+    };
+    let mut notes = Notes::default();
+    let series: Vec<Series> = tables
+        .into_iter()
+        .map(|t| t.finish(header, &roles, form.as_ref(), options, &mut notes))
+        .collect::<Result<_, _>>()?;
+    let mut said = Vec::new();
+    if let (true, Some((_, column))) = (roles.id_found, &roles.id) {
+        said.push(format!("{} series, told apart by column `{column}`", series.len()));
+    }
+    said.extend(roles.notes);
+    if form.as_ref().is_some_and(DateForm::is_utc) {
+        said.push("dates with an offset from UTC are read and written as UTC".to_owned());
+    }
+    said.extend(notes.lines());
+    let found = Found { series_id: roles.id.map(|(_, name)| name) };
+    Ok(Read { series, found, notes: said })
 }
 
-/// Which field holds what.
-struct Roles {
-    id: Option<usize>,
-    date: Option<(usize, String)>,
-    values: Vec<(usize, String)>,
-}
-
-impl Roles {
-    fn new(header: &Header<'_>, first: &Row, options: &ReadOptions) -> Result<Self, DataError> {
-        let (names, comma) = (&header.names, header.decimal_comma);
-        let file = || header.file.to_owned();
-        check_fields(names.len(), first.cells.len(), || Place { file: file(), line: first.line })?;
-        let unknown =
-            |name: &str, known| DataError::UnknownColumn { file: file(), name: name.to_owned(), known };
-        let cell = |field: usize| first.cells.get(field).unwrap_or_default().trim();
-        let id = match &options.series_id {
-            Some(name) => match names.iter().position(|n| n == name) {
-                Some(field) => Some(field),
-                None => return Err(unknown(name, names.clone())),
-            },
-            None => None,
+/// Of the forms that all dates allow, the one that makes them most even: day and month can often be told by nothing else.
+fn choose_form(file: &str, tables: &[Table], forms: &[DateForm]) -> Result<DateForm, DataError> {
+    let unevenness = |form: &DateForm| -> usize {
+        let of = |table: &Table| {
+            let dates: Vec<NaiveDateTime> = table.dates.iter().filter_map(|text| form.parse(text)).collect();
+            let descents = dates.windows(2).filter(|pair| pair[1] <= pair[0]).count();
+            let spacing = Spacing::of(&dates);
+            descents + spacing.gaps.len() + usize::from(spacing.uneven.is_some()) * dates.len()
         };
-        // The series' names may stand before the dates.
-        let leading = (0..names.len()).find(|field| Some(*field) != id);
-        let date = leading.and_then(|field| {
-            let name = names.get(field).map_or("", String::as_str);
-            date_name(name, cell(field), comma).map(|name| (field, name))
-        });
-        let date_field = date.as_ref().map(|(field, _)| *field);
-        let fields: Vec<usize> =
-            (0..names.len()).filter(|f| Some(*f) != id && Some(*f) != date_field).collect();
-        let name = |field: &usize| names.get(*field).cloned().unwrap_or_default();
-        if let Some(field) = fields.iter().find(|field| name(field).is_empty()) {
-            return Err(DataError::UnnamedColumn { file: file(), position: field + 1 });
+        tables.iter().map(of).sum()
+    };
+    // Padding alone makes no other dates.
+    let loose = |form: &DateForm| form.name().replace("%-", "%");
+    let mut kinds: Vec<&DateForm> = Vec::new();
+    for form in forms {
+        if !kinds.iter().any(|kind| loose(kind) == loose(form)) {
+            kinds.push(form);
         }
-        if let Some(name) = first_duplicate(names) {
-            return Err(DataError::DuplicateColumn { file: file(), name: name.to_owned() });
+    }
+    if let [only] = kinds.as_slice() {
+        return Ok((*only).clone());
+    }
+    let mut scored: Vec<(usize, &DateForm)> =
+        kinds.into_iter().map(|form| (unevenness(form), form)).collect();
+    scored.sort_by_key(|(uneven, _)| *uneven);
+    match scored.as_slice() {
+        [(best, form), (second, _), ..] if best < second => Ok((*form).clone()),
+        [(_, one), (_, other), ..] => {
+            let text = tables.first().and_then(|t| t.dates.first()).cloned().unwrap_or_default();
+            let (file, one, other) = (file.to_owned(), one.name(), other.name());
+            Err(DataError::AmbiguousDates { file, text, one, other })
         }
-        if !fields.iter().any(|&field| !matches!(number(cell(field), comma), Number::Text)) {
-            return Err(DataError::NoNumericColumn { file: file() });
-        }
-        let known: Vec<String> = fields.iter().map(name).collect();
-        let requested = options.columns.as_ref().unwrap_or(&known);
-        if let Some(name) = first_duplicate(requested) {
-            return Err(DataError::RequestedTwice { file: file(), name: name.to_owned() });
-        }
-        let column = |name: &String| match fields.iter().zip(&known).find(|(_, known)| *known == name) {
-            Some((&field, _)) => Ok((field, name.clone())),
-            None => Err(unknown(name, known.clone())),
-        };
-        let values = requested.iter().map(column).collect::<Result<_, _>>()?;
-        Ok(Self { id, date, values })
+        _ => Err(DataError::NoNumericColumn { file: file.to_owned() }),
     }
 }
 
-/// The columns of one series, as far as they are read.
-struct Table<'a> {
-    file: &'a str,
-    decimal_comma: bool,
-    id: Option<String>,
-    date: Option<DateColumn>,
+/// What reading changed, over all series of a file.
+#[derive(Default)]
+struct Notes {
+    filled: BTreeMap<String, usize>,
     fill: Option<Fill>,
-    fill_gaps: bool,
-    columns: Vec<Column>,
+    inserted: usize,
+    widest: Option<(usize, String)>,
+    copies: usize,
+    sorted: usize,
+    clock: usize,
+    trimmed: usize,
+    ahead: Vec<String>,
 }
 
-struct DateColumn {
-    name: String,
-    field: usize,
-    parser: DateParser,
-    values: Vec<NaiveDateTime>,
-}
-
-struct Column {
-    name: String,
-    field: usize,
-    /// NaN where a value is missing.
-    values: Vec<f64>,
-    /// The first missing value: row, line and text.
-    missing: Option<(usize, usize, String)>,
-}
-
-impl Column {
-    /// Row after the last value.
-    fn end(&self) -> usize {
-        self.values.iter().rposition(|v| !v.is_nan()).map_or(0, |last| last + 1)
-    }
-}
-
-impl<'a> Table<'a> {
-    fn new(header: &Header<'a>, roles: &Roles, id: Option<&str>, options: &ReadOptions) -> Self {
-        let date = roles.date.as_ref().map(|(field, name)| DateColumn {
-            name: name.clone(),
-            field: *field,
-            parser: DateParser::new(name),
-            values: Vec::new(),
-        });
-        let column = |(field, name): &(usize, String)| Column {
-            name: name.clone(),
-            field: *field,
-            values: Vec::new(),
-            missing: None,
+impl Notes {
+    fn lines(&self) -> Vec<String> {
+        let mut lines = self.ahead.clone();
+        let how = match self.fill {
+            None => {
+                "by a straight line between their neighbours, which looks ahead (--fill previous does not)"
+                    .to_owned()
+            }
+            Some(fill) => format!("with --fill {fill}"),
         };
-        Self {
-            file: header.file,
-            decimal_comma: header.decimal_comma,
-            id: id.map(str::to_owned),
-            date,
-            fill: options.fill,
-            fill_gaps: options.fill_gaps,
-            columns: roles.values.iter().map(column).collect(),
+        if self.sorted > 0 {
+            lines.push(format!("rows of {} series were out of order: sorted by date", self.sorted));
         }
+        if self.copies > 0 {
+            lines.push(format!("{} rows were copies of another one: dropped", self.copies));
+        }
+        if self.clock > 0 {
+            lines.push(format!(
+                "the clock changes {} times (hours that repeat or are skipped): rows are counted as they follow each other",
+                self.clock
+            ));
+        }
+        if self.trimmed > 0 {
+            lines.push(format!("{} rows without any value at an end of the file: dropped", self.trimmed));
+        }
+        if self.inserted > 0 {
+            let widest =
+                self.widest.as_ref().map_or(String::new(), |(n, at)| format!(", at most {n} in a row, {at}"));
+            lines.push(format!(
+                "{} rows that the dates skip were inserted{widest}; filled {how}",
+                self.inserted
+            ));
+        }
+        if !self.filled.is_empty() {
+            let all: usize = self.filled.values().sum();
+            let columns: Vec<String> = self.filled.iter().map(|(name, n)| format!("{name} {n}")).collect();
+            lines.push(format!("{all} missing values were filled {how}: {}", list(&columns)));
+        }
+        lines
+    }
+}
+
+/// The rows of one series, as far as they are read.
+struct Table {
+    id: Option<String>,
+    lines: Vec<usize>,
+    dates: Vec<String>,
+    columns: Vec<Vec<f64>>,
+}
+
+impl Table {
+    fn new(roles: &Roles, id: Option<&str>) -> Self {
+        let columns = vec![Vec::new(); roles.values.len()];
+        Self { id: id.map(str::to_owned), lines: Vec::new(), dates: Vec::new(), columns }
     }
 
-    fn push(&mut self, row: &Row) -> Result<(), DataError> {
-        let at = || Place { file: self.file.to_owned(), line: row.line };
-        if let Some(date) = &mut self.date {
-            date.push(row.cells.get(date.field).unwrap_or_default().trim(), at)?;
+    fn push(&mut self, header: &Header<'_>, roles: &Roles, row: &Row) -> Result<(), DataError> {
+        self.lines.push(row.line);
+        if let Some(date) = &roles.date {
+            self.dates.push(date.cells.text(row));
         }
-        for column in &mut self.columns {
-            let text = row.cells.get(column.field).unwrap_or_default().trim();
-            let (name, quoted) = (|| column.name.clone(), || text.to_owned());
-            let value = match number(text, self.decimal_comma) {
-                Number::Finite(value) => value,
-                Number::Missing => {
-                    column.missing.get_or_insert((column.values.len(), row.line, quoted()));
-                    f64::NAN
+        for ((field, name), values) in roles.values.iter().zip(&mut self.columns) {
+            let text = row.cells.get(*field).unwrap_or_default().trim();
+            let wrong = || (header.at(row.line), name.clone(), text.to_owned());
+            values.push(match (number(text, header.decimal_comma), boolean(text)) {
+                (Number::Finite(value), _) => value,
+                (Number::Missing, _) => f64::NAN,
+                (Number::Text, Some(truth)) => truth,
+                (Number::Infinite, _) => {
+                    let (at, column, text) = wrong();
+                    return Err(DataError::Infinite { at, column, text });
                 }
-                Number::Infinite => {
-                    return Err(DataError::Infinite { at: at(), column: name(), text: quoted() });
+                (Number::Text, None) => {
+                    let (at, column, text) = wrong();
+                    return Err(DataError::NotANumber { at, column, text });
                 }
-                Number::Text => {
-                    return Err(DataError::NotANumber { at: at(), column: name(), text: quoted() });
-                }
-            };
-            column.values.push(value);
+            });
         }
         Ok(())
     }
 
-    fn source(&self) -> String {
+    fn source(&self, file: &str) -> String {
         match &self.id {
-            Some(id) => format!("{}, series `{id}`", self.file),
-            None => self.file.to_owned(),
+            Some(id) => format!("{file}, series `{id}`"),
+            None => file.to_owned(),
         }
     }
 
-    fn finish(mut self, notices: &mut Vec<String>) -> Result<Series, DataError> {
-        let source = self.source();
-        match (self.fill, self.known_ahead()) {
-            (None, known) => self.refuse_missing(known)?,
-            (Some(fill), Some(known)) => notices.push(format!("{source}: {known}; --fill {fill} fills them")),
-            (Some(_), None) => {}
+    fn finish(
+        mut self,
+        header: &Header<'_>,
+        roles: &Roles,
+        form: Option<&DateForm>,
+        options: &ReadOptions,
+        notes: &mut Notes,
+    ) -> Result<Series, DataError> {
+        let source = self.source(header.file);
+        let names: Vec<String> = roles.values.iter().map(|(_, name)| name.clone()).collect();
+        let mut dates = self.read_dates(header, roles, form)?;
+        if let Some(dates) = &mut dates {
+            self.order(header, dates, notes)?;
         }
-        if self.fill_gaps {
-            notices.extend(self.insert_rows()?);
+        // A fill that was asked for fills rows at the ends too.
+        if options.fill.is_none() {
+            self.trim(dates.as_mut(), notes);
         }
-        let (mut names, mut values) = (Vec::new(), Vec::new());
-        for mut column in self.columns {
-            if let (Some(fill), Some((_, line, _))) = (self.fill, column.missing) {
-                let first = Place { file: self.file.to_owned(), line };
-                fill_missing(&column.name, &mut column.values, fill, first)?;
+        match (options.fill, self.known_ahead(&names)) {
+            (None, Some(what)) => return Err(DataError::KnownAhead { file: source, what }),
+            (Some(fill), Some(known)) => {
+                notes.ahead.push(format!("{source}: {known}; --fill {fill} fills them"))
             }
-            names.push(column.name);
-            values.push(column.values);
+            (_, None) => {}
         }
-        let dates = self.date.and_then(|date| {
-            date.parser.form().map(|form| Dates::from_ascending(date.name, form, date.values))
-        });
-        let series = Series::new(source, names, values, dates)?;
+        notes.fill = options.fill;
+        let fill = options.fill.unwrap_or(Fill::Linear);
+        self.count_missing(&names, notes);
+        self.insert_rows(&source, dates.as_mut(), options, notes)?;
+        for ((name, values), line) in names.iter().zip(&mut self.columns).zip(std::iter::repeat(&self.lines))
+        {
+            if let Some(row) = values.iter().position(|v| v.is_nan()) {
+                let first = Place { file: header.file.to_owned(), line: line.get(row).copied().unwrap_or(0) };
+                fill_missing(name, values, fill, first)?;
+            }
+        }
+        let dates = dates.zip(form).zip(roles.date.as_ref());
+        let dates = dates
+            .map(|((values, form), role)| Dates::from_ascending(role.name.clone(), form.clone(), values));
+        let series = Series::new(source, names, self.columns, dates)?;
         Ok(match self.id {
             Some(id) => series.named(id),
             None => series,
         })
     }
 
+    fn read_dates(
+        &mut self,
+        header: &Header<'_>,
+        roles: &Roles,
+        form: Option<&DateForm>,
+    ) -> Result<Option<Vec<NaiveDateTime>>, DataError> {
+        let (Some(role), Some(form)) = (&roles.date, form) else { return Ok(None) };
+        let read = |(text, line): (&String, &usize)| {
+            form.parse(text).ok_or_else(|| DataError::BadDate {
+                at: header.at(*line),
+                column: role.name.clone(),
+                text: text.clone(),
+                form: form.name(),
+            })
+        };
+        self.dates.iter().zip(&self.lines).map(read).collect::<Result<Vec<_>, _>>().map(Some)
+    }
+
+    /// Puts rows into the order of their dates, and drops copies of rows.
+    fn order(
+        &mut self,
+        header: &Header<'_>,
+        dates: &mut Vec<NaiveDateTime>,
+        notes: &mut Notes,
+    ) -> Result<(), DataError> {
+        if dates.is_sorted_by(|a, b| a < b) {
+            return Ok(());
+        }
+        let changes = unshift(dates);
+        notes.clock += changes;
+        if dates.is_sorted_by(|a, b| a < b) {
+            return Ok(());
+        }
+        let mut order: Vec<usize> = (0..dates.len()).collect();
+        if !dates.is_sorted() {
+            order.sort_by_key(|row| dates.get(*row).copied());
+            notes.sorted += 1;
+        }
+        let same = |a: usize, b: usize| {
+            self.columns.iter().all(|c| match (c.get(a), c.get(b)) {
+                (Some(x), Some(y)) => x == y || (x.is_nan() && y.is_nan()),
+                _ => false,
+            })
+        };
+        let mut kept: Vec<usize> = Vec::with_capacity(order.len());
+        for row in order {
+            match kept.last() {
+                Some(&before) if dates.get(before) == dates.get(row) => {
+                    if !same(before, row) {
+                        let line = |row: usize| self.lines.get(row).copied().unwrap_or(0);
+                        let date = dates.get(row).copied().unwrap_or_default();
+                        return Err(DataError::DuplicateDate {
+                            at: header.at(line(row)),
+                            first: line(before),
+                            date,
+                        });
+                    }
+                    notes.copies += 1;
+                }
+                _ => kept.push(row),
+            }
+        }
+        *dates = kept.iter().filter_map(|row| dates.get(*row).copied()).collect();
+        self.lines = kept.iter().filter_map(|row| self.lines.get(*row).copied()).collect();
+        for values in &mut self.columns {
+            *values = kept.iter().filter_map(|row| values.get(*row).copied()).collect();
+        }
+        Ok(())
+    }
+
+    /// Drops rows at both ends that have no value at all.
+    fn trim(&mut self, dates: Option<&mut Vec<NaiveDateTime>>, notes: &mut Notes) {
+        let rows = self.lines.len();
+        let empty = |row: &usize| self.columns.iter().all(|c| c.get(*row).is_none_or(|v| v.is_nan()));
+        let start = (0..rows).take_while(empty).count();
+        let end = rows - (start..rows).rev().take_while(empty).count();
+        if (start, end) == (0, rows) || start == rows {
+            return;
+        }
+        notes.trimmed += rows - (end - start);
+        let cut = |values: &mut Vec<f64>| *values = values.get(start..end).unwrap_or_default().to_vec();
+        self.columns.iter_mut().for_each(cut);
+        self.lines = self.lines.get(start..end).unwrap_or_default().to_vec();
+        if let Some(dates) = dates {
+            *dates = dates.get(start..end).unwrap_or_default().to_vec();
+        }
+    }
+
+    fn count_missing(&self, names: &[String], notes: &mut Notes) {
+        for (name, values) in names.iter().zip(&self.columns) {
+            let missing = values.iter().filter(|v| v.is_nan()).count();
+            if missing > 0 {
+                *notes.filled.entry(name.clone()).or_default() += missing;
+            }
+        }
+    }
+
     /// Columns that go on after the last value of others, said in words.
-    fn known_ahead(&self) -> Option<String> {
-        let ends: Vec<usize> = self.columns.iter().map(Column::end).collect();
+    fn known_ahead(&self, names: &[String]) -> Option<String> {
+        let end = |c: &Vec<f64>| c.iter().rposition(|v| !v.is_nan()).map_or(0, |last| last + 1);
+        let ends: Vec<usize> = self.columns.iter().map(end).collect();
         let (&first, &last) = (ends.iter().filter(|e| **e > 0).min()?, ends.iter().max()?);
         let named = |keep: &dyn Fn(usize) -> bool| {
-            let named = self.columns.iter().zip(&ends).filter(|(_, end)| keep(**end));
-            list(&named.map(|(column, _)| column.name.clone()).collect::<Vec<_>>())
+            let named = names.iter().zip(&ends).filter(|(_, end)| keep(**end));
+            list(&named.map(|(name, _)| name.clone()).collect::<Vec<_>>())
         };
         (first < last).then(|| {
             let (ahead, behind) = (named(&|end| end > first), named(&|end| end == first));
@@ -275,117 +412,53 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// The first missing value as an error, when none may be missing.
-    fn refuse_missing(&self, ahead: Option<String>) -> Result<(), DataError> {
-        let missing = |c: &'_ Column| c.missing.as_ref().map(|m| (m.0, c.name.clone(), m.1, m.2.clone()));
-        let Some((row, column, line, text)) = self.columns.iter().filter_map(missing).min_by_key(|m| m.0)
-        else {
-            return Ok(());
-        };
-        let whole = self.columns.iter().map(Column::end).filter(|end| *end > 0).min();
-        match ahead {
-            Some(what) if whole.is_some_and(|whole| row >= whole) => {
-                Err(DataError::KnownAhead { file: self.source(), what })
-            }
-            Some(_) | None => {
-                let at = Place { file: self.file.to_owned(), line };
-                Err(DataError::MissingValue { at, column, text })
-            }
+    /// Puts rows without values where the dates skip some: always if asked, else where few are missing.
+    fn insert_rows(
+        &mut self,
+        source: &str,
+        dates: Option<&mut Vec<NaiveDateTime>>,
+        options: &ReadOptions,
+        notes: &mut Notes,
+    ) -> Result<(), DataError> {
+        let file = || source.to_owned();
+        let asked = options.fill_gaps;
+        if asked && options.fill.is_none() {
+            return Err(DataError::GapsWithoutFill { file: file() });
         }
-    }
-
-    /// Puts rows without values where the dates skip some; says how many.
-    fn insert_rows(&mut self) -> Result<Option<String>, DataError> {
-        let source = self.source();
-        let Some(fill) = self.fill else {
-            return Err(DataError::GapsWithoutFill { file: source });
+        let Some(dates) = dates else {
+            return if asked { Err(DataError::GapsWithoutDates { file: file() }) } else { Ok(()) };
         };
-        let Some(date) = &mut self.date else {
-            return Err(DataError::GapsWithoutDates { file: source });
-        };
-        let spacing = Spacing::of(&date.values);
+        let spacing = Spacing::of(dates);
         if let Some((row, previous, date)) = spacing.uneven {
             let step = spacing.usual.to_string();
-            return Err(DataError::UnevenDates { file: source, row: row + 1, previous, date, step });
+            let error = DataError::UnevenDates { file: file(), row: row + 1, previous, date, step };
+            return if asked { Err(error) } else { Ok(()) };
         }
-        let (missing, rows) = (spacing.missing(), date.values.len());
-        if missing == 0 {
-            return Ok(None);
-        }
+        let (missing, rows) = (spacing.missing(), dates.len());
         // A mistyped year would fill the memory.
-        if missing > rows {
-            return Err(DataError::GapsTooWide { file: source, missing, rows });
+        if asked && missing > rows {
+            return Err(DataError::GapsTooWide { file: file(), missing, rows });
+        }
+        let few = options.fill.is_none() && missing as f64 <= MAX_INSERTED * rows as f64;
+        if missing == 0 || !(asked || few) {
+            return Ok(());
         }
         for gap in spacing.gaps.iter().rev() {
-            date.values.splice(gap.row..gap.row, spacing.usual.future(gap.from, gap.missing)?);
-            for column in &mut self.columns {
-                column.values.splice(gap.row..gap.row, std::iter::repeat_n(f64::NAN, gap.missing));
-                // Rows that were inserted stand on no line; they follow one that has a value or is named already.
-                column.missing.get_or_insert((gap.row, gap.row, String::new()));
+            dates.splice(gap.row..gap.row, spacing.usual.future(gap.from, gap.missing)?);
+            let line = self.lines.get(gap.row).copied().unwrap_or(0);
+            self.lines.splice(gap.row..gap.row, std::iter::repeat_n(line, gap.missing));
+            for values in &mut self.columns {
+                values.splice(gap.row..gap.row, std::iter::repeat_n(f64::NAN, gap.missing));
+            }
+            if notes.widest.as_ref().is_none_or(|(widest, _)| gap.missing > *widest) {
+                notes.widest = Some((gap.missing, format!("after {}", gap.from)));
             }
         }
-        Ok(Some(format!(
-            "{source}: {missing} rows inserted where the dates skip them, filled with --fill {fill}"
-        )))
-    }
-}
-
-impl DateColumn {
-    fn push(&mut self, text: &str, at: impl Fn() -> Place) -> Result<(), DataError> {
-        let Some(date) = self.parser.parse(text) else {
-            return Err(DataError::BadDate { at: at(), column: self.name.clone(), text: text.to_owned() });
-        };
-        if let Some(&previous) = self.values.last() {
-            ascending(previous, date, at)?;
-        }
-        self.values.push(date);
+        notes.inserted += missing;
         Ok(())
     }
 }
 
 pub(super) fn check_fields(expected: usize, found: usize, at: impl Fn() -> Place) -> Result<(), DataError> {
     if expected == found { Ok(()) } else { Err(DataError::Ragged { at: at(), found, expected }) }
-}
-
-/// The name of the date column if the column before the values is one; `date` where the header leaves it empty.
-fn date_name(name: &str, first_cell: &str, decimal_comma: bool) -> Option<String> {
-    let known = DATE_NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));
-    let text = matches!(number(first_cell, decimal_comma), Number::Text);
-    let date = text && DateParser::new(name).parse(first_cell).is_some();
-    (known || date).then(|| if name.is_empty() { "date".to_owned() } else { name.to_owned() })
-}
-
-/// Whether a header line is a row of data: it starts with a date, or holds numbers only and not all of
-/// them counters, which some exporters write for names.
-pub(super) fn is_data(names: &[String], decimal_comma: bool) -> bool {
-    let numeric = |name: &String| matches!(number(name, decimal_comma), Number::Finite(_));
-    let counter = |name: &String| name.bytes().all(|b| b.is_ascii_digit());
-    let dated = names.first().is_some_and(|name| DateParser::new("date").parse(name).is_some());
-    dated || (names.iter().all(numeric) && !names.iter().all(counter))
-}
-
-/// What a cell holds.
-pub(super) enum Number {
-    Finite(f64),
-    Missing,
-    Infinite,
-    Text,
-}
-
-pub(super) fn number(text: &str, decimal_comma: bool) -> Number {
-    if MISSING.iter().any(|missing| text.eq_ignore_ascii_case(missing)) {
-        return Number::Missing;
-    }
-    let parsed = match text.split_once(',') {
-        // A point beside the comma becomes the second one and fails: which of them groups thousands
-        // differs by country.
-        Some((whole, decimals)) if decimal_comma => format!("{whole}.{decimals}").parse::<f64>(),
-        Some(_) | None => text.parse::<f64>(),
-    };
-    match parsed {
-        Ok(value) if value.is_finite() => Number::Finite(value),
-        Ok(value) if value.is_nan() => Number::Missing,
-        Ok(_) => Number::Infinite,
-        Err(_) => Number::Text,
-    }
 }

@@ -39,12 +39,16 @@ impl Settings {
 }
 
 impl Resolved {
-    /// These settings with sizes that fit a panel, if they follow from the data.
+    /// These settings with what follows from a panel: the seasonal period, unless one was given; by the default recipe
+    /// the sizes.
     ///
     /// # Errors
     /// As [`Settings::sized`] and [`Settings::resolve`].
     pub fn sized(self, panel: &Panel) -> Result<Self, RunError> {
-        if self.is_default_recipe() { self.given.sized(panel, self.period)?.resolve() } else { Ok(self) }
+        let period = self.given.period.unwrap_or_else(|| panel.season().period);
+        let given = Settings { period: Some(period), ..*self.given.clone() };
+        let settings = if self.is_default_recipe() { given.sized(panel, period)? } else { given };
+        settings.resolve()
     }
 
     /// Whether sizes and forecaster follow from the data.

@@ -66,7 +66,7 @@ pub struct Resolved {
     pub source: Source,
     /// How its rows are divided.
     pub split: Split,
-    /// Rows of a season.
+    /// Seasonal period in rows: the one that was given, or that of the data once it is read ([`Resolved::sized`]).
     pub period: usize,
     /// Steps between logged ones.
     pub log_every: usize,
@@ -110,7 +110,7 @@ impl Settings {
         let mut settings = self.clone();
         settings.fill_in(model, preset, &network, &training, &source);
         settings.split = Some(split.to_string());
-        settings.period = Some(period);
+        settings.period = self.period;
         settings.log_every = Some(log_every);
         settings.patience = Some(patience.unwrap_or(0));
         let given = Box::new(self.clone());
@@ -193,6 +193,9 @@ impl Settings {
                 fill,
                 fill_gaps: self.fill_gaps == Some(true),
                 series_id: self.series_id.clone(),
+                date_column: self.date_column.clone(),
+                date_format: self.date_format.clone(),
+                separator: self.separator.as_deref().map(separator).transpose()?,
             };
             return Ok(Source::Files { paths: paths.clone(), read });
         }
@@ -200,6 +203,9 @@ impl Settings {
             ("--fill", self.fill.is_some()),
             ("--fill-gaps", self.fill_gaps.is_some()),
             ("--series-id", self.series_id.is_some()),
+            ("--date-column", self.date_column.is_some()),
+            ("--date-format", self.date_format.is_some()),
+            ("--separator", self.separator.is_some()),
             ("--columns", self.columns.is_some() && self.scaler.is_none()),
         ];
         if let Some((name, _)) = only_files.iter().find(|(_, given)| *given) {
@@ -443,6 +449,20 @@ impl Settings {
         self.network = Some(self.filled(n, source));
         if let Some(dropout) = n.dropout() {
             self.dropout = Some(dropout);
+        }
+    }
+}
+
+/// A separator by its name.
+fn separator(name: &str) -> Result<char, SettingsError> {
+    let mut all = name.chars();
+    match (name, all.next(), all.next()) {
+        ("tab" | "\\t", ..) => Ok('\t'),
+        ("space" | "blank", ..) => Ok(' '),
+        (_, Some(one), None) if one.is_ascii() => Ok(one),
+        _ => {
+            let rule = "it must be one character, or tab or space";
+            Err(SettingsError::Range { key: "--separator", value: format!("`{name}`"), rule })
         }
     }
 }

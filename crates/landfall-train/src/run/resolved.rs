@@ -51,10 +51,15 @@ impl Resolved {
     /// When the series are too short, or a value overflows when scaled.
     pub fn forecast(&mut self, panel: Panel) -> Result<(Dataset, WindowedPanel), RunError> {
         let (context, horizon) = (self.network.context(), self.network.horizon());
+        let found = panel.found().clone();
         let validation = if self.is_default_recipe() { Validation::Optional } else { Validation::Required };
         let panel = WindowedPanel::fit_with(panel, self.split, (context, horizon), validation)?;
         let dataset = Dataset::windowed(&panel)?;
         self.settings.columns = Some(panel.columns().to_vec());
+        if matches!(self.source, Source::Files { .. }) {
+            // A further file of the run's series is read by the same column. Its dates are looked for again: it may have none.
+            self.settings.series_id = self.settings.series_id.take().or(found.series_id);
+        }
         let table = |m: &crate::data::Member| ScalerTable {
             series: m.series.name().to_owned(),
             mean: m.scaler.mean().to_vec(),

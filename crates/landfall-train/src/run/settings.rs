@@ -199,6 +199,12 @@ pub struct Settings {
     pub data: Option<Files>,
     /// The column that names the series that a row belongs to; a file is one series if left out.
     pub series_id: Option<String>,
+    /// The column of dates; looked for if left out.
+    pub date_column: Option<String>,
+    /// How dates are written, as a strftime format; found if left out.
+    pub date_format: Option<String>,
+    /// What separates cells: one character, or `tab` or `space`; found if left out.
+    pub separator: Option<String>,
     /// Columns of them, all if left out.
     pub columns: Option<Vec<String>>,
     /// Columns to forecast, all if left out; the others are inputs only.
@@ -291,7 +297,7 @@ pub struct Settings {
 const CHANGEABLE: [&str; 5] = ["epochs", "max-steps", "log-every", "device", "threads"];
 
 /// Settings that exclude each other: the one that is given drops the other one from the file below it.
-const EXCLUSIVE: [(&str, &str); 10] = [
+const EXCLUSIVE: [(&str, &str); 13] = [
     ("epochs", "max-steps"),
     ("max-steps", "epochs"),
     ("data", "synthetic"),
@@ -302,7 +308,17 @@ const EXCLUSIVE: [(&str, &str); 10] = [
     ("synthetic", "fill"),
     ("synthetic", "fill-gaps"),
     ("synthetic", "series-id"),
+    ("synthetic", "date-column"),
+    ("synthetic", "date-format"),
+    ("synthetic", "separator"),
 ];
+
+/// The options of a network in a file, with those of the flags over them.
+fn merged(base: Option<&toml::Value>, top: Option<&toml::Value>) -> Option<toml::Value> {
+    let (mut all, top) = (base?.as_table()?.clone(), top?.as_table()?);
+    all.extend(top.clone());
+    Some(toml::Value::Table(all))
+}
 
 /// A setting's value by the name that it has in a file.
 ///
@@ -363,7 +379,9 @@ impl Settings {
                 table.remove(dropped);
             }
         }
+        let network = merged(table.get("network"), top.get("network"));
         table.extend(top);
+        table.extend(network.map(|network| ("network".to_owned(), network)));
         table.try_into().map_err(|e: toml::de::Error| SettingsError::Unwritable(e.message().to_owned()))
     }
 
@@ -409,6 +427,9 @@ impl Settings {
             data: None,
             columns: None,
             series_id: None,
+            date_column: None,
+            date_format: None,
+            separator: None,
             names: None,
             scaler: None,
             init: self.init.as_ref().map(|_| PathBuf::from("given")),
