@@ -5,5 +5,6 @@ pub mod checkpoint;
 pub mod data;
 pub mod models;
 pub mod nn;
+pub mod report;
 pub mod run;
 pub mod train;

@@ -1,12 +1,14 @@
 //! `landfall evaluate`: a run, or a simple forecast, on the test windows.
 
 use super::device::on;
-use super::{class_rows, fill, note_all, series_rows};
+use super::{class_rows, fill, note_all, predictions, series_rows};
 use crate::args::{Evaluate, Simple};
 use crate::error::CliError;
 use crate::output;
 use landfall_train::data::{Baseline, Panel, ReadOptions, Segment, Split, WindowedPanel, baseline};
-use landfall_train::run::{ColumnRecord, Data, EvaluationRecord, Run, RunError, SeriesRecord, Units};
+use landfall_train::run::{
+    ColumnRecord, Data, EvaluationRecord, Run, RunError, SeriesRecord, Units, window_forecasts,
+};
 use landfall_train::train::Dataset;
 use serde::Serialize;
 use serde_json::json;
@@ -26,6 +28,9 @@ struct Object {
 
 /// Scores and prints.
 pub(crate) fn run(args: &Evaluate) -> Result<(), CliError> {
+    if let Some(path) = args.predictions.as_ref().filter(|p| p.exists()) {
+        return Err(CliError::OutExists(path.clone()));
+    }
     match (&args.run, args.model) {
         (Some(path), None) => trained(args, path),
         (None, Some(model)) => simple(args, model),
@@ -58,20 +63,25 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
     }
     let run = Run::open(path)?;
     let fill = fill(args.fill.as_ref())?;
-    let (dataset, segment, units, notes) = match run.load(&args.data, fill)? {
+    let (dataset, segment, units, notes, panel) = match run.load(&args.data, fill)? {
         Data::Series(panel) => {
             let notes = panel.notices().to_vec();
             let (dataset, panel) = run.dataset(panel)?;
             let notes = [&notes, panel.left_out()].concat();
-            (dataset, Segment::Test, Units::of(&panel), notes)
+            (dataset, Segment::Test, Units::of(&panel), notes, Some(panel))
         }
         Data::Tokens(data) => {
             let (dataset, data) = run.samples(data)?;
-            (dataset, Segment::Test, Units::tokens(&data.names), Vec::new())
+            (dataset, Segment::Test, Units::tokens(&data.names), Vec::new(), None)
         }
         // Its benchmark holds no windows out.
-        Data::Walk(walk) => (Dataset::regression(&walk), Segment::Train, Units::labels(), Vec::new()),
+        Data::Walk(walk) => (Dataset::regression(&walk), Segment::Train, Units::labels(), Vec::new(), None),
     };
+    if let (Some(_), None) = (&args.predictions, &panel) {
+        let other = path.display().to_string();
+        let why = "this run forecasts no rows of a series; leave it out";
+        return Err(CliError::Flags { flag: "--predictions", other, why });
+    }
     let placed = on(args.device, args.threads, |engine| run.session(engine, &dataset, args.weights))?;
     output::note(&placed.line());
     let mut session = placed.made;
@@ -81,6 +91,11 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
         engine.enter(|| session.evaluate(segment)).map_err(|e| CliError::During(RunError::Engine(e)))?;
     let record = EvaluationRecord::new(step, segment, &evaluated, &units);
     note_all(&notes);
+    if let (Some(path), Some(panel)) = (&args.predictions, &panel) {
+        predictions::write(path, panel, run.levels(), |each| {
+            window_forecasts(&mut session, panel, segment, each)
+        })?;
+    }
     print(&run.path().display().to_string(), &record, args.json)
 }
 
@@ -113,6 +128,9 @@ fn simple(args: &Evaluate, model: Simple) -> Result<(), CliError> {
     });
     let series = each.collect::<Result<Vec<_>, landfall_train::data::DataError>>()?;
     note_all(notes.iter().chain(panel.left_out()));
+    if let Some(path) = &args.predictions {
+        predictions::write(path, &panel, &[], |each| baseline::forecasts(kind, &parts, targets, each))?;
+    }
     let column = |c: landfall_train::data::ColumnScore| ColumnRecord { name: c.name, mse: c.mse, mae: c.mae };
     let record = EvaluationRecord {
         step: 0,

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::{DataError, Scaler, ScoreSums, Scores, Series, Windows};
+use super::{DataError, Scaler, ScoreSums, Scores, Series, WindowForecast, Windows};
 
 /// A forecast that repeats what the context ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,8 +71,37 @@ pub fn score(
     sums.finish()
 }
 
-fn add(baseline: Baseline, part: &Part<'_>, targets: usize, sums: &mut ScoreSums) -> Result<(), DataError> {
-    let Part { series, scaler, windows } = part;
+/// Forecasts every window of these parts, in their order: `each` gets them one at a time, in the units of the data.
+///
+/// # Errors
+/// [`DataError::BadPeriod`] and [`DataError::RowRange`] as [`score`]; what `each` returns.
+pub fn forecasts<E: From<DataError>>(
+    baseline: Baseline,
+    parts: &[Part<'_>],
+    targets: usize,
+    mut each: impl FnMut(WindowForecast<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut values = Vec::new();
+    for (series, part) in parts.iter().enumerate() {
+        let period = fits(baseline, part)?;
+        let (windows, horizon) = (&part.windows, part.windows.horizon());
+        for (window, start) in windows.starts().enumerate() {
+            let start_row = windows.target(start).start;
+            values.clear();
+            for column in part.series.values().iter().take(targets) {
+                let season = column.get(start_row - period..start_row).unwrap_or_default();
+                values.extend(season.iter().cycle().take(horizon));
+            }
+            let values = &values;
+            each(WindowForecast { series, window, start_row, horizon, outputs: 1, point: 0, values })?;
+        }
+    }
+    Ok(())
+}
+
+/// The period of a baseline that fits into the context of windows that lie within their series.
+fn fits(baseline: Baseline, part: &Part<'_>) -> Result<usize, DataError> {
+    let Part { series, windows, .. } = part;
     let (period, context, rows) = (baseline.period(), windows.context(), series.rows());
     if period == 0 || period > context {
         return Err(DataError::BadPeriod { period, context });
@@ -81,6 +110,12 @@ fn add(baseline: Baseline, part: &Part<'_>, targets: usize, sums: &mut ScoreSums
         let (file, start, end) = (series.source().to_owned(), windows.base(), windows.end());
         return Err(DataError::RowRange { file, start, end, rows });
     }
+    Ok(period)
+}
+
+fn add(baseline: Baseline, part: &Part<'_>, targets: usize, sums: &mut ScoreSums) -> Result<(), DataError> {
+    let Part { series, scaler, windows } = part;
+    let (period, rows) = (fits(baseline, part)?, series.rows());
     let scaled = scaler.scale_f64(series)?;
     let std = scaler.std().get(..targets).unwrap_or_default();
     let (mut squared, mut absolute) = (vec![0.0; targets], vec![0.0; targets]);

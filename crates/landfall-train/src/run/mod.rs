@@ -3,6 +3,7 @@
 mod device;
 mod fit;
 mod folder;
+mod forecasts;
 mod network;
 mod open;
 mod record;
@@ -13,6 +14,7 @@ mod settings;
 pub use device::Device;
 pub use fit::{FitOptions, Observer, Outcome, count, fit};
 pub use folder::RunFolder;
+pub use forecasts::window_forecasts;
 pub use open::{ClassPrediction, Forecast, Run, Weights, open};
 pub use record::{
     ClassRecord, ColumnRecord, EvaluationRecord, QuantileRecord, SeriesRecord, StepLine, Units,
