@@ -1,6 +1,5 @@
 //! The forecasts of all windows of a segment, one window at a time.
 
-use super::RunError;
 use crate::data::{Segment, WindowForecast, WindowedPanel};
 use crate::train::Session;
 
@@ -9,7 +8,7 @@ use crate::train::Session;
 ///
 /// # Errors
 /// A device fault; what `each` returns.
-pub fn window_forecasts<E: From<RunError> + Send>(
+pub fn window_forecasts<E: From<landfall::Error> + Send>(
     session: &mut Session,
     panel: &WindowedPanel,
     segment: Segment,
@@ -27,7 +26,7 @@ pub fn window_forecasts<E: From<RunError> + Send>(
     let mut values = vec![0.0; size];
     let engine = session.engine.clone();
     // Inside, every launch finds the engine's threads at hand.
-    let done = engine.enter(|| {
+    engine.enter(|| {
         session.predict_all(segment, |_, scaled| {
             for (scaled, (series, window, start_row)) in scaled.chunks_exact(size).zip(&mut windows) {
                 let scaler = parts[series].scaler;
@@ -36,25 +35,9 @@ pub fn window_forecasts<E: From<RunError> + Send>(
                 }
                 let values = &values;
                 let forecast = WindowForecast { series, window, start_row, horizon, outputs, point, values };
-                each(forecast).map_err(Stopped::Each)?;
+                each(forecast)?;
             }
             Ok(())
         })
-    });
-    done.map_err(|stopped| match stopped {
-        Stopped::Each(e) => e,
-        Stopped::Engine(e) => RunError::Engine(e).into(),
     })
-}
-
-/// Why the windows ended early.
-enum Stopped<E> {
-    Each(E),
-    Engine(landfall::Error),
-}
-
-impl<E> From<landfall::Error> for Stopped<E> {
-    fn from(e: landfall::Error) -> Self {
-        Self::Engine(e)
-    }
 }
