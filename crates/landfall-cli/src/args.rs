@@ -279,6 +279,9 @@ pub(crate) struct Evaluate {
     /// Which weights of the run: best or last.
     #[arg(long, value_parser = weights, default_value = "best")]
     pub(crate) weights: Weights,
+    /// Write the forecast of every test window here, as CSV, beside the actual values; a new file.
+    #[arg(long, value_name = "P.csv")]
+    pub(crate) predictions: Option<PathBuf>,
     /// Where to compute: auto (the first GPU where all is there that the work needs, else cpu), cpu, cuda or cuda:N.
     #[arg(long, value_parser = computing, default_value = "auto")]
     pub(crate) device: Device,

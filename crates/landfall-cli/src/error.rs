@@ -27,9 +27,9 @@ pub(crate) enum CliError {
     DataChanged { run: PathBuf, source_name: String, column: String },
     #[error("{}: its data holds series {now}, the run was trained on {before}; bring that data back, or start a new run", .run.display())]
     SeriesChanged { run: PathBuf, before: String, now: String },
-    #[error("{} exists already; choose another --out", .0.display())]
+    #[error("{} exists already; choose another file", .0.display())]
     OutExists(PathBuf),
-    #[error("cannot write {}: {why}; choose another --out", .path.display())]
+    #[error("cannot write {}: {why}; choose another file", .path.display())]
     Write { path: PathBuf, why: std::io::Error },
     #[error("the record {} cannot be read or written: {why}; check its folder", .path.display())]
     Record { path: PathBuf, why: std::io::Error },

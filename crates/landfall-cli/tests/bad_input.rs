@@ -256,7 +256,7 @@ fn checkpoints_and_run_folders() {
     f.write("taken.csv", "");
     assert_eq!(
         f.refused("forecast run --data d.csv --out taken.csv"),
-        "taken.csv exists already; choose another --out"
+        "taken.csv exists already; choose another file"
     );
     assert_eq!(
         f.refused("evaluate run --horizon 4"),

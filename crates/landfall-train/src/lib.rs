@@ -6,5 +6,6 @@ pub mod choice;
 pub mod data;
 pub mod models;
 pub mod nn;
+pub mod report;
 pub mod run;
 pub mod train;

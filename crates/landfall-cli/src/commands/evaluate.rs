@@ -1,12 +1,14 @@
 //! `landfall evaluate`: a run, or a simple forecast, on the test windows.
 
 use super::device::on;
-use super::{class_rows, fill, note_all, series_rows};
+use super::{class_rows, fill, note_all, predictions, series_rows};
 use crate::args::{Evaluate, Simple};
 use crate::error::CliError;
 use crate::output;
 use landfall_train::data::{Baseline, Panel, ReadOptions, Segment, Split, WindowedPanel, baseline};
-use landfall_train::run::{ColumnRecord, Data, EvaluationRecord, Run, RunError, SeriesRecord, Units};
+use landfall_train::run::{
+    ColumnRecord, Data, EvaluationRecord, Run, RunError, SeriesRecord, Units, window_forecasts,
+};
 use landfall_train::train::Dataset;
 use serde::Serialize;
 use serde_json::json;
@@ -26,6 +28,9 @@ struct Object {
 
 /// Scores and prints.
 pub(crate) fn run(args: &Evaluate) -> Result<(), CliError> {
+    if let Some(path) = args.predictions.as_ref().filter(|p| p.exists()) {
+        return Err(CliError::OutExists(path.clone()));
+    }
     match (&args.run, args.model) {
         (Some(path), None) => trained(args, path),
         (None, Some(model)) => simple(args, model),
@@ -72,18 +77,28 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
         // Its benchmark holds no windows out.
         Data::Walk(walk) => (Dataset::regression(&walk), Segment::Train, Units::labels(), Vec::new(), None),
     };
+    if let (Some(_), None) = (&args.predictions, &panel) {
+        let other = path.display().to_string();
+        let why = "this run forecasts no rows of a series; leave it out";
+        return Err(CliError::Flags { flag: "--predictions", other, why });
+    }
     let placed = on(args.device, args.threads, |engine| run.session(engine, &dataset, args.weights))?;
     output::note(&placed.line());
     let mut session = placed.made;
     let engine = session.engine.clone();
     let step = run.resolved().steps(&session);
     let evaluated = match &panel {
-        Some(panel) => run.evaluate(&mut session, &dataset, panel, segment),
+        Some(panel) => run.evaluate(&mut session, panel, segment),
         None => engine.enter(|| session.evaluate(segment)).map_err(RunError::Engine),
     }
     .map_err(CliError::During)?;
     let record = EvaluationRecord::new(step, segment, &evaluated, &units);
     note_all(&notes);
+    if let (Some(path), Some(panel)) = (&args.predictions, &panel) {
+        predictions::write(path, panel, run.levels(), |each| {
+            window_forecasts(&mut session, panel, segment, run.forecaster(), each)
+        })?;
+    }
     print(&run.path().display().to_string(), &record, args.json)
 }
 
@@ -116,6 +131,9 @@ fn simple(args: &Evaluate, model: Simple) -> Result<(), CliError> {
     });
     let series = each.collect::<Result<Vec<_>, landfall_train::data::DataError>>()?;
     note_all(notes.iter().chain(panel.left_out()));
+    if let Some(path) = &args.predictions {
+        predictions::write(path, &panel, &[], |each| baseline::forecasts(kind, &parts, targets, each))?;
+    }
     let column = |c: landfall_train::data::ColumnScore| ColumnRecord { name: c.name, mse: c.mse, mae: c.mae };
     let record = EvaluationRecord {
         step: 0,

@@ -7,6 +7,7 @@ pub(crate) mod evaluate;
 pub(crate) mod forecast;
 pub(crate) mod plan;
 pub(crate) mod predict;
+mod predictions;
 mod seeds;
 pub(crate) mod train;
 pub(crate) mod tune;

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DataError, Scaler, ScoreSums, Scores, Series, Windows};
+use super::{DataError, Scaler, ScoreSums, Scores, Series, WindowForecast, Windows};
 
 /// A forecast that repeats what the context ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,8 +82,37 @@ pub fn score(
     sums.finish()
 }
 
-fn add(baseline: Baseline, part: &Part<'_>, targets: usize, sums: &mut ScoreSums) -> Result<(), DataError> {
-    let Part { series, scaler, windows } = part;
+/// Forecasts every window of these parts, in their order: `each` gets them one at a time, in the units of the data.
+///
+/// # Errors
+/// [`DataError::BadPeriod`] and [`DataError::RowRange`] as [`score`]; what `each` returns.
+pub fn forecasts<E: From<DataError>>(
+    baseline: Baseline,
+    parts: &[Part<'_>],
+    targets: usize,
+    mut each: impl FnMut(WindowForecast<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut values = Vec::new();
+    for (series, part) in parts.iter().enumerate() {
+        fits(baseline, part)?;
+        let (windows, horizon) = (&part.windows, part.windows.horizon());
+        for (window, start) in windows.starts().enumerate() {
+            let start_row = windows.target(start).start;
+            values.clear();
+            for column in part.series.values().iter().take(targets) {
+                let history = column.get(..start_row).unwrap_or_default();
+                values.extend(baseline.continuation(history).take(horizon));
+            }
+            let values = &values;
+            each(WindowForecast { series, window, start_row, horizon, outputs: 1, point: 0, values })?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that windows lie within their series, with a seasonal period of rows before the first target.
+fn fits(baseline: Baseline, part: &Part<'_>) -> Result<(), DataError> {
+    let Part { series, windows, .. } = part;
     let (period, rows) = (baseline.period(), series.rows());
     let history = windows.target(windows.base()).start;
     if period == 0 || period > history {
@@ -93,6 +122,13 @@ fn add(baseline: Baseline, part: &Part<'_>, targets: usize, sums: &mut ScoreSums
         let (file, start, end) = (series.source().to_owned(), windows.base(), windows.end());
         return Err(DataError::RowRange { file, start, end, rows });
     }
+    Ok(())
+}
+
+fn add(baseline: Baseline, part: &Part<'_>, targets: usize, sums: &mut ScoreSums) -> Result<(), DataError> {
+    let Part { series, scaler, windows } = part;
+    fits(baseline, part)?;
+    let rows = series.rows();
     let scaled = scaler.scale_f64(series)?;
     let std = scaler.std().get(..targets).unwrap_or_default();
     let (mut squared, mut absolute) = (vec![0.0; targets], vec![0.0; targets]);

@@ -27,6 +27,7 @@ mod split;
 pub mod synthetic;
 mod table;
 mod tokens;
+mod window_forecast;
 mod windowed;
 mod windows;
 
@@ -43,6 +44,7 @@ pub use self::series::Series;
 pub use self::split::{Segment, Segments, Split, Validation};
 pub use self::table::{Found, ReadOptions};
 pub use self::tokens::{TokenData, TokenError, TokenNames, TokenSegments};
+pub use self::window_forecast::WindowForecast;
 pub use self::windowed::{Member, WindowedPanel};
 pub use self::windows::Windows;
 

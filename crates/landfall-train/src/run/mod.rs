@@ -6,6 +6,7 @@ mod device;
 mod fit;
 mod folder;
 mod forecaster;
+mod forecasts;
 mod network;
 mod open;
 mod record;
@@ -18,6 +19,7 @@ pub use device::Device;
 pub use fit::{FitOptions, Observer, Outcome, count, fit};
 pub use folder::RunFolder;
 pub use forecaster::{Forecaster, floors, non_negative};
+pub use forecasts::window_forecasts;
 pub use open::{ClassPrediction, Forecast, Run, Weights, open};
 pub use record::{
     ClassRecord, ColumnRecord, EvaluationRecord, QuantileRecord, SeriesRecord, StepLine, Units,

@@ -2,12 +2,12 @@
 
 use super::RunError;
 use super::folder::weights_name;
-use super::forecaster::{Forecaster, floors, linear};
+use super::forecaster::{Forecaster, linear};
+use super::forecasts;
 use super::resolve::{Data, Resolved, Source};
 use super::settings::Settings;
 use crate::checkpoint::{File, load_weights};
 use crate::choice::linear::Linear;
-use crate::choice::{Fold, Origin};
 use crate::data::{
     DataError, Panel, Scaler, Segment, Series, TokenData, TokenNames, TokenSegments, WindowedPanel, scaler_of,
 };
@@ -188,7 +188,6 @@ impl Run {
     pub fn evaluate(
         &self,
         session: &mut Session,
-        dataset: &Dataset,
         panel: &WindowedPanel,
         segment: Segment,
     ) -> Result<Evaluation, RunError> {
@@ -199,34 +198,7 @@ impl Run {
         let Some(f) = self.forecaster().filter(|f| combines(f)) else {
             return Ok(engine.enter(|| session.evaluate(segment))?);
         };
-        let mut sums = session.empty_evaluation(segment);
-        let floors = floors(panel, &f.non_negative);
-        let starts: Vec<_> = panel.members().iter().map(|m| m.segments.windows(segment).starts()).collect();
-        let origins: Vec<Origin> = Fold::origins(panel, &starts).collect();
-        let (targets, horizon, loss) = (sums.targets, sums.horizon, &self.resolved.training.loss);
-        let size = loss.outputs() * horizon;
-        engine.enter(|| {
-            session.predict_all(segment, |first, predictions| {
-                for (i, window) in predictions.chunks_exact(targets * size).enumerate() {
-                    let origin = origins[first + i];
-                    let (mut squared, mut absolute) = (vec![0.0; targets], vec![0.0; targets]);
-                    for (c, predicted) in window.chunks_exact(size).enumerate() {
-                        let values = &dataset.values[c * dataset.rows..][..dataset.rows];
-                        let mut forecast = predicted[loss.point() * horizon..][..horizon].to_vec();
-                        let floor = floors[origin.series * targets + c];
-                        f.combine(&values[origin.begin..origin.at], floor, horizon, &mut forecast);
-                        for (p, y) in forecast.iter().zip(&values[origin.at..]) {
-                            let error = p - f64::from(*y);
-                            squared[c] += error * error;
-                            absolute[c] += error.abs();
-                        }
-                    }
-                    sums.add_window(first + i, origin.series, &squared, &absolute);
-                }
-                Ok::<(), RunError>(())
-            })
-        })?;
-        Ok(sums)
+        forecasts::evaluate(session, panel, segment, f)
     }
 
     /// The network whose weights the run keeps.

@@ -41,7 +41,7 @@ pub(super) fn chosen(
     let units = Units::of(panel);
     let step = if choice.forecaster.ridge.is_some() { 0 } else { resolved.steps(session) };
     let record = |e: &_| EvaluationRecord::new(step, Segment::Test, e, &units);
-    let forecast = run.evaluate(session, dataset, panel, Segment::Test).map_err(CliError::During)?;
+    let forecast = run.evaluate(session, panel, Segment::Test).map_err(CliError::During)?;
     let forecast = record(&forecast);
     let engine = session.engine.clone();
     let network = engine.enter(|| session.evaluate(Segment::Test))?;

@@ -1,0 +1,35 @@
+//! `landfall evaluate --predictions`: a file with the forecast of every test window.
+
+use crate::error::CliError;
+use landfall_train::data::{WindowForecast, WindowedPanel};
+use landfall_train::report::Predictions;
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind};
+use std::path::Path;
+
+/// Takes one window.
+type Each<'a> = dyn FnMut(WindowForecast<'_>) -> Result<(), CliError> + Send + 'a;
+
+/// A new file with the windows that `forecasts` hands over, whole or not at all.
+pub(super) fn write(
+    path: &Path,
+    panel: &WindowedPanel,
+    levels: &[f64],
+    forecasts: impl FnOnce(&mut Each<'_>) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let failed = |why| CliError::Write { path: path.to_owned(), why };
+    let file = match File::create_new(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => return Err(CliError::OutExists(path.to_owned())),
+        Err(why) => return Err(failed(why)),
+    };
+    let written = || {
+        let mut table = Predictions::new(BufWriter::new(file), panel, levels).map_err(failed)?;
+        forecasts(&mut |window| table.window(&window).map_err(failed))?;
+        table.finish().map_err(failed)
+    };
+    written().inspect_err(|_| {
+        // What is half there helps nobody; the first failure is the one to report.
+        let _ = std::fs::remove_file(path);
+    })
+}

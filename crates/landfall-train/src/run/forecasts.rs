@@ -1,0 +1,104 @@
+//! The forecasts of all windows of a segment, one window at a time.
+
+use super::RunError;
+use super::forecaster::Forecaster;
+use crate::data::{Segment, WindowForecast, WindowedPanel};
+use crate::train::{Evaluation, Session};
+
+/// Forecasts every window of a segment, series after series, window after window: `each` gets them one at a time, in the
+/// units of the data. `session` holds the data of `panel`; `forecaster` makes forecasts of its network's predictions, where
+/// one was chosen. Memory does not grow with the number of windows.
+///
+/// # Errors
+/// A device fault; a value that cannot be scaled; what `each` returns.
+pub fn window_forecasts<E: From<RunError> + From<landfall::Error> + Send>(
+    session: &mut Session,
+    panel: &WindowedPanel,
+    segment: Segment,
+    forecaster: Option<&Forecaster>,
+    mut each: impl FnMut(WindowForecast<'_>) -> Result<(), E> + Send,
+) -> Result<(), E> {
+    let mut values = Vec::new();
+    scaled_forecasts(session, panel, segment, forecaster, |window, _| {
+        let scaler = &panel.members()[window.series].scaler;
+        let size = window.outputs * window.horizon;
+        values.clear();
+        values.extend(window.values.iter().enumerate().map(|(i, x)| scaler.inverse(i / size, *x)));
+        each(WindowForecast { values: &values, ..window })
+    })
+}
+
+/// Errors of a forecaster over all windows of a segment.
+///
+/// # Errors
+/// A device fault; a value that cannot be scaled.
+pub(super) fn evaluate(
+    session: &mut Session,
+    panel: &WindowedPanel,
+    segment: Segment,
+    forecaster: &Forecaster,
+) -> Result<Evaluation, RunError> {
+    let mut sums = session.empty_evaluation(segment);
+    let (mut squared, mut absolute) = (vec![0.0; sums.targets], vec![0.0; sums.targets]);
+    let mut number = 0;
+    scaled_forecasts(session, panel, segment, Some(forecaster), |window, scaled| -> Result<(), RunError> {
+        let rows = scaled.len() / panel.columns().len();
+        for target in 0..sums.targets {
+            let truth = &scaled[target * rows + window.start_row..];
+            let errors = || window.of(target).iter().zip(truth).map(|(p, y)| p - y);
+            squared[target] = errors().map(|e| e * e).sum();
+            absolute[target] = errors().map(f64::abs).sum();
+        }
+        sums.add_window(number, window.series, &squared, &absolute);
+        number += 1;
+        Ok(())
+    })?;
+    Ok(sums)
+}
+
+/// As [`window_forecasts`], scaled; `each` gets the scaled values of the window's series `[columns, rows]` too.
+fn scaled_forecasts<E: From<RunError> + From<landfall::Error> + Send>(
+    session: &mut Session,
+    panel: &WindowedPanel,
+    segment: Segment,
+    forecaster: Option<&Forecaster>,
+    mut each: impl FnMut(WindowForecast<'_>, &[f64]) -> Result<(), E> + Send,
+) -> Result<(), E> {
+    let loss = session.options().loss.clone();
+    let (outputs, point) = (loss.outputs(), loss.point());
+    let parts = panel.parts(segment);
+    let Some(horizon) = parts.first().map(|part| part.windows.horizon()) else { return Ok(()) };
+    let size = outputs * horizon;
+    let mut windows = parts.iter().enumerate().flat_map(|(series, part)| {
+        let target = |start| part.windows.target(start).start;
+        part.windows.starts().enumerate().map(move |(window, start)| (series, window, target(start)))
+    });
+    let mut values = vec![0.0; panel.targets() * size];
+    let (mut at, mut scaled) = (usize::MAX, Vec::new());
+    let engine = session.engine.clone();
+    // Inside, every launch finds the engine's threads at hand.
+    engine.enter(|| {
+        session.predict_all(segment, |_, predicted| {
+            for (predicted, (series, window, start_row)) in
+                predicted.chunks_exact(values.len()).zip(&mut windows)
+            {
+                let part = &parts[series];
+                if at != series {
+                    (at, scaled) = (series, part.scaler.scale_f64(part.series).map_err(RunError::from)?);
+                }
+                values.copy_from_slice(predicted);
+                if let Some(f) = forecaster {
+                    let rows = part.series.rows();
+                    for (c, values) in values.chunks_exact_mut(size).enumerate() {
+                        let floor = f.floor(&panel.columns()[c], part.scaler, c);
+                        f.combine(&scaled[c * rows..][..start_row], floor, horizon, values);
+                    }
+                }
+                let values = &values;
+                let forecast = WindowForecast { series, window, start_row, horizon, outputs, point, values };
+                each(forecast, &scaled)?;
+            }
+            Ok(())
+        })
+    })
+}
