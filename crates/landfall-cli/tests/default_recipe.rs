@@ -44,7 +44,7 @@ fn a_forecaster_is_chosen_scored_kept_and_forecasts() {
     let candidates = choice["candidates"].as_array().expect("candidates");
     let errors: Vec<f64> = candidates.iter().map(|c| number(&c["mse"])).collect();
     assert!(errors.is_sorted() && candidates[0]["name"] == winner.as_str(), "{choice}");
-    for name in ["patchtst", "dlinear", "nlinear", "last value", "seasonal naive (12)"] {
+    for name in ["patchtst", "nlinear", "last value", "seasonal naive (12)"] {
         assert!(candidates.iter().any(|c| c["name"] == name), "{name} in {choice}");
     }
     assert!(f.read("run/config.toml").contains("non-negative = [\"sales\"]"));

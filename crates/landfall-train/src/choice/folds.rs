@@ -7,8 +7,8 @@ use std::ops::Range;
 /// Fewer validation windows than these (in the longest series) and rolling origins take validation's place: neighbouring
 /// windows share most of their rows, so a handful of them is one observation.
 pub const MIN_WINDOWS: usize = 30;
-/// Rolling origins: the second half of the rows before the test part, in at most so many blocks.
-const ORIGINS: usize = 5;
+/// Rolling origins: the second half of the rows before the test part, in so many blocks. A network is fit for each.
+const BLOCKS: usize = 3;
 /// A fold is fit on at least so many windows.
 const MIN_FIT: usize = 4;
 
@@ -76,9 +76,9 @@ impl Plan {
     /// A plan for a panel that is divided. Windows are scored only with `history` rows before them, at least the
     /// context, so that a seasonal naive forecast of this period is scored on the same windows.
     ///
-    /// With rolling origins, the rows before the test part are cut in half, and the second half in two to five blocks,
-    /// each a horizon long or longer. For each block networks are fit on windows before it and scored on windows whose predicted
-    /// rows lie in it. So a choice never sees a test row, and never scores a row that the network was fit on.
+    /// With rolling origins, the rows before the test part are cut in half, and the second half in three blocks. For each
+    /// block networks are fit on windows before it and scored on windows whose first predicted row lies in it. So a choice
+    /// never sees a test row, and never scores a row that the network was fit on.
     #[must_use]
     pub fn new(panel: &WindowedPanel, history: usize) -> Self {
         let windows = |segment| -> Vec<Range<usize>> {
@@ -105,13 +105,7 @@ impl Plan {
             let folds = vec![Fold { fit: train, score }];
             return Self { folds, rolling: false, validation: most, all };
         }
-        let room = |m: &Member| {
-            let of_test = m.segments.windows(Segment::Test);
-            let rows = m.segments.rows(Segment::Test).start + of_test.context();
-            (rows - rows / 2) / of_test.horizon().max(1)
-        };
-        let blocks = panel.members().iter().map(room).min().unwrap_or(0).clamp(2, ORIGINS);
-        let folds: Vec<Fold> = (0..blocks).map(|block| rolling(panel, history, (block, blocks))).collect();
+        let folds: Vec<Fold> = (0..BLOCKS).map(|block| rolling(panel, history, block)).collect();
         let sound = |f: &Fold| Fold::windows(&f.fit) >= MIN_FIT && Fold::windows(&f.score) > 0;
         let folds = folds.into_iter().filter(sound).collect();
         Self { folds, rolling: true, validation: most, all }
@@ -130,20 +124,20 @@ fn starts_within(rows: Range<usize>, context: usize, horizon: usize) -> Range<us
     if rows.len() < window { rows.start..rows.start } else { rows.start..rows.end - window + 1 }
 }
 
-/// The fold of one of so many blocks of rows before the test part.
-fn rolling(panel: &WindowedPanel, history: usize, (block, blocks): (usize, usize)) -> Fold {
+/// The fold of a block of rows before the test part.
+fn rolling(panel: &WindowedPanel, history: usize, block: usize) -> Fold {
     let (mut fit, mut score) = (Vec::new(), Vec::new());
     for m in panel.members() {
         let of_train = m.segments.windows(Segment::Train);
         let (context, horizon) = (of_train.context(), of_train.horizon());
         let rows = m.segments.rows(Segment::Test).start + context;
-        let cut = |block: usize| rows / 2 + (rows - rows / 2) * block / blocks;
-        let end = cut(block + 1);
-        let begin = cut(block).min(end.saturating_sub(horizon)).max(history);
+        let cut = |block: usize| rows / 2 + (rows - rows / 2) * block / BLOCKS;
+        let begin = cut(block).max(history);
+        let end = (cut(block + 1) + horizon - 1).min(rows);
         fit.push(starts_within(0..begin, context, horizon));
         score.push(match begin.checked_sub(context) {
-            Some(first) => starts_within(first..end, context, horizon),
-            None => 0..0,
+            Some(first) if first < end => starts_within(first..end, context, horizon),
+            _ => 0..0,
         });
     }
     Fold { fit, score }

@@ -85,10 +85,15 @@ impl Resolved {
         (plan, dataset)
     }
 
-    /// The linear networks among the candidates: those that the squared error fits.
-    pub(super) fn linear(&self) -> Vec<(ModelKind, Linear)> {
+    /// The linear networks among the candidates: those that the squared error fits. With rolling origins, where few windows
+    /// choose, DLinear is none of them unless it is asked for: it does not know the level of a window as the others do, and
+    /// so wins by chance more often than it forecasts well.
+    pub(super) fn linear(&self, rolling: bool) -> Vec<(ModelKind, Linear)> {
         let (context, horizon) = (self.network.context(), self.network.horizon());
-        let asked = |kind: &ModelKind| self.settings.model.is_none_or(|model| model == *kind);
+        let asked = |kind: &ModelKind| match self.settings.model {
+            Some(model) => model == *kind,
+            None => *kind == ModelKind::Nlinear || !rolling,
+        };
         let fits = self.training.loss == Loss::Mse;
         [ModelKind::Nlinear, ModelKind::Dlinear]
             .into_iter()

@@ -75,7 +75,7 @@ pub fn choose(
     if resolved.trains() {
         networks.push(Network { kind: resolved.trained_kind(), linear: None });
     }
-    for (kind, linear) in resolved.linear() {
+    for (kind, linear) in resolved.linear(plan.rolling) {
         networks.extend(STRENGTHS.map(|strength| Network { kind, linear: Some((linear, strength)) }));
     }
     let non_negative = non_negative(panel);
@@ -89,7 +89,7 @@ pub fn choose(
         let some: Vec<Origin> = all.iter().copied().step_by(every).collect();
         tally.score_baselines(&some);
         let fit_on = origins(panel, &fold.fit);
-        for (kind, linear) in resolved.linear() {
+        for (kind, linear) in resolved.linear(plan.rolling) {
             let fits = linear.fit(&cpu, dataset, &fit_on, &STRENGTHS)?;
             for (number, network) in networks.iter().enumerate() {
                 let Some((_, strength)) = network.linear.filter(|_| network.kind == kind) else { continue };
