@@ -13,7 +13,7 @@ use landfall_train::data::{DataError, Segment, Split, TokenData, TokenNames, Tok
 use landfall_train::models::Task;
 use landfall_train::run::{
     Data, Device, EvaluationRecord, FitOptions, Outcome, Resolved, Run, RunError, RunFolder, Settings,
-    Source, Units, count, fit,
+    Source, Units, complete, count, fit,
 };
 use landfall_train::train::{Dataset, Schedule, Session};
 use serde_json::json;
@@ -71,6 +71,28 @@ struct Ready {
     /// What a person has to know of the data.
     notes: Vec<String>,
     from: Progress,
+}
+
+impl Ready {
+    /// How long the run goes on and what it reports.
+    fn options(&self, configuration: String) -> FitOptions {
+        let Self { resolved, comparison, .. } = self;
+        let units = match comparison {
+            Comparison::Series(panel) => Units::of(panel),
+            Comparison::Labels(_) => Units::labels(),
+            Comparison::Classes(_) => resolved.settings.names.as_ref().map(Units::tokens).unwrap_or_default(),
+        };
+        FitOptions {
+            epochs: resolved.training.epochs,
+            max_steps: resolved.training.max_steps,
+            validate_every: None,
+            patience: resolved.patience,
+            checkpoint: resolved.checkpoint,
+            log_every: resolved.log_every,
+            units,
+            configuration,
+        }
+    }
 }
 
 /// Trains; the exit code.
@@ -133,7 +155,7 @@ pub(super) fn fresh(
 ) -> Result<Ended, CliError> {
     let init = settings.init.clone();
     let resolved = settings.resolve()?;
-    if let Some(path) = out.filter(|p| p.exists()) {
+    if let Some(path) = out.filter(|p| p.exists() && !RunFolder::is_unbegun(p)) {
         return Err(RunError::Exists { path: path.to_owned() }.into());
     }
     let init = init.map(|path| File::read(&path).map(|file| (path, file))).transpose()?;
@@ -148,7 +170,12 @@ pub(super) fn fresh(
     }
     let configuration = ready.resolved.settings.to_toml()?;
     let folder = match out {
-        Some(path) => RunFolder::create(path, &configuration)?,
+        Some(path) => {
+            if path.exists() {
+                output::note(&format!("note: {} had no checkpoint yet; it starts over", path.display()));
+            }
+            RunFolder::create(path, &configuration)?
+        }
         None => numbered(&ready.resolved, &configuration)?,
     };
     go(ready, folder, configuration, args.json, stop)
@@ -167,6 +194,9 @@ fn resume(args: &Train, path: &Path, stop: Arc<AtomicBool>) -> Result<Ended, Cli
     let before = stored.resolved().settings.clone();
     let resolved = flags.over(&before)?.resolve()?;
     let checkpoint = path.join("checkpoint.safetensors");
+    if !checkpoint.exists() {
+        return Err(RunError::NoCheckpoint { path: path.to_owned() }.into());
+    }
     let file = File::read(&checkpoint)?;
     let ready = prepare(resolved, false, |session| {
         load_checkpoint(&checkpoint, &file, session).map_err(CliError::from)
@@ -176,8 +206,8 @@ fn resume(args: &Train, path: &Path, stop: Arc<AtomicBool>) -> Result<Ended, Cli
         Comparison::Classes(_) => samples_unchanged(path, &before, &ready.resolved.settings)?,
         Comparison::Labels(_) => {}
     }
-    let total = ready.resolved.steps(&ready.session);
-    if ready.from.step >= total {
+    if complete(&ready.session, path, &ready.from, &ready.options(String::new()))? {
+        let total = ready.resolved.steps(&ready.session);
         return Err(CliError::Complete { run: path.to_owned(), done: ready.from.step, total });
     }
     if ready.resolved.settings.device == Some(Device::Null) {
@@ -396,24 +426,12 @@ fn go(
     stop: Arc<AtomicBool>,
 ) -> Result<Ended, CliError> {
     announce(&ready)?;
+    let options = ready.options(configuration);
     let Ready { resolved, mut session, comparison, from, .. } = ready;
     let reports: Vec<_> =
         session.programs().iter().map(|p| json!({"program": p.name(), "plan": p.report()})).collect();
     folder.write("plan.json", &json!(reports).to_string()).map_err(CliError::During)?;
     output::line(&format!("run folder {}", folder.path().display()))?;
-    let units = match &comparison {
-        Comparison::Series(panel) => Units::of(panel),
-        Comparison::Labels(_) => Units::labels(),
-        Comparison::Classes(_) => resolved.settings.names.as_ref().map(Units::tokens).unwrap_or_default(),
-    };
-    let options = FitOptions {
-        epochs: resolved.training.epochs,
-        max_steps: resolved.training.max_steps,
-        patience: resolved.patience,
-        log_every: resolved.log_every,
-        units,
-        configuration,
-    };
     let mut watch = Watch::new(from.step, resolved.steps(&session), stop);
     let outcome = fit(&mut session, &mut folder, from, &options, &mut watch);
     watch.finish();
