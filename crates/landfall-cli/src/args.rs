@@ -187,6 +187,9 @@ pub(crate) struct Setup {
     /// Steps between shown ones; the run folder has them all [default: 50].
     #[arg(long, value_name = "N")]
     log_every: Option<usize>,
+    /// Write a checkpoint every N steps, and every minute besides [default: 500].
+    #[arg(long, value_name = "N")]
+    checkpoint_every: Option<usize>,
 }
 
 #[derive(Debug, Group)]
@@ -503,6 +506,7 @@ impl Setup {
             quantiles: self.quantiles.clone(),
             patience: self.patience,
             log_every: self.log_every,
+            checkpoint_every: self.checkpoint_every,
             ..self.shapes.settings()
         }
     }

@@ -60,6 +60,7 @@ fn numbers_out_of_range() {
         ("--epochs 0", "--epochs 0: it must be at least 1"),
         ("--max-steps 0", "--max-steps 0: it must be at least 1"),
         ("--log-every 0", "--log-every 0: it must be at least 1"),
+        ("--checkpoint-every 0", "--checkpoint-every 0: it must be at least 1"),
         ("--lr -1", "--lr -1.0: it must be above 0"),
         ("--lr inf", "--lr inf: it must be above 0"),
         ("--clip -1", "--clip -1.0: it must be at least 0 (0 clips nothing)"),
@@ -220,8 +221,8 @@ fn checkpoints_and_run_folders() {
 
     assert_eq!(
         f.refused("train --resume run --lr 0.1"),
-        "--lr and --resume: a resumed run keeps its settings; only --epochs, --max-steps, --log-every, --device, \
-         --threads may be given"
+        "--lr and --resume: a resumed run keeps its settings; only --epochs, --max-steps, --log-every, \
+         --checkpoint-every, --device, --threads may be given"
     );
     assert_eq!(
         f.refused("train --resume run --out other"),

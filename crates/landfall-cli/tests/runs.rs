@@ -104,6 +104,70 @@ fn every_step_is_recorded_and_some_are_shown() {
     assert_eq!(shown, ["1", "5", "10", "12"], "{}", ran.out);
 }
 
+/// Waits until a run has logged so many lines.
+fn logs(f: &Folder, run: &str, lines: usize) {
+    let start = Instant::now();
+    let path = f.path().join(run).join("metrics.jsonl");
+    while !std::fs::read_to_string(&path).is_ok_and(|t| t.lines().count() >= lines) {
+        assert!(start.elapsed() < Duration::from_secs(60), "no step in a minute");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_killed_run_goes_on_from_its_last_checkpoint() {
+    let f = folder();
+    f.runs(&format!("{SMALL} --max-steps 40 --out straight"));
+    let mut child = f.command(&format!("{SMALL} --max-steps 40 --checkpoint-every 7 --out run"));
+    let mut child = child.stdout(std::process::Stdio::null()).spawn().expect("it starts");
+    logs(&f, "run", 15);
+    child.kill().expect("killed");
+    child.wait().expect("it ends");
+    let ran = f.runs("train --resume run");
+    let step: usize = ran.out.split_whitespace().nth(4).expect("a step").parse().expect("a number");
+    assert!(step >= 14 && step.is_multiple_of(7), "{}", ran.out);
+    assert_eq!(f.read("run/metrics.jsonl"), f.read("straight/metrics.jsonl"));
+    for name in ["checkpoint.safetensors", "best.safetensors"] {
+        assert_eq!(tensors(&f, &format!("run/{name}")), tensors(&f, &format!("straight/{name}")));
+    }
+    assert_eq!(
+        f.refused("train --resume run"),
+        "run is complete with 40 of 40 steps; give a larger --epochs or --max-steps to go on"
+    );
+
+    // Killed before the last evaluation was written: that is made up for.
+    let metrics = f.read("run/metrics.jsonl");
+    f.write("run/metrics.jsonl", metrics.lines().take(40).map(|l| format!("{l}\n")).collect::<String>());
+    std::fs::remove_file(f.path().join("run/best.safetensors")).expect("removed");
+    f.runs("train --resume run");
+    assert_eq!(f.read("run/metrics.jsonl"), metrics);
+    assert_eq!(tensors(&f, "run/best.safetensors"), tensors(&f, "straight/best.safetensors"));
+}
+
+#[test]
+fn a_run_that_died_before_its_first_checkpoint_starts_over() {
+    let f = folder();
+    f.runs(&format!("{SMALL} --max-steps 3 --out run"));
+    let metrics = f.read("run/metrics.jsonl");
+    // What is there before the first checkpoint.
+    for name in ["best.safetensors", "checkpoint.safetensors"] {
+        std::fs::remove_file(f.path().join("run").join(name)).expect("removed");
+    }
+    assert_eq!(
+        f.refused("train --resume run"),
+        "run has no checkpoint yet: its run ended before the first one; start it again with: landfall train --config \
+         run/config.toml --out run"
+    );
+    f.write("run/notes.txt", "mine");
+    assert!(
+        f.refused("train --config run/config.toml --out run")
+            .starts_with("the run folder run exists already")
+    );
+    std::fs::remove_file(f.path().join("run/notes.txt")).expect("removed");
+    f.runs("train --config run/config.toml --out run");
+    assert_eq!(f.read("run/metrics.jsonl"), metrics);
+}
+
 #[test]
 fn ctrl_c_saves_and_says_how_to_go_on() {
     let f = folder();
@@ -114,13 +178,7 @@ fn ctrl_c_saves_and_says_how_to_go_on() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("it starts");
-    let start = Instant::now();
-    let logged =
-        || std::fs::read_to_string(f.path().join("run/metrics.jsonl")).is_ok_and(|t| t.lines().count() >= 3);
-    while !logged() {
-        assert!(start.elapsed() < Duration::from_secs(60), "no step in a minute");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    logs(&f, "run", 3);
     let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(killed.expect("kill runs").success());
     let done = child.wait_with_output().expect("it ends");

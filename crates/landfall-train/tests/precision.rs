@@ -194,7 +194,7 @@ fn resumed_runs_have_the_same_bytes(engine: &Engine) -> Result<()> {
         }
         s.step()?;
         let (step, epoch, batch) = s.position()?;
-        save(&path, &s, "", &Progress { step, epoch, batch, best: None }, true)?;
+        save(&path, &s, "", &Progress { step, epoch, batch, ..Progress::default() }, true)?;
         (0..3).try_for_each(|_| s.step())?;
         let mut again = session(engine, options(dtype))?;
         load_checkpoint(&path, &File::read(&path)?, &mut again)?;

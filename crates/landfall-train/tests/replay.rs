@@ -180,7 +180,7 @@ fn a_resumed_run_is_the_same_run(engine: &Engine) -> Check {
         whole.step()?;
     }
     let (step, epoch, batch) = whole.position()?;
-    save(&path, &whole, "", &Progress { step, epoch, batch, best: None }, true)?;
+    save(&path, &whole, "", &Progress { step, epoch, batch, ..Progress::default() }, true)?;
     let mut resumed = session(engine, &ADAMW)?;
     load_checkpoint(&path, &File::read(&path)?, &mut resumed)?;
     for _ in 0..30 {

@@ -15,7 +15,7 @@ use landfall_train::data::{DataError, Segment, Split, TokenData, TokenNames, Tok
 use landfall_train::models::Task;
 use landfall_train::run::{
     Data, Device, EvaluationRecord, FitOptions, Outcome, Resolved, Run, RunError, RunFolder, Settings,
-    Source, Units, count, fit,
+    Source, Units, complete, count, fit,
 };
 use landfall_train::train::{Dataset, Schedule, Session};
 use serde_json::json;
@@ -79,6 +79,28 @@ struct Ready {
     from: Progress,
 }
 
+impl Ready {
+    /// How long the run goes on and what it reports.
+    fn options(&self, configuration: String) -> FitOptions {
+        let Self { resolved, comparison, choice, .. } = self;
+        let units = match comparison {
+            Comparison::Series(panel) => Units::of(panel),
+            Comparison::Labels(_) => Units::labels(),
+            Comparison::Classes(_) => resolved.settings.names.as_ref().map(Units::tokens).unwrap_or_default(),
+        };
+        FitOptions {
+            epochs: resolved.training.epochs,
+            max_steps: resolved.training.max_steps,
+            validate_every: choice.as_ref().and_then(|(plan, _)| resolved.validate_every(plan)),
+            patience: resolved.patience,
+            checkpoint: resolved.checkpoint,
+            log_every: resolved.log_every,
+            units,
+            configuration,
+        }
+    }
+}
+
 /// Trains; the exit code.
 pub(crate) fn run(args: &Train) -> Result<u8, CliError> {
     if let Some(flag) = args.setup.ahead.given() {
@@ -139,7 +161,7 @@ pub(super) fn fresh(
 ) -> Result<Ended, CliError> {
     let init = settings.init.clone();
     let resolved = settings.resolve()?;
-    if let Some(path) = out.filter(|p| p.exists()) {
+    if let Some(path) = out.filter(|p| p.exists() && !RunFolder::is_unbegun(p)) {
         return Err(RunError::Exists { path: path.to_owned() }.into());
     }
     let init = init.map(|path| File::read(&path).map(|file| (path, file))).transpose()?;
@@ -154,7 +176,12 @@ pub(super) fn fresh(
     }
     let configuration = ready.resolved.settings.to_toml()?;
     let folder = match out {
-        Some(path) => RunFolder::create(path, &configuration)?,
+        Some(path) => {
+            if path.exists() {
+                output::note(&format!("note: {} had no checkpoint yet; it starts over", path.display()));
+            }
+            RunFolder::create(path, &configuration)?
+        }
         None => numbered(&ready.resolved, &configuration)?,
     };
     go(ready, folder, configuration, args.json, stop)
@@ -173,6 +200,9 @@ fn resume(args: &Train, path: &Path, stop: Arc<AtomicBool>) -> Result<Ended, Cli
     let before = stored.resolved().settings.clone();
     let resolved = flags.over(&before)?.resolve()?;
     let checkpoint = path.join("checkpoint.safetensors");
+    if !checkpoint.exists() {
+        return Err(RunError::NoCheckpoint { path: path.to_owned() }.into());
+    }
     let file = File::read(&checkpoint)?;
     let ready = prepare(resolved, false, |session| {
         load_checkpoint(&checkpoint, &file, session).map_err(CliError::from)
@@ -182,10 +212,10 @@ fn resume(args: &Train, path: &Path, stop: Arc<AtomicBool>) -> Result<Ended, Cli
         Comparison::Classes(_) => samples_unchanged(path, &before, &ready.resolved.settings)?,
         Comparison::Labels(_) => {}
     }
-    let total = ready.resolved.steps(&ready.session);
     // A run that was stopped while it chose has done its steps.
     let chooses = ready.choice.is_some() && before.forecaster.is_none();
-    if ready.from.step >= total && !chooses {
+    if !chooses && complete(&ready.session, path, &ready.from, &ready.options(String::new()))? {
+        let total = ready.resolved.steps(&ready.session);
         return Err(CliError::Complete { run: path.to_owned(), done: ready.from.step, total });
     }
     if ready.resolved.settings.device == Some(Device::Null) {
@@ -400,25 +430,12 @@ fn go(
     stop: Arc<AtomicBool>,
 ) -> Result<Ended, CliError> {
     announce(&ready)?;
+    let options = ready.options(configuration);
     let Ready { mut resolved, mut session, comparison, choice, from, .. } = ready;
     let reports: Vec<_> =
         session.programs().iter().map(|p| json!({"program": p.name(), "plan": p.report()})).collect();
     folder.write("plan.json", &json!(reports).to_string()).map_err(CliError::During)?;
     output::line(&format!("run folder {}", folder.path().display()))?;
-    let units = match &comparison {
-        Comparison::Series(panel) => Units::of(panel),
-        Comparison::Labels(_) => Units::labels(),
-        Comparison::Classes(_) => resolved.settings.names.as_ref().map(Units::tokens).unwrap_or_default(),
-    };
-    let options = FitOptions {
-        epochs: resolved.training.epochs,
-        max_steps: resolved.training.max_steps,
-        validate_every: choice.as_ref().and_then(|(plan, _)| resolved.validate_every(plan)),
-        patience: resolved.patience,
-        log_every: resolved.log_every,
-        units,
-        configuration,
-    };
     let mut watch = Watch::new(from.step, resolved.steps(&session), Arc::clone(&stop));
     let trained = if resolved.trains() {
         fit(&mut session, &mut folder, from, &options, &mut watch)

@@ -3,7 +3,7 @@
 use super::CheckpointError;
 use landfall::{DType, HostTensor, Shape, Spec};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
@@ -83,15 +83,28 @@ impl File {
     /// [`CheckpointError::Write`].
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
         let failed = |why: std::io::Error| CheckpointError::Write { path: path.to_owned(), why };
+        replace(path, &self.bytes().map_err(|why| failed(std::io::Error::other(why)))?).map_err(failed)
+    }
+
+    /// The file's bytes. Equal contents have equal bytes: the library writes a hash map's entries in an order of its own
+    /// each time, so the header is written again with its entries sorted.
+    fn bytes(&self) -> Result<Vec<u8>, String> {
         let mut views = Vec::with_capacity(self.tensors.len());
         for (name, t) in &self.tensors {
             let view = TensorView::new(dtype(t.spec.dtype), t.spec.shape.dims().to_vec(), &t.bytes);
-            views.push((name, view.map_err(|e| failed(std::io::Error::other(e.to_string())))?));
+            views.push((name, view.map_err(|e| e.to_string())?));
         }
-        let metadata: HashMap<String, String> = self.metadata.clone().into_iter().collect();
-        let bytes = safetensors::serialize(views, Some(metadata))
-            .map_err(|e| failed(std::io::Error::other(e.to_string())))?;
-        replace(path, &bytes).map_err(failed)
+        let written = safetensors::serialize(views, None).map_err(|e| e.to_string())?;
+        let (length, rest) = written.split_first_chunk().ok_or("no header was written")?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|e| e.to_string())?;
+        let (header, data) = rest.split_at_checked(length).ok_or("no whole header was written")?;
+        let mut header: BTreeMap<String, serde_json::Value> =
+            serde_json::from_slice(header).map_err(|e| e.to_string())?;
+        header.insert("__metadata__".to_owned(), serde_json::json!(self.metadata));
+        let mut header = serde_json::to_vec(&header).map_err(|e| e.to_string())?;
+        // The format's own rule: the data begins at a multiple of 8 bytes, and spaces fill the gap.
+        header.resize(header.len().next_multiple_of(8), b' ');
+        Ok([&(header.len() as u64).to_le_bytes(), header.as_slice(), data].concat())
     }
 }
 

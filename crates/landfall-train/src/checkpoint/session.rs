@@ -18,6 +18,19 @@ pub struct Progress {
     pub batch: usize,
     /// Best validation error so far, and the step after which it was measured.
     pub best: Option<(f64, usize)>,
+    /// Validations since that one.
+    pub since_best: usize,
+}
+
+/// The entry that counts the validations since the best one.
+const SINCE_BEST: &str = "validations since best";
+
+impl Progress {
+    /// The step of the best validation; of a run without one, the last step.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.best.map_or(self.step, |(_, step)| step)
+    }
 }
 
 const MOMENTS: [&str; 2] = ["optimizer.first.", "optimizer.second."];
@@ -68,6 +81,7 @@ pub fn save(
     file.metadata.extend(entries.map(|(k, v)| (k.to_owned(), v)));
     if let Some((error, step)) = progress.best {
         file.metadata.insert("best".to_owned(), format!("{error:?} {step}"));
+        file.metadata.insert(SINCE_BEST.to_owned(), progress.since_best.to_string());
     }
     file.write(path)
 }
@@ -131,7 +145,7 @@ pub fn load_weights(path: &Path, file: &File, session: &mut Session) -> Result<(
 /// # Errors
 /// As [`load_weights`]; [`CheckpointError::Metadata`] when the file is not a checkpoint to resume from.
 pub fn load_checkpoint(path: &Path, file: &File, session: &mut Session) -> Result<Progress, CheckpointError> {
-    let progress = progress(path, file)?;
+    let progress = progress(path, file, session.steps_per_epoch())?;
     let scale = match session.loss_scale()? {
         Some(_) => Some(loss_scale(path, file)?),
         None => None,
@@ -157,7 +171,7 @@ pub fn load_checkpoint(path: &Path, file: &File, session: &mut Session) -> Resul
     Ok(progress)
 }
 
-fn progress(path: &Path, file: &File) -> Result<Progress, CheckpointError> {
+fn progress(path: &Path, file: &File, per_epoch: usize) -> Result<Progress, CheckpointError> {
     let wrong = |name| CheckpointError::Metadata { path: path.to_owned(), name };
     let number =
         |name: &'static str| file.metadata.get(name).and_then(|t| t.parse().ok()).ok_or_else(|| wrong(name));
@@ -168,7 +182,14 @@ fn progress(path: &Path, file: &File) -> Result<Progress, CheckpointError> {
             Some(parts.ok_or_else(|| wrong("best"))?)
         }
     };
-    Ok(Progress { step: number("step")?, epoch: number("epoch")?, batch: number("batch")?, best })
+    let step: usize = number("step")?;
+    let since_best = match (file.metadata.get(SINCE_BEST), best) {
+        (Some(_), _) => number(SINCE_BEST)?,
+        // Written before validations were counted: then there was one an epoch.
+        (None, Some((_, best))) => (step - step.min(best)) / per_epoch.max(1),
+        (None, None) => 0,
+    };
+    Ok(Progress { step, epoch: number("epoch")?, batch: number("batch")?, best, since_best })
 }
 
 fn loss_scale(path: &Path, file: &File) -> Result<[f32; 2], CheckpointError> {

@@ -4,18 +4,41 @@ use super::{EvaluationRecord, RunError, RunFolder, StepLine, Units};
 use crate::checkpoint::{self, File, Progress};
 use crate::data::Segment;
 use crate::train::Session;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How often a run writes its checkpoint: when either limit is reached, counted from the last one. The results of a run
+/// do not depend on it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CheckpointEvery {
+    /// Updates from one checkpoint to the next, at least 1.
+    pub steps: usize,
+    /// Minutes from one checkpoint to the next, above 0.
+    pub minutes: f64,
+}
+
+impl Default for CheckpointEvery {
+    /// 500 steps or one minute: so much work at most is lost when a run is killed.
+    fn default() -> Self {
+        Self { steps: 500, minutes: 1.0 }
+    }
+}
 
 /// How long a run goes on and what it reports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FitOptions {
     /// Passes over the training windows.
     pub epochs: usize,
-    /// Updates in all instead of epochs; then one evaluation, unless [`FitOptions::validate_every`] asks for more.
+    /// Updates in all, instead of epochs. Without [`FitOptions::validate_every`] the run is validated once, at its end,
+    /// and its last weights are tested.
     pub max_steps: Option<usize>,
-    /// Steps between validations, the last one after the last step; `None` for one an epoch.
+    /// Updates from one validation to the next; `None` validates at the end of each epoch. With it the end of the run is
+    /// validated too, and the best weights are tested, under epochs and `max_steps` alike.
     pub validate_every: Option<usize>,
     /// Validations without a better one after which training ends, if it does.
     pub patience: Option<usize>,
+    /// How often the last state is written.
+    pub checkpoint: CheckpointEvery,
     /// Steps between shown ones; the run folder has them all.
     pub log_every: usize,
     /// Names and scales of the predicted columns.
@@ -64,11 +87,41 @@ pub fn count(session: &mut Session, steps: usize) -> Result<landfall::Counters, 
     Ok(engine.counters())
 }
 
+impl FitOptions {
+    /// Whether the weights of the best validation are those that are kept and tested; else it is the last ones.
+    fn keeps_best(&self, session: &Session) -> bool {
+        let often = self.max_steps.is_none() || self.validate_every.is_some();
+        often && session.holds_out() && session.windows(Segment::Validation) > 0
+    }
+
+    /// Updates of the whole run.
+    fn total(&self, session: &Session) -> usize {
+        self.max_steps.unwrap_or(self.epochs.saturating_mul(session.steps_per_epoch()))
+    }
+}
+
+/// Whether nothing is left to do of a run that has come so far: no step, and no evaluation of the weights that it keeps.
+///
+/// # Errors
+/// [`RunError::NotARun`] when its metrics cannot be read.
+pub fn complete(
+    session: &Session,
+    path: &Path,
+    at: &Progress,
+    options: &FitOptions,
+) -> Result<bool, RunError> {
+    let step = if options.keeps_best(session) { at.kept() } else { at.step };
+    let last = if session.holds_out() { Segment::Test } else { Segment::Train };
+    Ok(at.step >= options.total(session) && super::folder::evaluated(path, last, step)?)
+}
+
 /// Trains until the last step or until the observer stops the run.
 ///
-/// Validation runs at the end of each epoch; the best weights are kept (of equal ones the newer) and tested at the end.
-/// Where no windows are held out there is nothing to choose by: the last weights are kept, and their error on the
-/// training windows is recorded as such.
+/// Validation runs at the end of each epoch, or as often as the options say; the best weights are kept (of equal ones the
+/// newer) and tested at the end. Where no windows are held out there is nothing to choose by: the last weights are kept,
+/// and their error on the training windows is recorded as such.
+///
+/// A new run writes a checkpoint before its first step, so that there is one to go on from whenever it is killed.
 ///
 /// # Errors
 /// [`RunError::NonFinite`] when a step gives a loss or gradient that is not finite (the state stays as before it); a
@@ -81,8 +134,9 @@ pub fn fit(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, RunError> {
     let engine = session.engine.clone();
+    let (progress, logged, saved) = (from, from.step, (from.step, Instant::now()));
     // Inside, every launch finds the engine's threads at hand.
-    engine.enter(move || Fit { session, folder, options, observer, progress: from, logged: from.step }.run())
+    engine.enter(move || Fit { session, folder, options, observer, progress, logged, saved }.run())
 }
 
 struct Fit<'a> {
@@ -93,16 +147,19 @@ struct Fit<'a> {
     progress: Progress,
     /// The last step that has been read back.
     logged: usize,
+    /// The step of the last checkpoint, and when it was written or the run began.
+    saved: (usize, Instant),
 }
 
 impl Fit<'_> {
     fn run(mut self) -> Result<Outcome, RunError> {
         let per_epoch = self.session.steps_per_epoch();
-        let total = self.options.max_steps.unwrap_or(self.options.epochs.saturating_mul(per_epoch));
+        let total = self.options.total(self.session);
         let every = self.options.log_every.clamp(1, crate::train::RING);
-        let validates = self.validates();
-        let validate_every = self.options.validate_every.unwrap_or(per_epoch).max(1);
-        while self.progress.step < total && !self.exhausted(validate_every) {
+        if self.progress.step == 0 {
+            self.checkpoint()?;
+        }
+        while self.progress.step < total && !self.exhausted() {
             if self.observer.stop() {
                 self.report(true)?;
                 self.checkpoint()?;
@@ -112,38 +169,48 @@ impl Fit<'_> {
             self.progress.step += 1;
             let step = self.progress.step;
             self.observer.progress(step, total);
+            let validates =
+                self.options.keeps_best(self.session) && self.validates_after(step, per_epoch, total);
+            // A checkpoint waits for the device anyway, so it may as well read the losses back.
+            let due = self.checkpoint_is_due();
             let epoch_ends = step.is_multiple_of(per_epoch);
-            let validation = step.is_multiple_of(validate_every)
-                || (step == total && self.options.validate_every.is_some());
-            if step.is_multiple_of(every) || epoch_ends || validation || step == total {
+            if step.is_multiple_of(every) || epoch_ends || validates || due || step == total {
                 self.report(step == total)?;
                 if self.progress.step < step {
                     // Steps that overflowed: as many are missing, and come before the epoch or the run can end.
                     continue;
                 }
             }
-            if validation && validates {
+            if validates {
                 self.validate()?;
-            } else if epoch_ends && self.options.max_steps.is_none() {
+            }
+            if due {
                 self.checkpoint()?;
             }
         }
         self.finish()
     }
 
-    /// Whether validations choose the weights.
-    fn validates(&self) -> bool {
-        let often = self.options.max_steps.is_none() || self.options.validate_every.is_some();
-        often && self.session.holds_out() && self.session.windows(Segment::Validation) > 0
+    /// Whether the weights after this step are to be validated.
+    fn validates_after(&self, step: usize, per_epoch: usize, total: usize) -> bool {
+        match (self.options.validate_every, self.options.max_steps) {
+            (Some(every), _) => step.is_multiple_of(every.max(1)) || step == total,
+            (None, Some(_)) => false,
+            (None, None) => step.is_multiple_of(per_epoch),
+        }
     }
 
-    /// Whether as many validations as the patience allows have passed since the best one. They are evenly spaced, so the
-    /// steps say how many there were, in a resumed run too.
-    fn exhausted(&self, validate_every: usize) -> bool {
-        let (Some(patience), Some((_, best))) = (self.options.patience, self.progress.best) else {
-            return false;
-        };
-        (self.progress.step - best.min(self.progress.step)) / validate_every >= patience
+    /// Whether there were as many validations since the best one as the patience allows.
+    fn exhausted(&self) -> bool {
+        let Progress { best, since_best, .. } = self.progress;
+        best.is_some() && self.options.patience.is_some_and(|patience| since_best >= patience)
+    }
+
+    fn checkpoint_is_due(&self) -> bool {
+        let CheckpointEvery { steps, minutes } = self.options.checkpoint;
+        let (step, at) = self.saved;
+        self.progress.step - step.min(self.progress.step) >= steps.max(1)
+            || at.elapsed() >= Duration::try_from_secs_f64(60.0 * minutes).unwrap_or(Duration::MAX)
     }
 
     /// Reads back the steps since the last time, records each, shows those that are to be shown, and stops at one that did
@@ -186,69 +253,71 @@ impl Fit<'_> {
         Err(RunError::NonFinite { step: done + 1, loss, grad_norm, cause, checkpoint })
     }
 
-    fn evaluate(&mut self, segment: Segment, best: bool) -> Result<EvaluationRecord, RunError> {
+    fn evaluation(&mut self, segment: Segment) -> Result<EvaluationRecord, RunError> {
         let e = self.session.evaluate(segment)?;
-        let record = EvaluationRecord::new(self.progress.step, segment, &e, &self.options.units);
-        self.folder.log(&record)?;
-        self.observer.evaluation(&record, best);
-        Ok(record)
+        Ok(EvaluationRecord::new(self.progress.step, segment, &e, &self.options.units))
     }
 
     fn validate(&mut self) -> Result<(), RunError> {
-        let e = self.session.evaluate(Segment::Validation)?;
-        let record = EvaluationRecord::new(self.progress.step, Segment::Validation, &e, &self.options.units);
+        let record = self.evaluation(Segment::Validation)?;
         let best = self.progress.best.is_none_or(|(error, _)| record.error() <= error);
         if best {
             self.progress.best = Some((record.error(), self.progress.step));
-            checkpoint::save(
-                &self.folder.best(),
-                self.session,
-                &self.options.configuration,
-                &self.progress,
-                false,
-            )?;
+            self.progress.since_best = 0;
+            self.keep(&self.progress)?;
+        } else {
+            self.progress.since_best += 1;
         }
         self.folder.log(&record)?;
         self.observer.evaluation(&record, best);
-        self.checkpoint()
+        Ok(())
     }
 
-    fn checkpoint(&self) -> Result<(), RunError> {
+    fn checkpoint(&mut self) -> Result<(), RunError> {
         let path = self.folder.checkpoint();
-        Ok(checkpoint::save(&path, self.session, &self.options.configuration, &self.progress, true)?)
+        checkpoint::save(&path, self.session, &self.options.configuration, &self.progress, true)?;
+        self.saved = (self.progress.step, Instant::now());
+        Ok(())
     }
 
+    /// Writes the weights as those that the run keeps.
+    fn keep(&self, progress: &Progress) -> Result<(), RunError> {
+        let path = self.folder.best();
+        Ok(checkpoint::save(&path, self.session, &self.options.configuration, progress, false)?)
+    }
+
+    /// Evaluates the weights that are kept. All lines are written at once: of a run that is killed here, none or all are
+    /// there, and it is finished when it is resumed.
     fn finish(mut self) -> Result<Outcome, RunError> {
         let steps = self.progress.step;
-        if !self.session.holds_out() {
-            self.checkpoint()?;
-            let training = self.evaluate(Segment::Train, true)?;
-            let best = Progress { best: Some((training.error(), self.progress.step)), ..self.progress };
-            checkpoint::save(&self.folder.best(), self.session, &self.options.configuration, &best, false)?;
-            return Ok(Outcome::Finished { records: vec![training], steps });
+        if self.options.keeps_best(self.session) && self.progress.best.is_none() {
+            self.validate()?;
         }
-        if !self.validates() {
-            // No validation chose weights: the last ones are kept.
-            self.checkpoint()?;
-            let mut records = Vec::new();
-            if self.session.windows(Segment::Validation) > 0 {
-                records.push(self.evaluate(Segment::Validation, true)?);
-            }
-            let error = records.first().map(|r| (r.error(), self.progress.step));
-            let best = Progress { best: error, ..self.progress };
-            checkpoint::save(&self.folder.best(), self.session, &self.options.configuration, &best, false)?;
-            records.push(self.evaluate(Segment::Test, true)?);
-            return Ok(Outcome::Finished { records, steps });
-        }
-        let best = self.folder.best();
-        if best.exists() {
+        self.checkpoint()?;
+        let (records, new) = if self.options.keeps_best(self.session) {
+            let best = self.folder.best();
             let file = File::read(&best)?;
             checkpoint::load_weights(&best, &file, self.session)?;
-            self.progress.step = self.progress.best.map_or(self.progress.step, |(_, step)| step);
-        }
-        let validation = self.session.evaluate(Segment::Validation)?;
-        let validation =
-            EvaluationRecord::new(self.progress.step, Segment::Validation, &validation, &self.options.units);
-        Ok(Outcome::Finished { records: vec![validation, self.evaluate(Segment::Test, true)?], steps })
+            self.progress.step = self.progress.kept();
+            // The validation has its line already.
+            (vec![self.evaluation(Segment::Validation)?, self.evaluation(Segment::Test)?], 1)
+        } else {
+            let segments: &[Segment] =
+                match (self.session.holds_out(), self.session.windows(Segment::Validation)) {
+                    (true, 0) => &[Segment::Test],
+                    (true, _) => &[Segment::Validation, Segment::Test],
+                    (false, _) => &[Segment::Train],
+                };
+            let mut records = Vec::with_capacity(segments.len());
+            for segment in segments {
+                records.push(self.evaluation(*segment)?);
+            }
+            let chosen = records.first().filter(|r| r.split != Segment::Test.to_string());
+            self.keep(&Progress { best: chosen.map(|r| (r.error(), steps)), ..self.progress })?;
+            (records, 0)
+        };
+        self.folder.log_all(&records[new..])?;
+        records[new..].iter().for_each(|record| self.observer.evaluation(record, true));
+        Ok(Outcome::Finished { records, steps })
     }
 }

@@ -3,10 +3,38 @@
 use super::RunError;
 use super::settings::ModelKind;
 use crate::checkpoint::replace;
-use serde::Serialize;
+use crate::data::Segment;
+use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+
+const CONFIG: &str = "config.toml";
+const METRICS: &str = "metrics.jsonl";
+const PLAN: &str = "plan.json";
+
+/// What every line of the metrics has, and the segment of an evaluation.
+#[derive(Deserialize)]
+struct Line {
+    step: usize,
+    split: Option<String>,
+}
+
+/// The text of a run's metrics, empty where there is none yet.
+fn metrics(path: &Path) -> Result<String, RunError> {
+    match std::fs::read_to_string(path.join(METRICS)) {
+        Ok(text) => Ok(text),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(String::new()),
+        Err(e) => Err(RunError::NotARun { path: path.to_owned(), why: format!("{METRICS}: {e}") }),
+    }
+}
+
+/// Whether the metrics of a run have an evaluation of a segment after this step.
+pub(super) fn evaluated(path: &Path, segment: Segment, step: usize) -> Result<bool, RunError> {
+    let (text, name) = (metrics(path)?, segment.to_string());
+    let mut lines = text.lines().filter_map(|l| serde_json::from_str::<Line>(l).ok());
+    Ok(lines.any(|l| l.step == step && l.split.as_deref() == Some(name.as_str())))
+}
 
 /// A run's folder, with its metrics open for appending.
 #[derive(Debug)]
@@ -16,7 +44,7 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes a new folder.
+    /// Makes a new folder; or takes one in which nothing has been trained yet ([`RunFolder::is_unbegun`]), over its files.
     ///
     /// # Errors
     /// [`RunError::Exists`]; [`RunError::Write`] when it cannot be made, and then nothing is left behind.
@@ -24,25 +52,26 @@ impl RunFolder {
         let failed = |why| RunError::Write { path: path.to_owned(), why };
         // What this call makes, it also takes back: the folders above the run's that were not there.
         let made = path.ancestors().filter(|a| !a.as_os_str().is_empty()).take_while(|a| !a.exists()).last();
-        if made.is_none() {
-            return Err(RunError::Exists { path: path.to_owned() });
-        }
         if let Some(above) = path.ancestors().find(|a| a.exists() && !a.is_dir()) {
             let why = std::io::Error::other(format!("{} is a file, not a folder", above.display()));
             return Err(failed(why));
         }
-        let make = || {
+        let make = || -> std::io::Result<File> {
             if let Some(parent) = path.parent().filter(|p| !p.is_dir()) {
                 std::fs::create_dir_all(parent)?;
             }
-            // Fails where the folder is there already: another run may have made it this moment.
-            std::fs::create_dir(path)?;
-            replace(&path.join("config.toml"), configuration.as_bytes())?;
-            OpenOptions::new().create(true).append(true).open(path.join("metrics.jsonl"))
+            match std::fs::create_dir(path) {
+                Err(e) if e.kind() == ErrorKind::AlreadyExists && Self::is_unbegun(path) => {}
+                done => done?,
+            }
+            replace(&path.join(CONFIG), configuration.as_bytes())?;
+            let metrics = OpenOptions::new().create(true).append(true).open(path.join(METRICS))?;
+            metrics.set_len(0)?;
+            Ok(metrics)
         };
         match make() {
             Ok(metrics) => Ok(Self { path: path.to_owned(), metrics }),
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && path.is_dir() => {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists && path.is_dir() => {
                 Err(RunError::Exists { path: path.to_owned() })
             }
             Err(why) => {
@@ -55,25 +84,27 @@ impl RunFolder {
         }
     }
 
+    /// Whether a folder holds nothing but what a run writes before its first checkpoint: configuration, metrics, plan, or
+    /// nothing at all. A run that was killed there has lost nothing by starting over.
+    #[must_use]
+    pub fn is_unbegun(path: &Path) -> bool {
+        let before = |name: &str| name.ends_with(".tmp") || [CONFIG, METRICS, PLAN].contains(&name);
+        let Ok(entries) = std::fs::read_dir(path) else { return false };
+        entries.into_iter().all(|e| e.is_ok_and(|e| e.file_name().to_str().is_some_and(before)))
+    }
+
     /// Opens the folder of an earlier run to go on with it from `step`: lines about later steps are dropped, because
     /// they will be made again.
     ///
     /// # Errors
     /// [`RunError::NotARun`]; [`RunError::Write`].
     pub fn resume(path: &Path, step: usize) -> Result<Self, RunError> {
-        let file = path.join("metrics.jsonl");
+        let file = path.join(METRICS);
         let failed = |why| RunError::Write { path: file.clone(), why };
-        let text = match std::fs::read_to_string(&file) {
-            Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(e) => return Err(RunError::NotARun { path: path.to_owned(), why: e.to_string() }),
-        };
-        let of = |line: &str| serde_json::from_str::<serde_json::Value>(line).ok()?.get("step")?.as_u64();
-        let kept: String = text
-            .lines()
-            .filter(|l| of(l).is_some_and(|s| s <= step as u64))
-            .map(|l| format!("{l}\n"))
-            .collect();
+        let text = metrics(path)?;
+        let of = |line: &str| serde_json::from_str::<Line>(line).ok().map(|l| l.step);
+        let kept: String =
+            text.lines().filter(|l| of(l).is_some_and(|s| s <= step)).map(|l| format!("{l}\n")).collect();
         if kept.len() != text.len() {
             replace(&file, kept.as_bytes()).map_err(failed)?;
         }
@@ -110,9 +141,20 @@ impl RunFolder {
     /// # Errors
     /// [`RunError::Write`].
     pub fn log(&mut self, line: &impl Serialize) -> Result<(), RunError> {
-        let failed = |why| RunError::Write { path: self.path.join("metrics.jsonl"), why };
-        let mut text = serde_json::to_string(line).map_err(|e| failed(e.into()))?;
-        text.push('\n');
+        self.log_all(std::slice::from_ref(line))
+    }
+
+    /// Appends lines to the metrics in one write.
+    ///
+    /// # Errors
+    /// [`RunError::Write`].
+    pub fn log_all(&mut self, lines: &[impl Serialize]) -> Result<(), RunError> {
+        let failed = |why| RunError::Write { path: self.path.join(METRICS), why };
+        let mut text = String::new();
+        for line in lines {
+            text += &serde_json::to_string(line).map_err(|e| failed(e.into()))?;
+            text.push('\n');
+        }
         self.metrics.write_all(text.as_bytes()).map_err(failed)
     }
 

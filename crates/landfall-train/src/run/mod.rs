@@ -16,7 +16,7 @@ mod settings;
 
 pub use choose::{Choice, Scored, choose};
 pub use device::Device;
-pub use fit::{FitOptions, Observer, Outcome, count, fit};
+pub use fit::{CheckpointEvery, FitOptions, Observer, Outcome, complete, count, fit};
 pub use folder::RunFolder;
 pub use forecaster::{Forecaster, floors, non_negative};
 pub use forecasts::window_forecasts;
@@ -42,6 +42,8 @@ pub enum RunError {
     Exists { path: PathBuf },
     #[error("{} is no run folder: {why}", .path.display())]
     NotARun { path: PathBuf, why: String },
+    #[error("{} has no checkpoint yet: its run ended before the first one; start it again with: landfall train --config {} --out {}", .path.display(), .path.join("config.toml").display(), .path.display())]
+    NoCheckpoint { path: PathBuf },
     #[error("cannot write {}: {why}; check its folder's permissions and the free space", .path.display())]
     Write { path: PathBuf, why: std::io::Error },
     #[error("step {step} gave loss {loss} and gradient norm {grad_norm}: {cause}; the state is as before that step{}", Kept(.checkpoint))]

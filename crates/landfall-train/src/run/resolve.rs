@@ -1,8 +1,8 @@
 //! From settings to what a run is made of: network, options and data, checked before anything is written.
 
-use super::RunError;
 use super::device::Device;
 use super::settings::{ModelKind, Precision, Settings, SettingsError, Synthetic};
+use super::{CheckpointEvery, RunError};
 use crate::data::synthetic::WalkData;
 use crate::data::{Fill, Panel, ReadOptions, Split, TokenData};
 use crate::models::{ModelConfig, Preset, Recipe, Task};
@@ -70,6 +70,8 @@ pub struct Resolved {
     pub period: usize,
     /// Steps between logged ones.
     pub log_every: usize,
+    /// How often the last state is written.
+    pub checkpoint: CheckpointEvery,
     /// Validations without a better one after which training ends.
     pub patience: Option<usize>,
 }
@@ -107,14 +109,29 @@ impl Settings {
         let split: Split = self.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
         let period = at_least_1("--period", self.period.unwrap_or(24))?;
         let log_every = at_least_1("--log-every", self.log_every.unwrap_or(50))?;
+        let mut checkpoint = CheckpointEvery::default();
+        checkpoint.steps =
+            at_least_1("--checkpoint-every", self.checkpoint_every.unwrap_or(checkpoint.steps))?;
         let mut settings = self.clone();
         settings.fill_in(model, preset, &network, &training, &source);
         settings.split = Some(split.to_string());
         settings.period = self.period;
         settings.log_every = Some(log_every);
+        settings.checkpoint_every = Some(checkpoint.steps);
         settings.patience = Some(patience.unwrap_or(0));
         let given = Box::new(self.clone());
-        Ok(Resolved { given, settings, network, training, source, split, period, log_every, patience })
+        Ok(Resolved {
+            given,
+            settings,
+            network,
+            training,
+            source,
+            split,
+            period,
+            log_every,
+            checkpoint,
+            patience,
+        })
     }
 
     fn preset(&self) -> Result<(ModelKind, Preset), SettingsError> {

@@ -281,6 +281,8 @@ pub struct Settings {
     pub patience: Option<usize>,
     /// Steps between shown ones; the run folder has them all.
     pub log_every: Option<usize>,
+    /// Steps between checkpoints; one a minute is written besides.
+    pub checkpoint_every: Option<usize>,
     /// Options of the network.
     pub network: Option<Network>,
     /// Tokens, classes and features of samples; a run writes them.
@@ -294,7 +296,7 @@ pub struct Settings {
 }
 
 /// What a resumed run may change.
-const CHANGEABLE: [&str; 5] = ["epochs", "max-steps", "log-every", "device", "threads"];
+const CHANGEABLE: [&str; 6] = ["epochs", "max-steps", "log-every", "checkpoint-every", "device", "threads"];
 
 /// Settings that exclude each other: the one that is given drops the other one from the file below it.
 const EXCLUSIVE: [(&str, &str); 13] = [
@@ -418,7 +420,7 @@ impl Settings {
 
     /// A short name of what a run does: the first 12 hexadecimal digits of the SHA-256 of its settings' text, without
     /// where its data lies, what was measured of it, its seed, and what changes no result but by rounding (device, kernels,
-    /// threads, log).
+    /// threads, log, checkpoints).
     ///
     /// # Errors
     /// As [`Settings::to_toml`].
@@ -440,6 +442,7 @@ impl Settings {
             forecaster: None,
             threads: None,
             log_every: None,
+            checkpoint_every: None,
             period: None,
             ..self.clone()
         };
@@ -527,7 +530,7 @@ mod tests {
         assert_eq!(
             given.changes_nothing_else().expect_err("lr").to_string(),
             "--lr and --resume: a resumed run keeps its settings; only --epochs, --max-steps, --log-every, \
-             --device, --threads may be given"
+             --checkpoint-every, --device, --threads may be given"
         );
         let given = Settings { threads: Some(1), ..Settings::default() };
         assert!(given.changes_nothing_else().is_ok());
