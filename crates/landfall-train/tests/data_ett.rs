@@ -50,7 +50,7 @@ fn scaler_matches(file: &str, expected: [(&str, &str); 2]) -> Result<(), DataErr
         assert_eq!(format!("{mean:.6}/{std:.6}"), statistics, "{file} {name}");
     }
     let dates = series.dates().expect("dated");
-    assert_eq!(dates.frequency().to_string(), "every 1 h");
+    assert_eq!(dates.frequency().to_string(), "hourly");
     assert!(matches!(dates.frequency(), Frequency::Regular { .. }));
     let future: Vec<_> = dates.future(2)?.into_iter().map(|date| dates.format(date)).collect();
     assert_eq!(future, ["2018-06-26 20:00:00", "2018-06-26 21:00:00"]);

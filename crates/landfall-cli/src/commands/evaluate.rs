@@ -88,16 +88,16 @@ fn simple(args: &Evaluate, model: Simple) -> Result<(), CliError> {
     if args.data.is_empty() {
         return Err(CliError::Needed("--data", "a simple forecast is scored on a file"));
     }
-    let period = args.period.unwrap_or(24);
+    let split: Split = args.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
+    let fill = fill(args.fill.as_ref())?;
+    let series_id = args.series_id.clone();
+    let options = ReadOptions { columns: args.columns.clone(), fill, series_id, ..ReadOptions::default() };
+    let panel = Panel::read(&args.data, &options)?;
+    let period = args.period.unwrap_or_else(|| panel.season().period);
     let (kind, name) = match model {
         Simple::LastValue => (Baseline::LastValue, "last-value".to_owned()),
         Simple::SeasonalNaive => (Baseline::SeasonalNaive { period }, format!("seasonal-naive ({period})")),
     };
-    let split: Split = args.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
-    let fill = fill(args.fill.as_ref())?;
-    let series_id = args.series_id.clone();
-    let options = ReadOptions { columns: args.columns.clone(), fill, fill_gaps: false, series_id };
-    let panel = Panel::read(&args.data, &options)?;
     let panel = match &args.target {
         Some(target) => panel.with_targets(target)?,
         None => panel,

@@ -68,7 +68,9 @@ struct Ready {
     comparison: Comparison,
     /// Why `auto` chose the device that it did.
     chosen: Option<String>,
-    /// What a person has to know of the data.
+    /// What was read of a series, for a person.
+    summary: Vec<String>,
+    /// What else a person has to know.
     notes: Vec<String>,
     from: Progress,
 }
@@ -244,23 +246,20 @@ pub(super) struct Begun {
     pub(super) placed: Placed<Session>,
     pub(super) dataset: Dataset,
     comparison: Comparison,
+    /// What was read of a series, for a person.
+    pub(super) summary: Vec<String>,
     pub(super) notes: Vec<String>,
 }
 
 /// Reads the data and makes a session of it.
 pub(super) fn begin(resolved: &mut Resolved) -> Result<Begun, CliError> {
+    let mut summary = Vec::new();
     let (dataset, comparison, notes) = match resolved.load()? {
         Data::Series(panel) => {
-            let uneven = panel.irregularities().into_iter().map(|what| {
-                format!(
-                    "{what}; windows count rows as if none were missing (--fill-gaps with --fill inserts those that \
-                     the dates skip)"
-                )
-            });
-            let mut notes: Vec<String> = panel.notices().iter().cloned().chain(uneven).collect();
+            summary = panel.summary().lines();
             let (dataset, panel) = resolved.forecast(panel)?;
-            notes.extend_from_slice(panel.left_out());
-            (dataset, Comparison::Series(Box::new(panel)), notes)
+            let left_out = panel.left_out().to_vec();
+            (dataset, Comparison::Series(Box::new(panel)), left_out)
         }
         Data::Tokens(data) => {
             let (dataset, data) = resolved.classify(data)?;
@@ -270,7 +269,7 @@ pub(super) fn begin(resolved: &mut Resolved) -> Result<Begun, CliError> {
     };
     let asked = resolved.settings.device.unwrap_or(Device::Auto);
     let placed = on(asked, resolved.settings.threads, |engine| resolved.session(engine, &dataset))?;
-    Ok(Begun { placed, dataset, comparison, notes })
+    Ok(Begun { placed, dataset, comparison, summary, notes })
 }
 
 /// Everything that can be refused happens here, before a file is written.
@@ -279,7 +278,7 @@ fn prepare(
     tuned: bool,
     start: impl FnOnce(&mut Session) -> Result<Progress, CliError>,
 ) -> Result<Ready, CliError> {
-    let Begun { placed, dataset, comparison, mut notes } = begin(&mut resolved)?;
+    let Begun { placed, dataset, comparison, summary, mut notes } = begin(&mut resolved)?;
     let Placed { made: mut session, device, why: chosen } = placed;
     if tuned {
         let engine = session.engine.clone();
@@ -293,7 +292,7 @@ fn prepare(
     }
     resolved.settings.computed_on = Some(device);
     let from = start(&mut session)?;
-    Ok(Ready { resolved, session, comparison, chosen, notes, from })
+    Ok(Ready { resolved, session, comparison, chosen, summary, notes, from })
 }
 
 fn announce(ready: &Ready) -> Result<(), CliError> {
@@ -304,7 +303,9 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
         (Source::Demo { rows, channels }, _) => format!(
             "no --data: this trains on a generated hourly series, {rows} rows of {channels} columns, seed {seed}"
         ),
-        (Source::Files { .. }, Comparison::Series(d)) => said(d),
+        (Source::Files { .. } | Source::Walk { .. } | Source::Assets { .. }, Comparison::Series(_)) => {
+            ready.summary.join("\n")
+        }
         (_, Comparison::Labels(w)) => {
             let (n, c) = (w.samples, w.channels);
             format!(
@@ -312,7 +313,6 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
             )
         }
         (_, Comparison::Classes(known)) => known.said.clone(),
-        (Source::Walk { .. } | Source::Assets { .. }, Comparison::Series(d)) => said(d),
     };
     output::line(&data)?;
     note_all(&ready.notes);
@@ -333,27 +333,6 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
         s.hash()?
     ))?;
     output::line(&line(s.computed_on.unwrap_or(Device::Auto), ready.chosen.as_deref()))
-}
-
-/// A panel in one line: its series, rows, columns and targets.
-fn said(panel: &WindowedPanel) -> String {
-    let rows: usize = panel.members().iter().map(|m| m.series.rows()).sum();
-    let source = match panel.members() {
-        [one] => one.series.source().to_owned(),
-        all => {
-            let names: Vec<&str> = all.iter().map(|m| m.series.name()).take(5).collect();
-            let more = if all.len() > names.len() { ", ..." } else { "" };
-            format!("{} series ({}{more})", all.len(), names.join(", "))
-        }
-    };
-    let (targets, others) = panel.columns().split_at(panel.targets());
-    match others {
-        [] => format!("data {source}: {rows} rows, columns {}", targets.join(", ")),
-        _ => {
-            let (targets, others) = (targets.join(", "), others.join(", "));
-            format!("data {source}: {rows} rows, targets {targets}, further inputs {others}")
-        }
-    }
 }
 
 fn count_only(mut ready: Ready, json: bool) -> Result<u8, CliError> {
@@ -436,7 +415,7 @@ fn go(
             }
             let simple = match &comparison {
                 Comparison::Series(panel) => {
-                    simple_forecasts(panel, resolved.period, session.options().batch)?
+                    simple_forecasts(panel, resolved.period.unwrap_or(1), session.options().batch)?
                 }
                 Comparison::Labels(_) | Comparison::Classes(_) => Vec::new(),
             };

@@ -157,16 +157,6 @@ pub enum DataError {
         /// What the cell says.
         text: String,
     },
-    /// A missing value and no rule to fill it.
-    #[error("{at}: column `{column}`: missing value `{text}`; --fill previous|linear|zero fills it")]
-    MissingValue {
-        /// Line of the cell.
-        at: Place,
-        /// Column of the cell.
-        column: String,
-        /// What the cell says.
-        text: String,
-    },
     /// Columns that go on after the last value of others.
     #[error(
         "{file}: {what}; values known in advance are not supported: remove those rows, or leave columns out with \
@@ -185,14 +175,6 @@ pub enum DataError {
         at: Place,
         /// The column that names the series.
         column: String,
-    },
-    /// Rows to be inserted, and nothing to fill them with.
-    #[error(
-        "{file}: --fill-gaps inserts rows and needs to know what fills them; give --fill previous|linear|zero too"
-    )]
-    GapsWithoutFill {
-        /// Name of the series.
-        file: String,
     },
     /// Rows to be inserted where no dates say where.
     #[error(
@@ -341,8 +323,8 @@ pub enum DataError {
     },
     /// A date in no known form, or in another form than the rows before.
     #[error(
-        "{at}: column `{column}`: date `{text}` cannot be read; write all dates in one form, \
-         as 2016-07-01 13:00:00, 2016/7/1 13:00 or 01.07.2016 13:00"
+        "{at}: column `{column}`: date `{text}` cannot be read; write all dates in one form, as 2016-07-01 13:00:00, or \
+         give theirs, as --date-format '%d/%m/%Y %H:%M'"
     )]
     BadDate {
         /// Line of the cell.
@@ -350,6 +332,36 @@ pub enum DataError {
         /// Name of the date column.
         column: String,
         /// What the cell says.
+        text: String,
+    },
+    /// Dates that may be read in two ways.
+    #[error(
+        "{file}: column `{column}`: dates may be {first} or {second}, and neither the numbers nor an even spacing decide; \
+         give --date-format '{first}' or '{second}'"
+    )]
+    AmbiguousDates {
+        /// Path of the file.
+        file: String,
+        /// Name of the date column.
+        column: String,
+        /// One way.
+        first: String,
+        /// Another way.
+        second: String,
+    },
+    /// A date format that is none.
+    #[error(
+        "--date-format `{text}`: no date with a year can be read by it; use strftime's codes, as in %Y-%m-%d %H:%M:%S, or \
+         unix-s, unix-ms, unix-us, unix-ns"
+    )]
+    BadDateFormat {
+        /// What was given.
+        text: String,
+    },
+    /// A separator that is more than one byte.
+    #[error("--separator `{text}`: give one ASCII character, or a blank for runs of blanks")]
+    BadSeparator {
+        /// What was given.
         text: String,
     },
     /// A date before the one in the row above.
@@ -362,11 +374,16 @@ pub enum DataError {
         /// Date of this row.
         date: NaiveDateTime,
     },
-    /// A date that is there twice.
-    #[error("{at}: date {date} is there twice; keep one row per date")]
+    /// A date that is there twice, with different values.
+    #[error(
+        "{at}: date {date} stands in line {before} too, with other values; keep one row per date, or name the column that \
+         tells series apart with --series-id"
+    )]
     DuplicateDate {
         /// Line of the second row.
         at: Place,
+        /// Line of the first one.
+        before: usize,
         /// The date.
         date: NaiveDateTime,
     },

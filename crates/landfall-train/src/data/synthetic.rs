@@ -10,7 +10,7 @@ pub use assets::{assets, bayes_accuracy};
 use chrono::TimeDelta;
 
 use super::scaler::mean_std;
-use super::{DataError, DateParser, Dates, Series};
+use super::{DataError, DateForm, Dates, Series};
 
 /// Splitmix64: one 64-bit state, every state visited once.
 #[derive(Debug, Clone)]
@@ -238,12 +238,12 @@ impl DemoColumn {
 }
 
 fn hourly(rows: usize) -> Option<Dates> {
-    let mut parser = DateParser::new("date");
-    let first = parser.parse("2020-01-01 00:00:00")?;
+    let form = DateForm::new("%Y-%m-%d %H:%M:%S")?;
+    let first = form.read("2020-01-01 00:00:00")?.local;
     let hour = TimeDelta::hours(1);
     let dates: Vec<_> =
         std::iter::successors(Some(first), |date| date.checked_add_signed(hour)).take(rows).collect();
-    (dates.len() == rows).then_some(Dates::from_ascending("date".to_owned(), parser.form()?, dates))
+    (dates.len() == rows).then_some(Dates::from_ascending("date".to_owned(), form, dates, 0))
 }
 
 /// Windows of random walks with the mean of each window as its label.

@@ -1,391 +1,203 @@
-//! Series from rows of cells: what the readers of all file formats share.
+//! Series from a table: its rows told apart by series and put in the order of their dates, its values filled.
 
+use super::csv::count;
+use super::dates::{DateSource, Dates, clock_changes, find_columns};
+use super::error::DataError;
+use super::fill::{Filling, Holes};
+use super::panel::Found;
+use super::series::{Series, first_duplicate};
+use super::sheet::{ReadOptions, Sheet};
+use super::{columns, long};
+use chrono::NaiveDateTime;
 use std::collections::HashMap;
 
-use ::csv::StringRecord;
-use chrono::NaiveDateTime;
-
-use super::dates::{DateParser, Dates, ascending};
-use super::error::{DataError, Place, list};
-use super::fill::{Fill, fill_missing};
-use super::frequency::Spacing;
-use super::series::{Series, first_duplicate};
-
-/// Names that make the first column the date column whatever its cells hold.
-const DATE_NAMES: [&str; 5] = ["date", "timestamp", "time", "datetime", "ds"];
-
-/// Cells that stand for a missing value, compared without regard to case; an empty cell is one too.
-const MISSING: [&str; 5] = ["", "na", "nan", "null", "-"];
-
-/// What to read of a file.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ReadOptions {
-    /// The columns to read, in this order; all of them when `None`. Cells of the others are not looked at.
-    pub columns: Option<Vec<String>>,
-    /// What to put in place of missing values; `None` refuses them.
-    pub fill: Option<Fill>,
-    /// Whether rows are inserted where the dates skip some, to be filled by the same rule.
-    pub fill_gaps: bool,
-    /// The column that says which series a row belongs to; one series when `None`.
-    pub series_id: Option<String>,
-}
-
-/// A row and the line it stands on.
-pub(super) struct Row {
-    pub(super) line: usize,
-    pub(super) cells: StringRecord,
-}
-
-/// What is known of a file before its rows.
-pub(super) struct Header<'a> {
-    /// Path, for messages.
-    pub(super) file: &'a str,
-    /// Names of the columns.
-    pub(super) names: Vec<String>,
-    /// Whether a number may have a decimal comma.
-    pub(super) decimal_comma: bool,
-}
-
-/// Series in the order of their first rows, and what a person has to know of how they were read.
-pub(super) type Read = (Vec<Series>, Vec<String>);
-
-/// Makes series of the rows.
-pub(super) fn assemble(
-    header: &Header<'_>,
-    mut rows: impl Iterator<Item = Result<Row, DataError>>,
-    options: &ReadOptions,
-) -> Result<Read, DataError> {
-    let file = header.file;
-    let first = rows.next().ok_or_else(|| DataError::HeaderOnly { file: file.to_owned() })??;
-    let roles = Roles::new(header, &first, options)?;
-    let mut tables: Vec<Table<'_>> = Vec::new();
-    let mut by_id = HashMap::new();
-    for row in std::iter::once(Ok(first)).chain(rows) {
-        let row = row?;
-        let at = || Place { file: file.to_owned(), line: row.line };
-        check_fields(header.names.len(), row.cells.len(), at)?;
-        let id = roles.id.map(|field| row.cells.get(field).unwrap_or_default().trim());
-        if let (Some(""), Some(column)) = (id, &options.series_id) {
-            return Err(DataError::NoSeriesId { at: at(), column: column.clone() });
-        }
-        let place = match by_id.get(id.unwrap_or_default()) {
-            Some(&place) => place,
-            None => {
-                by_id.insert(id.unwrap_or_default().to_owned(), tables.len());
-                tables.push(Table::new(header, &roles, id, options));
-                tables.len() - 1
-            }
-        };
-        if let Some(table) = tables.get_mut(place) {
-            table.push(&row)?;
-        }
+/// Makes series of a table, in the order of their first rows, and says what was found.
+pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<Series>, Found), DataError> {
+    if sheet.rows.is_empty() {
+        return Err(DataError::HeaderOnly { file: sheet.file });
     }
-    let mut notices = Vec::new();
-    let series = tables.into_iter().map(|t| t.finish(&mut notices)).collect::<Result<_, _>>()?;
-    Ok((series, notices))
-}
-
-/// Which field holds what.
-struct Roles {
-    id: Option<usize>,
-    date: Option<(usize, String)>,
-    values: Vec<(usize, String)>,
-}
-
-impl Roles {
-    fn new(header: &Header<'_>, first: &Row, options: &ReadOptions) -> Result<Self, DataError> {
-        let (names, comma) = (&header.names, header.decimal_comma);
-        let file = || header.file.to_owned();
-        check_fields(names.len(), first.cells.len(), || Place { file: file(), line: first.line })?;
-        let unknown =
-            |name: &str, known| DataError::UnknownColumn { file: file(), name: name.to_owned(), known };
-        let cell = |field: usize| first.cells.get(field).unwrap_or_default().trim();
-        let id = match &options.series_id {
-            Some(name) => match names.iter().position(|n| n == name) {
-                Some(field) => Some(field),
-                None => return Err(unknown(name, names.clone())),
-            },
-            None => None,
-        };
-        // The series' names may stand before the dates.
-        let leading = (0..names.len()).find(|field| Some(*field) != id);
-        let date = leading.and_then(|field| {
-            let name = names.get(field).map_or("", String::as_str);
-            date_name(name, cell(field), comma).map(|name| (field, name))
-        });
-        let date_field = date.as_ref().map(|(field, _)| *field);
-        let fields: Vec<usize> =
-            (0..names.len()).filter(|f| Some(*f) != id && Some(*f) != date_field).collect();
-        let name = |field: &usize| names.get(*field).cloned().unwrap_or_default();
-        if let Some(field) = fields.iter().find(|field| name(field).is_empty()) {
-            return Err(DataError::UnnamedColumn { file: file(), position: field + 1 });
-        }
-        if let Some(name) = first_duplicate(names) {
-            return Err(DataError::DuplicateColumn { file: file(), name: name.to_owned() });
-        }
-        if !fields.iter().any(|&field| !matches!(number(cell(field), comma), Number::Text)) {
-            return Err(DataError::NoNumericColumn { file: file() });
-        }
-        let known: Vec<String> = fields.iter().map(name).collect();
-        let requested = options.columns.as_ref().unwrap_or(&known);
-        if let Some(name) = first_duplicate(requested) {
-            return Err(DataError::RequestedTwice { file: file(), name: name.to_owned() });
-        }
-        let column = |name: &String| match fields.iter().zip(&known).find(|(_, known)| *known == name) {
-            Some((&field, _)) => Ok((field, name.clone())),
-            None => Err(unknown(name, known.clone())),
-        };
-        let values = requested.iter().map(column).collect::<Result<_, _>>()?;
-        Ok(Self { id, date, values })
+    sheet.name_columns();
+    let file = || sheet.file.clone();
+    let requested = options.columns.as_deref().unwrap_or_default();
+    if let Some(name) = first_duplicate(requested) {
+        return Err(DataError::RequestedTwice { file: file(), name: name.to_owned() });
     }
-}
-
-/// The columns of one series, as far as they are read.
-struct Table<'a> {
-    file: &'a str,
-    decimal_comma: bool,
-    id: Option<String>,
-    date: Option<DateColumn>,
-    fill: Option<Fill>,
-    fill_gaps: bool,
-    columns: Vec<Column>,
-}
-
-struct DateColumn {
-    name: String,
-    field: usize,
-    parser: DateParser,
-    values: Vec<NaiveDateTime>,
-}
-
-struct Column {
-    name: String,
-    field: usize,
-    /// NaN where a value is missing.
-    values: Vec<f64>,
-    /// The first missing value: row, line and text.
-    missing: Option<(usize, usize, String)>,
-}
-
-impl Column {
-    /// Row after the last value.
-    fn end(&self) -> usize {
-        self.values.iter().rposition(|v| !v.is_nan()).map_or(0, |last| last + 1)
-    }
-}
-
-impl<'a> Table<'a> {
-    fn new(header: &Header<'a>, roles: &Roles, id: Option<&str>, options: &ReadOptions) -> Self {
-        let date = roles.date.as_ref().map(|(field, name)| DateColumn {
-            name: name.clone(),
-            field: *field,
-            parser: DateParser::new(name),
-            values: Vec::new(),
-        });
-        let column = |(field, name): &(usize, String)| Column {
-            name: name.clone(),
-            field: *field,
-            values: Vec::new(),
-            missing: None,
-        };
-        Self {
-            file: header.file,
-            decimal_comma: header.decimal_comma,
-            id: id.map(str::to_owned),
-            date,
-            fill: options.fill,
-            fill_gaps: options.fill_gaps,
-            columns: roles.values.iter().map(column).collect(),
-        }
-    }
-
-    fn push(&mut self, row: &Row) -> Result<(), DataError> {
-        let at = || Place { file: self.file.to_owned(), line: row.line };
-        if let Some(date) = &mut self.date {
-            date.push(row.cells.get(date.field).unwrap_or_default().trim(), at)?;
-        }
-        for column in &mut self.columns {
-            let text = row.cells.get(column.field).unwrap_or_default().trim();
-            let (name, quoted) = (|| column.name.clone(), || text.to_owned());
-            let value = match number(text, self.decimal_comma) {
-                Number::Finite(value) => value,
-                Number::Missing => {
-                    column.missing.get_or_insert((column.values.len(), row.line, quoted()));
-                    f64::NAN
-                }
-                Number::Infinite => {
-                    return Err(DataError::Infinite { at: at(), column: name(), text: quoted() });
-                }
-                Number::Text => {
-                    return Err(DataError::NotANumber { at: at(), column: name(), text: quoted() });
-                }
-            };
-            column.values.push(value);
-        }
-        Ok(())
-    }
-
-    fn source(&self) -> String {
-        match &self.id {
-            Some(id) => format!("{}, series `{id}`", self.file),
-            None => self.file.to_owned(),
-        }
-    }
-
-    fn finish(mut self, notices: &mut Vec<String>) -> Result<Series, DataError> {
-        let source = self.source();
-        match (self.fill, self.known_ahead()) {
-            (None, known) => self.refuse_missing(known)?,
-            (Some(fill), Some(known)) => notices.push(format!("{source}: {known}; --fill {fill} fills them")),
-            (Some(_), None) => {}
-        }
-        if self.fill_gaps {
-            notices.extend(self.insert_rows()?);
-        }
-        let (mut names, mut values) = (Vec::new(), Vec::new());
-        for mut column in self.columns {
-            if let (Some(fill), Some((_, line, _))) = (self.fill, column.missing) {
-                let first = Place { file: self.file.to_owned(), line };
-                fill_missing(&column.name, &mut column.values, fill, first)?;
-            }
-            names.push(column.name);
-            values.push(column.values);
-        }
-        let dates = self.date.and_then(|date| {
-            date.parser.form().map(|form| Dates::from_ascending(date.name, form, date.values))
-        });
-        let series = Series::new(source, names, values, dates)?;
-        Ok(match self.id {
-            Some(id) => series.named(id),
-            None => series,
-        })
-    }
-
-    /// Columns that go on after the last value of others, said in words.
-    fn known_ahead(&self) -> Option<String> {
-        let ends: Vec<usize> = self.columns.iter().map(Column::end).collect();
-        let (&first, &last) = (ends.iter().filter(|e| **e > 0).min()?, ends.iter().max()?);
-        let named = |keep: &dyn Fn(usize) -> bool| {
-            let named = self.columns.iter().zip(&ends).filter(|(_, end)| keep(**end));
-            list(&named.map(|(column, _)| column.name.clone()).collect::<Vec<_>>())
-        };
-        (first < last).then(|| {
-            let (ahead, behind) = (named(&|end| end > first), named(&|end| end == first));
-            format!("{ahead} has values in {} rows after the last value of {behind}", last - first)
-        })
-    }
-
-    /// The first missing value as an error, when none may be missing.
-    fn refuse_missing(&self, ahead: Option<String>) -> Result<(), DataError> {
-        let missing = |c: &'_ Column| c.missing.as_ref().map(|m| (m.0, c.name.clone(), m.1, m.2.clone()));
-        let Some((row, column, line, text)) = self.columns.iter().filter_map(missing).min_by_key(|m| m.0)
-        else {
-            return Ok(());
-        };
-        let whole = self.columns.iter().map(Column::end).filter(|end| *end > 0).min();
-        match ahead {
-            Some(what) if whole.is_some_and(|whole| row >= whole) => {
-                Err(DataError::KnownAhead { file: self.source(), what })
-            }
-            Some(_) | None => {
-                let at = Place { file: self.file.to_owned(), line };
-                Err(DataError::MissingValue { at, column, text })
-            }
-        }
-    }
-
-    /// Puts rows without values where the dates skip some; says how many.
-    fn insert_rows(&mut self) -> Result<Option<String>, DataError> {
-        let source = self.source();
-        let Some(fill) = self.fill else {
-            return Err(DataError::GapsWithoutFill { file: source });
-        };
-        let Some(date) = &mut self.date else {
-            return Err(DataError::GapsWithoutDates { file: source });
-        };
-        let spacing = Spacing::of(&date.values);
-        if let Some((row, previous, date)) = spacing.uneven {
-            let step = spacing.usual.to_string();
-            return Err(DataError::UnevenDates { file: source, row: row + 1, previous, date, step });
-        }
-        let (missing, rows) = (spacing.missing(), date.values.len());
-        if missing == 0 {
-            return Ok(None);
-        }
-        // A mistyped year would fill the memory.
-        if missing > rows {
-            return Err(DataError::GapsTooWide { file: source, missing, rows });
-        }
-        for gap in spacing.gaps.iter().rev() {
-            date.values.splice(gap.row..gap.row, spacing.usual.future(gap.from, gap.missing)?);
-            for column in &mut self.columns {
-                column.values.splice(gap.row..gap.row, std::iter::repeat_n(f64::NAN, gap.missing));
-                // Rows that were inserted stand on no line; they follow one that has a value or is named already.
-                column.missing.get_or_insert((gap.row, gap.row, String::new()));
-            }
-        }
-        Ok(Some(format!(
-            "{source}: {missing} rows inserted where the dates skip them, filled with --fill {fill}"
-        )))
-    }
-}
-
-impl DateColumn {
-    fn push(&mut self, text: &str, at: impl Fn() -> Place) -> Result<(), DataError> {
-        let Some(date) = self.parser.parse(text) else {
-            return Err(DataError::BadDate { at: at(), column: self.name.clone(), text: text.to_owned() });
-        };
-        if let Some(&previous) = self.values.last() {
-            ascending(previous, date, at)?;
-        }
-        self.values.push(date);
-        Ok(())
-    }
-}
-
-pub(super) fn check_fields(expected: usize, found: usize, at: impl Fn() -> Place) -> Result<(), DataError> {
-    if expected == found { Ok(()) } else { Err(DataError::Ragged { at: at(), found, expected }) }
-}
-
-/// The name of the date column if the column before the values is one; `date` where the header leaves it empty.
-fn date_name(name: &str, first_cell: &str, decimal_comma: bool) -> Option<String> {
-    let known = DATE_NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));
-    let text = matches!(number(first_cell, decimal_comma), Number::Text);
-    let date = text && DateParser::new(name).parse(first_cell).is_some();
-    (known || date).then(|| if name.is_empty() { "date".to_owned() } else { name.to_owned() })
-}
-
-/// Whether a header line is a row of data: it starts with a date, or holds numbers only and not all of
-/// them counters, which some exporters write for names.
-pub(super) fn is_data(names: &[String], decimal_comma: bool) -> bool {
-    let numeric = |name: &String| matches!(number(name, decimal_comma), Number::Finite(_));
-    let counter = |name: &String| name.bytes().all(|b| b.is_ascii_digit());
-    let dated = names.first().is_some_and(|name| DateParser::new("date").parse(name).is_some());
-    dated || (names.iter().all(numeric) && !names.iter().all(counter))
-}
-
-/// What a cell holds.
-pub(super) enum Number {
-    Finite(f64),
-    Missing,
-    Infinite,
-    Text,
-}
-
-pub(super) fn number(text: &str, decimal_comma: bool) -> Number {
-    if MISSING.iter().any(|missing| text.eq_ignore_ascii_case(missing)) {
-        return Number::Missing;
-    }
-    let parsed = match text.split_once(',') {
-        // A point beside the comma becomes the second one and fails: which of them groups thousands
-        // differs by country.
-        Some((whole, decimals)) if decimal_comma => format!("{whole}.{decimals}").parse::<f64>(),
-        Some(_) | None => text.parse::<f64>(),
+    let field = |name: &String| {
+        let known = sheet.names.clone();
+        let unknown = DataError::UnknownColumn { file: file(), name: name.clone(), known };
+        sheet.names.iter().position(|n| n == name).ok_or(unknown)
     };
-    match parsed {
-        Ok(value) if value.is_finite() => Number::Finite(value),
-        Ok(value) if value.is_nan() => Number::Missing,
-        Ok(_) => Number::Infinite,
-        Err(_) => Number::Text,
+    let given = options.series_id.iter().flatten().map(field).collect::<Result<Vec<_>, _>>()?;
+    let asked = (0..sheet.names.len()).filter(|f| sheet.names.get(*f).is_some_and(|n| requested.contains(n)));
+    let mut taken: Vec<usize> = given.iter().copied().chain(asked).collect();
+    let source = find_columns(&sheet, options, &taken)?;
+    let date_fields = source.as_ref().map_or(&[][..], |source| &source.fields);
+    taken.extend(date_fields);
+    let ids = match &source {
+        Some(source) if options.series_id.is_none() => series_of(&sheet, source, &taken),
+        Some(_) | None => given,
+    };
+    let not_values: Vec<usize> = ids.iter().chain(date_fields).copied().collect();
+    let columns = columns::read(&sheet, options, &not_values)?;
+    let mut notes = std::mem::take(&mut sheet.notes);
+    notes.extend(source.iter().filter_map(|source| source.dates.note.clone()));
+    notes.extend(columns.notes.iter().cloned());
+    let mut filling = Filling::new(options.fill, options.fill_gaps);
+    let mut rows = Rows { sheet: &sheet, source: source.as_ref(), sorted: 0, dropped: 0, changes: 0 };
+    let mut series = Vec::new();
+    for (id, lines) in groups(&sheet, &ids)? {
+        let (lines, dates) = rows.in_order(lines)?;
+        let named = match &id {
+            Some(id) => format!("{}, series `{id}`", sheet.file),
+            None => sheet.file.clone(),
+        };
+        let of = |c: &columns::Column| {
+            lines.iter().map(|&l| c.values.get(l).copied().unwrap_or(f64::NAN)).collect()
+        };
+        let names = columns.numbers.iter().map(|c| c.name.clone()).collect();
+        let values = columns.numbers.iter().map(of).collect();
+        let place = |row: usize| sheet.place(lines.get(row).copied().unwrap_or(row));
+        let (values, dates) = filling.fill(Holes { source: &named, names: &names, values, dates }, place)?;
+        let dates = source.as_ref().zip(dates).map(|(source, values)| {
+            let (form, offset) = (source.dates.form.clone(), source.dates.offset);
+            Dates::from_ascending(source.name.clone(), form, values, offset)
+        });
+        let one = Series::new(named, names, values, dates)?;
+        series.push(match id {
+            Some(id) => one.named(id),
+            None => one,
+        });
+    }
+    notes.extend(rows.notes());
+    notes.extend(filling.notes());
+    let name = |field: &usize| sheet.names.get(*field).cloned().unwrap_or_default();
+    let found = Found {
+        separator: sheet.separator,
+        date_column: date_fields
+            .iter()
+            .map(name)
+            .map(|n| if n.is_empty() { "date".to_owned() } else { n })
+            .collect(),
+        date_format: source.as_ref().map(|source| source.dates.form.pattern().to_owned()),
+        series_id: ids.iter().map(name).collect(),
+        notes,
+    };
+    Ok((series, found))
+}
+
+/// The columns that name the series, where dates repeat and no change of the clock explains it.
+fn series_of(sheet: &Sheet, source: &DateSource, taken: &[usize]) -> Vec<usize> {
+    let dates = &source.dates.values;
+    let mut sorted = dates.clone();
+    sorted.sort_unstable();
+    let repeats = sorted.windows(2).any(|pair| pair.first() == pair.last());
+    if !repeats || clock_changes(dates).is_some() {
+        return Vec::new();
+    }
+    // Empty where none does: then the repeated date is an error with its lines.
+    long::series_columns(sheet, dates, taken).unwrap_or_default()
+}
+
+/// The name of a series, where there are several, and its rows.
+type Group = (Option<String>, Vec<usize>);
+
+/// The rows of each series.
+fn groups(sheet: &Sheet, ids: &[usize]) -> Result<Vec<Group>, DataError> {
+    if ids.is_empty() {
+        return Ok(vec![(None, (0..sheet.rows.len()).collect())]);
+    }
+    let mut groups: Vec<Group> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for (i, row) in sheet.rows.iter().enumerate() {
+        if let Some(empty) = ids.iter().find(|field| row.cell(**field).is_empty()) {
+            let column = sheet.names.get(*empty).cloned().unwrap_or_default();
+            return Err(DataError::NoSeriesId { at: sheet.place(i), column });
+        }
+        let id = ids.iter().map(|field| row.cell(*field)).collect::<Vec<_>>().join("/");
+        let place = *places.entry(id).or_insert_with_key(|id| {
+            groups.push((Some(id.clone()), Vec::new()));
+            groups.len() - 1
+        });
+        if let Some((_, rows)) = groups.get_mut(place) {
+            rows.push(i);
+        }
+    }
+    Ok(groups)
+}
+
+/// Puts the rows of series in order, and counts what that took.
+struct Rows<'a> {
+    sheet: &'a Sheet,
+    source: Option<&'a DateSource>,
+    /// Series whose rows were not in the order of their dates.
+    sorted: usize,
+    /// Rows that were there twice.
+    dropped: usize,
+    /// Changes of the clock.
+    changes: usize,
+}
+
+impl Rows<'_> {
+    /// The rows in the order of their dates, and these.
+    fn in_order(&mut self, rows: Vec<usize>) -> Result<(Vec<usize>, Option<Vec<NaiveDateTime>>), DataError> {
+        let Some(source) = self.source else { return Ok((rows, None)) };
+        let date = |row: &usize| source.dates.values.get(*row).copied().unwrap_or_default();
+        let mut dated: Vec<(NaiveDateTime, usize)> = rows.iter().map(|row| (date(row), *row)).collect();
+        let ascend = |dated: &[(NaiveDateTime, usize)]| {
+            dated.windows(2).all(|pair| pair.first().map(|p| p.0) < pair.last().map(|p| p.0))
+        };
+        if !ascend(&dated) {
+            let given: Vec<NaiveDateTime> = dated.iter().map(|(date, _)| *date).collect();
+            if let Some((moved, changes)) = clock_changes(&given) {
+                self.changes += changes;
+                return Ok((rows, Some(moved)));
+            }
+            self.sorted += usize::from(!given.is_sorted());
+            dated.sort_by_key(|(date, _)| *date);
+            dated = self.without_repeats(dated)?;
+        }
+        Ok((
+            dated.iter().map(|(_, row)| *row).collect(),
+            Some(dated.into_iter().map(|(date, _)| date).collect()),
+        ))
+    }
+
+    /// Leaves out rows that are equal to the one before in every cell.
+    fn without_repeats(
+        &mut self,
+        dated: Vec<(NaiveDateTime, usize)>,
+    ) -> Result<Vec<(NaiveDateTime, usize)>, DataError> {
+        let mut kept: Vec<(NaiveDateTime, usize)> = Vec::with_capacity(dated.len());
+        let cells = |row: usize| self.sheet.rows.get(row).map(|row| &row.cells);
+        for (date, row) in dated {
+            match kept.last() {
+                Some(&(before, first)) if before == date => {
+                    if cells(first) != cells(row) {
+                        let before = self.sheet.place(first).line;
+                        return Err(DataError::DuplicateDate { at: self.sheet.place(row), before, date });
+                    }
+                    self.dropped += 1;
+                }
+                Some(_) | None => kept.push((date, row)),
+            }
+        }
+        Ok(kept)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.sorted > 0 {
+            notes.push("rows sorted by date".to_owned());
+        }
+        if self.dropped > 0 {
+            notes.push(format!("{} left out that repeat others cell by cell", count(self.dropped, "row")));
+        }
+        if self.changes > 0 {
+            let what = count(self.changes, "change");
+            notes.push(format!(
+                "{what} of the clock (an hour twice, or left out): dates are on the clock of the last row"
+            ));
+        }
+        notes
     }
 }

@@ -64,8 +64,8 @@ pub struct Resolved {
     pub source: Source,
     /// How its rows are divided.
     pub split: Split,
-    /// Rows of a season.
-    pub period: usize,
+    /// Seasonal period in rows; `None` until data is read ([`Resolved::forecast`]).
+    pub period: Option<usize>,
     /// Steps between logged ones.
     pub log_every: usize,
     /// Validations without a better one after which training ends.
@@ -102,12 +102,11 @@ impl Settings {
             return Err(SettingsError::Conflict { first, second, why }.into());
         }
         let split: Split = self.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
-        let period = at_least_1("--period", self.period.unwrap_or(24))?;
+        let period = self.period.map(|n| at_least_1("--period", n)).transpose()?;
         let log_every = at_least_1("--log-every", self.log_every.unwrap_or(50))?;
         let mut settings = self.clone();
         settings.fill_in(model, preset, &network, &training, &source);
         settings.split = Some(split.to_string());
-        settings.period = Some(period);
         settings.log_every = Some(log_every);
         settings.patience = Some(patience.unwrap_or(0));
         Ok(Resolved { settings, network, training, source, split, period, log_every, patience })
@@ -153,6 +152,9 @@ impl Settings {
         if model == ModelKind::CrossAsset {
             let others = [
                 ("--series-id", self.series_id.is_some()),
+                ("--date-column", self.date_column.is_some()),
+                ("--date-format", self.date_format.is_some()),
+                ("--separator", self.separator.is_some()),
                 ("--columns", self.columns.is_some()),
                 ("--target", self.target.is_some()),
                 ("--fill", self.fill.is_some()),
@@ -164,7 +166,7 @@ impl Settings {
                 return Err(conflict(name, "--model cross-asset".to_owned(), why).into());
             }
         }
-        if let Some(super::settings::Files(paths)) = &self.data {
+        if let Some(super::settings::OneOrMore(paths)) = &self.data {
             let given = [
                 ("--synthetic", self.synthetic.is_some()),
                 ("--samples", self.samples.is_some()),
@@ -183,7 +185,10 @@ impl Settings {
                 columns: self.columns.clone(),
                 fill,
                 fill_gaps: self.fill_gaps == Some(true),
-                series_id: self.series_id.clone(),
+                series_id: self.series_id.clone().map(|names| names.0),
+                date_column: self.date_column.clone().map(|names| names.0),
+                date_format: self.date_format.clone(),
+                separator: self.separator,
             };
             return Ok(Source::Files { paths: paths.clone(), read });
         }
@@ -191,6 +196,9 @@ impl Settings {
             ("--fill", self.fill.is_some()),
             ("--fill-gaps", self.fill_gaps.is_some()),
             ("--series-id", self.series_id.is_some()),
+            ("--date-column", self.date_column.is_some()),
+            ("--date-format", self.date_format.is_some()),
+            ("--separator", self.separator.is_some()),
             ("--columns", self.columns.is_some() && self.scaler.is_none()),
         ];
         if let Some((name, _)) = only_files.iter().find(|(_, given)| *given) {
@@ -386,7 +394,7 @@ impl Settings {
             // The run may be opened from another folder than it was started in.
             Source::Files { paths, .. } => {
                 let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                self.data = Some(super::settings::Files(paths.iter().map(absolute).collect()));
+                self.data = Some(super::settings::OneOrMore(paths.iter().map(absolute).collect()));
             }
             Source::Demo { rows, channels } => {
                 (self.synthetic, self.samples, self.channels) =

@@ -2,7 +2,7 @@
 
 use super::RunError;
 use super::resolve::{Data, MAX_STEPS, Resolved, Source, divides};
-use super::settings::{ScalerTable, SettingsError};
+use super::settings::{OneOrMore, ScalerTable, SettingsError};
 use crate::data::synthetic;
 use crate::data::{DataError, Panel, Scaler, Segment, TokenData, TokenError, TokenSegments, WindowedPanel};
 use crate::models::{CrossAssetConfig, Model, ModelConfig, Task};
@@ -37,18 +37,28 @@ impl Resolved {
                 return Ok(Data::Walk(walk));
             }
         };
+        let panel = panel.with_period(self.period);
         Ok(Data::Series(match &self.settings.target {
             Some(target) => panel.with_targets(target)?,
             None => panel,
         }))
     }
 
-    /// Windows over series, each scaled by its training rows; the scalers and the columns become part of the settings.
+    /// Windows over series, each scaled by its training rows; the scalers, the columns, the seasonal period and where dates
+    /// and series stand in a file become part of the settings.
     ///
     /// # Errors
     /// When the series are too short, or a value overflows when scaled.
     pub fn forecast(&mut self, panel: Panel) -> Result<(Dataset, WindowedPanel), RunError> {
         let (context, horizon) = (self.network.context(), self.network.horizon());
+        self.period = Some(panel.season().period);
+        let found = panel.found();
+        let names = |names: &[String]| (!names.is_empty()).then(|| OneOrMore(names.to_vec()));
+        let s = &mut self.settings;
+        s.period = self.period;
+        s.series_id = s.series_id.take().or(names(&found.series_id));
+        s.date_column = s.date_column.take().or(names(&found.date_column));
+        s.date_format = s.date_format.take().or(found.date_format.clone());
         let (dataset, panel) = Dataset::forecast(panel, self.split, context, horizon)?;
         self.settings.columns = Some(panel.columns().to_vec());
         let table = |m: &crate::data::Member| ScalerTable {

@@ -6,10 +6,11 @@
 //! its own order.
 
 use super::{TokenData, TokenError, TokenNames};
-use crate::data::csv::Rows;
+use crate::data::csv::{Rows, is_data};
 use crate::data::error::list;
+use crate::data::numbers::{Number, number};
 use crate::data::series::first_duplicate;
-use crate::data::table::{Number, Row, check_fields, is_data, number};
+use crate::data::sheet::{Row, check_fields};
 use crate::data::{DataError, Place, file_bytes};
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,0 +1,245 @@
+//! What the columns of a table hold, and those of numbers read.
+
+use super::csv::count;
+use super::error::{DataError, list};
+use super::numbers::{Decimal, Number, NumberForm, is_missing, sign_of};
+use super::sheet::{ReadOptions, Sheet};
+
+/// A column of numbers.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) name: String,
+    /// One for each row of the table, NaN where a value is missing.
+    pub(super) values: Vec<f64>,
+}
+
+/// The columns of a table.
+#[derive(Debug, Default)]
+pub(super) struct Columns {
+    /// Those to be used.
+    pub(super) numbers: Vec<Column>,
+    /// What a person has to know of the others, and of how numbers were read.
+    pub(super) notes: Vec<String>,
+}
+
+/// A column as one form of numbers reads it.
+struct Reading {
+    form: NumberForm,
+    values: Vec<f64>,
+    /// The first cell that is no number: its row, and whether it is infinite.
+    bad: Option<(usize, bool)>,
+    /// Cells that are numbers.
+    good: usize,
+    /// Cells that are not missing.
+    present: usize,
+}
+
+impl Reading {
+    fn of(sheet: &Sheet, field: usize, form: NumberForm) -> Self {
+        let mut reading = Self { form, values: Vec::new(), bad: None, good: 0, present: 0 };
+        for (row, cell) in sheet.cells(field).enumerate() {
+            let number = form.read(cell);
+            reading.present += usize::from(number != Number::Missing);
+            reading.values.push(match number {
+                Number::Finite(value) => {
+                    reading.good += 1;
+                    value
+                }
+                Number::Missing => f64::NAN,
+                Number::Infinite | Number::Text => {
+                    reading.bad.get_or_insert((row, number == Number::Infinite));
+                    f64::NAN
+                }
+            });
+        }
+        reading
+    }
+}
+
+/// What a column holds.
+enum Kind {
+    Numbers { point: Reading, comma: Option<Reading> },
+    Booleans(Vec<f64>),
+    RowNumbers,
+    Empty,
+    Text(Reading),
+}
+
+/// Reads the columns of numbers, but for the fields in `taken`.
+///
+/// Without [`ReadOptions::columns`], columns of text, empty ones, numbers of rows, and those of which more than half is
+/// missing are left out and named; a column that is numbers but for some cells is an error, at the first of them.
+pub(super) fn read(sheet: &Sheet, options: &ReadOptions, taken: &[usize]) -> Result<Columns, DataError> {
+    let free = (0..sheet.names.len()).filter(|field| !taken.contains(field));
+    let fields: Vec<usize> = match &options.columns {
+        None => free.collect(),
+        Some(names) => {
+            let known: Vec<String> = free.filter_map(|field| sheet.names.get(field)).cloned().collect();
+            let place = |name: &String| {
+                let at = sheet.names.iter().position(|n| n == name).filter(|at| !taken.contains(at));
+                let unknown = || DataError::UnknownColumn {
+                    file: sheet.file.clone(),
+                    name: name.clone(),
+                    known: known.clone(),
+                };
+                at.ok_or_else(unknown)
+            };
+            names.iter().map(place).collect::<Result<_, _>>()?
+        }
+    };
+    let asked = options.columns.is_some();
+    let kinds: Vec<(usize, Kind)> = fields.into_iter().map(|field| (field, kind(sheet, field))).collect();
+    let comma = decimal_comma(sheet, &kinds);
+    let (mut columns, mut commas) = (Columns::default(), false);
+    let (mut texts, mut empty, mut sparse, mut signs, mut booleans) =
+        (vec![], vec![], vec![], vec![], vec![]);
+    for (field, kind) in kinds {
+        let name = sheet.names.get(field).cloned().unwrap_or_default();
+        let values = match kind {
+            Kind::Booleans(values) => {
+                booleans.push(name.clone());
+                values
+            }
+            Kind::RowNumbers if !asked => {
+                let name =
+                    if name.is_empty() { "the first column".to_owned() } else { format!("column `{name}`") };
+                columns.notes.push(format!("{name} left out: it numbers the rows"));
+                continue;
+            }
+            Kind::Empty if !asked && options.fill.is_none() => {
+                empty.push(name);
+                continue;
+            }
+            Kind::Text(best) => {
+                if asked || best.good > 0 && best.good * 2 >= best.present {
+                    return Err(not_a_number(sheet, field, best.bad));
+                }
+                texts.push(name);
+                continue;
+            }
+            Kind::Numbers { point, comma: Some(other) }
+                if comma && other.bad.is_none() || point.bad.is_some() =>
+            {
+                signs.extend(other.form.sign.map(|sign| (sign, name.clone())));
+                commas = true;
+                other.values
+            }
+            Kind::Numbers { point, .. } => {
+                signs.extend(point.form.sign.map(|sign| (sign, name.clone())));
+                point.values
+            }
+            Kind::RowNumbers | Kind::Empty => Reading::of(sheet, field, NumberForm::POINT).values,
+        };
+        let missing = values.iter().filter(|v| v.is_nan()).count();
+        if !asked && options.fill.is_none() && missing * 2 > values.len() {
+            sparse.push(format!("`{name}` ({missing} of {} values missing)", values.len()));
+            continue;
+        }
+        let name = if name.is_empty() { format!("Unnamed: {field}") } else { name };
+        columns.numbers.push(Column { name, values });
+    }
+    let mut note = |what: &str, names: &[String], why: &str| {
+        if !names.is_empty() {
+            columns.notes.push(format!("{}{what}: {}{why}", count(names.len(), "column"), list(names)));
+        }
+    };
+    note(" left out", &texts, " (text)");
+    note(" left out", &empty, " (empty)");
+    note(" left out", &sparse, "");
+    note(" of true and false read as 1 and 0", &booleans, "");
+    for sign in signs.iter().map(|(sign, _)| *sign).collect::<std::collections::BTreeSet<char>>() {
+        let named: Vec<String> = signs.iter().filter(|(s, _)| *s == sign).map(|(_, n)| n.clone()).collect();
+        note(&format!(" read without their `{sign}`"), &named, "");
+    }
+    if commas {
+        columns.notes.push("numbers have a decimal comma".to_owned());
+    }
+    if columns.numbers.is_empty() {
+        return Err(DataError::NoNumericColumn { file: sheet.file.clone() });
+    }
+    Ok(columns)
+}
+
+/// The first cell that is no number, as an error.
+fn not_a_number(sheet: &Sheet, field: usize, bad: Option<(usize, bool)>) -> DataError {
+    let (row, infinite) = bad.unwrap_or((0, false));
+    let (at, column) = (sheet.place(row), sheet.names.get(field).cloned().unwrap_or_default());
+    let text = sheet.rows.get(row).map_or("", |row| row.cell(field)).to_owned();
+    if infinite {
+        DataError::Infinite { at, column, text }
+    } else {
+        DataError::NotANumber { at, column, text }
+    }
+}
+
+fn kind(sheet: &Sheet, field: usize) -> Kind {
+    let present = || sheet.cells(field).filter(|cell| !is_missing(cell));
+    let Some(first) = present().next() else { return Kind::Empty };
+    let truth = |cell: &str| cell.eq_ignore_ascii_case("true") || cell.eq_ignore_ascii_case("false");
+    if present().all(truth) {
+        let value = |cell: &str| match cell {
+            cell if is_missing(cell) => f64::NAN,
+            cell => f64::from(u8::from(cell.eq_ignore_ascii_case("true"))),
+        };
+        return Kind::Booleans(sheet.cells(field).map(value).collect());
+    }
+    let name = sheet.names.get(field).map_or("", String::as_str);
+    if row_numbers(sheet, field, name) {
+        return Kind::RowNumbers;
+    }
+    let plain = Reading::of(sheet, field, NumberForm::POINT);
+    // A sign counts where every number has it.
+    let sign = sign_of(first).filter(|_| plain.bad.is_some());
+    let of = |decimal| Reading::of(sheet, field, NumberForm { decimal, sign });
+    let point = if sign.is_some() { of(Decimal::Point) } else { plain };
+    let marks = if sheet.separator == Some(';') { &[',', '.'][..] } else { &[','] };
+    let marked = !sheet.typed && present().any(|cell| cell.contains(marks));
+    let comma = marked.then(|| of(Decimal::Comma));
+    match (point.bad, comma) {
+        (None, comma) => Kind::Numbers { point, comma: comma.filter(|c| c.bad.is_none()) },
+        (Some(_), Some(comma)) if comma.bad.is_none() => Kind::Numbers { point, comma: Some(comma) },
+        (Some(_), comma) => Kind::Text(match comma {
+            Some(comma) if comma.good > point.good => comma,
+            Some(_) | None => point,
+        }),
+    }
+}
+
+/// Whether a column numbers the rows: the first one without a name or called an index, from 0 or 1; or one that is
+/// called a time, ascends, and is no date.
+fn row_numbers(sheet: &Sheet, field: usize, name: &str) -> bool {
+    let named = |names: &[&str]| names.iter().any(|n| name.eq_ignore_ascii_case(n));
+    let number = |cell: &str| match NumberForm::POINT.read(cell) {
+        Number::Finite(value) => Some(value),
+        Number::Missing | Number::Infinite | Number::Text => None,
+    };
+    let numbers = || sheet.cells(field).map(number);
+    if field == 0 && (name.is_empty() || named(&["Unnamed: 0", "index", "rownames"])) {
+        let start = numbers().next().flatten();
+        let counts = |start: f64| numbers().zip(0_u32..).all(|(n, i)| n == Some(start + f64::from(i)));
+        return start.is_some_and(|start| [0.0, 1.0].contains(&start) && counts(start))
+            && sheet.names.len() > 1;
+    }
+    let all: Option<Vec<f64>> =
+        if named(&["date", "timestamp", "time", "datetime", "ds"]) { numbers().collect() } else { None };
+    all.is_some_and(|all| all.len() > 1 && all.windows(2).all(|pair| pair.first() < pair.last()))
+}
+
+/// Whether the numbers of the file have a decimal comma, where a column may be read both ways: as those columns that
+/// may be read one way alone, else with a comma where `;` separates the fields.
+fn decimal_comma(sheet: &Sheet, kinds: &[(usize, Kind)]) -> bool {
+    let (mut only_comma, mut only_point, mut both) = (false, false, false);
+    for (field, kind) in kinds {
+        if let Kind::Numbers { point, comma } = kind {
+            let marked = |mark| sheet.cells(*field).any(|cell| cell.contains(mark));
+            only_comma |= point.bad.is_some();
+            only_point |= comma.is_none() && marked('.');
+            both |= comma.is_some() && point.bad.is_none() && marked(',');
+        }
+    }
+    match (only_comma, only_point) {
+        (true, false) => true,
+        (false, true) => false,
+        (true, true) | (false, false) => both && sheet.separator == Some(';'),
+    }
+}

@@ -1,0 +1,216 @@
+//! One way of writing dates: read and written back alike.
+
+use super::infer::UNIX;
+use chrono::format::{Item, Parsed, StrftimeItems, parse};
+use chrono::{DateTime, FixedOffset, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Weekday};
+use std::fmt::Write as _;
+
+/// The way dates are written, so that forecasts continue in the form of the input: a pattern of `strftime`, or `unix-s`,
+/// `unix-ms`, `unix-us`, `unix-ns` for a number of seconds (and so on) since 1970.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DateForm {
+    pattern: String,
+    /// The items of the pattern, then of its shorter beginnings that a cell may have instead: some exporters leave out
+    /// the time at midnight, and seconds or their fraction where they are 0. Empty for numbers.
+    levels: Vec<Vec<Item<'static>>>,
+    /// Parts of a second, for numbers since 1970.
+    parts: i64,
+}
+
+/// A date as a cell has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// Date and time of the clock on the wall.
+    pub(crate) local: NaiveDateTime,
+    /// How far that clock is ahead of UTC, in seconds, where the cell says so.
+    pub(crate) offset: Option<i32>,
+}
+
+impl DateForm {
+    /// The form of a pattern; `None` for one that is no pattern or leaves out the year.
+    pub fn new(pattern: &str) -> Option<Self> {
+        if let Some(at) = UNIX.iter().position(|(_, name)| *name == pattern) {
+            let parts = 1000_i64.pow(u32::try_from(at).ok()?);
+            return Some(Self { pattern: pattern.to_owned(), levels: Vec::new(), parts });
+        }
+        let mut levels = Vec::new();
+        // A fraction is read whatever number of digits it has, and written with those of the pattern.
+        let lenient =
+            ["%.3f", "%.6f", "%.9f"].iter().fold(pattern.to_owned(), |text, f| text.replace(f, "%.f"));
+        for text in beginnings(&lenient) {
+            levels.push(StrftimeItems::new(text).parse_to_owned().ok()?);
+        }
+        let form = Self { pattern: pattern.to_owned(), levels, parts: 0 };
+        // A pattern without a year reads nothing back.
+        let probe = NaiveDate::from_ymd_opt(2020, 7, 6)?.and_time(NaiveTime::MIN);
+        let written = form.write(probe, 0)?;
+        form.read(&written).is_some().then_some(form)
+    }
+
+    /// The pattern.
+    pub fn pattern(&self) -> &str {
+        &self.pattern
+    }
+
+    /// The same form with months, days and (`hours`) hours below ten written with one digit.
+    pub(super) fn unpadded(&self, days: bool, hours: bool) -> Option<Self> {
+        let mut pattern = self.pattern.clone();
+        for (field, wanted) in [("m", days), ("d", days), ("H", hours), ("I", hours)] {
+            if wanted {
+                pattern = pattern.replace(&format!("%{field}"), &format!("%-{field}"));
+            }
+        }
+        (pattern != self.pattern).then(|| Self::new(&pattern)).flatten()
+    }
+
+    /// Reads a cell.
+    pub(crate) fn read(&self, text: &str) -> Option<Stamp> {
+        if self.parts > 0 {
+            return self.read_number(text);
+        }
+        self.levels.iter().find_map(|items| {
+            let mut parsed = Parsed::new();
+            parse(&mut parsed, text, items.iter()).ok()?;
+            complete(&parsed)
+        })
+    }
+
+    fn read_number(&self, text: &str) -> Option<Stamp> {
+        // Some writers make floats of them.
+        let number: i64 = text.strip_suffix(".0").unwrap_or(text).parse().ok()?;
+        let nanoseconds = number.rem_euclid(self.parts) * (1_000_000_000 / self.parts);
+        let date = DateTime::from_timestamp(number.div_euclid(self.parts), u32::try_from(nanoseconds).ok()?)?;
+        // Milliseconds read as seconds land tens of thousands of years away.
+        plausible(date.naive_utc()).map(|local| Stamp { local, offset: None })
+    }
+
+    /// Writes a date of a clock that is `offset` seconds ahead of UTC; `None` where the pattern cannot be written.
+    pub(crate) fn write(&self, date: NaiveDateTime, offset: i32) -> Option<String> {
+        if self.parts > 0 {
+            let utc = date.and_utc();
+            let within = i64::from(utc.timestamp_subsec_nanos()) / (1_000_000_000 / self.parts);
+            return Some((utc.timestamp().checked_mul(self.parts)? + within).to_string());
+        }
+        let utc = date.checked_sub_signed(TimeDelta::seconds(i64::from(offset)))?;
+        let moment = DateTime::<FixedOffset>::from_naive_utc_and_offset(utc, FixedOffset::east_opt(offset)?);
+        // The hours alone of an offset can be read by the library and not be written.
+        let hours = format!("{:+03}", offset / 3600);
+        let pattern = self.pattern.replace("%#z", &hours);
+        let mut text = String::new();
+        write!(text, "{}", moment.format(&pattern)).ok()?;
+        Some(text)
+    }
+
+    /// Whether dates say how far they are from UTC.
+    pub(super) fn has_offset(&self) -> bool {
+        ["%z", "%:z", "%#z"].iter().any(|offset| self.pattern.contains(offset))
+    }
+}
+
+/// A pattern and its shorter beginnings.
+fn beginnings(pattern: &str) -> Vec<&str> {
+    let cut = ["%.f", ":%S"].into_iter().filter_map(|part| {
+        let at = pattern.find(part)?;
+        // What follows the seconds, an offset say, belongs to the whole alone.
+        pattern.get(..at)
+    });
+    let hour = ["%H", "%-H", "%I", "%-I"].iter().filter_map(|hour| pattern.find(hour)).min();
+    let day = hour
+        .and_then(|at| pattern.get(..at))
+        .map(|date| date.trim_end_matches([' ', 'T', ',']))
+        .filter(|d| !d.is_empty());
+    std::iter::once(pattern).chain(cut).chain(day).collect()
+}
+
+/// The first moment of what was read: of a year, a quarter, a week, a month, a day.
+fn complete(p: &Parsed) -> Option<Stamp> {
+    let two_digits = |y: i32| if y < 70 { 2000 + y } else { 1900 + y };
+    let year = p.year().or_else(|| p.year_mod_100().map(two_digits));
+    let date = match (year, p.isoyear().zip(p.isoweek()), p.ordinal()) {
+        (Some(year), _, Some(day)) => NaiveDate::from_yo_opt(year, day),
+        (Some(year), _, None) => {
+            let month = p.month().or(p.quarter().map(|q| 3 * q - 2)).unwrap_or(1);
+            NaiveDate::from_ymd_opt(year, month, p.day().unwrap_or(1))
+        }
+        (None, Some((year, week)), _) => {
+            NaiveDate::from_isoywd_opt(year, week, p.weekday().unwrap_or(Weekday::Mon))
+        }
+        (None, None, _) => match p.timestamp() {
+            Some(seconds) => DateTime::from_timestamp(seconds, 0).map(|date| date.date_naive()),
+            None => None,
+        },
+    }?;
+    if p.weekday().is_some_and(|day| day != chrono::Datelike::weekday(&date)) {
+        return None;
+    }
+    let hour = p.hour_div_12().unwrap_or(0) * 12 + p.hour_mod_12().unwrap_or(0);
+    let time = match p.timestamp() {
+        Some(seconds) => DateTime::from_timestamp(seconds, 0)?.time(),
+        None => NaiveTime::from_hms_nano_opt(
+            hour,
+            p.minute().unwrap_or(0),
+            p.second().unwrap_or(0),
+            p.nanosecond().unwrap_or(0),
+        )?,
+    };
+    plausible(date.and_time(time)).map(|local| Stamp { local, offset: p.offset() })
+}
+
+/// Years of four digits; `0000` and `9999` stand for nothing in most files, and numbers for no date.
+fn plausible(date: NaiveDateTime) -> Option<NaiveDateTime> {
+    (1000..3000).contains(&chrono::Datelike::year(&date)).then_some(date)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_writes_what_it_reads() {
+        for (pattern, text) in [
+            ("%Y-%m-%d %H:%M:%S%.6f", "2016-07-01 00:00:00.000250"),
+            ("%d.%m.%Y %H:%M", "31.12.2016 23:59"),
+            ("%-m/%-d/%Y %-I:%M %p", "1/2/2016 3:05 PM"),
+            ("%YQ%q", "2016Q3"),
+            ("%G-W%V", "2020-W53"),
+            ("%B %d, %Y", "May 01, 2016"),
+            ("%Y-%j", "2016-366"),
+            ("%Y%m%d", "19580329"),
+            ("%Y-%m-%d %H:%M:%S%#z", "2016-07-01 00:00:00-03"),
+            ("%Y-%m-%dT%H:%M:%S%:z", "2016-07-01T00:00:00+05:30"),
+            ("%s", "1467331200"),
+            ("unix-s", "-86400"),
+            ("unix-ms", "1467331200001"),
+            ("unix-us", "-1467331200000001"),
+            ("unix-ns", "1467331200000000001"),
+        ] {
+            let form = DateForm::new(pattern).expect(pattern);
+            let stamp = form.read(text).expect(text);
+            assert_eq!(
+                form.write(stamp.local, stamp.offset.unwrap_or(0)).as_deref(),
+                Some(text),
+                "{pattern}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_date_is_not_read() {
+        let form = DateForm::new("%Y-%m-%d %H:%M:%S").expect("a pattern");
+        for text in
+            ["2016-13-01 00:00:00", "2016-02-30", "2016-07-01 24:00", "", "7", "0001-01-01", "2016-07-01x"]
+        {
+            assert_eq!(form.read(text), None, "{text}");
+        }
+        assert_eq!(
+            form.read("2016-07-01").map(|s| s.local),
+            form.read("2016-07-01 00:00:00").map(|s| s.local)
+        );
+        assert_eq!(DateForm::new("unix-s").expect("known").read("1467331200000"), None);
+        for pattern in ["", "%", "%m-%d", "date", "%H:%M", "%!"] {
+            assert_eq!(DateForm::new(pattern), None, "{pattern}");
+        }
+        let named = DateForm::new("%a %Y-%m-%d").expect("a pattern");
+        assert_eq!((named.read("Sat 2016-07-01"), named.read("Fri 2016-07-01").is_some()), (None, true));
+    }
+}

@@ -1,0 +1,129 @@
+//! Dates of a series: how they are written, which columns hold them, and how they go on.
+
+mod clock;
+mod columns;
+mod form;
+mod infer;
+mod read;
+
+pub(super) use self::clock::changes as clock_changes;
+pub(super) use self::columns::{DateSource, find as find_columns};
+pub use self::form::DateForm;
+
+use super::frequency::Spacing;
+use super::{DataError, Frequency};
+use chrono::NaiveDateTime;
+
+/// The date column of a series, ascending.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dates {
+    column: String,
+    form: DateForm,
+    values: Vec<NaiveDateTime>,
+    offset: i32,
+}
+
+impl Dates {
+    /// Dates in ascending order under the name of their column.
+    ///
+    /// # Errors
+    /// [`DataError::DuplicateDate`] or [`DataError::DatesDescend`], with the position as the line.
+    pub fn new(column: &str, form: DateForm, values: Vec<NaiveDateTime>) -> Result<Self, DataError> {
+        for (line, pair) in values.windows(2).enumerate() {
+            let &[previous, date] = pair else { continue };
+            let at = |line: usize| super::Place { file: column.to_owned(), line };
+            match date.cmp(&previous) {
+                std::cmp::Ordering::Greater => {}
+                std::cmp::Ordering::Equal => {
+                    return Err(DataError::DuplicateDate { at: at(line + 2), before: line + 1, date });
+                }
+                std::cmp::Ordering::Less => {
+                    return Err(DataError::DatesDescend { at: at(line + 2), previous, date });
+                }
+            }
+        }
+        Ok(Self::from_ascending(column.to_owned(), form, values, 0))
+    }
+
+    /// As [`Dates::new`], for dates in order on a clock that is `offset` seconds ahead of UTC.
+    pub(super) fn from_ascending(
+        column: String,
+        form: DateForm,
+        values: Vec<NaiveDateTime>,
+        offset: i32,
+    ) -> Self {
+        Self { column, form, values, offset }
+    }
+
+    /// Name of the date column.
+    pub fn column(&self) -> &str {
+        &self.column
+    }
+
+    /// How the dates are written.
+    pub fn form(&self) -> &DateForm {
+        &self.form
+    }
+
+    /// One date per row.
+    pub fn values(&self) -> &[NaiveDateTime] {
+        &self.values
+    }
+
+    /// The step of the dates.
+    pub fn frequency(&self) -> Frequency {
+        Frequency::detect(&self.values)
+    }
+
+    /// The usual step of the dates, and the gaps in them.
+    pub fn spacing(&self) -> Spacing {
+        Spacing::of(&self.values)
+    }
+
+    /// Writes a date in the form of the input.
+    pub fn format(&self, date: NaiveDateTime) -> String {
+        self.form.write(date, self.offset).unwrap_or_else(|| date.to_string())
+    }
+
+    /// The `steps` dates that follow the last one.
+    ///
+    /// # Errors
+    /// [`DataError::NoFrequency`] for uneven dates, [`DataError::PastCalendar`] past the calendar's end.
+    pub fn future(&self, steps: usize) -> Result<Vec<NaiveDateTime>, DataError> {
+        match self.values.last() {
+            None => Err(DataError::NoFrequency { why: "there are none".to_owned() }),
+            Some(&last) => self.frequency().future(last, steps),
+        }
+    }
+
+    /// The dates from row `start` on.
+    pub(super) fn tail(&self, start: usize) -> Self {
+        let values = self.values.get(start..).unwrap_or_default().to_vec();
+        Self { values, ..self.clone() }
+    }
+}
+
+/// Whether a text is a date by itself.
+pub(super) fn is_date(text: &str) -> bool {
+    infer::patterns(text)
+        .iter()
+        .filter_map(|pattern| DateForm::new(pattern))
+        .any(|form| form.read(text).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unordered_dates_are_refused() {
+        let form = DateForm::new("%Y-%m-%d").expect("a pattern");
+        let day = form.read("2016-07-01").expect("a date").local;
+        let text = Dates::new("date", form, vec![day, day]).expect_err("twice").to_string();
+        assert_eq!(
+            text,
+            "date:2: date 2016-07-01 00:00:00 stands in line 1 too, with other values; keep one row per date, or name \
+             the column that tells series apart with --series-id"
+        );
+    }
+}
