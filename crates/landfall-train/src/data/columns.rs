@@ -1,7 +1,6 @@
 //! What the columns of a table hold, and those of numbers read.
 
-use super::csv::count;
-use super::error::{DataError, list};
+use super::error::{DataError, count, list};
 use super::numbers::{Decimal, Number, NumberForm, is_missing, sign_of};
 use super::sheet::{ReadOptions, Sheet};
 
@@ -188,10 +187,13 @@ fn kind(sheet: &Sheet, field: usize) -> Kind {
         return Kind::RowNumbers;
     }
     let plain = Reading::of(sheet, field, NumberForm::POINT);
-    // A sign counts where every number has it.
+    let signed = |sign| Reading::of(sheet, field, NumberForm { sign: Some(sign), ..NumberForm::POINT });
     let sign = sign_of(first).filter(|_| plain.bad.is_some());
+    let point = match sign.map(signed) {
+        Some(signed) if signed.good > plain.good => signed,
+        Some(_) | None => plain,
+    };
     let of = |decimal| Reading::of(sheet, field, NumberForm { decimal, sign });
-    let point = if sign.is_some() { of(Decimal::Point) } else { plain };
     let marks = if sheet.separator == Some(';') { &[',', '.'][..] } else { &[','] };
     let marked = !sheet.typed && present().any(|cell| cell.contains(marks));
     let comma = marked.then(|| of(Decimal::Comma));

@@ -7,7 +7,7 @@
 use ::csv::{ReaderBuilder, StringRecord};
 use std::borrow::Cow;
 
-use super::error::{DataError, Place};
+use super::error::{DataError, Place, count};
 use super::numbers::{Number, NumberForm};
 use super::panel::Found;
 use super::series::Series;
@@ -77,11 +77,6 @@ pub(super) fn sheet(bytes: &[u8], file: &str, separator: Option<char>) -> Result
         typed: false,
         notes,
     })
-}
-
-/// A count with its noun.
-pub(super) fn count(n: usize, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
 /// The row that names the columns: the first that has as many fields as most rows have. Rows before it are comments or a

@@ -39,18 +39,39 @@ pub struct Limits {
 impl fmt::Display for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.max_window == 0 {
-            return f.write_str("no window fits this split: use a longer series or another split");
+            return f.write_str("no window fits: use a longer series or another --split");
         }
+        f.write_str("reduce --context or --horizon, or change --split (")?;
         match self.max_horizon {
             0 => write!(f, "no horizon fits context {}", self.context)?,
             h => write!(f, "context {} allows a horizon up to {h}", self.context)?,
         }
         match self.max_context {
-            0 => write!(f, ", no context fits horizon {}", self.horizon)?,
-            l => write!(f, ", horizon {} allows a context up to {l}", self.horizon)?,
+            0 => write!(f, ", no context fits horizon {})", self.horizon),
+            l => write!(f, ", horizon {} allows a context up to {l})", self.horizon),
         }
-        write!(f, ", context + horizon can be at most {}", self.max_window)
     }
+}
+
+/// What a segment has and what a window needs of it. Validation and test have the context before them for free.
+fn needed(segment: Segment, rows: usize, limits: &Limits) -> String {
+    let Limits { context, horizon, .. } = *limits;
+    let (name, rows, needed, of) = match segment {
+        Segment::Train => {
+            let sum = context.saturating_add(horizon);
+            ("training", rows, sum, format!("context {context} + horizon {horizon}"))
+        }
+        Segment::Validation => {
+            ("validation", rows.saturating_sub(context), horizon, format!("horizon {horizon}"))
+        }
+        Segment::Test => ("test", rows.saturating_sub(context), horizon, format!("horizon {horizon}")),
+    };
+    format!("{name} split has {}; {needed} needed ({of})", count(rows, "row"))
+}
+
+/// A count with its noun.
+pub(super) fn count(n: usize, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
 /// What is wrong with the data or with what was asked of it.
@@ -138,7 +159,10 @@ pub enum DataError {
         known: Vec<String>,
     },
     /// A row with more or fewer fields than the header.
-    #[error("{at}: {found} fields where the header has {expected}; correct the row")]
+    #[error(
+        "{at}: {} where the header has {expected}; correct the row, or give what separates them with --separator",
+        count(*.found, "field")
+    )]
     Ragged {
         /// Line of the row.
         at: Place,
@@ -148,7 +172,9 @@ pub enum DataError {
         expected: usize,
     },
     /// A cell that is text.
-    #[error("{at}: column `{column}`: `{text}` is not a number; correct it or leave the column out")]
+    #[error(
+        "{at}: column `{column}`: `{text}` is not a number; correct or clear the cell, or choose others with --columns"
+    )]
     NotANumber {
         /// Line of the cell.
         at: Place,
@@ -428,7 +454,7 @@ pub enum DataError {
         row: usize,
     },
     /// Fewer rows than needed.
-    #[error("{file}: {rows} rows where {needed} are needed; give a longer series")]
+    #[error("{file}: {} where {needed} are needed; give a longer series", count(*.rows, "row"))]
     TooFewRows {
         /// Name of the series.
         file: String,
@@ -458,6 +484,25 @@ pub enum DataError {
         file: String,
         /// The column.
         column: String,
+    },
+    /// A value that no float of 32 bits can tell from others, once it is scaled as the training rows are.
+    #[error(
+        "{file}: row {row}{date}, column `{column}`: {value:?} is {spread:.0e} standard deviations from the mean of the \
+         training rows; correct the value, or leave the column out"
+    )]
+    FarOut {
+        /// Name of the series.
+        file: String,
+        /// The column.
+        column: String,
+        /// Row, counted from 1.
+        row: usize,
+        /// Its date, in brackets; empty without dates.
+        date: String,
+        /// The value.
+        value: f64,
+        /// Its distance from the mean.
+        spread: f64,
     },
     /// Scaler and series differ in their channels.
     #[error("{file}: {series} columns and a scaler for {scaler}; use the columns that the scaler was fit on")]
@@ -507,8 +552,7 @@ pub enum DataError {
         rows: usize,
     },
     /// No window fits a segment.
-    #[error("{segment} has {rows} rows, a window of context {} and horizon {} needs {}; {limits}",
-        .limits.context, .limits.horizon, .limits.context.saturating_add(.limits.horizon))]
+    #[error("{}: {limits}", needed(*.segment, *.rows, .limits))]
     TooShort {
         /// The segment.
         segment: Segment,

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use super::csv::count;
-use super::error::{DataError, Place, list};
+use super::error::{DataError, Place, count, list};
 use super::frequency::Spacing;
 use chrono::NaiveDateTime;
 

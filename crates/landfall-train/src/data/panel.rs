@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::error::list;
+use super::error::{count, list};
 use super::{DataError, Dates, Frequency, ReadOptions, Season, Series, Summary, csv};
 
 /// Series with the same columns, of which the first ones are to be forecast.
@@ -143,7 +143,7 @@ impl Panel {
         let name = |column: &usize| self.columns().get(*column).cloned().unwrap_or_default();
         let (out, names): (Vec<String>, Vec<String>) =
             (constants.iter().map(name).collect(), kept.iter().map(name).collect());
-        let column = if out.len() == 1 { "1 column" } else { &format!("{} columns", out.len()) };
+        let column = count(out.len(), "column");
         self.found.notes.push(format!("{column} left out: {} (constant)", list(&out)));
         let series = std::mem::take(&mut self.series).into_iter();
         self.series = series.map(|s| s.with_columns(&names)).collect::<Result<_, _>>()?;

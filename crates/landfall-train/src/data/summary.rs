@@ -1,7 +1,6 @@
 //! What was read, as a person has to know it: facts, and a few lines that say them.
 
-use super::csv::count;
-use super::error::list;
+use super::error::{count, list};
 use super::season::Season;
 use serde::Serialize;
 
