@@ -2,7 +2,7 @@
 
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 use landfall_train::run::{
-    Device, Files, ModelKind, Network, Precision, Settings, Synthetic, Weights, named,
+    Device, ModelKind, Network, OneOrMore, Precision, Settings, Synthetic, Weights, named,
 };
 use landfall_train::train::{Draws, OptimizerKind, Order, Schedule};
 use std::path::PathBuf;
@@ -85,31 +85,31 @@ pub(crate) struct Shapes {
 /// What a run is: data, model, recipe, device.
 #[derive(Debug, Group)]
 pub(crate) struct Setup {
-    /// CSV with a header line and one row per time step; the first column may hold dates. Again for more series.
+    /// CSV with a header line and a row for each time step, or each time step and series. Again for more series.
     #[arg(long, value_name = "F.csv")]
     pub(crate) data: Vec<PathBuf>,
-    /// The column that names the series that a row belongs to [default: looked for where dates repeat].
-    #[arg(long, value_name = "COLUMN")]
-    series_id: Option<String>,
-    /// The column of dates [default: looked for].
-    #[arg(long, value_name = "COLUMN")]
-    date_column: Option<String>,
-    /// How dates are written, as in %d/%m/%Y %H:%M [default: found].
+    /// What separates the fields of a row; a blank stands for runs of blanks, \t for a tab [default: found in the file].
+    #[arg(long, value_name = "C", value_parser = separator)]
+    separator: Option<char>,
+    /// The column that holds dates, or the columns, such as year,month [default: found in the file].
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    date_column: Option<Vec<String>>,
+    /// How dates are written, as strftime has it: %d/%m/%Y %H:%M, or unix-s, unix-ms [default: found in the file].
     #[arg(long, value_name = "FORMAT")]
     date_format: Option<String>,
-    /// What separates cells: a character, tab or space [default: found].
-    #[arg(long, value_name = "C")]
-    separator: Option<String>,
-    /// Columns to use, in this order.
+    /// The column that names the series of a row, or the columns [default: found where a date has several rows].
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    series_id: Option<Vec<String>>,
+    /// Columns to use, in this order [default: all columns of numbers].
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     columns: Option<Vec<String>>,
     /// Columns to forecast; the others are inputs only [default: all].
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     target: Option<Vec<String>>,
-    /// Fill missing values: previous, linear or zero.
+    /// Fill missing values: previous, linear or zero [default: linear, and rows inserted where the dates skip at most a third].
     #[arg(long)]
     fill: Option<String>,
-    /// Insert rows where the dates skip some, filled as --fill says.
+    /// Insert rows where the dates skip some, however many, filled as --fill says.
     #[arg(long)]
     fill_gaps: bool,
     #[command(flatten)]
@@ -125,7 +125,7 @@ pub(crate) struct Setup {
     /// ett, or shares of training, validation and test rows [default: 0.7,0.1,0.2].
     #[arg(long)]
     split: Option<String>,
-    /// Seasonal period in rows [default: that of the dates or of the data].
+    /// Seasonal period in rows [default: found from the dates and the data].
     #[arg(long, value_name = "N")]
     period: Option<usize>,
     /// Passes over the training windows.
@@ -252,9 +252,9 @@ pub(crate) struct Evaluate {
     /// CSV; a run's own if left out. Again for more series.
     #[arg(long, value_name = "F.csv")]
     pub(crate) data: Vec<PathBuf>,
-    /// The column that names the series that a row belongs to (simple forecasts).
-    #[arg(long, value_name = "COLUMN")]
-    pub(crate) series_id: Option<String>,
+    /// The column that names the series of a row, or the columns (simple forecasts).
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) series_id: Option<Vec<String>>,
     /// Columns to use, in this order (simple forecasts).
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) columns: Option<Vec<String>>,
@@ -276,7 +276,7 @@ pub(crate) struct Evaluate {
     /// Windows of a batch, for the scores over whole batches (simple forecasts) [default: 128].
     #[arg(long, value_name = "B")]
     pub(crate) batch: Option<usize>,
-    /// Seasonal period in rows (seasonal-naive) [default: that of the dates or of the data].
+    /// Seasonal period in rows (seasonal-naive) [default: found from the dates and the data].
     #[arg(long, value_name = "N")]
     pub(crate) period: Option<usize>,
     /// Which weights of the run: best or last.
@@ -427,6 +427,16 @@ pub(crate) struct Bench {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pair([f64; 2]);
 
+/// One character; `\t` for a tab, which few shells pass on.
+fn separator(text: &str) -> Result<char, String> {
+    let mut characters = text.chars();
+    match (text, characters.next(), characters.next()) {
+        ("\\t", ..) => Ok('\t'),
+        (_, Some(one), None) if one.is_ascii() => Ok(one),
+        _ => Err("give one ASCII character, or \\t for a tab".to_owned()),
+    }
+}
+
 fn betas(text: &str) -> Result<Pair, String> {
     let parts: Result<Vec<f64>, _> = text.split(',').map(|p| p.trim().parse()).collect();
     match parts.as_deref() {
@@ -474,11 +484,11 @@ impl Shapes {
 impl Setup {
     pub(crate) fn settings(&self) -> Settings {
         Settings {
-            data: (!self.data.is_empty()).then(|| Files(self.data.clone())),
-            series_id: self.series_id.clone(),
-            date_column: self.date_column.clone(),
+            data: (!self.data.is_empty()).then(|| OneOrMore(self.data.clone())),
+            separator: self.separator,
+            date_column: self.date_column.clone().map(OneOrMore),
             date_format: self.date_format.clone(),
-            separator: self.separator.clone(),
+            series_id: self.series_id.clone().map(OneOrMore),
             columns: self.columns.clone(),
             target: self.target.clone(),
             fill: self.fill.clone(),

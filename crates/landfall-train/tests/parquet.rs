@@ -69,9 +69,12 @@ fn the_same_table_gives_the_same_series() -> Result<(), Box<dyn std::error::Erro
         text += &format!("{site},2021-01-01 {i:02}:00:00,{load},{i}\n");
     }
     fs::write(&csv, text)?;
-    let refused =
-        |path: &Path| Panel::read(&[path], &ReadOptions::default()).expect_err("refused").to_string();
-    let by_site = ReadOptions { series_id: Some("site".to_owned()), ..ReadOptions::default() };
+    let refused = |path: &Path| Panel::read(&[path], &ReadOptions::default()).expect_err("text").to_string();
+
+    // The dates repeat not, so the text names no series and is left out.
+    let wide = Panel::read(&[&parquet], &ReadOptions::default())?;
+    assert_eq!((wide.series().len(), wide.notices()[0].as_str()), (1, "1 column left out: site (text)"));
+    let by_site = ReadOptions { series_id: Some(vec!["site".to_owned()]), ..ReadOptions::default() };
     let options = ReadOptions { fill: Some(Fill::Linear), ..by_site };
     let (a, b) = (Panel::read(&[&parquet], &options)?, Panel::read(&[&csv], &options)?);
     assert_eq!(a.series().len(), 2);

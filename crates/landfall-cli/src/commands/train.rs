@@ -70,11 +70,11 @@ struct Ready {
     comparison: Comparison,
     /// How a forecaster will be chosen, and on which data.
     choice: Option<(Plan, Dataset)>,
-    /// The data in words.
-    summary: Vec<String>,
     /// Why `auto` chose the device that it did.
     chosen: Option<String>,
-    /// What a person has to know of the data.
+    /// What was read of a series, for a person.
+    summary: Vec<String>,
+    /// What else a person has to know.
     notes: Vec<String>,
     from: Progress,
 }
@@ -294,27 +294,15 @@ pub(super) fn begin(resolved: &mut Resolved) -> Result<Begun, CliError> {
     let (mut plan, mut summary) = (None, Vec::new());
     let (dataset, comparison, notes) = match resolved.load()? {
         Data::Series(panel) => {
-            let season = match resolved.settings.period {
-                Some(period) => format!("seasonal period {period} (--period)"),
-                None => format!("seasonal period {}", panel.season()),
-            };
-            summary = panel.summary();
-            summary.push(season);
+            summary = panel.summary().lines();
             *resolved = resolved.clone().sized(&panel)?;
-            let uneven = panel.irregularities().into_iter().map(|what| {
-                format!(
-                    "{what}; windows count rows as if none were missing (--fill-gaps with --fill inserts those that \
-                     the dates skip)"
-                )
-            });
-            let mut notes: Vec<String> = uneven.collect();
             let (mut dataset, panel) = resolved.forecast(panel)?;
-            notes.extend_from_slice(panel.left_out());
+            let left_out = panel.left_out().to_vec();
             if resolved.is_default_recipe() {
                 let (folds, planned) = resolved.planned(&dataset, &panel);
                 (plan, dataset) = (Some(folds), planned);
             }
-            (dataset, Comparison::Series(Box::new(panel)), notes)
+            (dataset, Comparison::Series(Box::new(panel)), left_out)
         }
         Data::Tokens(data) => {
             let (dataset, data) = resolved.classify(data)?;
@@ -359,7 +347,9 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
         (Source::Demo { rows, channels }, _) => format!(
             "no --data: this trains on a generated hourly series, {rows} rows of {channels} columns, seed {seed}"
         ),
-        (Source::Files { .. }, Comparison::Series(_)) => format!("data {}", ready.summary.join("\n  ")),
+        (Source::Files { .. } | Source::Walk { .. } | Source::Assets { .. }, Comparison::Series(_)) => {
+            ready.summary.join("\n")
+        }
         (_, Comparison::Labels(w)) => {
             let (n, c) = (w.samples, w.channels);
             format!(
@@ -367,7 +357,6 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
             )
         }
         (_, Comparison::Classes(known)) => known.said.clone(),
-        (Source::Walk { .. } | Source::Assets { .. }, Comparison::Series(_)) => ready.summary.join("\n"),
     };
     output::line(&data)?;
     note_all(&ready.notes);

@@ -1,79 +1,121 @@
-//! Reads a series from a delimited text file.
+//! Reads a table from a delimited text file.
 //!
-//! One header line, then one row per time step. The separator (`,`, `;`, tab, `|` or blanks) is the most frequent of
-//! them in the header line. With `;` a number may have a decimal comma.
+//! The separator is the one of `,` `;` tab and `|` by which the rows have the most equal number of fields; where none
+//! of them separates anything, runs of blanks do if they do so evenly. Lines before the header that are comments (`#`) or
+//! have one field where the table has several are left out, and said.
 
 use ::csv::{ReaderBuilder, StringRecord};
+use std::borrow::Cow;
 
-use super::dates::Forms;
-use super::error::{DataError, Place};
-use super::number::{Number, number};
+use super::error::{DataError, Place, count};
+use super::numbers::{Number, NumberForm};
+use super::panel::Found;
 use super::series::Series;
-use super::table::{Header, Read, ReadOptions, Row, assemble};
+use super::sheet::{ReadOptions, Row, Sheet, check_fields};
+use super::table::assemble;
+use super::{dates, text};
+
+/// Rows that the separator is chosen by.
+const SAMPLE: usize = 200;
+
+/// The separator that stands for runs of blanks.
+const BLANKS: u8 = b' ';
 
 /// Reads the text of a file that holds one series; `file` names it in messages and becomes the series' source.
 ///
 /// # Errors
 /// Whatever keeps the text from being one series, with the line and the column where there is one.
 pub fn parse(bytes: &[u8], file: &str, options: &ReadOptions) -> Result<Series, DataError> {
-    super::only(parse_all(bytes, file, options)?.series, file)
+    super::only(parse_all(bytes, file, options)?.0, file)
 }
 
 /// Reads all series of a file's text.
-pub(super) fn parse_all(bytes: &[u8], file: &str, options: &ReadOptions) -> Result<Read, DataError> {
-    let mut rows = Rows::of_text(bytes, file, options.separator)?;
-    let header = match rows.next() {
-        None => return Err(DataError::Empty { file: file.to_owned() }),
-        Some(header) => header?.cells,
+pub(super) fn parse_all(
+    bytes: &[u8],
+    file: &str,
+    options: &ReadOptions,
+) -> Result<(Vec<Series>, Found), DataError> {
+    assemble(sheet(bytes, file, options.separator)?, options)
+}
+
+/// The table that a file's text is.
+pub(super) fn sheet(bytes: &[u8], file: &str, separator: Option<char>) -> Result<Sheet, DataError> {
+    let (text, encoding) = text::decode(bytes, file)?;
+    let mut notes: Vec<String> = encoding.into_iter().collect();
+    let separator = match separator {
+        None => find_separator(&text),
+        Some(c) => u8::try_from(c).map_err(|_| DataError::BadSeparator { text: c.to_string() })?,
     };
-    let names: Vec<String> = header.iter().map(|cell| cell.trim().to_owned()).collect();
-    if is_data(&names, rows.decimal_comma) {
+    let mut rows = Rows::new(&text, file, separator).collect::<Result<Vec<_>, _>>()?;
+    if rows.is_empty() {
+        return Err(DataError::Empty { file: file.to_owned() });
+    }
+    let header = header_row(&rows);
+    if header > 0 {
+        notes.push(format!("{} before the header left out", count(header, "line")));
+        rows.drain(..header);
+    }
+    let mut names: Vec<String> = rows.remove(0).cells.iter().map(|cell| cell.trim().to_owned()).collect();
+    if let Some(first) = names.first_mut().filter(|name| name.starts_with('#')) {
+        *first = first.trim_start_matches('#').trim().to_owned();
+    }
+    if is_data(&names, separator == b';') {
         return Err(DataError::NoHeader { file: file.to_owned() });
     }
-    let (names, renamed) = distinct(names);
-    let header = Header { file, names, decimal_comma: rows.decimal_comma };
-    let bytes = rows.bytes;
-    let separator = rows.separator;
-    let body = || Rows::new(bytes, file, separator).skip(1);
-    let mut read = assemble(&header, body, options)?;
-    read.notes.extend(renamed);
-    Ok(read)
+    // Row names without a name of their own, as R writes them.
+    if rows.len() > 1 && rows.iter().all(|row| row.cells.len() == names.len() + 1) {
+        names.insert(0, String::new());
+    }
+    for row in &rows {
+        check_fields(names.len(), row.cells.len(), || Place { file: file.to_owned(), line: row.line })?;
+    }
+    Ok(Sheet {
+        file: file.to_owned(),
+        names,
+        rows,
+        separator: Some(char::from(separator)),
+        typed: false,
+        notes,
+    })
 }
 
-/// Names of which none is there twice: a second `a` becomes `a.1`, as pandas has it; and what was renamed, in words.
-fn distinct(names: Vec<String>) -> (Vec<String>, Vec<String>) {
-    let (mut seen, mut renamed) = (std::collections::HashSet::new(), Vec::new());
-    let one = |name: String| {
-        let mut own = name.clone();
-        let mut number = 0;
-        while !seen.insert(own.clone()) {
-            number += 1;
-            own = format!("{name}.{number}");
-        }
-        if own != name {
-            renamed.push(format!("a second column `{name}` is called `{own}`"));
-        }
-        own
-    };
-    (names.into_iter().map(one).collect(), renamed)
+/// The row that names the columns: the first that has as many fields as most rows have. Rows before it are comments or a
+/// preamble. The row before that one names the columns if it has one name less and the other holds data: then the first
+/// column, of row names, has no name.
+fn header_row(rows: &[Row]) -> usize {
+    let comment = |row: &&Row| row.cell(0).starts_with('#');
+    let width = usual_width(rows.iter().map(|row| row.cells.len()));
+    let data = |row: &Row| row.cells.iter().any(|c| numeric(c.trim()));
+    let fields = |row: usize| rows.get(row).map_or(0, |row| row.cells.len());
+    let comments = rows.iter().take_while(comment).count();
+    // The last comment names the columns where the row below it is data.
+    if comments > 0 && fields(comments - 1) == width && rows.get(comments).is_some_and(data) {
+        return comments - 1;
+    }
+    let at = (comments..rows.len()).find(|row| fields(*row) == width).unwrap_or(0);
+    let nameless = at > comments && fields(at - 1) > 1 && fields(at - 1) + 1 == width;
+    if nameless && rows.get(at).is_some_and(data) { at - 1 } else { at }
 }
 
-/// Whether a header line is a row of data: it starts with a date, or holds numbers only and not all of
-/// them counters, which some exporters write for names.
-pub(super) fn is_data(names: &[String], decimal_comma: bool) -> bool {
-    let numeric = |name: &String| matches!(number(name, decimal_comma), Number::Finite(_));
-    let counter = |name: &String| name.bytes().all(|b| b.is_ascii_digit());
-    let dated = names.first().is_some_and(|name| !counter(name) && Forms::new(false).push(name));
-    dated || (names.iter().all(numeric) && !names.iter().all(counter))
+/// The most frequent number of fields, of equally frequent ones the larger.
+fn usual_width(widths: impl Iterator<Item = usize>) -> usize {
+    let mut counts = std::collections::BTreeMap::new();
+    for width in widths {
+        *counts.entry(width).or_insert(0_usize) += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map_or(1, |(width, _)| width)
 }
 
-/// The rows of a file that are not blank.
+fn numeric(text: &str) -> bool {
+    matches!(NumberForm::POINT.read(text), Number::Finite(_))
+}
+
+/// The rows of a text that are not blank.
 pub(super) struct Rows<'a> {
     file: &'a str,
-    bytes: &'a [u8],
-    reader: ::csv::Reader<&'a [u8]>,
-    decimal_comma: bool,
-    separator: char,
+    text: Cow<'a, str>,
+    reader: ::csv::Reader<std::io::Cursor<Vec<u8>>>,
+    separator: u8,
     /// Bytes whose newlines are counted in `line`. The reader's own line numbers are off after blank
     /// lines and carriage returns, so they are counted here.
     counted: usize,
@@ -81,30 +123,29 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// The rows of a file's text, the header among them.
-    pub(super) fn of_text(
-        bytes: &'a [u8],
-        file: &'a str,
-        separator: Option<char>,
-    ) -> Result<Self, DataError> {
-        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        if let Err(error) = std::str::from_utf8(bytes) {
-            let line = 1 + count_newlines(bytes.get(..error.valid_up_to()).unwrap_or(bytes));
-            return Err(DataError::NotUtf8 { at: Place { file: file.to_owned(), line } });
-        }
-        Ok(Self::new(bytes, file, separator.unwrap_or_else(|| found(bytes))))
+    /// The rows of a file's bytes, the header among them.
+    pub(super) fn of_text(bytes: &'a [u8], file: &'a str) -> Result<Self, DataError> {
+        let (text, _) = text::decode(bytes, file)?;
+        let separator = find_separator(&text);
+        Ok(Self::of(text, file, separator))
+    }
+
+    fn new(text: &'a str, file: &'a str, separator: u8) -> Self {
+        Self::of(Cow::Borrowed(text), file, separator)
+    }
+
+    fn of(text: Cow<'a, str>, file: &'a str, separator: u8) -> Self {
+        let reader = ReaderBuilder::new()
+            .delimiter(separator)
+            .has_headers(false)
+            .flexible(true)
+            .from_reader(std::io::Cursor::new(text.as_bytes().to_vec()));
+        Self { file, text, reader, separator, counted: 0, line: 1 }
     }
 
     /// Whether a number may have a decimal comma.
     pub(super) fn decimal_comma(&self) -> bool {
-        self.decimal_comma
-    }
-
-    fn new(bytes: &'a [u8], file: &'a str, separator: char) -> Self {
-        let delimiter = u8::try_from(separator).unwrap_or(b',');
-        let reader =
-            ReaderBuilder::new().delimiter(delimiter).has_headers(false).flexible(true).from_reader(bytes);
-        Self { file, bytes, reader, decimal_comma: separator == ';', separator, counted: 0, line: 1 }
+        self.separator == b';'
     }
 
     fn place(&self) -> Place {
@@ -123,106 +164,52 @@ impl Iterator for Rows<'_> {
                 Ok(true) => {}
                 Err(reason) => return Some(Err(DataError::Malformed { at: self.place(), reason })),
             }
+            let bytes = self.text.as_bytes();
             let begin = cells.position().and_then(|p| usize::try_from(p.byte()).ok()).unwrap_or(self.counted);
-            let blank = self.bytes.iter().skip(begin).take_while(|b| matches!(b, b'\r' | b'\n')).count();
+            let blank = bytes.iter().skip(begin).take_while(|b| matches!(b, b'\r' | b'\n')).count();
             let start = begin + blank;
-            self.line += count_newlines(self.bytes.get(self.counted..start).unwrap_or_default());
+            self.line += count_newlines(bytes.get(self.counted..start).unwrap_or_default());
             self.counted = start;
-            // A line of spaces is as blank as an empty one.
+            if self.separator == BLANKS {
+                // A run of blanks is one separator.
+                cells = cells.iter().filter(|cell| !cell.is_empty()).collect();
+            }
+            // A line of spaces is as blank as an empty one, and so is one of separators alone.
             if cells.iter().any(|cell| !cell.trim().is_empty()) {
-                if self.separator == ' ' {
-                    // Blanks line columns up: several of them are one.
-                    cells = cells.iter().filter(|cell| !cell.is_empty()).collect();
-                }
                 return Some(Ok(Row { line: self.line, cells }));
             }
         }
     }
 }
 
-/// The most frequent of the separators in the header line, outside quotes; blanks where there is no other.
-fn found(bytes: &[u8]) -> char {
-    let mut quoted = false;
-    let mut counts = [(',', 0_usize), ('|', 0), ('\t', 0), (';', 0)];
-    let start = bytes.iter().position(|b| !b.is_ascii_whitespace()).unwrap_or(0);
-    let line = |bytes: &'_ [u8]| -> Vec<u8> {
-        bytes.iter().copied().take_while(|b| !matches!(b, b'\r' | b'\n')).collect()
+/// The separator by which the most of the first rows have the usual number of fields, at least two. Of equally good ones
+/// runs of blanks come last, since they stand in dates and names too, then the one with more fields is taken, and no
+/// comma: it is the likeliest part of a name or a number.
+fn find_separator(text: &str) -> u8 {
+    // A cut row would have fewer fields, so the sample ends with a line.
+    let end = text.match_indices('\n').nth(SAMPLE).map_or(text.len(), |(at, _)| at);
+    let sample = text.get(..end).unwrap_or(text);
+    let score = |&separator: &u8| {
+        let rows = Rows::new(sample, "", separator).filter_map(Result::ok);
+        let widths: Vec<usize> = rows.map(|row| row.cells.len()).collect();
+        let usual = usual_width(widths.iter().copied());
+        let even = widths.iter().filter(|w| **w == usual).count();
+        let separates = if separator == BLANKS { usual > 1 } else { widths.iter().any(|w| *w > 1) };
+        separates.then_some((even, separator != BLANKS, usual, separator != b',', separator))
     };
-    let header = line(bytes.get(start..).unwrap_or_default());
-    for &byte in &header {
-        quoted ^= byte == b'"';
-        for (separator, count) in &mut counts {
-            *count += usize::from(!quoted && *separator == char::from(byte));
-        }
-    }
-    // Of equally frequent ones the later in the list: a comma is the likeliest part of a name.
-    match counts.iter().max_by_key(|(_, count)| *count) {
-        Some(&(separator, count)) if count > 0 => separator,
-        _ => {
-            // Blanks separate where the next line has as many words: a name of several words is one column.
-            let words = |line: &[u8]| line.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty()).count();
-            let rest = bytes.get(start + header.len()..).unwrap_or_default();
-            let next = rest.iter().position(|b| !b.is_ascii_whitespace()).map(|at| line(&rest[at..]));
-            let columns = words(&header);
-            if columns > 1 && next.is_some_and(|next| words(&next) == columns) { ' ' } else { ',' }
-        }
-    }
+    [b',', b'\t', b';', b'|', BLANKS].iter().filter_map(score).max().map_or(b',', |best| best.4)
 }
 
 fn count_newlines(bytes: &[u8]) -> usize {
     bytes.iter().filter(|&&b| b == b'\n').count()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::Fill;
-    use super::*;
-
-    fn values(text: &str, fill: Option<Fill>) -> Vec<Vec<f64>> {
-        let options = ReadOptions { fill, ..ReadOptions::default() };
-        parse(text.as_bytes(), "f", &options).expect(text).values().to_vec()
-    }
-
-    #[test]
-    fn a_separator_is_found_in_the_header() {
-        for text in ["a,b\n1,2.5\n", "a;b\n1;2,5\n", "a;b\n1;2.5\n", "a\tb\n1\t2.5\n", "\"a;x;y\",b\n1,2.5"] {
-            assert_eq!(values(text, None), [[1.0], [2.5]], "{text:?}");
-        }
-        assert_eq!(values("temp, C;b\n1,5;2", None), [[1.5], [2.0]]);
-        assert_eq!(values("a\n1.5\n", None), [[1.5]]);
-        assert_eq!(values("\u{feff}\r\na;b\r\n1,5;2\r\n", None), [[1.5], [2.0]]);
-    }
-
-    #[test]
-    fn missing_values_are_filled() {
-        let text = "a,b\n1,\n-,3\nNaN,NULL\n4,na\n";
-        assert_eq!(values(text, Some(Fill::Zero)), [[1.0, 0.0, 0.0, 4.0], [0.0, 3.0, 0.0, 0.0]]);
-        assert_eq!(values(text, Some(Fill::Linear)), [[1.0, 2.0, 3.0, 4.0], [3.0; 4]]);
-        assert_eq!(values("a\n1\n-\n-\n2\n-", Some(Fill::Previous)), [[1.0, 1.0, 1.0, 2.0, 2.0]]);
-        let wide = format!("a\n{}\n-\n{}\n", f64::MAX, -f64::MAX);
-        assert_eq!(values(&wide, Some(Fill::Linear)), [[f64::MAX, 0.0, -f64::MAX]]);
-    }
-
-    #[test]
-    fn the_first_column_is_a_date_by_name_or_by_its_cells() {
-        let dated = |text: &str| {
-            let series = parse(text.as_bytes(), "f", &ReadOptions::default()).expect(text);
-            series.dates().map(|d| d.column().to_owned())
-        };
-        assert_eq!(dated("DateTime,a\n2016-07-01,1"), Some("DateTime".to_owned()));
-        assert_eq!(dated("when,a\n2016-07-01,1"), Some("when".to_owned()));
-        assert_eq!(dated(",a\n2016-07-01,1"), Some("date".to_owned()));
-        assert_eq!(dated("timestamp,a\n1467331200,1"), Some("timestamp".to_owned()));
-        assert_eq!(dated("year,a\n2016,1"), Some("year".to_owned()));
-        assert_eq!(dated("0,1,2\n1,2,3"), None);
-    }
-
-    #[test]
-    fn columns_are_picked_in_the_order_asked() {
-        let options =
-            ReadOptions { columns: Some(vec!["c".to_owned(), "a".to_owned()]), ..ReadOptions::default() };
-        let series = parse(b"date,a,b,c\n2016-07-01,1,text,3\n", "f", &options).expect("two columns");
-        assert_eq!(series.columns(), ["c", "a"]);
-        assert_eq!(series.values(), [[3.0], [1.0]]);
-    }
+/// Whether a header line is a row of data: it starts with a date, or holds numbers only and not all of
+/// them counters, which some exporters write for names.
+pub(super) fn is_data(names: &[String], decimal_comma: bool) -> bool {
+    let form = if decimal_comma { NumberForm::COMMA } else { NumberForm::POINT };
+    let number = |name: &String| matches!(form.read(name), Number::Finite(_)) || numeric(name);
+    let counter = |name: &String| name.bytes().all(|b| b.is_ascii_digit());
+    let dated = names.first().is_some_and(|name| !number(name) && dates::is_date(name));
+    dated || (names.iter().all(number) && !names.iter().all(counter))
 }

@@ -39,18 +39,39 @@ pub struct Limits {
 impl fmt::Display for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.max_window == 0 {
-            return f.write_str("no window fits this split: use a longer series or another split");
+            return f.write_str("no window fits: use a longer series or another --split");
         }
+        f.write_str("reduce --context or --horizon, or change --split (")?;
         match self.max_horizon {
             0 => write!(f, "no horizon fits context {}", self.context)?,
             h => write!(f, "context {} allows a horizon up to {h}", self.context)?,
         }
         match self.max_context {
-            0 => write!(f, ", no context fits horizon {}", self.horizon)?,
-            l => write!(f, ", horizon {} allows a context up to {l}", self.horizon)?,
+            0 => write!(f, ", no context fits horizon {})", self.horizon),
+            l => write!(f, ", horizon {} allows a context up to {l})", self.horizon),
         }
-        write!(f, ", context + horizon can be at most {}", self.max_window)
     }
+}
+
+/// What a segment has and what a window needs of it. Validation and test have the context before them for free.
+fn needed(segment: Segment, rows: usize, limits: &Limits) -> String {
+    let Limits { context, horizon, .. } = *limits;
+    let (name, rows, needed, of) = match segment {
+        Segment::Train => {
+            let sum = context.saturating_add(horizon);
+            ("training", rows, sum, format!("context {context} + horizon {horizon}"))
+        }
+        Segment::Validation => {
+            ("validation", rows.saturating_sub(context), horizon, format!("horizon {horizon}"))
+        }
+        Segment::Test => ("test", rows.saturating_sub(context), horizon, format!("horizon {horizon}")),
+    };
+    format!("{name} split has {}; {needed} needed ({of})", count(rows, "row"))
+}
+
+/// A count with its noun.
+pub(super) fn count(n: usize, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
 /// What is wrong with the data or with what was asked of it.
@@ -138,7 +159,10 @@ pub enum DataError {
         known: Vec<String>,
     },
     /// A row with more or fewer fields than the header.
-    #[error("{at}: {found} fields where the header has {expected}; correct the row")]
+    #[error(
+        "{at}: {} where the header has {expected}; correct the row, or give what separates them with --separator",
+        count(*.found, "field")
+    )]
     Ragged {
         /// Line of the row.
         at: Place,
@@ -148,7 +172,9 @@ pub enum DataError {
         expected: usize,
     },
     /// A cell that is text.
-    #[error("{at}: column `{column}`: `{text}` is not a number; correct it or leave the column out")]
+    #[error(
+        "{at}: column `{column}`: `{text}` is not a number; correct or clear the cell, or choose others with --columns"
+    )]
     NotANumber {
         /// Line of the cell.
         at: Place,
@@ -175,14 +201,6 @@ pub enum DataError {
         at: Place,
         /// The column that names the series.
         column: String,
-    },
-    /// Rows to be inserted, and nothing to fill them with.
-    #[error(
-        "{file}: --fill-gaps inserts rows and needs to know what fills them; give --fill previous|linear|zero too"
-    )]
-    GapsWithoutFill {
-        /// Name of the series.
-        file: String,
     },
     /// Rows to be inserted where no dates say where.
     #[error(
@@ -331,9 +349,8 @@ pub enum DataError {
     },
     /// A date in no known form, or in another form than the rows before.
     #[error(
-        "{at}: column `{column}`: date `{text}` cannot be read{}; correct it, or say how dates are written with \
-         --date-format, as in %Y-%m-%d %H:%M",
-        as_the_others(.form)
+        "{at}: column `{column}`: date `{text}` cannot be read; write all dates in one form, as 2016-07-01 13:00:00, or \
+         give theirs, as --date-format '%d/%m/%Y %H:%M'"
     )]
     BadDate {
         /// Line of the cell.
@@ -342,30 +359,36 @@ pub enum DataError {
         column: String,
         /// What the cell says.
         text: String,
-        /// The form of the cells before, if it is known.
-        form: String,
     },
     /// Dates that may be read in two ways.
     #[error(
-        "{file}: dates such as `{text}` may be {one} or {other}; say which with --date-format, as in --date-format {one}"
+        "{file}: column `{column}`: dates may be {first} or {second}, and neither the numbers nor an even spacing decide; \
+         give --date-format '{first}' or '{second}'"
     )]
     AmbiguousDates {
-        /// The file.
+        /// Path of the file.
         file: String,
-        /// The first date.
-        text: String,
-        /// One form.
-        one: String,
-        /// Another form.
-        other: String,
+        /// Name of the date column.
+        column: String,
+        /// One way.
+        first: String,
+        /// Another way.
+        second: String,
     },
-    /// A format of dates that is none.
-    #[error("{file}: --date-format {why}")]
+    /// A date format that is none.
+    #[error(
+        "--date-format `{text}`: no date with a year can be read by it; use strftime's codes, as in %Y-%m-%d %H:%M:%S, or \
+         unix-s, unix-ms, unix-us, unix-ns"
+    )]
     BadDateFormat {
-        /// The file.
-        file: String,
-        /// What is wrong with it.
-        why: String,
+        /// What was given.
+        text: String,
+    },
+    /// A separator that is more than one byte.
+    #[error("--separator `{text}`: give one ASCII character, or a blank for runs of blanks")]
+    BadSeparator {
+        /// What was given.
+        text: String,
     },
     /// A date before the one in the row above.
     #[error("{at}: date {date} is before {previous} in the row above; sort the rows by date")]
@@ -377,16 +400,16 @@ pub enum DataError {
         /// Date of this row.
         date: NaiveDateTime,
     },
-    /// A date that is there twice.
+    /// A date that is there twice, with different values.
     #[error(
-        "{at}: date {date} is there already in line {first}, with other values; keep one row per date, or name the column \
-         that tells the series apart with --series-id"
+        "{at}: date {date} stands in line {before} too, with other values; keep one row per date, or name the column that \
+         tells series apart with --series-id"
     )]
     DuplicateDate {
         /// Line of the second row.
         at: Place,
-        /// Line of the first row.
-        first: usize,
+        /// Line of the first one.
+        before: usize,
         /// The date.
         date: NaiveDateTime,
     },
@@ -431,7 +454,7 @@ pub enum DataError {
         row: usize,
     },
     /// Fewer rows than needed.
-    #[error("{file}: {rows} rows where {needed} are needed; give a longer series")]
+    #[error("{file}: {} where {needed} are needed; give a longer series", count(*.rows, "row"))]
     TooFewRows {
         /// Name of the series.
         file: String,
@@ -461,6 +484,25 @@ pub enum DataError {
         file: String,
         /// The column.
         column: String,
+    },
+    /// A value that no float of 32 bits can tell from others, once it is scaled as the training rows are.
+    #[error(
+        "{file}: row {row}{date}, column `{column}`: {value:?} is {spread:.0e} standard deviations from the mean of the \
+         training rows; correct the value, or leave the column out"
+    )]
+    FarOut {
+        /// Name of the series.
+        file: String,
+        /// The column.
+        column: String,
+        /// Row, counted from 1.
+        row: usize,
+        /// Its date, in brackets; empty without dates.
+        date: String,
+        /// The value.
+        value: f64,
+        /// Its distance from the mean.
+        spread: f64,
     },
     /// Scaler and series differ in their channels.
     #[error("{file}: {series} columns and a scaler for {scaler}; use the columns that the scaler was fit on")]
@@ -510,8 +552,7 @@ pub enum DataError {
         rows: usize,
     },
     /// No window fits a segment.
-    #[error("{segment} has {rows} rows, a window of context {} and horizon {} needs {}; {limits}",
-        .limits.context, .limits.horizon, .limits.context.saturating_add(.limits.horizon))]
+    #[error("{}: {limits}", needed(*.segment, *.rows, .limits))]
     TooShort {
         /// The segment.
         segment: Segment,
@@ -587,9 +628,4 @@ pub(super) fn list(names: &[String]) -> String {
         None | Some(0) => head,
         Some(more) => format!("{head} and {more} more"),
     }
-}
-
-/// How the cells before a date are written, if it is known.
-fn as_the_others(form: &str) -> String {
-    if form.is_empty() { " in the form of the dates before it".to_owned() } else { format!(" as {form}") }
 }

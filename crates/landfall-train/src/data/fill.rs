@@ -1,9 +1,12 @@
 //! What stands in for missing values.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use super::error::{DataError, Place};
+use super::error::{DataError, Place, count, list};
+use super::frequency::Spacing;
+use chrono::NaiveDateTime;
 
 /// What to put in place of a missing value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +41,173 @@ impl fmt::Display for Fill {
             Self::Zero => "zero",
         })
     }
+}
+
+/// A series with values that are missing, NaN, and with dates that may skip rows.
+pub(super) struct Holes<'a> {
+    /// What the series is called in messages.
+    pub(super) source: &'a str,
+    pub(super) names: &'a Vec<String>,
+    pub(super) values: Vec<Vec<f64>>,
+    pub(super) dates: Option<Vec<NaiveDateTime>>,
+}
+
+/// Fills the series of a file, and counts what it fills.
+pub(super) struct Filling {
+    fill: Option<Fill>,
+    gaps: bool,
+    /// Values filled, by column.
+    filled: BTreeMap<String, usize>,
+    /// Rows without any value before the first or after the last one with some.
+    trimmed: usize,
+    inserted: usize,
+    /// The most rows that were inserted at one place, and the dates before and after.
+    largest: Option<(usize, NaiveDateTime, NaiveDateTime)>,
+    /// What a person has to know of single series.
+    said: Vec<String>,
+}
+
+impl Filling {
+    /// With a rule, missing values alone are filled by it, and rows inserted where dates skip some if `gaps` says so.
+    /// Without one, rows without any value at both ends are left out, skipped rows are inserted where they are at most a
+    /// third of all, and values are interpolated.
+    pub(super) fn new(fill: Option<Fill>, gaps: bool) -> Self {
+        let (filled, said) = (BTreeMap::new(), Vec::new());
+        Self { fill, gaps, filled, trimmed: 0, inserted: 0, largest: None, said }
+    }
+
+    /// Fills a series; `place` is where a row of it stands in the file.
+    pub(super) fn fill(
+        &mut self,
+        mut holes: Holes<'_>,
+        place: impl Fn(usize) -> Place,
+    ) -> Result<(Vec<Vec<f64>>, Option<Vec<NaiveDateTime>>), DataError> {
+        let mut start = 0;
+        if self.fill.is_none() {
+            start = self.trim(&mut holes);
+        }
+        if let Some(what) = known_ahead(&holes) {
+            let Some(fill) = self.fill else {
+                return Err(DataError::KnownAhead { file: holes.source.to_owned(), what });
+            };
+            self.said.push(format!("{}: {what}; --fill {fill} fills them", holes.source));
+        }
+        let missing = |values: &Vec<f64>| {
+            let first = values.iter().position(|v| v.is_nan());
+            first.map(|first| (first, values.iter().filter(|v| v.is_nan()).count()))
+        };
+        let missing: Vec<Option<(usize, usize)>> = holes.values.iter().map(missing).collect();
+        self.insert_rows(&mut holes)?;
+        for ((name, values), missing) in holes.names.iter().zip(&mut holes.values).zip(missing) {
+            if let Some((_, count)) = missing {
+                *self.filled.entry(name.clone()).or_insert(0) += count;
+            }
+            // Rows that were inserted stand on no line, and none of them is the first of a column.
+            let first = place(start + missing.map_or(0, |(first, _)| first));
+            if values.iter().any(|v| v.is_nan()) {
+                fill_missing(name, values, self.fill.unwrap_or(Fill::Linear), first)?;
+            }
+        }
+        Ok((holes.values, holes.dates))
+    }
+
+    /// Leaves out rows without any value at both ends; how many at the start.
+    fn trim(&mut self, holes: &mut Holes<'_>) -> usize {
+        let rows = holes.values.first().map_or(0, Vec::len);
+        let some = |row: &usize| holes.values.iter().any(|v| v.get(*row).is_some_and(|x| !x.is_nan()));
+        let Some(start) = (0..rows).find(some) else { return 0 };
+        let end = (0..rows).rfind(some).map_or(rows, |last| last + 1);
+        for values in &mut holes.values {
+            values.truncate(end);
+            values.drain(..start);
+        }
+        if let Some(dates) = &mut holes.dates {
+            dates.truncate(end);
+            dates.drain(..start);
+        }
+        self.trimmed += start + rows - end;
+        start
+    }
+
+    /// Puts rows without values where the dates skip some.
+    fn insert_rows(&mut self, holes: &mut Holes<'_>) -> Result<(), DataError> {
+        let file = || holes.source.to_owned();
+        let Some(dates) = &mut holes.dates else {
+            return if self.gaps { Err(DataError::GapsWithoutDates { file: file() }) } else { Ok(()) };
+        };
+        if !self.gaps && self.fill.is_some() {
+            return Ok(());
+        }
+        let spacing = Spacing::of(dates);
+        let (missing, rows) = (spacing.missing(), dates.len());
+        match spacing.uneven {
+            Some((row, previous, date)) if self.gaps => {
+                let step = spacing.usual.to_string();
+                return Err(DataError::UnevenDates { file: file(), row: row + 1, previous, date, step });
+            }
+            Some(_) => return Ok(()),
+            None if missing == 0 => return Ok(()),
+            // A mistyped year would fill the memory.
+            None if self.gaps && missing > rows => {
+                return Err(DataError::GapsTooWide { file: file(), missing, rows });
+            }
+            None if !self.gaps && missing * 3 > rows + missing => return Ok(()),
+            None => {}
+        }
+        for gap in spacing.gaps.iter().rev() {
+            dates.splice(gap.row..gap.row, spacing.usual.future(gap.from, gap.missing)?);
+            for values in &mut holes.values {
+                values.splice(gap.row..gap.row, std::iter::repeat_n(f64::NAN, gap.missing));
+            }
+            if self.largest.is_none_or(|(largest, ..)| gap.missing >= largest) {
+                self.largest = Some((gap.missing, gap.from, gap.to));
+            }
+        }
+        self.inserted += missing;
+        Ok(())
+    }
+
+    /// What was filled, in words.
+    pub(super) fn notes(self) -> Vec<String> {
+        let mut notes = self.said;
+        let by = match self.fill {
+            None => "interpolated between the values on both sides, so a filled row knows of the next value"
+                .to_owned(),
+            Some(fill) => format!("filled with --fill {fill}"),
+        };
+        if self.trimmed > 0 {
+            notes.push(format!(
+                "{} without any value left out at the start or the end",
+                count(self.trimmed, "row")
+            ));
+        }
+        if let Some((largest, from, to)) = self.largest {
+            let places = format!("{largest} of them between {from} and {to}");
+            let rows = count(self.inserted, "row");
+            notes.push(format!("{rows} inserted where the dates skip them ({places}), {by}"));
+        }
+        if !self.filled.is_empty() {
+            let each: Vec<String> = self.filled.iter().map(|(name, n)| format!("{name} ({n})")).collect();
+            let all = count(self.filled.values().sum(), "missing value");
+            notes.push(format!("{all} {by}: {}", list(&each)));
+        }
+        notes
+    }
+}
+
+/// Columns that go on after the last value of others, said in words.
+fn known_ahead(holes: &Holes<'_>) -> Option<String> {
+    let end = |values: &Vec<f64>| values.iter().rposition(|v| !v.is_nan()).map_or(0, |last| last + 1);
+    let ends: Vec<usize> = holes.values.iter().map(end).collect();
+    let (&first, &last) = (ends.iter().filter(|e| **e > 0).min()?, ends.iter().max()?);
+    let named = |keep: &dyn Fn(usize) -> bool| {
+        let named = holes.names.iter().zip(&ends).filter(|(_, end)| keep(**end));
+        list(&named.map(|(name, _)| name.clone()).collect::<Vec<_>>())
+    };
+    (first < last).then(|| {
+        let (ahead, behind) = (named(&|end| end > first), named(&|end| end == first));
+        format!("{ahead} has values in {} after the last value of {behind}", count(last - first, "row"))
+    })
 }
 
 /// Replaces the NaNs of the column `name`; `first` is the line of the first of them.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use chrono::{Datelike, NaiveDate, NaiveDateTime, TimeDelta};
+use chrono::{Datelike, Days, NaiveDate, NaiveDateTime, TimeDelta, Weekday};
 
 use super::DataError;
 
@@ -15,15 +15,22 @@ pub enum Frequency {
         /// The step.
         step: TimeDelta,
     },
+    /// A constant number of weeks.
+    Weekly {
+        /// Weeks per step.
+        weeks: u32,
+        /// The day that all dates are.
+        weekday: Weekday,
+    },
+    /// Days from Monday to Friday.
+    BusinessDays,
     /// A constant number of calendar months (1 monthly, 3 quarterly, 12 yearly).
     Monthly {
         /// Months per step.
         months: u32,
-        /// Day of the month; a shorter month takes its last day, so 31 means month ends.
-        day: u32,
+        /// Where in its month each date is.
+        day: MonthDay,
     },
-    /// Monday to Friday.
-    BusinessDays,
     /// Steps differ.
     Irregular {
         /// Row, counted from 0, of the first date that is not one usual step after the date before.
@@ -35,6 +42,93 @@ pub enum Frequency {
     },
     /// Fewer than two dates, so there is no step.
     Unknown,
+}
+
+/// The day of the month that dates keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MonthDay {
+    /// This day; a shorter month takes its last day, so 31 means month ends.
+    Day(u32),
+    /// The first day that is no Saturday or Sunday.
+    FirstBusinessDay,
+    /// The last day that is no Saturday or Sunday.
+    LastBusinessDay,
+}
+
+impl MonthDay {
+    /// This day of a month.
+    fn of(self, year: i32, month: u32) -> Option<NaiveDate> {
+        let last = days_in_month(year, month);
+        let first_of = |mut days: Box<dyn Iterator<Item = u32>>| {
+            days.find_map(|day| NaiveDate::from_ymd_opt(year, month, day).filter(|d| is_business(*d)))
+        };
+        match self {
+            Self::Day(day) => NaiveDate::from_ymd_opt(year, month, day.min(last)),
+            Self::FirstBusinessDay => first_of(Box::new(1..=3)),
+            Self::LastBusinessDay => first_of(Box::new((last - 2..=last).rev())),
+        }
+    }
+}
+
+fn is_business(date: NaiveDate) -> bool {
+    !matches!(date.weekday(), Weekday::Sat | Weekday::Sun)
+}
+
+/// Days from Monday to Friday since an early Monday, for dates that are such days.
+fn business_index(date: NaiveDateTime) -> i64 {
+    let days = i64::from(date.num_days_from_ce()) - 1;
+    days.div_euclid(7) * 5 + days.rem_euclid(7).min(4)
+}
+
+/// What the length of a step is counted in.
+#[derive(Debug, Clone, Copy)]
+enum Ruler {
+    Months(MonthDay),
+    BusinessDays,
+    Nanoseconds,
+}
+
+impl Ruler {
+    fn of(dates: &[NaiveDateTime]) -> Self {
+        match month_day(dates) {
+            Some(day) => Self::Months(day),
+            None if business_days(dates) => Self::BusinessDays,
+            None => Self::Nanoseconds,
+        }
+    }
+
+    fn length(self, from: NaiveDateTime, to: NaiveDateTime) -> i64 {
+        match self {
+            Self::Months(_) => month_index(to) - month_index(from),
+            Self::BusinessDays => business_index(to) - business_index(from),
+            Self::Nanoseconds => nanoseconds(to - from),
+        }
+    }
+
+    /// The frequency of steps of this length, for dates of which this is one.
+    fn frequency(self, step: i64, date: NaiveDateTime) -> Frequency {
+        const WEEK: i64 = 7 * 86_400 * 1_000_000_000;
+        match (self, u32::try_from(step), u32::try_from(step / WEEK)) {
+            (Self::Months(day), Ok(months), _) => Frequency::Monthly { months, day },
+            (Self::BusinessDays, _, _) => Frequency::BusinessDays,
+            (Self::Nanoseconds, _, Ok(weeks)) if weeks > 0 && step % WEEK == 0 => {
+                Frequency::Weekly { weeks, weekday: date.weekday() }
+            }
+            (Self::Months(_) | Self::Nanoseconds, _, _) => {
+                Frequency::Regular { step: TimeDelta::nanoseconds(step) }
+            }
+        }
+    }
+}
+
+/// Whether dates are days from Monday to Friday over at least one weekend, most of them one after the other.
+fn business_days(dates: &[NaiveDateTime]) -> bool {
+    let (Some(first), Some(last)) = (dates.first(), dates.last()) else { return false };
+    let days = dates.iter().all(|d| d.time() == first.time() && is_business(d.date()));
+    let next = dates
+        .windows(2)
+        .filter(|pair| matches!(pair, [a, b] if business_index(*b) - business_index(*a) == 1));
+    days && dates.len() > 5 && (*last - *first).num_days() > 6 && next.count() * 2 >= dates.len()
 }
 
 /// A place where ascending dates skip rows: a whole number of steps, more than one.
@@ -68,14 +162,9 @@ impl Spacing {
     /// happen to be constant (July to August to September are 31 days each). The usual step is the most
     /// frequent one, so that a gap in the first rows is itself the gap.
     pub fn of(dates: &[NaiveDateTime]) -> Self {
-        if let Some(spacing) = business_days(dates) {
-            return spacing;
-        }
-        let day = month_day(dates);
+        let ruler = Ruler::of(dates);
         let pairs = || dates.windows(2).filter_map(|pair| <[NaiveDateTime; 2]>::try_from(pair).ok());
-        let length = |[a, b]: [NaiveDateTime; 2]| {
-            if day.is_some() { month_index(b) - month_index(a) } else { nanoseconds(b - a) }
-        };
+        let length = |[a, b]: [NaiveDateTime; 2]| ruler.length(a, b);
         let mut counts = BTreeMap::new();
         for step in pairs().map(length) {
             *counts.entry(step).or_insert(0_usize) += 1;
@@ -84,10 +173,7 @@ impl Spacing {
         let Some((&step, _)) = counts.iter().rev().max_by_key(|(_, count)| **count) else {
             return Self { usual: Frequency::Unknown, gaps: Vec::new(), uneven: None };
         };
-        let usual = match (day, u32::try_from(step)) {
-            (Some(day), Ok(months)) => Frequency::Monthly { months, day },
-            (Some(_), Err(_)) | (None, _) => Frequency::Regular { step: TimeDelta::nanoseconds(step) },
-        };
+        let usual = ruler.frequency(step, dates.first().copied().unwrap_or_default());
         let (mut gaps, mut uneven) = (Vec::new(), None);
         for (i, pair) in pairs().enumerate() {
             let ([from, to], found, row) = (pair, length(pair), i + 1);
@@ -151,18 +237,28 @@ impl Frequency {
                 .chain(std::iter::repeat_with(|| Err(past())))
                 .take(steps)
                 .collect(),
+            Self::Weekly { weeks, .. } => {
+                Self::Regular { step: TimeDelta::weeks(i64::from(weeks)) }.future(last, steps)
+            }
+            Self::BusinessDays => std::iter::successors(Some(last), |date| {
+                let days = match date.weekday() {
+                    Weekday::Fri => 3,
+                    Weekday::Sat => 2,
+                    Weekday::Sun | Weekday::Mon | Weekday::Tue | Weekday::Wed | Weekday::Thu => 1,
+                };
+                date.checked_add_days(Days::new(days))
+            })
+            .skip(1)
+            .map(Ok)
+            .chain(std::iter::repeat_with(|| Err(past())))
+            .take(steps)
+            .collect(),
             Self::Monthly { months, day } => (1..=steps)
                 .map(|i| {
                     let months = i64::try_from(i).ok()?.checked_mul(i64::from(months))?;
                     in_month(month_index(last).checked_add(months)?, day).map(|d| d.and_time(last.time()))
                 })
                 .map(|date| date.ok_or_else(past))
-                .collect(),
-            Self::BusinessDays => std::iter::successors(Some(last), |date| next_business_day(*date))
-                .skip(1)
-                .map(Ok)
-                .chain(std::iter::repeat_with(|| Err(past())))
-                .take(steps)
                 .collect(),
             Self::Irregular { .. } | Self::Unknown => Err(DataError::NoFrequency { why: self.to_string() }),
         }
@@ -174,22 +270,27 @@ impl fmt::Display for Frequency {
         match *self {
             Self::Regular { step } => {
                 let nanos = nanoseconds(step);
-                match step.num_seconds() {
-                    604_800 => return f.write_str("weekly"),
-                    86_400 => return f.write_str("daily"),
-                    3_600 => return f.write_str("hourly"),
-                    _ => {}
-                }
-                let units = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
-                match units.iter().find(|(seconds, _)| nanos % (seconds * 1_000_000_000) == 0) {
-                    Some((seconds, unit)) => write!(f, "every {} {unit}", nanos / (seconds * 1_000_000_000)),
-                    None => write!(f, "every {} ms", nanos as f64 / 1e6),
+                let units = [
+                    (86_400_000_000_000, "days", "daily"),
+                    (3_600_000_000_000, "hours", "hourly"),
+                    (60_000_000_000, "min", "every minute"),
+                    (1_000_000_000, "s", "every second"),
+                    (1_000_000, "ms", "every 1 ms"),
+                    (1_000, "us", "every 1 us"),
+                    (1, "ns", "every 1 ns"),
+                ];
+                match units.iter().find(|(unit, ..)| nanos % unit == 0) {
+                    Some((unit, _, one)) if nanos == *unit => f.write_str(one),
+                    Some((unit, name, _)) => write!(f, "every {} {name}", nanos / unit),
+                    None => write!(f, "every {nanos} ns"),
                 }
             }
+            Self::Weekly { weeks: 1, weekday } => write!(f, "weekly ({})", day_name(weekday)),
+            Self::Weekly { weeks, weekday } => write!(f, "every {weeks} weeks ({})", day_name(weekday)),
+            Self::BusinessDays => f.write_str("business days"),
             Self::Monthly { months: 1, .. } => f.write_str("monthly"),
             Self::Monthly { months: 3, .. } => f.write_str("quarterly"),
             Self::Monthly { months: 12, .. } => f.write_str("yearly"),
-            Self::BusinessDays => f.write_str("business days"),
             Self::Monthly { months, .. } => write!(f, "every {months} months"),
             Self::Irregular { row, previous, date } => {
                 write!(f, "irregular, row {} steps from {previous} to {date}", row + 1)
@@ -199,50 +300,27 @@ impl fmt::Display for Frequency {
     }
 }
 
-/// The spacing of dates that are all from Monday to Friday, leave out every weekend, and seldom another day. Weekdays
-/// that are not there (holidays) are gaps.
-fn business_days(dates: &[NaiveDateTime]) -> Option<Spacing> {
-    let weekday = |d: &NaiveDateTime| d.weekday().number_from_monday() <= 5;
-    let time = dates.first()?.time();
-    if dates.len() < 6 || !dates.iter().all(|d| weekday(d) && d.time() == time) {
-        return None;
+fn day_name(day: Weekday) -> &'static str {
+    match day {
+        Weekday::Mon => "Monday",
+        Weekday::Tue => "Tuesday",
+        Weekday::Wed => "Wednesday",
+        Weekday::Thu => "Thursday",
+        Weekday::Fri => "Friday",
+        Weekday::Sat => "Saturday",
+        Weekday::Sun => "Sunday",
     }
-    let (mut gaps, mut steps) = (Vec::new(), 0_usize);
-    for (i, pair) in dates.windows(2).enumerate() {
-        let &[from, to] = pair else { continue };
-        let days = (to - from).num_days();
-        if days <= 0 || days > 3660 {
-            return None;
-        }
-        let missing = (1..days).filter(|d| weekday(&(from + TimeDelta::days(*d)))).count();
-        if missing == 0 {
-            steps += 1;
-        } else {
-            gaps.push(Gap { row: i + 1, from, to, missing });
-        }
-    }
-    // Mondays alone, say, are weekly dates.
-    (steps * 5 >= dates.len() * 4 - 5).then_some(Spacing {
-        usual: Frequency::BusinessDays,
-        gaps,
-        uneven: None,
-    })
 }
 
-fn next_business_day(date: NaiveDateTime) -> Option<NaiveDateTime> {
-    let days =
-        if date.weekday().number_from_monday() >= 5 { 8 - date.weekday().number_from_monday() } else { 1 };
-    date.checked_add_signed(TimeDelta::days(i64::from(days)))
-}
-
-/// The day that all dates keep (31 when all are month ends), if they also keep their time.
-fn month_day(dates: &[NaiveDateTime]) -> Option<u32> {
+/// The day of the month that all dates keep, if they also keep their time.
+fn month_day(dates: &[NaiveDateTime]) -> Option<MonthDay> {
     let time = dates.first()?.time();
     let ends = dates.iter().all(|d| d.day() == days_in_month(d.year(), d.month()));
     let day = if ends { 31 } else { dates.iter().map(Datelike::day).max()? };
-    let keeps =
-        |d: &NaiveDateTime| d.time() == time && d.day() == day.min(days_in_month(d.year(), d.month()));
-    dates.iter().all(keeps).then_some(day)
+    let keeps = |anchor: &MonthDay| {
+        dates.iter().all(|d| d.time() == time && anchor.of(d.year(), d.month()) == Some(d.date()))
+    };
+    [MonthDay::Day(day), MonthDay::LastBusinessDay, MonthDay::FirstBusinessDay].into_iter().find(keeps)
 }
 
 /// Saturates beyond 292 years, where dates have no common step but a yearly one.
@@ -254,10 +332,10 @@ fn month_index(date: NaiveDateTime) -> i64 {
     i64::from(date.year()) * 12 + i64::from(date.month0())
 }
 
-fn in_month(index: i64, day: u32) -> Option<NaiveDate> {
+fn in_month(index: i64, day: MonthDay) -> Option<NaiveDate> {
     let year = i32::try_from(index.div_euclid(12)).ok()?;
     let month = u32::try_from(index.rem_euclid(12)).ok()? + 1;
-    NaiveDate::from_ymd_opt(year, month, day.min(days_in_month(year, month)))
+    day.of(year, month)
 }
 
 fn days_in_month(year: i32, month: u32) -> u32 {
@@ -272,11 +350,12 @@ fn days_in_month(year: i32, month: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Dates;
+    use super::super::DateForm;
     use super::*;
 
     fn dates(texts: &[&str]) -> Vec<NaiveDateTime> {
-        texts.iter().map(|t| Dates::parse("date", &[t]).expect(t).values()[0]).collect()
+        let form = DateForm::new("%Y-%m-%d %H:%M:%S%.3f").expect("a pattern");
+        texts.iter().map(|t| form.read(t).expect(t).local).collect()
     }
 
     /// Detects, then continues, and expects the last `n` dates again.
@@ -306,6 +385,33 @@ mod tests {
     }
 
     #[test]
+    fn weeks_and_business_days_continue() {
+        continues(&["2020-01-05", "2020-01-12", "2020-01-19", "2020-01-26"], 2, "weekly (Sunday)");
+        continues(&["2020-01-06", "2020-01-20", "2020-02-03"], 1, "every 2 weeks (Monday)");
+        let days = ["02", "03", "06", "07", "08", "09", "10", "13", "14", "15", "16", "17", "20"];
+        let days = days.map(|day| format!("2020-01-{day}"));
+        let days: Vec<&str> = days.iter().map(String::as_str).collect();
+        continues(&days, 5, "business days");
+        // A holiday is a gap, a weekend is none.
+        let spacing = Spacing::of(&dates(&[&days[..5], &days[6..]].concat()));
+        assert_eq!((spacing.usual, spacing.missing(), spacing.gaps.len()), (Frequency::BusinessDays, 1, 1));
+        assert_eq!(spacing.usual.future(spacing.gaps[0].from, 1).expect("a day"), dates(&days[5..6]));
+        continues(&["2020-01-31", "2020-02-28", "2020-03-31", "2020-04-30", "2020-05-29"], 1, "monthly");
+        continues(&["2020-02-03", "2020-03-02", "2020-04-01", "2020-05-01", "2020-06-01"], 2, "monthly");
+        // Mondays, Wednesdays and Fridays are no business days.
+        let odd = dates(&[
+            "2020-01-06",
+            "2020-01-08",
+            "2020-01-10",
+            "2020-01-13",
+            "2020-01-15",
+            "2020-01-17",
+            "2020-01-20",
+        ]);
+        assert!(Spacing::of(&odd).uneven.is_some());
+    }
+
+    #[test]
     fn calendar_steps_continue() {
         continues(&["2016-12-31", "2017-01-31", "2017-02-28", "2017-03-31", "2017-04-30"], 2, "monthly");
         continues(&["2016-12-30", "2017-01-30", "2017-02-28", "2017-03-30"], 1, "monthly");
@@ -315,18 +421,6 @@ mod tests {
         continues(&["2016-06-30", "2016-09-30", "2016-12-31"], 1, "quarterly");
         continues(&["2015-01-01", "2016-01-01", "2017-01-01", "2018-01-01"], 1, "yearly");
         continues(&["2016-02-29", "2017-02-28", "2018-02-28", "2019-02-28", "2020-02-29"], 2, "yearly");
-    }
-
-    #[test]
-    fn business_days_continue_over_weekends_and_holidays_are_gaps() {
-        let known = ["06", "07", "08", "11", "12", "13", "14", "15", "18"].map(|d| format!("2021-01-{d}"));
-        continues(&known.each_ref().map(String::as_str), 2, "business days");
-        let holiday = ["04", "05", "07", "08", "11", "12", "13"].map(|d| format!("2021-01-{d}"));
-        let spacing = Spacing::of(&dates(&holiday.each_ref().map(String::as_str)));
-        assert_eq!((spacing.usual, spacing.missing()), (Frequency::BusinessDays, 1));
-        let mondays = ["01-04", "01-11", "01-18", "01-25", "02-01", "02-08"].map(|d| format!("2021-{d}"));
-        let mondays = dates(&mondays.each_ref().map(String::as_str));
-        assert_eq!(Frequency::detect(&mondays).to_string(), "weekly");
     }
 
     #[test]
@@ -395,6 +489,6 @@ mod tests {
         let hour = Frequency::Regular { step: TimeDelta::hours(1) };
         let error = hour.future(last, 3).expect_err("past the end").to_string();
         assert_eq!(error, format!("3 steps after {last} leave the calendar; check the dates"));
-        assert!(Frequency::Monthly { months: 12, day: 1 }.future(last, 1).is_err());
+        assert!(Frequency::Monthly { months: 12, day: MonthDay::Day(1) }.future(last, 1).is_err());
     }
 }

@@ -1,21 +1,22 @@
 //! Series from a file to windows that a model can train on.
 //!
-//! In the order the data passes them: [`csv`] (and, behind a feature, Parquet) reads files into a [`Panel`] of
-//! [`Series`] with their [`Dates`], [`Segments`] cuts the rows of each into train, validation and test, a [`Scaler`]
+//! In the order the data passes them: [`csv`] (and, behind a feature, Parquet) reads a file into a table of cells; it
+//! finds the columns that hold dates, series and numbers, and the [`Season`], and makes a [`Panel`] of [`Series`] with their
+//! [`Dates`] of them; the [`Summary`] says what it found. [`Segments`] cuts the rows of each into train, validation and test, a [`Scaler`]
 //! is fit on its training rows, and both together make a [`WindowedPanel`]. [`Windows`] names the windows of a segment
 //! by their offset, [`Scores`] is what an evaluation over them yields, and [`baseline`] computes it exactly for two
 //! forecasts that need no training. [`TokenData`] are samples of tokens with classes, which are read and divided on their
 //! own. [`synthetic`] generates data where no file is at hand.
 
 pub mod baseline;
-mod clock;
 mod columns;
 pub mod csv;
 mod dates;
 mod error;
 mod fill;
 mod frequency;
-mod number;
+mod long;
+mod numbers;
 mod panel;
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -23,9 +24,12 @@ mod scaler;
 mod scores;
 mod season;
 mod series;
+mod sheet;
 mod split;
+mod summary;
 pub mod synthetic;
 mod table;
+mod text;
 mod tokens;
 mod window_forecast;
 mod windowed;
@@ -35,14 +39,15 @@ pub use self::baseline::Baseline;
 pub use self::dates::{DateForm, Dates};
 pub use self::error::{DataError, Limits, Place};
 pub use self::fill::Fill;
-pub use self::frequency::{Frequency, Gap, Spacing};
-pub use self::panel::{Panel, read};
+pub use self::frequency::{Frequency, Gap, MonthDay, Spacing};
+pub use self::panel::{Found, Panel, read};
 pub use self::scaler::Scaler;
 pub use self::scores::{ColumnScore, ScoreSums, Scores};
 pub use self::season::Season;
 pub use self::series::Series;
+pub use self::sheet::ReadOptions;
 pub use self::split::{Segment, Segments, Split, Validation};
-pub use self::table::{Found, ReadOptions};
+pub use self::summary::Summary;
 pub use self::tokens::{TokenData, TokenError, TokenNames, TokenSegments};
 pub use self::window_forecast::WindowForecast;
 pub use self::windowed::{Member, WindowedPanel};

@@ -4,17 +4,47 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::season::Season;
-use super::table::{Found, Read};
-use super::{DataError, ReadOptions, Series, csv};
+use super::error::{count, list};
+use super::{DataError, Dates, Frequency, ReadOptions, Season, Series, Summary, csv};
 
 /// Series with the same columns, of which the first ones are to be forecast.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
     series: Vec<Series>,
     targets: usize,
+    files: Vec<String>,
     found: Found,
-    notices: Vec<String>,
+    period: Option<usize>,
+}
+
+/// What reading a file found in it. The same as [`ReadOptions`] reads the file, or a longer one, alike.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// What separates the fields of a row, in a text file.
+    pub separator: Option<char>,
+    /// The columns that hold the date.
+    pub date_column: Vec<String>,
+    /// How dates are written, in the notation of `strftime`.
+    pub date_format: Option<String>,
+    /// The columns that name the series.
+    pub series_id: Vec<String>,
+    /// What was filled, changed or left out, a sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Found {
+    /// What two files have in common; the notes of both.
+    fn join(&mut self, mut other: Self) {
+        self.notes.append(&mut other.notes);
+        self.separator = self.separator.filter(|_| self.separator == other.separator);
+        if self.date_column != other.date_column || self.date_format != other.date_format {
+            self.date_column.clear();
+            self.date_format = None;
+        }
+        if self.series_id != other.series_id {
+            self.series_id.clear();
+        }
+    }
 }
 
 /// Reads the one series of the file at `path`.
@@ -60,35 +90,65 @@ impl Panel {
             if s.columns() == columns { Ok(s) } else { s.with_columns(&columns) }
         };
         let series = series.into_iter().map(same).collect::<Result<_, _>>()?;
-        Ok(Self { series, targets: columns.len(), found: Found::default(), notices: Vec::new() })
+        Ok(Self { series, targets: columns.len(), files: Vec::new(), found: Found::default(), period: None })
     }
 
     /// Reads all series of these files. A series is named by the file it fills, without folder and ending, or by the
-    /// column that [`ReadOptions::series_id`] names.
+    /// columns that [`ReadOptions::series_id`] names, or that tell rows of one date apart.
     ///
     /// # Errors
     /// Whatever keeps a file from being series, with the line and the column where there is one; as [`Panel::new`].
     pub fn read(paths: &[impl AsRef<Path>], options: &ReadOptions) -> Result<Self, DataError> {
-        let (mut series, mut notices, mut found) = (Vec::new(), Vec::new(), Found::default());
+        let (mut series, mut all): (Vec<Series>, Option<Found>) = (Vec::new(), None);
         for path in paths {
             let path = path.as_ref();
-            let Read { series: mut own, found: of_file, notes } = read_file(path, options)?;
-            if of_file.series_id.is_none() {
+            let (mut read, mut found) = read_file(path, options)?;
+            if found.series_id.is_empty() {
                 let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
                 let named = |s: Series| match &stem {
                     Some(stem) => s.named(stem.clone()),
                     None => s,
                 };
-                own = own.into_iter().map(named).collect();
+                read = read.into_iter().map(named).collect();
             }
-            series.append(&mut own);
-            let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            notices.extend(
-                notes.into_iter().map(|note| if paths.len() > 1 { format!("{file}: {note}") } else { note }),
-            );
-            found = of_file;
+            if paths.len() > 1 {
+                found.notes = found.notes.iter().map(|note| format!("{}: {note}", path.display())).collect();
+            }
+            series.append(&mut read);
+            match &mut all {
+                Some(all) => all.join(found),
+                None => all = Some(found),
+            }
         }
-        Ok(Self { notices, found, ..Self::new(series)? })
+        let files = paths.iter().map(|path| path.as_ref().display().to_string()).collect();
+        let mut panel = Self { found: all.unwrap_or_default(), files, ..Self::new(series)? };
+        if options.columns.is_none() {
+            panel.leave_out_constants()?;
+        }
+        Ok(panel)
+    }
+
+    /// Leaves out columns of one value in each series, if others remain and there are rows enough to say so.
+    fn leave_out_constants(&mut self) -> Result<(), DataError> {
+        const ENOUGH: usize = 10;
+        let constant = |column: usize| {
+            let values = self.series.iter().filter_map(|s| s.values().get(column));
+            values.into_iter().all(|v| v.iter().all(|x| v.first() == Some(x)))
+        };
+        let (constants, kept): (Vec<usize>, Vec<usize>) =
+            (0..self.columns().len()).partition(|c| constant(*c));
+        if constants.is_empty() || kept.is_empty() || self.rows() < ENOUGH {
+            return Ok(());
+        }
+        let name = |column: &usize| self.columns().get(*column).cloned().unwrap_or_default();
+        let (out, names): (Vec<String>, Vec<String>) =
+            (constants.iter().map(name).collect(), kept.iter().map(name).collect());
+        let column = count(out.len(), "column");
+        self.found.notes.push(format!("{column} left out: {} (constant)", list(&out)));
+        let series = std::mem::take(&mut self.series).into_iter();
+        self.series = series.map(|s| s.with_columns(&names)).collect::<Result<_, _>>()?;
+        self.targets = names.len();
+        Ok(())
     }
 
     /// The same series with these columns first, which alone are to be forecast; the others follow in their order.
@@ -102,7 +162,7 @@ impl Panel {
         let others = self.columns().iter().filter(|c| !targets.contains(c));
         let columns: Vec<String> = targets.iter().chain(others).cloned().collect();
         let series = self.series.into_iter().map(|s| s.with_columns(&columns)).collect::<Result<_, _>>()?;
-        Ok(Self { series, targets: targets.len(), found: self.found, notices: self.notices })
+        Ok(Self { series, targets: targets.len(), ..self })
     }
 
     /// The series, at least one.
@@ -139,80 +199,99 @@ impl Panel {
         }
     }
 
-    /// What was found in its files.
+    /// What reading changed, in words: rows that were inserted, columns that were left out.
+    pub fn notices(&self) -> &[String] {
+        &self.found.notes
+    }
+
+    /// The same panel with one more thing that a person has to know.
+    #[must_use]
+    pub fn with_notice(mut self, notice: String) -> Self {
+        self.found.notes.push(notice);
+        self
+    }
+
+    /// What reading the files found.
     pub fn found(&self) -> &Found {
         &self.found
     }
 
-    /// The seasonal period of its series, from their dates or their values.
+    /// The same panel with a seasonal period that is known.
     #[must_use]
+    pub fn with_period(self, period: Option<usize>) -> Self {
+        Self { period, ..self }
+    }
+
+    /// The usual step of the dates; `None` without dates, and where those of series differ.
+    pub fn frequency(&self) -> Option<Frequency> {
+        let mut all = self.series.iter().map(|s| s.dates().map(|dates| dates.spacing()));
+        let first = all.next()??;
+        let same =
+            all.all(|other| other.is_some_and(|other| other.usual == first.usual && other.uneven.is_none()));
+        (same && first.uneven.is_none()).then_some(first.usual)
+    }
+
+    /// The seasonal period: that of [`Panel::with_period`], else what dates and data say.
     pub fn season(&self) -> Season {
-        Season::of(self)
+        match self.period {
+            Some(period) => Season { period, why: "as given".to_owned() },
+            None => Season::find(self.frequency(), &self.series),
+        }
     }
 
-    /// What a person has to know of the data, a line each: rows, series and columns, dates and their frequency, then what
-    /// was filled, changed or left out.
-    #[must_use]
-    pub fn summary(&self) -> Vec<String> {
-        let (targets, others) = self.columns().split_at(self.targets.min(self.columns().len()));
-        let mut first = match self.series.as_slice() {
-            [one] => format!("{}: {} rows", one.source(), one.rows()),
-            all => {
-                let names: Vec<String> = all.iter().map(|s| s.name().to_owned()).collect();
-                let rows = all.iter().map(Series::rows);
-                let (least, most) = (rows.clone().min().unwrap_or(0), rows.max().unwrap_or(0));
-                let rows = if least == most {
-                    format!("{most} rows each")
-                } else {
-                    format!("{least} to {most} rows")
-                };
-                format!("{} series ({}), {rows}", all.len(), super::error::list(&names))
-            }
+    /// What was read, and what was changed on the way.
+    pub fn summary(&self) -> Summary {
+        let dates = || self.series.iter().filter_map(Series::dates);
+        let at = |dates: &Dates, date: Option<&chrono::NaiveDateTime>| date.map(|d| (*d, dates.format(*d)));
+        let first = dates().filter_map(|d| at(d, d.values().first())).min();
+        let last = dates().filter_map(|d| at(d, d.values().last())).max();
+        let frequency = self.frequency();
+        let mut notes = self.found.notes.clone();
+        notes.extend(self.irregularities());
+        Summary {
+            source: if self.files.is_empty() { self.source() } else { list(&self.files) },
+            rows: self.rows(),
+            series: self.series.len(),
+            series_columns: self.found.series_id.clone(),
+            columns: self.columns().to_vec(),
+            targets: self.targets,
+            date_columns: self.found.date_column.clone(),
+            date_format: self.found.date_format.clone(),
+            frequency: frequency.map(|f| f.to_string()),
+            first: first.map(|(_, text)| text),
+            last: last.map(|(_, text)| text),
+            season: self.season(),
+            notes,
+        }
+    }
+
+    /// Where dates are not evenly spaced, in words: of several series the first one.
+    fn irregularities(&self) -> Option<String> {
+        let uneven = |s: &'_ Series| Some((s.name().to_owned(), s.dates()?.spacing().irregularity()?));
+        let all: Vec<(String, String)> = self.series.iter().filter_map(uneven).collect();
+        let (name, what) = all.first()?;
+        let of = match self.series.len() {
+            1 => String::new(),
+            n => format!("{} of {n} series have uneven dates; `{name}`: ", all.len()),
         };
-        first += &format!(", columns {}", super::error::list(targets));
-        if !others.is_empty() {
-            first += &format!("; inputs only: {}", super::error::list(others));
-        }
-        let mut lines = vec![first];
-        let longest = self.series.iter().max_by_key(|s| s.rows());
-        if let Some(dates) = longest.and_then(Series::dates)
-            && let (Some(from), Some(to)) = (dates.values().first(), dates.values().last())
-        {
-            let spacing = dates.spacing();
-            let even = match spacing.uneven {
-                Some(_) => ", unevenly spaced (rows are counted, not time)".to_owned(),
-                None => String::new(),
-            };
-            lines.push(format!(
-                "dates in column `{}`: {}{even}, {} to {}",
-                dates.column(),
-                spacing.usual,
-                dates.format(*from),
-                dates.format(*to)
-            ));
-        }
-        lines.extend(self.notices.iter().cloned());
-        lines
-    }
-
-    /// What reading changed, in words: rows that were inserted, columns that were continued.
-    pub fn notices(&self) -> &[String] {
-        &self.notices
-    }
-
-    /// Where dates are not evenly spaced, in words, a line for each series.
-    pub fn irregularities(&self) -> Vec<String> {
-        let dated = self.series.iter().filter_map(|s| Some((s, s.dates()?.spacing().irregularity()?)));
-        dated.map(|(s, what)| format!("{}: {what}", s.source())).collect()
+        Some(format!("{of}{what}; windows count rows as if none were missing"))
     }
 }
 
 impl From<Series> for Panel {
     fn from(series: Series) -> Self {
-        let (targets, series) = (series.channels(), vec![series]);
-        Self { targets, series, found: Found::default(), notices: Vec::new() }
+        Self {
+            targets: series.channels(),
+            series: vec![series],
+            files: Vec::new(),
+            found: Found::default(),
+            period: None,
+        }
     }
 }
+
+/// Series, and what was found.
+type Read = (Vec<Series>, Found);
 
 fn read_file(path: &Path, options: &ReadOptions) -> Result<Read, DataError> {
     let file = path.display().to_string();

@@ -10,10 +10,17 @@ use ::parquet::record::Field;
 use chrono::{DateTime, NaiveDateTime};
 
 use super::error::DataError;
-use super::table::{Header, Read, ReadOptions, Row, assemble};
+use super::panel::Found;
+use super::series::Series;
+use super::sheet::{ReadOptions, Row, Sheet};
+use super::table::assemble;
 
 /// Reads all series of a file.
-pub(super) fn parse_all(opened: std::fs::File, file: &str, options: &ReadOptions) -> Result<Read, DataError> {
+pub(super) fn parse_all(
+    opened: std::fs::File,
+    file: &str,
+    options: &ReadOptions,
+) -> Result<(Vec<Series>, Found), DataError> {
     let bad = |reason: ::parquet::errors::ParquetError| DataError::BadParquet {
         file: file.to_owned(),
         reason: reason.to_string().replace('\n', " "),
@@ -21,20 +28,13 @@ pub(super) fn parse_all(opened: std::fs::File, file: &str, options: &ReadOptions
     let reader = SerializedFileReader::new(opened).map_err(bad)?;
     let fields = reader.metadata().file_metadata().schema().get_fields();
     let names = fields.iter().map(|field| field.name().trim().to_owned()).collect();
-    let header = Header { file, names, decimal_comma: false };
-    let rows = || {
-        let (rows, failed) = match reader.get_row_iter(None) {
-            Ok(rows) => (Some(rows), None),
-            Err(reason) => (None, Some(Err(bad(reason)))),
-        };
-        let row = |(i, row): (usize, Result<_, _>)| {
-            let row: ::parquet::record::Row = row.map_err(bad)?;
-            let cells: StringRecord = row.get_column_iter().map(|(_, field)| text(field)).collect();
-            Ok(Row { line: i + 1, cells })
-        };
-        failed.into_iter().chain(rows.into_iter().flatten().enumerate().map(row))
-    };
-    assemble(&header, rows, options)
+    let rows = reader.get_row_iter(None).map_err(bad)?.enumerate().map(|(i, row)| {
+        let row = row.map_err(bad)?;
+        let cells: StringRecord = row.get_column_iter().map(|(_, field)| text(field)).collect();
+        Ok(Row { line: i + 1, cells })
+    });
+    let (file, rows) = (file.to_owned(), rows.collect::<Result<_, _>>()?);
+    assemble(Sheet { file, names, rows, separator: None, typed: true, notes: Vec::new() }, options)
 }
 
 /// A cell as a text file would have it.

@@ -88,8 +88,8 @@ impl Scaler {
     /// The scaled series, channel-major `[channels, rows]`: all rows of the first column, then the next.
     ///
     /// # Errors
-    /// [`DataError::ScalerChannels`] for a series of other columns, [`DataError::Unscalable`] when a
-    /// scaled value exceeds `f32`.
+    /// [`DataError::ScalerChannels`] for a series of other columns, [`DataError::FarOut`] for a value whose square, scaled,
+    /// would leave `f32`.
     pub fn scale_f32(&self, series: &Series) -> Result<Vec<f32>, DataError> {
         let file = || series.source().to_owned();
         if series.channels() != self.channels() {
@@ -99,12 +99,13 @@ impl Scaler {
         let mut scaled = Vec::with_capacity(series.channels() * series.rows());
         let statistics = self.mean.iter().zip(&self.std);
         for ((column, values), (mean, std)) in series.columns().iter().zip(series.values()).zip(statistics) {
-            for value in values {
-                let value = ((value - mean) / std) as f32;
-                if !value.is_finite() {
-                    return Err(DataError::Unscalable { file: file(), column: column.clone() });
+            for (row, value) in values.iter().enumerate() {
+                let distance = (value - mean) / std;
+                // Not a number neither, which no comparison is true of.
+                if !(distance.abs() <= FARTHEST) {
+                    return Err(far_out(series, column, (*value, distance), row));
                 }
-                scaled.push(value);
+                scaled.push(distance as f32);
             }
         }
         Ok(scaled)
@@ -128,6 +129,25 @@ impl Scaler {
     }
 }
 
+/// Below this, squares lose digits or vanish.
+const TINY: f64 = 1e-140;
+
+/// Standard deviations beyond which values are refused: squares of errors of that size, summed over the windows, still
+/// fit into 32 bits.
+const FARTHEST: f64 = 1e12;
+
+fn far_out(series: &Series, column: &str, (value, spread): (f64, f64), row: usize) -> DataError {
+    let dated = |dates: &super::Dates| Some(format!(" ({})", dates.format(*dates.values().get(row)?)));
+    DataError::FarOut {
+        file: series.source().to_owned(),
+        column: column.to_owned(),
+        row: row + 1,
+        date: series.dates().and_then(dated).unwrap_or_default(),
+        value,
+        spread: spread.abs(),
+    }
+}
+
 /// Means and population standard deviations of the columns of a row-major matrix; of equal values that value and 1.
 pub(super) fn mean_std<T: Copy + Into<f64>>(values: &[T], columns: usize) -> (Vec<f64>, Vec<f64>) {
     let rows = || values.chunks_exact(columns.max(1));
@@ -145,11 +165,14 @@ pub(super) fn mean_std<T: Copy + Into<f64>>(values: &[T], columns: usize) -> (Ve
             *sum += difference * difference;
         }
     }
-    for std in &mut std {
+    for (column, std) in std.iter_mut().enumerate() {
         *std = (*std / count).sqrt();
-        // Squares of tiny differences underflow.
-        if *std == 0.0 {
-            *std = 1.0;
+        // Squares of tiny differences underflow, so they are taken of the differences relative to the largest one.
+        if *std < TINY {
+            let difference = |row: &[T]| row.get(column).map_or(0.0, |&value| value.into() - mean[column]);
+            let largest = rows().map(|row| difference(row).abs()).fold(0.0, f64::max);
+            let squares: f64 = rows().map(|row| (difference(row) / largest).powi(2)).sum();
+            *std = if largest > 0.0 { largest * (squares / count).sqrt() } else { 1.0 };
         }
     }
     // Compared, not computed: the rounded mean of equal values may differ from them by a last digit,
@@ -193,6 +216,29 @@ mod tests {
     }
 
     #[test]
+    fn columns_of_any_scale_are_scaled_alike() {
+        for scale in [1.0, 1e-100, 1e-150, 1e-300, 1e-305] {
+            let column = series([3.0, 1.0, 4.0, 1.0, 5.0].map(|x| x * scale).to_vec());
+            let scaler = Scaler::fit(&column, 0..5).expect("fit");
+            let scaled = scaler.scale_f64(&column).expect("scaled");
+            let close = |(a, b): (&f64, f64)| assert!((a - b).abs() < 1e-6, "{scale:e}: {scaled:?}");
+            scaled.iter().zip([0.125, -1.125, 0.75, -1.125, 1.375]).for_each(close);
+        }
+    }
+
+    #[test]
+    fn a_value_far_from_the_training_rows_is_named() {
+        let mut values = vec![1.0, 2.0, 3.0, 4.0];
+        let scaler = Scaler::fit(&series(values.clone()), 0..4).expect("fit");
+        values.push(1e30);
+        assert_eq!(
+            scaler.scale_f32(&series(values)).expect_err("far").to_string(),
+            "s: row 5, column `a`: 1e30 is 9e29 standard deviations from the mean of the training rows; correct the value, \
+             or leave the column out"
+        );
+    }
+
+    #[test]
     fn a_constant_column_divides_by_one() {
         let constant = series(vec![0.1; 10]);
         let scaler = Scaler::fit(&constant, 0..10).expect("fit");
@@ -222,7 +268,11 @@ mod tests {
         let expected = "s: column `a` cannot be scaled, its values span too wide a range; rescale the column";
         assert_eq!(error, expected);
         let scaler = Scaler::fit(&series(vec![1.0, 2.0]), 0..2).expect("fit");
-        assert_eq!(scaler.scale_f32(&wide).expect_err("beyond f32").to_string(), expected);
+        assert_eq!(
+            scaler.scale_f32(&wide).expect_err("beyond f32").to_string(),
+            "s: row 1, column `a`: 1.7976931348623157e308 is inf standard deviations from the mean of the training rows; \
+             correct the value, or leave the column out"
+        );
         let two = Scaler::new(vec![0.0; 2], vec![1.0; 2]).expect("two columns");
         assert_eq!(
             two.scale_f32(&wide).expect_err("one column").to_string(),

@@ -1,167 +1,285 @@
-//! The seasonal period of a series: from its dates where they say it, else from its values.
+//! The seasonal period of data: after how many rows its pattern repeats.
+//!
+//! The dates say it first: 12 for months, 24 for hours. Where they say nothing (years, no dates) the autocorrelation
+//! does. It is that of the values without their straight line, `r(k)` at lag `k`, the mean over columns and series, of the
+//! training share of the rows. A period is a peak of `r` after its first zero crossing that chance does not explain:
+//! above `z · s`, where `s = sqrt((1 + 2 Σ r(j)²) / n)`, the sum over the lags before the crossing, is the standard error of
+//! a series that remembers no longer than that (Bartlett), or above `z / sqrt(n)` both in the values and in their
+//! differences, which a random walk is not. `z = sqrt(2 ln L) + 0.5` allows for the best of `L` lags. Of such peaks
+//! the first counts that has 80 % of the highest, since multiples of a period are peaks too; and of the lags about it the
+//! one with the largest `r(k) + r(2k)`, since noise moves a peak.
 
-use std::fmt;
-
+use super::{Frequency, Series};
+use chrono::TimeDelta;
 use serde::Serialize;
 
-use super::{Frequency, Panel, Series};
+/// Share of the rows that are looked at: those that train by default.
+const TRAIN: f64 = 0.7;
 
-/// Rows after which a series repeats itself, and how that is known.
+/// Most rows of a series, columns of a panel and lags that are looked at.
+const ROWS: usize = 20_000;
+const COLUMNS: usize = 20;
+const LAGS: usize = 1500;
+
+/// A seasonal period, and where it is known from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Season {
-    /// Rows of a season; 1 where there is none.
+    /// Rows after which the pattern repeats; 1 where none was found.
     pub period: usize,
-    /// How that is known, such as `monthly dates`.
+    /// Where the period is known from, in words.
     pub why: String,
 }
 
-impl fmt::Display for Season {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.period {
-            1 => write!(f, "none ({})", self.why),
-            period => write!(f, "{period} ({})", self.why),
-        }
-    }
-}
-
-/// Share of the rows that a season is looked for in: the training rows.
-const TRAIN: f64 = 0.7;
-/// Rows that are looked at, the last ones of the training rows: autocorrelation costs rows times lags.
-const MAX_ROWS: usize = 4000;
-
 impl Season {
-    /// The season of a panel: that of its dates' frequency, unless the series is shorter than two of them; without one,
-    /// the period that most of the series' columns repeat with.
-    #[must_use]
-    pub fn of(panel: &Panel) -> Self {
-        let longest = panel.series().iter().max_by_key(|s| s.rows());
-        let dated = longest.and_then(|s| Some((s.dates()?.spacing().usual, s.rows())));
-        if let Some((frequency, rows)) = dated
-            && let Some(period) = calendar(frequency).into_iter().find(|p| rows >= 2 * p)
-        {
-            return Self { period, why: format!("{frequency} dates") };
-        }
-        let mut votes = std::collections::BTreeMap::new();
-        for series in panel.series().iter().take(20) {
-            for values in series.values().iter().take(panel.targets()).take(20) {
-                let rows = (series.rows() as f64 * TRAIN) as usize;
-                let first = rows.saturating_sub(MAX_ROWS);
-                *votes.entry(repeats(values.get(first..rows).unwrap_or_default())).or_insert(0_usize) += 1;
+    /// The season of series with this frequency.
+    pub fn find(frequency: Option<Frequency>, series: &[Series]) -> Self {
+        let rows = series.iter().map(Series::rows).max().unwrap_or(0);
+        let named = frequency.map(|f| (calendar(f), f)).filter(|(periods, _)| !periods.is_empty());
+        if let Some((periods, frequency)) = named {
+            // A period that is not there twice cannot be seen, nor be used.
+            let fitting: Vec<usize> = periods.iter().copied().filter(|p| 2 * p <= rows).collect();
+            let period = match fitting.as_slice() {
+                [] => None,
+                [one] => Some(*one),
+                several => strongest(series, several),
+            };
+            if let Some(period) = period {
+                return Self { period, why: format!("{frequency} dates") };
             }
+            let needed = 2 * periods.iter().min().copied().unwrap_or(1);
+            let why = format!("{frequency} dates need {needed} rows for a season, there are {rows}");
+            return Self::of_values(series, why);
         }
-        let most = votes.into_iter().max_by_key(|(_, count)| *count).map_or(1, |(period, _)| period);
-        match most {
-            1 => Self { period: 1, why: "the training rows repeat with no period".to_owned() },
-            period => Self { period, why: "autocorrelation of the training rows".to_owned() },
+        Self::of_values(series, "no season found".to_owned())
+    }
+
+    /// The season that the values alone have; `otherwise` says why there is none.
+    fn of_values(series: &[Series], otherwise: String) -> Self {
+        let Some(acf) = Autocorrelation::of(series, LAGS) else {
+            return Self { period: 1, why: otherwise };
+        };
+        match acf.period() {
+            Some(period) => {
+                let r = acf.values.get(period).copied().unwrap_or(0.0);
+                Self { period, why: format!("autocorrelation {r:.2} after {period} rows") }
+            }
+            None => Self { period: 1, why: otherwise },
         }
     }
 }
 
-/// Seasons of a frequency in rows, the usual one first; none where the calendar has none.
+/// Periods that a frequency makes likely: rows of an hour, a day, a week or a year.
 fn calendar(frequency: Frequency) -> Vec<usize> {
-    let of_day = |seconds: i64| usize::try_from(86_400 / seconds).unwrap_or(1);
+    let whole =
+        |n: u32, of: u32| if n > 0 && of % n == 0 && of > n { vec![(of / n) as usize] } else { Vec::new() };
     match frequency {
-        Frequency::Monthly { months: 12, .. } => Vec::new(),
-        Frequency::Monthly { months, .. } if 12 % months == 0 => vec![12 / months as usize],
+        Frequency::Monthly { months, .. } => whole(months, 12),
+        Frequency::Weekly { weeks, .. } => whole(weeks, 52),
         Frequency::BusinessDays => vec![5],
-        Frequency::Regular { step } => match step.num_seconds() {
-            604_800 => vec![52],
-            86_400 => vec![7],
-            seconds @ 1..86_400 if 86_400 % seconds == 0 => {
-                let hour = usize::try_from(3_600 / seconds).unwrap_or(0);
-                let day = of_day(seconds);
-                // Of minutes and seconds a day is long; an hour is the next cycle.
-                if hour > 1 { vec![day, hour] } else { vec![day] }
-            }
-            _ => Vec::new(),
-        },
-        Frequency::Monthly { .. } | Frequency::Irregular { .. } | Frequency::Unknown => Vec::new(),
+        Frequency::Regular { step } if step == TimeDelta::days(1) => vec![7],
+        Frequency::Regular { step } => {
+            let step = step.num_nanoseconds().unwrap_or(0);
+            let minute = 60_000_000_000_i64;
+            // An hour is a season of what is sampled every minute or more often, a minute of what is sampled more often.
+            let spans = [(1440 * minute, i64::MAX), (60 * minute, minute), (minute, minute - 1)];
+            let within = spans
+                .iter()
+                .filter(|(span, most)| step > 0 && step <= *most && span % step == 0 && *span > step);
+            within.filter_map(|(span, _)| usize::try_from(span / step).ok()).collect()
+        }
+        Frequency::Irregular { .. } | Frequency::Unknown => Vec::new(),
     }
 }
 
-/// The period that values repeat with, 1 for none: the lag of the highest autocorrelation after its first zero, of the
-/// values without their straight line. It must exceed 1.96/√n, what 95 % of the autocorrelations of white noise stay
-/// under, and be a peak between its neighbours; three periods must fit.
-pub(crate) fn repeats(values: &[f64]) -> usize {
-    let n = values.len();
-    if n < 12 {
-        return 1;
-    }
-    let x = without_line(values);
-    let variance: f64 = x.iter().map(|v| v * v).sum();
-    if variance <= 0.0 || !variance.is_finite() {
-        return 1;
-    }
-    let lags = n / 3;
-    let correlation: Vec<f64> = (0..=lags + 1)
-        .map(|lag| {
-            let products: f64 = x.iter().zip(x.get(lag..).unwrap_or_default()).map(|(a, b)| a * b).sum();
-            products / variance
-        })
-        .collect();
-    let at = |lag: usize| correlation.get(lag).copied().unwrap_or(0.0);
-    let Some(zero) = (1..=lags).find(|lag| at(*lag) < 0.0) else { return 1 };
-    let peaks = (zero..=lags).filter(|&lag| lag > 1 && at(lag) >= at(lag - 1) && at(lag) > at(lag + 1));
-    let bound = 1.96 / (n as f64).sqrt();
-    let best = peaks.max_by(|a, b| at(*a).total_cmp(&at(*b)));
-    best.filter(|lag| at(*lag) > bound.max(0.2)).unwrap_or(1)
+/// The period at which the autocorrelation is highest above that of half the period: at a short lag it is high for a
+/// slow wave too, and as high half way.
+fn strongest(series: &[Series], periods: &[usize]) -> Option<usize> {
+    let at = |period: &usize| {
+        let at = |x: &[f64], lag: usize| autocorrelation(x, lag..lag + 1)?.pop();
+        let above = |x: &[f64]| Some(at(x, *period)? - at(x, period / 2)?);
+        let values: Vec<f64> = columns(series).into_iter().filter_map(|x| above(&detrended(x))).collect();
+        values.iter().sum::<f64>() / values.len().max(1) as f64
+    };
+    periods.iter().map(|p| (*p, at(p))).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(period, _)| period)
 }
 
-/// Values without the straight line that fits them best.
-fn without_line(values: &[f64]) -> Vec<f64> {
-    let n = values.len() as f64;
-    let (mean_t, mean) = ((n - 1.0) / 2.0, values.iter().sum::<f64>() / n);
-    let (mut products, mut squares) = (0.0, 0.0);
-    for (t, v) in values.iter().enumerate() {
-        products += (t as f64 - mean_t) * (v - mean);
-        squares += (t as f64 - mean_t).powi(2);
-    }
-    let slope = products / squares;
-    values.iter().enumerate().map(|(t, v)| v - mean - slope * (t as f64 - mean_t)).collect()
+/// The training rows of the columns, those of a longer series cut.
+fn columns(series: &[Series]) -> Vec<&[f64]> {
+    let all = series.iter().flat_map(|s| {
+        let end = (s.rows() as f64 * TRAIN) as usize;
+        s.values().iter().filter_map(move |v| v.get(end.saturating_sub(ROWS)..end))
+    });
+    // A step through all of them, where they are many.
+    let every = series.iter().map(Series::channels).sum::<usize>().div_ceil(COLUMNS).max(1);
+    all.step_by(every).collect()
 }
 
-impl Series {
-    /// The seasonal period of one column's rows, from their autocorrelation alone.
-    #[must_use]
-    pub fn repeats(&self, column: usize) -> usize {
-        self.values().get(column).map_or(1, |values| repeats(values))
+/// Mean autocorrelations over columns, at lags from 0 to twice the longest period that is looked for.
+struct Autocorrelation {
+    values: Vec<f64>,
+    /// Those of the differences from row to row.
+    differences: Vec<f64>,
+    rows: usize,
+    /// The longest period that is looked for.
+    longest: usize,
+}
+
+impl Autocorrelation {
+    /// `None` where no column has enough rows or any variance.
+    fn of(series: &[Series], most: usize) -> Option<Self> {
+        let columns = columns(series);
+        let rows = columns.iter().map(|x| x.len()).max().filter(|rows| *rows >= 9)?;
+        let longest = (rows / 3).min(most);
+        let lags = 2 * longest;
+        let mean = |each: &dyn Fn(&[f64]) -> Vec<f64>| {
+            let all: Vec<Vec<f64>> = columns
+                .iter()
+                .filter(|x| x.len() == rows)
+                .filter_map(|x| autocorrelation(&each(x), 0..lags + 1))
+                .collect();
+            let at = |lag: usize| all.iter().filter_map(|r| r.get(lag)).sum::<f64>() / all.len() as f64;
+            (!all.is_empty()).then(|| (0..=lags).map(at).collect::<Vec<f64>>())
+        };
+        let steps = |x: &[f64]| x.windows(2).filter_map(|pair| Some(pair.last()? - pair.first()?)).collect();
+        Some(Self { values: mean(&detrended)?, differences: mean(&steps)?, rows, longest })
     }
+
+    /// The first of the highest peaks that chance does not explain.
+    fn period(&self) -> Option<usize> {
+        let (r, n) = (&self.values, self.rows as f64);
+        let at = |of: &[f64], lag: usize| of.get(lag).copied().unwrap_or(f64::NEG_INFINITY);
+        let zero = r.iter().take(self.longest).position(|r| *r <= 0.0)?;
+        let z = (2.0 * (self.longest as f64).ln()).sqrt() + 0.5;
+        let memory: f64 = r.iter().take(zero).skip(1).map(|r| r * r).sum();
+        let (wide, narrow) = (z * ((1.0 + 2.0 * memory) / n).sqrt(), z / n.sqrt());
+        let peak = |&lag: &usize| {
+            let value = at(r, lag);
+            let differences =
+                (lag - 1..lag + 2).map(|lag| at(&self.differences, lag)).fold(f64::MIN, f64::max);
+            let top = value > at(r, lag - 1) && value >= at(r, lag + 1);
+            top && (value > wide || (value > narrow && differences > narrow))
+        };
+        let peaks: Vec<usize> = (zero.max(1) + 1..self.longest).filter(peak).collect();
+        let highest = peaks.iter().map(|lag| at(r, *lag)).fold(f64::MIN, f64::max);
+        let first = peaks.into_iter().find(|lag| at(r, *lag) >= 0.8 * highest)?;
+        let twice = |lag: &usize| at(r, *lag) + r.get(2 * lag).copied().unwrap_or(0.0);
+        let about = (first - first / 8).max(2)..(first + first / 4 + 1).min(self.longest + 1);
+        about.max_by(|a, b| twice(a).total_cmp(&twice(b)))
+    }
+}
+
+/// The values without the straight line that fits them best.
+fn detrended(x: &[f64]) -> Vec<f64> {
+    let n = x.len() as f64;
+    let middle = (n - 1.0) / 2.0;
+    let mean = x.iter().sum::<f64>() / n;
+    let time = |i: usize| i as f64 - middle;
+    let along: f64 = x.iter().enumerate().map(|(i, x)| time(i) * (x - mean)).sum();
+    let squares: f64 = (0..x.len()).map(|i| time(i) * time(i)).sum();
+    let slope = if squares > 0.0 { along / squares } else { 0.0 };
+    x.iter().enumerate().map(|(i, x)| x - mean - slope * time(i)).collect()
+}
+
+/// Autocorrelations at these lags; `None` for values without variance, or with more than floats hold.
+fn autocorrelation(x: &[f64], lags: std::ops::Range<usize>) -> Option<Vec<f64>> {
+    let mean = x.iter().sum::<f64>() / x.len() as f64;
+    let x: Vec<f64> = x.iter().map(|x| x - mean).collect();
+    let variance: f64 = x.iter().map(|x| x * x).sum();
+    let at = |lag: usize| {
+        let later = x.get(lag..).unwrap_or_default();
+        later.iter().zip(&x).map(|(a, b)| a * b).sum::<f64>() / variance
+    };
+    (variance > 0.0 && variance.is_finite()).then(|| lags.map(at).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chrono::Weekday;
 
-    /// Noise between −1 and 1 from a linear congruential generator.
-    fn noise(seed: u64) -> impl FnMut() -> f64 {
-        let mut state = seed;
-        move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as f64 / f64::from(1 << 30) - 1.0
-        }
+    /// Numbers between -1 and 1 with variance 1/3.
+    fn noise(seed: u64, n: usize) -> Vec<f64> {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as f64 / u64::MAX as f64 * 2.0 - 1.0
+        };
+        (0..100).for_each(|_| {
+            next();
+        });
+        (0..n).map(|_| next()).collect()
+    }
+
+    fn period(values: Vec<f64>) -> usize {
+        let series = Series::new("s", vec!["a".to_owned()], vec![values], None).expect("a series");
+        Season::find(None, &[series]).period
     }
 
     #[test]
-    fn periods_are_found_through_trend_and_noise() {
-        for period in [4, 7, 11, 12, 24, 52] {
-            let mut draw = noise(period as u64);
-            let wave = |i: usize| (i as f64 * std::f64::consts::TAU / period as f64).sin();
-            let values: Vec<f64> =
-                (0..8 * period).map(|i| 3.0 * wave(i) + 0.05 * i as f64 + draw()).collect();
-            assert_eq!(repeats(&values), period);
+    fn a_wave_in_noise_is_found() {
+        for p in [4, 7, 11, 24, 52] {
+            let wave = |(i, e): (usize, f64)| {
+                let phase = std::f64::consts::TAU * i as f64 / p as f64;
+                1.2 * phase.sin() + e + 0.05 * i as f64
+            };
+            assert_eq!(period(noise(p as u64, 12 * p).into_iter().enumerate().map(wave).collect()), p);
         }
+        // A pattern of a few rows, and no wave.
+        let weekly: Vec<f64> =
+            noise(3, 200).iter().enumerate().map(|(i, e)| e + if i % 7 > 4 { 3.0 } else { 0.0 }).collect();
+        assert_eq!(period(weekly), 7);
     }
 
     #[test]
-    fn noise_and_random_walks_repeat_with_no_period() {
+    fn what_has_no_season_has_period_1() {
         let mut found = 0;
-        for seed in 0..40 {
-            let mut draw = noise(seed);
-            let white: Vec<f64> = (0..300).map(|_| draw()).collect();
-            found += usize::from(repeats(&white) > 1);
+        for seed in 0..60 {
+            let white = noise(seed, 300);
+            let walk = |e: &[f64], memory: f64| {
+                let step = |sum: &mut f64, e: &f64| {
+                    *sum = *sum * memory + e;
+                    Some(*sum)
+                };
+                e.iter().scan(0.0, step).collect::<Vec<f64>>()
+            };
+            let trend = white.iter().enumerate().map(|(i, e)| e + i as f64).collect();
+            for values in [walk(&white, 1.0), walk(&white, 0.8), trend, white] {
+                found += usize::from(period(values) != 1);
+            }
         }
-        assert!(found <= 2, "{found} of 40 series of white noise have a period");
-        assert_eq!(repeats(&[5.0; 100]), 1);
-        assert_eq!(repeats(&[1.0, 2.0, 1.0]), 1);
+        assert!(found <= 3, "{found} of 240");
+        assert_eq!(
+            [period(vec![1.0; 50]), period(vec![1.0, 2.0]), period((0..50).map(f64::from).collect())],
+            [1; 3]
+        );
+    }
+
+    #[test]
+    fn dates_say_the_period_first() {
+        let series = |values| Series::new("s", vec!["a".to_owned()], vec![values], None).expect("a series");
+        let of = |step: TimeDelta, rows| {
+            Season::find(Some(Frequency::Regular { step }), &[series(noise(1, rows))]).period
+        };
+        assert_eq!(of(TimeDelta::hours(1), 100), 24);
+        assert_eq!(of(TimeDelta::minutes(30), 100), 48);
+        assert_eq!(of(TimeDelta::minutes(15), 200), 96);
+        assert_eq!(of(TimeDelta::minutes(10), 400), 144);
+        assert_eq!(of(TimeDelta::days(1), 100), 7);
+        let weeks = Frequency::Weekly { weeks: 1, weekday: Weekday::Sun };
+        assert_eq!(Season::find(Some(weeks), &[series(noise(1, 200))]).period, 52);
+        let short = Season::find(Some(weeks), &[series(noise(1, 100))]);
+        assert_eq!(
+            (short.period, short.why.as_str()),
+            (1, "weekly (Sunday) dates need 104 rows for a season, there are 100")
+        );
+        // Minutes: a wave of an hour, or of a day.
+        for p in [60, 1440] {
+            let wave = |(i, e): (usize, f64)| (std::f64::consts::TAU * i as f64 / p as f64).sin() + 0.2 * e;
+            let values = noise(2, 5000).into_iter().enumerate().map(wave).collect();
+            let minutes = Frequency::Regular { step: TimeDelta::minutes(1) };
+            assert_eq!(Season::find(Some(minutes), &[series(values)]).period, p);
+        }
     }
 }

@@ -141,6 +141,7 @@ pub(super) fn first_duplicate(names: &[String]) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::DateForm;
     use super::*;
 
     fn names(names: &[&str]) -> Vec<String> {
@@ -178,8 +179,9 @@ mod tests {
 
     #[test]
     fn the_last_rows_are_a_series() {
-        let dates = Dates::parse("date", &["2016-07-01", "2016-07-02", "2016-07-03"]).expect("ascending");
-        let days = dates.values().to_vec();
+        let form = DateForm::new("%Y-%m-%d").expect("a pattern");
+        let days = ["2016-07-01", "2016-07-02", "2016-07-03"].map(|day| form.read(day).expect(day).local);
+        let dates = Dates::new("date", form, days.to_vec()).expect("ascending");
         let values = vec![vec![1.0, 2.0, 3.0], vec![4.0, 5.0, 6.0]];
         let series = Series::new("s", names(&["a", "b"]), values, Some(dates)).expect("a series");
         let last = series.last_rows(2).expect("shorter");

@@ -311,49 +311,76 @@ mod tests {
             refused(Split::Ett, 14_399, 336, 96),
             "split ett needs 14400 rows, the series has 14399; use ratios such as `0.7,0.1,0.2`"
         );
-        assert_eq!(
-            refused(split, 1000, 336, 365),
-            "train has 700 rows, a window of context 336 and horizon 365 needs 701; context 336 allows a \
-             horizon up to 100, no context fits horizon 365, context + horizon can be at most 700"
-        );
-        assert_eq!(
-            refused(split, 1000, 650, 96),
-            "train has 700 rows, a window of context 650 and horizon 96 needs 746; context 650 allows a \
-             horizon up to 50, horizon 96 allows a context up to 604, context + horizon can be at most 700"
-        );
-        assert_eq!(
-            refused(split, 1000, 336, 101),
-            "validation has 436 rows, a window of context 336 and horizon 101 needs 437; context 336 allows \
-             a horizon up to 100, no context fits horizon 101, context + horizon can be at most 700"
-        );
-        assert_eq!(
-            refused(Split::ratio(0.7, 0.2, 0.1).expect("ratios"), 1000, 336, 101),
-            "test has 436 rows, a window of context 336 and horizon 101 needs 437; context 336 allows \
-             a horizon up to 100, no context fits horizon 101, context + horizon can be at most 700"
-        );
-        assert_eq!(
-            refused(split, 1000, 700, 1),
-            "train has 700 rows, a window of context 700 and horizon 1 needs 701; no horizon fits context \
-             700, horizon 1 allows a context up to 699, context + horizon can be at most 700"
-        );
-        assert_eq!(
-            refused(split, 3, 1, 1),
-            "test has 1 rows, a window of context 1 and horizon 1 needs 2; no window fits this split: use \
-             a longer series or another split"
-        );
-        assert_eq!(
-            refused(Split::ratio(0.2, 0.4, 0.4).expect("ratios"), 5, 1, 1),
-            "train has 1 rows, a window of context 1 and horizon 1 needs 2; no window fits this split: use \
-             a longer series or another split"
-        );
-        assert_eq!(
-            refused(split, 0, usize::MAX, usize::MAX),
-            format!(
-                "train has 0 rows, a window of context {0} and horizon {0} needs {0}; no window fits this \
-                 split: use a longer series or another split",
-                usize::MAX
-            )
-        );
+        let or = "reduce --context or --horizon, or change --split";
+        let none = "no window fits: use a longer series or another --split";
+        let swapped = Split::ratio(0.7, 0.2, 0.1).expect("ratios");
+        let short = Split::ratio(0.2, 0.4, 0.4).expect("ratios");
+        for (split, rows, context, horizon, text) in [
+            (
+                split,
+                1000,
+                336,
+                365,
+                format!(
+                    "training split has 700 rows; 701 needed (context 336 + horizon 365): {or} (context 336 allows a horizon \
+                 up to 100, no context fits horizon 365)"
+                ),
+            ),
+            (
+                split,
+                1000,
+                650,
+                96,
+                format!(
+                    "training split has 700 rows; 746 needed (context 650 + horizon 96): {or} (context 650 allows a horizon up \
+                 to 50, horizon 96 allows a context up to 604)"
+                ),
+            ),
+            (
+                split,
+                1000,
+                336,
+                101,
+                format!(
+                    "validation split has 100 rows; 101 needed (horizon 101): {or} (context 336 allows a horizon up to 100, no \
+                 context fits horizon 101)"
+                ),
+            ),
+            (
+                swapped,
+                1000,
+                336,
+                101,
+                format!(
+                    "test split has 100 rows; 101 needed (horizon 101): {or} (context 336 allows a horizon up to 100, no \
+                 context fits horizon 101)"
+                ),
+            ),
+            (
+                split,
+                1000,
+                700,
+                1,
+                format!(
+                    "training split has 700 rows; 701 needed (context 700 + horizon 1): {or} (no horizon fits context 700, \
+                 horizon 1 allows a context up to 699)"
+                ),
+            ),
+            (split, 3, 1, 1, format!("test split has 0 rows; 1 needed (horizon 1): {none}")),
+            (short, 5, 1, 1, format!("training split has 1 row; 2 needed (context 1 + horizon 1): {none}")),
+            (
+                split,
+                0,
+                usize::MAX,
+                usize::MAX,
+                format!(
+                    "training split has 0 rows; {0} needed (context {0} + horizon {0}): {none}",
+                    usize::MAX
+                ),
+            ),
+        ] {
+            assert_eq!(refused(split, rows, context, horizon), text);
+        }
         assert_eq!(refused(split, 1000, 0, 1), "the context is 0; give at least 1 row");
         assert_eq!(refused(split, 1000, 1, 0), "the horizon is 0; give at least 1 step");
     }

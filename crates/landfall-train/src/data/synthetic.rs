@@ -238,12 +238,12 @@ impl DemoColumn {
 }
 
 fn hourly(rows: usize) -> Option<Dates> {
-    let form = DateForm::of_format("%Y-%m-%d %H:%M:%S").ok()?;
-    let first = form.parse("2020-01-01 00:00:00")?;
+    let form = DateForm::new("%Y-%m-%d %H:%M:%S")?;
+    let first = form.read("2020-01-01 00:00:00")?.local;
     let hour = TimeDelta::hours(1);
     let dates: Vec<_> =
         std::iter::successors(Some(first), |date| date.checked_add_signed(hour)).take(rows).collect();
-    (dates.len() == rows).then_some(Dates::from_ascending("date".to_owned(), form, dates))
+    (dates.len() == rows).then_some(Dates::from_ascending("date".to_owned(), form, dates, 0))
 }
 
 /// Windows of random walks with the mean of each window as its label.

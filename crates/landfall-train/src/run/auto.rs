@@ -45,7 +45,7 @@ impl Resolved {
     /// # Errors
     /// As [`Settings::sized`] and [`Settings::resolve`].
     pub fn sized(self, panel: &Panel) -> Result<Self, RunError> {
-        let period = self.given.period.unwrap_or_else(|| panel.season().period);
+        let period = panel.season().period;
         let given = Settings { period: Some(period), ..*self.given.clone() };
         let settings = if self.is_default_recipe() { given.sized(panel, period)? } else { given };
         settings.resolve()

@@ -27,7 +27,8 @@ pub use record::{
 
 pub use resolve::{Data, Resolved, Source};
 pub use settings::{
-    Files, ModelKind, Network, Precision, ScalerTable, Settings, SettingsError, Synthetic, named,
+    Files, ModelKind, Names, Network, OneOrMore, Precision, ScalerTable, Settings, SettingsError, Synthetic,
+    named,
 };
 
 use crate::checkpoint::CheckpointError;

@@ -179,6 +179,9 @@ impl Settings {
         if model == ModelKind::CrossAsset {
             let others = [
                 ("--series-id", self.series_id.is_some()),
+                ("--date-column", self.date_column.is_some()),
+                ("--date-format", self.date_format.is_some()),
+                ("--separator", self.separator.is_some()),
                 ("--columns", self.columns.is_some()),
                 ("--target", self.target.is_some()),
                 ("--fill", self.fill.is_some()),
@@ -190,7 +193,7 @@ impl Settings {
                 return Err(conflict(name, "--model cross-asset".to_owned(), why).into());
             }
         }
-        if let Some(super::settings::Files(paths)) = &self.data {
+        if let Some(super::settings::OneOrMore(paths)) = &self.data {
             let given = [
                 ("--synthetic", self.synthetic.is_some()),
                 ("--samples", self.samples.is_some()),
@@ -209,10 +212,10 @@ impl Settings {
                 columns: self.columns.clone(),
                 fill,
                 fill_gaps: self.fill_gaps == Some(true),
-                series_id: self.series_id.clone(),
-                date_column: self.date_column.clone(),
+                series_id: self.series_id.clone().map(|names| names.0),
+                date_column: self.date_column.clone().map(|names| names.0),
                 date_format: self.date_format.clone(),
-                separator: self.separator.as_deref().map(separator).transpose()?,
+                separator: self.separator,
             };
             return Ok(Source::Files { paths: paths.clone(), read });
         }
@@ -421,7 +424,7 @@ impl Settings {
             // The run may be opened from another folder than it was started in.
             Source::Files { paths, .. } => {
                 let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                self.data = Some(super::settings::Files(paths.iter().map(absolute).collect()));
+                self.data = Some(super::settings::OneOrMore(paths.iter().map(absolute).collect()));
             }
             Source::Demo { rows, channels } => {
                 (self.synthetic, self.samples, self.channels) =
@@ -466,20 +469,6 @@ impl Settings {
         self.network = Some(self.filled(n, source));
         if let Some(dropout) = n.dropout() {
             self.dropout = Some(dropout);
-        }
-    }
-}
-
-/// A separator by its name.
-fn separator(name: &str) -> Result<char, SettingsError> {
-    let mut all = name.chars();
-    match (name, all.next(), all.next()) {
-        ("tab" | "\\t", ..) => Ok('\t'),
-        ("space" | "blank", ..) => Ok(' '),
-        (_, Some(one), None) if one.is_ascii() => Ok(one),
-        _ => {
-            let rule = "it must be one character, or tab or space";
-            Err(SettingsError::Range { key: "--separator", value: format!("`{name}`"), rule })
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::RunError;
 use super::resolve::{Data, MAX_STEPS, Resolved, Source, divides};
-use super::settings::{ScalerTable, SettingsError};
+use super::settings::{OneOrMore, ScalerTable, SettingsError};
 use crate::data::synthetic;
 use crate::data::{
     DataError, Panel, Scaler, Segment, TokenData, TokenError, TokenSegments, Validation, WindowedPanel,
@@ -39,27 +39,30 @@ impl Resolved {
                 return Ok(Data::Walk(walk));
             }
         };
+        let panel = panel.with_period(self.settings.period);
         Ok(Data::Series(match &self.settings.target {
             Some(target) => panel.with_targets(target)?,
             None => panel,
         }))
     }
 
-    /// Windows over series, each scaled by its training rows; the scalers and the columns become part of the settings.
+    /// Windows over series, each scaled by its training rows; the scalers, the columns, the seasonal period and where dates
+    /// and series stand in a file become part of the settings.
     ///
     /// # Errors
     /// When the series are too short, or a value overflows when scaled.
     pub fn forecast(&mut self, panel: Panel) -> Result<(Dataset, WindowedPanel), RunError> {
         let (context, horizon) = (self.network.context(), self.network.horizon());
-        let found = panel.found().clone();
+        let found = panel.found();
+        let names = |names: &[String]| (!names.is_empty()).then(|| OneOrMore(names.to_vec()));
+        let s = &mut self.settings;
+        s.series_id = s.series_id.take().or(names(&found.series_id));
+        s.date_column = s.date_column.take().or(names(&found.date_column));
+        s.date_format = s.date_format.take().or(found.date_format.clone());
         let validation = if self.is_default_recipe() { Validation::Optional } else { Validation::Required };
         let panel = WindowedPanel::fit_with(panel, self.split, (context, horizon), validation)?;
         let dataset = Dataset::windowed(&panel)?;
         self.settings.columns = Some(panel.columns().to_vec());
-        if matches!(self.source, Source::Files { .. }) {
-            // A further file of the run's series is read by the same column. Its dates are looked for again: it may have none.
-            self.settings.series_id = self.settings.series_id.take().or(found.series_id);
-        }
         let table = |m: &crate::data::Member| ScalerTable {
             series: m.series.name().to_owned(),
             mean: m.scaler.mean().to_vec(),

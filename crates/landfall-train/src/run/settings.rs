@@ -162,31 +162,38 @@ pub struct ScalerTable {
 }
 
 /// Files of data: in a configuration a path, or a list of paths.
+pub type Files = OneOrMore<PathBuf>;
+
+/// Names of columns: in a configuration a name, or a list of names.
+pub type Names = OneOrMore<String>;
+
+/// In a configuration one value, or a list of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "OneOrMore", into = "OneOrMore")]
-pub struct Files(pub Vec<PathBuf>);
+#[serde(from = "Written<T>", into = "Written<T>")]
+#[serde(bound(serialize = "T: Serialize + Clone", deserialize = "T: Deserialize<'de>"))]
+pub struct OneOrMore<T>(pub Vec<T>);
 
 #[derive(Serialize, Deserialize)]
-#[serde(untagged, expecting = "a path, or a list of paths")]
-enum OneOrMore {
-    One(PathBuf),
-    More(Vec<PathBuf>),
+#[serde(untagged, expecting = "one value, or a list of them")]
+enum Written<T> {
+    One(T),
+    More(Vec<T>),
 }
 
-impl From<OneOrMore> for Files {
-    fn from(paths: OneOrMore) -> Self {
-        match paths {
-            OneOrMore::One(path) => Self(vec![path]),
-            OneOrMore::More(paths) => Self(paths),
+impl<T> From<Written<T>> for OneOrMore<T> {
+    fn from(written: Written<T>) -> Self {
+        match written {
+            Written::One(value) => Self(vec![value]),
+            Written::More(values) => Self(values),
         }
     }
 }
 
-impl From<Files> for OneOrMore {
-    fn from(Files(mut paths): Files) -> Self {
-        match (paths.pop(), paths.is_empty()) {
-            (Some(path), true) => Self::One(path),
-            (last, _) => Self::More(paths.into_iter().chain(last).collect()),
+impl<T> From<OneOrMore<T>> for Written<T> {
+    fn from(OneOrMore(mut values): OneOrMore<T>) -> Self {
+        match (values.pop(), values.is_empty()) {
+            (Some(value), true) => Self::One(value),
+            (last, _) => Self::More(values.into_iter().chain(last).collect()),
         }
     }
 }
@@ -197,21 +204,21 @@ impl From<Files> for OneOrMore {
 pub struct Settings {
     /// CSV files.
     pub data: Option<Files>,
-    /// The column that names the series that a row belongs to; a file is one series if left out.
-    pub series_id: Option<String>,
-    /// The column of dates; looked for if left out.
-    pub date_column: Option<String>,
-    /// How dates are written, as a strftime format; found if left out.
+    /// What separates the fields of a row; found in the file if left out.
+    pub separator: Option<char>,
+    /// The columns that hold the date; found in the file if left out.
+    pub date_column: Option<Names>,
+    /// How dates are written, in the notation of `strftime`; found in the file if left out.
     pub date_format: Option<String>,
-    /// What separates cells: one character, or `tab` or `space`; found if left out.
-    pub separator: Option<String>,
-    /// Columns of them, all if left out.
+    /// The columns that name the series that a row belongs to; found where a date has several rows if left out.
+    pub series_id: Option<Names>,
+    /// Columns of them, all of numbers if left out.
     pub columns: Option<Vec<String>>,
     /// Columns to forecast, all if left out; the others are inputs only.
     pub target: Option<Vec<String>>,
     /// What fills missing values: `previous`, `linear` or `zero`.
     pub fill: Option<String>,
-    /// Whether rows are inserted where the dates skip some.
+    /// Whether rows are inserted where the dates skip some, however many.
     pub fill_gaps: Option<bool>,
     /// Generated data instead of a file.
     pub synthetic: Option<Synthetic>,
@@ -229,7 +236,7 @@ pub struct Settings {
     pub horizon: Option<usize>,
     /// `ett`, or shares of training, validation and test rows.
     pub split: Option<String>,
-    /// Rows of a season for the seasonal-naive comparison.
+    /// Seasonal period in rows; found in the data if left out.
     pub period: Option<usize>,
     /// Passes over the training windows.
     pub epochs: Option<usize>,
@@ -310,9 +317,9 @@ const EXCLUSIVE: [(&str, &str); 13] = [
     ("synthetic", "fill"),
     ("synthetic", "fill-gaps"),
     ("synthetic", "series-id"),
+    ("synthetic", "separator"),
     ("synthetic", "date-column"),
     ("synthetic", "date-format"),
-    ("synthetic", "separator"),
 ];
 
 /// The options of a network in a file, with those of the flags over them.
@@ -429,9 +436,9 @@ impl Settings {
             data: None,
             columns: None,
             series_id: None,
+            separator: None,
             date_column: None,
             date_format: None,
-            separator: None,
             names: None,
             scaler: None,
             init: self.init.as_ref().map(|_| PathBuf::from("given")),

@@ -6,12 +6,11 @@
 //! its own order.
 
 use super::{TokenData, TokenError, TokenNames};
-use crate::data::csv::Rows;
-use crate::data::csv::is_data;
+use crate::data::csv::{Rows, is_data};
 use crate::data::error::list;
-use crate::data::number::{Number, number};
+use crate::data::numbers::{Number, number};
 use crate::data::series::first_duplicate;
-use crate::data::table::{Row, check_fields};
+use crate::data::sheet::{Row, check_fields};
 use crate::data::{DataError, Place, file_bytes};
 use std::collections::HashMap;
 use std::path::Path;
@@ -327,7 +326,7 @@ impl TokenData {
         known: Option<&TokenNames>,
         labelled: bool,
     ) -> Result<Self, DataError> {
-        let mut rows = Rows::of_text(bytes, file, None)?;
+        let mut rows = Rows::of_text(bytes, file)?;
         let Some(header) = rows.next() else {
             return Err(DataError::Empty { file: file.to_owned() });
         };

@@ -1,0 +1,261 @@
+//! Reads the cells of a column as dates, all in one form.
+
+use super::form::{DateForm, Stamp};
+use super::infer::patterns;
+use crate::data::Spacing;
+use chrono::{NaiveDateTime, TimeDelta};
+
+/// A column of dates.
+#[derive(Debug, Clone)]
+pub(crate) struct DateColumn {
+    /// How they are written.
+    pub(crate) form: DateForm,
+    /// One for each row, on the clock that is `offset` seconds ahead of UTC.
+    pub(crate) values: Vec<NaiveDateTime>,
+    /// The last offset in the column; 0 where there is none.
+    pub(crate) offset: i32,
+    /// What a person has to know of how they were read.
+    pub(crate) note: Option<String>,
+}
+
+/// Why cells are no dates of one form.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum NotDates {
+    /// The cell of this row is not in the form of those before it; `dates` cells are.
+    Cell { row: usize, dates: usize },
+    /// Two forms read every cell, and the spacing of the dates does not decide.
+    Ambiguous { first: String, second: String },
+}
+
+/// Finds the form of all cells and reads them.
+///
+/// The cell with the most characters says what forms there may be: it has the time, or the longest month. Forms that
+/// do not read every cell drop out; of forms that differ in leading zeros the one that writes every cell as it stands is
+/// taken. Where day and month could be either, the order that gives an even spacing is taken.
+pub(crate) fn find<'a>(cells: impl Iterator<Item = &'a str> + Clone) -> Result<DateColumn, NotDates> {
+    // Of equally long ones the first; longer texts are no dates.
+    let short = cells.clone().filter(|cell| cell.len() <= 40);
+    let longest = short.reduce(|a, b| if b.len() > a.len() { b } else { a }).unwrap_or_default();
+    let first = cells.clone().find(|cell| !cell.is_empty()).unwrap_or_default();
+    let forms =
+        [longest, first].into_iter().map(patterns).find(|found| !found.is_empty()).unwrap_or_default();
+    let (mut readings, mut failed) = (Vec::new(), NotDates::Cell { row: 0, dates: 0 });
+    for form in forms.iter().filter_map(|pattern| DateForm::new(pattern)) {
+        match read_all(&form, cells.clone()) {
+            Ok(stamps) => readings.push((form, stamps)),
+            Err(at) => {
+                if let (NotDates::Cell { row, .. }, NotDates::Cell { row: before, dates }) = (&at, &failed)
+                    && (row > before || *dates == 0)
+                {
+                    failed = at;
+                }
+            }
+        }
+    }
+    let (form, stamps) = decide(readings)?.ok_or(failed)?;
+    let form = with_zeros_as_written(form, &stamps, cells);
+    Ok(on_one_clock(form, &stamps))
+}
+
+/// Reads all cells in a form that is known.
+pub(crate) fn read(
+    form: &DateForm,
+    cells: impl Iterator<Item = impl AsRef<str>>,
+) -> Result<DateColumn, NotDates> {
+    Ok(on_one_clock(form.clone(), &read_all(form, cells)?))
+}
+
+fn read_all(form: &DateForm, cells: impl Iterator<Item = impl AsRef<str>>) -> Result<Vec<Stamp>, NotDates> {
+    let read: Vec<Option<Stamp>> = cells.map(|cell| form.read(cell.as_ref())).collect();
+    match read.iter().position(Option::is_none) {
+        Some(row) => Err(NotDates::Cell { row, dates: read.iter().flatten().count() }),
+        None => Ok(read.into_iter().flatten().collect()),
+    }
+}
+
+/// Of forms that read every cell the one whose dates are evenly spaced.
+fn decide(mut readings: Vec<(DateForm, Vec<Stamp>)>) -> Result<Option<(DateForm, Vec<Stamp>)>, NotDates> {
+    // Forms that give the same dates are one form.
+    let mut given: Vec<Vec<Stamp>> = Vec::new();
+    readings.retain(|(_, stamps)| {
+        let other = !given.contains(stamps);
+        given.push(stamps.clone());
+        other
+    });
+    if readings.len() < 2 {
+        return Ok(readings.pop());
+    }
+    let even = |(_, stamps): &(DateForm, Vec<Stamp>)| {
+        let mut dates: Vec<NaiveDateTime> = stamps.iter().map(|stamp| stamp.local).collect();
+        dates.sort_unstable();
+        dates.dedup();
+        let spacing = Spacing::of(&dates);
+        dates.len() > 2 && spacing.gaps.is_empty() && spacing.uneven.is_none()
+    };
+    let ambiguous = |readings: &[(DateForm, Vec<Stamp>)]| {
+        let name =
+            |at: usize| readings.get(at).map_or_else(String::new, |(form, _)| form.pattern().to_owned());
+        NotDates::Ambiguous { first: name(0), second: name(1) }
+    };
+    let error = ambiguous(&readings);
+    readings.retain(even);
+    match readings.len() {
+        1 => Ok(readings.pop()),
+        0 => Err(error),
+        _ => Err(ambiguous(&readings)),
+    }
+}
+
+/// The form with or without leading zeros, as the cells are written; with them where no cell tells.
+fn with_zeros_as_written<'a>(
+    form: DateForm,
+    stamps: &[Stamp],
+    cells: impl Iterator<Item = &'a str>,
+) -> DateForm {
+    let variants = [(true, false), (false, true), (true, true)];
+    let others = variants.iter().filter_map(|&(days, hours)| form.unpadded(days, hours));
+    let mut exact: Vec<DateForm> = std::iter::once(form.clone()).chain(others).collect();
+    let longest = |form: &DateForm, stamp: &Stamp| form.write(stamp.local, stamp.offset.unwrap_or(0));
+    for (stamp, cell) in stamps.iter().zip(cells) {
+        if exact.len() < 2 {
+            break;
+        }
+        let kept: Vec<bool> =
+            exact.iter().map(|f| longest(f, stamp).is_some_and(|text| text.starts_with(cell))).collect();
+        // A cell that no variant writes, such as one in other letters, tells nothing.
+        if kept.contains(&true) {
+            let mut kept = kept.into_iter();
+            exact.retain(|_| kept.next() == Some(true));
+        }
+    }
+    exact.into_iter().next().unwrap_or(form)
+}
+
+/// Puts dates with offsets from UTC on one clock: the wall's where its dates are evenly spaced, as those of days are,
+/// else that of the last offset.
+fn on_one_clock(form: DateForm, stamps: &[Stamp]) -> DateColumn {
+    let offsets = || stamps.iter().map(|stamp| stamp.offset.unwrap_or(0));
+    let last = offsets().last().unwrap_or(0);
+    let local: Vec<NaiveDateTime> = stamps.iter().map(|stamp| stamp.local).collect();
+    let column = |values, note| DateColumn { form: form.clone(), values, offset: last, note };
+    if !form.has_offset() || offsets().all(|offset| offset == last) {
+        return column(local, None);
+    }
+    let moved = stamps.iter().map(|stamp| {
+        let ahead = TimeDelta::seconds(i64::from(last - stamp.offset.unwrap_or(0)));
+        stamp.local.checked_add_signed(ahead).unwrap_or(stamp.local)
+    });
+    let moved: Vec<NaiveDateTime> = moved.collect();
+    let uneven = |dates: &[NaiveDateTime]| {
+        let spacing = Spacing::of(dates);
+        (spacing.uneven.is_some(), spacing.missing())
+    };
+    if uneven(&local) < uneven(&moved) {
+        return column(
+            local,
+            Some("dates have several offsets from UTC: their clock's own time is counted".to_owned()),
+        );
+    }
+    let at = form.write(moved.last().copied().unwrap_or_default(), last).unwrap_or_default();
+    column(
+        moved,
+        Some(format!("dates have several offsets from UTC: all are put on the clock of the last one, {at}")),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(texts: &[&str]) -> String {
+        let found = find(texts.iter().copied()).expect("dates");
+        let written = |date: &NaiveDateTime| found.form.write(*date, found.offset).expect("written");
+        assert_eq!(found.values.iter().map(written).collect::<Vec<_>>(), texts);
+        found.form.pattern().to_owned()
+    }
+
+    #[test]
+    fn every_form_is_written_as_it_was_read() {
+        for text in [
+            "2016-07-01 00:00:00",
+            "2016-07-01T00:00:00",
+            "2016-07-01T23:59:59.250Z",
+            "2016-07-01 00:00:00+00:00",
+            "2016-07-01 00:00",
+            "2016-07-01",
+            "2016/7/1 0:00",
+            "01.07.2016 00:00",
+            "1.7.2016",
+            "2016.07.01",
+            "1991 Jul",
+            "Jan 1 2000",
+            "Jan-1-1995",
+            "1970 Q1",
+        ] {
+            round_trip(&[text]);
+        }
+        // The first row does not tell whether one-digit parts are padded; a later one does.
+        assert_eq!(round_trip(&["2016/12/31 23:00", "2017/1/1 0:00"]), "%Y/%-m/%-d %-H:%M");
+        assert_eq!(round_trip(&["2016/12/31 23:00", "2017/01/01 1:00"]), "%Y/%m/%d %-H:%M");
+        assert_eq!(round_trip(&["May 1, 2016", "September 30, 2016"]), "%B %-d, %Y");
+    }
+
+    #[test]
+    fn the_finest_row_decides_the_form() {
+        let found = find(["2016-07-01", "2016-07-01 01:00:00"].into_iter()).expect("dates");
+        assert_eq!(found.form.write(found.values[0], 0).as_deref(), Some("2016-07-01 00:00:00"));
+    }
+
+    #[test]
+    fn a_cell_above_twelve_or_an_even_spacing_tells_the_day() {
+        let pattern =
+            |texts: &[&str]| find(texts.iter().copied()).map(|found| found.form.pattern().to_owned());
+        assert_eq!(pattern(&["01/02/2020", "02/13/2020"]), Ok("%m/%d/%Y".to_owned()));
+        assert_eq!(pattern(&["01/02/2020", "13/02/2020"]), Ok("%d/%m/%Y".to_owned()));
+        assert_eq!(pattern(&["30/11/2020", "01/12/2020", "02/12/2020"]).as_deref(), Ok("%d/%m/%Y"));
+        // Weeks in one order, nothing in the other.
+        assert_eq!(
+            pattern(&["01/05/2020", "08/05/2020", "01/12/2019"]),
+            Err(NotDates::Ambiguous { first: "%m/%d/%Y".to_owned(), second: "%d/%m/%Y".to_owned() })
+        );
+        assert_eq!(
+            pattern(&["03/05/2020", "10/05/2020", "05/04/2020", "12/04/2020", "07/06/2020"]).is_err(),
+            true
+        );
+        // The first of three months, or three days of January.
+        assert!(matches!(
+            pattern(&["01/01/2020", "01/02/2020", "01/03/2020"]),
+            Err(NotDates::Ambiguous { .. })
+        ));
+        // Quarters, where the other order is uneven.
+        assert_eq!(
+            pattern(&["01/01/2020", "01/04/2020", "01/07/2020", "01/10/2020", "01/01/2021"]),
+            Ok("%d/%m/%Y".to_owned())
+        );
+        assert_eq!(pattern(&["31-01-95", "28-02-95"]), Ok("%d-%m-%y".to_owned()));
+    }
+
+    #[test]
+    fn one_column_has_one_form() {
+        let failed = |texts: &[&str]| find(texts.iter().copied()).expect_err("two forms");
+        assert_eq!(failed(&["2016-07-01", "2016/07/02"]), NotDates::Cell { row: 1, dates: 1 });
+        assert_eq!(failed(&["2016-07-01", "2016-07-32", "2016-07-03"]), NotDates::Cell { row: 1, dates: 2 });
+        assert_eq!(failed(&["x", "y"]), NotDates::Cell { row: 0, dates: 0 });
+    }
+
+    #[test]
+    fn offsets_are_put_on_one_clock() {
+        let hourly = ["2020-10-25T01:00:00+02:00", "2020-10-25T02:00:00+02:00", "2020-10-25T02:00:00+01:00"];
+        let found = find(hourly.into_iter()).expect("dates");
+        assert_eq!(found.offset, 3600);
+        assert_eq!(
+            found.values.windows(2).map(|p| (p[1] - p[0]).num_minutes()).collect::<Vec<_>>(),
+            [60, 60]
+        );
+        assert_eq!(found.form.write(found.values[2], found.offset).as_deref(), Some(hourly[2]));
+        let daily = ["2020-10-24T00:00:00+02:00", "2020-10-25T00:00:00+02:00", "2020-10-26T00:00:00+01:00"];
+        let found = find(daily.into_iter()).expect("dates");
+        assert_eq!(found.values.windows(2).map(|p| (p[1] - p[0]).num_hours()).collect::<Vec<_>>(), [24, 24]);
+        assert!(found.note.is_some());
+    }
+}

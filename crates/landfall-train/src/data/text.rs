@@ -1,0 +1,70 @@
+//! The text of a file, whatever it is encoded in.
+
+use super::error::{DataError, Place};
+use std::borrow::Cow;
+
+/// Text, and what a person has to know of how it was read.
+pub(super) type Decoded<'a> = (Cow<'a, str>, Option<String>);
+
+/// Decodes UTF-8, UTF-16 with a byte order mark, and Latin-1.
+///
+/// Latin-1 gives every byte a character, so it is believed only where the bytes 80 to 9f, which are control characters
+/// there and letters in other encodings, do not occur.
+pub(super) fn decode<'a>(bytes: &'a [u8], file: &str) -> Result<Decoded<'a>, DataError> {
+    match bytes {
+        [0xff, 0xfe, rest @ ..] => utf16(rest, u16::from_le_bytes, file),
+        [0xfe, 0xff, rest @ ..] => utf16(rest, u16::from_be_bytes, file),
+        _ => {
+            let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+            let error = match std::str::from_utf8(bytes) {
+                Ok(text) => return Ok((Cow::Borrowed(text), None)),
+                Err(error) => error,
+            };
+            let control = |b: &u8| (0x80..0xa0).contains(b) || (*b < 0x20 && !b"\t\r\n".contains(b));
+            if bytes.iter().any(control) {
+                let before = bytes.get(..error.valid_up_to()).unwrap_or(bytes);
+                return Err(not_text(file, before.iter().filter(|b| **b == b'\n').count()));
+            }
+            let text = bytes.iter().map(|&b| char::from(b)).collect();
+            Ok((Cow::Owned(text), Some("read as Latin-1, since it is not valid UTF-8".to_owned())))
+        }
+    }
+}
+
+fn utf16<'a>(bytes: &[u8], unit: fn([u8; 2]) -> u16, file: &str) -> Result<Decoded<'a>, DataError> {
+    let (pairs, rest) = bytes.as_chunks::<2>();
+    let mut text = String::with_capacity(pairs.len());
+    for c in char::decode_utf16(pairs.iter().map(|&pair| unit(pair))) {
+        let lines = |text: &str| text.matches('\n').count();
+        text.push(c.map_err(|_| not_text(file, lines(&text)))?);
+    }
+    if !rest.is_empty() {
+        return Err(not_text(file, text.matches('\n').count()));
+    }
+    Ok((Cow::Owned(text), Some("read as UTF-16".to_owned())))
+}
+
+fn not_text(file: &str, newlines: usize) -> DataError {
+    DataError::NotUtf8 { at: Place { file: file.to_owned(), line: newlines + 1 } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encodings_are_told_apart() {
+        let text = "date,température\n2020-01-01,1\n";
+        let read = |bytes: &[u8]| decode(bytes, "f").map(|(text, note)| (text.into_owned(), note.is_some()));
+        let same = |bytes: Vec<u8>, noted| assert_eq!(read(&bytes).expect("text"), (text.to_owned(), noted));
+        same(text.into(), false);
+        same([b"\xef\xbb\xbf", text.as_bytes()].concat(), false);
+        same([vec![0xff, 0xfe], text.encode_utf16().flat_map(u16::to_le_bytes).collect()].concat(), true);
+        same([vec![0xfe, 0xff], text.encode_utf16().flat_map(u16::to_be_bytes).collect()].concat(), true);
+        same(text.chars().map(|c| u8::try_from(u32::from(c)).expect("Latin-1")).collect(), true);
+        for (bytes, line) in [(&b"a\n1\n\x81"[..], 3), (b"\xff\xfea\0\n\0\0\xd8b\0", 2), (b"\xff\xfea", 1)] {
+            let error = read(bytes).expect_err("no text").to_string();
+            assert!(error.starts_with(&format!("f:{line}: not valid UTF-8")), "{error}");
+        }
+    }
+}
