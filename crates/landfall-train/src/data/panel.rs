@@ -204,6 +204,13 @@ impl Panel {
         &self.found.notes
     }
 
+    /// The same panel with one more thing that a person has to know.
+    #[must_use]
+    pub fn with_notice(mut self, notice: String) -> Self {
+        self.found.notes.push(notice);
+        self
+    }
+
     /// What reading the files found.
     pub fn found(&self) -> &Found {
         &self.found

@@ -43,24 +43,27 @@ impl Season {
                 [one] => Some(*one),
                 several => strongest(series, several),
             };
-            return match period {
-                Some(period) => Self { period, why: format!("{frequency} dates") },
-                None => {
-                    let needed = 2 * periods.iter().min().copied().unwrap_or(1);
-                    let why = format!("{frequency} dates need {needed} rows for a season, there are {rows}");
-                    Self { period: 1, why }
-                }
-            };
+            if let Some(period) = period {
+                return Self { period, why: format!("{frequency} dates") };
+            }
+            let needed = 2 * periods.iter().min().copied().unwrap_or(1);
+            let why = format!("{frequency} dates need {needed} rows for a season, there are {rows}");
+            return Self::of_values(series, why);
         }
+        Self::of_values(series, "no season found".to_owned())
+    }
+
+    /// The season that the values alone have; `otherwise` says why there is none.
+    fn of_values(series: &[Series], otherwise: String) -> Self {
         let Some(acf) = Autocorrelation::of(series, LAGS) else {
-            return Self { period: 1, why: "no season found".to_owned() };
+            return Self { period: 1, why: otherwise };
         };
         match acf.period() {
             Some(period) => {
                 let r = acf.values.get(period).copied().unwrap_or(0.0);
                 Self { period, why: format!("autocorrelation {r:.2} after {period} rows") }
             }
-            None => Self { period: 1, why: "no season found".to_owned() },
+            None => Self { period: 1, why: otherwise },
         }
     }
 }
@@ -111,12 +114,14 @@ fn columns(series: &[Series]) -> Vec<&[f64]> {
     all.step_by(every).collect()
 }
 
-/// Mean autocorrelations over columns, at lags from 0.
+/// Mean autocorrelations over columns, at lags from 0 to twice the longest period that is looked for.
 struct Autocorrelation {
     values: Vec<f64>,
     /// Those of the differences from row to row.
     differences: Vec<f64>,
     rows: usize,
+    /// The longest period that is looked for.
+    longest: usize,
 }
 
 impl Autocorrelation {
@@ -124,7 +129,8 @@ impl Autocorrelation {
     fn of(series: &[Series], most: usize) -> Option<Self> {
         let columns = columns(series);
         let rows = columns.iter().map(|x| x.len()).max().filter(|rows| *rows >= 9)?;
-        let lags = (rows / 3).min(most);
+        let longest = (rows / 3).min(most);
+        let lags = 2 * longest;
         let mean = |each: &dyn Fn(&[f64]) -> Vec<f64>| {
             let all: Vec<Vec<f64>> = columns
                 .iter()
@@ -135,15 +141,15 @@ impl Autocorrelation {
             (!all.is_empty()).then(|| (0..=lags).map(at).collect::<Vec<f64>>())
         };
         let steps = |x: &[f64]| x.windows(2).filter_map(|pair| Some(pair.last()? - pair.first()?)).collect();
-        Some(Self { values: mean(&detrended)?, differences: mean(&steps)?, rows })
+        Some(Self { values: mean(&detrended)?, differences: mean(&steps)?, rows, longest })
     }
 
     /// The first of the highest peaks that chance does not explain.
     fn period(&self) -> Option<usize> {
         let (r, n) = (&self.values, self.rows as f64);
         let at = |of: &[f64], lag: usize| of.get(lag).copied().unwrap_or(f64::NEG_INFINITY);
-        let zero = r.iter().position(|r| *r <= 0.0)?;
-        let z = (2.0 * (r.len() as f64 - 1.0).ln()).sqrt() + 0.5;
+        let zero = r.iter().take(self.longest).position(|r| *r <= 0.0)?;
+        let z = (2.0 * (self.longest as f64).ln()).sqrt() + 0.5;
         let memory: f64 = r.iter().take(zero).skip(1).map(|r| r * r).sum();
         let (wide, narrow) = (z * ((1.0 + 2.0 * memory) / n).sqrt(), z / n.sqrt());
         let peak = |&lag: &usize| {
@@ -153,11 +159,11 @@ impl Autocorrelation {
             let top = value > at(r, lag - 1) && value >= at(r, lag + 1);
             top && (value > wide || (value > narrow && differences > narrow))
         };
-        let peaks: Vec<usize> = (zero.max(1) + 1..r.len() - 1).filter(peak).collect();
+        let peaks: Vec<usize> = (zero.max(1) + 1..self.longest).filter(peak).collect();
         let highest = peaks.iter().map(|lag| at(r, *lag)).fold(f64::MIN, f64::max);
         let first = peaks.into_iter().find(|lag| at(r, *lag) >= 0.8 * highest)?;
         let twice = |lag: &usize| at(r, *lag) + r.get(2 * lag).copied().unwrap_or(0.0);
-        let about = (first - first / 8).max(2)..(first + first / 4 + 1).min(r.len());
+        let about = (first - first / 8).max(2)..(first + first / 4 + 1).min(self.longest + 1);
         about.max_by(|a, b| twice(a).total_cmp(&twice(b)))
     }
 }

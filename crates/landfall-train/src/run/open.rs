@@ -123,7 +123,8 @@ impl Run {
         self.resolved.training.loss.levels()
     }
 
-    /// Its data, or the same columns of other files.
+    /// Its data, or the same columns of other files. Other files may be without the run's column of dates: then rows are
+    /// counted, and a notice says so.
     ///
     /// # Errors
     /// A column that is not there; whatever keeps a file from being series.
@@ -146,7 +147,21 @@ impl Run {
             }
             Source::Demo { .. } | Source::Walk { .. } | Source::Assets { .. } => {}
         }
-        resolved.load()
+        match resolved.load() {
+            Err(RunError::Data(DataError::UnknownColumn { file, name, known })) if !data.is_empty() => {
+                let Source::Files { read, .. } = &mut resolved.source else { return resolved.load() };
+                if !read.date_column.take().is_some_and(|columns| columns.contains(&name)) {
+                    return Err(DataError::UnknownColumn { file, name, known }.into());
+                }
+                read.date_format = None;
+                let notice = format!("{file}: no column `{name}`, where the run had dates; rows are counted");
+                Ok(match resolved.load()? {
+                    Data::Series(panel) => Data::Series(panel.with_notice(notice)),
+                    other @ (Data::Walk(_) | Data::Tokens(_)) => other,
+                })
+            }
+            loaded => loaded,
+        }
     }
 
     /// Windows over series under the run's split and scalers.
