@@ -56,7 +56,8 @@ pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<S
         let names = columns.numbers.iter().map(|c| c.name.clone()).collect();
         let values = columns.numbers.iter().map(of).collect();
         let place = |row: usize| sheet.place(lines.get(row).copied().unwrap_or(row));
-        let (values, dates) = filling.fill(Holes { source: &named, names: &names, values, dates }, place)?;
+        let Holes { values, dates, .. } =
+            filling.fill(Holes { source: &named, names: &names, values, dates }, place)?;
         let dates = source.as_ref().zip(dates).map(|(source, values)| {
             let (form, offset) = (source.dates.form.clone(), source.dates.offset);
             Dates::from_ascending(source.name.clone(), form, values, offset)
