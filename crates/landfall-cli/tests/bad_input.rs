@@ -22,12 +22,12 @@ fn files() {
     assert_eq!(train(&f, ""), "bad.csv: the file is empty; it needs a header line and rows of numbers");
     assert_eq!(
         train(&f, "date,a\n2021-01-01,1\n2021-01-02,x\n"),
-        "bad.csv:3: column `a`: `x` is not a number; correct it or leave the column out"
+        "bad.csv:3: column `a`: `x` is not a number; correct or clear the cell, or choose others with --columns"
     );
     assert_eq!(
         train(&f, "date,a\n2021-01-01,1\n2021-01-01,2\n"),
-        "bad.csv:3: date 2021-01-01 00:00:00 is there already in line 2, with other values; keep one row per date, or name \
-         the column that tells the series apart with --series-id"
+        "bad.csv:3: date 2021-01-01 00:00:00 stands in line 2 too, with other values; keep one row per date, or name the \
+         column that tells series apart with --series-id"
     );
     assert_eq!(
         f.refused("train --data d.csv --columns load,sun --out run"),
@@ -35,8 +35,8 @@ fn files() {
     );
     assert_eq!(
         f.refused("train --preset patchtst-42 --data d.csv --out run"),
-        "train has 210 rows, a window of context 336 and horizon 96 needs 432; no horizon fits context 336, no \
-         context fits horizon 96, context + horizon can be at most 210"
+        "training split has 210 rows; 432 needed (context 336 + horizon 96): reduce --context or --horizon, or change \
+         --split (no horizon fits context 336, no context fits horizon 96)"
     );
     assert_eq!(
         f.refused("train --data d.csv --split ett --out run"),

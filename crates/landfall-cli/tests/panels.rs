@@ -31,7 +31,7 @@ fn several_files_train_one_model() {
     let f = folder();
     let ran = f.runs(&format!("train --data north.csv --data south.csv {SIZES} --epochs 1 --json --out run"));
     assert!(
-        ran.out.starts_with("data 2 series (north, south), 240 to 300 rows, columns load, wind\n"),
+        ran.out.starts_with("data north.csv, south.csv: 2 series, 540 rows, 2 columns (load, wind)\n"),
         "{}",
         ran.out
     );
@@ -103,12 +103,12 @@ fn series_that_do_not_fit() {
     let ran = f.runs(&format!("train --data north.csv --data short.csv {SIZES} --max-steps 1 --out run"));
     assert!(
         ran.err.starts_with(
-            "note: series `short` (30 rows) is left out: train has 21 rows, a window of context 32 and horizon 8 needs 40; "
+            "note: series `short` (30 rows) is left out: training split has 21 rows; 40 needed (context 32 + horizon 8): "
         ),
         "{}",
         ran.err
     );
-    assert!(ran.out.starts_with("data 2 series (north, short), 30 to 300 rows"), "{}", ran.out);
+    assert!(ran.out.starts_with("data north.csv, short.csv: 2 series, 330 rows"), "{}", ran.out);
     let scored = f.runs("evaluate run --data north.csv --data south.csv");
     assert_eq!(scored.notes(), "note: series `south` is left out: the run has no scaler for it\n");
     let forecast = f.runs("forecast run --data north.csv --data short.csv");
@@ -121,7 +121,9 @@ fn series_that_do_not_fit() {
     f.write("short2.csv", csv(31));
     let text = f.refused(&format!("train --data short.csv --data short2.csv {SIZES} --max-steps 1"));
     assert!(
-        text.starts_with("none of 2 series holds a window in each segment; `short`: train has 21 rows"),
+        text.starts_with(
+            "none of 2 series holds a window in each segment; `short`: training split has 21 rows"
+        ),
         "{text}"
     );
 
@@ -159,7 +161,7 @@ fn targets_alone_are_learnt_scored_and_forecast() {
     let words = format!("train --data north.csv {SIZES} --epochs 1 --json");
     let ran = f.runs(&format!("{words} --target wind --out run"));
     assert!(
-        ran.out.starts_with("data north.csv: 300 rows, columns wind; inputs only: load\n"),
+        ran.out.starts_with("data north.csv: 300 rows, targets wind, further inputs load\n"),
         "{}",
         ran.out
     );
@@ -209,27 +211,27 @@ fn gaps_are_named_and_filled_when_asked() {
     };
     f.write("g.csv", csv(300).lines().filter(kept).map(|l| format!("{l}\n")).collect::<String>());
     let words = format!("train --data g.csv {SIZES} --max-steps 1");
-    let ran = f.runs(&format!("{words} --fill linear --out kept"));
-    assert_eq!(
-        ran.err,
-        "note: g.csv: dates are hourly with 3 missing: 2 between 2021-01-03 04:00:00 and 2021-01-03 07:00:00, 1 \
-         between 2021-01-05 08:00:00 and 2021-01-05 10:00:00; windows count rows as if none were missing (--fill-gaps \
-         with --fill inserts those that the dates skip)\n"
-    );
-    assert!(ran.out.starts_with("data g.csv: 297 rows"), "{}", ran.out);
-    let ran = f.runs(&format!("{words} --fill linear --fill-gaps --out filled"));
-    assert!(ran.out.contains("3 rows that the dates skip were inserted, at most 2 in a row"), "{}", ran.out);
-    assert!(ran.out.starts_with("data g.csv: 300 rows"), "{}", ran.out);
-    let evaluated = f.runs("evaluate filled");
+    let ran = f.runs(&format!("{words} --out found"));
+    assert_eq!(ran.err, "");
+    let places = "2 of them between 2021-01-03 04:00:00 and 2021-01-03 07:00:00";
     assert!(
-        evaluated.notes().starts_with("note: 3 rows that the dates skip were inserted"),
+        ran.out.contains(&format!(
+            "  note: 3 rows inserted where the dates skip them ({places}), interpolated between the values on both sides, so \
+             a filled row knows of the next value\n"
+        )),
         "{}",
-        evaluated.err
+        ran.out
     );
-    assert_eq!(
-        f.refused(&format!("{words} --fill-gaps")),
-        "g.csv: --fill-gaps inserts rows and needs to know what fills them; give --fill previous|linear|zero too"
-    );
+    assert!(ran.out.starts_with("data g.csv: 300 rows"), "{}", ran.out);
+    // A fill that is asked for adds no rows, unless they are asked for too.
+    let ran = f.runs(&format!("{words} --fill previous --out kept"));
+    let gaps = "  note: dates are hourly with 3 missing: 2 between 2021-01-03 04:00:00 and 2021-01-03 07:00:00, 1 between \
+                2021-01-05 08:00:00 and 2021-01-05 10:00:00; windows count rows as if none were missing\n";
+    assert!(ran.out.starts_with("data g.csv: 297 rows") && ran.out.contains(gaps), "{}", ran.out);
+    let ran = f.runs(&format!("{words} --fill linear --fill-gaps --out filled"));
+    let note = format!("3 rows inserted where the dates skip them ({places}), filled with --fill linear\n");
+    assert!(ran.out.contains(&format!("  note: {note}")), "{}", ran.out);
+    assert_eq!(f.runs("evaluate filled").notes(), format!("note: {note}"));
 }
 
 #[test]
@@ -258,7 +260,9 @@ fn values_known_in_advance_are_refused() {
          previous|linear|zero fills them"
     );
     let ran = f.runs(&format!("{words} --fill previous --out run"));
-    let said =
-        "ahead.csv: wind has values in 2 rows after the last value of load; --fill previous fills them\n";
-    assert!(ran.out.contains(said), "{}", ran.out);
+    let note = ran.out.lines().find_map(|l| l.strip_prefix("  note: "));
+    assert_eq!(
+        note.unwrap_or_default(),
+        "ahead.csv: wind has values in 2 rows after the last value of load; --fill previous fills them"
+    );
 }

@@ -236,8 +236,10 @@ fn a_forecast_goes_on_where_the_data_ends() {
     let rows: String =
         csv(32).lines().map(|l| l.split_once(',').expect("cells").1.replace(',', ";") + "\r\n").collect();
     f.write("undated.csv", format!("\u{feff}{rows}"));
-    let undated = f.runs("forecast run --data undated.csv").out;
-    assert!(undated.starts_with("step,load,wind\n1,"), "{undated}");
+    let undated = f.runs("forecast run --data undated.csv");
+    assert!(undated.out.starts_with("step,load,wind\n1,"), "{}", undated.out);
+    let note = "note: undated.csv: no column `date`, where the run had dates; rows are counted\n";
+    assert_eq!(undated.notes(), note);
     f.write("gap.csv", csv(40).replace("2021-01-02 10:", "2021-01-02 10:30:").replace(":30:00:00", ":30:00"));
     let gap = f.runs("forecast run --data gap.csv");
     assert!(gap.err.contains("\nnote: the dates cannot be continued: irregular"), "{}", gap.err);
@@ -253,11 +255,12 @@ fn missing_values_are_filled_and_said() {
         _ => format!("{l}\n"),
     });
     f.write("d.csv", holes.collect::<String>());
-    let ran = f.runs(&format!("{SMALL} --max-steps 1 --out unasked"));
-    assert!(ran.out.contains("1 missing values were filled by a straight line"), "{}", ran.out);
-    assert!(ran.out.contains("wind 1"), "{}", ran.out);
-    f.runs(&format!("{SMALL} --max-steps 1 --fill linear --out run"));
-    f.runs("evaluate run");
+    let ran = f.runs(&format!("{SMALL} --max-steps 1 --out found"));
+    let note = "  note: 1 missing value interpolated between the values on both sides, so a filled row knows of the next value: \
+                wind (1)\n";
+    assert!(ran.out.contains(note), "{}", ran.out);
+    f.runs(&format!("{SMALL} --max-steps 1 --fill linear --out given"));
+    assert_eq!(f.runs("evaluate given").out.replace("given", "found"), f.runs("evaluate found").out);
 }
 
 #[test]
@@ -372,4 +375,43 @@ fn a_plan_prints() {
     assert!(more["peak_mib"].as_f64() > Some(peak));
     f.runs("plan --model window-regressor --batch 4 --all");
     assert_eq!(f.names(), [""; 0]);
+}
+
+/// What a file is found to hold is kept by the run, and reads another one alike.
+#[test]
+fn a_run_keeps_what_was_found_in_its_file() {
+    let f = Folder::new();
+    // Days first: the last days of a month tell it, the first ones of another month alone do not.
+    let rows = |from: usize, to: usize| {
+        let row = |i: usize| {
+            let (month, day) = (1 + i / 28, 1 + i % 28);
+            let of = |site: &str, level: f64| {
+                format!("{site};{day:02}/{month:02}/2021;{:.3};a\n", level + (i % 7) as f64)
+            };
+            (of("x", 1.0) + &of("z", 20.0)).replace('.', ",")
+        };
+        "site;when;load;weather\n".to_owned() + &(from..to).map(row).collect::<String>()
+    };
+    f.write("all.csv", rows(0, 200));
+    f.write("new.csv", rows(28, 38));
+    let ran = f.runs(
+        "train --data all.csv --model dlinear --context 8 --horizon 2 --max-steps 1 --threads 1 --out run",
+    );
+    assert!(ran.out.starts_with("data all.csv: 2 series by column `site`, "), "{}", ran.out);
+    let config = f.read("run/config.toml");
+    for line in [
+        "date-column = \"when\"",
+        "date-format = \"%d/%m/%Y\"",
+        "series-id = \"site\"",
+        "period = 7",
+        "columns = [\"load\"]",
+    ] {
+        assert!(config.contains(line), "{line} in {config}");
+    }
+    let forecast = f.runs("forecast run --data new.csv").out;
+    let dates: Vec<&str> = forecast.lines().skip(1).filter_map(|l| l.split(',').nth(1)).collect();
+    assert_eq!(dates, ["11/02/2021", "12/02/2021", "11/02/2021", "12/02/2021"]);
+    // The configuration, given to a new run, is the same run.
+    f.runs("train --config run/config.toml --out again");
+    assert_eq!(f.read("again/metrics.jsonl"), f.read("run/metrics.jsonl"));
 }

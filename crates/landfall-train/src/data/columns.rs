@@ -1,5 +1,7 @@
 //! What the columns of a table hold, and those of numbers read.
 
+use std::collections::BTreeMap;
+
 use super::error::{DataError, count, list};
 use super::numbers::{Decimal, Number, NumberForm, is_missing, sign_of};
 use super::sheet::{ReadOptions, Sheet};
@@ -13,7 +15,7 @@ pub(super) struct Column {
 }
 
 /// The columns of a table.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Columns {
     /// Those to be used.
     pub(super) numbers: Vec<Column>,
@@ -64,99 +66,112 @@ enum Kind {
     Text(Reading),
 }
 
+/// What a person has to know of the columns, by name.
+#[derive(Default)]
+struct Said {
+    numbered: Option<String>,
+    texts: Vec<String>,
+    empty: Vec<String>,
+    sparse: Vec<String>,
+    booleans: Vec<String>,
+    /// Columns whose numbers have a sign.
+    signs: BTreeMap<char, Vec<String>>,
+    commas: bool,
+}
+
+impl Said {
+    /// The values of a column of numbers.
+    fn numbers(&mut self, reading: Reading, name: &str) -> Vec<f64> {
+        self.commas |= reading.form.decimal == Decimal::Comma;
+        if let Some(sign) = reading.form.sign {
+            self.signs.entry(sign).or_default().push(name.to_owned());
+        }
+        reading.values
+    }
+
+    fn notes(self) -> Vec<String> {
+        let of = |what: &str, names: &[String], why: &str| {
+            let columns = || format!("{}{what}: {}{why}", count(names.len(), "column"), list(names));
+            (!names.is_empty()).then(columns)
+        };
+        let left_out = [
+            self.numbered.map(|name| format!("{name} left out: it numbers the rows")),
+            of(" left out", &self.texts, " (text)"),
+            of(" left out", &self.empty, " (empty)"),
+            of(" left out", &self.sparse, ""),
+            of(" of true and false read as 1 and 0", &self.booleans, ""),
+        ];
+        let signs =
+            self.signs.iter().map(|(sign, names)| of(&format!(" read without their `{sign}`"), names, ""));
+        let commas = self.commas.then(|| "numbers have a decimal comma".to_owned());
+        left_out.into_iter().chain(signs).flatten().chain(commas).collect()
+    }
+}
+
 /// Reads the columns of numbers, but for the fields in `taken`.
 ///
 /// Without [`ReadOptions::columns`], columns of text, empty ones, numbers of rows, and those of which more than half is
 /// missing are left out and named; a column that is numbers but for some cells is an error, at the first of them.
 pub(super) fn read(sheet: &Sheet, options: &ReadOptions, taken: &[usize]) -> Result<Columns, DataError> {
-    let free = (0..sheet.names.len()).filter(|field| !taken.contains(field));
-    let fields: Vec<usize> = match &options.columns {
-        None => free.collect(),
-        Some(names) => {
-            let known: Vec<String> = free.filter_map(|field| sheet.names.get(field)).cloned().collect();
-            let place = |name: &String| {
-                let at = sheet.names.iter().position(|n| n == name).filter(|at| !taken.contains(at));
-                let unknown = || DataError::UnknownColumn {
-                    file: sheet.file.clone(),
-                    name: name.clone(),
-                    known: known.clone(),
-                };
-                at.ok_or_else(unknown)
-            };
-            names.iter().map(place).collect::<Result<_, _>>()?
-        }
-    };
     let asked = options.columns.is_some();
+    let fields = chosen(sheet, options, taken)?;
     let kinds: Vec<(usize, Kind)> = fields.into_iter().map(|field| (field, kind(sheet, field))).collect();
     let comma = decimal_comma(sheet, &kinds);
-    let (mut columns, mut commas) = (Columns::default(), false);
-    let (mut texts, mut empty, mut sparse, mut signs, mut booleans) =
-        (vec![], vec![], vec![], vec![], vec![]);
+    let (mut numbers, mut said) = (Vec::new(), Said::default());
     for (field, kind) in kinds {
-        let name = sheet.names.get(field).cloned().unwrap_or_default();
+        let name = sheet.column_name(field);
         let values = match kind {
             Kind::Booleans(values) => {
-                booleans.push(name.clone());
+                said.booleans.push(name.clone());
                 values
             }
             Kind::RowNumbers if !asked => {
-                let name =
-                    if name.is_empty() { "the first column".to_owned() } else { format!("column `{name}`") };
-                columns.notes.push(format!("{name} left out: it numbers the rows"));
+                let unnamed = sheet.names.get(field).is_none_or(String::is_empty);
+                said.numbered =
+                    Some(if unnamed { "the first column".to_owned() } else { format!("column `{name}`") });
                 continue;
             }
             Kind::Empty if !asked && options.fill.is_none() => {
-                empty.push(name);
+                said.empty.push(name);
                 continue;
             }
-            Kind::Text(best) => {
-                if asked || best.good > 0 && best.good * 2 >= best.present {
-                    return Err(not_a_number(sheet, field, best.bad));
-                }
-                texts.push(name);
+            Kind::Text(best) if asked || best.good > 0 && best.good * 2 >= best.present => {
+                return Err(not_a_number(sheet, field, best.bad));
+            }
+            Kind::Text(_) => {
+                said.texts.push(name);
                 continue;
             }
-            Kind::Numbers { point, comma: Some(other) }
-                if comma && other.bad.is_none() || point.bad.is_some() =>
-            {
-                signs.extend(other.form.sign.map(|sign| (sign, name.clone())));
-                commas = true;
-                other.values
+            Kind::Numbers { point, comma: Some(other) } if comma || point.bad.is_some() => {
+                said.numbers(other, &name)
             }
-            Kind::Numbers { point, .. } => {
-                signs.extend(point.form.sign.map(|sign| (sign, name.clone())));
-                point.values
-            }
+            Kind::Numbers { point, .. } => said.numbers(point, &name),
             Kind::RowNumbers | Kind::Empty => Reading::of(sheet, field, NumberForm::POINT).values,
         };
         let missing = values.iter().filter(|v| v.is_nan()).count();
         if !asked && options.fill.is_none() && missing * 2 > values.len() {
-            sparse.push(format!("`{name}` ({missing} of {} values missing)", values.len()));
+            said.sparse.push(format!("`{name}` ({missing} of {} values missing)", values.len()));
             continue;
         }
-        let name = if name.is_empty() { format!("Unnamed: {field}") } else { name };
-        columns.numbers.push(Column { name, values });
+        numbers.push(Column { name, values });
     }
-    let mut note = |what: &str, names: &[String], why: &str| {
-        if !names.is_empty() {
-            columns.notes.push(format!("{}{what}: {}{why}", count(names.len(), "column"), list(names)));
-        }
-    };
-    note(" left out", &texts, " (text)");
-    note(" left out", &empty, " (empty)");
-    note(" left out", &sparse, "");
-    note(" of true and false read as 1 and 0", &booleans, "");
-    for sign in signs.iter().map(|(sign, _)| *sign).collect::<std::collections::BTreeSet<char>>() {
-        let named: Vec<String> = signs.iter().filter(|(s, _)| *s == sign).map(|(_, n)| n.clone()).collect();
-        note(&format!(" read without their `{sign}`"), &named, "");
-    }
-    if commas {
-        columns.notes.push("numbers have a decimal comma".to_owned());
-    }
-    if columns.numbers.is_empty() {
+    if numbers.is_empty() {
         return Err(DataError::NoNumericColumn { file: sheet.file.clone() });
     }
-    Ok(columns)
+    Ok(Columns { numbers, notes: said.notes() })
+}
+
+/// The fields that are asked for, in their order; all free ones otherwise.
+fn chosen(sheet: &Sheet, options: &ReadOptions, taken: &[usize]) -> Result<Vec<usize>, DataError> {
+    let free: Vec<usize> = (0..sheet.names.len()).filter(|field| !taken.contains(field)).collect();
+    let Some(names) = &options.columns else { return Ok(free) };
+    let place = |name: &String| {
+        let (file, known) =
+            (sheet.file.clone(), free.iter().map(|field| sheet.column_name(*field)).collect());
+        let at = free.iter().copied().find(|field| sheet.column_name(*field) == *name);
+        at.ok_or(DataError::UnknownColumn { file, name: name.clone(), known })
+    };
+    names.iter().map(place).collect()
 }
 
 /// The first cell that is no number, as an error.

@@ -43,7 +43,7 @@ impl fmt::Display for Fill {
     }
 }
 
-/// A series with values that are missing, NaN, and with dates that may skip rows.
+/// A series with values that may be missing, NaN, and with dates that may skip rows.
 pub(super) struct Holes<'a> {
     /// What the series is called in messages.
     pub(super) source: &'a str,
@@ -77,11 +77,11 @@ impl Filling {
     }
 
     /// Fills a series; `place` is where a row of it stands in the file.
-    pub(super) fn fill(
+    pub(super) fn fill<'a>(
         &mut self,
-        mut holes: Holes<'_>,
+        mut holes: Holes<'a>,
         place: impl Fn(usize) -> Place,
-    ) -> Result<(Vec<Vec<f64>>, Option<Vec<NaiveDateTime>>), DataError> {
+    ) -> Result<Holes<'a>, DataError> {
         let mut start = 0;
         if self.fill.is_none() {
             start = self.trim(&mut holes);
@@ -108,7 +108,7 @@ impl Filling {
                 fill_missing(name, values, self.fill.unwrap_or(Fill::Linear), first)?;
             }
         }
-        Ok((holes.values, holes.dates))
+        Ok(holes)
     }
 
     /// Leaves out rows without any value at both ends; how many at the start.

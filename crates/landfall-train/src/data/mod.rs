@@ -37,7 +37,7 @@ mod windows;
 
 pub use self::baseline::Baseline;
 pub use self::dates::{DateForm, Dates};
-pub use self::error::{DataError, Limits, Place};
+pub use self::error::{DataError, Place};
 pub use self::fill::Fill;
 pub use self::frequency::{Frequency, Gap, MonthDay, Spacing};
 pub use self::panel::{Found, Panel, read};
@@ -46,7 +46,7 @@ pub use self::scores::{ColumnScore, ScoreSums, Scores};
 pub use self::season::Season;
 pub use self::series::Series;
 pub use self::sheet::ReadOptions;
-pub use self::split::{Segment, Segments, Split, Validation};
+pub use self::split::{Limits, Segment, Segments, Split, Validation};
 pub use self::summary::Summary;
 pub use self::tokens::{TokenData, TokenError, TokenNames, TokenSegments};
 pub use self::window_forecast::WindowForecast;

@@ -101,8 +101,7 @@ impl Scaler {
         for ((column, values), (mean, std)) in series.columns().iter().zip(series.values()).zip(statistics) {
             for (row, value) in values.iter().enumerate() {
                 let distance = (value - mean) / std;
-                // Not a number neither, which no comparison is true of.
-                if !(distance.abs() <= FARTHEST) {
+                if distance.is_nan() || distance.abs() > FARTHEST {
                     return Err(far_out(series, column, (*value, distance), row));
                 }
                 scaled.push(distance as f32);

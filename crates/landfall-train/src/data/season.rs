@@ -71,7 +71,7 @@ impl Season {
 /// Periods that a frequency makes likely: rows of an hour, a day, a week or a year.
 fn calendar(frequency: Frequency) -> Vec<usize> {
     let whole =
-        |n: u32, of: u32| if n > 0 && of % n == 0 && of > n { vec![(of / n) as usize] } else { Vec::new() };
+        |n: u32, of: u32| if of.is_multiple_of(n) && of > n { vec![(of / n) as usize] } else { Vec::new() };
     match frequency {
         Frequency::Monthly { months, .. } => whole(months, 12),
         Frequency::Weekly { weeks, .. } => whole(weeks, 52),

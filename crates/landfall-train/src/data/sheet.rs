@@ -60,6 +60,14 @@ impl Sheet {
         Place { file: self.file.clone(), line: self.rows.get(row).map_or(row + 1, |row| row.line) }
     }
 
+    /// The name of a column that is used: the first one may have none in the file.
+    pub(super) fn column_name(&self, field: usize) -> String {
+        match self.names.get(field) {
+            Some(name) if !name.is_empty() => name.clone(),
+            Some(_) | None => format!("Unnamed: {field}"),
+        }
+    }
+
     /// The cells of a column.
     pub(super) fn cells(&self, field: usize) -> impl Iterator<Item = &str> + Clone {
         self.rows.iter().map(move |row| row.cell(field))

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{DataError, Limits};
+use super::error::{DataError, count};
 use super::windows::Windows;
 
 /// Rows of the ETT split: 12, 4 and 4 months of 30 days of hours.
@@ -231,6 +231,54 @@ fn too_short(
         max_window: if shortest > 0 && train > 1 { train } else { 0 },
     };
     DataError::TooShort { segment, rows, limits }
+}
+
+/// What fits a split when the requested window does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Requested context.
+    pub context: usize,
+    /// Requested horizon.
+    pub horizon: usize,
+    /// Largest horizon with the requested context, 0 when there is none.
+    pub max_horizon: usize,
+    /// Largest context with the requested horizon, 0 when there is none.
+    pub max_context: usize,
+    /// Largest context + horizon that fits all segments, 0 when nothing fits.
+    pub max_window: usize,
+}
+
+impl fmt::Display for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.max_window == 0 {
+            return f.write_str("no window fits: use a longer series or another --split");
+        }
+        f.write_str("reduce --context or --horizon, or change --split (")?;
+        match self.max_horizon {
+            0 => write!(f, "no horizon fits context {}", self.context)?,
+            h => write!(f, "context {} allows a horizon up to {h}", self.context)?,
+        }
+        match self.max_context {
+            0 => write!(f, ", no context fits horizon {})", self.horizon),
+            l => write!(f, ", horizon {} allows a context up to {l})", self.horizon),
+        }
+    }
+}
+
+/// What a segment has and what a window needs of it. Validation and test have the context before them for free.
+pub(super) fn needed(segment: Segment, rows: usize, limits: &Limits) -> String {
+    let Limits { context, horizon, .. } = *limits;
+    let (name, rows, needed, of) = match segment {
+        Segment::Train => {
+            let sum = context.saturating_add(horizon);
+            ("training", rows, sum, format!("context {context} + horizon {horizon}"))
+        }
+        Segment::Validation => {
+            ("validation", rows.saturating_sub(context), horizon, format!("horizon {horizon}"))
+        }
+        Segment::Test => ("test", rows.saturating_sub(context), horizon, format!("horizon {horizon}")),
+    };
+    format!("{name} split has {}; {needed} needed ({of})", count(rows, "row"))
 }
 
 #[cfg(test)]

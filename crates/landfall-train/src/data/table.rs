@@ -10,58 +10,87 @@ use super::{columns, long};
 use chrono::NaiveDateTime;
 use std::collections::HashMap;
 
+/// Which columns hold the date and name the series.
+struct Roles {
+    source: Option<DateSource>,
+    ids: Vec<usize>,
+}
+
+impl Roles {
+    fn find(sheet: &Sheet, options: &ReadOptions) -> Result<Self, DataError> {
+        let field = |name: &String| {
+            let (file, known) = (sheet.file.clone(), sheet.names.clone());
+            let at = sheet.names.iter().position(|n| n == name);
+            at.ok_or(DataError::UnknownColumn { file, name: name.clone(), known })
+        };
+        let given = options.series_id.iter().flatten().map(field).collect::<Result<Vec<_>, _>>()?;
+        let requested = options.columns.as_deref().unwrap_or_default();
+        let asked = (0..sheet.names.len()).filter(|field| requested.contains(&sheet.column_name(*field)));
+        let mut taken: Vec<usize> = given.iter().copied().chain(asked).collect();
+        let source = find_columns(sheet, options, &taken)?;
+        taken.extend(source.iter().flat_map(|source| &source.fields));
+        let ids = match &source {
+            Some(source) if options.series_id.is_none() => series_of(sheet, source, &taken),
+            Some(_) | None => given,
+        };
+        Ok(Self { source, ids })
+    }
+
+    fn date_fields(&self) -> &[usize] {
+        self.source.as_ref().map_or(&[], |source| &source.fields)
+    }
+
+    /// What was found, for another reading.
+    fn found(&self, sheet: &Sheet, notes: Vec<String>) -> Found {
+        let name = |field: &usize| sheet.names.get(*field).cloned().unwrap_or_default();
+        let dated =
+            |field: &usize| Some(name(field)).filter(|n| !n.is_empty()).unwrap_or_else(|| "date".to_owned());
+        Found {
+            separator: sheet.separator,
+            date_column: self.date_fields().iter().map(dated).collect(),
+            date_format: self.source.as_ref().map(|source| source.dates.form.pattern().to_owned()),
+            series_id: self.ids.iter().map(name).collect(),
+            notes,
+        }
+    }
+}
+
 /// Makes series of a table, in the order of their first rows, and says what was found.
 pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<Series>, Found), DataError> {
     if sheet.rows.is_empty() {
         return Err(DataError::HeaderOnly { file: sheet.file });
     }
-    sheet.name_columns();
-    let file = || sheet.file.clone();
-    let requested = options.columns.as_deref().unwrap_or_default();
-    if let Some(name) = first_duplicate(requested) {
-        return Err(DataError::RequestedTwice { file: file(), name: name.to_owned() });
+    if let Some(name) = first_duplicate(options.columns.as_deref().unwrap_or_default()) {
+        return Err(DataError::RequestedTwice { file: sheet.file.clone(), name: name.to_owned() });
     }
-    let field = |name: &String| {
-        let known = sheet.names.clone();
-        let unknown = DataError::UnknownColumn { file: file(), name: name.clone(), known };
-        sheet.names.iter().position(|n| n == name).ok_or(unknown)
-    };
-    let given = options.series_id.iter().flatten().map(field).collect::<Result<Vec<_>, _>>()?;
-    let asked = (0..sheet.names.len()).filter(|f| sheet.names.get(*f).is_some_and(|n| requested.contains(n)));
-    let mut taken: Vec<usize> = given.iter().copied().chain(asked).collect();
-    let source = find_columns(&sheet, options, &taken)?;
-    let date_fields = source.as_ref().map_or(&[][..], |source| &source.fields);
-    taken.extend(date_fields);
-    let ids = match &source {
-        Some(source) if options.series_id.is_none() => series_of(&sheet, source, &taken),
-        Some(_) | None => given,
-    };
-    let not_values: Vec<usize> = ids.iter().chain(date_fields).copied().collect();
+    sheet.name_columns();
+    let roles = Roles::find(&sheet, options)?;
+    let source = roles.source.as_ref();
+    let not_values: Vec<usize> = roles.ids.iter().chain(roles.date_fields()).copied().collect();
     let columns = columns::read(&sheet, options, &not_values)?;
     let mut notes = std::mem::take(&mut sheet.notes);
-    notes.extend(source.iter().filter_map(|source| source.dates.note.clone()));
-    notes.extend(columns.notes.iter().cloned());
+    notes.extend(source.and_then(|source| source.dates.note.clone()));
+    notes.extend(columns.notes);
+    let names: Vec<String> = columns.numbers.iter().map(|c| c.name.clone()).collect();
     let mut filling = Filling::new(options.fill, options.fill_gaps);
-    let mut rows = Rows { sheet: &sheet, source: source.as_ref(), sorted: 0, dropped: 0, changes: 0 };
+    let mut rows = Rows { sheet: &sheet, source, sorted: 0, dropped: 0, changes: 0 };
     let mut series = Vec::new();
-    for (id, lines) in groups(&sheet, &ids)? {
+    for (id, lines) in groups(&sheet, &roles.ids)? {
         let (lines, dates) = rows.in_order(lines)?;
         let named = match &id {
             Some(id) => format!("{}, series `{id}`", sheet.file),
             None => sheet.file.clone(),
         };
-        let of = |c: &columns::Column| {
-            lines.iter().map(|&l| c.values.get(l).copied().unwrap_or(f64::NAN)).collect()
-        };
-        let names = columns.numbers.iter().map(|c| c.name.clone()).collect();
+        let of = |c: &columns::Column| lines.iter().filter_map(|&line| c.values.get(line).copied()).collect();
         let values = columns.numbers.iter().map(of).collect();
         let place = |row: usize| sheet.place(lines.get(row).copied().unwrap_or(row));
-        let (values, dates) = filling.fill(Holes { source: &named, names: &names, values, dates }, place)?;
-        let dates = source.as_ref().zip(dates).map(|(source, values)| {
+        let Holes { values, dates, .. } =
+            filling.fill(Holes { source: &named, names: &names, values, dates }, place)?;
+        let dates = source.zip(dates).map(|(source, values)| {
             let (form, offset) = (source.dates.form.clone(), source.dates.offset);
             Dates::from_ascending(source.name.clone(), form, values, offset)
         });
-        let one = Series::new(named, names, values, dates)?;
+        let one = Series::new(named, names.clone(), values, dates)?;
         series.push(match id {
             Some(id) => one.named(id),
             None => one,
@@ -69,18 +98,7 @@ pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<S
     }
     notes.extend(rows.notes());
     notes.extend(filling.notes());
-    let name = |field: &usize| sheet.names.get(*field).cloned().unwrap_or_default();
-    let found = Found {
-        separator: sheet.separator,
-        date_column: date_fields
-            .iter()
-            .map(name)
-            .map(|n| if n.is_empty() { "date".to_owned() } else { n })
-            .collect(),
-        date_format: source.as_ref().map(|source| source.dates.form.pattern().to_owned()),
-        series_id: ids.iter().map(name).collect(),
-        notes,
-    };
+    let found = roles.found(&sheet, notes);
     Ok((series, found))
 }
 
