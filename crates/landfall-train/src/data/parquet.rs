@@ -31,7 +31,7 @@ pub(super) fn parse_all(
     let rows = reader.get_row_iter(None).map_err(bad)?.enumerate().map(|(i, row)| {
         let row = row.map_err(bad)?;
         let cells: StringRecord = row.get_column_iter().map(|(_, field)| text(field)).collect();
-        Ok(Row { line: i + 1, cells })
+        Ok::<_, DataError>(Row { line: i + 1, cells })
     });
     let (file, rows) = (file.to_owned(), rows.collect::<Result<_, _>>()?);
     assemble(Sheet { file, names, rows, separator: None, typed: true, notes: Vec::new() }, options)
