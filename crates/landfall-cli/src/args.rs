@@ -19,7 +19,7 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Train a model; without --data, on a generated series.
     Train(Box<Train>),
-    /// Score a run, or a simple forecast, on the test windows.
+    /// Score a run, or a baseline, on the test windows.
     Evaluate(Evaluate),
     /// Forecast the rows after the last one.
     Forecast(Forecast),
@@ -27,11 +27,11 @@ pub(crate) enum Command {
     Predict(Predict),
     /// Print the memory plan of a training step; needs no data.
     Plan(Plan),
-    /// Find the fastest kernel for each instruction of a training step, and keep it for train --tuned.
+    /// Find the fastest GPU kernels for a training step (no hyperparameter search); train --tuned uses them.
     Tune(Box<Tune>),
-    /// Time training steps and single ops, in turn with other libraries.
+    /// Time training steps and single ops beside other libraries.
     Bench(Bench),
-    /// Say what this machine has to compute with: processor, GPUs, libraries, and what is missing.
+    /// Show what this machine can compute with: CPU, GPUs, libraries, and what is missing.
     Doctor(Doctor),
 }
 
@@ -42,42 +42,41 @@ pub(crate) struct Shapes {
     /// cross-asset.
     #[arg(long, value_parser = named::<ModelKind>)]
     pub(crate) model: Option<ModelKind>,
-    /// Sizes and recipe: auto (from the data, with a choice by validation; the default), or a paper's: patchtst-42, patchtst-64, patchtst-wide, patchtst-deep, window-regressor, dlinear,
-    /// dlinear-etth2 or cross-asset.
+    /// Recipe: auto (sizes from the data, forecaster chosen by validation; the default), or a paper's: patchtst-42,
+    /// patchtst-64, patchtst-wide, patchtst-deep, window-regressor, dlinear, dlinear-etth2 or cross-asset.
     #[arg(long)]
     pub(crate) preset: Option<String>,
-    /// Rows of history.
+    /// Lookback window: rows that a forecast is made from.
     #[arg(long, value_name = "L")]
     pub(crate) context: Option<usize>,
-    /// Rows to predict.
+    /// Rows to forecast.
     #[arg(long, value_name = "H")]
     pub(crate) horizon: Option<usize>,
     /// Patch length in rows (patchtst).
     #[arg(long, value_name = "N")]
     pub(crate) patch: Option<usize>,
-    /// Rows between the starts of neighbouring patches (patchtst).
+    /// Rows from the start of one patch to the next (patchtst).
     #[arg(long, value_name = "N")]
     pub(crate) stride: Option<usize>,
-    /// Windows of a batch.
+    /// Batch size in windows.
     #[arg(long, value_name = "B")]
     pub(crate) batch: Option<usize>,
-    /// Micro-batches that a batch is cut into: they run one after another, in as much memory as one of them takes, and
-    /// the mean of their gradients makes one update [default: 1].
+    /// Gradient accumulation: split each batch into N micro-batches, which needs the memory of one [default: 1].
     #[arg(long, value_name = "N")]
     pub(crate) accumulate: Option<usize>,
-    /// Columns of generated data or of the plan.
+    /// Number of columns of generated data or of the plan.
     #[arg(long, value_name = "N")]
     pub(crate) channels: Option<usize>,
     /// Dropout rate.
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub(crate) dropout: Option<f64>,
-    /// What to compute in: f32, f64, tf32 (on a GPU), bf16 or f16. The last two keep weights, sums of norms and losses in f32.
+    /// Precision: f32, f64, tf32 (GPU only), bf16 or f16. The last two keep weights, norms and losses in f32.
     #[arg(long, value_parser = named::<Precision>)]
     pub(crate) dtype: Option<Precision>,
-    /// Largest global gradient norm; 0 clips nothing.
+    /// Clip the global gradient norm to X; 0 for no clipping.
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub(crate) clip: Option<f64>,
-    /// Read settings from this TOML file; flags win over it.
+    /// Read settings from this TOML file; flags override it.
     #[arg(long, value_name = "F.toml")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -85,109 +84,108 @@ pub(crate) struct Shapes {
 /// What a run is: data, model, recipe, device.
 #[derive(Debug, Group)]
 pub(crate) struct Setup {
-    /// CSV with a header line and a row for each time step, or each time step and series. Again for more series.
+    /// CSV with a header and one row per time step, or per time step and series. Repeat for more series.
     #[arg(long, value_name = "F.csv")]
     pub(crate) data: Vec<PathBuf>,
-    /// What separates the fields of a row; a blank stands for runs of blanks, \t for a tab [default: found in the file].
+    /// Field separator; " " for runs of blanks, \t for a tab [default: detected].
     #[arg(long, value_name = "C", value_parser = separator)]
     separator: Option<char>,
-    /// The column that holds dates, or the columns, such as year,month [default: found in the file].
+    /// Date column, or columns such as year,month [default: detected].
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     date_column: Option<Vec<String>>,
-    /// How dates are written, as strftime has it: %d/%m/%Y %H:%M, or unix-s, unix-ms [default: found in the file].
+    /// Date format as in strftime (%d/%m/%Y %H:%M), or unix-s, unix-ms [default: detected].
     #[arg(long, value_name = "FORMAT")]
     date_format: Option<String>,
-    /// The column that names the series of a row, or the columns [default: found where a date has several rows].
+    /// Column that names the series of each row, or columns [default: detected where a date has several rows].
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     series_id: Option<Vec<String>>,
-    /// Columns to use, in this order [default: all columns of numbers].
+    /// Columns to use, in this order [default: all numeric columns].
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     columns: Option<Vec<String>>,
     /// Columns to forecast; the others are inputs only [default: all].
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     target: Option<Vec<String>>,
-    /// Fill missing values: previous, linear or zero [default: linear, and rows inserted where the dates skip at most a third].
+    /// Fill missing values: previous, linear or zero [default: linear; up to a third of skipped dates are inserted].
     #[arg(long)]
     fill: Option<String>,
-    /// Insert rows where the dates skip some, however many, filled as --fill says.
+    /// Insert a row for every skipped date, filled as --fill says.
     #[arg(long)]
     fill_gaps: bool,
     #[command(flatten)]
     pub(crate) ahead: KnownAhead,
-    /// Generated data: demo (a series), walk (labelled windows) or assets (samples of tokens with classes).
+    /// Generate data: demo (a series), walk (labelled windows) or assets (samples of tokens with classes).
     #[arg(long, value_parser = named::<Synthetic>)]
     synthetic: Option<Synthetic>,
-    /// Rows of the generated series, or generated windows or samples.
+    /// Number of generated rows, windows or samples.
     #[arg(long, value_name = "N")]
     samples: Option<usize>,
     #[command(flatten)]
     pub(crate) shapes: Shapes,
-    /// ett, or shares of training, validation and test rows [default: 0.7,0.1,0.2].
+    /// Shares of training, validation and test rows, or ett [default: 0.7,0.1,0.2].
     #[arg(long)]
     split: Option<String>,
-    /// Seasonal period in rows [default: found from the dates and the data].
+    /// Seasonal period in rows [default: from the dates and the data].
     #[arg(long, value_name = "N")]
     period: Option<usize>,
-    /// Passes over the training windows.
+    /// Number of epochs.
     #[arg(long, value_name = "N")]
     epochs: Option<usize>,
-    /// Updates in all, then one evaluation.
+    /// Stop after N optimizer steps.
     #[arg(long, value_name = "N")]
     max_steps: Option<usize>,
     /// Learning rate.
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     lr: Option<f64>,
-    /// How it changes: constant, official, cosine, one-cycle or halving.
+    /// Learning rate schedule: constant, official, cosine, one-cycle or halving.
     #[arg(long, value_parser = named::<Schedule>)]
     schedule: Option<Schedule>,
-    /// adam or adamw.
+    /// Optimizer: adam or adamw.
     #[arg(long, value_parser = named::<OptimizerKind>)]
     optimizer: Option<OptimizerKind>,
-    /// Decay rates of the optimizer's moments.
+    /// Decay rates of the optimizer's two moments.
     #[arg(long, value_name = "B1,B2", value_parser = betas, allow_negative_numbers = true)]
     betas: Option<Pair>,
     /// Weight decay of matrices [default: 0; 0.01 with --optimizer adamw].
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     weight_decay: Option<f64>,
-    /// What is minimised: mse, mae or huber [default: mse]; cross-entropy of classes.
+    /// Loss: mse, mae or huber [default: mse]; cross-entropy for classes.
     #[arg(long)]
     loss: Option<String>,
-    /// Difference up to which the Huber loss is a square [default: 1].
+    /// Huber loss: largest error that is squared [default: 1].
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     huber_delta: Option<f64>,
-    /// Predict these quantiles, 0.5 among them, by the quantile loss.
+    /// Forecast these quantiles (0.5 must be one) with the quantile loss.
     #[arg(long, value_name = "Q,Q", value_delimiter = ',', allow_negative_numbers = true)]
     quantiles: Option<Vec<f64>>,
-    /// End after so many epochs without a better validation; 0 for never.
+    /// Stop after N epochs without improvement of the validation error; 0 for never.
     #[arg(long, value_name = "N")]
     patience: Option<usize>,
-    /// Where to compute: auto (the first GPU where all is there that the run needs, else cpu), cpu, cuda, cuda:N, or
-    /// null (checks and counts, computes nothing) [default: auto].
+    /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda, cuda:N, or null (a dry run that computes nothing)
+    /// [default: auto].
     #[arg(long, value_parser = named::<Device>)]
     device: Option<Device>,
-    /// Threads of the processor; results do not depend on them.
+    /// CPU threads; results do not depend on them.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Seed of generated data, initial values, order and dropout.
+    /// Seed of generated data, initial weights, shuffling and dropout.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Order of the windows: shuffle or sequential.
+    /// Order of the training windows: shuffle or sequential.
     #[arg(long, value_parser = named::<Order>)]
     order: Option<Order>,
-    /// Where initial values and orders are drawn from: philox (ours), or pytorch (what a PyTorch program of that seed
-    /// draws, for models whose layers begin uniform) [default: the preset's].
+    /// Random generator: philox, or pytorch (matches torch.manual_seed) [default: the preset's, otherwise philox].
     #[arg(long, value_parser = named::<Draws>)]
     draws: Option<Draws>,
-    /// Start from the weights of this checkpoint.
+    /// Start from the weights in this checkpoint.
     #[arg(long, value_name = "W")]
     init: Option<PathBuf>,
-    /// Do not train parameters whose name contains this; may be given again.
+    /// Freeze parameters whose name contains PATTERN. Repeat for more.
     #[arg(long, value_name = "PATTERN")]
     freeze: Option<Vec<String>>,
-    /// Steps between shown ones; the run folder has them all [default: 50].
+    /// Show every Nth step; metrics.jsonl has them all [default: 50].
     #[arg(long, value_name = "N")]
     log_every: Option<usize>,
-    /// Write a checkpoint every N steps, and every minute besides [default: 500].
+    /// Write a checkpoint every N steps, and at least every minute [default: 500].
     #[arg(long, value_name = "N")]
     checkpoint_every: Option<usize>,
 }
@@ -196,16 +194,16 @@ pub(crate) struct Setup {
 pub(crate) struct Train {
     #[command(flatten)]
     pub(crate) setup: Setup,
-    /// Train once with each of these seeds, and print mean and standard deviation.
+    /// Train once per seed; print mean and standard deviation.
     #[arg(long, value_name = "N,N", value_delimiter = ',', conflicts_with_all = ["seed", "resume"])]
     pub(crate) seeds: Option<Vec<u64>>,
-    /// Take the kernels that landfall tune found, or finds now where it has not; the run keeps them.
+    /// Use the kernels that landfall tune found; where it has not run, tune now.
     #[arg(long, conflicts_with = "resume")]
     pub(crate) tuned: bool,
-    /// Go on with this run.
+    /// Resume this run.
     #[arg(long, value_name = "RUN")]
     pub(crate) resume: Option<PathBuf>,
-    /// Folder of the run [default: a new one under runs].
+    /// Run directory [default: a new one in runs/].
     #[arg(long, value_name = "RUN")]
     pub(crate) out: Option<PathBuf>,
     /// Print one JSON object as the last line.
@@ -217,7 +215,7 @@ pub(crate) struct Train {
 pub(crate) struct Tune {
     #[command(flatten)]
     pub(crate) setup: Setup,
-    /// Try everything again, whatever was found before.
+    /// Ignore earlier results and tune again.
     #[arg(long)]
     pub(crate) again: bool,
     /// Print one JSON object.
@@ -225,7 +223,7 @@ pub(crate) struct Tune {
     pub(crate) json: bool,
 }
 
-/// What people ask for by these names and is not supported, so that the answer is a sentence and no unknown flag.
+/// Flags that other tools have and this one does not support: they are answered by a sentence.
 #[derive(Debug, Group)]
 pub(crate) struct KnownAhead {
     #[arg(long, hide = true, num_args = 0..)]
@@ -244,51 +242,51 @@ impl KnownAhead {
 
 #[derive(Debug, Group)]
 pub(crate) struct Evaluate {
-    /// Folder of a run.
+    /// Run directory.
     pub(crate) run: Option<PathBuf>,
-    /// A simple forecast instead of a run: last-value or seasonal-naive.
+    /// A baseline instead of a run: last-value or seasonal-naive.
     #[arg(long, value_enum)]
-    pub(crate) model: Option<Simple>,
-    /// CSV; a run's own if left out. Again for more series.
+    pub(crate) model: Option<Baseline>,
+    /// CSV [default: the data of the run]. Repeat for more series.
     #[arg(long, value_name = "F.csv")]
     pub(crate) data: Vec<PathBuf>,
-    /// The column that names the series of a row, or the columns (simple forecasts).
+    /// Column that names the series of each row, or columns (baselines).
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) series_id: Option<Vec<String>>,
-    /// Columns to use, in this order (simple forecasts).
+    /// Columns to use, in this order (baselines).
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) columns: Option<Vec<String>>,
-    /// Columns to score (simple forecasts) [default: all].
+    /// Columns to score (baselines) [default: all].
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) target: Option<Vec<String>>,
     /// Fill missing values: previous, linear or zero.
     #[arg(long)]
     pub(crate) fill: Option<String>,
-    /// Rows of history (simple forecasts) [default: 336].
+    /// Rows of history (baselines) [default: 336].
     #[arg(long, value_name = "L")]
     pub(crate) context: Option<usize>,
-    /// Rows to predict (simple forecasts) [default: 96].
+    /// Rows to predict (baselines) [default: 96].
     #[arg(long, value_name = "H")]
     pub(crate) horizon: Option<usize>,
-    /// ett, or three shares (simple forecasts) [default: 0.7,0.1,0.2].
+    /// Shares of training, validation and test rows, or ett (baselines) [default: 0.7,0.1,0.2].
     #[arg(long)]
     pub(crate) split: Option<String>,
-    /// Windows of a batch, for the scores over whole batches (simple forecasts) [default: 128].
+    /// Batch size, for the errors without the last partial batch (baselines) [default: 128].
     #[arg(long, value_name = "B")]
     pub(crate) batch: Option<usize>,
-    /// Seasonal period in rows (seasonal-naive) [default: found from the dates and the data].
+    /// Seasonal period in rows (seasonal-naive) [default: from the dates and the data].
     #[arg(long, value_name = "N")]
     pub(crate) period: Option<usize>,
-    /// Which weights of the run: best or last.
+    /// Weights of the run: best or last.
     #[arg(long, value_parser = weights, default_value = "best")]
     pub(crate) weights: Weights,
-    /// Write the forecast of every test window here, as CSV, beside the actual values; a new file.
+    /// Write the forecasts and actual values of all test windows to a new CSV file.
     #[arg(long, value_name = "P.csv")]
     pub(crate) predictions: Option<PathBuf>,
-    /// Where to compute: auto (the first GPU where all is there that the work needs, else cpu), cpu, cuda or cuda:N.
+    /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
     #[arg(long, value_parser = computing, default_value = "auto")]
     pub(crate) device: Device,
-    /// Threads of the processor.
+    /// CPU threads.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
     /// Print one JSON object as the last line.
@@ -296,18 +294,18 @@ pub(crate) struct Evaluate {
     pub(crate) json: bool,
 }
 
-/// Forecasts that need no training.
+/// Baselines: forecasts that need no training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Simple {
+pub(crate) enum Baseline {
     LastValue,
     SeasonalNaive,
 }
 
 #[derive(Debug, Group)]
 pub(crate) struct Forecast {
-    /// Folder of a run.
+    /// Run directory.
     pub(crate) run: PathBuf,
-    /// CSV whose last rows to start from; the run's own if left out. Again for more series.
+    /// CSV to continue; may have newer rows than the training data [default: the data of the run]. Repeat for more series.
     #[arg(long, value_name = "F.csv")]
     pub(crate) data: Vec<PathBuf>,
     /// Fill missing values: previous, linear or zero.
@@ -318,13 +316,13 @@ pub(crate) struct Forecast {
     /// Write a CSV here instead of to standard output.
     #[arg(long, value_name = "F.csv")]
     pub(crate) out: Option<PathBuf>,
-    /// Which weights of the run: best or last.
+    /// Weights of the run: best or last.
     #[arg(long, value_parser = weights, default_value = "best")]
     pub(crate) weights: Weights,
-    /// Where to compute: auto (the first GPU where all is there that the work needs, else cpu), cpu, cuda or cuda:N.
+    /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
     #[arg(long, value_parser = computing, default_value = "auto")]
     pub(crate) device: Device,
-    /// Threads of the processor.
+    /// CPU threads.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
     /// Print one JSON object as the last line.
@@ -334,21 +332,21 @@ pub(crate) struct Forecast {
 
 #[derive(Debug, Group)]
 pub(crate) struct Predict {
-    /// Folder of a run.
+    /// Run directory.
     pub(crate) run: PathBuf,
-    /// CSV of samples with the run's tokens and features; classes in it are not looked at.
+    /// CSV of samples with the run's tokens and features; labels in it are ignored.
     #[arg(long, value_name = "F.csv")]
     pub(crate) data: PathBuf,
     /// Write a CSV here instead of to standard output.
     #[arg(long, value_name = "F.csv")]
     pub(crate) out: Option<PathBuf>,
-    /// Which weights of the run: best or last.
+    /// Weights of the run: best or last.
     #[arg(long, value_parser = weights, default_value = "best")]
     pub(crate) weights: Weights,
-    /// Where to compute: auto (the first GPU where all is there that the work needs, else cpu), cpu, cuda or cuda:N.
+    /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
     #[arg(long, value_parser = computing, default_value = "auto")]
     pub(crate) device: Device,
-    /// Threads of the processor.
+    /// CPU threads.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
     /// Print one JSON object as the last line.
@@ -360,11 +358,11 @@ pub(crate) struct Predict {
 pub(crate) struct Plan {
     #[command(flatten)]
     pub(crate) shapes: Shapes,
-    /// For which device, which has to be there: auto, cpu, cuda or cuda:N. null plans what does not depend on one
+    /// Device to plan for: auto, cpu, cuda or cuda:N (must be present), or null for what no device changes
     /// [default: null].
     #[arg(long, value_parser = named::<Device>, default_value = "null", hide_default_value = true)]
     pub(crate) device: Device,
-    /// List every value, not only those alive at the peak.
+    /// List every value, not only those live at the peak.
     #[arg(long)]
     pub(crate) all: bool,
     /// Print one JSON object.
@@ -381,38 +379,38 @@ pub(crate) struct Doctor {
 
 #[derive(Debug, Group)]
 pub(crate) struct Bench {
-    /// Rows to time: steps, ops, routing (on a GPU), an op such as matmul, or a row's name [default: steps and ops; wide
-    /// and deep on a processor by their names only].
+    /// Rows to time: steps, ops, routing (GPU only), an op such as matmul, or a row's name [default: steps and ops; on a
+    /// CPU, wide and deep only by name].
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) rows: Vec<String>,
-    /// Where to compute: auto (the first GPU where all is there that the rows need, else cpu), cpu, cuda or cuda:N.
+    /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
     #[arg(long, value_parser = computing, default_value = "auto")]
     pub(crate) device: Device,
-    /// What step rows compute in: f32, tf32 (on a GPU), bf16 or f16; op rows are of f32, routing rows of f32 or bf16.
+    /// Precision of step rows: f32, tf32 (GPU only), bf16 or f16; op rows take f32, routing rows f32 or bf16.
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = named::<Precision>, default_value = "f32")]
     pub(crate) dtypes: Vec<Precision>,
-    /// Time step rows a second time, alone: every instruction issued by a call of its own instead of replayed.
+    /// Also time step rows without graph replay: one call per instruction.
     #[arg(long)]
     pub(crate) issued: bool,
-    /// Time step rows once more with the kernels that landfall tune found, or finds now where it has not.
+    /// Also time step rows with the kernels that landfall tune found; where it has not run, tune now.
     #[arg(long)]
     pub(crate) tuned: bool,
-    /// Threads of the processor, ours and the peers'.
+    /// CPU threads of Landfall and of the peers.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// Libraries to compare with: torch, jax, permutation (TransformerEngine's kernels, for the routing rows), or none.
+    /// Libraries to compare with: torch, jax, permutation (TransformerEngine's kernels, routing rows), or none.
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = ["torch", "jax", "permutation", "none"], default_value = "torch,jax")]
     pub(crate) peers: Vec<String>,
-    /// Folder of the peers' programs [default: bench/peers here or in a folder above].
+    /// Directory of the peers' programs [default: bench/peers here or in a parent directory].
     #[arg(long, value_name = "DIR")]
     pub(crate) peers_folder: Option<PathBuf>,
-    /// Seconds that a peer may take for one answer before it is left out.
+    /// Seconds to wait for a peer before it is left out.
     #[arg(long, value_name = "N", default_value_t = 600)]
     pub(crate) peer_limit: u64,
-    /// Seconds of one sample.
+    /// Duration of one sample in seconds.
     #[arg(long, value_name = "X", default_value_t = 0.5, allow_negative_numbers = true)]
     pub(crate) seconds: f64,
-    /// Samples of each side.
+    /// Samples per library.
     #[arg(long, value_name = "N", default_value_t = 7)]
     pub(crate) samples: usize,
     /// Append the medians to bench/records/<device>/<date>.csv.

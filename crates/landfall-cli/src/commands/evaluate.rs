@@ -1,8 +1,8 @@
-//! `landfall evaluate`: a run, or a simple forecast, on the test windows.
+//! `landfall evaluate`: a run, or a baseline, on the test windows.
 
 use super::device::on;
 use super::{class_rows, fill, note_all, predictions, series_rows};
-use crate::args::{Evaluate, Simple};
+use crate::args::{self, Evaluate};
 use crate::error::CliError;
 use crate::output;
 use landfall_train::data::{Baseline, Panel, ReadOptions, Segment, Split, WindowedPanel, baseline};
@@ -33,11 +33,11 @@ pub(crate) fn run(args: &Evaluate) -> Result<(), CliError> {
     }
     match (&args.run, args.model) {
         (Some(path), None) => trained(args, path),
-        (None, Some(model)) => simple(args, model),
+        (None, Some(model)) => score_baseline(args, model),
         (Some(_), Some(_)) => Err(CliError::Flags {
             flag: "--model",
             other: "a run folder".to_owned(),
-            why: "give a run folder or the name of a simple forecast, not both",
+            why: "give a run folder or the name of a baseline, not both",
         }),
         (None, None) => Err(CliError::Needed(
             "a run folder or --model",
@@ -102,9 +102,9 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
     print(&run.path().display().to_string(), &record, args.json)
 }
 
-fn simple(args: &Evaluate, model: Simple) -> Result<(), CliError> {
+fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError> {
     if args.data.is_empty() {
-        return Err(CliError::Needed("--data", "a simple forecast is scored on a file"));
+        return Err(CliError::Needed("--data", "a baseline is scored on a file"));
     }
     let split: Split = args.split.as_deref().unwrap_or("0.7,0.1,0.2").parse()?;
     let fill = fill(args.fill.as_ref())?;
@@ -113,8 +113,8 @@ fn simple(args: &Evaluate, model: Simple) -> Result<(), CliError> {
     let panel = Panel::read(&args.data, &options)?;
     let period = args.period.unwrap_or_else(|| panel.season().period);
     let (kind, name) = match model {
-        Simple::LastValue => (Baseline::LastValue, "last-value".to_owned()),
-        Simple::SeasonalNaive => (Baseline::SeasonalNaive { period }, format!("seasonal-naive ({period})")),
+        args::Baseline::LastValue => (Baseline::LastValue, "last-value".to_owned()),
+        args::Baseline::SeasonalNaive => (Baseline::SeasonalNaive { period }, format!("seasonal-naive ({period})")),
     };
     let panel = match &args.target {
         Some(target) => panel.with_targets(target)?,
