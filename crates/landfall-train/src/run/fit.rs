@@ -1,6 +1,6 @@
 //! The loop: steps, logs, validation, best weights, checkpoints.
 
-use super::{EvaluationRecord, RunError, RunFolder, StepLine, Units};
+use super::{EvaluationRecord, RunError, RunFolder, StepLine, TestScoring, Units};
 use crate::checkpoint::{self, File, Progress};
 use crate::data::Segment;
 use crate::train::Session;
@@ -43,6 +43,8 @@ pub struct FitOptions {
     pub log_every: usize,
     /// Names and scales of the predicted columns.
     pub units: Units,
+    /// What the test windows are scored on besides; `None` for what forecasts no rows of series.
+    pub test: Option<TestScoring>,
     /// The run's configuration, kept in its checkpoints.
     pub configuration: String,
 }
@@ -255,7 +257,11 @@ impl Fit<'_> {
 
     fn evaluation(&mut self, segment: Segment) -> Result<EvaluationRecord, RunError> {
         let e = self.session.evaluate(segment)?;
-        Ok(EvaluationRecord::new(self.progress.step, segment, &e, &self.options.units))
+        let mut record = EvaluationRecord::new(self.progress.step, segment, &e, &self.options.units);
+        if let Some(test) = &self.options.test {
+            test.add_to(&mut record, self.session, None)?;
+        }
+        Ok(record)
     }
 
     fn validate(&mut self) -> Result<(), RunError> {

@@ -1,6 +1,6 @@
 //! What a run reports: lines of `metrics.jsonl`.
 
-use crate::data::{Member, Segment, TokenNames, WindowedPanel};
+use crate::data::{Member, Metrics, Segment, TokenNames, WindowedPanel};
 use crate::train::{Evaluation, StepRecord};
 use serde::Serialize;
 
@@ -37,6 +37,23 @@ pub struct ColumnRecord {
     pub mse: f64,
     /// Mean absolute error.
     pub mae: f64,
+    /// Further errors, of the test windows.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Metrics>,
+}
+
+/// Errors of a forecast that needs no training, over the same windows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BaselineRecord {
+    /// Its name: `last-value`, or `seasonal-naive (24)` with its period.
+    pub name: String,
+    /// Mean squared error, scaled.
+    pub mse: f64,
+    /// Mean absolute error, scaled.
+    pub mae: f64,
+    /// Further errors.
+    #[serde(flatten)]
+    pub metrics: Metrics,
 }
 
 /// Errors of one series over all its windows, scaled.
@@ -77,6 +94,12 @@ pub struct EvaluationRecord {
     /// Scores of classes, where they are predicted; the errors above are those of their probabilities.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub classes: Option<ClassRecord>,
+    /// Further errors, of the test windows.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Metrics>,
+    /// Errors of the baselines, of the test windows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub baselines: Vec<BaselineRecord>,
     /// Errors of each column that is predicted, all windows, in the units of the data.
     pub columns: Vec<ColumnRecord>,
     /// Errors of each series, where there are several.
@@ -157,7 +180,12 @@ impl EvaluationRecord {
                 let sums = sums.chunks_exact(e.targets).zip(&units.series);
                 sums.map(|(of, (_, std))| of[c] * std[c].powi(power)).sum::<f64>() / n
             };
-            ColumnRecord { name: units.names[c].clone(), mse: own(&e.squared, 2), mae: own(&e.absolute, 1) }
+            ColumnRecord {
+                name: units.names[c].clone(),
+                mse: own(&e.squared, 2),
+                mae: own(&e.absolute, 1),
+                metrics: None,
+            }
         };
         let series = |(i, (name, _)): (usize, &(String, Vec<f64>))| {
             let (mse, mae) = e.errors_of(i);
@@ -179,6 +207,8 @@ impl EvaluationRecord {
                 coverage_nominal: q.nominal,
             }),
             classes: e.classes.map(|c| ClassRecord { cross_entropy: c.cross_entropy, accuracy: c.accuracy }),
+            metrics: None,
+            baselines: Vec::new(),
             columns: (0..e.targets).map(column).collect(),
             series: units.series.iter().enumerate().filter(|_| several).map(series).collect(),
         }
