@@ -154,6 +154,7 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
     let mut record = EvaluationRecord {
         step: 0,
         split: Segment::Test.to_string(),
+        forecaster: None,
         mse: s.mse,
         mae: s.mae,
         mse_drop_last: s.mse_drop_last,

@@ -222,16 +222,12 @@ impl Fit<'_> {
         (self.progress.epoch, self.progress.batch) = (epoch, batch);
         let per_epoch = self.session.steps_per_epoch();
         let upto = self.progress.step;
-        for record in self.session.records(self.logged + 1, done.min(upto))? {
-            let line = StepLine::new(&record, per_epoch);
-            self.folder.log(&line)?;
-            if record.step % self.options.log_every.max(1) == 0
-                || record.step == 1
-                || (last && record.step == upto)
-            {
-                self.observer.step(&line);
-            }
-        }
+        let records = self.session.records(self.logged + 1, done.min(upto))?;
+        let lines: Vec<_> = records.iter().map(|record| StepLine::new(record, per_epoch)).collect();
+        self.folder.log_all(&lines)?;
+        let every = self.options.log_every.max(1);
+        let shown = |l: &&StepLine| l.step % every == 0 || l.step == 1 || (last && l.step == upto);
+        lines.iter().filter(shown).for_each(|line| self.observer.step(line));
         self.logged = done.min(upto);
         if done >= upto {
             return Ok(());

@@ -3,6 +3,7 @@
 mod auto;
 mod choose;
 mod device;
+mod events;
 mod fit;
 mod folder;
 mod forecaster;
@@ -24,8 +25,8 @@ pub use forecasts::window_forecasts;
 pub use measured::TestScoring;
 pub use open::{ClassPrediction, Forecast, Run, Weights, open};
 pub use record::{
-    BaselineRecord, ClassRecord, ColumnRecord, EvaluationRecord, QuantileRecord, SeriesRecord, StepLine,
-    Units,
+    BaselineRecord, ClassRecord, ColumnRecord, EvaluationRecord, QuantileRecord, Scalars, SeriesRecord,
+    StepLine, Units,
 };
 
 pub use resolve::{Data, Resolved, Source};

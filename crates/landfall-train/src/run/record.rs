@@ -28,6 +28,40 @@ impl StepLine {
     }
 }
 
+/// A line of the metrics whose numbers are also drawn over the steps.
+pub trait Scalars: Serialize {
+    /// The step, and tags such as `train/loss` with their values.
+    fn scalars(&self) -> (usize, Vec<(String, f64)>);
+}
+
+impl Scalars for StepLine {
+    fn scalars(&self) -> (usize, Vec<(String, f64)>) {
+        let all = [("loss", self.loss), ("grad_norm", self.grad_norm), ("learning_rate", self.lr)];
+        (self.step, all.map(|(name, value)| (format!("train/{name}"), value)).to_vec())
+    }
+}
+
+impl Scalars for EvaluationRecord {
+    fn scalars(&self) -> (usize, Vec<(String, f64)>) {
+        let of = self.forecaster.as_ref().map_or(self.split.as_str(), |_| "forecaster");
+        let m = self.metrics.unwrap_or_default();
+        let all = [
+            ("mse", Some(self.mse)),
+            ("mae", Some(self.mae)),
+            ("rmse", m.rmse),
+            ("mase", m.mase),
+            ("smape", m.smape),
+            ("r2", m.r2),
+            ("quantile_loss", self.quantiles.map(|q| q.pinball)),
+            ("coverage", self.quantiles.map(|q| q.coverage)),
+            ("cross_entropy", self.classes.map(|c| c.cross_entropy)),
+            ("accuracy", self.classes.map(|c| c.accuracy)),
+        ];
+        let tagged = |(name, value): (&str, Option<f64>)| Some((format!("{of}/{name}"), value?));
+        (self.step, all.into_iter().filter_map(tagged).collect())
+    }
+}
+
 /// Errors of one column in the units of the data.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ColumnRecord {
@@ -76,6 +110,9 @@ pub struct EvaluationRecord {
     pub step: usize,
     /// The segment.
     pub split: String,
+    /// What was chosen to forecast with, where these are its errors and not those of the trained network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forecaster: Option<String>,
     /// Mean squared error over all windows, scaled.
     pub mse: f64,
     /// Mean absolute error over all windows, scaled.
@@ -195,6 +232,7 @@ impl EvaluationRecord {
         Self {
             step,
             split: segment.to_string(),
+            forecaster: None,
             mse,
             mae,
             mse_drop_last: drop_last.map(|d| d.0),

@@ -46,6 +46,7 @@ pub(super) fn chosen(
     let record = |e: &_| EvaluationRecord::new(step, Segment::Test, e, &units);
     let forecast = run.evaluate(session, panel, Segment::Test).map_err(CliError::During)?;
     let mut forecast = record(&forecast);
+    forecast.forecaster = Some(choice.winner.name.clone());
     let test = TestScoring { panel: Arc::clone(panel), period: resolved.period };
     test.add_to(&mut forecast, session, run.forecaster()).map_err(CliError::During)?;
     let engine = session.engine.clone();
