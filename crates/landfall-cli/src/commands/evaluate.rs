@@ -125,7 +125,9 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
     let period = args.period.unwrap_or_else(|| panel.season().period);
     let (kind, name) = match model {
         args::Baseline::LastValue => (Baseline::LastValue, "last-value".to_owned()),
-        args::Baseline::SeasonalNaive => (Baseline::SeasonalNaive { period }, format!("seasonal-naive ({period})")),
+        args::Baseline::SeasonalNaive => {
+            (Baseline::SeasonalNaive { period }, format!("seasonal-naive ({period})"))
+        }
     };
     let panel = match &args.target {
         Some(target) => panel.with_targets(target)?,
