@@ -70,6 +70,7 @@ pub(crate) fn mib(bytes: usize) -> String {
 /// Shows a run: a bar with the time left on a terminal, plain lines elsewhere.
 pub(crate) struct Watch {
     bar: Option<ProgressBar>,
+    total: usize,
     stop: Arc<AtomicBool>,
 }
 
@@ -86,7 +87,7 @@ impl Watch {
             bar.reset_eta();
             bar
         });
-        Self { bar, stop }
+        Self { bar, total, stop }
     }
 
     /// Takes the bar away.
@@ -111,9 +112,10 @@ impl Observer for Watch {
         match &self.bar {
             Some(bar) => bar.set_message(format!("epoch {}, loss {:.4}, lr {:.1e}", l.epoch, l.loss, l.lr)),
             None => {
-                let StepLine { step, epoch, loss, grad_norm, lr } = l;
+                let (total, loss) = (self.total, digits(l.loss));
                 self.say(&format!(
-                    "step {step} epoch {epoch} loss {loss:?} grad_norm {grad_norm:?} lr {lr:?}"
+                    "step {}/{total}  epoch {}  loss {loss}  lr {:.1e}",
+                    l.step, l.epoch, l.lr
                 ));
             }
         }
@@ -130,10 +132,11 @@ impl Observer for Watch {
         let EvaluationRecord { step, split, mse, mae, windows, .. } = r;
         let scores = match r.classes {
             Some(c) => format!(
-                "cross-entropy {:?} accuracy {:?} over {windows} samples",
-                c.cross_entropy, c.accuracy
+                "cross-entropy {}, accuracy {} over {windows} samples",
+                digits(c.cross_entropy),
+                digits(c.accuracy)
             ),
-            None => format!("mse {mse:?} mae {mae:?} over {windows} windows"),
+            None => format!("MSE {}, MAE {} over {windows} windows", digits(*mse), digits(*mae)),
         };
         self.say(&format!("{split} after step {step}: {scores}{best}"));
     }

@@ -67,6 +67,7 @@ impl Case {
             checkpoint: every,
             log_every: 50,
             units,
+            test: None,
             configuration: "seed = 3\n".to_owned(),
         };
         let checkpoint = path.join("checkpoint.safetensors");

@@ -1,18 +1,20 @@
 //! `landfall evaluate`: a run, or a baseline, on the test windows.
 
 use super::device::on;
-use super::{class_rows, fill, note_all, predictions, series_rows};
+use super::{METRICS, class_rows, fill, metric_cells, note_all, predictions, series_rows};
 use crate::args::{self, Evaluate};
 use crate::error::CliError;
 use crate::output;
-use landfall_train::data::{Baseline, Panel, ReadOptions, Segment, Split, WindowedPanel, baseline};
+use landfall_train::data::{Baseline, Metrics, Panel, ReadOptions, Segment, Split, WindowedPanel, baseline};
 use landfall_train::run::{
-    ColumnRecord, Data, EvaluationRecord, Run, RunError, SeriesRecord, Units, window_forecasts,
+    BaselineRecord, ColumnRecord, Data, EvaluationRecord, Run, RunError, SeriesRecord, TestScoring, Units,
+    window_forecasts,
 };
 use landfall_train::train::Dataset;
 use serde::Serialize;
 use serde_json::json;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The object of `--json`.
 #[derive(Serialize)]
@@ -22,6 +24,11 @@ struct Object {
     mse_drop_last: Option<f64>,
     mae_drop_last: Option<f64>,
     windows: usize,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    metrics: Option<Metrics>,
+    columns: Vec<ColumnRecord>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    baselines: Vec<BaselineRecord>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     series: Vec<SeriesRecord>,
 }
@@ -68,7 +75,7 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
             let notes = panel.notices().to_vec();
             let (dataset, panel) = run.dataset(panel)?;
             let notes = [&notes, panel.left_out()].concat();
-            (dataset, Segment::Test, Units::of(&panel), notes, Some(panel))
+            (dataset, Segment::Test, Units::of(&panel), notes, Some(Arc::new(panel)))
         }
         Data::Tokens(data) => {
             let (dataset, data) = run.samples(data)?;
@@ -92,7 +99,11 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
         None => engine.enter(|| session.evaluate(segment)).map_err(RunError::Engine),
     }
     .map_err(CliError::During)?;
-    let record = EvaluationRecord::new(step, segment, &evaluated, &units);
+    let mut record = EvaluationRecord::new(step, segment, &evaluated, &units);
+    if let Some(panel) = &panel {
+        let test = TestScoring { panel: Arc::clone(panel), period: run.resolved().period };
+        test.add_to(&mut record, &mut session, run.forecaster()).map_err(CliError::During)?;
+    }
     note_all(&notes);
     if let (Some(path), Some(panel)) = (&args.predictions, &panel) {
         predictions::write(path, panel, run.levels(), |each| {
@@ -114,7 +125,9 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
     let period = args.period.unwrap_or_else(|| panel.season().period);
     let (kind, name) = match model {
         args::Baseline::LastValue => (Baseline::LastValue, "last-value".to_owned()),
-        args::Baseline::SeasonalNaive => (Baseline::SeasonalNaive { period }, format!("seasonal-naive ({period})")),
+        args::Baseline::SeasonalNaive => {
+            (Baseline::SeasonalNaive { period }, format!("seasonal-naive ({period})"))
+        }
     };
     let panel = match &args.target {
         Some(target) => panel.with_targets(target)?,
@@ -134,10 +147,16 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
     if let Some(path) = &args.predictions {
         predictions::write(path, &panel, &[], |each| baseline::forecasts(kind, &parts, targets, each))?;
     }
-    let column = |c: landfall_train::data::ColumnScore| ColumnRecord { name: c.name, mse: c.mse, mae: c.mae };
-    let record = EvaluationRecord {
+    let column = |c: landfall_train::data::ColumnScore| ColumnRecord {
+        name: c.name,
+        mse: c.mse,
+        mae: c.mae,
+        metrics: None,
+    };
+    let mut record = EvaluationRecord {
         step: 0,
         split: Segment::Test.to_string(),
+        forecaster: None,
         mse: s.mse,
         mae: s.mae,
         mse_drop_last: s.mse_drop_last,
@@ -146,9 +165,13 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
         windows_drop_last: s.windows_drop_last,
         quantiles: None,
         classes: None,
+        metrics: None,
+        baselines: Vec::new(),
         columns: s.per_column.into_iter().map(column).collect(),
         series,
     };
+    let panel = Arc::new(panel.clone());
+    TestScoring { panel, period }.add_baseline_to(&mut record, kind)?;
     print(&name, &record, args.json)
 }
 
@@ -161,15 +184,27 @@ fn print(name: &str, r: &EvaluationRecord, json: bool) -> Result<(), CliError> {
         }
         return Ok(());
     }
-    let numbers = |mse: f64, mae: f64| [format!("{mse:?}"), format!("{mae:?}")];
-    let row = |name: String, n: [String; 2]| [vec![name], n.to_vec()].concat();
-    let mut rows = vec![row(name.to_owned(), ["MSE".to_owned(), "MAE".to_owned()])];
-    rows.push(row(format!("{}, {} windows, scaled", r.split, r.windows), numbers(r.mse, r.mae)));
+    let digits = output::digits;
+    let row = |name: String, mse: f64, mae: f64, metrics: Option<&Metrics>| {
+        let metrics = r.metrics.and(Some(metric_cells(metrics)));
+        let cells = metrics.into_iter().flatten();
+        [name, digits(mse), digits(mae)].into_iter().chain(cells).collect::<Vec<_>>()
+    };
+    let heads = METRICS.iter().filter(|_| r.metrics.is_some());
+    let mut rows = vec![[name, "MSE", "MAE"].iter().chain(heads).map(|&head| head.to_owned()).collect()];
+    rows.push(row(format!("{}, {} windows, scaled", r.split, r.windows), r.mse, r.mae, r.metrics.as_ref()));
     if let (Some(mse), Some(mae)) = (r.mse_drop_last, r.mae_drop_last) {
         let name = format!("{}, {} windows of whole batches, scaled", r.split, r.windows_drop_last);
-        rows.push(row(name, numbers(mse, mae)));
+        rows.push(row(name, mse, mae, None));
     }
-    rows.extend(r.columns.iter().map(|c| row(format!("{}, in its own unit", c.name), numbers(c.mse, c.mae))));
+    rows.extend(
+        r.columns
+            .iter()
+            .map(|c| row(format!("{}, in its own unit", c.name), c.mse, c.mae, c.metrics.as_ref())),
+    );
+    rows.extend(
+        r.baselines.iter().map(|b| row(format!("{}, scaled", b.name), b.mse, b.mae, Some(&b.metrics))),
+    );
     output::line(&output::table(&rows))?;
     if let Some(q) = r.quantiles {
         output::line(&super::quantile_line(&q))?;
@@ -180,7 +215,19 @@ fn print(name: &str, r: &EvaluationRecord, json: bool) -> Result<(), CliError> {
     if json {
         let (mse, mae, windows) = (r.mse, r.mae, r.windows);
         let (mse_drop_last, mae_drop_last) = (r.mse_drop_last, r.mae_drop_last);
-        output::json(&Object { mse, mae, mse_drop_last, mae_drop_last, windows, series: r.series.clone() })?;
+        let (metrics, columns) = (r.metrics, r.columns.clone());
+        let (baselines, series) = (r.baselines.clone(), r.series.clone());
+        output::json(&Object {
+            mse,
+            mae,
+            mse_drop_last,
+            mae_drop_last,
+            windows,
+            metrics,
+            columns,
+            baselines,
+            series,
+        })?;
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ pub(crate) mod tune;
 use crate::error::CliError;
 use crate::output;
 use landfall::Engine;
-use landfall_train::data::{Baseline, DataError, Fill, Segment, WindowedPanel, baseline};
+use landfall_train::data::{DataError, Fill, Metrics};
 use landfall_train::run::{ClassRecord, EvaluationRecord, QuantileRecord, SeriesRecord, SettingsError};
 
 /// An engine on the processor.
@@ -65,17 +65,17 @@ fn series_rows(r: &EvaluationRecord) -> Vec<Vec<String>> {
     std::iter::once(header).chain(r.series.iter().map(row)).collect()
 }
 
-/// A simple forecast's name and its scores on the test windows.
-type Scored = (String, landfall_train::data::Scores);
+/// The headings of [`metric_cells`].
+const METRICS: [&str; 4] = ["RMSE", "MASE", "sMAPE", "R²"];
 
-/// Last value and, where there is a season and a row a season before the first test row, seasonal naive.
-fn simple_forecasts(panel: &WindowedPanel, period: usize, batch: usize) -> Result<Vec<Scored>, DataError> {
-    let parts = panel.parts(Segment::Test);
-    let history = parts.iter().map(|part| part.windows.target(part.windows.base()).start).min();
-    let mut all = vec![("last-value".to_owned(), Baseline::LastValue)];
-    if period > 1 && history.is_some_and(|history| period <= history) {
-        all.push((format!("seasonal-naive ({period})"), Baseline::SeasonalNaive { period }));
-    }
-    let score = |(name, b)| Ok((name, baseline::score(b, &parts, panel.targets(), batch)?));
-    all.into_iter().map(score).collect()
+/// RMSE, MASE, sMAPE in percent and R², with a dash for what is not defined.
+fn metric_cells(metrics: Option<&Metrics>) -> [String; 4] {
+    let cell = |x: Option<f64>| x.map_or_else(|| "-".to_owned(), output::digits);
+    let m = metrics.copied().unwrap_or_default();
+    [
+        cell(m.rmse),
+        cell(m.mase),
+        m.smape.map_or_else(|| "-".to_owned(), |x| format!("{} %", output::digits(x))),
+        cell(m.r2),
+    ]
 }

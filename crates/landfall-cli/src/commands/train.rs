@@ -4,7 +4,7 @@ mod choice;
 mod results;
 
 use super::device::{Placed, line, on};
-use super::{Scored, note_all, simple_forecasts, tune};
+use super::{note_all, tune};
 use crate::args::{Setup, Train};
 use crate::error::CliError;
 use crate::output::{self, Watch};
@@ -15,7 +15,7 @@ use landfall_train::data::{DataError, Segment, Split, TokenData, TokenNames, Tok
 use landfall_train::models::Task;
 use landfall_train::run::{
     Data, Device, EvaluationRecord, FitOptions, Outcome, Resolved, Run, RunError, RunFolder, Settings,
-    Source, Units, complete, count, fit,
+    Source, TestScoring, Units, complete, count, fit,
 };
 use landfall_train::train::{Dataset, Schedule, Session};
 use serde_json::json;
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What the results are compared with.
 enum Comparison {
-    Series(Box<WindowedPanel>),
+    Series(Arc<WindowedPanel>),
     Labels(WalkData),
     Classes(Classes),
 }
@@ -83,6 +83,12 @@ impl Ready {
     /// How long the run goes on and what it reports.
     fn options(&self, configuration: String) -> FitOptions {
         let Self { resolved, comparison, choice, .. } = self;
+        let test = match comparison {
+            Comparison::Series(panel) => {
+                Some(TestScoring { panel: Arc::clone(panel), period: resolved.period })
+            }
+            Comparison::Labels(_) | Comparison::Classes(_) => None,
+        };
         let units = match comparison {
             Comparison::Series(panel) => Units::of(panel),
             Comparison::Labels(_) => Units::labels(),
@@ -96,6 +102,7 @@ impl Ready {
             checkpoint: resolved.checkpoint,
             log_every: resolved.log_every,
             units,
+            test,
             configuration,
         }
     }
@@ -302,7 +309,7 @@ pub(super) fn begin(resolved: &mut Resolved) -> Result<Begun, CliError> {
                 let (folds, planned) = resolved.planned(&dataset, &panel);
                 (plan, dataset) = (Some(folds), planned);
             }
-            (dataset, Comparison::Series(Box::new(panel)), left_out)
+            (dataset, Comparison::Series(Arc::new(panel)), left_out)
         }
         Data::Tokens(data) => {
             let (dataset, data) = resolved.classify(data)?;
@@ -450,14 +457,10 @@ fn go(
         records = vec![chosen.forecast.clone()];
     }
     let path = folder.path();
-    let simple = match &comparison {
-        Comparison::Series(panel) => simple_forecasts(panel, resolved.period, session.options().batch)?,
-        Comparison::Labels(_) | Comparison::Classes(_) => Vec::new(),
-    };
     let finished = results::Finished {
         resolved: &resolved,
         records: &records,
-        simple: &simple,
+        simple: records.last().map_or(&[], |r| &r.baselines),
         comparison: &comparison,
         chosen: made.as_ref(),
         path,

@@ -16,6 +16,7 @@ mod error;
 mod fill;
 mod frequency;
 mod long;
+mod metrics;
 mod numbers;
 mod panel;
 #[cfg(feature = "parquet")]
@@ -40,6 +41,7 @@ pub use self::dates::{DateForm, Dates};
 pub use self::error::{DataError, Place};
 pub use self::fill::Fill;
 pub use self::frequency::{Frequency, Gap, MonthDay, Spacing};
+pub use self::metrics::{MetricSums, Metrics};
 pub use self::panel::{Found, Panel, read};
 pub use self::scaler::Scaler;
 pub use self::scores::{ColumnScore, ScoreSums, Scores};

@@ -1,6 +1,6 @@
 //! The loop: steps, logs, validation, best weights, checkpoints.
 
-use super::{EvaluationRecord, RunError, RunFolder, StepLine, Units};
+use super::{EvaluationRecord, RunError, RunFolder, StepLine, TestScoring, Units};
 use crate::checkpoint::{self, File, Progress};
 use crate::data::Segment;
 use crate::train::Session;
@@ -43,6 +43,8 @@ pub struct FitOptions {
     pub log_every: usize,
     /// Names and scales of the predicted columns.
     pub units: Units,
+    /// What the test windows are scored on besides; `None` for what forecasts no rows of series.
+    pub test: Option<TestScoring>,
     /// The run's configuration, kept in its checkpoints.
     pub configuration: String,
 }
@@ -220,16 +222,12 @@ impl Fit<'_> {
         (self.progress.epoch, self.progress.batch) = (epoch, batch);
         let per_epoch = self.session.steps_per_epoch();
         let upto = self.progress.step;
-        for record in self.session.records(self.logged + 1, done.min(upto))? {
-            let line = StepLine::new(&record, per_epoch);
-            self.folder.log(&line)?;
-            if record.step % self.options.log_every.max(1) == 0
-                || record.step == 1
-                || (last && record.step == upto)
-            {
-                self.observer.step(&line);
-            }
-        }
+        let records = self.session.records(self.logged + 1, done.min(upto))?;
+        let lines: Vec<_> = records.iter().map(|record| StepLine::new(record, per_epoch)).collect();
+        self.folder.log_all(&lines)?;
+        let every = self.options.log_every.max(1);
+        let shown = |l: &&StepLine| l.step % every == 0 || l.step == 1 || (last && l.step == upto);
+        lines.iter().filter(shown).for_each(|line| self.observer.step(line));
         self.logged = done.min(upto);
         if done >= upto {
             return Ok(());
@@ -255,7 +253,11 @@ impl Fit<'_> {
 
     fn evaluation(&mut self, segment: Segment) -> Result<EvaluationRecord, RunError> {
         let e = self.session.evaluate(segment)?;
-        Ok(EvaluationRecord::new(self.progress.step, segment, &e, &self.options.units))
+        let mut record = EvaluationRecord::new(self.progress.step, segment, &e, &self.options.units);
+        if let Some(test) = &self.options.test {
+            test.add_to(&mut record, self.session, None)?;
+        }
+        Ok(record)
     }
 
     fn validate(&mut self) -> Result<(), RunError> {

@@ -1,10 +1,14 @@
-//! The folder of a run: `config.toml`, `metrics.jsonl`, `checkpoint.safetensors`, `best.safetensors`, `plan.json`.
+//! The folder of a run: `config.toml`, `metrics.jsonl`, `checkpoint.safetensors`, `best.safetensors`, `plan.json`, and
+//! event files for TensorBoard.
 
 use super::RunError;
+use super::events::{self, Events};
+use super::record::Scalars;
 use super::settings::ModelKind;
 use crate::checkpoint::replace;
 use crate::data::Segment;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -41,6 +45,9 @@ pub(super) fn evaluated(path: &Path, segment: Segment, step: usize) -> Result<bo
 pub struct RunFolder {
     path: PathBuf,
     metrics: File,
+    events: Events,
+    /// Tags and steps of the evaluations that the event files have.
+    drawn: HashSet<(String, usize)>,
 }
 
 impl RunFolder {
@@ -56,7 +63,7 @@ impl RunFolder {
             let why = std::io::Error::other(format!("{} is a file, not a folder", above.display()));
             return Err(failed(why));
         }
-        let make = || -> std::io::Result<File> {
+        let make = || -> std::io::Result<(File, Events)> {
             if let Some(parent) = path.parent().filter(|p| !p.is_dir()) {
                 std::fs::create_dir_all(parent)?;
             }
@@ -67,10 +74,18 @@ impl RunFolder {
             replace(&path.join(CONFIG), configuration.as_bytes())?;
             let metrics = OpenOptions::new().create(true).append(true).open(path.join(METRICS))?;
             metrics.set_len(0)?;
-            Ok(metrics)
+            for entry in std::fs::read_dir(path)? {
+                let entry = entry?;
+                if entry.file_name().to_string_lossy().starts_with(events::PREFIX) {
+                    std::fs::remove_file(entry.path())?;
+                }
+            }
+            Ok((metrics, Events::create(path, None)?))
         };
         match make() {
-            Ok(metrics) => Ok(Self { path: path.to_owned(), metrics }),
+            Ok((metrics, events)) => {
+                Ok(Self { path: path.to_owned(), metrics, events, drawn: HashSet::new() })
+            }
             Err(e) if e.kind() == ErrorKind::AlreadyExists && path.is_dir() => {
                 Err(RunError::Exists { path: path.to_owned() })
             }
@@ -88,7 +103,11 @@ impl RunFolder {
     /// nothing at all. A run that was killed there has lost nothing by starting over.
     #[must_use]
     pub fn is_unbegun(path: &Path) -> bool {
-        let before = |name: &str| name.ends_with(".tmp") || [CONFIG, METRICS, PLAN].contains(&name);
+        let before = |name: &str| {
+            name.ends_with(".tmp")
+                || name.starts_with(events::PREFIX)
+                || [CONFIG, METRICS, PLAN].contains(&name)
+        };
         let Ok(entries) = std::fs::read_dir(path) else { return false };
         entries.into_iter().all(|e| e.is_ok_and(|e| e.file_name().to_str().is_some_and(before)))
     }
@@ -109,7 +128,8 @@ impl RunFolder {
             replace(&file, kept.as_bytes()).map_err(failed)?;
         }
         let metrics = OpenOptions::new().create(true).append(true).open(&file).map_err(failed)?;
-        Ok(Self { path: path.to_owned(), metrics })
+        let events = Events::create(path, Some(step + 1)).map_err(failed)?;
+        Ok(Self { path: path.to_owned(), metrics, events, drawn: evaluations(&kept) })
     }
 
     /// The folder.
@@ -140,22 +160,29 @@ impl RunFolder {
     ///
     /// # Errors
     /// [`RunError::Write`].
-    pub fn log(&mut self, line: &impl Serialize) -> Result<(), RunError> {
+    pub fn log(&mut self, line: &impl Scalars) -> Result<(), RunError> {
         self.log_all(std::slice::from_ref(line))
     }
 
-    /// Appends lines to the metrics in one write.
+    /// Appends lines to the metrics in one write, and their scalars to the event file in another.
     ///
     /// # Errors
     /// [`RunError::Write`].
-    pub fn log_all(&mut self, lines: &[impl Serialize]) -> Result<(), RunError> {
+    pub fn log_all(&mut self, lines: &[impl Scalars]) -> Result<(), RunError> {
         let failed = |why| RunError::Write { path: self.path.join(METRICS), why };
         let mut text = String::new();
         for line in lines {
             text += &serde_json::to_string(line).map_err(|e| failed(e.into()))?;
             text.push('\n');
         }
-        self.metrics.write_all(text.as_bytes()).map_err(failed)
+        self.metrics.write_all(text.as_bytes()).map_err(failed)?;
+        let mut scalars: Vec<_> = lines.iter().map(Scalars::scalars).collect();
+        for (step, all) in &mut scalars {
+            // The weights of one step may be evaluated twice, when a run goes on: they are drawn once.
+            all.retain(|(tag, _)| tag.starts_with("train/") || self.drawn.insert((tag.clone(), *step)));
+        }
+        let steps = scalars.iter().map(|(step, all)| (*step, all.as_slice()));
+        self.events.add(steps).map_err(failed)
     }
 
     /// Writes a file of the folder, whole or not at all.
@@ -166,6 +193,17 @@ impl RunFolder {
         let path = self.path.join(name);
         replace(&path, text.as_bytes()).map_err(|why| RunError::Write { path, why })
     }
+}
+
+/// Tags and steps of the evaluations in some metrics.
+fn evaluations(text: &str) -> HashSet<(String, usize)> {
+    let lines = text.lines().filter_map(|l| serde_json::from_str::<serde_json::Value>(l).ok());
+    let tags = |line: serde_json::Value| -> Option<Vec<(String, usize)>> {
+        let step = usize::try_from(line["step"].as_u64()?).ok()?;
+        let of = if line["forecaster"].is_string() { "forecaster" } else { line["split"].as_str()? };
+        Some(line.as_object()?.keys().map(|name| (format!("{of}/{name}"), step)).collect())
+    };
+    lines.filter_map(tags).flatten().collect()
 }
 
 /// Name of the file with the weights of a linear network that was chosen.

@@ -3,10 +3,12 @@
 mod auto;
 mod choose;
 mod device;
+mod events;
 mod fit;
 mod folder;
 mod forecaster;
 mod forecasts;
+mod measured;
 mod network;
 mod open;
 mod record;
@@ -20,9 +22,11 @@ pub use fit::{CheckpointEvery, FitOptions, Observer, Outcome, complete, count, f
 pub use folder::RunFolder;
 pub use forecaster::{Forecaster, floors, non_negative};
 pub use forecasts::window_forecasts;
+pub use measured::TestScoring;
 pub use open::{ClassPrediction, Forecast, Run, Weights, open};
 pub use record::{
-    ClassRecord, ColumnRecord, EvaluationRecord, QuantileRecord, SeriesRecord, StepLine, Units,
+    BaselineRecord, ClassRecord, ColumnRecord, EvaluationRecord, QuantileRecord, Scalars, SeriesRecord,
+    StepLine, Units,
 };
 
 pub use resolve::{Data, Resolved, Source};

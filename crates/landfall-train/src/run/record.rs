@@ -1,6 +1,6 @@
 //! What a run reports: lines of `metrics.jsonl`.
 
-use crate::data::{Member, Segment, TokenNames, WindowedPanel};
+use crate::data::{Member, Metrics, Segment, TokenNames, WindowedPanel};
 use crate::train::{Evaluation, StepRecord};
 use serde::Serialize;
 
@@ -28,6 +28,40 @@ impl StepLine {
     }
 }
 
+/// A line of the metrics whose numbers are also drawn over the steps.
+pub trait Scalars: Serialize {
+    /// The step, and tags such as `train/loss` with their values.
+    fn scalars(&self) -> (usize, Vec<(String, f64)>);
+}
+
+impl Scalars for StepLine {
+    fn scalars(&self) -> (usize, Vec<(String, f64)>) {
+        let all = [("loss", self.loss), ("grad_norm", self.grad_norm), ("learning_rate", self.lr)];
+        (self.step, all.map(|(name, value)| (format!("train/{name}"), value)).to_vec())
+    }
+}
+
+impl Scalars for EvaluationRecord {
+    fn scalars(&self) -> (usize, Vec<(String, f64)>) {
+        let of = self.forecaster.as_ref().map_or(self.split.as_str(), |_| "forecaster");
+        let m = self.metrics.unwrap_or_default();
+        let all = [
+            ("mse", Some(self.mse)),
+            ("mae", Some(self.mae)),
+            ("rmse", m.rmse),
+            ("mase", m.mase),
+            ("smape", m.smape),
+            ("r2", m.r2),
+            ("quantile_loss", self.quantiles.map(|q| q.pinball)),
+            ("coverage", self.quantiles.map(|q| q.coverage)),
+            ("cross_entropy", self.classes.map(|c| c.cross_entropy)),
+            ("accuracy", self.classes.map(|c| c.accuracy)),
+        ];
+        let tagged = |(name, value): (&str, Option<f64>)| Some((format!("{of}/{name}"), value?));
+        (self.step, all.into_iter().filter_map(tagged).collect())
+    }
+}
+
 /// Errors of one column in the units of the data.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ColumnRecord {
@@ -37,6 +71,23 @@ pub struct ColumnRecord {
     pub mse: f64,
     /// Mean absolute error.
     pub mae: f64,
+    /// Further errors, of the test windows.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Metrics>,
+}
+
+/// Errors of a forecast that needs no training, over the same windows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BaselineRecord {
+    /// Its name: `last-value`, or `seasonal-naive (24)` with its period.
+    pub name: String,
+    /// Mean squared error, scaled.
+    pub mse: f64,
+    /// Mean absolute error, scaled.
+    pub mae: f64,
+    /// Further errors.
+    #[serde(flatten)]
+    pub metrics: Metrics,
 }
 
 /// Errors of one series over all its windows, scaled.
@@ -59,6 +110,9 @@ pub struct EvaluationRecord {
     pub step: usize,
     /// The segment.
     pub split: String,
+    /// What was chosen to forecast with, where these are its errors and not those of the trained network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forecaster: Option<String>,
     /// Mean squared error over all windows, scaled.
     pub mse: f64,
     /// Mean absolute error over all windows, scaled.
@@ -77,6 +131,12 @@ pub struct EvaluationRecord {
     /// Scores of classes, where they are predicted; the errors above are those of their probabilities.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub classes: Option<ClassRecord>,
+    /// Further errors, of the test windows.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Metrics>,
+    /// Errors of the baselines, of the test windows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub baselines: Vec<BaselineRecord>,
     /// Errors of each column that is predicted, all windows, in the units of the data.
     pub columns: Vec<ColumnRecord>,
     /// Errors of each series, where there are several.
@@ -157,7 +217,12 @@ impl EvaluationRecord {
                 let sums = sums.chunks_exact(e.targets).zip(&units.series);
                 sums.map(|(of, (_, std))| of[c] * std[c].powi(power)).sum::<f64>() / n
             };
-            ColumnRecord { name: units.names[c].clone(), mse: own(&e.squared, 2), mae: own(&e.absolute, 1) }
+            ColumnRecord {
+                name: units.names[c].clone(),
+                mse: own(&e.squared, 2),
+                mae: own(&e.absolute, 1),
+                metrics: None,
+            }
         };
         let series = |(i, (name, _)): (usize, &(String, Vec<f64>))| {
             let (mse, mae) = e.errors_of(i);
@@ -167,6 +232,7 @@ impl EvaluationRecord {
         Self {
             step,
             split: segment.to_string(),
+            forecaster: None,
             mse,
             mae,
             mse_drop_last: drop_last.map(|d| d.0),
@@ -179,6 +245,8 @@ impl EvaluationRecord {
                 coverage_nominal: q.nominal,
             }),
             classes: e.classes.map(|c| ClassRecord { cross_entropy: c.cross_entropy, accuracy: c.accuracy }),
+            metrics: None,
+            baselines: Vec::new(),
             columns: (0..e.targets).map(column).collect(),
             series: units.series.iter().enumerate().filter(|_| several).map(series).collect(),
         }

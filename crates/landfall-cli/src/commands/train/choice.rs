@@ -3,9 +3,12 @@
 use crate::error::CliError;
 use landfall_train::choice::Plan;
 use landfall_train::data::{Segment, WindowedPanel};
-use landfall_train::run::{Choice, EvaluationRecord, Resolved, Run, RunFolder, Units, Weights, choose};
+use landfall_train::run::{
+    Choice, EvaluationRecord, Resolved, Run, RunFolder, TestScoring, Units, Weights, choose,
+};
 use landfall_train::train::{Dataset, Session};
 use serde_json::json;
+use std::sync::Arc;
 
 /// What was chosen, with its errors on the test windows.
 pub(super) struct Chosen {
@@ -20,7 +23,7 @@ pub(super) struct Chosen {
 pub(super) fn chosen(
     resolved: &mut Resolved,
     session: &mut Session,
-    panel: &WindowedPanel,
+    panel: &Arc<WindowedPanel>,
     (plan, dataset): &(Plan, Dataset),
     folder: &mut RunFolder,
     stop: &dyn Fn() -> bool,
@@ -42,9 +45,14 @@ pub(super) fn chosen(
     let step = if choice.forecaster.ridge.is_some() { 0 } else { resolved.steps(session) };
     let record = |e: &_| EvaluationRecord::new(step, Segment::Test, e, &units);
     let forecast = run.evaluate(session, panel, Segment::Test).map_err(CliError::During)?;
-    let forecast = record(&forecast);
+    let mut forecast = record(&forecast);
+    forecast.forecaster = Some(choice.winner.name.clone());
+    let test = TestScoring { panel: Arc::clone(panel), period: resolved.period };
+    test.add_to(&mut forecast, session, run.forecaster()).map_err(CliError::During)?;
     let engine = session.engine.clone();
     let network = engine.enter(|| session.evaluate(Segment::Test))?;
+    let mut network = record(&network);
+    test.add_to(&mut network, session, None).map_err(CliError::During)?;
     folder.log(&forecast).map_err(CliError::During)?;
-    Ok(Some(Chosen { choice, forecast, network: record(&network) }))
+    Ok(Some(Chosen { choice, forecast, network }))
 }

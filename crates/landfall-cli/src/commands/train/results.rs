@@ -1,14 +1,14 @@
 //! What a run that finished says.
 
+use super::Comparison;
 use super::choice::Chosen;
-use super::{Comparison, Scored as Baselines};
-use crate::commands::{class_rows, quantile_line, series_rows};
+use crate::commands::{METRICS, class_rows, metric_cells, quantile_line, series_rows};
 use crate::error::CliError;
 use crate::output::{self, digits};
 use landfall_train::choice::MIN_WINDOWS;
-use landfall_train::data::Segment;
 use landfall_train::data::synthetic::WalkData;
-use landfall_train::run::{Choice, EvaluationRecord, Resolved, Scored};
+use landfall_train::data::{Metrics, Segment};
+use landfall_train::run::{BaselineRecord, Choice, EvaluationRecord, Resolved, Scored};
 use serde_json::json;
 use std::path::Path;
 
@@ -19,7 +19,7 @@ const FEW_WINDOWS: usize = 20;
 pub(super) struct Finished<'a> {
     pub(super) resolved: &'a Resolved,
     pub(super) records: &'a [EvaluationRecord],
-    pub(super) simple: &'a [Baselines],
+    pub(super) simple: &'a [BaselineRecord],
     pub(super) comparison: &'a Comparison,
     /// What the default recipe chose.
     pub(super) chosen: Option<&'a Chosen>,
@@ -72,26 +72,31 @@ impl Finished<'_> {
     /// The scores as a table's rows: the forecast first, then its network alone, then the baselines.
     fn rows(&self, name: &str, last: &EvaluationRecord) -> Vec<Vec<String>> {
         let head = format!("{} {} windows, scaled", last.windows, last.split);
+        let scored = last.metrics.is_some();
+        let cells = |all: [String; 4]| all.into_iter().filter(move |_| scored);
         let mut rows = vec![[&head, "MSE", "MAE"].map(str::to_owned).to_vec()];
-        let mut row = |name: &str, mse: f64, mae: f64| {
-            rows.push(vec![name.to_owned(), digits(mse), digits(mae)]);
+        rows[0].extend(cells(METRICS.map(str::to_owned)));
+        let mut row = |name: &str, mse: f64, mae: f64, metrics: Option<&Metrics>| {
+            let mut row = vec![name.to_owned(), digits(mse), digits(mae)];
+            row.extend(cells(metric_cells(metrics)));
+            rows.push(row);
         };
         match self.chosen {
-            None => row(name, last.mse, last.mae),
+            None => row(name, last.mse, last.mae, last.metrics.as_ref()),
             Some(c) => {
-                row(&c.choice.winner.name, last.mse, last.mae);
+                row(&c.choice.winner.name, last.mse, last.mae, last.metrics.as_ref());
                 if c.choice.forecaster.share != 1.0 {
                     let name = format!("{} alone", c.choice.forecaster.network.name());
-                    row(&name, c.network.mse, c.network.mae);
+                    row(&name, c.network.mse, c.network.mae, c.network.metrics.as_ref());
                 }
             }
         }
-        for (name, s) in self.simple {
-            row(name, s.mse, s.mae);
+        for s in self.simple {
+            row(&s.name, s.mse, s.mae, Some(&s.metrics));
         }
         if let Comparison::Labels(walk) = self.comparison {
             let (mse, mae) = mean_label(walk);
-            row("mean label", mse, mae);
+            row("mean label", mse, mae, None);
         }
         rows
     }
@@ -99,8 +104,9 @@ impl Finished<'_> {
     /// Whether the forecast beats the baselines, how it was chosen, and how far the figures can be trusted.
     fn verdict(&self, last: &EvaluationRecord) -> Vec<String> {
         let mut lines = Vec::new();
-        let better = self.simple.iter().min_by(|a, b| a.1.mse.total_cmp(&b.1.mse));
-        if let Some((baseline, s)) = better.filter(|(_, s)| last.mse >= s.mse) {
+        let better = self.simple.iter().min_by(|a, b| a.mse.total_cmp(&b.mse));
+        if let Some(s) = better.filter(|s| last.mse >= s.mse) {
+            let baseline = &s.name;
             let what = if self.chosen.is_some_and(|c| c.choice.forecaster.share == 0.0) {
                 "No network was better than a baseline on the validation data".to_owned()
             } else {
@@ -190,7 +196,7 @@ fn object(
     path: &Path,
     steps: usize,
     records: &[EvaluationRecord],
-    simple: &[Baselines],
+    simple: &[BaselineRecord],
     comparison: &Comparison,
 ) -> serde_json::Value {
     let mut object = json!({"run": path, "steps": steps});
@@ -201,6 +207,12 @@ fn object(
         object["mse_drop_last"] = json!(r.mse_drop_last);
         object["mae_drop_last"] = json!(r.mae_drop_last);
         object["windows"] = json!(r.windows);
+        if let Some(Metrics { rmse, mase, smape, r2 }) = r.metrics {
+            for (key, value) in [("rmse", rmse), ("mase", mase), ("smape", smape), ("r2", r2)] {
+                object[key] = json!(value);
+            }
+            object["columns"] = json!(r.columns);
+        }
         if let Some(q) = r.quantiles {
             object["quantiles"] = json!(q);
         }
@@ -217,9 +229,11 @@ fn object(
             object[name.replace(' ', "_")] = json!({"accuracy": accuracy});
         }
     }
-    for (name, s) in simple {
-        let key = name.split(' ').next().unwrap_or(name);
-        object[key] = json!({"mse": s.mse, "mae": s.mae});
+    for s in simple {
+        let key = s.name.split(' ').next().unwrap_or(&s.name);
+        let Metrics { rmse, mase, smape, r2 } = s.metrics;
+        object[key] =
+            json!({"mse": s.mse, "mae": s.mae, "rmse": rmse, "mase": mase, "smape": smape, "r2": r2});
     }
     object
 }

@@ -1,0 +1,98 @@
+//! RMSE, MASE, sMAPE and R² of the test windows, of a run's forecasts and of the baselines.
+
+use super::record::{BaselineRecord, EvaluationRecord};
+use super::{Forecaster, RunError, window_forecasts};
+use crate::data::{Baseline, DataError, MetricSums, Segment, WindowedPanel, baseline};
+use crate::train::Session;
+use std::sync::Arc;
+
+/// What the forecasts of the test windows are scored on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TestScoring {
+    /// The series.
+    pub panel: Arc<WindowedPanel>,
+    /// Seasonal period in rows: of the seasonal naive forecast, and of the scale of MASE.
+    pub period: usize,
+}
+
+impl TestScoring {
+    fn sums(&self) -> MetricSums<'_> {
+        let training: Vec<_> = self.panel.members().iter().map(|m| m.segments.rows(Segment::Train)).collect();
+        MetricSums::new(&self.panel.parts(Segment::Test), &training, self.panel.targets(), self.period)
+    }
+
+    /// Adds the further errors of the session's forecasts, and those of the baselines, to a record of the test windows;
+    /// others stay as they are.
+    ///
+    /// # Errors
+    /// A device fault; a value that cannot be scaled.
+    pub fn add_to(
+        &self,
+        record: &mut EvaluationRecord,
+        session: &mut Session,
+        forecaster: Option<&Forecaster>,
+    ) -> Result<(), RunError> {
+        if record.split != Segment::Test.to_string() {
+            return Ok(());
+        }
+        let mut sums = self.sums();
+        window_forecasts(session, &self.panel, Segment::Test, forecaster, |window| {
+            sums.add(&window);
+            Ok::<(), RunError>(())
+        })?;
+        put(record, &sums);
+        record.baselines = self.baselines()?;
+        Ok(())
+    }
+
+    /// Adds the further errors of a baseline to its record.
+    ///
+    /// # Errors
+    /// As [`baseline::forecasts`].
+    pub fn add_baseline_to(&self, record: &mut EvaluationRecord, of: Baseline) -> Result<(), DataError> {
+        put(record, &self.baseline(of)?);
+        Ok(())
+    }
+
+    fn baseline(&self, of: Baseline) -> Result<MetricSums<'_>, DataError> {
+        let mut sums = self.sums();
+        baseline::forecasts(of, &self.panel.parts(Segment::Test), self.panel.targets(), |window| {
+            sums.add(&window);
+            Ok::<(), DataError>(())
+        })?;
+        Ok(sums)
+    }
+
+    /// Errors of the last value and, where there is a season and a row a season before the first test row, of the seasonal
+    /// naive forecast, over the test windows.
+    ///
+    /// # Errors
+    /// As [`baseline::score`].
+    pub fn baselines(&self) -> Result<Vec<BaselineRecord>, DataError> {
+        let (parts, period) = (self.panel.parts(Segment::Test), self.period);
+        let history = parts.iter().map(|part| part.windows.target(part.windows.base()).start).min();
+        let mut all = vec![("last-value".to_owned(), Baseline::LastValue)];
+        if period > 1 && history.is_some_and(|history| period <= history) {
+            all.push((format!("seasonal-naive ({period})"), Baseline::SeasonalNaive { period }));
+        }
+        let score = |(name, of)| {
+            let s = baseline::score(of, &parts, self.panel.targets(), 1)?;
+            let (mut metrics, _) = self.baseline(of)?.finish();
+            metrics.rmse = Some(s.mse.sqrt()).filter(|rmse| rmse.is_finite());
+            Ok(BaselineRecord { name, mse: s.mse, mae: s.mae, metrics })
+        };
+        all.into_iter().map(score).collect()
+    }
+}
+
+/// Puts metrics into a record. The RMSE is the root of the MSE beside it, which is of the values as they are scaled in f32.
+fn put(record: &mut EvaluationRecord, sums: &MetricSums<'_>) {
+    let root = |mse: f64| Some(mse.sqrt()).filter(|rmse| rmse.is_finite());
+    let (mut pooled, columns) = sums.finish();
+    pooled.rmse = root(record.mse);
+    record.metrics = Some(pooled);
+    for (column, mut metrics) in record.columns.iter_mut().zip(columns) {
+        metrics.rmse = root(column.mse);
+        column.metrics = Some(metrics);
+    }
+}
