@@ -42,7 +42,14 @@ impl Pair {
             window: w.window,
             start_row: w.start_row,
             mse,
-            values: w.values.get(self.target * size..).unwrap_or_default().iter().take(size).copied().collect(),
+            values: w
+                .values
+                .get(self.target * size..)
+                .unwrap_or_default()
+                .iter()
+                .take(size)
+                .copied()
+                .collect(),
         };
         if self.worst.as_ref().is_none_or(|worst| mse > worst.mse) {
             self.worst = Some(shown());
@@ -124,11 +131,8 @@ impl Collected {
             let every = windows[series].div_ceil(CANDIDATES).max(1);
             Pair { series, target, first: None, last: None, worst: None, candidates: Vec::new(), every }
         };
-        let sums = Sums {
-            steps: vec![0.0; horizon],
-            series: vec![0.0; parts.len()],
-            targets: vec![0.0; targets],
-        };
+        let sums =
+            Sums { steps: vec![0.0; horizon], series: vec![0.0; parts.len()], targets: vec![0.0; targets] };
         let rows = (end - first).div_ceil(PLACES).max(1);
         Self {
             pairs: all.take(PAIRS).map(pair).collect(),

@@ -75,7 +75,8 @@ impl Curves {
     /// [`RunError::NotARun`] when it cannot be read.
     pub(super) fn read(run: &Path) -> Result<Self, RunError> {
         let name = "metrics.jsonl";
-        let failed = |e: std::io::Error| RunError::NotARun { path: run.to_owned(), why: format!("{name}: {e}") };
+        let failed =
+            |e: std::io::Error| RunError::NotARun { path: run.to_owned(), why: format!("{name}: {e}") };
         let file = match std::fs::File::open(run.join(name)) {
             Ok(file) => file,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Self::default()),

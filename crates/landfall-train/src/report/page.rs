@@ -36,7 +36,10 @@ impl Page {
         };
         let header: Vec<String> = header.iter().map(|&h| h.to_owned()).collect();
         let head = cells("th scope=\"col\"", &header).replace("</th scope=\"col\">", "</th>");
-        let _ = write!(self.body, "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>{head}</tr></thead><tbody>");
+        let _ = write!(
+            self.body,
+            "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>{head}</tr></thead><tbody>"
+        );
         for (i, row) in rows.iter().enumerate() {
             let class = if own == Some(i) { " class=\"own\"" } else { "" };
             let _ = write!(self.body, "<tr{class}>{}</tr>", cells("td", row));
@@ -49,7 +52,10 @@ impl Page {
         self.body += "<div class=\"cards\">";
         for (title, beside, svg) in charts {
             let (title, beside) = (escape(title), escape(beside));
-            let _ = write!(self.body, "<figure><figcaption>{title} <span>{beside}</span></figcaption>{svg}</figure>");
+            let _ = write!(
+                self.body,
+                "<figure><figcaption>{title} <span>{beside}</span></figcaption>{svg}</figure>"
+            );
         }
         self.body += "</div>\n";
     }

@@ -97,9 +97,8 @@ fn record(run: &Run, session: &mut Session, panel: &WindowedPanel) -> Result<Eva
 
 fn scores(run: &Run, panel: &WindowedPanel, baselines: &[Baseline]) -> Result<Vec<Row>, DataError> {
     let (parts, batch) = (panel.parts(Segment::Test), run.resolved().training.batch);
-    let one = |b: &Baseline| {
-        Ok(Row::from((b.to_string(), baseline::score(*b, &parts, panel.targets(), batch)?)))
-    };
+    let one =
+        |b: &Baseline| Ok(Row::from((b.to_string(), baseline::score(*b, &parts, panel.targets(), batch)?)));
     baselines.iter().map(one).collect()
 }
 

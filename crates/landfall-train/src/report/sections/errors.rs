@@ -18,7 +18,12 @@ fn kinds(collected: &Collected) -> Vec<(&'static str, String)> {
 }
 
 /// Errors by step, by series and by column.
-pub(crate) fn errors(page: &mut Page, panel: &WindowedPanel, collected: &Collected, record: &EvaluationRecord) {
+pub(crate) fn errors(
+    page: &mut Page,
+    panel: &WindowedPanel,
+    collected: &Collected,
+    record: &EvaluationRecord,
+) {
     page.heading(2, "Errors on the test windows");
     let (errors, kinds) = (collected.errors(), kinds(collected));
     let mut charts = vec![by_step(&errors, &kinds)];
@@ -29,9 +34,8 @@ pub(crate) fn errors(page: &mut Page, panel: &WindowedPanel, collected: &Collect
     }
     charts.push(bars("column", &columns, &kinds, |kind, i| errors[kind].targets[i]));
     page.charts(&charts);
-    let row = |c: &ColumnRecord| {
-        vec![shortened(&c.name, 80), digits(c.mse), digits(c.mse.sqrt()), digits(c.mae)]
-    };
+    let row =
+        |c: &ColumnRecord| vec![shortened(&c.name, 80), digits(c.mse), digits(c.mse.sqrt()), digits(c.mae)];
     let rows: Vec<Vec<String>> = record.columns.iter().take(ROWS).map(row).collect();
     page.table(&["Column, original units", "MSE", "RMSE", "MAE"], &rows, None);
     left_out(page, record.columns.len(), "columns");
@@ -61,7 +65,8 @@ fn by_step(errors: &[Errors], kinds: &[(&'static str, String)]) -> (String, Stri
     lines.rotate_left(1);
     let chart = LineChart {
         title: "Error by horizon step".to_owned(),
-        description: "Mean squared error of each step ahead, over all test windows, beside the baselines.".to_owned(),
+        description: "Mean squared error of each step ahead, over all test windows, beside the baselines."
+            .to_owned(),
         size: SIZE,
         x_ticks: row_ticks(1.0, steps as f64),
         x_name: "steps ahead".to_owned(),
@@ -83,7 +88,9 @@ fn bars(
     };
     let bars = Bars {
         title: format!("Error by {what}"),
-        description: format!("Mean squared error of each {what} over its test windows, scaled, beside the baselines."),
+        description: format!(
+            "Mean squared error of each {what} over its test windows, scaled, beside the baselines."
+        ),
         width: SIZE.0,
         kinds: kinds.to_vec(),
         groups: names.iter().enumerate().take(BARS).map(group).collect(),
@@ -109,7 +116,9 @@ pub(crate) fn residuals(page: &mut Page, panel: &WindowedPanel, collected: &Coll
     let (low, high) = bins.first().zip(bins.last()).map_or((0.0, 1.0), |(a, b)| (a.0, b.1));
     let histogram = LineChart {
         title: "Histogram of residuals".to_owned(),
-        description: "Share of the residuals in bins of equal width; a forecast without bias is centred at 0.".to_owned(),
+        description:
+            "Share of the residuals in bins of equal width; a forecast without bias is centred at 0."
+                .to_owned(),
         size: SIZE,
         x_ticks: super::super::svg::ticks(low, high, 5),
         x_name: "residual, scaled units".to_owned(),
@@ -120,7 +129,11 @@ pub(crate) fn residuals(page: &mut Page, panel: &WindowedPanel, collected: &Coll
     };
     page.charts(&[
         ("Histogram of residuals".to_owned(), String::new(), histogram.svg()),
-        ("Residuals over time".to_owned(), "mean and standard deviation".to_owned(), over_time(panel, collected).svg()),
+        (
+            "Residuals over time".to_owned(),
+            "mean and standard deviation".to_owned(),
+            over_time(panel, collected).svg(),
+        ),
     ]);
 }
 
@@ -147,7 +160,9 @@ fn over_time(panel: &WindowedPanel, collected: &Collected) -> LineChart {
     };
     LineChart {
         title: "Residuals over time".to_owned(),
-        description: "Mean of the residuals of each row or group of rows, and one standard deviation on both sides.".to_owned(),
+        description:
+            "Mean of the residuals of each row or group of rows, and one standard deviation on both sides."
+                .to_owned(),
         size: SIZE,
         x_ticks: dates.map_or_else(|| row_ticks(low as f64, high as f64), |d| date_ticks(d, low, 4)),
         x_name: if dates.is_some() { "date" } else { "row" }.to_owned(),

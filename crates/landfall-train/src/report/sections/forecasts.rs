@@ -33,7 +33,8 @@ impl Forecasts<'_> {
     pub(crate) fn section(&self, page: &mut Page) {
         page.heading(2, "Forecasts and actual values");
         if self.collected.left_out > 0 {
-            let (shown, all) = (self.collected.pairs.len(), self.collected.pairs.len() + self.collected.left_out);
+            let (shown, all) =
+                (self.collected.pairs.len(), self.collected.pairs.len() + self.collected.left_out);
             let text = format!(
                 "The first {shown} of {all} columns are drawn, {} are left out; errors below are those of all.",
                 self.collected.left_out
@@ -141,7 +142,10 @@ impl Forecasts<'_> {
         });
         let mut chart = LineChart {
             title: format!("Forecast of {name}: {which}"),
-            description: format!("{horizon} rows from row {} on, with the history before them, in original units.", drawn.start),
+            description: format!(
+                "{horizon} rows from row {} on, with the history before them, in original units.",
+                drawn.start
+            ),
             size: SIZE,
             x_ticks: Vec::new(),
             x_name: series.dates().map_or("row", |_| "date").to_owned(),

@@ -115,7 +115,8 @@ pub(crate) fn facts(page: &mut Page, run: &Run, summary: &Summary, record: &Eval
 fn chosen(run: &Run) -> Option<String> {
     let text = std::fs::read_to_string(run.path().join("choice.json")).ok()?;
     let choice: serde_json::Value = serde_json::from_str(&text).ok()?;
-    let how = if choice["rolling"].as_bool()? { "rolling origins before the test rows" } else { "validation" };
+    let how =
+        if choice["rolling"].as_bool()? { "rolling origins before the test rows" } else { "validation" };
     let candidates = choice["candidates"].as_array()?.iter().take(3);
     let scored = |c: &serde_json::Value| {
         Some(format!("{} {}", shortened(c["name"].as_str()?, 80), digits(c["mse"].as_f64()?)))
@@ -126,7 +127,8 @@ fn chosen(run: &Run) -> Option<String> {
 
 /// A run that predicts classes or labels.
 pub(crate) fn samples(page: &mut Page, run: &Run, record: &EvaluationRecord) {
-    let text = "This model predicts classes or labels of samples, not future rows: there are no forecasts to draw.";
+    let text =
+        "This model predicts classes or labels of samples, not future rows: there are no forecasts to draw.";
     page.paragraph("soft", text);
     let title = format!("{} samples of {}", record.windows, record.split);
     let mut rows = vec![("MSE", record.mse), ("MAE", record.mae)];

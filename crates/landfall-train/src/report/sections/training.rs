@@ -39,7 +39,9 @@ pub(crate) fn curves(page: &mut Page, run: &Run, curves: &Curves) {
     let (scale, beside) = if log { (", logarithmic", "logarithmic scale") } else { ("", "scaled units") };
     let loss = LineChart {
         title: "Loss and validation error".to_owned(),
-        description: "Loss of the training batches and validation error after steps; the best validation is marked.".to_owned(),
+        description:
+            "Loss of the training batches and validation error after steps; the best validation is marked."
+                .to_owned(),
         size: SIZE,
         x_ticks: row_ticks(0.0, last),
         x_name: "step".to_owned(),

@@ -151,7 +151,8 @@ mod tests {
 
     #[test]
     fn dates_are_labelled_by_what_they_span() {
-        let start = NaiveDate::from_ymd_opt(2019, 12, 28).and_then(|d| d.and_hms_opt(0, 0, 0)).expect("a date");
+        let start =
+            NaiveDate::from_ymd_opt(2019, 12, 28).and_then(|d| d.and_hms_opt(0, 0, 0)).expect("a date");
         let days = |n: u64| (0..n).map(|i| start + Days::new(i)).collect::<Vec<_>>();
         let texts = |n, first| date_ticks(&days(n), first, 4);
         assert_eq!(texts(4, 10)[0], (11.0, "29 Dec 2019".to_owned()));

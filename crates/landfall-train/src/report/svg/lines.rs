@@ -107,10 +107,12 @@ impl LineChart {
         for line in &self.lines {
             let points: Vec<(f64, f64)> =
                 thinned(&line.points).iter().map(|p| (x.at(p.0), y.at(self.value(p.1)))).collect();
-            let _ = write!(svg, r#"<path class="line {}" d="{}"/>"#, line.class, path(points.iter().copied()));
+            let _ =
+                write!(svg, r#"<path class="line {}" d="{}"/>"#, line.class, path(points.iter().copied()));
             let dots = points.iter().filter(|p| (line.dots || points.len() == 1) && p.1.is_finite());
             for (x, y) in dots {
-                let _ = write!(svg, r#"<circle class="dot {}" cx="{x:.1}" cy="{y:.1}" r="2.5"/>"#, line.class);
+                let _ =
+                    write!(svg, r#"<circle class="dot {}" cx="{x:.1}" cy="{y:.1}" r="2.5"/>"#, line.class);
             }
         }
         svg + "</svg>"
@@ -136,7 +138,8 @@ impl LineChart {
         for (value, label) in labels {
             let at = y.at(value);
             let _ = write!(svg, r#"<path class="grid" d="M{left} {at:.1}H{right}"/>"#);
-            let _ = write!(svg, r#"<text x="{:.1}" y="{:.1}" class="end">{label}</text>"#, left - 6.0, at + 4.0);
+            let _ =
+                write!(svg, r#"<text x="{:.1}" y="{:.1}" class="end">{label}</text>"#, left - 6.0, at + 4.0);
         }
         for (place, label) in &self.x_ticks {
             let at = x.at(*place);
@@ -157,7 +160,8 @@ impl LineChart {
         let _ = write!(svg, r#"<path class="axis" d="M{left} {bottom}H{right}"/>"#);
         let middle = f64::midpoint(left, right);
         let name = escape(&self.x_name);
-        let _ = write!(svg, r#"<text x="{middle:.1}" y="{:.1}" class="mid soft">{name}</text>"#, bottom + 34.0);
+        let _ =
+            write!(svg, r#"<text x="{middle:.1}" y="{:.1}" class="mid soft">{name}</text>"#, bottom + 34.0);
         let _ = write!(
             svg,
             r#"<text transform="translate(11 {:.1}) rotate(-90)" class="mid soft">{}</text>"#,
