@@ -23,6 +23,8 @@ pub(crate) enum Command {
     Evaluate(Evaluate),
     /// Forecast the rows after the last one.
     Forecast(Forecast),
+    /// Write a run's forecasts, errors and training curves as one HTML file.
+    Report(Report),
     /// Predict the classes of samples.
     Predict(Predict),
     /// Print the memory plan of a training step; needs no data.
@@ -323,6 +325,36 @@ pub(crate) struct Forecast {
     #[arg(long, value_parser = computing, default_value = "auto")]
     pub(crate) device: Device,
     /// CPU threads.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Print one JSON object as the last line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Report {
+    /// Folder of a run.
+    pub(crate) run: PathBuf,
+    /// Write the report here, a new file [default: report.html in the run's folder].
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write a forecast of a test window as a picture too, a new file.
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) svg: Option<PathBuf>,
+    /// CSV to report on; the run's own if left out. Again for more series.
+    #[arg(long, value_name = "F.csv")]
+    pub(crate) data: Vec<PathBuf>,
+    /// Fill missing values: previous, linear or zero.
+    #[arg(long)]
+    pub(crate) fill: Option<String>,
+    /// Which weights of the run: best or last.
+    #[arg(long, value_parser = weights, default_value = "best")]
+    pub(crate) weights: Weights,
+    /// Where to compute: auto (the first GPU where all is there that the work needs, else cpu), cpu, cuda or cuda:N.
+    #[arg(long, value_parser = computing, default_value = "auto")]
+    pub(crate) device: Device,
+    /// Threads of the processor.
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
     /// Print one JSON object as the last line.

@@ -29,6 +29,7 @@ fn run(args: &Args) -> u8 {
         Command::Train(train) => commands::train::run(train),
         Command::Evaluate(evaluate) => commands::evaluate::run(evaluate).map(|()| 0),
         Command::Forecast(forecast) => commands::forecast::run(forecast).map(|()| 0),
+        Command::Report(report) => commands::report::run(report).map(|()| 0),
         Command::Predict(predict) => commands::predict::run(predict).map(|()| 0),
         Command::Plan(plan) => commands::plan::run(plan).map(|()| 0),
         Command::Tune(tune) => commands::tune::run(tune).map(|()| 0),

@@ -2,6 +2,7 @@
 
 use crate::error::CliError;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+pub(crate) use landfall_train::report::digits;
 use landfall_train::run::{EvaluationRecord, Observer, StepLine};
 use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -46,20 +47,6 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let row =
         |r: &Vec<String>| r.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ").trim_end().to_owned();
     rows.iter().map(row).collect::<Vec<_>>().join("\n")
-}
-
-/// A number with four significant digits, for tables; `--json` has them all.
-pub(crate) fn digits(x: f64) -> String {
-    if x == 0.0 || !x.is_finite() {
-        return x.to_string();
-    }
-    let exponent = x.abs().log10().floor();
-    if (-4.0..6.0).contains(&exponent) {
-        let places = (3.0 - exponent).max(0.0) as usize;
-        format!("{x:.places$}")
-    } else {
-        format!("{x:.3e}")
-    }
 }
 
 /// Bytes in MiB.

@@ -8,6 +8,7 @@ pub(crate) mod forecast;
 pub(crate) mod plan;
 pub(crate) mod predict;
 mod predictions;
+pub(crate) mod report;
 mod seeds;
 pub(crate) mod train;
 pub(crate) mod tune;

@@ -103,7 +103,7 @@ impl Resolved {
     }
 
     /// The network that is trained by steps.
-    pub(super) fn trained_kind(&self) -> ModelKind {
+    pub(crate) fn trained_kind(&self) -> ModelKind {
         self.settings.model.unwrap_or(ModelKind::Patchtst)
     }
 }

@@ -1,0 +1,76 @@
+//! `landfall report`: a run in pictures.
+
+use super::device::on;
+use super::{fill, forecast, note_all};
+use crate::args::Report as Args;
+use crate::error::CliError;
+use crate::output;
+use landfall_train::data::Segment;
+use landfall_train::report::{Report, Subject};
+use landfall_train::run::{Data, Run, Units};
+use landfall_train::train::Dataset;
+use serde_json::json;
+use std::path::Path;
+
+/// Draws and writes.
+pub(crate) fn run(args: &Args) -> Result<(), CliError> {
+    let run = Run::open(&args.run)?;
+    let out = args.out.clone().unwrap_or_else(|| args.run.join("report.html"));
+    // The report in the run's folder is made anew each time; any other file is somebody's.
+    let given = args.out.as_ref().into_iter().chain(&args.svg);
+    if let Some(path) = given.into_iter().find(|p| p.exists()) {
+        return Err(CliError::OutExists(path.clone()));
+    }
+    let report = match run.load(&args.data, fill(args.fill.as_ref())?)? {
+        Data::Series(panel) => {
+            let summary = panel.summary();
+            let (dataset, panel) = run.dataset(panel)?;
+            note_all(panel.left_out());
+            make(args, &run, &dataset, Subject::Series { panel: &panel, summary: &summary })?
+        }
+        Data::Tokens(data) => {
+            let (dataset, data) = run.samples(data)?;
+            let units = Units::tokens(&data.names);
+            make(args, &run, &dataset, Subject::Samples { units: &units, segment: Segment::Test })?
+        }
+        // Its benchmark holds no windows out.
+        Data::Walk(walk) => {
+            let subject = Subject::Samples { units: &Units::labels(), segment: Segment::Train };
+            make(args, &run, &Dataset::regression(&walk), subject)?
+        }
+    };
+    match (&args.svg, &report.svg) {
+        (Some(path), Some(svg)) => forecast::write(path, svg)?,
+        (Some(_), None) => {
+            let why = "this run forecasts no rows of a series; leave it out";
+            return Err(CliError::Flags { flag: "--svg", other: args.run.display().to_string(), why });
+        }
+        (None, _) => {}
+    }
+    write(&out, &report.html)?;
+    let (path, bytes) = (out.display().to_string(), report.html.len());
+    if args.json {
+        return output::json(&json!({"out": path, "bytes": bytes, "svg": args.svg}));
+    }
+    output::line(&format!("Report written to {path} ({} kB)", bytes.div_ceil(1000)))
+}
+
+fn make(args: &Args, run: &Run, dataset: &Dataset, subject: Subject<'_>) -> Result<Report, CliError> {
+    let placed = on(args.device, args.threads, |engine| run.session(engine, dataset, args.weights))?;
+    output::note(&placed.line());
+    let mut session = placed.made;
+    Report::of(run, &mut session, subject).map_err(CliError::During)
+}
+
+/// Writes a file in the place of an earlier one, whole or not at all.
+fn write(path: &Path, text: &str) -> Result<(), CliError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    let part = Path::new(&name);
+    let failed = |why| CliError::Write { path: path.to_owned(), why };
+    std::fs::write(part, text).and_then(|()| std::fs::rename(part, path)).map_err(|why| {
+        // What is half there helps nobody; the first failure is the one to report.
+        let _ = std::fs::remove_file(part);
+        failed(why)
+    })
+}

@@ -1,0 +1,45 @@
+//! `landfall report`: one file with every chart, whose figures are those of `evaluate`.
+
+mod program;
+
+use program::{Folder, SMALL, csv};
+
+#[test]
+fn a_report_is_one_file_with_every_chart() {
+    let f = Folder::new();
+    f.write("d.csv", csv(300).replace("date,load,wind", "date,<load>&,wind"));
+    f.runs(&format!("{SMALL} --epochs 2 --lr 0.003 --schedule constant --out run"));
+    f.runs("report run --out r.html --svg r.svg");
+    let html = f.read("r.html");
+    assert!(html.len() < 3_000_000, "{} bytes", html.len());
+    // Nothing asks the network for anything.
+    for word in ["http:", "https:", "<script", "src=", "@import", "url("] {
+        assert!(!html.contains(word), "{word}");
+    }
+    assert!(!html.contains("<load>") && html.contains("&lt;load&gt;&amp;"), "names are escaped");
+    for chart in [
+        "First test window",
+        "Window of median error",
+        "Worst test window",
+        "Last test window",
+        "Beyond the end of the data",
+        "Error by horizon step",
+        "Error by column",
+        "Histogram of residuals",
+        "Residuals over time",
+        "Loss and validation error",
+        "Learning rate",
+    ] {
+        assert!(html.contains(&format!("<figcaption>{chart}")), "{chart}");
+    }
+    // The errors are those of evaluate, with four significant digits.
+    let scores = f.runs("evaluate run --json").json();
+    for name in ["mse", "mae"] {
+        let x = scores[name].as_f64().expect("a number");
+        let places = (3.0 - x.log10().floor()).max(0.0) as usize;
+        assert!(html.contains(&format!("<td>{x:.places$}</td>")), "{name} {x}");
+    }
+    let svg = f.read("r.svg");
+    assert!(svg.starts_with("<svg xmlns=") && svg.contains("prefers-color-scheme:dark"), "{svg:.300}");
+    assert_eq!(f.refused("report run --out r.html"), "r.html exists already; choose another file");
+}

@@ -1,0 +1,117 @@
+//! The report of a run: what is computed for it, and in which order it stands.
+
+use super::collect::Collected;
+use super::curves::Curves;
+use super::page::Page;
+use super::sections::{self, Forecasts};
+use crate::data::{Baseline, DataError, Scores, Segment, Summary, WindowedPanel, baseline};
+use crate::run::{EvaluationRecord, Forecast, Run, RunError, Units};
+use crate::train::Session;
+
+/// What a report is about.
+#[derive(Debug, Clone, Copy)]
+pub enum Subject<'a> {
+    /// Forecasts of series; the session holds their windows.
+    Series {
+        /// The series.
+        panel: &'a WindowedPanel,
+        /// What was read.
+        summary: &'a Summary,
+    },
+    /// Classes of samples, or labels of windows: errors of a segment and the curves of training, without forecasts.
+    Samples {
+        /// Names and scales of what is predicted.
+        units: &'a Units,
+        /// The segment that is scored.
+        segment: Segment,
+    },
+}
+
+/// A run in pictures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// One HTML file that needs no other and asks the network for nothing.
+    pub html: String,
+    /// The forecast of the test window of median error, of the first series and column, as an SVG file; none for samples.
+    pub svg: Option<String>,
+}
+
+/// A forecast with its errors, for the table.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) mse: f64,
+    pub(super) mae: f64,
+}
+
+impl From<(String, Scores)> for Row {
+    fn from((name, s): (String, Scores)) -> Self {
+        Self { name, mse: s.mse, mae: s.mae }
+    }
+}
+
+impl Report {
+    /// Evaluates a run and draws it. `session` holds the run's weights and data ([`Run::session`]). The size of the
+    /// report and the memory that it takes do not grow with the number of windows.
+    ///
+    /// # Errors
+    /// A device fault; metrics that cannot be read; a value that cannot be scaled.
+    pub fn of(run: &Run, session: &mut Session, subject: Subject<'_>) -> Result<Self, RunError> {
+        let curves = Curves::read(run.path())?;
+        let title = format!("Report of {}", super::svg::shortened(&run.path().display().to_string(), 120));
+        let mut page = Page::default();
+        page.heading(1, &title);
+        let mut svg = None;
+        match subject {
+            Subject::Series { panel, summary } => {
+                let record = record(run, session, panel)?;
+                let collected = Collected::of(run, session, panel)?;
+                let baselines = scores(run, panel, &collected.baselines)?;
+                sections::verdict(&mut page, run, &record, &baselines);
+                sections::facts(&mut page, run, summary, &record);
+                let future = future(run, session, panel, &collected)?;
+                let forecasts = Forecasts { run, panel, collected: &collected, future: &future };
+                svg = forecasts.alone();
+                forecasts.section(&mut page);
+                sections::errors(&mut page, panel, &collected, &record);
+                sections::residuals(&mut page, panel, &collected);
+            }
+            Subject::Samples { units, segment } => {
+                let engine = session.engine.clone();
+                let evaluation = engine.enter(|| session.evaluate(segment))?;
+                let step = run.resolved().steps(session);
+                sections::samples(&mut page, run, &EvaluationRecord::new(step, segment, &evaluation, units));
+            }
+        }
+        sections::curves(&mut page, run, &curves);
+        Ok(Self { html: page.html(&title), svg })
+    }
+}
+
+/// Errors on the test windows, as `evaluate` has them.
+fn record(run: &Run, session: &mut Session, panel: &WindowedPanel) -> Result<EvaluationRecord, RunError> {
+    let step = run.resolved().steps(session);
+    let evaluation = run.evaluate(session, panel, Segment::Test)?;
+    Ok(EvaluationRecord::new(step, Segment::Test, &evaluation, &Units::of(panel)))
+}
+
+fn scores(run: &Run, panel: &WindowedPanel, baselines: &[Baseline]) -> Result<Vec<Row>, DataError> {
+    let (parts, batch) = (panel.parts(Segment::Test), run.resolved().training.batch);
+    let one =
+        |b: &Baseline| Ok(Row::from((b.to_string(), baseline::score(*b, &parts, panel.targets(), batch)?)));
+    baselines.iter().map(one).collect()
+}
+
+/// The forecast beyond the data of each series that is shown, by its place.
+fn future(
+    run: &Run,
+    session: &mut Session,
+    panel: &WindowedPanel,
+    collected: &Collected,
+) -> Result<Vec<Option<Forecast>>, RunError> {
+    let shown = |i: usize| collected.pairs.iter().any(|p| p.series == i);
+    let mut one = |(i, m): (usize, &crate::data::Member)| {
+        shown(i).then(|| run.forecast(session, &m.series)).transpose()
+    };
+    panel.members().iter().enumerate().map(&mut one).collect()
+}

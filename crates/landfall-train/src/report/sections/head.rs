@@ -1,0 +1,140 @@
+//! What was trained, on what, and how good it is.
+
+use super::super::page::Page;
+use super::super::run_report::Row;
+use super::super::svg::{digits, shortened};
+use crate::data::Summary;
+use crate::run::{EvaluationRecord, Run};
+
+/// Test windows below which errors may be chance.
+const FEW: usize = 20;
+
+/// Names of a list, the first ones where there are many.
+fn names(all: &[String]) -> String {
+    let shown: Vec<String> = all.iter().take(12).map(|name| shortened(name, 60)).collect();
+    match all.len().saturating_sub(shown.len()) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// Name of what the run forecasts with.
+fn forecaster(run: &Run) -> String {
+    let kind = run.resolved().trained_kind().name();
+    run.forecaster().map_or_else(|| kind.to_owned(), |f| f.name())
+}
+
+/// Whether the run beats its baselines, and the errors of all.
+pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord, baselines: &[Row]) {
+    let name = forecaster(run);
+    let best = baselines.iter().reduce(|a, b| if b.mse < a.mse { b } else { a });
+    if let Some(best) = best {
+        let ratio = record.mse / best.mse;
+        if record.mse < best.mse {
+            let text = format!(
+                "{name} forecasts the test windows with {:.1} % less mean squared error than the better baseline, {}.",
+                100.0 * (1.0 - ratio),
+                best.name
+            );
+            page.paragraph("", &text);
+        } else {
+            let text = format!(
+                "{name} does not beat the better baseline on the test windows: its mean squared error is {} times that of {}. \
+                 Try a longer series, a shorter --horizon, or another --period.",
+                digits(ratio),
+                best.name
+            );
+            page.paragraph("warn", &text);
+        }
+    }
+    if record.windows < FEW {
+        page.paragraph("warn", &format!("Test has {} windows: these errors may be chance.", record.windows));
+    }
+    let own = Row { name, mse: record.mse, mae: record.mae };
+    let row = |r: &Row| {
+        let of = |x: f64, own: f64| if own > 0.0 { digits(x / own) } else { "–".to_owned() };
+        let best = best.map_or(0.0, |b| b.mse);
+        vec![r.name.clone(), digits(r.mse), digits(r.mae), digits(r.mse.sqrt()), of(r.mse, best)]
+    };
+    let rows: Vec<Vec<String>> = std::iter::once(&own).chain(baselines).map(row).collect();
+    let header = ["Test windows, scaled units", "MSE", "MAE", "RMSE", "MSE relative to the better baseline"];
+    page.table(&header, &rows, Some(0));
+    if let Some(q) = record.quantiles {
+        let text = format!(
+            "Mean quantile loss {} (scaled). Interval coverage {:.1} % (nominal {:.0} %).",
+            digits(q.pinball),
+            100.0 * q.coverage,
+            100.0 * q.coverage_nominal
+        );
+        page.paragraph("", &text);
+    }
+}
+
+/// Data, dates, season, sizes, and the choice.
+pub(crate) fn facts(page: &mut Page, run: &Run, summary: &Summary, record: &EvaluationRecord) {
+    let resolved = run.resolved();
+    let (targets, inputs) = summary.columns.split_at(summary.targets.min(summary.columns.len()));
+    let dates = match (&summary.first, &summary.last) {
+        (Some(first), Some(last)) => format!("{first} to {last}"),
+        _ => "none, rows are counted".to_owned(),
+    };
+    let mut facts = vec![
+        ("Data", shortened(&summary.source, 200)),
+        ("Rows and series", format!("{} rows, {} series", summary.rows, summary.series)),
+        ("Dates", dates),
+        ("Frequency", summary.frequency.clone().unwrap_or_else(|| "none".to_owned())),
+        (
+            "Seasonal period",
+            match resolved.period {
+                1 => "none".to_owned(),
+                n => n.to_string(),
+            },
+        ),
+        ("Columns to forecast", format!("{}: {}", targets.len(), names(targets))),
+        ("Forecaster", forecaster(run)),
+        (
+            "Lookback window and horizon",
+            format!("{} and {} rows", resolved.network.context(), resolved.network.horizon()),
+        ),
+        ("Test windows", record.windows.to_string()),
+    ];
+    if !inputs.is_empty() {
+        facts.push(("Further inputs", names(inputs)));
+    }
+    facts.extend(chosen(run).map(|text| ("Chosen by", text)));
+    page.facts(&facts);
+    let units = "Scaled units: each series and column has mean 0 and standard deviation 1 over its training rows. \
+                 Original units: those of the data.";
+    page.paragraph("soft", units);
+    for note in summary.notes.iter().take(12) {
+        page.paragraph("soft", &format!("Note: {}", shortened(note, 400)));
+    }
+}
+
+/// How the forecaster was chosen, and by how much, as `choice.json` of the run has it.
+fn chosen(run: &Run) -> Option<String> {
+    let text = std::fs::read_to_string(run.path().join("choice.json")).ok()?;
+    let choice: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let how =
+        if choice["rolling"].as_bool()? { "rolling origins before the test rows" } else { "validation" };
+    let candidates = choice["candidates"].as_array()?.iter().take(3);
+    let scored = |c: &serde_json::Value| {
+        Some(format!("{} {}", shortened(c["name"].as_str()?, 80), digits(c["mse"].as_f64()?)))
+    };
+    let scored: Vec<String> = candidates.filter_map(scored).collect();
+    Some(format!("{how}, {} windows; MSE (scaled): {}", choice["windows"].as_u64()?, scored.join(", ")))
+}
+
+/// A run that predicts classes or labels.
+pub(crate) fn samples(page: &mut Page, run: &Run, record: &EvaluationRecord) {
+    let text =
+        "This model predicts classes or labels of samples, not future rows: there are no forecasts to draw.";
+    page.paragraph("soft", text);
+    let title = format!("{} samples of {}", record.windows, record.split);
+    let mut rows = vec![("MSE", record.mse), ("MAE", record.mae)];
+    if let Some(c) = record.classes {
+        rows = vec![("Accuracy", c.accuracy), ("Cross-entropy", c.cross_entropy)];
+    }
+    let rows: Vec<Vec<String>> = rows.iter().map(|(n, x)| vec![(*n).to_owned(), digits(*x)]).collect();
+    page.table(&[&title, &forecaster(run)], &rows, None);
+}
