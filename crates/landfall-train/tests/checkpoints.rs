@@ -5,7 +5,7 @@ use landfall_train::checkpoint::{File, Progress, load_checkpoint};
 use landfall_train::data::{Split, synthetic};
 use landfall_train::models::Preset;
 use landfall_train::run::{
-    CheckpointEvery, EvaluationRecord, FitOptions, Observer, Outcome, RunFolder, StepLine, Units, complete,
+    CheckpointEvery, EvaluationRecord, FitOptions, Observer, Outcome, RunFolder, RunLock, StepLine, Units, complete,
     fit,
 };
 use landfall_train::train::{Dataset, Session, TrainingOptions};
@@ -75,7 +75,7 @@ impl Case {
             true => {
                 let from = load_checkpoint(&checkpoint, &File::read(&checkpoint)?, &mut session)?;
                 assert!(!complete(&session, path, &from, &options)?, "nothing was left after {from:?}");
-                (RunFolder::resume(path, from.step)?, from)
+                (RunFolder::resume(RunLock::take(path)?, from.step)?, from)
             }
             false => (RunFolder::create(path, "seed = 3\n")?, Progress::default()),
         };

@@ -14,7 +14,7 @@ use landfall_train::data::synthetic::WalkData;
 use landfall_train::data::{DataError, Segment, Split, TokenData, TokenNames, TokenSegments, WindowedPanel};
 use landfall_train::models::Task;
 use landfall_train::run::{
-    Data, Device, EvaluationRecord, FitOptions, Outcome, Resolved, Run, RunError, RunFolder, Settings,
+    Data, Device, EvaluationRecord, FitOptions, Outcome, Resolved, Run, RunError, RunFolder, RunLock, Settings,
     Source, TestScoring, Units, complete, count, fit,
 };
 use landfall_train::train::{Dataset, Schedule, Session};
@@ -137,8 +137,8 @@ impl Ended {
     }
 }
 
-/// Raised by Ctrl-C; a second one does not wait. Without a handler Ctrl-C still ends the run, only without a
-/// checkpoint.
+/// Raised by Ctrl-C, SIGTERM (Slurm, docker stop) and SIGHUP (a closed terminal); a second signal does not wait. Without
+/// a handler they still end the run, only without a checkpoint.
 fn stop_flag() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
@@ -204,6 +204,7 @@ fn resume(args: &Train, path: &Path, stop: Arc<AtomicBool>) -> Result<Ended, Cli
     let flags = args.setup.settings();
     flags.changes_nothing_else()?;
     let stored = Run::open(path)?;
+    let lock = RunLock::take(path)?;
     let before = stored.resolved().settings.clone();
     let resolved = flags.over(&before)?.resolve()?;
     let checkpoint = path.join("checkpoint.safetensors");
@@ -229,7 +230,7 @@ fn resume(args: &Train, path: &Path, stop: Arc<AtomicBool>) -> Result<Ended, Cli
         return count_only(ready, args.json).map(Ended::early);
     }
     let configuration = ready.resolved.settings.to_toml()?;
-    let folder = RunFolder::resume(path, ready.from.step)?;
+    let folder = RunFolder::resume(lock, ready.from.step)?;
     folder.write("config.toml", &configuration)?;
     output::line(&format!("resuming {} after step {}", path.display(), ready.from.step))?;
     let s = &ready.resolved.settings;

@@ -3,6 +3,7 @@
 use super::CheckpointError;
 use landfall::{DType, HostTensor, Shape, Spec};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -39,6 +40,9 @@ pub struct File {
     pub metadata: BTreeMap<String, String>,
 }
 
+/// The metadata entry with the checksum.
+const CHECKSUM: &str = "sha256";
+
 fn dtype(d: DType) -> Dtype {
     match d {
         DType::F32 => Dtype::F32,
@@ -53,10 +57,11 @@ fn dtype(d: DType) -> Dtype {
 }
 
 impl File {
-    /// Reads a file.
+    /// Reads a file. A checksum, which [`File::write`] adds, is checked; files of other programs have none.
     ///
     /// # Errors
-    /// [`CheckpointError::Read`], [`CheckpointError::Format`] for a truncated or foreign file.
+    /// [`CheckpointError::Read`], [`CheckpointError::Format`] for a truncated or foreign file,
+    /// [`CheckpointError::Checksum`] where a byte of names, metadata or elements has changed.
     pub fn read(path: &Path) -> Result<Self, CheckpointError> {
         let bytes =
             std::fs::read(path).map_err(|why| CheckpointError::Read { path: path.to_owned(), why })?;
@@ -73,7 +78,10 @@ impl File {
             out.tensors
                 .insert(name, Tensor { spec: Spec { dtype: known, shape }, bytes: view.data().to_vec() });
         }
-        Ok(out)
+        match out.metadata.remove(CHECKSUM) {
+            Some(sum) if sum != out.checksum() => Err(CheckpointError::Checksum { path: path.to_owned() }),
+            Some(_) | None => Ok(out),
+        }
     }
 
     /// Writes the file: to a temporary one beside it, synced, then renamed over it. A failure at any point leaves what
@@ -84,6 +92,26 @@ impl File {
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
         let failed = |why: std::io::Error| CheckpointError::Write { path: path.to_owned(), why };
         replace(path, &self.bytes().map_err(|why| failed(std::io::Error::other(why)))?).map_err(failed)
+    }
+
+    /// SHA-256 of metadata and tensors, in hexadecimal digits: of each entry its name, value or spec, and elements, each
+    /// after its length in bytes.
+    fn checksum(&self) -> String {
+        let mut hash = Sha256::new();
+        let mut add = |bytes: &[u8]| {
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        for (name, value) in &self.metadata {
+            add(name.as_bytes());
+            add(value.as_bytes());
+        }
+        for (name, tensor) in &self.tensors {
+            add(name.as_bytes());
+            add(tensor.spec.to_string().as_bytes());
+            add(&tensor.bytes);
+        }
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The file's bytes. Equal contents have equal bytes: the library writes a hash map's entries in an order of its own
@@ -100,7 +128,9 @@ impl File {
         let (header, data) = rest.split_at_checked(length).ok_or("no whole header was written")?;
         let mut header: BTreeMap<String, serde_json::Value> =
             serde_json::from_slice(header).map_err(|e| e.to_string())?;
-        header.insert("__metadata__".to_owned(), serde_json::json!(self.metadata));
+        let mut metadata = self.metadata.clone();
+        metadata.insert(CHECKSUM.to_owned(), self.checksum());
+        header.insert("__metadata__".to_owned(), serde_json::json!(metadata));
         let mut header = serde_json::to_vec(&header).map_err(|e| e.to_string())?;
         // The format's own rule: the data begins at a multiple of 8 bytes, and spaces fill the gap.
         header.resize(header.len().next_multiple_of(8), b' ');

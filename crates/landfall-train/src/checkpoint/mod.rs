@@ -20,6 +20,10 @@ pub enum CheckpointError {
     Read { path: PathBuf, why: std::io::Error },
     #[error("{} is not a whole safetensors file ({why}); it may be truncated or of another kind", .path.display())]
     Format { path: PathBuf, why: String },
+    #[error("{}: the checksum does not match: the file was changed or damaged after it was written; use another checkpoint of the run, or train again", .path.display())]
+    Checksum { path: PathBuf },
+    #[error("{}: tensor {name} has {value} as element {element}; weights must be finite: use another checkpoint of the run, or train again", .path.display())]
+    NotFinite { path: PathBuf, name: String, element: usize, value: f64 },
     #[error("{}: tensor {name} is missing; the model needs it as {expected}", .path.display())]
     Missing { path: PathBuf, name: String, expected: String },
     #[error("{}: tensor {name} is {found}, the model has it as {expected}", .path.display())]

@@ -123,7 +123,7 @@ fn part_shape(parameter: &Parameter) -> Shape {
 /// implementation. Step counters may be of any dtype, and the official constant attention scale must be ours.
 ///
 /// # Errors
-/// The first tensor that is missing, unknown or of another shape; then the session is as it was before.
+/// The first tensor that is missing, unknown, of another shape or not finite; then the session is as it was before.
 pub fn load_weights(path: &Path, file: &File, session: &mut Session) -> Result<(), CheckpointError> {
     let p = session.model().parameters().clone();
     let mut values = Vec::new();
@@ -210,7 +210,14 @@ fn get(path: &Path, file: &File, name: &str, shape: Shape) -> Result<HostTensor,
         let (found, expected) = (tensor.spec.to_string(), shape.to_string());
         return Err(CheckpointError::Shape { path, name: name.to_owned(), found, expected });
     }
-    Ok(tensor.host())
+    let host = tensor.host();
+    match host.data.iter().position(|x| !x.is_finite()) {
+        Some(element) => {
+            let value = host.data[element];
+            Err(CheckpointError::NotFinite { path, name: name.to_owned(), element, value })
+        }
+        None => Ok(host),
+    }
 }
 
 fn get_parts(

@@ -9,13 +9,40 @@ use crate::checkpoint::replace;
 use crate::data::Segment;
 use serde::Deserialize;
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 const CONFIG: &str = "config.toml";
 const METRICS: &str = "metrics.jsonl";
 const PLAN: &str = "plan.json";
+const LOCK: &str = "lock";
+
+/// The right to write a run directory. One process has it at a time; the system takes it back when the process ends,
+/// however it ends.
+#[derive(Debug)]
+pub struct RunLock {
+    path: PathBuf,
+    /// Locked while it is open.
+    _file: File,
+}
+
+impl RunLock {
+    /// Locks an existing run directory.
+    ///
+    /// # Errors
+    /// [`RunError::InUse`] while another process writes the run; [`RunError::Write`].
+    pub fn take(path: &Path) -> Result<Self, RunError> {
+        let failed = |why| RunError::Write { path: path.join(LOCK), why };
+        let file =
+            OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK)).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { path: path.to_owned(), _file: file }),
+            Err(TryLockError::WouldBlock) => Err(RunError::InUse { path: path.to_owned() }),
+            Err(TryLockError::Error(why)) => Err(failed(why)),
+        }
+    }
+}
 
 /// What every line of the metrics has, and the segment of an evaluation.
 #[derive(Deserialize)]
@@ -43,7 +70,7 @@ pub(super) fn evaluated(path: &Path, segment: Segment, step: usize) -> Result<bo
 /// A run's folder, with its metrics open for appending.
 #[derive(Debug)]
 pub struct RunFolder {
-    path: PathBuf,
+    lock: RunLock,
     metrics: File,
     events: Events,
     /// Tags and steps of the evaluations that the event files have.
@@ -54,7 +81,8 @@ impl RunFolder {
     /// Makes a new folder; or takes one in which nothing has been trained yet ([`RunFolder::is_unbegun`]), over its files.
     ///
     /// # Errors
-    /// [`RunError::Exists`]; [`RunError::Write`] when it cannot be made, and then nothing is left behind.
+    /// [`RunError::Exists`]; [`RunError::InUse`]; [`RunError::Write`] when it cannot be made, and then nothing is left
+    /// behind.
     pub fn create(path: &Path, configuration: &str) -> Result<Self, RunError> {
         let failed = |why| RunError::Write { path: path.to_owned(), why };
         // What this call makes, it also takes back: the folders above the run's that were not there.
@@ -63,13 +91,22 @@ impl RunFolder {
             let why = std::io::Error::other(format!("{} is a file, not a folder", above.display()));
             return Err(failed(why));
         }
-        let make = || -> std::io::Result<(File, Events)> {
+        let make = || -> Result<(RunLock, File, Events), std::io::Error> {
             if let Some(parent) = path.parent().filter(|p| !p.is_dir()) {
                 std::fs::create_dir_all(parent)?;
             }
             match std::fs::create_dir(path) {
                 Err(e) if e.kind() == ErrorKind::AlreadyExists && Self::is_unbegun(path) => {}
                 done => done?,
+            }
+            let lock = match RunLock::take(path) {
+                Ok(lock) => lock,
+                Err(RunError::Write { why, .. }) => return Err(why),
+                Err(_) => return Err(ErrorKind::ResourceBusy.into()),
+            };
+            // Another process may have begun a run here before the lock was taken.
+            if !Self::is_unbegun(path) {
+                return Err(ErrorKind::AlreadyExists.into());
             }
             replace(&path.join(CONFIG), configuration.as_bytes())?;
             let metrics = OpenOptions::new().create(true).append(true).open(path.join(METRICS))?;
@@ -80,12 +117,11 @@ impl RunFolder {
                     std::fs::remove_file(entry.path())?;
                 }
             }
-            Ok((metrics, Events::create(path, None)?))
+            Ok((lock, metrics, Events::create(path, None)?))
         };
         match make() {
-            Ok((metrics, events)) => {
-                Ok(Self { path: path.to_owned(), metrics, events, drawn: HashSet::new() })
-            }
+            Ok((lock, metrics, events)) => Ok(Self { lock, metrics, events, drawn: HashSet::new() }),
+            Err(e) if e.kind() == ErrorKind::ResourceBusy => Err(RunError::InUse { path: path.to_owned() }),
             Err(e) if e.kind() == ErrorKind::AlreadyExists && path.is_dir() => {
                 Err(RunError::Exists { path: path.to_owned() })
             }
@@ -106,7 +142,7 @@ impl RunFolder {
         let before = |name: &str| {
             name.ends_with(".tmp")
                 || name.starts_with(events::PREFIX)
-                || [CONFIG, METRICS, PLAN].contains(&name)
+                || [CONFIG, METRICS, PLAN, LOCK].contains(&name)
         };
         let Ok(entries) = std::fs::read_dir(path) else { return false };
         entries.into_iter().all(|e| e.is_ok_and(|e| e.file_name().to_str().is_some_and(before)))
@@ -117,7 +153,8 @@ impl RunFolder {
     ///
     /// # Errors
     /// [`RunError::NotARun`]; [`RunError::Write`].
-    pub fn resume(path: &Path, step: usize) -> Result<Self, RunError> {
+    pub fn resume(lock: RunLock, step: usize) -> Result<Self, RunError> {
+        let path = &lock.path;
         let file = path.join(METRICS);
         let failed = |why| RunError::Write { path: file.clone(), why };
         let text = metrics(path)?;
@@ -129,37 +166,37 @@ impl RunFolder {
         }
         let metrics = OpenOptions::new().create(true).append(true).open(&file).map_err(failed)?;
         let events = Events::create(path, Some(step + 1)).map_err(failed)?;
-        Ok(Self { path: path.to_owned(), metrics, events, drawn: evaluations(&kept) })
+        Ok(Self { metrics, events, drawn: evaluations(&kept), lock })
     }
 
     /// The folder.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.lock.path
     }
 
     /// The last state, to resume from.
     #[must_use]
     pub fn checkpoint(&self) -> PathBuf {
-        self.path.join("checkpoint.safetensors")
+        self.lock.path.join("checkpoint.safetensors")
     }
 
     /// The weights of the best validation error.
     #[must_use]
     pub fn best(&self) -> PathBuf {
-        self.path.join("best.safetensors")
+        self.lock.path.join("best.safetensors")
     }
 
     /// The weights of a linear network that was chosen.
     #[must_use]
     pub fn weights(&self, kind: ModelKind) -> PathBuf {
-        self.path.join(weights_name(kind))
+        self.lock.path.join(weights_name(kind))
     }
 
     /// Appends one line to the metrics.
     ///
     /// # Errors
-    /// [`RunError::Write`].
+    /// As [`RunFolder::log_all`].
     pub fn log(&mut self, line: &impl Scalars) -> Result<(), RunError> {
         self.log_all(std::slice::from_ref(line))
     }
@@ -167,9 +204,13 @@ impl RunFolder {
     /// Appends lines to the metrics in one write, and their scalars to the event file in another.
     ///
     /// # Errors
-    /// [`RunError::Write`].
+    /// [`RunError::Write`]; [`RunError::Gone`].
     pub fn log_all(&mut self, lines: &[impl Scalars]) -> Result<(), RunError> {
-        let failed = |why| RunError::Write { path: self.path.join(METRICS), why };
+        // A file that is open stays writable after its directory is removed, so nothing else would say so.
+        if !self.lock.path.is_dir() {
+            return Err(RunError::Gone { path: self.lock.path.clone() });
+        }
+        let failed = |why| RunError::Write { path: self.lock.path.join(METRICS), why };
         let mut text = String::new();
         for line in lines {
             text += &serde_json::to_string(line).map_err(|e| failed(e.into()))?;
@@ -190,7 +231,7 @@ impl RunFolder {
     /// # Errors
     /// [`RunError::Write`].
     pub fn write(&self, name: &str, text: &str) -> Result<(), RunError> {
-        let path = self.path.join(name);
+        let path = self.lock.path.join(name);
         replace(&path, text.as_bytes()).map_err(|why| RunError::Write { path, why })
     }
 }

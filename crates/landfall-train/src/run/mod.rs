@@ -19,7 +19,7 @@ mod settings;
 pub use choose::{Choice, Scored, choose};
 pub use device::Device;
 pub use fit::{CheckpointEvery, FitOptions, Observer, Outcome, complete, count, fit};
-pub use folder::RunFolder;
+pub use folder::{RunFolder, RunLock};
 pub use forecaster::{Forecaster, floors, non_negative};
 pub use forecasts::window_forecasts;
 pub use measured::TestScoring;
@@ -45,6 +45,10 @@ use std::path::PathBuf;
 pub enum RunError {
     #[error("the run folder {} exists already; choose another with --out, or go on with it with --resume {}", .path.display(), .path.display())]
     Exists { path: PathBuf },
+    #[error("{} is in use: another process trains this run; wait until it ends, or stop it", .path.display())]
+    InUse { path: PathBuf },
+    #[error("the run directory {} was removed while the run was going on; nothing more can be saved", .path.display())]
+    Gone { path: PathBuf },
     #[error("{} is no run folder: {why}", .path.display())]
     NotARun { path: PathBuf, why: String },
     #[error("{} has no checkpoint yet: its run ended before the first one; start it again with: landfall train --config {} --out {}", .path.display(), .path.join("config.toml").display(), .path.display())]

@@ -113,6 +113,7 @@ impl Settings {
         checkpoint.steps =
             at_least_1("--checkpoint-every", self.checkpoint_every.unwrap_or(checkpoint.steps))?;
         let mut settings = self.clone();
+        settings.version = Some(Settings::VERSION);
         settings.fill_in(model, preset, &network, &training, &source);
         settings.split = Some(split.to_string());
         settings.period = self.period;

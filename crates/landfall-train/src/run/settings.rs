@@ -26,6 +26,8 @@ pub enum SettingsError {
     Toml { path: PathBuf, line: usize, message: String },
     #[error("settings cannot be written as TOML: {0}")]
     Unwritable(String),
+    #[error("{}: written in version {found} of the format, and this program reads up to {known}; use a newer landfall", .path.display())]
+    Version { path: PathBuf, found: u32, known: u32 },
     #[error("{key} {value}: {rule}")]
     Range { key: &'static str, value: String, rule: &'static str },
     #[error("unknown {key} `{value}`; choose from {known}")]
@@ -202,6 +204,8 @@ impl<T> From<OneOrMore<T>> for Written<T> {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
+    /// Version of the format of a run directory; none in a file that a person writes, or of the first program.
+    pub version: Option<u32>,
     /// CSV files.
     pub data: Option<Files>,
     /// What separates the fields of a row; found in the file if left out.
@@ -355,7 +359,7 @@ impl Settings {
     /// Parses a file's text; `path` names it in messages.
     ///
     /// # Errors
-    /// [`SettingsError::Toml`].
+    /// [`SettingsError::Toml`]; [`SettingsError::Version`] for a file of a newer program.
     pub fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
         toml::from_str(text).map_err(|e| {
             let at = e.span().map_or(0, |s| s.start);
@@ -363,7 +367,16 @@ impl Settings {
             let message = e.message().replace("field", "key").replace('\n', " ");
             SettingsError::Toml { path: path.to_owned(), line, message }
         })
+        .and_then(|settings: Self| match settings.version {
+            Some(found) if found > Self::VERSION => {
+                Err(SettingsError::Version { path: path.to_owned(), found, known: Self::VERSION })
+            }
+            Some(_) | None => Ok(settings),
+        })
     }
+
+    /// Version of the format of run directories that this program writes, and the newest that it reads.
+    pub const VERSION: u32 = 1;
 
     fn table(&self) -> Result<toml::Table, SettingsError> {
         toml::Table::try_from(self).map_err(|e| SettingsError::Unwritable(e.to_string().replace('\n', " ")))
@@ -397,6 +410,7 @@ impl Settings {
     /// These settings without what a run has measured or chosen: a new run does so for itself.
     #[must_use]
     pub fn for_new_run(mut self) -> Self {
+        self.version = None;
         self.computed_on = None;
         self.kernels = None;
         self.forecaster = None;
@@ -433,6 +447,7 @@ impl Settings {
     /// As [`Settings::to_toml`].
     pub fn hash(&self) -> Result<String, SettingsError> {
         let counted = Self {
+            version: None,
             data: None,
             columns: None,
             series_id: None,
