@@ -3,6 +3,7 @@
 use super::choices::SOURCES;
 use crate::cache::{folder, hex, replace};
 use crate::device::Hardware;
+use crate::engine::Engine;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -74,6 +75,20 @@ impl Cache {
             hash.update(part);
         }
         self.folder.join(format!("{}.json", hex(&hash.finalize())))
+    }
+
+    /// The kernel that is kept for an instruction, as its entry names it, on an engine's device; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`Notice::Damaged`] for a file that is not what [`tune`](super::tune()) writes, or for a device that does not
+    /// answer; [`Notice::Stale`] for a choice of another driver or build.
+    pub fn kernel(&self, instruction: &str, engine: &Engine) -> Result<Option<String>, Notice> {
+        let hardware = engine.bare().hardware().map_err(|e| Notice::Damaged {
+            instruction: instruction.to_owned(),
+            path: self.folder.clone(),
+            why: e.to_string(),
+        })?;
+        self.get(instruction, &hardware)
     }
 
     /// The kernel that was chosen, if one is kept that still holds.
