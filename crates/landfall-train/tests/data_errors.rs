@@ -216,3 +216,23 @@ fn series_of_one_file() {
         "f.csv: 2 series where one is needed; choose one"
     );
 }
+
+#[test]
+fn a_message_is_one_line_of_bounded_length_whatever_a_cell_holds() {
+    let long = "x".repeat(5000);
+    for text in [
+        "time,a\n\"2020-01-01T01:00\n:00\",1\n2020-01-01T02:00:00,2\n",
+        "date,a\n2020-01-01,1\n2020-01-02,\"2\r\nx\u{1}\"\n",
+        &format!("date,a\n2020-01-01,1\n2020-01-02,{long}\n"),
+        &format!("date,\"a\n{long}\"\n2020-01-01,1\n2020-01-02,x\n"),
+    ] {
+        let said = refused(text);
+        assert!(!said.chars().any(char::is_control) && said.len() < 500, "{said:?}");
+    }
+    let text = "date,\"load\n(MW)\"\n2020-01-01,1\n2020-01-02,2\n2020-01-03,4\n";
+    let panel = landfall_train::data::Panel::new(vec![
+        parse(text.as_bytes(), "f.csv", &ReadOptions::default()).expect("sound"),
+    ]);
+    let lines = panel.expect("one series").summary().lines();
+    assert!(lines.iter().all(|line| !line.contains('\n')) && lines[0].contains("load\\n(MW)"), "{lines:?}");
+}
