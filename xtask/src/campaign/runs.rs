@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(120);
 const RECIPES: [&str; 3] = [
     "--preset patchtst-42 --context 32 --horizon 8 --batch 16 --max-steps 60",
     "--preset patchtst-42 --context 32 --horizon 8 --batch 16 --epochs 4",
-    "--horizon 8 --max-steps 60",
+    "--model nlinear --horizon 8 --max-steps 60",
 ];
 
 /// A run that nothing disturbed.
