@@ -53,7 +53,8 @@ impl Ended {
 
     /// Whether the run had nothing left to do.
     pub(super) fn was_complete(&self) -> bool {
-        self.code == Some(2) && self.err.contains("is complete")
+        // A run of linear networks alone has no checkpoint to resume from: it is through, or starts over.
+        self.code == Some(2) && (self.err.contains("is complete") || self.err.contains("exists already"))
     }
 
     /// Its error, if that is one line.
