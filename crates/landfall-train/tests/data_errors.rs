@@ -236,3 +236,14 @@ fn a_message_is_one_line_of_bounded_length_whatever_a_cell_holds() {
     let lines = panel.expect("one series").summary().lines();
     assert!(lines.iter().all(|line| !line.contains('\n')) && lines[0].contains("load\\n(MW)"), "{lines:?}");
 }
+
+#[test]
+fn a_gap_of_any_size_is_no_fault() {
+    // Counts of nanoseconds as far apart as 64 bits allow: rows are not inserted, and nothing overflows.
+    for text in [
+        "ds,y\n9223372036854775807,1\n20200102,2\n20200103,3\n20200104,4\n",
+        "ds\ty\n9223372036854775807\t1\n20200102\t2\n20200103\tNA\n20200104\t4e3\n",
+    ] {
+        assert_eq!(parse(text.as_bytes(), "f.csv", &ReadOptions::default()).expect("sound").rows(), 4);
+    }
+}
