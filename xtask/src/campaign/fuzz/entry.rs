@@ -1,7 +1,6 @@
 //! What is fuzzed: the functions of the library that read what a person or a disk may have damaged.
 //!
-//! Every input must be refused by an error of one line, or be accepted with finite results. The same functions are the
-//! targets of `cargo fuzz` in `fuzz/`.
+//! Every input must be refused by an error of one line, or be accepted with finite results.
 
 use landfall::tune::{Cache, tune};
 use landfall::{DType, Engine, Graph, Program, State, StateSpec};
