@@ -94,8 +94,12 @@ impl Cache {
     /// The kernel that was chosen, if one is kept that still holds.
     pub(super) fn get(&self, instruction: &str, hardware: &Hardware) -> Result<Option<String>, Notice> {
         let path = self.path(instruction, hardware);
-        let damaged =
-            |why: String| Notice::Damaged { instruction: instruction.to_owned(), path: path.clone(), why };
+        let damaged = |why: String| Notice::Damaged {
+            instruction: instruction.to_owned(),
+            path: path.clone(),
+            // What the reader says may quote the file.
+            why: why.replace('\n', " "),
+        };
         let text = match std::fs::read(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
