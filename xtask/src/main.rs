@@ -1,6 +1,7 @@
 //! Project tasks, run as `cargo xtask TASK`.
 
 mod bundle;
+mod campaign;
 mod kernels;
 mod readme;
 
@@ -13,7 +14,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                                 of the Python wheel; needs no GPU
   ops                           writes docs/ops.md, what each op takes on which device, from the table of ops
   shuffle [ARGUMENT]...         runs the suite of every op in one process, in the orders of ten seeds; --help lists arguments
-  bundle [TEST]...              puts test binaries (all, or these) and the program into bundle/, with a runner for a machine with a GPU";
+  bundle [TEST]...              puts test binaries (all, or these) and the program into bundle/, with a runner for a machine with a GPU
+  campaign NAME [ARGUMENT]...   ends runs at random moments, fills the disk, gives damaged files; without NAME lists campaigns";
 
 fn main() -> ExitCode {
     let top = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
         (Some("kernels"), rest) if rest.len() < 2 => kernels::run(&top, rest.first()),
         (Some("ops"), rest) if rest.is_empty() => ops(&top),
         (Some("shuffle"), rest) => shuffle(&top, &rest),
+        (Some("campaign"), rest) => return campaign::run(&rest),
         (Some("bundle"), tests) => bundle::run(&top, &tests),
         _ => {
             eprintln!("{USAGE}");

@@ -216,3 +216,34 @@ fn series_of_one_file() {
         "f.csv: 2 series where one is needed; choose one"
     );
 }
+
+#[test]
+fn a_message_is_one_line_of_bounded_length_whatever_a_cell_holds() {
+    let long = "x".repeat(5000);
+    for text in [
+        "time,a\n\"2020-01-01T01:00\n:00\",1\n2020-01-01T02:00:00,2\n",
+        "date,a\n2020-01-01,1\n2020-01-02,\"2\r\nx\u{1}\"\n",
+        &format!("date,a\n2020-01-01,1\n2020-01-02,{long}\n"),
+        &format!("date,\"a\n{long}\"\n2020-01-01,1\n2020-01-02,x\n"),
+    ] {
+        let said = refused(text);
+        assert!(!said.chars().any(char::is_control) && said.len() < 500, "{said:?}");
+    }
+    let text = "date,\"load\n(MW)\"\n2020-01-01,1\n2020-01-02,2\n2020-01-03,4\n";
+    let panel = landfall_train::data::Panel::new(vec![
+        parse(text.as_bytes(), "f.csv", &ReadOptions::default()).expect("sound"),
+    ]);
+    let lines = panel.expect("one series").summary().lines();
+    assert!(lines.iter().all(|line| !line.contains('\n')) && lines[0].contains("load\\n(MW)"), "{lines:?}");
+}
+
+#[test]
+fn a_gap_of_any_size_is_no_fault() {
+    // Counts of nanoseconds as far apart as 64 bits allow: rows are not inserted, and nothing overflows.
+    for text in [
+        "ds,y\n9223372036854775807,1\n20200102,2\n20200103,3\n20200104,4\n",
+        "ds\ty\n9223372036854775807\t1\n20200102\t2\n20200103\tNA\n20200104\t4e3\n",
+    ] {
+        assert_eq!(parse(text.as_bytes(), "f.csv", &ReadOptions::default()).expect("sound").rows(), 4);
+    }
+}

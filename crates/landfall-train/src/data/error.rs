@@ -26,6 +26,22 @@ pub(super) fn count(n: usize, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
+/// Most characters of a cell that a message holds.
+const LONGEST: usize = 80;
+
+/// A cell or a name as a message holds it: line breaks and other control characters escaped, the end of a long one left
+/// out.
+pub(super) fn one_line(text: &str) -> String {
+    let cut = text.char_indices().nth(LONGEST).map(|(at, _)| at);
+    cut.map_or_else(|| escaped(text), |at| escaped(&text[..at]) + "…")
+}
+
+/// Text with line breaks and other control characters escaped.
+pub(super) fn escaped(text: &str) -> String {
+    let one = |c: char| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() };
+    text.chars().map(one).collect()
+}
+
 /// What is wrong with the data or with what was asked of it.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
@@ -85,7 +101,7 @@ pub enum DataError {
         position: usize,
     },
     /// Two columns share a name.
-    #[error("{file}: column `{name}` is there twice; give each column its own name")]
+    #[error("{file}: column `{name}` is there twice; give each column its own name", name = one_line(.name))]
     DuplicateColumn {
         /// Path of the file.
         file: String,
@@ -93,7 +109,7 @@ pub enum DataError {
         name: String,
     },
     /// A column is asked for twice.
-    #[error("{file}: column `{name}` is asked for twice; name each column once")]
+    #[error("{file}: column `{name}` is asked for twice; name each column once", name = one_line(.name))]
     RequestedTwice {
         /// Path of the file.
         file: String,
@@ -101,7 +117,7 @@ pub enum DataError {
         name: String,
     },
     /// A requested column does not exist.
-    #[error("{file}: no column `{name}`; choose from {}", list(.known))]
+    #[error("{file}: no column `{name}`; choose from {}", list(.known), name = one_line(.name))]
     UnknownColumn {
         /// Path of the file.
         file: String,
@@ -122,7 +138,8 @@ pub enum DataError {
     },
     /// A cell that is text.
     #[error(
-        "{at}: column `{column}`: `{text}` is not a number; correct or clear the cell, or choose others with --columns"
+        "{at}: column `{column}`: `{text}` is not a number; correct or clear the cell, or choose others with --columns",
+        text = one_line(.text), column = one_line(.column)
     )]
     NotANumber {
         /// Line of the cell.
@@ -144,7 +161,7 @@ pub enum DataError {
         what: String,
     },
     /// A row that says of no series that it belongs to it.
-    #[error("{at}: column `{column}` is empty; name the series that the row belongs to")]
+    #[error("{at}: column `{column}` is empty; name the series that the row belongs to", column = one_line(.column))]
     NoSeriesId {
         /// Line of the row.
         at: Place,
@@ -203,7 +220,7 @@ pub enum DataError {
     #[error("no file to read; name at least one")]
     NoFile,
     /// Two series of one name.
-    #[error("{file} and {other} hold series of one name, `{name}`; rename one of them")]
+    #[error("{file} and {other} hold series of one name, `{name}`; rename one of them", name = one_line(.name))]
     DuplicateSeries {
         /// Where the first comes from.
         file: String,
@@ -214,7 +231,8 @@ pub enum DataError {
     },
     /// Series of different columns.
     #[error(
-        "{file}: {has} column `{column}`, unlike {other}; give all series the same columns, or choose with --columns"
+        "{file}: {has} column `{column}`, unlike {other}; give all series the same columns, or choose with --columns",
+        column = one_line(.column)
     )]
     OtherColumns {
         /// The series that differs.
@@ -227,7 +245,7 @@ pub enum DataError {
         other: String,
     },
     /// Every series of several is too short.
-    #[error("none of {count} series holds a window in each segment; `{name}`: {why}")]
+    #[error("none of {count} series holds a window in each segment; `{name}`: {why}", name = one_line(.name))]
     AllTooShort {
         /// Series there are.
         count: usize,
@@ -264,7 +282,8 @@ pub enum DataError {
     /// A missing value at the start of a column, to be filled from the previous one.
     #[error(
         "{at}: column `{column}` starts with missing values, so no previous value fills them; \
-         use --fill linear|zero or drop these rows"
+         use --fill linear|zero or drop these rows",
+        column = one_line(.column)
     )]
     NoPreviousValue {
         /// Line of the first cell.
@@ -273,7 +292,7 @@ pub enum DataError {
         column: String,
     },
     /// A column without a single value.
-    #[error("{file}: column `{column}` has no value at all; leave it out or use --fill zero")]
+    #[error("{file}: column `{column}` has no value at all; leave it out or use --fill zero", column = one_line(.column))]
     ColumnMissing {
         /// Path of the file.
         file: String,
@@ -281,13 +300,13 @@ pub enum DataError {
         column: String,
     },
     /// An unknown name of a fill rule.
-    #[error("no fill `{text}`; choose from previous, linear, zero")]
+    #[error("no fill `{text}`; choose from previous, linear, zero", text = one_line(.text))]
     UnknownFill {
         /// The name asked for.
         text: String,
     },
     /// A cell that is infinite or too large for a 64-bit float.
-    #[error("{at}: column `{column}`: `{text}` is infinite; correct it or clear the cell and use --fill")]
+    #[error("{at}: column `{column}`: `{text}` is infinite; correct it or clear the cell and use --fill", text = one_line(.text), column = one_line(.column))]
     Infinite {
         /// Line of the cell.
         at: Place,
@@ -299,7 +318,8 @@ pub enum DataError {
     /// A date in no known form, or in another form than the rows before.
     #[error(
         "{at}: column `{column}`: date `{text}` cannot be read; write all dates in one form, as 2016-07-01 13:00:00, or \
-         give theirs, as --date-format '%d/%m/%Y %H:%M'"
+         give theirs, as --date-format '%d/%m/%Y %H:%M'",
+        text = one_line(.text), column = one_line(.column)
     )]
     BadDate {
         /// Line of the cell.
@@ -312,7 +332,8 @@ pub enum DataError {
     /// Dates that may be read in two ways.
     #[error(
         "{file}: column `{column}`: dates may be {first} or {second}, and neither the numbers nor an even spacing decide; \
-         give --date-format '{first}' or '{second}'"
+         give --date-format '{first}' or '{second}'",
+        column = one_line(.column), first = one_line(.first), second = one_line(.second)
     )]
     AmbiguousDates {
         /// Path of the file.
@@ -327,14 +348,15 @@ pub enum DataError {
     /// A date format that is none.
     #[error(
         "--date-format `{text}`: no date with a year can be read by it; use strftime's codes, as in %Y-%m-%d %H:%M:%S, or \
-         unix-s, unix-ms, unix-us, unix-ns"
+         unix-s, unix-ms, unix-us, unix-ns",
+        text = one_line(.text)
     )]
     BadDateFormat {
         /// What was given.
         text: String,
     },
     /// A separator that is more than one byte.
-    #[error("--separator `{text}`: give one ASCII character, or a blank for runs of blanks")]
+    #[error("--separator `{text}`: give one ASCII character, or a blank for runs of blanks", text = one_line(.text))]
     BadSeparator {
         /// What was given.
         text: String,
@@ -381,7 +403,7 @@ pub enum DataError {
         columns: usize,
     },
     /// Columns of a series differ in length.
-    #[error("{file}: column `{column}` has {found} values and the series {expected} rows; make them equal")]
+    #[error("{file}: column `{column}` has {found} values and the series {expected} rows; make them equal", column = one_line(.column))]
     ColumnLength {
         /// Name of the series.
         file: String,
@@ -393,7 +415,7 @@ pub enum DataError {
         expected: usize,
     },
     /// A value of a series is NaN or infinite.
-    #[error("{file}: column `{column}`, row {row}: the value is not finite; replace it")]
+    #[error("{file}: column `{column}`, row {row}: the value is not finite; replace it", column = one_line(.column))]
     NotFinite {
         /// Name of the series.
         file: String,
@@ -426,7 +448,8 @@ pub enum DataError {
     },
     /// Mean or standard deviation, or a scaled value, leaves the range of floats.
     #[error(
-        "{file}: column `{column}` cannot be scaled, its values span too wide a range; rescale the column"
+        "{file}: column `{column}` cannot be scaled, its values span too wide a range; rescale the column",
+        column = one_line(.column)
     )]
     Unscalable {
         /// Name of the series.
@@ -437,7 +460,8 @@ pub enum DataError {
     /// A value that no float of 32 bits can tell from others, once it is scaled as the training rows are.
     #[error(
         "{file}: row {row}{date}, column `{column}`: {value:?} is {spread:.0e} standard deviations from the mean of the \
-         training rows; correct the value, or leave the column out"
+         training rows; correct the value, or leave the column out",
+        column = one_line(.column)
     )]
     FarOut {
         /// Name of the series.
@@ -475,7 +499,7 @@ pub enum DataError {
         stds: usize,
     },
     /// A split that is neither `ett` nor three ratios.
-    #[error("split `{text}` cannot be read; write `ett` or three ratios as `0.7,0.1,0.2`")]
+    #[error("split `{text}` cannot be read; write `ett` or three ratios as `0.7,0.1,0.2`", text = one_line(.text))]
     BadSplit {
         /// What was given.
         text: String,
@@ -572,7 +596,7 @@ pub enum DataError {
 /// Names for a message, cut where a line would turn into a page.
 pub(super) fn list(names: &[String]) -> String {
     const SHOWN: usize = 20;
-    let head = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let head = names.iter().take(SHOWN).map(|name| one_line(name)).collect::<Vec<_>>().join(", ");
     match names.len().checked_sub(SHOWN) {
         None | Some(0) => head,
         Some(more) => format!("{head} and {more} more"),

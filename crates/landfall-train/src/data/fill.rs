@@ -151,7 +151,8 @@ impl Filling {
             None if self.gaps && missing > rows => {
                 return Err(DataError::GapsTooWide { file: file(), missing, rows });
             }
-            None if !self.gaps && missing * 3 > rows + missing => return Ok(()),
+            // More than a third of all rows, of however many a mistyped date makes.
+            None if !self.gaps && missing > rows / 2 => return Ok(()),
             None => {}
         }
         for gap in spacing.gaps.iter().rev() {

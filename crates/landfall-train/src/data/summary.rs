@@ -1,6 +1,6 @@
 //! What was read, as a person has to know it: facts, and a few lines that say them.
 
-use super::error::{count, list};
+use super::error::{count, escaped, list};
 use super::season::Season;
 use serde::Serialize;
 
@@ -63,7 +63,8 @@ impl Summary {
             period => format!("  seasonal period: {period} ({})", self.season.why),
         });
         lines.extend(self.notes.iter().map(|note| format!("  note: {note}")));
-        lines
+        // Names of columns and series may hold line breaks.
+        lines.iter().map(|line| escaped(line)).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::choices::SOURCES;
 use crate::cache::{folder, hex, replace};
 use crate::device::Hardware;
+use crate::engine::Engine;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -76,11 +77,29 @@ impl Cache {
         self.folder.join(format!("{}.json", hex(&hash.finalize())))
     }
 
+    /// The kernel that is kept for an instruction, as its entry names it, on an engine's device; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`Notice::Damaged`] for a file that is not what [`tune`](super::tune()) writes, or for a device that does not
+    /// answer; [`Notice::Stale`] for a choice of another driver or build.
+    pub fn kernel(&self, instruction: &str, engine: &Engine) -> Result<Option<String>, Notice> {
+        let hardware = engine.bare().hardware().map_err(|e| Notice::Damaged {
+            instruction: instruction.to_owned(),
+            path: self.folder.clone(),
+            why: e.to_string(),
+        })?;
+        self.get(instruction, &hardware)
+    }
+
     /// The kernel that was chosen, if one is kept that still holds.
     pub(super) fn get(&self, instruction: &str, hardware: &Hardware) -> Result<Option<String>, Notice> {
         let path = self.path(instruction, hardware);
-        let damaged =
-            |why: String| Notice::Damaged { instruction: instruction.to_owned(), path: path.clone(), why };
+        let damaged = |why: String| Notice::Damaged {
+            instruction: instruction.to_owned(),
+            path: path.clone(),
+            // What the reader says may quote the file.
+            why: why.replace('\n', " "),
+        };
         let text = match std::fs::read(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),

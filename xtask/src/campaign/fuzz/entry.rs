@@ -1,0 +1,258 @@
+//! What is fuzzed: the functions of the library that read what a person or a disk may have damaged.
+//!
+//! Every input must be refused by an error of one line, or be accepted with finite results.
+
+use landfall::tune::{Cache, tune};
+use landfall::{DType, Engine, Graph, Program, State, StateSpec};
+use landfall_train::checkpoint::{File, Progress, load_checkpoint, save};
+use landfall_train::data::{Panel, ReadOptions, Segment, Split, WindowedPanel, csv};
+use landfall_train::run::{ModelKind, Settings, Synthetic};
+use landfall_train::train::{Dataset, Session};
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The text of a CSV file, to windows that a model trains on.
+    Csv,
+    /// The text of a configuration, to a network and options.
+    Config,
+    /// A checkpoint, to the state of a session.
+    Checkpoint,
+    /// An entry of the cache of tuned kernels.
+    TuneCache,
+}
+
+impl Target {
+    /// All of them.
+    pub(crate) const ALL: [Self; 4] = [Self::Csv, Self::Config, Self::Checkpoint, Self::TuneCache];
+
+    /// Its name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Config => "config",
+            Self::Checkpoint => "checkpoint",
+            Self::TuneCache => "tune-cache",
+        }
+    }
+}
+
+/// Whether an input was accepted; or what is wrong with what became of it.
+pub(crate) type Verdict = Result<bool, String>;
+
+/// A target, ready to take inputs.
+pub(crate) enum Entry {
+    /// Text alone.
+    Csv,
+    /// Text alone.
+    Config,
+    /// A session, and the file that it loads.
+    Checkpoint(Box<Session>, PathBuf),
+    /// A cache that holds one entry, its file and its instruction.
+    TuneCache(Engine, Cache, PathBuf, String),
+}
+
+fn text(e: impl Display) -> String {
+    e.to_string()
+}
+
+/// An error must be one line.
+fn refused(e: impl Display) -> Verdict {
+    let said = e.to_string();
+    match said.lines().count() {
+        1 => Ok(false),
+        lines => Err(format!("an error of {lines} lines: {said:?}")),
+    }
+}
+
+impl Entry {
+    /// A target that may keep files in a folder.
+    ///
+    /// # Errors
+    /// What keeps it from being set up.
+    pub(crate) fn new(target: Target, folder: &Path) -> Result<Self, String> {
+        match target {
+            Target::Csv => Ok(Self::Csv),
+            Target::Config => Ok(Self::Config),
+            Target::Checkpoint => {
+                Ok(Self::Checkpoint(Box::new(session()?), folder.join("checkpoint.safetensors")))
+            }
+            Target::TuneCache => tuned(folder),
+        }
+    }
+
+    /// Gives it one input.
+    ///
+    /// # Errors
+    /// What must not happen: a result that is not finite, an error of several lines.
+    pub(crate) fn call(&mut self, bytes: &[u8]) -> Verdict {
+        match self {
+            Self::Csv => read_csv(bytes),
+            Self::Config => read_config(bytes),
+            Self::Checkpoint(session, path) => {
+                std::fs::write(&*path, bytes).map_err(text)?;
+                read_checkpoint(session, path)
+            }
+            Self::TuneCache(engine, cache, path, instruction) => {
+                std::fs::write(&*path, bytes).map_err(text)?;
+                match cache.kernel(instruction, engine) {
+                    Ok(Some(_)) => Ok(true),
+                    Ok(None) => Err("the entry's file is there and was not looked at".to_owned()),
+                    Err(notice) => refused(notice),
+                }
+            }
+        }
+    }
+
+    /// A sound input, from which others are made.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    pub(crate) fn sound(&self) -> Result<Option<Vec<u8>>, String> {
+        match self {
+            Self::Csv | Self::Config => Ok(None),
+            Self::Checkpoint(session, path) => {
+                let progress = Progress { step: 3, epoch: 0, batch: 3, best: Some((0.5, 2)), since_best: 1 };
+                save(path, session, "model = \"nlinear\"\n", &progress, true).map_err(text)?;
+                std::fs::read(path).map(Some).map_err(text)
+            }
+            Self::TuneCache(_, _, path, _) => std::fs::read(path).map(Some).map_err(text),
+        }
+    }
+}
+
+fn read_csv(bytes: &[u8]) -> Verdict {
+    let series = match csv::parse(bytes, "f.csv", &ReadOptions::default()) {
+        Ok(series) => series,
+        Err(e) => return refused(e),
+    };
+    if let Some(x) = series.values().iter().flatten().find(|x| !x.is_finite()) {
+        return Err(format!("a value of {x} was read"));
+    }
+    let panel = match Panel::new(vec![series]) {
+        Ok(panel) => panel,
+        Err(e) => return refused(e),
+    };
+    if let Some(line) = panel.summary().lines().iter().find(|line| line.contains('\n')) {
+        return Err(format!("a line of the summary has several lines: {line:?}"));
+    }
+    let split = Split::Ratio { train: 0.7, val: 0.1, test: 0.2 };
+    let panel = match WindowedPanel::fit(panel, split, 4, 2) {
+        Ok(panel) => panel,
+        Err(e) => return refused(e),
+    };
+    for m in panel.members() {
+        match m.scaler.scale_f64(&m.series) {
+            Ok(scaled) => {
+                if let Some(x) = scaled.iter().find(|x| !x.is_finite()) {
+                    return Err(format!("a scaled value of {x}"));
+                }
+            }
+            Err(e) => return refused(e),
+        }
+    }
+    match Dataset::windowed(&panel) {
+        Ok(data) if data.span(Segment::Train).count == 0 => {
+            Err("data without a training window was accepted".to_owned())
+        }
+        Ok(_) => Ok(true),
+        Err(e) => refused(e),
+    }
+}
+
+fn read_config(bytes: &[u8]) -> Verdict {
+    let Ok(config) = std::str::from_utf8(bytes) else { return Ok(false) };
+    let settings = match Settings::parse(config, Path::new("config.toml")) {
+        Ok(settings) => settings,
+        Err(e) => return refused(e),
+    };
+    let resolved = match settings.resolve() {
+        Ok(resolved) => resolved,
+        Err(e) => return refused(e),
+    };
+    let t = &resolved.training;
+    let numbers = [t.lr, t.betas.first, t.betas.second, t.weight_decay, t.clip.unwrap_or(0.0)];
+    if let Some(x) = numbers.iter().find(|x| !x.is_finite()) {
+        return Err(format!("an option of {x} was accepted"));
+    }
+    // What a run would write must read back as the same run.
+    let written = match resolved.settings.to_toml() {
+        Ok(written) => written,
+        Err(e) => return refused(e),
+    };
+    let again = Settings::parse(&written, Path::new("config.toml"))
+        .map_err(|e| format!("what a run writes is refused: {e}"))?;
+    let again = again.resolve().map_err(|e| format!("what a run writes does not fit: {e}"))?;
+    let same =
+        again.settings.to_toml().is_ok_and(|text| text == written) && again.network == resolved.network;
+    if same { Ok(true) } else { Err("what a run writes reads back as another run".to_owned()) }
+}
+
+/// A session of a small model that holds blank data.
+fn session() -> Result<Session, String> {
+    let settings = Settings {
+        model: Some(ModelKind::Nlinear),
+        synthetic: Some(Synthetic::Demo),
+        context: Some(4),
+        horizon: Some(2),
+        batch: Some(2),
+        max_steps: Some(10),
+        ..Settings::default()
+    };
+    let engine = Engine::cpu_with_threads(1).map_err(text)?;
+    settings.resolve().map_err(text)?.session(&engine, &Dataset::blank(1, 4, 2, 8)).map_err(text)
+}
+
+/// All numbers of a session that a file brings.
+fn weights(session: &Session) -> Result<Vec<f64>, String> {
+    let parameters = session.model().parameters();
+    let mut all = Vec::new();
+    for p in parameters.list() {
+        all.extend(session.state.read_host(&p.name).map_err(text)?.data);
+    }
+    Ok(all)
+}
+
+fn read_checkpoint(session: &mut Session, path: &Path) -> Verdict {
+    let file = match File::read(path) {
+        Ok(file) => file,
+        Err(e) => return refused(e),
+    };
+    let before = weights(session)?;
+    match load_checkpoint(path, &file, session) {
+        Ok(progress) => {
+            if progress.best.is_some_and(|(error, _)| !error.is_finite()) {
+                return Err("a best error that is not finite was accepted".to_owned());
+            }
+            match weights(session)?.iter().find(|x| !x.is_finite()) {
+                Some(x) => Err(format!("a weight of {x} was accepted")),
+                None => Ok(true),
+            }
+        }
+        Err(e) if weights(session)? == before => refused(e),
+        Err(e) => Err(format!("a file that is refused changed the weights: {e}")),
+    }
+}
+
+/// A cache with the choice for one product of matrices.
+fn tuned(folder: &Path) -> Result<Entry, String> {
+    let engine = Engine::cpu_with_threads(1).map_err(text)?;
+    let spec = Arc::new(StateSpec::new());
+    let state = State::new(&engine, &spec).map_err(text)?;
+    let graph = Graph::new(&spec);
+    let (x, w) = (graph.input("x", DType::F32, [200, 8]), graph.input("w", DType::F32, [8, 8]));
+    graph.output("y", graph.matmul(x, w).map_err(text)?);
+    let program = Program::compile(&engine, &state, "product", &graph).map_err(text)?;
+    let cache = Cache::at(folder);
+    tune(&engine, &program.problems(), Some(&cache), true).map_err(text)?;
+    let files = std::fs::read_dir(folder).map_err(text)?.filter_map(Result::ok).map(|f| f.path());
+    let path = files.into_iter().find(|f| f.extension().is_some_and(|e| e == "json"));
+    let path = path.ok_or("the tuner kept no choice")?;
+    let kept: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&path).map_err(text)?).map_err(text)?;
+    let instruction = kept["entry"]["instruction"].as_str().ok_or("the entry names no instruction")?;
+    Ok(Entry::TuneCache(engine, cache, path, instruction.to_owned()))
+}

@@ -1,0 +1,158 @@
+//! `cargo xtask campaign`: what a run survives, tried at random: ends of the process at any moment, two processes, a full
+//! disk, damaged files. docs/campaigns.md says what must hold.
+
+mod disk;
+mod fuzz;
+mod kill;
+mod race;
+mod random;
+mod runs;
+mod signal;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+const USAGE: &str = "usage: cargo xtask campaign NAME [--count N] [--seed S] [--program PATH]
+  kill              ends training runs by SIGKILL at random moments, and resumes them [default: 200]
+  signal            the same with SIGTERM, SIGHUP and SIGINT [default: 50]
+  race              resumes a run by two processes at once [default: 50]
+  disk              trains into a full disk, and resumes once there is space [default: 20]
+  fuzz [TARGET]...  random inputs for csv, config, checkpoint and tune-cache [default: 100000]; --case N makes one again
+  short             each of them with small counts
+  --program PATH    the program, instead of the one that is built here";
+
+/// A campaign's function.
+type Campaign = fn(&[String], &Options) -> Result<Tally, String>;
+
+/// Each campaign with its counts: by hand, and in `short`.
+const CAMPAIGNS: [(&str, usize, usize, Campaign); 5] = [
+    ("kill", 200, 12, |_, o| kill::run(o)),
+    ("signal", 50, 6, |_, o| signal::run(o)),
+    ("race", 50, 4, |_, o| race::run(o)),
+    ("disk", 20, 4, |_, o| disk::run(o)),
+    ("fuzz", 100_000, 8000, fuzz::run),
+];
+
+/// What was asked for.
+struct Options {
+    count: usize,
+    seed: u64,
+    case: Option<u64>,
+    program: Option<PathBuf>,
+}
+
+impl Options {
+    /// The program to run, built where none was named.
+    fn program(&self) -> Result<PathBuf, String> {
+        if let Some(path) = &self.program {
+            return std::path::absolute(path).map_err(|e| e.to_string());
+        }
+        let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        crate::must(Command::new(env!("CARGO")).current_dir(&top).args([
+            "build",
+            "--quiet",
+            "-p",
+            "landfall-cli",
+        ]))?;
+        // Beside this program, wherever builds go.
+        let own = std::env::current_exe().map_err(|e| e.to_string())?;
+        Ok(own.with_file_name("landfall"))
+    }
+}
+
+/// What a campaign found.
+#[derive(Default)]
+struct Tally {
+    /// Cases that were run.
+    count: usize,
+    /// What is wrong, a line each.
+    findings: Vec<String>,
+    /// What else is worth a word.
+    notes: Vec<String>,
+}
+
+impl Tally {
+    fn finding(&mut self, line: String) {
+        println!("FOUND {line}");
+        self.findings.push(line);
+    }
+
+    fn note(&mut self, line: String) {
+        self.notes.push(line);
+    }
+}
+
+/// Where inputs and run directories of findings are kept.
+fn findings() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/campaign")
+}
+
+/// Runs the campaign that the arguments name.
+pub(crate) fn run(arguments: &[String]) -> ExitCode {
+    let done = match arguments {
+        [name, rest @ ..] if name == "fuzz-worker" => fuzz::work(rest),
+        _ => campaign(arguments).map(u8::from),
+    };
+    done.map_or_else(
+        |why| {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        },
+        ExitCode::from,
+    )
+}
+
+/// Runs it; whether anything was found.
+fn campaign(arguments: &[String]) -> Result<bool, String> {
+    let (names, options) = parse(arguments)?;
+    let (name, rest) = names.split_first().ok_or(USAGE)?;
+    let short = name == "short";
+    let mut found = false;
+    for (own, long, few, run) in CAMPAIGNS.iter().filter(|c| short || c.0 == name) {
+        let start = Instant::now();
+        let count = options.count.unwrap_or(if short { *few } else { *long });
+        let options =
+            Options { count, seed: options.seed, case: options.case, program: options.program.clone() };
+        let tally = run(rest, &options)?;
+        for note in &tally.notes {
+            println!("  {note}");
+        }
+        println!(
+            "{own}: {} cases, {} findings, {:.1} s, seed {}",
+            tally.count,
+            tally.findings.len(),
+            start.elapsed().as_secs_f64(),
+            options.seed
+        );
+        found |= !tally.findings.is_empty();
+    }
+    if short || CAMPAIGNS.iter().any(|c| c.0 == name) { Ok(found) } else { Err(USAGE.to_owned()) }
+}
+
+/// The flags as they were given.
+struct Given {
+    count: Option<usize>,
+    seed: u64,
+    case: Option<u64>,
+    program: Option<PathBuf>,
+}
+
+fn parse(arguments: &[String]) -> Result<(Vec<String>, Given), String> {
+    let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_secs());
+    let mut given = Given { count: None, seed, case: None, program: None };
+    let (mut names, mut rest) = (Vec::new(), arguments.iter());
+    while let Some(argument) = rest.next() {
+        let mut value = || rest.next().ok_or_else(|| format!("{argument} needs a value\n{USAGE}"));
+        let number = |text: &String| text.parse::<u64>().map_err(|e| format!("{argument} {text}: {e}"));
+        match argument.as_str() {
+            "--count" => given.count = Some(number(value()?)? as usize),
+            "--seed" => given.seed = number(value()?)?,
+            "--case" => given.case = Some(number(value()?)?),
+            "--program" => given.program = Some(value()?.into()),
+            flag if flag.starts_with('-') => return Err(format!("unknown flag {flag}\n{USAGE}")),
+            name => names.push(name.to_owned()),
+        }
+    }
+    Ok((names, given))
+}
