@@ -35,6 +35,11 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Show what this machine can compute with: CPU, GPUs, libraries, and what is missing.
     Doctor(Doctor),
+    /// Print a completion script for a shell: bash, zsh, fish, elvish or powershell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
 }
 
 /// What decides the shapes of a step.

@@ -5,9 +5,10 @@ mod args;
 mod commands;
 mod error;
 mod output;
+mod signals;
 
 use args::{Args, Command};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
         let at = info.location().map(ToString::to_string).unwrap_or_default();
         output::error(&format!("internal error at {at}: {what}; please report it with the command you ran"));
     }));
+    signals::survive_file_limits();
     let code = std::panic::catch_unwind(|| match Args::try_parse() {
         Ok(args) => run(&args),
         Err(e) => refused(&e),
@@ -35,6 +37,11 @@ fn run(args: &Args) -> u8 {
         Command::Tune(tune) => commands::tune::run(tune).map(|()| 0),
         Command::Bench(bench) => commands::bench::run(bench),
         Command::Doctor(doctor) => commands::doctor::run(doctor).map(|()| 0),
+        Command::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut Args::command(), "landfall", &mut text);
+            output::line(String::from_utf8_lossy(&text).trim_end()).map(|()| 0)
+        }
     };
     done.unwrap_or_else(|e| {
         output::error(&e.to_string());

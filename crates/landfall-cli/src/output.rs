@@ -1,13 +1,12 @@
 //! What a person sees: lines, tables, the progress bar.
 
 use crate::error::CliError;
+use crate::signals::Stop;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 pub(crate) use landfall_train::report::digits;
 use landfall_train::run::{EvaluationRecord, Observer, StepLine};
 use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Writes a line to standard output. A reader that went away has read enough; it is no error.
 pub(crate) fn line(text: &str) -> Result<(), CliError> {
@@ -58,12 +57,12 @@ pub(crate) fn mib(bytes: usize) -> String {
 pub(crate) struct Watch {
     bar: Option<ProgressBar>,
     total: usize,
-    stop: Arc<AtomicBool>,
+    stop: Stop,
 }
 
 impl Watch {
     /// Watches a run of `total` steps of which `done` are done; `stop` ends it after a step.
-    pub(crate) fn new(done: usize, total: usize, stop: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(done: usize, total: usize, stop: Stop) -> Self {
         let terminal = std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
         let bar = terminal.then(|| {
             let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
@@ -129,6 +128,6 @@ impl Observer for Watch {
     }
 
     fn stop(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.stop.raised()
     }
 }

@@ -5,8 +5,8 @@ use landfall_train::checkpoint::{File, Progress, load_checkpoint};
 use landfall_train::data::{Split, synthetic};
 use landfall_train::models::Preset;
 use landfall_train::run::{
-    CheckpointEvery, EvaluationRecord, FitOptions, Observer, Outcome, RunFolder, RunLock, StepLine, Units, complete,
-    fit,
+    CheckpointEvery, EvaluationRecord, FitOptions, Observer, Outcome, RunFolder, RunLock, StepLine, Units,
+    complete, fit,
 };
 use landfall_train::train::{Dataset, Session, TrainingOptions};
 use std::path::Path;

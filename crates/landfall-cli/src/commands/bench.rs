@@ -12,6 +12,7 @@ use super::device::on;
 use crate::args::Bench;
 use crate::error::CliError;
 use crate::output::{self, table};
+use crate::signals::Stop;
 use landfall::DeviceKind;
 use landfall::Engine;
 use landfall::ops::Cost;
@@ -21,8 +22,6 @@ use peer::{Fault, Peer, Ready, Request};
 use rows::{Row, Way};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Idle time before each sample: threads of a side that has just finished spin for some milliseconds before they
@@ -127,14 +126,8 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     if let Some(path) = &record {
         record::check(path)?;
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    // Without a handler Ctrl-C still ends the bench; the peers end when their standard input does.
-    let _ = ctrlc::set_handler(move || {
-        if flag.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    });
+    // Without a handler a signal still ends the bench; the peers end when their standard input does.
+    let stop = Stop::watch();
     let folder = args.peers_folder.clone().or_else(|| root.map(|r| r.join("bench/peers")));
     let processes = Row::processes(&rows);
     let ways: Vec<Way> = [(args.tuned, Way::Tuned), (args.issued, Way::Issued)]
@@ -235,7 +228,7 @@ fn measure(
         }
     }
     for _ in 0..args.samples {
-        if request.stop.load(Ordering::Relaxed) {
+        if request.stop.raised() {
             return Ok(None);
         }
         std::thread::sleep(PAUSE);

@@ -8,20 +8,20 @@ use super::{note_all, tune};
 use crate::args::{Setup, Train};
 use crate::error::CliError;
 use crate::output::{self, Watch};
+use crate::signals::Stop;
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
 use landfall_train::choice::Plan;
 use landfall_train::data::synthetic::WalkData;
 use landfall_train::data::{DataError, Segment, Split, TokenData, TokenNames, TokenSegments, WindowedPanel};
 use landfall_train::models::Task;
 use landfall_train::run::{
-    Data, Device, EvaluationRecord, FitOptions, Outcome, Resolved, Run, RunError, RunFolder, RunLock, Settings,
-    Source, TestScoring, Units, complete, count, fit,
+    Data, Device, EvaluationRecord, FitOptions, Outcome, Resolved, Run, RunError, RunFolder, RunLock,
+    Settings, Source, TestScoring, Units, complete, count, fit,
 };
 use landfall_train::train::{Dataset, Schedule, Session};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What the results are compared with.
 enum Comparison {
@@ -113,12 +113,13 @@ pub(crate) fn run(args: &Train) -> Result<u8, CliError> {
     if let Some(flag) = args.setup.ahead.given() {
         return Err(CliError::KnownAhead(flag));
     }
-    let stop = stop_flag();
+    let stop = Stop::watch();
     match (&args.resume, &args.seeds) {
-        (Some(path), _) => resume(args, path, stop).map(|ended| ended.code),
+        (Some(path), _) => resume(args, path, stop),
         (None, Some(seeds)) => super::seeds::run(args, seeds, &stop),
         (None, None) => {
-            fresh(args, settings(&args.setup)?, args.out.as_deref(), stop).map(|ended| ended.code)
+            let settings = settings(&args.setup)?;
+            fresh(args.tuned, args.json, settings, args.out.as_deref(), stop).map(|ended| ended.code)
         }
     }
 }
@@ -137,19 +138,6 @@ impl Ended {
     }
 }
 
-/// Raised by Ctrl-C, SIGTERM (Slurm, docker stop) and SIGHUP (a closed terminal); a second signal does not wait. Without
-/// a handler they still end the run, only without a checkpoint.
-fn stop_flag() -> Arc<AtomicBool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    let _ = ctrlc::set_handler(move || {
-        if flag.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    });
-    stop
-}
-
 /// The settings of the flags over those of a file.
 pub(super) fn settings(setup: &Setup) -> Result<Settings, CliError> {
     let settings = setup.settings();
@@ -161,10 +149,11 @@ pub(super) fn settings(setup: &Setup) -> Result<Settings, CliError> {
 
 /// A new run.
 pub(super) fn fresh(
-    args: &Train,
+    tuned: bool,
+    json: bool,
     settings: Settings,
     out: Option<&Path>,
-    stop: Arc<AtomicBool>,
+    stop: Stop,
 ) -> Result<Ended, CliError> {
     let init = settings.init.clone();
     let resolved = settings.resolve()?;
@@ -172,14 +161,14 @@ pub(super) fn fresh(
         return Err(RunError::Exists { path: path.to_owned() }.into());
     }
     let init = init.map(|path| File::read(&path).map(|file| (path, file))).transpose()?;
-    let ready = prepare(resolved, args.tuned, |session| {
+    let ready = prepare(resolved, tuned, |session| {
         if let Some((path, file)) = &init {
             load_weights(path, file, session)?;
         }
         Ok(Progress::default())
     })?;
     if ready.resolved.settings.device == Some(Device::Null) {
-        return count_only(ready, args.json).map(Ended::early);
+        return count_only(ready, json).map(Ended::early);
     }
     let configuration = ready.resolved.settings.to_toml()?;
     let folder = match out {
@@ -191,10 +180,10 @@ pub(super) fn fresh(
         }
         None => numbered(&ready.resolved, &configuration)?,
     };
-    go(ready, folder, configuration, args.json, stop)
+    go(ready, folder, configuration, json, stop)
 }
 
-fn resume(args: &Train, path: &Path, stop: Arc<AtomicBool>) -> Result<Ended, CliError> {
+fn resume(args: &Train, path: &Path, stop: Stop) -> Result<u8, CliError> {
     let kept = "a resumed run keeps its folder and settings; leave it out";
     for (flag, given) in [("--out", args.out.is_some()), ("--config", args.setup.shapes.config.is_some())] {
         if given {
@@ -202,7 +191,15 @@ fn resume(args: &Train, path: &Path, stop: Arc<AtomicBool>) -> Result<Ended, Cli
         }
     }
     let flags = args.setup.settings();
+    if super::seeds::is_one(path) {
+        return super::seeds::resume(args, path, &flags, &stop);
+    }
     flags.changes_nothing_else()?;
+    go_on(&flags, path, args.json, stop).map(|ended| ended.code)
+}
+
+/// An earlier run, with the settings that these flags change.
+pub(super) fn go_on(flags: &Settings, path: &Path, json: bool, stop: Stop) -> Result<Ended, CliError> {
     let stored = Run::open(path)?;
     let lock = RunLock::take(path)?;
     let before = stored.resolved().settings.clone();
@@ -227,7 +224,7 @@ fn resume(args: &Train, path: &Path, stop: Arc<AtomicBool>) -> Result<Ended, Cli
         return Err(CliError::Complete { run: path.to_owned(), done: ready.from.step, total });
     }
     if ready.resolved.settings.device == Some(Device::Null) {
-        return count_only(ready, args.json).map(Ended::early);
+        return count_only(ready, json).map(Ended::early);
     }
     let configuration = ready.resolved.settings.to_toml()?;
     let folder = RunFolder::resume(lock, ready.from.step)?;
@@ -248,7 +245,7 @@ fn resume(args: &Train, path: &Path, stop: Arc<AtomicBool>) -> Result<Ended, Cli
             "note: this schedule spans the whole run, so the rates from here on are those of the new length",
         );
     }
-    go(ready, folder, configuration, args.json, stop)
+    go(ready, folder, configuration, json, stop)
 }
 
 /// Checks that the series of a run have the statistics that they had when it began.
@@ -424,7 +421,7 @@ fn go(
     mut folder: RunFolder,
     configuration: String,
     json: bool,
-    stop: Arc<AtomicBool>,
+    stop: Stop,
 ) -> Result<Ended, CliError> {
     announce(&ready)?;
     let options = ready.options(configuration);
@@ -433,7 +430,7 @@ fn go(
         session.programs().iter().map(|p| json!({"program": p.name(), "plan": p.report()})).collect();
     folder.write("plan.json", &json!(reports).to_string()).map_err(CliError::During)?;
     output::line(&format!("run folder {}", folder.path().display()))?;
-    let mut watch = Watch::new(from.step, resolved.steps(&session), Arc::clone(&stop));
+    let mut watch = Watch::new(from.step, resolved.steps(&session), stop.clone());
     let trained = if resolved.trains() {
         fit(&mut session, &mut folder, from, &options, &mut watch)
     } else {
@@ -441,7 +438,9 @@ fn go(
     };
     watch.finish();
     let (mut records, steps) = match trained.map_err(CliError::During)? {
-        Outcome::Interrupted { step } => return interrupted(folder.path(), step, json).map(Ended::early),
+        Outcome::Interrupted { step } => {
+            return interrupted(folder.path(), step, &stop, json).map(Ended::early);
+        }
         Outcome::Finished { records, steps } => (records, steps),
     };
     if let (true, Some(patience)) = (steps < resolved.steps(&session) && resolved.trains(), resolved.patience)
@@ -450,10 +449,10 @@ fn go(
     }
     let mut made = None;
     if let (Some(choice), Comparison::Series(panel)) = (&choice, &comparison) {
-        let stopped = || stop.load(Ordering::Relaxed);
+        let stopped = || stop.raised();
         made = choice::chosen(&mut resolved, &mut session, panel, choice, &mut folder, &stopped)?;
         let Some(chosen) = &made else {
-            return interrupted(folder.path(), steps, json).map(Ended::early);
+            return interrupted(folder.path(), steps, &stop, json).map(Ended::early);
         };
         records = vec![chosen.forecast.clone()];
     }
@@ -476,13 +475,13 @@ fn go(
 }
 
 /// Says that a run was interrupted and how to go on with it.
-fn interrupted(path: &Path, step: usize, json: bool) -> Result<u8, CliError> {
+fn interrupted(path: &Path, step: usize, stop: &Stop, json: bool) -> Result<u8, CliError> {
     output::note(&format!(
-        "interrupted after step {step}, which is saved; go on with: landfall train --resume {}",
+        "interrupted after step {step}; checkpoint saved; resume with: landfall train --resume {}",
         path.display()
     ));
     if json {
         output::json(&json!({"run": path, "steps": step, "interrupted": true}))?;
     }
-    Ok(130)
+    Ok(stop.code())
 }

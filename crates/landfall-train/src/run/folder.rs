@@ -3,7 +3,7 @@
 
 use super::RunError;
 use super::events::{self, Events};
-use super::record::Scalars;
+use super::record::{EvaluationRecord, Scalars};
 use super::settings::ModelKind;
 use crate::checkpoint::replace;
 use crate::data::Segment;
@@ -34,8 +34,12 @@ impl RunLock {
     /// [`RunError::InUse`] while another process writes the run; [`RunError::Write`].
     pub fn take(path: &Path) -> Result<Self, RunError> {
         let failed = |why| RunError::Write { path: path.join(LOCK), why };
-        let file =
-            OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK)).map_err(failed)?;
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path.join(LOCK))
+            .map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(Self { path: path.to_owned(), _file: file }),
             Err(TryLockError::WouldBlock) => Err(RunError::InUse { path: path.to_owned() }),
@@ -146,6 +150,18 @@ impl RunFolder {
         };
         let Ok(entries) = std::fs::read_dir(path) else { return false };
         entries.into_iter().all(|e| e.is_ok_and(|e| e.file_name().to_str().is_some_and(before)))
+    }
+
+    /// The last evaluation of a run that is not one of validation: that of the forecast that the run ended with. `None`
+    /// where there is none yet.
+    ///
+    /// # Errors
+    /// [`RunError::NotARun`] when the metrics cannot be read.
+    pub fn last_evaluation(path: &Path) -> Result<Option<EvaluationRecord>, RunError> {
+        let validation = Segment::Validation.to_string();
+        let text = metrics(path)?;
+        let mut records = text.lines().rev().filter_map(|l| serde_json::from_str::<EvaluationRecord>(l).ok());
+        Ok(records.find(|r| r.split != validation))
     }
 
     /// Opens the folder of an earlier run to go on with it from `step`: lines about later steps are dropped, because

@@ -2,7 +2,7 @@
 
 use crate::data::{Member, Metrics, Segment, TokenNames, WindowedPanel};
 use crate::train::{Evaluation, StepRecord};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One logged step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -63,7 +63,7 @@ impl Scalars for EvaluationRecord {
 }
 
 /// Errors of one column in the units of the data.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ColumnRecord {
     /// Its name.
     pub name: String,
@@ -77,7 +77,7 @@ pub struct ColumnRecord {
 }
 
 /// Errors of a forecast that needs no training, over the same windows.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BaselineRecord {
     /// Its name: `last-value`, or `seasonal-naive (24)` with its period.
     pub name: String,
@@ -91,7 +91,7 @@ pub struct BaselineRecord {
 }
 
 /// Errors of one series over all its windows, scaled.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SeriesRecord {
     /// Its name.
     pub name: String,
@@ -104,7 +104,7 @@ pub struct SeriesRecord {
 }
 
 /// One evaluation.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EvaluationRecord {
     /// Updates done before it.
     pub step: usize,
@@ -135,17 +135,17 @@ pub struct EvaluationRecord {
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Metrics>,
     /// Errors of the baselines, of the test windows.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub baselines: Vec<BaselineRecord>,
     /// Errors of each column that is predicted, all windows, in the units of the data.
     pub columns: Vec<ColumnRecord>,
     /// Errors of each series, where there are several.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<SeriesRecord>,
 }
 
 /// Scores of a forecast of quantiles, over all windows.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct QuantileRecord {
     /// Mean quantile loss over the levels, scaled.
     pub pinball: f64,
@@ -156,7 +156,7 @@ pub struct QuantileRecord {
 }
 
 /// Scores of a prediction of classes, over all tokens of all samples.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ClassRecord {
     /// Mean negative logarithm of the class's probability, in nats.
     pub cross_entropy: f64,

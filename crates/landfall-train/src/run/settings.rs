@@ -361,18 +361,19 @@ impl Settings {
     /// # Errors
     /// [`SettingsError::Toml`]; [`SettingsError::Version`] for a file of a newer program.
     pub fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
-        toml::from_str(text).map_err(|e| {
-            let at = e.span().map_or(0, |s| s.start);
-            let line = 1 + text.bytes().take(at).filter(|b| *b == b'\n').count();
-            let message = e.message().replace("field", "key").replace('\n', " ");
-            SettingsError::Toml { path: path.to_owned(), line, message }
-        })
-        .and_then(|settings: Self| match settings.version {
-            Some(found) if found > Self::VERSION => {
-                Err(SettingsError::Version { path: path.to_owned(), found, known: Self::VERSION })
-            }
-            Some(_) | None => Ok(settings),
-        })
+        toml::from_str(text)
+            .map_err(|e| {
+                let at = e.span().map_or(0, |s| s.start);
+                let line = 1 + text.bytes().take(at).filter(|b| *b == b'\n').count();
+                let message = e.message().replace("field", "key").replace('\n', " ");
+                SettingsError::Toml { path: path.to_owned(), line, message }
+            })
+            .and_then(|settings: Self| match settings.version {
+                Some(found) if found > Self::VERSION => {
+                    Err(SettingsError::Version { path: path.to_owned(), found, known: Self::VERSION })
+                }
+                Some(_) | None => Ok(settings),
+            })
     }
 
     /// Version of the format of run directories that this program writes, and the newest that it reads.

@@ -2,12 +2,12 @@
 //!
 //! `bench/peers/protocol.py` describes the lines that are exchanged.
 
+use crate::signals::Stop;
 use landfall::DeviceKind;
 use serde::Deserialize;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ pub(super) struct Request<'a> {
     /// How long one answer may take.
     pub(super) limit: Duration,
     /// Set when the person has had enough.
-    pub(super) stop: &'a AtomicBool,
+    pub(super) stop: &'a Stop,
 }
 
 /// A row in one mode that a peer is ready to time.
@@ -302,7 +302,7 @@ impl Process {
     fn next(&mut self, request: &Request<'_>) -> Result<Said, Fault> {
         let deadline = Instant::now() + request.limit;
         loop {
-            if request.stop.load(Ordering::Relaxed) {
+            if request.stop.raised() {
                 return Err(Fault::Interrupted);
             }
             match self.lines.recv_timeout(Duration::from_millis(100)) {
