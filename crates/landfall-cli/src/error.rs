@@ -23,7 +23,7 @@ pub(crate) enum CliError {
     Needed(&'static str, &'static str),
     #[error("{} is complete with {done} of {total} steps; give a larger --epochs or --max-steps to go on", .run.display())]
     Complete { run: PathBuf, done: usize, total: usize },
-    #[error("{}: {source_name} is not what the run was trained on (column `{column}` has another mean or spread); bring that data back, or start a new run", .run.display())]
+    #[error("{}: {source_name} is not what the run was trained on (column `{column}` has another mean or standard deviation); bring that data back, or start a new run", .run.display())]
     DataChanged { run: PathBuf, source_name: String, column: String },
     #[error("{}: its data holds series {now}, the run was trained on {before}; bring that data back, or start a new run", .run.display())]
     SeriesChanged { run: PathBuf, before: String, now: String },
@@ -39,7 +39,7 @@ pub(crate) enum CliError {
         "row {row}: the model has {ours} parameters, that of {peer} {theirs}; the sizes in bench/peers/rows.py are other ones"
     )]
     OtherModel { row: String, ours: usize, peer: String, theirs: usize },
-    #[error("--device {device}: {why}; --device cpu computes on the processor")]
+    #[error("--device {device}: {why}; use --device cpu")]
     NoDevice { device: Device, why: landfall::Error },
     #[error("standard output cannot be written: {0}")]
     Output(std::io::Error),

@@ -48,14 +48,11 @@ fn files() {
 fn numbers_out_of_range() {
     let f = folder();
     for (flags, text) in [
-        ("--horizon 0", "the network does not fit: horizon is 0; it must be at least 1"),
-        ("--context 0", "the network does not fit: context is 0; it must be at least 1"),
-        (
-            "--context 8",
-            "the network does not fit: patch is 16, context is 8; a patch must fit into the context",
-        ),
-        ("--dropout 1", "the network does not fit: dropout is 1; it must be in [0, 1)"),
-        ("--dropout nan", "the network does not fit: dropout is NaN; it must be in [0, 1)"),
+        ("--horizon 0", "horizon is 0; it must be at least 1"),
+        ("--context 0", "context is 0; it must be at least 1"),
+        ("--context 8", "context (8) must be at least the patch length (16); raise --context or set --patch"),
+        ("--dropout 1", "dropout is 1; it must be in [0, 1)"),
+        ("--dropout nan", "dropout is NaN; it must be in [0, 1)"),
         ("--batch 0", "--batch 0: it must be at least 1"),
         ("--epochs 0", "--epochs 0: it must be at least 1"),
         ("--max-steps 0", "--max-steps 0: it must be at least 1"),
@@ -149,15 +146,21 @@ fn names_and_combinations() {
         ("evaluate --model last-value", "--data is needed; a simple forecast is scored on a file"),
         (
             "evaluate",
-            "a run folder or --model is needed; as in: landfall evaluate runs/patchtst-42-1, or: landfall evaluate \
+            "a run directory or --model is needed; as in: landfall evaluate runs/patchtst-42-1, or: landfall evaluate \
              --model last-value --data F.csv",
         ),
         (
             "evaluate --model seasonal-naive --data d.csv --context 12 --horizon 8 --period 250",
             "a seasonal period of 250 needs as many rows of history, there are 240; choose 1 to 240",
         ),
-        ("evaluate nowhere", "nowhere is no run folder: config.toml: No such file or directory (os error 2)"),
-        ("forecast nowhere", "nowhere is no run folder: config.toml: No such file or directory (os error 2)"),
+        (
+            "evaluate nowhere",
+            "nowhere is not a run directory: config.toml: No such file or directory (os error 2)",
+        ),
+        (
+            "forecast nowhere",
+            "nowhere is not a run directory: config.toml: No such file or directory (os error 2)",
+        ),
         ("plan --batch 0", "--batch 0: it must be at least 1"),
     ] {
         assert_eq!(f.refused(words), text, "{words}");
@@ -180,7 +183,7 @@ fn configuration_files() {
     f.write("c.toml", "[network]\nd-model = 10\nheads = 4\n");
     assert_eq!(
         f.refused("train --config c.toml --out run"),
-        "the network does not fit: d_model is 10, heads is 4; heads must divide d_model"
+        "d_model is 10, heads is 4; heads must divide d_model"
     );
 }
 
@@ -199,12 +202,12 @@ fn checkpoints_and_run_folders() {
     f.runs(&format!("{SMALL} --max-steps 1 --out run"));
     assert_eq!(
         f.refused(&format!("{SMALL} --max-steps 1 --out run")),
-        "the run folder run exists already; choose another with --out, or go on with it with --resume run"
+        "the run directory run exists already; choose another with --out, or go on with it with --resume run"
     );
     f.write("file", "");
     assert_eq!(
         f.refused(&format!("{SMALL} --max-steps 1 --out file/run")),
-        "cannot write file/run: file is a file, not a folder; check its folder's permissions and the free space"
+        "cannot write file/run: file is a file, not a folder; check the permissions of its directory and the free space"
     );
     let text = f.refused(&format!("{SMALL} --max-steps 1 --out new/{}", "x".repeat(300)));
     assert!(text.contains("File name too long"), "{text}");
@@ -261,7 +264,7 @@ fn checkpoints_and_run_folders() {
     );
     assert_eq!(
         f.refused("evaluate run --horizon 4"),
-        "--horizon and a run folder: a run has its own; leave it out"
+        "--horizon and a run directory: a run has its own; leave it out"
     );
 }
 
@@ -279,7 +282,7 @@ fn unwritable_folders() {
     }
     assert_eq!(
         f.refused(&format!("{SMALL} --max-steps 1 --out locked/run")),
-        "cannot write locked/run: Permission denied (os error 13); check its folder's permissions and the free space"
+        "cannot write locked/run: Permission denied (os error 13); check the permissions of its directory and the free space"
     );
 }
 

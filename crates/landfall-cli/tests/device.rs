@@ -58,7 +58,7 @@ fn without_a_gpu_cuda_is_refused_by_every_command() {
     ] {
         let error = f.run(&format!("{command} --device cuda"));
         assert_eq!(error.code, Some(2), "{command}: {}", error.err);
-        let expected = format!("error: --device cuda:0: {why}; --device cpu computes on the processor");
+        let expected = format!("error: --device cuda:0: {why}; use --device cpu");
         assert_eq!(error.err.trim_end(), expected, "{command}");
     }
     assert_eq!(f.names(), ["d.csv", "run"]);

@@ -199,7 +199,7 @@ fn targets_alone_are_learnt_scored_and_forecast() {
     );
     assert_eq!(
         f.refused("evaluate run --target wind"),
-        "--target and a run folder: a run has its own; leave it out"
+        "--target and a run directory: a run has its own; leave it out"
     );
 }
 

@@ -164,7 +164,7 @@ fn a_run_that_died_before_its_first_checkpoint_starts_over() {
     f.write("run/notes.txt", "mine");
     assert!(
         f.refused("train --config run/config.toml --out run")
-            .starts_with("the run folder run exists already")
+            .starts_with("the run directory run exists already")
     );
     std::fs::remove_file(f.path().join("run/notes.txt")).expect("removed");
     f.runs("train --config run/config.toml --out run");
@@ -191,7 +191,7 @@ fn ctrl_c_saves_and_says_how_to_go_on() {
         said.split_whitespace().nth(3).expect("a step").trim_end_matches(',').parse().expect("a number");
     assert_eq!(
         said.trim_end(),
-        format!("interrupted after step {step}, which is saved; go on with: landfall train --resume run")
+        format!("interrupted after step {step}; checkpoint saved; resume with: landfall train --resume run")
     );
     let total = (step + 2).max(40);
     f.runs(&format!("train --resume run --max-steps {total}"));

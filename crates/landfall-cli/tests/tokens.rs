@@ -107,7 +107,7 @@ fn a_table_trains_evaluates_predicts_and_resumes() {
     f.write("long.csv", long(400).replace("s3,btc,0.", "s3,btc,7."));
     let ran = f.run("train --resume run --epochs 7 --device cpu");
     assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("column `btc.a` has another mean or spread"), "{}", ran.err);
+    assert!(ran.err.contains("column `btc.a` has another mean or standard deviation"), "{}", ran.err);
 }
 
 #[test]

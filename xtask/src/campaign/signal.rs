@@ -41,7 +41,7 @@ fn kept(bench: &Bench, ended: &Ended, code: i32) -> Result<(), String> {
         // It was through already.
         (Some(0), _) => Ok(()),
         (Some(c), Some(step)) if c == code => {
-            let says = format!("interrupted after step {step}, ");
+            let says = format!("interrupted after step {step};");
             if ended.err.contains(&says) {
                 Ok(())
             } else {

@@ -43,11 +43,11 @@ pub(crate) fn run(args: &Evaluate) -> Result<(), CliError> {
         (None, Some(model)) => score_baseline(args, model),
         (Some(_), Some(_)) => Err(CliError::Flags {
             flag: "--model",
-            other: "a run folder".to_owned(),
-            why: "give a run folder or the name of a baseline, not both",
+            other: "a run directory".to_owned(),
+            why: "give a run directory or the name of a baseline, not both",
         }),
         (None, None) => Err(CliError::Needed(
-            "a run folder or --model",
+            "a run directory or --model",
             "as in: landfall evaluate runs/patchtst-42-1, or: landfall evaluate --model last-value --data F.csv",
         )),
     }
@@ -66,7 +66,7 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
     ];
     if let Some((flag, _)) = own.iter().find(|(_, given)| *given) {
         let why = "a run has its own; leave it out";
-        return Err(CliError::Flags { flag, other: "a run folder".to_owned(), why });
+        return Err(CliError::Flags { flag, other: "a run directory".to_owned(), why });
     }
     let run = Run::open(path)?;
     let fill = fill(args.fill.as_ref())?;
@@ -194,13 +194,14 @@ fn print(name: &str, r: &EvaluationRecord, json: bool) -> Result<(), CliError> {
     let mut rows = vec![[name, "MSE", "MAE"].iter().chain(heads).map(|&head| head.to_owned()).collect()];
     rows.push(row(format!("{}, {} windows, scaled", r.split, r.windows), r.mse, r.mae, r.metrics.as_ref()));
     if let (Some(mse), Some(mae)) = (r.mse_drop_last, r.mae_drop_last) {
-        let name = format!("{}, {} windows of whole batches, scaled", r.split, r.windows_drop_last);
+        let name =
+            format!("{}, {} windows without the last partial batch, scaled", r.split, r.windows_drop_last);
         rows.push(row(name, mse, mae, None));
     }
     rows.extend(
         r.columns
             .iter()
-            .map(|c| row(format!("{}, in its own unit", c.name), c.mse, c.mae, c.metrics.as_ref())),
+            .map(|c| row(format!("{}, in original units", c.name), c.mse, c.mae, c.metrics.as_ref())),
     );
     rows.extend(
         r.baselines.iter().map(|b| row(format!("{}, scaled", b.name), b.mse, b.mae, Some(&b.metrics))),

@@ -45,15 +45,17 @@ fn note_all<'a>(notes: impl IntoIterator<Item = &'a String>) {
 fn quantile_line(q: &QuantileRecord) -> String {
     let QuantileRecord { pinball, coverage, coverage_nominal } = q;
     format!(
-        "mean quantile loss {pinball:?}; {coverage:?} of the values lie between the outermost quantiles, \
-         {coverage_nominal:?} should"
+        "Mean quantile loss {}, interval coverage {:.1} % (nominal {:.0} %)",
+        output::digits(*pinball),
+        100.0 * coverage,
+        100.0 * coverage_nominal
     )
 }
 
 /// The scores of classes as a table's rows, beside what they are to be compared with.
 fn class_rows(name: &str, r: &EvaluationRecord, c: &ClassRecord) -> Vec<Vec<String>> {
     let header = [&format!("{} samples of {}", r.windows, r.split), "accuracy", "cross-entropy"];
-    let scores = [name, &format!("{:?}", c.accuracy), &format!("{:?}", c.cross_entropy)];
+    let scores = [name, &output::digits(c.accuracy), &output::digits(c.cross_entropy)];
     [header, scores].map(|row| row.map(str::to_owned).to_vec()).to_vec()
 }
 
@@ -61,7 +63,7 @@ fn class_rows(name: &str, r: &EvaluationRecord, c: &ClassRecord) -> Vec<Vec<Stri
 fn series_rows(r: &EvaluationRecord) -> Vec<Vec<String>> {
     let header = ["series, scaled", "windows", "MSE", "MAE"].map(str::to_owned).to_vec();
     let row = |s: &SeriesRecord| {
-        vec![s.name.clone(), s.windows.to_string(), format!("{:?}", s.mse), format!("{:?}", s.mae)]
+        vec![s.name.clone(), s.windows.to_string(), output::digits(s.mse), output::digits(s.mae)]
     };
     std::iter::once(header).chain(r.series.iter().map(row)).collect()
 }

@@ -392,7 +392,7 @@ fn count_only(mut ready: Ready, json: bool) -> Result<u8, CliError> {
     let (launches, allocations) = (after.launches - before.launches, after.allocations - before.allocations);
     output::line(&format!(
         "{steps} steps counted: {launches} launches, {allocations} allocations while running, {} bytes of device memory; \
-         no run folder was written",
+         no run directory was written",
         after.bytes_in_use
     ))?;
     if json {
@@ -429,7 +429,7 @@ fn go(
     let reports: Vec<_> =
         session.programs().iter().map(|p| json!({"program": p.name(), "plan": p.report()})).collect();
     folder.write("plan.json", &json!(reports).to_string()).map_err(CliError::During)?;
-    output::line(&format!("run folder {}", folder.path().display()))?;
+    output::line(&format!("run directory {}", folder.path().display()))?;
     let mut watch = Watch::new(from.step, resolved.steps(&session), stop.clone());
     let trained = if resolved.trains() {
         fit(&mut session, &mut folder, from, &options, &mut watch)

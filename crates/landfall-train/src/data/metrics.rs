@@ -154,7 +154,7 @@ mod tests {
         let windows = Windows::new(4..10, 2, 2).expect("three windows");
         let parts = [Part { series, scaler: &scaler, windows }];
         let targets = series.channels();
-        let mut sums = MetricSums::new(&parts, &[0..6], targets, period);
+        let mut sums = MetricSums::new(&parts, std::slice::from_ref(&(0..6)), targets, period);
         baseline::forecasts(Baseline::LastValue, &parts, targets, |w| {
             sums.add(&w);
             Ok::<(), crate::data::DataError>(())

@@ -24,7 +24,7 @@ pub struct Scores {
     pub per_column: Vec<ColumnScore>,
 }
 
-/// Mean errors of one column in its own unit.
+/// Mean errors of one column in original units.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ColumnScore {
     /// Name of the column.

@@ -118,7 +118,7 @@ impl PatchTstConfig {
         }
         if self.patch > self.context {
             return Err(format!(
-                "patch is {}, context is {}; a patch must fit into the context",
+                "context ({1}) must be at least the patch length ({0}); raise --context or set --patch",
                 self.patch, self.context
             ));
         }

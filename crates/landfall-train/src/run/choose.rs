@@ -27,7 +27,7 @@ pub struct Scored {
     pub mse: f64,
 }
 
-/// What was chosen, and from what: the run folder's `choice.json`.
+/// What was chosen, and from what: the run directory's `choice.json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Choice {
     /// What the run forecasts with.

@@ -149,7 +149,7 @@ mod tests {
             }
         }
         let crc = !crc;
-        ((crc >> 15) | (crc << 17)).wrapping_add(0xa282_ead8)
+        crc.rotate_right(15).wrapping_add(0xa282_ead8)
     }
 
     /// The data of all records of a file, checked.

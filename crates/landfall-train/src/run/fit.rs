@@ -39,7 +39,7 @@ pub struct FitOptions {
     pub patience: Option<usize>,
     /// How often the last state is written.
     pub checkpoint: CheckpointEvery,
-    /// Steps between shown ones; the run folder has them all.
+    /// Steps between shown ones; the run directory has them all.
     pub log_every: usize,
     /// Names and scales of the predicted columns.
     pub units: Units,
@@ -226,7 +226,7 @@ impl Fit<'_> {
         let lines: Vec<_> = records.iter().map(|record| StepLine::new(record, per_epoch)).collect();
         self.folder.log_all(&lines)?;
         let every = self.options.log_every.max(1);
-        let shown = |l: &&StepLine| l.step % every == 0 || l.step == 1 || (last && l.step == upto);
+        let shown = |l: &&StepLine| l.step.is_multiple_of(every) || l.step == 1 || (last && l.step == upto);
         lines.iter().filter(shown).for_each(|line| self.observer.step(line));
         self.logged = done.min(upto);
         if done >= upto {

@@ -17,6 +17,7 @@ const CONFIG: &str = "config.toml";
 const METRICS: &str = "metrics.jsonl";
 const PLAN: &str = "plan.json";
 const LOCK: &str = "lock";
+const CHOICE: &str = "choice.json";
 
 /// The right to write a run directory. One process has it at a time; the system takes it back when the process ends,
 /// however it ends.
@@ -139,17 +140,19 @@ impl RunFolder {
         }
     }
 
-    /// Whether a folder holds nothing but what a run writes before its first checkpoint: configuration, metrics, plan, or
-    /// nothing at all. A run that was killed there has lost nothing by starting over.
+    /// Whether a directory holds nothing but what a run writes before its first checkpoint, or, of a run that trains by no
+    /// steps, before its test errors. A run that was killed there has lost nothing by starting over.
     #[must_use]
     pub fn is_unbegun(path: &Path) -> bool {
         let before = |name: &str| {
             name.ends_with(".tmp")
                 || name.starts_with(events::PREFIX)
-                || [CONFIG, METRICS, PLAN, LOCK].contains(&name)
+                || [CONFIG, METRICS, PLAN, LOCK, CHOICE].contains(&name)
+                || [ModelKind::Nlinear, ModelKind::Dlinear].iter().any(|kind| weights_name(*kind) == name)
         };
         let Ok(entries) = std::fs::read_dir(path) else { return false };
         entries.into_iter().all(|e| e.is_ok_and(|e| e.file_name().to_str().is_some_and(before)))
+            && matches!(Self::last_evaluation(path), Ok(None))
     }
 
     /// The last evaluation of a run that is not one of validation: that of the forecast that the run ended with. `None`

@@ -6,7 +6,7 @@ use crate::choice::linear::Linear;
 use crate::data::{Baseline, Scaler, Series, WindowedPanel};
 use serde::{Deserialize, Serialize};
 
-/// A forecast that was chosen, as the run folder's `config.toml` keeps it.
+/// A forecast that was chosen, as the run directory's `config.toml` keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Forecaster {

@@ -43,17 +43,17 @@ use std::path::PathBuf;
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum RunError {
-    #[error("the run folder {} exists already; choose another with --out, or go on with it with --resume {}", .path.display(), .path.display())]
+    #[error("the run directory {} already exists; choose another with --out, or resume it with --resume {}", .path.display(), .path.display())]
     Exists { path: PathBuf },
     #[error("{} is in use: another process trains this run; wait until it ends, or stop it", .path.display())]
     InUse { path: PathBuf },
     #[error("the run directory {} was removed while the run was going on; nothing more can be saved", .path.display())]
     Gone { path: PathBuf },
-    #[error("{} is no run folder: {why}", .path.display())]
+    #[error("{} is not a run directory: {why}", .path.display())]
     NotARun { path: PathBuf, why: String },
     #[error("{} has no checkpoint yet: its run ended before the first one; start it again with: landfall train --config {} --out {}", .path.display(), .path.join("config.toml").display(), .path.display())]
     NoCheckpoint { path: PathBuf },
-    #[error("cannot write {}: {why}; check its folder's permissions and the free space", .path.display())]
+    #[error("cannot write {}: {why}; check the permissions of its directory and the free space", .path.display())]
     Write { path: PathBuf, why: std::io::Error },
     #[error("step {step} gave loss {loss} and gradient norm {grad_norm}: {cause}; the state is as before that step{}", Kept(.checkpoint))]
     NonFinite { step: usize, loss: f64, grad_norm: f64, cause: landfall::Error, checkpoint: Option<PathBuf> },

@@ -56,7 +56,7 @@ pub enum Data {
 pub struct Resolved {
     /// The settings as they were given.
     pub given: Box<Settings>,
-    /// Every setting with its value: a run folder's `config.toml`.
+    /// Every setting with its value: a run directory's `config.toml`.
     pub settings: Settings,
     /// The network.
     pub network: ModelConfig,

@@ -181,7 +181,7 @@ impl Resolved {
             (Products::Tf32, DeviceKind::Cpu) => Err(SettingsError::Conflict {
                 first: "dtype tf32".to_owned(),
                 second: "device cpu".to_owned(),
-                why: "TF32 is for products on CUDA devices; use dtype f32 on the processor".to_owned(),
+                why: "TF32 is for products on CUDA devices; use dtype f32 on the CPU".to_owned(),
             }),
             (_, DeviceKind::Null) => Ok(Products::Strict),
             (products, DeviceKind::Cpu | DeviceKind::Cuda(_)) => Ok(products),

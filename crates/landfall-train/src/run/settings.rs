@@ -1,4 +1,4 @@
-//! Settings of a run: the keys of a configuration file and of `config.toml` in a run folder.
+//! Settings of a run: the keys of a configuration file and of `config.toml` in a run directory.
 
 use super::device::Device;
 use super::forecaster::Forecaster;
@@ -34,7 +34,7 @@ pub enum SettingsError {
     Unknown { key: &'static str, value: String, known: String },
     #[error("{first} and {second}: {why}")]
     Conflict { first: String, second: String, why: String },
-    #[error("the network does not fit: {0}")]
+    #[error("{0}")]
     Network(String),
     #[error("no parameter's name contains `{pattern}`, so it freezes none; one of the names is {example}")]
     FreezesNone { pattern: String, example: String },
@@ -290,7 +290,7 @@ pub struct Settings {
     pub quantiles: Option<Vec<f64>>,
     /// Validations without a better one after which training ends; 0 for never.
     pub patience: Option<usize>,
-    /// Steps between shown ones; the run folder has them all.
+    /// Steps between shown ones; the run directory has them all.
     pub log_every: Option<usize>,
     /// Steps between checkpoints; one a minute is written besides.
     pub checkpoint_every: Option<usize>,
@@ -508,7 +508,7 @@ mod tests {
         let told = tf32.session(&engine, &blank).err().map_or_else(String::new, |e| e.to_string());
         assert_eq!(
             told,
-            "dtype tf32 and device cpu: TF32 is for products on CUDA devices; use dtype f32 on the processor"
+            "dtype tf32 and device cpu: TF32 is for products on CUDA devices; use dtype f32 on the CPU"
         );
     }
 

@@ -18,6 +18,9 @@ pub(crate) struct Line {
     pub(crate) dots: bool,
 }
 
+/// A place, and the lower and the upper value there.
+pub(crate) type BandPoint = (f64, f64, f64);
+
 /// Lines, a band between two values, and marked places.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LineChart {
@@ -29,8 +32,8 @@ pub(crate) struct LineChart {
     pub(crate) x_name: String,
     pub(crate) y_name: String,
     pub(crate) lines: Vec<Line>,
-    /// Name, and at each place the lower and the upper value.
-    pub(crate) band: Option<(String, Vec<(f64, f64, f64)>)>,
+    /// Name, and the places of the band.
+    pub(crate) band: Option<(String, Vec<BandPoint>)>,
     /// Vertical lines.
     pub(crate) marks: Vec<(f64, String)>,
     /// Whether the values are shown by their logarithm.
