@@ -323,6 +323,9 @@ pub(crate) struct Forecast {
     /// Write a CSV here instead of to standard output.
     #[arg(long, value_name = "F.csv")]
     pub(crate) out: Option<PathBuf>,
+    /// Draw the forecast of the first series and column in the terminal instead of printing a CSV.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) plot: bool,
     /// Weights of the run: best or last.
     #[arg(long, value_parser = weights, default_value = "best")]
     pub(crate) weights: Weights,

@@ -2,6 +2,7 @@
 
 use crate::error::CliError;
 use crate::signals::Stop;
+use anstyle::AnsiColor;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 pub(crate) use landfall_train::report::digits;
 use landfall_train::run::{EvaluationRecord, Observer, StepLine};
@@ -24,14 +25,23 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), CliError> {
     line(&serde_json::to_string(value).map_err(|e| CliError::Output(e.into()))?)
 }
 
-/// One line on standard error, where nobody may be listening any more.
+/// One line on standard error, where nobody may be listening any more. Its first word is red where colours are wanted: on a
+/// terminal without `NO_COLOR`, or with `CLICOLOR_FORCE`.
 pub(crate) fn error(text: &str) {
-    note(&format!("error: {}", text.replace('\n', " ")));
+    let red = AnsiColor::Red.on_default().bold();
+    note(&format!("{red}error:{red:#} {}", text.replace('\n', " ")));
 }
 
 /// One line on standard error that is no error.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let text = match text.strip_prefix("note: ") {
+        Some(rest) => {
+            let yellow = AnsiColor::Yellow.on_default();
+            format!("{yellow}note:{yellow:#} {rest}")
+        }
+        None => text.to_owned(),
+    };
+    let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
 /// Rows of cells: the first column to the left, the others to the right.

@@ -143,7 +143,7 @@ fn names_and_combinations() {
             "train --preset patchtst-42 --data d.csv --context 32 --horizon 8 --freeze model",
             "every parameter is frozen, so there is nothing to train; freeze fewer",
         ),
-        ("evaluate --model last-value", "--data is needed; a simple forecast is scored on a file"),
+        ("evaluate --model last-value", "--data is needed; a baseline is scored on a file"),
         (
             "evaluate",
             "a run directory or --model is needed; as in: landfall evaluate runs/patchtst-42-1, or: landfall evaluate \
@@ -176,7 +176,10 @@ fn configuration_files() {
     );
     f.write("c.toml", "lr = 0.1\nlearning-rate = 0.1\n");
     let text = f.refused("train --config c.toml --out run");
-    assert!(text.starts_with("c.toml:2: unknown key `learning-rate`, expected one of `data`, "), "{text}");
+    assert!(
+        text.starts_with("c.toml:2: unknown key `learning-rate`, expected one of `version`, `data`, "),
+        "{text}"
+    );
     f.write("c.toml", "[network]\nwidth = 3\n");
     let text = f.refused("train --config c.toml --out run");
     assert!(text.starts_with("c.toml:2: unknown key `width`, expected one of `kernel`, `patch`, "), "{text}");
@@ -202,7 +205,7 @@ fn checkpoints_and_run_folders() {
     f.runs(&format!("{SMALL} --max-steps 1 --out run"));
     assert_eq!(
         f.refused(&format!("{SMALL} --max-steps 1 --out run")),
-        "the run directory run exists already; choose another with --out, or go on with it with --resume run"
+        "the run directory run already exists; choose another with --out, or resume it with --resume run"
     );
     f.write("file", "");
     assert_eq!(

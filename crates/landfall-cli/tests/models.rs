@@ -44,7 +44,7 @@ fn quantiles_stand_beside_the_point_forecast() {
     let scores = &ran.json()["quantiles"];
     assert_eq!(scores["coverage_nominal"].as_f64(), Some(0.8));
     assert!(scores["pinball"].as_f64().is_some_and(|p| p > 0.0 && p.is_finite()), "{scores}");
-    assert!(ran.out.contains("of the values lie between the outermost quantiles, 0.8 should"), "{}", ran.out);
+    assert!(ran.out.contains("% (nominal 80 %)"), "{}", ran.out);
     let text = f.runs("forecast run").out;
     let mut lines = text.lines();
     assert_eq!(

@@ -109,3 +109,24 @@ fn a_baseline_has_such_a_file_too() {
         "p.csv exists already; choose another file"
     );
 }
+
+#[test]
+fn a_forecast_is_drawn_for_a_terminal_and_errors_are_coloured_where_colours_are_wanted() {
+    let f = Folder::new();
+    f.write("d.csv", csv(400));
+    f.runs(&format!("{SMALL} --max-steps 1 --out run"));
+    let drawn = f.runs("forecast run --plot").out;
+    let lines: Vec<&str> = drawn.lines().collect();
+    assert!(lines[0].starts_with("load: 2021-01-16 16:00:00 to 2021-01-17 15:00:00 (dotted)"), "{drawn}");
+    assert_eq!(lines.len(), 11, "{drawn}");
+    let width = lines[1].chars().count();
+    assert!(lines[1..].iter().all(|line| line.contains('┤') && line.chars().count() == width), "{drawn}");
+
+    let colours = |name: &str, value: &str| {
+        let ran = f.command("forecast nowhere").env(name, value).output().expect("it starts");
+        String::from_utf8(ran.stderr).expect("UTF-8").starts_with("\u{1b}[")
+    };
+    assert!(colours("CLICOLOR_FORCE", "1"));
+    // A pipe.
+    assert!(!colours("NO_COLOR", "1") && !colours("LANG", "C"));
+}

@@ -6,6 +6,7 @@ use crate::args::Forecast as Args;
 use crate::error::CliError;
 use crate::output;
 use landfall_train::models::Task;
+use landfall_train::report::plot;
 use landfall_train::run::{Data, Forecast, Run, RunError};
 use serde_json::json;
 use std::io::{ErrorKind, Write};
@@ -46,13 +47,43 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     if args.json {
         return output::json(&table.object(args.out.as_deref()));
     }
+    if let (true, Some(first)) = (args.plot, forecasts.first()) {
+        draw(first, horizon)?;
+    }
     match &args.out {
+        None if args.plot => Ok(()),
         None => output::line(table.csv().trim_end()),
         Some(path) => {
             let (source, path) = (panel.source(), path.display());
             output::line(&format!("{horizon} rows after the last of {source} are in {path}"))
         }
     }
+}
+
+/// Size of a forecast's picture in characters.
+const PLOT: (usize, usize) = (66, 10);
+
+/// Draws a series' last rows and the forecast of its first column.
+pub(super) fn draw(forecast: &Forecast, horizon: usize) -> Result<(), CliError> {
+    let (series, Some(values)) = (&forecast.context, forecast.values.first()) else { return Ok(()) };
+    let rows = series.rows();
+    // The forecast takes a fourth of the width at least.
+    let shown = rows.min(3 * horizon.max(4));
+    let history = &series.values()[0][rows - shown..];
+    let lines = plot(history, values, PLOT);
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let date = |row: usize| {
+        let dates = series.dates()?;
+        Some(dates.format(*dates.values().get(row)?))
+    };
+    let span = match (date(rows - shown), date(rows - 1)) {
+        (Some(first), Some(last)) => format!("{first} to {last}"),
+        _ => format!("the last {shown} rows"),
+    };
+    output::line(&format!("{}: {span} (dotted), and the forecast of {horizon} rows", series.columns()[0]))?;
+    output::line(&lines.join("\n"))
 }
 
 /// The forecasts of all series, and the cells that name their rows.

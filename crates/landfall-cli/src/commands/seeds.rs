@@ -67,11 +67,20 @@ pub(super) fn run(args: &Train, seeds: &[u64], stop: &Stop) -> Result<u8, CliErr
     let plan = Plan { seeds: seeds.to_vec(), tuned: args.tuned, settings };
     let text = toml::to_string(&plan).map_err(|e| SettingsError::Unwritable(e.to_string()))?;
     let (file, new) = (parent.join(PLAN), parent.join(format!("{PLAN}.tmp")));
+    // What this call makes, it also takes back where nothing could begin.
+    let made = parent.ancestors().filter(|a| !a.as_os_str().is_empty()).take_while(|a| !a.exists()).last();
+    let made = made.map(Path::to_owned);
     std::fs::create_dir_all(&parent)
         .and_then(|()| std::fs::write(&new, text))
         .and_then(|()| std::fs::rename(&new, &file))
         .map_err(|why| CliError::Write { path: file.clone(), why })?;
-    all(&plan, &parent, args.json, stop)
+    let ended = all(&plan, &parent, args.json, stop);
+    let begun = || seeds.iter().any(|seed| parent.join(format!("seed-{seed}")).exists());
+    if let (Err(_), Some(made), false) = (&ended, made, begun()) {
+        // Made a moment ago, and holds nothing but the plan.
+        let _ = std::fs::remove_dir_all(made);
+    }
+    ended
 }
 
 /// Trains what is not trained yet, and sums up.

@@ -16,10 +16,11 @@ use landfall_train::data::{DataError, Segment, Split, TokenData, TokenNames, Tok
 use landfall_train::models::Task;
 use landfall_train::run::{
     Data, Device, EvaluationRecord, FitOptions, Outcome, Resolved, Run, RunError, RunFolder, RunLock,
-    Settings, Source, TestScoring, Units, complete, count, fit,
+    Settings, Source, TestScoring, Units, Weights, complete, count, fit,
 };
 use landfall_train::train::{Dataset, Schedule, Session};
 use serde_json::json;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -466,12 +467,26 @@ fn go(
         path,
     };
     finished.print()?;
+    if let (Comparison::Series(panel), false) = (&comparison, json) {
+        picture(path, panel, &session)?;
+    }
     if json {
         let mut object = finished.object(steps);
         object["configuration"] = json!(resolved.settings.hash()?);
         output::json(&object)?;
     }
     Ok(Ended { code: 0, last: records.pop() })
+}
+
+/// Draws the forecast beyond the end of the first series, for a person at a terminal.
+fn picture(path: &Path, panel: &WindowedPanel, session: &Session) -> Result<(), CliError> {
+    let Some(first) = panel.members().first().filter(|_| std::io::stdout().is_terminal()) else {
+        return Ok(());
+    };
+    let run = Run::open(path)?;
+    let mut predictor = run.predictor(&session.engine, Weights::Best).map_err(CliError::During)?;
+    let forecast = run.forecast(&mut predictor, &first.series).map_err(CliError::During)?;
+    super::forecast::draw(&forecast, run.resolved().network.horizon())
 }
 
 /// Says that a run was interrupted and how to go on with it.

@@ -8,12 +8,14 @@ mod collect;
 mod curves;
 mod histogram;
 mod page;
+mod plot;
 mod predictions;
 mod run_report;
 mod sections;
 mod style;
 mod svg;
 
+pub use plot::plot;
 pub use predictions::Predictions;
 pub use run_report::{Report, Subject};
 pub use svg::digits;

@@ -536,7 +536,7 @@ mod tests {
     fn unknown_keys_and_values_are_named_with_their_line() {
         let error = parse("lr = 0.1\nlearning-rate = 0.1\n").expect_err("unknown");
         assert!(
-            error.starts_with("f.toml:2: unknown key `learning-rate`, expected one of `data`"),
+            error.starts_with("f.toml:2: unknown key `learning-rate`, expected one of `version`, `data`"),
             "{error}"
         );
         let error = parse("schedule = \"exponential\"\n").expect_err("unknown");

@@ -1,6 +1,6 @@
 //! Axes: scales and the values that are labelled on them.
 
-use chrono::{Datelike, NaiveDateTime};
+use chrono::{Datelike, NaiveDateTime, NaiveTime};
 
 /// An affine map of values to the coordinates of a picture.
 #[derive(Debug, Clone, Copy)]
@@ -123,7 +123,9 @@ const UNITS: [Unit; 25] = [
 
 /// Ticks at the first rows of days, months or other units, at most `most`; `first` is the number of the first row.
 pub(crate) fn date_ticks(dates: &[NaiveDateTime], first: usize, most: usize) -> Vec<(f64, String)> {
-    for unit in UNITS {
+    // Dates without a time of day are labelled without one.
+    let timed = dates.iter().any(|d| d.time() != NaiveTime::MIN);
+    for unit in UNITS.into_iter().filter(|unit| timed || !matches!(unit, Unit::Minutes(_))) {
         let begins = dates.windows(2).enumerate().filter(|(_, d)| unit.number(d[0]) != unit.number(d[1]));
         let rows: Vec<usize> = begins.map(|(i, _)| i + 1).take(most + 1).collect();
         if rows.len() <= most {
