@@ -54,7 +54,7 @@ impl Ended {
     /// Whether the run had nothing left to do.
     pub(super) fn was_complete(&self) -> bool {
         // A run of linear networks alone has no checkpoint to resume from: it is through, or starts over.
-        self.code == Some(2) && (self.err.contains("is complete") || self.err.contains("exists already"))
+        self.code == Some(2) && (self.err.contains("is complete") || self.err.contains("already exists"))
     }
 
     /// Its error, if that is one line.

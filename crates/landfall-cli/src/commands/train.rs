@@ -206,6 +206,10 @@ pub(super) fn go_on(flags: &Settings, path: &Path, json: bool, stop: Stop) -> Re
     let before = stored.resolved().settings.clone();
     let resolved = flags.over(&before)?.resolve()?;
     let checkpoint = path.join("checkpoint.safetensors");
+    if !checkpoint.exists() && RunFolder::last_evaluation(path)?.is_some() {
+        // Linear networks are fit without steps, so a run of theirs has no checkpoint.
+        return Err(CliError::Complete { run: path.to_owned(), done: 0, total: 0 });
+    }
     if !checkpoint.exists() {
         return Err(RunError::NoCheckpoint { path: path.to_owned() }.into());
     }

@@ -179,7 +179,7 @@ fn progress(path: &Path, file: &File, per_epoch: usize) -> Result<Progress, Chec
         None => None,
         Some(parts) => {
             let parts = parts.and_then(|(e, s)| Some((e.parse().ok()?, s.parse().ok()?)));
-            Some(parts.ok_or_else(|| wrong("best"))?)
+            Some(parts.filter(|(error, _): &(f64, usize)| error.is_finite()).ok_or_else(|| wrong("best"))?)
         }
     };
     let step: usize = number("step")?;
