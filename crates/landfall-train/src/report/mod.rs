@@ -1,8 +1,8 @@
 //! What a person looks at: the forecasts of the test windows as a table, and a run as pictures.
 //!
-//! A page is made in this order: [`collect`] sums up the test windows and keeps those that are shown, [`curves`] reads the
-//! metrics of the steps, [`sections`] makes charts and tables of both, [`page`] puts them into one file. Charts are
-//! drawn by [`svg`], which knows nothing of runs.
+//! A page is made in this order: `collect` sums up the test windows and keeps those that are shown, `curves` reads the
+//! metrics of the steps, `sections` makes charts and tables of both, `page` puts them into one file. Charts are
+//! drawn by `svg`, which knows nothing of runs.
 
 mod collect;
 mod curves;
