@@ -44,6 +44,7 @@ impl CrossAssetConfig {
         if let Some((name, _)) = named.iter().find(|(_, v)| *v == 0) {
             return Err(format!("{name} is 0; it must be at least 1"));
         }
+        super::layers_fit(self.layers)?;
         if self.classes < 2 {
             return Err(format!("classes is {}; there must be at least 2 to choose from", self.classes));
         }

@@ -131,3 +131,27 @@ impl ModelConfig {
         })
     }
 }
+
+/// The most layers of a network. A training step of PatchTST has 39 instructions for each, so that this is 390,000 of
+/// them, each with memory of the host for its names, operands and place.
+pub const MOST_LAYERS: usize = 10_000;
+
+/// Refuses more layers than [`MOST_LAYERS`], before anything is made for each of them.
+fn layers_fit(layers: usize) -> Result<(), String> {
+    if layers > MOST_LAYERS {
+        return Err(format!("layers is {layers}; it must be at most {MOST_LAYERS}"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_layers_than_a_step_holds_are_refused() {
+        assert_eq!(layers_fit(MOST_LAYERS), Ok(()));
+        let refused = Err("layers is 1000000000; it must be at most 10000".to_owned());
+        assert_eq!(layers_fit(1_000_000_000), refused);
+    }
+}

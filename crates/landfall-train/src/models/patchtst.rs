@@ -113,6 +113,7 @@ impl PatchTstConfig {
         if let Some((name, _)) = named.iter().find(|(_, v)| *v == 0) {
             return Err(format!("{name} is 0; it must be at least 1"));
         }
+        super::layers_fit(self.layers)?;
         if self.task == Task::Classify {
             return Err("task is classify; a PatchTST forecasts or regresses".to_owned());
         }
