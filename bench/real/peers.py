@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from judge import judge, read
-from run import TABLE
+from run import read_table
 
 START = pd.Timestamp("2000-01-01")
 
@@ -119,12 +119,7 @@ def main():
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
-    table = TABLE
-    if args.table:
-        with open(args.table, newline="", encoding="utf-8") as file:
-            table = [
-                (r["file"], int(r["horizon"]), int(r["season"]), r["series"], r["date"]) for r in csv.DictReader(file)
-            ]
+    table = read_table(args.table)
     rows = []
     print(f"{'file':16} {'model':9} {'mse':>9} {'ratio':>7} {'s':>7}", flush=True)
     for file, horizon, season, by, date in table:

@@ -32,6 +32,15 @@ TABLE = [
 FEW = 20
 
 
+def read_table(path):
+    """The rows of a table of files; TABLE where none is given."""
+    if not path:
+        return TABLE
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = csv.DictReader(file)
+        return [(r["file"], int(r["horizon"]), int(r["season"]), r["series"], r["date"]) for r in rows]
+
+
 def one(program, path, horizon, season, series, date, seed):
     """The judged errors of one run, its seconds and its forecaster."""
     with tempfile.TemporaryDirectory() as folder:
@@ -64,12 +73,7 @@ def main():
     parser.add_argument("--table")
     parser.add_argument("--out")
     args = parser.parse_args()
-    table = TABLE
-    if args.table:
-        with open(args.table, newline="", encoding="utf-8") as file:
-            table = [
-                (r["file"], int(r["horizon"]), int(r["season"]), r["series"], r["date"]) for r in csv.DictReader(file)
-            ]
+    table = read_table(args.table)
     rows, medians = [], []
     print(f"{'file':16} {'windows':>7} {'median':>7} {'worst':>7} {'limit':>5} {'s':>6}  forecaster")
     for name, horizon, season, series, date in table:

@@ -135,7 +135,7 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
     };
     let (context, horizon) = (args.context.unwrap_or(336), args.horizon.unwrap_or(96));
     let notes = panel.notices().to_vec();
-    let panel = WindowedPanel::fit(panel, split, context, horizon)?;
+    let panel = Arc::new(WindowedPanel::fit(panel, split, context, horizon)?);
     let (parts, targets, batch) = (panel.parts(Segment::Test), panel.targets(), args.batch.unwrap_or(128));
     let s = baseline::score(kind, &parts, targets, batch)?;
     let each = parts.iter().filter(|_| parts.len() > 1).map(|part| {
@@ -170,8 +170,7 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
         columns: s.per_column.into_iter().map(column).collect(),
         series,
     };
-    let panel = Arc::new(panel.clone());
-    TestScoring { panel, period }.add_baseline_to(&mut record, kind)?;
+    TestScoring { panel: Arc::clone(&panel), period }.add_baseline_to(&mut record, kind)?;
     print(&name, &record, args.json)
 }
 
