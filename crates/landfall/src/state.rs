@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::host::HostTensor;
 use crate::shape::{Shape, Spec};
 use crate::{DType, Element};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -44,6 +45,8 @@ pub struct Slab {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StateSpec {
     slabs: Vec<Slab>,
+    /// Slab and number in it of each entry.
+    by_name: HashMap<String, (usize, usize)>,
 }
 
 impl StateSpec {
@@ -89,8 +92,10 @@ impl StateSpec {
     ) -> Result<(), Error> {
         let mut at = 0usize;
         let mut placed: Vec<Entry> = Vec::with_capacity(entries.len());
-        for (entry, shape) in entries {
-            if placed.iter().any(|e| &e.name == entry) || self.find(entry).is_ok() {
+        let mut own = HashMap::with_capacity(entries.len());
+        for (number, (entry, shape)) in entries.iter().enumerate() {
+            let place = (self.slabs.len(), number);
+            if self.by_name.contains_key(entry) || own.insert(entry.clone(), place).is_some() {
                 return Err(Error::TwiceNamed { name: entry.clone() });
             }
             placed.push(Entry { name: entry.clone(), shape: *shape, offset: at });
@@ -102,6 +107,7 @@ impl StateSpec {
         if self.find_slab(name).is_ok() {
             return Err(Error::TwiceNamed { name: name.to_owned() });
         }
+        self.by_name.extend(own);
         self.slabs.push(Slab { name: name.to_owned(), dtype, entries: placed, elements: at, constant });
         Ok(())
     }
@@ -123,8 +129,8 @@ impl StateSpec {
     /// # Errors
     /// [`Error::NoEntry`].
     pub fn find(&self, name: &str) -> Result<(&Slab, &Entry), Error> {
-        let mut all = self.slabs.iter().flat_map(|s| s.entries.iter().map(move |e| (s, e)));
-        all.find(|(_, e)| e.name == name).ok_or_else(|| Error::NoEntry {
+        let found = self.by_name.get(name).map(|&(s, e)| (&self.slabs[s], &self.slabs[s].entries[e]));
+        found.ok_or_else(|| Error::NoEntry {
             name: name.to_owned(),
             known: format!("{} entries", self.slabs.iter().map(|s| s.entries.len()).sum::<usize>()),
         })

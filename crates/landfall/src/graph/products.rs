@@ -6,6 +6,7 @@ use crate::DType;
 use crate::layout::Layout;
 use crate::ops::{Add, Alias, Cast, Copy as CopyOp, MatMul, Op, Precision, Reduce, added, attributes};
 use crate::shape::Spec;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Takes over into products what is done to their results alone.
@@ -31,11 +32,15 @@ struct Reader {
 }
 
 fn products(inner: &Inner) -> Vec<Product> {
-    results(inner, |op| attributes::<MatMul>(op).is_ok())
+    results(inner, &live_nodes(inner), readers(inner), is_product)
 }
 
-/// The live nodes with one result that are of these ops.
-fn results(inner: &Inner, of: impl Fn(&dyn Op) -> bool) -> Vec<Product> {
+fn is_product(op: &dyn Op) -> bool {
+    attributes::<MatMul>(op).is_ok()
+}
+
+/// Readers of the memory of each value: live nodes and outputs of the program.
+fn readers(inner: &Inner) -> Vec<Vec<Reader>> {
     let live = live_nodes(inner);
     let mut readers: Vec<Vec<Reader>> = vec![Vec::new(); inner.values.len()];
     let mut note = |value: Value, node| readers[inner.info(value).base.index()].push(Reader { value, node });
@@ -43,34 +48,60 @@ fn results(inner: &Inner, of: impl Fn(&dyn Op) -> bool) -> Vec<Product> {
         node.inputs.iter().for_each(|&v| note(v, Some(n)));
     }
     inner.outputs.iter().for_each(|(_, v)| note(*v, None));
+    readers
+}
+
+/// The live nodes with one result that are of these ops.
+fn results(
+    inner: &Inner,
+    live: &[bool],
+    mut readers: Vec<Vec<Reader>>,
+    of: impl Fn(&dyn Op) -> bool,
+) -> Vec<Product> {
     let product = |node: usize| {
-        let [result] = inner.nodes[node].outputs[..] else { return None };
-        if !of(inner.nodes[node].op.as_ref()) {
-            return None;
-        }
+        let result = single_result(&inner.nodes[node], &of)?;
         Some(Product { node, result, readers: std::mem::take(&mut readers[result.index()]) })
     };
     (0..inner.nodes.len()).filter(|&n| live[n]).filter_map(product).collect()
 }
 
+/// The result of a node of these ops that has only one.
+fn single_result(node: &Node, of: impl Fn(&dyn Op) -> bool) -> Option<Value> {
+    let [result] = node.outputs[..] else { return None };
+    of(node.op.as_ref()).then_some(result)
+}
+
 /// The node that alone reads a product, all of it and in order.
-fn only_reader(inner: &Inner, product: &Product) -> Option<usize> {
-    let [Reader { value, node }] = product.readers[..] else { return None };
-    let (read, made) = (inner.info(value), inner.info(product.result));
+fn only_reader(inner: &Inner, result: Value, readers: &[Reader]) -> Option<usize> {
+    let &[Reader { value, node }] = readers else { return None };
+    let (read, made) = (inner.info(value), inner.info(result));
     let whole = read.layout.is_contiguous() && read.spec.shape.elements() == made.spec.shape.elements();
     node.filter(|_| whole)
 }
 
-/// Makes the result of a node, and its views, the memory of a product that now gives the same elements.
-fn take_over(inner: &mut Inner, result: Value, node: usize) {
-    let Some(&old) = inner.nodes[node].outputs.first() else { return };
-    for info in inner.values.iter_mut().filter(|info| info.base == old) {
-        info.base = result;
+/// The values in the memory of each value: itself and its views.
+struct Members(Vec<Vec<Value>>);
+
+impl Members {
+    fn of(inner: &Inner) -> Self {
+        let mut all = vec![Vec::new(); inner.values.len()];
+        for (v, info) in inner.values.iter().enumerate() {
+            all[info.base.index()].push(Value(v as u32));
+        }
+        Self(all)
     }
-    let name = inner.info(old).name.clone();
-    inner.values[old.index()].origin = Origin::View { of: result, view: View::Reshape };
-    let name_of_result = &mut inner.values[result.index()].name;
-    *name_of_result = name.or_else(|| name_of_result.take());
+
+    /// Makes the result of a node, and its views, the memory of a product that now gives the same elements.
+    fn take_over(&mut self, inner: &mut Inner, result: Value, node: usize) {
+        let Some(&old) = inner.nodes[node].outputs.first() else { return };
+        let moved = std::mem::take(&mut self.0[old.index()]);
+        moved.iter().for_each(|v| inner.values[v.index()].base = result);
+        self.0[result.index()].extend(moved);
+        let name = inner.info(old).name.clone();
+        inner.values[old.index()].origin = Origin::View { of: result, view: View::Reshape };
+        let name_of_result = &mut inner.values[result.index()].name;
+        *name_of_result = name.or_else(|| name_of_result.take());
+    }
 }
 
 /// Axes in order but for the last two, which are exchanged.
@@ -115,9 +146,10 @@ fn wide(op: &dyn Op) -> Option<Arc<dyn Op>> {
 /// Makes a product of 16-bit factors, and a sum of 16-bit elements, that is only cast to f32 give that itself: one
 /// rounding less, of what was summed in f32. (The gradients of parameters that are kept in f32.)
 fn widen(inner: &mut Inner) {
-    for product in results(inner, |op| wide(op).is_some()) {
-        let (node, result) = (product.node, product.result);
-        let Some(reader) = only_reader(inner, &product) else { continue };
+    let mut members = Members::of(inner);
+    let wideable = results(inner, &live_nodes(inner), readers(inner), |op| wide(op).is_some());
+    for Product { node, result, readers } in wideable {
+        let Some(reader) = only_reader(inner, result, &readers) else { continue };
         let Some(op) = wide(inner.nodes[node].op.as_ref()) else { continue };
         let made = inner.info(result).spec.dtype;
         let dtype = made.accumulate();
@@ -128,20 +160,32 @@ fn widen(inner: &mut Inner) {
         }
         inner.nodes[node].op = op;
         inner.values[result.index()].spec.dtype = dtype;
-        take_over(inner, result, reader);
+        members.take_over(inner, result, reader);
     }
 }
 
 /// Makes a product that is only read by a sum with another tensor give the sum. It then runs where the sum did. Of two
 /// products the later one adds the earlier one.
 fn add(inner: &mut Inner) {
-    while let Some((Product { node, result, .. }, sum, addend)) =
-        products(inner).into_iter().rev().find_map(|p| sum_of(inner, p))
-    {
-        let addend = relaid(inner, addend, result);
-        inner.nodes[node].inputs.insert(2, addend);
+    let (mut members, mut readers, live) = (Members::of(inner), readers(inner), live_nodes(inner));
+    let mut updated = AfterUpdates::of(inner, &readers, &live);
+    // What an earlier product adds changes nothing for a later one, so one walk finds all.
+    for node in (0..inner.nodes.len()).rev().filter(|&n| live[n]) {
+        let Some(result) = single_result(&inner.nodes[node], is_product) else { continue };
+        let Some(sum) = only_reader(inner, result, &readers[result.index()]) else { continue };
+        let Some(addend) = addend_of(inner, &updated, (node, result), sum) else { continue };
+        let base = inner.info(addend).base;
+        let view = relaid(inner, addend, result);
+        members.0[base.index()].push(view);
+        inner.nodes[node].inputs.insert(2, view);
         inner.nodes[node].order = inner.nodes[sum].order;
-        take_over(inner, result, sum);
+        // The product reads the addend now, and who read the sum reads the product.
+        let of_sum = readers[base.index()].iter_mut().filter(|r| r.node == Some(sum));
+        of_sum.for_each(|r| *r = Reader { value: view, node: Some(node) });
+        let total = inner.nodes[sum].outputs[0];
+        readers[result.index()] = std::mem::take(&mut readers[total.index()]);
+        updated.join(node, sum);
+        members.take_over(inner, result, sum);
     }
 }
 
@@ -155,7 +199,7 @@ const LARGE_WEIGHT: usize = 1 << 17;
 /// copy of it by columns. Tensor cores take factors of 32 bits along the inner axis alone, so a library has slower kernels
 /// for the other way; the copies wait for nothing but the weights.
 fn turn(inner: &mut Inner) {
-    let mut turned: Vec<(Value, Layout, Value)> = Vec::new();
+    let mut turned: HashMap<(Value, Layout), Value> = HashMap::new();
     for Product { node, .. } in products(inner) {
         let Node { op, inputs, at, .. } = &inner.nodes[node];
         let (at, [lhs, rhs]) = (*at, [inputs[0], inputs[1]]);
@@ -169,9 +213,8 @@ fn turn(inner: &mut Inner) {
         if !(tf32 && spec.dtype == DType::F32 && large && by_rows && weight) {
             continue;
         }
-        let known = turned.iter().find(|(of, from, _)| *of == base && *from == layout).map(|t| t.2);
-        let copy = match known {
-            Some(copy) => copy,
+        let copy = match turned.get(&(base, layout)) {
+            Some(&copy) => copy,
             None => {
                 let Some(columns) = transposed_view(inner, rhs) else { continue };
                 let made = inner.nodes.len();
@@ -185,7 +228,7 @@ fn turn(inner: &mut Inner) {
                     order: (0, 0),
                     full_precision: true,
                 });
-                turned.push((base, layout, copy));
+                turned.insert((base, layout), copy);
                 copy
             }
         };
@@ -194,43 +237,70 @@ fn turn(inner: &mut Inner) {
     }
 }
 
-/// A product that can add what is added to it, with the sum's node and the other operand of it.
-fn sum_of(inner: &Inner, product: Product) -> Option<(Product, usize, Value)> {
-    let sum = only_reader(inner, &product)?;
+/// What the only reader of a product adds to it, where the product can add that itself.
+fn addend_of(
+    inner: &Inner,
+    updated: &AfterUpdates,
+    (node, result): (usize, Value),
+    sum: usize,
+) -> Option<Value> {
     attributes::<Add>(inner.nodes[sum].op.as_ref()).ok()?;
-    let inputs = &inner.nodes[product.node].inputs;
+    let inputs = &inner.nodes[node].inputs;
     let (adds, bias) = added(inputs.len(), |i| inner.info(inputs[i]).spec.shape.rank());
-    let dtype = inner.info(product.result).spec.dtype;
+    let dtype = inner.info(result).spec.dtype;
     // The matrix library cannot add both to 16 bits and round once.
     let adds = adds.is_some() || bias.is_some() && dtype != dtype.accumulate();
-    let addend = *inner.nodes[sum].inputs.iter().find(|&&v| inner.info(v).base != product.result)?;
+    let addend = *inner.nodes[sum].inputs.iter().find(|&&v| inner.info(v).base != result)?;
     let repeated = |n: usize| inner.repeated.is_some_and(|(first, _)| inner.nodes[n].order.0 < first);
-    let moves = repeated(product.node) == repeated(sum) && !needs_update(inner, addend, inputs);
-    (!adds && inner.info(addend).layout.is_contiguous() && moves).then_some((product, sum, addend))
+    let moves = repeated(node) == repeated(sum) && !updated.needed_by(inner, addend, inputs);
+    (!adds && inner.info(addend).layout.is_contiguous() && moves).then_some(addend)
 }
 
-/// Whether a value is made from an update of memory that `read` is of: who reads that cannot wait for the value.
-fn needs_update(inner: &Inner, value: Value, read: &[Value]) -> bool {
-    let mut seen = vec![false; inner.nodes.len()];
-    let mut stack = vec![value];
-    while let Some(v) = stack.pop() {
-        let Origin::Node { node } = inner.info(inner.info(v).base).origin else { continue };
-        if std::mem::replace(&mut seen[node], true) {
-            continue;
+/// For memory that a product reads and some node updates: the nodes that need such an update to be done. Who reads the
+/// memory as it was before cannot wait for them.
+struct AfterUpdates(HashMap<Value, Vec<bool>>);
+
+impl AfterUpdates {
+    fn of(inner: &Inner, readers: &[Vec<Reader>], live: &[bool]) -> Self {
+        let nodes = || inner.nodes.iter().enumerate().filter(|(n, _)| live[*n]);
+        let base = |v: &Value| inner.info(*v).base;
+        let read: HashSet<Value> = nodes()
+            .filter(|(_, node)| is_product(node.op.as_ref()))
+            .flat_map(|(_, node)| node.inputs.iter().map(base))
+            .collect();
+        let mut updates: HashMap<Value, Vec<usize>> = HashMap::new();
+        for (n, node) in nodes() {
+            let targets = node.op.alias().iter().filter_map(|alias| match alias {
+                Alias::Must(i) => node.inputs.get(*i),
+                Alias::Disjoint | Alias::InPlace(_) | Alias::Parts(_) => None,
+            });
+            for target in targets.map(base).filter(|t| read.contains(t)) {
+                updates.entry(target).or_default().push(n);
+            }
         }
-        let Node { op, inputs, .. } = &inner.nodes[node];
-        let updates = op.alias().iter().any(|alias| match alias {
-            Alias::Must(i) => inputs
-                .get(*i)
-                .is_some_and(|&t| read.iter().any(|&r| inner.info(r).base == inner.info(t).base)),
-            Alias::Disjoint | Alias::InPlace(_) | Alias::Parts(_) => false,
-        });
-        if updates {
-            return true;
-        }
-        stack.extend(inputs);
+        let reached = |mut stack: Vec<usize>| {
+            let mut seen = vec![false; inner.nodes.len()];
+            while let Some(n) = stack.pop() {
+                if !std::mem::replace(&mut seen[n], true) {
+                    let outputs = inner.nodes[n].outputs.iter();
+                    stack.extend(outputs.flat_map(|o| &readers[o.index()]).filter_map(|r| r.node));
+                }
+            }
+            seen
+        };
+        Self(updates.into_iter().map(|(base, nodes)| (base, reached(nodes))).collect())
     }
-    false
+
+    /// Whether a value needs an update of memory that `read` is of.
+    fn needed_by(&self, inner: &Inner, value: Value, read: &[Value]) -> bool {
+        let Origin::Node { node } = inner.info(inner.info(value).base).origin else { return false };
+        read.iter().any(|&r| self.0.get(&inner.info(r).base).is_some_and(|after| after[node]))
+    }
+
+    /// A node now needs all that another one needed.
+    fn join(&mut self, node: usize, other: usize) {
+        self.0.values_mut().for_each(|after| after[node] |= after[other]);
+    }
 }
 
 /// A gapless value under the shape of another.

@@ -13,6 +13,7 @@ use crate::plan::{Reuse, root};
 use crate::shape::Spec;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -175,36 +176,52 @@ fn in_state(inner: &Inner, base: Value) -> bool {
     }
 }
 
+/// A read of a part of some memory.
+struct Read {
+    span: Range<usize>,
+    node: usize,
+    /// The last end of this read and all that start before it.
+    until: usize,
+}
+
+impl Read {
+    fn sort(reads: &mut [Self]) {
+        reads.sort_unstable_by_key(|r| (r.span.start, r.node));
+        let mut until = 0;
+        for read in reads {
+            until = until.max(read.span.end);
+            read.until = until;
+        }
+    }
+
+    /// The nodes that read any of these elements, of sorted reads.
+    fn touching<'a>(reads: &'a [Self], written: &'a Range<usize>) -> impl Iterator<Item = usize> + 'a {
+        let starts_before = reads.partition_point(|r| r.span.start < written.end);
+        let near = reads[..starts_before].iter().rev().take_while(|r| r.until > written.start);
+        near.filter(|r| r.span.end > written.start).map(|r| r.node)
+    }
+}
+
 /// Live nodes in issue order: by number, but every reader of a value before the instruction that updates it.
 fn issue_order(inner: &Inner) -> Result<Vec<usize>, Error> {
     let live = live_nodes(inner);
-    let mut readers: HashMap<Value, Vec<usize>> = HashMap::new();
+    let mut reads: HashMap<Value, Vec<Read>> = HashMap::new();
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); inner.nodes.len()];
     for (n, node) in inner.nodes.iter().enumerate().filter(|(n, _)| live[*n]) {
         for &v in &node.inputs {
-            let base = inner.info(v).base;
-            readers.entry(base).or_default().push(n);
-            if let Origin::Node { node } = inner.info(base).origin {
+            let info = inner.info(v);
+            reads.entry(info.base).or_default().push(Read { span: info.layout.span(), node: n, until: 0 });
+            if let Origin::Node { node } = inner.info(info.base).origin {
                 before[n].push(node);
             }
         }
     }
-    let span = |v: Value| inner.info(v).layout.span();
+    reads.values_mut().for_each(|reads| Read::sort(reads));
     for (n, node) in inner.nodes.iter().enumerate().filter(|(n, _)| live[*n]) {
-        for alias in node.op.alias() {
-            let Alias::Must(i) = alias else { continue };
-            let Some(&target) = node.inputs.get(*i) else { continue };
-            let base = inner.info(target).base;
-            let written = span(target);
-            for &r in readers.get(&base).map_or(&[][..], Vec::as_slice).iter().filter(|&&r| r != n) {
-                let touches = inner.nodes[r].inputs.iter().any(|&v| {
-                    let read = span(v);
-                    inner.info(v).base == base && read.start < written.end && written.start < read.end
-                });
-                if touches {
-                    before[n].push(r);
-                }
-            }
+        for target in must(node) {
+            let info = inner.info(target);
+            let reads = reads.get(&info.base).map_or(&[][..], Vec::as_slice);
+            before[n].extend(Read::touching(reads, &info.layout.span()).filter(|&r| r != n));
         }
     }
     let mut after: Vec<Vec<usize>> = vec![Vec::new(); inner.nodes.len()];

@@ -1,10 +1,10 @@
 //! Offsets. Tight plans: largest buffers first, each into the tightest gap that is free during its whole life.
 
+use super::gaps::Placed;
 use super::lifetime::{Lifetime, Lifetimes, lifetimes};
 use super::{Block, Place, Plan, Reuse, root};
 use crate::lower::{Home, Lowered, StoredId};
 use std::cmp::Reverse;
-use std::ops::Range;
 
 /// Which buffer is placed before which.
 type SortKey = fn(&Lifetime) -> (usize, usize, usize);
@@ -114,30 +114,13 @@ fn best_fit(life: &Lifetimes, key: impl Fn(&Lifetime) -> (usize, usize, usize)) 
     let mut order: Vec<usize> = (0..life.buffers.len()).filter(|&b| life.buffers[b].bytes > 0).collect();
     order.sort_by_key(|&b| (key(&life.buffers[b]), b));
     let mut offset = vec![0; life.buffers.len()];
-    // Placed buffers by offset, side by side in memory, so that gaps are found in one quick walk.
-    let mut placed: Vec<(Range<usize>, Lifetime)> = Vec::with_capacity(order.len());
+    let mut placed = Placed::default();
     let mut arena = 0;
     for b in order {
         let own = life.buffers[b];
-        let mut best: Option<(usize, usize)> = None;
-        let mut free_from = 0;
-        for (bytes, other) in &placed {
-            if other.last < own.first || own.last < other.first {
-                continue;
-            }
-            if bytes.start >= free_from + own.bytes {
-                let gap = bytes.start - free_from;
-                if best.is_none_or(|(g, _)| gap < g) {
-                    best = Some((gap, free_from));
-                }
-            }
-            free_from = free_from.max(bytes.end);
-        }
-        let start = best.map_or(free_from, |(_, at)| at);
-        offset[b] = start;
-        arena = arena.max(start + own.bytes);
-        let at = placed.partition_point(|(bytes, _)| bytes.start <= start);
-        placed.insert(at, (start..start + own.bytes, own));
+        offset[b] = placed.tightest_gap(&own);
+        arena = arena.max(offset[b] + own.bytes);
+        placed.insert(offset[b], own);
     }
     (arena, offset)
 }

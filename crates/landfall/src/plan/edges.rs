@@ -1,7 +1,7 @@
 //! Happens-before edges: which instructions must be done before each may start, by the bytes that they touch. What they
 //! leave open a device may run at once.
 
-use super::{Block, Plan};
+use super::{Ancestors, Block, Plan};
 use crate::lower::{Arg, Instruction, Lowered, StoredId};
 use std::collections::{BTreeMap, HashMap};
 
@@ -62,7 +62,7 @@ impl Ranges {
 /// but for those that another of them comes after anyway.
 pub(crate) fn order(lowered: &mut Lowered, plan: &Plan) {
     let mut blocks: HashMap<Block, Ranges> = HashMap::new();
-    let mut done: Vec<Done> = Vec::with_capacity(lowered.instructions.len());
+    let mut done: Vec<Ancestors> = Vec::with_capacity(lowered.instructions.len());
     for k in 0..lowered.instructions.len() {
         let mut after = Vec::new();
         for a in accesses(lowered, plan, k, &lowered.instructions[k]).filter(|a| a.start < a.end) {
@@ -109,22 +109,18 @@ fn accesses<'a>(
     i.inputs.iter().map(seen).chain(i.outputs.iter().map(move |a| whole(a.value))).chain(workspace)
 }
 
-/// The instructions that are done before one starts, as a bit set.
-pub(crate) type Done = Vec<u64>;
-
 /// Those of `after` that no other of them comes after, in ascending order; and all that is done by then.
-pub(crate) fn direct(mut after: Vec<usize>, done: &[Done]) -> (Vec<usize>, Done) {
+pub(crate) fn direct(mut after: Vec<usize>, done: &[Ancestors]) -> (Vec<usize>, Ancestors) {
     after.sort_unstable();
     after.dedup();
-    let mut before = vec![0u64; after.last().map_or(0, |last| last / 64 + 1)];
+    let mut before = Ancestors::default();
     // An instruction comes after smaller ones only: by the time that `a` is looked at, what waits for it has been.
     after.reverse();
     after.retain(|&a| {
-        let (word, bit) = (a / 64, 1 << (a % 64));
-        let needed = before[word] & bit == 0;
+        let needed = !before.contains(a);
         if needed {
-            before[word] |= bit;
-            before.iter_mut().zip(&done[a]).for_each(|(all, own)| *all |= own);
+            before.extend(&done[a]);
+            before.insert(a);
         }
         needed
     });

@@ -2,9 +2,12 @@
 //! checker.
 
 mod abreast;
+mod ancestors;
 mod assign;
 mod edges;
+mod gaps;
 mod lifetime;
+mod ordered;
 mod report;
 mod reuse;
 #[cfg(test)]
@@ -12,8 +15,9 @@ mod tests;
 mod verify;
 
 pub(crate) use abreast::{abreast, times_abreast};
+pub(crate) use ancestors::Ancestors;
 pub(crate) use assign::assign;
-pub(crate) use edges::{Done, Ranges, direct, order};
+pub(crate) use edges::{Ranges, direct, order};
 pub use report::{Report, ReportRow};
 pub use reuse::Reuse;
 pub use verify::PlanError;

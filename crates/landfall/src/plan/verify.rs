@@ -2,6 +2,7 @@
 //! for every byte of every block, which value wrote it last. Each read must find the bytes of the value that it names,
 //! each alias rule must hold, each write must be ordered after all that still need the bytes.
 
+use super::ordered::first_unordered;
 use super::{Block, Plan};
 use crate::device::{ALIGNMENT, Address, Operand};
 use crate::layout::Relation;
@@ -81,8 +82,8 @@ struct Checker<'a> {
     lowered: &'a Lowered,
     plan: &'a Plan,
     blocks: HashMap<Block, Ranges>,
-    /// Instructions that are done when each starts, as bit sets.
-    done: Vec<Vec<u64>>,
+    /// Instructions, each with one that must be done before it.
+    needed: Vec<(usize, usize)>,
     /// Values that hold something.
     written: Vec<bool>,
     constants: Vec<StoredId>,
@@ -96,7 +97,8 @@ struct Checker<'a> {
 pub(crate) fn verify(lowered: &Lowered, plan: &Plan, slab_bytes: &[usize]) -> Result<(), PlanError> {
     let constants = (0..lowered.values.len()).filter(|&v| lowered.values[v].constant).map(StoredId).collect();
     let written = vec![false; lowered.values.len()];
-    let mut checker = Checker { lowered, plan, blocks: HashMap::new(), done: Vec::new(), written, constants };
+    let mut checker =
+        Checker { lowered, plan, blocks: HashMap::new(), needed: Vec::new(), written, constants };
     checker.places(slab_bytes)?;
     for v in (0..lowered.values.len()).filter(|&v| lowered.values[v].initial) {
         checker.write(StoredId(v), None);
@@ -104,7 +106,15 @@ pub(crate) fn verify(lowered: &Lowered, plan: &Plan, slab_bytes: &[usize]) -> Re
     for (k, instruction) in lowered.instructions.iter().enumerate() {
         checker.step(k, instruction)?;
     }
-    checker.ends()
+    checker.ends()?;
+    let after = |k: usize| &lowered.instructions[k].after[..];
+    match first_unordered(after, checker.needed) {
+        None => Ok(()),
+        Some((instruction, needed)) => {
+            let op = lowered.instructions[instruction].op.name();
+            Err(PlanError::Unordered { instruction, op, needed })
+        }
+    }
 }
 
 impl Checker<'_> {
@@ -167,14 +177,6 @@ impl Checker<'_> {
 
     fn step(&mut self, k: usize, i: &Instruction) -> Result<(), PlanError> {
         let op = i.op.name();
-        let mut done = vec![0u64; k.div_ceil(64)];
-        for &a in i.after.iter().filter(|&&a| a < k) {
-            done[a / 64] |= 1 << (a % 64);
-            for (d, s) in done.iter_mut().zip(&self.done[a]) {
-                *d |= s;
-            }
-        }
-        self.done.push(done);
         for a in &i.inputs {
             self.read(k, op, a)?;
         }
@@ -201,7 +203,7 @@ impl Checker<'_> {
                     return Err(PlanError::Workspace { instruction: k, op, value: self.name(a.value) });
                 }
             }
-            self.ordered(k, op, Block::Arena, start, end)?;
+            self.overwrite(k, Block::Arena, start, end);
             self.claim(Block::Arena, start, end, None, Some(k));
         }
         for a in &i.outputs {
@@ -219,7 +221,7 @@ impl Checker<'_> {
             if let Some(c) = hits_constant {
                 return Err(PlanError::Constant { instruction: k, op, value: self.name(c) });
             }
-            self.ordered(k, op, block, start, end)?;
+            self.overwrite(k, block, start, end);
             self.write(a.value, Some(k));
         }
         Ok(())
@@ -260,9 +262,7 @@ impl Checker<'_> {
             writers.extend(owner.writer);
             at = owner.end;
         }
-        if let Some(&needed) = writers.iter().find(|&&w| !self.is_done(k, w)) {
-            return Err(PlanError::Unordered { instruction: k, op, needed });
-        }
+        self.needed.extend(writers.into_iter().map(|w| (k, w)));
         if start < end {
             self.cut(block, start);
             self.cut(block, end);
@@ -273,27 +273,12 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn is_done(&self, k: usize, other: usize) -> bool {
-        other == k || self.done[k].get(other / 64).is_some_and(|w| w >> (other % 64) & 1 == 1)
-    }
-
     /// Whoever wrote or read these bytes must be done before they are written.
-    fn ordered(
-        &self,
-        k: usize,
-        op: &'static str,
-        block: Block,
-        start: usize,
-        end: usize,
-    ) -> Result<(), PlanError> {
-        let Some(ranges) = self.blocks.get(&block).filter(|_| start < end) else { return Ok(()) };
+    fn overwrite(&mut self, k: usize, block: Block, start: usize, end: usize) {
+        let Some(ranges) = self.blocks.get(&block).filter(|_| start < end) else { return };
         let first = ranges.range(..=start).next_back().map_or(start, |(&s, _)| s);
-        for (_, o) in ranges.range(first..end).filter(|(_, o)| o.end > start) {
-            if let Some(&needed) = o.readers.iter().chain(&o.writer).find(|&&n| !self.is_done(k, n)) {
-                return Err(PlanError::Unordered { instruction: k, op, needed });
-            }
-        }
-        Ok(())
+        let touched = ranges.range(first..end).filter(|(_, o)| o.end > start);
+        self.needed.extend(touched.flat_map(|(_, o)| o.readers.iter().chain(&o.writer)).map(|&n| (k, n)));
     }
 
     /// Output against input and output against output, by the op's rule.

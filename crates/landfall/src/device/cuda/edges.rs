@@ -5,7 +5,7 @@
 use crate::device::{Launch, Operand};
 use crate::layout::Relation;
 use crate::ops::Alias;
-use crate::plan::{Done, Ranges, direct};
+use crate::plan::{Ancestors, Ranges, direct};
 
 /// Which operands a step was given.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) enum Given {
 pub(super) struct Edges {
     touched: Ranges,
     /// The steps that are done before each one starts.
-    done: Vec<Done>,
+    done: Vec<Ancestors>,
 }
 
 impl Edges {
