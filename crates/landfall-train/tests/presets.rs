@@ -1,5 +1,6 @@
 //! Every preset: its number of parameters, and the memory plan of its programs.
 
+use landfall::ops::Precision;
 use landfall::{DType, Engine};
 use landfall_train::data::{Split, synthetic};
 use landfall_train::models::{DropoutMasks, PatchTst, PatchTstConfig, Preset, Recipe, Task};
@@ -23,27 +24,31 @@ fn options(recipe: &Recipe) -> TrainingOptions {
     }
 }
 
+/// A session of a preset over data of its shape.
+fn session(engine: &Engine, preset: Preset, options: TrainingOptions) -> Result<Session, Box<dyn Error>> {
+    let config = preset.config();
+    let dataset = match config.task() {
+        Task::Forecast => {
+            let series = synthetic::demo(4 * (config.context() + config.horizon()), 7, 1)?;
+            Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, config.context(), config.horizon())?.0
+        }
+        Task::Classify => {
+            Dataset::blank_classes(config.tokens().unwrap_or(1), config.context(), config.horizon(), 640)
+        }
+        Task::Regress => Dataset::regression(&synthetic::walk(640, 10, config.context(), 1)?),
+    };
+    let loss = if config.task() == Task::Classify { Loss::CrossEntropy } else { Loss::Mse };
+    let options = TrainingOptions { loss, ..options };
+    let (context, horizon) = (config.context(), config.horizon());
+    Ok(Session::new(engine, config.build()?, &dataset, context, horizon, options)?)
+}
+
 /// No plan can be smaller than the bytes that live at one time; ours stay within 15 % of it. Planned on the null device,
 /// which needs no memory for the large ones.
 #[test]
 fn plans_are_tight() -> Result<(), Box<dyn Error>> {
     for &preset in Preset::ALL {
-        let (config, recipe) = (preset.config(), preset.recipe());
-        let dataset = match config.task() {
-            Task::Forecast => {
-                let series = synthetic::demo(4 * (config.context() + config.horizon()), 7, 1)?;
-                Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, config.context(), config.horizon())?.0
-            }
-            Task::Classify => {
-                Dataset::blank_classes(config.tokens().unwrap_or(1), config.context(), config.horizon(), 640)
-            }
-            Task::Regress => Dataset::regression(&synthetic::walk(640, 10, config.context(), 1)?),
-        };
-        let loss = if config.task() == Task::Classify { Loss::CrossEntropy } else { Loss::Mse };
-        let options = TrainingOptions { loss, ..options(&recipe) };
-        let (context, horizon) = (config.context(), config.horizon());
-        let model = config.build()?;
-        let session = Session::new(&Engine::null(), model, &dataset, context, horizon, options)?;
+        let session = session(&Engine::null(), preset, options(&preset.recipe()))?;
         for program in session.programs() {
             let r = program.report();
             let ratio = r.arena_bytes as f64 / r.live_peak_bytes.max(1) as f64;
@@ -55,6 +60,26 @@ fn plans_are_tight() -> Result<(), Box<dyn Error>> {
             );
             assert!(ratio <= 1.15, "{} {}: {ratio}", preset.name(), program.name());
             assert!(r.live_peak_bytes > 0);
+        }
+    }
+    Ok(())
+}
+
+/// The graph that a GPU would capture of each program implies every edge that the plan has proved; the engine shows it as
+/// it records a program, and refuses otherwise. No GPU is needed.
+#[test]
+fn captured_graphs_imply_their_plans() -> Result<(), Box<dyn Error>> {
+    let engine = Engine::planning_for_cuda();
+    for &preset in Preset::ALL {
+        for (dtype, products) in
+            [(DType::F32, Precision::Strict), (DType::F32, Precision::Tf32), (DType::BF16, Precision::Strict)]
+        {
+            for accumulate in [1, 4] {
+                let options = TrainingOptions { dtype, products, accumulate, ..options(&preset.recipe()) };
+                let made = session(&engine, preset, options)
+                    .map_err(|e| format!("{} {dtype} {products:?} x{accumulate}: {e}", preset.name()))?;
+                assert!(made.programs().iter().all(|p| p.report().rows.len() > 1), "{}", preset.name());
+            }
         }
     }
     Ok(())

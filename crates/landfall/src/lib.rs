@@ -29,44 +29,58 @@ mod compare;
 #[path = "../tests/device/gpu.rs"]
 mod gpu;
 
-mod buffer;
-mod cache;
-pub mod codegen;
+mod contract;
 #[allow(unsafe_code, reason = "devices turn checked addresses into memory; nothing else may")]
 mod device;
-mod dtype;
 mod engine;
 mod error;
-mod exec;
-mod graph;
-mod host;
-mod layout;
+#[allow(unsafe_code, reason = "typed views are made from checked addresses here; nothing else may")]
+mod kernel;
 pub mod lower;
-mod math;
 pub mod ops;
+mod passes;
 pub mod plan;
+mod program;
 pub mod rng;
-pub mod sanitize;
-mod shape;
-mod state;
-mod tensor;
+mod sanitizer;
 pub mod tune;
+mod values;
 
-pub use device::{Counters, DeviceKind};
-pub use device::{cpu, cuda};
-pub use dtype::{Accumulate, Class, DType, Element};
-pub use engine::Engine;
-pub use error::{Error, OpError, Rule};
-pub use exec::{Program, ProgramSet};
-pub use graph::{Graph, Mixed, Value, grad, mixed_precision};
+pub use contract::{ENTRY_ALIGNMENT, Entry, Graph, Slab, StateSpec, Value};
+pub use device::Counters;
+pub use engine::{Engine, State, Tensor, TensorMut, TensorRef};
+pub use error::Error;
 #[doc(hidden)]
 pub use half;
-pub use host::HostTensor;
-pub use layout::{Layout, Relation};
-pub use math::Math;
-pub use shape::{MAX_RANK, Shape, Spec};
-pub use state::{ENTRY_ALIGNMENT, Entry, Slab, State, StateSpec};
-pub use tensor::{Tensor, TensorMut, TensorRef};
+pub use kernel::cpu;
+pub use passes::{Mixed, grad, mixed_precision};
+pub use program::{Program, ProgramSet};
+pub use values::{
+    Accumulate, Class, DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Math, OpError, Relation,
+    Rule, Shape, Spec,
+};
+
+/// Scalar expressions, which pointwise ops are written as; each device makes its kernel from the one expression.
+pub mod codegen {
+    pub use crate::values::{Binary, Expression, Reg, Step, Unary};
+}
+
+/// NVIDIA GPUs: what an op's kernels are written against, what is there, and how modules are compiled.
+pub mod cuda {
+    pub use crate::device::cuda::{Compiled, Compiler, Gpu, Survey, launches, survey};
+    pub use crate::error::{Absence, Version};
+    pub use crate::kernel::cuda::{
+        Arg, Call, Element, Entry, Failure, Geometry, Kind, Module, Param, Source,
+    };
+    pub use crate::values::Operand;
+}
+
+/// The sanitizer: every launch proved to touch what it may and nothing else, in a mode of its own
+/// ([`Engine::sanitized`](crate::Engine::sanitized)).
+pub mod sanitize {
+    pub use crate::engine::agree;
+    pub use crate::error::{Allocator, Culprit, Finding, QUARANTINE, Role, Violation};
+}
 
 /// The README's examples are tests.
 #[cfg(doctest)]

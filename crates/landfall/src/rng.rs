@@ -12,7 +12,7 @@
 //! so it depends on the seed, the step, the stream (which op asks) and the index, and on nothing else: not on threads,
 //! launch shapes, devices, or what was drawn before. Words are integers, so every device computes the same ones.
 
-use crate::device::cpu::isa::{Kernel, Simd, dispatch};
+use crate::kernel::cpu::isa::{Kernel, Simd, dispatch};
 use std::array;
 use std::f64::consts::TAU;
 use std::ops::Range;

@@ -1,127 +1,17 @@
 //! Devices: where tensors live and kernels run. The only module with `unsafe` code.
 
-pub mod cpu;
-pub mod cuda;
+pub(crate) mod cache;
+pub(crate) mod cpu;
+pub(crate) mod cuda;
 pub(crate) mod null;
 
-use crate::DType;
+use crate::contract::{Kernel, Op};
 use crate::error::Error;
-use crate::layout::{Layout, Relation};
-use crate::lower::Repeat;
-use crate::ops::{Kernel, Op};
-use crate::shape::Spec;
+use crate::kernel::Operands;
+use crate::values::{Address, DeviceKind, Operand, Repeat};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// The kinds of devices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum DeviceKind {
-    /// The processor: every op.
-    Cpu,
-    /// The NVIDIA GPU of this number.
-    Cuda(u32),
-    /// Checks and counts everything, computes nothing.
-    Null,
-}
-
-impl fmt::Display for DeviceKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cpu => f.write_str("cpu"),
-            Self::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
-            Self::Null => f.write_str("null"),
-        }
-    }
-}
-
-/// An address in a device's memory. On a GPU the host cannot follow it, so nothing outside `device/` may.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Address(pub(crate) u64);
-
-impl Address {
-    /// The address `bytes` further.
-    #[must_use]
-    pub(crate) const fn offset(self, bytes: usize) -> Self {
-        Self(self.0 + bytes as u64)
-    }
-}
-
-/// Bytes to which every allocation and every planned offset is aligned.
-pub(crate) const ALIGNMENT: usize = 64;
-
-/// Rounds up to a multiple of [`ALIGNMENT`], `usize::MAX` on overflow.
-#[must_use]
-pub(crate) const fn align(bytes: usize) -> usize {
-    match bytes.checked_next_multiple_of(ALIGNMENT) {
-        Some(n) => n,
-        None => usize::MAX,
-    }
-}
-
-/// One tensor operand of a launch: the address of its buffer, and where in it the elements lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Operand {
-    /// Address of the buffer's first byte.
-    pub(crate) base: Address,
-    /// Element type.
-    pub(crate) dtype: DType,
-    /// Where the elements lie, relative to `base`.
-    pub(crate) layout: Layout,
-}
-
-impl Operand {
-    /// Dtype and shape.
-    #[must_use]
-    pub fn spec(&self) -> Spec {
-        Spec { dtype: self.dtype, shape: *self.layout.shape() }
-    }
-
-    /// Element type.
-    #[must_use]
-    pub fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    /// Where the elements lie; offset 0 is the buffer's first element, not [`Operand::address`].
-    #[must_use]
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
-    /// Address of the first element. Only the device can follow it.
-    #[must_use]
-    pub fn address(&self) -> u64 {
-        self.base.0 + (self.layout.offset() * self.dtype.size()) as u64
-    }
-
-    /// The same memory under another layout.
-    #[must_use]
-    pub fn relaid(&self, layout: Layout) -> Self {
-        Self { layout, ..*self }
-    }
-
-    /// Addresses of the first byte and one past the last.
-    #[must_use]
-    pub(crate) fn span(&self) -> (u64, u64) {
-        let span = self.layout.span();
-        let size = self.dtype.size();
-        (self.base.0 + (span.start * size) as u64, self.base.0 + (span.end * size) as u64)
-    }
-
-    /// How two operands lie to each other. Byte ranges decide: views that interleave within one range overlap.
-    #[must_use]
-    pub(crate) fn relation(&self, other: &Self) -> Relation {
-        let (a, b) = (self.span(), other.span());
-        if a.0 == a.1 || b.0 == b.1 || a.1 <= b.0 || b.1 <= a.0 {
-            Relation::Disjoint
-        } else if a == b && self.dtype == other.dtype && self.layout.walks_like(&other.layout) {
-            Relation::Identical
-        } else {
-            Relation::Overlapping
-        }
-    }
-}
 
 /// One kernel call, checked: eager calls, programs and recordings all issue these.
 #[derive(Debug, Clone, Copy)]
@@ -140,6 +30,14 @@ pub(crate) struct Launch<'a> {
     pub(crate) workspace_bytes: usize,
 }
 
+impl<'a> Launch<'a> {
+    /// Its memory, as kernels see it.
+    pub(crate) fn operands(&self) -> Operands<'a> {
+        let Self { op, inputs, outputs, workspace, workspace_bytes, .. } = *self;
+        Operands { op: op.name(), inputs, outputs, workspace, workspace_bytes }
+    }
+}
+
 /// A launch that owns its lists, for recordings.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordedLaunch {
@@ -155,6 +53,8 @@ pub(crate) struct RecordedLaunch {
     pub(crate) workspace: Address,
     /// Bytes of scratch memory.
     pub(crate) workspace_bytes: usize,
+    /// Launches of the list that must be done before it starts, by number: the plan's proved edges.
+    pub(crate) after: Vec<usize>,
 }
 
 impl RecordedLaunch {
@@ -201,25 +101,6 @@ pub struct Counters {
     pub replays: u64,
     /// Copies from the host to the device or back.
     pub host_transfers: u64,
-}
-
-/// An index value that a kernel found out of range and clamped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct IndexFault {
-    /// The op that read it.
-    pub(crate) op: &'static str,
-    /// Its position in the index operand, row-major.
-    pub(crate) position: usize,
-    /// The value.
-    pub(crate) value: i64,
-    /// One past the largest allowed value.
-    pub(crate) limit: usize,
-}
-
-impl From<IndexFault> for Error {
-    fn from(f: IndexFault) -> Self {
-        Self::Index { op: f.op, position: f.position, value: f.value, limit: f.limit }
-    }
 }
 
 /// A launch list made for replay: raw addresses on the CPU, a graph on a GPU.

@@ -1,13 +1,20 @@
-//! The null device: takes every launch that the CPU would take, checks and counts it, computes nothing.
+//! The null device: takes every launch that the CPU, or a GPU that is not there, would take, checks and counts it,
+//! computes nothing.
 
-use super::{Address, Counters, Device, DeviceKind, Hardware, Launch, LaunchList, Recording, align};
+use super::{Counters, Device, Hardware, Launch, LaunchList, Recording};
 use crate::error::Error;
+use crate::values::{Address, DeviceKind, align};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What a null device does with a list of launches that is recorded.
+type Prove = fn(&LaunchList, DeviceKind) -> Result<(), Error>;
 
 /// Addresses without memory behind them.
 #[derive(Debug)]
 pub(crate) struct Null {
+    kind: DeviceKind,
+    prove: Prove,
     next: AtomicU64,
     allocations: AtomicU64,
     in_use: AtomicU64,
@@ -18,7 +25,14 @@ pub(crate) struct Null {
 
 impl Null {
     pub(crate) fn new() -> Arc<Self> {
+        Self::planning(DeviceKind::Null, |_, _| Ok(()))
+    }
+
+    /// A device that takes the launches of another kind of device, and proves each list that is recorded.
+    pub(crate) fn planning(kind: DeviceKind, prove: Prove) -> Arc<Self> {
         Arc::new(Self {
+            kind,
+            prove,
             // Never a real address: the first page stays unmapped.
             next: AtomicU64::new(1 << 12),
             allocations: AtomicU64::new(0),
@@ -32,13 +46,13 @@ impl Null {
 
 impl Device for Null {
     fn kind(&self) -> DeviceKind {
-        DeviceKind::Null
+        self.kind
     }
 
     fn allocate(&self, bytes: usize) -> Result<Address, Error> {
         let size = align(bytes.max(1)) as u64;
         let in_use = self.in_use.load(Relaxed) as usize;
-        let full = Error::Memory { bytes, device: DeviceKind::Null, in_use };
+        let full = Error::Memory { bytes, device: self.kind, in_use };
         // Half of the address space: beyond it, address arithmetic could wrap.
         let taken =
             self.next.fetch_update(Relaxed, Relaxed, |at| at.checked_add(size).filter(|&end| end < 1 << 62));
@@ -59,7 +73,7 @@ impl Device for Null {
 
     fn download(&self, _: Address, _: &mut [u8]) -> Result<(), Error> {
         self.transfers.fetch_add(1, Relaxed);
-        Err(Error::NoResult { what: "a tensor".to_owned(), device: DeviceKind::Null })
+        Err(Error::NoResult { what: "a tensor".to_owned(), device: self.kind })
     }
 
     fn fill(&self, _: Address, _: usize, _: u8) -> Result<(), Error> {
@@ -72,6 +86,7 @@ impl Device for Null {
     }
 
     fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
+        (self.prove)(&list, self.kind)?;
         Ok(Box::new(Replay { device: self, launches: list.repeat.count(list.launches.len()) as u64 }))
     }
 

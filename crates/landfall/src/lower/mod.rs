@@ -1,11 +1,10 @@
 //! Lowering: a graph becomes a list of instructions, which plan, verify, replay and capture all read.
 
-mod choose;
 mod instruction;
 mod order;
 
-pub(crate) use choose::pin;
-pub use instruction::{Arg, Home, Instruction, Repeat, Stored, StoredId};
+pub use crate::values::{Repeat, StoredId};
+pub use instruction::{Arg, Home, Instruction, Stored};
 pub(crate) use order::lower;
 
 /// A lowered program: instructions in issue order over stored values.
@@ -24,4 +23,14 @@ pub struct Lowered {
     pub repeat: Repeat,
     /// Forward values that are made again for the backward pass instead of being kept.
     pub recomputed: usize,
+}
+
+/// The value whose memory `id` lies in, and the bytes from its start.
+pub(crate) fn root(lowered: &Lowered, mut id: StoredId) -> (StoredId, usize) {
+    let mut offset = 0;
+    while let Home::Within(parent, at) = lowered.values[id.0].home {
+        offset += at;
+        id = parent;
+    }
+    (id, offset)
 }

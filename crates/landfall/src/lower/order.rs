@@ -1,37 +1,26 @@
 //! From graph to instructions: dead nodes dropped, readers of a value put before its update, kernels chosen, parts of
 //! a packing placed where the packing will be.
 
-use super::{Arg, Home, Instruction, Lowered, Repeat, Stored, StoredId};
-use crate::device::DeviceKind;
-use crate::error::{Error, Rule};
-use crate::graph::{
-    Graph, Inner, Node, Origin, Value, choose_recomputation, extend_products, live_nodes, share_casts,
-};
-use crate::layout::Layout;
-use crate::ops::{Alias, Copy, check, part_offsets};
-use crate::plan::{Reuse, root};
-use crate::shape::Spec;
+use super::{Arg, Home, Instruction, Lowered, Stored, root};
+use crate::contract::{Alias, Inner, Origin, Value, check, part_offsets};
+use crate::engine::Reuse;
+use crate::error::Error;
+use crate::passes::{Optimised, live_nodes};
+use crate::values::{DeviceKind, Layout, Repeat, Rule, Spec, StoredId};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ops::Range;
-use std::panic::Location;
-use std::sync::Arc;
 
-/// Lowers a graph for a device.
+/// Lowers an optimised graph for a device.
 ///
 /// # Errors
 /// [`Rule::Unsupported`] where no kernel takes an instruction; [`Rule::Update`] where a value is read after its update.
-pub(crate) fn lower(graph: &Graph, device: DeviceKind, reuse: Reuse) -> Result<Lowered, Error> {
-    let mut inner = graph.inner.borrow().clone();
-    let recomputed = choose_recomputation(&mut inner);
-    share_casts(&mut inner);
-    extend_products(&mut inner);
-    copy_outputs(&mut inner);
-    let order = issue_order(&inner)?;
-    let repeat = repeat(&inner, &order)?;
-    let mut out = Lowered { recomputed, repeat, ..Lowered::default() };
+pub(crate) fn lower(graph: &Optimised, device: DeviceKind, reuse: Reuse) -> Result<Lowered, Error> {
+    let Optimised { inner, state, recomputed } = graph;
+    let order = issue_order(inner)?;
+    let repeat = repeat(inner, &order)?;
+    let mut out = Lowered { recomputed: *recomputed, repeat, ..Lowered::default() };
     let mut ids: HashMap<Value, StoredId> = HashMap::new();
-    let state = graph.state_spec();
     for (name, v) in &inner.inputs {
         let info = inner.info(*v);
         let id = add(&mut out, name.clone(), info.spec, Home::Own, true);
@@ -53,7 +42,7 @@ pub(crate) fn lower(graph: &Graph, device: DeviceKind, reuse: Reuse) -> Result<L
         let fail = |rule: Rule| Error::from(rule.of(node.op.name(), &specs, Some(device), Some(node.at)));
         let kernel = check::kernel(node.op.as_ref(), device, &specs).map_err(fail)?;
         let workspace = (kernel.workspace)(node.op.as_ref(), &specs);
-        let inputs = node.inputs.iter().map(|&v| arg(&inner, &ids, v)).collect::<Result<Vec<_>, _>>()?;
+        let inputs = node.inputs.iter().map(|&v| arg(inner, &ids, v)).collect::<Result<Vec<_>, _>>()?;
         let mut outputs = Vec::with_capacity(node.outputs.len());
         for (j, &o) in node.outputs.iter().enumerate() {
             let spec = inner.info(o).spec;
@@ -92,7 +81,7 @@ pub(crate) fn lower(graph: &Graph, device: DeviceKind, reuse: Reuse) -> Result<L
         });
     }
     for (name, v) in &inner.outputs {
-        let arg = arg(&inner, &ids, *v)?;
+        let arg = arg(inner, &ids, *v)?;
         out.values[arg.value.0].kept = true;
         let (base, _) = root(&out, arg.value);
         let home = &mut out.values[base.0].home;
@@ -120,60 +109,6 @@ fn arg(inner: &Inner, ids: &HashMap<Value, StoredId>, v: Value) -> Result<Arg, E
         known: "only values made before".to_owned(),
     })?;
     Ok(Arg { value, dtype: info.spec.dtype, layout: info.layout })
-}
-
-/// Gives each output that lies in the state, or that is updated later on, a copy: an output is the value that was named,
-/// and neither the rest of this program nor another program changes it.
-fn copy_outputs(inner: &mut Inner) {
-    let live = live_nodes(inner);
-    for k in 0..inner.outputs.len() {
-        let (name, v) = inner.outputs[k].clone();
-        let (base, read) = (inner.info(v).base, inner.info(v).layout.span());
-        let updates = |node: &Node| -> bool {
-            must(node).any(|target| {
-                let written = inner.info(target).layout.span();
-                inner.info(target).base == base && read.start < written.end && written.start < read.end
-            })
-        };
-        let updated = inner.nodes.iter().zip(&live).find(|(node, live)| **live && updates(node));
-        if updated.is_none() && !in_state(inner, base) {
-            continue;
-        }
-        let at = updated.map_or_else(Location::caller, |(node, _)| node.at);
-        let node = inner.nodes.len();
-        let copy = inner.add_value(inner.info(v).spec, Origin::Node { node });
-        inner.values[copy.index()].name = Some(name);
-        inner.nodes.push(Node {
-            op: Arc::new(Copy),
-            inputs: vec![v],
-            outputs: vec![copy],
-            at,
-            order: (node, usize::MAX),
-            full_precision: true,
-        });
-        inner.outputs[k].1 = copy;
-    }
-}
-
-/// The inputs that a node updates.
-fn must(node: &Node) -> impl Iterator<Item = Value> + '_ {
-    node.op.alias().iter().filter_map(|a| match a {
-        Alias::Must(i) => node.inputs.get(*i).copied(),
-        Alias::Disjoint | Alias::InPlace(_) | Alias::Parts(_) => None,
-    })
-}
-
-/// Whether a value is the state's, or an update of it.
-fn in_state(inner: &Inner, base: Value) -> bool {
-    match inner.info(base).origin {
-        Origin::Slab => true,
-        Origin::Input | Origin::View { .. } => false,
-        Origin::Node { node } => {
-            let node = &inner.nodes[node];
-            let output = node.outputs.iter().position(|&o| o == base).and_then(|j| node.op.alias().get(j));
-            matches!(output, Some(Alias::Must(i)) if node.inputs.get(*i).is_some_and(|&v| in_state(inner, inner.info(v).base)))
-        }
-    }
 }
 
 /// A read of a part of some memory.
@@ -218,7 +153,7 @@ fn issue_order(inner: &Inner) -> Result<Vec<usize>, Error> {
     }
     reads.values_mut().for_each(|reads| Read::sort(reads));
     for (n, node) in inner.nodes.iter().enumerate().filter(|(n, _)| live[*n]) {
-        for target in must(node) {
+        for target in node.updates() {
             let info = inner.info(target);
             let reads = reads.get(&info.base).map_or(&[][..], Vec::as_slice);
             before[n].extend(Read::touching(reads, &info.layout.span()).filter(|&r| r != n));

@@ -2,8 +2,9 @@
 
 use super::gaps::Placed;
 use super::lifetime::{Lifetime, Lifetimes, lifetimes};
-use super::{Block, Place, Plan, Reuse, root};
-use crate::lower::{Home, Lowered, StoredId};
+use super::{Place, Plan, Reuse};
+use crate::lower::{Home, Lowered, root};
+use crate::values::{Block, StoredId};
 use std::cmp::Reverse;
 
 /// Which buffer is placed before which.

@@ -1,9 +1,9 @@
 //! Lifetimes: from the first instruction that writes any part of a buffer to the last that reads any.
 
-use super::{Reuse, root};
-use crate::device::{ALIGNMENT, align};
-use crate::lower::{Arg, Home, Lowered, StoredId};
-use crate::ops::Alias;
+use super::Reuse;
+use crate::contract::Alias;
+use crate::lower::{Arg, Home, Lowered, root};
+use crate::values::{ALIGNMENT, StoredId, align};
 use std::ops::Range;
 
 /// One piece of arena memory: one or more values that share it, or an instruction's scratch memory.

@@ -1,10 +1,9 @@
 //! The plan as data: for `landfall plan`, run folders and tests.
 
-use super::{Block, Plan};
-use crate::device::DeviceKind;
-use crate::lower::{Arg, Instruction, Lowered, Repeat, StoredId};
-use crate::ops::check;
-use crate::shape::Spec;
+use super::Plan;
+use crate::contract::check;
+use crate::lower::{Arg, Instruction, Lowered};
+use crate::values::{Block, DeviceKind, Repeat, Spec, StoredId};
 use serde::Serialize;
 use std::collections::HashMap;
 

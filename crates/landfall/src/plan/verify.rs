@@ -2,69 +2,13 @@
 //! for every byte of every block, which value wrote it last. Each read must find the bytes of the value that it names,
 //! each alias rule must hold, each write must be ordered after all that still need the bytes.
 
+use super::Plan;
 use super::ordered::first_unordered;
-use super::{Block, Plan};
-use crate::device::{ALIGNMENT, Address, Operand};
-use crate::layout::Relation;
-use crate::lower::{Arg, Home, Instruction, Lowered, StoredId};
-use crate::ops::{Alias, Coverage, check};
+use crate::contract::{Alias, Coverage, check};
+use crate::error::PlanError;
+use crate::lower::{Arg, Home, Instruction, Lowered};
+use crate::values::{ALIGNMENT, Address, Block, Operand, Relation, StoredId};
 use std::collections::{BTreeMap, HashMap};
-
-/// Why a plan was refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "each variant's text says what its fields are")]
-pub enum PlanError {
-    #[error("instruction {instruction} ({op}) reads {value}, which nothing has written")]
-    MissingWriter { instruction: usize, op: &'static str, value: String },
-    #[error(
-        "instruction {instruction} ({op}) reads {value}, but its memory holds {found} since instruction {since}"
-    )]
-    Stale { instruction: usize, op: &'static str, value: String, found: String, since: usize },
-    #[error(
-        "instruction {instruction} ({op}): output {output} ({value}) and input {input} ({other}) are {relation:?}; the op allows {allowed}"
-    )]
-    Alias {
-        instruction: usize,
-        op: &'static str,
-        output: usize,
-        value: String,
-        input: usize,
-        other: String,
-        relation: Relation,
-        allowed: &'static str,
-    },
-    #[error("instruction {instruction} ({op}) writes outputs {first} and {second} into shared memory")]
-    OutputsOverlap { instruction: usize, op: &'static str, first: usize, second: usize },
-    #[error("instruction {instruction} ({op}) has scratch memory that its operand {value} shares")]
-    Workspace { instruction: usize, op: &'static str, value: String },
-    #[error("instruction {instruction} ({op}) writes {value}, a constant")]
-    Constant { instruction: usize, op: &'static str, value: String },
-    #[error("instruction {instruction} ({op}) writes {value} twice, or after its end")]
-    Rewritten { instruction: usize, op: &'static str, value: String },
-    #[error("{value} lies at bytes {start}..{end} of {block:?}, which has {size}")]
-    OutOfBounds { value: String, block: Block, start: usize, end: usize, size: usize },
-    #[error(
-        "{value} must lie at byte {expected} of {block:?}, the plan has it at {found} of {found_block:?}"
-    )]
-    Misplaced { value: String, block: Block, expected: usize, found_block: Block, found: usize },
-    #[error("the program leaves {value} overwritten by {found}; it must outlive the run")]
-    Clobbered { value: String, found: String },
-    #[error("nothing writes {value}, which is read after the run")]
-    Unwritten { value: String },
-    #[error(
-        "instruction {instruction} ({op}) is not ordered after instruction {needed}, which touches the same memory"
-    )]
-    Unordered { instruction: usize, op: &'static str, needed: usize },
-    #[error(
-        "instruction {instruction} ({op}) keeps part of output {output} ({value}), but does not update it in place"
-    )]
-    Uncovered { instruction: usize, op: &'static str, output: usize, value: String },
-    #[error("{value} lies at bytes {start}..{end} of the arena, of which another allocation begins at {cut}")]
-    Torn { value: String, start: usize, end: usize, cut: usize },
-    #[error("{value} is not aligned: byte {offset} of {block:?}")]
-    Unaligned { value: String, block: Block, offset: usize },
-}
 
 /// Who wrote a range of bytes, who has read it since, and when it was written.
 #[derive(Debug, Clone)]
@@ -306,7 +250,7 @@ impl Checker<'_> {
             }
             let alias = i.op.alias().get(output).copied().unwrap_or(Alias::Disjoint);
             let align = if let Alias::Parts(align) = alias { align } else { 1 };
-            let parts = crate::ops::part_offsets(inputs.iter().map(Operand::spec), align);
+            let parts = crate::contract::part_offsets(inputs.iter().map(Operand::spec), align);
             for ((input, operand), at) in inputs.iter().enumerate().zip(parts) {
                 let relation = o.relation(operand);
                 let part = operand.layout.is_contiguous()

@@ -1,9 +1,8 @@
 //! Choices on disk, shared between processes: one file each, written beside its place and renamed there.
 
-use super::choices::SOURCES;
-use crate::cache::{folder, hex, replace};
 use crate::device::Hardware;
-use crate::engine::Engine;
+use crate::device::cache::{folder, hex, replace};
+use crate::engine::{Engine, SOURCES};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};

@@ -15,20 +15,18 @@
 //! before it is pinned.
 
 mod cache;
-mod choices;
 mod problem;
 mod trial;
 
+pub use crate::engine::Choices;
 pub use cache::{Cache, Notice};
-pub use choices::Choices;
-pub(crate) use choices::{Seen, exact};
 pub use problem::Problem;
 
-use crate::buffer::Buffer;
-use crate::device::{Address, Device, DeviceKind, Hardware};
-use crate::engine::Engine;
+use crate::contract::{Kernel, check};
+use crate::device::{Device, Hardware};
+use crate::engine::{Buffer, Engine};
 use crate::error::Error;
-use crate::ops::{Kernel, check};
+use crate::values::{Address, DeviceKind};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,15 +1,12 @@
 //! An instruction without its memory, and private memory for it.
 
-use super::choices::{Seen, alike, exact};
-use crate::DType;
-use crate::device::{ALIGNMENT, Address, Device, Operand};
-use crate::engine::Engine;
+use crate::contract::{Op, Spread, check};
+use crate::device::Device;
+use crate::engine::{Engine, Seen, alike, exact};
 use crate::error::Error;
-use crate::host::HostTensor;
-use crate::layout::Layout;
-use crate::ops::{Op, Spread, check};
+use crate::program::Program;
 use crate::rng::Rng;
-use crate::shape::Spec;
+use crate::values::{ALIGNMENT, Address, DType, HostTensor, Layout, Operand, Spec};
 use std::sync::Arc;
 
 /// An instruction that may be tuned: its op, and how its operands lie and share memory, but not where. Nothing in it
@@ -45,6 +42,14 @@ impl Seat {
 
     fn seen(&self) -> Seen<'_> {
         Seen { spec: self.spec(), layout: &self.layout }
+    }
+}
+
+impl Program {
+    /// Its instructions as a tuner runs them, on memory of its own: see [`tune`](crate::tune).
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        self.launches().iter().map(|l| Problem::new(&l.op, &l.inputs, &l.outputs)).collect()
     }
 }
 
@@ -222,8 +227,9 @@ impl Drop for Scratch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Address, DeviceKind, cpu};
+    use crate::device::cpu;
     use crate::ops::{Add, Concat};
+    use crate::values::{Address, DeviceKind};
 
     fn operand(base: u64, layout: Layout) -> Operand {
         Operand { base: Address(base), dtype: DType::F32, layout }

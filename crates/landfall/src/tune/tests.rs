@@ -1,17 +1,14 @@
 //! What the tuner does with candidates that are wrong, with what the cache says, and with times.
 
 use super::*;
-use crate::DType;
 use crate::case::{Case, cases};
-use crate::device::Operand;
-use crate::exec::Program;
+use crate::contract::{Alias, Graph, Op, Spread, StateSpec, check};
+use crate::engine::{State, Tensor};
 use crate::gpu::gpu;
-use crate::graph::Graph;
-use crate::layout::Layout;
-use crate::ops::{Alias, MatMul, Op, Spread, check, table};
-use crate::sanitize::tests::fault::{Fault, Saboteur, Which};
-use crate::state::{State, StateSpec};
-use crate::tensor::Tensor;
+use crate::ops::{MatMul, table};
+use crate::program::Program;
+use crate::sanitizer::tests::fault::{Fault, Saboteur, Which};
+use crate::values::{DType, Layout, Operand};
 use std::path::PathBuf;
 
 fn times(of: &[&[u64]]) -> Vec<Vec<Duration>> {

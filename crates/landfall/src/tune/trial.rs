@@ -1,11 +1,11 @@
 //! One candidate: whether its results are those of the op's own choice, and how long it takes.
 
 use super::problem::{Problem, Scratch};
-use crate::device::{Address, Device, Launch};
-use crate::error::Error;
-use crate::host::HostTensor;
-use crate::ops::{Kernel, Op, Spread};
-use crate::sanitize::{Allocator, POISON, Sanitizer};
+use crate::contract::{Kernel, Op, Spread};
+use crate::device::{Device, Launch};
+use crate::error::{Allocator, Error};
+use crate::sanitizer::{POISON, Sanitizer};
+use crate::values::{Address, HostTensor};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -128,8 +128,8 @@ fn apart(op: &dyn Op, got: &[HostTensor], want: &[HostTensor]) -> Option<String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DType;
     use crate::ops::MatMul;
+    use crate::values::DType;
 
     #[test]
     fn results_may_differ_by_rounding_and_by_no_more() {

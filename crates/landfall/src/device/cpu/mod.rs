@@ -1,21 +1,13 @@
 //! The processor as a device: kernels are functions over typed views, run on the engine's own threads.
 
-mod call;
-pub mod gemm;
 mod hardware;
-pub mod isa;
-mod memory;
-pub mod pack;
-mod parallel;
-mod view;
 
-pub use call::Call;
-pub use parallel::{Chunks, Split};
-pub use view::{Row, RowMut, View, ViewMut};
+use super::{Counters, Device, Hardware, Launch, LaunchList, Recording};
+use crate::contract::Run;
+use crate::error::{Error, IndexFault};
+use crate::kernel::cpu::{Call, isa, memory};
+use crate::values::{Address, DeviceKind};
 
-use super::{Address, Counters, Device, DeviceKind, Hardware, IndexFault, Launch, LaunchList, Recording};
-use crate::error::Error;
-use crate::ops::Run;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -104,7 +96,7 @@ impl Device for Cpu {
                 why: "it is a kernel of another device",
             });
         };
-        let call = Call::new(launch, self.pool.as_ref(), &self.fault);
+        let call = Call::new(launch.operands(), self.pool.as_ref(), &self.fault);
         kernel(launch.op, &call)
             .map_err(|rule| rule.of(launch.op.name(), &call.specs(), Some(DeviceKind::Cpu), None).into())
     }

@@ -4,8 +4,8 @@
 //! operand, and from nothing else ([decision 0018](../../../../../docs/decisions/0018-calls-made-again.md)). So a call
 //! that was made is made again as it was, without being checked again.
 
-use crate::device::Operand;
-use crate::ops::Op;
+use crate::contract::Op;
+use crate::values::Operand;
 use arrayvec::ArrayVec;
 use rustc_hash::FxHasher;
 use std::any::{Any, TypeId};
@@ -97,10 +97,9 @@ impl<T> Calls<T> {
 #[cfg(test)]
 mod tests {
     use super::{Calls, MOST, Made};
-    use crate::DType;
-    use crate::device::{Address, Operand};
-    use crate::layout::Layout;
-    use crate::ops::{Add, Fill, Mul, Op};
+    use crate::contract::Op;
+    use crate::ops::{Add, Fill, Mul};
+    use crate::values::{Address, DType, Layout, Operand};
 
     fn operand(base: u64, layout: Layout) -> Operand {
         Operand { base: Address(base), dtype: DType::F32, layout }

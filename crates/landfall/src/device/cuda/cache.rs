@@ -4,7 +4,7 @@
 //! that one that was cut off or damaged is noticed and made again. It is written beside its place and renamed there:
 //! a reader sees a whole file or none. A folder that cannot be written costs time, never a result.
 
-use crate::cache::{hex, replace};
+use crate::device::cache::{hex, replace};
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 

@@ -7,16 +7,15 @@
 //! is over; and it is ended on the error path too, so that a failure leaves the engine usable.
 
 use super::driver::{Captured, Stream, check};
-use super::edges::{Edges, Given};
+use super::edges::{TouchedOperands, step_edges};
 use super::graph::{Executable, Graph};
-use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked, map};
-use crate::DType;
-use crate::device::{Address, Device, Launch, LaunchList, Operand, Recording};
+use super::outline::implied;
+use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked};
+use crate::device::{Device, LaunchList, Recording};
 use crate::error::Error;
-use crate::layout::Layout;
-use crate::lower::Repeat;
-use crate::ops::Fill;
-use crate::shape::Spec;
+use crate::kernel::Operands;
+use crate::kernel::cuda::{Call, Failure, map as tensor_map, pointwise};
+use crate::values::{Address, DType, Layout, Operand, Repeat, Spec};
 use cudarc::driver::sys;
 use std::fmt;
 use std::ptr::null_mut;
@@ -51,13 +50,13 @@ impl Step {
 
 /// One step of a graph, with the steps before it that it waits for.
 #[derive(Debug)]
-struct Placed {
+struct StepNode {
     op: &'static str,
     step: Step,
     after: Vec<usize>,
 }
 
-impl Placed {
+impl StepNode {
     fn issue(&self, stream: &Stream) -> Result<(), Error> {
         let op = self.op;
         let what = |e| Error::Capture { what: format!("{op} could not be captured: {e}") };
@@ -68,31 +67,32 @@ impl Placed {
 /// Collects the steps of a launch list.
 struct Steps<'a> {
     device: &'a Cuda,
-    list: Vec<Placed>,
+    list: Vec<StepNode>,
     /// What each step of the launch at hand was given.
-    given: Vec<Given>,
+    given: Vec<TouchedOperands>,
 }
 
 impl Steps<'_> {
-    fn push(&mut self, op: &'static str, step: Step, given: Given) {
-        self.list.push(Placed { op, step, after: Vec::new() });
+    fn push(&mut self, op: &'static str, step: Step, given: TouchedOperands) {
+        self.list.push(StepNode { op, step, after: Vec::new() });
         self.given.push(given);
     }
 
     /// The steps of a list of launches, and how many of them are repeated how often.
-    fn of(device: &Cuda, of: &LaunchList) -> Result<(Vec<Placed>, Repeat), Error> {
+    fn of(device: &Cuda, of: &LaunchList) -> Result<(Vec<StepNode>, Repeat), Error> {
         let (launches, mut repeat) = (&of.launches, of.repeat);
         let mut steps = Steps { device, list: Vec::with_capacity(launches.len()), given: Vec::new() };
-        let mut edges = Edges::default();
+        let mut given = Vec::with_capacity(launches.len());
         for (n, launch) in launches.iter().enumerate() {
-            let (launch, first) = (launch.as_launch(), steps.list.len());
-            super::lower(&launch, device.kind(), &mut steps)?;
-            let after = edges.of(&launch, &std::mem::take(&mut steps.given));
-            steps.list[first..].iter_mut().zip(after).for_each(|(step, after)| step.after = after);
+            super::lower(&launch.as_launch(), device.kind(), &mut steps)?;
+            given.push(std::mem::take(&mut steps.given));
             if n + 1 == of.repeat.instructions {
                 repeat.instructions = steps.list.len();
             }
         }
+        let after = step_edges(of, &given);
+        implied(of, &given, &after)?;
+        steps.list.iter_mut().zip(after).for_each(|(step, after)| step.after = after);
         Ok((steps.list, repeat))
     }
 }
@@ -100,15 +100,18 @@ impl Steps<'_> {
 /// A fill with a byte as a kernel.
 pub(super) fn filling(device: &Cuda, to: Address, bytes: usize, value: u8) -> Result<Prepared, Error> {
     let spec = Spec::new(DType::U8, [bytes]);
-    let op = Fill { spec, value: f64::from(value) };
     let outputs = [Operand { base: to, dtype: spec.dtype, layout: Layout::contiguous(spec.shape) }];
     let why = || Error::Capture { what: "a fill has no kernel".to_owned() };
-    let kernel = crate::ops::check::kernels(&op, device.kind(), &[]).next().ok_or_else(why)?;
-    let (inputs, workspace) = (&[], Address(0));
-    let launch = Launch { op: &op, kernel, inputs, outputs: &outputs, workspace, workspace_bytes: 0 };
+    let operands =
+        Operands { op: "fill", inputs: &[], outputs: &outputs, workspace: Address(0), workspace_bytes: 0 };
     let mut steps = Steps { device, list: Vec::new(), given: Vec::new() };
-    super::lower(&launch, device.kind(), &mut steps)?;
-    match steps.list.pop().map(|placed| placed.step) {
+    pointwise::run(|e| e.constant(f64::from(value)), &mut Call::new(operands, &mut steps)).map_err(|f| {
+        match f {
+            Failure::Device(error) => error,
+            Failure::Rule(rule) => rule.of("fill", &[], Some(device.kind()), None).into(),
+        }
+    })?;
+    match steps.list.pop().map(|node| node.step) {
         Some(Step::Kernel(prepared)) => Ok(*prepared),
         Some(Step::Product(_) | Step::Fill { .. }) | None => Err(why()),
     }
@@ -117,21 +120,21 @@ pub(super) fn filling(device: &Cuda, to: Address, bytes: usize, value: u8) -> Re
 impl Sink for Steps<'_> {
     fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
         let prepared = self.device.prepare(op, &launch)?;
-        self.push(op, Step::Kernel(Box::new(prepared)), Given::These(launch.addresses().collect()));
+        self.push(op, Step::Kernel(Box::new(prepared)), TouchedOperands::These(launch.addresses().collect()));
         Ok(())
     }
 
     fn product(&mut self, op: &'static str, launch: &ProductLaunch) -> Result<bool, Error> {
         let prepared = self.device.prepare_product(op, launch)?;
-        Ok(prepared.map(|p| self.push(op, Step::Product(p), Given::All)).is_some())
+        Ok(prepared.map(|p| self.push(op, Step::Product(p), TouchedOperands::All)).is_some())
     }
 
     fn fill(&mut self, op: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
-        self.push(op, Step::Fill { to, bytes, value }, Given::These(vec![to.0]));
+        self.push(op, Step::Fill { to, bytes, value }, TouchedOperands::These(vec![to.0]));
         Ok(())
     }
 
-    fn map(&self, of: &Operand, axes: &[(usize, u32)]) -> Result<[u64; map::WORDS], Error> {
+    fn map(&self, of: &Operand, axes: &[(usize, u32)]) -> Result<[u64; tensor_map::WORDS], Error> {
         Eager::new(self.device, false).map(of, axes)
     }
 
@@ -191,8 +194,8 @@ const MEMORY: [sys::CUgraphNodeType; 2] =
 
 /// The matrix library loads a kernel when it is first issued, which the mode of the real capture may refuse: products
 /// are captured before, in a mode that lets them load, into a graph that is thrown away. Nothing runs.
-fn rehearse(steps: &[Placed]) -> Result<(), Error> {
-    let products: Vec<&Placed> = steps.iter().filter(|s| matches!(s.step, Step::Product(_))).collect();
+fn rehearse(steps: &[StepNode]) -> Result<(), Error> {
+    let products: Vec<&StepNode> = steps.iter().filter(|s| matches!(s.step, Step::Product(_))).collect();
     if products.is_empty() {
         return Ok(());
     }
@@ -203,12 +206,12 @@ fn rehearse(steps: &[Placed]) -> Result<(), Error> {
 
 /// Steps at most that nothing precedes. Each begins a branch, which costs the host about a microsecond a launch, and the
 /// device time too; of more, one begins after another.
-const BEGINNINGS: usize = 2;
+const MAX_ROOTS: usize = 2;
 
 /// Issues every step where its edges put it; where kernels know how to wait, they start early.
-fn issue_all(steps: &[Placed], repeat: Repeat, early: bool, stream: &Stream) -> Result<(), Error> {
+fn issue_all(steps: &[StepNode], repeat: Repeat, early: bool, stream: &Stream) -> Result<(), Error> {
     // Those that nothing waits for: in all, and in the part that is repeated.
-    let ends_of = |part: &[Placed]| {
+    let ends_of = |part: &[StepNode]| {
         let mut last = vec![true; part.len()];
         part.iter().flat_map(|s| &s.after).for_each(|&a| last[a] = false);
         (0..part.len()).filter(|&n| last[n]).collect::<Vec<usize>>()
@@ -218,7 +221,7 @@ fn issue_all(steps: &[Placed], repeat: Repeat, early: bool, stream: &Stream) -> 
     let of = |nodes: &[Vec<Captured>], steps: &[usize]| -> Vec<Captured> {
         steps.iter().flat_map(|&s| nodes[s].iter().copied()).collect()
     };
-    let (mut time_before, mut beginnings) = (Vec::new(), Vec::new());
+    let (mut time_before, mut roots) = (Vec::new(), Vec::new());
     for n in repeat.sequence(steps.len()) {
         let s = &steps[n];
         let mut before = of(&nodes, &s.after);
@@ -226,9 +229,9 @@ fn issue_all(steps: &[Placed], repeat: Repeat, early: bool, stream: &Stream) -> 
             before.clone_from(&time_before);
         }
         if before.is_empty() {
-            let earlier = beginnings.len().checked_sub(BEGINNINGS).map(|i| beginnings[i]);
+            let earlier = roots.len().checked_sub(MAX_ROOTS).map(|i| roots[i]);
             before = of(&nodes, earlier.as_slice());
-            beginnings.push(n);
+            roots.push(n);
         }
         stream.capture_after(&before, early && matches!(s.step, Step::Kernel(_)))?;
         s.issue(stream)?;
@@ -263,7 +266,7 @@ pub(super) struct Replay {
     executable: Executable,
     nodes: usize,
     /// Keeps the code loaded that the graph runs.
-    steps: Vec<Placed>,
+    steps: Vec<StepNode>,
     repeat: Repeat,
     device: Arc<Cuda>,
 }

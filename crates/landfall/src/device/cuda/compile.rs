@@ -1,10 +1,10 @@
 //! The run-time compiler: CUDA C++ text to machine code for one architecture, kept on disk.
 
 use super::cache::Cache;
-use super::module::Module;
-use super::probe::{self, Absence, Version};
-use crate::cache;
-use crate::error::Error;
+use super::probe;
+use crate::device::cache;
+use crate::error::{Absence, Error, Version};
+use crate::kernel::cuda::Module;
 use cudarc::nvrtc::result::{self as nvrtc, NvrtcError};
 use cudarc::nvrtc::sys;
 use std::ffi::{CStr, CString};

@@ -1,8 +1,8 @@
 //! The driver's calls that the device uses, each checked, with its own name in the error.
 
-use super::probe::{self, Absence};
-use crate::device::Address;
-use crate::error::Error;
+use super::probe;
+use crate::error::{Absence, Error};
+use crate::values::Address;
 use cudarc::driver::sys;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{from_mut, from_ref, null_mut};

@@ -1,19 +1,81 @@
 //! What each step of a launch list waits for. An instruction may be several launches of which the first makes one result
 //! and the last another (a gradient, then sums over it): who reads the one need not wait for the other. So the edges of
-//! a graph are found as the plan's are, by the bytes that are touched, but between steps.
+//! a graph are found as the plan's are, by the bytes that are touched, but between steps. [`unordered`] then shows that
+//! they imply every edge of the plan, which the checker of plans has proved.
 
-use crate::device::{Launch, Operand};
-use crate::layout::Relation;
-use crate::ops::Alias;
-use crate::plan::{Ancestors, Ranges, direct};
+use crate::contract::Alias;
+use crate::device::{Launch, LaunchList};
+use crate::values::{Ancestors, Operand, Ranges, Relation, direct};
 
 /// Which operands a step was given.
-#[derive(Debug)]
-pub(super) enum Given {
+#[derive(Debug, Clone)]
+pub(crate) enum TouchedOperands {
     /// All of its launch.
     All,
     /// Those in which these addresses lie.
     These(Vec<u64>),
+}
+
+impl TouchedOperands {
+    fn has(&self, start: u64, end: u64) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(addresses) => addresses.iter().any(|a| (start..end).contains(a)),
+        }
+    }
+}
+
+/// Number of the last of a launch's steps that was given an operand: its last one where none was.
+fn last_given(steps: &[TouchedOperands], operand: &Operand) -> usize {
+    let (start, end) = operand.span();
+    steps.iter().rposition(|s| s.has(start, end)).unwrap_or(steps.len().saturating_sub(1))
+}
+
+fn not_empty(operand: &&Operand) -> bool {
+    operand.spec().bytes() > 0
+}
+
+fn bytes_of(operand: &Operand) -> (usize, usize) {
+    let (start, end) = operand.span();
+    (start as usize, end as usize)
+}
+
+/// The inputs of a packing that lie in its output already.
+fn parts_in_place<'a>(launch: &Launch<'a>) -> impl Iterator<Item = &'a Operand> + use<'a> {
+    let outputs = launch.outputs.iter().zip(launch.op.alias());
+    let packings: Vec<&Operand> =
+        outputs.filter(|(_, alias)| matches!(alias, Alias::Parts(_))).map(|(o, _)| o).collect();
+    let inputs = launch.inputs.iter().filter(not_empty);
+    inputs.filter(move |i| packings.iter().any(|o| o.relation(i) != Relation::Disjoint))
+}
+
+/// Visits the bytes that a launch touches, in order: their range, whether they are written, and the operand, or none for
+/// the scratch memory. Of a packing whose parts lie in their places, it touches the gaps alone.
+fn touches<'a>(launch: &Launch<'a>, mut visit: impl FnMut(usize, usize, bool, Option<&'a Operand>)) {
+    let parts: Vec<&Operand> = parts_in_place(launch).collect();
+    let is_part = |i: &&Operand| parts.iter().any(|&part| std::ptr::eq(part, *i));
+    for o in launch.inputs.iter().filter(not_empty).filter(|i| !is_part(i)) {
+        let (start, end) = bytes_of(o);
+        visit(start, end, false, Some(o));
+    }
+    for o in launch.outputs.iter().filter(not_empty) {
+        let (whole, end) = bytes_of(o);
+        let mut start = whole;
+        // They lie in order.
+        for (from, to) in parts.iter().map(|p| bytes_of(p)).filter(|p| whole <= p.0 && p.1 <= end) {
+            if start < from {
+                visit(start, from, true, Some(o));
+            }
+            start = to;
+        }
+        if start < end {
+            visit(start, end, true, Some(o));
+        }
+    }
+    if launch.workspace_bytes > 0 {
+        let start = launch.workspace.0 as usize;
+        visit(start, start + launch.workspace_bytes, true, None);
+    }
 }
 
 /// The edges of a list, launch by launch.
@@ -27,51 +89,17 @@ pub(super) struct Edges {
 impl Edges {
     /// The numbers of the steps that each step of the next launch waits for. Its first step waits for all that the
     /// launch needs, the others each for the one before. Others wait for the last of its steps that was given what they
-    /// touch: for its last where none was, and for its scratch memory. Of a packing whose parts lie in their places, the
-    /// launch touches the gaps alone; who reads it waits for the makers of the parts.
-    pub(super) fn of(&mut self, launch: &Launch<'_>, steps: &[Given]) -> Vec<Vec<usize>> {
+    /// touch: for its last where none was, and for its scratch memory. Who reads a packing waits for the makers of the parts
+    /// that lay in their places.
+    pub(super) fn of(&mut self, launch: &Launch<'_>, steps: &[TouchedOperands]) -> Vec<Vec<usize>> {
         let first = self.done.len();
         let Some(last) = steps.len().checked_sub(1) else { return Vec::new() };
-        let span = |o: &Operand| {
-            let (start, end) = o.span();
-            (start as usize, end as usize)
-        };
-        let by = |o: &Operand| {
-            let (start, end) = o.span();
-            let given = |step: &Given| match step {
-                Given::All => true,
-                Given::These(addresses) => addresses.iter().any(|a| (start..end).contains(a)),
-            };
-            first + steps.iter().rposition(given).unwrap_or(last)
-        };
-        let not_empty = |o: &&Operand| o.spec().bytes() > 0;
-        let packings = launch.outputs.iter().zip(launch.op.alias());
-        let packings: Vec<&Operand> =
-            packings.filter(|(_, alias)| matches!(alias, Alias::Parts(_))).map(|(o, _)| o).collect();
-        let is_part = |i: &&Operand| packings.iter().any(|o| o.relation(i) != Relation::Disjoint);
         let mut after = Vec::new();
-        for o in launch.inputs.iter().filter(not_empty).filter(|i| !is_part(i)) {
-            let (start, end) = span(o);
-            self.touched.read(start, end, by(o), &mut after);
-        }
-        for o in launch.outputs.iter().filter(not_empty) {
-            let (mut start, end) = span(o);
-            let parts = launch.inputs.iter().filter(not_empty).filter(is_part).map(span);
-            // They lie in order.
-            for (from, to) in parts.filter(|p| span(o).0 <= p.0 && p.1 <= end) {
-                if start < from {
-                    self.touched.write(start, from, by(o), &mut after);
-                }
-                start = to;
-            }
-            if start < end {
-                self.touched.write(start, end, by(o), &mut after);
-            }
-        }
-        if launch.workspace_bytes > 0 {
-            let start = launch.workspace.0 as usize;
-            self.touched.write(start, start + launch.workspace_bytes, first + last, &mut after);
-        }
+        touches(launch, |start, end, writes, operand| {
+            let by = first + operand.map_or(last, |o| last_given(steps, o));
+            let touch = if writes { Ranges::write } else { Ranges::read };
+            touch(&mut self.touched, start, end, by, &mut after);
+        });
         after.retain(|&step| step < first);
         (first..=first + last)
             .map(|step| {
@@ -84,16 +112,88 @@ impl Edges {
     }
 }
 
+/// What each step of a list waits for; `steps` are those of each launch.
+pub(super) fn step_edges(list: &LaunchList, steps: &[Vec<TouchedOperands>]) -> Vec<Vec<usize>> {
+    let mut edges = Edges::default();
+    list.launches.iter().zip(steps).flat_map(|(l, steps)| edges.of(&l.as_launch(), steps)).collect()
+}
+
+/// The first launch that does not wait for one that it must come after, with the number of that one: by the plan's proved
+/// edges ([`RecordedLaunch::after`](crate::device::RecordedLaunch)), or because both touch the same bytes and one of them
+/// writes them. Of a launch of several steps, the wait must be for the last that was given the bytes in common. Launches
+/// without steps pass on what they wait for. A packing need not wait for the makers of parts that lie in their places: who
+/// touches those bytes next waits for them.
+pub(super) fn unordered(
+    list: &LaunchList,
+    steps: &[Vec<TouchedOperands>],
+    after: &[Vec<usize>],
+) -> Option<(usize, usize)> {
+    let first: Vec<usize> =
+        steps.iter().scan(0, |next, launch| Some(std::mem::replace(next, *next + launch.len()))).collect();
+    let mut done: Vec<Ancestors> = Vec::with_capacity(after.len());
+    for waits in after {
+        let mut before = Ancestors::default();
+        for &step in waits {
+            before.extend(&done[step]);
+            before.insert(step);
+        }
+        done.push(before);
+    }
+    let mut touched = Ranges::default();
+    // Launches with steps that each one comes after, by the plan.
+    let mut proved: Vec<Vec<usize>> = Vec::with_capacity(steps.len());
+    for (n, recorded) in list.launches.iter().enumerate() {
+        let with_steps = |&a: &usize| if steps[a].is_empty() { proved[a].clone() } else { vec![a] };
+        let planned: Vec<usize> = recorded.after.iter().flat_map(with_steps).collect();
+        let launch = recorded.as_launch();
+        let of = |a: usize| list.launches[a].as_launch();
+        if !steps[n].is_empty() {
+            let makes_part = |&&a: &&usize| {
+                let (made, mut parts) = (of(a).outputs, parts_in_place(&launch));
+                parts.any(|part| made.iter().any(|o| o.relation(part) != Relation::Disjoint))
+            };
+            let mut needed: Vec<usize> = planned.iter().filter(|a| !makes_part(a)).copied().collect();
+            touches(&launch, |start, end, writes, _| {
+                let touch = if writes { Ranges::write } else { Ranges::read };
+                touch(&mut touched, start, end, n, &mut needed);
+            });
+            needed.retain(|&a| a != n);
+            needed.sort_unstable();
+            let waits =
+                |a: usize| done[first[n]].contains(first[a] + last_in_common(&of(a), &steps[a], &launch));
+            if let Some(&missing) = needed.iter().find(|&&a| !waits(a)) {
+                return Some((n, missing));
+            }
+        }
+        proved.push(planned);
+    }
+    None
+}
+
+/// The last step of `launch` that was given bytes which `other` touches too, where one of both writes them; its last step
+/// where there are none, or where they are scratch memory.
+fn last_in_common(launch: &Launch<'_>, steps: &[TouchedOperands], other: &Launch<'_>) -> usize {
+    let mut last = None;
+    let end = steps.len().saturating_sub(1);
+    touches(launch, |start, stop, writes, operand| {
+        touches(other, |from, to, also_writes, _| {
+            if (writes || also_writes) && start < to && from < stop {
+                last = last.max(Some(operand.map_or(end, |o| last_given(steps, o))));
+            }
+        });
+    });
+    last.unwrap_or(end)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DType;
-    use crate::device::{Address, DeviceKind};
-    use crate::layout::Layout;
-    use crate::ops::{Copy, Op, Pack};
+    use crate::contract::Op;
+    use crate::ops::{Copy, Pack};
+    use crate::values::{Address, DType, DeviceKind, Layout};
 
     fn at(base: u64, elements: usize) -> Operand {
-        let layout = Layout::contiguous(crate::Shape::new(&[elements]).expect("a shape"));
+        let layout = Layout::contiguous(crate::values::Shape::new(&[elements]).expect("a shape"));
         Operand { base: Address(base), dtype: DType::F32, layout }
     }
 
@@ -103,15 +203,15 @@ mod tests {
         inputs: &[Operand],
         outputs: &[Operand],
         scratch: usize,
-        steps: &[Given],
+        steps: &[TouchedOperands],
     ) -> Vec<Vec<usize>> {
         let kernel = &op.kernels(DeviceKind::Cuda(0))[0];
         let (workspace, workspace_bytes) = (Address(0x6000), scratch);
         edges.of(&Launch { op, kernel, inputs, outputs, workspace, workspace_bytes }, steps)
     }
 
-    fn these(all: &[u64]) -> Given {
-        Given::These(all.to_vec())
+    fn these(all: &[u64]) -> TouchedOperands {
+        TouchedOperands::These(all.to_vec())
     }
 
     /// Two parts made where a packing has them, with a gap behind each: who reads the packing waits for both and for the
@@ -120,7 +220,7 @@ mod tests {
     fn a_packing_of_parts_in_their_places_is_its_gaps() {
         let mut edges = Edges::default();
         let mut place = |op: &dyn Op, inputs: &[Operand], outputs: &[Operand]| {
-            place(&mut edges, op, inputs, outputs, 0, &[Given::All])
+            place(&mut edges, op, inputs, outputs, 0, &[TouchedOperands::All])
         };
         let [whole, left, right] = [at(0x9000, 21), at(0x9000, 5), at(0x9040, 4)];
         let [x, y, elsewhere] = [at(0x1000, 16), at(0x2000, 16), at(0x3000, 4)];
@@ -140,10 +240,11 @@ mod tests {
     fn a_reader_waits_for_the_step_that_made_what_it_reads() {
         let [x, gx, gw, y, z] = [0x1000, 0x2000, 0x3000, 0x4000, 0x5000].map(|base| at(base, 16));
         let mut edges = Edges::default();
-        let mut place = |inputs: &[Operand], outputs: &[Operand], scratch: usize, steps: &[Given]| {
-            place(&mut edges, &Copy, inputs, outputs, scratch, steps)
-        };
-        let one = || [Given::All];
+        let mut place =
+            |inputs: &[Operand], outputs: &[Operand], scratch: usize, steps: &[TouchedOperands]| {
+                place(&mut edges, &Copy, inputs, outputs, scratch, steps)
+            };
+        let one = || [TouchedOperands::All];
         // Steps 0 and 1.
         assert_eq!(
             place(&[x], &[gx, gw], 64, &[these(&[0x1000, 0x2000]), these(&[0x3000])]),

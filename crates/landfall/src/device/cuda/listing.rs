@@ -1,13 +1,10 @@
 //! Which kernels an op's calls launch: found where there is no GPU, so that every kernel can be compiled and tested.
 
-use super::call::{KernelLaunch, Sink};
-use super::product::ProductLaunch;
-use super::{Address, Launch, Module, Operand, lower, map};
-use crate::device::{ALIGNMENT, DeviceKind};
+use super::{Address, Launch, Module, lower};
+use crate::contract::{Alias, Op, check};
 use crate::error::Error;
-use crate::layout::Layout;
-use crate::ops::{Alias, Op, check};
-use crate::shape::Spec;
+use crate::kernel::cuda::{KernelLaunch, ProductLaunch, Sink, map as tensor_map};
+use crate::values::{ALIGNMENT, DeviceKind, Layout, Operand, Spec};
 
 /// Notes kernels; runs nothing.
 #[derive(Default)]
@@ -31,8 +28,8 @@ impl Sink for Listing {
         Ok(())
     }
 
-    fn map(&self, _: &Operand, _: &[(usize, u32)]) -> Result<[u64; map::WORDS], Error> {
-        Ok([0; map::WORDS])
+    fn map(&self, _: &Operand, _: &[(usize, u32)]) -> Result<[u64; tensor_map::WORDS], Error> {
+        Ok([0; tensor_map::WORDS])
     }
 
     fn faults(&mut self, _: &'static str) -> (Address, u32) {
@@ -48,18 +45,18 @@ impl Sink for Listing {
 /// those of the op's own choice first, then those of its variants.
 ///
 /// # Errors
-/// The rule that the arguments break, [`Rule::Unsupported`](crate::Rule::Unsupported) where the op has no kernel for
+/// The rule that the arguments break, [`Rule::Unsupported`](crate::values::Rule::Unsupported) where the op has no kernel for
 /// them, or the rule that one of its launches breaks.
 pub fn launches(op: &dyn Op, args: &[Spec]) -> Result<Vec<(Module, &'static str)>, Error> {
     let device = DeviceKind::Cuda(0);
-    let fail = |rule: crate::Rule| Error::from(rule.of(op.name(), args, Some(device), None));
+    let fail = |rule: crate::values::Rule| Error::from(rule.of(op.name(), args, Some(device), None));
     let outputs = op.infer(args).map_err(fail)?;
     check::kernel(op, device, args).map_err(fail)?;
     // Addresses that nobody follows; an update is where its input is.
     let mut next = 1 << 20;
     let mut place = |spec: Spec| {
         let base = Address(next);
-        next += crate::device::align(spec.bytes().max(ALIGNMENT)) as u64;
+        next += crate::values::align(spec.bytes().max(ALIGNMENT)) as u64;
         Operand { base, dtype: spec.dtype, layout: Layout::contiguous(spec.shape) }
     };
     let inputs: Vec<Operand> = args.iter().map(|&s| place(s)).collect();

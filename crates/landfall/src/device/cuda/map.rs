@@ -1,31 +1,10 @@
 //! Tensor maps: how an operand lies and in what boxes Hopper's copies bring it to shared memory, in the driver's encoding.
 
-use super::Operand;
 use super::driver::check;
-use crate::DType;
 use crate::error::Error;
+use crate::kernel::cuda::map::{MAX_AXES, WORDS};
+use crate::values::{DType, Operand};
 use cudarc::driver::sys;
-
-/// Words of a map.
-pub(super) const WORDS: usize = 16;
-
-/// The most axes of a map.
-const MAX_AXES: usize = 5;
-
-/// Says what is wrong with boxes of these axes of an operand, the gapless one first, each with a box's length.
-pub(super) fn refused(of: &Operand, axes: &[(usize, u32)]) -> Result<(), String> {
-    let strides = of.layout.strides();
-    if !(1..=MAX_AXES).contains(&axes.len()) {
-        return Err(format!("a map has 1 to {MAX_AXES} axes, not {}", axes.len()));
-    }
-    if let Some((axis, _)) = axes.iter().find(|a| a.0 >= strides.len()) {
-        return Err(format!("axis is {axis}, the operand's rank is {}", strides.len()));
-    }
-    match strides[axes[0].0] {
-        1 => Ok(()),
-        stride => Err(format!("its first axis must be gapless, its stride is {stride}")),
-    }
-}
 
 /// The map of an operand. In shared memory the chunks of 16 bytes of each line of a box are exchanged by the line's number
 /// modulo 8, which is how tensor cores read lines of 128 bytes; what is outside of the operand is zero there.

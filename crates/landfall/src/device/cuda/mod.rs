@@ -1,13 +1,7 @@
-//! An NVIDIA GPU as a device.
-//!
-//! An op's CUDA side is a function of a [`Call`]: it turns operands into typed launches of kernels, which it declares
-//! in a [`Source`] beside its `.cu` file. The same function serves an eager call (launches go to the stream), a program
-//! (they are prepared once, captured in a graph and replayed as one), and the check that compiles every kernel without
-//! a GPU (they go to the compiler only).
+//! An NVIDIA GPU as a device: eager launches go to its stream, programs are captured in a graph and replayed as one.
 
 mod again;
 mod cache;
-mod call;
 mod capture;
 mod compile;
 mod driver;
@@ -15,26 +9,25 @@ mod edges;
 mod graph;
 mod listing;
 mod map;
-mod module;
+pub(crate) mod outline;
 mod probe;
 mod product;
 
-pub use super::Operand;
-pub use call::{Arg, Call, Failure, Geometry};
 pub use compile::{Compiled, Compiler};
 pub use listing::launches;
-pub use module::{Element, Entry, Kind, Module, Param, Source};
-pub use probe::{Absence, Gpu, Survey, Version, survey};
+pub(crate) use outline::prove;
+pub use probe::{Gpu, Survey, survey};
 
-use super::{Address, Counters, Device, DeviceKind, Hardware, IndexFault, Launch, LaunchList, Recording};
-use crate::error::Error;
-use crate::ops::{Op, Run};
+use super::{Counters, Device, Hardware, Launch, LaunchList, Recording};
+use crate::contract::{Op, Run};
+use crate::error::{Error, IndexFault};
+use crate::kernel::cuda::{
+    Addresses, Call, Failure, Geometry, KernelLaunch, Module, ProductLaunch, Sink, Values, map as tensor_map,
+};
+use crate::values::{Address, DeviceKind, Operand};
 use again::{Calls, Made};
-pub(crate) use call::MAX_PARAMS;
-use call::{KernelLaunch, Sink, Values};
 use driver::{Context, Loaded, Memory, Pinned, Stream};
-pub(crate) use product::WORKSPACE_ALIGNMENT;
-use product::{Addresses, Product, ProductLaunch, Products};
+use product::{Product, Products};
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::fmt;
@@ -357,7 +350,7 @@ impl Sink for Eager<'_> {
         self.device.stream.fill(to, bytes, value)
     }
 
-    fn map(&self, of: &Operand, axes: &[(usize, u32)]) -> Result<[u64; map::WORDS], Error> {
+    fn map(&self, of: &Operand, axes: &[(usize, u32)]) -> Result<[u64; tensor_map::WORDS], Error> {
         map::encode(of, axes)
     }
 
@@ -381,7 +374,7 @@ fn lower(launch: &Launch<'_>, device: DeviceKind, sink: &mut dyn Sink) -> Result
         let (op, kernel) = (launch.op.name(), launch.kernel.name);
         return Err(Error::Kernel { op, kernel, device, why: "it is a kernel of another device" });
     };
-    run(launch.op, &mut Call::new(launch, sink)).map_err(|failure| match failure {
+    run(launch.op, &mut Call::new(launch.operands(), sink)).map_err(|failure| match failure {
         Failure::Device(error) => error,
         Failure::Rule(rule) => {
             let specs: Vec<_> = launch.inputs.iter().map(Operand::spec).collect();

@@ -1,60 +1,11 @@
 //! What is there: driver, GPUs, run-time compiler, matrix library. Absence is an error that says what to install; nothing
 //! of a library is called before it was found.
 
-use crate::error::Error;
+use crate::error::{Absence, Error, Version};
 use cudarc::driver::sys as driver_sys;
 use cudarc::nvrtc::sys as nvrtc_sys;
 use std::ffi::c_int;
-use std::fmt;
 use std::sync::OnceLock;
-
-/// A part of CUDA that is not there, and what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "each variant's text says what its fields are")]
-pub enum Absence {
-    #[error(
-        "no NVIDIA driver: libcuda.so.1 was not found; install the NVIDIA driver (580 or newer for CUDA 13)"
-    )]
-    Driver,
-    #[error("the NVIDIA driver does not start: {why}; check that a GPU is visible (nvidia-smi)")]
-    DriverStart { why: String },
-    #[error("the NVIDIA driver is for CUDA {found}; at least {needed} is needed: install a newer driver")]
-    DriverVersion { found: Version, needed: Version },
-    #[error("there is no GPU {ordinal}: {count} are visible (CUDA_VISIBLE_DEVICES selects them)")]
-    Gpu { ordinal: u32, count: u32 },
-    #[error("GPU {ordinal} has no memory pools; a GPU and driver of the last years are needed")]
-    Pools { ordinal: u32 },
-    #[error(
-        "no run-time compiler: libnvrtc.so was not found; install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`, \
-         and have its folder in LD_LIBRARY_PATH"
-    )]
-    Nvrtc,
-    #[error("the run-time compiler is of CUDA {found}; at least {needed} is needed: install a newer NVRTC")]
-    NvrtcVersion { found: Version, needed: Version },
-    #[error("the run-time compiler of CUDA {version} does not know {arch}; install a newer NVRTC")]
-    Architecture { version: Version, arch: String },
-    #[error(
-        "no matrix library: libcublasLt.so was not found; install the CUDA toolkit or `pip install nvidia-cublas`, and \
-         have its folder in LD_LIBRARY_PATH"
-    )]
-    CublasLt,
-}
-
-/// A version of CUDA.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version {
-    /// Before the point.
-    pub major: u32,
-    /// After the point.
-    pub minor: u32,
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
-    }
-}
 
 /// The oldest driver and compiler that have every call that is used.
 const OLDEST: Version = Version { major: 12, minor: 0 };
@@ -179,7 +130,7 @@ pub fn survey() -> Survey {
         nvrtc: nvrtc(),
         cublaslt: cublaslt_version()
             .map(|number| Version { major: number / 10_000, minor: number % 10_000 / 100 }),
-        cache: crate::cache::folder(),
+        cache: crate::device::cache::folder(),
     }
 }
 

@@ -1,18 +1,19 @@
 //! The checker refuses bad plans: each test lowers and plans a small graph, checks that its plan passes, then breaks
 //! one thing in it.
 
-use super::{Block, Place, Plan, PlanError, Reuse, assign, order, verify};
-use crate::device::DeviceKind;
-use crate::graph::Graph;
-use crate::lower::{Home, Lowered, StoredId, lower};
-use crate::{DType, Error, StateSpec};
+use super::{Place, Plan, Reuse, assign, order, verify};
+use crate::contract::{Graph, StateSpec};
+use crate::error::{Error, PlanError};
+use crate::lower::{Home, Lowered, lower};
+use crate::passes::optimise;
+use crate::values::{Block, DType, DeviceKind, StoredId};
 use std::sync::Arc;
 use test_ops::{Butterfly, Decay, ReverseRows, SetEven, Undeclared};
 
-mod abreast;
 mod scratch;
 #[path = "../../../tests/ops/mod.rs"]
 mod test_ops;
+mod unroll;
 
 /// A lowered program with its plan.
 struct Planned {
@@ -28,7 +29,7 @@ fn planned(build: impl FnOnce(&Graph) -> Result<(), Error>) -> Result<Planned, E
     state.add_constant("constants", DType::F64, &[("c".into(), [16].into())])?;
     let g = Graph::new(&Arc::new(state));
     build(&g)?;
-    let mut lowered = lower(&g, DeviceKind::Cpu, Reuse::Tight)?;
+    let mut lowered = lower(&optimise(&g), DeviceKind::Cpu, Reuse::Tight)?;
     let plan = assign(&lowered, Reuse::Tight);
     order(&mut lowered, &plan);
     let slabs: Vec<usize> = g.state_spec().slabs().iter().map(|s| s.elements * s.dtype.size()).collect();

@@ -2,10 +2,12 @@
 
 use super::test_ops::{Butterfly, Decay, Hungry};
 use super::{planned, refused, three, update};
-use crate::graph::{Graph, Value};
+use crate::contract::{Graph, Value};
+use crate::error::{Error, PlanError};
 use crate::lower::Home;
-use crate::plan::{Block, PlanError, verify};
-use crate::{DType, Error, ops};
+use crate::ops;
+use crate::plan::verify;
+use crate::values::{Block, DType};
 
 fn hungry(g: &Graph) -> Result<(), Error> {
     let x = g.input("x", DType::F64, [4, 4]);

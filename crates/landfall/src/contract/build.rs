@@ -1,0 +1,212 @@
+//! Building: inputs, entries of the state, nodes and views.
+
+use crate::contract::graph::{Graph, Node, Origin, Value, View};
+use crate::contract::{Alias, Op};
+use crate::error::Error;
+use crate::values::{DType, Layout, Rule, Shape, Spec};
+use std::panic::Location;
+use std::sync::Arc;
+
+impl Graph {
+    /// Appends an op. An equal op on the same values gives the values that are already there.
+    ///
+    /// # Errors
+    /// The rule that the arguments break, with the caller's line.
+    #[track_caller]
+    pub fn op(&self, op: impl Op, inputs: &[Value]) -> Result<Vec<Value>, Error> {
+        self.op_dyn(Arc::new(op), inputs)
+    }
+
+    /// Appends an op with one output.
+    ///
+    /// # Errors
+    /// The rule that the arguments break, with the caller's line.
+    #[track_caller]
+    pub fn op1(&self, op: impl Op, inputs: &[Value]) -> Result<Value, Error> {
+        let at = Location::caller();
+        let (name, count) = (op.name(), inputs.len());
+        let outputs = self.append(Arc::new(op), inputs, at)?;
+        match outputs[..] {
+            [one] => Ok(one),
+            _ => Err(Rule::Outputs { expected: outputs.len(), got: 1 }
+                .of(name, &self.specs(&inputs[..count]), None, Some(at))
+                .into()),
+        }
+    }
+
+    /// Appends an op held behind a pointer.
+    ///
+    /// # Errors
+    /// The rule that the arguments break, with the caller's line.
+    #[track_caller]
+    pub fn op_dyn(&self, op: Arc<dyn Op>, inputs: &[Value]) -> Result<Vec<Value>, Error> {
+        self.append(op, inputs, Location::caller())
+    }
+
+    pub(crate) fn specs(&self, values: &[Value]) -> Vec<Spec> {
+        let inner = self.inner.borrow();
+        values.iter().map(|&v| inner.info(v).spec).collect()
+    }
+
+    pub(crate) fn append(
+        &self,
+        op: Arc<dyn Op>,
+        inputs: &[Value],
+        at: &'static Location<'static>,
+    ) -> Result<Vec<Value>, Error> {
+        let specs = self.specs(inputs);
+        let outputs = op.infer(&specs).map_err(|r| r.of(op.name(), &specs, None, Some(at)))?;
+        let mut inner = self.inner.borrow_mut();
+        let inner = &mut *inner;
+        let updates = op.alias().iter().any(|a| matches!(a, Alias::Must(_)));
+        let key = (format!("{} {op:?}", op.name()), inputs.to_vec());
+        if !updates && let Some(&node) = inner.known.get(&key) {
+            inner.nodes[node].full_precision |= inner.full_precision;
+            return Ok(inner.nodes[node].outputs.clone());
+        }
+        let node = inner.nodes.len();
+        let outputs: Vec<Value> =
+            outputs.iter().map(|&s| inner.add_value(s, Origin::Node { node })).collect();
+        inner.nodes.push(Node {
+            op,
+            inputs: inputs.to_vec(),
+            outputs: outputs.clone(),
+            at,
+            order: (node, usize::MAX),
+            full_precision: inner.full_precision,
+        });
+        inner.known.insert(key, node);
+        Ok(outputs)
+    }
+
+    pub(crate) fn view(
+        &self,
+        op: &'static str,
+        of: Value,
+        view: View,
+        layout: impl FnOnce(&Layout) -> Result<Layout, Rule>,
+        at: &'static Location<'static>,
+    ) -> Result<Value, Error> {
+        let mut inner = self.inner.borrow_mut();
+        let source = inner.info(of).clone();
+        let layout = layout(&source.layout).map_err(|r| r.of(op, &[source.spec], None, Some(at)))?;
+        if layout == source.layout {
+            return Ok(of);
+        }
+        let spec = Spec { dtype: source.spec.dtype, shape: *layout.shape() };
+        let key = (of, format!("{view:?} {}", spec.shape));
+        if let Some(&v) = inner.known_views.get(&key) {
+            return Ok(v);
+        }
+        let v = inner.add_value(spec, Origin::View { of, view });
+        let info = &mut inner.values[v.index()];
+        info.base = source.base;
+        info.layout = layout;
+        inner.known_views.insert(key, v);
+        Ok(v)
+    }
+
+    /// A value that the host writes before a run.
+    pub fn input(&self, name: &str, dtype: DType, shape: impl Into<Shape>) -> Value {
+        let mut inner = self.inner.borrow_mut();
+        let v = inner.add_value(Spec::new(dtype, shape), Origin::Input);
+        inner.inputs.push((name.to_owned(), v));
+        inner.values[v.index()].name = Some(name.to_owned());
+        v
+    }
+
+    /// A whole slab of the state, flat, as it is when the program starts.
+    ///
+    /// # Errors
+    /// [`Error::NoEntry`] when the state has no such slab.
+    pub fn slab(&self, name: &str) -> Result<Value, Error> {
+        let (index, slab) = self.state_spec().find_slab(name)?;
+        let mut inner = self.inner.borrow_mut();
+        if let Some(&v) = inner.slabs.get(&index) {
+            return Ok(v);
+        }
+        let v = inner.add_value(Spec::new(slab.dtype, [slab.elements]), Origin::Slab);
+        inner.values[v.index()].name = Some(name.to_owned());
+        inner.slabs.insert(index, v);
+        Ok(v)
+    }
+
+    /// An entry of the state by its name, as it is when the program starts: a view of its slab.
+    ///
+    /// # Errors
+    /// [`Error::NoEntry`] when the state has no such entry.
+    #[track_caller]
+    pub fn entry(&self, name: &str) -> Result<Value, Error> {
+        let spec = Arc::clone(self.state_spec());
+        let (slab, entry) = spec.find(name)?;
+        let whole = self.slab(&slab.name)?;
+        let part = self.slice(whole, 0, entry.offset, entry.shape.elements())?;
+        let at = Location::caller();
+        let v = self.view("reshape", part, View::Reshape, |l| l.reshape(entry.shape), at)?;
+        let mut inner = self.inner.borrow_mut();
+        inner.entries.insert(v);
+        if v != whole {
+            inner.values[v.index()].name = Some(name.to_owned());
+        }
+        Ok(v)
+    }
+
+    /// Axes in another order: a view.
+    ///
+    /// # Errors
+    /// `axes` must name each axis once.
+    #[track_caller]
+    pub fn permute(&self, x: Value, axes: &[usize]) -> Result<Value, Error> {
+        self.view("permute", x, View::Permute(axes.to_vec()), |l| l.permute(axes), Location::caller())
+    }
+
+    /// The last two axes exchanged: a view.
+    ///
+    /// # Errors
+    /// The rank must be at least 2.
+    #[track_caller]
+    pub fn transpose(&self, x: Value) -> Result<Value, Error> {
+        let rank = self.shape(x).rank();
+        let mut axes: Vec<usize> = (0..rank).collect();
+        if rank < 2 {
+            let rule = Rule::Rank { arg: 0, rank, expected: "at least 2" };
+            return Err(rule.of("transpose", &self.specs(&[x]), None, Some(Location::caller())).into());
+        }
+        axes.swap(rank - 1, rank - 2);
+        self.permute(x, &axes)
+    }
+
+    /// Elements `start..start + len` along an axis: a view.
+    ///
+    /// # Errors
+    /// They must lie inside.
+    #[track_caller]
+    pub fn slice(&self, x: Value, axis: usize, start: usize, len: usize) -> Result<Value, Error> {
+        self.view(
+            "slice",
+            x,
+            View::Slice { axis, start },
+            |l| l.slice(axis, start, len, 1),
+            Location::caller(),
+        )
+    }
+
+    /// Sizes of 1 stretched and axes put in front: a view.
+    ///
+    /// # Errors
+    /// Each size, aligned at the end, must be 1 or equal.
+    #[track_caller]
+    pub fn broadcast_to(&self, x: Value, shape: impl Into<Shape>) -> Result<Value, Error> {
+        let shape = shape.into();
+        self.view("broadcast_to", x, View::Broadcast, |l| l.broadcast_to(shape), Location::caller())
+    }
+
+    /// Windows of `size` elements every `step` along the last axis: a view, its windows may share elements.
+    ///
+    /// # Errors
+    /// The window must fit.
+    #[track_caller]
+    pub fn unfold(&self, x: Value, size: usize, step: usize) -> Result<Value, Error> {
+        self.view("unfold", x, View::Unfold { size, step }, |l| l.unfold(size, step), Location::caller())
+    }
+}

@@ -1,0 +1,107 @@
+//! The checked launch: every rule of the contract that a call can break, before anything runs.
+
+use crate::contract::op::{Alias, Kernel, MAX_OUTPUTS, Op, part_offsets};
+use crate::values::{DeviceKind, Operand, Relation, Rule, Spec};
+
+/// The most inputs an eager call can have (programs have no limit: they are checked when they are compiled).
+pub(crate) const MAX_INPUTS: usize = 16;
+
+/// What an alias rule permits, for error texts.
+pub(crate) fn allowed(alias: Alias) -> &'static str {
+    match alias {
+        Alias::Disjoint => "no shared memory",
+        Alias::InPlace(_) => "exactly one of its in-place inputs, element for element, or no shared memory",
+        Alias::Must(_) => "this output to be its updated input and nothing else",
+        Alias::Parts(_) => "each input to be its own part of the output, or to share no memory",
+    }
+}
+
+/// Whether `relation` of an output under `alias` to input `input` is permitted, given that the op reads `inputs`
+/// operands. `part` says whether an overlapping input lies exactly where a packing puts it.
+pub(crate) fn permits(alias: Alias, input: usize, relation: Relation, part: impl Fn() -> bool) -> bool {
+    match (alias, relation) {
+        (Alias::Must(i), r) if i == input => r == Relation::Identical,
+        (_, Relation::Disjoint) => true,
+        (Alias::InPlace(which), Relation::Identical) => which.contains(&input),
+        (Alias::Parts(_), _) => part(),
+        _ => false,
+    }
+}
+
+/// Checks destinations and aliasing of a call. `specs` are the inputs'.
+///
+/// # Errors
+/// The first rule broken.
+pub(crate) fn call(op: &dyn Op, specs: &[Spec], inputs: &[Operand], outputs: &[Operand]) -> Result<(), Rule> {
+    let inferred = op.infer(specs);
+    let wanted = inferred.as_ref().map_err(Rule::clone)?;
+    if wanted.len() != outputs.len() {
+        return Err(Rule::Outputs { expected: wanted.len(), got: outputs.len() });
+    }
+    for (output, (expected, o)) in wanted.iter().zip(outputs).enumerate() {
+        if o.dtype != expected.dtype || *o.layout.shape() != expected.shape {
+            return Err(Rule::Destination { output, expected: *expected, given: o.spec() });
+        }
+    }
+    aliasing(op, inputs, outputs)
+}
+
+/// Whether an input lies exactly where a packing into `output` puts it.
+fn is_part(alias: Alias, input: usize, inputs: &[Operand], output: &Operand) -> bool {
+    let align = if let Alias::Parts(align) = alias { align } else { 1 };
+    let offset = part_offsets(inputs.iter().map(Operand::spec), align).nth(input);
+    let place = offset.map(|offset| output.span().0 + (offset * output.dtype.size()) as u64);
+    let Some(part) = inputs.get(input) else { return false };
+    part.layout.is_contiguous() && output.layout.is_contiguous() && Some(part.span().0) == place
+}
+
+/// Checks what shares memory with what.
+///
+/// # Errors
+/// The first pair that the op's alias rule refuses.
+pub(crate) fn aliasing(op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> Result<(), Rule> {
+    for (output, o) in outputs.iter().enumerate() {
+        if !o.layout.is_injective() {
+            let strides = o.layout.strides().to_vec();
+            return Err(Rule::SelfOverlap { output, shape: *o.layout.shape(), strides });
+        }
+        if let Some(other) = outputs[..output].iter().position(|p| p.relation(o) != Relation::Disjoint) {
+            return Err(Rule::OutputsOverlap { first: other, second: output });
+        }
+        let alias = op.alias().get(output).copied().unwrap_or(Alias::Disjoint);
+        for (input, i) in inputs.iter().enumerate() {
+            let relation = o.relation(i);
+            let empty_update =
+                matches!(alias, Alias::Must(m) if m == input) && i.layout.shape().elements() == 0;
+            if !empty_update && !permits(alias, input, relation, || is_part(alias, input, inputs, o)) {
+                return Err(Rule::Alias { output, input, relation, allowed: allowed(alias) });
+            }
+        }
+    }
+    debug_assert!(outputs.len() <= MAX_OUTPUTS, "infer gives at most {MAX_OUTPUTS} outputs");
+    Ok(())
+}
+
+/// The kernels of a device for these operands, best first.
+pub(crate) fn kernels<'a>(
+    op: &'a dyn Op,
+    device: DeviceKind,
+    args: &'a [Spec],
+) -> impl Iterator<Item = &'static Kernel> + 'a {
+    op.kernels(device).iter().filter(move |k| k.run.on(device) && (k.accepts)(op, args))
+}
+
+/// The best kernel of a device for these operands, by the op's own heuristic: the first that takes them.
+///
+/// # Errors
+/// [`Rule::Unsupported`] when no kernel takes them.
+pub(crate) fn kernel(op: &dyn Op, device: DeviceKind, args: &[Spec]) -> Result<&'static Kernel, Rule> {
+    let found = kernels(op, device, args).next();
+    found.ok_or(Rule::Unsupported {
+        device,
+        dtype: args.first().map_or(crate::values::DType::F32, |a| a.dtype),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! What a state holds: slabs with named entries.
+
+use crate::error::Error;
+use crate::values::{DType, Shape};
+use std::collections::HashMap;
+
+/// Elements to which entries of a slab are aligned, so that each starts where wide loads may.
+pub const ENTRY_ALIGNMENT: usize = 16;
+
+/// One named tensor in a slab.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Its name, unique in the state.
+    pub name: String,
+    /// Its shape.
+    pub shape: Shape,
+    /// Its first element in the slab.
+    pub offset: usize,
+}
+
+/// One block of memory that holds entries of one dtype behind each other; gaps between them hold zeros.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Slab {
+    /// Its name, unique in the state.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Its entries, in order.
+    pub entries: Vec<Entry>,
+    /// Elements in all, gaps included.
+    pub elements: usize,
+    /// Whether programs may only read it.
+    pub constant: bool,
+}
+
+/// What a state holds: slabs and their entries.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct StateSpec {
+    slabs: Vec<Slab>,
+    /// Slab and number in it of each entry.
+    by_name: HashMap<String, (usize, usize)>,
+}
+
+impl StateSpec {
+    /// A state without slabs.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The slabs, in order.
+    #[must_use]
+    pub fn slabs(&self) -> &[Slab] {
+        &self.slabs
+    }
+
+    /// Bytes of each slab, in order.
+    #[must_use]
+    pub fn slab_bytes(&self) -> Vec<usize> {
+        self.slabs.iter().map(|s| s.elements * s.dtype.size()).collect()
+    }
+
+    /// Adds a slab that programs may update.
+    ///
+    /// # Errors
+    /// [`Error::TwiceNamed`].
+    pub fn add(&mut self, name: &str, dtype: DType, entries: &[(String, Shape)]) -> Result<(), Error> {
+        self.push(name, dtype, entries, false)
+    }
+
+    /// Adds a slab that programs only read.
+    ///
+    /// # Errors
+    /// [`Error::TwiceNamed`].
+    pub fn add_constant(
+        &mut self,
+        name: &str,
+        dtype: DType,
+        entries: &[(String, Shape)],
+    ) -> Result<(), Error> {
+        self.push(name, dtype, entries, true)
+    }
+
+    fn push(
+        &mut self,
+        name: &str,
+        dtype: DType,
+        entries: &[(String, Shape)],
+        constant: bool,
+    ) -> Result<(), Error> {
+        let mut at = 0usize;
+        let mut placed: Vec<Entry> = Vec::with_capacity(entries.len());
+        let mut own = HashMap::with_capacity(entries.len());
+        for (number, (entry, shape)) in entries.iter().enumerate() {
+            let place = (self.slabs.len(), number);
+            if self.by_name.contains_key(entry) || own.insert(entry.clone(), place).is_some() {
+                return Err(Error::TwiceNamed { name: entry.clone() });
+            }
+            placed.push(Entry { name: entry.clone(), shape: *shape, offset: at });
+            at = at
+                .saturating_add(shape.elements())
+                .checked_next_multiple_of(ENTRY_ALIGNMENT)
+                .unwrap_or(usize::MAX);
+        }
+        if self.find_slab(name).is_ok() {
+            return Err(Error::TwiceNamed { name: name.to_owned() });
+        }
+        self.by_name.extend(own);
+        self.slabs.push(Slab { name: name.to_owned(), dtype, entries: placed, elements: at, constant });
+        Ok(())
+    }
+
+    /// The slab of this name, with its number.
+    ///
+    /// # Errors
+    /// [`Error::NoEntry`].
+    pub fn find_slab(&self, name: &str) -> Result<(usize, &Slab), Error> {
+        let found = self.slabs.iter().enumerate().find(|(_, s)| s.name == name);
+        found.ok_or_else(|| Error::NoEntry {
+            name: name.to_owned(),
+            known: self.slabs.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// The entry of this name, with its slab.
+    ///
+    /// # Errors
+    /// [`Error::NoEntry`].
+    pub fn find(&self, name: &str) -> Result<(&Slab, &Entry), Error> {
+        let found = self.by_name.get(name).map(|&(s, e)| (&self.slabs[s], &self.slabs[s].entries[e]));
+        found.ok_or_else(|| Error::NoEntry {
+            name: name.to_owned(),
+            known: format!("{} entries", self.slabs.iter().map(|s| s.entries.len()).sum::<usize>()),
+        })
+    }
+}

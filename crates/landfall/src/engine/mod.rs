@@ -1,0 +1,457 @@
+//! The engine: a device, its workspace, and the one way to call an op.
+
+mod agree;
+mod buffer;
+mod choices;
+mod reuse;
+mod state;
+mod tensor;
+
+pub use agree::agree;
+pub(crate) use buffer::Buffer;
+pub use choices::Choices;
+pub(crate) use choices::{SOURCES, Seen, alike, exact};
+pub use reuse::Reuse;
+pub use state::State;
+pub(crate) use state::StateMemory;
+pub use tensor::{Tensor, TensorMut, TensorRef};
+
+use crate::contract::{MAX_OUTPUTS, Op, check};
+use crate::device::{Counters, Device, Launch, cpu, cuda, null};
+use crate::error::{Allocator, Error};
+use crate::sanitizer::Sanitizer;
+use crate::values::{Address, DType, DeviceKind, Element, HostTensor, Operand, Rule, Shape, Spec};
+use arrayvec::ArrayVec;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A device with its workspace. Cloning gives another handle to the same engine.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    device: Arc<dyn Device>,
+    /// The device itself, where `device` is a sanitizer in front of it.
+    bare: Arc<dyn Device>,
+    workspace: Arc<Mutex<Option<Buffer>>>,
+    reuse: Reuse,
+    abreast: Option<usize>,
+    choices: Arc<Choices>,
+}
+
+impl Engine {
+    /// An engine on the processor, with a thread for each core.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] when its threads cannot be started.
+    pub fn cpu() -> Result<Self, Error> {
+        Self::cpu_with_threads(std::thread::available_parallelism().map_or(1, usize::from))
+    }
+
+    /// An engine on the processor with this many threads. Results do not depend on their number.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] when its threads cannot be started.
+    pub fn cpu_with_threads(threads: usize) -> Result<Self, Error> {
+        Self::as_asked(cpu::Cpu::new(threads)?)
+    }
+
+    /// An engine on the NVIDIA GPU of this number.
+    ///
+    /// # Errors
+    /// [`Error::Absent`] says what is missing (driver, GPU, run-time compiler) and what to install.
+    pub fn cuda(ordinal: u32) -> Result<Self, Error> {
+        Self::as_asked(cuda::Cuda::new(ordinal)?)
+    }
+
+    /// An engine that checks and counts everything and computes nothing.
+    #[must_use]
+    pub fn null() -> Self {
+        Self::on(null::Null::new())
+    }
+
+    /// An engine that plans for a GPU without one: programs take the kernels of a GPU, and are planned, proved and turned
+    /// into the steps of a graph, whose edges are shown to imply every edge of the plan. It computes nothing.
+    ///
+    /// ```
+    /// use landfall::{DType, Engine, Graph, Program, State, StateSpec};
+    /// let engine = Engine::planning_for_cuda();
+    /// let spec = std::sync::Arc::new(StateSpec::new());
+    /// let graph = Graph::new(&spec);
+    /// let x = graph.input("x", DType::F32, [4]);
+    /// graph.output("y", graph.tanh(x)?);
+    /// let state = State::new(&engine, &spec)?;
+    /// assert_eq!(Program::compile(&engine, &state, "step", &graph)?.runs(), 0);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[must_use]
+    pub fn planning_for_cuda() -> Self {
+        Self::on(null::Null::planning(DeviceKind::Cuda(0), cuda::prove))
+    }
+
+    fn on(device: Arc<dyn Device>) -> Self {
+        let workspace = Arc::new(Mutex::new(None));
+        let (reuse, choices) = (Reuse::default(), Arc::default());
+        Self { bare: Arc::clone(&device), device, workspace, reuse, abreast: None, choices }
+    }
+
+    /// An engine over a device of a test's own.
+    #[cfg(test)]
+    pub(crate) fn over(device: Arc<dyn Device>) -> Self {
+        Self::on(device)
+    }
+
+    /// As the environment says.
+    fn as_asked(device: Arc<dyn Device>) -> Result<Self, Error> {
+        let engine = Self { abreast: times_abreast()?, ..Self::on(device).with_reuse(Reuse::asked()?) };
+        Ok(Allocator::asked()?.map_or_else(|| engine.clone(), |allocator| engine.sanitized(allocator)))
+    }
+
+    /// A new engine on the same device that checks every launch, of eager calls and of programs: it writes its outputs
+    /// wholly and nothing else, and what it writes depends on its operands alone ([`sanitize`](crate::sanitize)). The first op that
+    /// does otherwise is named by [`Error::Sanitizer`], an index out of range at once by [`Error::Index`]. Tensors,
+    /// states and programs are made on it, with memory between guard bands. Slow: every launch copies all memory that it
+    /// touches to the host and back, several times. On the null device, which computes nothing, nothing is checked.
+    #[must_use]
+    pub fn sanitized(&self, allocator: Allocator) -> Self {
+        match self.device.kind() {
+            DeviceKind::Null => self.clone(),
+            DeviceKind::Cpu | DeviceKind::Cuda(_) => {
+                let checked = Self::on(Sanitizer::new(Arc::clone(&self.bare), allocator));
+                let (bare, choices) = (Arc::clone(&self.bare), Arc::clone(&self.choices));
+                Self { bare, reuse: allocator.reuse(), choices, ..checked }
+            }
+        }
+    }
+
+    /// The same engine; programs compiled with this handle let values share memory as `reuse` says.
+    #[must_use]
+    pub fn with_reuse(&self, reuse: Reuse) -> Self {
+        Self { reuse, ..self.clone() }
+    }
+
+    /// How programs compiled with this handle let values share memory.
+    #[must_use]
+    pub fn reuse(&self) -> Reuse {
+        self.reuse
+    }
+
+    /// The same engine; programs compiled with this handle lay out `times` of a repeated part ([`crate::contract::Graph::repeat_so_far`])
+    /// next to each other, each in an arena of its own, where that divides their number. Without it a GPU has up to 8, as
+    /// memory allows, and another device 1; `LANDFALL_ABREAST` says another number. Results do not depend on it, to the last bit.
+    #[must_use]
+    pub fn with_abreast(&self, times: usize) -> Self {
+        Self { abreast: Some(times), ..self.clone() }
+    }
+
+    /// How many times programs compiled with this handle lay out, where it was said.
+    #[must_use]
+    pub fn abreast(&self) -> Option<usize> {
+        self.abreast
+    }
+
+    /// The same engine; programs compiled with this handle take the kernels that were chosen for their instructions
+    /// ([`tune`](crate::tune)), and the ops' own choices where none was. Eager calls take the latter always.
+    #[must_use]
+    pub fn with_choices(&self, choices: Choices) -> Self {
+        Self { choices: Arc::new(choices), ..self.clone() }
+    }
+
+    /// The kernels that programs compiled with this handle take.
+    #[must_use]
+    pub fn choices(&self) -> &Choices {
+        &self.choices
+    }
+
+    /// The device itself, where this engine's is a sanitizer in front of it.
+    pub(crate) fn bare(&self) -> &Arc<dyn Device> {
+        &self.bare
+    }
+
+    /// The kind of device.
+    #[must_use]
+    pub fn device(&self) -> DeviceKind {
+        self.device.kind()
+    }
+
+    pub(crate) fn handle(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// Waits until the device has done everything that was asked of it.
+    ///
+    /// # Errors
+    /// A device fault.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.device.synchronize()
+    }
+
+    /// What the device has counted since the engine was made.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.device.counters()
+    }
+
+    /// Runs `work` on the engine's threads. A loop of many steps belongs inside: each launch then finds the
+    /// threads at hand instead of being handed over to them, which costs time and, now and then, an allocation.
+    pub fn enter<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        let mut work = Some(work);
+        let mut result = None;
+        self.device.enter(&mut || result = work.take().map(|w| w()));
+        match result {
+            Some(r) => r,
+            // `enter` of every device calls its argument exactly once.
+            None => unreachable!("the device did not run the work it was given"),
+        }
+    }
+
+    /// A tensor with undefined contents.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when there is not enough.
+    pub fn empty(&self, dtype: DType, shape: impl Into<Shape>) -> Result<Tensor, Error> {
+        Tensor::new(&self.device, Spec::new(dtype, shape))
+    }
+
+    /// A tensor with this data, row-major.
+    ///
+    /// # Errors
+    /// [`Error::HostData`] when the number of elements differs from the shape's; [`Error::Memory`].
+    pub fn tensor<T: Element>(&self, shape: impl Into<Shape>, data: &[T]) -> Result<Tensor, Error> {
+        let mut t = self.empty(T::DTYPE, shape)?;
+        t.write(data)?;
+        Ok(t)
+    }
+
+    /// A tensor with the elements of a host tensor, rounded to its dtype.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn from_host(&self, host: &HostTensor) -> Result<Tensor, Error> {
+        let t = Tensor::new(&self.device, host.spec)?;
+        self.device.upload(t.view().operand().base, &host.to_bytes())?;
+        Ok(t)
+    }
+
+    /// Makes sure that eager calls find at least `bytes` bytes of workspace. The workspace grows here and nowhere else.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn reserve(&self, bytes: usize) -> Result<(), Error> {
+        let mut slot = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.as_ref().is_none_or(|b| b.bytes() < bytes) {
+            *slot = Some(Buffer::new(&self.device, bytes)?);
+        }
+        Ok(())
+    }
+
+    /// Bytes of workspace that this call would need.
+    ///
+    /// # Errors
+    /// The rule that the arguments break.
+    #[track_caller]
+    pub fn workspace(&self, op: &dyn Op, args: &[Spec]) -> Result<usize, Error> {
+        let at = Location::caller();
+        let bytes = || {
+            op.infer(args)?;
+            Ok((check::kernel(op, self.device(), args)?.workspace)(op, args))
+        };
+        bytes().map_err(|r: Rule| r.of(op.name(), args, Some(self.device()), Some(at)).into())
+    }
+
+    /// Calls an op: the results land in `outputs`, nothing is allocated, nothing leaves the device.
+    ///
+    /// ```
+    /// use landfall::{Engine, ops};
+    /// let engine = Engine::cpu()?;
+    /// let a = engine.tensor([3], &[1.0f32, 2.0, 3.0])?;
+    /// let b = engine.tensor([3], &[10.0f32, 20.0, 30.0])?;
+    /// let mut out = engine.empty(landfall::DType::F32, [3])?;
+    /// engine.call(&ops::Add, &[a.view(), b.view()], &mut [out.view_mut()])?;
+    /// assert_eq!(out.read::<f32>()?, [11.0, 22.0, 33.0]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Op`] with the rule that was broken, before anything runs.
+    #[track_caller]
+    pub fn call(
+        &self,
+        op: &dyn Op,
+        inputs: &[TensorRef<'_>],
+        outputs: &mut [TensorMut<'_>],
+    ) -> Result<(), Error> {
+        self.bind(op, inputs.len(), |i| Ok(inputs[i]), outputs, Location::caller())
+    }
+
+    /// Calls an op with input `operand` in place: output 0 is that input. `inputs` are the other inputs, in order.
+    ///
+    /// # Errors
+    /// As [`Engine::call`]; the op must allow that input in place.
+    #[track_caller]
+    pub fn call_in_place(
+        &self,
+        op: &dyn Op,
+        operand: usize,
+        target: &mut TensorMut<'_>,
+        inputs: &[TensorRef<'_>],
+    ) -> Result<(), Error> {
+        self.call_updating(op, &[operand], std::slice::from_mut(target), inputs)
+    }
+
+    /// Calls an op whose outputs are the inputs `operands` themselves, in order (an update of several tensors at
+    /// once, such as a parameter and its moments). `inputs` are the other inputs, in order.
+    ///
+    /// # Errors
+    /// As [`Engine::call`]; the op must allow those inputs in place.
+    #[track_caller]
+    pub fn call_updating(
+        &self,
+        op: &dyn Op,
+        operands: &[usize],
+        targets: &mut [TensorMut<'_>],
+        inputs: &[TensorRef<'_>],
+    ) -> Result<(), Error> {
+        if operands.len() != targets.len() {
+            let rule = Rule::Outputs { expected: operands.len(), got: targets.len() };
+            return Err(rule.of(op.name(), &[], Some(self.device()), Some(Location::caller())).into());
+        }
+        let output_of = |input| operands.iter().position(|&o| o == input);
+        self.sharing(op, operands.len(), output_of, targets, inputs, Location::caller())
+    }
+
+    /// Calls an op some of whose outputs are inputs: each pair of `shared` is an input and the output that it is.
+    /// `inputs` are the other inputs, in order.
+    ///
+    /// # Errors
+    /// As [`Engine::call`]; the op must allow those inputs in place.
+    #[track_caller]
+    pub fn call_sharing(
+        &self,
+        op: &dyn Op,
+        shared: &[(usize, usize)],
+        outputs: &mut [TensorMut<'_>],
+        inputs: &[TensorRef<'_>],
+    ) -> Result<(), Error> {
+        let output_of = |input| shared.iter().find(|s| s.0 == input).map(|s| s.1);
+        self.sharing(op, shared.len(), output_of, outputs, inputs, Location::caller())
+    }
+
+    /// A call with `shared` inputs that are outputs, as `output_of` says, and the others in `inputs`.
+    fn sharing(
+        &self,
+        op: &dyn Op,
+        shared: usize,
+        output_of: impl Fn(usize) -> Option<usize>,
+        outputs: &[TensorMut<'_>],
+        inputs: &[TensorRef<'_>],
+        at: &'static Location<'static>,
+    ) -> Result<(), Error> {
+        let count = inputs.len() + shared;
+        let mut rest = inputs.iter();
+        let input = |i| match output_of(i) {
+            Some(j) => {
+                let output = outputs.get(j).ok_or(Rule::Outputs { expected: j + 1, got: outputs.len() })?;
+                Ok(output.as_ref())
+            }
+            None => rest.next().copied().ok_or(Rule::Arity { expected: count, got: i }),
+        };
+        self.bind(op, count, input, outputs, at)
+    }
+
+    /// Calls an op on operands of this engine: `count` inputs as `input` gives them, in order, and the outputs.
+    fn bind<'t>(
+        &self,
+        op: &dyn Op,
+        count: usize,
+        mut input: impl FnMut(usize) -> Result<TensorRef<'t>, Rule>,
+        outputs: &[TensorMut<'_>],
+        at: &'static Location<'static>,
+    ) -> Result<(), Error> {
+        // Pushed one by one into their place: a collected list is moved there afterwards, with all its room.
+        let (mut ins, mut outs) = (Inputs::new(), Destinations::new());
+        let mut stranger = None;
+        let mut own = |operand: usize, device: &Arc<dyn Device>| {
+            if stranger.is_none() && !Arc::ptr_eq(device, &self.device) {
+                stranger = Some(Rule::Device { operand, found: device.kind(), expected: self.device() });
+            }
+        };
+        let mut collect = || {
+            if count > check::MAX_INPUTS {
+                return Err(Rule::Arity { expected: check::MAX_INPUTS, got: count });
+            }
+            if outputs.len() > MAX_OUTPUTS {
+                return Err(Rule::Outputs { expected: MAX_OUTPUTS, got: outputs.len() });
+            }
+            for i in 0..count {
+                let view = input(i)?;
+                own(i, view.device());
+                ins.push(*view.operand());
+            }
+            for (j, output) in outputs.iter().enumerate() {
+                own(count + j, output.device());
+                outs.push(*output.operand());
+            }
+            Ok(())
+        };
+        let collected = collect();
+        let done = match (collected, stranger) {
+            (Err(rule), _) | (Ok(()), Some(rule)) => Err(Issue::Rule(rule)),
+            (Ok(()), None) => self.issue(op, &ins, &outs),
+        };
+        done.map_err(|e| match e {
+            Issue::Rule(rule) => {
+                let specs: Vec<Spec> = ins.iter().map(Operand::spec).collect();
+                rule.of(op.name(), &specs, Some(self.device()), Some(at)).into()
+            }
+            Issue::Fault(error) => error,
+        })
+    }
+
+    /// The checked launch with the engine's workspace.
+    pub(crate) fn issue(&self, op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> Result<(), Issue> {
+        if let Some(done) = self.device.again(op, inputs, outputs) {
+            return done.map_err(Issue::Fault);
+        }
+        let mut specs = ArrayVec::<Spec, { check::MAX_INPUTS }>::new();
+        inputs.iter().for_each(|i| specs.push(i.spec()));
+        check::call(op, &specs, inputs, outputs).map_err(Issue::Rule)?;
+        let kernel = check::kernel(op, self.device(), &specs).map_err(Issue::Rule)?;
+        let needed = (kernel.workspace)(op, &specs);
+        let launch = Launch { op, kernel, inputs, outputs, workspace: Address(0), workspace_bytes: needed };
+        if needed == 0 {
+            return self.device.call(&launch).map_err(Issue::Fault);
+        }
+        // Held while the launch is issued: two calls at once must not compute in the same scratch memory.
+        let slot = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        let reserved = slot.as_ref().map_or(0, Buffer::bytes);
+        if needed > reserved {
+            return Err(Issue::Rule(Rule::Workspace { needed, reserved }));
+        }
+        let workspace = slot.as_ref().map_or(Address(0), Buffer::address);
+        self.device.launch(&Launch { workspace, ..launch }).map_err(Issue::Fault)
+    }
+}
+
+/// Why a checked launch did not run.
+pub(crate) enum Issue {
+    /// A rule was broken; nothing ran.
+    Rule(Rule),
+    /// The device failed.
+    Fault(Error),
+}
+
+/// The operands of an eager call, inline: it allocates nothing.
+type Inputs = ArrayVec<Operand, { check::MAX_INPUTS }>;
+type Destinations = ArrayVec<Operand, { MAX_OUTPUTS }>;
+
+/// What `LANDFALL_ABREAST` asks for.
+fn times_abreast() -> Result<Option<usize>, Error> {
+    let Ok(value) = std::env::var("LANDFALL_ABREAST") else { return Ok(None) };
+    match value.parse() {
+        Ok(times) if times > 0 => Ok(Some(times)),
+        Ok(_) | Err(_) => Err(Error::Setting {
+            name: "LANDFALL_ABREAST",
+            value,
+            expected: "a number of at least 1, or not set",
+        }),
+    }
+}

@@ -1,0 +1,49 @@
+//! How much memory values share.
+
+use crate::error::{Allocator, Error};
+
+/// How a plan lets values share memory. Results do not depend on it, to the last bit: what they would depend on, the
+/// checker refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Reuse {
+    /// As it gives the smallest arena.
+    #[default]
+    Tight,
+    /// Wherever it is legal: an output runs in place wherever its op's rule allows it and nothing needs the input any
+    /// more, also within a larger value; every other value takes the memory that was given up last. The hardest plan
+    /// for whoever reads or writes what is not theirs, or too late.
+    Most,
+    /// Never: each value and each instruction's scratch memory is an allocation of its own, no output runs in place,
+    /// and no producer writes into a packing. Updates are still where they are. Checkers of memory accesses then see
+    /// the bounds of each value.
+    Nothing,
+}
+
+impl Reuse {
+    /// What `LANDFALL_REUSE` asks for; [`Reuse::Tight`] where it is not set.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for another value than `most` and `nothing`.
+    pub(crate) fn asked() -> Result<Self, Error> {
+        match std::env::var("LANDFALL_REUSE").as_deref() {
+            Err(_) => Ok(Self::Tight),
+            Ok("most") => Ok(Self::Most),
+            Ok("nothing") => Ok(Self::Nothing),
+            Ok(other) => Err(Error::Setting {
+                name: "LANDFALL_REUSE",
+                value: other.to_owned(),
+                expected: "most, nothing or not set",
+            }),
+        }
+    }
+}
+
+impl Allocator {
+    /// How programs share memory under it.
+    pub(crate) fn reuse(self) -> Reuse {
+        match self {
+            Self::NeverReuse | Self::Shuffled(_) => Reuse::Nothing,
+            Self::ReuseAtOnce => Reuse::Most,
+        }
+    }
+}

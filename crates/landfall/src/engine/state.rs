@@ -1,0 +1,144 @@
+//! State: everything that outlives a step (parameters, moments, statistics, counters, data), in a few slabs with
+//! named entries at fixed addresses.
+
+use crate::contract::StateSpec;
+use crate::engine::Engine;
+use crate::engine::buffer::Buffer;
+use crate::error::Error;
+use crate::values::{Address, DType, Element, HostTensor, Spec, align};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The memory of a state on a device. Addresses are constant for its life.
+#[derive(Debug)]
+pub struct State {
+    memory: Arc<StateMemory>,
+}
+
+/// What programs compiled against a state keep alive.
+#[derive(Debug)]
+pub(crate) struct StateMemory {
+    pub(crate) id: u64,
+    pub(crate) spec: Arc<StateSpec>,
+    block: Buffer,
+    /// Byte offset of each slab in the block.
+    offsets: Vec<usize>,
+}
+
+static NEXT_STATE: AtomicU64 = AtomicU64::new(1);
+
+impl State {
+    /// Memory for `spec`, zeroed.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn new(engine: &Engine, spec: &Arc<StateSpec>) -> Result<Self, Error> {
+        let mut at = 0usize;
+        let mut offsets = Vec::with_capacity(spec.slabs().len());
+        for s in spec.slabs() {
+            offsets.push(at);
+            at = at.saturating_add(align(s.elements.saturating_mul(s.dtype.size())));
+        }
+        let block = Buffer::new(engine.handle(), at)?;
+        engine.handle().fill(block.address(), at, 0)?;
+        let id = NEXT_STATE.fetch_add(1, Relaxed);
+        Ok(Self { memory: Arc::new(StateMemory { id, spec: Arc::clone(spec), block, offsets }) })
+    }
+
+    /// What it holds.
+    #[must_use]
+    pub fn spec(&self) -> &Arc<StateSpec> {
+        &self.memory.spec
+    }
+
+    /// Bytes of device memory.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.memory.block.bytes()
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<StateMemory> {
+        &self.memory
+    }
+
+    fn place(&self, name: &str) -> Result<(Address, Spec), Error> {
+        let (slab, entry) = self.memory.spec.find(name)?;
+        let (index, _) = self.memory.spec.find_slab(&slab.name)?;
+        let at = self.memory.slab(index).offset(entry.offset * slab.dtype.size());
+        Ok((at, Spec { dtype: slab.dtype, shape: entry.shape }))
+    }
+
+    /// Copies an entry to the host, after every kernel that writes it.
+    ///
+    /// # Errors
+    /// [`Error::NoEntry`], [`Error::HostData`] when `T` is not its dtype, a flagged index, a device fault.
+    pub fn read<T: Element>(&self, name: &str) -> Result<Vec<T>, Error> {
+        let mut out = Vec::new();
+        self.read_into(name, &mut out)?;
+        Ok(out)
+    }
+
+    /// Copies an entry into a vector on the host, which is resized to fit and keeps its memory.
+    ///
+    /// # Errors
+    /// As [`State::read`].
+    pub fn read_into<T: Element>(&self, name: &str, out: &mut Vec<T>) -> Result<(), Error> {
+        let (at, spec) = self.place(name)?;
+        fits::<T>(name, spec, spec.shape.elements())?;
+        out.resize(spec.shape.elements(), T::from_f64(0.0));
+        self.memory.block.device().download(at, bytemuck::cast_slice_mut(out))
+    }
+
+    /// Copies an entry to the host as `f64`.
+    ///
+    /// # Errors
+    /// As [`State::read`].
+    pub fn read_host(&self, name: &str) -> Result<HostTensor, Error> {
+        let (at, spec) = self.place(name)?;
+        let mut bytes = vec![0; spec.bytes()];
+        self.memory.block.device().download(at, &mut bytes)?;
+        Ok(HostTensor::from_bytes(spec, &bytes))
+    }
+
+    /// Copies an entry from the host.
+    ///
+    /// # Errors
+    /// [`Error::NoEntry`], [`Error::HostData`] when dtype or number of elements differ, a device fault.
+    pub fn write<T: Element>(&mut self, name: &str, data: &[T]) -> Result<(), Error> {
+        let (at, spec) = self.place(name)?;
+        fits::<T>(name, spec, data.len())?;
+        self.memory.block.device().upload(at, bytemuck::cast_slice(data))
+    }
+
+    /// Copies an entry from the host, each element rounded to its dtype.
+    ///
+    /// # Errors
+    /// [`Error::NoEntry`], [`Error::HostData`] when the shape differs, a device fault.
+    pub fn write_host(&mut self, name: &str, data: &HostTensor) -> Result<(), Error> {
+        let (at, spec) = self.place(name)?;
+        if spec.shape != data.spec.shape {
+            return Err(Error::HostData {
+                what: format!("state entry {name}"),
+                expected: spec,
+                given: data.spec,
+            });
+        }
+        self.memory.block.device().upload(at, &data.cast(spec.dtype).to_bytes())
+    }
+}
+
+fn fits<T: Element>(name: &str, spec: Spec, elements: usize) -> Result<(), Error> {
+    let dtype = T::DTYPE == spec.dtype || (T::DTYPE == DType::U8 && spec.dtype == DType::Bool);
+    if dtype && elements == spec.shape.elements() {
+        return Ok(());
+    }
+    let given = Spec::new(T::DTYPE, [elements]);
+    Err(Error::HostData { what: format!("state entry {name}"), expected: spec, given })
+}
+
+impl StateMemory {
+    /// Address of a slab.
+    pub(crate) fn slab(&self, index: usize) -> Address {
+        self.block.address().offset(self.offsets[index])
+    }
+}

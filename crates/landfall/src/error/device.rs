@@ -1,0 +1,71 @@
+//! Faults of devices: what is missing, and an index out of range.
+
+use super::Error;
+use std::fmt;
+
+/// A part of CUDA that is not there, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each variant's text says what its fields are")]
+pub enum Absence {
+    #[error(
+        "no NVIDIA driver: libcuda.so.1 was not found; install the NVIDIA driver (580 or newer for CUDA 13)"
+    )]
+    Driver,
+    #[error("the NVIDIA driver does not start: {why}; check that a GPU is visible (nvidia-smi)")]
+    DriverStart { why: String },
+    #[error("the NVIDIA driver is for CUDA {found}; at least {needed} is needed: install a newer driver")]
+    DriverVersion { found: Version, needed: Version },
+    #[error("there is no GPU {ordinal}: {count} are visible (CUDA_VISIBLE_DEVICES selects them)")]
+    Gpu { ordinal: u32, count: u32 },
+    #[error("GPU {ordinal} has no memory pools; a GPU and driver of the last years are needed")]
+    Pools { ordinal: u32 },
+    #[error(
+        "no run-time compiler: libnvrtc.so was not found; install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`, \
+         and have its folder in LD_LIBRARY_PATH"
+    )]
+    Nvrtc,
+    #[error("the run-time compiler is of CUDA {found}; at least {needed} is needed: install a newer NVRTC")]
+    NvrtcVersion { found: Version, needed: Version },
+    #[error("the run-time compiler of CUDA {version} does not know {arch}; install a newer NVRTC")]
+    Architecture { version: Version, arch: String },
+    #[error(
+        "no matrix library: libcublasLt.so was not found; install the CUDA toolkit or `pip install nvidia-cublas`, and \
+         have its folder in LD_LIBRARY_PATH"
+    )]
+    CublasLt,
+}
+
+/// A version of CUDA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// Before the point.
+    pub major: u32,
+    /// After the point.
+    pub minor: u32,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// An index value that a kernel found out of range and clamped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IndexFault {
+    /// The op that read it.
+    pub(crate) op: &'static str,
+    /// Its position in the index operand, row-major.
+    pub(crate) position: usize,
+    /// The value.
+    pub(crate) value: i64,
+    /// One past the largest allowed value.
+    pub(crate) limit: usize,
+}
+
+impl From<IndexFault> for Error {
+    fn from(f: IndexFault) -> Self {
+        Self::Index { op: f.op, position: f.position, value: f.value, limit: f.limit }
+    }
+}

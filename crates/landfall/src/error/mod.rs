@@ -1,0 +1,108 @@
+//! Errors: each names the op, every argument, the rule and the numbers.
+//!
+//! One enum for every floor above: what can fail on one floor (a program's run) is what can fail on those below it (a
+//! launch, a device), so that users match one level deep. The parts that have an own text lie beside it by floor.
+
+mod device;
+mod plan;
+mod violation;
+
+pub(crate) use device::IndexFault;
+pub use device::{Absence, Version};
+pub use plan::PlanError;
+pub use violation::{Allocator, Culprit, Finding, QUARANTINE, Role, Violation};
+
+use crate::values::{DeviceKind, OpError, Spec};
+use std::fmt;
+use std::panic::Location;
+
+/// What can go wrong with tensors, programs and devices.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each variant's text says what its fields are")]
+pub enum Error {
+    #[error(transparent)]
+    Op(#[from] OpError),
+    #[error("plan refused: {0}")]
+    Plan(#[from] PlanError),
+    #[error("allocation of {bytes} bytes on {device} failed ({in_use} bytes are in use there)")]
+    Memory { bytes: usize, device: DeviceKind, in_use: usize },
+    #[error("{what} is {expected}, the data given is {given}")]
+    HostData { what: String, expected: Spec, given: Spec },
+    #[error(
+        "reading {what}: its memory holds the result of another program's run; run this program again first"
+    )]
+    Stale { what: String },
+    #[error("reading {what}: device {device} computes nothing, so there is no result to read")]
+    NoResult { what: String, device: DeviceKind },
+    #[error("{op}: index {value} at position {position} is out of range 0..{limit}; the kernel clamped it")]
+    Index { op: &'static str, position: usize, value: i64, limit: usize },
+    #[error("kernel {kernel} of {op} on {device} failed: {why}")]
+    Kernel { op: &'static str, kernel: &'static str, device: DeviceKind, why: &'static str },
+    #[error("CUDA: {0}")]
+    Absent(#[from] Absence),
+    #[error("{call} failed: {why} ({code}){}", Last(.last))]
+    Cuda { call: &'static str, code: String, why: String, last: Option<String> },
+    #[error("module {module} does not compile for {arch}: {why}")]
+    Compile { module: String, arch: String, why: String },
+    #[error("module {module} was compiled without the kernel {kernel}, which its source declares")]
+    Symbol { module: String, kernel: &'static str },
+    #[error("capturing a CUDA graph: {what}")]
+    Capture { what: String },
+    #[error("parameter {name} is trainable, but no gradient path leads from the loss to it; use it or freeze it{}", At(.at))]
+    NoPath { name: String, at: Option<&'static Location<'static>> },
+    #[error("the gradient of parameter {parameter} runs through {cause}")]
+    Gradient { parameter: String, cause: OpError },
+    #[error("the loss is {spec}; grad needs a floating-point scalar{}", At(.at))]
+    Loss { spec: Spec, at: Option<&'static Location<'static>> },
+    #[error("state has no entry {name}; it has {known}")]
+    NoEntry { name: String, known: String },
+    #[error("state entry {name} is named twice")]
+    TwiceNamed { name: String },
+    #[error("the program was compiled for another state; run takes its own only")]
+    ForeignState,
+    #[error("program has no {kind} {name}; it has {known}")]
+    NoBinding { kind: &'static str, name: String, known: String },
+    #[error("the device {name} is not there: {why}")]
+    NoDevice { name: String, why: String },
+    #[error(transparent)]
+    Sanitizer(Box<Violation>),
+    #[error("the environment variable {name} is {value:?}; it must be {expected}")]
+    Setting { name: &'static str, value: String, expected: &'static str },
+    #[error(
+        "the kernel {kernel} is pinned for {instruction}, and {device} has no such kernel for it (it has {known}); tune again, or leave the choices out"
+    )]
+    Pinned { instruction: String, kernel: String, device: DeviceKind, known: String },
+    #[error(
+        "{instruction} cannot be tuned: its op's own kernel does not repeat itself ({why}); please report it"
+    )]
+    Untunable { instruction: String, why: String },
+    #[error("{name} became non-finite (first at element {element}: {value}) in {op}")]
+    NonFinite { name: String, op: &'static str, element: usize, value: f64 },
+}
+
+/// The launch before a fault that the driver reports later than it happens.
+struct Last<'a>(&'a Option<String>);
+
+impl fmt::Display for Last<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(last) => write!(
+                f,
+                "; the last launch was {last}, and the fault is its or an earlier one's: LANDFALL_CUDA_SYNC=1 tells which"
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+struct At<'a>(&'a Option<&'static Location<'static>>);
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(at) => write!(f, "  ({}:{})", at.file(), at.line()),
+            None => Ok(()),
+        }
+    }
+}

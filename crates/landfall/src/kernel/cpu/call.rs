@@ -1,0 +1,166 @@
+//! One kernel call as the kernel sees it.
+
+use super::parallel::Split;
+use super::view::{View, ViewMut};
+use super::{memory, parallel};
+use crate::error::IndexFault;
+use crate::kernel::Operands;
+use crate::values::{DType, Element, Operand, Relation, Rule, Spec};
+use std::cell::Cell;
+use std::sync::{Mutex, PoisonError};
+
+/// The operands of one kernel call, its scratch memory and its threads.
+///
+/// An input that shares memory with an output (in place, as the op's alias rule allows) is not handed out as an
+/// input: the kernel reads it through the output. So no kernel ever holds `&` and `&mut` over the same bytes.
+#[derive(Debug)]
+pub struct Call<'a> {
+    operands: Operands<'a>,
+    pool: Option<&'a rayon::ThreadPool>,
+    fault: &'a Mutex<Option<IndexFault>>,
+    taken: Cell<u32>,
+}
+
+/// Bit of [`Call::taken`] for the scratch memory.
+const WORKSPACE: u32 = 1 << 31;
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(
+        operands: Operands<'a>,
+        pool: Option<&'a rayon::ThreadPool>,
+        fault: &'a Mutex<Option<IndexFault>>,
+    ) -> Self {
+        Self { operands, pool, fault, taken: Cell::new(0) }
+    }
+
+    /// Specs of the inputs.
+    pub(crate) fn specs(&self) -> Vec<Spec> {
+        self.operands.inputs.iter().map(Operand::spec).collect()
+    }
+
+    /// Dtype of input `i`.
+    ///
+    /// # Errors
+    /// There must be an input `i`.
+    pub fn dtype(&self, i: usize) -> Result<DType, Rule> {
+        self.operand(i).map(|o| o.dtype)
+    }
+
+    /// Dtype of output `j`.
+    ///
+    /// # Errors
+    /// There must be an output `j`.
+    pub fn output_dtype(&self, j: usize) -> Result<DType, Rule> {
+        let outputs = self.operands.outputs;
+        outputs.get(j).map(|o| o.dtype).ok_or(Rule::Outputs { expected: outputs.len(), got: j + 1 })
+    }
+
+    /// Number of elements of input `i`.
+    ///
+    /// # Errors
+    /// There must be an input `i`.
+    pub fn elements(&self, i: usize) -> Result<usize, Rule> {
+        self.operand(i).map(|o| o.layout.shape().elements())
+    }
+
+    /// Number of axes of input `i`.
+    ///
+    /// # Errors
+    /// There must be an input `i`.
+    pub fn rank(&self, i: usize) -> Result<usize, Rule> {
+        self.operand(i).map(|o| o.layout.shape().rank())
+    }
+
+    /// Number of inputs.
+    #[must_use]
+    pub fn inputs(&self) -> usize {
+        self.operands.inputs.len()
+    }
+
+    fn operand(&self, i: usize) -> Result<&'a Operand, Rule> {
+        let inputs = self.operands.inputs;
+        inputs.get(i).ok_or(Rule::Arity { expected: inputs.len(), got: i + 1 })
+    }
+
+    /// The output that input `i` shares its memory with, if it is used in place.
+    #[must_use]
+    pub fn in_place(&self, i: usize) -> Option<usize> {
+        let input = self.operands.inputs.get(i)?;
+        self.operands.outputs.iter().position(|o| o.relation(input) != Relation::Disjoint)
+    }
+
+    /// Input `i`; `None` when it is used in place and must be read through its output.
+    ///
+    /// # Errors
+    /// Its dtype must be `T`'s.
+    pub fn input_or_in_place<T: Element>(&self, i: usize) -> Result<Option<View<'a, T>>, Rule> {
+        let operand = self.operand(i)?;
+        typed::<T>(i, operand.dtype)?;
+        if self.in_place(i).is_some() {
+            return Ok(None);
+        }
+        Ok(Some(View::new(memory::elements(operand), operand.layout)))
+    }
+
+    /// Input `i` of an op that is never run in place.
+    ///
+    /// # Errors
+    /// Its dtype must be `T`'s, and it must not share memory with an output.
+    pub fn input<T: Element>(&self, i: usize) -> Result<View<'a, T>, Rule> {
+        let aliased =
+            Rule::Alias { output: 0, input: i, relation: Relation::Overlapping, allowed: "no shared memory" };
+        self.input_or_in_place(i)?.ok_or(aliased)
+    }
+
+    /// Output `j`. Each output is handed out once.
+    ///
+    /// # Errors
+    /// Its dtype must be `T`'s, and it must not have been taken before.
+    pub fn output<T: Element>(&self, j: usize) -> Result<ViewMut<'a, T>, Rule> {
+        let outputs = self.operands.outputs;
+        let operand = outputs.get(j).ok_or(Rule::Outputs { expected: outputs.len(), got: j + 1 })?;
+        typed::<T>(j, operand.dtype)?;
+        self.take(1 << j.min(30), j)?;
+        Ok(ViewMut::new(memory::elements_mut(operand), operand.layout))
+    }
+
+    /// The scratch memory that the kernel asked for, as elements. Handed out once.
+    ///
+    /// # Errors
+    /// It must not have been taken before.
+    pub fn workspace<T: Element>(&self) -> Result<&'a mut [T], Rule> {
+        self.take(WORKSPACE, 31)?;
+        let len = self.operands.workspace_bytes / size_of::<T>();
+        let whole = crate::values::Layout::contiguous([len].into());
+        let region = Operand { base: self.operands.workspace, dtype: T::DTYPE, layout: whole };
+        Ok(memory::elements_mut(&region))
+    }
+
+    fn take(&self, bit: u32, output: usize) -> Result<(), Rule> {
+        if self.taken.replace(self.taken.get() | bit) & bit != 0 {
+            return Err(Rule::OutputsOverlap { first: output, second: output });
+        }
+        Ok(())
+    }
+
+    /// Runs `work(start, part)` over parts of at most `grain` indices of axis 0 of `whole` (`len` of them), on the
+    /// engine's threads. How it is cut depends on `len` and `grain` only.
+    pub fn parallel<S: Split>(&self, whole: S, len: usize, grain: usize, work: impl Fn(usize, S) + Sync) {
+        parallel::run(self.pool, whole, len, grain, work);
+    }
+
+    /// Reports an index value out of range. The kernel clamps it; the next read on the host returns the error.
+    pub fn flag(&self, position: usize, value: i64, limit: usize) {
+        let mut slot = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.get_or_insert(IndexFault { op: self.operands.op, position, value, limit });
+    }
+}
+
+fn typed<T: Element>(arg: usize, dtype: DType) -> Result<(), Rule> {
+    // Bool operands are handed out as bytes.
+    if dtype == T::DTYPE || (dtype == DType::Bool && T::DTYPE == DType::U8) {
+        Ok(())
+    } else {
+        Err(Rule::Dtype { arg, dtype, expected: T::DTYPE.name() })
+    }
+}

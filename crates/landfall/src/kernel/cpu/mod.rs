@@ -1,0 +1,16 @@
+//! Kernels of the processor: functions over typed views, run on the engine's own threads.
+
+mod call;
+pub(crate) mod columns;
+pub mod gemm;
+pub mod isa;
+pub(crate) mod lanes;
+pub(crate) mod memory;
+pub mod pack;
+mod parallel;
+pub(crate) mod pointwise;
+mod view;
+
+pub use call::Call;
+pub use parallel::{Chunks, Split};
+pub use view::{Row, RowMut, View, ViewMut};

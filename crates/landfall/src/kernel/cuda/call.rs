@@ -1,0 +1,433 @@
+//! One kernel call of an op, as its CUDA side sees it: operands in, typed launches out.
+
+use super::map;
+use super::module::{Entry, Kind, Module};
+use crate::error::Error;
+use crate::kernel::Operands;
+use crate::kernel::cuda::product::ProductLaunch;
+use crate::values::{Address, Layout, MAX_RANK, Operand, Precision, Relation, Rule, Spec};
+use arrayvec::ArrayVec;
+use std::ffi::c_void;
+use std::fmt;
+
+/// Why a call did not run.
+#[derive(Debug)]
+pub enum Failure {
+    /// A rule was broken; nothing ran.
+    Rule(Rule),
+    /// The device, or its compiler, failed.
+    Device(Error),
+}
+
+impl From<Rule> for Failure {
+    fn from(rule: Rule) -> Self {
+        Self::Rule(rule)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Device(error)
+    }
+}
+
+/// Blocks, threads and dynamic shared memory of a launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// Blocks along x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block along x, y and z.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory of a block.
+    pub shared: u32,
+}
+
+/// The most blocks along x; along y and z there are 65,535.
+const MAX_GRID: u64 = (1 << 31) - 1;
+
+impl Geometry {
+    /// `threads` threads in blocks of `block`, in one dimension, without shared memory.
+    ///
+    /// # Errors
+    /// There must be fewer than 2³¹ blocks.
+    pub fn linear(threads: usize, block: u32) -> Result<Self, Rule> {
+        Self::blocks(threads.div_ceil(block as usize), block)
+    }
+
+    /// How many blocks share `units` units of work: at most `most`, and no more than are busy when each takes as many.
+    #[must_use]
+    pub fn shares(units: usize, most: usize) -> usize {
+        units.div_ceil(units.div_ceil(most).max(1))
+    }
+
+    /// `blocks` blocks of `block` threads, in one dimension, without shared memory.
+    ///
+    /// # Errors
+    /// There must be fewer than 2³¹ blocks.
+    pub fn blocks(blocks: usize, block: u32) -> Result<Self, Rule> {
+        let too_many =
+            Rule::Attribute { name: "number of blocks", value: blocks as f64, expected: "less than 2^31" };
+        let x = u32::try_from(blocks).ok().filter(|&b| u64::from(b) <= MAX_GRID).ok_or(too_many)?;
+        Ok(Self { grid: [x, 1, 1], block: [block, 1, 1], shared: 0 })
+    }
+
+    fn fits(&self, entry: &Entry) -> bool {
+        let [x, y, z] = self.grid.map(u64::from);
+        let threads: u64 = self.block.iter().map(|&b| u64::from(b)).product();
+        (1..=MAX_GRID).contains(&x)
+            && (1..=65_535).contains(&y)
+            && (1..=65_535).contains(&z)
+            && (1..=u64::from(entry.block)).contains(&threads)
+    }
+}
+
+impl fmt::Display for Geometry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "grid {:?}, block {:?}, {} bytes shared", self.grid, self.block, self.shared)
+    }
+}
+
+/// An argument of a launch. It is checked against the kernel's declared parameter.
+#[derive(Debug, Clone, Copy)]
+pub enum Arg<'a> {
+    /// The first element of an operand that is read (its layout's offset is applied).
+    Input(&'a Operand),
+    /// The first element of an operand that is written.
+    Output(&'a Operand),
+    /// This many bytes into the scratch memory.
+    Scratch(usize),
+    /// An operand that is read in boxes: its axes, the gapless one first, each with a box's length.
+    Map(&'a Operand, &'a [(usize, u32)]),
+    /// A 32-bit unsigned integer.
+    U32(u32),
+    /// A 64-bit unsigned integer.
+    U64(u64),
+    /// A binary32.
+    F32(f32),
+    /// A binary64.
+    F64(f64),
+    /// Sizes or strides.
+    Dims([u64; MAX_RANK]),
+    /// Where an index out of range is reported.
+    Faults,
+}
+
+impl Arg<'_> {
+    /// Sizes or strides of up to eight axes.
+    #[must_use]
+    pub fn dims(of: &[usize]) -> Self {
+        let mut v = [0; MAX_RANK];
+        v.iter_mut().zip(of).for_each(|(v, &d)| *v = d as u64);
+        Self::Dims(v)
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Input(_) => "an operand that is read",
+            Self::Output(_) => "an operand that is written",
+            Self::Scratch(_) => "scratch memory",
+            Self::Map(..) => "an operand that is read in boxes",
+            Self::U32(_) => "a u32",
+            Self::U64(_) => "a u64",
+            Self::F32(_) => "an f32",
+            Self::F64(_) => "an f64",
+            Self::Dims(_) => "sizes or strides",
+            Self::Faults => "the fault record",
+        }
+    }
+}
+
+/// The most parameters of a kernel.
+pub(crate) const MAX_PARAMS: usize = 32;
+/// Words of all arguments of a launch.
+const MAX_WORDS: usize = 256;
+
+/// The bytes of a launch's arguments, each from a word of its own on.
+#[derive(Debug, Clone)]
+pub(crate) struct Values {
+    words: ArrayVec<u64, MAX_WORDS>,
+    starts: ArrayVec<u16, MAX_PARAMS>,
+}
+
+impl Values {
+    fn new() -> Self {
+        Self { words: ArrayVec::new(), starts: ArrayVec::new() }
+    }
+
+    /// Appends one argument; whether there was room.
+    #[inline]
+    fn push(&mut self, words: &[u64]) -> bool {
+        let start = self.words.len() as u16;
+        self.words.try_extend_from_slice(words).is_ok() && self.starts.try_push(start).is_ok()
+    }
+
+    /// Each argument from its first word on.
+    #[inline]
+    pub(crate) fn each(&self) -> impl Iterator<Item = &[u64]> {
+        self.starts.iter().map(|&s| &self.words[usize::from(s)..])
+    }
+
+    /// Where each argument is, for the driver.
+    #[inline]
+    pub(crate) fn pointers(&self) -> ArrayVec<*mut c_void, MAX_PARAMS> {
+        // Pushed one by one into their place: a collected list is moved there afterwards, with all its room.
+        let mut pointers = ArrayVec::new();
+        self.each().for_each(|words| pointers.push(words.as_ptr().cast_mut().cast()));
+        pointers
+    }
+}
+
+/// A checked launch.
+#[derive(Debug)]
+pub(crate) struct KernelLaunch<'a> {
+    pub(crate) module: &'a Module,
+    /// Number of the kernel in the module's source.
+    pub(crate) entry: usize,
+    pub(crate) geometry: Geometry,
+    pub(crate) values: &'a Values,
+}
+
+impl KernelLaunch<'_> {
+    /// Addresses of the operands that it was given.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = u64> {
+        let params = self.module.source().entries[self.entry].params;
+        params.iter().zip(self.values.each()).filter_map(|(param, words)| match param.kind {
+            Kind::Input(_) | Kind::Output(_) => words.first().copied(),
+            Kind::Map(_) => words.get(map::WORDS).copied(),
+            Kind::Scratch(_) | Kind::U32 | Kind::U64 | Kind::F32 | Kind::F64 | Kind::Dims | Kind::Faults => {
+                None
+            }
+        })
+    }
+}
+
+/// Where the launches of a call go: to the device now, into a list, or to the compiler only.
+pub(crate) trait Sink {
+    /// Takes one launch of an op.
+    fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error>;
+    /// Takes one product of the matrix library; whether it has an algorithm for it. If not, nothing ran.
+    fn product(&mut self, op: &'static str, launch: &ProductLaunch) -> Result<bool, Error>;
+    /// Takes one fill of memory with a byte.
+    fn fill(&mut self, op: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error>;
+    /// The driver's encoding of how an operand that is read in boxes lies.
+    fn map(&self, of: &Operand, axes: &[(usize, u32)]) -> Result<[u64; map::WORDS], Error>;
+    /// The record for index faults, and the number of an op in it.
+    fn faults(&mut self, op: &'static str) -> (Address, u32);
+    /// The architecture that modules are compiled for; none where they are for all.
+    fn architecture(&self) -> Option<&str>;
+}
+
+/// The operands of one call and the way to launch kernels on them. What a call launches depends on its operands'
+/// dtypes, layouts and addresses only, never on their contents.
+pub struct Call<'a> {
+    operands: Operands<'a>,
+    sink: &'a mut dyn Sink,
+}
+
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").field("operands", &self.operands).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(operands: Operands<'a>, sink: &'a mut dyn Sink) -> Self {
+        Self { operands, sink }
+    }
+
+    /// Operands read.
+    #[must_use]
+    pub fn inputs(&self) -> &'a [Operand] {
+        self.operands.inputs
+    }
+
+    /// Operands written.
+    #[must_use]
+    pub fn outputs(&self) -> &'a [Operand] {
+        self.operands.outputs
+    }
+
+    /// Input `i`.
+    ///
+    /// # Errors
+    /// There must be an input `i`.
+    pub fn input(&self, i: usize) -> Result<&'a Operand, Rule> {
+        let inputs = self.operands.inputs;
+        inputs.get(i).ok_or(Rule::Arity { expected: inputs.len(), got: i + 1 })
+    }
+
+    /// Output `j`.
+    ///
+    /// # Errors
+    /// There must be an output `j`.
+    pub fn output(&self, j: usize) -> Result<&'a Operand, Rule> {
+        let outputs = self.operands.outputs;
+        outputs.get(j).ok_or(Rule::Outputs { expected: outputs.len(), got: j + 1 })
+    }
+
+    /// The output that input `i` shares its memory with, if it is used in place.
+    #[must_use]
+    pub fn in_place(&self, i: usize) -> Option<usize> {
+        let input = self.operands.inputs.get(i)?;
+        self.operands.outputs.iter().position(|o| o.relation(input) != Relation::Disjoint)
+    }
+
+    /// Specs of the inputs.
+    #[must_use]
+    pub fn specs(&self) -> Vec<Spec> {
+        self.operands.inputs.iter().map(Operand::spec).collect()
+    }
+
+    /// Bytes of scratch memory: what the kernel asked for.
+    #[must_use]
+    pub fn scratch_bytes(&self) -> usize {
+        self.operands.workspace_bytes
+    }
+
+    /// Whether a module is for the device of the call. Where launches are only listed, for every device, one for a single
+    /// architecture is not.
+    #[must_use]
+    pub fn has(&self, module: &Module) -> bool {
+        module.architecture().is_none_or(|only| self.sink.architecture() == Some(only))
+    }
+
+    /// Launches a kernel of a module. Count, kinds and dtypes of the arguments must be those of its parameters.
+    ///
+    /// # Errors
+    /// [`Rule::Launch`] where they are not, where the source has no such kernel, or where the geometry is beyond the
+    /// kernel's; a device fault.
+    pub fn launch(
+        &mut self,
+        module: &Module,
+        entry: &'static str,
+        geometry: Geometry,
+        args: &[Arg<'_>],
+    ) -> Result<(), Failure> {
+        let file = module.source().name;
+        let wrong = |what: String| Rule::Launch { file, entry, what };
+        let Some((index, declared)) = module.entry(entry) else {
+            return Err(wrong("the source declares no such kernel".to_owned()).into());
+        };
+        if !geometry.fits(declared) {
+            let most = declared.block;
+            let what = format!("{geometry} is beyond what it can be (blocks of 1 to {most} threads)");
+            return Err(wrong(what).into());
+        }
+        if args.len() != declared.params.len() {
+            let what = format!("it has {} parameters, got {} arguments", declared.params.len(), args.len());
+            return Err(wrong(what).into());
+        }
+        let mut values = Values::new();
+        for (param, arg) in declared.params.iter().zip(args) {
+            match self.value(module, param.kind, arg, &mut values) {
+                Ok(true) => {}
+                Ok(false) => return Err(wrong("its arguments take more than 2 KB".to_owned()).into()),
+                Err(what) => return Err(wrong(format!("parameter {}: {what}", param.name)).into()),
+            }
+        }
+        let launch = KernelLaunch { module, entry: index, geometry, values: &values };
+        Ok(self.sink.kernel(self.operands.op, launch)?)
+    }
+
+    /// Appends an argument; whether there was room, or why the parameter does not take it.
+    fn value(
+        &mut self,
+        module: &Module,
+        kind: Kind,
+        arg: &Arg<'_>,
+        values: &mut Values,
+    ) -> Result<bool, String> {
+        let typed = |operand: &Operand, element| match module.dtype(element) {
+            Some(dtype) if dtype == operand.dtype => Ok(operand.address()),
+            Some(dtype) => Err(format!("it is of {dtype}, the operand is {}", operand.dtype)),
+            None => Err(format!("the module binds no type to {element:?}")),
+        };
+        Ok(match (kind, arg) {
+            (Kind::Input(e), Arg::Input(o)) | (Kind::Output(e), Arg::Output(o)) => {
+                values.push(&[typed(o, e)?])
+            }
+            (Kind::Scratch(_), &Arg::Scratch(at)) if at <= self.operands.workspace_bytes => {
+                values.push(&[self.operands.workspace.offset(at).0])
+            }
+            (Kind::Scratch(_), Arg::Scratch(at)) => {
+                return Err(format!("{at} is beyond the scratch memory of {} bytes", self.scratch_bytes()));
+            }
+            (Kind::Map(e), &Arg::Map(o, axes)) => {
+                let address = typed(o, e)?;
+                map::refused(o, axes)?;
+                let words = self.sink.map(o, axes).map_err(|error| error.to_string())?;
+                // Of the encoding the driver says nothing. Behind it stands where the operand is, which is no argument.
+                let mut all = [address; map::WORDS + 1];
+                all[..map::WORDS].copy_from_slice(&words);
+                values.push(&all)
+            }
+            (Kind::U32, &Arg::U32(v)) => values.push(&[u64::from(v)]),
+            (Kind::U64, &Arg::U64(v)) => values.push(&[v]),
+            (Kind::F32, &Arg::F32(v)) => values.push(&[u64::from(v.to_bits())]),
+            (Kind::F64, &Arg::F64(v)) => values.push(&[v.to_bits()]),
+            (Kind::Dims, Arg::Dims(v)) => values.push(v),
+            (Kind::Faults, Arg::Faults) => {
+                let (record, op) = self.sink.faults(self.operands.op);
+                values.push(&[record.0, u64::from(op)])
+            }
+            (kind, arg) => return Err(format!("it takes {kind:?}, got {}", arg.kind())),
+        })
+    }
+
+    /// An operand in the scratch memory, so many bytes from its start: what one launch of the call leaves for the next.
+    ///
+    /// # Errors
+    /// [`Rule::Launch`] where it does not fit in.
+    pub fn scratch(&self, at: usize, spec: Spec) -> Result<Operand, Rule> {
+        let room = self.scratch_bytes();
+        if at.saturating_add(spec.bytes()) > room {
+            let what = format!("{spec} from byte {at} on is beyond the scratch memory of {room} bytes");
+            return Err(Rule::Launch { file: "driver", entry: "scratch", what });
+        }
+        let base = self.operands.workspace.offset(at);
+        Ok(Operand { base, dtype: spec.dtype, layout: Layout::contiguous(spec.shape) })
+    }
+
+    /// `output = inputs[0] · inputs[1]` (+ an addend) (+ a bias), as [`MatMul`](crate::ops::MatMul) takes them, by the matrix
+    /// library, with the call's scratch memory from byte `scratch` on, by the algorithm of this number among those that it
+    /// proposes; 0 is its choice. The answer is whether it has that one for operands that lie like these. If not, nothing
+    /// ran: launch a kernel.
+    ///
+    /// # Errors
+    /// The library's absence; a device fault.
+    pub fn product(
+        &mut self,
+        inputs: &[Operand],
+        output: &Operand,
+        precision: Precision,
+        algorithm: usize,
+        scratch: usize,
+    ) -> Result<bool, Failure> {
+        let room = self.scratch_bytes().saturating_sub(scratch);
+        let scratch = (self.operands.workspace.offset(scratch), room);
+        match ProductLaunch::new(inputs, output, precision, scratch, algorithm) {
+            Some(launch) => Ok(self.sink.product(self.operands.op, &launch)?),
+            None => Ok(false),
+        }
+    }
+
+    /// Sets every byte of an output. Its elements must lie gapless.
+    ///
+    /// # Errors
+    /// [`Rule::Launch`] where there are gaps; a device fault.
+    pub fn fill(&mut self, output: &Operand, value: u8) -> Result<(), Failure> {
+        let spec = output.spec();
+        if !output.layout.is_contiguous() {
+            let what = format!("strides {:?} of {spec} leave gaps", output.layout.strides());
+            return Err(Rule::Launch { file: "driver", entry: "fill", what }.into());
+        }
+        if spec.bytes() == 0 {
+            return Ok(());
+        }
+        let to = Address(output.address());
+        Ok(self.sink.fill(self.operands.op, to, spec.bytes(), value)?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

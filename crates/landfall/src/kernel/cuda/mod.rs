@@ -1,0 +1,19 @@
+//! Kernels of an NVIDIA GPU.
+//!
+//! An op's CUDA side is a function of a [`Call`]: it turns operands into typed launches of kernels, which it declares
+//! in a [`Source`] beside its `.cu` file. The same function serves an eager call (launches go to the stream), a program
+//! (they are prepared once, captured in a graph and replayed as one), and the check that compiles every kernel without
+//! a GPU (they go to the compiler only).
+
+mod call;
+pub(crate) mod columns;
+pub(crate) mod map;
+mod module;
+pub(crate) mod pointwise;
+mod product;
+pub(crate) mod vectors;
+
+pub use call::{Arg, Call, Failure, Geometry};
+pub(crate) use call::{KernelLaunch, MAX_PARAMS, Sink, Values};
+pub use module::{Element, Entry, Kind, Module, Param, Source};
+pub(crate) use product::{Addresses, Matrix, Problem, ProductLaunch, WORKSPACE_ALIGNMENT};

@@ -1,0 +1,404 @@
+//! CUDA sources as data: the text of a `.cu` file, the kernels in it with their parameters, and what it is
+//! instantiated with.
+//!
+//! A kernel's parameter list is written once, here: the list in CUDA C++ is rendered from it, and every launch is
+//! checked against it. A kernel and its callers cannot disagree.
+
+use crate::kernel::cuda::pointwise as generated;
+use crate::values::{DType, Expression, Reg};
+use arrayvec::ArrayVec;
+use std::fmt::Write;
+use std::hash::{Hash, Hasher};
+
+/// What every source may use: element types and their conversions, wide loads, reductions, random words.
+const PRELUDE: &str = include_str!("prelude.cu");
+
+/// A `.cu` file with the kernels in it.
+#[derive(Debug)]
+pub struct Source {
+    /// Its name in errors, caches and snapshots.
+    pub name: &'static str,
+    /// The text, usually by `include_str!`. Each kernel starts with `KERNEL(name) {`, or `KERNEL(name, attributes) {`.
+    pub text: &'static str,
+    /// The kernels. Each is looked up when the source is loaded.
+    pub entries: &'static [Entry],
+}
+
+/// One kernel of a [`Source`].
+#[derive(Debug)]
+pub struct Entry {
+    /// Its name, which is also the symbol's.
+    pub name: &'static str,
+    /// The most threads of a block: the compiler's register budget follows from it.
+    pub block: u32,
+    /// Its parameters, in order.
+    pub params: &'static [Param],
+}
+
+/// One parameter of an [`Entry`].
+#[derive(Debug)]
+pub struct Param {
+    /// Its name in the source.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+}
+
+/// What a parameter takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The address of an operand that is read.
+    Input(Element),
+    /// The address of an operand that is written.
+    Output(Element),
+    /// An address in the scratch memory.
+    Scratch(Element),
+    /// How an operand that is read lies, and the boxes of it that one instruction copies.
+    Map(Element),
+    /// A 32-bit unsigned integer.
+    U32,
+    /// A 64-bit unsigned integer.
+    U64,
+    /// A binary32.
+    F32,
+    /// A binary64.
+    F64,
+    /// Sizes or strides of up to eight axes, by value.
+    Dims,
+    /// Where the kernel reports an index out of range.
+    Faults,
+}
+
+/// Element type of a pointer parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Element {
+    /// The type that the module binds to this name.
+    Bound(&'static str),
+    /// This one.
+    Is(DType),
+}
+
+macro_rules! pointers {
+    ($($(#[$doc:meta])* $of:ident $is:ident $Kind:ident;)*) => { $(
+        $(#[$doc])*
+        /// The element type is the one bound to `of`.
+        #[must_use]
+        pub const fn $of(name: &'static str, of: &'static str) -> Self {
+            Self { name, kind: Kind::$Kind(Element::Bound(of)) }
+        }
+        $(#[$doc])*
+        /// The element type is `dtype`.
+        #[must_use]
+        pub const fn $is(name: &'static str, dtype: DType) -> Self {
+            Self { name, kind: Kind::$Kind(Element::Is(dtype)) }
+        }
+    )* };
+}
+
+macro_rules! values {
+    ($($(#[$doc:meta])* $name:ident $Kind:ident;)*) => { $(
+        $(#[$doc])*
+        #[must_use]
+        pub const fn $name(name: &'static str) -> Self {
+            Self { name, kind: Kind::$Kind }
+        }
+    )* };
+}
+
+impl Param {
+    pointers! {
+        /// An operand that is read.
+        input input_is Input;
+        /// An operand that is written.
+        output output_is Output;
+        /// Scratch memory.
+        scratch scratch_is Scratch;
+        /// An operand that is read, in boxes.
+        map map_is Map;
+    }
+    values! {
+        /// A 32-bit unsigned integer.
+        u32 U32;
+        /// A 64-bit unsigned integer.
+        u64 U64;
+        /// A binary32.
+        f32 F32;
+        /// A binary64.
+        f64 F64;
+        /// Sizes or strides of up to eight axes.
+        dims Dims;
+        /// Where an index out of range is reported, with `flag`.
+        faults Faults;
+    }
+
+    fn declaration(&self) -> String {
+        let element = |e: Element| match e {
+            Element::Bound(name) => name,
+            Element::Is(dtype) => c_type(dtype),
+        };
+        let name = self.name;
+        match self.kind {
+            Kind::Input(e) => format!("const {}* {name}", element(e)),
+            Kind::Output(e) | Kind::Scratch(e) => format!("{}* {name}", element(e)),
+            // By value too: the copies' hardware reads it where the parameters are.
+            Kind::Map(_) => format!("const __grid_constant__ TensorMap {name}"),
+            Kind::U32 => format!("u32 {name}"),
+            Kind::U64 => format!("u64 {name}"),
+            Kind::F32 => format!("float {name}"),
+            Kind::F64 => format!("double {name}"),
+            // Read-only by value: constant memory, no copy on the stack.
+            Kind::Dims => format!("const __grid_constant__ Dims {name}"),
+            Kind::Faults => format!("Faults {name}"),
+        }
+    }
+}
+
+/// A source whose kernel of this name begins, before all that it says itself, by waiting for others.
+fn waiting(mut text: String, kernel: &str) -> String {
+    let begin = [")", ","].iter().find_map(|end| text.find(&format!("KERNEL({kernel}{end}")));
+    let brace = begin.and_then(|at| text[at..].find('{').map(|b| at + b + 1));
+    if let Some(at) = brace {
+        text.insert_str(at, " after_others();");
+    }
+    text
+}
+
+/// Name of a dtype in the sources.
+#[must_use]
+pub(crate) const fn c_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 => "float",
+        DType::F64 => "double",
+        DType::BF16 => "bf16",
+        DType::F16 => "f16",
+        DType::I32 => "i32",
+        DType::I64 => "i64",
+        DType::U8 | DType::Bool => "u8",
+    }
+}
+
+/// Threads of a block whose kernel gets all the registers that it asks for.
+const SMALL_BLOCK: u32 = 64;
+
+/// The most names that a module binds.
+const MAX_BOUND: usize = 12;
+
+/// A [`Source`] with everything that it leaves open: what is compiled, cached and loaded as one.
+///
+/// Held inline: describing a module allocates nothing, so an eager call can look its module up. Only what is bound is written,
+/// compared and hashed.
+#[derive(Debug, Clone)]
+pub struct Module {
+    source: &'static Source,
+    types: Bound<DType>,
+    constants: Bound<u64>,
+    /// Without steps where the source asks for none.
+    expression: Expression,
+    /// The only architecture that it is written for, if it is not for all.
+    only: Option<&'static str>,
+}
+
+/// Names with what they stand for.
+#[derive(Debug, Clone)]
+struct Bound<T>(ArrayVec<(&'static str, T), MAX_BOUND>);
+
+impl<T: Copy> Bound<T> {
+    #[inline]
+    fn push(&mut self, name: &'static str, value: T) {
+        let pushed = self.0.try_push((name, value));
+        debug_assert!(pushed.is_ok(), "a module binds at most {MAX_BOUND} names");
+    }
+
+    #[inline]
+    fn iter(&self) -> impl Iterator<Item = (&'static str, T)> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+/// Whether two names are one. They are short, and an eager call compares a dozen of them: a call of the C library for each
+/// would be a sixth of its time.
+#[inline]
+fn same(a: &str, b: &str) -> bool {
+    std::ptr::eq(a, b) || a.len() == b.len() && a.bytes().zip(b.bytes()).all(|(x, y)| x == y)
+}
+
+impl<T: Copy + PartialEq> PartialEq for Bound<T> {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        let mut pairs = self.iter().zip(other.iter());
+        self.0.len() == other.0.len() && pairs.all(|((a, x), (b, y))| x == y && same(a, b))
+    }
+}
+
+impl PartialEq for Module {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.source, other.source)
+            && self.types == other.types
+            && self.constants == other.constants
+            && self.expression == other.expression
+    }
+}
+
+impl Eq for Module {}
+
+impl Hash for Module {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::ptr::from_ref(self.source).hash(state);
+        // One word for all of a kind: each costs the hasher a multiplication that waits for the one before.
+        state.write_u64(self.types.iter().fold(0, |word, (_, dtype)| word << 4 | dtype as u64));
+        state.write_u64(self.constants.iter().fold(0, |word: u64, (_, value)| word.rotate_left(8) ^ value));
+        self.expression.hash(state);
+    }
+}
+
+impl Module {
+    /// The module of a source that leaves nothing open.
+    #[must_use]
+    #[inline]
+    pub fn new(source: &'static Source) -> Self {
+        let (types, constants) = (Bound(ArrayVec::new()), Bound(ArrayVec::new()));
+        Self { source, types, constants, expression: Expression::default(), only: None }
+    }
+
+    /// Binds a type's name.
+    #[must_use]
+    #[inline]
+    pub fn of(mut self, name: &'static str, dtype: DType) -> Self {
+        self.bind(name, dtype);
+        self
+    }
+
+    /// Binds a type's name, where a module is not to be moved.
+    #[inline]
+    pub(crate) fn bind(&mut self, name: &'static str, dtype: DType) {
+        self.types.push(name, dtype);
+    }
+
+    /// Binds a constant's name.
+    #[must_use]
+    #[inline]
+    pub fn constant(mut self, name: &'static str, value: u64) -> Self {
+        self.set(name, value);
+        self
+    }
+
+    /// Binds a constant's name, where a module is not to be moved.
+    #[inline]
+    pub(crate) fn set(&mut self, name: &'static str, value: u64) {
+        self.constants.push(name, value);
+    }
+
+    /// The module of a source that asks for the function `evaluate` of a scalar expression, on arguments of the type
+    /// bound to `A`.
+    #[must_use]
+    #[inline]
+    pub fn evaluating(source: &'static Source, expression: &Expression) -> Self {
+        let mut module = Self::new(source);
+        module.expression.clone_from(expression);
+        module
+    }
+
+    /// Asks for the function `evaluate` of the expression that `build` writes, where a module is not to be moved.
+    #[inline]
+    pub(crate) fn evaluate(&mut self, build: impl FnOnce(&mut Expression) -> Reg) {
+        self.expression.write(build);
+    }
+
+    /// Makes it one of this architecture alone, such as `sm_90a`: of instructions that no other one has.
+    #[must_use]
+    pub fn only(mut self, arch: &'static str) -> Self {
+        self.only = Some(arch);
+        self
+    }
+
+    /// The only architecture that it is written for, if it is not for all.
+    #[must_use]
+    pub fn architecture(&self) -> Option<&'static str> {
+        self.only
+    }
+
+    /// The source.
+    #[must_use]
+    pub fn source(&self) -> &'static Source {
+        self.source
+    }
+
+    /// The expression that its source asks for, if it does.
+    fn evaluates(&self) -> Option<&Expression> {
+        Some(&self.expression).filter(|e| !e.steps().is_empty())
+    }
+
+    /// The dtype of a pointer parameter, if its name is bound.
+    #[inline]
+    pub(crate) fn dtype(&self, element: Element) -> Option<DType> {
+        match element {
+            Element::Is(dtype) => Some(dtype),
+            Element::Bound(name) => self.types.iter().find(|b| same(b.0, name)).map(|b| b.1),
+        }
+    }
+
+    /// The kernel of this name, with its number.
+    #[inline]
+    pub(crate) fn entry(&self, name: &str) -> Option<(usize, &'static Entry)> {
+        self.source.entries.iter().enumerate().find(|(_, e)| same(e.name, name))
+    }
+
+    /// One line that names it: the source and what is bound.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let mut text = self.source.name.to_owned();
+        for (name, dtype) in self.types.iter() {
+            _ = write!(text, " {name}={dtype}");
+        }
+        for (name, value) in self.constants.iter() {
+            _ = write!(text, " {name}={value}");
+        }
+        if let Some(e) = self.evaluates() {
+            _ = write!(text, " {}", generated::formula(e));
+        }
+        text
+    }
+
+    /// The whole text that is compiled.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::with_capacity(PRELUDE.len() + self.source.text.len() + 4096);
+        text.push_str(PRELUDE);
+        text.push_str(&self.own_text());
+        text
+    }
+
+    /// The text without the prelude.
+    #[must_use]
+    pub fn own_text(&self) -> String {
+        let mut text = String::new();
+        for (name, dtype) in self.types.iter() {
+            _ = writeln!(text, "typedef {} {name};", c_type(dtype));
+        }
+        for (name, value) in self.constants.iter() {
+            _ = writeln!(text, "constexpr u64 {name} = {value};");
+        }
+        if let Some(e) = self.evaluates() {
+            text.push_str(&generated::function(e));
+        }
+        for entry in self.source.entries {
+            let params: Vec<String> = entry.params.iter().map(Param::declaration).collect();
+            _ = writeln!(
+                text,
+                "#define KERNEL_{} __global__ void __launch_bounds__({}{}) {}({})",
+                entry.name,
+                entry.block,
+                // Small blocks hold much in registers; left to itself the assembler spills for more of them at once.
+                if entry.block <= SMALL_BLOCK { ", 1" } else { "" },
+                entry.name,
+                params.join(", ")
+            );
+        }
+        _ = writeln!(text, "#line 1 \"{}.cu\"", self.source.name);
+        let entries = self.source.entries.iter();
+        text.push_str(&entries.fold(self.source.text.to_owned(), |text, e| waiting(text, e.name)));
+        text
+    }
+}

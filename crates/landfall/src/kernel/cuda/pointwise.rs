@@ -1,0 +1,335 @@
+//! The CUDA kernel for every pointwise op: the expression as a function in CUDA C++, inside `pointwise.cu`.
+
+use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
+use crate::values::{Binary, DType, Expression, Layout, MAX_RANK, Operand, Reg, Rule, Step, Unary, collapse};
+use arrayvec::ArrayVec;
+use std::cmp::Reverse;
+use std::fmt::Write;
+
+/// Arguments of the strided kernel, which has more than the other.
+type Args<'a> = ArrayVec<Arg<'a>, { 2 * MAX_ARGS + 10 }>;
+
+/// The most arguments of a pointwise kernel.
+const MAX_ARGS: usize = 8;
+/// Threads of a block.
+const BLOCK: u32 = 256;
+
+macro_rules! source {
+    ($($x:literal $T:literal $stride:literal),*) => {
+        Source {
+            name: "pointwise",
+            text: include_str!("pointwise.cu"),
+            entries: &[
+                Entry {
+                    name: "contiguous",
+                    block: BLOCK,
+                    params: &[
+                        $(Param::input($x, $T),)*
+                        Param::output("out", "TO"),
+                        Param::u64("n"),
+                        Param::u32("uniform"),
+                    ],
+                },
+                Entry {
+                    name: "strided",
+                    block: BLOCK,
+                    params: &[
+                        $(Param::input($x, $T),)*
+                        Param::output("out", "TO"),
+                        Param::u64("n"),
+                        Param::u64("length"),
+                        Param::u32("narrow_offsets"),
+                        Param::u32("along"),
+                        Param::u32("along_out"),
+                        Param::u32("rank"),
+                        Param::dims("shape"),
+                        Param::dims("reciprocal"),
+                        Param::dims("stride_out"),
+                        $(Param::dims($stride),)*
+                    ],
+                },
+            ],
+        }
+    };
+}
+
+/// One source for each number of arguments.
+static SOURCES: [Source; MAX_ARGS + 1] = [
+    source!(),
+    source!("x0" "T0" "stride0"),
+    source!("x0" "T0" "stride0", "x1" "T1" "stride1"),
+    source!("x0" "T0" "stride0", "x1" "T1" "stride1", "x2" "T2" "stride2"),
+    source!("x0" "T0" "stride0", "x1" "T1" "stride1", "x2" "T2" "stride2", "x3" "T3" "stride3"),
+    source!("x0" "T0" "stride0", "x1" "T1" "stride1", "x2" "T2" "stride2", "x3" "T3" "stride3", "x4" "T4" "stride4"),
+    source!("x0" "T0" "stride0", "x1" "T1" "stride1", "x2" "T2" "stride2", "x3" "T3" "stride3", "x4" "T4" "stride4",
+            "x5" "T5" "stride5"),
+    source!("x0" "T0" "stride0", "x1" "T1" "stride1", "x2" "T2" "stride2", "x3" "T3" "stride3", "x4" "T4" "stride4",
+            "x5" "T5" "stride5", "x6" "T6" "stride6"),
+    source!("x0" "T0" "stride0", "x1" "T1" "stride1", "x2" "T2" "stride2", "x3" "T3" "stride3", "x4" "T4" "stride4",
+            "x5" "T5" "stride5", "x6" "T6" "stride6", "x7" "T7" "stride7"),
+];
+const TYPES: [&str; MAX_ARGS] = ["T0", "T1", "T2", "T3", "T4", "T5", "T6", "T7"];
+
+/// Launches the kernel of the expression that `build` writes over a call's operands.
+///
+/// Where all operands lie gapless in one order and aligned, a thread moves 16 bytes of the widest of them at once; an
+/// operand that is one element for all is read as such. Every other layout takes the strided kernel, which walks in the
+/// order of the result's memory and still moves as much at once of each operand whose innermost neighbours are aligned.
+///
+/// # Errors
+/// A rule that only a wrong kernel table can break; a device fault.
+pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_>) -> Result<(), Failure> {
+    let (inputs, out) = (call.inputs(), call.output(0)?);
+    let n = inputs.len();
+    let Some(source) = SOURCES.get(n) else {
+        return Err(Rule::Arity { expected: MAX_ARGS, got: n }.into());
+    };
+    let elements = out.layout().shape().elements();
+    if elements == 0 {
+        return Ok(());
+    }
+    let operands = || inputs.iter().chain([out]);
+    // As on the processor: f64 where an f64 or a 32-bit integer or wider is involved.
+    let (mut wide, mut widest) = (false, 1);
+    operands().for_each(|o| {
+        wide |= matches!(o.dtype(), DType::F64 | DType::I64 | DType::I32);
+        widest = widest.max(o.dtype().size());
+    });
+    let vector = 16 / widest;
+    let mut module = Module::new(source);
+    module.evaluate(build);
+    for (name, o) in TYPES.iter().zip(inputs) {
+        module.bind(name, o.dtype());
+    }
+    module.bind("TO", out.dtype());
+    module.bind("A", if wide { DType::F64 } else { DType::F32 });
+    module.set("VECTOR", vector as u64);
+    // Functions that are exact to f32 would be rounded to far less.
+    module.set("COARSE", u64::from(widest <= 2));
+
+    let mut args = Args::new();
+    inputs.iter().for_each(|o| args.push(Arg::Input(o)));
+    args.push(Arg::Output(out));
+    // Both are powers of two: no division.
+    let address = |o: &Operand| o.address() & (vector * o.dtype().size() - 1) as u64 == 0;
+    let mut contiguous = |args: &mut Args<'_>, uniform| {
+        args.push(Arg::U64(elements as u64));
+        args.push(Arg::U32(uniform));
+        call.launch(&module, "contiguous", Geometry::linear(elements.div_ceil(vector), BLOCK)?, args)
+    };
+    // Most calls are so, and a small one costs its host more than its device: it is told at once.
+    let whole = |o: &Operand| o.layout().is_contiguous() && address(o);
+    if whole(out) && inputs.iter().all(whole) {
+        return contiguous(&mut args, 0);
+    }
+    let layouts = walk(operands().map(|o| *o.layout()))?;
+    // Inputs of which a thread moves a whole vector by one access; the result's bit is the one after theirs.
+    let aligned = |(o, l): (&Operand, &Layout)| match l.strides().split_last() {
+        None => address(o),
+        Some((&inner, outer)) => address(o) && inner == 1 && outer.iter().all(|s| s.is_multiple_of(vector)),
+    };
+    let bits = |test: &dyn Fn((&Operand, &Layout)) -> bool| {
+        (operands().zip(&layouts).enumerate()).fold(0u32, |b, (i, pair)| b | u32::from(test(pair)) << i)
+    };
+    let along = bits(&aligned);
+    let uniform = bits(&|(_, l)| l.strides().iter().all(|&s| s == 0)) & !along;
+    let (rank, all) = (layouts[n].shape().rank(), (1u32 << (n + 1)) - 1);
+    // A single element is never a whole vector, wherever it lies.
+    if rank == 0 || rank == 1 && along >> n == 1 && along | uniform == all {
+        return contiguous(&mut args, uniform);
+    }
+    let mut shape: ArrayVec<usize, MAX_RANK> = layouts[n].shape().dims().iter().rev().copied().collect();
+    let length = shape[0];
+    shape[0] = length.div_ceil(vector);
+    let units: usize = shape.iter().product();
+    let narrow = units < 1 << 31 && layouts.iter().all(|l| l.span().len() <= 1 << 32);
+    let mut reciprocals = [0; MAX_RANK];
+    if narrow {
+        reciprocals.iter_mut().zip(&shape).for_each(|(r, &d)| *r = reciprocal(d as u64));
+    }
+    args.push(Arg::U64(units as u64));
+    args.push(Arg::U64(length as u64));
+    args.push(Arg::U32(u32::from(narrow)));
+    args.push(Arg::U32(along));
+    args.push(Arg::U32(along >> n));
+    args.push(Arg::U32(rank as u32));
+    args.push(Arg::dims(&shape));
+    args.push(Arg::Dims(reciprocals));
+    for l in layouts[n..].iter().chain(&layouts[..n]) {
+        let strides: ArrayVec<usize, MAX_RANK> = l.strides().iter().rev().copied().collect();
+        args.push(Arg::dims(&strides));
+    }
+    call.launch(&module, "strided", Geometry::linear(units, BLOCK)?, &args)
+}
+
+/// The layouts of the inputs and, last, the result, with their axes in the order of the result's memory and as few of them
+/// as possible.
+fn walk(operands: impl Iterator<Item = Layout>) -> Result<ArrayVec<Layout, { MAX_ARGS + 1 }>, Rule> {
+    let mut layouts: ArrayVec<Layout, { MAX_ARGS + 1 }> = operands.collect();
+    if let Some(out) = layouts.last().copied() {
+        let mut axes: ArrayVec<usize, MAX_RANK> = (0..out.shape().rank()).collect();
+        axes.sort_by_key(|&a| Reverse(out.strides()[a]));
+        for l in &mut layouts {
+            *l = l.permute(&axes)?;
+        }
+    }
+    collapse(&mut layouts);
+    Ok(layouts)
+}
+
+/// Multiplier m and shift s, as `m << 32 | s`, with i·m >> s = i / size for every i < 2³¹ (Granlund and Montgomery,
+/// "Division by Invariant Integers using Multiplication", PLDI 1994): with 2^(l − 1) < size ≤ 2^l, s = 31 + l and
+/// m = ⌈2^s / size⌉ < 2³²; m·size exceeds 2^s by less than size ≤ 2^l, so the product's error, less than 2^l·i / 2^s < 1
+/// in units of 1 / size, never reaches the next quotient.
+fn reciprocal(size: u64) -> u64 {
+    let shift = 31 + u64::from(size.next_power_of_two().trailing_zeros());
+    (1u64 << shift).div_ceil(size) << 32 | shift
+}
+
+/// The number of arguments that an expression reads.
+fn arity(e: &Expression) -> usize {
+    let arg = |s: &Step| match *s {
+        Step::Arg(i) => usize::from(i) + 1,
+        Step::Const(_) | Step::Unary(..) | Step::Binary(..) | Step::Select(..) => 0,
+    };
+    e.steps().iter().map(arg).max().unwrap_or(0)
+}
+
+/// The expression as the function `evaluate` of its arguments, each of the type `A`, with the macros by which
+/// `pointwise.cu` goes through them.
+pub(crate) fn function(e: &Expression) -> String {
+    let n = arity(e);
+    let each = |f: &dyn Fn(usize) -> String, between: &str| (0..n).map(f).collect::<Vec<_>>().join(between);
+    let mut text = String::new();
+    let calls = |f: Unary| e.steps().iter().any(|s| matches!(s, Step::Unary(g, _) if *g == f));
+    let normal = calls(Unary::NormalCdf) || calls(Unary::Bell);
+    if normal {
+        text.push_str(include_str!("normal.cu"));
+    }
+    if normal || calls(Unary::Exp) {
+        text.push_str(include_str!("coarse.cu"));
+    }
+    _ = writeln!(text, "#define EACH_ARG(X) {}", each(&|i| format!("X({i})"), " "));
+    _ = writeln!(text, "#define EVALUATE(X) evaluate({})", each(&|i| format!("X({i})"), ", "));
+    _ = writeln!(text, "DEVICE A evaluate({}) {{", each(&|i| format!("A x{i}"), ", "));
+    for (r, step) in e.steps().iter().enumerate() {
+        _ = writeln!(text, "    const A r{r} = {};", code(*step));
+    }
+    _ = writeln!(text, "    return r{};\n}}", e.steps().len().saturating_sub(1));
+    text
+}
+
+/// The expression in one line, for labels; a long one is cut off.
+pub(crate) fn formula(e: &Expression) -> String {
+    let mut text = operand(e, e.steps().len().saturating_sub(1));
+    if text.len() > MAX_FORMULA {
+        text.truncate(MAX_FORMULA);
+        text.push_str("..");
+    }
+    text
+}
+
+/// Bytes of a label's formula.
+const MAX_FORMULA: usize = 120;
+
+fn operand(e: &Expression, r: usize) -> String {
+    let of = |x: Reg| operand(e, usize::from(x.0));
+    match e.steps().get(r) {
+        None => String::new(),
+        Some(Step::Arg(i)) => format!("x{i}"),
+        Some(Step::Const(c)) => format!("{c}"),
+        Some(Step::Unary(f, x)) => format!("{f:?}({})", of(*x)),
+        Some(Step::Binary(f, a, b)) => format!("{f:?}({}, {})", of(*a), of(*b)),
+        Some(Step::Select(c, a, b)) => format!("Select({}, {}, {})", of(*c), of(*a), of(*b)),
+    }
+}
+
+fn code(step: Step) -> String {
+    let r = |x: Reg| format!("r{}", x.0);
+    match step {
+        Step::Arg(i) => format!("x{i}"),
+        Step::Const(c) => constant(c),
+        Step::Unary(f, x) => unary(f, &r(x)),
+        Step::Binary(f, a, b) => binary(f, &r(a), &r(b)),
+        Step::Select(c, a, b) => format!("{} != A(0) ? {} : {}", r(c), r(a), r(b)),
+    }
+}
+
+/// A constant that reads back as the same number.
+fn constant(c: f64) -> String {
+    if c.is_finite() { format!("A({c:e})") } else { format!("A(__longlong_as_double({:#x}ll))", c.to_bits()) }
+}
+
+// The functions of CUDA's mathematics library, one replaced by our own: overloaded for both types of arithmetic, accurate to
+// a few units in the last place over the whole range (no fast-math).
+fn unary(f: Unary, x: &str) -> String {
+    match f {
+        Unary::Neg => format!("-{x}"),
+        Unary::Abs => format!("fabs({x})"),
+        Unary::Exp => format!("COARSE ? coarse_exp({x}) : exp({x})"),
+        Unary::Ln => format!("log({x})"),
+        Unary::Sqrt => format!("sqrt({x})"),
+        Unary::Rsqrt => format!("rsqrt({x})"),
+        Unary::Recip => format!("A(1) / {x}"),
+        Unary::Tanh => format!("tanh({x})"),
+        Unary::Erf => format!("erf({x})"),
+        Unary::NormalCdf => format!("COARSE ? coarse_normal_cdf({x}) : normal_cdf({x})"),
+        Unary::Bell => format!("COARSE ? coarse_bell({x}) : bell({x})"),
+        Unary::Sin => format!("sin({x})"),
+        Unary::Cos => format!("cos({x})"),
+        Unary::Sign => format!("A({x} > A(0)) - A({x} < A(0))"),
+    }
+}
+
+fn binary(f: Binary, a: &str, b: &str) -> String {
+    match f {
+        Binary::Add => format!("{a} + {b}"),
+        Binary::Sub => format!("{a} - {b}"),
+        Binary::Mul => format!("{a} * {b}"),
+        Binary::Div => format!("{a} / {b}"),
+        Binary::Max => format!("Max::of({a}, {b})"),
+        Binary::Min => format!("Min::of({a}, {b})"),
+        Binary::Equal => format!("A({a} == {b})"),
+        Binary::Less => format!("A({a} < {b})"),
+        Binary::LessEqual => format!("A({a} <= {b})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{reciprocal, walk};
+    use crate::values::Layout;
+
+    #[test]
+    fn a_product_with_a_reciprocal_is_the_quotient() {
+        let below = (1u64 << 31) - 1;
+        let near = |v: u64| (v.saturating_sub(2)..=(v + 2).min(below)).filter(|&v| v > 0);
+        let sizes =
+            (1..2000).chain((0..31).flat_map(|b| near(1 << b))).chain(near(below)).chain([641, 6_700_417]);
+        for size in sizes {
+            let (m, s) = (reciprocal(size) >> 32, reciprocal(size) as u32);
+            assert!(m < 1 << 32 && s < 64, "{size}");
+            let last = below / size;
+            // The quotient errs first, if at all, at the last index before a multiple.
+            let multiples = (1..200).chain(last.saturating_sub(200)..=last).filter(|&k| k >= 1 && k <= last);
+            for i in multiples.flat_map(|k| [k * size - 1, k * size]).chain([0, below]) {
+                assert_eq!((i * m) >> s, i / size, "{i} / {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn axes_are_walked_in_the_order_of_the_result() -> Result<(), crate::values::Rule> {
+        let whole = Layout::contiguous([5, 3, 4].into());
+        // All turned alike: one run of memory.
+        let turned = whole.permute(&[2, 0, 1])?;
+        let alike = walk([turned, turned].into_iter())?;
+        assert_eq!((alike[0].shape().dims(), alike[0].strides()), (&[60][..], &[1][..]));
+        // A row for all, and a result in another order.
+        let row = Layout::contiguous([4].into()).broadcast_to([5, 3, 4].into())?.permute(&[2, 0, 1])?;
+        let mixed = walk([Layout::contiguous([4, 5, 3].into()), row, turned].into_iter())?;
+        assert!(mixed.iter().all(|l| l.shape().dims() == [15, 4]));
+        assert_eq!(mixed.iter().map(|l| l.strides().to_vec()).collect::<Vec<_>>(), [[1, 15], [0, 1], [4, 1]]);
+        Ok(())
+    }
+}

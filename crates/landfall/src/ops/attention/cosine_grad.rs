@@ -1,0 +1,207 @@
+//! Gradient of attention with queries and keys of length 1.
+
+use crate::contract::{
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+};
+use crate::kernel::cpu::Call;
+use crate::kernel::cpu::isa::{Real, dispatch};
+use crate::kernel::cpu::lanes::{Kept, LANES, Slots, kept_dtype};
+use crate::kernel::cpu::pointwise::Arith;
+use crate::ops::attention::cosine::{
+    SHAPES, arguments, by_head, check, cuda, heads, levels_of, mixed, rows_of,
+};
+use crate::ops::attention::cpu_tiles::Sizes;
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+
+/// Gradient of [`CosineAttention`](crate::ops::attention::cosine::CosineAttention). The scores `S = t·q̂·k̂ᵀ` are computed again; then
+/// `P = exp(S − lse)`, `dS = P∘(g_out·vᵀ − rowsum(g_out∘out))`, `u = dS·k̂`, `w = t·dSᵀ·q̂`, and, row by row,
+/// `gq = t·(u − q̂·Σ u·q̂) / √(Σ q² + eps)`, `gk = (w − k̂·Σ w·k̂) / √(Σ k² + eps)`, `gv = Pᵀ·g_out`; of each head
+/// `g_t = Σ u·q̂`.
+///
+/// Arguments: `qkv`: `[B, N, 3, h, e]`; `temperature`: `[h]`; `out`: `[B, N, h, e]`; `lse`: `[B, h, N]` in f32 or f64;
+/// `g_out`: `[B, N, h, e]`. All but `lse` and `temperature` of one float dtype; any strides. Results: the slopes of `qkv` and
+/// `temperature`, as these. Accumulation: f32 (f64 for f64) of a head, f64 over the batch. Disjoint. No second derivatives.
+/// Errors: as the forward op. Deterministic, whatever the number of threads.
+#[derive(Debug, Clone, Copy)]
+pub struct CosineAttentionGrad {
+    /// As in the forward pass.
+    pub eps: f64,
+}
+
+impl Default for CosineAttentionGrad {
+    fn default() -> Self {
+        Self { eps: 1e-6 }
+    }
+}
+
+impl Op for CosineAttentionGrad {
+    fn name(&self) -> &'static str {
+        "cosine_attention_grad"
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        let args: [Spec; 5] = rules::arity(args)?;
+        check(&args)?;
+        for arg in [2, 4] {
+            rules::same_dtype(&args, 0, arg)?;
+            rules::shape(&args, arg, rows_of(&args[0].shape))?;
+        }
+        kept_dtype(&args, 3)?;
+        rules::shape(&args, 3, levels_of(&args[0].shape))?;
+        Ok([args[0], args[1]].into())
+    }
+    fn alias(&self) -> &[Alias] {
+        &[Alias::Disjoint; 2]
+    }
+    fn coverage(&self) -> &[Coverage] {
+        &[Coverage::Full; 2]
+    }
+    fn accumulate(&self, dtype: DType) -> DType {
+        dtype.accumulate()
+    }
+    fn body(&self) -> Body {
+        Body::Opaque("its results share scores that are never stored")
+    }
+    fn vjp(&self) -> Grad {
+        Grad::None("second derivatives are not provided")
+    }
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
+        let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
+        let mut all: Vec<HostTensor> = outputs.iter().map(|&o| HostTensor::from_fn(o, |_| 0.0)).collect();
+        let Sizes { n, heads, e, .. } = Sizes::of(&specs[2].shape);
+        for head in 0..specs[0].shape.elements() / (3 * n * e).max(1) {
+            let (b, h) = (head / heads, head % heads);
+            let at = |i: usize, part: usize| (((b * n + i) * 3 + part) * heads + h) * e;
+            let [q, k, v] = [0, 1, 2].map(|part| move |i: usize| &args[0].data[at(i, part)..][..e]);
+            let row = |arg: usize, i: usize| &args[arg].data[((b * n + i) * heads + h) * e..][..e];
+            let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+            let unit = |x: &[f64]| {
+                let length = (dot(x, x) + self.eps).sqrt();
+                (x.iter().map(|x| x / length).collect::<Vec<f64>>(), length)
+            };
+            let t = args[1].data[h];
+            let (mut of_q, mut of_k) = (vec![vec![0.0; e]; n], vec![vec![0.0; e]; n]);
+            for i in 0..n {
+                let level = dot(row(4, i), row(2, i));
+                for j in 0..n {
+                    let ((q, _), (k, _)) = (unit(q(i)), unit(k(j)));
+                    let p = (t * dot(&q, &k) - args[3].data[head * n + i]).exp();
+                    let change = p * (dot(row(4, i), v(j)) - level);
+                    for c in 0..e {
+                        of_q[i][c] += change * k[c];
+                        of_k[j][c] += t * change * q[c];
+                        all[0].data[at(j, 2) + c] += p * row(4, i)[c];
+                    }
+                }
+            }
+            for i in 0..n {
+                let ((q, length_q), (k, length_k)) = (unit(q(i)), unit(k(i)));
+                let along = [dot(&of_q[i], &q), dot(&of_k[i], &k)];
+                all[1].data[h] += along[0];
+                for c in 0..e {
+                    all[0].data[at(i, 0) + c] = t * (of_q[i][c] - q[c] * along[0]) / length_q;
+                    all[0].data[at(i, 1) + c] = (of_k[i][c] - k[c] * along[1]) / length_k;
+                }
+            }
+        }
+        all
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const {
+            &[
+                Kernel {
+                    workspace: |_, args| {
+                        let s = Sizes::of(&rows_of(&args[0].shape));
+                        let tasks = s.tasks().1 * heads::gradient_lines(&s) * LANES;
+                        (tasks + s.batch * s.heads) * args[0].dtype.accumulate().size()
+                    },
+                    ..Kernel::cpu("cosine_attention_grad", |op, call| {
+                        let (op, dtype) = (attributes::<Self>(op)?, call.dtype(0)?);
+                        with_dtype!(float dtype, T => match call.dtype(1)? == dtype {
+                            true => run::<T, T>(op, call),
+                            false => run::<T, <T as Element>::Acc>(op, call),
+                        }, else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    })
+                },
+                Kernel {
+                    workspace: cuda::grad_workspace,
+                    ..Kernel::cuda("cosine_attention_grad", cuda::gradient)
+                },
+            ]
+        }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        let Ok(outputs) = self.infer(args) else { return Cost::default() };
+        // Five products; temperature, difference, exponential, difference and product of each score; square, sum and
+        // product of each element of queries and keys, and of its slope product, sum, product, difference and product.
+        let s = Sizes::of(&rows_of(&args[0].shape));
+        let pairs = args[3].shape.elements().saturating_mul(s.n).saturating_mul(5);
+        let norms = args[2].shape.elements().saturating_mul(16);
+        Cost::of(args, &outputs, s.flops().saturating_mul(5).saturating_add(pairs).saturating_add(norms))
+    }
+    fn samples(&self) -> Vec<Sample> {
+        let more = |args: [SampleArg; 2]| {
+            let rows = SampleArg { shape: rows_of(&args[0].shape), data: Data::Range(-1.0, 1.0), ..args[0] };
+            let levels = levels_of(&args[0].shape);
+            let lse = SampleArg::with(Some(DType::F32), levels, Data::Range(7.0, 9.0));
+            let [qkv, temperature] = args;
+            vec![qkv, temperature, rows.clone(), lse, rows]
+        };
+        let of = |&[b, n, h, e]: &[usize; 4]| {
+            let own = if e == 1 { Self { eps: 0.5 } } else { *self };
+            Sample::new(own, more(arguments(b, n, h, e)))
+        };
+        let mut all: Vec<Sample> = SHAPES.iter().map(of).collect();
+        all.extend(mixed().map(|args| Sample::new(*self, more(args))));
+        let good = more(arguments(2, 5, 2, 4));
+        let with = |arg: usize, shape: Shape| {
+            let mut args = good.clone();
+            args[arg].shape = shape;
+            args
+        };
+        let bad = |args, text| Sample::bad(*self, args, text);
+        all.extend([
+            bad(with(3, [2, 2, 4].into()), "arg 3 is [2, 2, 4]; it must be [2, 2, 5]"),
+            bad(with(4, [2, 5, 2, 3].into()), "arg 4 is [2, 5, 2, 3]; it must be [2, 5, 2, 4]"),
+            bad(with(1, [3].into()), "arg 1 is [3]; it must be [2]"),
+            bad(good[..4].to_vec(), "takes 5 arguments, got 4"),
+        ]);
+        all
+    }
+}
+
+fn run<T: Element, W: Element<Acc = T::Acc>>(op: &CosineAttentionGrad, call: &Call<'_>) -> Result<(), Rule>
+where
+    T::Acc: Arith + Real,
+{
+    let (qkv, temperature) = (call.input::<T>(0)?, call.input::<W>(1)?);
+    let (out, lse, g) = (call.input::<T>(2)?, Kept::of(call, 3)?, call.input::<T>(4)?);
+    let (gqkv, mut g_temperature) = (call.output::<T>(0)?, call.output::<W>(1)?);
+    let s = Sizes::of(out.layout().shape());
+    if gqkv.elements() == 0 {
+        g_temperature.fill(W::narrow(W::Acc::default()));
+        return Ok(());
+    }
+    let temperature = by_head(&temperature, s.batch)?;
+    let (each, tasks) = s.tasks();
+    let width = heads::gradient_lines(&s) * LANES;
+    let (scratch, rest) = call.workspace::<T::Acc>()?.split_at_mut(tasks * width);
+    let turned = &mut rest[..s.batch * s.heads];
+    let slots = Slots { data: scratch, each, width };
+    let own = Slots { data: &mut *turned, each: 1, width: s.heads };
+    call.parallel(
+        (gqkv, slots, own),
+        s.batch,
+        each,
+        #[inline(always)]
+        |start, (gqkv, slots, own)| {
+            let (scratch, turned, eps) = (&mut slots.data[..width], own.data, op.eps);
+            dispatch(heads::Gradient { s, start, eps, qkv, temperature, out, lse, g, gqkv, turned, scratch });
+        },
+    );
+    for head in 0..s.heads {
+        let sum: f64 = turned.iter().skip(head).step_by(s.heads).map(|t| t.as_f64()).sum();
+        g_temperature.set_flat(head, W::narrow(W::Acc::of_f64(sum)));
+    }
+    Ok(())
+}

@@ -1,0 +1,250 @@
+//! Calls of ops on graph values, with the passes that op files never do themselves (broadcasting, making contiguous).
+
+use crate::contract::{Graph, Op, Origin, Value, View};
+use crate::error::Error;
+use crate::ops;
+use crate::values::{DType, Rule, Shape, Spec};
+use std::panic::Location;
+
+/// Methods that append one op and give its one output.
+macro_rules! unary_methods {
+    ($($(#[$doc:meta])* $method:ident = $op:expr;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// # Errors
+        /// The rule that the argument breaks, with the caller's line.
+        #[track_caller]
+        pub fn $method(&self, x: Value) -> Result<Value, Error> {
+            self.op1($op, &[x])
+        }
+    )* };
+}
+
+macro_rules! binary_methods {
+    ($($(#[$doc:meta])* $method:ident = $op:expr;)*) => { $(
+        $(#[$doc])*
+        /// Shapes are broadcast.
+        ///
+        /// # Errors
+        /// The rule that the arguments break, with the caller's line.
+        #[track_caller]
+        pub fn $method(&self, lhs: Value, rhs: Value) -> Result<Value, Error> {
+            let [lhs, rhs] = self.broadcast_together($op.name(), [lhs, rhs])?;
+            self.op1($op, &[lhs, rhs])
+        }
+    )* };
+}
+
+impl Graph {
+    /// The same elements in the same order under another shape: a view where the strides allow it, else of a copy.
+    ///
+    /// # Errors
+    /// The element counts must be equal.
+    #[track_caller]
+    pub fn reshape(&self, x: Value, shape: impl Into<Shape>) -> Result<Value, Error> {
+        let (shape, at) = (shape.into(), Location::caller());
+        let fits = {
+            let inner = self.inner.borrow();
+            let layout = inner.info(x).layout;
+            !matches!(layout.reshape(shape), Err(Rule::ReshapeStrides { .. }))
+        };
+        let x = if fits { x } else { self.copy(x)? };
+        self.view("reshape", x, View::Reshape, |l| l.reshape(shape), at)
+    }
+
+    /// Both values broadcast to their common shape.
+    #[track_caller]
+    fn broadcast_together<const N: usize>(
+        &self,
+        op: &'static str,
+        values: [Value; N],
+    ) -> Result<[Value; N], Error> {
+        let at = Location::caller();
+        let specs = self.specs(&values);
+        let mut shape = specs[0].shape;
+        for s in &specs[1..] {
+            let rule = Rule::Broadcast { from: s.shape, to: shape };
+            shape = shape.broadcast(&s.shape).ok_or_else(|| rule.of(op, &specs, None, Some(at)))?;
+        }
+        let mut out = values;
+        for v in &mut out {
+            *v = self.broadcast_to(*v, shape)?;
+        }
+        Ok(out)
+    }
+
+    unary_methods! {
+        /// `−x`.
+        neg = ops::Neg;
+        /// `|x|`.
+        abs = ops::Abs;
+        /// `eˣ`.
+        exp = ops::Exp;
+        /// Natural logarithm.
+        ln = ops::Ln;
+        /// `√x`.
+        sqrt = ops::Sqrt;
+        /// `1/√x`.
+        rsqrt = ops::Rsqrt;
+        /// `1/x`.
+        recip = ops::Recip;
+        /// Hyperbolic tangent.
+        tanh = ops::Tanh;
+        /// Error function.
+        erf = ops::Erf;
+        /// −1, 0 or 1.
+        sign = ops::Sign;
+        /// The elements in row-major order without gaps.
+        copy = ops::Copy;
+    }
+
+    binary_methods! {
+        /// `lhs + rhs`.
+        add = ops::Add;
+        /// `lhs − rhs`.
+        sub = ops::Sub;
+        /// `lhs · rhs`.
+        mul = ops::Mul;
+        /// `lhs / rhs`.
+        div = ops::Div;
+        /// The larger of both.
+        maximum = ops::Maximum;
+        /// The smaller of both.
+        minimum = ops::Minimum;
+    }
+
+    /// `x · mul + add` with constants.
+    ///
+    /// # Errors
+    /// `x` must be of a float dtype.
+    #[track_caller]
+    pub fn affine(&self, x: Value, mul: f64, add: f64) -> Result<Value, Error> {
+        self.op1(ops::Affine { mul, add }, &[x])
+    }
+
+    /// A tensor filled with one value.
+    ///
+    /// # Errors
+    /// None that a valid spec can cause.
+    #[track_caller]
+    pub fn fill(&self, dtype: DType, shape: impl Into<Shape>, value: f64) -> Result<Value, Error> {
+        self.op1(ops::Fill { spec: Spec::new(dtype, shape), value }, &[])
+    }
+
+    /// The same values in another dtype. Of a value that a cast has widened, those that it was widened from.
+    ///
+    /// # Errors
+    /// None that a valid value can cause.
+    #[track_caller]
+    pub fn cast(&self, x: Value, dtype: DType) -> Result<Value, Error> {
+        let x = self.before_widening(x);
+        if self.spec(x).dtype == dtype { Ok(x) } else { self.op1(ops::Cast { dtype }, &[x]) }
+    }
+
+    /// What a cast that loses nothing was given, if `x` is the result of one: from bf16 or f16, whose every value the wide
+    /// floats have.
+    fn before_widening(&self, x: Value) -> Value {
+        let inner = self.inner.borrow();
+        let Origin::Node { node } = inner.info(x).origin else { return x };
+        let node = &inner.nodes[node];
+        let from = node.inputs.first().map_or(x, |&v| v);
+        let widens = matches!(inner.info(from).spec.dtype, DType::BF16 | DType::F16)
+            && matches!(inner.info(x).spec.dtype, DType::F32 | DType::F64);
+        if widens && ops::attributes::<ops::Cast>(node.op.as_ref()).is_ok() { from } else { x }
+    }
+
+    /// Elements of `lhs` where `condition` holds, of `rhs` elsewhere. Shapes are broadcast.
+    ///
+    /// # Errors
+    /// `condition` must be bool, `lhs` and `rhs` of one dtype.
+    #[track_caller]
+    pub fn select(&self, condition: Value, lhs: Value, rhs: Value) -> Result<Value, Error> {
+        let args = self.broadcast_together("where", [condition, lhs, rhs])?;
+        self.op1(ops::Where, &args)
+    }
+
+    /// Sum over `axes`, which are taken out.
+    ///
+    /// # Errors
+    /// Each axis must exist.
+    #[track_caller]
+    pub fn sum(&self, x: Value, axes: &[usize]) -> Result<Value, Error> {
+        self.reduced(ops::Reduction::Sum, x, axes)
+    }
+
+    /// Mean over `axes`, which are taken out.
+    ///
+    /// # Errors
+    /// Each axis must exist.
+    #[track_caller]
+    pub fn mean(&self, x: Value, axes: &[usize]) -> Result<Value, Error> {
+        self.reduced(ops::Reduction::Mean, x, axes)
+    }
+
+    /// Largest element over `axes`, which are taken out.
+    ///
+    /// # Errors
+    /// Each axis must exist.
+    #[track_caller]
+    pub fn max(&self, x: Value, axes: &[usize]) -> Result<Value, Error> {
+        self.reduced(ops::Reduction::Max, x, axes)
+    }
+
+    /// A reduction over `axes`. Over sizes of 1 alone there is nothing to join: a view.
+    #[track_caller]
+    fn reduced(&self, reduction: ops::Reduction, x: Value, axes: &[usize]) -> Result<Value, Error> {
+        let shape = self.shape(x);
+        if axes.iter().any(|&a| shape.dims().get(a).is_none_or(|&d| d != 1)) {
+            return self.op1(ops::Reduce::new(reduction, axes), &[x]);
+        }
+        let mut kept = Shape::SCALAR;
+        (0..shape.rank()).filter(|a| !axes.contains(a)).for_each(|a| kept.push(shape.dims()[a]));
+        self.reshape(x, kept)
+    }
+
+    /// Matrix product over the last two axes; the leading axes are a batch and are broadcast.
+    ///
+    /// # Errors
+    /// Inner sizes must agree, ranks be at least 2.
+    #[track_caller]
+    pub fn matmul(&self, lhs: Value, rhs: Value) -> Result<Value, Error> {
+        self.product(&[lhs, rhs])
+    }
+
+    /// `lhs · rhs + bias` with a bias `[n]` for the last axis: one pass over the result.
+    ///
+    /// # Errors
+    /// As [`Graph::matmul`]; the bias must have the last size of `rhs`.
+    #[track_caller]
+    pub fn matmul_add(&self, lhs: Value, rhs: Value, bias: Value) -> Result<Value, Error> {
+        self.product(&[lhs, rhs, bias])
+    }
+
+    #[track_caller]
+    fn product(&self, args: &[Value]) -> Result<Value, Error> {
+        let at = Location::caller();
+        let specs = self.specs(args);
+        let (l, r) = (specs[0].shape, specs[1].shape);
+        let mut args = args.to_vec();
+        // A batch times one matrix is one product with more rows.
+        if l.rank() > 2 && r.rank() == 2 && l.last() > 0 {
+            args[0] = self.reshape(args[0], [l.elements() / l.last(), l.last()])?;
+            let product = self.op1(ops::MatMul::default(), &args)?;
+            return self.reshape(product, l.with(l.rank() - 1, r.last()));
+        }
+        if l.rank() >= 2 && r.rank() >= 2 && l.rank() + r.rank() > 4 {
+            let batch = |s: &Shape| Shape::new(&s.dims()[..s.rank() - 2]).unwrap_or(Shape::SCALAR);
+            let rule = Rule::Broadcast { from: r, to: l };
+            let common =
+                batch(&l).broadcast(&batch(&r)).ok_or_else(|| rule.of("matmul", &specs, None, Some(at)))?;
+            let with = |s: &Shape| {
+                let mut full = common;
+                s.dims()[s.rank() - 2..].iter().for_each(|&d| full.push(d));
+                full
+            };
+            args[0] = self.broadcast_to(args[0], with(&l))?;
+            args[1] = self.broadcast_to(args[1], with(&r))?;
+        }
+        self.op1(ops::MatMul::default(), &args)
+    }
+}

@@ -1,0 +1,294 @@
+//! Pointwise ops: one scalar expression each. Shapes must be equal; the graph broadcasts before.
+//!
+//! Each row of a table below is a whole definition: name, expression, `f64` reference, gradient and the range that
+//! samples are drawn from. Sources: the functions' definitions; gradients are elementary calculus.
+
+use crate::contract::{
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Value, Vjp, attributes,
+    rules,
+};
+use crate::error::Error;
+use crate::kernel::cpu::pointwise as tile;
+use crate::values::{Binary, DType, DeviceKind, Expression, HostTensor, Reg, Rule, Spec, Unary};
+
+/// A pointwise op: everything but its kernel, which is the same for all.
+pub(in crate::ops) fn run<T: Op>(op: &dyn Op, call: &crate::kernel::cpu::Call<'_>) -> Result<(), Rule> {
+    match attributes::<T>(op)?.body() {
+        Body::Pointwise(write) => tile::run(&Expression::new(|e| write(op, e)), call),
+        Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) => {
+            Err(Rule::Attribute { name: "body", value: 0.0, expected: "a pointwise expression" })
+        }
+    }
+}
+
+/// The same on a GPU.
+pub(in crate::ops) fn run_cuda(
+    op: &dyn Op,
+    call: &mut crate::kernel::cuda::Call<'_>,
+) -> Result<(), crate::kernel::cuda::Failure> {
+    match op.body() {
+        Body::Pointwise(write) => crate::kernel::cuda::pointwise::run(|e| write(op, e), call),
+        Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) => {
+            Err(Rule::Attribute { name: "body", value: 0.0, expected: "a pointwise expression" }.into())
+        }
+    }
+}
+
+/// Applies a scalar function to each element of references.
+pub(in crate::ops) fn map(args: &[HostTensor], dtype: DType, f: impl Fn(&[f64]) -> f64) -> Vec<HostTensor> {
+    let spec = Spec { dtype, shape: args[0].spec.shape };
+    let at = |i: usize| f(&args.iter().map(|a| a.data[i]).collect::<Vec<_>>());
+    vec![HostTensor::from_fn(spec, at)]
+}
+
+/// Cost of one pass over arguments and output.
+pub(in crate::ops) fn cost(op: &dyn Op, args: &[Spec]) -> Cost {
+    let Ok(outputs) = op.infer(args) else { return Cost::default() };
+    let flops = match op.body() {
+        Body::Pointwise(write) => Expression::new(|e| write(op, e)).flops(),
+        Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) => 1,
+    };
+    Cost::of(args, &outputs, outputs[0].shape.elements().saturating_mul(flops))
+}
+
+/// Shapes that every pointwise op is sampled with: scalar, empty, size 1, tails round a tile, equal sizes.
+pub(in crate::ops) const SHAPES: &[&[usize]] =
+    &[&[], &[0], &[1], &[7], &[3, 5], &[257], &[4, 1, 4], &[2, 3, 64], &[3, 0, 2]];
+
+/// Samples over [`SHAPES`], each argument uniform in its range.
+pub(in crate::ops) fn samples(op: impl Op + Clone, ranges: &[(f64, f64)]) -> Vec<Sample> {
+    let shapes = SHAPES.iter().filter_map(|s| crate::values::Shape::new(s));
+    let args = |shape| ranges.iter().map(|&(lo, hi)| SampleArg::range(shape, lo, hi)).collect();
+    shapes.map(|shape: crate::values::Shape| Sample::new(op.clone(), args(shape))).collect()
+}
+
+macro_rules! pointwise {
+    ($(
+        $(#[$doc:meta])*
+        $Name:ident $name:literal [$($arg:ident),+] $class:ident in $($range:expr),+;
+        expression $build:expr;
+        reference $reference:expr;
+        vjp $vjp:expr;
+    )*) => { $(
+        $(#[$doc])*
+        ///
+        /// Arguments of one shape and dtype, which are the result's. Arithmetic in the accumulation dtype, rounded
+        /// once. In place on any argument. Deterministic.
+        #[derive(Debug, Clone, Copy, Default)]
+        pub struct $Name;
+
+        impl Op for $Name {
+            fn name(&self) -> &'static str { $name }
+            fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+                let args: [Spec; pointwise!(@count $($arg)+)] = rules::arity(args)?;
+                pointwise!(@class $class args);
+                for i in 1..args.len() {
+                    rules::same_dtype(&args, 0, i)?;
+                    rules::same_shape(&args, 0, i)?;
+                }
+                Ok(Outputs::one(args[0]))
+            }
+            fn alias(&self) -> &[Alias] { const { &[Alias::InPlace(pointwise!(@which $($arg)+))] } }
+            fn coverage(&self) -> &[Coverage] { &[Coverage::Full] }
+            fn accumulate(&self, dtype: DType) -> DType { dtype.accumulate() }
+            fn body(&self) -> Body {
+                Body::Pointwise(|_, e| {
+                    $(let $arg = e.arg(pointwise!(@index $arg));)+
+                    let build: fn(&mut Expression, $(pointwise!(@reg $arg)),+) -> Reg = $build;
+                    build(e, $($arg),+)
+                })
+            }
+            fn vjp(&self) -> Grad { $vjp }
+            fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+                let f: fn(&[f64]) -> f64 = $reference;
+                map(args, args[0].spec.dtype, f)
+            }
+            fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+                const { &[Kernel::cpu("pointwise", run::<$Name>), Kernel::cuda("pointwise", run_cuda)] }
+            }
+            fn cost(&self, args: &[Spec]) -> Cost { cost(self, args) }
+            fn samples(&self) -> Vec<Sample> {
+                let mut all = samples(*self, &[$($range),+]);
+                pointwise!(@bad all $Name $($arg)+);
+                all
+            }
+        }
+    )* };
+    (@count x) => { 1 };
+    (@count lhs rhs) => { 2 };
+    (@which x) => { &[0] };
+    (@which lhs rhs) => { &[0, 1] };
+    (@index x) => { 0 };
+    (@index lhs) => { 0 };
+    (@index rhs) => { 1 };
+    (@reg $arg:ident) => { Reg };
+    (@class float $args:ident) => { rules::float(&$args, &[0])? };
+    (@class number $args:ident) => {
+        if $args[0].dtype == DType::Bool {
+            return Err(Rule::Dtype { arg: 0, dtype: DType::Bool, expected: "a number" });
+        }
+    };
+    (@bad $all:ident $Name:ident x) => { $all.push(Sample::bad($Name, vec![], "takes 1 arguments, got 0")) };
+    (@bad $all:ident $Name:ident lhs rhs) => {
+        $all.push(Sample::bad($Name, vec![SampleArg::any([4, 8]), SampleArg::any([4, 6])], "their shapes must be equal"));
+        $all.push(Sample::bad(
+            $Name,
+            vec![SampleArg::any([4]), SampleArg::with(Some(DType::Bool), [4], Data::Int(0, 2))],
+            "their dtypes must be equal",
+        ))
+    };
+}
+
+/// The cotangent of output 0, which a rule is only asked for when it exists.
+pub(in crate::ops) fn cotangent(cx: &Vjp<'_>) -> Result<Value, Error> {
+    cx.cotangents[0].ok_or_else(|| {
+        Rule::NoGradient { why: "nothing depends on the output" }.of("vjp", &[], None, None).into()
+    })
+}
+
+/// A gradient rule of one argument: cotangent · derivative.
+macro_rules! times {
+    ($derivative:expr) => {
+        Grad::Rule(|_, cx| {
+            let d: fn(&Vjp<'_>, Value, Value) -> Result<Value, Error> = $derivative;
+            let slope = d(cx, cx.inputs[0], cx.outputs[0])?;
+            Ok(vec![Some(cx.graph.mul(cotangent(cx)?, slope)?)])
+        })
+    };
+}
+
+/// A gradient rule of two arguments; each side is built only where it is needed.
+macro_rules! both {
+    ($lhs:expr, $rhs:expr) => {
+        Grad::Rule(|_, cx| {
+            let l: fn(&Vjp<'_>, Value) -> Result<Value, Error> = $lhs;
+            let r: fn(&Vjp<'_>, Value) -> Result<Value, Error> = $rhs;
+            let c = cotangent(cx)?;
+            let lhs = if cx.needs[0] { Some(l(cx, c)?) } else { None };
+            let rhs = if cx.needs[1] { Some(r(cx, c)?) } else { None };
+            Ok(vec![lhs, rhs])
+        })
+    };
+}
+
+const ANY: (f64, f64) = (-3.0, 3.0);
+const POSITIVE: (f64, f64) = (0.25, 4.0);
+const WIDE: (f64, f64) = (-120.0, 120.0);
+
+pointwise! {
+    /// `out = −x`.
+    Neg "neg" [x] number in ANY;
+    expression |e, x| e.unary(Unary::Neg, x);
+    reference |x| -x[0];
+    vjp Grad::Rule(|_, cx| Ok(vec![Some(cx.graph.neg(cotangent(cx)?)?)]));
+
+    /// `out = |x|`; gradient 0 at 0.
+    Abs "abs" [x] number in ANY;
+    expression |e, x| e.unary(Unary::Abs, x);
+    reference |x| x[0].abs();
+    vjp times!(|cx, x, _| cx.graph.sign(x));
+
+    /// `out = −1, 0 or 1`.
+    Sign "sign" [x] number in ANY;
+    expression |e, x| e.unary(Unary::Sign, x);
+    reference |x| if x[0] > 0.0 { 1.0 } else if x[0] < 0.0 { -1.0 } else { 0.0 };
+    vjp Grad::None("it is constant between its steps");
+
+    /// `out = eˣ`.
+    Exp "exp" [x] float in (-9.0, 9.0);
+    expression |e, x| e.unary(Unary::Exp, x);
+    reference |x| x[0].exp();
+    vjp times!(|_, _, y| Ok(y));
+
+    /// `out = ln x`.
+    Ln "ln" [x] float in POSITIVE;
+    expression |e, x| e.unary(Unary::Ln, x);
+    reference |x| x[0].ln();
+    vjp times!(|cx, x, _| cx.graph.recip(x));
+
+    /// `out = √x`.
+    Sqrt "sqrt" [x] float in POSITIVE;
+    expression |e, x| e.unary(Unary::Sqrt, x);
+    reference |x| x[0].sqrt();
+    vjp times!(|cx, _, y| { let r = cx.graph.recip(y)?; cx.graph.affine(r, 0.5, 0.0) });
+
+    /// `out = 1/√x`.
+    Rsqrt "rsqrt" [x] float in POSITIVE;
+    expression |e, x| e.unary(Unary::Rsqrt, x);
+    reference |x| 1.0 / x[0].sqrt();
+    vjp times!(|cx, x, y| { let q = cx.graph.div(y, x)?; cx.graph.affine(q, -0.5, 0.0) });
+
+    /// `out = 1/x`.
+    Recip "recip" [x] float in POSITIVE;
+    expression |e, x| e.unary(Unary::Recip, x);
+    reference |x| 1.0 / x[0];
+    vjp times!(|cx, _, y| { let q = cx.graph.mul(y, y)?; cx.graph.neg(q) });
+
+    /// `out = tanh x`.
+    Tanh "tanh" [x] float in WIDE;
+    expression |e, x| e.unary(Unary::Tanh, x);
+    reference |x| x[0].tanh();
+    vjp times!(|cx, _, y| { let q = cx.graph.mul(y, y)?; cx.graph.affine(q, -1.0, 1.0) });
+
+    /// `out = 2/√π · ∫₀ˣ e^(−t²) dt`.
+    Erf "erf" [x] float in (-4.0, 4.0);
+    expression |e, x| e.unary(Unary::Erf, x);
+    reference |x| Math::erf(x[0]);
+    vjp times!(|cx, x, _| {
+        let q = cx.graph.mul(x, x)?;
+        let q = cx.graph.neg(q)?;
+        let q = cx.graph.exp(q)?;
+        cx.graph.affine(q, std::f64::consts::FRAC_2_SQRT_PI, 0.0)
+    });
+
+    /// `out = lhs + rhs`.
+    Add "add" [lhs, rhs] number in ANY, ANY;
+    expression |e, a, b| e.binary(Binary::Add, a, b);
+    reference |x| x[0] + x[1];
+    vjp both!(|_, c| Ok(c), |_, c| Ok(c));
+
+    /// `out = lhs − rhs`.
+    Sub "sub" [lhs, rhs] number in ANY, ANY;
+    expression |e, a, b| e.binary(Binary::Sub, a, b);
+    reference |x| x[0] - x[1];
+    vjp both!(|_, c| Ok(c), |cx, c| cx.graph.neg(c));
+
+    /// `out = lhs · rhs`.
+    Mul "mul" [lhs, rhs] number in ANY, ANY;
+    expression |e, a, b| e.binary(Binary::Mul, a, b);
+    reference |x| x[0] * x[1];
+    vjp both!(|cx, c| cx.graph.mul(c, cx.inputs[1]), |cx, c| cx.graph.mul(c, cx.inputs[0]));
+
+    /// `out = lhs / rhs`.
+    Div "div" [lhs, rhs] float in ANY, POSITIVE;
+    expression |e, a, b| e.binary(Binary::Div, a, b);
+    reference |x| x[0] / x[1];
+    vjp both!(|cx, c| cx.graph.div(c, cx.inputs[1]), |cx, c| {
+        let q = cx.graph.div(cx.outputs[0], cx.inputs[1])?;
+        let q = cx.graph.mul(c, q)?;
+        cx.graph.neg(q)
+    });
+
+    /// `out = max(lhs, rhs)`, NaN if either is; the gradient goes to the larger, to both by halves where they are equal.
+    Maximum "maximum" [lhs, rhs] number in ANY, ANY;
+    expression |e, a, b| e.binary(Binary::Max, a, b);
+    reference |x| x[0].max(x[1]);
+    vjp both!(|cx, c| share(cx, c, 0, 1), |cx, c| share(cx, c, 1, 0));
+
+    /// `out = min(lhs, rhs)`, NaN if either is; the gradient goes to the smaller, to both by halves where they are equal.
+    Minimum "minimum" [lhs, rhs] number in ANY, ANY;
+    expression |e, a, b| e.binary(Binary::Min, a, b);
+    reference |x| x[0].min(x[1]);
+    vjp both!(|cx, c| share(cx, c, 1, 0), |cx, c| share(cx, c, 0, 1));
+}
+
+/// `cotangent · (½ + ½·sign(own − other))`: all of it to the larger argument, halves where they are equal.
+fn share(cx: &Vjp<'_>, cotangent: Value, larger: usize, other: usize) -> Result<Value, Error> {
+    // For the smaller argument `larger` and `other` are exchanged by the caller.
+    let difference = cx.graph.sub(cx.inputs[larger], cx.inputs[other])?;
+    let sign = cx.graph.sign(difference)?;
+    let part = cx.graph.affine(sign, 0.5, 0.5)?;
+    cx.graph.mul(cotangent, part)
+}
+
+use crate::values::Math;

@@ -1,0 +1,388 @@
+//! Pointwise ops with attributes or mixed dtypes: affine, cast, where, comparisons, fill.
+
+use super::pointwise::{SHAPES, cost, cotangent, map, run, run_cuda, samples};
+use crate::contract::{
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+};
+use crate::values::{Binary, DType, DeviceKind, HostTensor, Rule, Shape, Spec};
+
+/// `out = x · mul + add` with constants.
+///
+/// `x`: any shape, float. In place on `x`. Gradient: `cotangent · mul`.
+#[derive(Debug, Clone, Copy)]
+pub struct Affine {
+    /// Factor.
+    pub mul: f64,
+    /// Addend.
+    pub add: f64,
+}
+
+impl Default for Affine {
+    fn default() -> Self {
+        Self { mul: -1.5, add: 0.25 }
+    }
+}
+
+impl Op for Affine {
+    fn name(&self) -> &'static str {
+        "affine"
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        let args: [Spec; 1] = rules::arity(args)?;
+        rules::float(&args, &[0])?;
+        Ok(Outputs::one(args[0]))
+    }
+    fn alias(&self) -> &[Alias] {
+        &[Alias::InPlace(&[0])]
+    }
+    fn coverage(&self) -> &[Coverage] {
+        &[Coverage::Full]
+    }
+    fn accumulate(&self, dtype: DType) -> DType {
+        dtype.accumulate()
+    }
+    fn body(&self) -> Body {
+        Body::Pointwise(|op, e| {
+            let a = attributes::<Self>(op).copied().unwrap_or_default();
+            let x = e.arg(0);
+            let y = if a.mul == 1.0 { x } else { e.scale(x, a.mul) };
+            if a.add == 0.0 && a.mul != 1.0 {
+                return y;
+            }
+            let c = e.constant(a.add);
+            e.add(y, c)
+        })
+    }
+    fn vjp(&self) -> Grad {
+        Grad::Rule(|op, cx| {
+            Ok(vec![Some(cx.graph.affine(
+                cotangent(cx)?,
+                attributes::<Self>(op).map_or(1.0, |a| a.mul),
+                0.0,
+            )?)])
+        })
+    }
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        map(args, args[0].spec.dtype, |x| x[0] * self.mul + self.add)
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const { &[Kernel::cpu("pointwise", run::<Affine>), Kernel::cuda("pointwise", run_cuda)] }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        cost(self, args)
+    }
+    fn samples(&self) -> Vec<Sample> {
+        let mut all = samples(*self, &[(-3.0, 3.0)]);
+        all.extend(samples(Self { mul: 1.0, add: 0.0 }, &[(-3.0, 3.0)]).into_iter().take(2));
+        all.extend(samples(Self { mul: 2.0, add: 0.0 }, &[(-3.0, 3.0)]).into_iter().take(2));
+        all.push(Sample::bad(
+            *self,
+            vec![SampleArg::with(Some(DType::I32), [3], Data::Int(0, 5))],
+            "it must be f32, f64, bf16 or f16",
+        ));
+        all
+    }
+}
+
+/// `out = x` in another dtype: floats round to nearest, floats to integers truncate and saturate.
+///
+/// In place where both dtypes are the same. Gradient: the cotangent cast back; none to or from integers.
+#[derive(Debug, Clone, Copy)]
+pub struct Cast {
+    /// The dtype of the result.
+    pub dtype: DType,
+}
+
+impl Default for Cast {
+    fn default() -> Self {
+        Self { dtype: DType::F32 }
+    }
+}
+
+impl Op for Cast {
+    fn name(&self) -> &'static str {
+        "cast"
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        let args: [Spec; 1] = rules::arity(args)?;
+        Ok(Outputs::one(Spec { dtype: self.dtype, ..args[0] }))
+    }
+    fn alias(&self) -> &[Alias] {
+        // Elements change size, so blocks of the kernel would overwrite what others have not read.
+        &[Alias::Disjoint]
+    }
+    fn coverage(&self) -> &[Coverage] {
+        &[Coverage::Full]
+    }
+    fn accumulate(&self, dtype: DType) -> DType {
+        dtype.accumulate()
+    }
+    fn body(&self) -> Body {
+        Body::Pointwise(|op, e| {
+            let to = attributes::<Self>(op).map_or(DType::F32, |a| a.dtype);
+            let x = e.arg(0);
+            if to != DType::Bool {
+                return x;
+            }
+            let zero = e.constant(0.0);
+            let one = e.constant(1.0);
+            let is_zero = e.binary(Binary::Equal, x, zero);
+            e.binary(Binary::Sub, one, is_zero)
+        })
+    }
+    fn vjp(&self) -> Grad {
+        if !self.dtype.is_float() {
+            return Grad::None("a cast to an integer is constant between its steps");
+        }
+        Grad::Rule(|_, cx| {
+            let dtype = cx.graph.spec(cx.inputs[0]).dtype;
+            Ok(vec![if dtype.is_float() { Some(cx.graph.cast(cotangent(cx)?, dtype)?) } else { None }])
+        })
+    }
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        map(args, self.dtype, |x| match self.dtype {
+            DType::Bool => f64::from(u8::from(x[0] != 0.0)),
+            DType::I32 | DType::I64 => x[0].trunc(),
+            DType::U8 => x[0].trunc().clamp(0.0, 255.0),
+            DType::F32 | DType::F64 | DType::BF16 | DType::F16 => x[0],
+        })
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const { &[Kernel::cpu("pointwise", run::<Cast>), Kernel::cuda("pointwise", run_cuda)] }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        cost(self, args)
+    }
+    fn samples(&self) -> Vec<Sample> {
+        let mut all: Vec<Sample> =
+            DType::ALL.iter().flat_map(|&dtype| samples(Self { dtype }, &[(-3.0, 3.0)])).collect();
+        all.push(Sample::new(Self { dtype: DType::U8 }, vec![SampleArg::range([40], -500.0, 500.0)]));
+        all.push(Sample::bad(*self, vec![], "takes 1 arguments, got 0"));
+        all
+    }
+}
+
+/// `out = condition ? lhs : rhs`.
+///
+/// `condition`: bool; `lhs`, `rhs`: one dtype; all of one shape. In place on `lhs` or `rhs`. Gradient: the cotangent
+/// where each was taken, zero elsewhere.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Where;
+
+impl Op for Where {
+    fn name(&self) -> &'static str {
+        "where"
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        let args: [Spec; 3] = rules::arity(args)?;
+        rules::dtype(&args, 0, DType::Bool)?;
+        rules::same_dtype(&args, 1, 2)?;
+        rules::same_shape(&args, 0, 1)?;
+        rules::same_shape(&args, 0, 2)?;
+        Ok(Outputs::one(args[1]))
+    }
+    fn alias(&self) -> &[Alias] {
+        &[Alias::InPlace(&[1, 2])]
+    }
+    fn coverage(&self) -> &[Coverage] {
+        &[Coverage::Full]
+    }
+    fn accumulate(&self, dtype: DType) -> DType {
+        dtype.accumulate()
+    }
+    fn body(&self) -> Body {
+        Body::Pointwise(|_, e| {
+            let (c, a, b) = (e.arg(0), e.arg(1), e.arg(2));
+            e.push(crate::values::Step::Select(c, a, b))
+        })
+    }
+    fn vjp(&self) -> Grad {
+        Grad::Rule(|_, cx| {
+            let c = cotangent(cx)?;
+            let zero = cx.graph.fill(cx.graph.spec(c).dtype, cx.graph.shape(c), 0.0)?;
+            let taken = cx.graph.select(cx.inputs[0], c, zero)?;
+            Ok(vec![None, Some(taken), Some(cx.graph.select(cx.inputs[0], zero, c)?)])
+        })
+    }
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        map(args, args[1].spec.dtype, |x| if x[0] != 0.0 { x[1] } else { x[2] })
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const { &[Kernel::cpu("pointwise", run::<Where>), Kernel::cuda("pointwise", run_cuda)] }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        cost(self, args)
+    }
+    fn samples(&self) -> Vec<Sample> {
+        let condition = |shape: Shape| SampleArg::with(Some(DType::Bool), shape, Data::Int(0, 2));
+        let shapes = SHAPES.iter().filter_map(|s| Shape::new(s));
+        let mut all: Vec<Sample> = shapes
+            .map(|s| Sample::new(*self, vec![condition(s), SampleArg::any(s), SampleArg::any(s)]))
+            .collect();
+        all.push(Sample::bad(
+            *self,
+            vec![
+                SampleArg::with(Some(DType::F32), [2], Data::Int(0, 2)),
+                SampleArg::any([2]),
+                SampleArg::any([2]),
+            ],
+            "it must be bool",
+        ));
+        all
+    }
+}
+
+/// Which comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Comparison {
+    /// `lhs = rhs`.
+    Equal,
+    /// `lhs < rhs`.
+    Less,
+    /// `lhs ≤ rhs`.
+    LessEqual,
+}
+
+/// `out = lhs (=, <, ≤) rhs` as bool. Comparisons with NaN are false.
+///
+/// Arguments of one shape and dtype. Disjoint (the result has another dtype). Not differentiable.
+#[derive(Debug, Clone, Copy)]
+pub struct Compare {
+    /// Which comparison.
+    pub comparison: Comparison,
+}
+
+impl Default for Compare {
+    fn default() -> Self {
+        Self { comparison: Comparison::Less }
+    }
+}
+
+impl Op for Compare {
+    fn name(&self) -> &'static str {
+        "compare"
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        let args: [Spec; 2] = rules::arity(args)?;
+        rules::same_dtype(&args, 0, 1)?;
+        rules::same_shape(&args, 0, 1)?;
+        Ok(Outputs::one(Spec { dtype: DType::Bool, ..args[0] }))
+    }
+    fn alias(&self) -> &[Alias] {
+        &[Alias::Disjoint]
+    }
+    fn coverage(&self) -> &[Coverage] {
+        &[Coverage::Full]
+    }
+    fn accumulate(&self, dtype: DType) -> DType {
+        dtype.accumulate()
+    }
+    fn body(&self) -> Body {
+        Body::Pointwise(|op, e| {
+            let f = match attributes::<Self>(op).copied().unwrap_or_default().comparison {
+                Comparison::Equal => Binary::Equal,
+                Comparison::Less => Binary::Less,
+                Comparison::LessEqual => Binary::LessEqual,
+            };
+            let (a, b) = (e.arg(0), e.arg(1));
+            e.binary(f, a, b)
+        })
+    }
+    fn vjp(&self) -> Grad {
+        Grad::None("a comparison is constant between its steps")
+    }
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        map(args, DType::Bool, |x| {
+            f64::from(u8::from(match self.comparison {
+                Comparison::Equal => x[0] == x[1],
+                Comparison::Less => x[0] < x[1],
+                Comparison::LessEqual => x[0] <= x[1],
+            }))
+        })
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const { &[Kernel::cpu("pointwise", run::<Compare>), Kernel::cuda("pointwise", run_cuda)] }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        cost(self, args)
+    }
+    fn samples(&self) -> Vec<Sample> {
+        let all = [Comparison::Equal, Comparison::Less, Comparison::LessEqual];
+        let mut all: Vec<Sample> = (all.iter())
+            .flat_map(|&comparison| {
+                let whole = |n: usize| SampleArg::with(None, [n], Data::Int(0, 3));
+                let mut s = samples(Self { comparison }, &[(-3.0, 3.0), (-3.0, 3.0)]);
+                s.push(Sample::new(Self { comparison }, vec![whole(50), whole(50)]));
+                s
+            })
+            .collect();
+        all.push(Sample::bad(
+            *self,
+            vec![SampleArg::any([4]), SampleArg::any([5])],
+            "their shapes must be equal",
+        ));
+        all
+    }
+}
+
+/// `out = value` everywhere.
+///
+/// No arguments; any dtype and shape.
+#[derive(Debug, Clone, Copy)]
+pub struct Fill {
+    /// Dtype and shape of the result.
+    pub spec: Spec,
+    /// The value, rounded to the dtype.
+    pub value: f64,
+}
+
+impl Default for Fill {
+    fn default() -> Self {
+        Self { spec: Spec { dtype: DType::F32, shape: Shape::SCALAR }, value: 1.0 }
+    }
+}
+
+impl Op for Fill {
+    fn name(&self) -> &'static str {
+        "fill"
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        rules::arity::<0>(args)?;
+        Ok(Outputs::one(self.spec))
+    }
+    fn alias(&self) -> &[Alias] {
+        &[Alias::Disjoint]
+    }
+    fn coverage(&self) -> &[Coverage] {
+        &[Coverage::Full]
+    }
+    fn accumulate(&self, dtype: DType) -> DType {
+        dtype.accumulate()
+    }
+    fn body(&self) -> Body {
+        Body::Pointwise(|op, e| {
+            let value = attributes::<Self>(op).copied().unwrap_or_default().value;
+            e.constant(value)
+        })
+    }
+    fn vjp(&self) -> Grad {
+        Grad::None("it has no arguments")
+    }
+    fn reference(&self, _: &[HostTensor]) -> Vec<HostTensor> {
+        vec![HostTensor::from_fn(self.spec, |_| self.value)]
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const { &[Kernel::cpu("pointwise", run::<Fill>), Kernel::cuda("pointwise", run_cuda)] }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        cost(self, args)
+    }
+    fn samples(&self) -> Vec<Sample> {
+        let specs = DType::ALL.iter().flat_map(|&dtype| {
+            SHAPES.iter().filter_map(move |s| Some(Spec { dtype, shape: Shape::new(s)? }))
+        });
+        let mut all: Vec<Sample> = specs.map(|spec| Sample::new(Self { spec, value: 1.0 }, vec![])).collect();
+        all.push(Sample::bad(*self, vec![SampleArg::any([4])], "takes 0 arguments, got 1"));
+        all
+    }
+}

@@ -1,0 +1,251 @@
+//! Products on a GPU: by the matrix library where it takes the operands as they lie, else by a kernel of any strides.
+
+use super::{MatMul, cut, sizes};
+use crate::contract::{Kernel, Op, attributes};
+use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source, WORKSPACE_ALIGNMENT};
+use crate::values::{DType, Operand, Precision, Rule, Spec};
+
+const BLOCK: u32 = 256;
+/// Rows and columns of a block's part of the result: `TILE` in the source.
+const TILE: usize = 64;
+
+/// Parameters of both kernels.
+const PARAMS: &[Param] = &[
+    Param::input("lhs", "T"),
+    Param::input("rhs", "T"),
+    Param::input("addend", "R"),
+    Param::input("bias", "R"),
+    Param::output("out", "R"),
+    Param::u64("m"),
+    Param::u64("n"),
+    Param::u64("k"),
+    Param::u64("lhs_row"),
+    Param::u64("lhs_column"),
+    Param::u64("rhs_row"),
+    Param::u64("rhs_column"),
+    Param::u64("out_row"),
+    Param::u64("out_column"),
+    Param::u64("bias_step"),
+    Param::u32("rank"),
+    Param::dims("batch"),
+    Param::dims("lhs_batch"),
+    Param::dims("rhs_batch"),
+    Param::dims("out_batch"),
+    Param::u64("addend_row"),
+    Param::u64("addend_column"),
+    Param::dims("addend_batch"),
+];
+
+static SOURCE: Source = Source {
+    name: "matmul",
+    text: include_str!("matmul.cu"),
+    entries: &[Entry { name: "product", block: BLOCK, params: PARAMS }],
+};
+static FEW_SOURCE: Source = Source {
+    name: "matmul_few",
+    text: include_str!("few.cu"),
+    entries: &[Entry { name: "product", block: BLOCK, params: PARAMS }],
+};
+
+/// Inner elements of a product at most that is our kernel's however its operands lie; rows of a thread of it, `ROWS` in its
+/// source, and neighbouring columns where they lie side by side.
+const FEW: usize = 4;
+const FEW_ROWS: usize = 4;
+const FEW_COLUMNS: usize = 4;
+/// Scratch memory of the matrix library, at most and at least.
+const MOST: usize = 32 << 20;
+pub(super) const LEAST: usize = 1 << 20;
+/// Scratch memory for the parts of a product with a long inner axis, the matrix library's or [`cut`]'s.
+pub(super) fn workspace(_: &dyn Op, args: &[Spec]) -> usize {
+    let (batch, m, n, k) = sizes(args);
+    if batch * m * n * k == 0 {
+        return 0;
+    }
+    let result = [batch, m, n, args[0].dtype.accumulate().size(), cut::PARTS];
+    result.into_iter().fold(1, usize::saturating_mul).clamp(LEAST, MOST) + WORKSPACE_ALIGNMENT
+}
+
+/// What is added to a product.
+pub(super) struct Added<'a> {
+    pub(super) addend: Option<&'a Operand>,
+    pub(super) bias: Option<&'a Operand>,
+}
+
+pub(super) fn added<'a>(call: &Call<'a>) -> Added<'a> {
+    let inputs = call.inputs();
+    let (addend, bias) = crate::kernel::added(inputs.len(), |i| inputs[i].layout().shape().rank());
+    Added { addend: addend.map(|i| &inputs[i]), bias: bias.map(|i| &inputs[i]) }
+}
+
+/// Distances from one row and one column of an operand's matrices to the next.
+pub(super) fn strides(of: &Operand) -> Result<(&[usize], u64, u64), Rule> {
+    let [batch @ .., row, column] = of.layout().strides() else {
+        return Err(Rule::Rank { arg: 0, rank: of.layout().shape().rank(), expected: "at least 2" });
+    };
+    Ok((batch, *row as u64, *column as u64))
+}
+
+/// Whether there is something to multiply.
+fn works(args: &[Spec]) -> bool {
+    let (batch, m, n, k) = sizes(args);
+    batch * m * n * k > 0
+}
+
+/// Whether our kernels, which round no factor, round as the library does.
+fn exact(op: &dyn Op, args: &[Spec]) -> bool {
+    let strict = attributes::<MatMul>(op).is_ok_and(|op| op.precision == Precision::Strict);
+    strict || args[0].dtype != DType::F32
+}
+
+/// Whether the library might round to 16 bits before it adds a bias, as some of its algorithms do: its first choice does
+/// not, where it may not cut the inner axis.
+fn rounds_twice(op: &dyn Op, args: &[Spec]) -> bool {
+    let wide = attributes::<MatMul>(op).is_ok_and(|op| op.wide);
+    let biased = crate::kernel::added(args.len(), |i| args[i].shape.rank()).1.is_some();
+    biased && !wide && args[0].dtype != args[0].dtype.accumulate()
+}
+
+/// The matrix library's proposal of this number, for where it was found to be faster than its first, or the first than
+/// parts.
+pub(super) const fn library<const I: usize>(name: &'static str) -> Kernel {
+    let run = |op: &dyn Op, call: &mut Call<'_>| {
+        let (op, out) = (attributes::<MatMul>(op)?, *call.output(0)?);
+        if call.product(call.inputs(), &out, op.precision, I, 0)? {
+            return Ok(());
+        }
+        if I == 0 {
+            return any(call);
+        }
+        let what = format!("it proposes no algorithm number {I} for these operands");
+        Err(Rule::Launch { file: "cublasLt", entry: "cublasLtMatmul", what }.into())
+    };
+    Kernel {
+        accepts: |op, args| {
+            let another = || I > 0 || cut::of_library(args[0].dtype, sizes(args)).is_some();
+            works(args) && another() && !rounds_twice(op, args)
+        },
+        workspace,
+        ..Kernel::cuda(name, run)
+    }
+}
+
+/// The product in parts of `EACH` inner elements.
+pub(super) const fn cut<const EACH: usize>(name: &'static str) -> Kernel {
+    let run = |_: &dyn Op, call: &mut Call<'_>| {
+        let (lhs, rhs) = (*call.input(0)?, *call.input(1)?);
+        let (_, m, n, k) = sizes(&[lhs.spec(), rhs.spec()]);
+        cut::run(call, EACH, (m, n, k))
+    };
+    Kernel {
+        accepts: |op, args| exact(op, args) && works(args) && cut::varies(args[0].dtype, sizes(args), EACH),
+        workspace,
+        ..Kernel::cuda(name, run)
+    }
+}
+
+/// The product in parts of `EACH` inner elements, each by the matrix library.
+pub(super) const fn parts<const EACH: usize>(name: &'static str) -> Kernel {
+    let run = |op: &dyn Op, call: &mut Call<'_>| {
+        let (lhs, rhs, precision) = (*call.input(0)?, *call.input(1)?, attributes::<MatMul>(op)?.precision);
+        let (_, m, n, k) = sizes(&[lhs.spec(), rhs.spec()]);
+        if cut::by_library(call, precision, EACH, (m, n, k))? { Ok(()) } else { any(call) }
+    };
+    Kernel {
+        accepts: |op, args| {
+            works(args) && cut::library_varies(args[0].dtype, sizes(args), EACH, workspace(op, args))
+        },
+        workspace,
+        ..Kernel::cuda(name, run)
+    }
+}
+
+/// The product by our own kernel of any strides.
+pub(super) const fn strided(name: &'static str) -> Kernel {
+    Kernel { accepts: |op, args| exact(op, args) && works(args), ..Kernel::cuda(name, |_, call| any(call)) }
+}
+
+pub(super) fn run(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    let op = attributes::<MatMul>(op)?;
+    let (lhs, rhs, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
+    let (batch, m, n, k) = sizes(&[lhs.spec(), rhs.spec()]);
+    if batch * m * n == 0 {
+        return Ok(());
+    }
+    if let Some(each) = cut::each(lhs.dtype(), (batch, m, n, k)) {
+        return cut::run(call, each, (m, n, k));
+    }
+    // Little more than a sum of two: the library's kernels are made for long inner axes.
+    if k <= FEW {
+        return any(call);
+    }
+    if let Some(each) = cut::of_library(lhs.dtype(), (batch, m, n, k))
+        && cut::by_library(call, op.precision, each, (m, n, k))?
+    {
+        return Ok(());
+    }
+    if call.product(call.inputs(), &out, op.precision, 0, 0)? {
+        return Ok(());
+    }
+    any(call)
+}
+
+/// The product of operands with any strides.
+fn any(call: &mut Call<'_>) -> Result<(), Failure> {
+    let (lhs, rhs, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
+    let (batch, m, n, k) = sizes(&[lhs.spec(), rhs.spec()]);
+    let Added { addend, bias } = added(call);
+    let bias_step = bias.map_or(0, |b| b.layout().strides()[0]);
+    // What is not there is not followed.
+    let added = addend.unwrap_or(&out);
+    let (addend_batch, addend_row, addend_column) = strides(added)?;
+    let (lhs_batch, lhs_row, lhs_column) = strides(&lhs)?;
+    let (rhs_batch, rhs_row, rhs_column) = strides(&rhs)?;
+    let (out_batch, out_row, out_column) = strides(&out)?;
+    let few = (1..=FEW).contains(&k);
+    let mut module = Module::new(if few { &FEW_SOURCE } else { &SOURCE })
+        .of("T", lhs.dtype())
+        .of("A", lhs.dtype().accumulate())
+        .of("R", out.dtype())
+        .constant("ADDED", u64::from(addend.is_some()))
+        .constant("BIASED", u64::from(bias.is_some()));
+    let blocks = match few {
+        true => {
+            let steps = out_batch.iter().all(|s| s.is_multiple_of(FEW_COLUMNS));
+            let rows = out_column == 1 && out_row.is_multiple_of(FEW_COLUMNS as u64) && steps;
+            let access = (FEW_COLUMNS * out.dtype().size()).min(16) as u64;
+            let whole = rows && n.is_multiple_of(FEW_COLUMNS) && out.address().is_multiple_of(access);
+            let columns = if whole { FEW_COLUMNS } else { 1 };
+            module = module.constant("INNER", k as u64).constant("VECTOR", columns as u64);
+            n.div_ceil(columns).saturating_mul(m.div_ceil(FEW_ROWS)).div_ceil(BLOCK as usize)
+        }
+        false => m.div_ceil(TILE).saturating_mul(n.div_ceil(TILE)),
+    };
+    let blocks = batch.saturating_mul(blocks);
+    let dims = out.layout().shape().dims();
+    let args = [
+        Arg::Input(&lhs),
+        Arg::Input(&rhs),
+        Arg::Input(added),
+        Arg::Input(bias.unwrap_or(&out)),
+        Arg::Output(&out),
+        Arg::U64(m as u64),
+        Arg::U64(n as u64),
+        Arg::U64(k as u64),
+        Arg::U64(lhs_row),
+        Arg::U64(lhs_column),
+        Arg::U64(rhs_row),
+        Arg::U64(rhs_column),
+        Arg::U64(out_row),
+        Arg::U64(out_column),
+        Arg::U64(bias_step as u64),
+        Arg::U32(lhs_batch.len() as u32),
+        Arg::dims(&dims[..lhs_batch.len()]),
+        Arg::dims(lhs_batch),
+        Arg::dims(rhs_batch),
+        Arg::dims(out_batch),
+        Arg::U64(addend_row),
+        Arg::U64(addend_column),
+        Arg::dims(addend_batch),
+    ];
+    call.launch(&module, "product", Geometry::blocks(blocks, BLOCK)?, &args)
+}

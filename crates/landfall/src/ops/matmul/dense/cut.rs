@@ -1,0 +1,195 @@
+//! Products with a small result and a long inner axis on a GPU: weight gradients. For these the matrix library's first
+//! choice may be a single block that walks the whole axis. The axis is cut into parts: where there is little to multiply
+//! they are made by a kernel of ours, else by the library, as a batch.
+
+use super::cuda::{LEAST, strides};
+use super::join::join;
+use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
+use crate::values::{DType, Operand, Precision, Rule, Spec};
+
+const BLOCK: u32 = 256;
+/// Elements of the result that a block can hold, and indices of an axis in a tile: at least and at most.
+const TILE: usize = 8192;
+const SIDE: (usize, usize) = (16, 128);
+/// Inner indices that a block takes at once: a multiple of `SLAB` in the source.
+const SLAB: usize = 32;
+
+/// Parts of a long inner axis that there is room for.
+pub(super) const PARTS: usize = 128;
+/// Elements at most of a small result, inner elements at least of a long axis, and of a part of it.
+const SMALL: usize = 1 << 15;
+const LONG: usize = 2048;
+const PART: usize = 128;
+/// Multiplications at most of our kernel: in larger products the library's are faster.
+const WORK: usize = 1 << 31;
+/// About what a block of the library takes of a result, a side, how many blocks keep a GPU busy, and inner elements at
+/// least of a part that the library makes: of less it finds a good way itself.
+const LIBRARY_TILE: usize = 128;
+const LIBRARY_BLOCKS: usize = 128;
+const LIBRARY_PART: usize = 2048;
+
+static SOURCE: Source = Source {
+    name: "matmul_cut",
+    text: include_str!("cut.cu"),
+    entries: &[Entry {
+        name: "part",
+        block: BLOCK,
+        params: &[
+            Param::input("lhs", "T"),
+            Param::input("rhs", "T"),
+            Param::u64("m"),
+            Param::u64("n"),
+            Param::u64("k"),
+            Param::u64("lhs_row"),
+            Param::u64("lhs_column"),
+            Param::u64("rhs_row"),
+            Param::u64("rhs_column"),
+            Param::u64("each"),
+            Param::scratch("partial", "A"),
+        ],
+    }],
+};
+
+/// Inner elements of a part, of a product of f32 or f64 that is to be cut; by sizes alone.
+pub(super) fn each(dtype: DType, (batch, m, n, k): (usize, usize, usize, usize)) -> Option<usize> {
+    let wide = matches!(dtype, DType::F32 | DType::F64);
+    let cuts = wide && batch == 1 && m * n <= SMALL && k >= LONG && m * n <= WORK / k;
+    cuts.then(|| k.div_ceil(PARTS).max(PART).next_multiple_of(SLAB))
+}
+
+/// Inner elements of a part, of a product of f32 that the library is to make in parts; by sizes alone. (Products of 16
+/// bits it cuts itself.)
+pub(super) fn of_library(dtype: DType, (batch, m, n, k): (usize, usize, usize, usize)) -> Option<usize> {
+    if dtype != DType::F32 || batch != 1 {
+        return None;
+    }
+    let tiles = m.div_ceil(LIBRARY_TILE).saturating_mul(n.div_ceil(LIBRARY_TILE));
+    let most = (LIBRARY_BLOCKS / tiles).min(k / LIBRARY_PART);
+    // Parts of one length, which need no product of what is left over, where that costs few of them.
+    let even = |parts: &usize| k % (parts * SLAB) == 0;
+    (most > 1).then(|| match (most.div_ceil(2)..=most).rev().find(even) {
+        Some(parts) => k / parts,
+        None => k.div_ceil(most).next_multiple_of(SLAB),
+    })
+}
+
+/// Whether parts of `each` inner elements are another way to make a product for which there is room.
+pub(super) fn varies(dtype: DType, (batch, m, n, k): (usize, usize, usize, usize), each: usize) -> bool {
+    let wide = matches!(dtype, DType::F32 | DType::F64);
+    let fits = wide && batch == 1 && m.saturating_mul(n) <= SMALL && (2..=PARTS).contains(&k.div_ceil(each));
+    fits && self::each(dtype, (batch, m, n, k)) != Some(each)
+}
+
+/// Whether parts of `each` inner elements that the library makes are another way for which the scratch memory has room.
+pub(super) fn library_varies(
+    dtype: DType,
+    sizes: (usize, usize, usize, usize),
+    each: usize,
+    scratch: usize,
+) -> bool {
+    let (batch, m, n, k) = sizes;
+    let bytes = m.saturating_mul(n).saturating_mul(dtype.size());
+    let room = scratch.saturating_sub(LEAST) / bytes.max(1);
+    let fits = dtype == DType::F32 && batch == 1 && (2..=room.min(PARTS)).contains(&k.div_ceil(each));
+    fits && of_library(dtype, sizes) != Some(each)
+}
+
+/// Rows and columns of a block's tile of a result of `m` x `n`: powers of two, with as little beside the result as may be.
+fn tile(m: usize, n: usize) -> (usize, usize) {
+    let side = |of: usize| of.next_power_of_two().clamp(SIDE.0, SIDE.1);
+    let columns = side(n);
+    (side(m).min(TILE / columns), columns)
+}
+
+/// The product, in parts of `each` inner elements and by adding them up.
+pub(super) fn run(call: &mut Call<'_>, each: usize, (m, n, k): (usize, usize, usize)) -> Result<(), Failure> {
+    let (lhs, rhs) = (*call.input(0)?, *call.input(1)?);
+    let (_, lhs_row, lhs_column) = strides(&lhs)?;
+    let (_, rhs_row, rhs_column) = strides(&rhs)?;
+    let (rows, columns) = tile(m, n);
+    let module = Module::new(&SOURCE)
+        .of("T", lhs.dtype())
+        .of("A", lhs.dtype().accumulate())
+        .constant("ROWS", rows as u64)
+        .constant("COLUMNS", columns as u64);
+    let parts = k.div_ceil(each);
+    let args = [
+        Arg::Input(&lhs),
+        Arg::Input(&rhs),
+        Arg::U64(m as u64),
+        Arg::U64(n as u64),
+        Arg::U64(k as u64),
+        Arg::U64(lhs_row),
+        Arg::U64(lhs_column),
+        Arg::U64(rhs_row),
+        Arg::U64(rhs_column),
+        Arg::U64(each as u64),
+        Arg::Scratch(0),
+    ];
+    let blocks = Geometry::blocks(m.div_ceil(rows) * n.div_ceil(columns), BLOCK)?;
+    let geometry = Geometry { grid: [blocks.grid[0], parts as u32, 1], ..blocks };
+    call.launch(&module, "part", geometry, &args)?;
+    join(call, parts, (m, n))
+}
+
+/// The product, in parts of `each` inner elements that the library makes and by adding them up; whether it takes operands
+/// that lie like these. If not, nothing ran.
+pub(super) fn by_library(
+    call: &mut Call<'_>,
+    precision: Precision,
+    each: usize,
+    (m, n, k): (usize, usize, usize),
+) -> Result<bool, Failure> {
+    let (whole, rest) = (k / each, k % each);
+    let parts = whole + usize::from(rest > 0);
+    let result = call.output(0)?.dtype();
+    let size = m * n * result.size();
+    let out = call.scratch(0, Spec { dtype: result, shape: [whole, m, n].into() })?;
+    // [.., inner] becomes [part, .., inner of the part].
+    let cut = |of: &Operand, outer: usize, from: usize, len: usize, each: usize| -> Result<Operand, Rule> {
+        let inner = 1 - outer;
+        let rank = of.layout().shape().rank();
+        let matrix = (2..rank).try_fold(*of.layout(), |l, _| l.squeeze(0))?;
+        let parts = matrix.slice(inner, from, len, 1)?.permute(&[outer, inner])?.unfold(each, each)?;
+        let order = if outer == 0 { [1, 0, 2] } else { [1, 2, 0] };
+        Ok(of.relaid(parts.permute(&order)?))
+    };
+    let (lhs, rhs) = (*call.input(0)?, *call.input(1)?);
+    let factors = |from, len, each| -> Result<[Operand; 2], Rule> {
+        Ok([cut(&lhs, 0, from, len, each)?, cut(&rhs, 1, from, len, each)?])
+    };
+    if !call.product(&factors(0, whole * each, each)?, &out, precision, 0, parts * size)? {
+        return Ok(false);
+    }
+    if rest > 0 {
+        let out = call.scratch(whole * size, Spec { dtype: result, shape: [1, m, n].into() })?;
+        let factors = factors(whole * each, rest, rest)?;
+        if !call.product(&factors, &out, precision, 0, parts * size)? {
+            let what = format!("it multiplies {each} inner elements and not {rest} of the same operands");
+            return Err(Rule::Launch { file: "cublasLt", entry: "cublasLtMatmul", what }.into());
+        }
+    }
+    join(call, parts, (m, n))?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tile;
+
+    #[test]
+    fn tiles_fill_whole_teams_of_a_block() {
+        for m in [1, 8, 16, 17, 48, 64, 128, 200, 256, 4096] {
+            for n in [1, 8, 16, 33, 48, 64, 128, 192, 4096] {
+                let (rows, columns) = tile(m, n);
+                // A thread has 4 x 8 elements; a team has at most the block's threads, a number that divides them.
+                let team = rows / 4 * columns / 8;
+                assert!(
+                    rows % 4 == 0 && columns % 8 == 0 && 256 % team == 0,
+                    "{m} x {n}: {rows} x {columns}"
+                );
+                assert!(rows >= m.min(16) && columns >= n.min(16), "{m} x {n}: {rows} x {columns}");
+            }
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Matrix products.
+
+pub(crate) mod dense;
+
+pub use dense::MatMul;

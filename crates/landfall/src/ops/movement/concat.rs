@@ -1,0 +1,175 @@
+//! Concatenation along an axis.
+
+use crate::contract::{
+    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Value,
+    attributes, rules,
+};
+use crate::error::Error;
+use crate::kernel::cpu::{Call, ViewMut};
+use crate::ops::elementwise::pointwise::cotangent;
+use crate::ops::movement::copies::copy_elements;
+use crate::ops::movement::copies::cuda::{COPIES, copies};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+use arrayvec::ArrayVec;
+
+/// The arguments behind each other along one axis: `out[.., n_0 + … + n_(k−1) + i, ..] = x_k[.., i, ..]`.
+///
+/// Arguments: one or more `x_k [.., n_k, ..]` of one dtype, any, whose other sizes are equal. Result:
+/// `[.., Σ n_k, ..]`. Disjoint: moving elements while another task still reads them corrupts them. Gradient: the slices
+/// of the cotangent. Deterministic. Errors: no argument, no such axis, other dtypes, ranks or sizes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Concat {
+    /// The axis along which they lie.
+    pub axis: usize,
+}
+
+impl Op for Concat {
+    fn name(&self) -> &'static str {
+        "concat"
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        let Some(first) = args.first() else { return Err(Rule::Arity { expected: 1, got: 0 }) };
+        let rank = first.shape.rank();
+        if self.axis >= rank {
+            return Err(Rule::Axis { axis: self.axis, rank });
+        }
+        let mut size = 0usize;
+        for (arg, spec) in args.iter().enumerate() {
+            rules::same_dtype(args, 0, arg)?;
+            if spec.shape.rank() != rank {
+                let expected = "that of arg 0";
+                return Err(Rule::Rank { arg, rank: spec.shape.rank(), expected });
+            }
+            let mut others = (0..rank).filter(|&axis| axis != self.axis);
+            others.try_for_each(|axis| rules::same_dim(args, (0, axis), (arg, axis)))?;
+            size = size.saturating_add(spec.shape.dims()[self.axis]);
+        }
+        Ok(Outputs::one(Spec { shape: first.shape.with(self.axis, size), ..*first }))
+    }
+    fn alias(&self) -> &[Alias] {
+        &[Alias::Disjoint]
+    }
+    fn coverage(&self) -> &[Coverage] {
+        &[Coverage::Full]
+    }
+    fn accumulate(&self, dtype: DType) -> DType {
+        dtype.accumulate()
+    }
+    fn body(&self) -> Body {
+        Body::Primitive("movement")
+    }
+    fn vjp(&self) -> Grad {
+        Grad::Rule(|op, cx| {
+            let axis = attributes::<Self>(op).map_err(|r| r.of("concat", &[], None, None))?.axis;
+            let (c, mut start) = (cotangent(cx)?, 0);
+            let mut parts = Vec::with_capacity(cx.inputs.len());
+            for (&x, &need) in cx.inputs.iter().zip(cx.needs) {
+                let len = cx.graph.shape(x).dims()[axis];
+                parts.push(if need { Some(cx.graph.slice(c, axis, start, len)?) } else { None });
+                start += len;
+            }
+            Ok(parts)
+        })
+    }
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
+        let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
+        let inner: usize = outputs[0].shape.dims()[self.axis + 1..].iter().product();
+        let size = outputs[0].shape.dims()[self.axis];
+        vec![HostTensor::from_fn(outputs[0], |i| {
+            let (outer, mut at, rest) = (i / (size * inner), i / inner % size, i % inner);
+            let mut k = 0;
+            while at >= args[k].dims()[self.axis] {
+                at -= args[k].dims()[self.axis];
+                k += 1;
+            }
+            args[k].data[(outer * args[k].dims()[self.axis] + at) * inner + rest]
+        })]
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const {
+            &[
+                Kernel::cpu("concat", |op, call| {
+                    let op = attributes::<Concat>(op)?;
+                    with_dtype!(any call.dtype(0)?, T => concat::<T>(op, call))
+                }),
+                Kernel::cuda("concat", |op, call| {
+                    let axis = attributes::<Concat>(op)?.axis;
+                    let (out, mut start) = (*call.output(0)?, 0);
+                    for some in call.inputs().chunks(COPIES) {
+                        let mut pairs = ArrayVec::<_, COPIES>::new();
+                        for x in some {
+                            let len = x.spec().shape.dims()[axis];
+                            pairs.push((*x, out.relaid(out.layout().slice(axis, start, len, 1)?)));
+                            start += len;
+                        }
+                        copies(call, &pairs)?;
+                    }
+                    Ok(())
+                }),
+            ]
+        }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
+    }
+    fn samples(&self) -> Vec<Sample> {
+        let case = |axis, shapes: &[&[usize]]| {
+            let args = shapes.iter().filter_map(|s| Shape::new(s)).map(SampleArg::any);
+            Sample::new(Self { axis }, args.collect())
+        };
+        let bad = |axis, shapes: &[&[usize]], text| {
+            let args = shapes.iter().filter_map(|s| Shape::new(s)).map(SampleArg::any);
+            Sample::bad(Self { axis }, args.collect(), text)
+        };
+        vec![
+            case(0, &[&[5]]),
+            case(0, &[&[1], &[1]]),
+            case(0, &[&[3], &[0], &[7]]),
+            case(0, &[&[0], &[0]]),
+            case(1, &[&[4, 4], &[4, 4]]),
+            case(0, &[&[2, 3, 4], &[1, 3, 4], &[3, 3, 4]]),
+            case(1, &[&[2, 3, 4], &[2, 1, 4]]),
+            case(2, &[&[2, 3, 17], &[2, 3, 16], &[2, 3, 1]]),
+            case(1, &[&[0, 3], &[0, 2]]),
+            case(1, &[&[90, 336], &[90, 24]]),
+            case(2, &[&[33, 12, 64], &[33, 12, 64], &[33, 12, 64]]),
+            case(1, &[&[5, 8], &[5, 16], &[5, 0], &[5, 3], &[5, 1], &[5, 24]]),
+            bad(0, &[], "takes 1 arguments, got 0"),
+            bad(1, &[&[3], &[3]], "axis is 1, the rank is 1; axis must be < rank"),
+            bad(0, &[&[3, 4], &[3, 5]], "arg 0 axis 1 is 4, arg 1 axis 1 is 5; they must be equal"),
+            bad(0, &[&[3, 4], &[3]], "arg 1 has rank 1; it must be that of arg 0"),
+            Sample::bad(
+                Self { axis: 0 },
+                vec![SampleArg::any([4]), SampleArg::with(Some(DType::Bool), [4], Data::Int(0, 2))],
+                "their dtypes must be equal",
+            ),
+        ]
+    }
+}
+
+fn concat<T: Element>(op: &Concat, call: &Call<'_>) -> Result<(), Rule> {
+    let (mut out, mut start) = (call.output::<T>(0)?, 0);
+    for i in 0..call.inputs() {
+        let x = call.input::<T>(i)?;
+        let n = x.dims()[op.axis];
+        let part = out.layout().slice(op.axis, start, n, 1)?;
+        // The part as a view of its own, which begins at its first element; an empty one may begin past the end.
+        if let Some(data) = out.data().get_mut(part.offset()..) {
+            copy_elements(call, x, ViewMut::over(data, part.at_origin()));
+        }
+        start += n;
+    }
+    Ok(())
+}
+
+impl Graph {
+    /// The values behind each other along an axis.
+    ///
+    /// # Errors
+    /// They must be of one dtype, and of one shape but for that axis.
+    #[track_caller]
+    pub fn concat(&self, values: &[Value], axis: usize) -> Result<Value, Error> {
+        self.op1(Concat { axis }, values)
+    }
+}

@@ -1,0 +1,495 @@
+//! Sum, mean and maximum over axes.
+//!
+//! Elements are added in tiles of [`TILE`] in the accumulation dtype and the tiles' sums in f64, so that an error grows
+//! with the tile and not with the number of elements. Work is cut by shape: rows of outputs where there are many,
+//! chunks of the reduced range where there are few, whose partial results are then added in order.
+
+mod cuda;
+mod group;
+
+pub(in crate::ops) use cuda::sum_partials;
+pub(in crate::ops) use group::{BLOCK, Group, across, gapless, unit};
+
+use crate::contract::{
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+};
+use crate::kernel::cpu::pointwise::Arith;
+use crate::kernel::cpu::{Call, Chunks, View, isa};
+use crate::ops::elementwise::pointwise::cotangent;
+use crate::values::{
+    DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Math, Rule, Shape, Spec, with_dtype,
+};
+
+/// Elements summed in the accumulation dtype before they are added to the f64 total.
+const TILE: usize = 512;
+/// Independent sums of a tile: element `i` of it goes to lane `i % LANES`, in a row walk and in a column walk, so that
+/// a result does not depend on how the argument lies in memory.
+const LANES: usize = 16;
+/// Outputs side by side in a column walk: their lanes stay in the first-level cache, 16 KB of f32.
+const COLS: usize = 256;
+/// Outputs side by side where no more are walked: less to set to zero.
+const FEW_COLS: usize = 64;
+/// Rows of a column walk between the one that is added and the one that is asked for.
+const AHEAD: usize = 8;
+/// Reduced elements of one chunk, and the number of elements from which on chunks are made.
+const CHUNK: usize = 8 * 1024;
+
+/// What is computed over the axes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reduction {
+    /// Sum; 0 over no elements.
+    Sum,
+    /// Sum divided by the number of elements; NaN over none.
+    Mean,
+    /// Largest element, NaN if there is one; −∞ over no elements.
+    Max,
+}
+
+/// `out[kept] = reduction over the axes of x[kept, reduced]`.
+///
+/// `x`: any shape, a number; the axes are taken out of the shape. Accumulation: f32 in tiles, f64 over tiles. Disjoint.
+/// Gradient: of a sum the cotangent broadcast, of a mean divided by the count, of a maximum shared equally among the
+/// elements that equal it. Deterministic, whatever the number of threads.
+#[derive(Debug, Clone, Copy)]
+pub struct Reduce {
+    /// What is computed.
+    pub reduction: Reduction,
+    wide: bool,
+    axes: u16,
+}
+
+impl Reduce {
+    /// A reduction over these axes.
+    #[must_use]
+    pub fn new(reduction: Reduction, axes: &[usize]) -> Self {
+        // An axis beyond the largest rank keeps a bit of its own, which `infer` refuses.
+        Self { reduction, wide: false, axes: axes.iter().fold(0, |m, &a| m | 1 << a.min(15)) }
+    }
+
+    /// The same with a result of the accumulation dtype, f32 of bf16 and f16, instead of the argument's.
+    #[must_use]
+    pub fn wide(self) -> Self {
+        Self { wide: true, ..self }
+    }
+
+    fn reduces(&self, axis: usize) -> bool {
+        self.axes >> axis & 1 == 1
+    }
+
+    /// Kept and reduced axes as two layouts over the same data, with as few axes as possible.
+    fn split(&self, layout: &Layout) -> Result<(Layout, Layout), Rule> {
+        let (kept, reduced) = split(layout, |a| self.reduces(a))?;
+        Ok((kept.collapsed(), reduced.collapsed()))
+    }
+
+    fn counts(&self, shape: &Shape) -> (usize, usize) {
+        let count = |reduced: bool| {
+            (0..shape.rank()).filter(|&a| self.reduces(a) == reduced).map(|a| shape.dims()[a]).product()
+        };
+        (count(false), count(true))
+    }
+
+    fn chunks(&self, shape: &Shape) -> usize {
+        let (outputs, reduced) = self.counts(shape);
+        if outputs > 0 && outputs <= 4096 && reduced >= 2 * CHUNK { reduced.div_ceil(CHUNK) } else { 1 }
+    }
+}
+
+/// The axes that are not `inner`, and those that are, as two layouts over the same data. None may be empty: it has no
+/// index 0 to start from.
+pub(in crate::ops) fn split(
+    layout: &Layout,
+    inner: impl Fn(usize) -> bool,
+) -> Result<(Layout, Layout), Rule> {
+    let pick = |wanted: bool| {
+        let mut l = *layout;
+        for axis in (0..layout.shape().rank()).rev().filter(|&a| inner(a) != wanted) {
+            l = l.slice(axis, 0, 1, 1)?.squeeze(axis)?;
+        }
+        Ok::<_, Rule>(l)
+    };
+    Ok((pick(false)?, pick(true)?))
+}
+
+impl Default for Reduce {
+    fn default() -> Self {
+        Self::new(Reduction::Sum, &[0])
+    }
+}
+
+impl Op for Reduce {
+    fn name(&self) -> &'static str {
+        match self.reduction {
+            Reduction::Sum => "sum",
+            Reduction::Mean => "mean",
+            Reduction::Max => "max",
+        }
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        let args: [Spec; 1] = rules::arity(args)?;
+        let rank = args[0].shape.rank();
+        if let Some(axis) = (rank..16).find(|&a| self.reduces(a)) {
+            return Err(Rule::Axis { axis, rank });
+        }
+        if args[0].dtype == DType::Bool {
+            return Err(Rule::Dtype { arg: 0, dtype: DType::Bool, expected: "a number" });
+        }
+        let mut shape = Shape::SCALAR;
+        (0..rank).filter(|&a| !self.reduces(a)).for_each(|a| shape.push(args[0].shape.dims()[a]));
+        let dtype = args[0].dtype;
+        Ok(Outputs::one(Spec::new(if self.wide { dtype.accumulate() } else { dtype }, shape)))
+    }
+    fn alias(&self) -> &[Alias] {
+        &[Alias::Disjoint]
+    }
+    fn coverage(&self) -> &[Coverage] {
+        &[Coverage::Full]
+    }
+    fn accumulate(&self, dtype: DType) -> DType {
+        dtype.accumulate()
+    }
+    fn body(&self) -> Body {
+        Body::Primitive("reduction")
+    }
+    fn vjp(&self) -> Grad {
+        Grad::Rule(|op, cx| {
+            let op = *attributes::<Self>(op).map_err(|r| r.of(op.name(), &[], None, None))?;
+            let (g, x) = (cx.graph, cx.inputs[0]);
+            let shape = g.shape(x);
+            let mut ones = shape;
+            (0..shape.rank()).filter(|&a| op.reduces(a)).for_each(|a| ones = ones.with(a, 1));
+            let spread = |v| {
+                let kept = g.reshape(v, ones)?;
+                g.broadcast_to(kept, shape)
+            };
+            let dtype = g.spec(x).dtype;
+            let c = spread(g.cast(cotangent(cx)?, dtype)?)?;
+            Ok(vec![Some(match op.reduction {
+                Reduction::Sum => c,
+                Reduction::Mean => g.affine(c, 1.0 / op.counts(&shape).1.max(1) as f64, 0.0)?,
+                Reduction::Max => {
+                    let equal = g.op1(
+                        crate::ops::elementwise::scalar::Compare {
+                            comparison: crate::ops::elementwise::scalar::Comparison::Equal,
+                        },
+                        &[x, spread(g.cast(cx.outputs[0], dtype)?)?],
+                    )?;
+                    let equal = g.cast(equal, dtype)?;
+                    let axes: Vec<usize> = (0..shape.rank()).filter(|&a| op.reduces(a)).collect();
+                    let many = spread(g.sum(equal, &axes)?)?;
+                    g.mul(c, g.div(equal, many)?)?
+                }
+            })])
+        })
+    }
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let x = &args[0];
+        let Ok(outputs) = self.infer(&[x.spec]) else { return Vec::new() };
+        let (_, count) = self.counts(&x.spec.shape);
+        let start = if self.reduction == Reduction::Max { f64::NEG_INFINITY } else { 0.0 };
+        let mut out = HostTensor::from_fn(outputs[0], |_| start);
+        for (i, &v) in x.data.iter().enumerate() {
+            let (mut rest, mut at, mut step) = (i, 0, 1);
+            for axis in (0..x.dims().len()).rev() {
+                let d = x.dims()[axis];
+                if !self.reduces(axis) {
+                    at += rest % d * step;
+                    step *= d;
+                }
+                rest /= d;
+            }
+            out.data[at] = match self.reduction {
+                Reduction::Sum | Reduction::Mean => out.data[at] + v,
+                Reduction::Max => Math::max(out.data[at], v),
+            };
+        }
+        if self.reduction == Reduction::Mean {
+            out.data.iter_mut().for_each(|x| *x /= count as f64);
+        }
+        vec![out]
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const {
+            &[
+                Kernel {
+                    workspace: |op, args| {
+                        let chunks = attributes::<Reduce>(op).map_or(1, |r| r.chunks(&args[0].shape));
+                        let outputs = attributes::<Reduce>(op).map_or(0, |r| r.counts(&args[0].shape).0);
+                        if chunks > 1 { chunks * outputs * size_of::<f64>() } else { 0 }
+                    },
+                    ..Kernel::cpu("reduce", |op, call| {
+                        let op = attributes::<Reduce>(op)?;
+                        let dtype = call.dtype(0)?;
+                        let halves = matches!(dtype, DType::F32 | DType::BF16 | DType::F16);
+                        if dtype != call.output_dtype(0)? {
+                            return with_dtype!(any dtype, T => run::<f32, T, f32>(op, call));
+                        }
+                        with_dtype!(any dtype, T => {
+                            if halves { run::<f32, T, T>(op, call) } else { run::<f64, T, T>(op, call) }
+                        })
+                    })
+                },
+                Kernel { workspace: cuda::workspace, ..Kernel::cuda("reduce", cuda::reduce) },
+            ]
+        }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        let outputs = self.infer(args).map(|o| o[0]).ok();
+        Cost::of(args, outputs.as_slice(), args.first().map_or(0, |a| a.shape.elements()))
+    }
+    fn samples(&self) -> Vec<Sample> {
+        let cases: &[(&[usize], &[usize])] = &[
+            (&[7], &[0]),
+            (&[3, 5], &[0]),
+            (&[3, 5], &[1]),
+            (&[3, 5], &[0, 1]),
+            (&[2, 3, 4, 5], &[1, 3]),
+            (&[2, 3, 4, 5], &[0, 2]),
+            (&[1, 1], &[0]),
+            (&[0, 3], &[0]),
+            (&[3, 0], &[0]),
+            (&[4], &[]),
+            (&[3, 2100], &[1]),
+            (&[2100, 3], &[0]),
+            (&[40_000], &[0]),
+            (&[17_000, 5], &[0]),
+            (&[2, 300, 2], &[1]),
+            (&[40, 1100], &[1]),
+            (&[4, 4, 4], &[2]),
+            (&[2100, 48], &[0]),
+            (&[6, 70, 3, 16], &[0, 2]),
+        ];
+        let mut all = Vec::new();
+        for reduction in [Reduction::Sum, Reduction::Mean, Reduction::Max] {
+            for &(shape, axes) in cases {
+                let Some(shape) = Shape::new(shape) else { continue };
+                all.push(Sample::new(Self::new(reduction, axes), vec![SampleArg::any(shape)]));
+            }
+            for (shape, axis) in [([3, 5], 0), ([3, 2100], 1), ([17_000, 6], 0), ([0, 3], 0)] {
+                let op = Self::new(reduction, &[axis]).wide();
+                all.push(Sample::new(op, vec![SampleArg::any(shape)]));
+            }
+            all.push(Sample::bad(
+                Self::new(reduction, &[2]),
+                vec![SampleArg::any([4, 8])],
+                "axis is 2, the rank is 2; axis must be < rank",
+            ));
+        }
+        all.push(Sample::bad(
+            *self,
+            vec![SampleArg::with(Some(DType::Bool), [3], Data::Int(0, 2))],
+            "it must be a number",
+        ));
+        all
+    }
+}
+
+/// One running result: tiles in the accumulation dtype, the total in f64.
+#[derive(Clone, Copy)]
+struct Total {
+    reduction: Reduction,
+    value: f64,
+}
+
+impl Total {
+    fn new(reduction: Reduction) -> Self {
+        Self { reduction, value: if reduction == Reduction::Max { f64::NEG_INFINITY } else { 0.0 } }
+    }
+
+    #[inline(always)]
+    fn join(&mut self, part: f64) {
+        self.value = match self.reduction {
+            Reduction::Sum | Reduction::Mean => self.value + part,
+            Reduction::Max => Math::max(self.value, part),
+        };
+    }
+}
+
+/// Of elements of `T`, summed in `A`, into results of `R`.
+fn run<A: Arith, T: Element, R: Element>(op: &Reduce, call: &Call<'_>) -> Result<(), Rule> {
+    let x = call.input::<T>(0)?;
+    let mut out = call.output::<R>(0)?;
+    let shape = *x.layout().shape();
+    let (outputs, reduced) = op.counts(&shape);
+    let scale = if op.reduction == Reduction::Mean { 1.0 / reduced as f64 } else { 1.0 };
+    if outputs == 0 {
+        return Ok(());
+    }
+    if reduced == 0 {
+        out.fill(R::from_f64(if op.reduction == Reduction::Mean {
+            f64::NAN
+        } else {
+            Total::new(op.reduction).value
+        }));
+        return Ok(());
+    }
+    let job = Job { x, axes: op.split(x.layout())?, reduction: op.reduction };
+    let chunks = op.chunks(&shape);
+    if chunks > 1 {
+        let partial = call.workspace::<f64>()?;
+        let whole = Chunks { data: &mut partial[..chunks * outputs], width: outputs };
+        call.parallel(
+            whole,
+            chunks,
+            1,
+            #[inline(always)]
+            |chunk, part| {
+                for (c, row) in part.data.chunks_mut(outputs).enumerate() {
+                    let from = (chunk + c) * CHUNK;
+                    job.range::<A>(0, row, from, CHUNK.min(reduced - from));
+                }
+            },
+        );
+        for o in 0..outputs {
+            let mut total = Total::new(op.reduction);
+            partial.chunks(outputs).take(chunks).for_each(|row| total.join(row[o]));
+            out.set_flat(o, R::from_f64(total.value * scale));
+        }
+        return Ok(());
+    }
+    let out = out.merge_outer();
+    let (outer, each) = (out.outer(), outputs / out.outer());
+    let grain = (CHUNK / (reduced * each).max(1)).max(1);
+    call.parallel(
+        out,
+        outer,
+        grain,
+        #[inline(always)]
+        |start, mut part| {
+            let n = part.elements();
+            let mut totals = [0.0; COLS];
+            for at in (0..n).step_by(COLS) {
+                let some = &mut totals[..COLS.min(n - at)];
+                job.range::<A>(start * each + at, some, 0, reduced);
+                some.iter().enumerate().for_each(|(i, &t)| part.set_flat(at + i, R::from_f64(t * scale)));
+            }
+        },
+    );
+    Ok(())
+}
+
+struct Job<'a, T> {
+    x: View<'a, T>,
+    axes: (Layout, Layout),
+    reduction: Reduction,
+}
+
+impl<T: Element> Job<'_, T> {
+    /// Results of outputs `first..first + totals.len()` over reduced elements `from..from + len`.
+    #[inline(always)]
+    fn range<A: Arith>(&self, first: usize, totals: &mut [f64], from: usize, len: usize) {
+        let (kept, reduced) = &self.axes;
+        let run = |l: &Layout| l.strides().last().copied().unwrap_or(0);
+        // Whichever side lies gapless is walked innermost; columns also where neither does.
+        if run(reduced) == 1 || kept.shape().elements() == 1 {
+            for (i, t) in totals.iter_mut().enumerate() {
+                *t = self.row::<A>(kept.index_flat(first + i), from, len);
+            }
+        } else {
+            let width = kept.shape().last();
+            let mut done = 0;
+            while done < totals.len() {
+                let col = (first + done) % width;
+                let n = (width - col).min(totals.len() - done).min(COLS);
+                let (start, stride) = (kept.index_flat(first + done), run(kept));
+                let totals = &mut totals[done..done + n];
+                if n > FEW_COLS {
+                    self.columns::<A, COLS>((start, stride), totals, from, len);
+                } else {
+                    self.columns::<A, FEW_COLS>((start, stride), totals, from, len);
+                }
+                done += n;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn row<A: Arith>(&self, start: usize, from: usize, len: usize) -> f64 {
+        let (data, reduced) = (self.x.data(), &self.axes.1);
+        let mut total = Total::new(self.reduction);
+        for done in (0..len).step_by(TILE) {
+            let mut lanes = [A::of_f64(Total::new(self.reduction).value); LANES];
+            crate::kernel::cpu::pointwise::pieces(
+                reduced,
+                from + done,
+                TILE.min(len - done),
+                |first, at, n, stride| {
+                    let at = at - reduced.offset() + start;
+                    if stride == 1 {
+                        // A piece goes on in the lane where the one before it ended.
+                        let (head, rest) = data[at..at + n].split_at((LANES - first % LANES).min(n));
+                        for (l, &v) in lanes[first % LANES..].iter_mut().zip(head) {
+                            *l = self.join(*l, A::load(v));
+                        }
+                        let whole = rest.chunks_exact(LANES);
+                        let tail = whole.remainder();
+                        for c in whole {
+                            for l in 0..LANES {
+                                lanes[l] = self.join(lanes[l], A::load(c[l]));
+                            }
+                        }
+                        for (l, &v) in lanes.iter_mut().zip(tail) {
+                            *l = self.join(*l, A::load(v));
+                        }
+                    } else {
+                        for j in 0..n {
+                            let l = &mut lanes[(first + j) % LANES];
+                            *l = self.join(*l, A::load(data[at + j * stride]));
+                        }
+                    }
+                },
+            );
+            lanes.iter().for_each(|&l| total.join(l.as_f64()));
+        }
+        total.value
+    }
+
+    #[inline(always)]
+    fn columns<A: Arith, const COLS: usize>(
+        &self,
+        (start, stride): (usize, usize),
+        totals: &mut [f64],
+        from: usize,
+        len: usize,
+    ) {
+        let (data, reduced) = (self.x.data(), &self.axes.1);
+        let n = totals.len();
+        let start_value = Total::new(self.reduction).value;
+        totals.fill(start_value);
+        let mut sums = [[A::of_f64(start_value); COLS]; LANES];
+        for done in (0..len).step_by(TILE) {
+            let m = TILE.min(len - done);
+            crate::kernel::cpu::pointwise::pieces(reduced, from + done, m, |first, at, rows, step| {
+                for r in 0..rows {
+                    let at = at - reduced.offset() + start + r * step;
+                    let sums = &mut sums[(first + r) % LANES][..n];
+                    if stride == 1 {
+                        isa::read_ahead(data, at + AHEAD * step, n);
+                        for (s, &v) in sums.iter_mut().zip(&data[at..at + n]) {
+                            *s = self.join(*s, A::load(v));
+                        }
+                    } else {
+                        for (j, s) in sums.iter_mut().enumerate() {
+                            *s = self.join(*s, A::load(data[at + j * stride]));
+                        }
+                    }
+                }
+            });
+            for lane in &mut sums[..LANES.min(m)] {
+                for (t, s) in totals.iter_mut().zip(&mut lane[..n]) {
+                    let mut total = Total { reduction: self.reduction, value: *t };
+                    total.join(s.as_f64());
+                    *t = total.value;
+                    *s = A::of_f64(start_value);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn join<A: Arith>(&self, sum: A, x: A) -> A {
+        if self.reduction == Reduction::Max { Math::max(sum, x) } else { sum + x }
+    }
+}
+
+const _: () = assert!(MAX_RANK < 15, "axis bits must hold every axis and one beyond");

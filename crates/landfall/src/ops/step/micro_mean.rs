@@ -1,0 +1,177 @@
+//! Means over the micro-batches of a step.
+
+mod cuda;
+
+use super::cursor;
+use super::cursor::MICRO;
+use crate::contract::{
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+};
+use crate::kernel::cpu::Call;
+use crate::kernel::cpu::lanes::{TILE, flat, load, store};
+use crate::kernel::cpu::pointwise::Arith;
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+
+/// Elements that one task works on.
+const GRAIN: usize = 16 * 1024;
+
+/// `mean ← value/n` in micro-batch 0, `mean + value/n` in the others, n their number: after the last, the mean over all.
+///
+/// `mean`, `value`: one shape and float dtype; cursor `i64[8]`, whose MICRO says which micro-batch it is. What `mean`
+/// held before the first is not read, so nothing of a step that was given up stays. Arithmetic in the accumulation
+/// dtype, rounded once each time; the order of the sum is that of the micro-batches. The result is `mean` itself
+/// (`Must(0)`). No gradient. Errors: `micro_batches` is 0; shapes and dtypes must be equal. Deterministic.
+///
+/// ```
+/// use landfall::{Engine, ops};
+/// let engine = Engine::cpu()?;
+/// let mut mean = engine.tensor([1], &[f32::NAN])?;
+/// let mut cursor = engine.tensor([ops::cursor::LEN], &[0i64; 8])?;
+/// for gradient in [1.0f32, 5.0] {
+///     let value = engine.tensor([1], &[gradient])?;
+///     let op = ops::MicroMean { micro_batches: 2 };
+///     engine.call_in_place(&op, 0, &mut mean.view_mut(), &[value.view(), cursor.view()])?;
+///     let next = ops::AdvanceMicro { micro_batches: 2 };
+///     engine.call_in_place(&next, 0, &mut cursor.view_mut(), &[])?;
+/// }
+/// assert_eq!(mean.read::<f32>()?, [3.0]);
+/// # Ok::<(), landfall::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct MicroMean {
+    /// Micro-batches of a step.
+    pub micro_batches: usize,
+}
+
+impl Default for MicroMean {
+    fn default() -> Self {
+        Self { micro_batches: 3 }
+    }
+}
+
+impl MicroMean {
+    fn factor(&self) -> f64 {
+        1.0 / self.micro_batches as f64
+    }
+}
+
+impl Op for MicroMean {
+    fn name(&self) -> &'static str {
+        "micro_mean"
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        let args: [Spec; 3] = rules::arity(args)?;
+        rules::float(&args, &[0])?;
+        rules::same_dtype(&args, 0, 1)?;
+        rules::same_shape(&args, 0, 1)?;
+        cursor::rule(&args, 2)?;
+        cursor::micro_batches(self.micro_batches)?;
+        Ok(Outputs::one(args[0]))
+    }
+    fn alias(&self) -> &[Alias] {
+        &[Alias::Must(0)]
+    }
+    fn coverage(&self) -> &[Coverage] {
+        &[Coverage::Accumulates]
+    }
+    fn accumulate(&self, dtype: DType) -> DType {
+        dtype.accumulate()
+    }
+    fn body(&self) -> Body {
+        Body::Opaque("it updates the state in place")
+    }
+    fn vjp(&self) -> Grad {
+        Grad::None("it updates the state in place")
+    }
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let begins = args[2].data[MICRO] == 0.0;
+        vec![HostTensor::from_fn(args[0].spec, |i| {
+            let part = args[1].data[i] / self.micro_batches as f64;
+            if begins { part } else { args[0].data[i] + part }
+        })]
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const {
+            &[
+                Kernel::cpu("micro_mean", |op, call| {
+                    let (op, dtype) = (attributes::<MicroMean>(op)?, call.dtype(0)?);
+                    with_dtype!(float dtype, T => run::<T>(op.factor(), call),
+                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                }),
+                Kernel::cuda("micro_mean", cuda::micro_mean),
+            ]
+        }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        self.infer(args)
+            .map_or(Cost::default(), |o| Cost::of(args, &o, o[0].shape.elements().saturating_mul(2)))
+    }
+    fn samples(&self) -> Vec<Sample> {
+        let cursor = |micro| cursor::sample(&[(cursor::STEP, 4), (MICRO, micro)]);
+        let case = |shape: &[usize], micro_batches, micro| {
+            let shape = Shape::new(shape)?;
+            let args = vec![SampleArg::any(shape), SampleArg::any(shape), cursor(micro)];
+            Some(Sample::new(Self { micro_batches }, args))
+        };
+        let shapes: [&[usize]; 7] = [&[], &[1], &[0], &[4], &[3, 5], &[2, 3, 7], &[40_001]];
+        let mut all: Vec<Sample> =
+            shapes.iter().flat_map(|s| [0, 2].into_iter().filter_map(|m| case(s, 3, m))).collect();
+        all.extend(case(&[33], 1, 0));
+        all.extend(case(&[33], 256, 255));
+        let bad = |args, text| Sample::bad(*self, args, text);
+        all.extend([
+            bad(vec![SampleArg::any([3]), SampleArg::any([4]), cursor(0)], "their shapes must be equal"),
+            bad(
+                vec![SampleArg::any([3]), SampleArg::with(Some(DType::I32), [3], Data::Int(0, 3)), cursor(0)],
+                "their dtypes must be equal",
+            ),
+            bad(vec![SampleArg::any([3]), SampleArg::any([3])], "takes 3 arguments, got 2"),
+            Sample::bad(
+                Self { micro_batches: 0 },
+                vec![SampleArg::any([3]), SampleArg::any([3]), cursor(0)],
+                "micro_batches is 0; it must be at least 1",
+            ),
+        ]);
+        all
+    }
+}
+
+fn run<T: Element>(factor: f64, call: &Call<'_>) -> Result<(), Rule>
+where
+    T::Acc: Arith,
+{
+    let value = flat(&call.input::<T>(1)?);
+    let begins = cursor::read(call, 2)?[MICRO] == 0;
+    let mean = call.output::<T>(0)?;
+    if mean.elements() == 0 {
+        return Ok(());
+    }
+    let layout = mean.layout().collapsed();
+    let mean = mean.relaid(layout);
+    let outer = mean.outer();
+    let each = mean.elements() / outer;
+    let factor = T::Acc::of_f64(factor);
+    call.parallel(
+        mean,
+        outer,
+        (GRAIN / each).max(1),
+        #[inline(always)]
+        |start, mut mean| {
+            let (mut part, mut sum) = ([T::Acc::default(); TILE], [T::Acc::default(); TILE]);
+            let n = mean.elements();
+            for from in (0..n).step_by(TILE) {
+                let len = TILE.min(n - from);
+                let (part, sum) = (&mut part[..len], &mut sum[..len]);
+                load(&value, start * each + from, part);
+                if begins {
+                    sum.iter_mut().zip(&*part).for_each(|(s, &p)| *s = p * factor);
+                } else {
+                    load(&mean.read(), from, sum);
+                    sum.iter_mut().zip(&*part).for_each(|(s, &p)| *s = *s + p * factor);
+                }
+                store(&mut mean, from, sum);
+            }
+        },
+    );
+    Ok(())
+}

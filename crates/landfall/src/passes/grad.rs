@@ -1,0 +1,249 @@
+//! Reverse-mode differentiation, graph to graph.
+
+use crate::contract::{Body, Grad, Graph, Origin, Value, View, Vjp};
+use crate::error::Error;
+use crate::ops;
+use crate::values::{Rule, Shape};
+use std::collections::{HashMap, HashSet};
+use std::panic::Location;
+
+/// Gradient of a scalar `loss` with respect to each of the named values, in order.
+///
+/// # Errors
+/// [`Error::Loss`] when the loss is not a floating-point scalar; [`Error::NoPath`] when nothing leads from the loss to
+/// one of the values; [`Error::Gradient`] when the way there runs through an op without a gradient.
+#[track_caller]
+pub fn grad(graph: &Graph, loss: Value, wrt: &[(String, Value)]) -> Result<Vec<Value>, Error> {
+    let at = Some(Location::caller());
+    let spec = graph.spec(loss);
+    if spec.shape != Shape::SCALAR || !spec.dtype.is_float() {
+        return Err(Error::Loss { spec, at });
+    }
+    let first = graph.inner.borrow().nodes.len();
+    graph.inner.borrow_mut().backward.get_or_insert(first);
+    let seed = graph.fill(spec.dtype, Shape::SCALAR, 1.0)?;
+    let targets: Vec<Value> = wrt.iter().map(|w| w.1).collect();
+    let found = pullback(graph, &[(loss, seed)], &targets, 0).map_err(|e| match e {
+        Stop::Error(e) => e,
+        Stop::Node { value, cause } => {
+            let name = wrt.iter().find(|(_, v)| depends(graph, value, *v)).map_or("?", |(n, _)| n);
+            Error::Gradient { parameter: name.to_owned(), cause }
+        }
+    })?;
+    found
+        .into_iter()
+        .zip(wrt)
+        .map(|(g, (name, _))| g.ok_or_else(|| Error::NoPath { name: name.clone(), at }))
+        .collect()
+}
+
+/// Why a pullback ended early.
+enum Stop {
+    Error(Error),
+    /// The node of this value has no gradient.
+    Node {
+        value: Value,
+        cause: crate::values::OpError,
+    },
+}
+
+impl From<Error> for Stop {
+    fn from(e: Error) -> Self {
+        Self::Error(e)
+    }
+}
+
+/// Whether `value` depends on `on`.
+fn depends(graph: &Graph, value: Value, on: Value) -> bool {
+    reach(graph, &[on], 0).get(value.index()).copied().unwrap_or(false)
+}
+
+/// Which values (numbered from 0) depend on `wrt`, looking at values from number `from` on.
+fn reach(graph: &Graph, wrt: &[Value], from: usize) -> Vec<bool> {
+    let inner = graph.inner.borrow();
+    let mut needed = vec![false; inner.values.len()];
+    for &w in wrt {
+        needed[w.index()] = true;
+    }
+    for i in from..inner.values.len() {
+        needed[i] |= match &inner.values[i].origin {
+            Origin::Input | Origin::Slab => false,
+            Origin::View { of, .. } => needed[of.index()],
+            Origin::Node { node } => inner.nodes[*node].inputs.iter().any(|v| needed[v.index()]),
+        };
+    }
+    needed
+}
+
+/// Pulls cotangents of `seeds` back to `wrt`, through values from number `from` on.
+fn pullback(
+    graph: &Graph,
+    seeds: &[(Value, Value)],
+    wrt: &[Value],
+    from: usize,
+) -> Result<Vec<Option<Value>>, Stop> {
+    let needed = reach(graph, wrt, from);
+    let targets: HashSet<Value> = wrt.iter().copied().collect();
+    let mut cotangents: Vec<Option<Value>> = vec![None; needed.len()];
+    let mut slices: HashMap<Value, Vec<Slice>> = HashMap::new();
+    for &(value, cotangent) in seeds {
+        accumulate(graph, &mut cotangents, value, cotangent)?;
+    }
+    for i in (from..needed.len()).rev() {
+        let value = Value(i as u32);
+        if let Some(parts) = slices.remove(&value) {
+            let joined = join_slices(graph, value, parts)?;
+            accumulate(graph, &mut cotangents, value, joined)?;
+        }
+        if !needed[i] || targets.contains(&value) {
+            continue;
+        }
+        let origin = graph.inner.borrow().values[i].origin.clone();
+        match origin {
+            Origin::Input | Origin::Slab => {}
+            Origin::View { of, view } => {
+                if let (Some(cotangent), View::Slice { axis, start }) = (cotangents[i], &view) {
+                    slices.entry(of).or_default().push(Slice { axis: *axis, start: *start, cotangent });
+                } else if let Some(c) = cotangents[i] {
+                    let back = through_view(graph, of, &view, c)?;
+                    accumulate(graph, &mut cotangents, of, back)?;
+                }
+            }
+            Origin::Node { node } => {
+                let node = graph.inner.borrow().nodes[node].clone();
+                // All outputs of a node are numbered behind each other: at the first one, all have been passed.
+                if node.outputs.first() != Some(&value) {
+                    continue;
+                }
+                let outer: Vec<Option<Value>> = node.outputs.iter().map(|o| cotangents[o.index()]).collect();
+                if outer.iter().all(Option::is_none) {
+                    continue;
+                }
+                let needs: Vec<bool> = node.inputs.iter().map(|v| needed[v.index()]).collect();
+                let cx = Vjp {
+                    graph,
+                    inputs: &node.inputs,
+                    outputs: &node.outputs,
+                    cotangents: &outer,
+                    needs: &needs,
+                };
+                let back = match node.op.vjp() {
+                    Grad::Rule(rule) => rule(node.op.as_ref(), &cx)?,
+                    Grad::FromBody => from_body(&cx, node.op.as_ref())?,
+                    Grad::None(why) => {
+                        let specs = graph.specs(&node.inputs);
+                        let cause = Rule::NoGradient { why }.of(node.op.name(), &specs, None, Some(node.at));
+                        return Err(Stop::Node { value, cause });
+                    }
+                };
+                for ((&input, cotangent), need) in node.inputs.iter().zip(back).zip(needs) {
+                    if let (Some(c), true) = (cotangent, need) {
+                        accumulate(graph, &mut cotangents, input, c)?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(wrt.iter().map(|w| cotangents[w.index()]).collect())
+}
+
+/// The cotangent of a slice, waiting for those of the other slices of the same value.
+#[derive(Debug, Clone, Copy)]
+struct Slice {
+    axis: usize,
+    start: usize,
+    cotangent: Value,
+}
+
+/// The cotangent of a value from those of its slices: side by side where they tile an axis (q, k and v of one
+/// projection), each among zeros otherwise.
+fn join_slices(graph: &Graph, value: Value, mut parts: Vec<Slice>) -> Result<Value, Error> {
+    let shape = graph.shape(value);
+    let axis = parts[0].axis;
+    parts.sort_by_key(|p| p.start);
+    let end = parts.iter().try_fold(0, |at, p| {
+        (p.axis == axis && p.start == at).then(|| at + graph.shape(p.cotangent).dims()[axis])
+    });
+    if end == Some(shape.dims()[axis]) {
+        let values: Vec<Value> = parts.iter().map(|p| p.cotangent).collect();
+        return graph.concat(&values, axis);
+    }
+    let mut sum = None;
+    for p in parts {
+        let len = graph.shape(p.cotangent).dims()[p.axis];
+        let after = shape.dims()[p.axis] - p.start - len;
+        let padded = graph.op1(ops::Pad { axis: p.axis, before: p.start, after }, &[p.cotangent])?;
+        sum = Some(match sum {
+            Some(s) => graph.add(s, padded)?,
+            None => padded,
+        });
+    }
+    sum.map_or_else(|| graph.fill(graph.spec(value).dtype, shape, 0.0), Ok)
+}
+
+fn accumulate(
+    graph: &Graph,
+    cotangents: &mut [Option<Value>],
+    value: Value,
+    add: Value,
+) -> Result<(), Error> {
+    let slot = &mut cotangents[value.index()];
+    *slot = Some(match *slot {
+        Some(sum) => graph.add(sum, add)?,
+        None => add,
+    });
+    Ok(())
+}
+
+/// The gradient of a fused op through the primitives that it is made of.
+fn from_body(cx: &Vjp<'_>, op: &dyn ops::Op) -> Result<Vec<Option<Value>>, Stop> {
+    let Body::Fused(body) = op.body() else {
+        return Err(Error::from(Rule::NoGradient { why: "it has no body to take it from" }.of(
+            op.name(),
+            &[],
+            None,
+            None,
+        ))
+        .into());
+    };
+    let outputs = body(op, cx.graph, cx.inputs)?;
+    let seeds: Vec<(Value, Value)> =
+        outputs.iter().zip(cx.cotangents).filter_map(|(&o, c)| c.map(|c| (o, c))).collect();
+    let mut back = pullback(cx.graph, &seeds, cx.inputs, 0)?;
+    // A value that is passed twice has one cotangent, which must count once.
+    for (i, cotangent) in back.iter_mut().enumerate() {
+        if cx.inputs[..i].contains(&cx.inputs[i]) {
+            *cotangent = None;
+        }
+    }
+    Ok(back)
+}
+
+fn through_view(graph: &Graph, of: Value, view: &View, cotangent: Value) -> Result<Value, Error> {
+    let source = graph.shape(of);
+    match view {
+        View::Reshape => graph.reshape(cotangent, source),
+        View::Permute(axes) => {
+            let mut inverse = vec![0; axes.len()];
+            for (to, &from) in axes.iter().enumerate() {
+                inverse[from] = to;
+            }
+            graph.permute(cotangent, &inverse)
+        }
+        View::Slice { axis, start } => {
+            join_slices(graph, of, vec![Slice { axis: *axis, start: *start, cotangent }])
+        }
+        View::Broadcast => {
+            let shape = graph.shape(cotangent);
+            let lead = shape.rank() - source.rank();
+            let stretched =
+                |&axis: &usize| axis < lead || (source.dims()[axis - lead] == 1 && shape.dims()[axis] != 1);
+            let axes: Vec<usize> = (0..shape.rank()).filter(stretched).collect();
+            let sum = graph.sum(cotangent, &axes)?;
+            graph.reshape(sum, source)
+        }
+        View::Unfold { size, step } => {
+            graph.op1(ops::Fold { size: *size, step: *step, length: source.last() }, &[cotangent])
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Mixed precision: a graph of f32 becomes one whose products, and the pointwise ops between them, run in a compute dtype.
+//!
+//! The pass runs on the forward graph, before gradients are taken: the backward's casts are then placed by the gradient of
+//! [`ops::Cast`], and every gradient comes out in the dtype of what it is taken of. It gives each node one of five roles:
+//!
+//! | role | ops | runs in |
+//! |---|---|---|
+//! | product | matmul, grouped matmul, attention | the compute dtype, temperatures in f32 |
+//! | pointwise | one scalar expression an element, dropout | the compute dtype between two products, else f32 |
+//! | norm | layer norm, L2 norm | its rows in the compute dtype between two products, its weights in f32; else f32 |
+//! | movement | copy, concat, pad, permute | what it moves is cast where fewer bytes move |
+//! | island | everything else: batch norm, softmax, losses, reductions, updates, gathers | f32 |
+//!
+//! "Between" means that an operand comes from a product and the result leads to one. So the scaling of a window before the
+//! first product, and the prediction's way from the last one to the loss, stay in f32.
+//!
+//! Only f32 values change. A value is cast once, where it lies in memory, and its views are views of the cast: a weight
+//! once a step, whatever reads it.
+
+use crate::contract::{Body, Graph, Inner, Node, Op, Origin, Value, View, attributes};
+use crate::error::Error;
+use crate::ops;
+use crate::values::{DType, Precision};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A graph in mixed precision, and where the values of the f32 graph are in it.
+#[derive(Debug)]
+pub struct Mixed {
+    graph: Graph,
+    source: Inner,
+    /// The new value of each old one, in the dtype that it is made in.
+    made: Vec<Value>,
+    /// Casts of them.
+    cast: RefCell<HashMap<(Value, DType), Value>>,
+}
+
+/// Rewrites a forward graph of f32 values so that products run in `compute`, one of f32, bf16 and f16 (the roles are in the
+/// documentation of the module `graph::precision`), and its f32 products in `products`. Inputs, outputs, the state and the
+/// values that [`Mixed::value`] gives keep their dtypes. Values of other dtypes than f32 are left as they are.
+///
+/// # Errors
+/// None that a sound graph can cause.
+pub fn mixed_precision(graph: &Graph, compute: DType, products: Precision) -> Result<Mixed, Error> {
+    let source = graph.inner.borrow().clone();
+    let low = if compute == DType::F32 { vec![false; source.nodes.len()] } else { runs_low(&source) };
+    let mut mixed = Mixed {
+        graph: Graph::new(graph.state_spec()),
+        made: Vec::with_capacity(source.values.len()),
+        cast: RefCell::default(),
+        source,
+    };
+    mixed.rewrite(compute, products, &low)?;
+    Ok(mixed)
+}
+
+impl Mixed {
+    /// The new graph.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The new graph, where no further values are asked for.
+    #[must_use]
+    pub fn into_graph(self) -> Graph {
+        self.graph
+    }
+
+    /// A value of the f32 graph in the new one, in the dtype that it had.
+    ///
+    /// # Errors
+    /// None that a value of the f32 graph can cause.
+    pub fn value(&self, value: Value) -> Result<Value, Error> {
+        self.in_dtype(value, self.source.info(value).spec.dtype)
+    }
+
+    fn rewrite(&mut self, compute: DType, products: Precision, low: &[bool]) -> Result<(), Error> {
+        let inputs = self.source.inputs.clone();
+        for index in 0..self.source.values.len() {
+            let old = Value(index as u32);
+            let info = self.source.info(old).clone();
+            let new = match &info.origin {
+                Origin::Input => {
+                    let name = inputs.iter().find(|(_, v)| *v == old).map_or("", |(name, _)| name);
+                    self.graph.input(name, info.spec.dtype, info.spec.shape)
+                }
+                Origin::Slab => self.graph.slab(info.name.as_deref().unwrap_or_default())?,
+                Origin::View { of, view } => {
+                    self.graph.view_again(self.made[of.index()], view, info.spec.shape)?
+                }
+                // The outputs of a node are numbered behind each other, and all are made with the first.
+                Origin::Node { node } => {
+                    let node = self.source.nodes[*node].clone();
+                    if node.outputs.first() == Some(&old) {
+                        let made = self.node(&node, low, compute, products)?;
+                        self.made.extend(made);
+                    }
+                    continue;
+                }
+            };
+            self.made.push(new);
+            self.rename(old, new);
+        }
+        if let Some((first, times)) = self.source.repeated
+            && first == self.source.nodes.len()
+        {
+            self.graph.repeat_so_far(times)?;
+        }
+        let outputs = self.source.outputs.clone();
+        outputs.iter().try_for_each(|(name, v)| {
+            self.graph.output(name, self.value(*v)?);
+            Ok(())
+        })
+    }
+
+    fn node(
+        &self,
+        node: &Node,
+        low: &[bool],
+        compute: DType,
+        products: Precision,
+    ) -> Result<Vec<Value>, Error> {
+        let number = match self.source.info(node.outputs[0]).origin {
+            Origin::Node { node } => node,
+            Origin::Input | Origin::Slab | Origin::View { .. } => 0,
+        };
+        let made_low = |v: &Value| self.graph.spec(self.made[v.index()]).dtype == compute;
+        let moves = role(node) == Role::Movement;
+        let dtype =
+            if low[number] || (moves && node.inputs.iter().all(made_low)) { compute } else { DType::F32 };
+        // Of a norm the rows alone: it rounds once, whatever the dtype of its weights. So do temperatures.
+        let weighs = role(node) == Role::Norm || is::<ops::CosineAttention>(node.op.as_ref());
+        let rows = if weighs { 1 } else { node.inputs.len() };
+        let inputs = node.inputs.iter().enumerate().map(|(k, &v)| match self.source.info(v).spec.dtype {
+            DType::F32 => self.in_dtype(v, if k < rows { dtype } else { DType::F32 }),
+            DType::F64 | DType::BF16 | DType::F16 | DType::I32 | DType::I64 | DType::U8 | DType::Bool => {
+                Ok(self.made[v.index()])
+            }
+        });
+        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let op = match attributes::<ops::MatMul>(node.op.as_ref()) {
+            Ok(product) if product.precision == Precision::Strict => {
+                Arc::new(ops::MatMul { precision: products, ..*product })
+            }
+            Ok(_) | Err(_) => node.op.clone(),
+        };
+        {
+            let mut inner = self.graph.inner.borrow_mut();
+            let next = inner.nodes.len();
+            if self.source.backward == Some(number) {
+                inner.backward = Some(next);
+            }
+            if let Some((first, times)) = self.source.repeated
+                && first == number
+            {
+                inner.repeated = Some((next, times));
+            }
+        }
+        let made = self.graph.append(op, &inputs, node.at)?;
+        node.outputs.iter().zip(&made).for_each(|(&old, &new)| self.rename(old, new));
+        Ok(made)
+    }
+
+    /// A value in a dtype: as it is made, or a cast. What is cast is a whole value, or an entry of the state, and views of
+    /// it are taken of the cast: all of them share it, and elements that a view repeats are cast once.
+    fn in_dtype(&self, old: Value, dtype: DType) -> Result<Value, Error> {
+        let new = self.made[old.index()];
+        if self.graph.spec(new).dtype == dtype {
+            return Ok(new);
+        }
+        if let Some(&cast) = self.cast.borrow().get(&(old, dtype)) {
+            return Ok(cast);
+        }
+        let info = self.source.info(old);
+        let cast = match &info.origin {
+            Origin::View { of, view } if !self.source.entries.contains(&old) && !self.is_slab(*of) => {
+                self.graph.view_again(self.in_dtype(*of, dtype)?, view, info.spec.shape)?
+            }
+            Origin::Input | Origin::Slab | Origin::Node { .. } | Origin::View { .. } => {
+                let cast = self.graph.cast(new, dtype)?;
+                if let Some(name) = &info.name {
+                    self.graph.inner.borrow_mut().values[cast.index()].name =
+                        Some(format!("{name} ({dtype})"));
+                }
+                cast
+            }
+        };
+        self.cast.borrow_mut().insert((old, dtype), cast);
+        Ok(cast)
+    }
+
+    fn is_slab(&self, value: Value) -> bool {
+        matches!(self.source.info(value).origin, Origin::Slab)
+    }
+
+    fn rename(&self, old: Value, new: Value) {
+        let mut inner = self.graph.inner.borrow_mut();
+        if let Some(name) = &self.source.info(old).name {
+            inner.values[new.index()].name = Some(name.clone());
+        }
+        if self.source.entries.contains(&old) {
+            inner.entries.insert(new);
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Product,
+    Pointwise,
+    Norm,
+    Movement,
+    Island,
+}
+
+fn is<T: Op>(op: &dyn Op) -> bool {
+    attributes::<T>(op).is_ok()
+}
+
+fn role(node: &Node) -> Role {
+    let op = node.op.as_ref();
+    if node.full_precision {
+        Role::Island
+    } else if is::<ops::MatMul>(op)
+        || is::<ops::Attention>(op)
+        || is::<ops::CosineAttention>(op)
+        || is::<ops::GroupedMatMul>(op)
+    {
+        Role::Product
+    } else if is::<ops::Copy>(op)
+        || is::<ops::Concat>(op)
+        || is::<ops::Pad>(op)
+        || is::<ops::PadEdge>(op)
+        || attributes::<ops::Permute>(op).is_ok_and(|op| !op.probs)
+    {
+        Role::Movement
+    } else if is::<ops::Cast>(op) || is::<ops::Fill>(op) {
+        // Their dtype is an attribute, which says what is wanted.
+        Role::Island
+    } else if is::<ops::Dropout>(op) || matches!(op.body(), Body::Pointwise(_)) {
+        Role::Pointwise
+    } else if is::<ops::LayerNorm>(op) || is::<ops::L2Norm>(op) {
+        Role::Norm
+    } else {
+        Role::Island
+    }
+}
+
+/// Which nodes run in the compute dtype because of what they are and what reads them.
+fn runs_low(g: &Inner) -> Vec<bool> {
+    let nodes = g.nodes.len();
+    let maker = |v: Value| match g.info(g.info(v).base).origin {
+        Origin::Node { node } => Some(node),
+        Origin::Input | Origin::Slab | Origin::View { .. } => None,
+    };
+    // Operands come from a product.
+    let (mut after, mut before) = (vec![false; nodes], vec![false; nodes]);
+    for n in 0..nodes {
+        let from_product = |m: usize| after[m] || role(&g.nodes[m]) == Role::Product;
+        after[n] = g.nodes[n].inputs.iter().filter_map(|&v| maker(v)).any(from_product);
+    }
+    // The result leads to a product.
+    for n in (0..nodes).rev() {
+        let leads = before[n] || role(&g.nodes[n]) == Role::Product;
+        for m in g.nodes[n].inputs.iter().filter_map(|&v| maker(v)) {
+            before[m] |= leads;
+        }
+    }
+    let mut low = vec![false; nodes];
+    let (mut read, mut read_wide) = (vec![false; nodes], vec![false; nodes]);
+    for m in g.outputs.iter().filter_map(|(_, v)| maker(*v)) {
+        read_wide[m] = true;
+    }
+    for n in (0..nodes).rev() {
+        low[n] = match role(&g.nodes[n]) {
+            Role::Product => true,
+            Role::Pointwise | Role::Norm => after[n] && before[n],
+            // The cast of what is moved is what is moved of the cast, bit for bit.
+            Role::Movement => read[n] && !read_wide[n],
+            Role::Island => false,
+        };
+        for m in g.nodes[n].inputs.iter().filter_map(|&v| maker(v)) {
+            read[m] = true;
+            read_wide[m] |= !low[n];
+        }
+    }
+    low
+}
+
+impl Graph {
+    /// The view that `view` was of a value of this shape.
+    fn view_again(&self, of: Value, view: &View, shape: crate::values::Shape) -> Result<Value, Error> {
+        match view {
+            View::Reshape => self.reshape(of, shape),
+            View::Permute(axes) => self.permute(of, axes),
+            View::Slice { axis, start } => self.slice(of, *axis, *start, shape.dims()[*axis]),
+            View::Broadcast => self.broadcast_to(of, shape),
+            View::Unfold { size, step } => self.unfold(of, *size, *step),
+        }
+    }
+
+    /// Keeps the ops that `build` adds out of [`mixed_precision`]: they stay in f32, wherever they stand.
+    pub fn full_precision<R>(&self, build: impl FnOnce() -> R) -> R {
+        let outer = std::mem::replace(&mut self.inner.borrow_mut().full_precision, true);
+        let result = build();
+        self.inner.borrow_mut().full_precision = outer;
+        result
+    }
+}

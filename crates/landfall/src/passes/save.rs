@@ -1,0 +1,82 @@
+//! Save or recompute: what the backward pass reads of the forward pass is kept in memory until then, or made again.
+//!
+//! The rule reads cost: a forward value is made again when its op only moves bytes (at most [`CHEAP`] operations an
+//! element) and everything it reads is kept for the backward pass anyway, so that not keeping it frees memory and
+//! costs about the traffic that reading it back would have cost.
+
+use crate::contract::{Alias, Body, Inner, Node, Origin, Value};
+use crate::values::Expression;
+use std::collections::HashMap;
+
+/// Operations an element up to which making a value again is as cheap as reading it.
+const CHEAP: usize = 2;
+
+/// Clones cheap forward nodes for their uses in the backward pass. Returns how many values are no longer kept.
+pub(crate) fn choose_recomputation(inner: &mut Inner) -> usize {
+    let Some(first) = inner.backward else { return 0 };
+    let base = |inner: &Inner, v: Value| inner.info(v).base;
+    // The first backward node that reads each value (by base), and whether something else keeps it.
+    let mut late: HashMap<Value, Vec<usize>> = HashMap::new();
+    for (n, node) in inner.nodes.iter().enumerate().skip(first) {
+        for &v in &node.inputs {
+            late.entry(base(inner, v)).or_default().push(n);
+        }
+    }
+    let mut cloned = 0;
+    for n in 0..first {
+        let node = inner.nodes[n].clone();
+        let [output] = node.outputs[..] else { continue };
+        let Some(users) = late.get(&output).cloned() else { continue };
+        let cheap = match node.op.body() {
+            Body::Pointwise(write) => Expression::new(|e| write(node.op.as_ref(), e)).flops() <= CHEAP,
+            Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) => false,
+        };
+        // A cast to fewer bytes reads more than what keeping its result takes: a weight is cast once a step.
+        let narrows = node
+            .inputs
+            .iter()
+            .any(|&v| inner.info(v).spec.dtype.size() > inner.info(output).spec.dtype.size());
+        let plain = node.op.alias().iter().all(|a| !matches!(a, Alias::Must(_)));
+        let kept = !node.inputs.is_empty()
+            && node.inputs.iter().all(|&v| {
+                let b = base(inner, v);
+                late.contains_key(&b) || !matches!(inner.info(b).origin, Origin::Node { .. })
+            });
+        if !(cheap && plain && kept) || narrows {
+            continue;
+        }
+        let Some(&consumer) = users.iter().min() else { continue };
+        let clone = inner.nodes.len();
+        let again = inner.add_value(inner.info(output).spec, Origin::Node { node: clone });
+        inner.values[again.index()].name = inner.info(output).name.as_ref().map(|n| format!("{n} (again)"));
+        inner.nodes.push(Node { outputs: vec![again], order: (consumer, clone), ..node });
+        for user in users {
+            redirect(inner, user, output, again);
+        }
+        late.remove(&output);
+        cloned += 1;
+    }
+    cloned
+}
+
+/// Makes a node read `to` wherever it read `from` or a view of it.
+fn redirect(inner: &mut Inner, node: usize, from: Value, to: Value) {
+    for k in 0..inner.nodes[node].inputs.len() {
+        let v = inner.nodes[node].inputs[k];
+        let info = inner.info(v).clone();
+        if info.base != from {
+            continue;
+        }
+        let v = if v == from {
+            to
+        } else {
+            let view =
+                inner.add_value(info.spec, Origin::View { of: to, view: crate::contract::View::Reshape });
+            let new = &mut inner.values[view.index()];
+            new.base = to;
+            new.layout = info.layout;
+            view
+        };
+        inner.nodes[node].inputs[k] = v;
+    }
+}

@@ -1,0 +1,78 @@
+//! From a graph to a program: the pipeline.
+
+use super::arena::Arena;
+use super::pin::pin;
+use super::run::Program;
+use crate::contract::Graph;
+use crate::engine::{Engine, Reuse, State};
+use crate::error::Error;
+use crate::lower::{Lowered, lower};
+use crate::passes::optimise;
+use crate::plan::{Plan, Report, assign, order, unroll, verify};
+use std::sync::Arc;
+
+/// Compiles programs that share one arena: they work on one state, and a state is used by one run at a time. Plans that
+/// reuse nothing ([`Reuse::Nothing`]) have one each.
+#[derive(Debug)]
+pub struct ProgramSet<'a> {
+    engine: &'a Engine,
+    state: &'a State,
+    graphs: Vec<(String, Lowered, Plan)>,
+}
+
+impl<'a> ProgramSet<'a> {
+    /// An empty set over a state.
+    #[must_use]
+    pub fn new(engine: &'a Engine, state: &'a State) -> Self {
+        Self { engine, state, graphs: Vec::new() }
+    }
+
+    /// Lowers, plans and verifies a graph, without allocating device memory.
+    ///
+    /// # Errors
+    /// [`Error::Op`] where no kernel takes an instruction, [`Error::Plan`] when the plan does not pass the checker,
+    /// [`Error::ForeignState`] when the graph was built over another state.
+    pub fn add(&mut self, name: &str, graph: &Graph) -> Result<Report, Error> {
+        if **graph.state_spec() != **self.state.spec() {
+            return Err(Error::ForeignState);
+        }
+        let (lowered, plan) = compile(graph, self.engine)?;
+        let report = Report::new(&lowered, &plan, self.state.bytes(), self.engine.device());
+        self.graphs.push((name.to_owned(), lowered, plan));
+        Ok(report)
+    }
+
+    /// Allocates the shared arena and records every program, in the order they were added.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn build(self) -> Result<Vec<Program>, Error> {
+        let bytes = self.graphs.iter().map(|(_, _, p)| p.arena).max().unwrap_or(0);
+        let arena = |bytes, cuts: &[usize]| Arena::new(self.engine.handle(), bytes, cuts).map(Arc::new);
+        let shared = match self.engine.reuse() {
+            Reuse::Tight | Reuse::Most => Some(arena(bytes, &[])?),
+            Reuse::Nothing => None,
+        };
+        let place = |(name, lowered, plan): (String, Lowered, Plan)| {
+            let arena = match &shared {
+                Some(shared) => Arc::clone(shared),
+                None => arena(plan.arena, &plan.cuts)?,
+            };
+            Program::place(self.engine, self.state, name, lowered, plan, arena)
+        };
+        self.graphs.into_iter().map(place).collect()
+    }
+}
+
+/// The pipeline.
+fn compile(graph: &Graph, engine: &Engine) -> Result<(Lowered, Plan), Error> {
+    let (device, reuse) = (engine.device(), engine.reuse());
+    let optimised = optimise(graph);
+    let mut lowered = lower(&optimised, device, reuse)?;
+    pin(&mut lowered, device, engine.choices())?;
+    let plan = assign(&lowered, reuse);
+    let (mut lowered, plan) = unroll(lowered, plan, device, reuse, engine.abreast());
+    order(&mut lowered, &plan);
+    verify(&lowered, &plan, &graph.state_spec().slab_bytes())?;
+    Ok((lowered, plan))
+}

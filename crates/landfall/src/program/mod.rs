@@ -1,0 +1,12 @@
+//! Programs: lowered, planned, verified, placed in memory, recorded, run.
+
+mod arena;
+mod compile;
+mod list;
+mod pin;
+mod run;
+
+pub use compile::ProgramSet;
+#[cfg(test)]
+pub(crate) use list::launch_list;
+pub use run::Program;

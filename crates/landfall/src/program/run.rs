@@ -1,0 +1,306 @@
+//! A compiled program on a device.
+
+use super::arena::Arena;
+use super::compile::ProgramSet;
+use super::list::launch_list;
+use crate::contract::{Cost, Graph};
+use crate::device::{LaunchList, RecordedLaunch, Recording};
+use crate::engine::{Buffer, Engine, State, StateMemory};
+use crate::error::Error;
+use crate::lower::{Arg, Home, Lowered};
+use crate::plan::{Plan, Report};
+use crate::values::{Address, Block, DType, Element, HostTensor, Operand, Rule, Spec, StoredId};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A step that is planned, proved and recorded. It owns its memory for as long as it lives; running it allocates
+/// nothing.
+#[derive(Debug)]
+pub struct Program {
+    engine: Engine,
+    name: String,
+    lowered: Lowered,
+    plan: Plan,
+    state: Arc<StateMemory>,
+    // Field order is drop order: the recording goes before the memory that it points into.
+    recording: Box<dyn Recording>,
+    list: LaunchList,
+    arena: Arc<Arena>,
+    own: HashMap<StoredId, Buffer>,
+    runs: u64,
+}
+
+impl Program {
+    /// Compiles one graph with an arena of its own.
+    ///
+    /// # Errors
+    /// As [`ProgramSet::add`] and [`ProgramSet::build`].
+    pub fn compile(engine: &Engine, state: &State, name: &str, graph: &Graph) -> Result<Self, Error> {
+        let mut set = ProgramSet::new(engine, state);
+        set.add(name, graph)?;
+        let none = Error::NoBinding { kind: "program", name: name.to_owned(), known: String::new() };
+        set.build()?.pop().ok_or(none)
+    }
+
+    pub(super) fn place(
+        engine: &Engine,
+        state: &State,
+        name: String,
+        lowered: Lowered,
+        plan: Plan,
+        arena: Arc<Arena>,
+    ) -> Result<Self, Error> {
+        let memory = Arc::clone(state.memory());
+        let mut own = HashMap::new();
+        for (v, value) in lowered.values.iter().enumerate().filter(|(_, v)| v.home == Home::Own) {
+            own.insert(StoredId(v), Buffer::new(engine.handle(), value.spec.bytes())?);
+        }
+        let list = launch_list(&lowered, &plan, |block, offset| match block {
+            Block::Arena => arena.address(offset),
+            Block::Slab(s) => memory.slab(s).offset(offset),
+            Block::Own(o) => own.get(&o).map_or(Address(0), Buffer::address).offset(offset),
+        });
+        let recording = Arc::clone(engine.handle()).record(list.clone())?;
+        Ok(Self {
+            engine: engine.clone(),
+            name,
+            lowered,
+            plan,
+            state: memory,
+            recording,
+            list,
+            arena,
+            own,
+            runs: 0,
+        })
+    }
+
+    /// Runs the recorded program on its state: no allocation, no host write, one replay.
+    ///
+    /// # Errors
+    /// [`Error::ForeignState`] for another state than its own; a device fault, with the kernel's name.
+    pub fn run(&mut self, state: &mut State) -> Result<(), Error> {
+        self.owns(state)?;
+        self.recording.replay()?;
+        self.runs += 1;
+        Ok(())
+    }
+
+    /// Runs the program by issuing each instruction through the checked launch of eager calls. Gives the bytes of
+    /// [`Program::run`].
+    ///
+    /// # Errors
+    /// As [`Program::run`]; a rule that an instruction breaks.
+    pub fn issue(&mut self, state: &mut State) -> Result<(), Error> {
+        self.each(state, |_, _| Ok(()))
+    }
+
+    /// Runs the program by issuing its prepared launches one after the other, unchecked, each by a call of the driver
+    /// on a GPU. Gives the bytes of [`Program::run`]; benches compare with it.
+    ///
+    /// # Errors
+    /// As [`Program::run`].
+    pub fn reissue(&mut self, state: &mut State) -> Result<(), Error> {
+        self.owns(state)?;
+        self.recording.reissue()?;
+        self.runs += 1;
+        Ok(())
+    }
+
+    /// Runs the program instruction by instruction and gives the time of each, with the name of its op and what it
+    /// writes.
+    ///
+    /// # Errors
+    /// As [`Program::issue`].
+    pub fn profile(&mut self, state: &mut State) -> Result<Vec<(String, Duration)>, Error> {
+        let mut times = Vec::with_capacity(self.list.repeat.count(self.list.launches.len()));
+        let engine = self.engine.clone();
+        engine.synchronize()?;
+        let mut last = Instant::now();
+        self.each(state, |launch, names| {
+            engine.synchronize()?;
+            let label = format!("{}/{} -> {}", launch.op.name(), launch.kernel.name, names.join(", "));
+            times.push((label, last.elapsed()));
+            last = Instant::now();
+            Ok(())
+        })?;
+        Ok(times)
+    }
+
+    /// Issues instruction by instruction and stops at the first floating-point value with a non-finite element.
+    ///
+    /// # Errors
+    /// [`Error::NonFinite`] names it; otherwise as [`Program::issue`].
+    pub fn find_non_finite(&mut self, state: &mut State) -> Result<(), Error> {
+        let engine = self.engine.clone();
+        self.each(state, |launch, name| {
+            for (o, name) in launch.outputs.iter().zip(name).filter(|(o, _)| o.dtype.is_float()) {
+                let values = read_operand(&engine, o)?;
+                if let Some((element, &value)) = values.data.iter().enumerate().find(|(_, x)| !x.is_finite())
+                {
+                    return Err(Error::NonFinite {
+                        name: name.clone(),
+                        op: launch.op.name(),
+                        element,
+                        value,
+                    });
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn each(
+        &mut self,
+        state: &mut State,
+        mut then: impl FnMut(&RecordedLaunch, &[String]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.owns(state)?;
+        for k in self.list.repeat.sequence(self.list.launches.len()) {
+            let (launch, i) = (&self.list.launches[k], &self.lowered.instructions[k]);
+            crate::contract::check::aliasing(launch.op.as_ref(), &launch.inputs, &launch.outputs)
+                .map_err(|rule| self.fail(launch, i.at, rule))?;
+            self.engine.handle().launch(&launch.as_launch())?;
+            let names: Vec<String> =
+                i.outputs.iter().map(|o| self.lowered.values[o.value.0].name.clone()).collect();
+            then(launch, &names)?;
+        }
+        self.runs += 1;
+        Ok(())
+    }
+
+    fn fail(
+        &self,
+        launch: &RecordedLaunch,
+        at: Option<&'static std::panic::Location<'static>>,
+        rule: Rule,
+    ) -> Error {
+        let specs: Vec<Spec> = launch.inputs.iter().map(Operand::spec).collect();
+        rule.of(launch.op.name(), &specs, Some(self.engine.device()), at).into()
+    }
+
+    fn owns(&self, state: &State) -> Result<(), Error> {
+        if state.memory().id == self.state.id { Ok(()) } else { Err(Error::ForeignState) }
+    }
+
+    /// Sets every byte of the arena and of the outputs: 0xFF is NaN in every float dtype. Runs do not depend on it.
+    ///
+    /// # Errors
+    /// [`Error::ForeignState`] for another state than its own (it guards the arena of programs built together); a
+    /// device fault.
+    pub fn poison(&mut self, state: &mut State, byte: u8) -> Result<(), Error> {
+        self.owns(state)?;
+        let device = self.engine.handle();
+        self.arena.fill(device, byte)?;
+        let mut outputs = self.own.iter().filter(|(v, _)| !self.lowered.values[v.0].initial);
+        outputs.try_for_each(|(_, b)| device.fill(b.address(), b.bytes(), byte))
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How often it has run.
+    #[must_use]
+    pub fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// Its memory plan.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let bytes = self.state.spec.slabs().iter().map(|s| s.elements * s.dtype.size()).sum();
+        Report::new(&self.lowered, &self.plan, bytes, self.engine.device())
+    }
+
+    /// What it was recorded from, each launch once.
+    pub(crate) fn launches(&self) -> &[RecordedLaunch] {
+        &self.list.launches
+    }
+
+    /// Bytes moved and operations of one run: the sum of its instructions' costs.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        self.list.sequence().fold(Cost::default(), |sum, launch| {
+            let specs: Vec<Spec> = launch.inputs.iter().map(Operand::spec).collect();
+            let of = launch.op.cost(&specs);
+            Cost { bytes: sum.bytes + of.bytes, flops: sum.flops + of.flops }
+        })
+    }
+
+    fn output(&self, name: &str) -> Result<&Arg, Error> {
+        let found = self.lowered.outputs.iter().find(|(n, _)| n == name);
+        found
+            .map(|(_, a)| a)
+            .ok_or_else(|| self.unknown("output", name, self.lowered.outputs.iter().map(|(n, _)| n)))
+    }
+
+    fn unknown<'n>(&self, kind: &'static str, name: &str, known: impl Iterator<Item = &'n String>) -> Error {
+        Error::NoBinding { kind, name: name.to_owned(), known: known.cloned().collect::<Vec<_>>().join(", ") }
+    }
+
+    /// Writes an input for the next run.
+    ///
+    /// # Errors
+    /// [`Error::NoBinding`]; [`Error::HostData`] when dtype or number of elements differ; a device fault.
+    pub fn write<T: Element>(&mut self, name: &str, data: &[T]) -> Result<(), Error> {
+        let found = self.lowered.inputs.iter().find(|(n, _)| n == name).map(|(_, v)| *v);
+        let v =
+            found.ok_or_else(|| self.unknown("input", name, self.lowered.inputs.iter().map(|(n, _)| n)))?;
+        let spec = self.lowered.values[v.0].spec;
+        let fits = T::DTYPE == spec.dtype || (T::DTYPE == DType::U8 && spec.dtype == DType::Bool);
+        let Some(buffer) = self.own.get(&v).filter(|_| fits && data.len() == spec.shape.elements()) else {
+            let given = Spec::new(T::DTYPE, [data.len()]);
+            return Err(Error::HostData { what: format!("input {name}"), expected: spec, given });
+        };
+        self.engine.handle().upload(buffer.address(), bytemuck::cast_slice(data))
+    }
+
+    /// Copies an output of the last run to the host as `f64`.
+    ///
+    /// # Errors
+    /// [`Error::NoBinding`]; [`Error::Stale`] before the first run; a flagged index; a device fault.
+    pub fn read_host(&self, name: &str) -> Result<HostTensor, Error> {
+        let arg = self.output(name)?;
+        if self.runs == 0 {
+            return Err(Error::Stale { what: format!("output {name}") });
+        }
+        let place = self.plan.places[arg.value.0];
+        let base = match place.block {
+            Block::Slab(s) => self.state.slab(s),
+            Block::Own(o) => self.own.get(&o).map_or(Address(0), Buffer::address),
+            Block::Arena => return Err(Error::Stale { what: format!("output {name}") }),
+        };
+        read_operand(
+            &self.engine,
+            &Operand { base: base.offset(place.offset), dtype: arg.dtype, layout: arg.layout },
+        )
+    }
+
+    /// Copies an output of the last run to the host.
+    ///
+    /// # Errors
+    /// As [`Program::read_host`], and [`Error::HostData`] when `T` is not its dtype.
+    pub fn read<T: Element>(&self, name: &str) -> Result<Vec<T>, Error> {
+        let host = self.read_host(name)?;
+        if T::DTYPE != host.spec.dtype && !(T::DTYPE == DType::U8 && host.spec.dtype == DType::Bool) {
+            let given = Spec { dtype: T::DTYPE, ..host.spec };
+            return Err(Error::HostData { what: format!("output {name}"), expected: host.spec, given });
+        }
+        Ok(host.data.iter().map(|&x| T::from_f64(x)).collect())
+    }
+}
+
+/// The elements of an operand on the host, row-major.
+fn read_operand(engine: &Engine, operand: &Operand) -> Result<HostTensor, Error> {
+    let span = operand.layout.span();
+    let size = operand.dtype.size();
+    let mut bytes = vec![0; (span.end - span.start) * size];
+    engine.handle().download(operand.base.offset(span.start * size), &mut bytes)?;
+    let flat = HostTensor::from_bytes(Spec::new(operand.dtype, [span.end - span.start]), &bytes);
+    let layout = operand.layout.at_origin();
+    Ok(HostTensor::from_fn(operand.spec(), |i| flat.data[layout.index_flat(i)]))
+}

@@ -1,0 +1,186 @@
+//! The sanitizer: a device in front of another one that proves of every launch what the contract says of it.
+//!
+//! It holds all memory that it gives out between guard bands. A launch is run twice from the same operands. Before each
+//! run, every byte of every allocation that the launch touches is painted, guard bands, scratch memory and outputs
+//! included, with another byte the second time; only what the launch may read keeps its contents. After each run,
+//! whatever is not an output must be as it was painted: so the launch wrote nothing else, not even to an operand that it
+//! reads. Both runs must give the same outputs: so these are wholly written, and depend on nothing but the operands.
+//!
+//! Nothing of this exists in an engine that does not ask for it. Here every launch costs several copies of all memory
+//! that it touches, to the host and back.
+
+mod launch;
+mod memory;
+
+use crate::device::{Counters, Device, Hardware, Launch, LaunchList, Recording};
+use crate::error::{Allocator, Culprit, Error, Violation};
+use crate::values::{Address, DeviceKind, Operand};
+use memory::Memory;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What memory holds that nobody may read: NaN in every float dtype.
+pub(crate) const POISON: u8 = 0xFF;
+
+impl Allocator {
+    /// What `LANDFALL_SANITIZE` asks for; `None` where it is not set.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for another value than `1`, `reuse` and `shuffle`.
+    pub(crate) fn asked() -> Result<Option<Self>, Error> {
+        match std::env::var("LANDFALL_SANITIZE").as_deref() {
+            Err(_) | Ok("0") => Ok(None),
+            Ok("1") => Ok(Some(Self::NeverReuse)),
+            Ok("reuse") => Ok(Some(Self::ReuseAtOnce)),
+            Ok("shuffle") => Ok(Some(Self::Shuffled(1))),
+            Ok(other) => Err(Error::Setting {
+                name: "LANDFALL_SANITIZE",
+                value: other.to_owned(),
+                expected: "1, reuse, shuffle, or 0 or not set",
+            }),
+        }
+    }
+}
+
+/// A device whose memory and launches are checked.
+#[derive(Debug)]
+pub(crate) struct Sanitizer {
+    inner: Arc<dyn Device>,
+    /// Held during each launch and copy: what is compared must not change meanwhile.
+    memory: Mutex<Memory>,
+    allocations: AtomicU64,
+    in_use: AtomicU64,
+    launches: AtomicU64,
+    replays: AtomicU64,
+    transfers: AtomicU64,
+}
+
+impl Sanitizer {
+    /// In front of `inner`.
+    pub(crate) fn new(inner: Arc<dyn Device>, allocator: Allocator) -> Arc<Self> {
+        Arc::new(Self {
+            memory: Mutex::new(Memory::new(Arc::clone(&inner), allocator)),
+            inner,
+            allocations: AtomicU64::new(0),
+            in_use: AtomicU64::new(0),
+            launches: AtomicU64::new(0),
+            replays: AtomicU64::new(0),
+            transfers: AtomicU64::new(0),
+        })
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One launch; `instruction` is its number in a program.
+    fn checked(&self, launch: &Launch<'_>, instruction: Option<usize>) -> Result<(), Error> {
+        self.launches.fetch_add(1, Relaxed);
+        let mut memory = self.memory();
+        memory.raise()?;
+        launch::run(&memory, launch).map_err(|stopped| match stopped {
+            launch::Stopped::Device(error) => error,
+            launch::Stopped::Found(finding) => {
+                let launch = Some(Culprit {
+                    instruction,
+                    op: launch.op.name(),
+                    kernel: launch.kernel.name,
+                    args: launch.inputs.iter().map(Operand::spec).collect(),
+                });
+                Violation { launch, device: self.kind(), finding }.into()
+            }
+        })
+    }
+}
+
+impl Device for Sanitizer {
+    fn kind(&self) -> DeviceKind {
+        self.inner.kind()
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Address, Error> {
+        let address = self.memory().allocate(bytes)?;
+        self.allocations.fetch_add(1, Relaxed);
+        self.in_use.fetch_add(bytes as u64, Relaxed);
+        Ok(address)
+    }
+
+    fn free(&self, address: Address, bytes: usize) {
+        self.in_use.fetch_sub(bytes as u64, Relaxed);
+        self.memory().free(address);
+    }
+
+    fn upload(&self, to: Address, data: &[u8]) -> Result<(), Error> {
+        self.transfers.fetch_add(1, Relaxed);
+        let mut memory = self.memory();
+        memory.raise()?;
+        memory.holds(to, data.len())?;
+        self.inner.upload(to, data)
+    }
+
+    fn download(&self, from: Address, data: &mut [u8]) -> Result<(), Error> {
+        self.transfers.fetch_add(1, Relaxed);
+        let mut memory = self.memory();
+        memory.raise()?;
+        memory.holds(from, data.len())?;
+        self.inner.download(from, data)
+    }
+
+    fn fill(&self, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
+        let mut memory = self.memory();
+        memory.raise()?;
+        memory.holds(to, bytes)?;
+        self.inner.fill(to, bytes, value)
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<(), Error> {
+        self.checked(launch, None)
+    }
+
+    fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
+        Ok(Box::new(Checked { device: self, list }))
+    }
+
+    fn hardware(&self) -> Result<Hardware, Error> {
+        self.inner.hardware()
+    }
+
+    fn synchronize(&self) -> Result<(), Error> {
+        self.memory().raise()?;
+        self.inner.synchronize()
+    }
+
+    fn counters(&self) -> Counters {
+        Counters {
+            allocations: self.allocations.load(Relaxed),
+            bytes_in_use: self.in_use.load(Relaxed),
+            launches: self.launches.load(Relaxed),
+            replays: self.replays.load(Relaxed),
+            host_transfers: self.transfers.load(Relaxed),
+        }
+    }
+
+    fn enter(&self, work: &mut (dyn FnMut() + Send)) {
+        // On this thread: a thread of the device's that waited for the lock could be one that its holder needs.
+        work();
+    }
+}
+
+/// A launch list that is checked launch by launch, every time.
+#[derive(Debug)]
+struct Checked {
+    device: Arc<Sanitizer>,
+    list: LaunchList,
+}
+
+impl Recording for Checked {
+    fn replay(&self) -> Result<(), Error> {
+        self.device.replays.fetch_add(1, Relaxed);
+        let LaunchList { launches, repeat } = &self.list;
+        let mut numbers = repeat.sequence(launches.len());
+        numbers.try_for_each(|k| self.device.checked(&launches[k].as_launch(), Some(k)))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,230 @@
+//! Element types: one table, from which everything that depends on a dtype is derived.
+
+use half::{bf16, f16};
+use std::fmt;
+use std::ops::{Add, Mul, Sub};
+
+/// What kind of number a dtype is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Binary floating point.
+    Float,
+    /// Signed or unsigned integer.
+    Int,
+    /// Truth value, stored as one byte that is 0 or 1.
+    Bool,
+}
+
+/// Host element of a [`DType`]: the Rust type that holds one element in memory.
+///
+/// `Acc` is the type in which sums over elements run (`f32` for the 16-bit floats), which is part of every
+/// op's contract.
+pub trait Element: bytemuck::Pod + Send + Sync + fmt::Debug + PartialEq + PartialOrd {
+    /// The dtype that this type stores.
+    const DTYPE: DType;
+    /// The type in which arithmetic on this dtype runs.
+    type Acc: Accumulate;
+    /// Widens to the arithmetic type, exactly.
+    fn widen(self) -> Self::Acc;
+    /// Rounds from the arithmetic type (to nearest, ties to even; integers truncate).
+    fn narrow(value: Self::Acc) -> Self;
+    /// Nearest element to `value`; integers truncate and saturate.
+    fn from_f64(value: f64) -> Self;
+    /// The value in `f64` (exact for every dtype but large `i64`).
+    fn to_f64(self) -> f64;
+}
+
+/// A type that arithmetic runs in: `f32` or `f64`, or an integer as it is.
+pub trait Accumulate:
+    Element<Acc = Self> + Default + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self>
+{
+}
+impl Accumulate for f32 {}
+impl Accumulate for f64 {}
+impl Accumulate for i32 {}
+impl Accumulate for i64 {}
+impl Accumulate for u8 {}
+
+macro_rules! dtypes {
+    ($( $(#[$doc:meta])* $variant:ident = $name:literal, $rust:ty, $acc:ty, $class:ident, epsilon $eps:expr, safetensors $st:literal; )*) => {
+        /// Element type of a tensor.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum DType { $( $(#[$doc])* $variant, )* }
+
+        impl DType {
+            /// Every dtype.
+            pub const ALL: &'static [Self] = &[ $( Self::$variant, )* ];
+            /// Name in texts, files and on the command line.
+            #[must_use]
+            pub const fn name(self) -> &'static str { match self { $( Self::$variant => $name, )* } }
+            /// Bytes of one element.
+            #[must_use]
+            pub const fn size(self) -> usize { match self { $( Self::$variant => size_of::<$rust>(), )* } }
+            /// What kind of number it is.
+            #[must_use]
+            pub const fn class(self) -> Class { match self { $( Self::$variant => Class::$class, )* } }
+            /// Distance from 1 to the next larger element; 0 for integers.
+            #[must_use]
+            pub const fn epsilon(self) -> f64 { match self { $( Self::$variant => $eps, )* } }
+            /// Name of the dtype in a safetensors header.
+            #[must_use]
+            pub const fn safetensors_name(self) -> &'static str { match self { $( Self::$variant => $st, )* } }
+        }
+    };
+}
+
+dtypes! {
+    /// IEEE binary32.
+    F32 = "f32", f32, f32, Float, epsilon f32::EPSILON as f64, safetensors "F32";
+    /// IEEE binary64.
+    F64 = "f64", f64, f64, Float, epsilon f64::EPSILON, safetensors "F64";
+    /// The upper 16 bits of a binary32; arithmetic in f32.
+    BF16 = "bf16", bf16, f32, Float, epsilon 0.0078125, safetensors "BF16";
+    /// IEEE binary16; arithmetic in f32.
+    F16 = "f16", f16, f32, Float, epsilon 0.0009765625, safetensors "F16";
+    /// 32-bit signed integer.
+    I32 = "i32", i32, i32, Int, epsilon 0.0, safetensors "I32";
+    /// 64-bit signed integer.
+    I64 = "i64", i64, i64, Int, epsilon 0.0, safetensors "I64";
+    /// 8-bit unsigned integer.
+    U8 = "u8", u8, u8, Int, epsilon 0.0, safetensors "U8";
+    /// Truth value, one byte, 0 or 1.
+    Bool = "bool", u8, u8, Bool, epsilon 0.0, safetensors "BOOL";
+}
+
+impl DType {
+    /// Whether it is a floating-point type.
+    #[must_use]
+    pub const fn is_float(self) -> bool {
+        matches!(self.class(), Class::Float)
+    }
+
+    /// The dtype of arithmetic and sums: f32 for bf16 and f16, itself otherwise.
+    #[must_use]
+    pub const fn accumulate(self) -> Self {
+        match self {
+            Self::BF16 | Self::F16 => Self::F32,
+            Self::F32 | Self::F64 | Self::I32 | Self::I64 | Self::U8 | Self::Bool => self,
+        }
+    }
+
+    /// The dtype of this name, if there is one.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|d| d.name() == name)
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+macro_rules! element {
+    ($($rust:ty, $variant:ident, $acc:ty, $widen:expr, $narrow:expr, $from:expr, $to:expr;)*) => { $(
+        impl Element for $rust {
+            const DTYPE: DType = DType::$variant;
+            type Acc = $acc;
+            #[inline(always)]
+            fn widen(self) -> $acc { let f: fn($rust) -> $acc = $widen; f(self) }
+            #[inline(always)]
+            fn narrow(value: $acc) -> Self { let f: fn($acc) -> $rust = $narrow; f(value) }
+            #[inline(always)]
+            fn from_f64(value: f64) -> Self { let f: fn(f64) -> $rust = $from; f(value) }
+            #[inline(always)]
+            fn to_f64(self) -> f64 { let f: fn($rust) -> f64 = $to; f(self) }
+        }
+    )* };
+}
+
+element! {
+    f32, F32, f32, |x| x, |x| x, |x| x as f32, f64::from;
+    f64, F64, f64, |x| x, |x| x, |x| x, |x| x;
+    bf16, BF16, f32, bf16::to_f32, bf16::from_f32, bf16::from_f64, f64::from;
+    f16, F16, f32, f16::to_f32, f16::from_f32, f16::from_f64, f64::from;
+    i32, I32, i32, |x| x, |x| x, |x| x as i32, f64::from;
+    i64, I64, i64, |x| x, |x| x, |x| x as i64, |x| x as f64;
+    u8, U8, u8, |x| x, |x| x, |x| x as u8, f64::from;
+}
+
+/// Runs `$body` with the type alias `$T` bound to the Rust element type of a dtype.
+///
+/// The first word says which dtypes are meant: `float` (f32 f64 bf16 f16), `any` (all, `bool` as bytes), or `wide`
+/// (f32 f64, the types arithmetic runs in). The other dtypes run `$other`.
+#[macro_export]
+macro_rules! with_dtype {
+    (float $dtype:expr, $T:ident => $body:expr, else $other:expr) => {
+        match $dtype {
+            $crate::DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            $crate::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            $crate::DType::BF16 => {
+                type $T = $crate::half::bf16;
+                $body
+            }
+            $crate::DType::F16 => {
+                type $T = $crate::half::f16;
+                $body
+            }
+            $crate::DType::I32 | $crate::DType::I64 | $crate::DType::U8 | $crate::DType::Bool => $other,
+        }
+    };
+    (wide $dtype:expr, $T:ident => $body:expr, else $other:expr) => {
+        match $dtype {
+            $crate::DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            $crate::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            $crate::DType::BF16
+            | $crate::DType::F16
+            | $crate::DType::I32
+            | $crate::DType::I64
+            | $crate::DType::U8
+            | $crate::DType::Bool => $other,
+        }
+    };
+    (any $dtype:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            $crate::DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            $crate::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            $crate::DType::BF16 => {
+                type $T = $crate::half::bf16;
+                $body
+            }
+            $crate::DType::F16 => {
+                type $T = $crate::half::f16;
+                $body
+            }
+            $crate::DType::I32 => {
+                type $T = i32;
+                $body
+            }
+            $crate::DType::I64 => {
+                type $T = i64;
+                $body
+            }
+            $crate::DType::U8 | $crate::DType::Bool => {
+                type $T = u8;
+                $body
+            }
+        }
+    };
+}
+
+pub(crate) use with_dtype;

@@ -1,0 +1,34 @@
+//! Values: the vocabulary that every floor speaks. Dtypes, shapes, layouts, operands, tensors on the host, scalar
+//! expressions, and the rules that a call may break.
+
+mod ancestors;
+mod block;
+pub(crate) mod dtype;
+mod edges;
+mod expression;
+mod host;
+mod layout;
+mod math;
+mod operand;
+mod precision;
+mod repeat;
+mod rule;
+mod shape;
+
+pub(crate) use ancestors::Ancestors;
+pub use block::{Block, StoredId};
+pub(crate) use dtype::with_dtype;
+pub use dtype::{Accumulate, Class, DType, Element};
+pub(crate) use edges::{Ranges, direct};
+pub(crate) use expression::MAX_STEPS;
+pub use expression::{Binary, Expression, Reg, Step, Unary};
+pub use host::HostTensor;
+pub(crate) use layout::collapse;
+pub use layout::{Layout, Relation};
+pub use math::Math;
+pub(crate) use operand::{ALIGNMENT, Address, align};
+pub use operand::{DeviceKind, Operand};
+pub use precision::Precision;
+pub use repeat::Repeat;
+pub use rule::{OpError, Rule};
+pub use shape::{MAX_RANK, Shape, Spec};

@@ -1,0 +1,124 @@
+//! The rules of ops: what a call may break, with the op, its arguments and the numbers.
+
+use super::{DType, DeviceKind, Relation, Shape, Spec};
+use std::fmt;
+use std::panic::Location;
+
+/// A rule of an op that its arguments broke, with the numbers.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each variant's text says what its fields are")]
+pub enum Rule {
+    #[error("takes {expected} arguments, got {got}")]
+    Arity { expected: usize, got: usize },
+    #[error("writes {expected} outputs, got {got}")]
+    Outputs { expected: usize, got: usize },
+    #[error("axis is {axis}, the rank is {rank}; axis must be < rank")]
+    Axis { axis: usize, rank: usize },
+    #[error("arg {arg} has rank {rank}; it must be {expected}")]
+    Rank { arg: usize, rank: usize, expected: &'static str },
+    #[error("arg {} axis {} is {}, arg {} axis {} is {}; they must be equal", .lhs.0, .lhs.1, .lhs.2, .rhs.0, .rhs.1, .rhs.2)]
+    Dim { lhs: (usize, usize, usize), rhs: (usize, usize, usize) },
+    #[error("arg {lhs} is {lhs_shape}, arg {rhs} is {rhs_shape}; their shapes must be equal")]
+    Shapes { lhs: usize, lhs_shape: Shape, rhs: usize, rhs_shape: Shape },
+    #[error("arg {arg} is {shape}; it must be {expected}")]
+    ArgShape { arg: usize, shape: Shape, expected: Shape },
+    #[error("arg {arg} is {dtype}; it must be {expected}")]
+    Dtype { arg: usize, dtype: DType, expected: &'static str },
+    #[error("arg {lhs} is {lhs_dtype}, arg {rhs} is {rhs_dtype}; their dtypes must be equal")]
+    Dtypes { lhs: usize, lhs_dtype: DType, rhs: usize, rhs_dtype: DType },
+    #[error("{name} is {value}; it must be {expected}")]
+    Attribute { name: &'static str, value: f64, expected: &'static str },
+    #[error("output {output} must be {expected}, the destination given is {given}")]
+    Destination { output: usize, expected: Spec, given: Spec },
+    #[error("output {output} and input {input} are {relation:?} in memory; the op allows {allowed}")]
+    Alias { output: usize, input: usize, relation: Relation, allowed: &'static str },
+    #[error("outputs {first} and {second} share memory; each output needs its own")]
+    OutputsOverlap { first: usize, second: usize },
+    #[error(
+        "output {output} has elements that share memory (shape {shape}, strides {strides:?}); an output never overlaps itself"
+    )]
+    SelfOverlap { output: usize, shape: Shape, strides: Vec<usize> },
+    #[error("operand {operand} lies on {found}, the engine works on {expected}; no op leaves its device")]
+    Device { operand: usize, found: DeviceKind, expected: DeviceKind },
+    #[error("no kernel of {device} takes {dtype}")]
+    Unsupported { device: DeviceKind, dtype: DType },
+    #[error(
+        "needs {needed} bytes of workspace, {reserved} are reserved; call Engine::reserve({needed}) before"
+    )]
+    Workspace { needed: usize, reserved: usize },
+    #[error("shape {from} has {} elements, {to} has {}; a reshape keeps their number", .from.elements(), .to.elements())]
+    Reshape { from: Shape, to: Shape },
+    #[error(
+        "strides {strides:?} of shape {from} do not allow shape {to} without moving elements; copy it first"
+    )]
+    ReshapeStrides { from: Shape, to: Shape, strides: Vec<usize> },
+    #[error("shape {from} cannot be broadcast to {to}; each size, aligned at the end, must be 1 or equal")]
+    Broadcast { from: Shape, to: Shape },
+    #[error("axes {axes:?} must name each of the {rank} axes once")]
+    Permutation { axes: Vec<usize>, rank: usize },
+    #[error(
+        "slice of {len} from {start} in steps of {step} on axis {axis} of size {size}; it must lie inside"
+    )]
+    Slice { axis: usize, start: usize, len: usize, step: usize, size: usize },
+    #[error("axis {axis} has size {size}; only an axis of size 1 can be squeezed")]
+    Squeeze { axis: usize, size: usize },
+    #[error("windows of {size} every {step} do not fit the last axis of {shape}")]
+    Unfold { shape: Shape, size: usize, step: usize },
+    #[error("input {input} is updated in place, but it is {what}")]
+    Update { input: usize, what: &'static str },
+    #[error("{what}")]
+    Product { what: String },
+    #[error("launch of kernel {entry} of {file}.cu: {what}")]
+    Launch { file: &'static str, entry: &'static str, what: String },
+    #[error("not differentiable: {why}")]
+    NoGradient { why: &'static str },
+}
+
+impl Rule {
+    /// Adds what the rule does not know: the op, its arguments, the device and the caller.
+    #[must_use]
+    pub fn of(
+        self,
+        op: &'static str,
+        args: &[Spec],
+        device: Option<DeviceKind>,
+        at: Option<&'static Location<'static>>,
+    ) -> OpError {
+        OpError { op, args: args.to_vec(), device, rule: self, at }
+    }
+}
+
+/// An op refused its arguments.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpError {
+    /// Name of the op.
+    pub op: &'static str,
+    /// Dtype and shape of every argument.
+    pub args: Vec<Spec>,
+    /// The device of the call; `None` while a graph is being built.
+    pub device: Option<DeviceKind>,
+    /// The rule and its numbers.
+    pub rule: Rule,
+    /// The caller's line.
+    pub at: Option<&'static Location<'static>>,
+}
+
+impl fmt::Display for OpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}(", self.op)?;
+        for (i, a) in self.args.iter().enumerate() {
+            write!(f, "{}{a}", if i == 0 { "" } else { ", " })?;
+        }
+        match self.device {
+            Some(d) => write!(f, " on {d}): {}", self.rule)?,
+            None => write!(f, "): {}", self.rule)?,
+        }
+        match self.at {
+            Some(at) => write!(f, "  ({}:{})", at.file(), at.line()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for OpError {}
