@@ -196,7 +196,9 @@ impl Session {
         let drawn = match options.draws {
             Draws::Philox => None,
             Draws::PyTorch => {
-                let told = |rule: Rule| rule.of("session", &[], None, Some(Location::caller()));
+                // Within a closure, the caller is this file.
+                let at = Location::caller();
+                let told = |rule: Rule| rule.of("session", &[], None, Some(at));
                 let mut twister = Twister::new(options.seed);
                 let values = twister.values(model.parameters()).map_err(told)?;
                 let listed = if order == ops::Order::Listed { epochs } else { 0 };
