@@ -10,7 +10,7 @@ use landfall_train::checkpoint::{read_weights, write_weights};
 use landfall_train::data::{Segment, Split, synthetic};
 use landfall_train::models::Model;
 use landfall_train::nn::{Context, Init, ParameterId, Parameters};
-use landfall_train::train::{Dataset, Session, TrainingOptions};
+use landfall_train::train::{Dataset, Draws, Session, TrainingOptions};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -101,5 +101,17 @@ fn mistakes_are_named_with_their_line() {
         format!(
             "parameter unused is trainable, but no gradient path leads from the loss to it; use it or freeze it  ({here}:{line})"
         )
+    );
+    // What PyTorch draws is not known of values that begin normally distributed; the line is that of the session.
+    let mut p = Parameters::new();
+    let normal = p.add("normal", [48, 12], Init::kaiming_normal(48));
+    let options = TrainingOptions { draws: Draws::PyTorch, ..TrainingOptions::default() };
+    let (engine, model) = (Engine::cpu().expect("a processor"), Box::new(Mistaken(p, vec![normal])));
+    let data = data().expect("data");
+    let (made, line) = (Session::new(&engine, model, &data, 48, 12, options), line!());
+    let text = made.err().map_or_else(String::new, |e| e.to_string());
+    assert!(
+        text.contains("PyTorch's draws are asked for") && text.ends_with(&format!("({here}:{line})")),
+        "{text}"
     );
 }

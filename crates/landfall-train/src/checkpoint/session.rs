@@ -2,7 +2,7 @@
 
 use super::{CheckpointError, File, Tensor};
 use crate::nn::{Parameter, Parameters};
-use crate::train::{LOSS_SCALE, Session};
+use crate::train::{LOSS_SCALE, MOMENTS, Session};
 use landfall::{DType, HostTensor, Shape, Spec};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -33,8 +33,6 @@ impl Progress {
     }
 }
 
-const MOMENTS: [&str; 2] = ["optimizer.first.", "optimizer.second."];
-
 /// Writes a session's weights, and with `progress` all that a resumed run needs.
 ///
 /// # Errors
@@ -51,9 +49,9 @@ pub fn save(
     for parameter in p.list() {
         put_parts(&mut file, parameter, "", &session.state.read_host(&parameter.name)?);
         if resumable && !parameter.frozen {
-            for (which, prefix) in MOMENTS.iter().enumerate() {
-                let moment = session.state.read_host(&crate::train::moment_name(which, &parameter.name))?;
-                put_parts(&mut file, parameter, prefix, &moment);
+            for moment in &MOMENTS {
+                let value = session.state.read_host(&moment.entry(&parameter.name))?;
+                put_parts(&mut file, parameter, moment.checkpoint_prefix, &value);
             }
         }
     }
@@ -153,11 +151,9 @@ pub fn load_checkpoint(path: &Path, file: &File, session: &mut Session) -> Resul
     let p = session.model().parameters().clone();
     let mut moments = Vec::new();
     for parameter in p.list().iter().filter(|p| !p.frozen) {
-        for (which, prefix) in MOMENTS.iter().enumerate() {
-            moments.push((
-                crate::train::moment_name(which, &parameter.name),
-                get_parts(path, file, parameter, prefix)?,
-            ));
+        for moment in &MOMENTS {
+            let value = get_parts(path, file, parameter, moment.checkpoint_prefix)?;
+            moments.push((moment.entry(&parameter.name), value));
         }
     }
     load_weights(path, file, session)?;
@@ -242,7 +238,7 @@ fn check_rest(path: &Path, file: &File, p: &Parameters) -> Result<(), Checkpoint
         .chain(p.buffers().iter().map(|b| b.name.as_str()))
         .collect();
     for (name, tensor) in &file.tensors {
-        let bare = MOMENTS.iter().find_map(|m| name.strip_prefix(m)).unwrap_or(name);
+        let bare = MOMENTS.iter().find_map(|m| name.strip_prefix(m.checkpoint_prefix)).unwrap_or(name);
         if known.contains(bare) || p.counters().contains(name) {
             continue;
         }

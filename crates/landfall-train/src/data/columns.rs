@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::cell::Cell;
 use super::error::{DataError, count, list};
-use super::numbers::{Decimal, Number, NumberForm, is_missing, sign_of};
+use super::numbers::{Decimal, Number, NumberForm, sign_of};
 use super::sheet::{ReadOptions, Sheet};
 
 /// A column of numbers.
@@ -37,9 +38,10 @@ struct Reading {
 
 impl Reading {
     fn of(sheet: &Sheet, field: usize, form: NumberForm) -> Self {
-        let mut reading = Self { form, values: Vec::new(), bad: None, good: 0, present: 0 };
+        let values = Vec::with_capacity(sheet.len());
+        let mut reading = Self { form, values, bad: None, good: 0, present: 0 };
         for (row, cell) in sheet.cells(field).enumerate() {
-            let number = form.read(cell);
+            let number = cell.number(form);
             reading.present += usize::from(number != Number::Missing);
             reading.values.push(match number {
                 Number::Finite(value) => {
@@ -178,7 +180,7 @@ fn chosen(sheet: &Sheet, options: &ReadOptions, taken: &[usize]) -> Result<Vec<u
 fn not_a_number(sheet: &Sheet, field: usize, bad: Option<(usize, bool)>) -> DataError {
     let (row, infinite) = bad.unwrap_or((0, false));
     let (at, column) = (sheet.place(row), sheet.names.get(field).cloned().unwrap_or_default());
-    let text = sheet.rows.get(row).map_or("", |row| row.cell(field)).to_owned();
+    let text = sheet.cell(row, field).text().into_owned();
     if infinite {
         DataError::Infinite { at, column, text }
     } else {
@@ -187,14 +189,10 @@ fn not_a_number(sheet: &Sheet, field: usize, bad: Option<(usize, bool)>) -> Data
 }
 
 fn kind(sheet: &Sheet, field: usize) -> Kind {
-    let present = || sheet.cells(field).filter(|cell| !is_missing(cell));
+    let present = || sheet.cells(field).filter(|cell| !cell.is_missing());
     let Some(first) = present().next() else { return Kind::Empty };
-    let truth = |cell: &str| cell.eq_ignore_ascii_case("true") || cell.eq_ignore_ascii_case("false");
-    if present().all(truth) {
-        let value = |cell: &str| match cell {
-            cell if is_missing(cell) => f64::NAN,
-            cell => f64::from(u8::from(cell.eq_ignore_ascii_case("true"))),
-        };
+    if present().all(|cell| cell.truth().is_some()) {
+        let value = |cell: Cell<'_>| cell.truth().map_or(f64::NAN, |yes| f64::from(u8::from(yes)));
         return Kind::Booleans(sheet.cells(field).map(value).collect());
     }
     let name = sheet.names.get(field).map_or("", String::as_str);
@@ -203,14 +201,14 @@ fn kind(sheet: &Sheet, field: usize) -> Kind {
     }
     let plain = Reading::of(sheet, field, NumberForm::POINT);
     let signed = |sign| Reading::of(sheet, field, NumberForm { sign: Some(sign), ..NumberForm::POINT });
-    let sign = sign_of(first).filter(|_| plain.bad.is_some());
+    let sign = first.as_text().and_then(sign_of).filter(|_| plain.bad.is_some());
     let point = match sign.map(signed) {
         Some(signed) if signed.good > plain.good => signed,
         Some(_) | None => plain,
     };
     let of = |decimal| Reading::of(sheet, field, NumberForm { decimal, sign });
     let marks = if sheet.separator == Some(';') { &[',', '.'][..] } else { &[','] };
-    let marked = !sheet.typed && present().any(|cell| cell.contains(marks));
+    let marked = !sheet.is_typed() && present().any(|cell| has_mark(cell, marks));
     let comma = marked.then(|| of(Decimal::Comma));
     match (point.bad, comma) {
         (None, comma) => Kind::Numbers { point, comma: comma.filter(|c| c.bad.is_none()) },
@@ -222,11 +220,16 @@ fn kind(sheet: &Sheet, field: usize) -> Kind {
     }
 }
 
+/// Whether a cell is text with one of these marks in it.
+fn has_mark(cell: Cell<'_>, marks: &[char]) -> bool {
+    cell.as_text().is_some_and(|text| text.contains(marks))
+}
+
 /// Whether a column numbers the rows: the first one without a name or called an index, from 0 or 1; or one that is
 /// called a time, ascends, and is no date.
 fn row_numbers(sheet: &Sheet, field: usize, name: &str) -> bool {
     let named = |names: &[&str]| names.iter().any(|n| name.eq_ignore_ascii_case(n));
-    let number = |cell: &str| match NumberForm::POINT.read(cell) {
+    let number = |cell: Cell<'_>| match cell.number(NumberForm::POINT) {
         Number::Finite(value) => Some(value),
         Number::Missing | Number::Infinite | Number::Text => None,
     };
@@ -248,7 +251,7 @@ fn decimal_comma(sheet: &Sheet, kinds: &[(usize, Kind)]) -> bool {
     let (mut only_comma, mut only_point, mut both) = (false, false, false);
     for (field, kind) in kinds {
         if let Kind::Numbers { point, comma } = kind {
-            let marked = |mark| sheet.cells(*field).any(|cell| cell.contains(mark));
+            let marked = |mark| sheet.cells(*field).any(|cell| has_mark(cell, &[mark]));
             only_comma |= point.bad.is_some();
             only_point |= comma.is_none() && marked('.');
             both |= comma.is_some() && point.bad.is_none() && marked(',');

@@ -11,7 +11,7 @@ use super::error::{DataError, Place, count};
 use super::numbers::{Number, NumberForm};
 use super::panel::Found;
 use super::series::Series;
-use super::sheet::{ReadOptions, Row, Sheet, check_fields};
+use super::sheet::{self, ReadOptions, Row, Sheet, check_fields};
 use super::table::assemble;
 use super::{dates, text};
 
@@ -72,9 +72,8 @@ pub(super) fn sheet(bytes: &[u8], file: &str, separator: Option<char>) -> Result
     Ok(Sheet {
         file: file.to_owned(),
         names,
-        rows,
+        rows: sheet::Rows::Text(rows),
         separator: Some(char::from(separator)),
-        typed: false,
         notes,
     })
 }

@@ -1,6 +1,7 @@
 //! Which columns say what series a row belongs to, in a file that has several rows for a date.
 
-use super::numbers::{is_missing, number_or_missing};
+use super::cell::Cell;
+use super::numbers::{Number, NumberForm};
 use super::sheet::Sheet;
 use chrono::NaiveDateTime;
 use std::collections::{HashMap, HashSet};
@@ -49,7 +50,7 @@ pub(super) fn series_columns(sheet: &Sheet, dates: &[NaiveDateTime], taken: &[us
 /// The values of a column that may name series, each by the number of its first use.
 fn numbered(sheet: &Sheet, field: usize) -> Option<Vec<usize>> {
     let cells = || sheet.cells(field);
-    if cells().any(is_missing) {
+    if cells().any(Cell::is_missing) {
         return None;
     }
     let mut numbers = HashMap::new();
@@ -59,8 +60,8 @@ fn numbered(sheet: &Sheet, field: usize) -> Option<Vec<usize>> {
             *numbers.entry(cell).or_insert(next)
         })
         .collect();
-    let text = !cells().all(number_or_missing);
-    let whole = || cells().all(|cell| cell.bytes().all(|b| b.is_ascii_digit()));
+    let text = cells().any(|cell| cell.number(NumberForm::POINT) == Number::Text);
+    let whole = || cells().all(Cell::is_count);
     let few = numbers.len() * 3 <= values.len();
     (numbers.len() > 1 && few && (text || whole())).then_some(values)
 }
@@ -68,10 +69,5 @@ fn numbered(sheet: &Sheet, field: usize) -> Option<Vec<usize>> {
 /// The rows of which none before is equal in every cell.
 fn distinct_rows(sheet: &Sheet) -> Vec<usize> {
     let mut seen = HashSet::new();
-    let row = |(i, row): (usize, &'_ super::sheet::Row)| (i, row.cells.clone());
-    let rows = sheet.rows.iter().enumerate().map(row);
-    rows.filter_map(|(i, cells)| {
-        seen.insert(cells.iter().map(str::to_owned).collect::<Vec<_>>()).then_some(i)
-    })
-    .collect()
+    (0..sheet.len()).filter(|row| seen.insert(sheet.whole(*row))).collect()
 }

@@ -9,9 +9,12 @@
 //! own. [`synthetic`] generates data where no file is at hand.
 
 pub mod baseline;
+mod cell;
 mod columns;
 pub mod csv;
 mod dates;
+#[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "only Parquet files hold decimals and f32"))]
+mod decimal;
 mod error;
 mod fill;
 mod frequency;

@@ -1,4 +1,6 @@
-//! Numbers as files write them.
+//! Numbers as text files write them.
+
+use std::borrow::Cow;
 
 /// Cells that stand for a missing value, compared without regard to case: those of pandas, and `-`, `?` and `.`.
 const MISSING: [&str; 16] = [
@@ -16,6 +18,17 @@ pub(super) enum Number {
     Missing,
     Infinite,
     Text,
+}
+
+impl Number {
+    /// What a float stands for; NaN for a missing value.
+    pub(super) fn of(value: f64) -> Self {
+        match value {
+            value if value.is_finite() => Self::Finite(value),
+            value if value.is_nan() => Self::Missing,
+            _ => Self::Infinite,
+        }
+    }
 }
 
 /// The sign between the whole and the fraction; what groups thousands follows from it.
@@ -43,24 +56,23 @@ impl NumberForm {
         if is_missing(text) {
             return Number::Missing;
         }
-        let Some(text) = self.sign.map_or(Some(text.to_owned()), |sign| without_sign(text, sign)) else {
-            return Number::Text;
+        let unsigned = match self.sign {
+            None => Some(Cow::Borrowed(text)),
+            Some(sign) => without_sign(text, sign).map(Cow::Owned),
         };
+        let Some(text) = unsigned else { return Number::Text };
         let plain = match self.decimal {
-            Decimal::Comma if text.contains(',') && !text.contains('.') => text.replacen(',', ".", 1),
-            Decimal::Point | Decimal::Comma => text.clone(),
+            Decimal::Comma if text.contains(',') && !text.contains('.') => {
+                Cow::Owned(text.replacen(',', ".", 1))
+            }
+            Decimal::Point | Decimal::Comma => Cow::Borrowed(&*text),
         };
         // With a decimal comma, digits after a point are a group of thousands if there are three of them.
         let parsed = match self.decimal {
             Decimal::Comma if text.contains('.') => self.grouped(&text),
             Decimal::Point | Decimal::Comma => plain.parse().ok().or_else(|| self.grouped(&text)),
         };
-        match parsed {
-            Some(value) if f64::is_finite(value) => Number::Finite(value),
-            Some(value) if value.is_nan() => Number::Missing,
-            Some(_) => Number::Infinite,
-            None => Number::Text,
-        }
+        parsed.map_or(Number::Text, Number::of)
     }
 
     /// A number whose thousands are grouped.
@@ -115,11 +127,6 @@ pub(super) fn is_missing(text: &str) -> bool {
 pub(super) fn number(text: &str, decimal_comma: bool) -> Number {
     let form = if decimal_comma && text.contains(',') { NumberForm::COMMA } else { NumberForm::POINT };
     form.read(text)
-}
-
-/// Whether a cell is no text.
-pub(super) fn number_or_missing(text: &str) -> bool {
-    NumberForm::POINT.read(text) != Number::Text
 }
 
 #[cfg(test)]

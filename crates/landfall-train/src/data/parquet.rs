@@ -1,18 +1,20 @@
 //! Reads series from a Parquet file: the same table as in a text file, its columns flat and its rows in order.
 //!
-//! Cells pass through text, as in a CSV: numbers in the shortest digits that read back as the same number, dates and
-//! times as `2016-07-01 13:00:00`. So one set of rules says what a date, a missing value or a mistake is. Messages
-//! count rows from 1, without a header.
+//! Cells keep the types of their columns, and one set of rules says of text and types alike what a date, a missing value
+//! or a mistake is. A table gives the same series as the CSV of it: an f32 is the number of its shortest decimals, and
+//! dates and times are written as `2016-07-01 13:00:00`. Messages count rows from 1, without a header.
 
-use ::csv::StringRecord;
+use ::parquet::data_type::Decimal as ParquetDecimal;
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use ::parquet::record::Field;
-use chrono::{DateTime, NaiveDateTime};
+use chrono::{DateTime, Utc};
 
+use super::cell::{Cell, Float};
+use super::decimal::{Decimal, shortest};
 use super::error::DataError;
 use super::panel::Found;
 use super::series::Series;
-use super::sheet::{ReadOptions, Row, Sheet};
+use super::sheet::{ReadOptions, Rows, Sheet, Value};
 use super::table::assemble;
 
 /// Reads all series of a file.
@@ -27,50 +29,67 @@ pub(super) fn parse_all(
     };
     let reader = SerializedFileReader::new(opened).map_err(bad)?;
     let fields = reader.metadata().file_metadata().schema().get_fields();
-    let names = fields.iter().map(|field| field.name().trim().to_owned()).collect();
-    let rows = reader.get_row_iter(None).map_err(bad)?.enumerate().map(|(i, row)| {
-        let row = row.map_err(bad)?;
-        let cells: StringRecord = row.get_column_iter().map(|(_, field)| text(field)).collect();
-        Ok::<_, DataError>(Row { line: i + 1, cells })
-    });
-    let (file, rows) = (file.to_owned(), rows.collect::<Result<_, _>>()?);
-    assemble(Sheet { file, names, rows, separator: None, typed: true, notes: Vec::new() }, options)
+    let names: Vec<String> = fields.iter().map(|field| field.name().trim().to_owned()).collect();
+    let mut cells = Vec::new();
+    for row in reader.get_row_iter(None).map_err(bad)? {
+        cells.extend(row.map_err(bad)?.into_columns().into_iter().map(|(_, field)| value(field)));
+    }
+    let (file, rows) = (file.to_owned(), Rows::Typed { width: names.len(), cells });
+    assemble(Sheet { file, names, rows, separator: None, notes: Vec::new() }, options)
 }
 
-/// A cell as a text file would have it.
-fn text(field: &Field) -> String {
-    let dated = |date: Option<NaiveDateTime>| date.map_or_else(|| field.to_string(), |d| d.to_string());
+/// A cell as tables hold it. What is no number, text or time is the text that the reader makes of it.
+fn value(field: Field) -> Value {
+    let integer = |n: i64| Value::Typed(Cell::Integer(n));
+    let float = |x: f64| Value::Typed(Cell::Float(Float(x)));
     match field {
-        Field::Null => String::new(),
-        Field::Str(text) => text.clone(),
-        // Debug, because the display of the crate rounds.
-        Field::Float(x) => format!("{x:?}"),
-        Field::Double(x) => format!("{x:?}"),
-        Field::Float16(x) => format!("{:?}", f32::from(*x)),
-        Field::Date(days) => {
-            dated(DateTime::from_timestamp(i64::from(*days) * 86_400, 0).map(|date| date.naive_utc()))
-        }
-        Field::TimestampMillis(ms) => {
-            dated(DateTime::from_timestamp_millis(*ms).map(|date| date.naive_utc()))
-        }
-        Field::TimestampMicros(us) => {
-            dated(DateTime::from_timestamp_micros(*us).map(|date| date.naive_utc()))
-        }
-        Field::Bool(_)
-        | Field::Byte(_)
-        | Field::Short(_)
-        | Field::Int(_)
-        | Field::Long(_)
-        | Field::UByte(_)
-        | Field::UShort(_)
-        | Field::UInt(_)
-        | Field::ULong(_)
-        | Field::Decimal(_)
-        | Field::TimeMillis(_)
+        Field::Null => Value::Typed(Cell::Empty),
+        Field::Bool(yes) => Value::Typed(Cell::Boolean(yes)),
+        Field::Byte(n) => integer(n.into()),
+        Field::Short(n) => integer(n.into()),
+        Field::Int(n) => integer(n.into()),
+        Field::Long(n) => integer(n),
+        Field::UByte(n) => integer(n.into()),
+        Field::UShort(n) => integer(n.into()),
+        Field::UInt(n) => integer(n.into()),
+        Field::ULong(n) => match i64::try_from(n) {
+            Ok(n) => integer(n),
+            Err(_) => number_or_text(Decimal::new(n.into(), 0), &field),
+        },
+        Field::Float16(x) => float(shortest(x.into())),
+        Field::Float(x) => float(shortest(x)),
+        Field::Double(x) => float(x),
+        Field::Decimal(ref number) => number_or_text(decimal(number), &field),
+        Field::Str(text) => Value::Text(text.into()),
+        Field::Date(days) => time(DateTime::from_timestamp(i64::from(days) * 86_400, 0), days.into(), "days"),
+        Field::TimestampMillis(ms) => time(DateTime::from_timestamp_millis(ms), ms, "ms"),
+        Field::TimestampMicros(us) => time(DateTime::from_timestamp_micros(us), us, "us"),
+        Field::TimeMillis(_)
         | Field::TimeMicros(_)
         | Field::Bytes(_)
         | Field::Group(_)
         | Field::ListInternal(_)
-        | Field::MapInternal(_) => field.to_string(),
+        | Field::MapInternal(_) => Value::Text(field.to_string().into()),
+    }
+}
+
+fn number_or_text(number: Option<Decimal>, field: &Field) -> Value {
+    number.map_or_else(|| Value::Text(field.to_string().into()), |number| Value::Typed(Cell::Decimal(number)))
+}
+
+/// `None` for a number of more than 128 bits.
+fn decimal(number: &ParquetDecimal) -> Option<Decimal> {
+    let bytes = number.data();
+    let sign = if bytes.first().is_some_and(|first| first >> 7 == 1) { 0xff } else { 0 };
+    let mut all = [sign; 16];
+    all.get_mut(16_usize.checked_sub(bytes.len())?..)?.copy_from_slice(bytes);
+    Decimal::new(i128::from_be_bytes(all), u32::try_from(number.scale()).ok()?)
+}
+
+/// A time; text for one beyond the calendar.
+fn time(time: Option<DateTime<Utc>>, since_1970: i64, unit: &str) -> Value {
+    match time {
+        Some(time) => Value::Typed(Cell::Time(time.naive_utc())),
+        None => Value::Text(format!("{since_1970} {unit} since 1970").into()),
     }
 }

@@ -3,7 +3,9 @@
 use ::csv::StringRecord;
 
 use super::Fill;
+use super::cell::Cell;
 use super::error::{DataError, Place};
+use std::hash::{Hash, Hasher};
 
 /// What to read of a file. Whatever is `None` is found in the file; what was found stands in
 /// [`Found`](super::Found), and reading again with it as options reads an extended file alike.
@@ -25,7 +27,7 @@ pub struct ReadOptions {
     pub separator: Option<char>,
 }
 
-/// A row and the line it stands on.
+/// A row of a text file and the line it stands on.
 pub(super) struct Row {
     pub(super) line: usize,
     pub(super) cells: StringRecord,
@@ -38,6 +40,43 @@ impl Row {
     }
 }
 
+/// A cell of a typed column, which owns its text.
+#[derive(PartialEq, Eq, Hash)]
+#[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "typed columns are those of Parquet files"))]
+pub(super) enum Value {
+    Text(Box<str>),
+    Typed(Cell<'static>),
+}
+
+/// The rows of a table.
+#[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "typed columns are those of Parquet files"))]
+pub(super) enum Rows {
+    /// Of a text file.
+    Text(Vec<Row>),
+    /// Of typed columns: the cells of each row, behind each other.
+    Typed {
+        /// Cells of a row.
+        width: usize,
+        cells: Vec<Value>,
+    },
+}
+
+/// All cells of a row, to be told from other rows.
+#[derive(PartialEq, Eq)]
+pub(super) enum Whole<'a> {
+    Text(&'a StringRecord),
+    Typed(&'a [Value]),
+}
+
+impl Hash for Whole<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Text(cells) => cells.iter().for_each(|cell| cell.hash(state)),
+            Self::Typed(cells) => cells.hash(state),
+        }
+    }
+}
+
 /// A table: every row has as many cells as there are names.
 pub(super) struct Sheet {
     /// Path, for messages.
@@ -45,19 +84,54 @@ pub(super) struct Sheet {
     /// Names of the columns, as the file has them.
     pub(super) names: Vec<String>,
     /// The rows below the header.
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Rows,
     /// What separates fields, in a text file.
     pub(super) separator: Option<char>,
-    /// Whether cells come from typed columns, so that nothing has to be guessed of numbers.
-    pub(super) typed: bool,
     /// What a person has to know of how the file was read.
     pub(super) notes: Vec<String>,
 }
 
 impl Sheet {
-    /// A line of the file.
+    /// Number of rows.
+    pub(super) fn len(&self) -> usize {
+        match &self.rows {
+            Rows::Text(rows) => rows.len(),
+            Rows::Typed { width, cells } => cells.len() / (*width).max(1),
+        }
+    }
+
+    /// Whether its columns are typed, so that nothing has to be guessed of numbers.
+    pub(super) fn is_typed(&self) -> bool {
+        matches!(self.rows, Rows::Typed { .. })
+    }
+
+    /// A line of the file; of a file without lines, the row, from 1.
     pub(super) fn place(&self, row: usize) -> Place {
-        Place { file: self.file.clone(), line: self.rows.get(row).map_or(row + 1, |row| row.line) }
+        let line = match &self.rows {
+            Rows::Text(rows) => rows.get(row).map(|row| row.line),
+            Rows::Typed { .. } => None,
+        };
+        Place { file: self.file.clone(), line: line.unwrap_or(row + 1) }
+    }
+
+    /// A cell; text without the blanks around it.
+    pub(super) fn cell(&self, row: usize, field: usize) -> Cell<'_> {
+        match &self.rows {
+            Rows::Text(rows) => rows.get(row).map_or(Cell::Empty, |row| Cell::Text(row.cell(field))),
+            Rows::Typed { width, cells } => match cells.get(row * width + field) {
+                Some(Value::Text(text)) => Cell::Text(text.trim()),
+                Some(Value::Typed(cell)) => *cell,
+                None => Cell::Empty,
+            },
+        }
+    }
+
+    /// All cells of a row.
+    pub(super) fn whole(&self, row: usize) -> Option<Whole<'_>> {
+        match &self.rows {
+            Rows::Text(rows) => rows.get(row).map(|row| Whole::Text(&row.cells)),
+            Rows::Typed { width, cells } => cells.get(row * width..(row + 1) * width).map(Whole::Typed),
+        }
     }
 
     /// The name of a column that is used: the first one may have none in the file.
@@ -69,8 +143,8 @@ impl Sheet {
     }
 
     /// The cells of a column.
-    pub(super) fn cells(&self, field: usize) -> impl Iterator<Item = &str> + Clone {
-        self.rows.iter().map(move |row| row.cell(field))
+    pub(super) fn cells(&self, field: usize) -> impl Iterator<Item = Cell<'_>> + Clone {
+        (0..self.len()).map(move |row| self.cell(row, field))
     }
 
     /// Gives every column a name of its own: unnamed ones `Unnamed: 3` (counted from 0, as pandas does), but for the

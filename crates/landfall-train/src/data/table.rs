@@ -57,7 +57,7 @@ impl Roles {
 
 /// Makes series of a table, in the order of their first rows, and says what was found.
 pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<Series>, Found), DataError> {
-    if sheet.rows.is_empty() {
+    if sheet.len() == 0 {
         return Err(DataError::HeaderOnly { file: sheet.file });
     }
     if let Some(name) = first_duplicate(options.columns.as_deref().unwrap_or_default()) {
@@ -121,16 +121,16 @@ type Group = (Option<String>, Vec<usize>);
 /// The rows of each series.
 fn groups(sheet: &Sheet, ids: &[usize]) -> Result<Vec<Group>, DataError> {
     if ids.is_empty() {
-        return Ok(vec![(None, (0..sheet.rows.len()).collect())]);
+        return Ok(vec![(None, (0..sheet.len()).collect())]);
     }
     let mut groups: Vec<Group> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
-    for (i, row) in sheet.rows.iter().enumerate() {
-        if let Some(empty) = ids.iter().find(|field| row.cell(**field).is_empty()) {
+    for i in 0..sheet.len() {
+        if let Some(empty) = ids.iter().find(|field| sheet.cell(i, **field).is_empty()) {
             let column = sheet.names.get(*empty).cloned().unwrap_or_default();
             return Err(DataError::NoSeriesId { at: sheet.place(i), column });
         }
-        let id = ids.iter().map(|field| row.cell(*field)).collect::<Vec<_>>().join("/");
+        let id = ids.iter().map(|field| sheet.cell(i, *field).text()).collect::<Vec<_>>().join("/");
         let place = *places.entry(id).or_insert_with_key(|id| {
             groups.push((Some(id.clone()), Vec::new()));
             groups.len() - 1
@@ -185,11 +185,10 @@ impl Rows<'_> {
         dated: Vec<(NaiveDateTime, usize)>,
     ) -> Result<Vec<(NaiveDateTime, usize)>, DataError> {
         let mut kept: Vec<(NaiveDateTime, usize)> = Vec::with_capacity(dated.len());
-        let cells = |row: usize| self.sheet.rows.get(row).map(|row| &row.cells);
         for (date, row) in dated {
             match kept.last() {
                 Some(&(before, first)) if before == date => {
-                    if cells(first) != cells(row) {
+                    if self.sheet.whole(first) != self.sheet.whole(row) {
                         let before = self.sheet.place(first).line;
                         return Err(DataError::DuplicateDate { at: self.sheet.place(row), before, date });
                     }

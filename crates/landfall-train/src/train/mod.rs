@@ -2,7 +2,11 @@
 
 mod dataset;
 mod draws;
+mod evaluation;
+mod fill;
+mod layout;
 mod loss;
+mod names;
 mod optimizer;
 mod options;
 mod schedule;
@@ -12,9 +16,10 @@ mod steps;
 
 pub use dataset::{Dataset, Span, Stretch, Target};
 pub use draws::Draws;
+pub use evaluation::{ClassScore, Evaluation, QuantileScore};
 pub use loss::Loss;
+pub(crate) use names::{LOSS_SCALE, MOMENTS};
 pub use optimizer::OptimizerKind;
-pub(crate) use optimizer::{LOSS_SCALE, moment as moment_name};
 pub use options::{Betas, Order, TrainingOptions};
 pub use schedule::Schedule;
-pub use session::{ClassScore, Evaluation, LossFunction, QuantileScore, RING, Session, StepRecord};
+pub use session::{LossFunction, RING, Session, StepRecord};

@@ -1,6 +1,9 @@
 //! Optimizers: slabs of the state, and the end of a step's graph.
 
 use super::TrainingOptions;
+use super::names::{
+    BUFFERS, FROZEN, GRADIENTS, LOSS_SCALE, MEAN_GRADIENTS, MEAN_LOSS, MEANS, MOMENTS, PARAMETERS, mean_of,
+};
 use crate::nn::Parameters;
 use landfall::{DType, Error, Graph, Shape, StateSpec, Value, ops};
 use serde::{Deserialize, Serialize};
@@ -13,33 +16,6 @@ pub enum OptimizerKind {
     Adam,
     /// AdamW (Loshchilov & Hutter 2019); weight decay shrinks the parameters.
     AdamW,
-}
-
-/// Slab of trainable parameters: those that decay first.
-pub(crate) const PARAMETERS: &str = "parameters";
-/// Slab of frozen parameters.
-pub(crate) const FROZEN: &str = "frozen";
-/// Slab of running statistics.
-pub(crate) const BUFFERS: &str = "buffers";
-/// Slabs of the first and second moments, laid out as the parameters'.
-pub(crate) const MOMENTS: [&str; 2] = ["moment.first", "moment.second"];
-
-/// Entry of the mean of the gradients over the micro-batches so far, laid out as the parameters' slab.
-pub(crate) const MEAN_GRADIENTS: &str = "mean.gradients";
-/// Entry of the mean of their losses.
-pub(crate) const MEAN_LOSS: &str = "mean.loss";
-
-/// The entry of the mean of the micro-batches' values of a running statistic.
-pub(crate) fn mean_of(buffer: &str) -> String {
-    format!("mean.{buffer}")
-}
-
-/// Entry of the loss scale, where there is one: the scale, and the sound steps since it changed.
-pub(crate) const LOSS_SCALE: &str = "loss scale";
-
-/// The name of a parameter's moment.
-pub(crate) fn moment(which: usize, parameter: &str) -> String {
-    format!("{}.{parameter}", MOMENTS[which])
 }
 
 /// Adds the slabs that a model and its optimizer need under these options.
@@ -59,17 +35,17 @@ pub(crate) fn add_slabs(
     spec.add_constant(FROZEN, wide, &entries(&frozen))?;
     let buffers: Vec<(String, Shape)> = p.buffers().iter().map(|b| (b.name.clone(), b.shape)).collect();
     spec.add(BUFFERS, wide, &buffers)?;
-    for which in 0..MOMENTS.len() {
-        let named: Vec<(String, Shape)> = trainable.iter().map(|(n, s)| (moment(which, n), *s)).collect();
-        spec.add(MOMENTS[which], wide, &named)?;
+    for moment in &MOMENTS {
+        let named: Vec<(String, Shape)> = trainable.iter().map(|(n, s)| (moment.entry(n), *s)).collect();
+        spec.add(moment.slab, wide, &named)?;
     }
     if options.accumulate > 1 {
         let elements = spec.find_slab(PARAMETERS)?.1.elements;
-        spec.add("gradients", wide, &[(MEAN_GRADIENTS.to_owned(), [elements].into())])?;
+        spec.add(GRADIENTS, wide, &[(MEAN_GRADIENTS.to_owned(), [elements].into())])?;
         let statistics = p.buffers().iter().map(|b| (mean_of(&b.name), b.shape));
         let means: Vec<_> =
             std::iter::once((MEAN_LOSS.to_owned(), Shape::SCALAR)).chain(statistics).collect();
-        spec.add("means", wide, &means)?;
+        spec.add(MEANS, wide, &means)?;
     }
     if dtype == DType::F16 {
         spec.add(LOSS_SCALE, DType::F32, &[(LOSS_SCALE.to_owned(), [2].into())])?;
@@ -109,7 +85,8 @@ pub(crate) fn update(
         decoupled: options.optimizer == OptimizerKind::AdamW,
         decay_elements,
     };
-    let (parameters, first, second) = (g.slab(PARAMETERS)?, g.slab(MOMENTS[0])?, g.slab(MOMENTS[1])?);
+    let [first, second] = &MOMENTS;
+    let (parameters, first, second) = (g.slab(PARAMETERS)?, g.slab(first.slab)?, g.slab(second.slab)?);
     g.op(op, &[parameters, step.gradients, first, second, step.cursor, step.lr, step.scale, step.ok])?;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! What an evaluation sums up, and the part of its graph that does.
 
 use super::Loss;
+use super::names::CLASSES;
 use super::steps::Sizes;
 use landfall::{Error, Graph, Shape, Value, ops};
 
@@ -10,8 +11,6 @@ pub(super) const PINBALL: &str = "evaluation.pinball";
 pub(super) const COVERED: &str = "evaluation.covered";
 pub(super) const CROSS_ENTROPY: &str = "evaluation.cross_entropy";
 pub(super) const CORRECT: &str = "evaluation.correct";
-/// The numbers of the classes, 0 to K − 1.
-pub(super) const CLASSES: &str = "data.classes";
 
 /// Names of the sums that an evaluation takes.
 pub(super) fn sums(loss: &Loss) -> impl Iterator<Item = &'static str> {

@@ -1,19 +1,16 @@
 //! A session: state, and the programs that train, evaluate and predict on it.
 
-use super::draws::Twister;
-use super::optimizer::{self, LOSS_SCALE};
-use super::scores::{ABSOLUTE, CLASSES, CORRECT, COVERED, CROSS_ENTROPY, PINBALL, SQUARED, sums};
-use super::steps::{
-    EVALUATION_CURSOR, ORDER, PREDICTION, Sizes, TRAIN_CURSOR, evaluate_graph, predict_graph, train_graph,
-};
-use super::{Dataset, Draws, Loss, Order, Target, TrainingOptions};
+use super::evaluation::{ClassScore, Evaluation, QuantileScore};
+use super::fill::fill;
+use super::layout::Layout;
+use super::names::{CONTEXT, EVALUATION_CURSOR, LOSS_SCALE, PREDICTION, STEP_RING, TRAIN_CURSOR};
+use super::scores::{ABSOLUTE, CORRECT, COVERED, CROSS_ENTROPY, PINBALL, SQUARED, sums};
+use super::steps::Programs;
+use super::{Dataset, Loss, Span, TrainingOptions};
 use crate::data::Segment;
 use crate::models::Model;
 use landfall::ops::cursor;
-use landfall::{
-    DType, Element, Engine, Error, Graph, Program, ProgramSet, Rule, Shape, State, StateSpec, Value, ops,
-};
-use std::panic::Location;
+use landfall::{DType, Engine, Error, Graph, Program, State, Value};
 use std::sync::Arc;
 
 /// Steps whose losses the device keeps until the host reads them.
@@ -32,94 +29,6 @@ pub struct StepRecord {
     pub lr: f64,
 }
 
-/// Sums over the windows of a segment, for each series and target channel.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Evaluation {
-    /// Windows seen.
-    pub windows: usize,
-    /// Windows of whole batches.
-    pub windows_drop_last: usize,
-    /// Windows of each series.
-    pub series: Vec<usize>,
-    /// Sum of squared errors `[series, targets]`, all windows.
-    pub squared: Vec<f64>,
-    /// Sum of absolute errors `[series, targets]`, all windows.
-    pub absolute: Vec<f64>,
-    /// The same over whole batches only.
-    pub squared_drop_last: Vec<f64>,
-    /// The same over whole batches only.
-    pub absolute_drop_last: Vec<f64>,
-    /// Number of target channels.
-    pub targets: usize,
-    /// Values of each target channel in one window.
-    pub horizon: usize,
-    /// What a forecast of quantiles is scored by besides, where the loss is one.
-    pub quantiles: Option<QuantileScore>,
-    /// What a prediction of classes is scored by besides; the errors above are those of its probabilities.
-    pub classes: Option<ClassScore>,
-}
-
-/// Scores of a prediction of classes, over all tokens of all windows.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ClassScore {
-    /// Mean negative logarithm of the class's probability, in nats.
-    pub cross_entropy: f64,
-    /// Share of the tokens whose class has the largest probability.
-    pub accuracy: f64,
-}
-
-/// Scores of a forecast of quantiles, over all windows.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct QuantileScore {
-    /// Mean quantile loss over the levels, scaled.
-    pub pinball: f64,
-    /// Share of the values between the lowest and the highest level's prediction.
-    pub coverage: f64,
-    /// The share that there should be: the highest level less the lowest.
-    pub nominal: f64,
-}
-
-impl Evaluation {
-    /// Mean squared and mean absolute error over all windows.
-    #[must_use]
-    pub fn errors(&self) -> (f64, f64) {
-        self.means(&self.squared, &self.absolute, self.windows)
-    }
-
-    /// Mean squared and mean absolute error over whole batches; `None` when there is none.
-    #[must_use]
-    pub fn errors_drop_last(&self) -> Option<(f64, f64)> {
-        let n = self.windows_drop_last;
-        (n > 0).then(|| self.means(&self.squared_drop_last, &self.absolute_drop_last, n))
-    }
-
-    /// Mean squared and mean absolute error of one series, over all its windows.
-    #[must_use]
-    pub fn errors_of(&self, series: usize) -> (f64, f64) {
-        let sums = |all: &'_ [f64]| all.chunks_exact(self.targets).nth(series).unwrap_or_default().to_vec();
-        let windows = self.series.get(series).copied().unwrap_or(0);
-        self.means(&sums(&self.squared), &sums(&self.absolute), windows)
-    }
-
-    /// Adds window `number` of the segment, of this series: per target the sums of its squared and absolute errors.
-    pub fn add_window(&mut self, number: usize, series: usize, squared: &[f64], absolute: &[f64]) {
-        let at = series * self.targets;
-        let mut sums = vec![(&mut self.squared, squared), (&mut self.absolute, absolute)];
-        if number < self.windows_drop_last {
-            sums.push((&mut self.squared_drop_last, squared));
-            sums.push((&mut self.absolute_drop_last, absolute));
-        }
-        for (sums, errors) in sums {
-            sums[at..].iter_mut().zip(errors).for_each(|(sum, error)| *sum += error);
-        }
-    }
-
-    fn means(&self, squared: &[f64], absolute: &[f64], windows: usize) -> (f64, f64) {
-        let n = (windows * self.horizon * self.targets).max(1) as f64;
-        (squared.iter().sum::<f64>() / n, absolute.iter().sum::<f64>() / n)
-    }
-}
-
 /// Model, data and optimizer on a device.
 pub struct Session {
     /// The engine that runs it.
@@ -128,14 +37,12 @@ pub struct Session {
     pub state: State,
     model: Box<dyn Model>,
     options: TrainingOptions,
-    spans: [super::dataset::Span; 3],
+    spans: [Span; 3],
     windows_of_series: [Vec<usize>; 3],
     targets: usize,
     horizon: usize,
     steps_per_epoch: usize,
-    train: Program,
-    evaluate: Program,
-    predict: Program,
+    programs: Programs,
     ring: Vec<f64>,
     cursor: Vec<i64>,
 }
@@ -177,135 +84,23 @@ impl Session {
         options: TrainingOptions,
         loss: &LossFunction<'_>,
     ) -> Result<Self, Error> {
-        let training = dataset.span(Segment::Train);
-        // Fewer windows than a batch make one smaller batch.
-        let batch = options.batch.min(training.count).max(1);
-        let steps_per_epoch = (training.count / batch).max(1);
-        let steps = options.max_steps.unwrap_or(options.epochs.saturating_mul(steps_per_epoch)).max(1);
-        if options.accumulate == 0 || !batch.is_multiple_of(options.accumulate) {
-            let value = options.accumulate as f64;
-            let rule = Rule::Attribute { name: "accumulate", value, expected: "a divisor of the batch" };
-            return Err(rule.of("session", &[], None, Some(Location::caller())).into());
-        }
-        let order = match (options.order, options.draws) {
-            (Order::Sequential, _) => ops::Order::Sequential,
-            (Order::Shuffle, Draws::Philox) => ops::Order::Shuffled,
-            (Order::Shuffle, Draws::PyTorch) => ops::Order::Listed,
-        };
-        let epochs = steps.div_ceil(steps_per_epoch);
-        let drawn = match options.draws {
-            Draws::Philox => None,
-            Draws::PyTorch => {
-                let told = |rule: Rule| rule.of("session", &[], None, Some(Location::caller()));
-                let mut twister = Twister::new(options.seed);
-                let values = twister.values(model.parameters()).map_err(told)?;
-                let listed = if order == ops::Order::Listed { epochs } else { 0 };
-                Some((values, twister.orders(training.count, listed).map_err(told)?))
-            }
-        };
-        let sizes = Sizes {
-            batch: batch / options.accumulate,
-            channels: dataset.channels,
-            context,
-            horizon,
-            stride: dataset.stride,
-            targets: dataset.targets(),
-            target: &dataset.target,
-            loss: &options.loss,
-        };
-        let dtype = options.dtype.accumulate();
-        let mut spec = StateSpec::new();
-        optimizer::add_slabs(&mut spec, model.parameters(), &options)?;
-        let scalar = |name: &str, shape: Shape| (name.to_owned(), shape);
-        spec.add(
-            "cursors",
-            DType::I64,
-            &[scalar(TRAIN_CURSOR, [cursor::LEN].into()), scalar(EVALUATION_CURSOR, [cursor::LEN].into())],
-        )?;
-        let sums = sums(sizes.loss)
-            .map(|name| scalar(name, [dataset.series, sizes.targets].into()))
-            .collect::<Vec<_>>();
-        spec.add("sums", DType::F64, &sums)?;
-        spec.add("reports", DType::F64, &[scalar("ring", [RING, 3].into())])?;
-        let mut data = vec![scalar("data.values", [dataset.channels, dataset.rows].into())];
-        if let Target::Labels(labels) = &dataset.target {
-            data.push(scalar("data.labels", [1, labels.len()].into()));
-        }
-        spec.add_constant("data", dtype, &data)?;
-        if let Target::Classes { labels, classes } = &dataset.target {
-            let samples = labels.len() / dataset.channels.max(1);
-            let labels = scalar("data.labels", [dataset.channels, samples].into());
-            spec.add_constant("classes", DType::I64, &[labels, scalar(CLASSES, [*classes].into())])?;
-        }
-        let windows = scalar("data.windows", [dataset.stretches.len(), 3].into());
-        spec.add_constant("windows", DType::I64, &[windows])?;
-        if order == ops::Order::Listed {
-            spec.add_constant("order", DType::I64, &[scalar(ORDER, [epochs, training.count].into())])?;
-        }
-        spec.add_constant("schedule", DType::F64, &[scalar("schedule.lr", [steps].into())])?;
-        let spec = Arc::new(spec);
-        let mut state = State::new(engine, &spec)?;
-
-        let mut set = ProgramSet::new(engine, &state);
-        set.add(
-            "train",
-            &train_graph(&spec, model.as_ref(), &sizes, order, steps_per_epoch, &options, loss)?,
-        )?;
-        set.add("evaluate", &evaluate_graph(&spec, model.as_ref(), &sizes, &options)?)?;
-        set.add("predict", &predict_graph(&spec, model.as_ref(), &sizes, &options)?)?;
-        let mut programs = set.build()?.into_iter();
-        let (Some(train), Some(evaluate), Some(predict)) =
-            (programs.next(), programs.next(), programs.next())
-        else {
-            unreachable!("three graphs make three programs");
-        };
-        write_values(&mut state, "data.values", &dataset.values, dtype)?;
-        match &dataset.target {
-            Target::Future(_) => {}
-            Target::Labels(labels) => write_values(&mut state, "data.labels", labels, dtype)?,
-            Target::Classes { labels, classes } => {
-                state.write("data.labels", labels)?;
-                state.write(CLASSES, &(0..*classes as i64).collect::<Vec<i64>>())?;
-            }
-        }
-        let row = |s: &super::Stretch| [s.first, s.start, s.series].map(|x| x as i64);
-        state.write("data.windows", &dataset.stretches.iter().flat_map(row).collect::<Vec<i64>>())?;
-        state.write("schedule.lr", &options.schedule.table(options.lr, steps, steps_per_epoch))?;
-        match drawn {
-            None => model.parameters().initialise(&mut state, options.seed)?,
-            Some((values, orders)) => {
-                model.parameters().begin_with(&mut state, values)?;
-                if order == ops::Order::Listed {
-                    state.write(ORDER, &orders)?;
-                }
-            }
-        }
-        if options.dtype == DType::F16 {
-            state.write(LOSS_SCALE, &[ops::LossScale::INITIAL, 0.0])?;
-        }
-        let mut start = [0i64; cursor::LEN];
-        start[cursor::SEED] = options.seed as i64;
-        start[cursor::BASE] = training.base as i64;
-        start[cursor::WINDOWS] = training.count as i64;
-        state.write(TRAIN_CURSOR, &start)?;
-        let spans = [Segment::Train, Segment::Validation, Segment::Test].map(|s| dataset.span(s));
-        let windows_of_series =
-            [Segment::Train, Segment::Validation, Segment::Test].map(|s| dataset.windows_of_series(s));
-        let (targets, horizon) = (sizes.targets, sizes.horizon);
-        let options = TrainingOptions { batch, ..options };
+        let layout = Layout::new(dataset, context, horizon, &options)?;
+        let drawn = layout.drawn(model.parameters())?;
+        let mut state = State::new(engine, &Arc::new(layout.state(model.parameters())?))?;
+        let programs = Programs::compile(engine, &state, &layout, model.as_ref(), loss)?;
+        fill(&mut state, &layout, model.parameters(), drawn)?;
+        let (batch, steps_per_epoch) = (layout.batch, layout.steps_per_epoch);
         Ok(Self {
             engine: engine.clone(),
             state,
             model,
-            options,
-            spans,
-            windows_of_series,
-            targets,
+            options: TrainingOptions { batch, ..options },
+            spans: Segment::ALL.map(|segment| dataset.span(segment)),
+            windows_of_series: Segment::ALL.map(|segment| dataset.windows_of_series(segment)),
+            targets: dataset.targets(),
             horizon,
             steps_per_epoch,
-            train,
-            evaluate,
-            predict,
+            programs,
             ring: Vec::new(),
             cursor: Vec::new(),
         })
@@ -344,7 +139,7 @@ impl Session {
     /// The programs: train, evaluate, predict.
     #[must_use]
     pub fn programs(&self) -> [&Program; 3] {
-        [&self.train, &self.evaluate, &self.predict]
+        [&self.programs.train, &self.programs.evaluate, &self.programs.predict]
     }
 
     /// Runs one training step. Nothing is read back and nothing is allocated.
@@ -352,7 +147,7 @@ impl Session {
     /// # Errors
     /// A device fault.
     pub fn step(&mut self) -> Result<(), Error> {
-        self.train.run(&mut self.state)
+        self.programs.train.run(&mut self.state)
     }
 
     /// Runs one training step by issuing each instruction as an eager call is: the bytes of [`Session::step`].
@@ -360,7 +155,7 @@ impl Session {
     /// # Errors
     /// A device fault.
     pub fn issue(&mut self) -> Result<(), Error> {
-        self.train.issue(&mut self.state)
+        self.programs.train.issue(&mut self.state)
     }
 
     /// Runs one training step instruction by instruction, with the time of each.
@@ -368,7 +163,7 @@ impl Session {
     /// # Errors
     /// A device fault.
     pub fn profile(&mut self) -> Result<Vec<(String, std::time::Duration)>, Error> {
-        self.train.profile(&mut self.state)
+        self.programs.train.profile(&mut self.state)
     }
 
     /// Steps done, and the epoch (from 0) and batch that come next.
@@ -398,7 +193,7 @@ impl Session {
     /// # Errors
     /// A device fault.
     pub fn records(&mut self, from: usize, to: usize) -> Result<Vec<StepRecord>, Error> {
-        self.state.read_into("ring", &mut self.ring)?;
+        self.state.read_into(STEP_RING, &mut self.ring)?;
         let record = |step: usize| {
             let row = &self.ring[(step - 1) % RING * 3..][..3];
             StepRecord { step, loss: row[0], grad_norm: row[1], lr: row[2] }
@@ -424,7 +219,7 @@ impl Session {
     /// # Errors
     /// [`Error::NonFinite`] with its name; a device fault.
     pub fn explain_non_finite(&mut self) -> Result<(), Error> {
-        self.train.find_non_finite(&mut self.state)
+        self.programs.train.find_non_finite(&mut self.state)
     }
 
     /// Errors over all windows of a segment, and over its whole batches.
@@ -443,7 +238,7 @@ impl Session {
         let each = self.options.batch / self.options.accumulate;
         let mut drop_last = (zeros.clone(), zeros);
         for seen in (each..).step_by(each).take(span.count.div_ceil(each)) {
-            self.evaluate.run(&mut self.state)?;
+            self.programs.evaluate.run(&mut self.state)?;
             if seen == whole {
                 drop_last = (self.state.read(SQUARED)?, self.state.read(ABSOLUTE)?);
             }
@@ -507,12 +302,12 @@ impl Session {
     /// [`Error::HostData`] when the context has another number of values; a device fault.
     pub fn predict(&mut self, context: &[f64]) -> Result<Vec<f64>, Error> {
         if self.options.dtype == DType::F64 {
-            self.predict.write("context", context)?;
+            self.programs.predict.write(CONTEXT, context)?;
         } else {
-            self.predict.write("context", &context.iter().map(|&x| x as f32).collect::<Vec<f32>>())?;
+            self.programs.predict.write(CONTEXT, &context.iter().map(|&x| x as f32).collect::<Vec<f32>>())?;
         }
-        self.predict.run(&mut self.state)?;
-        let mut all = self.predict.read_host("prediction")?.data;
+        self.programs.predict.run(&mut self.state)?;
+        let mut all = self.programs.predict.read_host(PREDICTION)?.data;
         sort_levels(&mut all, self.options.loss.outputs(), self.horizon);
         Ok(all)
     }
@@ -533,8 +328,8 @@ impl Session {
         let levels = self.options.loss.outputs();
         let window = self.targets * levels * self.horizon;
         for first in (0..span.count).step_by(batch) {
-            self.evaluate.run(&mut self.state)?;
-            let mut all = self.evaluate.read_host(PREDICTION)?.data;
+            self.programs.evaluate.run(&mut self.state)?;
+            let mut all = self.programs.evaluate.read_host(PREDICTION)?.data;
             // Rows past the last window repeat it.
             all.truncate((span.count - first).min(batch) * window);
             sort_levels(&mut all, levels, self.horizon);
@@ -544,7 +339,7 @@ impl Session {
     }
 
     /// Puts the evaluation at the first of these windows.
-    fn rewind(&mut self, span: super::dataset::Span) -> Result<(), Error> {
+    fn rewind(&mut self, span: Span) -> Result<(), Error> {
         let mut start = [0i64; cursor::LEN];
         start[cursor::BASE] = span.base as i64;
         start[cursor::WINDOWS] = span.count as i64;
@@ -575,14 +370,4 @@ fn sort_levels(all: &mut [f64], levels: usize, horizon: usize) {
             }
         }
     }
-}
-
-fn write_values(state: &mut State, name: &str, values: &[f32], dtype: DType) -> Result<(), Error> {
-    if dtype == DType::F32 {
-        return state.write(name, values);
-    }
-    let (_, entry) = state.spec().find(name)?;
-    let spec = landfall::Spec::new(DType::F64, entry.shape);
-    let data = values.iter().map(|x| x.to_f64()).collect();
-    state.write_host(name, &landfall::HostTensor { spec, data })
 }

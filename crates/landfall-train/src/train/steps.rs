@@ -1,19 +1,56 @@
 //! The graphs of a session: a step of training, of evaluation, of prediction.
 
-use super::optimizer::{self, LOSS_SCALE, MEAN_GRADIENTS, MEAN_LOSS, Update, mean_of};
+use super::layout::Layout;
+use super::names::{
+    CONTEXT, EVALUATION_CURSOR, LABELS, LEARNING_RATES, LOSS_SCALE, MEAN_GRADIENTS, MEAN_LOSS, ORDER,
+    PREDICTION, STEP_RING, TRAIN_CURSOR, VALUES, WINDOWS, mean_of,
+};
+use super::optimizer::{self, Update};
 use super::session::LossFunction;
 use super::{Loss, Target, TrainingOptions, scores};
 use crate::models::Model;
 use crate::nn::{Context, Mode};
-use landfall::{DType, Error, Graph, Shape, StateSpec, Value, grad, mixed_precision, ops};
+use landfall::{
+    DType, Engine, Error, Graph, Program, ProgramSet, Shape, State, StateSpec, Value, grad, mixed_precision,
+    ops,
+};
 use std::sync::Arc;
 
-pub(super) const TRAIN_CURSOR: &str = "cursor.train";
-pub(super) const EVALUATION_CURSOR: &str = "cursor.evaluation";
-/// The windows of each epoch, where their order is listed: `[epochs, windows]`.
-pub(super) const ORDER: &str = "data.order";
-/// What a session's programs predict.
-pub(super) const PREDICTION: &str = "prediction";
+/// The programs of a session.
+pub(super) struct Programs {
+    pub(super) train: Program,
+    pub(super) evaluate: Program,
+    pub(super) predict: Program,
+}
+
+impl Programs {
+    /// Builds the graphs and compiles them for the device of the state.
+    ///
+    /// # Errors
+    /// A model that does not fit the data, a parameter without a gradient, not enough memory.
+    pub(super) fn compile(
+        engine: &Engine,
+        state: &State,
+        layout: &Layout<'_>,
+        model: &dyn Model,
+        loss: &LossFunction<'_>,
+    ) -> Result<Self, Error> {
+        let (spec, sizes, options) = (state.spec(), layout.sizes(), layout.options);
+        let (order, batches) = (layout.order, layout.steps_per_epoch);
+        let mut set = ProgramSet::new(engine, state);
+        set.add("train", &train_graph(spec, model, &sizes, order, batches, options, loss)?)?;
+        set.add("evaluate", &evaluate_graph(spec, model, &sizes, options)?)?;
+        set.add("predict", &predict_graph(spec, model, &sizes, options)?)?;
+        let mut programs = set.build()?.into_iter();
+        let (Some(train), Some(evaluate), Some(predict)) =
+            (programs.next(), programs.next(), programs.next())
+        else {
+            unreachable!("three graphs make three programs");
+        };
+        Ok(Self { train, evaluate, predict })
+    }
+}
+
 /// Shapes that all programs of a session share.
 pub(super) struct Sizes<'a> {
     /// Windows of a micro-batch: of a whole batch, where that is not cut.
@@ -51,13 +88,13 @@ fn batch(
     micro_batches: usize,
     s: &Sizes<'_>,
 ) -> Result<Batch, Error> {
-    let mut args = vec![cursor, g.entry("data.windows")?];
+    let mut args = vec![cursor, g.entry(WINDOWS)?];
     if order == ops::Order::Listed {
         args.push(g.entry(ORDER)?);
     }
     let picked = g.op(ops::BatchWindows { batch: s.batch, micro_batches, order }, &args)?;
     let (starts, series, valid) = (picked[0], picked[1], picked[2]);
-    let values = g.entry("data.values")?;
+    let values = g.entry(VALUES)?;
     let width = s.context.next_multiple_of(ROW);
     let windows = ops::WindowGather { stride: s.stride, offset: 0, length: s.context, width };
     let x = g.op1(windows, &[values, starts])?;
@@ -69,9 +106,9 @@ fn batch(
             let future = ops::WindowGather { stride: s.stride, offset, length, width: length };
             g.op1(future, &[g.slice(values, 0, 0, s.targets)?, starts])?
         }
-        Target::Labels(_) => g.op1(labels, &[g.entry("data.labels")?, starts])?,
+        Target::Labels(_) => g.op1(labels, &[g.entry(LABELS)?, starts])?,
         Target::Classes { .. } => {
-            let y = g.op1(labels, &[g.entry("data.labels")?, starts])?;
+            let y = g.op1(labels, &[g.entry(LABELS)?, starts])?;
             g.reshape(y, [s.batch, s.targets])?
         }
     };
@@ -87,7 +124,7 @@ fn predicted(cx: &Context<'_>, model: &dyn Model, x: Value, s: &Sizes<'_>) -> Re
     }
 }
 
-pub(super) fn train_graph(
+fn train_graph(
     spec: &Arc<StateSpec>,
     model: &dyn Model,
     s: &Sizes<'_>,
@@ -146,7 +183,7 @@ pub(super) fn train_graph(
         (None, None) => g.fill(g.spec(norm).dtype, Shape::SCALAR, 1.0)?,
     };
     let ok = g.op1(ops::AllFinite, &[loss, norm])?;
-    let lr = g.op1(ops::Lookup, &[g.entry("schedule.lr")?, cursor])?;
+    let lr = g.op1(ops::Lookup, &[g.entry(LEARNING_RATES)?, cursor])?;
     optimizer::update(g, parameters, options, &Update { gradients: packed, cursor, lr, scale: factor, ok })?;
     for (r, batch) in running {
         let op = ops::RunningUpdate { momentum: r.momentum, unbiased_count: r.unbiased_count };
@@ -155,7 +192,7 @@ pub(super) fn train_graph(
     if scale.is_some() {
         g.op(ops::LossScale::default(), &[g.entry(LOSS_SCALE)?, ok])?;
     }
-    g.op(ops::RingPush, &[g.entry("ring")?, cursor, loss, norm, lr])?;
+    g.op(ops::RingPush, &[g.entry(STEP_RING)?, cursor, loss, norm, lr])?;
     g.op(ops::Advance { batches }, &[cursor, ok])?;
     Ok(mixed.into_graph())
 }
@@ -208,7 +245,7 @@ impl LossScale {
     }
 }
 
-pub(super) fn evaluate_graph(
+fn evaluate_graph(
     spec: &Arc<StateSpec>,
     model: &dyn Model,
     s: &Sizes<'_>,
@@ -237,14 +274,14 @@ pub(super) fn evaluate_graph(
     Ok(mixed_precision(&g, options.dtype, options.products)?.into_graph())
 }
 
-pub(super) fn predict_graph(
+fn predict_graph(
     spec: &Arc<StateSpec>,
     model: &dyn Model,
     s: &Sizes<'_>,
     options: &TrainingOptions,
 ) -> Result<Graph, Error> {
     let g = Graph::new(spec);
-    let x = g.input("context", options.dtype.accumulate(), [1, s.channels, s.context]);
+    let x = g.input(CONTEXT, options.dtype.accumulate(), [1, s.channels, s.context]);
     let mut prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s)?;
     if let Target::Classes { .. } = s.target {
         prediction = g.op1(ops::Softmax { axis: 2 }, &[prediction])?;

@@ -3,8 +3,9 @@
 use super::form::DateForm;
 use super::infer::{patterns, time_of_day};
 use super::read::{DateColumn, NotDates, find as find_form, read};
+use crate::data::cell::Cell;
 use crate::data::error::DataError;
-use crate::data::numbers::{Number, NumberForm, is_missing};
+use crate::data::numbers::{Number, NumberForm};
 use crate::data::sheet::{ReadOptions, Sheet};
 use std::collections::HashSet;
 
@@ -98,8 +99,9 @@ pub(crate) fn find(
 
 /// Whether the first cells of a column, missing ones aside, are numbers.
 fn is_numeric(sheet: &Sheet, field: usize) -> bool {
-    let number = |cell: &str| matches!(NumberForm::POINT.read(cell), Number::Finite(_) | Number::Infinite);
-    let mut cells = sheet.cells(field).filter(|cell| !is_missing(cell)).take(20).peekable();
+    let number =
+        |cell: Cell<'_>| matches!(cell.number(NumberForm::POINT), Number::Finite(_) | Number::Infinite);
+    let mut cells = sheet.cells(field).filter(|cell| !cell.is_missing()).take(20).peekable();
     cells.peek().is_some() && cells.all(number)
 }
 
@@ -108,7 +110,12 @@ fn is_numeric(sheet: &Sheet, field: usize) -> bool {
 fn likely(sheet: &Sheet, field: usize) -> bool {
     let name = sheet.names.get(field).map_or("", String::as_str).to_ascii_lowercase();
     if name.is_empty() || name == "unnamed: 0" {
-        let years: Vec<Option<u32>> = sheet.cells(field).map(|cell| cell.parse().ok()).collect();
+        let year = |cell: Cell<'_>| match cell {
+            Cell::Text(text) => text.parse().ok(),
+            Cell::Integer(n) => u32::try_from(n).ok(),
+            Cell::Empty | Cell::Boolean(_) | Cell::Float(_) | Cell::Decimal(_) | Cell::Time(_) => None,
+        };
+        let years: Vec<Option<u32>> = sheet.cells(field).map(year).collect();
         return field == 0 && years.windows(2).all(|pair| pair.first() < pair.last());
     }
     name.split(|c: char| !c.is_ascii_alphabetic()).any(|word| WORDS.contains(&word))
@@ -122,9 +129,9 @@ fn single(sheet: &Sheet, fields: &[usize], options: &ReadOptions) -> Result<Opti
         fields.iter().partition(|field| exact(**field) || likely(sheet, **field));
     let mut refused = None;
     for &field in named.iter().chain(&others) {
-        let first = sheet.cells(field).find(|cell| !is_missing(cell)).unwrap_or_default();
+        let first = sheet.cells(field).find(|cell| !cell.is_missing()).unwrap_or_default();
         let given = options.date_format.is_some();
-        if !given && patterns(first).is_empty() && !exact(field) {
+        if !given && patterns(&first.text()).is_empty() && !exact(field) {
             continue;
         }
         match read_fields(sheet, &[field], options) {
@@ -132,7 +139,7 @@ fn single(sheet: &Sheet, fields: &[usize], options: &ReadOptions) -> Result<Opti
             Err(why) => {
                 let numeric = is_numeric(sheet, field);
                 let mostly = match &why {
-                    NotDates::Cell { dates, .. } => *dates * 2 >= sheet.rows.len(),
+                    NotDates::Cell { dates, .. } => *dates * 2 >= sheet.len(),
                     NotDates::Ambiguous { .. } => true,
                 };
                 // A column that is called a date, or is one but for some cells, is not left out in silence.
@@ -174,7 +181,7 @@ fn with_time(
         return Ok(found);
     }
     let hour = |field: &usize| sheet.names.get(*field).is_some_and(|n| Part::named(n) == Part::Hour);
-    let timed = |field: &usize| sheet.cells(*field).all(time_of_day);
+    let timed = |field: &usize| sheet.cells(*field).all(|cell| cell.as_text().is_some_and(time_of_day));
     let others = free.iter().filter(|field| !found.fields.contains(field));
     for field in others.filter(|field| hour(field) || timed(field)) {
         let fields: Vec<usize> = found.fields.iter().copied().chain([*field]).collect();
@@ -213,22 +220,20 @@ fn read_fields(sheet: &Sheet, fields: &[usize], options: &ReadOptions) -> Result
         None => None,
     };
     if let &[field] = fields {
-        let whole = |cell: &'_ str| cell.strip_suffix(".0").filter(|year| year.len() == 4).map(str::to_owned);
+        let cells = sheet.cells(field);
         return match form {
-            Some(form) => {
-                read(&form, sheet.cells(field).map(|cell| whole(cell).unwrap_or_else(|| cell.to_owned())))
+            Some(form) => read(&form, cells.map(|cell| cell.whole_year().unwrap_or(cell))),
+            None if cells.clone().next().is_some_and(|cell| cell.whole_year().is_some()) => {
+                find_form(cells.map(|cell| cell.whole_year().unwrap_or_default()))
             }
-            None if sheet.cells(field).next().is_some_and(|cell| whole(cell).is_some()) => {
-                let cells: Vec<String> = sheet.cells(field).map(|c| whole(c).unwrap_or_default()).collect();
-                find_form(cells.iter().map(String::as_str))
-            }
-            None => find_form(sheet.cells(field)),
+            None => find_form(cells),
         };
     }
-    let joined: Vec<String> = (0..sheet.rows.len()).map(|row| joined(sheet, fields, row)).collect();
+    let joined: Vec<String> = (0..sheet.len()).map(|row| joined(sheet, fields, row)).collect();
+    let cells = joined.iter().map(|text| Cell::Text(text));
     match form {
-        Some(form) => read(&form, joined.iter()),
-        None => find_form(joined.iter().map(String::as_str)),
+        Some(form) => read(&form, cells),
+        None => find_form(cells),
     }
 }
 
@@ -236,9 +241,9 @@ fn read_fields(sheet: &Sheet, fields: &[usize], options: &ReadOptions) -> Result
 fn joined(sheet: &Sheet, fields: &[usize], row: usize) -> String {
     let mut text = String::new();
     for &field in fields {
-        let cell = sheet.rows.get(row).map_or("", |row| row.cell(field));
+        let cell = sheet.cell(row, field).text();
         // Some writers make floats of whole numbers.
-        let cell = cell.strip_suffix(".0").unwrap_or(cell);
+        let cell = cell.strip_suffix(".0").unwrap_or(&cell);
         let number = !cell.is_empty() && cell.bytes().all(|b| b.is_ascii_digit());
         let part = Part::named(sheet.names.get(field).map_or("", String::as_str));
         text += &match part {
@@ -258,7 +263,7 @@ fn error(sheet: &Sheet, fields: &[usize], why: NotDates) -> DataError {
     let column = names.join(", ");
     match why {
         NotDates::Cell { row, .. } => {
-            let cells = fields.iter().map(|f| sheet.rows.get(row).map_or("", |row| row.cell(*f)));
+            let cells = fields.iter().map(|field| sheet.cell(row, *field).text());
             DataError::BadDate { at: sheet.place(row), column, text: cells.collect::<Vec<_>>().join(" ") }
         }
         NotDates::Ambiguous { first, second } => {

@@ -1,6 +1,7 @@
 //! One way of writing dates: read and written back alike.
 
 use super::infer::UNIX;
+use crate::data::cell::{Cell, Float};
 use chrono::format::{Item, Parsed, StrftimeItems, parse};
 use chrono::{DateTime, FixedOffset, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Weekday};
 use std::fmt::Write as _;
@@ -24,6 +25,49 @@ pub(crate) struct Stamp {
     pub(crate) local: NaiveDateTime,
     /// How far that clock is ahead of UTC, in seconds, where the cell says so.
     pub(crate) offset: Option<i32>,
+}
+
+/// How many digits of a second timestamps are printed with, as in `2016-07-01 13:00:00.250`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fraction {
+    None,
+    Milli,
+    Micro,
+    Nano,
+}
+
+impl Fraction {
+    /// That of the finest of these.
+    pub(super) fn of(times: &[NaiveDateTime]) -> Self {
+        let digits = |time: &NaiveDateTime| match chrono::Timelike::nanosecond(time) {
+            0 => Self::None,
+            n if n % 1_000_000 == 0 => Self::Milli,
+            n if n % 1000 == 0 => Self::Micro,
+            _ => Self::Nano,
+        };
+        times.iter().map(digits).max().unwrap_or(Self::None)
+    }
+
+    /// The pattern of such timestamps.
+    pub(super) const fn pattern(self) -> &'static str {
+        match self {
+            Self::None => "%Y-%m-%d %H:%M:%S",
+            Self::Milli => "%Y-%m-%d %H:%M:%S%.3f",
+            Self::Micro => "%Y-%m-%d %H:%M:%S%.6f",
+            Self::Nano => "%Y-%m-%d %H:%M:%S%.9f",
+        }
+    }
+
+    /// A timestamp whose parts all differ.
+    fn example(self) -> Option<NaiveDateTime> {
+        let nanoseconds = match self {
+            Self::None => 0,
+            Self::Milli => 678_000_000,
+            Self::Micro => 678_901_000,
+            Self::Nano => 678_901_234,
+        };
+        NaiveDate::from_ymd_opt(2020, 12, 31)?.and_hms_nano_opt(13, 14, 15, nanoseconds)
+    }
 }
 
 impl DateForm {
@@ -63,7 +107,34 @@ impl DateForm {
         (pattern != self.pattern).then(|| Self::new(&pattern)).flatten()
     }
 
-    /// Reads a cell.
+    /// Whether it reads timestamps as they are printed with this fraction of a second.
+    pub(super) fn reads(&self, fraction: Fraction) -> bool {
+        let same = |time: NaiveDateTime| {
+            self.read(&time.to_string()).is_some_and(|stamp| stamp == Stamp { local: time, offset: None })
+        };
+        fraction.example().is_some_and(same)
+    }
+
+    /// Reads a cell of any type.
+    pub(super) fn read_cell(&self, cell: Cell<'_>) -> Option<Stamp> {
+        // Beyond 2^53 a float is no exact count of anything.
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        match cell {
+            Cell::Integer(n) if self.parts > 0 => self.since_1970(n),
+            Cell::Float(Float(x)) if self.parts > 0 && x.fract() == 0.0 && x.abs() <= EXACT => {
+                self.since_1970(x as i64)
+            }
+            Cell::Empty
+            | Cell::Text(_)
+            | Cell::Boolean(_)
+            | Cell::Integer(_)
+            | Cell::Float(_)
+            | Cell::Decimal(_)
+            | Cell::Time(_) => self.read(&cell.text()),
+        }
+    }
+
+    /// Reads text.
     pub(crate) fn read(&self, text: &str) -> Option<Stamp> {
         if self.parts > 0 {
             return self.read_number(text);
@@ -77,7 +148,10 @@ impl DateForm {
 
     fn read_number(&self, text: &str) -> Option<Stamp> {
         // Some writers make floats of them.
-        let number: i64 = text.strip_suffix(".0").unwrap_or(text).parse().ok()?;
+        self.since_1970(text.strip_suffix(".0").unwrap_or(text).parse().ok()?)
+    }
+
+    fn since_1970(&self, number: i64) -> Option<Stamp> {
         let nanoseconds = number.rem_euclid(self.parts) * (1_000_000_000 / self.parts);
         let date = DateTime::from_timestamp(number.div_euclid(self.parts), u32::try_from(nanoseconds).ok()?)?;
         // Milliseconds read as seconds land tens of thousands of years away.
@@ -157,7 +231,7 @@ fn complete(p: &Parsed) -> Option<Stamp> {
 }
 
 /// Years of four digits; `0000` and `9999` stand for nothing in most files, and numbers for no date.
-fn plausible(date: NaiveDateTime) -> Option<NaiveDateTime> {
+pub(super) fn plausible(date: NaiveDateTime) -> Option<NaiveDateTime> {
     (1000..3000).contains(&chrono::Datelike::year(&date)).then_some(date)
 }
 

@@ -1,8 +1,9 @@
 //! Reads the cells of a column as dates, all in one form.
 
-use super::form::{DateForm, Stamp};
+use super::form::{DateForm, Fraction, Stamp, plausible};
 use super::infer::patterns;
 use crate::data::Spacing;
+use crate::data::cell::Cell;
 use chrono::{NaiveDateTime, TimeDelta};
 
 /// A column of dates.
@@ -32,13 +33,16 @@ pub(crate) enum NotDates {
 /// The cell with the most characters says what forms there may be: it has the time, or the longest month. Forms that
 /// do not read every cell drop out; of forms that differ in leading zeros the one that writes every cell as it stands is
 /// taken. Where day and month could be either, the order that gives an even spacing is taken.
-pub(crate) fn find<'a>(cells: impl Iterator<Item = &'a str> + Clone) -> Result<DateColumn, NotDates> {
-    // Of equally long ones the first; longer texts are no dates.
-    let short = cells.clone().filter(|cell| cell.len() <= 40);
-    let longest = short.reduce(|a, b| if b.len() > a.len() { b } else { a }).unwrap_or_default();
+pub(crate) fn find<'a>(cells: impl Iterator<Item = Cell<'a>> + Clone) -> Result<DateColumn, NotDates> {
     let first = cells.clone().find(|cell| !cell.is_empty()).unwrap_or_default();
-    let forms =
-        [longest, first].into_iter().map(patterns).find(|found| !found.is_empty()).unwrap_or_default();
+    if let Cell::Time(_) = first {
+        return read_times(cells, None);
+    }
+    // Of equally long ones the first; longer texts are no dates.
+    let short = cells.clone().map(|cell| (cell.width(), cell)).filter(|(width, _)| *width <= 40);
+    let longest = short.reduce(|a, b| if b.0 > a.0 { b } else { a }).unwrap_or_default().1;
+    let known = |cell: Cell<'_>| patterns(&cell.text());
+    let forms = [longest, first].into_iter().map(known).find(|found| !found.is_empty()).unwrap_or_default();
     let (mut readings, mut failed) = (Vec::new(), NotDates::Cell { row: 0, dates: 0 });
     for form in forms.iter().filter_map(|pattern| DateForm::new(pattern)) {
         match read_all(&form, cells.clone()) {
@@ -58,15 +62,40 @@ pub(crate) fn find<'a>(cells: impl Iterator<Item = &'a str> + Clone) -> Result<D
 }
 
 /// Reads all cells in a form that is known.
-pub(crate) fn read(
+pub(crate) fn read<'a>(
     form: &DateForm,
-    cells: impl Iterator<Item = impl AsRef<str>>,
+    cells: impl Iterator<Item = Cell<'a>> + Clone,
 ) -> Result<DateColumn, NotDates> {
+    if let Some(Cell::Time(_)) = cells.clone().find(|cell| !cell.is_empty()) {
+        return read_times(cells, Some(form));
+    }
     Ok(on_one_clock(form.clone(), &read_all(form, cells)?))
 }
 
-fn read_all(form: &DateForm, cells: impl Iterator<Item = impl AsRef<str>>) -> Result<Vec<Stamp>, NotDates> {
-    let read: Vec<Option<Stamp>> = cells.map(|cell| form.read(cell.as_ref())).collect();
+/// Reads timestamps. They are dates already; a form that is known must be one that reads them as they are printed, and
+/// else they get the one with as many digits of a second as the finest of them has.
+fn read_times<'a>(
+    cells: impl Iterator<Item = Cell<'a>>,
+    form: Option<&DateForm>,
+) -> Result<DateColumn, NotDates> {
+    let time = |cell| if let Cell::Time(time) = cell { plausible(time) } else { None };
+    let values = all(cells.map(time))?;
+    let printed = Fraction::of(&values);
+    let form = match form {
+        Some(form) => form.reads(printed).then(|| form.clone()),
+        None => DateForm::new(printed.pattern()),
+    };
+    let form = form.ok_or(NotDates::Cell { row: 0, dates: 0 })?;
+    Ok(DateColumn { form, values, offset: 0, note: None })
+}
+
+fn read_all<'a>(form: &DateForm, cells: impl Iterator<Item = Cell<'a>>) -> Result<Vec<Stamp>, NotDates> {
+    all(cells.map(|cell| form.read_cell(cell)))
+}
+
+/// All dates, or the row of the first cell that is none.
+fn all<T>(read: impl Iterator<Item = Option<T>>) -> Result<Vec<T>, NotDates> {
+    let read: Vec<Option<T>> = read.collect();
     match read.iter().position(Option::is_none) {
         Some(row) => Err(NotDates::Cell { row, dates: read.iter().flatten().count() }),
         None => Ok(read.into_iter().flatten().collect()),
@@ -110,7 +139,7 @@ fn decide(mut readings: Vec<(DateForm, Vec<Stamp>)>) -> Result<Option<(DateForm,
 fn with_zeros_as_written<'a>(
     form: DateForm,
     stamps: &[Stamp],
-    cells: impl Iterator<Item = &'a str>,
+    cells: impl Iterator<Item = Cell<'a>>,
 ) -> DateForm {
     let variants = [(true, false), (false, true), (true, true)];
     let others = variants.iter().filter_map(|&(days, hours)| form.unpadded(days, hours));
@@ -120,8 +149,9 @@ fn with_zeros_as_written<'a>(
         if exact.len() < 2 {
             break;
         }
+        let cell = cell.text();
         let kept: Vec<bool> =
-            exact.iter().map(|f| longest(f, stamp).is_some_and(|text| text.starts_with(cell))).collect();
+            exact.iter().map(|f| longest(f, stamp).is_some_and(|text| text.starts_with(&*cell))).collect();
         // A cell that no variant writes, such as one in other letters, tells nothing.
         if kept.contains(&true) {
             let mut kept = kept.into_iter();
@@ -167,8 +197,12 @@ fn on_one_clock(form: DateForm, stamps: &[Stamp]) -> DateColumn {
 mod tests {
     use super::*;
 
+    fn find_texts(texts: &[&str]) -> Result<DateColumn, NotDates> {
+        find(texts.iter().map(|text| Cell::Text(text)))
+    }
+
     fn round_trip(texts: &[&str]) -> String {
-        let found = find(texts.iter().copied()).expect("dates");
+        let found = find_texts(texts).expect("dates");
         let written = |date: &NaiveDateTime| found.form.write(*date, found.offset).expect("written");
         assert_eq!(found.values.iter().map(written).collect::<Vec<_>>(), texts);
         found.form.pattern().to_owned()
@@ -202,14 +236,13 @@ mod tests {
 
     #[test]
     fn the_finest_row_decides_the_form() {
-        let found = find(["2016-07-01", "2016-07-01 01:00:00"].into_iter()).expect("dates");
+        let found = find_texts(&["2016-07-01", "2016-07-01 01:00:00"]).expect("dates");
         assert_eq!(found.form.write(found.values[0], 0).as_deref(), Some("2016-07-01 00:00:00"));
     }
 
     #[test]
     fn a_cell_above_twelve_or_an_even_spacing_tells_the_day() {
-        let pattern =
-            |texts: &[&str]| find(texts.iter().copied()).map(|found| found.form.pattern().to_owned());
+        let pattern = |texts: &[&str]| find_texts(texts).map(|found| found.form.pattern().to_owned());
         assert_eq!(pattern(&["01/02/2020", "02/13/2020"]), Ok("%m/%d/%Y".to_owned()));
         assert_eq!(pattern(&["01/02/2020", "13/02/2020"]), Ok("%d/%m/%Y".to_owned()));
         assert_eq!(pattern(&["30/11/2020", "01/12/2020", "02/12/2020"]).as_deref(), Ok("%d/%m/%Y"));
@@ -228,7 +261,7 @@ mod tests {
 
     #[test]
     fn one_column_has_one_form() {
-        let failed = |texts: &[&str]| find(texts.iter().copied()).expect_err("two forms");
+        let failed = |texts: &[&str]| find_texts(texts).expect_err("two forms");
         assert_eq!(failed(&["2016-07-01", "2016/07/02"]), NotDates::Cell { row: 1, dates: 1 });
         assert_eq!(failed(&["2016-07-01", "2016-07-32", "2016-07-03"]), NotDates::Cell { row: 1, dates: 2 });
         assert_eq!(failed(&["x", "y"]), NotDates::Cell { row: 0, dates: 0 });
@@ -237,7 +270,7 @@ mod tests {
     #[test]
     fn offsets_are_put_on_one_clock() {
         let hourly = ["2020-10-25T01:00:00+02:00", "2020-10-25T02:00:00+02:00", "2020-10-25T02:00:00+01:00"];
-        let found = find(hourly.into_iter()).expect("dates");
+        let found = find_texts(&hourly).expect("dates");
         assert_eq!(found.offset, 3600);
         assert_eq!(
             found.values.windows(2).map(|p| (p[1] - p[0]).num_minutes()).collect::<Vec<_>>(),
@@ -245,7 +278,7 @@ mod tests {
         );
         assert_eq!(found.form.write(found.values[2], found.offset).as_deref(), Some(hourly[2]));
         let daily = ["2020-10-24T00:00:00+02:00", "2020-10-25T00:00:00+02:00", "2020-10-26T00:00:00+01:00"];
-        let found = find(daily.into_iter()).expect("dates");
+        let found = find_texts(&daily).expect("dates");
         assert_eq!(found.values.windows(2).map(|p| (p[1] - p[0]).num_hours()).collect::<Vec<_>>(), [24, 24]);
         assert!(found.note.is_some());
     }
