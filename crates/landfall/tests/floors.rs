@@ -81,7 +81,7 @@ impl Reader<'_> {
                 at += skipped;
             } else if ident(rest, 0, "use") {
                 let end = rest.iter().position(|t| punct(t, ';')).unwrap_or(rest.len());
-                self.tree(&rest[1..end], Vec::new(), inside, true);
+                self.tree(&rest[1..end], Vec::new(), inside);
                 at += end;
             } else if let Some((name, body)) = opened(rest) {
                 let inner: Vec<String> = inside.iter().cloned().chain([name]).collect();
@@ -101,22 +101,20 @@ impl Reader<'_> {
     }
 
     /// The leaves of a `use` tree.
-    fn tree(&mut self, tokens: &[TokenTree], mut before: Vec<String>, inside: &[String], start: bool) {
+    fn tree(&mut self, tokens: &[TokenTree], mut before: Vec<String>, inside: &[String]) {
         let mut line = 0;
-        for (n, token) in tokens.iter().enumerate() {
+        for token in tokens {
             match token {
                 TokenTree::Ident(i) if i == "as" => break,
                 TokenTree::Ident(i) => {
                     line = i.span().start().line;
-                    if !(i == "self" && !before.is_empty()) {
+                    if i != "self" || before.is_empty() {
                         before.push(i.to_string());
                     }
                 }
                 TokenTree::Group(g) if g.delimiter() == Delimiter::Brace => {
                     let inner: Vec<TokenTree> = g.stream().into_iter().collect();
-                    inner
-                        .split(|t| punct(t, ','))
-                        .for_each(|part| self.tree(part, before.clone(), inside, start && n == 0));
+                    inner.split(|t| punct(t, ',')).for_each(|part| self.tree(part, before.clone(), inside));
                     return;
                 }
                 TokenTree::Group(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => {}
