@@ -1,15 +1,17 @@
 //! Landfall: a tensor engine in which every result lands in the memory you gave it.
 //!
-//! The modules, in the order the data passes them:
+//! In the order in which a step passes them:
 //!
 //! 1. [`Graph`]: a step as a graph of values; [`grad`] adds its backward pass.
-//! 2. `lower`: the graph as instructions, each with its kernel, alias rule and what must happen before it.
+//! 2. [`lower`]: the graph as instructions, each with its kernel, alias rule and what must happen before it.
 //! 3. [`plan`]: one offset for each value, and an independent checker that proves it.
 //! 4. [`Program`]: the plan in memory, recorded once, run with no allocation on its [`State`].
 //! 5. [`ops`]: one definition for each op; [`Engine::call`] issues one eagerly through the same checked launch.
 //! 6. [`sanitize`]: the same launches, each proved to touch what it may and nothing else, in a mode of its own.
 //! 7. [`tune`]: which of an op's kernels is the fastest for an instruction, found on private copies when it is asked for.
-//! 8. `device`: where kernels run. The only place with `unsafe` code.
+//!
+//! Modules lie in floors, and every import goes down: `docs/architecture.md` has the picture, `tests/floors.rs` the rule.
+//! `unsafe` code is in `device` and `kernel` alone.
 #![deny(unsafe_code)]
 
 // The ops that tests bring along are written as a user's would be.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::cell::Cell;
-use super::error::{DataError, count, list};
+use super::error::DataError;
+use super::message::{count, list};
 use super::numbers::{Decimal, Number, NumberForm, sign_of};
 use super::sheet::{ReadOptions, Sheet};
 

@@ -7,7 +7,8 @@
 use ::csv::{ReaderBuilder, StringRecord};
 use std::borrow::Cow;
 
-use super::error::{DataError, Place, count};
+use super::error::{DataError, Place};
+use super::message::count;
 use super::numbers::{Number, NumberForm};
 use super::panel::Found;
 use super::series::Series;

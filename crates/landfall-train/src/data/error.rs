@@ -1,5 +1,6 @@
 //! Everything that can be wrong with a series, a split or a window request.
 
+use super::message::{count, list, one_line};
 use std::fmt;
 
 use chrono::NaiveDateTime;
@@ -19,27 +20,6 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
-}
-
-/// A count with its noun.
-pub(super) fn count(n: usize, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
-}
-
-/// Most characters of a cell that a message holds.
-const LONGEST: usize = 80;
-
-/// A cell or a name as a message holds it: line breaks and other control characters escaped, the end of a long one left
-/// out.
-pub(super) fn one_line(text: &str) -> String {
-    let cut = text.char_indices().nth(LONGEST).map(|(at, _)| at);
-    cut.map_or_else(|| escaped(text), |at| escaped(&text[..at]) + "…")
-}
-
-/// Text with line breaks and other control characters escaped.
-pub(super) fn escaped(text: &str) -> String {
-    let one = |c: char| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() };
-    text.chars().map(one).collect()
 }
 
 /// What is wrong with the data or with what was asked of it.
@@ -591,14 +571,4 @@ pub enum DataError {
         /// The sizes asked for.
         shape: String,
     },
-}
-
-/// Names for a message, cut where a line would turn into a page.
-pub(super) fn list(names: &[String]) -> String {
-    const SHOWN: usize = 20;
-    let head = names.iter().take(SHOWN).map(|name| one_line(name)).collect::<Vec<_>>().join(", ");
-    match names.len().checked_sub(SHOWN) {
-        None | Some(0) => head,
-        Some(more) => format!("{head} and {more} more"),
-    }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use super::error::{DataError, Place, count, list};
+use super::error::{DataError, Place};
 use super::frequency::Spacing;
+use super::message::{count, list};
 use chrono::NaiveDateTime;
 
 /// What to put in place of a missing value.

@@ -19,6 +19,7 @@ mod error;
 mod fill;
 mod frequency;
 mod long;
+mod message;
 mod metrics;
 mod numbers;
 mod panel;

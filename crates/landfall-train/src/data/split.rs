@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{DataError, count};
+use super::error::DataError;
+use super::message::count;
 use super::windows::Windows;
 
 /// Rows of the ETT split: 12, 4 and 4 months of 30 days of hours.

@@ -1,6 +1,6 @@
 //! What was read, as a person has to know it: facts, and a few lines that say them.
 
-use super::error::{count, escaped, list};
+use super::message::{count, escaped, list};
 use super::season::Season;
 use serde::Serialize;
 

@@ -1,8 +1,9 @@
 //! Series from a table: its rows told apart by series and put in the order of their dates, its values filled.
 
 use super::dates::{DateSource, Dates, clock_changes, find_columns};
-use super::error::{DataError, count};
+use super::error::DataError;
 use super::fill::{Filling, Holes};
+use super::message::count;
 use super::panel::Found;
 use super::series::{Series, first_duplicate};
 use super::sheet::{ReadOptions, Sheet};

@@ -1,7 +1,7 @@
 //! The checked launch: every rule of the contract that a call can break, before anything runs.
 
 use crate::contract::op::{Alias, Kernel, MAX_OUTPUTS, Op, part_offsets};
-use crate::values::{DeviceKind, Operand, Relation, Rule, Spec};
+use crate::values::{DType, DeviceKind, Operand, Relation, Rule, Spec};
 
 /// The most inputs an eager call can have (programs have no limit: they are checked when they are compiled).
 pub(crate) const MAX_INPUTS: usize = 16;
@@ -97,10 +97,7 @@ pub(crate) fn kernels<'a>(
 /// [`Rule::Unsupported`] when no kernel takes them.
 pub(crate) fn kernel(op: &dyn Op, device: DeviceKind, args: &[Spec]) -> Result<&'static Kernel, Rule> {
     let found = kernels(op, device, args).next();
-    found.ok_or(Rule::Unsupported {
-        device,
-        dtype: args.first().map_or(crate::values::DType::F32, |a| a.dtype),
-    })
+    found.ok_or(Rule::Unsupported { device, dtype: args.first().map_or(DType::F32, |a| a.dtype) })
 }
 
 #[cfg(test)]

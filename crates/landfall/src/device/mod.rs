@@ -1,4 +1,4 @@
-//! Devices: where tensors live and kernels run. The only module with `unsafe` code.
+//! Devices: where tensors live and kernels run. A device names no op: it is given kernels and operands.
 
 pub(crate) mod cache;
 pub(crate) mod cpu;

@@ -4,7 +4,7 @@
 use crate::device::Device;
 use crate::engine::buffer::Buffer;
 use crate::error::Error;
-use crate::values::{DType, Element, HostTensor, Layout, Operand, Rule, Shape, Spec};
+use crate::values::{DType, Element, HostTensor, Layout, Operand, Relation, Rule, Shape, Spec};
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
@@ -255,7 +255,7 @@ impl<'a> TensorMut<'a> {
             exclusive: PhantomData,
         };
         let (low, high) = (of(low), of(high));
-        if low.operand.relation(&high.operand) != crate::values::Relation::Disjoint {
+        if low.operand.relation(&high.operand) != Relation::Disjoint {
             return Err(Rule::OutputsOverlap { first: 0, second: 1 }
                 .of("split_at_mut", &[spec], Some(kind), at_line)
                 .into());

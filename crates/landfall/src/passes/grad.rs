@@ -3,7 +3,7 @@
 use crate::contract::{Body, Grad, Graph, Origin, Value, View, Vjp};
 use crate::error::Error;
 use crate::ops;
-use crate::values::{Rule, Shape};
+use crate::values::{OpError, Rule, Shape};
 use std::collections::{HashMap, HashSet};
 use std::panic::Location;
 
@@ -43,7 +43,7 @@ enum Stop {
     /// The node of this value has no gradient.
     Node {
         value: Value,
-        cause: crate::values::OpError,
+        cause: OpError,
     },
 }
 

@@ -20,7 +20,7 @@
 use crate::contract::{Body, Graph, Inner, Node, Op, Origin, Value, View, attributes};
 use crate::error::Error;
 use crate::ops;
-use crate::values::{DType, Precision};
+use crate::values::{DType, Precision, Shape};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -291,7 +291,7 @@ fn runs_low(g: &Inner) -> Vec<bool> {
 
 impl Graph {
     /// The view that `view` was of a value of this shape.
-    fn view_again(&self, of: Value, view: &View, shape: crate::values::Shape) -> Result<Value, Error> {
+    fn view_again(&self, of: Value, view: &View, shape: Shape) -> Result<Value, Error> {
         match view {
             View::Reshape => self.reshape(of, shape),
             View::Permute(axes) => self.permute(of, axes),

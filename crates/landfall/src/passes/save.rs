@@ -4,7 +4,7 @@
 //! element) and everything it reads is kept for the backward pass anyway, so that not keeping it frees memory and
 //! costs about the traffic that reading it back would have cost.
 
-use crate::contract::{Alias, Body, Inner, Node, Origin, Value};
+use crate::contract::{Alias, Body, Inner, Node, Origin, Value, View};
 use crate::values::Expression;
 use std::collections::HashMap;
 
@@ -70,8 +70,7 @@ fn redirect(inner: &mut Inner, node: usize, from: Value, to: Value) {
         let v = if v == from {
             to
         } else {
-            let view =
-                inner.add_value(info.spec, Origin::View { of: to, view: crate::contract::View::Reshape });
+            let view = inner.add_value(info.spec, Origin::View { of: to, view: View::Reshape });
             let new = &mut inner.values[view.index()];
             new.base = to;
             new.layout = info.layout;

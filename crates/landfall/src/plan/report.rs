@@ -2,7 +2,7 @@
 
 use super::Plan;
 use crate::contract::check;
-use crate::lower::{Arg, Instruction, Lowered};
+use crate::lower::{Arg, Home, Instruction, Lowered};
 use crate::values::{Block, DeviceKind, Repeat, Spec, StoredId};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -117,7 +117,7 @@ impl Report {
             check::kernel(i.op.as_ref(), device, &specs).is_ok_and(|own| own.name == i.kernel.name)
         };
         let pinned = lowered.instructions.iter().enumerate().filter(|(_, i)| !chosen(i));
-        let own = lowered.values.iter().filter(|v| v.home == crate::lower::Home::Own);
+        let own = lowered.values.iter().filter(|v| v.home == Home::Own);
         Self {
             arena_bytes: plan.arena,
             live_peak_bytes: plan.live_peak,

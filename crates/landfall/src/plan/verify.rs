@@ -4,7 +4,7 @@
 
 use super::Plan;
 use super::ordered::first_unordered;
-use crate::contract::{Alias, Coverage, check};
+use crate::contract::{Alias, Coverage, check, part_offsets};
 use crate::error::PlanError;
 use crate::lower::{Arg, Home, Instruction, Lowered};
 use crate::values::{ALIGNMENT, Address, Block, Operand, Relation, StoredId};
@@ -250,7 +250,7 @@ impl Checker<'_> {
             }
             let alias = i.op.alias().get(output).copied().unwrap_or(Alias::Disjoint);
             let align = if let Alias::Parts(align) = alias { align } else { 1 };
-            let parts = crate::contract::part_offsets(inputs.iter().map(Operand::spec), align);
+            let parts = part_offsets(inputs.iter().map(Operand::spec), align);
             for ((input, operand), at) in inputs.iter().enumerate().zip(parts) {
                 let relation = o.relation(operand);
                 let part = operand.layout.is_contiguous()

@@ -1,5 +1,6 @@
 //! Shapes: up to [`MAX_RANK`] dimension sizes, held inline so that describing a tensor never allocates.
 
+use crate::values::dtype::DType;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
@@ -141,14 +142,14 @@ impl fmt::Display for Shape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Spec {
     /// Element type.
-    pub dtype: crate::values::dtype::DType,
+    pub dtype: DType,
     /// Dimension sizes.
     pub shape: Shape,
 }
 
 impl Spec {
     /// The spec of this dtype and shape.
-    pub fn new(dtype: crate::values::dtype::DType, shape: impl Into<Shape>) -> Self {
+    pub fn new(dtype: DType, shape: impl Into<Shape>) -> Self {
         Self { dtype, shape: shape.into() }
     }
 

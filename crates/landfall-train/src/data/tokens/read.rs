@@ -7,7 +7,7 @@
 
 use super::{TokenData, TokenError, TokenNames};
 use crate::data::csv::{Rows, is_data};
-use crate::data::error::list;
+use crate::data::message::list;
 use crate::data::numbers::{Number, number};
 use crate::data::series::first_duplicate;
 use crate::data::sheet::{Row, check_fields};

@@ -4,7 +4,7 @@ use super::{Address, Launch, Module, lower};
 use crate::contract::{Alias, Op, check};
 use crate::error::Error;
 use crate::kernel::cuda::{KernelLaunch, ProductLaunch, Sink, map as tensor_map};
-use crate::values::{ALIGNMENT, DeviceKind, Layout, Operand, Spec};
+use crate::values::{ALIGNMENT, DeviceKind, Layout, Operand, Rule, Spec, align};
 
 /// Notes kernels; runs nothing.
 #[derive(Default)]
@@ -49,14 +49,14 @@ impl Sink for Listing {
 /// them, or the rule that one of its launches breaks.
 pub fn launches(op: &dyn Op, args: &[Spec]) -> Result<Vec<(Module, &'static str)>, Error> {
     let device = DeviceKind::Cuda(0);
-    let fail = |rule: crate::values::Rule| Error::from(rule.of(op.name(), args, Some(device), None));
+    let fail = |rule: Rule| Error::from(rule.of(op.name(), args, Some(device), None));
     let outputs = op.infer(args).map_err(fail)?;
     check::kernel(op, device, args).map_err(fail)?;
     // Addresses that nobody follows; an update is where its input is.
     let mut next = 1 << 20;
     let mut place = |spec: Spec| {
         let base = Address(next);
-        next += crate::values::align(spec.bytes().max(ALIGNMENT)) as u64;
+        next += align(spec.bytes().max(ALIGNMENT)) as u64;
         Operand { base, dtype: spec.dtype, layout: Layout::contiguous(spec.shape) }
     };
     let inputs: Vec<Operand> = args.iter().map(|&s| place(s)).collect();

@@ -5,7 +5,7 @@ use super::view::{View, ViewMut};
 use super::{memory, parallel};
 use crate::error::IndexFault;
 use crate::kernel::Operands;
-use crate::values::{DType, Element, Operand, Relation, Rule, Spec};
+use crate::values::{DType, Element, Layout, Operand, Relation, Rule, Spec};
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 
@@ -131,7 +131,7 @@ impl<'a> Call<'a> {
     pub fn workspace<T: Element>(&self) -> Result<&'a mut [T], Rule> {
         self.take(WORKSPACE, 31)?;
         let len = self.operands.workspace_bytes / size_of::<T>();
-        let whole = crate::values::Layout::contiguous([len].into());
+        let whole = Layout::contiguous([len].into());
         let region = Operand { base: self.operands.workspace, dtype: T::DTYPE, layout: whole };
         Ok(memory::elements_mut(&region))
     }

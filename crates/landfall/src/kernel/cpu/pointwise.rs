@@ -6,7 +6,7 @@
 
 use crate::kernel::cpu::{Call, View, ViewMut, isa};
 use crate::values::{
-    Binary, DType, Element, Expression, Layout, MAX_STEPS, Math, Rule, Step, Unary, with_dtype,
+    Binary, DType, Element, Expression, Layout, MAX_STEPS, Math, Rule, Step, Unary, collapse, with_dtype,
 };
 
 /// Elements of a tile. 24 registers of f32 are 24 KB: half of a first-level cache.
@@ -203,7 +203,7 @@ fn typed<A: Arith, T: Element>(expression: &Expression, call: &Call<'_>) -> Resu
     if target.elements() == 0 {
         return Ok(());
     }
-    crate::values::collapse(&mut layouts[..=n]);
+    collapse(&mut layouts[..=n]);
     let target = target.relaid(layouts[0]);
     let outer = target.outer();
     let each = target.elements() / outer;

@@ -1,6 +1,7 @@
 //! How the threads of a block share columns: the host's side of `columns.cu`.
 
 use crate::kernel::cuda::Geometry;
+use crate::values::Rule;
 
 /// Threads of a block: `THREADS` in the source.
 pub(crate) const BLOCK: u32 = 256;
@@ -54,13 +55,13 @@ impl Sharing {
     }
 
     /// A block for each group of columns and each chunk.
-    pub(crate) fn blocks(&self) -> Result<Geometry, crate::values::Rule> {
+    pub(crate) fn blocks(&self) -> Result<Geometry, Rule> {
         let blocks = Geometry::blocks(self.groups, BLOCK)?;
         Ok(Geometry { grid: [blocks.grid[0], self.chunks as u32, 1], ..blocks })
     }
 
     /// A block for each group of columns.
-    pub(crate) fn finish(&self) -> Result<Geometry, crate::values::Rule> {
+    pub(crate) fn finish(&self) -> Result<Geometry, Rule> {
         Geometry::blocks(self.groups, BLOCK)
     }
 }

@@ -17,6 +17,7 @@ use crate::ops::attention::cpu_tiles::{
     store_rows, sums,
 };
 use crate::ops::attention::grad::AttentionGrad;
+use crate::ops::reduce::softmax::Softmax;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec, with_dtype};
 
 /// `out = softmax(S)·v` over the keys, `S = scale·q·kᵀ (+ prev)`, for each batch entry and head.
@@ -92,7 +93,7 @@ fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
     if let (true, Some(&previous)) = (op.previous, args.get(3)) {
         scores = g.add(scores, wide(previous)?)?;
     }
-    let weights = g.op1(crate::ops::reduce::softmax::Softmax { axis: 3 }, &[scores])?;
+    let weights = g.op1(Softmax { axis: 3 }, &[scores])?;
     let out = g.permute(g.matmul(weights, v)?, &[0, 2, 1, 3])?;
     let max = g.max(scores, &[3])?;
     let kept = g.reshape(max, g.shape(scores).with(3, 1))?;

@@ -9,7 +9,7 @@ use crate::contract::{
 };
 use crate::error::Error;
 use crate::kernel::cpu::pointwise as tile;
-use crate::values::{Binary, DType, DeviceKind, Expression, HostTensor, Reg, Rule, Spec, Unary};
+use crate::values::{Binary, DType, DeviceKind, Expression, HostTensor, Reg, Rule, Shape, Spec, Unary};
 
 /// A pointwise op: everything but its kernel, which is the same for all.
 pub(in crate::ops) fn run<T: Op>(op: &dyn Op, call: &crate::kernel::cpu::Call<'_>) -> Result<(), Rule> {
@@ -57,9 +57,9 @@ pub(in crate::ops) const SHAPES: &[&[usize]] =
 
 /// Samples over [`SHAPES`], each argument uniform in its range.
 pub(in crate::ops) fn samples(op: impl Op + Clone, ranges: &[(f64, f64)]) -> Vec<Sample> {
-    let shapes = SHAPES.iter().filter_map(|s| crate::values::Shape::new(s));
+    let shapes = SHAPES.iter().filter_map(|s| Shape::new(s));
     let args = |shape| ranges.iter().map(|&(lo, hi)| SampleArg::range(shape, lo, hi)).collect();
-    shapes.map(|shape: crate::values::Shape| Sample::new(op.clone(), args(shape))).collect()
+    shapes.map(|shape: Shape| Sample::new(op.clone(), args(shape))).collect()
 }
 
 macro_rules! pointwise {

@@ -4,7 +4,7 @@ use super::pointwise::{SHAPES, cost, cotangent, map, run, run_cuda, samples};
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
 };
-use crate::values::{Binary, DType, DeviceKind, HostTensor, Rule, Shape, Spec};
+use crate::values::{Binary, DType, DeviceKind, HostTensor, Rule, Shape, Spec, Step};
 
 /// `out = x · mul + add` with constants.
 ///
@@ -193,7 +193,7 @@ impl Op for Where {
     fn body(&self) -> Body {
         Body::Pointwise(|_, e| {
             let (c, a, b) = (e.arg(0), e.arg(1), e.arg(2));
-            e.push(crate::values::Step::Select(c, a, b))
+            e.push(Step::Select(c, a, b))
         })
     }
     fn vjp(&self) -> Grad {

@@ -12,6 +12,7 @@ use crate::contract::{
 use crate::error::Error;
 use crate::kernel::cpu::Call;
 use crate::ops::elementwise::scalar::{Affine, Cast, Compare, Comparison};
+use crate::ops::experts::route_map::RouteMap;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
 use cuda::Way;
 
@@ -188,10 +189,7 @@ impl Op for Permute {
             all.push(Sample::new(with, [args, vec![p]].concat()));
         }
         // Rows of several units for each thread; probabilities of another dtype, of which many are 0 and −0.
-        let routed = Routed::new(
-            [12, 6],
-            crate::ops::experts::route_map::RouteMap { most: 2, rows: 40, align: 4, ..Default::default() },
-        );
+        let routed = Routed::new([12, 6], RouteMap { most: 2, rows: 40, align: 4, ..Default::default() });
         let args = vec![SampleArg::any([12, 2304]), routed.map(), routed.source()];
         all.push(Sample::new(plain, args));
         let args = vec![SampleArg::any([12, 9]), routed.map(), routed.source()];

@@ -7,7 +7,7 @@ use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
 };
 use crate::kernel::cpu::Call;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec};
 
 /// Experts at most: a block on a GPU keeps the first row of each in shared memory.
 const EXPERTS: usize = 4096;
@@ -222,7 +222,7 @@ impl Op for RouteMap {
         all.push(case((33_000, 3, 1, 33_000, 1), Index::I32));
         let routing_of = |dtype| SampleArg::with(Some(dtype), [4, 8], Data::Int(0, 2));
         let bad = |most, rows, align, shape: &[usize], text| {
-            let shape = crate::values::Shape::new(shape).unwrap_or(crate::values::Shape::SCALAR);
+            let shape = Shape::new(shape).unwrap_or(Shape::SCALAR);
             let arg = SampleArg::with(Some(DType::Bool), shape, Data::Int(0, 2));
             Sample::bad(Self { most, rows, align, index: Index::I32 }, vec![arg], text)
         };

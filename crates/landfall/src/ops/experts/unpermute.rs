@@ -13,6 +13,7 @@ use crate::kernel::cpu::Call;
 use crate::kernel::cpu::lanes::{TILE, sum2};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::ops::elementwise::pointwise::cotangent;
+use crate::ops::experts::route_map::RouteMap;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
 
 /// Adds up the rows of each token: `z[t, :] = Σ_e w[t, e] · y[R(t, e), :]`, without weights `Σ_e y[R(t, e), :]`; a token
@@ -183,10 +184,7 @@ fn arguments() -> Vec<(SampleArg, Vec<SampleArg>, SampleArg)> {
     let several = Routed::several().into_iter().zip([3, 1, 8, 40, 24, 16, 7]);
     let mut all: Vec<_> = several.map(|(routed, h)| case(&routed, h, None)).collect();
     // Rows of several units for each thread; many pairs of a token; weights of another dtype, some 0 and −0.
-    let routed = Routed::new(
-        [9, 14],
-        crate::ops::experts::route_map::RouteMap { most: 11, rows: 130, align: 4, ..Default::default() },
-    );
+    let routed = Routed::new([9, 14], RouteMap { most: 11, rows: 130, align: 4, ..Default::default() });
     all.push(case(&routed, 2304, Some(DType::F32)));
     let (y, rest, _) = case(&routed, 9, None);
     let zeros = (0..9 * 14).map(|i| [0.25, 0.0, -0.0, 0.75, -1.0][i % 5]).collect();

@@ -7,7 +7,7 @@ use crate::contract::{
     Alias, Body, Cost, Coverage, Data, ENTRY_ALIGNMENT, Grad, Kernel, Op, Outputs, Sample, SampleArg,
     attributes, part_offsets, rules,
 };
-use crate::kernel::cpu::{Call, View, ViewMut};
+use crate::kernel::cpu::{Call, Row, RowMut, View, ViewMut};
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, collapse, with_dtype};
 
@@ -40,11 +40,7 @@ pub(in crate::ops) fn copy_elements<T: Element>(call: &Call<'_>, x: View<'_, T>,
 }
 
 #[inline(always)]
-fn copy_row<T: Element>(
-    from: crate::kernel::cpu::Row<'_, T>,
-    start: usize,
-    to: &mut crate::kernel::cpu::RowMut<'_, T>,
-) {
+fn copy_row<T: Element>(from: Row<'_, T>, start: usize, to: &mut RowMut<'_, T>) {
     let n = to.read().len();
     match (from.as_slice(), to.as_slice()) {
         (Some(f), Some(t)) => t.copy_from_slice(&f[start..start + n]),

@@ -13,9 +13,10 @@ pub(in crate::ops) use group::{BLOCK, Group, across, gapless, unit};
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
 };
-use crate::kernel::cpu::pointwise::Arith;
+use crate::kernel::cpu::pointwise::{Arith, pieces};
 use crate::kernel::cpu::{Call, Chunks, View, isa};
 use crate::ops::elementwise::pointwise::cotangent;
+use crate::ops::elementwise::scalar::{Compare, Comparison};
 use crate::values::{
     DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Math, Rule, Shape, Spec, with_dtype,
 };
@@ -169,9 +170,7 @@ impl Op for Reduce {
                 Reduction::Mean => g.affine(c, 1.0 / op.counts(&shape).1.max(1) as f64, 0.0)?,
                 Reduction::Max => {
                     let equal = g.op1(
-                        crate::ops::elementwise::scalar::Compare {
-                            comparison: crate::ops::elementwise::scalar::Comparison::Equal,
-                        },
+                        Compare { comparison: Comparison::Equal },
                         &[x, spread(g.cast(cx.outputs[0], dtype)?)?],
                     )?;
                     let equal = g.cast(equal, dtype)?;
@@ -409,36 +408,31 @@ impl<T: Element> Job<'_, T> {
         let mut total = Total::new(self.reduction);
         for done in (0..len).step_by(TILE) {
             let mut lanes = [A::of_f64(Total::new(self.reduction).value); LANES];
-            crate::kernel::cpu::pointwise::pieces(
-                reduced,
-                from + done,
-                TILE.min(len - done),
-                |first, at, n, stride| {
-                    let at = at - reduced.offset() + start;
-                    if stride == 1 {
-                        // A piece goes on in the lane where the one before it ended.
-                        let (head, rest) = data[at..at + n].split_at((LANES - first % LANES).min(n));
-                        for (l, &v) in lanes[first % LANES..].iter_mut().zip(head) {
-                            *l = self.join(*l, A::load(v));
-                        }
-                        let whole = rest.chunks_exact(LANES);
-                        let tail = whole.remainder();
-                        for c in whole {
-                            for l in 0..LANES {
-                                lanes[l] = self.join(lanes[l], A::load(c[l]));
-                            }
-                        }
-                        for (l, &v) in lanes.iter_mut().zip(tail) {
-                            *l = self.join(*l, A::load(v));
-                        }
-                    } else {
-                        for j in 0..n {
-                            let l = &mut lanes[(first + j) % LANES];
-                            *l = self.join(*l, A::load(data[at + j * stride]));
+            pieces(reduced, from + done, TILE.min(len - done), |first, at, n, stride| {
+                let at = at - reduced.offset() + start;
+                if stride == 1 {
+                    // A piece goes on in the lane where the one before it ended.
+                    let (head, rest) = data[at..at + n].split_at((LANES - first % LANES).min(n));
+                    for (l, &v) in lanes[first % LANES..].iter_mut().zip(head) {
+                        *l = self.join(*l, A::load(v));
+                    }
+                    let whole = rest.chunks_exact(LANES);
+                    let tail = whole.remainder();
+                    for c in whole {
+                        for l in 0..LANES {
+                            lanes[l] = self.join(lanes[l], A::load(c[l]));
                         }
                     }
-                },
-            );
+                    for (l, &v) in lanes.iter_mut().zip(tail) {
+                        *l = self.join(*l, A::load(v));
+                    }
+                } else {
+                    for j in 0..n {
+                        let l = &mut lanes[(first + j) % LANES];
+                        *l = self.join(*l, A::load(data[at + j * stride]));
+                    }
+                }
+            });
             lanes.iter().for_each(|&l| total.join(l.as_f64()));
         }
         total.value
@@ -459,7 +453,7 @@ impl<T: Element> Job<'_, T> {
         let mut sums = [[A::of_f64(start_value); COLS]; LANES];
         for done in (0..len).step_by(TILE) {
             let m = TILE.min(len - done);
-            crate::kernel::cpu::pointwise::pieces(reduced, from + done, m, |first, at, rows, step| {
+            pieces(reduced, from + done, m, |first, at, rows, step| {
                 for r in 0..rows {
                     let at = at - reduced.offset() + start + r * step;
                     let sums = &mut sums[(first + r) % LANES][..n];

@@ -13,7 +13,9 @@ use crate::kernel::cpu::lanes::{TILE, sum};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, Row, RowMut, View, ViewMut, lanes};
 use crate::ops::elementwise::pointwise::cotangent;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Layout, Math, Rule, Shape, Spec, with_dtype};
+use crate::values::{
+    DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Math, Rule, Shape, Spec, with_dtype,
+};
 
 /// Elements that one task works on.
 const GRAIN: usize = 16 * 1024;
@@ -155,7 +157,7 @@ impl Op for Softmax {
 /// The layout with `axis` as its last axis.
 fn rotated(layout: &Layout, axis: usize) -> Result<Layout, Rule> {
     let rank = layout.shape().rank();
-    let mut order = [0; crate::values::MAX_RANK];
+    let mut order = [0; MAX_RANK];
     for (to, from) in (0..rank).filter(|&a| a != axis).chain([axis]).enumerate() {
         order[to] = from;
     }

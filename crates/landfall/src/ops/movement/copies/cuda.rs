@@ -3,7 +3,7 @@
 use super::{Fold, Pad};
 use crate::contract::{ENTRY_ALIGNMENT, Op, attributes, part_offsets};
 use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use crate::values::{DType, Layout, Operand, Shape, collapse};
+use crate::values::{DType, Layout, MAX_RANK, Operand, Shape, collapse};
 use arrayvec::ArrayVec;
 
 const BLOCK: u32 = 256;
@@ -153,7 +153,7 @@ fn collapsed(x: &Operand, out: &Operand) -> (Operand, Operand) {
 /// What is moved, and a copy's arguments: sizes and strides in units of `vector` elements, what one access moves.
 fn moved<'a>(x: &'a Operand, out: &'a Operand, vector: usize) -> (usize, [Arg<'a>; 7]) {
     let units = |of: &[usize], last: usize| {
-        let mut v = [0; crate::values::MAX_RANK];
+        let mut v = [0; MAX_RANK];
         v.iter_mut().zip(of).for_each(|(v, &d)| *v = d / vector);
         if let Some(l) = of.len().checked_sub(1) {
             v[l] = last;
@@ -162,7 +162,7 @@ fn moved<'a>(x: &'a Operand, out: &'a Operand, vector: usize) -> (usize, [Arg<'a
     };
     let dims = x.layout().shape().dims();
     let inner = dims.last().map_or(1, |d| d / vector);
-    let mut shape = [0; crate::values::MAX_RANK];
+    let mut shape = [0; MAX_RANK];
     shape.iter_mut().zip(dims).for_each(|(s, &d)| *s = d);
     if let Some(last) = dims.len().checked_sub(1) {
         shape[last] = inner;
@@ -214,7 +214,7 @@ fn exchange(call: &mut Call<'_>, x: &Operand, out: &Operand, axis: usize) -> Res
     let dims = from.shape().dims();
     let last = dims.len() - 1;
     let rest = |of: &[usize]| {
-        let mut v = [0; crate::values::MAX_RANK];
+        let mut v = [0; MAX_RANK];
         let kept = of.iter().enumerate().filter(|(a, _)| *a != axis && *a != last);
         v.iter_mut().zip(kept).for_each(|(v, (_, &d))| *v = d);
         v
@@ -313,7 +313,7 @@ pub(super) fn pack(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
 
 fn clear_gaps(call: &mut Call<'_>, out: &Operand, gaps: &[u64; GAPS]) -> Result<(), Failure> {
     let part = |i: usize| {
-        let mut v = [0; crate::values::MAX_RANK];
+        let mut v = [0; MAX_RANK];
         v.copy_from_slice(&gaps[8 * i..8 * i + 8]);
         Arg::Dims(v)
     };
