@@ -13,8 +13,7 @@ const TESTS: &[(&str, &[&str])] = &[
         "landfall",
         &[
             LIBRARY,
-            "table",
-            "shuffled",
+            "suite",
             "contract",
             "cuda",
             "drops",

@@ -2,6 +2,7 @@
 
 mod bundle;
 mod campaign;
+mod format;
 mod kernels;
 mod readme;
 
@@ -10,6 +11,7 @@ use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask TASK
   readme [--except COMMAND]...  runs each line of the README's sh blocks from the top of the checkout, except those named
+  format [--check]              formats all Rust code, also the files of ops, which a macro names as modules
   kernels [LABEL]               compiles every CUDA kernel, or those of modules whose label begins so, with the run-time compiler
                                 of the Python wheel; needs no GPU
   ops                           writes docs/ops.md, what each op takes on which device, from the table of ops
@@ -22,6 +24,7 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let result = match (args.next().as_deref(), args.collect::<Vec<_>>()) {
         (Some("readme"), rest) => readme::excepted(&rest).and_then(|except| readme::run(&top, &except)),
+        (Some("format"), rest) => format::run(&top, &rest),
         (Some("kernels"), rest) if rest.len() < 2 => kernels::run(&top, rest.first()),
         (Some("ops"), rest) if rest.is_empty() => ops(&top),
         (Some("shuffle"), rest) => shuffle(&top, &rest),
@@ -43,15 +46,15 @@ fn main() -> ExitCode {
 
 /// Writes the table of ops in the documentation.
 fn ops(top: &Path) -> Result<(), String> {
-    let test =
-        ["test", "--package", "landfall", "--test", "table", "--", "--exact", "support::support_table"];
+    let test = ["test", "--package", "landfall-suite", "--lib", "--", "--exact", "support::support_table"];
     must(Command::new(env!("CARGO")).current_dir(top).args(test).env("LANDFALL_BLESS", "1"))
 }
 
 /// Runs the generated suite in shuffled orders.
 fn shuffle(top: &Path, rest: &[String]) -> Result<(), String> {
-    let test = ["test", "--package", "landfall", "--test", "shuffled", "--"];
-    must(Command::new(env!("CARGO")).current_dir(top).args(test).args(rest))
+    let seeds = if rest.iter().any(|arg| arg.starts_with("--seed")) { &[][..] } else { &["--seeds", "10"] };
+    let test = ["test", "--package", "landfall", "--test", "suite", "--"];
+    must(Command::new(env!("CARGO")).current_dir(top).args(test).args(seeds).args(rest))
 }
 
 /// Runs a command and says what it was where it fails.

@@ -3,7 +3,7 @@
 #   run.sh [FILTER]           the tests whose names contain FILTER, "cuda" if there is none
 #   run.sh shuffle [ARGUMENT]... the suite of every op in one process, in the orders of ten seeds
 #   run.sh sanitize [FILTER]  every kernel under compute-sanitizer: memcheck, racecheck, initcheck and synccheck, on
-#                             the few cases that launch all kernels; FILTER chooses ops: "Softmax"
+#                             the few cases that launch all kernels; FILTER chooses ops: "softmax"
 # Logs go to $OUT, or beside this file.
 set -u
 cd "$(dirname "$0")" || exit 1
@@ -35,8 +35,6 @@ tests() {
     : >"$log"
     failed=0
     for test in tests/*; do
-        # It has a command of its own.
-        [ "$test" = tests/shuffled ] && continue
         echo "== $test" >>"$log"
         "$test" "$1" --show-output >>"$log" 2>&1 || failed=1
     done
@@ -55,7 +53,7 @@ part() {
     # Every process listens on a port of its own; where all cores are busy, it is long until the first connects.
     timeout "$part_limit" "$sanitizer" --tool "$tool" --error-exitcode 9 --max-connections 256 --launch-timeout 120 \
         --report-api-errors explicit --show-backtrace device --target-processes application-only \
-        tests/table --exact "$@" --test-threads 1 --show-output >"$log" 2>&1
+        tests/suite --exact "$@" --test-threads 1 --show-output >"$log" 2>&1
     echo "part ended with $?: $*" >>"$log"
 }
 
@@ -73,7 +71,7 @@ sanitize() {
     parts=$(mktemp -d) || return 1
     part_limit=400
     export sanitizer parts part_limit
-    list=$(tests/table --list --format terse cuda::parity cuda::guards cuda::recorded | sed -n 's/: test$//p' | grep -F -- "$1")
+    list=$(tests/suite --list --format terse cuda::parity cuda::guards cuda::recorded | sed -n 's/: test$//p' | grep -F -- "$1")
     wanted=$(printf '%s' "$list" | grep -c .)
     [ "$wanted" -gt 0 ] || {
         echo "no test has \"$1\" in its name"
@@ -82,7 +80,7 @@ sanitize() {
     # Without the sanitizer first: a test that fails by itself is told apart, and kernels are compiled once.
     plain="$out/sanitize-plain.log"
     # shellcheck disable=SC2086 # names of tests have no spaces
-    tests/table --exact $list >"$plain" 2>&1 || {
+    tests/suite --exact $list >"$plain" 2>&1 || {
         grep -E '^(test .*FAILED|test result:)' "$plain"
         echo "tests fail without the sanitizer (log: $plain)"
         return 1
@@ -111,7 +109,7 @@ part)
 shuffle)
     prepare
     shift
-    tests/shuffled "$@" 2>&1 | tee "$out/gpu-shuffle.log" | grep -E '^(seed|test result:)'
+    tests/suite --seeds 10 "$@" 2>&1 | tee "$out/gpu-shuffle.log" | grep -E '^(seed|test result:)'
     ! grep -q 'test result: FAILED' "$out/gpu-shuffle.log" && grep -q 'test result: ok' "$out/gpu-shuffle.log"
     ;;
 sanitize)

@@ -20,11 +20,11 @@ extern crate self as landfall;
 
 // The cases of the generated suite, for tests that reach inside of a launch.
 #[cfg(test)]
-#[path = "../tests/table/case.rs"]
+#[path = "../../landfall-suite/src/case.rs"]
 #[allow(dead_code, reason = "the suite uses the rest")]
 mod case;
 #[cfg(test)]
-#[path = "../tests/table/compare.rs"]
+#[path = "../../landfall-suite/src/compare.rs"]
 #[allow(dead_code, reason = "the suite uses the rest")]
 mod compare;
 #[cfg(test)]

@@ -7,8 +7,8 @@ mod large;
 
 use gpu::gpu;
 use landfall::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample};
-use landfall::{DType, DeviceKind, Engine, Error, Graph, HostTensor, Program, Rule, Spec, State, StateSpec};
+use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs};
+use landfall::{DType, DeviceKind, Engine, Error, Graph, Program, Rule, Spec, State, StateSpec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
@@ -74,6 +74,8 @@ fn twice(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     call.launch(&Module::new(source), "twice", geometry, &args[..3])
 }
 
+landfall::op_attributes! { impl Twice; }
+
 impl Op for Twice {
     fn name(&self) -> &'static str {
         "twice"
@@ -96,17 +98,11 @@ impl Op for Twice {
     fn vjp(&self) -> Grad {
         Grad::None("it exists for tests")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        vec![HostTensor::from_fn(args[0].spec, |i| 2.0 * args[0].data[i])]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const { &[Kernel::cuda("twice", twice)] }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         Cost::of(args, args, 0)
-    }
-    fn samples(&self) -> Vec<Sample> {
-        Vec::new()
     }
 }
 

@@ -4,7 +4,7 @@
 mod gpu;
 
 use gpu::on_each_device;
-use landfall::ops::{Adam, Approximation, Exp, Gelu, Op, Softmax, Tanh};
+use landfall::ops::{Adam, Approximation, Exp, Gelu, Softmax, Tanh, Tested};
 use landfall::{DType, Engine, Error, HostTensor, Spec};
 
 on_each_device!(r22_wide_ranges_give_what_they_must, r27_the_first_ten_steps_are_the_papers);
@@ -16,7 +16,7 @@ fn r22_wide_ranges_give_what_they_must(e: &Engine) -> Result<(), Error> {
     for (dtype, bound) in [(DType::F32, 2.4e-7), (DType::BF16, 1.6e-2), (DType::F16, 2e-3)] {
         let spec = Spec::new(dtype, [1, x.len()]);
         let x = e.from_host(&HostTensor::from_fn(spec, |i| x[i]))?;
-        let ops: [&dyn Op; 5] = [
+        let ops: [&dyn Tested; 5] = [
             &Exp,
             &Tanh,
             &Gelu { approximation: Approximation::Erf },

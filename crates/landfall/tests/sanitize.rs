@@ -3,7 +3,7 @@
 mod ops;
 
 use landfall::cpu::Call;
-use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample};
+use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs};
 use landfall::sanitize::{Allocator, Finding, Role, agree};
 use landfall::{DType, DeviceKind, Engine, Error, Graph, HostTensor, Program, Rule, Spec, State, StateSpec};
 use ops::{Fault, Faulty};
@@ -47,6 +47,8 @@ fn kernel(op: &dyn Op, call: &Call<'_>) -> Result<(), Rule> {
     Ok(())
 }
 
+landfall::op_attributes! { impl Sinner; }
+
 impl Op for Sinner {
     fn name(&self) -> &'static str {
         "sinner"
@@ -69,17 +71,11 @@ impl Op for Sinner {
     fn vjp(&self) -> Grad {
         Grad::None("it exists for tests")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        args.to_vec()
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const { &[Kernel { workspace: |_, args| args[0].bytes(), ..Kernel::cpu("sinner", kernel) }] }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         Cost::of(args, args, 0)
-    }
-    fn samples(&self) -> Vec<Sample> {
-        Vec::new()
     }
 }
 

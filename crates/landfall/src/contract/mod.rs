@@ -1,16 +1,23 @@
 //! The contract: what an op says of itself, the graph of ops over typed values, and the checks of a call.
 
+mod attribute;
 mod build;
 pub(crate) mod check;
 mod graph;
 mod op;
+pub(crate) mod rules;
+mod sample;
 mod slab;
 
+pub use attribute::{Attribute, AttributeType, AttributeValue, Attributes};
+pub(crate) use attribute::{attribute_choices, op_attributes};
 pub use graph::{Graph, Value};
 pub(crate) use graph::{Inner, Node, Origin, ValueInfo, View};
+pub(crate) use op::part_offsets;
 pub use op::{
-    Alias, Body, Cost, Coverage, Data, FusedBody, Grad, GradRule, Kernel, MAX_OUTPUTS, Op, Outputs, Run,
-    Sample, SampleArg, Spread, Vjp, attributes,
+    Alias, Body, Cost, Coverage, FusedBody, Grad, GradRule, Kernel, MAX_OUTPUTS, Mixing, Op, Outputs, Run,
+    Spread, Vjp, attributes, text,
 };
-pub(crate) use op::{part_offsets, rules};
+pub(crate) use sample::op_list;
+pub use sample::{Data, Sample, SampleArg, Tested};
 pub use slab::{ENTRY_ALIGNMENT, Entry, Slab, StateSpec};

@@ -1,22 +1,21 @@
-//! What an op says of itself: one definition, all that the engine knows of it.
+//! What an op says of itself: one definition, all that the engine needs to compute it.
 
-use super::{Graph, Value};
+use super::{AttributeValue, Attributes, Graph, Value};
 use crate::error::Error;
 use crate::kernel::{cpu, cuda};
-use crate::values::{DType, DeviceKind, Expression, HostTensor, Reg, Rule, Shape, Spec};
+use crate::values::{DType, DeviceKind, Expression, HostTensor, Reg, Rule, Spec};
 use arrayvec::ArrayVec;
 use std::any::Any;
-use std::fmt::Debug;
-use std::sync::Arc;
+use std::fmt::{Debug, Write};
 
 /// The most outputs an op can have.
 pub const MAX_OUTPUTS: usize = 4;
 
-/// All that the engine knows of one op. No item but the last has a default: leaving one out does not compile.
+/// What computes an op: all that the engine needs to run, differentiate, plan and tune it. What tests it is [`Tested`](super::Tested).
 ///
-/// Attributes are the implementor's fields; `Debug` must print them all, because equal text means equal op
-/// (common subexpressions, plans and caches compare it).
-pub trait Op: Any + Debug + Send + Sync {
+/// The implementor's fields are the op's attributes, declared by [`op_attributes!`](crate::op_attributes); `Debug` must print
+/// all fields, because a graph takes ops of equal text with equal arguments as one.
+pub trait Op: Any + Attributes + Debug + Send + Sync {
     /// Name in graphs, errors, tests and docs.
     fn name(&self) -> &'static str;
     /// Dtypes and shapes of the outputs for these arguments. Pure.
@@ -34,22 +33,44 @@ pub trait Op: Any + Debug + Send + Sync {
     fn body(&self) -> Body;
     /// How cotangents flow back.
     fn vjp(&self) -> Grad;
-    /// Naive loops in `f64`: the truth that kernels are tested against.
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor>;
     /// Kernels, best first. Those of other devices than `device` are passed over. Of those that take a call's operands
     /// the first is the op's own choice; the others are its variants, which run only where one of them was pinned
     /// ([`tune`](crate::tune)).
     fn kernels(&self, device: DeviceKind) -> &'static [Kernel];
     /// Bytes moved and floating-point operations for these arguments.
     fn cost(&self, args: &[Spec]) -> Cost;
-    /// Calls that tests, benches and the support table are made from.
-    fn samples(&self) -> Vec<Sample>;
-    /// What arguments must hold in a trial of a kernel, where not any numbers will do: valid indices. `None`, or nothing
-    /// at the end, for those that may hold any numbers, which only floats may: an op that gives no valid indices is not
-    /// tuned.
+    /// How mixed precision treats the op.
+    fn mixing(&self) -> Mixing {
+        match self.body() {
+            Body::Pointwise(_) => Mixing::BetweenProducts { operands: usize::MAX },
+            Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) => Mixing::Full,
+        }
+    }
+    /// Valid indices for the arguments of a trial of a kernel. `None`, or nothing at the end, for arguments that may hold
+    /// any numbers, which only floats may: an op that gives no valid indices is not tuned.
     fn trial(&self, _args: &[Spec], _spread: Spread) -> Vec<Option<HostTensor>> {
         Vec::new()
     }
+}
+
+/// How [`mixed_precision`](crate::mixed_precision) treats an op whose arguments are of f32. "The compute dtype" is bf16, f16
+/// or f32. Arguments from number `operands` on stay in f32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mixing {
+    /// Runs in the compute dtype: its time is that of tensor cores, and its sums run in f32.
+    Product {
+        /// How many arguments are cast.
+        operands: usize,
+    },
+    /// Runs in the compute dtype where an argument comes from a product and the result leads to one, else in f32.
+    BetweenProducts {
+        /// How many arguments are cast.
+        operands: usize,
+    },
+    /// Moves elements without computing: runs in the compute dtype where its argument is already in it or fewer bytes move.
+    Movement,
+    /// Runs in f32.
+    Full,
 }
 
 /// How the indices of a trial are spread over what they choose from.
@@ -78,6 +99,22 @@ impl Spread {
         };
         (0..of).map(part).collect()
     }
+}
+
+/// Name and attributes of an op as one text: what plans and caches call it.
+#[must_use]
+pub fn text(op: &dyn Op) -> String {
+    let mut text = op.name().to_owned();
+    for (index, declared) in op.declared().iter().enumerate() {
+        let before = if index == 0 { "(" } else { ", " };
+        let value = op.attribute(index).unwrap_or(AttributeValue::None);
+        // Writing to a text does not fail.
+        _ = write!(text, "{before}{}={value}", declared.name);
+    }
+    if !op.declared().is_empty() {
+        text.push(')');
+    }
+    text
 }
 
 /// The concrete op behind a trait object; kernels and rules use it to reach their attributes.
@@ -270,116 +307,5 @@ impl std::ops::Deref for Outputs {
     type Target = [Spec];
     fn deref(&self) -> &[Spec] {
         &self.0
-    }
-}
-
-/// One call to test an op with.
-#[derive(Debug, Clone)]
-pub struct Sample {
-    /// The op with its attributes.
-    pub op: Arc<dyn Op>,
-    /// The arguments.
-    pub args: Vec<SampleArg>,
-    /// The text that the error must contain, if the call must be refused.
-    pub refused: Option<&'static str>,
-}
-
-/// An argument of a [`Sample`].
-#[derive(Debug, Clone)]
-pub struct SampleArg {
-    /// Its dtype; `None` is the dtype under test.
-    pub dtype: Option<DType>,
-    /// Its shape.
-    pub shape: Shape,
-    /// What it holds.
-    pub data: Data,
-}
-
-/// What a sample's argument holds.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Data {
-    /// Uniform in this range.
-    Range(f64, f64),
-    /// Standard normal values, with some exact zeros and some of large magnitude.
-    Wide,
-    /// Integers in `lo..hi`.
-    Int(i64, i64),
-    /// Exactly these, row-major.
-    Exact(Vec<f64>),
-}
-
-impl Sample {
-    /// A call that must succeed.
-    #[must_use]
-    pub fn new(op: impl Op, args: Vec<SampleArg>) -> Self {
-        Self { op: Arc::new(op), args, refused: None }
-    }
-
-    /// A call that must be refused with a text that contains `text`.
-    #[must_use]
-    pub fn bad(op: impl Op, args: Vec<SampleArg>, text: &'static str) -> Self {
-        Self { op: Arc::new(op), args, refused: Some(text) }
-    }
-}
-
-impl SampleArg {
-    /// An argument of the dtype under test, uniform in (−2, 2).
-    pub fn any(shape: impl Into<Shape>) -> Self {
-        Self::range(shape, -2.0, 2.0)
-    }
-
-    /// An argument of the dtype under test, uniform in a range.
-    pub fn range(shape: impl Into<Shape>, lo: f64, hi: f64) -> Self {
-        Self { dtype: None, shape: shape.into(), data: Data::Range(lo, hi) }
-    }
-
-    /// An argument with this data.
-    pub fn with(dtype: Option<DType>, shape: impl Into<Shape>, data: Data) -> Self {
-        Self { dtype, shape: shape.into(), data }
-    }
-}
-
-/// Checks of arguments that many ops share.
-pub(crate) mod rules {
-    use crate::values::{DType, Rule, Shape, Spec};
-
-    pub(crate) fn arity<const N: usize>(args: &[Spec]) -> Result<[Spec; N], Rule> {
-        args.try_into().map_err(|_| Rule::Arity { expected: N, got: args.len() })
-    }
-
-    pub(crate) fn float(args: &[Spec], which: &[usize]) -> Result<(), Rule> {
-        for &arg in which {
-            let dtype = args[arg].dtype;
-            if !dtype.is_float() {
-                return Err(Rule::Dtype { arg, dtype, expected: "f32, f64, bf16 or f16" });
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn dtype(args: &[Spec], arg: usize, want: DType) -> Result<(), Rule> {
-        let dtype = args[arg].dtype;
-        if dtype == want { Ok(()) } else { Err(Rule::Dtype { arg, dtype, expected: want.name() }) }
-    }
-
-    pub(crate) fn same_dtype(args: &[Spec], lhs: usize, rhs: usize) -> Result<(), Rule> {
-        let (a, b) = (args[lhs].dtype, args[rhs].dtype);
-        if a == b { Ok(()) } else { Err(Rule::Dtypes { lhs, lhs_dtype: a, rhs, rhs_dtype: b }) }
-    }
-
-    pub(crate) fn same_shape(args: &[Spec], lhs: usize, rhs: usize) -> Result<(), Rule> {
-        let (a, b) = (args[lhs].shape, args[rhs].shape);
-        if a == b { Ok(()) } else { Err(Rule::Shapes { lhs, lhs_shape: a, rhs, rhs_shape: b }) }
-    }
-
-    pub(crate) fn shape(args: &[Spec], arg: usize, expected: impl Into<Shape>) -> Result<(), Rule> {
-        let (shape, expected) = (args[arg].shape, expected.into());
-        if shape == expected { Ok(()) } else { Err(Rule::ArgShape { arg, shape, expected }) }
-    }
-
-    pub(crate) fn same_dim(args: &[Spec], lhs: (usize, usize), rhs: (usize, usize)) -> Result<(), Rule> {
-        let size = |(arg, axis): (usize, usize)| args[arg].shape.dims().get(axis).copied().unwrap_or(1);
-        let (a, b) = (size(lhs), size(rhs));
-        if a == b { Ok(()) } else { Err(Rule::Dim { lhs: (lhs.0, lhs.1, a), rhs: (rhs.0, rhs.1, b) }) }
     }
 }

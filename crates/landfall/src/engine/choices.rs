@@ -1,6 +1,6 @@
 //! Kernels that were chosen for instructions, as text: for run folders, checkpoints and the cache.
 
-use crate::contract::Op;
+use crate::contract::{self, Op};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::values::{Layout, Spec};
@@ -100,7 +100,7 @@ fn text<'a>(
     outputs: impl Iterator<Item = Seen<'a>>,
     size: impl Fn(usize) -> usize,
 ) -> String {
-    let mut text = format!("{} {op:?}", op.name());
+    let mut text = contract::text(op);
     let mut add = |before: &str, seen: Seen<'_>| {
         let dims: Vec<usize> = seen.spec.shape.dims().iter().map(|&d| size(d)).collect();
         // Writing to a text does not fail.

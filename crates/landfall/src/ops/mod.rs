@@ -1,10 +1,45 @@
-//! Ops: one definition each, and the one list of them.
+//! Ops: one definition each, in families.
 //!
-//! An op's file holds all that the engine knows of it: shape rule, alias rule, gradient, `f64` reference, kernels,
-//! cost and test samples. Nothing else in the engine names an op. A user's own op is an `impl Op` like these.
+//! An op's files hold all that the engine knows of it: shape rule, alias rule, gradient, `f64` reference, kernels, cost and
+//! test samples; `op_list!` in its file names it, and one word in its family's list adds the file. Nothing else in the
+//! engine names an op. A user's own op is an `impl Op` like these: `docs/add-an-op.md`.
+
+/// The files of a family: each is a module, exports its ops and adds them to the table.
+macro_rules! family {
+    ($($file:ident)*) => {
+        $(
+            pub(crate) mod $file;
+            pub use $file::listed::*;
+        )*
+
+        /// One op of each kind of this family.
+        pub(super) fn table() -> Vec<std::sync::Arc<dyn crate::contract::Tested>> {
+            let mut all = Vec::new();
+            $(all.extend($file::listed::table());)*
+            all
+        }
+    };
+}
+
+/// The families: each is exported and adds to the table.
+macro_rules! families {
+    ($($family:ident)*) => {
+        $(pub use $family::*;)*
+
+        /// One op of each kind, with attributes to start from, by name: tests, benches and the support table are made from it.
+        #[must_use]
+        pub fn table() -> Vec<Arc<dyn Tested>> {
+            let mut all = Vec::new();
+            $(all.extend($family::table());)*
+            all.sort_by_key(|op: &Arc<dyn Tested>| op.name());
+            all
+        }
+    };
+}
 
 pub(crate) mod attention;
 mod build;
+mod by_name;
 pub(crate) mod elementwise;
 pub(crate) mod experts;
 pub(crate) mod loss;
@@ -16,123 +51,17 @@ pub(crate) mod reduce;
 pub(crate) mod step;
 
 pub use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, FusedBody, Grad, GradRule, Kernel, MAX_OUTPUTS, Op, Outputs, Run,
-    Sample, SampleArg, Spread, Vjp, attributes,
+    Alias, Attribute, AttributeType, AttributeValue, Attributes, Body, Cost, Coverage, Data, FusedBody, Grad,
+    GradRule, Kernel, MAX_OUTPUTS, Mixing, Op, Outputs, Run, Sample, SampleArg, Spread, Tested, Vjp,
+    attributes, text,
 };
 pub use crate::values::Precision;
-pub use attention::{Attention, AttentionGrad, CosineAttention, CosineAttentionGrad};
-pub use elementwise::{
-    Abs, Add, Affine, Approximation, Cast, Compare, Comparison, Div, Erf, Exp, Fill, Gelu, GeluGrad, Ln,
-    Maximum, Minimum, Mul, Neg, Recip, Rsqrt, Sign, Sqrt, Sub, Tanh, Where,
-};
-pub use experts::{
-    ChunkMap, GroupedMatMul, GroupedMatMulGrad, Index, PairProbs, Permute, RouteMap, SortChunks, TopK,
-    TopKGrad, Unpermute, UnpermuteGrad,
-};
-pub use loss::{CrossEntropy, CrossEntropyGrad, Mae, MaeGrad, Mse, MseGrad};
-pub use matmul::MatMul;
-pub use movement::{Concat, Copy, Fold, Pack, Pad, PadEdge};
-pub use norm::{BatchNorm, BatchNormGrad, L2Norm, L2NormGrad, LayerNorm, LayerNormGrad, RunningUpdate};
-pub use random::{Bernoulli, Dropout, Uniform};
-pub use reduce::{Reduce, Reduction, Softmax};
+pub use by_name::by_name;
 use std::sync::Arc;
-pub use step::cursor;
-pub use step::{
-    Accumulate, Adam, Advance, AdvanceMicro, AllFinite, BatchWindows, ClipScale, GlobalNorm, Lookup,
-    LossScale, MicroMean, Order, RingPush, WindowGather,
-};
 
-macro_rules! ops {
-    ($($Op:ident),* $(,)?) => {
-        /// One op of each kind, with attributes to start from: tests, benches and the support table are made from it.
-        #[must_use]
-        pub fn table() -> Vec<Arc<dyn Op>> {
-            vec![$(Arc::new($Op::default())),*]
-        }
-
-        /// Expands `$body!(Op)` once for each op of the table.
-        #[macro_export]
-        macro_rules! for_each_op {
-            ($body:ident) => { $($body!($Op);)* };
-        }
-    };
+/// The elements of a cursor: everything that changes from step to step.
+pub mod cursor {
+    pub use super::step::cursor::{BASE, BATCH, EPOCH, LEN, MICRO, SEED, STEP, WINDOWS};
 }
 
-ops! {
-    Abs,
-    Accumulate,
-    Adam,
-    Add,
-    Advance,
-    AdvanceMicro,
-    Affine,
-    AllFinite,
-    Attention,
-    AttentionGrad,
-    BatchNorm,
-    BatchNormGrad,
-    BatchWindows,
-    Bernoulli,
-    Cast,
-    ChunkMap,
-    ClipScale,
-    Compare,
-    Concat,
-    Copy,
-    CosineAttention,
-    CosineAttentionGrad,
-    CrossEntropy,
-    CrossEntropyGrad,
-    Div,
-    Dropout,
-    Erf,
-    Exp,
-    Fill,
-    Fold,
-    Gelu,
-    GeluGrad,
-    GlobalNorm,
-    GroupedMatMul,
-    GroupedMatMulGrad,
-    L2Norm,
-    L2NormGrad,
-    LayerNorm,
-    LayerNormGrad,
-    Ln,
-    Lookup,
-    LossScale,
-    Mae,
-    MaeGrad,
-    MatMul,
-    Maximum,
-    MicroMean,
-    Minimum,
-    Mse,
-    MseGrad,
-    Mul,
-    Neg,
-    Pack,
-    Pad,
-    PadEdge,
-    PairProbs,
-    Permute,
-    Recip,
-    Reduce,
-    RingPush,
-    RouteMap,
-    Rsqrt,
-    RunningUpdate,
-    Sign,
-    Softmax,
-    SortChunks,
-    Sqrt,
-    Sub,
-    Tanh,
-    TopK,
-    TopKGrad,
-    Uniform,
-    Unpermute,
-    UnpermuteGrad,
-    Where,
-    WindowGather,
-}
+families! { attention elementwise experts loss matmul movement norm random reduce step }

@@ -1,15 +1,15 @@
 //! Mixed precision: a graph of f32 becomes one whose products, and the pointwise ops between them, run in a compute dtype.
 //!
 //! The pass runs on the forward graph, before gradients are taken: the backward's casts are then placed by the gradient of
-//! [`ops::Cast`], and every gradient comes out in the dtype of what it is taken of. It gives each node one of five roles:
+//! [`ops::Cast`], and every gradient comes out in the dtype of what it is taken of. Each op says how it is treated
+//! ([`Op::mixing`](crate::contract::Op::mixing)), so a user's op takes part as the table's do:
 //!
-//! | role | ops | runs in |
+//! | mixing | the table's ops | runs in |
 //! |---|---|---|
 //! | product | matmul, grouped matmul, attention | the compute dtype, temperatures in f32 |
-//! | pointwise | one scalar expression an element, dropout | the compute dtype between two products, else f32 |
-//! | norm | layer norm, L2 norm | its rows in the compute dtype between two products, its weights in f32; else f32 |
-//! | movement | copy, concat, pad, permute | what it moves is cast where fewer bytes move |
-//! | island | everything else: batch norm, softmax, losses, reductions, updates, gathers | f32 |
+//! | between products | one scalar expression an element, dropout, the rows of layer norm and L2 norm | the compute dtype between two products, else f32 |
+//! | movement | copy, concat, pad, permute | the compute dtype where fewer bytes move |
+//! | full | everything else: batch norm, softmax, losses, reductions, updates, gathers | f32 |
 //!
 //! "Between" means that an operand comes from a product and the result leads to one. So the scaling of a window before the
 //! first product, and the prediction's way from the last one to the loss, stay in f32.
@@ -17,7 +17,7 @@
 //! Only f32 values change. A value is cast once, where it lies in memory, and its views are views of the cast: a weight
 //! once a step, whatever reads it.
 
-use crate::contract::{Body, Graph, Inner, Node, Op, Origin, Value, View, attributes};
+use crate::contract::{Graph, Inner, Mixing, Node, Origin, Value, View, attributes};
 use crate::error::Error;
 use crate::ops;
 use crate::values::{DType, Precision, Shape};
@@ -36,8 +36,8 @@ pub struct Mixed {
     cast: RefCell<HashMap<(Value, DType), Value>>,
 }
 
-/// Rewrites a forward graph of f32 values so that products run in `compute`, one of f32, bf16 and f16 (the roles are in the
-/// documentation of the module `graph::precision`), and its f32 products in `products`. Inputs, outputs, the state and the
+/// Rewrites a forward graph of f32 values so that products run in `compute`, one of f32, bf16 and f16 (what runs in it is each op's
+/// [`Mixing`](crate::ops::Mixing)), and its f32 products in `products`. Inputs, outputs, the state and the
 /// values that [`Mixed::value`] gives keep their dtypes. Values of other dtypes than f32 are left as they are.
 ///
 /// # Errors
@@ -127,14 +127,15 @@ impl Mixed {
             Origin::Input | Origin::Slab | Origin::View { .. } => 0,
         };
         let made_low = |v: &Value| self.graph.spec(self.made[v.index()]).dtype == compute;
-        let moves = role(node) == Role::Movement;
+        let (operands, moves) = match mixing(node) {
+            Mixing::Product { operands } | Mixing::BetweenProducts { operands } => (operands, false),
+            Mixing::Movement => (node.inputs.len(), true),
+            Mixing::Full => (node.inputs.len(), false),
+        };
         let dtype =
             if low[number] || (moves && node.inputs.iter().all(made_low)) { compute } else { DType::F32 };
-        // Of a norm the rows alone: it rounds once, whatever the dtype of its weights. So do temperatures.
-        let weighs = role(node) == Role::Norm || is::<ops::CosineAttention>(node.op.as_ref());
-        let rows = if weighs { 1 } else { node.inputs.len() };
         let inputs = node.inputs.iter().enumerate().map(|(k, &v)| match self.source.info(v).spec.dtype {
-            DType::F32 => self.in_dtype(v, if k < rows { dtype } else { DType::F32 }),
+            DType::F32 => self.in_dtype(v, if k < operands { dtype } else { DType::F32 }),
             DType::F64 | DType::BF16 | DType::F16 | DType::I32 | DType::I64 | DType::U8 | DType::Bool => {
                 Ok(self.made[v.index()])
             }
@@ -206,46 +207,13 @@ impl Mixed {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
-    Product,
-    Pointwise,
-    Norm,
-    Movement,
-    Island,
+/// What the op says of itself, unless the node is kept in f32.
+fn mixing(node: &Node) -> Mixing {
+    if node.full_precision { Mixing::Full } else { node.op.mixing() }
 }
 
-fn is<T: Op>(op: &dyn Op) -> bool {
-    attributes::<T>(op).is_ok()
-}
-
-fn role(node: &Node) -> Role {
-    let op = node.op.as_ref();
-    if node.full_precision {
-        Role::Island
-    } else if is::<ops::MatMul>(op)
-        || is::<ops::Attention>(op)
-        || is::<ops::CosineAttention>(op)
-        || is::<ops::GroupedMatMul>(op)
-    {
-        Role::Product
-    } else if is::<ops::Copy>(op)
-        || is::<ops::Concat>(op)
-        || is::<ops::Pad>(op)
-        || is::<ops::PadEdge>(op)
-        || attributes::<ops::Permute>(op).is_ok_and(|op| !op.probs)
-    {
-        Role::Movement
-    } else if is::<ops::Cast>(op) || is::<ops::Fill>(op) {
-        // Their dtype is an attribute, which says what is wanted.
-        Role::Island
-    } else if is::<ops::Dropout>(op) || matches!(op.body(), Body::Pointwise(_)) {
-        Role::Pointwise
-    } else if is::<ops::LayerNorm>(op) || is::<ops::L2Norm>(op) {
-        Role::Norm
-    } else {
-        Role::Island
-    }
+fn is_product(node: &Node) -> bool {
+    matches!(mixing(node), Mixing::Product { .. })
 }
 
 /// Which nodes run in the compute dtype because of what they are and what reads them.
@@ -258,12 +226,12 @@ fn runs_low(g: &Inner) -> Vec<bool> {
     // Operands come from a product.
     let (mut after, mut before) = (vec![false; nodes], vec![false; nodes]);
     for n in 0..nodes {
-        let from_product = |m: usize| after[m] || role(&g.nodes[m]) == Role::Product;
+        let from_product = |m: usize| after[m] || is_product(&g.nodes[m]);
         after[n] = g.nodes[n].inputs.iter().filter_map(|&v| maker(v)).any(from_product);
     }
     // The result leads to a product.
     for n in (0..nodes).rev() {
-        let leads = before[n] || role(&g.nodes[n]) == Role::Product;
+        let leads = before[n] || is_product(&g.nodes[n]);
         for m in g.nodes[n].inputs.iter().filter_map(|&v| maker(v)) {
             before[m] |= leads;
         }
@@ -274,12 +242,12 @@ fn runs_low(g: &Inner) -> Vec<bool> {
         read_wide[m] = true;
     }
     for n in (0..nodes).rev() {
-        low[n] = match role(&g.nodes[n]) {
-            Role::Product => true,
-            Role::Pointwise | Role::Norm => after[n] && before[n],
+        low[n] = match mixing(&g.nodes[n]) {
+            Mixing::Product { .. } => true,
+            Mixing::BetweenProducts { .. } => after[n] && before[n],
             // The cast of what is moved is what is moved of the cast, bit for bit.
-            Role::Movement => read[n] && !read_wide[n],
-            Role::Island => false,
+            Mixing::Movement => read[n] && !read_wide[n],
+            Mixing::Full => false,
         };
         for m in g.nodes[n].inputs.iter().filter_map(|&v| maker(v)) {
             read[m] = true;

@@ -105,7 +105,8 @@ fn r31_tuning_leaves_live_operands_alone() {
                 for shared in sharings(&case) {
                     let live = Live::new(&engine, &case, &shared);
                     let before = live.bytes(&engine);
-                    let problem = Problem::new(&case.op, &live.inputs, &live.outputs);
+                    let op: Arc<dyn Op> = case.op.clone();
+                    let problem = Problem::new(&op, &live.inputs, &live.outputs);
                     if !problem.tunable(&engine) {
                         continue;
                     }
@@ -311,7 +312,8 @@ fn indices_of_trials_are_valid() {
         for op in table() {
             for case in cases(op.as_ref()).expect("samples") {
                 let live = Live::new(&engine, &case, &sharings(&case)[0]);
-                let problem = Problem::new(&case.op, &live.inputs, &live.outputs);
+                let op: Arc<dyn Op> = case.op.clone();
+                let problem = Problem::new(&op, &live.inputs, &live.outputs);
                 let Some(spreads @ [Spread::Uniform, Spread::Zipf]) = problem.spreads() else { continue };
                 let own = check::kernel(case.op.as_ref(), engine.device(), &case.specs()).expect("a kernel");
                 let bench = Bench::new(&problem, engine.bare(), own, &[own], spreads);

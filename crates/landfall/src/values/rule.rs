@@ -29,6 +29,17 @@ pub enum Rule {
     Dtypes { lhs: usize, lhs_dtype: DType, rhs: usize, rhs_dtype: DType },
     #[error("{name} is {value}; it must be {expected}")]
     Attribute { name: &'static str, value: f64, expected: &'static str },
+    #[error("no op is called {name:?}; landfall::ops::table lists all")]
+    OpName { name: String },
+    #[error("it has no attribute {name:?}; {}", attribute_names(.known))]
+    AttributeName { name: String, known: &'static [&'static str] },
+    #[error("{name} is {value}; it must be {}", attribute_takes(.takes, .choices))]
+    AttributeValue {
+        name: &'static str,
+        value: String,
+        takes: &'static str,
+        choices: &'static [&'static str],
+    },
     #[error("output {output} must be {expected}, the destination given is {given}")]
     Destination { output: usize, expected: Spec, given: Spec },
     #[error("output {output} and input {input} are {relation:?} in memory; the op allows {allowed}")]
@@ -73,6 +84,14 @@ pub enum Rule {
     Launch { file: &'static str, entry: &'static str, what: String },
     #[error("not differentiable: {why}")]
     NoGradient { why: &'static str },
+}
+
+fn attribute_names(known: &[&str]) -> String {
+    if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) }
+}
+
+fn attribute_takes(takes: &str, choices: &[&str]) -> String {
+    if choices.is_empty() { takes.to_owned() } else { choices.join(", ") }
 }
 
 impl Rule {

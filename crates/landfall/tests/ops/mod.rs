@@ -3,12 +3,14 @@
 
 use landfall::cpu::Call;
 use landfall::cuda::{self, Arg, Entry, Failure, Geometry, Module, Param, Source};
-use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample, attributes};
+use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample, Tested, attributes};
 use landfall::{DType, DeviceKind, HostTensor, Rule, Spec};
 
 macro_rules! op {
     ($Op:ident $name:literal $arity:literal; infer $infer:expr; alias $alias:expr; coverage $coverage:expr;
      reference $reference:expr; kernel $kernel:expr; $(cuda $cuda:expr;)?) => {
+        landfall::op_attributes! { impl $Op; }
+
         impl Op for $Op {
             fn name(&self) -> &'static str {
                 $name
@@ -35,10 +37,6 @@ macro_rules! op {
             fn vjp(&self) -> Grad {
                 Grad::None("it exists for tests")
             }
-            fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-                let reference: fn(&Self, &[HostTensor]) -> Vec<HostTensor> = $reference;
-                reference(self, args)
-            }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
                 const {
                     &[Kernel::cpu($name, |op, call| {
@@ -49,6 +47,13 @@ macro_rules! op {
             }
             fn cost(&self, args: &[Spec]) -> Cost {
                 Cost::of(args, &[], 0)
+            }
+}
+
+        impl Tested for $Op {
+            fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+                let reference: fn(&Self, &[HostTensor]) -> Vec<HostTensor> = $reference;
+                reference(self, args)
             }
             fn samples(&self) -> Vec<Sample> {
                 Vec::new()
@@ -248,6 +253,8 @@ op! {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hungry;
 
+landfall::op_attributes! { impl Hungry; }
+
 impl Op for Hungry {
     fn name(&self) -> &'static str {
         "hungry"
@@ -270,9 +277,6 @@ impl Op for Hungry {
     fn vjp(&self) -> Grad {
         Grad::None("it exists for tests")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        args.to_vec()
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[Kernel {
@@ -289,6 +293,12 @@ impl Op for Hungry {
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         Cost::of(args, &[], 0)
+    }
+}
+
+impl Tested for Hungry {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        args.to_vec()
     }
     fn samples(&self) -> Vec<Sample> {
         Vec::new()

@@ -9,7 +9,7 @@ pub(crate) use dice::Dice;
 pub(crate) use evaluate::Results;
 
 use crate::ops::{Butterfly, Decay, Hungry, ReverseRows, SetEven};
-use landfall::ops::{self, Op, Reduction};
+use landfall::ops::{self, Reduction, Tested};
 use landfall::{DType, Error, Graph, Shape, Spec, StateSpec, Value};
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) enum Step {
     Reshape(usize),
     Unfold(usize, usize, usize),
     /// Output `.2` of an op on these values.
-    Op(Arc<dyn Op>, Vec<usize>, usize),
+    Op(Arc<dyn Tested>, Vec<usize>, usize),
 }
 
 /// One value of a recipe.
@@ -144,12 +144,12 @@ impl Recipe {
     }
 
     /// Appends an op; elements of each output are at most `bound`, or are scaled until they are.
-    fn op(&mut self, op: impl Op, on: &[usize], bound: f64) -> Result<usize, Error> {
+    fn op(&mut self, op: impl Tested, on: &[usize], bound: f64) -> Result<usize, Error> {
         let exact = op.name() == "copy" && self.made[on[0]].exact;
-        let op: Arc<dyn Op> = Arc::new(op);
+        let op: Arc<dyn Tested> = Arc::new(op);
         let values: Vec<Value> = on.iter().map(|&i| self.made[i].value).collect();
         on.iter().for_each(|&i| self.made[i].used = true);
-        let outputs = self.graph.op_dyn(Arc::clone(&op), &values)?;
+        let outputs = self.graph.op_dyn(op.clone(), &values)?;
         let mut first = 0;
         for (j, v) in outputs.into_iter().enumerate() {
             let made = self.push(v, Step::Op(Arc::clone(&op), on.to_vec(), j), bound, exact);

@@ -2,7 +2,7 @@
 //! methods, so these are operands without memory.
 
 use super::*;
-use crate::contract::op::Sample;
+use crate::contract::Sample;
 use crate::ops::table;
 use crate::values::{Address, DType, Layout, Shape};
 

@@ -4,8 +4,8 @@ pub(in crate::ops) mod cuda;
 pub(in crate::ops) mod heads;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Value, Vjp,
-    attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
+    Value, Vjp, attributes, op_attributes, op_list, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::isa::{Real, dispatch};
@@ -19,40 +19,38 @@ use crate::ops::norm::l2_norm::L2Norm;
 use crate::ops::norm::layer_norm::affine_dtype;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Layout, Rule, Shape, Spec, with_dtype};
 
-/// `out = softmax(S)·v` over the keys, for each batch entry and head, with `S = t·q̂·k̂ᵀ`, `q̂ = q / √(Σ q² + eps)` and
-/// `k̂ = k / √(Σ k² + eps)`: cosines of the angles between queries and keys, times a temperature.
-///
-/// `qkv`: `[B, N, 3, h, e]`, float, of any strides: queries, keys and values, as one projection gives them. `temperature`:
-/// `[h]`, in the dtype of `qkv` or in the one that it accumulates in. Results: `out` `[B, N, h, e]`; `lse` `[B, h, N]`, the
-/// logarithm of each row's sum of exponentials, in the accumulation dtype, kept for the gradient. Accumulation: f32 (f64
-/// for f64), in which the lengths, the scores and the weights stay. Disjoint. Gradient: [`CosineAttentionGrad`]; `lse`
-/// carries none. Errors: rank 5 with an axis of 3, features, and heads that [`fits`](Self::fits) takes; for others there are
-/// [`L2Norm`] and [`Attention`]. Deterministic, whatever the number of threads. Source: Henry et al., "Query-Key
-/// Normalization for Transformers" (2020).
-///
-/// ```
-/// use landfall::{DType::F64, Engine, ops};
-/// let engine = Engine::cpu()?;
-/// let op = ops::CosineAttention { eps: 0.0 };
-/// // Two tokens, whose queries both point to the first key: its weight is e¹ to e⁻¹ of the second.
-/// let qkv = engine.tensor([1, 2, 3, 1, 1], &[5.0f64, 2.0, 1.0, 5.0, -2.0, 0.0])?;
-/// let temperature = engine.tensor([1], &[1.0f64])?;
-/// let (mut out, mut lse) = (engine.empty(F64, [1, 2, 1, 1])?, engine.empty(F64, [1, 1, 2])?);
-/// engine.reserve(engine.workspace(&op, &[qkv.spec(), temperature.spec()])?)?;
-/// engine.call(&op, &[qkv.view(), temperature.view()], &mut [out.view_mut(), lse.view_mut()])?;
-/// let e = 1f64.exp();
-/// assert!(out.read::<f64>()?.iter().all(|o| (o - e / (e + 1.0 / e)).abs() < 1e-12));
-/// # Ok::<(), landfall::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct CosineAttention {
-    /// Added to the sums of squares.
-    pub eps: f64,
-}
+op_list! { CosineAttention }
 
-impl Default for CosineAttention {
-    fn default() -> Self {
-        Self { eps: 1e-6 }
+op_attributes! {
+    /// `out = softmax(S)·v` over the keys, for each batch entry and head, with `S = t·q̂·k̂ᵀ`, `q̂ = q / √(Σ q² + eps)` and
+    /// `k̂ = k / √(Σ k² + eps)`: cosines of the angles between queries and keys, times a temperature.
+    ///
+    /// `qkv`: `[B, N, 3, h, e]`, float, of any strides: queries, keys and values, as one projection gives them. `temperature`:
+    /// `[h]`, in the dtype of `qkv` or in the one that it accumulates in. Results: `out` `[B, N, h, e]`; `lse` `[B, h, N]`, the
+    /// logarithm of each row's sum of exponentials, in the accumulation dtype, kept for the gradient. Accumulation: f32 (f64
+    /// for f64), in which the lengths, the scores and the weights stay. Disjoint. Gradient: [`CosineAttentionGrad`]; `lse`
+    /// carries none. Errors: rank 5 with an axis of 3, features, and heads that [`fits`](Self::fits) takes; for others there are
+    /// [`L2Norm`] and [`Attention`]. Deterministic, whatever the number of threads. Source: Henry et al., "Query-Key
+    /// Normalization for Transformers" (2020).
+    ///
+    /// ```
+    /// use landfall::{DType::F64, Engine, ops};
+    /// let engine = Engine::cpu()?;
+    /// let op = ops::CosineAttention { eps: 0.0 };
+    /// // Two tokens, whose queries both point to the first key: its weight is e¹ to e⁻¹ of the second.
+    /// let qkv = engine.tensor([1, 2, 3, 1, 1], &[5.0f64, 2.0, 1.0, 5.0, -2.0, 0.0])?;
+    /// let temperature = engine.tensor([1], &[1.0f64])?;
+    /// let (mut out, mut lse) = (engine.empty(F64, [1, 2, 1, 1])?, engine.empty(F64, [1, 1, 2])?);
+    /// engine.reserve(engine.workspace(&op, &[qkv.spec(), temperature.spec()])?)?;
+    /// engine.call(&op, &[qkv.view(), temperature.view()], &mut [out.view_mut(), lse.view_mut()])?;
+    /// let e = 1f64.exp();
+    /// assert!(out.read::<f64>()?.iter().all(|o| (o - e / (e + 1.0 / e)).abs() < 1e-12));
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[derive(Debug, Clone, Copy)]
+    pub struct CosineAttention {
+        /// Added to the sums of squares.
+        pub eps: f64 = 1e-6,
     }
 }
 
@@ -183,30 +181,9 @@ impl Op for CosineAttention {
     fn vjp(&self) -> Grad {
         Grad::Rule(vjp)
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
-        let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
-        let mut all: Vec<HostTensor> = outputs.iter().map(|&o| HostTensor::from_fn(o, |_| 0.0)).collect();
-        let Sizes { n, heads, e, .. } = Sizes::of(&outputs[0].shape);
-        for row in 0..outputs[1].shape.elements() {
-            let (b, h, i) = (row / n / heads, row / n % heads, row % n);
-            let of = |j: usize, part: usize| &args[0].data[(((b * n + j) * 3 + part) * heads + h) * e..][..e];
-            let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
-            let length = |x: &[f64]| (dot(x, x) + self.eps).sqrt();
-            let score = |j: usize| {
-                let (q, k) = (of(i, 0), of(j, 1));
-                args[1].data[h] * dot(q, k) / length(q) / length(k)
-            };
-            let s: Vec<f64> = (0..n).map(score).collect();
-            let max = s.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let sum: f64 = s.iter().map(|s| (s - max).exp()).sum();
-            for c in 0..e {
-                all[0].data[((b * n + i) * heads + h) * e + c] =
-                    (0..n).map(|j| (s[j] - max).exp() / sum * of(j, 2)[c]).sum();
-            }
-            all[1].data[row] = max + sum.ln();
-        }
-        all
+    fn mixing(&self) -> Mixing {
+        // Temperatures are factors of f32 scores.
+        Mixing::Product { operands: 1 }
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -236,6 +213,34 @@ impl Op for CosineAttention {
         let pairs = outputs[1].shape.elements().saturating_mul(s.n).saturating_mul(5);
         let norms = outputs[0].shape.elements().saturating_mul(6);
         Cost::of(args, &outputs, s.flops().saturating_mul(2).saturating_add(pairs).saturating_add(norms))
+    }
+}
+
+impl Tested for CosineAttention {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
+        let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
+        let mut all: Vec<HostTensor> = outputs.iter().map(|&o| HostTensor::from_fn(o, |_| 0.0)).collect();
+        let Sizes { n, heads, e, .. } = Sizes::of(&outputs[0].shape);
+        for row in 0..outputs[1].shape.elements() {
+            let (b, h, i) = (row / n / heads, row / n % heads, row % n);
+            let of = |j: usize, part: usize| &args[0].data[(((b * n + j) * 3 + part) * heads + h) * e..][..e];
+            let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+            let length = |x: &[f64]| (dot(x, x) + self.eps).sqrt();
+            let score = |j: usize| {
+                let (q, k) = (of(i, 0), of(j, 1));
+                args[1].data[h] * dot(q, k) / length(q) / length(k)
+            };
+            let s: Vec<f64> = (0..n).map(score).collect();
+            let max = s.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let sum: f64 = s.iter().map(|s| (s - max).exp()).sum();
+            for c in 0..e {
+                all[0].data[((b * n + i) * heads + h) * e + c] =
+                    (0..n).map(|j| (s[j] - max).exp() / sum * of(j, 2)[c]).sum();
+            }
+            all[1].data[row] = max + sum.ln();
+        }
+        all
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all: Vec<Sample> = SHAPES

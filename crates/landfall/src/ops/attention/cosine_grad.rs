@@ -1,7 +1,8 @@
 //! Gradient of attention with queries and keys of length 1.
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
+    op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::kernel::cpu::isa::{Real, dispatch};
@@ -13,24 +14,22 @@ use crate::ops::attention::cosine::{
 use crate::ops::attention::cpu_tiles::Sizes;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
 
-/// Gradient of [`CosineAttention`](crate::ops::attention::cosine::CosineAttention). The scores `S = t·q̂·k̂ᵀ` are computed again; then
-/// `P = exp(S − lse)`, `dS = P∘(g_out·vᵀ − rowsum(g_out∘out))`, `u = dS·k̂`, `w = t·dSᵀ·q̂`, and, row by row,
-/// `gq = t·(u − q̂·Σ u·q̂) / √(Σ q² + eps)`, `gk = (w − k̂·Σ w·k̂) / √(Σ k² + eps)`, `gv = Pᵀ·g_out`; of each head
-/// `g_t = Σ u·q̂`.
-///
-/// Arguments: `qkv`: `[B, N, 3, h, e]`; `temperature`: `[h]`; `out`: `[B, N, h, e]`; `lse`: `[B, h, N]` in f32 or f64;
-/// `g_out`: `[B, N, h, e]`. All but `lse` and `temperature` of one float dtype; any strides. Results: the slopes of `qkv` and
-/// `temperature`, as these. Accumulation: f32 (f64 for f64) of a head, f64 over the batch. Disjoint. No second derivatives.
-/// Errors: as the forward op. Deterministic, whatever the number of threads.
-#[derive(Debug, Clone, Copy)]
-pub struct CosineAttentionGrad {
-    /// As in the forward pass.
-    pub eps: f64,
-}
+op_list! { CosineAttentionGrad }
 
-impl Default for CosineAttentionGrad {
-    fn default() -> Self {
-        Self { eps: 1e-6 }
+op_attributes! {
+    /// Gradient of [`CosineAttention`](crate::ops::attention::cosine::CosineAttention). The scores `S = t·q̂·k̂ᵀ` are computed again; then
+    /// `P = exp(S − lse)`, `dS = P∘(g_out·vᵀ − rowsum(g_out∘out))`, `u = dS·k̂`, `w = t·dSᵀ·q̂`, and, row by row,
+    /// `gq = t·(u − q̂·Σ u·q̂) / √(Σ q² + eps)`, `gk = (w − k̂·Σ w·k̂) / √(Σ k² + eps)`, `gv = Pᵀ·g_out`; of each head
+    /// `g_t = Σ u·q̂`.
+    ///
+    /// Arguments: `qkv`: `[B, N, 3, h, e]`; `temperature`: `[h]`; `out`: `[B, N, h, e]`; `lse`: `[B, h, N]` in f32 or f64;
+    /// `g_out`: `[B, N, h, e]`. All but `lse` and `temperature` of one float dtype; any strides. Results: the slopes of `qkv` and
+    /// `temperature`, as these. Accumulation: f32 (f64 for f64) of a head, f64 over the batch. Disjoint. No second derivatives.
+    /// Errors: as the forward op. Deterministic, whatever the number of threads.
+    #[derive(Debug, Clone, Copy)]
+    pub struct CosineAttentionGrad {
+        /// As in the forward pass.
+        pub eps: f64 = 1e-6,
     }
 }
 
@@ -64,6 +63,42 @@ impl Op for CosineAttentionGrad {
     fn vjp(&self) -> Grad {
         Grad::None("second derivatives are not provided")
     }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const {
+            &[
+                Kernel {
+                    workspace: |_, args| {
+                        let s = Sizes::of(&rows_of(&args[0].shape));
+                        let tasks = s.tasks().1 * heads::gradient_lines(&s) * LANES;
+                        (tasks + s.batch * s.heads) * args[0].dtype.accumulate().size()
+                    },
+                    ..Kernel::cpu("cosine_attention_grad", |op, call| {
+                        let (op, dtype) = (attributes::<Self>(op)?, call.dtype(0)?);
+                        with_dtype!(float dtype, T => match call.dtype(1)? == dtype {
+                            true => run::<T, T>(op, call),
+                            false => run::<T, <T as Element>::Acc>(op, call),
+                        }, else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    })
+                },
+                Kernel {
+                    workspace: cuda::grad_workspace,
+                    ..Kernel::cuda("cosine_attention_grad", cuda::gradient)
+                },
+            ]
+        }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        let Ok(outputs) = self.infer(args) else { return Cost::default() };
+        // Five products; temperature, difference, exponential, difference and product of each score; square, sum and
+        // product of each element of queries and keys, and of its slope product, sum, product, difference and product.
+        let s = Sizes::of(&rows_of(&args[0].shape));
+        let pairs = args[3].shape.elements().saturating_mul(s.n).saturating_mul(5);
+        let norms = args[2].shape.elements().saturating_mul(16);
+        Cost::of(args, &outputs, s.flops().saturating_mul(5).saturating_add(pairs).saturating_add(norms))
+    }
+}
+
+impl Tested for CosineAttentionGrad {
     fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
         let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
         let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
@@ -105,39 +140,6 @@ impl Op for CosineAttentionGrad {
             }
         }
         all
-    }
-    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const {
-            &[
-                Kernel {
-                    workspace: |_, args| {
-                        let s = Sizes::of(&rows_of(&args[0].shape));
-                        let tasks = s.tasks().1 * heads::gradient_lines(&s) * LANES;
-                        (tasks + s.batch * s.heads) * args[0].dtype.accumulate().size()
-                    },
-                    ..Kernel::cpu("cosine_attention_grad", |op, call| {
-                        let (op, dtype) = (attributes::<Self>(op)?, call.dtype(0)?);
-                        with_dtype!(float dtype, T => match call.dtype(1)? == dtype {
-                            true => run::<T, T>(op, call),
-                            false => run::<T, <T as Element>::Acc>(op, call),
-                        }, else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                    })
-                },
-                Kernel {
-                    workspace: cuda::grad_workspace,
-                    ..Kernel::cuda("cosine_attention_grad", cuda::gradient)
-                },
-            ]
-        }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        let Ok(outputs) = self.infer(args) else { return Cost::default() };
-        // Five products; temperature, difference, exponential, difference and product of each score; square, sum and
-        // product of each element of queries and keys, and of its slope product, sum, product, difference and product.
-        let s = Sizes::of(&rows_of(&args[0].shape));
-        let pairs = args[3].shape.elements().saturating_mul(s.n).saturating_mul(5);
-        let norms = args[2].shape.elements().saturating_mul(16);
-        Cost::of(args, &outputs, s.flops().saturating_mul(5).saturating_add(pairs).saturating_add(norms))
     }
     fn samples(&self) -> Vec<Sample> {
         let more = |args: [SampleArg; 2]| {

@@ -3,8 +3,8 @@
 pub(in crate::ops) mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Value, Vjp,
-    attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
+    Value, Vjp, attributes, op_attributes, op_list, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::Call;
@@ -20,42 +20,40 @@ use crate::ops::attention::grad::AttentionGrad;
 use crate::ops::reduce::softmax::Softmax;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec, with_dtype};
 
-/// `out = softmax(S)·v` over the keys, `S = scale·q·kᵀ (+ prev)`, for each batch entry and head.
-///
-/// `q`, `k`, `v`: `[B, N, h, e]` of one float dtype and any strides (views of one projection, say); with `previous`
-/// also `prev`: `[B, h, N, N]`, the scores of the layer before (residual attention). Results: `out` `[B, N, h, e]`;
-/// `lse` `[B, h, N]`, the logarithm of each row's sum of exponentials, in the accumulation dtype, kept for the
-/// gradient; with `emit_scores` `S` `[B, h, N, N]`, rounded once, the next layer's `prev`. Accumulation: f32 (f64 for
-/// f64); on the processor over more than 512 keys in f64. `S` in place on `prev`, else disjoint. Gradient:
-/// [`AttentionGrad`], which computes the scores again; `lse` carries none. A row whose scores are all −∞ is NaN.
-/// Errors: rank 4, equal shapes and dtypes. Deterministic, whatever the number of threads. Sources: Vaswani et al.,
-/// "Attention Is All You Need" (2017); He et al., "RealFormer" (2021); Dao et al., "FlashAttention" (2022).
-///
-/// ```
-/// use landfall::{DType::F64, Engine, ops};
-/// let engine = Engine::cpu()?;
-/// let q = engine.tensor([1, 2, 1, 1], &[0.0f64, 0.0])?;
-/// let v = engine.tensor([1, 2, 1, 1], &[1.0f64, 3.0])?;
-/// let (mut out, mut lse) = (engine.empty(F64, [1, 2, 1, 1])?, engine.empty(F64, [1, 1, 2])?);
-/// let op = ops::Attention { scale: 1.0, previous: false, emit_scores: false };
-/// engine.reserve(engine.workspace(&op, &[q.spec(); 3])?)?;
-/// engine.call(&op, &[q.view(), q.view(), v.view()], &mut [out.view_mut(), lse.view_mut()])?;
-/// assert!(out.read::<f64>()?.iter().all(|o| (o - 2.0).abs() < 1e-12));
-/// # Ok::<(), landfall::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct Attention {
-    /// Factor of the products, commonly `1/√e`.
-    pub scale: f64,
-    /// Whether the scores of the layer before are a fourth argument.
-    pub previous: bool,
-    /// Whether the scores are a third result.
-    pub emit_scores: bool,
-}
+op_list! { Attention }
 
-impl Default for Attention {
-    fn default() -> Self {
-        Self { scale: 0.5, previous: false, emit_scores: false }
+op_attributes! {
+    /// `out = softmax(S)·v` over the keys, `S = scale·q·kᵀ (+ prev)`, for each batch entry and head.
+    ///
+    /// `q`, `k`, `v`: `[B, N, h, e]` of one float dtype and any strides (views of one projection, say); with `previous`
+    /// also `prev`: `[B, h, N, N]`, the scores of the layer before (residual attention). Results: `out` `[B, N, h, e]`;
+    /// `lse` `[B, h, N]`, the logarithm of each row's sum of exponentials, in the accumulation dtype, kept for the
+    /// gradient; with `emit_scores` `S` `[B, h, N, N]`, rounded once, the next layer's `prev`. Accumulation: f32 (f64 for
+    /// f64); on the processor over more than 512 keys in f64. `S` in place on `prev`, else disjoint. Gradient:
+    /// [`AttentionGrad`], which computes the scores again; `lse` carries none. A row whose scores are all −∞ is NaN.
+    /// Errors: rank 4, equal shapes and dtypes. Deterministic, whatever the number of threads. Sources: Vaswani et al.,
+    /// "Attention Is All You Need" (2017); He et al., "RealFormer" (2021); Dao et al., "FlashAttention" (2022).
+    ///
+    /// ```
+    /// use landfall::{DType::F64, Engine, ops};
+    /// let engine = Engine::cpu()?;
+    /// let q = engine.tensor([1, 2, 1, 1], &[0.0f64, 0.0])?;
+    /// let v = engine.tensor([1, 2, 1, 1], &[1.0f64, 3.0])?;
+    /// let (mut out, mut lse) = (engine.empty(F64, [1, 2, 1, 1])?, engine.empty(F64, [1, 1, 2])?);
+    /// let op = ops::Attention { scale: 1.0, previous: false, emit_scores: false };
+    /// engine.reserve(engine.workspace(&op, &[q.spec(); 3])?)?;
+    /// engine.call(&op, &[q.view(), q.view(), v.view()], &mut [out.view_mut(), lse.view_mut()])?;
+    /// assert!(out.read::<f64>()?.iter().all(|o| (o - 2.0).abs() < 1e-12));
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[derive(Debug, Clone, Copy)]
+    pub struct Attention {
+        /// Factor of the products, commonly `1/√e`.
+        pub scale: f64 = 0.5,
+        /// Whether the scores of the layer before are a fourth argument.
+        pub previous: bool = false,
+        /// Whether the scores are a third result.
+        pub emit_scores: bool = false,
     }
 }
 
@@ -165,32 +163,8 @@ impl Op for Attention {
     fn vjp(&self) -> Grad {
         Grad::Rule(vjp)
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
-        let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
-        let Sizes { batch, n, heads, e, .. } = Sizes::of(&specs[0].shape);
-        let at = |b: usize, i: usize, h: usize, c: usize| ((b * n + i) * heads + h) * e + c;
-        let mut out: Vec<HostTensor> = outputs.iter().map(|&o| HostTensor::from_fn(o, |_| 0.0)).collect();
-        for row in 0..batch * heads * n {
-            let (b, h, i) = (row / n / heads, row / n % heads, row % n);
-            let score = |j: usize| {
-                let dot: f64 =
-                    (0..e).map(|c| args[0].data[at(b, i, h, c)] * args[1].data[at(b, j, h, c)]).sum();
-                self.scale * dot + if self.previous { args[3].data[row * n + j] } else { 0.0 }
-            };
-            let s: Vec<f64> = (0..n).map(score).collect();
-            let max = s.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let sum: f64 = s.iter().map(|s| (s - max).exp()).sum();
-            for c in 0..e {
-                out[0].data[at(b, i, h, c)] =
-                    (0..n).map(|j| (s[j] - max).exp() / sum * args[2].data[at(b, j, h, c)]).sum();
-            }
-            out[1].data[row] = max + sum.ln();
-            if let Some(scores) = out.get_mut(2) {
-                scores.data[row * n..(row + 1) * n].copy_from_slice(&s);
-            }
-        }
-        out
+    fn mixing(&self) -> Mixing {
+        Mixing::Product { operands: usize::MAX }
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -235,6 +209,36 @@ impl Op for Attention {
         let flops =
             Sizes::of(&args[0].shape).flops().saturating_mul(2).saturating_add(rows.saturating_mul(5));
         Cost::of(args, &outputs, flops)
+    }
+}
+
+impl Tested for Attention {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
+        let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
+        let Sizes { batch, n, heads, e, .. } = Sizes::of(&specs[0].shape);
+        let at = |b: usize, i: usize, h: usize, c: usize| ((b * n + i) * heads + h) * e + c;
+        let mut out: Vec<HostTensor> = outputs.iter().map(|&o| HostTensor::from_fn(o, |_| 0.0)).collect();
+        for row in 0..batch * heads * n {
+            let (b, h, i) = (row / n / heads, row / n % heads, row % n);
+            let score = |j: usize| {
+                let dot: f64 =
+                    (0..e).map(|c| args[0].data[at(b, i, h, c)] * args[1].data[at(b, j, h, c)]).sum();
+                self.scale * dot + if self.previous { args[3].data[row * n + j] } else { 0.0 }
+            };
+            let s: Vec<f64> = (0..n).map(score).collect();
+            let max = s.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let sum: f64 = s.iter().map(|s| (s - max).exp()).sum();
+            for c in 0..e {
+                out[0].data[at(b, i, h, c)] =
+                    (0..n).map(|j| (s[j] - max).exp() / sum * args[2].data[at(b, j, h, c)]).sum();
+            }
+            out[1].data[row] = max + sum.ln();
+            if let Some(scores) = out.get_mut(2) {
+                scores.data[row * n..(row + 1) * n].copy_from_slice(&s);
+            }
+        }
+        out
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all = Vec::new();

@@ -1,7 +1,8 @@
 //! Gradient of scaled dot-product attention.
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
+    op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::isa::{Real, dispatch};
 use crate::kernel::cpu::lanes::{Kept, LANES, Slots, kept_dtype};
@@ -15,29 +16,27 @@ use crate::ops::attention::cpu_tiles::{
 use crate::ops::attention::forward::{SHAPES, check, cuda, score_shapes};
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
 
-/// Gradient of [`Attention`](crate::ops::attention::forward::Attention). The scores `S` are computed again, tile by tile; then
-/// `P = exp(S − lse)`, `dS = P∘(g_out·vᵀ − rowsum(g_out∘out)) (+ g_scores)`, `gq = scale·dS·k`, `gk = scale·dSᵀ·q`,
-/// `gv = Pᵀ·g_out` and, with `previous`, `g_prev = dS`.
-///
-/// Arguments: `q`, `k`, `v`: `[B, N, h, e]`; with `previous` `prev`: `[B, h, N, N]`; `out`: `[B, N, h, e]`; `lse`:
-/// `[B, h, N]` in f32 or f64; `g_out`: `[B, N, h, e]`; with `score_cotangent` `g_scores`: `[B, h, N, N]`. All but `lse` of
-/// one float dtype and any strides. Results: `gq`, `gk`, `gv` as `q`; with `previous` `g_prev` as `prev`. Accumulation:
-/// f32 (f64 for f64) in tiles; sums over the keys, on the processor, in f64 over tiles. `g_prev` in place on `prev` or
-/// `g_scores`, else disjoint. No second derivatives. Errors: as the forward op. Deterministic, whatever the number of
-/// threads. Source: Dao et al., "FlashAttention" (2022), algorithm 4.
-#[derive(Debug, Clone, Copy)]
-pub struct AttentionGrad {
-    /// Factor of the products.
-    pub scale: f64,
-    /// Whether the scores of the layer before are an argument, and their gradient a result.
-    pub previous: bool,
-    /// Whether a cotangent of the scores is the last argument.
-    pub score_cotangent: bool,
-}
+op_list! { AttentionGrad }
 
-impl Default for AttentionGrad {
-    fn default() -> Self {
-        Self { scale: 0.5, previous: false, score_cotangent: false }
+op_attributes! {
+    /// Gradient of [`Attention`](crate::ops::attention::forward::Attention). The scores `S` are computed again, tile by tile; then
+    /// `P = exp(S − lse)`, `dS = P∘(g_out·vᵀ − rowsum(g_out∘out)) (+ g_scores)`, `gq = scale·dS·k`, `gk = scale·dSᵀ·q`,
+    /// `gv = Pᵀ·g_out` and, with `previous`, `g_prev = dS`.
+    ///
+    /// Arguments: `q`, `k`, `v`: `[B, N, h, e]`; with `previous` `prev`: `[B, h, N, N]`; `out`: `[B, N, h, e]`; `lse`:
+    /// `[B, h, N]` in f32 or f64; `g_out`: `[B, N, h, e]`; with `score_cotangent` `g_scores`: `[B, h, N, N]`. All but `lse` of
+    /// one float dtype and any strides. Results: `gq`, `gk`, `gv` as `q`; with `previous` `g_prev` as `prev`. Accumulation:
+    /// f32 (f64 for f64) in tiles; sums over the keys, on the processor, in f64 over tiles. `g_prev` in place on `prev` or
+    /// `g_scores`, else disjoint. No second derivatives. Errors: as the forward op. Deterministic, whatever the number of
+    /// threads. Source: Dao et al., "FlashAttention" (2022), algorithm 4.
+    #[derive(Debug, Clone, Copy)]
+    pub struct AttentionGrad {
+        /// Factor of the products.
+        pub scale: f64 = 0.5,
+        /// Whether the scores of the layer before are an argument, and their gradient a result.
+        pub previous: bool = false,
+        /// Whether a cotangent of the scores is the last argument.
+        pub score_cotangent: bool = false,
     }
 }
 
@@ -92,39 +91,6 @@ impl Op for AttentionGrad {
     fn vjp(&self) -> Grad {
         Grad::None("second derivatives are not provided")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
-        let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
-        let Sizes { batch, n, heads, e, .. } = Sizes::of(&specs[0].shape);
-        let at = |b: usize, i: usize, h: usize, c: usize| ((b * n + i) * heads + h) * e + c;
-        let (q, k, v) = (&args[0].data, &args[1].data, &args[2].data);
-        let [out, lse, g] = [0, 1, 2].map(|i| &args[self.saved() + i].data);
-        let mut grads: Vec<HostTensor> = outputs.iter().map(|&o| HostTensor::from_fn(o, |_| 0.0)).collect();
-        for row in 0..batch * heads * n {
-            let (b, h, i) = (row / n / heads, row / n % heads, row % n);
-            let level: f64 = (0..e).map(|c| g[at(b, i, h, c)] * out[at(b, i, h, c)]).sum();
-            for j in 0..n {
-                let dot = |x: &[f64], y: &[f64]| -> f64 {
-                    (0..e).map(|c| x[at(b, i, h, c)] * y[at(b, j, h, c)]).sum()
-                };
-                let previous = if self.previous { args[3].data[row * n + j] } else { 0.0 };
-                let p = (self.scale * dot(q, k) + previous - lse[row]).exp();
-                let mut ds = p * (dot(g, v) - level);
-                if self.score_cotangent {
-                    ds += args[self.saved() + 3].data[row * n + j];
-                }
-                for c in 0..e {
-                    grads[0].data[at(b, i, h, c)] += self.scale * ds * k[at(b, j, h, c)];
-                    grads[1].data[at(b, j, h, c)] += self.scale * ds * q[at(b, i, h, c)];
-                    grads[2].data[at(b, j, h, c)] += p * g[at(b, i, h, c)];
-                }
-                if let Some(previous) = grads.get_mut(3) {
-                    previous.data[row * n + j] = ds;
-                }
-            }
-        }
-        grads
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -173,6 +139,42 @@ impl Op for AttentionGrad {
         let scores = score_shapes(&args[0].shape).0.elements();
         let flops = Sizes::of(&args[0].shape).flops().saturating_mul(5);
         Cost::of(args, &outputs, flops.saturating_add(scores.saturating_mul(5)))
+    }
+}
+
+impl Tested for AttentionGrad {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
+        let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
+        let Sizes { batch, n, heads, e, .. } = Sizes::of(&specs[0].shape);
+        let at = |b: usize, i: usize, h: usize, c: usize| ((b * n + i) * heads + h) * e + c;
+        let (q, k, v) = (&args[0].data, &args[1].data, &args[2].data);
+        let [out, lse, g] = [0, 1, 2].map(|i| &args[self.saved() + i].data);
+        let mut grads: Vec<HostTensor> = outputs.iter().map(|&o| HostTensor::from_fn(o, |_| 0.0)).collect();
+        for row in 0..batch * heads * n {
+            let (b, h, i) = (row / n / heads, row / n % heads, row % n);
+            let level: f64 = (0..e).map(|c| g[at(b, i, h, c)] * out[at(b, i, h, c)]).sum();
+            for j in 0..n {
+                let dot = |x: &[f64], y: &[f64]| -> f64 {
+                    (0..e).map(|c| x[at(b, i, h, c)] * y[at(b, j, h, c)]).sum()
+                };
+                let previous = if self.previous { args[3].data[row * n + j] } else { 0.0 };
+                let p = (self.scale * dot(q, k) + previous - lse[row]).exp();
+                let mut ds = p * (dot(g, v) - level);
+                if self.score_cotangent {
+                    ds += args[self.saved() + 3].data[row * n + j];
+                }
+                for c in 0..e {
+                    grads[0].data[at(b, i, h, c)] += self.scale * ds * k[at(b, j, h, c)];
+                    grads[1].data[at(b, j, h, c)] += self.scale * ds * q[at(b, i, h, c)];
+                    grads[2].data[at(b, j, h, c)] += p * g[at(b, i, h, c)];
+                }
+                if let Some(previous) = grads.get_mut(3) {
+                    previous.data[row * n + j] = ds;
+                }
+            }
+        }
+        grads
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all = Vec::new();

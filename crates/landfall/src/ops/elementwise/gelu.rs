@@ -2,10 +2,13 @@
 
 use super::pointwise::{SHAPES, cost, cotangent, map, run, run_cuda, samples};
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested,
+    attribute_choices, attributes, op_attributes, op_list, rules,
 };
 use crate::values::{Binary, DType, DeviceKind, Expression, HostTensor, Math, Reg, Rule, Spec, Unary};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+
+op_list! { Gelu, GeluGrad; Approximation }
 
 /// How the normal distribution function in a [`Gelu`] is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,6 +19,8 @@ pub enum Approximation {
     /// `½(1 + tanh(√(2/π)(x + 0.044715x³)))`.
     Tanh,
 }
+
+attribute_choices!(Approximation: Erf = "erf", Tanh = "tanh");
 
 /// `√(2/π)` and `0.044715·√(2/π)`.
 const LINEAR: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
@@ -36,25 +41,27 @@ fn gate(e: &mut Expression, x: Reg) -> (Reg, Reg, Reg, Reg) {
     (e.unary(Unary::Recip, under), cubic, linear, one)
 }
 
-/// `out = x·Φ(x)`, Φ the normal distribution function, exact or by its tanh approximation.
-///
-/// `x`: any shape, float; result the same. Arithmetic in the accumulation dtype, rounded once. In place on `x`.
-/// Gradient: [`GeluGrad`]. Errors: `x` must be a float. Deterministic. Source: Hendrycks and Gimpel, "Gaussian Error
-/// Linear Units" (2016).
-///
-/// ```
-/// use landfall::{Engine, ops};
-/// let engine = Engine::cpu()?;
-/// let x = engine.tensor([2], &[0.0f64, 1.0])?;
-/// let mut out = engine.empty(landfall::DType::F64, [2])?;
-/// engine.call(&ops::Gelu::default(), &[x.view()], &mut [out.view_mut()])?;
-/// assert!((out.read::<f64>()?[1] - 0.841_344_746_068_543).abs() < 1e-12);
-/// # Ok::<(), landfall::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Gelu {
-    /// How Φ is computed.
-    pub approximation: Approximation,
+op_attributes! {
+    /// `out = x·Φ(x)`, Φ the normal distribution function, exact or by its tanh approximation.
+    ///
+    /// `x`: any shape, float; result the same. Arithmetic in the accumulation dtype, rounded once. In place on `x`.
+    /// Gradient: [`GeluGrad`]. Errors: `x` must be a float. Deterministic. Source: Hendrycks and Gimpel, "Gaussian Error
+    /// Linear Units" (2016).
+    ///
+    /// ```
+    /// use landfall::{Engine, ops};
+    /// let engine = Engine::cpu()?;
+    /// let x = engine.tensor([2], &[0.0f64, 1.0])?;
+    /// let mut out = engine.empty(landfall::DType::F64, [2])?;
+    /// engine.call(&ops::Gelu::default(), &[x.view()], &mut [out.view_mut()])?;
+    /// assert!((out.read::<f64>()?[1] - 0.841_344_746_068_543).abs() < 1e-12);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[derive(Debug, Clone, Copy)]
+    pub struct Gelu {
+        /// How Φ is computed.
+        pub approximation: Approximation = Approximation::default(),
+    }
 }
 
 impl Op for Gelu {
@@ -92,6 +99,15 @@ impl Op for Gelu {
             Ok(vec![Some(cx.graph.op1(GeluGrad { approximation }, &[cx.inputs[0], cotangent(cx)?])?)])
         })
     }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const { &[Kernel::cpu("pointwise", run::<Gelu>), Kernel::cuda("pointwise", run_cuda)] }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        cost(self, args)
+    }
+}
+
+impl Tested for Gelu {
     fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
         map(args, args[0].spec.dtype, |x| match self.approximation {
             Approximation::Erf => x[0] * Math::normal_cdf(x[0]),
@@ -101,12 +117,6 @@ impl Op for Gelu {
                 x[0] / (1.0 + (-2.0 * u).exp())
             }
         })
-    }
-    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<Gelu>), Kernel::cuda("pointwise", run_cuda)] }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        cost(self, args)
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all = samples(Self { approximation: Approximation::Erf }, &[(-6.0, 6.0)]);
@@ -118,14 +128,16 @@ impl Op for Gelu {
     }
 }
 
-/// Gradient of [`Gelu`]: `out = cotangent·(Φ(x) + x·Φ′(x))`.
-///
-/// `x`, `cotangent`: one shape and float dtype, which are the result's. Arithmetic in the accumulation dtype, rounded
-/// once. In place on either. No second derivatives. Deterministic. Source: as [`Gelu`].
-#[derive(Debug, Clone, Copy, Default)]
-pub struct GeluGrad {
-    /// How Φ is computed.
-    pub approximation: Approximation,
+op_attributes! {
+    /// Gradient of [`Gelu`]: `out = cotangent·(Φ(x) + x·Φ′(x))`.
+    ///
+    /// `x`, `cotangent`: one shape and float dtype, which are the result's. Arithmetic in the accumulation dtype, rounded
+    /// once. In place on either. No second derivatives. Deterministic. Source: as [`Gelu`].
+    #[derive(Debug, Clone, Copy)]
+    pub struct GeluGrad {
+        /// How Φ is computed.
+        pub approximation: Approximation = Approximation::default(),
+    }
 }
 
 impl Op for GeluGrad {
@@ -179,6 +191,15 @@ impl Op for GeluGrad {
     fn vjp(&self) -> Grad {
         Grad::None("second derivatives are not provided")
     }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const { &[Kernel::cpu("pointwise", run::<GeluGrad>), Kernel::cuda("pointwise", run_cuda)] }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        cost(self, args)
+    }
+}
+
+impl Tested for GeluGrad {
     fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
         map(args, args[0].spec.dtype, |a| {
             let (x, c) = (a[0], a[1]);
@@ -192,12 +213,6 @@ impl Op for GeluGrad {
                 }
             }
         })
-    }
-    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<GeluGrad>), Kernel::cuda("pointwise", run_cuda)] }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        cost(self, args)
     }
     fn samples(&self) -> Vec<Sample> {
         let ranges = [(-6.0, 6.0), (-2.0, 2.0)];

@@ -4,12 +4,14 @@
 //! samples are drawn from. Sources: the functions' definitions; gradients are elementary calculus.
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Value, Vjp, attributes,
-    rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, Value, Vjp,
+    attributes, op_attributes, op_list, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::pointwise as tile;
 use crate::values::{Binary, DType, DeviceKind, Expression, HostTensor, Reg, Rule, Shape, Spec, Unary};
+
+op_list! { Abs, Add, Div, Erf, Exp, Ln, Maximum, Minimum, Mul, Neg, Recip, Rsqrt, Sign, Sqrt, Sub, Tanh }
 
 /// A pointwise op: everything but its kernel, which is the same for all.
 pub(in crate::ops) fn run<T: Op>(op: &dyn Op, call: &crate::kernel::cpu::Call<'_>) -> Result<(), Rule> {
@@ -56,7 +58,7 @@ pub(in crate::ops) const SHAPES: &[&[usize]] =
     &[&[], &[0], &[1], &[7], &[3, 5], &[257], &[4, 1, 4], &[2, 3, 64], &[3, 0, 2]];
 
 /// Samples over [`SHAPES`], each argument uniform in its range.
-pub(in crate::ops) fn samples(op: impl Op + Clone, ranges: &[(f64, f64)]) -> Vec<Sample> {
+pub(in crate::ops) fn samples(op: impl Tested + Clone, ranges: &[(f64, f64)]) -> Vec<Sample> {
     let shapes = SHAPES.iter().filter_map(|s| Shape::new(s));
     let args = |shape| ranges.iter().map(|&(lo, hi)| SampleArg::range(shape, lo, hi)).collect();
     shapes.map(|shape: Shape| Sample::new(op.clone(), args(shape))).collect()
@@ -70,12 +72,14 @@ macro_rules! pointwise {
         reference $reference:expr;
         vjp $vjp:expr;
     )*) => { $(
-        $(#[$doc])*
-        ///
-        /// Arguments of one shape and dtype, which are the result's. Arithmetic in the accumulation dtype, rounded
-        /// once. In place on any argument. Deterministic.
-        #[derive(Debug, Clone, Copy, Default)]
-        pub struct $Name;
+        op_attributes! {
+            $(#[$doc])*
+            ///
+            /// Arguments of one shape and dtype, which are the result's. Arithmetic in the accumulation dtype, rounded
+            /// once. In place on any argument. Deterministic.
+            #[derive(Debug, Clone, Copy)]
+            pub struct $Name;
+        }
 
         impl Op for $Name {
             fn name(&self) -> &'static str { $name }
@@ -99,14 +103,17 @@ macro_rules! pointwise {
                 })
             }
             fn vjp(&self) -> Grad { $vjp }
-            fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-                let f: fn(&[f64]) -> f64 = $reference;
-                map(args, args[0].spec.dtype, f)
-            }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
                 const { &[Kernel::cpu("pointwise", run::<$Name>), Kernel::cuda("pointwise", run_cuda)] }
             }
             fn cost(&self, args: &[Spec]) -> Cost { cost(self, args) }
+}
+
+        impl Tested for $Name {
+            fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+                let f: fn(&[f64]) -> f64 = $reference;
+                map(args, args[0].spec.dtype, f)
+            }
             fn samples(&self) -> Vec<Sample> {
                 let mut all = samples(*self, &[$($range),+]);
                 pointwise!(@bad all $Name $($arg)+);

@@ -2,24 +2,23 @@
 
 use super::pointwise::{SHAPES, cost, cotangent, map, run, run_cuda, samples};
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
+    attribute_choices, attributes, op_attributes, op_list, rules,
 };
 use crate::values::{Binary, DType, DeviceKind, HostTensor, Rule, Shape, Spec, Step};
 
-/// `out = x · mul + add` with constants.
-///
-/// `x`: any shape, float. In place on `x`. Gradient: `cotangent · mul`.
-#[derive(Debug, Clone, Copy)]
-pub struct Affine {
-    /// Factor.
-    pub mul: f64,
-    /// Addend.
-    pub add: f64,
-}
+op_list! { Affine, Cast, Compare, Fill, Where; Comparison }
 
-impl Default for Affine {
-    fn default() -> Self {
-        Self { mul: -1.5, add: 0.25 }
+op_attributes! {
+    /// `out = x · mul + add` with constants.
+    ///
+    /// `x`: any shape, float. In place on `x`. Gradient: `cotangent · mul`.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Affine {
+        /// Factor.
+        pub mul: f64 = -1.5,
+        /// Addend.
+        pub add: f64 = 0.25,
     }
 }
 
@@ -62,14 +61,17 @@ impl Op for Affine {
             )?)])
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        map(args, args[0].spec.dtype, |x| x[0] * self.mul + self.add)
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const { &[Kernel::cpu("pointwise", run::<Affine>), Kernel::cuda("pointwise", run_cuda)] }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         cost(self, args)
+    }
+}
+
+impl Tested for Affine {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        map(args, args[0].spec.dtype, |x| x[0] * self.mul + self.add)
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all = samples(*self, &[(-3.0, 3.0)]);
@@ -84,18 +86,14 @@ impl Op for Affine {
     }
 }
 
-/// `out = x` in another dtype: floats round to nearest, floats to integers truncate and saturate.
-///
-/// In place where both dtypes are the same. Gradient: the cotangent cast back; none to or from integers.
-#[derive(Debug, Clone, Copy)]
-pub struct Cast {
-    /// The dtype of the result.
-    pub dtype: DType,
-}
-
-impl Default for Cast {
-    fn default() -> Self {
-        Self { dtype: DType::F32 }
+op_attributes! {
+    /// `out = x` in another dtype: floats round to nearest, floats to integers truncate and saturate.
+    ///
+    /// In place where both dtypes are the same. Gradient: the cotangent cast back; none to or from integers.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Cast {
+        /// The dtype of the result.
+        pub dtype: DType = DType::F32,
     }
 }
 
@@ -139,6 +137,19 @@ impl Op for Cast {
             Ok(vec![if dtype.is_float() { Some(cx.graph.cast(cotangent(cx)?, dtype)?) } else { None }])
         })
     }
+    fn mixing(&self) -> Mixing {
+        // Its dtype is an attribute, which says what is wanted.
+        Mixing::Full
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const { &[Kernel::cpu("pointwise", run::<Cast>), Kernel::cuda("pointwise", run_cuda)] }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        cost(self, args)
+    }
+}
+
+impl Tested for Cast {
     fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
         map(args, self.dtype, |x| match self.dtype {
             DType::Bool => f64::from(u8::from(x[0] != 0.0)),
@@ -146,12 +157,6 @@ impl Op for Cast {
             DType::U8 => x[0].trunc().clamp(0.0, 255.0),
             DType::F32 | DType::F64 | DType::BF16 | DType::F16 => x[0],
         })
-    }
-    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<Cast>), Kernel::cuda("pointwise", run_cuda)] }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        cost(self, args)
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all: Vec<Sample> =
@@ -162,12 +167,14 @@ impl Op for Cast {
     }
 }
 
-/// `out = condition ? lhs : rhs`.
-///
-/// `condition`: bool; `lhs`, `rhs`: one dtype; all of one shape. In place on `lhs` or `rhs`. Gradient: the cotangent
-/// where each was taken, zero elsewhere.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Where;
+op_attributes! {
+    /// `out = condition ? lhs : rhs`.
+    ///
+    /// `condition`: bool; `lhs`, `rhs`: one dtype; all of one shape. In place on `lhs` or `rhs`. Gradient: the cotangent
+    /// where each was taken, zero elsewhere.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Where;
+}
 
 impl Op for Where {
     fn name(&self) -> &'static str {
@@ -204,14 +211,17 @@ impl Op for Where {
             Ok(vec![None, Some(taken), Some(cx.graph.select(cx.inputs[0], zero, c)?)])
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        map(args, args[1].spec.dtype, |x| if x[0] != 0.0 { x[1] } else { x[2] })
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const { &[Kernel::cpu("pointwise", run::<Where>), Kernel::cuda("pointwise", run_cuda)] }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         cost(self, args)
+    }
+}
+
+impl Tested for Where {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        map(args, args[1].spec.dtype, |x| if x[0] != 0.0 { x[1] } else { x[2] })
     }
     fn samples(&self) -> Vec<Sample> {
         let condition = |shape: Shape| SampleArg::with(Some(DType::Bool), shape, Data::Int(0, 2));
@@ -243,18 +253,16 @@ pub enum Comparison {
     LessEqual,
 }
 
-/// `out = lhs (=, <, ≤) rhs` as bool. Comparisons with NaN are false.
-///
-/// Arguments of one shape and dtype. Disjoint (the result has another dtype). Not differentiable.
-#[derive(Debug, Clone, Copy)]
-pub struct Compare {
-    /// Which comparison.
-    pub comparison: Comparison,
-}
+attribute_choices!(Comparison: Equal = "equal", Less = "less", LessEqual = "less_equal");
 
-impl Default for Compare {
-    fn default() -> Self {
-        Self { comparison: Comparison::Less }
+op_attributes! {
+    /// `out = lhs (=, <, ≤) rhs` as bool. Comparisons with NaN are false.
+    ///
+    /// Arguments of one shape and dtype. Disjoint (the result has another dtype). Not differentiable.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Compare {
+        /// Which comparison.
+        pub comparison: Comparison = Comparison::Less,
     }
 }
 
@@ -291,6 +299,15 @@ impl Op for Compare {
     fn vjp(&self) -> Grad {
         Grad::None("a comparison is constant between its steps")
     }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const { &[Kernel::cpu("pointwise", run::<Compare>), Kernel::cuda("pointwise", run_cuda)] }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        cost(self, args)
+    }
+}
+
+impl Tested for Compare {
     fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
         map(args, DType::Bool, |x| {
             f64::from(u8::from(match self.comparison {
@@ -299,12 +316,6 @@ impl Op for Compare {
                 Comparison::LessEqual => x[0] <= x[1],
             }))
         })
-    }
-    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<Compare>), Kernel::cuda("pointwise", run_cuda)] }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        cost(self, args)
     }
     fn samples(&self) -> Vec<Sample> {
         let all = [Comparison::Equal, Comparison::Less, Comparison::LessEqual];
@@ -325,20 +336,16 @@ impl Op for Compare {
     }
 }
 
-/// `out = value` everywhere.
-///
-/// No arguments; any dtype and shape.
-#[derive(Debug, Clone, Copy)]
-pub struct Fill {
-    /// Dtype and shape of the result.
-    pub spec: Spec,
-    /// The value, rounded to the dtype.
-    pub value: f64,
-}
-
-impl Default for Fill {
-    fn default() -> Self {
-        Self { spec: Spec { dtype: DType::F32, shape: Shape::SCALAR }, value: 1.0 }
+op_attributes! {
+    /// `out = value` everywhere.
+    ///
+    /// No arguments; any dtype and shape.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Fill {
+        /// Dtype and shape of the result.
+        pub spec: Spec = Spec { dtype: DType::F32, shape: Shape::SCALAR },
+        /// The value, rounded to the dtype.
+        pub value: f64 = 1.0,
     }
 }
 
@@ -368,14 +375,21 @@ impl Op for Fill {
     fn vjp(&self) -> Grad {
         Grad::None("it has no arguments")
     }
-    fn reference(&self, _: &[HostTensor]) -> Vec<HostTensor> {
-        vec![HostTensor::from_fn(self.spec, |_| self.value)]
+    fn mixing(&self) -> Mixing {
+        // Its dtype is an attribute, which says what is wanted.
+        Mixing::Full
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const { &[Kernel::cpu("pointwise", run::<Fill>), Kernel::cuda("pointwise", run_cuda)] }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         cost(self, args)
+    }
+}
+
+impl Tested for Fill {
+    fn reference(&self, _: &[HostTensor]) -> Vec<HostTensor> {
+        vec![HostTensor::from_fn(self.spec, |_| self.value)]
     }
     fn samples(&self) -> Vec<Sample> {
         let specs = DType::ALL.iter().flat_map(|&dtype| {

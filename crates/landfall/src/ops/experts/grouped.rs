@@ -4,7 +4,8 @@ mod cuda;
 
 use super::routing::{Numbers, Routed, is_index, sizes};
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Spread, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Spread, Tested,
+    op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::gemm::{Beta, Gemm, MatMut, Rhs, workspace_len, workspace_up_to};
 use crate::kernel::cpu::isa::Real;
@@ -16,26 +17,32 @@ use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dty
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// `y[r, :] = x[r, :] · w[e(r)]`, where e(r) is the expert whose row r is: expert e has the rows `offsets[e]` up to
-/// `offsets[e] + counts[e]`. Other rows are zero.
-///
-/// `x`: `[N, K]`, float; `w`: `[E, K, F]` of its dtype; `counts`: `[E]` and `offsets`: `[E + 1]`, as
-/// [`RouteMap`](crate::ops::experts::route_map::RouteMap) gives them, i32 or i64. They are read on the device. Result: `[N, F]`. Sums in the
-/// accumulation dtype; f32 is not rounded to TF32. Disjoint. Gradients: by `x` the same with `w` transposed, by `w`
-/// [`GroupedMatMulGrad`]. Where offsets are no growing sequence from 0 to at most N, or a count is more than the rows up to
-/// the next offset, no row has an expert, and the next read on the host returns `Error::Index`, which counts positions in
-/// `counts` and behind them in `offsets`. Errors: other dtypes, ranks or sizes, no expert. Deterministic. Source: Gale et
-/// al., "MegaBlocks: Efficient Sparse Training with Mixture-of-Experts" (2022).
-#[derive(Debug, Clone, Copy, Default)]
-pub struct GroupedMatMul;
+op_list! { GroupedMatMul, GroupedMatMulGrad }
 
-/// Gradient of [`GroupedMatMul`] to the experts' matrices: `out[e] = Σ_r x[r, :]ᵀ · gy[r, :]` over the rows of e, zeros
-/// where it has none.
-///
-/// `x`: `[N, K]`, float; `gy`: `[N, F]` of its dtype; `counts` and `offsets` as there. Result: `[E, K, F]`. Sums in the
-/// accumulation dtype, in the order of rows. Disjoint. No second derivatives. Errors as there. Deterministic.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct GroupedMatMulGrad;
+op_attributes! {
+    /// `y[r, :] = x[r, :] · w[e(r)]`, where e(r) is the expert whose row r is: expert e has the rows `offsets[e]` up to
+    /// `offsets[e] + counts[e]`. Other rows are zero.
+    ///
+    /// `x`: `[N, K]`, float; `w`: `[E, K, F]` of its dtype; `counts`: `[E]` and `offsets`: `[E + 1]`, as
+    /// [`RouteMap`](crate::ops::experts::route_map::RouteMap) gives them, i32 or i64. They are read on the device. Result: `[N, F]`. Sums in the
+    /// accumulation dtype; f32 is not rounded to TF32. Disjoint. Gradients: by `x` the same with `w` transposed, by `w`
+    /// [`GroupedMatMulGrad`]. Where offsets are no growing sequence from 0 to at most N, or a count is more than the rows up to
+    /// the next offset, no row has an expert, and the next read on the host returns `Error::Index`, which counts positions in
+    /// `counts` and behind them in `offsets`. Errors: other dtypes, ranks or sizes, no expert. Deterministic. Source: Gale et
+    /// al., "MegaBlocks: Efficient Sparse Training with Mixture-of-Experts" (2022).
+    #[derive(Debug, Clone, Copy)]
+    pub struct GroupedMatMul;
+}
+
+op_attributes! {
+    /// Gradient of [`GroupedMatMul`] to the experts' matrices: `out[e] = Σ_r x[r, :]ᵀ · gy[r, :]` over the rows of e, zeros
+    /// where it has none.
+    ///
+    /// `x`: `[N, K]`, float; `gy`: `[N, F]` of its dtype; `counts` and `offsets` as there. Result: `[E, K, F]`. Sums in the
+    /// accumulation dtype, in the order of rows. Disjoint. No second derivatives. Errors as there. Deterministic.
+    #[derive(Debug, Clone, Copy)]
+    pub struct GroupedMatMulGrad;
+}
 
 /// Checks counts and offsets; the number of experts.
 fn experts(args: &[Spec]) -> Result<usize, Rule> {
@@ -108,19 +115,8 @@ impl Op for GroupedMatMul {
             Ok(vec![gx, gw, None, None])
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let (rows, k) = (args[0].dims()[0], args[0].dims()[1]);
-        let (experts, n) = (args[1].dims()[0], args[1].dims()[2]);
-        let mut y = HostTensor::from_fn(Spec::new(args[0].spec.dtype, [rows, n]), |_| 0.0);
-        for e in 0..experts {
-            for r in rows_of(args, e) {
-                for j in 0..n {
-                    let terms = (0..k).map(|p| args[0].data[r * k + p] * args[1].data[(e * k + p) * n + j]);
-                    y.data[r * n + j] = terms.sum();
-                }
-            }
-        }
-        vec![y]
+    fn mixing(&self) -> Mixing {
+        Mixing::Product { operands: usize::MAX }
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -160,6 +156,23 @@ impl Op for GroupedMatMul {
     }
     fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
         trial(args, spread)
+    }
+}
+
+impl Tested for GroupedMatMul {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let (rows, k) = (args[0].dims()[0], args[0].dims()[1]);
+        let (experts, n) = (args[1].dims()[0], args[1].dims()[2]);
+        let mut y = HostTensor::from_fn(Spec::new(args[0].spec.dtype, [rows, n]), |_| 0.0);
+        for e in 0..experts {
+            for r in rows_of(args, e) {
+                for j in 0..n {
+                    let terms = (0..k).map(|p| args[0].data[r * k + p] * args[1].data[(e * k + p) * n + j]);
+                    y.data[r * n + j] = terms.sum();
+                }
+            }
+        }
+        vec![y]
     }
     fn samples(&self) -> Vec<Sample> {
         let case = |Routing { rows, counts, offsets, sizes: [k, n] }| {
@@ -259,14 +272,6 @@ impl Op for GroupedMatMulGrad {
     fn vjp(&self) -> Grad {
         Grad::None("second derivatives are not provided")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let (k, n) = (args[0].dims()[1], args[1].dims()[1]);
-        let spec = Spec::new(args[0].spec.dtype, [args[2].dims()[0], k, n]);
-        vec![HostTensor::from_fn(spec, |i| {
-            let (e, p, j) = (i / (k * n), i / n % k, i % n);
-            rows_of(args, e).map(|r| args[0].data[r * k + p] * args[1].data[r * n + j]).sum()
-        })]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -309,6 +314,17 @@ impl Op for GroupedMatMulGrad {
     }
     fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
         trial(args, spread)
+    }
+}
+
+impl Tested for GroupedMatMulGrad {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let (k, n) = (args[0].dims()[1], args[1].dims()[1]);
+        let spec = Spec::new(args[0].spec.dtype, [args[2].dims()[0], k, n]);
+        vec![HostTensor::from_fn(spec, |i| {
+            let (e, p, j) = (i / (k * n), i / n % k, i % n);
+            rows_of(args, e).map(|r| args[0].data[r * k + p] * args[1].data[r * n + j]).sum()
+        })]
     }
     fn samples(&self) -> Vec<Sample> {
         let case = |Routing { rows, counts, offsets, sizes: [k, n] }| {

@@ -6,8 +6,8 @@ use super::routing::cuda::{Share, shares};
 use super::routing::{Factors, Map, Routed, copy_row, grain, map_sizes, pairs, sizes, trial_map};
 use super::unpermute::{PairProbs, Unpermute};
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Spread, Value,
-    attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Spread,
+    Tested, Value, attributes, op_attributes, op_list, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::Call;
@@ -16,36 +16,40 @@ use crate::ops::experts::route_map::RouteMap;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
 use cuda::Way;
 
-/// Copies the row of each token to the rows of its pairs: `y[R(t, e), :] = x[t, :]`, and with probabilities
-/// `py[R(t, e)] = p[t, e]`. Rows without a pair are zero.
-///
-/// `x`: `[T, H]`, float; `map`: `[T, 2·most + 1]` and `source`: `[N]`, as [`RouteMap`](crate::ops::experts::route_map::RouteMap) gives them, i32 or
-/// i64; `p`: `[T, E]`, float of any dtype, where `probs` is set. Results: `y [N, H]` as `x`, and `py [N]` as `p`. Disjoint,
-/// every result and every argument: blocks write rows that others have yet to read. Gradient: [`Unpermute`] of the
-/// cotangent, a sum in the accumulation dtype from the highest expert down; of `p`, its rows' cotangents. A probability of
-/// 0 leaves its row as it is, so that the gradient is the exact adjoint; `drop_zero` zeroes it, and its gradient. A number
-/// of the map that is out of range is left out, and the next read on the host returns `Error::Index`. Errors: another
-/// dtype, rank or size. Deterministic. Source: Lepikhin et al., "GShard" (2020); Gale et al., "MegaBlocks" (2022).
-///
-/// ```
-/// use landfall::{DType::F32, Engine, ops::Permute};
-/// let engine = Engine::cpu()?;
-/// let x = engine.tensor([2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
-/// // Token 0 goes to row 1, token 1 to row 0; row 2 is padding.
-/// let map = engine.tensor([2, 3], &[1i32, 1, 1, 0, 0, 1])?;
-/// let source = engine.tensor([3], &[1i32, 0, -1])?;
-/// let mut y = engine.empty(F32, [3, 2])?;
-/// engine.call(&Permute::default(), &[x.view(), map.view(), source.view()], &mut [y.view_mut()])?;
-/// assert_eq!(y.read::<f32>()?, [3.0, 4.0, 1.0, 2.0, 0.0, 0.0]);
-/// # Ok::<(), landfall::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Permute {
-    /// Whether probabilities are brought along.
-    pub probs: bool,
-    /// Whether a pair with a probability of 0 has a row of zeros. (As TransformerEngine does it, for those who come from
-    /// there; `probs` must be set.)
-    pub drop_zero: bool,
+op_list! { Permute }
+
+op_attributes! {
+    /// Copies the row of each token to the rows of its pairs: `y[R(t, e), :] = x[t, :]`, and with probabilities
+    /// `py[R(t, e)] = p[t, e]`. Rows without a pair are zero.
+    ///
+    /// `x`: `[T, H]`, float; `map`: `[T, 2·most + 1]` and `source`: `[N]`, as [`RouteMap`](crate::ops::experts::route_map::RouteMap) gives them, i32 or
+    /// i64; `p`: `[T, E]`, float of any dtype, where `probs` is set. Results: `y [N, H]` as `x`, and `py [N]` as `p`. Disjoint,
+    /// every result and every argument: blocks write rows that others have yet to read. Gradient: [`Unpermute`] of the
+    /// cotangent, a sum in the accumulation dtype from the highest expert down; of `p`, its rows' cotangents. A probability of
+    /// 0 leaves its row as it is, so that the gradient is the exact adjoint; `drop_zero` zeroes it, and its gradient. A number
+    /// of the map that is out of range is left out, and the next read on the host returns `Error::Index`. Errors: another
+    /// dtype, rank or size. Deterministic. Source: Lepikhin et al., "GShard" (2020); Gale et al., "MegaBlocks" (2022).
+    ///
+    /// ```
+    /// use landfall::{DType::F32, Engine, ops::Permute};
+    /// let engine = Engine::cpu()?;
+    /// let x = engine.tensor([2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
+    /// // Token 0 goes to row 1, token 1 to row 0; row 2 is padding.
+    /// let map = engine.tensor([2, 3], &[1i32, 1, 1, 0, 0, 1])?;
+    /// let source = engine.tensor([3], &[1i32, 0, -1])?;
+    /// let mut y = engine.empty(F32, [3, 2])?;
+    /// engine.call(&Permute::default(), &[x.view(), map.view(), source.view()], &mut [y.view_mut()])?;
+    /// assert_eq!(y.read::<f32>()?, [3.0, 4.0, 1.0, 2.0, 0.0, 0.0]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[derive(Debug, Clone, Copy)]
+    pub struct Permute {
+        /// Whether probabilities are brought along.
+        pub probs: bool = false,
+        /// Whether a pair with a probability of 0 has a row of zeros. (As TransformerEngine does it, for those who come from
+        /// there; `probs` must be set.)
+        pub drop_zero: bool = false,
+    }
 }
 
 impl Op for Permute {
@@ -116,21 +120,8 @@ impl Op for Permute {
             Ok(all)
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
-        let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
-        let mut out: Vec<HostTensor> = outputs.iter().map(|&s| HostTensor::from_fn(s, |_| 0.0)).collect();
-        let h = args[0].spec.shape.last();
-        for pair in pairs(&args[1]) {
-            let p = args.get(3).map(|p| p.data[pair.token * p.spec.shape.last() + pair.expert]);
-            if !(self.drop_zero && p == Some(0.0)) {
-                out[0].data[pair.row * h..][..h].copy_from_slice(&args[0].data[pair.token * h..][..h]);
-            }
-            if let Some(p) = p {
-                out[1].data[pair.row] = p;
-            }
-        }
-        out
+    fn mixing(&self) -> Mixing {
+        if self.probs { Mixing::Full } else { Mixing::Movement }
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -177,6 +168,25 @@ impl Op for Permute {
     }
     fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
         trial_map(args, spread)
+    }
+}
+
+impl Tested for Permute {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
+        let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
+        let mut out: Vec<HostTensor> = outputs.iter().map(|&s| HostTensor::from_fn(s, |_| 0.0)).collect();
+        let h = args[0].spec.shape.last();
+        for pair in pairs(&args[1]) {
+            let p = args.get(3).map(|p| p.data[pair.token * p.spec.shape.last() + pair.expert]);
+            if !(self.drop_zero && p == Some(0.0)) {
+                out[0].data[pair.row * h..][..h].copy_from_slice(&args[0].data[pair.token * h..][..h]);
+            }
+            if let Some(p) = p {
+                out[1].data[pair.row] = p;
+            }
+        }
+        out
     }
     fn samples(&self) -> Vec<Sample> {
         let plain = Self::default();

@@ -4,65 +4,64 @@ mod cuda;
 
 use super::routing::Index;
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
+    op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec};
 
+op_list! { RouteMap }
+
 /// Experts at most: a block on a GPU keeps the first row of each in shared memory.
 const EXPERTS: usize = 4096;
 
-/// Numbers the rows of a mixture-of-experts' permuted buffer: pair (t, e) has row `R(t, e) = base_e + ρ(t, e)`, where
-/// `ρ(t, e)` is the number of tokens before t that go to e, `base_e = Σ_{e' < e} ĉ_e'`, and `ĉ_e = align · ⌈c_e / align⌉` for
-/// the `c_e` tokens of e. So rows are grouped by expert, and within one the tokens keep their order.
-///
-/// `routed`: `[T, E]`, bool, u8, i32 or i64; token t goes to expert e where it is not 0. Results, all of the dtype `index`:
-///
-/// | | shape | holds |
-/// |---|---|---|
-/// | `map` | `[T, 2·most + 1]` | for each token the rows of its pairs, from the highest expert down; their experts; how many they are. Cells without a pair are −1 |
-/// | `source` | `[rows]` | the inverse: `t · most + j` for the row of the j-th pair of token t, −1 for a row without a pair |
-/// | `counts` | `[E]` | the rows of each expert that hold a pair |
-/// | `offsets` | `[E + 1]` | the first row of each expert; behind them the end of the last |
-///
-/// A pair whose row is not below `rows` is dropped: it is in no result, and offsets end at `rows`. So whoever follows the
-/// map is in bounds. A token with more than `most` experts keeps the highest ones, and the next read on the host returns
-/// `Error::Index` with the token, and how many it had. Integers throughout; disjoint; no gradient; deterministic.
-/// Errors: another dtype or rank, no expert or more than 4,096, `most` of 0 or above E, `align` of 0, no row where there
-/// are tokens, numbers that `index` does not hold. Source: Lepikhin et al., "GShard" (2020); Gale et al., "MegaBlocks" (2022).
-///
-/// ```
-/// use landfall::{DType::I32, Engine, ops::{Index, RouteMap}};
-/// let engine = Engine::cpu()?;
-/// let op = RouteMap { most: 1, rows: 3, align: 1, index: Index::I32 };
-/// let routed = engine.tensor([3, 2], &[0u8, 1, 1, 0, 0, 1])?;
-/// let mut out = [[3, 3].to_vec(), vec![3], vec![2], vec![3]]
-///     .map(|s| engine.empty(I32, landfall::Shape::new(&s).unwrap()).unwrap());
-/// engine.reserve(engine.workspace(&op, &[routed.spec()])?)?;
-/// let [map, source, counts, offsets] = &mut out;
-/// let outputs = &mut [map.view_mut(), source.view_mut(), counts.view_mut(), offsets.view_mut()];
-/// engine.call(&op, &[routed.view()], outputs)?;
-/// // Token 1 is the one of expert 0; tokens 0 and 2 are those of expert 1.
-/// assert_eq!(out[0].read::<i32>()?, [1, 1, 1, 0, 0, 1, 2, 1, 1]);
-/// assert_eq!(out[1].read::<i32>()?, [1, 0, 2]);
-/// assert_eq!(out[2].read::<i32>()?, [1, 2]);
-/// # Ok::<(), landfall::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct RouteMap {
-    /// The most experts of a token.
-    pub most: usize,
-    /// Rows of the permuted buffer: its capacity.
-    pub rows: usize,
-    /// Each expert's rows start at a multiple of this: 1 where they follow each other without gaps.
-    pub align: usize,
-    /// Dtype of the results.
-    pub index: Index,
-}
-
-impl Default for RouteMap {
-    fn default() -> Self {
-        Self { most: 2, rows: 64, align: 1, index: Index::I32 }
+op_attributes! {
+    /// Numbers the rows of a mixture-of-experts' permuted buffer: pair (t, e) has row `R(t, e) = base_e + ρ(t, e)`, where
+    /// `ρ(t, e)` is the number of tokens before t that go to e, `base_e = Σ_{e' < e} ĉ_e'`, and `ĉ_e = align · ⌈c_e / align⌉` for
+    /// the `c_e` tokens of e. So rows are grouped by expert, and within one the tokens keep their order.
+    ///
+    /// `routed`: `[T, E]`, bool, u8, i32 or i64; token t goes to expert e where it is not 0. Results, all of the dtype `index`:
+    ///
+    /// | | shape | holds |
+    /// |---|---|---|
+    /// | `map` | `[T, 2·most + 1]` | for each token the rows of its pairs, from the highest expert down; their experts; how many they are. Cells without a pair are −1 |
+    /// | `source` | `[rows]` | the inverse: `t · most + j` for the row of the j-th pair of token t, −1 for a row without a pair |
+    /// | `counts` | `[E]` | the rows of each expert that hold a pair |
+    /// | `offsets` | `[E + 1]` | the first row of each expert; behind them the end of the last |
+    ///
+    /// A pair whose row is not below `rows` is dropped: it is in no result, and offsets end at `rows`. So whoever follows the
+    /// map is in bounds. A token with more than `most` experts keeps the highest ones, and the next read on the host returns
+    /// `Error::Index` with the token, and how many it had. Integers throughout; disjoint; no gradient; deterministic.
+    /// Errors: another dtype or rank, no expert or more than 4,096, `most` of 0 or above E, `align` of 0, no row where there
+    /// are tokens, numbers that `index` does not hold. Source: Lepikhin et al., "GShard" (2020); Gale et al., "MegaBlocks" (2022).
+    ///
+    /// ```
+    /// use landfall::{DType::I32, Engine, ops::{Index, RouteMap}};
+    /// let engine = Engine::cpu()?;
+    /// let op = RouteMap { most: 1, rows: 3, align: 1, index: Index::I32 };
+    /// let routed = engine.tensor([3, 2], &[0u8, 1, 1, 0, 0, 1])?;
+    /// let mut out = [[3, 3].to_vec(), vec![3], vec![2], vec![3]]
+    ///     .map(|s| engine.empty(I32, landfall::Shape::new(&s).unwrap()).unwrap());
+    /// engine.reserve(engine.workspace(&op, &[routed.spec()])?)?;
+    /// let [map, source, counts, offsets] = &mut out;
+    /// let outputs = &mut [map.view_mut(), source.view_mut(), counts.view_mut(), offsets.view_mut()];
+    /// engine.call(&op, &[routed.view()], outputs)?;
+    /// // Token 1 is the one of expert 0; tokens 0 and 2 are those of expert 1.
+    /// assert_eq!(out[0].read::<i32>()?, [1, 1, 1, 0, 0, 1, 2, 1, 1]);
+    /// assert_eq!(out[1].read::<i32>()?, [1, 0, 2]);
+    /// assert_eq!(out[2].read::<i32>()?, [1, 2]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[derive(Debug, Clone, Copy)]
+    pub struct RouteMap {
+        /// The most experts of a token.
+        pub most: usize = 2,
+        /// Rows of the permuted buffer: its capacity.
+        pub rows: usize = 64,
+        /// Each expert's rows start at a multiple of this: 1 where they follow each other without gaps.
+        pub align: usize = 1,
+        /// Dtype of the results.
+        pub index: Index = Index::I32,
     }
 }
 
@@ -136,6 +135,29 @@ impl Op for RouteMap {
     fn vjp(&self) -> Grad {
         Grad::None("row numbers are integers")
     }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const {
+            &[
+                Kernel {
+                    workspace: |_, args| args[0].shape.last() * size_of::<i64>(),
+                    ..Kernel::cpu("route_map", |op, call| {
+                        let op = attributes::<RouteMap>(op)?;
+                        match op.index {
+                            Index::I32 => routed::<i32>(op, call),
+                            Index::I64 => routed::<i64>(op, call),
+                        }
+                    })
+                },
+                Kernel { workspace: cuda::workspace, ..Kernel::cuda("route_map", cuda::route_map) },
+            ]
+        }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
+    }
+}
+
+impl Tested for RouteMap {
     fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
         let (t, e, k) = (args[0].dims()[0], args[0].dims()[1], self.most);
         let Ok(specs) = self.infer(&[args[0].spec]) else { return Vec::new() };
@@ -170,26 +192,6 @@ impl Op for RouteMap {
             out[0].data[token * (2 * k + 1) + 2 * k] = n as f64;
         }
         out
-    }
-    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const {
-            &[
-                Kernel {
-                    workspace: |_, args| args[0].shape.last() * size_of::<i64>(),
-                    ..Kernel::cpu("route_map", |op, call| {
-                        let op = attributes::<RouteMap>(op)?;
-                        match op.index {
-                            Index::I32 => routed::<i32>(op, call),
-                            Index::I64 => routed::<i64>(op, call),
-                        }
-                    })
-                },
-                Kernel { workspace: cuda::workspace, ..Kernel::cuda("route_map", cuda::route_map) },
-            ]
-        }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
     fn samples(&self) -> Vec<Sample> {
         let case = |(t, e, most, rows, align), index| {

@@ -6,7 +6,7 @@
 pub(in crate::ops) mod cuda;
 
 use super::route_map::{RouteMap, routing};
-use crate::contract::{Data, Op, SampleArg, Spread, rules};
+use crate::contract::{Data, SampleArg, Spread, Tested, attribute_choices, rules};
 use crate::kernel::cpu::{Call, Row, RowMut, View};
 use crate::rng::Rng;
 use crate::values::{DType, Element, HostTensor, Rule, Spec};
@@ -19,6 +19,8 @@ pub enum Index {
     /// 64 bits, for more than 2³¹ rows or pairs.
     I64,
 }
+
+attribute_choices!(Index: I32 = "i32", I64 = "i64");
 
 impl Index {
     /// Its dtype.

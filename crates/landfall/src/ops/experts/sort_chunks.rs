@@ -5,66 +5,66 @@ mod cuda;
 use super::routing::cuda::{Share, shares};
 use super::routing::{Numbers, copy_row, grain, is_index, sizes};
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Spread, attributes,
-    rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Spread, Tested,
+    attributes, op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
 
+op_list! { ChunkMap, SortChunks }
+
 /// Chunks at most: a block on a GPU keeps the first row of each, before and after, in shared memory.
 const CHUNKS: usize = 2048;
 
-/// Where each row goes when chunks of rows change their order: chunk j of the result is chunk `order[j]` of the input, so
-/// `D(r)` = the first row of r's chunk in the result + r's place in the chunk. Rows behind the last chunk stay: `D(r) = r`.
-///
-/// `sizes`: `[S]`, the rows of each chunk of the input; `order`: `[S]`, each of `0..S` once; both i32 or both i64. Result:
-/// `[rows]` as `sizes`, a permutation of the rows. Where `order` is none, a size is negative, or the sizes are more than
-/// `rows` together, the result leaves each row in its place, and the next read on the host returns `Error::Index`: with the
-/// entry of `order` that is out of range, with −1 at the number of a chunk that has no place, with the negative size, or
-/// with the sum behind the last size. Disjoint. No gradient: row numbers are integers. Errors: other dtypes, ranks or
-/// sizes, more than 2,048 chunks, more rows than the dtype numbers. Deterministic.
-#[derive(Debug, Clone, Copy)]
-pub struct ChunkMap {
-    /// Number of rows.
-    pub rows: usize,
-}
-
-impl Default for ChunkMap {
-    fn default() -> Self {
-        Self { rows: 8 }
+op_attributes! {
+    /// Where each row goes when chunks of rows change their order: chunk j of the result is chunk `order[j]` of the input, so
+    /// `D(r)` = the first row of r's chunk in the result + r's place in the chunk. Rows behind the last chunk stay: `D(r) = r`.
+    ///
+    /// `sizes`: `[S]`, the rows of each chunk of the input; `order`: `[S]`, each of `0..S` once; both i32 or both i64. Result:
+    /// `[rows]` as `sizes`, a permutation of the rows. Where `order` is none, a size is negative, or the sizes are more than
+    /// `rows` together, the result leaves each row in its place, and the next read on the host returns `Error::Index`: with the
+    /// entry of `order` that is out of range, with −1 at the number of a chunk that has no place, with the negative size, or
+    /// with the sum behind the last size. Disjoint. No gradient: row numbers are integers. Errors: other dtypes, ranks or
+    /// sizes, more than 2,048 chunks, more rows than the dtype numbers. Deterministic.
+    #[derive(Debug, Clone, Copy)]
+    pub struct ChunkMap {
+        /// Number of rows.
+        pub rows: usize = 8,
     }
 }
 
-/// Brings rows to where a map sends them: `y[D(r), :] = x[r, :]`, and with probabilities `py[D(r)] = p[r]`; or back,
-/// `y[r, :] = x[D(r), :]` and `py[r] = p[D(r)]`, with `inverse`.
-///
-/// `x`: `[N, H]`, float; `d`: `[N]`, i32 or i64, a permutation as [`ChunkMap`] gives it; `p`: `[N]`, float of any dtype,
-/// where `probs` is set. Results: `y` as `x` and `py` as `p`. Disjoint, every result and every argument: blocks write rows
-/// that others have yet to read. Gradient: the same with the other direction. A number out of range is left out, its row
-/// of the inverse is zero, and the next read on the host returns `Error::Index`. Errors: other dtypes, ranks or sizes.
-/// Deterministic.
-///
-/// ```
-/// use landfall::{DType::{F32, I32}, Engine, ops::{ChunkMap, SortChunks}};
-/// let engine = Engine::cpu()?;
-/// let (sizes, order) = (engine.tensor([2], &[1i32, 2])?, engine.tensor([2], &[1i32, 0])?);
-/// let op = ChunkMap { rows: 3 };
-/// let mut d = engine.empty(I32, [3])?;
-/// engine.reserve(engine.workspace(&op, &[sizes.spec(), order.spec()])?)?;
-/// engine.call(&op, &[sizes.view(), order.view()], &mut [d.view_mut()])?;
-/// assert_eq!(d.read::<i32>()?, [2, 0, 1]);
-/// let x = engine.tensor([3, 1], &[1.0f32, 2.0, 3.0])?;
-/// let mut y = engine.empty(F32, [3, 1])?;
-/// engine.call(&SortChunks::default(), &[x.view(), d.view()], &mut [y.view_mut()])?;
-/// assert_eq!(y.read::<f32>()?, [2.0, 3.0, 1.0]);
-/// # Ok::<(), landfall::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SortChunks {
-    /// Whether probabilities are brought along.
-    pub probs: bool,
-    /// Whether rows are brought back.
-    pub inverse: bool,
+op_attributes! {
+    /// Brings rows to where a map sends them: `y[D(r), :] = x[r, :]`, and with probabilities `py[D(r)] = p[r]`; or back,
+    /// `y[r, :] = x[D(r), :]` and `py[r] = p[D(r)]`, with `inverse`.
+    ///
+    /// `x`: `[N, H]`, float; `d`: `[N]`, i32 or i64, a permutation as [`ChunkMap`] gives it; `p`: `[N]`, float of any dtype,
+    /// where `probs` is set. Results: `y` as `x` and `py` as `p`. Disjoint, every result and every argument: blocks write rows
+    /// that others have yet to read. Gradient: the same with the other direction. A number out of range is left out, its row
+    /// of the inverse is zero, and the next read on the host returns `Error::Index`. Errors: other dtypes, ranks or sizes.
+    /// Deterministic.
+    ///
+    /// ```
+    /// use landfall::{DType::{F32, I32}, Engine, ops::{ChunkMap, SortChunks}};
+    /// let engine = Engine::cpu()?;
+    /// let (sizes, order) = (engine.tensor([2], &[1i32, 2])?, engine.tensor([2], &[1i32, 0])?);
+    /// let op = ChunkMap { rows: 3 };
+    /// let mut d = engine.empty(I32, [3])?;
+    /// engine.reserve(engine.workspace(&op, &[sizes.spec(), order.spec()])?)?;
+    /// engine.call(&op, &[sizes.view(), order.view()], &mut [d.view_mut()])?;
+    /// assert_eq!(d.read::<i32>()?, [2, 0, 1]);
+    /// let x = engine.tensor([3, 1], &[1.0f32, 2.0, 3.0])?;
+    /// let mut y = engine.empty(F32, [3, 1])?;
+    /// engine.call(&SortChunks::default(), &[x.view(), d.view()], &mut [y.view_mut()])?;
+    /// assert_eq!(y.read::<f32>()?, [2.0, 3.0, 1.0]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[derive(Debug, Clone, Copy)]
+    pub struct SortChunks {
+        /// Whether probabilities are brought along.
+        pub probs: bool = false,
+        /// Whether rows are brought back.
+        pub inverse: bool = false,
+    }
 }
 
 impl Op for ChunkMap {
@@ -101,19 +101,6 @@ impl Op for ChunkMap {
     fn vjp(&self) -> Grad {
         Grad::None("row numbers are integers")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let (sizes, order) = (&args[0].data, &args[1].data);
-        let mut d: Vec<f64> = (0..self.rows).map(|r| r as f64).collect();
-        let mut place = 0.0;
-        for &chunk in order {
-            let from: f64 = sizes[..chunk as usize].iter().sum();
-            for i in 0..sizes[chunk as usize] as usize {
-                d[from as usize + i] = place + i as f64;
-            }
-            place += sizes[chunk as usize];
-        }
-        vec![HostTensor::new(args[0].spec.dtype, [self.rows], d)]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -130,6 +117,22 @@ impl Op for ChunkMap {
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
+    }
+}
+
+impl Tested for ChunkMap {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let (sizes, order) = (&args[0].data, &args[1].data);
+        let mut d: Vec<f64> = (0..self.rows).map(|r| r as f64).collect();
+        let mut place = 0.0;
+        for &chunk in order {
+            let from: f64 = sizes[..chunk as usize].iter().sum();
+            for i in 0..sizes[chunk as usize] as usize {
+                d[from as usize + i] = place + i as f64;
+            }
+            place += sizes[chunk as usize];
+        }
+        vec![HostTensor::new(args[0].spec.dtype, [self.rows], d)]
     }
     fn samples(&self) -> Vec<Sample> {
         let case = |(sizes, order, rows), dtype| {
@@ -235,19 +238,6 @@ impl Op for SortChunks {
             })
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let h = args[0].spec.shape.last();
-        let mut out = vec![args[0].clone()];
-        out.extend(args.get(2).cloned());
-        for (r, &d) in args[1].data.iter().enumerate() {
-            let (from, to) = if self.inverse { (d as usize, r) } else { (r, d as usize) };
-            out[0].data[to * h..][..h].copy_from_slice(&args[0].data[from * h..][..h]);
-            if let Some(p) = args.get(2) {
-                out[1].data[to] = p.data[from];
-            }
-        }
-        out
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -288,6 +278,22 @@ impl Op for SortChunks {
         let sizes = HostTensor::new(index, [chunks], sizes.into_iter().map(|n| n as f64).collect());
         let made = ChunkMap { rows }.reference(&[sizes, HostTensor::new(index, [chunks], order)]);
         vec![None, made.into_iter().next()]
+    }
+}
+
+impl Tested for SortChunks {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let h = args[0].spec.shape.last();
+        let mut out = vec![args[0].clone()];
+        out.extend(args.get(2).cloned());
+        for (r, &d) in args[1].data.iter().enumerate() {
+            let (from, to) = if self.inverse { (d as usize, r) } else { (r, d as usize) };
+            out[0].data[to * h..][..h].copy_from_slice(&args[0].data[from * h..][..h]);
+            if let Some(p) = args.get(2) {
+                out[1].data[to] = p.data[from];
+            }
+        }
+        out
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all = Vec::new();

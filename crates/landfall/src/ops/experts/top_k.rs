@@ -4,59 +4,54 @@ mod cuda;
 
 use super::routing::sizes;
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
+    op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::{Call, Row};
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
 use std::cmp::Ordering;
 
-/// Chooses the `k` experts of the largest probabilities of each token: `routed[t, e] = 1` for these, and
-/// `weights[t, e] = p[t, e] / Σ_chosen p[t, ·]` for these, with `renormalise` off `p[t, e]`, 0 for the others.
-///
-/// `p`: `[T, E]`, float, usually of a softmax. Results: `routed [T, E]`, bool; `weights [T, E]` as `p`. Of equal
-/// probabilities the one of the lower index comes first; NaN comes behind every number. The sum runs in the accumulation
-/// dtype, the largest first. Disjoint. Gradient: [`TopKGrad`], of the weights, with the choice held fast. Errors: another
-/// dtype or rank, `k` of 0 or above E. Deterministic. Source: Shazeer et al., "Outrageously Large Neural Networks" (2017).
-///
-/// ```
-/// use landfall::{DType::{Bool, F32}, Engine, ops::TopK};
-/// let engine = Engine::cpu()?;
-/// let p = engine.tensor([1, 4], &[0.125f32, 0.5, 0.25, 0.125])?;
-/// let (mut routed, mut weights) = (engine.empty(Bool, [1, 4])?, engine.empty(F32, [1, 4])?);
-/// let op = TopK { k: 2, renormalise: true };
-/// engine.call(&op, &[p.view()], &mut [routed.view_mut(), weights.view_mut()])?;
-/// assert_eq!(weights.read::<f32>()?, [0.0, 0.5 / 0.75, 0.25 / 0.75, 0.0]);
-/// # Ok::<(), landfall::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct TopK {
-    /// Experts of each token.
-    pub k: usize,
-    /// Whether the chosen probabilities are divided by their sum.
-    pub renormalise: bool,
-}
+op_list! { TopK, TopKGrad }
 
-impl Default for TopK {
-    fn default() -> Self {
-        Self { k: 2, renormalise: true }
+op_attributes! {
+    /// Chooses the `k` experts of the largest probabilities of each token: `routed[t, e] = 1` for these, and
+    /// `weights[t, e] = p[t, e] / Σ_chosen p[t, ·]` for these, with `renormalise` off `p[t, e]`, 0 for the others.
+    ///
+    /// `p`: `[T, E]`, float, usually of a softmax. Results: `routed [T, E]`, bool; `weights [T, E]` as `p`. Of equal
+    /// probabilities the one of the lower index comes first; NaN comes behind every number. The sum runs in the accumulation
+    /// dtype, the largest first. Disjoint. Gradient: [`TopKGrad`], of the weights, with the choice held fast. Errors: another
+    /// dtype or rank, `k` of 0 or above E. Deterministic. Source: Shazeer et al., "Outrageously Large Neural Networks" (2017).
+    ///
+    /// ```
+    /// use landfall::{DType::{Bool, F32}, Engine, ops::TopK};
+    /// let engine = Engine::cpu()?;
+    /// let p = engine.tensor([1, 4], &[0.125f32, 0.5, 0.25, 0.125])?;
+    /// let (mut routed, mut weights) = (engine.empty(Bool, [1, 4])?, engine.empty(F32, [1, 4])?);
+    /// let op = TopK { k: 2, renormalise: true };
+    /// engine.call(&op, &[p.view()], &mut [routed.view_mut(), weights.view_mut()])?;
+    /// assert_eq!(weights.read::<f32>()?, [0.0, 0.5 / 0.75, 0.25 / 0.75, 0.0]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[derive(Debug, Clone, Copy)]
+    pub struct TopK {
+        /// Experts of each token.
+        pub k: usize = 2,
+        /// Whether the chosen probabilities are divided by their sum.
+        pub renormalise: bool = true,
     }
 }
 
-/// Gradient of [`TopK`]'s weights to the probabilities: with `S = Σ_chosen p[t, ·]`,
-/// `out[t, e] = (gw[t, e] − Σ_chosen gw[t, ·] · p[t, ·] / S) / S` where e is chosen, 0 elsewhere; `gw[t, e]` there where the
-/// weights are not divided by their sum.
-///
-/// `p`: `[T, E]`, float; `routed`: `[T, E]`, bool; `gw`: as `p`. Result as `p`. Sums in the accumulation dtype. Disjoint.
-/// No second derivatives. Errors: other dtypes or shapes. Deterministic.
-#[derive(Debug, Clone, Copy)]
-pub struct TopKGrad {
-    /// Whether the weights were divided by their sum.
-    pub renormalise: bool,
-}
-
-impl Default for TopKGrad {
-    fn default() -> Self {
-        Self { renormalise: true }
+op_attributes! {
+    /// Gradient of [`TopK`]'s weights to the probabilities: with `S = Σ_chosen p[t, ·]`,
+    /// `out[t, e] = (gw[t, e] − Σ_chosen gw[t, ·] · p[t, ·] / S) / S` where e is chosen, 0 elsewhere; `gw[t, e]` there where the
+    /// weights are not divided by their sum.
+    ///
+    /// `p`: `[T, E]`, float; `routed`: `[T, E]`, bool; `gw`: as `p`. Result as `p`. Sums in the accumulation dtype. Disjoint.
+    /// No second derivatives. Errors: other dtypes or shapes. Deterministic.
+    #[derive(Debug, Clone, Copy)]
+    pub struct TopKGrad {
+        /// Whether the weights were divided by their sum.
+        pub renormalise: bool = true,
     }
 }
 
@@ -101,21 +96,6 @@ impl Op for TopK {
             Ok(vec![Some(cx.graph.op1(back, &[cx.inputs[0], cx.outputs[0], gw])?)])
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let (p, experts) = (&args[0], args[0].spec.shape.last());
-        let spec = Spec { dtype: DType::Bool, ..p.spec };
-        let mut out = vec![HostTensor::from_fn(spec, |_| 0.0), HostTensor::from_fn(p.spec, |_| 0.0)];
-        for (t, row) in p.data.chunks(experts).enumerate() {
-            let mut ordered: Vec<usize> = (0..experts).collect();
-            ordered.sort_by(|&i, &j| order((row[i], i), (row[j], j)));
-            let sum: f64 = ordered[..self.k].iter().map(|&e| row[e]).sum();
-            for &e in &ordered[..self.k] {
-                out[0].data[t * experts + e] = 1.0;
-                out[1].data[t * experts + e] = if self.renormalise { row[e] / sum } else { row[e] };
-            }
-        }
-        out
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -130,6 +110,24 @@ impl Op for TopK {
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
+    }
+}
+
+impl Tested for TopK {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let (p, experts) = (&args[0], args[0].spec.shape.last());
+        let spec = Spec { dtype: DType::Bool, ..p.spec };
+        let mut out = vec![HostTensor::from_fn(spec, |_| 0.0), HostTensor::from_fn(p.spec, |_| 0.0)];
+        for (t, row) in p.data.chunks(experts).enumerate() {
+            let mut ordered: Vec<usize> = (0..experts).collect();
+            ordered.sort_by(|&i, &j| order((row[i], i), (row[j], j)));
+            let sum: f64 = ordered[..self.k].iter().map(|&e| row[e]).sum();
+            for &e in &ordered[..self.k] {
+                out[0].data[t * experts + e] = 1.0;
+                out[1].data[t * experts + e] = if self.renormalise { row[e] / sum } else { row[e] };
+            }
+        }
+        out
     }
     fn samples(&self) -> Vec<Sample> {
         let p = |t: usize, e: usize| SampleArg::range([t, e], 0.01, 1.0);
@@ -187,21 +185,6 @@ impl Op for TopKGrad {
     fn vjp(&self) -> Grad {
         Grad::None("second derivatives are not provided")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let (p, routed, gw) = (&args[0].data, &args[1].data, &args[2].data);
-        let experts = args[0].spec.shape.last();
-        vec![HostTensor::from_fn(args[0].spec, |i| {
-            let row = i / experts * experts..(i / experts + 1) * experts;
-            let chosen = || row.clone().filter(|&j| routed[j] != 0.0);
-            let sum: f64 = chosen().map(|j| p[j]).sum();
-            let others: f64 = chosen().map(|j| p[j] * (gw[i] - gw[j])).sum();
-            match (routed[i] != 0.0, self.renormalise) {
-                (false, _) => 0.0,
-                (true, false) => gw[i],
-                (true, true) => others / sum / sum,
-            }
-        })]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -217,6 +200,24 @@ impl Op for TopKGrad {
     fn cost(&self, args: &[Spec]) -> Cost {
         let flops = args.first().map_or(0, |p| p.shape.elements().saturating_mul(6));
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, flops))
+    }
+}
+
+impl Tested for TopKGrad {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let (p, routed, gw) = (&args[0].data, &args[1].data, &args[2].data);
+        let experts = args[0].spec.shape.last();
+        vec![HostTensor::from_fn(args[0].spec, |i| {
+            let row = i / experts * experts..(i / experts + 1) * experts;
+            let chosen = || row.clone().filter(|&j| routed[j] != 0.0);
+            let sum: f64 = chosen().map(|j| p[j]).sum();
+            let others: f64 = chosen().map(|j| p[j] * (gw[i] - gw[j])).sum();
+            match (routed[i] != 0.0, self.renormalise) {
+                (false, _) => 0.0,
+                (true, false) => gw[i],
+                (true, true) => others / sum / sum,
+            }
+        })]
     }
     fn samples(&self) -> Vec<Sample> {
         let case = |t: usize, e: usize, each: usize, renormalise| {

@@ -6,8 +6,8 @@ use super::permute::Permute;
 use super::routing::cuda::{Share, shares};
 use super::routing::{Factors, Map, Numbers, Routed, grain, is_index, map_sizes, pairs, sizes, trial_map};
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Spread, attributes,
-    rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Spread, Tested,
+    attributes, op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::kernel::cpu::lanes::{TILE, sum2};
@@ -16,52 +16,54 @@ use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::experts::route_map::RouteMap;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
 
-/// Adds up the rows of each token: `z[t, :] = Σ_e w[t, e] · y[R(t, e), :]`, without weights `Σ_e y[R(t, e), :]`; a token
-/// without a pair has zeros. Forward of the merging, and backward of [`Permute`].
-///
-/// `y`: `[N, H]`, float; `map`: `[T, 2·most + 1]` and `source`: `[N]`, as [`RouteMap`](crate::ops::experts::route_map::RouteMap) gives them, i32 or
-/// i64; `w`: `[T, E]`, float of any dtype, or left out. Result: `[T, H]` as `y`. (`source` is for the gradient.) The sum
-/// runs in the accumulation dtype from the highest expert down, and is rounded once. Disjoint. Gradient:
-/// [`UnpermuteGrad`], without weights [`Permute`] of the cotangent. A number of the map that is out of range is left out,
-/// and the next read on the host returns `Error::Index`. Errors: another dtype, rank or size. Deterministic.
-///
-/// ```
-/// use landfall::{DType::F32, Engine, ops::Unpermute};
-/// let engine = Engine::cpu()?;
-/// let y = engine.tensor([3, 2], &[3.0f32, 4.0, 1.0, 2.0, 0.0, 0.0])?;
-/// let map = engine.tensor([2, 3], &[1i32, 1, 1, 0, 0, 1])?;
-/// let source = engine.tensor([3], &[1i32, 0, -1])?;
-/// let mut z = engine.empty(F32, [2, 2])?;
-/// engine.call(&Unpermute, &[y.view(), map.view(), source.view()], &mut [z.view_mut()])?;
-/// assert_eq!(z.read::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
-/// # Ok::<(), landfall::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Unpermute;
+op_list! { PairProbs, Unpermute, UnpermuteGrad }
 
-/// Gradient of a weighted [`Unpermute`]: `gy[R(t, e), :] = w[t, e] · gz[t, :]`, zero in rows without a pair, and
-/// `gw[t, e] = Σ_h y[R(t, e), h] · gz[t, h]`, 0 where t does not go to e.
-///
-/// Arguments: `y`, `map`, `source`, `w` as there, and `gz [T, H]` as `y`. Results: `gy` as `y`, `gw` as `w`. Sums in the
-/// accumulation dtype. Disjoint, every result and every argument. No second derivatives. Errors and numbers out of range as
-/// there. Deterministic.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct UnpermuteGrad;
-
-/// The values of rows, by token and expert: `out[t, e] = v[R(t, e)]`, 0 where t does not go to e. Gradient of
-/// [`Permute`]'s probabilities.
-///
-/// `v`: `[N]`, float; `map`: `[T, 2·most + 1]`, i32 or i64. Result: `[T, experts]` as `v`. Disjoint. No second derivatives.
-/// Errors and numbers out of range as [`Permute`]. Deterministic.
-#[derive(Debug, Clone, Copy)]
-pub struct PairProbs {
-    /// Number of experts.
-    pub experts: usize,
+op_attributes! {
+    /// Adds up the rows of each token: `z[t, :] = Σ_e w[t, e] · y[R(t, e), :]`, without weights `Σ_e y[R(t, e), :]`; a token
+    /// without a pair has zeros. Forward of the merging, and backward of [`Permute`].
+    ///
+    /// `y`: `[N, H]`, float; `map`: `[T, 2·most + 1]` and `source`: `[N]`, as [`RouteMap`](crate::ops::experts::route_map::RouteMap) gives them, i32 or
+    /// i64; `w`: `[T, E]`, float of any dtype, or left out. Result: `[T, H]` as `y`. (`source` is for the gradient.) The sum
+    /// runs in the accumulation dtype from the highest expert down, and is rounded once. Disjoint. Gradient:
+    /// [`UnpermuteGrad`], without weights [`Permute`] of the cotangent. A number of the map that is out of range is left out,
+    /// and the next read on the host returns `Error::Index`. Errors: another dtype, rank or size. Deterministic.
+    ///
+    /// ```
+    /// use landfall::{DType::F32, Engine, ops::Unpermute};
+    /// let engine = Engine::cpu()?;
+    /// let y = engine.tensor([3, 2], &[3.0f32, 4.0, 1.0, 2.0, 0.0, 0.0])?;
+    /// let map = engine.tensor([2, 3], &[1i32, 1, 1, 0, 0, 1])?;
+    /// let source = engine.tensor([3], &[1i32, 0, -1])?;
+    /// let mut z = engine.empty(F32, [2, 2])?;
+    /// engine.call(&Unpermute, &[y.view(), map.view(), source.view()], &mut [z.view_mut()])?;
+    /// assert_eq!(z.read::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[derive(Debug, Clone, Copy)]
+    pub struct Unpermute;
 }
 
-impl Default for PairProbs {
-    fn default() -> Self {
-        Self { experts: 4 }
+op_attributes! {
+    /// Gradient of a weighted [`Unpermute`]: `gy[R(t, e), :] = w[t, e] · gz[t, :]`, zero in rows without a pair, and
+    /// `gw[t, e] = Σ_h y[R(t, e), h] · gz[t, h]`, 0 where t does not go to e.
+    ///
+    /// Arguments: `y`, `map`, `source`, `w` as there, and `gz [T, H]` as `y`. Results: `gy` as `y`, `gw` as `w`. Sums in the
+    /// accumulation dtype. Disjoint, every result and every argument. No second derivatives. Errors and numbers out of range as
+    /// there. Deterministic.
+    #[derive(Debug, Clone, Copy)]
+    pub struct UnpermuteGrad;
+}
+
+op_attributes! {
+    /// The values of rows, by token and expert: `out[t, e] = v[R(t, e)]`, 0 where t does not go to e. Gradient of
+    /// [`Permute`]'s probabilities.
+    ///
+    /// `v`: `[N]`, float; `map`: `[T, 2·most + 1]`, i32 or i64. Result: `[T, experts]` as `v`. Disjoint. No second derivatives.
+    /// Errors and numbers out of range as [`Permute`]. Deterministic.
+    #[derive(Debug, Clone, Copy)]
+    pub struct PairProbs {
+        /// Number of experts.
+        pub experts: usize = 4,
     }
 }
 
@@ -102,15 +104,6 @@ impl Op for Unpermute {
             Ok(vec![Some(both[0]), None, None, Some(both[1])])
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let (h, t) = (args[0].spec.shape.last(), args[1].dims()[0]);
-        let mut z = HostTensor::from_fn(Spec::new(args[0].spec.dtype, [t, h]), |_| 0.0);
-        for pair in pairs(&args[1]) {
-            let w = args.get(3).map_or(1.0, |w| w.data[pair.token * w.spec.shape.last() + pair.expert]);
-            (0..h).for_each(|i| z.data[pair.token * h + i] += w * args[0].data[pair.row * h + i]);
-        }
-        vec![z]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -139,6 +132,18 @@ impl Op for Unpermute {
     }
     fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
         trial_map(args, spread)
+    }
+}
+
+impl Tested for Unpermute {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let (h, t) = (args[0].spec.shape.last(), args[1].dims()[0]);
+        let mut z = HostTensor::from_fn(Spec::new(args[0].spec.dtype, [t, h]), |_| 0.0);
+        for pair in pairs(&args[1]) {
+            let w = args.get(3).map_or(1.0, |w| w.data[pair.token * w.spec.shape.last() + pair.expert]);
+            (0..h).for_each(|i| z.data[pair.token * h + i] += w * args[0].data[pair.row * h + i]);
+        }
+        vec![z]
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all = Vec::new();
@@ -218,20 +223,6 @@ impl Op for UnpermuteGrad {
     fn vjp(&self) -> Grad {
         Grad::None(SECOND)
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let (y, w, gz) = (&args[0], &args[3], &args[4]);
-        let (h, e) = (y.spec.shape.last(), w.spec.shape.last());
-        let mut out = vec![HostTensor::from_fn(y.spec, |_| 0.0), HostTensor::from_fn(w.spec, |_| 0.0)];
-        for pair in pairs(&args[1]) {
-            let at = pair.token * e + pair.expert;
-            for i in 0..h {
-                let g = gz.data[pair.token * h + i];
-                out[0].data[pair.row * h + i] = w.data[at] * g;
-                out[1].data[at] += y.data[pair.row * h + i] * g;
-            }
-        }
-        out
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -265,6 +256,23 @@ impl Op for UnpermuteGrad {
     }
     fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
         trial_map(args, spread)
+    }
+}
+
+impl Tested for UnpermuteGrad {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let (y, w, gz) = (&args[0], &args[3], &args[4]);
+        let (h, e) = (y.spec.shape.last(), w.spec.shape.last());
+        let mut out = vec![HostTensor::from_fn(y.spec, |_| 0.0), HostTensor::from_fn(w.spec, |_| 0.0)];
+        for pair in pairs(&args[1]) {
+            let at = pair.token * e + pair.expert;
+            for i in 0..h {
+                let g = gz.data[pair.token * h + i];
+                out[0].data[pair.row * h + i] = w.data[at] * g;
+                out[1].data[at] += y.data[pair.row * h + i] * g;
+            }
+        }
+        out
     }
     fn samples(&self) -> Vec<Sample> {
         let case = |(y, rest, w): (SampleArg, Vec<SampleArg>, SampleArg)| {
@@ -313,14 +321,6 @@ impl Op for PairProbs {
     fn vjp(&self) -> Grad {
         Grad::None(SECOND)
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let spec = Spec::new(args[0].spec.dtype, [args[1].dims()[0], self.experts]);
-        let mut out = HostTensor::from_fn(spec, |_| 0.0);
-        for pair in pairs(&args[1]) {
-            out.data[pair.token * self.experts + pair.expert] = args[0].data[pair.row];
-        }
-        vec![out]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -335,6 +335,17 @@ impl Op for PairProbs {
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
+    }
+}
+
+impl Tested for PairProbs {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let spec = Spec::new(args[0].spec.dtype, [args[1].dims()[0], self.experts]);
+        let mut out = HostTensor::from_fn(spec, |_| 0.0);
+        for pair in pairs(&args[1]) {
+            out.data[pair.token * self.experts + pair.expert] = args[0].data[pair.row];
+        }
+        vec![out]
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all: Vec<Sample> = Routed::several()

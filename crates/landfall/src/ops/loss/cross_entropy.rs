@@ -1,7 +1,8 @@
 //! Cross-entropy of logits with class labels, and its gradient.
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, op_attributes,
+    op_list, rules,
 };
 use crate::kernel::cpu::lanes::{TILE, flat};
 use crate::kernel::cpu::pointwise::Arith;
@@ -11,44 +12,50 @@ use crate::ops::reduce::softmax;
 use crate::ops::reduce::softmax::{Exponentials, exponentials, row, rows};
 use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec, with_dtype};
 
+op_list! { CrossEntropy, CrossEntropyGrad }
+
 /// Elements whose rows' sum is one partial result.
 const CHUNK: usize = 16 * 1024;
 
-/// Mean cross-entropy: `out = (1/rows) Σ_r (ln Σ_k exp(logits[r, k]) − logits[r, labels[r]])`.
-///
-/// `logits`: `[.., K]`, float, K at least 1; `labels`: `i64 [..]`, each in `0..K`; result a scalar of the logits'
-/// dtype in nats, NaN over no rows. The maximum of a row is taken off first, and the label's exponential is summed
-/// apart from the others, so that neither large logits overflow nor the small loss of a likely label cancels.
-/// Accumulation: exponentials in f32 in tiles (f64 for f64), f64 over tiles and rows. Disjoint. Gradient:
-/// [`CrossEntropyGrad`], to the logits; labels carry none. A label out of range is clamped, and the next read on the
-/// host returns `Error::Index` with the position of the first. Errors: another dtype or shape, K of 0. Deterministic,
-/// whatever the number of threads. Source: Bridle, "Probabilistic Interpretation of Feedforward Classification Network
-/// Outputs" (1990).
-///
-/// ```
-/// use landfall::{DType::F64, Engine, ops};
-/// let engine = Engine::cpu()?;
-/// let logits = engine.tensor([1, 2], &[3.0f64, 3.0])?;
-/// let labels = engine.tensor([1], &[1i64])?;
-/// let mut out = engine.empty(F64, [])?;
-/// engine.reserve(engine.workspace(&ops::CrossEntropy, &[logits.spec(), labels.spec()])?)?;
-/// engine.call(&ops::CrossEntropy, &[logits.view(), labels.view()], &mut [out.view_mut()])?;
-/// assert!((out.read::<f64>()?[0] - 2f64.ln()).abs() < 1e-15);
-/// # Ok::<(), landfall::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy, Default)]
-pub struct CrossEntropy;
+op_attributes! {
+    /// Mean cross-entropy: `out = (1/rows) Σ_r (ln Σ_k exp(logits[r, k]) − logits[r, labels[r]])`.
+    ///
+    /// `logits`: `[.., K]`, float, K at least 1; `labels`: `i64 [..]`, each in `0..K`; result a scalar of the logits'
+    /// dtype in nats, NaN over no rows. The maximum of a row is taken off first, and the label's exponential is summed
+    /// apart from the others, so that neither large logits overflow nor the small loss of a likely label cancels.
+    /// Accumulation: exponentials in f32 in tiles (f64 for f64), f64 over tiles and rows. Disjoint. Gradient:
+    /// [`CrossEntropyGrad`], to the logits; labels carry none. A label out of range is clamped, and the next read on the
+    /// host returns `Error::Index` with the position of the first. Errors: another dtype or shape, K of 0. Deterministic,
+    /// whatever the number of threads. Source: Bridle, "Probabilistic Interpretation of Feedforward Classification Network
+    /// Outputs" (1990).
+    ///
+    /// ```
+    /// use landfall::{DType::F64, Engine, ops};
+    /// let engine = Engine::cpu()?;
+    /// let logits = engine.tensor([1, 2], &[3.0f64, 3.0])?;
+    /// let labels = engine.tensor([1], &[1i64])?;
+    /// let mut out = engine.empty(F64, [])?;
+    /// engine.reserve(engine.workspace(&ops::CrossEntropy, &[logits.spec(), labels.spec()])?)?;
+    /// engine.call(&ops::CrossEntropy, &[logits.view(), labels.view()], &mut [out.view_mut()])?;
+    /// assert!((out.read::<f64>()?[0] - 2f64.ln()).abs() < 1e-15);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[derive(Debug, Clone, Copy)]
+    pub struct CrossEntropy;
+}
 
-/// Gradient of [`CrossEntropy`] to the logits:
-/// `out[r, k] = (exp(logits[r, k]) / Σ_j exp(logits[r, j]) − [k = labels[r]]) · cotangent / rows`.
-///
-/// `logits`: `[.., K]`, float, K at least 1; `labels`: `i64 [..]`; `cotangent`: a scalar of the logits' dtype; result
-/// as the logits. At the label it is computed as less the sum of the other exponentials, which does not cancel.
-/// The sums are made again: for rows of a tile that costs no more exponentials than sums kept by the forward pass.
-/// Arithmetic in the accumulation dtype, rounded once. In place on `logits`. No second derivatives. Labels out of range
-/// and errors as [`CrossEntropy`]. Deterministic, whatever the number of threads.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct CrossEntropyGrad;
+op_attributes! {
+    /// Gradient of [`CrossEntropy`] to the logits:
+    /// `out[r, k] = (exp(logits[r, k]) / Σ_j exp(logits[r, j]) − [k = labels[r]]) · cotangent / rows`.
+    ///
+    /// `logits`: `[.., K]`, float, K at least 1; `labels`: `i64 [..]`; `cotangent`: a scalar of the logits' dtype; result
+    /// as the logits. At the label it is computed as less the sum of the other exponentials, which does not cancel.
+    /// The sums are made again: for rows of a tile that costs no more exponentials than sums kept by the forward pass.
+    /// Arithmetic in the accumulation dtype, rounded once. In place on `logits`. No second derivatives. Labels out of range
+    /// and errors as [`CrossEntropy`]. Deterministic, whatever the number of threads.
+    #[derive(Debug, Clone, Copy)]
+    pub struct CrossEntropyGrad;
+}
 
 /// Checks the logits and the labels.
 fn check(args: &[Spec]) -> Result<(), Rule> {
@@ -92,21 +99,6 @@ impl Op for CrossEntropy {
             Ok(vec![Some(cx.graph.op1(CrossEntropyGrad, &args)?), None])
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let (x, labels) = (&args[0].data, &args[1].data);
-        let k = args[0].spec.shape.last();
-        let loss = |(x, &label): (&[f64], &f64)| {
-            let label = label.clamp(0.0, (k - 1) as f64) as usize;
-            let top = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            // The sum less 1, of which the largest element's part is left out and not taken off.
-            let first = x.iter().position(|&v| v == top);
-            let rest: f64 = (0..k).filter(|&j| Some(j) != first).map(|j| (x[j] - top).exp()).sum();
-            top - x[label] + rest.ln_1p()
-        };
-        let total: f64 = x.chunks(k).zip(labels).map(loss).sum();
-        let spec = Spec { shape: Shape::SCALAR, ..args[0].spec };
-        vec![HostTensor::from_fn(spec, |_| total / labels.len() as f64)]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -132,6 +124,24 @@ impl Op for CrossEntropy {
         // Maximum, difference, exponential, sum.
         self.infer(args)
             .map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements().saturating_mul(4)))
+    }
+}
+
+impl Tested for CrossEntropy {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let (x, labels) = (&args[0].data, &args[1].data);
+        let k = args[0].spec.shape.last();
+        let loss = |(x, &label): (&[f64], &f64)| {
+            let label = label.clamp(0.0, (k - 1) as f64) as usize;
+            let top = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            // The sum less 1, of which the largest element's part is left out and not taken off.
+            let first = x.iter().position(|&v| v == top);
+            let rest: f64 = (0..k).filter(|&j| Some(j) != first).map(|j| (x[j] - top).exp()).sum();
+            top - x[label] + rest.ln_1p()
+        };
+        let total: f64 = x.chunks(k).zip(labels).map(loss).sum();
+        let spec = Spec { shape: Shape::SCALAR, ..args[0].spec };
+        vec![HostTensor::from_fn(spec, |_| total / labels.len() as f64)]
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all: Vec<Sample> = arguments().into_iter().map(|args| Sample::new(*self, args)).collect();
@@ -182,20 +192,6 @@ impl Op for CrossEntropyGrad {
     fn vjp(&self) -> Grad {
         Grad::None("second derivatives are not provided")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let (x, labels, c) = (&args[0].data, &args[1].data, args[2].data[0]);
-        let k = args[0].spec.shape.last();
-        vec![HostTensor::from_fn(args[0].spec, |i| {
-            let (r, j) = (i / k, i % k);
-            let label = labels[r].clamp(0.0, (k - 1) as f64) as usize;
-            let row = &x[r * k..][..k];
-            let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let e = |j: usize| (row[j] - max).exp();
-            let others: f64 = (0..k).filter(|&j| j != label).map(e).sum();
-            let slope = if j == label { -others } else { e(j) };
-            slope / (others + e(label)) * c / labels.len() as f64
-        })]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -212,6 +208,23 @@ impl Op for CrossEntropyGrad {
         // Maximum, difference, exponential, sum, quotient.
         self.infer(args)
             .map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements().saturating_mul(5)))
+    }
+}
+
+impl Tested for CrossEntropyGrad {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let (x, labels, c) = (&args[0].data, &args[1].data, args[2].data[0]);
+        let k = args[0].spec.shape.last();
+        vec![HostTensor::from_fn(args[0].spec, |i| {
+            let (r, j) = (i / k, i % k);
+            let label = labels[r].clamp(0.0, (k - 1) as f64) as usize;
+            let row = &x[r * k..][..k];
+            let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let e = |j: usize| (row[j] - max).exp();
+            let others: f64 = (0..k).filter(|&j| j != label).map(e).sum();
+            let slope = if j == label { -others } else { e(j) };
+            slope / (others + e(label)) * c / labels.len() as f64
+        })]
     }
     fn samples(&self) -> Vec<Sample> {
         let with = |mut args: Vec<SampleArg>| {

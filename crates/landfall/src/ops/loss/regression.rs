@@ -3,7 +3,8 @@
 mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Value, Vjp, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Tested, Value,
+    Vjp, op_attributes, op_list, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::lanes::{TILE, flat, load, store};
@@ -11,6 +12,8 @@ use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, Chunks, lanes};
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec, with_dtype};
+
+op_list! { Mae, MaeGrad, Mse, MseGrad }
 
 /// Elements whose sum is one partial result.
 const CHUNK: usize = 16 * 1024;
@@ -152,9 +155,11 @@ macro_rules! loss {
         $(#[$grad_doc:meta])*
         $Grad:ident $grad_name:literal, $slope:expr;
     )*) => { $(
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, Default)]
-        pub struct $Name;
+        op_attributes! {
+            $(#[$doc])*
+            #[derive(Debug, Clone, Copy)]
+            pub struct $Name;
+        }
 
         impl Op for $Name {
             fn name(&self) -> &'static str { $name }
@@ -168,13 +173,6 @@ macro_rules! loss {
             fn accumulate(&self, dtype: DType) -> DType { dtype.accumulate() }
             fn body(&self) -> Body { Body::Fused(|_, g, args| mean(g, $term, args)) }
             fn vjp(&self) -> Grad { Grad::Rule(|_, cx| vjp::<$Grad>(cx)) }
-            fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-                let value: fn(f64) -> f64 = $value;
-                let n = args[0].data.len() as f64;
-                let total: f64 = args[0].data.iter().zip(&args[1].data).map(|(p, t)| value(p - t)).sum();
-                let spec = Spec { shape: Shape::SCALAR, ..args[0].spec };
-                vec![HostTensor::from_fn(spec, |_| total / n)]
-            }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
                 const { &[
                     Kernel {
@@ -196,12 +194,24 @@ macro_rules! loss {
                     Cost::of(args, &o, args[0].shape.elements().saturating_mul(3))
                 })
             }
+}
+
+        impl Tested for $Name {
+            fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+                let value: fn(f64) -> f64 = $value;
+                let n = args[0].data.len() as f64;
+                let total: f64 = args[0].data.iter().zip(&args[1].data).map(|(p, t)| value(p - t)).sum();
+                let spec = Spec { shape: Shape::SCALAR, ..args[0].spec };
+                vec![HostTensor::from_fn(spec, |_| total / n)]
+            }
             fn samples(&self) -> Vec<Sample> { loss_samples(*self) }
         }
 
-        $(#[$grad_doc])*
-        #[derive(Debug, Clone, Copy, Default)]
-        pub struct $Grad;
+        op_attributes! {
+            $(#[$grad_doc])*
+            #[derive(Debug, Clone, Copy)]
+            pub struct $Grad;
+        }
 
         impl Op for $Grad {
             fn name(&self) -> &'static str { $grad_name }
@@ -217,11 +227,6 @@ macro_rules! loss {
             fn accumulate(&self, dtype: DType) -> DType { dtype.accumulate() }
             fn body(&self) -> Body { Body::Fused(|_, g, args| slope(g, $term, args)) }
             fn vjp(&self) -> Grad { Grad::None("second derivatives are not provided") }
-            fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-                let slope: fn(f64) -> f64 = $slope;
-                let (p, t, c) = (&args[0].data, &args[1].data, args[2].data[0]);
-                vec![HostTensor::from_fn(args[0].spec, |i| slope(p[i] - t[i]) * c / p.len() as f64)]
-            }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
                 const { &[
                     Kernel::cpu($grad_name, |_, call| {
@@ -236,6 +241,14 @@ macro_rules! loss {
                 self.infer(args).map_or(Cost::default(), |o| {
                     Cost::of(args, &o, args[0].shape.elements().saturating_mul(3))
                 })
+            }
+}
+
+        impl Tested for $Grad {
+            fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+                let slope: fn(f64) -> f64 = $slope;
+                let (p, t, c) = (&args[0].data, &args[1].data, args[2].data[0]);
+                vec![HostTensor::from_fn(args[0].spec, |i| slope(p[i] - t[i]) * c / p.len() as f64)]
             }
             fn samples(&self) -> Vec<Sample> { grad_samples(*self) }
         }
@@ -256,7 +269,7 @@ fn slope(g: &Graph, term: Term, args: &[Value]) -> Result<Vec<Value>, Error> {
 const SIZES: &[&[usize]] =
     &[&[], &[0], &[1], &[7], &[3, 5], &[257], &[4, 1, 4], &[3, 700], &[40_000], &[130, 2, 151]];
 
-fn loss_samples(op: impl Op + Clone) -> Vec<Sample> {
+fn loss_samples(op: impl Tested + Clone) -> Vec<Sample> {
     let two = |s: Shape| vec![SampleArg::any(s), SampleArg::any(s)];
     let shapes = SIZES.iter().filter_map(|s| Shape::new(s));
     let mut all: Vec<Sample> = shapes.map(|s| Sample::new(op.clone(), two(s))).collect();
@@ -270,7 +283,7 @@ fn loss_samples(op: impl Op + Clone) -> Vec<Sample> {
     all
 }
 
-fn grad_samples(op: impl Op + Clone) -> Vec<Sample> {
+fn grad_samples(op: impl Tested + Clone) -> Vec<Sample> {
     let args = |s: Shape| vec![SampleArg::any(s), SampleArg::any(s), SampleArg::range([], 1.0, 3.0)];
     let shapes = SIZES.iter().filter_map(|s| Shape::new(s));
     let mut all: Vec<Sample> = shapes.map(|s| Sample::new(op.clone(), args(s))).collect();

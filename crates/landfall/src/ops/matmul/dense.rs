@@ -5,8 +5,8 @@ mod cut;
 mod join;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Value,
-    attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
+    Value, attributes, op_attributes, op_list, rules,
 };
 use crate::error::Error;
 use crate::kernel::added;
@@ -22,21 +22,25 @@ use crate::values::{
 };
 use std::sync::{Mutex, PoisonError};
 
-/// `out[.., i, j] = Σ_p lhs[.., i, p] · rhs[.., p, j]` (+ `addend[.., i, j]`) (+ `bias[j]`).
-///
-/// `lhs`: `[batch.., m, k]`, `rhs`: `[batch.., k, n]` of one float dtype and equal batch axes; result `[batch.., m, n]`.
-/// Behind them optionally an `addend` of the result's shape, and a `bias`: `[n]`, both of the result's dtype.
-/// Any strides: a transposed operand is a view. Accumulation in f32 (f64 for f64) in blocks over `k`; what is added is
-/// added before the one rounding to the result's dtype. The result shares no memory with an operand.
-/// Gradients: `cotangent · rhsᵀ`, `lhsᵀ · cotangent` (of the same precision, of the cotangent in the factors' dtype), the
-/// cotangent, and that summed over all but the last axis. Deterministic, whatever the number of threads; on a GPU the
-/// order of a sum also depends on how operands lie.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct MatMul {
-    /// How f32 factors are multiplied.
-    pub precision: Precision,
-    /// Whether the result is of the accumulation dtype, f32 of bf16 and f16, instead of the factors'.
-    pub wide: bool,
+op_list! { MatMul }
+
+op_attributes! {
+    /// `out[.., i, j] = Σ_p lhs[.., i, p] · rhs[.., p, j]` (+ `addend[.., i, j]`) (+ `bias[j]`).
+    ///
+    /// `lhs`: `[batch.., m, k]`, `rhs`: `[batch.., k, n]` of one float dtype and equal batch axes; result `[batch.., m, n]`.
+    /// Behind them optionally an `addend` of the result's shape, and a `bias`: `[n]`, both of the result's dtype.
+    /// Any strides: a transposed operand is a view. Accumulation in f32 (f64 for f64) in blocks over `k`; what is added is
+    /// added before the one rounding to the result's dtype. The result shares no memory with an operand.
+    /// Gradients: `cotangent · rhsᵀ`, `lhsᵀ · cotangent` (of the same precision, of the cotangent in the factors' dtype), the
+    /// cotangent, and that summed over all but the last axis. Deterministic, whatever the number of threads; on a GPU the
+    /// order of a sum also depends on how operands lie.
+    #[derive(Debug, Clone, Copy)]
+    pub struct MatMul {
+        /// How f32 factors are multiplied.
+        pub precision: Precision = Precision::default(),
+        /// Whether the result is of the accumulation dtype, f32 of bf16 and f16, instead of the factors'.
+        pub wide: bool = false,
+    }
 }
 
 /// Batch count, m, n and k of a product.
@@ -446,20 +450,8 @@ impl Op for MatMul {
             Ok(all)
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
-        let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
-        let (_, m, n, k) = sizes(&specs);
-        let (addend, bias) = added_of(&specs);
-        let at = |i: usize| {
-            let (b, row, col) = (i / (m * n), i / n % m, i % n);
-            let added = addend.map_or(0.0, |a| args[a].data[i]) + bias.map_or(0.0, |b| args[b].data[col]);
-            added
-                + (0..k)
-                    .map(|p| args[0].data[(b * m + row) * k + p] * args[1].data[(b * k + p) * n + col])
-                    .sum::<f64>()
-        };
-        vec![HostTensor::from_fn(outputs[0], at)]
+    fn mixing(&self) -> Mixing {
+        Mixing::Product { operands: usize::MAX }
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -503,6 +495,24 @@ impl Op for MatMul {
         let (batch, m, n, k) = sizes(args);
         let flops = [2, batch, m, n, k].into_iter().fold(1, usize::saturating_mul);
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, flops))
+    }
+}
+
+impl Tested for MatMul {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
+        let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
+        let (_, m, n, k) = sizes(&specs);
+        let (addend, bias) = added_of(&specs);
+        let at = |i: usize| {
+            let (b, row, col) = (i / (m * n), i / n % m, i % n);
+            let added = addend.map_or(0.0, |a| args[a].data[i]) + bias.map_or(0.0, |b| args[b].data[col]);
+            added
+                + (0..k)
+                    .map(|p| args[0].data[(b * m + row) * k + p] * args[1].data[(b * k + p) * n + col])
+                    .sum::<f64>()
+        };
+        vec![HostTensor::from_fn(outputs[0], at)]
     }
     fn samples(&self) -> Vec<Sample> {
         let cases: &[(&[usize], &[usize])] = &[

@@ -1,5 +1,3 @@
 //! Matrix products.
 
-pub(crate) mod dense;
-
-pub use dense::MatMul;
+family! { dense }

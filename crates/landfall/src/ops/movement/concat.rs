@@ -1,8 +1,8 @@
 //! Concatenation along an axis.
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Value,
-    attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
+    Value, attributes, op_attributes, op_list, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::{Call, ViewMut};
@@ -12,15 +12,19 @@ use crate::ops::movement::copies::cuda::{COPIES, copies};
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
 use arrayvec::ArrayVec;
 
-/// The arguments behind each other along one axis: `out[.., n_0 + … + n_(k−1) + i, ..] = x_k[.., i, ..]`.
-///
-/// Arguments: one or more `x_k [.., n_k, ..]` of one dtype, any, whose other sizes are equal. Result:
-/// `[.., Σ n_k, ..]`. Disjoint: moving elements while another task still reads them corrupts them. Gradient: the slices
-/// of the cotangent. Deterministic. Errors: no argument, no such axis, other dtypes, ranks or sizes.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Concat {
-    /// The axis along which they lie.
-    pub axis: usize,
+op_list! { Concat }
+
+op_attributes! {
+    /// The arguments behind each other along one axis: `out[.., n_0 + … + n_(k−1) + i, ..] = x_k[.., i, ..]`.
+    ///
+    /// Arguments: one or more `x_k [.., n_k, ..]` of one dtype, any, whose other sizes are equal. Result:
+    /// `[.., Σ n_k, ..]`. Disjoint: moving elements while another task still reads them corrupts them. Gradient: the slices
+    /// of the cotangent. Deterministic. Errors: no argument, no such axis, other dtypes, ranks or sizes.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Concat {
+        /// The axis along which they lie.
+        pub axis: usize = 0,
+    }
 }
 
 impl Op for Concat {
@@ -71,20 +75,8 @@ impl Op for Concat {
             Ok(parts)
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
-        let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
-        let inner: usize = outputs[0].shape.dims()[self.axis + 1..].iter().product();
-        let size = outputs[0].shape.dims()[self.axis];
-        vec![HostTensor::from_fn(outputs[0], |i| {
-            let (outer, mut at, rest) = (i / (size * inner), i / inner % size, i % inner);
-            let mut k = 0;
-            while at >= args[k].dims()[self.axis] {
-                at -= args[k].dims()[self.axis];
-                k += 1;
-            }
-            args[k].data[(outer * args[k].dims()[self.axis] + at) * inner + rest]
-        })]
+    fn mixing(&self) -> Mixing {
+        Mixing::Movement
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -112,6 +104,24 @@ impl Op for Concat {
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
+    }
+}
+
+impl Tested for Concat {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
+        let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
+        let inner: usize = outputs[0].shape.dims()[self.axis + 1..].iter().product();
+        let size = outputs[0].shape.dims()[self.axis];
+        vec![HostTensor::from_fn(outputs[0], |i| {
+            let (outer, mut at, rest) = (i / (size * inner), i / inner % size, i % inner);
+            let mut k = 0;
+            while at >= args[k].dims()[self.axis] {
+                at -= args[k].dims()[self.axis];
+                k += 1;
+            }
+            args[k].data[(outer * args[k].dims()[self.axis] + at) * inner + rest]
+        })]
     }
     fn samples(&self) -> Vec<Sample> {
         let case = |axis, shapes: &[&[usize]]| {

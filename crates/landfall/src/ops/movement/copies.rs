@@ -4,12 +4,14 @@
 pub(in crate::ops) mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, ENTRY_ALIGNMENT, Grad, Kernel, Op, Outputs, Sample, SampleArg,
-    attributes, part_offsets, rules,
+    Alias, Body, Cost, Coverage, Data, ENTRY_ALIGNMENT, Grad, Kernel, Mixing, Op, Outputs, Sample, SampleArg,
+    Tested, attributes, op_attributes, op_list, part_offsets, rules,
 };
 use crate::kernel::cpu::{Call, Row, RowMut, View, ViewMut};
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, collapse, with_dtype};
+
+op_list! { Copy, Fold, Pack, Pad }
 
 /// Elements that one task moves.
 const GRAIN: usize = 32 * 1024;
@@ -49,11 +51,13 @@ fn copy_row<T: Element>(from: Row<'_, T>, start: usize, to: &mut RowMut<'_, T>) 
     }
 }
 
-/// `out = x`, row-major without gaps.
-///
-/// `x`: any shape, dtype and layout. Disjoint. Gradient: the cotangent.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Copy;
+op_attributes! {
+    /// `out = x`, row-major without gaps.
+    ///
+    /// `x`: any shape, dtype and layout. Disjoint. Gradient: the cotangent.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Copy;
+}
 
 impl Op for Copy {
     fn name(&self) -> &'static str {
@@ -77,8 +81,8 @@ impl Op for Copy {
     fn vjp(&self) -> Grad {
         Grad::Rule(|_, cx| Ok(vec![Some(cotangent(cx)?)]))
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        vec![args[0].clone()]
+    fn mixing(&self) -> Mixing {
+        Mixing::Movement
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -93,6 +97,12 @@ impl Op for Copy {
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         Cost::of(args, args, 0)
+    }
+}
+
+impl Tested for Copy {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        vec![args[0].clone()]
     }
     fn samples(&self) -> Vec<Sample> {
         let shapes: &[&[usize]] = &[
@@ -115,17 +125,19 @@ impl Op for Copy {
     }
 }
 
-/// `out[.., before + i, ..] = x[.., i, ..]` along one axis, zero elsewhere.
-///
-/// `x`: any shape and dtype. Disjoint. Gradient: the slice of the cotangent.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Pad {
-    /// The axis that grows.
-    pub axis: usize,
-    /// Zeros put before.
-    pub before: usize,
-    /// Zeros put after.
-    pub after: usize,
+op_attributes! {
+    /// `out[.., before + i, ..] = x[.., i, ..]` along one axis, zero elsewhere.
+    ///
+    /// `x`: any shape and dtype. Disjoint. Gradient: the slice of the cotangent.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Pad {
+        /// The axis that grows.
+        pub axis: usize = 0,
+        /// Zeros put before.
+        pub before: usize = 0,
+        /// Zeros put after.
+        pub after: usize = 0,
+    }
 }
 
 impl Op for Pad {
@@ -158,18 +170,8 @@ impl Op for Pad {
             Ok(vec![Some(cx.graph.slice(cotangent(cx)?, op.axis, op.before, len)?)])
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let Ok(outputs) = self.infer(&[args[0].spec]) else { return Vec::new() };
-        let inner: usize = args[0].dims()[self.axis + 1..].iter().product();
-        let (n, m) = (args[0].dims()[self.axis], outputs[0].shape.dims()[self.axis]);
-        vec![HostTensor::from_fn(outputs[0], |i| {
-            let (outer, at, rest) = (i / (m * inner), i / inner % m, i % inner);
-            if (self.before..self.before + n).contains(&at) {
-                args[0].data[(outer * n + at - self.before) * inner + rest]
-            } else {
-                0.0
-            }
-        })]
+    fn mixing(&self) -> Mixing {
+        Mixing::Movement
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -195,6 +197,22 @@ impl Op for Pad {
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
+}
+
+impl Tested for Pad {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let Ok(outputs) = self.infer(&[args[0].spec]) else { return Vec::new() };
+        let inner: usize = args[0].dims()[self.axis + 1..].iter().product();
+        let (n, m) = (args[0].dims()[self.axis], outputs[0].shape.dims()[self.axis]);
+        vec![HostTensor::from_fn(outputs[0], |i| {
+            let (outer, at, rest) = (i / (m * inner), i / inner % m, i % inner);
+            if (self.before..self.before + n).contains(&at) {
+                args[0].data[(outer * n + at - self.before) * inner + rest]
+            } else {
+                0.0
+            }
+        })]
+    }
     fn samples(&self) -> Vec<Sample> {
         let case = |axis, before, after, shape: &[usize]| {
             Shape::new(shape).map(|s| Sample::new(Self { axis, before, after }, vec![SampleArg::any(s)]))
@@ -218,13 +236,15 @@ impl Op for Pad {
     }
 }
 
-/// The arguments behind each other in one flat tensor, each from the next multiple of 16 elements on; gaps are zero.
-/// The layout of a state's slab, so that gradients packed in the order of the parameters match them element for element.
-///
-/// Arguments: any shapes, one dtype; result `[n]`. Alias: an argument may already lie in its place, then it is not
-/// copied (a program's producers write there). Gradient: the parts of the cotangent.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Pack;
+op_attributes! {
+    /// The arguments behind each other in one flat tensor, each from the next multiple of 16 elements on; gaps are zero.
+    /// The layout of a state's slab, so that gradients packed in the order of the parameters match them element for element.
+    ///
+    /// Arguments: any shapes, one dtype; result `[n]`. Alias: an argument may already lie in its place, then it is not
+    /// copied (a program's producers write there). Gradient: the parts of the cotangent.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Pack;
+}
 
 impl Op for Pack {
     fn name(&self) -> &'static str {
@@ -262,15 +282,6 @@ impl Op for Pack {
                 .collect()
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
-        let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
-        let mut out = HostTensor::from_fn(outputs[0], |_| 0.0);
-        for (at, a) in part_offsets(specs, ENTRY_ALIGNMENT).zip(args) {
-            out.data[at..at + a.data.len()].copy_from_slice(&a.data);
-        }
-        vec![out]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -284,6 +295,18 @@ impl Op for Pack {
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
+    }
+}
+
+impl Tested for Pack {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
+        let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
+        let mut out = HostTensor::from_fn(outputs[0], |_| 0.0);
+        for (at, a) in part_offsets(specs, ENTRY_ALIGNMENT).zip(args) {
+            out.data[at..at + a.data.len()].copy_from_slice(&a.data);
+        }
+        vec![out]
     }
     fn samples(&self) -> Vec<Sample> {
         vec![
@@ -328,23 +351,19 @@ fn pack<T: Element>(call: &Call<'_>) -> Result<(), Rule> {
     Ok(())
 }
 
-/// The adjoint of `unfold`: `out[.., i] = Σ x[.., w, j]` over all windows `w` and positions `j` with `w·step + j = i`.
-///
-/// `x`: `[.., windows, size]`, float; result `[.., length]`. Accumulation in window order. Disjoint. Gradient: the
-/// cotangent unfolded.
-#[derive(Debug, Clone, Copy)]
-pub struct Fold {
-    /// Elements of a window.
-    pub size: usize,
-    /// Distance between starts of windows.
-    pub step: usize,
-    /// Elements of the result's last axis.
-    pub length: usize,
-}
-
-impl Default for Fold {
-    fn default() -> Self {
-        Self { size: 3, step: 2, length: 7 }
+op_attributes! {
+    /// The adjoint of `unfold`: `out[.., i] = Σ x[.., w, j]` over all windows `w` and positions `j` with `w·step + j = i`.
+    ///
+    /// `x`: `[.., windows, size]`, float; result `[.., length]`. Accumulation in window order. Disjoint. Gradient: the
+    /// cotangent unfolded.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Fold {
+        /// Elements of a window.
+        pub size: usize = 3,
+        /// Distance between starts of windows.
+        pub step: usize = 2,
+        /// Elements of the result's last axis.
+        pub length: usize = 7,
     }
 }
 
@@ -391,16 +410,6 @@ impl Op for Fold {
             Ok(vec![Some(cx.graph.unfold(cotangent(cx)?, op.size, op.step)?)])
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let Ok(outputs) = self.infer(&[args[0].spec]) else { return Vec::new() };
-        let mut out = HostTensor::from_fn(outputs[0], |_| 0.0);
-        let windows = args[0].dims()[args[0].dims().len() - 2];
-        for (i, v) in args[0].data.iter().enumerate() {
-            let (outer, w, j) = (i / (windows * self.size), i / self.size % windows, i % self.size);
-            out.data[outer * self.length + w * self.step + j] += v;
-        }
-        vec![out]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -414,6 +423,19 @@ impl Op for Fold {
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements()))
+    }
+}
+
+impl Tested for Fold {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let Ok(outputs) = self.infer(&[args[0].spec]) else { return Vec::new() };
+        let mut out = HostTensor::from_fn(outputs[0], |_| 0.0);
+        let windows = args[0].dims()[args[0].dims().len() - 2];
+        for (i, v) in args[0].data.iter().enumerate() {
+            let (outer, w, j) = (i / (windows * self.size), i / self.size % windows, i % self.size);
+            out.data[outer * self.length + w * self.step + j] += v;
+        }
+        vec![out]
     }
     fn samples(&self) -> Vec<Sample> {
         vec![

@@ -1,29 +1,28 @@
 //! Padding with the last value.
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, Body, Cost, Coverage, Grad, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested, attributes,
+    op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::movement::copies as movement;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
 
+op_list! { PadEdge }
+
 /// Elements that one task moves.
 const GRAIN: usize = 32 * 1024;
 
-/// `out[.., i] = x[.., min(i, n − 1)]` for `i < n + after`.
-///
-/// Argument: x `[.., n]` (n ≥ 1), any dtype. Result: `[.., n + after]`. Disjoint. Gradient: the cotangent, its tail
-/// added up into the last element. Deterministic. Errors: rank 0, n is 0.
-#[derive(Debug, Clone, Copy)]
-pub struct PadEdge {
-    /// Elements put behind.
-    pub after: usize,
-}
-
-impl Default for PadEdge {
-    fn default() -> Self {
-        Self { after: 3 }
+op_attributes! {
+    /// `out[.., i] = x[.., min(i, n − 1)]` for `i < n + after`.
+    ///
+    /// Argument: x `[.., n]` (n ≥ 1), any dtype. Result: `[.., n + after]`. Disjoint. Gradient: the cotangent, its tail
+    /// added up into the last element. Deterministic. Errors: rank 0, n is 0.
+    #[derive(Debug, Clone, Copy)]
+    pub struct PadEdge {
+        /// Elements put behind.
+        pub after: usize = 3,
     }
 }
 
@@ -77,10 +76,8 @@ impl Op for PadEdge {
             Ok(vec![Some(g.concat(&[head, tail], axis)?)])
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let Ok(outputs) = self.infer(&[args[0].spec]) else { return Vec::new() };
-        let (n, m) = (args[0].spec.shape.last(), outputs[0].shape.last());
-        vec![HostTensor::from_fn(outputs[0], |i| args[0].data[i / m * n + (i % m).min(n - 1)])]
+    fn mixing(&self) -> Mixing {
+        Mixing::Movement
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -101,6 +98,14 @@ impl Op for PadEdge {
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
+    }
+}
+
+impl Tested for PadEdge {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let Ok(outputs) = self.infer(&[args[0].spec]) else { return Vec::new() };
+        let (n, m) = (args[0].spec.shape.last(), outputs[0].shape.last());
+        vec![HostTensor::from_fn(outputs[0], |i| args[0].data[i / m * n + (i % m).min(n - 1)])]
     }
     fn samples(&self) -> Vec<Sample> {
         let cases: &[(usize, &[usize])] = &[

@@ -4,8 +4,8 @@ mod cuda;
 
 use super::layer_norm::vjp;
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Value,
-    attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Tested, Value,
+    attributes, op_attributes, op_list, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::columns::{Columns, LINE};
@@ -13,6 +13,8 @@ use crate::kernel::cpu::lanes::{Kept, kept_dtype, rows};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, Chunks};
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+
+op_list! { BatchNorm, BatchNormGrad }
 
 /// Elements that one task works on.
 const GRAIN: usize = 16 * 1024;
@@ -33,37 +35,33 @@ fn chunks(n: usize, d: usize) -> usize {
     n.div_ceil(chunk_rows(n, d))
 }
 
-/// Training-mode batch normalisation: `y = (x − mean)/√(variance + eps)·weight + bias` with the mean and the biased
-/// variance of each feature over all rows.
-///
-/// `x`: `[.., d]`, `weight`, `bias`: `[d]`, one float dtype. Results: `y` as `x`; `mean` and `variance` `[d]` in the
-/// accumulation dtype, kept for the gradient and for [`RunningUpdate`](crate::ops::norm::running_update::RunningUpdate). The variance is the mean square of the
-/// differences from the mean (two passes). Accumulation: f32 in tiles (f64 for f64), f64 over tiles. Disjoint.
-/// Gradient: [`BatchNormGrad`]; `mean` and `variance` carry none. Errors: `x` has an axis, `weight` and `bias` are
-/// `[d]`. Deterministic, whatever the number of threads. Source: Ioffe and Szegedy, "Batch Normalization" (2015).
-///
-/// ```
-/// use landfall::{DType::F64, Engine, ops};
-/// let engine = Engine::cpu()?;
-/// let x = engine.tensor([2, 1], &[1.0f64, 3.0])?;
-/// let (weight, bias) = (engine.tensor([1], &[2.0f64])?, engine.tensor([1], &[0.5f64])?);
-/// let (mut y, mut mean, mut variance) = (engine.empty(F64, [2, 1])?, engine.empty(F64, [1])?, engine.empty(F64, [1])?);
-/// let op = ops::BatchNorm { eps: 0.0 };
-/// engine.reserve(engine.workspace(&op, &[x.spec(), weight.spec(), bias.spec()])?)?;
-/// let inputs = [x.view(), weight.view(), bias.view()];
-/// engine.call(&op, &inputs, &mut [y.view_mut(), mean.view_mut(), variance.view_mut()])?;
-/// assert_eq!((y.read::<f64>()?, variance.read::<f64>()?), (vec![-1.5, 2.5], vec![1.0]));
-/// # Ok::<(), landfall::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct BatchNorm {
-    /// Added to the variance.
-    pub eps: f64,
-}
-
-impl Default for BatchNorm {
-    fn default() -> Self {
-        Self { eps: 1e-5 }
+op_attributes! {
+    /// Training-mode batch normalisation: `y = (x − mean)/√(variance + eps)·weight + bias` with the mean and the biased
+    /// variance of each feature over all rows.
+    ///
+    /// `x`: `[.., d]`, `weight`, `bias`: `[d]`, one float dtype. Results: `y` as `x`; `mean` and `variance` `[d]` in the
+    /// accumulation dtype, kept for the gradient and for [`RunningUpdate`](crate::ops::norm::running_update::RunningUpdate). The variance is the mean square of the
+    /// differences from the mean (two passes). Accumulation: f32 in tiles (f64 for f64), f64 over tiles. Disjoint.
+    /// Gradient: [`BatchNormGrad`]; `mean` and `variance` carry none. Errors: `x` has an axis, `weight` and `bias` are
+    /// `[d]`. Deterministic, whatever the number of threads. Source: Ioffe and Szegedy, "Batch Normalization" (2015).
+    ///
+    /// ```
+    /// use landfall::{DType::F64, Engine, ops};
+    /// let engine = Engine::cpu()?;
+    /// let x = engine.tensor([2, 1], &[1.0f64, 3.0])?;
+    /// let (weight, bias) = (engine.tensor([1], &[2.0f64])?, engine.tensor([1], &[0.5f64])?);
+    /// let (mut y, mut mean, mut variance) = (engine.empty(F64, [2, 1])?, engine.empty(F64, [1])?, engine.empty(F64, [1])?);
+    /// let op = ops::BatchNorm { eps: 0.0 };
+    /// engine.reserve(engine.workspace(&op, &[x.spec(), weight.spec(), bias.spec()])?)?;
+    /// let inputs = [x.view(), weight.view(), bias.view()];
+    /// engine.call(&op, &inputs, &mut [y.view_mut(), mean.view_mut(), variance.view_mut()])?;
+    /// assert_eq!((y.read::<f64>()?, variance.read::<f64>()?), (vec![-1.5, 2.5], vec![1.0]));
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[derive(Debug, Clone, Copy)]
+    pub struct BatchNorm {
+        /// Added to the variance.
+        pub eps: f64 = 1e-5,
     }
 }
 
@@ -117,21 +115,6 @@ impl Op for BatchNorm {
             vjp(BatchNormGrad { eps }, cx)
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let Ok(outputs) = self.infer(&[args[0].spec, args[1].spec, args[2].spec]) else { return Vec::new() };
-        let (n, d) = sizes(&args[0].spec.shape);
-        let x = &args[0].data;
-        let column = |j: usize| (0..n).map(move |r| x[r * d + j]);
-        let mean = HostTensor::from_fn(outputs[1], |j| column(j).sum::<f64>() / n as f64);
-        let variance = HostTensor::from_fn(outputs[2], |j| {
-            column(j).map(|v| (v - mean.data[j]).powi(2)).sum::<f64>() / n as f64
-        });
-        let y = HostTensor::from_fn(outputs[0], |i| {
-            let j = i % d;
-            (x[i] - mean.data[j]) / (variance.data[j] + self.eps).sqrt() * args[1].data[j] + args[2].data[j]
-        });
-        vec![y, mean, variance]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -156,6 +139,24 @@ impl Op for BatchNorm {
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args)
             .map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements().saturating_mul(8)))
+    }
+}
+
+impl Tested for BatchNorm {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let Ok(outputs) = self.infer(&[args[0].spec, args[1].spec, args[2].spec]) else { return Vec::new() };
+        let (n, d) = sizes(&args[0].spec.shape);
+        let x = &args[0].data;
+        let column = |j: usize| (0..n).map(move |r| x[r * d + j]);
+        let mean = HostTensor::from_fn(outputs[1], |j| column(j).sum::<f64>() / n as f64);
+        let variance = HostTensor::from_fn(outputs[2], |j| {
+            column(j).map(|v| (v - mean.data[j]).powi(2)).sum::<f64>() / n as f64
+        });
+        let y = HostTensor::from_fn(outputs[0], |i| {
+            let j = i % d;
+            (x[i] - mean.data[j]) / (variance.data[j] + self.eps).sqrt() * args[1].data[j] + args[2].data[j]
+        });
+        vec![y, mean, variance]
     }
     fn samples(&self) -> Vec<Sample> {
         let args = |s: &Shape| {
@@ -185,21 +186,17 @@ impl Op for BatchNorm {
 const SHAPES: &[&[usize]] =
     &[&[3, 5], &[4, 4], &[2, 3, 16], &[5, 1], &[0, 4], &[1300, 3], &[40, 300], &[6400, 8], &[3, 2, 7]];
 
-/// Gradient of [`BatchNorm`]: with `h = (x − mean)/√(variance + eps)` and `n` rows, `gbias = Σ gy`,
-/// `gweight = Σ gy·h` and `gx = weight/√(variance + eps)·(gy − gbias/n − h·gweight/n)`.
-///
-/// `gy`, `x`: `[.., d]`, `weight`: `[d]`, one float dtype; `mean`, `variance`: `[d]` in f32 or f64. Results: `gx` as
-/// `x`, `gweight` and `gbias` `[d]`. Accumulation: f32 in tiles (f64 for f64), f64 over tiles. Disjoint. No second
-/// derivatives. Deterministic, whatever the number of threads.
-#[derive(Debug, Clone, Copy)]
-pub struct BatchNormGrad {
-    /// Added to the variance.
-    pub eps: f64,
-}
-
-impl Default for BatchNormGrad {
-    fn default() -> Self {
-        Self { eps: 1e-5 }
+op_attributes! {
+    /// Gradient of [`BatchNorm`]: with `h = (x − mean)/√(variance + eps)` and `n` rows, `gbias = Σ gy`,
+    /// `gweight = Σ gy·h` and `gx = weight/√(variance + eps)·(gy − gbias/n − h·gweight/n)`.
+    ///
+    /// `gy`, `x`: `[.., d]`, `weight`: `[d]`, one float dtype; `mean`, `variance`: `[d]` in f32 or f64. Results: `gx` as
+    /// `x`, `gweight` and `gbias` `[d]`. Accumulation: f32 in tiles (f64 for f64), f64 over tiles. Disjoint. No second
+    /// derivatives. Deterministic, whatever the number of threads.
+    #[derive(Debug, Clone, Copy)]
+    pub struct BatchNormGrad {
+        /// Added to the variance.
+        pub eps: f64 = 1e-5,
     }
 }
 
@@ -239,20 +236,6 @@ impl Op for BatchNormGrad {
     fn vjp(&self) -> Grad {
         Grad::None("second derivatives are not provided")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let [gy, x, weight, mean, variance] = args else { return Vec::new() };
-        let (n, d) = sizes(&x.spec.shape);
-        let rstd = |j: usize| 1.0 / (variance.data[j] + self.eps).sqrt();
-        let h = |i: usize| (x.data[i] - mean.data[i % d]) * rstd(i % d);
-        let column = |j: usize| (0..n).map(move |r| r * d + j);
-        let gbias = HostTensor::from_fn(weight.spec, |j| column(j).map(|i| gy.data[i]).sum());
-        let gweight = HostTensor::from_fn(weight.spec, |j| column(j).map(|i| gy.data[i] * h(i)).sum());
-        let gx = HostTensor::from_fn(x.spec, |i| {
-            let (j, n) = (i % d, n as f64);
-            weight.data[j] * rstd(j) * (gy.data[i] - gbias.data[j] / n - h(i) * gweight.data[j] / n)
-        });
-        vec![gx, gweight, gbias]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -277,6 +260,23 @@ impl Op for BatchNormGrad {
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args)
             .map_or(Cost::default(), |o| Cost::of(args, &o, args[1].shape.elements().saturating_mul(10)))
+    }
+}
+
+impl Tested for BatchNormGrad {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let [gy, x, weight, mean, variance] = args else { return Vec::new() };
+        let (n, d) = sizes(&x.spec.shape);
+        let rstd = |j: usize| 1.0 / (variance.data[j] + self.eps).sqrt();
+        let h = |i: usize| (x.data[i] - mean.data[i % d]) * rstd(i % d);
+        let column = |j: usize| (0..n).map(move |r| r * d + j);
+        let gbias = HostTensor::from_fn(weight.spec, |j| column(j).map(|i| gy.data[i]).sum());
+        let gweight = HostTensor::from_fn(weight.spec, |j| column(j).map(|i| gy.data[i] * h(i)).sum());
+        let gx = HostTensor::from_fn(x.spec, |i| {
+            let (j, n) = (i % d, n as f64);
+            weight.data[j] * rstd(j) * (gy.data[i] - gbias.data[j] / n - h(i) * gweight.data[j] / n)
+        });
+        vec![gx, gweight, gbias]
     }
     fn samples(&self) -> Vec<Sample> {
         let args = |s: &Shape| {

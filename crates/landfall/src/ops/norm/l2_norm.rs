@@ -4,8 +4,8 @@ mod cuda;
 
 use super::layer_norm::affine_dtype;
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Value,
-    attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
+    Value, attributes, op_attributes, op_list, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::lanes::{TILE, rows, sum, sum2};
@@ -13,6 +13,8 @@ use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, Row};
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+
+op_list! { L2Norm, L2NormGrad }
 
 /// Elements that one task works on.
 const GRAIN: usize = 16 * 1024;
@@ -22,35 +24,31 @@ fn sizes(x: &Shape) -> (usize, usize) {
     (x.without(x.rank().saturating_sub(1)).elements(), x.last())
 }
 
-/// `y = scale · x / √(Σ x² + eps)`, the sum over the last axis: rows of length `scale`, or 1 without one, but for `eps`.
-///
-/// `x`: `[.., d]`, float; result the same. `scale`, where `scaled` says that there is one: `[..]`, a factor for each row of at least one element, in
-/// the dtype of `x` or in the one that it accumulates in; one for many rows is a view that repeats it. Queries and keys that it
-/// has passed give scores that are cosines of their angle, and a scale of the queries is a temperature. Accumulation: squares in f32 in tiles (f64 for f64), f64 over tiles; one rounding to the dtype. In place on
-/// `x`. Gradient: [`L2NormGrad`]. A row of zeros gives zeros (NaN without `eps`). Errors: `x` has an axis.
-/// Deterministic, whatever the number of threads. Source: Henry et al., "Query-Key Normalization for Transformers"
-/// (2020).
-///
-/// ```
-/// use landfall::{DType::F64, Engine, ops};
-/// let engine = Engine::cpu()?;
-/// let x = engine.tensor([1, 2], &[3.0f64, 4.0])?;
-/// let mut y = engine.empty(F64, [1, 2])?;
-/// engine.call(&ops::L2Norm { eps: 0.0, scaled: false }, &[x.view()], &mut [y.view_mut()])?;
-/// assert!((y.read::<f64>()?[1] - 0.8).abs() < 1e-15);
-/// # Ok::<(), landfall::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct L2Norm {
-    /// Added to the sum of squares.
-    pub eps: f64,
-    /// Whether there is a scale.
-    pub scaled: bool,
-}
-
-impl Default for L2Norm {
-    fn default() -> Self {
-        Self { eps: 1e-6, scaled: false }
+op_attributes! {
+    /// `y = scale · x / √(Σ x² + eps)`, the sum over the last axis: rows of length `scale`, or 1 without one, but for `eps`.
+    ///
+    /// `x`: `[.., d]`, float; result the same. `scale`, where `scaled` says that there is one: `[..]`, a factor for each row of at least one element, in
+    /// the dtype of `x` or in the one that it accumulates in; one for many rows is a view that repeats it. Queries and keys that it
+    /// has passed give scores that are cosines of their angle, and a scale of the queries is a temperature. Accumulation: squares in f32 in tiles (f64 for f64), f64 over tiles; one rounding to the dtype. In place on
+    /// `x`. Gradient: [`L2NormGrad`]. A row of zeros gives zeros (NaN without `eps`). Errors: `x` has an axis.
+    /// Deterministic, whatever the number of threads. Source: Henry et al., "Query-Key Normalization for Transformers"
+    /// (2020).
+    ///
+    /// ```
+    /// use landfall::{DType::F64, Engine, ops};
+    /// let engine = Engine::cpu()?;
+    /// let x = engine.tensor([1, 2], &[3.0f64, 4.0])?;
+    /// let mut y = engine.empty(F64, [1, 2])?;
+    /// engine.call(&ops::L2Norm { eps: 0.0, scaled: false }, &[x.view()], &mut [y.view_mut()])?;
+    /// assert!((y.read::<f64>()?[1] - 0.8).abs() < 1e-15);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[derive(Debug, Clone, Copy)]
+    pub struct L2Norm {
+        /// Added to the sum of squares.
+        pub eps: f64 = 1e-6,
+        /// Whether there is a scale.
+        pub scaled: bool = false,
     }
 }
 
@@ -125,13 +123,9 @@ impl Op for L2Norm {
             Ok(cx.graph.op(L2NormGrad { eps, scaled }, &args)?.into_iter().map(Some).collect())
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let (x, d) = (&args[0].data, args[0].spec.shape.last());
-        vec![HostTensor::from_fn(args[0].spec, |i| {
-            let row = &x[i / d * d..][..d];
-            let scale = args.get(1).map_or(1.0, |scale| scale.data[i / d]);
-            scale * x[i] / (row.iter().map(|v| v * v).sum::<f64>() + self.eps).sqrt()
-        })]
+    fn mixing(&self) -> Mixing {
+        // It rounds once, whatever the dtype of its weights.
+        Mixing::BetweenProducts { operands: 1 }
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -151,6 +145,17 @@ impl Op for L2Norm {
         // Square, sum, product.
         self.infer(args)
             .map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements().saturating_mul(3)))
+    }
+}
+
+impl Tested for L2Norm {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let (x, d) = (&args[0].data, args[0].spec.shape.last());
+        vec![HostTensor::from_fn(args[0].spec, |i| {
+            let row = &x[i / d * d..][..d];
+            let scale = args.get(1).map_or(1.0, |scale| scale.data[i / d]);
+            scale * x[i] / (row.iter().map(|v| v * v).sum::<f64>() + self.eps).sqrt()
+        })]
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all: Vec<Sample> = SHAPES
@@ -208,24 +213,20 @@ const SHAPES: &[&[usize]] = &[
     &[3, 12, 4, 64],
 ];
 
-/// Gradient of [`L2Norm`]: with `s = Σ x² + eps` in each row, `gx = scale · (gy − x · (Σ gy·x) / s) / √s`: what lies along
-/// `x` is taken off `gy`, so errors are relative to `scale·gy/√s`. Where there is a scale, its gradient is the second result,
-/// `gscale = (Σ gy·x) / √s`.
-///
-/// `gy`, `x`: `[.., d]`, one float dtype; result as `x`; `scale`: `[..]`, as in the forward pass, and `gscale` the same.
-/// Accumulation: f32 in tiles (f64 for f64), f64 over tiles. In place on `gy` or `x`. No second derivatives. Errors: shapes
-/// or dtypes that differ. Deterministic, whatever the number of threads.
-#[derive(Debug, Clone, Copy)]
-pub struct L2NormGrad {
-    /// As in the forward pass.
-    pub eps: f64,
-    /// As in the forward pass.
-    pub scaled: bool,
-}
-
-impl Default for L2NormGrad {
-    fn default() -> Self {
-        Self { eps: 1e-6, scaled: false }
+op_attributes! {
+    /// Gradient of [`L2Norm`]: with `s = Σ x² + eps` in each row, `gx = scale · (gy − x · (Σ gy·x) / s) / √s`: what lies along
+    /// `x` is taken off `gy`, so errors are relative to `scale·gy/√s`. Where there is a scale, its gradient is the second result,
+    /// `gscale = (Σ gy·x) / √s`.
+    ///
+    /// `gy`, `x`: `[.., d]`, one float dtype; result as `x`; `scale`: `[..]`, as in the forward pass, and `gscale` the same.
+    /// Accumulation: f32 in tiles (f64 for f64), f64 over tiles. In place on `gy` or `x`. No second derivatives. Errors: shapes
+    /// or dtypes that differ. Deterministic, whatever the number of threads.
+    #[derive(Debug, Clone, Copy)]
+    pub struct L2NormGrad {
+        /// As in the forward pass.
+        pub eps: f64 = 1e-6,
+        /// As in the forward pass.
+        pub scaled: bool = false,
     }
 }
 
@@ -266,25 +267,6 @@ impl Op for L2NormGrad {
     fn vjp(&self) -> Grad {
         Grad::None("second derivatives are not provided")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let (gy, x, d) = (&args[0].data, &args[1].data, args[1].spec.shape.last());
-        let sums = |r: usize| {
-            let squares = (r * d..r * d + d).map(|j| x[j] * x[j]).sum::<f64>() + self.eps;
-            (squares, (r * d..r * d + d).map(|j| gy[j] * x[j]).sum::<f64>())
-        };
-        let mut all = vec![HostTensor::from_fn(args[1].spec, |i| {
-            let (squares, product) = sums(i / d);
-            let scale = args.get(2).map_or(1.0, |scale| scale.data[i / d]);
-            scale * (gy[i] - x[i] * product / squares) / squares.sqrt()
-        })];
-        if let Some(scale) = args.get(2) {
-            all.push(HostTensor::from_fn(scale.spec, |r| {
-                let (squares, product) = sums(r);
-                product / squares.sqrt()
-            }));
-        }
-        all
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -303,6 +285,28 @@ impl Op for L2NormGrad {
         // Two products and two sums, then a product, a difference and a product.
         self.infer(args)
             .map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements().saturating_mul(7)))
+    }
+}
+
+impl Tested for L2NormGrad {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let (gy, x, d) = (&args[0].data, &args[1].data, args[1].spec.shape.last());
+        let sums = |r: usize| {
+            let squares = (r * d..r * d + d).map(|j| x[j] * x[j]).sum::<f64>() + self.eps;
+            (squares, (r * d..r * d + d).map(|j| gy[j] * x[j]).sum::<f64>())
+        };
+        let mut all = vec![HostTensor::from_fn(args[1].spec, |i| {
+            let (squares, product) = sums(i / d);
+            let scale = args.get(2).map_or(1.0, |scale| scale.data[i / d]);
+            scale * (gy[i] - x[i] * product / squares) / squares.sqrt()
+        })];
+        if let Some(scale) = args.get(2) {
+            all.push(HostTensor::from_fn(scale.spec, |r| {
+                let (squares, product) = sums(r);
+                product / squares.sqrt()
+            }));
+        }
+        all
     }
     fn samples(&self) -> Vec<Sample> {
         let args = |s: Shape| vec![SampleArg::any(s), SampleArg::any(s)];

@@ -3,14 +3,16 @@
 pub(in crate::ops) mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Value, Vjp,
-    attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
+    Value, Vjp, attributes, op_attributes, op_list, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::lanes::{Kept, Slots, TILE, kept_dtype, rows, sum};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, Row};
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+
+op_list! { LayerNorm, LayerNormGrad }
 
 /// Elements that one task works on.
 const GRAIN: usize = 16 * 1024;
@@ -24,35 +26,31 @@ fn sizes(x: &Shape) -> (usize, usize) {
     (x.without(x.rank().saturating_sub(1)).elements(), x.last())
 }
 
-/// `y = (x − mean)·rstd·weight + bias` over the last axis, `rstd = 1/√(variance + eps)`, population variance.
-///
-/// `x`: `[.., d]`, `weight`, `bias`: `[d]`, of one float dtype, or weight and bias of the accumulation dtype. Results: `y` as
-/// `x`; `mean` and `rstd` `[..]` in the accumulation dtype, kept for the gradient. The variance is the mean square of the differences from the mean (two
-/// passes). Accumulation: f32 in tiles (f64 for f64), f64 over tiles. `y` in place on `x`. Gradient:
-/// [`LayerNormGrad`]; `mean` and `rstd` carry none. Errors: `x` has an axis, `weight` and `bias` are `[d]`.
-/// Deterministic, whatever the number of threads. Source: Ba, Kiros and Hinton, "Layer Normalization" (2016).
-///
-/// ```
-/// use landfall::{DType::F64, Engine, ops};
-/// let engine = Engine::cpu()?;
-/// let x = engine.tensor([1, 2], &[1.0f64, 3.0])?;
-/// let (weight, bias) = (engine.tensor([2], &[1.0f64, 1.0])?, engine.tensor([2], &[0.0f64, 0.0])?);
-/// let (mut y, mut mean, mut rstd) = (engine.empty(F64, [1, 2])?, engine.empty(F64, [1])?, engine.empty(F64, [1])?);
-/// let op = ops::LayerNorm { eps: 0.0 };
-/// let inputs = [x.view(), weight.view(), bias.view()];
-/// engine.call(&op, &inputs, &mut [y.view_mut(), mean.view_mut(), rstd.view_mut()])?;
-/// assert_eq!((y.read::<f64>()?, mean.read::<f64>()?), (vec![-1.0, 1.0], vec![2.0]));
-/// # Ok::<(), landfall::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct LayerNorm {
-    /// Added to the variance.
-    pub eps: f64,
-}
-
-impl Default for LayerNorm {
-    fn default() -> Self {
-        Self { eps: 1e-5 }
+op_attributes! {
+    /// `y = (x − mean)·rstd·weight + bias` over the last axis, `rstd = 1/√(variance + eps)`, population variance.
+    ///
+    /// `x`: `[.., d]`, `weight`, `bias`: `[d]`, of one float dtype, or weight and bias of the accumulation dtype. Results: `y` as
+    /// `x`; `mean` and `rstd` `[..]` in the accumulation dtype, kept for the gradient. The variance is the mean square of the differences from the mean (two
+    /// passes). Accumulation: f32 in tiles (f64 for f64), f64 over tiles. `y` in place on `x`. Gradient:
+    /// [`LayerNormGrad`]; `mean` and `rstd` carry none. Errors: `x` has an axis, `weight` and `bias` are `[d]`.
+    /// Deterministic, whatever the number of threads. Source: Ba, Kiros and Hinton, "Layer Normalization" (2016).
+    ///
+    /// ```
+    /// use landfall::{DType::F64, Engine, ops};
+    /// let engine = Engine::cpu()?;
+    /// let x = engine.tensor([1, 2], &[1.0f64, 3.0])?;
+    /// let (weight, bias) = (engine.tensor([2], &[1.0f64, 1.0])?, engine.tensor([2], &[0.0f64, 0.0])?);
+    /// let (mut y, mut mean, mut rstd) = (engine.empty(F64, [1, 2])?, engine.empty(F64, [1])?, engine.empty(F64, [1])?);
+    /// let op = ops::LayerNorm { eps: 0.0 };
+    /// let inputs = [x.view(), weight.view(), bias.view()];
+    /// engine.call(&op, &inputs, &mut [y.view_mut(), mean.view_mut(), rstd.view_mut()])?;
+    /// assert_eq!((y.read::<f64>()?, mean.read::<f64>()?), (vec![-1.0, 1.0], vec![2.0]));
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[derive(Debug, Clone, Copy)]
+    pub struct LayerNorm {
+        /// Added to the variance.
+        pub eps: f64 = 1e-5,
     }
 }
 
@@ -121,20 +119,9 @@ impl Op for LayerNorm {
     fn vjp(&self) -> Grad {
         Grad::Rule(|_, cx| vjp(LayerNormGrad, cx))
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let Ok(outputs) = self.infer(&[args[0].spec, args[1].spec, args[2].spec]) else { return Vec::new() };
-        let d = args[0].spec.shape.last();
-        let row = |r: usize| &args[0].data[r * d..(r + 1) * d];
-        let mean = HostTensor::from_fn(outputs[1], |r| row(r).iter().sum::<f64>() / d as f64);
-        let rstd = HostTensor::from_fn(outputs[2], |r| {
-            let squares: f64 = row(r).iter().map(|v| (v - mean.data[r]).powi(2)).sum();
-            1.0 / (squares / d as f64 + self.eps).sqrt()
-        });
-        let y = HostTensor::from_fn(outputs[0], |i| {
-            let (r, j) = (i / d, i % d);
-            (args[0].data[i] - mean.data[r]) * rstd.data[r] * args[1].data[j] + args[2].data[j]
-        });
-        vec![y, mean, rstd]
+    fn mixing(&self) -> Mixing {
+        // It rounds once, whatever the dtype of its weights.
+        Mixing::BetweenProducts { operands: 1 }
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -154,6 +141,24 @@ impl Op for LayerNorm {
         // Sum, difference, square, sum, difference, two products, sum.
         self.infer(args)
             .map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements().saturating_mul(8)))
+    }
+}
+
+impl Tested for LayerNorm {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let Ok(outputs) = self.infer(&[args[0].spec, args[1].spec, args[2].spec]) else { return Vec::new() };
+        let d = args[0].spec.shape.last();
+        let row = |r: usize| &args[0].data[r * d..(r + 1) * d];
+        let mean = HostTensor::from_fn(outputs[1], |r| row(r).iter().sum::<f64>() / d as f64);
+        let rstd = HostTensor::from_fn(outputs[2], |r| {
+            let squares: f64 = row(r).iter().map(|v| (v - mean.data[r]).powi(2)).sum();
+            1.0 / (squares / d as f64 + self.eps).sqrt()
+        });
+        let y = HostTensor::from_fn(outputs[0], |i| {
+            let (r, j) = (i / d, i % d);
+            (args[0].data[i] - mean.data[r]) * rstd.data[r] * args[1].data[j] + args[2].data[j]
+        });
+        vec![y, mean, rstd]
     }
     fn samples(&self) -> Vec<Sample> {
         let args = |s: &Shape| {
@@ -200,14 +205,16 @@ impl Op for LayerNorm {
 const SHAPES: &[&[usize]] =
     &[&[8], &[1, 1], &[3, 5], &[4, 4], &[2, 3, 16], &[0, 8], &[70, 33], &[5, 1300], &[700, 64], &[3, 2, 7]];
 
-/// Gradient of [`LayerNorm`]: with `h = (x − mean)·rstd` and `g = gy·weight` in each row,
-/// `gx = rstd·(g − mean(g) − h·mean(g·h))`, `gweight = Σ gy·h` and `gbias = Σ gy` over all rows.
-///
-/// `gy`, `x`: `[.., d]`, `weight`: `[d]`, of one float dtype, or the weight of the accumulation dtype; `mean`, `rstd`: `[..]`
-/// in f32 or f64. Results: `gx` as `x`, `gweight` and `gbias` `[d]` as `weight`. Accumulation: f32 in tiles (f64 for f64), f64 over tiles. Disjoint. No
-/// second derivatives. Deterministic, whatever the number of threads.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct LayerNormGrad;
+op_attributes! {
+    /// Gradient of [`LayerNorm`]: with `h = (x − mean)·rstd` and `g = gy·weight` in each row,
+    /// `gx = rstd·(g − mean(g) − h·mean(g·h))`, `gweight = Σ gy·h` and `gbias = Σ gy` over all rows.
+    ///
+    /// `gy`, `x`: `[.., d]`, `weight`: `[d]`, of one float dtype, or the weight of the accumulation dtype; `mean`, `rstd`: `[..]`
+    /// in f32 or f64. Results: `gx` as `x`, `gweight` and `gbias` `[d]` as `weight`. Accumulation: f32 in tiles (f64 for f64), f64 over tiles. Disjoint. No
+    /// second derivatives. Deterministic, whatever the number of threads.
+    #[derive(Debug, Clone, Copy)]
+    pub struct LayerNormGrad;
+}
 
 impl Op for LayerNormGrad {
     fn name(&self) -> &'static str {
@@ -245,24 +252,6 @@ impl Op for LayerNormGrad {
     fn vjp(&self) -> Grad {
         Grad::None("second derivatives are not provided")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let [gy, x, weight, mean, rstd] = args else { return Vec::new() };
-        let d = weight.data.len();
-        let h = |i: usize| (x.data[i] - mean.data[i / d]) * rstd.data[i / d];
-        let g = |i: usize| gy.data[i] * weight.data[i % d];
-        let mut out = [x, weight, weight].map(|t| HostTensor::from_fn(t.spec, |_| 0.0));
-        for r in 0..mean.data.len() {
-            let row = || r * d..(r + 1) * d;
-            let mean_g = row().map(g).sum::<f64>() / d as f64;
-            let mean_gh = row().map(|i| g(i) * h(i)).sum::<f64>() / d as f64;
-            for i in row() {
-                out[0].data[i] = rstd.data[r] * (g(i) - mean_g - h(i) * mean_gh);
-                out[1].data[i % d] += gy.data[i] * h(i);
-                out[2].data[i % d] += gy.data[i];
-            }
-        }
-        out.to_vec()
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -289,6 +278,27 @@ impl Op for LayerNormGrad {
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args)
             .map_or(Cost::default(), |o| Cost::of(args, &o, args[1].shape.elements().saturating_mul(14)))
+    }
+}
+
+impl Tested for LayerNormGrad {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let [gy, x, weight, mean, rstd] = args else { return Vec::new() };
+        let d = weight.data.len();
+        let h = |i: usize| (x.data[i] - mean.data[i / d]) * rstd.data[i / d];
+        let g = |i: usize| gy.data[i] * weight.data[i % d];
+        let mut out = [x, weight, weight].map(|t| HostTensor::from_fn(t.spec, |_| 0.0));
+        for r in 0..mean.data.len() {
+            let row = || r * d..(r + 1) * d;
+            let mean_g = row().map(g).sum::<f64>() / d as f64;
+            let mean_gh = row().map(|i| g(i) * h(i)).sum::<f64>() / d as f64;
+            for i in row() {
+                out[0].data[i] = rstd.data[r] * (g(i) - mean_g - h(i) * mean_gh);
+                out[1].data[i % d] += gy.data[i] * h(i);
+                out[2].data[i % d] += gy.data[i];
+            }
+        }
+        out.to_vec()
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all = Vec::new();

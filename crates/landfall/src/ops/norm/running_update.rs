@@ -3,41 +3,40 @@
 mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
+    op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::kernel::cpu::pointwise::Arith;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
 
-/// `running ← (1 − momentum)·running + momentum·batch·c` if `ok`, else unchanged; `c = n/(n − 1)` with
-/// `unbiased_count = Some(n)` and `n > 1`, which makes a biased variance unbiased, else 1.
-///
-/// `running`, `batch`: one shape and float dtype; `ok`: a bool scalar, false where the step overflowed. Arithmetic in
-/// the accumulation dtype, rounded once. The result is `running` itself (`Must(0)`). No gradient. Errors: shapes and
-/// dtypes must be equal. Deterministic. Source: Ioffe and Szegedy, "Batch Normalization" (2015).
-///
-/// ```
-/// use landfall::{DType, Engine, HostTensor, ops};
-/// let engine = Engine::cpu()?;
-/// let mut running = engine.tensor([1], &[1.0f32])?;
-/// let batch = engine.tensor([1], &[3.0f32])?;
-/// let ok = engine.from_host(&HostTensor::new(DType::Bool, [], vec![1.0]))?;
-/// let op = ops::RunningUpdate { momentum: 0.5, unbiased_count: None };
-/// engine.call_in_place(&op, 0, &mut running.view_mut(), &[batch.view(), ok.view()])?;
-/// assert_eq!(running.read::<f32>()?, [2.0]);
-/// # Ok::<(), landfall::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct RunningUpdate {
-    /// Weight of the batch.
-    pub momentum: f64,
-    /// Number of elements that a biased batch variance was taken over, to make it unbiased.
-    pub unbiased_count: Option<usize>,
-}
+op_list! { RunningUpdate }
 
-impl Default for RunningUpdate {
-    fn default() -> Self {
-        Self { momentum: 0.1, unbiased_count: None }
+op_attributes! {
+    /// `running ← (1 − momentum)·running + momentum·batch·c` if `ok`, else unchanged; `c = n/(n − 1)` with
+    /// `unbiased_count = Some(n)` and `n > 1`, which makes a biased variance unbiased, else 1.
+    ///
+    /// `running`, `batch`: one shape and float dtype; `ok`: a bool scalar, false where the step overflowed. Arithmetic in
+    /// the accumulation dtype, rounded once. The result is `running` itself (`Must(0)`). No gradient. Errors: shapes and
+    /// dtypes must be equal. Deterministic. Source: Ioffe and Szegedy, "Batch Normalization" (2015).
+    ///
+    /// ```
+    /// use landfall::{DType, Engine, HostTensor, ops};
+    /// let engine = Engine::cpu()?;
+    /// let mut running = engine.tensor([1], &[1.0f32])?;
+    /// let batch = engine.tensor([1], &[3.0f32])?;
+    /// let ok = engine.from_host(&HostTensor::new(DType::Bool, [], vec![1.0]))?;
+    /// let op = ops::RunningUpdate { momentum: 0.5, unbiased_count: None };
+    /// engine.call_in_place(&op, 0, &mut running.view_mut(), &[batch.view(), ok.view()])?;
+    /// assert_eq!(running.read::<f32>()?, [2.0]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[derive(Debug, Clone, Copy)]
+    pub struct RunningUpdate {
+        /// Weight of the batch.
+        pub momentum: f64 = 0.1,
+        /// Number of elements that a biased batch variance was taken over, to make it unbiased.
+        pub unbiased_count: Option<usize> = None,
     }
 }
 
@@ -80,13 +79,6 @@ impl Op for RunningUpdate {
     fn vjp(&self) -> Grad {
         Grad::None("running statistics are updated, not learned")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let (keep, take) = self.factors();
-        let (running, batch, ok) = (&args[0], &args[1], args[2].data[0] != 0.0);
-        vec![HostTensor::from_fn(running.spec, |i| {
-            if ok { keep * running.data[i] + take * batch.data[i] } else { running.data[i] }
-        })]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -102,6 +94,16 @@ impl Op for RunningUpdate {
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args)
             .map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements().saturating_mul(3)))
+    }
+}
+
+impl Tested for RunningUpdate {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let (keep, take) = self.factors();
+        let (running, batch, ok) = (&args[0], &args[1], args[2].data[0] != 0.0);
+        vec![HostTensor::from_fn(running.spec, |i| {
+            if ok { keep * running.data[i] + take * batch.data[i] } else { running.data[i] }
+        })]
     }
     fn samples(&self) -> Vec<Sample> {
         let args = |d: usize, ok: f64| {

@@ -4,7 +4,8 @@
 pub(in crate::ops) mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
+    op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::{Call, ViewMut};
 use crate::ops::elementwise::pointwise::SHAPES;
@@ -12,6 +13,8 @@ use crate::ops::step::cursor;
 use crate::ops::step::cursor::{MICRO, SEED, STEP};
 use crate::rng;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, collapse, with_dtype};
+
+op_list! { Bernoulli, Uniform }
 
 /// Words drawn at once: 1 KB, which stay in the first-level cache with the values made of them, and which is copied by vector
 /// registers and not by the instruction for long strings.
@@ -82,27 +85,23 @@ fn generate<T: Element>(call: &Call<'_>, out: ViewMut<'_, T>, tile: impl Fn(usiz
     });
 }
 
-/// `out_i = low + (high − low) · u_i`, `u_i` uniform in [0, 1) (24 bits, for f64 53), rounded to the dtype once (which
-/// may round up to `high`).
-///
-/// Argument: cursor `i64[8]`. Result: `spec`, a float. Arithmetic in f64. Disjoint. No gradient. Deterministic: the
-/// same on every device. Errors: a dtype that is not a float; `low`, `high` not finite. Source: Salmon, Moraes, Dror
-/// and Shaw 2011 (Philox4x32-10).
-#[derive(Debug, Clone, Copy)]
-pub struct Uniform {
-    /// Dtype and shape of the result.
-    pub spec: Spec,
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-    /// Which numbers: ops with the same stream draw the same.
-    pub stream: u32,
-}
-
-impl Default for Uniform {
-    fn default() -> Self {
-        Self { spec: Spec { dtype: DType::F32, shape: Shape::SCALAR }, low: -1.0, high: 1.0, stream: 0 }
+op_attributes! {
+    /// `out_i = low + (high − low) · u_i`, `u_i` uniform in [0, 1) (24 bits, for f64 53), rounded to the dtype once (which
+    /// may round up to `high`).
+    ///
+    /// Argument: cursor `i64[8]`. Result: `spec`, a float. Arithmetic in f64. Disjoint. No gradient. Deterministic: the
+    /// same on every device. Errors: a dtype that is not a float; `low`, `high` not finite. Source: Salmon, Moraes, Dror
+    /// and Shaw 2011 (Philox4x32-10).
+    #[derive(Debug, Clone, Copy)]
+    pub struct Uniform {
+        /// Dtype and shape of the result.
+        pub spec: Spec = Spec { dtype: DType::F32, shape: Shape::SCALAR },
+        /// Lower end.
+        pub low: f64 = -1.0,
+        /// Upper end.
+        pub high: f64 = 1.0,
+        /// Which numbers: ops with the same stream draw the same.
+        pub stream: u32 = 0,
     }
 }
 
@@ -150,18 +149,6 @@ impl Op for Uniform {
     fn vjp(&self) -> Grad {
         Grad::None("random numbers depend on counters alone")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let words = Words::new(&cursor::of(&args[0]), self.stream);
-        vec![HostTensor::from_fn(self.spec, |i| {
-            let unit = if self.spec.dtype == DType::F64 {
-                let bits = u64::from(words.get(2 * i)) << 21 | u64::from(words.get(2 * i + 1)) >> 11;
-                bits as f64 / 2f64.powi(53)
-            } else {
-                f64::from(words.get(i) >> 8) / 2f64.powi(24)
-            };
-            self.low + (self.high - self.low) * unit
-        })]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -177,6 +164,21 @@ impl Op for Uniform {
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         Cost::of(args, &[self.spec], self.spec.shape.elements().saturating_mul(2))
+    }
+}
+
+impl Tested for Uniform {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let words = Words::new(&cursor::of(&args[0]), self.stream);
+        vec![HostTensor::from_fn(self.spec, |i| {
+            let unit = if self.spec.dtype == DType::F64 {
+                let bits = u64::from(words.get(2 * i)) << 21 | u64::from(words.get(2 * i + 1)) >> 11;
+                bits as f64 / 2f64.powi(53)
+            } else {
+                f64::from(words.get(i) >> 8) / 2f64.powi(24)
+            };
+            self.low + (self.high - self.low) * unit
+        })]
     }
     fn samples(&self) -> Vec<Sample> {
         let at = sample_cursor();
@@ -228,23 +230,19 @@ pub(in crate::ops) fn sample_cursor() -> SampleArg {
     cursor::sample(&[(STEP, 12), (cursor::EPOCH, 1), (SEED, 0x5EED_1234), (MICRO, 5)])
 }
 
-/// `out_i = 1` with probability `keep`, else 0, each on its own.
-///
-/// Argument: cursor `i64[8]`. Result: bool of `shape`. Disjoint. No gradient. Deterministic: a comparison of integers,
-/// the same on every device. Errors: `keep` outside [0, 1]. Source: Salmon, Moraes, Dror and Shaw 2011.
-#[derive(Debug, Clone, Copy)]
-pub struct Bernoulli {
-    /// Shape of the result.
-    pub shape: Shape,
-    /// Probability of 1, as a multiple of 2⁻³².
-    pub keep: f64,
-    /// Which numbers: ops with the same stream draw the same.
-    pub stream: u32,
-}
-
-impl Default for Bernoulli {
-    fn default() -> Self {
-        Self { shape: Shape::SCALAR, keep: 0.75, stream: 0 }
+op_attributes! {
+    /// `out_i = 1` with probability `keep`, else 0, each on its own.
+    ///
+    /// Argument: cursor `i64[8]`. Result: bool of `shape`. Disjoint. No gradient. Deterministic: a comparison of integers,
+    /// the same on every device. Errors: `keep` outside [0, 1]. Source: Salmon, Moraes, Dror and Shaw 2011.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Bernoulli {
+        /// Shape of the result.
+        pub shape: Shape = Shape::SCALAR,
+        /// Probability of 1, as a multiple of 2⁻³².
+        pub keep: f64 = 0.75,
+        /// Which numbers: ops with the same stream draw the same.
+        pub stream: u32 = 0,
     }
 }
 
@@ -275,12 +273,6 @@ impl Op for Bernoulli {
     fn vjp(&self) -> Grad {
         Grad::None("random numbers depend on counters alone")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let words = Words::new(&cursor::of(&args[0]), self.stream);
-        let limit = (self.keep * 2f64.powi(32)).round();
-        let spec = Spec { dtype: DType::Bool, shape: self.shape };
-        vec![HostTensor::from_fn(spec, |i| f64::from(u8::from(f64::from(words.get(i)) < limit)))]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -304,6 +296,15 @@ impl Op for Bernoulli {
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
+    }
+}
+
+impl Tested for Bernoulli {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let words = Words::new(&cursor::of(&args[0]), self.stream);
+        let limit = (self.keep * 2f64.powi(32)).round();
+        let spec = Spec { dtype: DType::Bool, shape: self.shape };
+        vec![HostTensor::from_fn(spec, |i| f64::from(u8::from(f64::from(words.get(i)) < limit)))]
     }
     fn samples(&self) -> Vec<Sample> {
         let at = sample_cursor();

@@ -1,7 +1,8 @@
 //! Dropout: the mask is made of counters in the kernel, forward and backward, and never stored.
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
+    attributes, op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::{Call, isa};
 use crate::ops::elementwise::pointwise::{SHAPES, cotangent};
@@ -10,23 +11,21 @@ use crate::ops::step::cursor;
 use crate::rng;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec, collapse, with_dtype};
 
-/// `out_i = x_i / (1 − rate)` with probability `1 − rate`, else 0.
-///
-/// Arguments: x of any shape, float; cursor `i64[8]`. Result: as x. The mask is [`Bernoulli`]'s of the same stream at
-/// the same step. Arithmetic in the accumulation dtype, rounded once. In place on x. Gradient: the same op on the
-/// cotangent, which draws the same mask again. Deterministic. Errors: `rate` outside [0, 1). Source: Srivastava,
-/// Hinton, Krizhevsky, Sutskever and Salakhutdinov 2014.
-#[derive(Debug, Clone, Copy)]
-pub struct Dropout {
-    /// Probability of 0.
-    pub rate: f64,
-    /// Which numbers: ops with the same stream draw the same.
-    pub stream: u32,
-}
+op_list! { Dropout }
 
-impl Default for Dropout {
-    fn default() -> Self {
-        Self { rate: 0.25, stream: 1 }
+op_attributes! {
+    /// `out_i = x_i / (1 − rate)` with probability `1 − rate`, else 0.
+    ///
+    /// Arguments: x of any shape, float; cursor `i64[8]`. Result: as x. The mask is [`Bernoulli`]'s of the same stream at
+    /// the same step. Arithmetic in the accumulation dtype, rounded once. In place on x. Gradient: the same op on the
+    /// cotangent, which draws the same mask again. Deterministic. Errors: `rate` outside [0, 1). Source: Srivastava,
+    /// Hinton, Krizhevsky, Sutskever and Salakhutdinov 2014.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Dropout {
+        /// Probability of 0.
+        pub rate: f64 = 0.25,
+        /// Which numbers: ops with the same stream draw the same.
+        pub stream: u32 = 1,
     }
 }
 
@@ -69,12 +68,8 @@ impl Op for Dropout {
             Ok(vec![Some(cx.graph.op1(*op, &[cotangent(cx)?, cx.inputs[1]])?), None])
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let words = Words::new(&cursor::of(&args[1]), self.stream);
-        let limit = ((1.0 - self.rate) * 2f64.powi(32)).round();
-        vec![HostTensor::from_fn(args[0].spec, |i| {
-            if f64::from(words.get(i)) < limit { args[0].data[i] / (1.0 - self.rate) } else { 0.0 }
-        })]
+    fn mixing(&self) -> Mixing {
+        Mixing::BetweenProducts { operands: usize::MAX }
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -90,6 +85,16 @@ impl Op for Dropout {
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, o[0].shape.elements()))
+    }
+}
+
+impl Tested for Dropout {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let words = Words::new(&cursor::of(&args[1]), self.stream);
+        let limit = ((1.0 - self.rate) * 2f64.powi(32)).round();
+        vec![HostTensor::from_fn(args[0].spec, |i| {
+            if f64::from(words.get(i)) < limit { args[0].data[i] / (1.0 - self.rate) } else { 0.0 }
+        })]
     }
     fn samples(&self) -> Vec<Sample> {
         let on = |op: Self, shape: Shape| Sample::new(op, vec![SampleArg::any(shape), sample_cursor()]);

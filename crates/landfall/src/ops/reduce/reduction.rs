@@ -11,7 +11,8 @@ pub(in crate::ops) use cuda::sum_partials;
 pub(in crate::ops) use group::{BLOCK, Group, across, gapless, unit};
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, AttributeType, AttributeValue, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample,
+    SampleArg, Tested, attribute_choices, attributes, op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::pointwise::{Arith, pieces};
 use crate::kernel::cpu::{Call, Chunks, View, isa};
@@ -20,6 +21,8 @@ use crate::ops::elementwise::scalar::{Compare, Comparison};
 use crate::values::{
     DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Math, Rule, Shape, Spec, with_dtype,
 };
+
+op_list! { Reduce; Reduction }
 
 /// Elements summed in the accumulation dtype before they are added to the f64 total.
 const TILE: usize = 512;
@@ -46,25 +49,65 @@ pub enum Reduction {
     Max,
 }
 
-/// `out[kept] = reduction over the axes of x[kept, reduced]`.
-///
-/// `x`: any shape, a number; the axes are taken out of the shape. Accumulation: f32 in tiles, f64 over tiles. Disjoint.
-/// Gradient: of a sum the cotangent broadcast, of a mean divided by the count, of a maximum shared equally among the
-/// elements that equal it. Deterministic, whatever the number of threads.
+attribute_choices!(Reduction: Sum = "sum", Mean = "mean", Max = "max");
+
+op_attributes! {
+    /// `out[kept] = reduction over the axes of x[kept, reduced]`.
+    ///
+    /// `x`: any shape, a number; the axes are taken out of the shape. Accumulation: f32 in tiles, f64 over tiles. Disjoint.
+    /// Gradient: of a sum the cotangent broadcast, of a mean divided by the count, of a maximum shared equally among the
+    /// elements that equal it. Deterministic, whatever the number of threads.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Reduce {
+        /// What is computed.
+        pub reduction: Reduction = Reduction::Sum,
+        /// The axes.
+        axes: Axes = Axes::of(&[0]),
+        /// Whether the result is of the accumulation dtype, f32 of bf16 and f16, instead of the argument's.
+        wide: bool = false,
+    }
+}
+
+/// A set of axes.
 #[derive(Debug, Clone, Copy)]
-pub struct Reduce {
-    /// What is computed.
-    pub reduction: Reduction,
-    wide: bool,
-    axes: u16,
+struct Axes(u16);
+
+impl Axes {
+    fn of(axes: &[usize]) -> Self {
+        // An axis beyond the largest rank keeps a bit of its own, which `infer` refuses.
+        Self(axes.iter().fold(0, |m, &a| m | 1 << a.min(15)))
+    }
+
+    fn has(self, axis: usize) -> bool {
+        self.0 >> axis & 1 == 1
+    }
+}
+
+impl AttributeType for Axes {
+    const TAKES: &'static str = "axes";
+    fn value(&self) -> AttributeValue {
+        AttributeValue::Ints((0..16).filter(|&a| self.has(a)).map(|a| a as i64).collect())
+    }
+    fn from_value(value: &AttributeValue) -> Option<Self> {
+        match value {
+            AttributeValue::Int(axis) => Some(Self::of(&[usize::try_from(*axis).ok()?])),
+            AttributeValue::Ints(axes) => {
+                let axes = axes.iter().map(|&a| usize::try_from(a).ok()).collect::<Option<Vec<_>>>()?;
+                Some(Self::of(&axes))
+            }
+            AttributeValue::None
+            | AttributeValue::Bool(_)
+            | AttributeValue::Float(_)
+            | AttributeValue::Text(_) => None,
+        }
+    }
 }
 
 impl Reduce {
     /// A reduction over these axes.
     #[must_use]
     pub fn new(reduction: Reduction, axes: &[usize]) -> Self {
-        // An axis beyond the largest rank keeps a bit of its own, which `infer` refuses.
-        Self { reduction, wide: false, axes: axes.iter().fold(0, |m, &a| m | 1 << a.min(15)) }
+        Self { reduction, wide: false, axes: Axes::of(axes) }
     }
 
     /// The same with a result of the accumulation dtype, f32 of bf16 and f16, instead of the argument's.
@@ -74,7 +117,7 @@ impl Reduce {
     }
 
     fn reduces(&self, axis: usize) -> bool {
-        self.axes >> axis & 1 == 1
+        self.axes.has(axis)
     }
 
     /// Kept and reduced axes as two layouts over the same data, with as few axes as possible.
@@ -110,12 +153,6 @@ pub(in crate::ops) fn split(
         Ok::<_, Rule>(l)
     };
     Ok((pick(false)?, pick(true)?))
-}
-
-impl Default for Reduce {
-    fn default() -> Self {
-        Self::new(Reduction::Sum, &[0])
-    }
 }
 
 impl Op for Reduce {
@@ -181,32 +218,6 @@ impl Op for Reduce {
             })])
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let x = &args[0];
-        let Ok(outputs) = self.infer(&[x.spec]) else { return Vec::new() };
-        let (_, count) = self.counts(&x.spec.shape);
-        let start = if self.reduction == Reduction::Max { f64::NEG_INFINITY } else { 0.0 };
-        let mut out = HostTensor::from_fn(outputs[0], |_| start);
-        for (i, &v) in x.data.iter().enumerate() {
-            let (mut rest, mut at, mut step) = (i, 0, 1);
-            for axis in (0..x.dims().len()).rev() {
-                let d = x.dims()[axis];
-                if !self.reduces(axis) {
-                    at += rest % d * step;
-                    step *= d;
-                }
-                rest /= d;
-            }
-            out.data[at] = match self.reduction {
-                Reduction::Sum | Reduction::Mean => out.data[at] + v,
-                Reduction::Max => Math::max(out.data[at], v),
-            };
-        }
-        if self.reduction == Reduction::Mean {
-            out.data.iter_mut().for_each(|x| *x /= count as f64);
-        }
-        vec![out]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -235,6 +246,35 @@ impl Op for Reduce {
     fn cost(&self, args: &[Spec]) -> Cost {
         let outputs = self.infer(args).map(|o| o[0]).ok();
         Cost::of(args, outputs.as_slice(), args.first().map_or(0, |a| a.shape.elements()))
+    }
+}
+
+impl Tested for Reduce {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let x = &args[0];
+        let Ok(outputs) = self.infer(&[x.spec]) else { return Vec::new() };
+        let (_, count) = self.counts(&x.spec.shape);
+        let start = if self.reduction == Reduction::Max { f64::NEG_INFINITY } else { 0.0 };
+        let mut out = HostTensor::from_fn(outputs[0], |_| start);
+        for (i, &v) in x.data.iter().enumerate() {
+            let (mut rest, mut at, mut step) = (i, 0, 1);
+            for axis in (0..x.dims().len()).rev() {
+                let d = x.dims()[axis];
+                if !self.reduces(axis) {
+                    at += rest % d * step;
+                    step *= d;
+                }
+                rest /= d;
+            }
+            out.data[at] = match self.reduction {
+                Reduction::Sum | Reduction::Mean => out.data[at] + v,
+                Reduction::Max => Math::max(out.data[at], v),
+            };
+        }
+        if self.reduction == Reduction::Mean {
+            out.data.iter_mut().for_each(|x| *x /= count as f64);
+        }
+        vec![out]
     }
     fn samples(&self) -> Vec<Sample> {
         let cases: &[(&[usize], &[usize])] = &[

@@ -5,8 +5,8 @@ mod cuda;
 pub(in crate::ops) use cuda::{cross_entropy, cross_entropy_grad, loss_workspace};
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Value,
-    attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Tested, Value,
+    attributes, op_attributes, op_list, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::lanes::{TILE, sum};
@@ -17,29 +17,33 @@ use crate::values::{
     DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Math, Rule, Shape, Spec, with_dtype,
 };
 
+op_list! { Softmax }
+
 /// Elements that one task works on.
 const GRAIN: usize = 16 * 1024;
 
-/// `out[.., i, ..] = exp(x[.., i, ..] − m) / Σᵢ exp(x[.., i, ..] − m)`, `m` the largest element along the axis.
-///
-/// `x`: any shape of rank 1 or more, float; result the same. Accumulation: f32 in tiles (f64 for f64), f64 over tiles.
-/// In place on `x`. A row of nothing but −∞, or with a NaN or +∞, is NaN, as the formula says. Gradient:
-/// `out · (cotangent − Σ cotangent · out)`. Errors: the axis must be below the rank. Deterministic, whatever the
-/// number of threads. Source: Bridle, "Probabilistic Interpretation of Feedforward Classification Network Outputs" (1990).
-///
-/// ```
-/// use landfall::{Engine, ops};
-/// let engine = Engine::cpu()?;
-/// let x = engine.tensor([1, 2], &[0.0f32, 0.0])?;
-/// let mut out = engine.empty(landfall::DType::F32, [1, 2])?;
-/// engine.call(&ops::Softmax { axis: 1 }, &[x.view()], &mut [out.view_mut()])?;
-/// assert_eq!(out.read::<f32>()?, [0.5, 0.5]);
-/// # Ok::<(), landfall::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Softmax {
-    /// The axis that sums to 1.
-    pub axis: usize,
+op_attributes! {
+    /// `out[.., i, ..] = exp(x[.., i, ..] − m) / Σᵢ exp(x[.., i, ..] − m)`, `m` the largest element along the axis.
+    ///
+    /// `x`: any shape of rank 1 or more, float; result the same. Accumulation: f32 in tiles (f64 for f64), f64 over tiles.
+    /// In place on `x`. A row of nothing but −∞, or with a NaN or +∞, is NaN, as the formula says. Gradient:
+    /// `out · (cotangent − Σ cotangent · out)`. Errors: the axis must be below the rank. Deterministic, whatever the
+    /// number of threads. Source: Bridle, "Probabilistic Interpretation of Feedforward Classification Network Outputs" (1990).
+    ///
+    /// ```
+    /// use landfall::{Engine, ops};
+    /// let engine = Engine::cpu()?;
+    /// let x = engine.tensor([1, 2], &[0.0f32, 0.0])?;
+    /// let mut out = engine.empty(landfall::DType::F32, [1, 2])?;
+    /// engine.call(&ops::Softmax { axis: 1 }, &[x.view()], &mut [out.view_mut()])?;
+    /// assert_eq!(out.read::<f32>()?, [0.5, 0.5]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[derive(Debug, Clone, Copy)]
+    pub struct Softmax {
+        /// The axis that sums to 1.
+        pub axis: usize = 0,
+    }
 }
 
 /// `of` with size 1 put back at `axis`, so that it broadcasts against the whole.
@@ -91,16 +95,6 @@ impl Op for Softmax {
             Ok(vec![Some(g.mul(y, g.sub(c, along)?)?)])
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let (x, dims) = (&args[0].data, args[0].dims());
-        let (n, inner) = (dims[self.axis], dims[self.axis + 1..].iter().product::<usize>());
-        vec![HostTensor::from_fn(args[0].spec, |i| {
-            let first = i / (n * inner) * n * inner + i % inner;
-            let row = || (0..n).map(|k| x[first + k * inner]);
-            let max = row().fold(f64::NEG_INFINITY, f64::max);
-            (x[i] - max).exp() / row().map(|v| (v - max).exp()).sum::<f64>()
-        })]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -117,6 +111,19 @@ impl Op for Softmax {
         // Maximum, difference, exponential, sum, quotient.
         self.infer(args)
             .map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements().saturating_mul(5)))
+    }
+}
+
+impl Tested for Softmax {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let (x, dims) = (&args[0].data, args[0].dims());
+        let (n, inner) = (dims[self.axis], dims[self.axis + 1..].iter().product::<usize>());
+        vec![HostTensor::from_fn(args[0].spec, |i| {
+            let first = i / (n * inner) * n * inner + i % inner;
+            let row = || (0..n).map(|k| x[first + k * inner]);
+            let max = row().fold(f64::NEG_INFINITY, f64::max);
+            (x[i] - max).exp() / row().map(|v| (v - max).exp()).sum::<f64>()
+        })]
     }
     fn samples(&self) -> Vec<Sample> {
         let cases: &[(&[usize], usize)] = &[

@@ -3,18 +3,23 @@
 mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, op_attributes,
+    op_list, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::values::{DType, DeviceKind, HostTensor, Rule, Spec};
 
-/// `sums[groups[b], c] ← sums[groups[b], c] + values[b, c]`, for `b` from first to last.
-///
-/// Arguments: sums `f64[G, C]` with `G ≥ 1`, groups `i64[B]`, values `f64[B, C]`. The output is `sums` itself. Sums of
-/// rows in one order: deterministic. A group out of range is clamped, and the next read on the host returns
-/// `Error::Index` with its position. Not differentiable: it updates the state. Errors: other dtypes or shapes.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Accumulate;
+op_list! { Accumulate }
+
+op_attributes! {
+    /// `sums[groups[b], c] ← sums[groups[b], c] + values[b, c]`, for `b` from first to last.
+    ///
+    /// Arguments: sums `f64[G, C]` with `G ≥ 1`, groups `i64[B]`, values `f64[B, C]`. The output is `sums` itself. Sums of
+    /// rows in one order: deterministic. A group out of range is clamped, and the next read on the host returns
+    /// `Error::Index` with its position. Not differentiable: it updates the state. Errors: other dtypes or shapes.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Accumulate;
+}
 
 impl Op for Accumulate {
     fn name(&self) -> &'static str {
@@ -52,15 +57,6 @@ impl Op for Accumulate {
     fn vjp(&self) -> Grad {
         Grad::None("it updates the state in place")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let (groups, columns) = (args[0].dims()[0], args[0].dims()[1]);
-        vec![HostTensor::from_fn(args[0].spec, |i| {
-            let (group, column) = (i / columns, i % columns);
-            let of = |&(_, g): &(usize, &f64)| g.clamp(0.0, (groups - 1) as f64) as usize == group;
-            let rows = args[1].data.iter().enumerate().filter(of);
-            args[0].data[i] + rows.map(|(b, _)| args[2].data[b * columns + column]).sum::<f64>()
-        })]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const { &[Kernel::cpu("accumulate", |_, call| run(call)), Kernel::cuda("accumulate", cuda::accumulate)] }
     }
@@ -69,6 +65,18 @@ impl Op for Accumulate {
         let touched = args.get(1..).unwrap_or(&[]);
         let values = args.get(2).map_or(&[][..], std::slice::from_ref);
         Cost::of(touched, values, values.iter().map(|v| v.shape.elements()).sum())
+    }
+}
+
+impl Tested for Accumulate {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let (groups, columns) = (args[0].dims()[0], args[0].dims()[1]);
+        vec![HostTensor::from_fn(args[0].spec, |i| {
+            let (group, column) = (i / columns, i % columns);
+            let of = |&(_, g): &(usize, &f64)| g.clamp(0.0, (groups - 1) as f64) as usize == group;
+            let rows = args[1].data.iter().enumerate().filter(of);
+            args[0].data[i] + rows.map(|(b, _)| args[2].data[b * columns + column]).sum::<f64>()
+        })]
     }
     fn samples(&self) -> Vec<Sample> {
         let sums = |g: usize, c: usize| SampleArg::with(Some(DType::F64), [g, c], Data::Range(-1.0, 1.0));

@@ -5,58 +5,50 @@ mod cuda;
 use super::cursor;
 use super::cursor::STEP;
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
+    op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Spec, with_dtype};
+
+op_list! { Adam }
 
 /// Elements held at once: five rows of 1 KB, which stay in the first-level cache.
 const TILE: usize = 256;
 /// Elements that one task updates.
 const GRAIN: usize = 16 * 1024;
 
-/// One step of Adam with bias correction, number `t = STEP + 1`. With `g = grad · scale`:
-///
-/// ```text
-/// decoupled (AdamW):  param ← param · (1 − lr · weight_decay)     for elements below decay_elements
-/// not decoupled:      g ← g + weight_decay · param                for elements below decay_elements
-/// m ← β₁ · m + (1 − β₁) · g
-/// v ← β₂ · v + (1 − β₂) · g²
-/// param ← param − lr / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + ε)
-/// ```
-///
-/// Arguments: param `[n]`, a float; grad `[n]`, of param's or the accumulation dtype; m, v `[n]`, of the accumulation
-/// dtype (f32, for f64 f64); cursor `i64[8]`; lr `f64[]`; scale, a scalar of the accumulation dtype; ok `bool[]`.
-/// Results: param, m and v, updated where they are; with ok 0 all three are left as they are. Arithmetic in the
-/// accumulation dtype; scalars in f64, rounded to it once. No gradient. Deterministic, whatever the number of threads.
-/// Errors: β outside [0, 1), ε or the decay negative, other dtypes or shapes. Source: Kingma and Ba 2015; Loshchilov
-/// and Hutter 2019; the order of operations is PyTorch's.
-#[derive(Debug, Clone, Copy)]
-pub struct Adam {
-    /// Decay of the first moment, β₁.
-    pub beta1: f64,
-    /// Decay of the second moment, β₂.
-    pub beta2: f64,
-    /// What keeps the divisor from 0, ε.
-    pub eps: f64,
-    /// Weight decay.
-    pub weight_decay: f64,
-    /// Whether the decay acts on the parameter (AdamW) and not on the gradient.
-    pub decoupled: bool,
-    /// The first so many elements decay; the others do not.
-    pub decay_elements: usize,
-}
-
-impl Default for Adam {
-    fn default() -> Self {
-        Self {
-            beta1: 0.9,
-            beta2: 0.999,
-            eps: 1e-8,
-            weight_decay: 0.1,
-            decoupled: true,
-            decay_elements: usize::MAX,
-        }
+op_attributes! {
+    /// One step of Adam with bias correction, number `t = STEP + 1`. With `g = grad · scale`:
+    ///
+    /// ```text
+    /// decoupled (AdamW):  param ← param · (1 − lr · weight_decay)     for elements below decay_elements
+    /// not decoupled:      g ← g + weight_decay · param                for elements below decay_elements
+    /// m ← β₁ · m + (1 − β₁) · g
+    /// v ← β₂ · v + (1 − β₂) · g²
+    /// param ← param − lr / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + ε)
+    /// ```
+    ///
+    /// Arguments: param `[n]`, a float; grad `[n]`, of param's or the accumulation dtype; m, v `[n]`, of the accumulation
+    /// dtype (f32, for f64 f64); cursor `i64[8]`; lr `f64[]`; scale, a scalar of the accumulation dtype; ok `bool[]`.
+    /// Results: param, m and v, updated where they are; with ok 0 all three are left as they are. Arithmetic in the
+    /// accumulation dtype; scalars in f64, rounded to it once. No gradient. Deterministic, whatever the number of threads.
+    /// Errors: β outside [0, 1), ε or the decay negative, other dtypes or shapes. Source: Kingma and Ba 2015; Loshchilov
+    /// and Hutter 2019; the order of operations is PyTorch's.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Adam {
+        /// Decay of the first moment, β₁.
+        pub beta1: f64 = 0.9,
+        /// Decay of the second moment, β₂.
+        pub beta2: f64 = 0.999,
+        /// What keeps the divisor from 0, ε.
+        pub eps: f64 = 1e-8,
+        /// Weight decay.
+        pub weight_decay: f64 = 0.1,
+        /// Whether the decay acts on the parameter (AdamW) and not on the gradient.
+        pub decoupled: bool = true,
+        /// The first so many elements decay; the others do not.
+        pub decay_elements: usize = usize::MAX,
     }
 }
 
@@ -108,6 +100,29 @@ impl Op for Adam {
     fn vjp(&self) -> Grad {
         Grad::None("an update is outside of the loss")
     }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const {
+            &[
+                Kernel::cpu("adam", |op, call| {
+                    let op = attributes::<Adam>(op)?;
+                    let dtype = call.dtype(0)?;
+                    with_dtype!(float dtype, T => if call.dtype(1)? == dtype {
+                    update::<T, T>(op, call)
+                } else {
+                    update::<T, <T as Element>::Acc>(op, call)
+                }, else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                }),
+                Kernel::cuda("adam", cuda::adam),
+            ]
+        }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        let n = args.first().map_or(0, |a| a.shape.elements());
+        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, n.saturating_mul(15)))
+    }
+}
+
+impl Tested for Adam {
     fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
         let (mut p, mut m, mut v) = (args[0].clone(), args[2].clone(), args[3].clone());
         let (t, lr, scale) = (args[4].data[STEP] as i32 + 1, args[5].data[0], args[6].data[0]);
@@ -130,26 +145,6 @@ impl Op for Adam {
             p.data[i] -= lr * m_hat / (v_hat.sqrt() + self.eps);
         }
         vec![p, m, v]
-    }
-    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const {
-            &[
-                Kernel::cpu("adam", |op, call| {
-                    let op = attributes::<Adam>(op)?;
-                    let dtype = call.dtype(0)?;
-                    with_dtype!(float dtype, T => if call.dtype(1)? == dtype {
-                    update::<T, T>(op, call)
-                } else {
-                    update::<T, <T as Element>::Acc>(op, call)
-                }, else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                }),
-                Kernel::cuda("adam", cuda::adam),
-            ]
-        }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        let n = args.first().map_or(0, |a| a.shape.elements());
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, n.saturating_mul(15)))
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all = Vec::new();

@@ -3,7 +3,8 @@
 mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
+    op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::pointwise::pieces;
 use crate::kernel::cpu::{Call, Chunks, View};
@@ -12,19 +13,23 @@ use crate::ops::elementwise::scalar::{Compare, Comparison};
 use crate::values::{Binary, DType, DeviceKind, Element, HostTensor, Layout, Rule, Shape, Spec, with_dtype};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+op_list! { AllFinite, ClipScale, GlobalNorm }
+
 /// Elements of one task, and of one partial sum.
 const CHUNK: usize = 16 * 1024;
 /// Sums side by side.
 const LANES: usize = 16;
 
-/// `out = √(Σ xᵢ²)`.
-///
-/// Argument: x of any shape, float. Result: a scalar of the accumulation dtype (f32, for f64 f64). Squares and sums in
-/// f64, in an order that depends on the number of elements alone (on the processor 16 lanes side by side in chunks): no
-/// f32 overflows or loses small elements. Disjoint. Gradient: `cotangent · x / norm`, 0 where the norm is 0.
-/// Deterministic, whatever the number of threads. Errors: a dtype that is not a float.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct GlobalNorm;
+op_attributes! {
+    /// `out = √(Σ xᵢ²)`.
+    ///
+    /// Argument: x of any shape, float. Result: a scalar of the accumulation dtype (f32, for f64 f64). Squares and sums in
+    /// f64, in an order that depends on the number of elements alone (on the processor 16 lanes side by side in chunks): no
+    /// f32 overflows or loses small elements. Disjoint. Gradient: `cotangent · x / norm`, 0 where the norm is 0.
+    /// Deterministic, whatever the number of threads. Errors: a dtype that is not a float.
+    #[derive(Debug, Clone, Copy)]
+    pub struct GlobalNorm;
+}
 
 impl Op for GlobalNorm {
     fn name(&self) -> &'static str {
@@ -59,18 +64,6 @@ impl Op for GlobalNorm {
             Ok(vec![Some(g.cast(product, g.spec(x).dtype)?)])
         })
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        // Compensated (Kahan 1965): a plain chain of f64 is further off than the kernel's lanes.
-        let (mut sum, mut lost) = (0.0f64, 0.0f64);
-        for x in &args[0].data {
-            let term = x * x - lost;
-            let next = sum + term;
-            lost = (next - sum) - term;
-            sum = next;
-        }
-        let norm = sum.sqrt();
-        vec![HostTensor::new(args[0].spec.dtype.accumulate(), [], vec![norm])]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -91,6 +84,21 @@ impl Op for GlobalNorm {
     fn cost(&self, args: &[Spec]) -> Cost {
         let n = args.first().map_or(0, |a| a.shape.elements());
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, n.saturating_mul(2)))
+    }
+}
+
+impl Tested for GlobalNorm {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        // Compensated (Kahan 1965): a plain chain of f64 is further off than the kernel's lanes.
+        let (mut sum, mut lost) = (0.0f64, 0.0f64);
+        for x in &args[0].data {
+            let term = x * x - lost;
+            let next = sum + term;
+            lost = (next - sum) - term;
+            sum = next;
+        }
+        let norm = sum.sqrt();
+        vec![HostTensor::new(args[0].spec.dtype.accumulate(), [], vec![norm])]
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all = samples(*self, &[(-3.0, 3.0)]);
@@ -181,20 +189,16 @@ fn add_squares<T: Element>(lanes: &mut [f64; LANES], data: &[T]) {
     *lanes = sums;
 }
 
-/// `out = min(1, max / (norm + 10⁻⁶))`: what gradients are multiplied by so that their norm is at most `max`.
-///
-/// Argument: norm, a float scalar (any shape is taken element by element). Result: as the argument. In place. NaN stays
-/// NaN. No gradient: clipping is outside of the loss. Deterministic. Errors: `max` not above 0. Source: Pascanu,
-/// Mikolov and Bengio 2013, with PyTorch's 10⁻⁶.
-#[derive(Debug, Clone, Copy)]
-pub struct ClipScale {
-    /// The largest norm that is left as it is.
-    pub max: f64,
-}
-
-impl Default for ClipScale {
-    fn default() -> Self {
-        Self { max: 1.0 }
+op_attributes! {
+    /// `out = min(1, max / (norm + 10⁻⁶))`: what gradients are multiplied by so that their norm is at most `max`.
+    ///
+    /// Argument: norm, a float scalar (any shape is taken element by element). Result: as the argument. In place. NaN stays
+    /// NaN. No gradient: clipping is outside of the loss. Deterministic. Errors: `max` not above 0. Source: Pascanu,
+    /// Mikolov and Bengio 2013, with PyTorch's 10⁻⁶.
+    #[derive(Debug, Clone, Copy)]
+    pub struct ClipScale {
+        /// The largest norm that is left as it is.
+        pub max: f64 = 1.0,
     }
 }
 
@@ -236,17 +240,20 @@ impl Op for ClipScale {
     fn vjp(&self) -> Grad {
         Grad::None("clipping is outside of the loss")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        map(args, args[0].spec.dtype, |x| {
-            let scale = self.max / (x[0] + 1e-6);
-            if scale > 1.0 { 1.0 } else { scale }
-        })
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const { &[Kernel::cpu("pointwise", run::<ClipScale>), Kernel::cuda("pointwise", run_cuda)] }
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         cost(self, args)
+    }
+}
+
+impl Tested for ClipScale {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        map(args, args[0].spec.dtype, |x| {
+            let scale = self.max / (x[0] + 1e-6);
+            if scale > 1.0 { 1.0 } else { scale }
+        })
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all = samples(*self, &[(0.0, 4.0)]);
@@ -258,12 +265,14 @@ impl Op for ClipScale {
     }
 }
 
-/// `out = 1` if every element of every argument is finite, else 0.
-///
-/// Arguments: any number of floats, shapes and dtypes mixed. Result: `bool[]`. Disjoint. No gradient. Deterministic.
-/// Errors: no argument, a dtype that is not a float.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct AllFinite;
+op_attributes! {
+    /// `out = 1` if every element of every argument is finite, else 0.
+    ///
+    /// Arguments: any number of floats, shapes and dtypes mixed. Result: `bool[]`. Disjoint. No gradient. Deterministic.
+    /// Errors: no argument, a dtype that is not a float.
+    #[derive(Debug, Clone, Copy)]
+    pub struct AllFinite;
+}
 
 impl Op for AllFinite {
     fn name(&self) -> &'static str {
@@ -291,10 +300,6 @@ impl Op for AllFinite {
     fn vjp(&self) -> Grad {
         Grad::None("it is a truth value")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let all = args.iter().all(|a| a.data.iter().all(|x| x.is_finite()));
-        vec![HostTensor::new(DType::Bool, [], vec![f64::from(u8::from(all))])]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -315,6 +320,13 @@ impl Op for AllFinite {
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
+    }
+}
+
+impl Tested for AllFinite {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let all = args.iter().all(|a| a.data.iter().all(|x| x.is_finite()));
+        vec![HostTensor::new(DType::Bool, [], vec![f64::from(u8::from(all))])]
     }
     fn samples(&self) -> Vec<Sample> {
         let shapes = SHAPES.iter().filter_map(|s| Shape::new(s));

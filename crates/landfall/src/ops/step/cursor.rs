@@ -4,10 +4,13 @@
 mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
+    op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
+
+op_list! { Advance, AdvanceMicro, Lookup, RingPush }
 
 /// Updates done so far: the step being run is number `STEP + 1`.
 pub const STEP: usize = 0;
@@ -55,20 +58,16 @@ pub(in crate::ops) fn sample_ok(ok: bool) -> SampleArg {
     SampleArg::with(Some(DType::Bool), [], Data::Exact(vec![f64::from(u8::from(ok))]))
 }
 
-/// The next cursor: with `ok`, `STEP += 1`, `BATCH += 1`, and when `BATCH` reaches `batches`, `BATCH = 0` and
-/// `EPOCH += 1`; else the cursor as it is, so that a step that overflowed is as if it had not been.
-///
-/// Arguments: cursor `i64[8]`, ok `bool[]`. Result: `i64[8]`, which is the cursor itself. No gradient. Deterministic.
-/// Errors: `batches` is 0, other dtypes or shapes.
-#[derive(Debug, Clone, Copy)]
-pub struct Advance {
-    /// Batches of an epoch.
-    pub batches: usize,
-}
-
-impl Default for Advance {
-    fn default() -> Self {
-        Self { batches: 3 }
+op_attributes! {
+    /// The next cursor: with `ok`, `STEP += 1`, `BATCH += 1`, and when `BATCH` reaches `batches`, `BATCH = 0` and
+    /// `EPOCH += 1`; else the cursor as it is, so that a step that overflowed is as if it had not been.
+    ///
+    /// Arguments: cursor `i64[8]`, ok `bool[]`. Result: `i64[8]`, which is the cursor itself. No gradient. Deterministic.
+    /// Errors: `batches` is 0, other dtypes or shapes.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Advance {
+        /// Batches of an epoch.
+        pub batches: usize = 3,
     }
 }
 
@@ -113,16 +112,6 @@ impl Op for Advance {
     fn vjp(&self) -> Grad {
         Grad::None("a cursor counts")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let mut out = args[0].clone();
-        if args[1].data[0] != 0.0 {
-            out.data[STEP] += 1.0;
-            let position = out.data[EPOCH] * self.batches as f64 + out.data[BATCH] + 1.0;
-            out.data[EPOCH] = (position / self.batches as f64).floor();
-            out.data[BATCH] = position - out.data[EPOCH] * self.batches as f64;
-        }
-        vec![out]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -142,6 +131,19 @@ impl Op for Advance {
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
+    }
+}
+
+impl Tested for Advance {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let mut out = args[0].clone();
+        if args[1].data[0] != 0.0 {
+            out.data[STEP] += 1.0;
+            let position = out.data[EPOCH] * self.batches as f64 + out.data[BATCH] + 1.0;
+            out.data[EPOCH] = (position / self.batches as f64).floor();
+            out.data[BATCH] = position - out.data[EPOCH] * self.batches as f64;
+        }
+        vec![out]
     }
     fn samples(&self) -> Vec<Sample> {
         let at = |batches, epoch, batch, ok| {
@@ -167,19 +169,15 @@ impl Op for Advance {
     }
 }
 
-/// The cursor of the next micro-batch: `MICRO ← (MICRO + 1) mod micro_batches`, 0 again after the last.
-///
-/// Argument: cursor `i64[8]`. Result: `i64[8]`, which is the cursor itself. No gradient. Deterministic. Errors:
-/// `micro_batches` is 0, another dtype or shape.
-#[derive(Debug, Clone, Copy)]
-pub struct AdvanceMicro {
-    /// Micro-batches of a step.
-    pub micro_batches: usize,
-}
-
-impl Default for AdvanceMicro {
-    fn default() -> Self {
-        Self { micro_batches: 3 }
+op_attributes! {
+    /// The cursor of the next micro-batch: `MICRO ← (MICRO + 1) mod micro_batches`, 0 again after the last.
+    ///
+    /// Argument: cursor `i64[8]`. Result: `i64[8]`, which is the cursor itself. No gradient. Deterministic. Errors:
+    /// `micro_batches` is 0, another dtype or shape.
+    #[derive(Debug, Clone, Copy)]
+    pub struct AdvanceMicro {
+        /// Micro-batches of a step.
+        pub micro_batches: usize = 3,
     }
 }
 
@@ -208,12 +206,6 @@ impl Op for AdvanceMicro {
     fn vjp(&self) -> Grad {
         Grad::None("a cursor counts")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let mut out = args[0].clone();
-        let next = out.data[MICRO] + 1.0;
-        out.data[MICRO] = if next >= self.micro_batches as f64 { 0.0 } else { next };
-        vec![out]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -231,6 +223,15 @@ impl Op for AdvanceMicro {
     }
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
+    }
+}
+
+impl Tested for AdvanceMicro {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let mut out = args[0].clone();
+        let next = out.data[MICRO] + 1.0;
+        out.data[MICRO] = if next >= self.micro_batches as f64 { 0.0 } else { next };
+        vec![out]
     }
     fn samples(&self) -> Vec<Sample> {
         let at = |micro_batches, micro| {
@@ -265,12 +266,14 @@ pub(in crate::ops) fn micro_batches(count: usize) -> Result<(), Rule> {
     }
 }
 
-/// `out = table[min(STEP, n − 1)]`: a schedule computed before the run, such as the learning rate of each step.
-///
-/// Arguments: table `f64[n]` (n ≥ 1), cursor `i64[8]`. Result: `f64[]`. Disjoint. No gradient. Deterministic. Errors:
-/// an empty table, other dtypes or shapes.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Lookup;
+op_attributes! {
+    /// `out = table[min(STEP, n − 1)]`: a schedule computed before the run, such as the learning rate of each step.
+    ///
+    /// Arguments: table `f64[n]` (n ≥ 1), cursor `i64[8]`. Result: `f64[]`. Disjoint. No gradient. Deterministic. Errors:
+    /// an empty table, other dtypes or shapes.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Lookup;
+}
 
 impl Op for Lookup {
     fn name(&self) -> &'static str {
@@ -301,14 +304,6 @@ impl Op for Lookup {
     fn vjp(&self) -> Grad {
         Grad::None("the table is data")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let table = &args[0].data;
-        let mut at = 0;
-        while at + 1 < table.len() && (at as f64) < args[1].data[STEP] {
-            at += 1;
-        }
-        vec![HostTensor::new(DType::F64, [], vec![table[at]])]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -326,6 +321,17 @@ impl Op for Lookup {
     fn cost(&self, args: &[Spec]) -> Cost {
         let cursor = args.get(1..2).unwrap_or(&[]);
         self.infer(args).map_or(Cost::default(), |o| Cost::of(cursor, &[o[0], o[0]], 0))
+    }
+}
+
+impl Tested for Lookup {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let table = &args[0].data;
+        let mut at = 0;
+        while at + 1 < table.len() && (at as f64) < args[1].data[STEP] {
+            at += 1;
+        }
+        vec![HostTensor::new(DType::F64, [], vec![table[at]])]
     }
     fn samples(&self) -> Vec<Sample> {
         let table = |n: usize| SampleArg::with(Some(DType::F64), [n], Data::Range(0.0, 1.0));
@@ -347,13 +353,15 @@ impl Op for Lookup {
     }
 }
 
-/// Writes `v_0 … v_(K−1)` into row `STEP mod R` of a ring: what the host may read later, some steps at once.
-///
-/// Arguments: ring `f64[R, K]` (R ≥ 1), cursor `i64[8]`, then K values of any float dtype and shape `[]`. Result: the
-/// ring itself; the other rows keep what they held. No gradient. Deterministic. Errors: R is 0, a number of values
-/// that differs from K, other dtypes or shapes.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RingPush;
+op_attributes! {
+    /// Writes `v_0 … v_(K−1)` into row `STEP mod R` of a ring: what the host may read later, some steps at once.
+    ///
+    /// Arguments: ring `f64[R, K]` (R ≥ 1), cursor `i64[8]`, then K values of any float dtype and shape `[]`. Result: the
+    /// ring itself; the other rows keep what they held. No gradient. Deterministic. Errors: R is 0, a number of values
+    /// that differs from K, other dtypes or shapes.
+    #[derive(Debug, Clone, Copy)]
+    pub struct RingPush;
+}
 
 impl Op for RingPush {
     fn name(&self) -> &'static str {
@@ -393,13 +401,6 @@ impl Op for RingPush {
     fn vjp(&self) -> Grad {
         Grad::None("a ring is for the host")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let (rows, cols) = (args[0].dims()[0], args[0].dims()[1]);
-        let at = args[1].data[STEP] as usize % rows;
-        vec![HostTensor::from_fn(args[0].spec, |i| {
-            if i / cols == at { args[2 + i % cols].data[0] } else { args[0].data[i] }
-        })]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -424,6 +425,16 @@ impl Op for RingPush {
         let values = args.get(1..).unwrap_or(&[]);
         let row = Spec::new(DType::F64, [values.len().saturating_sub(1)]);
         Cost::of(values, &[row], 0)
+    }
+}
+
+impl Tested for RingPush {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let (rows, cols) = (args[0].dims()[0], args[0].dims()[1]);
+        let at = args[1].data[STEP] as usize % rows;
+        vec![HostTensor::from_fn(args[0].spec, |i| {
+            if i / cols == at { args[2 + i % cols].data[0] } else { args[0].data[i] }
+        })]
     }
     fn samples(&self) -> Vec<Sample> {
         let ring = |r: usize, k: usize| SampleArg::with(Some(DType::F64), [r, k], Data::Range(-1.0, 1.0));

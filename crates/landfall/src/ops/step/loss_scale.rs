@@ -4,54 +4,53 @@ mod cuda;
 
 use super::cursor;
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
+    op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::values::{DType, DeviceKind, HostTensor, Rule, Spec};
 
-/// One step of dynamic loss scaling on `state = [scale, run]`, where `run` counts the sound steps since the scale changed.
-///
-/// ```text
-/// ok:      run ← run + 1; at run = interval: scale ← scale · growth, unless that is infinite, and run ← 0
-/// not ok:  scale ← max(scale · backoff, least), run ← 0
-/// ```
-///
-/// Arguments: state `f32[2]`; ok `bool[]`, false where the step's gradients overflowed. Result: the state itself. No
-/// gradient. Deterministic. Errors: `growth` below 1, `backoff` outside (0, 1], `least` not above 0, an interval of 0 or
-/// above 2²⁴ (f32 counts no further), other dtypes or shapes. Source: Micikevicius et al., "Mixed Precision Training"
-/// (2018); the defaults are PyTorch's.
-///
-/// ```
-/// use landfall::{DType, Engine, HostTensor, ops};
-/// let engine = Engine::cpu()?;
-/// let mut state = engine.tensor([2], &[65536.0f32, 7.0])?;
-/// let ok = engine.from_host(&HostTensor::new(DType::Bool, [], vec![0.0]))?;
-/// engine.call_in_place(&ops::LossScale::default(), 0, &mut state.view_mut(), &[ok.view()])?;
-/// assert_eq!(state.read::<f32>()?, [32768.0, 0.0]);
-/// # Ok::<(), landfall::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct LossScale {
-    /// Sound steps in a row after which the scale grows.
-    pub interval: usize,
-    /// What it is multiplied by then.
-    pub growth: f64,
-    /// What it is multiplied by after an overflow.
-    pub backoff: f64,
-    /// The scale never falls below this.
-    pub least: f64,
+op_list! { LossScale }
+
+op_attributes! {
+    /// One step of dynamic loss scaling on `state = [scale, run]`, where `run` counts the sound steps since the scale changed.
+    ///
+    /// ```text
+    /// ok:      run ← run + 1; at run = interval: scale ← scale · growth, unless that is infinite, and run ← 0
+    /// not ok:  scale ← max(scale · backoff, least), run ← 0
+    /// ```
+    ///
+    /// Arguments: state `f32[2]`; ok `bool[]`, false where the step's gradients overflowed. Result: the state itself. No
+    /// gradient. Deterministic. Errors: `growth` below 1, `backoff` outside (0, 1], `least` not above 0, an interval of 0 or
+    /// above 2²⁴ (f32 counts no further), other dtypes or shapes. Source: Micikevicius et al., "Mixed Precision Training"
+    /// (2018); the defaults are PyTorch's.
+    ///
+    /// ```
+    /// use landfall::{DType, Engine, HostTensor, ops};
+    /// let engine = Engine::cpu()?;
+    /// let mut state = engine.tensor([2], &[65536.0f32, 7.0])?;
+    /// let ok = engine.from_host(&HostTensor::new(DType::Bool, [], vec![0.0]))?;
+    /// engine.call_in_place(&ops::LossScale::default(), 0, &mut state.view_mut(), &[ok.view()])?;
+    /// assert_eq!(state.read::<f32>()?, [32768.0, 0.0]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[derive(Debug, Clone, Copy)]
+    pub struct LossScale {
+        /// Sound steps in a row after which the scale grows.
+        pub interval: usize = 2000,
+        /// What it is multiplied by then.
+        pub growth: f64 = 2.0,
+        /// What it is multiplied by after an overflow.
+        pub backoff: f64 = 0.5,
+        /// The scale never falls below this. A step that overflows at scale 1 overflows without scaling: half of that says
+        /// that it has been tried.
+        pub least: f64 = 0.5,
+    }
 }
 
 impl LossScale {
     /// The scale that a run starts with.
     pub const INITIAL: f32 = 65536.0;
-}
-
-impl Default for LossScale {
-    fn default() -> Self {
-        // A step that overflows at scale 1 overflows without scaling: half of that says that it has been tried.
-        Self { interval: 2000, growth: 2.0, backoff: 0.5, least: 0.5 }
-    }
 }
 
 impl Op for LossScale {
@@ -92,6 +91,15 @@ impl Op for LossScale {
     fn vjp(&self) -> Grad {
         Grad::None("a scale is chosen, not learned")
     }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const { &[Kernel::cpu("loss_scale", run), Kernel::cuda("loss_scale", cuda::loss_scale)] }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 2))
+    }
+}
+
+impl Tested for LossScale {
     fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
         let (scale, run) = (args[0].data[0], args[0].data[1]);
         let grown = scale * self.growth;
@@ -101,12 +109,6 @@ impl Op for LossScale {
             (true, true) => [if grown > f64::from(f32::MAX) { scale } else { grown }, 0.0],
         };
         vec![HostTensor { spec: args[0].spec, data: next.to_vec() }]
-    }
-    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("loss_scale", run), Kernel::cuda("loss_scale", cuda::loss_scale)] }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 2))
     }
     fn samples(&self) -> Vec<Sample> {
         let args = |scale: f64, run: f64, ok: bool| {

@@ -5,47 +5,46 @@ mod cuda;
 use super::cursor;
 use super::cursor::MICRO;
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
+    op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::kernel::cpu::lanes::{TILE, flat, load, store};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
 
+op_list! { MicroMean }
+
 /// Elements that one task works on.
 const GRAIN: usize = 16 * 1024;
 
-/// `mean ← value/n` in micro-batch 0, `mean + value/n` in the others, n their number: after the last, the mean over all.
-///
-/// `mean`, `value`: one shape and float dtype; cursor `i64[8]`, whose MICRO says which micro-batch it is. What `mean`
-/// held before the first is not read, so nothing of a step that was given up stays. Arithmetic in the accumulation
-/// dtype, rounded once each time; the order of the sum is that of the micro-batches. The result is `mean` itself
-/// (`Must(0)`). No gradient. Errors: `micro_batches` is 0; shapes and dtypes must be equal. Deterministic.
-///
-/// ```
-/// use landfall::{Engine, ops};
-/// let engine = Engine::cpu()?;
-/// let mut mean = engine.tensor([1], &[f32::NAN])?;
-/// let mut cursor = engine.tensor([ops::cursor::LEN], &[0i64; 8])?;
-/// for gradient in [1.0f32, 5.0] {
-///     let value = engine.tensor([1], &[gradient])?;
-///     let op = ops::MicroMean { micro_batches: 2 };
-///     engine.call_in_place(&op, 0, &mut mean.view_mut(), &[value.view(), cursor.view()])?;
-///     let next = ops::AdvanceMicro { micro_batches: 2 };
-///     engine.call_in_place(&next, 0, &mut cursor.view_mut(), &[])?;
-/// }
-/// assert_eq!(mean.read::<f32>()?, [3.0]);
-/// # Ok::<(), landfall::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct MicroMean {
-    /// Micro-batches of a step.
-    pub micro_batches: usize,
-}
-
-impl Default for MicroMean {
-    fn default() -> Self {
-        Self { micro_batches: 3 }
+op_attributes! {
+    /// `mean ← value/n` in micro-batch 0, `mean + value/n` in the others, n their number: after the last, the mean over all.
+    ///
+    /// `mean`, `value`: one shape and float dtype; cursor `i64[8]`, whose MICRO says which micro-batch it is. What `mean`
+    /// held before the first is not read, so nothing of a step that was given up stays. Arithmetic in the accumulation
+    /// dtype, rounded once each time; the order of the sum is that of the micro-batches. The result is `mean` itself
+    /// (`Must(0)`). No gradient. Errors: `micro_batches` is 0; shapes and dtypes must be equal. Deterministic.
+    ///
+    /// ```
+    /// use landfall::{Engine, ops};
+    /// let engine = Engine::cpu()?;
+    /// let mut mean = engine.tensor([1], &[f32::NAN])?;
+    /// let mut cursor = engine.tensor([ops::cursor::LEN], &[0i64; 8])?;
+    /// for gradient in [1.0f32, 5.0] {
+    ///     let value = engine.tensor([1], &[gradient])?;
+    ///     let op = ops::MicroMean { micro_batches: 2 };
+    ///     engine.call_in_place(&op, 0, &mut mean.view_mut(), &[value.view(), cursor.view()])?;
+    ///     let next = ops::AdvanceMicro { micro_batches: 2 };
+    ///     engine.call_in_place(&next, 0, &mut cursor.view_mut(), &[])?;
+    /// }
+    /// assert_eq!(mean.read::<f32>()?, [3.0]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[derive(Debug, Clone, Copy)]
+    pub struct MicroMean {
+        /// Micro-batches of a step.
+        pub micro_batches: usize = 3,
     }
 }
 
@@ -83,13 +82,6 @@ impl Op for MicroMean {
     fn vjp(&self) -> Grad {
         Grad::None("it updates the state in place")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let begins = args[2].data[MICRO] == 0.0;
-        vec![HostTensor::from_fn(args[0].spec, |i| {
-            let part = args[1].data[i] / self.micro_batches as f64;
-            if begins { part } else { args[0].data[i] + part }
-        })]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -105,6 +97,16 @@ impl Op for MicroMean {
     fn cost(&self, args: &[Spec]) -> Cost {
         self.infer(args)
             .map_or(Cost::default(), |o| Cost::of(args, &o, o[0].shape.elements().saturating_mul(2)))
+    }
+}
+
+impl Tested for MicroMean {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let begins = args[2].data[MICRO] == 0.0;
+        vec![HostTensor::from_fn(args[0].spec, |i| {
+            let part = args[1].data[i] / self.micro_batches as f64;
+            if begins { part } else { args[0].data[i] + part }
+        })]
     }
     fn samples(&self) -> Vec<Sample> {
         let cursor = |micro| cursor::sample(&[(cursor::STEP, 4), (MICRO, micro)]);

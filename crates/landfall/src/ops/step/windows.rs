@@ -5,11 +5,14 @@ mod cuda;
 use super::cursor;
 use super::cursor::{BASE, BATCH, EPOCH, MICRO, SEED, WINDOWS};
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, attributes, rules,
+    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested,
+    attribute_choices, attributes, op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::rng::Shuffle;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
+
+op_list! { BatchWindows, WindowGather; Order }
 
 /// The order in which an epoch visits the windows of its segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,31 +25,29 @@ pub enum Order {
     Listed,
 }
 
-/// The windows of a micro-batch: element `j` is position `p = (BATCH · micro_batches + MICRO) · batch + j` of the epoch. If
-/// `p < WINDOWS`, it is valid and its window is number `w = BASE + σ(p)`: σ is the identity, the keyed bijection of (SEED,
-/// EPOCH) on `0..WINDOWS`, or what the list has for (EPOCH mod E, p), brought into `0..WINDOWS` (p itself where it has
-/// nothing). Else it is `w = BASE + WINDOWS − 1` (a window that is there to be read) and it is not valid.
-///
-/// The table says where windows lie. Its rows are (first window, start, group), ascending by the first: from a row's
-/// first window on, up to that of the next row, `start(w) = start + (w − first)`, and all belong to `group`. So windows
-/// of many series, each run of them without a gap, cost a row for each run, whatever their number.
-///
-/// Arguments: cursor `i64[8]`, table `i64[R, 3]` with `R ≥ 1`, and for [`Order::Listed`] a list `i64[E, P]`. Results: starts
-/// `i64[batch]`, groups `i64[batch]`, valid `bool[batch]`. Disjoint. No gradient. Deterministic. A window before the first row counts back from it. Errors:
-/// another dtype or shape. The bijection is a Feistel network with cycle walking: no order is stored.
-#[derive(Debug, Clone, Copy)]
-pub struct BatchWindows {
-    /// Windows of a micro-batch: of a whole batch, where that is not cut.
-    pub batch: usize,
-    /// Micro-batches of a batch.
-    pub micro_batches: usize,
-    /// The order of an epoch.
-    pub order: Order,
-}
+attribute_choices!(Order: Sequential = "sequential", Shuffled = "shuffled", Listed = "listed");
 
-impl Default for BatchWindows {
-    fn default() -> Self {
-        Self { batch: 4, micro_batches: 1, order: Order::Shuffled }
+op_attributes! {
+    /// The windows of a micro-batch: element `j` is position `p = (BATCH · micro_batches + MICRO) · batch + j` of the epoch. If
+    /// `p < WINDOWS`, it is valid and its window is number `w = BASE + σ(p)`: σ is the identity, the keyed bijection of (SEED,
+    /// EPOCH) on `0..WINDOWS`, or what the list has for (EPOCH mod E, p), brought into `0..WINDOWS` (p itself where it has
+    /// nothing). Else it is `w = BASE + WINDOWS − 1` (a window that is there to be read) and it is not valid.
+    ///
+    /// The table says where windows lie. Its rows are (first window, start, group), ascending by the first: from a row's
+    /// first window on, up to that of the next row, `start(w) = start + (w − first)`, and all belong to `group`. So windows
+    /// of many series, each run of them without a gap, cost a row for each run, whatever their number.
+    ///
+    /// Arguments: cursor `i64[8]`, table `i64[R, 3]` with `R ≥ 1`, and for [`Order::Listed`] a list `i64[E, P]`. Results: starts
+    /// `i64[batch]`, groups `i64[batch]`, valid `bool[batch]`. Disjoint. No gradient. Deterministic. A window before the first row counts back from it. Errors:
+    /// another dtype or shape. The bijection is a Feistel network with cycle walking: no order is stored.
+    #[derive(Debug, Clone, Copy)]
+    pub struct BatchWindows {
+        /// Windows of a micro-batch: of a whole batch, where that is not cut.
+        pub batch: usize = 4,
+        /// Micro-batches of a batch.
+        pub micro_batches: usize = 1,
+        /// The order of an epoch.
+        pub order: Order = Order::Shuffled,
     }
 }
 
@@ -145,6 +146,38 @@ impl Op for BatchWindows {
     fn vjp(&self) -> Grad {
         Grad::None("it gives indices")
     }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const {
+            &[
+                Kernel::cpu("batch_windows", |op, call| {
+                    let op = attributes::<BatchWindows>(op)?;
+                    let (cursor, table) = (cursor::read(call, 0)?, call.input::<i64>(1)?);
+                    let (mut starts, mut groups) = (call.output::<i64>(0)?, call.output::<i64>(1)?);
+                    let mut valid = call.output::<u8>(2)?;
+                    let list = if op.order == Order::Listed { Some(call.input::<i64>(2)?) } else { None };
+                    let of_list = |epoch, position| {
+                        let list = list.as_ref()?;
+                        listed(list.dims(), epoch, position).map(|at| list.at(&at))
+                    };
+                    for (j, (window, is_valid)) in op.each(&cursor, of_list).enumerate() {
+                        let row = row_of(window, table.dims()[0], |r| table.at(&[r, 0]));
+                        let [first, start, group] = [0, 1, 2].map(|at| table.at(&[row, at]));
+                        starts.set_flat(j, start.saturating_add(window.saturating_sub(first)));
+                        groups.set_flat(j, group);
+                        valid.set_flat(j, u8::from(is_valid));
+                    }
+                    Ok(())
+                }),
+                Kernel::cuda("batch_windows", cuda::batch_windows),
+            ]
+        }
+    }
+    fn cost(&self, args: &[Spec]) -> Cost {
+        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
+    }
+}
+
+impl Tested for BatchWindows {
     fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
         let cursor = cursor::of(&args[0]);
         let windows = cursor[WINDOWS].max(0);
@@ -180,35 +213,6 @@ impl Op for BatchWindows {
             HostTensor::new(DType::I64, [self.batch], groups),
             HostTensor::new(DType::Bool, [self.batch], valid),
         ]
-    }
-    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const {
-            &[
-                Kernel::cpu("batch_windows", |op, call| {
-                    let op = attributes::<BatchWindows>(op)?;
-                    let (cursor, table) = (cursor::read(call, 0)?, call.input::<i64>(1)?);
-                    let (mut starts, mut groups) = (call.output::<i64>(0)?, call.output::<i64>(1)?);
-                    let mut valid = call.output::<u8>(2)?;
-                    let list = if op.order == Order::Listed { Some(call.input::<i64>(2)?) } else { None };
-                    let of_list = |epoch, position| {
-                        let list = list.as_ref()?;
-                        listed(list.dims(), epoch, position).map(|at| list.at(&at))
-                    };
-                    for (j, (window, is_valid)) in op.each(&cursor, of_list).enumerate() {
-                        let row = row_of(window, table.dims()[0], |r| table.at(&[r, 0]));
-                        let [first, start, group] = [0, 1, 2].map(|at| table.at(&[row, at]));
-                        starts.set_flat(j, start.saturating_add(window.saturating_sub(first)));
-                        groups.set_flat(j, group);
-                        valid.set_flat(j, u8::from(is_valid));
-                    }
-                    Ok(())
-                }),
-                Kernel::cuda("batch_windows", cuda::batch_windows),
-            ]
-        }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
     fn samples(&self) -> Vec<Sample> {
         let table = |rows: &[[i64; ROW]]| {
@@ -272,26 +276,22 @@ impl Op for BatchWindows {
     }
 }
 
-/// `out[b, c, t] = series[c, starts[b] · stride + offset + t]` for `t < length`, else 0.
-///
-/// Arguments: series `[C, T]` of any dtype, starts `i64[B]`. Result: `[B, C, width]`. Disjoint. No gradient: the
-/// series is data. Deterministic. An index out of range is clamped, and the next read on the host returns
-/// `Error::Index` with the position of its start. Errors: `length` above T or `width`, other ranks or dtypes.
-#[derive(Debug, Clone, Copy)]
-pub struct WindowGather {
-    /// Distance between the starts of windows, in elements of the series.
-    pub stride: usize,
-    /// Elements between the start of a window and the first that is taken.
-    pub offset: usize,
-    /// Elements taken.
-    pub length: usize,
-    /// Elements of a row of the result: a view of what was taken then has rows that start where accesses are aligned.
-    pub width: usize,
-}
-
-impl Default for WindowGather {
-    fn default() -> Self {
-        Self { stride: 1, offset: 2, length: 3, width: 3 }
+op_attributes! {
+    /// `out[b, c, t] = series[c, starts[b] · stride + offset + t]` for `t < length`, else 0.
+    ///
+    /// Arguments: series `[C, T]` of any dtype, starts `i64[B]`. Result: `[B, C, width]`. Disjoint. No gradient: the
+    /// series is data. Deterministic. An index out of range is clamped, and the next read on the host returns
+    /// `Error::Index` with the position of its start. Errors: `length` above T or `width`, other ranks or dtypes.
+    #[derive(Debug, Clone, Copy)]
+    pub struct WindowGather {
+        /// Distance between the starts of windows, in elements of the series.
+        pub stride: usize = 1,
+        /// Elements between the start of a window and the first that is taken.
+        pub offset: usize = 2,
+        /// Elements taken.
+        pub length: usize = 3,
+        /// Elements of a row of the result: a view of what was taken then has rows that start where accesses are aligned.
+        pub width: usize = 3,
     }
 }
 
@@ -342,18 +342,6 @@ impl Op for WindowGather {
     fn vjp(&self) -> Grad {
         Grad::None("the series is data")
     }
-    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let (c, t) = (args[0].dims()[0], args[0].dims()[1]);
-        let spec = Spec::new(args[0].spec.dtype, [args[1].data.len(), c, self.width]);
-        vec![HostTensor::from_fn(spec, |i| {
-            let (b, channel, at) = (i / (c * self.width), i / self.width % c, i % self.width);
-            if at >= self.length {
-                return 0.0;
-            }
-            let index = args[1].data[b] * self.stride as f64 + (self.offset + at) as f64;
-            args[0].data[channel * t + index.clamp(0.0, (t - 1) as f64) as usize]
-        })]
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
@@ -369,6 +357,21 @@ impl Op for WindowGather {
         // Only what is taken of the series is read.
         let starts = args.get(1..).unwrap_or(&[]);
         self.infer(args).map_or(Cost::default(), |o| Cost::of(starts, &[o[0], o[0]], 0))
+    }
+}
+
+impl Tested for WindowGather {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let (c, t) = (args[0].dims()[0], args[0].dims()[1]);
+        let spec = Spec::new(args[0].spec.dtype, [args[1].data.len(), c, self.width]);
+        vec![HostTensor::from_fn(spec, |i| {
+            let (b, channel, at) = (i / (c * self.width), i / self.width % c, i % self.width);
+            if at >= self.length {
+                return 0.0;
+            }
+            let index = args[1].data[b] * self.stride as f64 + (self.offset + at) as f64;
+            args[0].data[channel * t + index.clamp(0.0, (t - 1) as f64) as usize]
+        })]
     }
     fn samples(&self) -> Vec<Sample> {
         let series = |c: usize, t: usize| SampleArg::any([c, t]);

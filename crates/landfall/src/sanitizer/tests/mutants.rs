@@ -7,7 +7,7 @@
 use super::fault::{Fault, Saboteur, Which, tail};
 use crate::case::{Case, Check, Failure, cases, ensure};
 use crate::compare::{Worst, bound, close};
-use crate::contract::{Alias, Coverage, Graph, Op, StateSpec, Value};
+use crate::contract::{Alias, Coverage, Graph, StateSpec, Tested, Value};
 use crate::device::cuda::outline::{implied, outline};
 use crate::engine::{Engine, Issue, Reuse, Tensor};
 use crate::error::{Allocator, Error};
@@ -110,7 +110,7 @@ fn kind(fault: Fault) -> Kind {
 }
 
 /// Cases whose mutants are run: each sample of an op in each dtype, where the reference is quick; at least the quickest.
-fn chosen(op: &dyn Op) -> Check<Vec<Case>> {
+fn chosen(op: &dyn Tested) -> Check<Vec<Case>> {
     let mut all = cases(op)?;
     let elements = |c: &Case| c.specs().iter().chain(&c.outputs).map(|s| s.shape.elements()).sum::<usize>();
     let work = |c: &Case| elements(c) + op.cost(&c.specs()).flops;
@@ -322,7 +322,7 @@ fn around(case: &Case) -> Check<(Graph, Vec<usize>)> {
             graph.copy(graph.input(&name, host.spec.dtype, host.spec.shape))?
         });
     }
-    for (j, v) in graph.op_dyn(Arc::clone(&case.op), &values)?.into_iter().enumerate() {
+    for (j, v) in graph.op_dyn(case.op.clone(), &values)?.into_iter().enumerate() {
         graph.output(&format!("output{j}"), graph.copy(v)?);
     }
     let slabs = graph.state_spec().slab_bytes();

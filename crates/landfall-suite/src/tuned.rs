@@ -5,11 +5,10 @@ use crate::case::{Check, Which, each, ensure};
 use crate::compare::{BODY, Worst, close};
 use crate::device::On;
 use crate::programs::{graph_of, load, outputs};
-use landfall::ops::Op;
+use landfall::ops::Tested;
 use landfall::plan::Reuse;
 use landfall::tune::tune;
 use landfall::{DType, Graph, HostTensor, Program, State, Value};
-use std::sync::Arc;
 
 /// Largest error of a variant in its unit. In f32 one thread of a GPU that adds up 3,000 products is 17.7 off.
 fn bound(dtype: DType) -> f64 {
@@ -18,10 +17,10 @@ fn bound(dtype: DType) -> f64 {
 
 /// Programs of the op that share memory wherever it is legal, and of which the op is given the program's own inputs: state,
 /// results and inputs are the same bytes after tuning. Then each of the op's kernels, pinned, against the reference.
-pub(crate) fn tuned(on: On, op: &dyn Op) -> Check {
+pub(crate) fn tuned(on: On, op: &dyn Tested) -> Check {
     let engine = on.engine()?.with_reuse(Reuse::Most);
     each(op, Which::Light, |case| {
-        let (build, name) = (|g: &Graph, values: &[Value]| g.op_dyn(Arc::clone(&case.op), values), "tuned");
+        let (build, name) = (|g: &Graph, values: &[Value]| g.op_dyn(case.op.clone(), values), "tuned");
         for copied in [false, true] {
             let (graph, mut state) = graph_of(&engine, case, copied, build)?;
             let mut program = Program::compile(&engine, &state, name, &graph)?;

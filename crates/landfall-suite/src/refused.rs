@@ -4,18 +4,23 @@ use crate::case::{Case, Check, Failure, Which, cases, data, each, ensure, specs}
 use crate::device::On;
 use crate::launch::{Operands, POISON, reserve};
 use crate::place::{Place, Placed};
-use landfall::ops::{Op, Sample};
+use landfall::ops::{Sample, Tested};
 use landfall::{DType, Engine, Error, Graph, Spec, StateSpec, TensorRef};
 use std::sync::Arc;
 
 /// A dtype that the op takes, f32 if it can.
-fn dtype(op: &dyn Op) -> Check<DType> {
+fn dtype(op: &dyn Tested) -> Check<DType> {
     let taken: Vec<DType> = cases(op)?.iter().map(|c| c.dtype).collect();
     Ok(if taken.contains(&DType::F32) { DType::F32 } else { taken.first().copied().unwrap_or(DType::F32) })
 }
 
 /// The error text of a call with outputs of these specs.
-fn error(engine: &Engine, op: &dyn Op, inputs: &[TensorRef<'_>], outputs: &[Spec]) -> Check<Option<String>> {
+fn error(
+    engine: &Engine,
+    op: &dyn Tested,
+    inputs: &[TensorRef<'_>],
+    outputs: &[Spec],
+) -> Check<Option<String>> {
     let mut owned: Vec<Placed> =
         outputs.iter().map(|&s| Placed::empty(engine, s, Place::Whole, POISON)).collect::<Result<_, _>>()?;
     let mut views = Vec::new();
@@ -43,7 +48,7 @@ fn sample(engine: &Engine, sample: &Sample, index: usize, dtype: DType) -> Check
     let graph = Graph::new(&Arc::new(StateSpec::new()));
     let args = specs.iter().enumerate();
     let values: Vec<_> = args.map(|(i, s)| graph.input(&format!("input{i}"), s.dtype, s.shape)).collect();
-    let (line, built) = (line!(), graph.op_dyn(Arc::clone(&sample.op), &values));
+    let (line, built) = (line!(), graph.op_dyn(sample.op.clone(), &values));
     let Err(told) = built.map_err(|e| e.to_string()) else {
         return Err("the graph did not refuse it".to_owned().into());
     };
@@ -55,7 +60,7 @@ fn sample(engine: &Engine, sample: &Sample, index: usize, dtype: DType) -> Check
     Ok(())
 }
 
-fn refused_samples(engine: &Engine, op: &dyn Op) -> Check {
+fn refused_samples(engine: &Engine, op: &dyn Tested) -> Check {
     let dtype = dtype(op)?;
     for (index, s) in op.samples().iter().enumerate() {
         let told = sample(engine, s, index, dtype);
@@ -104,7 +109,7 @@ fn destinations(engine: &Engine, case: &Case) -> Check {
 }
 
 /// Refused samples, and refused destinations of good ones.
-pub(crate) fn refused(on: On, op: &dyn Op) -> Check {
+pub(crate) fn refused(on: On, op: &dyn Tested) -> Check {
     let engine = on.engine()?;
     refused_samples(&engine, op)?;
     let any = op.samples().iter().any(|s| s.refused.is_some());
@@ -113,7 +118,7 @@ pub(crate) fn refused(on: On, op: &dyn Op) -> Check {
 }
 
 /// The null device accepts, refuses and counts what the processor does, and has no results to read.
-pub(crate) fn null(op: &dyn Op) -> Check {
+pub(crate) fn null(op: &dyn Tested) -> Check {
     let engine = Engine::null();
     refused_samples(&engine, op)?;
     each(op, Which::Light, |case| {

@@ -1,7 +1,7 @@
 //! The calls that properties are checked on: an op's samples, with data, in every dtype that it takes.
 
 use landfall::cuda::launches;
-use landfall::ops::{Alias, Data, Op, Sample, SampleArg};
+use landfall::ops::{Alias, Data, Sample, SampleArg, Tested};
 use landfall::{DType, Error, HostTensor, Rule, Spec};
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -46,7 +46,7 @@ pub(crate) use ensure;
 /// One call that must succeed.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
-    pub(crate) op: Arc<dyn Op>,
+    pub(crate) op: Arc<dyn Tested>,
     /// Number of the sample.
     pub(crate) sample: usize,
     pub(crate) args: Vec<SampleArg>,
@@ -110,7 +110,7 @@ impl fmt::Display for Case {
 }
 
 /// Every case of an op. What the op refuses is a dtype that it does not take; a sample that no dtype runs is an error.
-pub(crate) fn cases(prototype: &dyn Op) -> Check<Vec<Case>> {
+pub(crate) fn cases(prototype: &dyn Tested) -> Check<Vec<Case>> {
     let mut all = Vec::new();
     for (index, sample) in good(prototype) {
         let found = all.len();
@@ -132,7 +132,7 @@ pub(crate) fn cases(prototype: &dyn Op) -> Check<Vec<Case>> {
 }
 
 /// Samples that must succeed, with their numbers.
-fn good(prototype: &dyn Op) -> impl Iterator<Item = (usize, Sample)> {
+fn good(prototype: &dyn Tested) -> impl Iterator<Item = (usize, Sample)> {
     prototype.samples().into_iter().enumerate().filter(|(_, s)| s.refused.is_none())
 }
 
@@ -158,7 +158,7 @@ fn case(sample: &Sample, index: usize, dtype: DType) -> Result<Case, Rule> {
     let specs = specs(&sample.args, dtype);
     let outputs = sample.op.infer(&specs)?.to_vec();
     let inputs = data(sample, index, &specs);
-    let (op, args) = (Arc::clone(&sample.op), sample.args.clone());
+    let (op, args) = (sample.op.clone(), sample.args.clone());
     Ok(Case { op, sample: index, args, dtype, inputs, outputs })
 }
 
@@ -240,7 +240,7 @@ pub(crate) enum Which {
 }
 
 /// The cases that properties are checked on: all, or with `LANDFALL_SAMPLES=few` those of [`few`].
-fn chosen(prototype: &dyn Op) -> Check<Vec<Case>> {
+fn chosen(prototype: &dyn Tested) -> Check<Vec<Case>> {
     let all = cases(prototype)?;
     match std::env::var("LANDFALL_SAMPLES").as_deref() {
         Err(_) => Ok(all),
@@ -267,7 +267,7 @@ pub(crate) fn few(mut cases: Vec<Case>) -> Check<Vec<Case>> {
 }
 
 /// Checks a property on the cases of an op; a failure says on which.
-pub(crate) fn each(prototype: &dyn Op, which: Which, mut property: impl FnMut(&Case) -> Check) -> Check {
+pub(crate) fn each(prototype: &dyn Tested, which: Which, mut property: impl FnMut(&Case) -> Check) -> Check {
     let all = chosen(prototype)?;
     let mut large = None;
     for case in &all {

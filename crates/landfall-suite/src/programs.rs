@@ -4,7 +4,7 @@ use crate::case::{Case, Check, Which, each};
 use crate::device::On;
 use crate::launch::{run, same};
 use crate::place::Place;
-use landfall::ops::Op;
+use landfall::ops::Tested;
 use landfall::{Engine, Error, Graph, HostTensor, Program, State, StateSpec, Value, with_dtype};
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ pub(crate) fn outputs(case: &Case, program: &Program) -> Check<Vec<Vec<u8>>> {
 
 /// Recorded = issued = eager, again when repeated, and where the plan reuses the memory of copied arguments (in
 /// place where the alias rule allows it, a packing's parts where they land).
-pub(crate) fn recorded(on: On, op: &dyn Op) -> Check {
+pub(crate) fn recorded(on: On, op: &dyn Tested) -> Check {
     let engine = on.engine()?;
     each(op, Which::Light, |case| {
         let eager = run(&engine, case, &[], Place::Whole)?;
@@ -76,7 +76,7 @@ pub(crate) fn recorded(on: On, op: &dyn Op) -> Check {
         let eager: Vec<Vec<u8>> =
             specs.map(|(&spec, bytes)| HostTensor::from_bytes(spec, bytes).to_bytes()).collect();
         for copied in [false, true] {
-            let build = |g: &Graph, values: &[Value]| g.op_dyn(Arc::clone(&case.op), values);
+            let build = |g: &Graph, values: &[Value]| g.op_dyn(case.op.clone(), values);
             let (graph, mut state) = graph_of(&engine, case, copied, build)?;
             let mut program = Program::compile(&engine, &state, "recorded", &graph)?;
             for again in ["run", "issued", "run again"] {

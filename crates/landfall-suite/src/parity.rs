@@ -6,7 +6,7 @@ use crate::device::On;
 use crate::launch::{Operands, POISON, reserve};
 use crate::place::Place;
 use crate::programs::graph_of;
-use landfall::ops::{Body, Op};
+use landfall::ops::{Body, Tested};
 use landfall::{DType, Engine, HostTensor, Program};
 
 /// Results of a call on contiguous operands.
@@ -18,7 +18,7 @@ fn results(engine: &Engine, case: &Case) -> Check<Vec<HostTensor>> {
 }
 
 /// Every sample in every dtype against the reference; and an op that takes f32 takes every float dtype.
-pub(crate) fn parity(on: On, op: &dyn Op) -> Check {
+pub(crate) fn parity(on: On, op: &dyn Tested) -> Check {
     let engine = on.engine()?;
     let mut worst = Worst::new();
     each(op, Which::All, |case| {
@@ -41,7 +41,7 @@ pub(crate) fn parity(on: On, op: &dyn Op) -> Check {
 }
 
 /// The body of a fused op as a program of its own, against the kernel, in f64 and f32.
-pub(crate) fn body(on: On, op: &dyn Op) -> Check {
+pub(crate) fn body(on: On, op: &dyn Tested) -> Check {
     let engine = on.engine()?;
     let mut worst = Worst::new();
     each(op, Which::Light, |case| {

@@ -3,7 +3,7 @@
 use crate::case::{Case, Check, Failure, Random, Which, cases, each, ensure};
 use crate::device::On;
 use crate::programs::write;
-use landfall::ops::{Body, Grad, Op};
+use landfall::ops::{Body, Grad, Tested};
 use landfall::{DType, Engine, Error, Graph, HostTensor, Program, Rule, Spec, State, StateSpec, Value, grad};
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn gradients(engine: &Engine, case: &Case, cotangents: &Cotangents) -> Check<Vec
     let spec = Arc::new(StateSpec::new());
     let graph = Graph::new(&spec);
     let inputs = inputs(&graph, case);
-    let outputs = graph.op_dyn(Arc::clone(&case.op), &inputs)?;
+    let outputs = graph.op_dyn(case.op.clone(), &inputs)?;
     let weights: Vec<_> =
         weights(&graph, case).into_iter().zip(cotangents).map(|(w, c)| w.filter(|_| c.is_some())).collect();
     let loss = loss(&graph, &outputs, &weights)?;
@@ -100,7 +100,7 @@ fn loss(graph: &Graph, outputs: &[Value], weights: &[Option<Value>]) -> Check<Va
 fn carries(case: &Case, j: usize) -> Check<bool> {
     let graph = Graph::new(&Arc::new(StateSpec::new()));
     let inputs = inputs(&graph, case);
-    let outputs = graph.op_dyn(Arc::clone(&case.op), &inputs)?;
+    let outputs = graph.op_dyn(case.op.clone(), &inputs)?;
     let all = weights(&graph, case);
     let weights: Vec<_> = all.iter().enumerate().map(|(k, w)| w.filter(|_| k == j)).collect();
     let loss = loss(&graph, &outputs, &weights)?;
@@ -191,7 +191,7 @@ fn differs(case: &Case, i: usize, trial: usize, g: Option<&HostTensor>, c: &Cota
 
 /// Every float input of every sample in f64 against finite differences, and f32 against f64; no gradient where there
 /// is none.
-pub(crate) fn gradient(on: On, op: &dyn Op) -> Check {
+pub(crate) fn gradient(on: On, op: &dyn Tested) -> Check {
     let engine = on.engine()?;
     let (mut worst, mut single, mut checked, mut kinks) = (0.0_f64, 0.0_f64, 0, 0);
     let mut differentiable = false;
@@ -284,7 +284,7 @@ fn none(case: &Case, why: &str) -> Check {
     else {
         return Ok(());
     };
-    let outputs = graph.op_dyn(Arc::clone(&case.op), &inputs)?;
+    let outputs = graph.op_dyn(case.op.clone(), &inputs)?;
     let loss = loss(&graph, &outputs, &weights(&graph, case))?;
     match grad(&graph, loss, &[("weights".to_owned(), x)]) {
         Err(Error::Gradient { parameter, cause }) => {

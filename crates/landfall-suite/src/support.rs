@@ -1,10 +1,11 @@
 //! The table of ops in the documentation, rendered from the table in the source.
 
-use crate::case::{Case, Check, Failure, cases, ensure};
+use crate::case::{Case, Check, Failure, cases, ensure, few};
 use crate::device::On;
-use landfall::cuda::launches;
-use landfall::ops::{Alias, Body, Coverage, Grad, Op, table};
+use landfall::cuda::{Module, launches};
+use landfall::ops::{Alias, Body, Coverage, Grad, Tested, table};
 use landfall::{DType, Engine, Error, Rule};
+use std::collections::HashSet;
 use std::path::Path;
 
 const HEAD: &str = "# Ops
@@ -17,7 +18,7 @@ expression, `fused` ones are also written in other ops, which is tested to agree
 ";
 
 /// The names that an op has with the attributes of its samples.
-fn names(op: &dyn Op) -> Vec<&'static str> {
+fn names(op: &dyn Tested) -> Vec<&'static str> {
     let mut names = vec![op.name()];
     for name in op.samples().iter().map(|s| s.op.name()) {
         if !names.contains(&name) {
@@ -77,7 +78,7 @@ fn mark(cpu: &Engine, cases: &[&Case]) -> Check<&'static str> {
     })
 }
 
-fn row(cpu: &Engine, op: &dyn Op) -> Check<String> {
+fn row(cpu: &Engine, op: &dyn Tested) -> Check<String> {
     let all = cases(op)?;
     let of = |dtype: &DType| mark(cpu, &all.iter().filter(|c| c.dtype == *dtype).collect::<Vec<_>>());
     let marks: Vec<&str> = DType::ALL.iter().map(of).collect::<Check<_>>()?;
@@ -161,5 +162,28 @@ fn names_are_unique() -> Check {
             seen.push(name);
         }
     }
+    Ok(())
+}
+
+/// The reduced set of cases leaves no kernel out, and is reduced.
+#[test]
+fn few_cases_launch_every_kernel() -> Check {
+    let (mut of_all, mut of_few) = (0, 0);
+    for op in table() {
+        let all = cases(op.as_ref())?;
+        let kept = few(all.clone())?;
+        let kernels = |cases: &[Case]| -> Check<HashSet<(Module, &'static str)>> {
+            let found = cases.iter().map(|c| launches(c.op.as_ref(), &c.specs()));
+            Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+        };
+        let missed: Vec<String> = kernels(&all)?
+            .difference(&kernels(&kept)?)
+            .map(|(module, kernel)| format!("{kernel} of {}", module.label()))
+            .collect();
+        ensure!(missed.is_empty(), "the few cases of {} do not launch {missed:?}", op.name());
+        (of_all, of_few) = (of_all + all.len(), of_few + kept.len());
+    }
+    println!("{of_few} of {of_all} cases launch every kernel");
+    ensure!(of_few * 2 < of_all, "{of_few} of {of_all} cases are not few");
     Ok(())
 }

@@ -5,13 +5,12 @@ use crate::device::On;
 use crate::launch::{run, same};
 use crate::place::Place;
 use crate::programs::{graph_of, load, outputs};
-use landfall::ops::Op;
+use landfall::ops::Tested;
 use landfall::sanitize::agree;
 use landfall::{Graph, Program, Value};
-use std::sync::Arc;
 
 /// The sanitizer finds nothing, and each allocator gives the bytes that an engine without it gives.
-pub(crate) fn sanitized(on: On, op: &dyn Op) -> Check {
+pub(crate) fn sanitized(on: On, op: &dyn Tested) -> Check {
     let engine = on.engine()?;
     let kept = few(cases(op)?)?;
     let small: Vec<_> = kept.iter().filter(|c| !c.large()).collect();
@@ -24,7 +23,7 @@ pub(crate) fn sanitized(on: On, op: &dyn Op) -> Check {
         let strided = run(&engine, case, &sliced, Place::Permuted)?;
         same(case, "strided", &eager(&sliced, Place::Permuted)?, &strided)?;
         let program = |engine: &landfall::Engine| -> Check<Vec<Vec<u8>>> {
-            let build = |g: &Graph, values: &[Value]| g.op_dyn(Arc::clone(&case.op), values);
+            let build = |g: &Graph, values: &[Value]| g.op_dyn(case.op.clone(), values);
             let (graph, mut state) = graph_of(engine, case, true, build)?;
             let mut program = Program::compile(engine, &state, "sanitized", &graph)?;
             load(case, &mut program, &mut state)?;

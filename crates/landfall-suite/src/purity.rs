@@ -4,14 +4,14 @@ use crate::case::{Case, Check, Which, each, ensure};
 use crate::device::On;
 use crate::heap::COUNTER;
 use crate::launch::same;
-use landfall::ops::Op;
+use landfall::ops::Tested;
 use landfall::{DType, Engine, Graph, Program, State, StateSpec, with_dtype};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// Two replays of a program of all cases in a dtype copy nothing to or from the host, allocate nothing, neither on the
 /// device nor on the heap, and give the bytes of issued instructions.
-pub(crate) fn host_is_idle(on: On, op: &dyn Op) -> Check {
+pub(crate) fn host_is_idle(on: On, op: &dyn Tested) -> Check {
     let engine = match on {
         // Of no thread but the caller's, whose heap is counted.
         On::Cpu => Engine::cpu_with_threads(1)?,
@@ -58,7 +58,7 @@ fn all_in_one(on: On, engine: &Engine, cases: &[Case]) -> Check {
             false => Ok(graph.input(&argument(n, i), host.spec.dtype, host.spec.shape)),
         });
         let values = values.collect::<Result<Vec<_>, _>>()?;
-        for (j, v) in graph.op_dyn(Arc::clone(&case.op), &values)?.into_iter().enumerate() {
+        for (j, v) in graph.op_dyn(case.op.clone(), &values)?.into_iter().enumerate() {
             graph.output(&format!("{n}.{j}"), v);
         }
     }

@@ -5,7 +5,7 @@ use crate::compare::{Worst, bound, close};
 use crate::device::On;
 use crate::launch::{Landing, Operands, POISON, reserve, run, same};
 use crate::place::Place;
-use landfall::ops::{Data, Op};
+use landfall::ops::{Data, Tested};
 use landfall::{Engine, HostTensor};
 
 /// Ops whose order of additions on a GPU depends on how operands lie: the matrix library's choice of an algorithm does, and
@@ -14,7 +14,7 @@ const ORDERED_BY_LAYOUT: &[&str] = &["matmul", "grouped_matmul", "grouped_matmul
 
 /// Inputs and outputs permuted, sliced and broadcast give the bytes of contiguous ones, or what is as close to the
 /// reference where the order of additions depends on the layout.
-pub(crate) fn layouts(on: On, op: &dyn Op) -> Check {
+pub(crate) fn layouts(on: On, op: &dyn Tested) -> Check {
     let engine = on.engine()?;
     let same: Same = if on == On::Cuda && ORDERED_BY_LAYOUT.contains(&op.name()) { near } else { same };
     each(op, Which::Light, |case| {
@@ -76,7 +76,7 @@ fn broadcast(engine: &Engine, case: &Case, i: usize, same: Same) -> Check {
 }
 
 /// Every byte of an output is written, whatever was there before.
-pub(crate) fn poison(on: On, op: &dyn Op) -> Check {
+pub(crate) fn poison(on: On, op: &dyn Tested) -> Check {
     let engine = on.engine()?;
     each(op, Which::Light, |case| {
         reserve(&engine, case)?;
@@ -97,7 +97,7 @@ pub(crate) fn poison(on: On, op: &dyn Op) -> Check {
 }
 
 /// Bytes round an output are intact, and so are the inputs.
-pub(crate) fn guards(on: On, op: &dyn Op) -> Check {
+pub(crate) fn guards(on: On, op: &dyn Tested) -> Check {
     let engine = on.engine()?;
     each(op, Which::Light, |case| {
         reserve(&engine, case)?;
@@ -127,7 +127,7 @@ pub(crate) fn guards(on: On, op: &dyn Op) -> Check {
 const CALLS: usize = 4;
 
 /// The same bytes again: on other memory, on the same memory, and on the processor with any number of threads.
-pub(crate) fn deterministic(on: On, op: &dyn Op) -> Check {
+pub(crate) fn deterministic(on: On, op: &dyn Tested) -> Check {
     let one = on.engine()?;
     let others = match on {
         On::Cpu => vec![Engine::cpu_with_threads(2)?, Engine::cpu_with_threads(3)?],

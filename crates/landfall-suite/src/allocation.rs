@@ -6,8 +6,8 @@ use crate::heap::COUNTER;
 use crate::launch::{Operands, POISON, reserve};
 use crate::place::Place;
 use landfall::cpu::Chunks;
-use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample};
-use landfall::{DType, DeviceKind, Engine, Error, HostTensor, Rule, Spec, Tensor};
+use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Tested};
+use landfall::{DType, DeviceKind, Engine, Error, Rule, Spec, Tensor};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -60,6 +60,8 @@ impl Count {
     }
 }
 
+landfall::op_attributes! { impl Count; }
+
 impl Op for Count {
     fn name(&self) -> &'static str {
         "count"
@@ -82,9 +84,6 @@ impl Op for Count {
     fn vjp(&self) -> Grad {
         Grad::None("it is about threads")
     }
-    fn reference(&self, _: &[HostTensor]) -> Vec<HostTensor> {
-        Vec::new()
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[Kernel {
@@ -101,13 +100,10 @@ impl Op for Count {
     fn cost(&self, _: &[Spec]) -> Cost {
         Cost::default()
     }
-    fn samples(&self) -> Vec<Sample> {
-        Vec::new()
-    }
 }
 
 /// The second identical call allocates nothing: on the processor on one thread, and on two inside `Engine::enter`.
-pub(crate) fn allocates_nothing(on: On, op: &dyn Op) -> Check {
+pub(crate) fn allocates_nothing(on: On, op: &dyn Tested) -> Check {
     match on {
         On::Cpu => (1..=2).try_for_each(|n| counted(&Engine::cpu_with_threads(n)?, Some(n), op)),
         // An engine of its own, whose counts no other test changes.
@@ -116,7 +112,7 @@ pub(crate) fn allocates_nothing(on: On, op: &dyn Op) -> Check {
 }
 
 /// Counts in second calls: on the threads of an engine of the processor, or on the calling thread.
-fn counted(engine: &Engine, threads: Option<usize>, op: &dyn Op) -> Check {
+fn counted(engine: &Engine, threads: Option<usize>, op: &dyn Tested) -> Check {
     let counter: &'static AtomicU64 = Box::leak(Box::default());
     each(op, Which::Light, |case| {
         let laid =

@@ -7,10 +7,10 @@ use crate::case::{Case, Check, Which, each, ensure};
 use crate::device::On;
 use crate::launch::{Operands, POISON, reserve, run, same};
 use crate::place::{Place, Placed};
-use landfall::ops::{Alias, Op};
+use landfall::ops::{Alias, Tested};
 use landfall::{Engine, Spec, TensorRef};
 
-pub(crate) fn aliasing(on: On, op: &dyn Op) -> Check {
+pub(crate) fn aliasing(on: On, op: &dyn Tested) -> Check {
     let engine = on.engine()?;
     each(op, Which::Light, |case| {
         let want = run(&engine, case, &[], Place::Whole)?;

@@ -1,0 +1,43 @@
+//! Checks of arguments that many ops share.
+
+use crate::values::{DType, Rule, Shape, Spec};
+
+pub(crate) fn arity<const N: usize>(args: &[Spec]) -> Result<[Spec; N], Rule> {
+    args.try_into().map_err(|_| Rule::Arity { expected: N, got: args.len() })
+}
+
+pub(crate) fn float(args: &[Spec], which: &[usize]) -> Result<(), Rule> {
+    for &arg in which {
+        let dtype = args[arg].dtype;
+        if !dtype.is_float() {
+            return Err(Rule::Dtype { arg, dtype, expected: "f32, f64, bf16 or f16" });
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn dtype(args: &[Spec], arg: usize, want: DType) -> Result<(), Rule> {
+    let dtype = args[arg].dtype;
+    if dtype == want { Ok(()) } else { Err(Rule::Dtype { arg, dtype, expected: want.name() }) }
+}
+
+pub(crate) fn same_dtype(args: &[Spec], lhs: usize, rhs: usize) -> Result<(), Rule> {
+    let (a, b) = (args[lhs].dtype, args[rhs].dtype);
+    if a == b { Ok(()) } else { Err(Rule::Dtypes { lhs, lhs_dtype: a, rhs, rhs_dtype: b }) }
+}
+
+pub(crate) fn same_shape(args: &[Spec], lhs: usize, rhs: usize) -> Result<(), Rule> {
+    let (a, b) = (args[lhs].shape, args[rhs].shape);
+    if a == b { Ok(()) } else { Err(Rule::Shapes { lhs, lhs_shape: a, rhs, rhs_shape: b }) }
+}
+
+pub(crate) fn shape(args: &[Spec], arg: usize, expected: impl Into<Shape>) -> Result<(), Rule> {
+    let (shape, expected) = (args[arg].shape, expected.into());
+    if shape == expected { Ok(()) } else { Err(Rule::ArgShape { arg, shape, expected }) }
+}
+
+pub(crate) fn same_dim(args: &[Spec], lhs: (usize, usize), rhs: (usize, usize)) -> Result<(), Rule> {
+    let size = |(arg, axis): (usize, usize)| args[arg].shape.dims().get(axis).copied().unwrap_or(1);
+    let (a, b) = (size(lhs), size(rhs));
+    if a == b { Ok(()) } else { Err(Rule::Dim { lhs: (lhs.0, lhs.1, a), rhs: (rhs.0, rhs.1, b) }) }
+}

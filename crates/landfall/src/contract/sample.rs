@@ -1,0 +1,99 @@
+//! What tests an op: its reference and the calls that the generated suite is made from.
+
+use super::Op;
+use crate::values::{DType, HostTensor, Shape};
+use std::sync::Arc;
+
+/// What tests of an op are made from. The generated suite checks kernels, gradients, aliasing, poison and capture of every op
+/// that has it.
+pub trait Tested: Op {
+    /// Naive loops in `f64`: the result that kernels are tested against.
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor>;
+    /// Calls that tests, benches and the support table are made from.
+    fn samples(&self) -> Vec<Sample>;
+}
+
+/// Names the ops of a file, and behind a semicolon the types of their attributes: what its family exports and tests.
+macro_rules! op_list {
+    ($($Op:ident),*; $($Type:ident),*) => {
+        /// What the file's family exports.
+        pub(super) mod listed {
+            pub use super::{$($Op,)* $($Type),*};
+
+            /// One op of each kind, with attributes to start from.
+            pub(in crate::ops) fn table() -> Vec<std::sync::Arc<dyn crate::contract::Tested>> {
+                vec![$(std::sync::Arc::new($Op::default())),*]
+            }
+        }
+    };
+    ($($Op:ident),*) => {
+        op_list! { $($Op),*; }
+    };
+}
+pub(crate) use op_list;
+
+/// One call to test an op with.
+#[derive(Debug, Clone)]
+pub struct Sample {
+    /// The op with its attributes.
+    pub op: Arc<dyn Tested>,
+    /// The arguments.
+    pub args: Vec<SampleArg>,
+    /// The text that the error must contain, if the call must be refused.
+    pub refused: Option<&'static str>,
+}
+
+/// An argument of a [`Sample`].
+#[derive(Debug, Clone)]
+pub struct SampleArg {
+    /// Its dtype; `None` is the dtype under test.
+    pub dtype: Option<DType>,
+    /// Its shape.
+    pub shape: Shape,
+    /// What it holds.
+    pub data: Data,
+}
+
+/// What a sample's argument holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Data {
+    /// Uniform in this range.
+    Range(f64, f64),
+    /// Standard normal values, with some exact zeros and some of large magnitude.
+    Wide,
+    /// Integers in `lo..hi`.
+    Int(i64, i64),
+    /// Exactly these, row-major.
+    Exact(Vec<f64>),
+}
+
+impl Sample {
+    /// A call that must succeed.
+    #[must_use]
+    pub fn new(op: impl Tested, args: Vec<SampleArg>) -> Self {
+        Self { op: Arc::new(op), args, refused: None }
+    }
+
+    /// A call that must be refused with a text that contains `text`.
+    #[must_use]
+    pub fn bad(op: impl Tested, args: Vec<SampleArg>, text: &'static str) -> Self {
+        Self { op: Arc::new(op), args, refused: Some(text) }
+    }
+}
+
+impl SampleArg {
+    /// An argument of the dtype under test, uniform in (−2, 2).
+    pub fn any(shape: impl Into<Shape>) -> Self {
+        Self::range(shape, -2.0, 2.0)
+    }
+
+    /// An argument of the dtype under test, uniform in a range.
+    pub fn range(shape: impl Into<Shape>, lo: f64, hi: f64) -> Self {
+        Self { dtype: None, shape: shape.into(), data: Data::Range(lo, hi) }
+    }
+
+    /// An argument with this data.
+    pub fn with(dtype: Option<DType>, shape: impl Into<Shape>, data: Data) -> Self {
+        Self { dtype, shape: shape.into(), data }
+    }
+}
