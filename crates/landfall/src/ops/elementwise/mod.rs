@@ -1,3 +1,3 @@
 //! Each element by itself.
 
-family! { gelu pointwise scalar }
+family! { clamp gelu pointwise scalar }
