@@ -3,7 +3,7 @@
 use crate::case::{Case, Check, Failure, cases, ensure, few};
 use crate::device::On;
 use landfall::cuda::{Module, launches};
-use landfall::ops::{Alias, Body, Coverage, Grad, Tested, table};
+use landfall::ops::{Alias, AttributeValue, Body, Coverage, Grad, Tested, table};
 use landfall::{DType, Engine, Error, Rule};
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,6 +15,16 @@ device, `cpu` and `cuda` (a device's name instead: on that one alone). A dtype i
 open. *May share memory*: what an output may lie in, by number of the argument. *Made of*: `pointwise` ops are one scalar
 expression, `fused` ones are also written in other ops, which is tested to agree.
 
+";
+
+const ATTRIBUTES: &str = "
+## Attributes
+
+What an op can be told, in the order in which its text in plans names it. `landfall::ops::by_name` takes them by name; the
+default is that of the table's op.
+
+| op | attribute | takes | default | what it does |
+|---|---|---|---|---|
 ";
 
 /// The names that an op has with the attributes of its samples.
@@ -116,6 +126,23 @@ fn render() -> Check<String> {
     let cpu = On::Cpu.engine()?;
     for op in table() {
         text.push_str(&row(&cpu, op.as_ref())?);
+    }
+    text.push_str(ATTRIBUTES);
+    for op in table() {
+        for (index, attribute) in op.declared().iter().enumerate() {
+            let default = op.attribute(index).unwrap_or(AttributeValue::None);
+            let takes = match attribute.choices {
+                [] => attribute.takes.to_owned(),
+                choices => choices.join(", "),
+            };
+            let doc: Vec<&str> = attribute.doc.split_whitespace().collect();
+            text.push_str(&format!(
+                "| `{}` | `{}` | {takes} | {default} | {} |\n",
+                op.name(),
+                attribute.name,
+                doc.join(" ")
+            ));
+        }
     }
     Ok(text)
 }

@@ -157,7 +157,7 @@ mod tests {
             let op = MatMul::default();
             exact(&op, [Seen { spec, layout }].into_iter(), std::iter::empty())
         };
-        assert_eq!(key(&rows), "matmul MatMul { precision: Strict, wide: false } f32[20, 30]");
+        assert_eq!(key(&rows), "matmul(precision=strict, wide=false) f32[20, 30]");
         assert!(key(&turned).ends_with("f32[20, 30]@1,0"), "{}", key(&turned));
         assert!(key(&stepped).ends_with("@0,1*"), "{}", key(&stepped));
         assert!(key(&one).ends_with("@1,(0)"), "{}", key(&one));
