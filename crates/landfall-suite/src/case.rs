@@ -2,7 +2,7 @@
 
 use landfall::cuda::launches;
 use landfall::ops::{Alias, Data, Sample, SampleArg, Tested};
-use landfall::{DType, Error, HostTensor, Rule, Spec};
+use landfall::{DType, Error, HostTensor, OpError, Rule, Spec};
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fmt;
@@ -19,6 +19,12 @@ impl fmt::Debug for Failure {
 
 impl From<Error> for Failure {
     fn from(e: Error) -> Self {
+        Self(e.to_string())
+    }
+}
+
+impl From<OpError> for Failure {
+    fn from(e: OpError) -> Self {
         Self(e.to_string())
     }
 }

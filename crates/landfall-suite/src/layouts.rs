@@ -42,8 +42,12 @@ type Same = fn(&Case, &str, &[Vec<u8>], &[Vec<u8>]) -> Check;
 
 /// Results within the op's tolerance of the reference, wherever the operands lie.
 fn near(case: &Case, what: &str, got: &[Vec<u8>], _: &[Vec<u8>]) -> Check {
-    let got: Vec<HostTensor> =
-        case.outputs.iter().zip(got).map(|(&spec, bytes)| HostTensor::from_bytes(spec, bytes)).collect();
+    let got: Vec<HostTensor> = case
+        .outputs
+        .iter()
+        .zip(got)
+        .map(|(&spec, bytes)| HostTensor::from_bytes(spec, bytes))
+        .collect::<Result<_, _>>()?;
     let checked = close(case, &got, &case.reference()?, bound, &mut Worst::new());
     checked.map_err(|Failure(why)| Failure(format!("{what}: {why}")))
 }
@@ -88,7 +92,7 @@ pub(crate) fn poison(on: On, op: &dyn Tested) -> Check {
         }
         same(case, "memory that held other bytes before", &results[1], &results[0])?;
         for (j, (want, got)) in case.reference()?.iter().zip(&results[0]).enumerate() {
-            let got = HostTensor::from_bytes(want.spec, got);
+            let got = HostTensor::from_bytes(want.spec, got)?;
             let left = want.data.iter().zip(&got.data).position(|(w, g)| w.is_finite() && g.is_nan());
             ensure!(left.is_none(), "output {j} element {left:?} was not written");
         }

@@ -109,7 +109,7 @@ impl Placed {
     }
 
     pub(crate) fn host(&self) -> Result<HostTensor, Error> {
-        Ok(HostTensor::from_bytes(self.spec, &self.bytes()?))
+        Ok(HostTensor::from_bytes(self.spec, &self.bytes()?)?)
     }
 
     /// Where in the memory the bytes of each element lie.

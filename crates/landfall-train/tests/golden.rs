@@ -114,7 +114,7 @@ fn trace(engine: &Engine, precision: Precision, bounds: &Bounds) -> Result<(), B
         let got = ours.tensors.get(name).ok_or_else(|| format!("{name} is not in our checkpoint"))?;
         assert_eq!(got.spec.shape, want.spec.shape, "{name}");
         let error =
-            got.host().data.iter().zip(&want.host().data).map(|(g, w)| (g - w).abs()).fold(0.0, f64::max);
+            got.host().expect("whole").data.iter().zip(&want.host().expect("whole").data).map(|(g, w)| (g - w).abs()).fold(0.0, f64::max);
         let slot = if loose.iter().any(|l| name.ends_with(l)) { &mut wide } else { &mut tight };
         *slot = slot.max(error);
     }
@@ -167,8 +167,8 @@ on_each_device!(trace_bf16, trace_f16, predictions_of_the_final_weights);
 fn predictions_of_the_final_weights(engine: &Engine) -> Result<(), Box<dyn Error>> {
     let Some(folder) = shared() else { return Ok(()) };
     let want = File::read(&folder.join("golden/patchtst42_etth1_h96.predict.safetensors"))?;
-    let starts = want.tensors["windows_start"].host().data;
-    let predictions = want.tensors["prediction"].host().data;
+    let starts = want.tensors["windows_start"].host().expect("whole").data;
+    let predictions = want.tensors["prediction"].host().expect("whole").data;
     let mut s = session(engine, &folder, Precision::F32, "patchtst42_etth1_h96.final.safetensors")?;
     let values = s.state.read_host("data.values")?;
     let (channels, rows) = (values.dims()[0], values.dims()[1]);

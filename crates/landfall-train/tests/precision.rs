@@ -145,8 +145,8 @@ fn bf16_keeps_small_updates(engine: &Engine) -> Result<()> {
     const STEPS: usize = 400;
     const LR: f64 = 1e-5;
     // Adam on weights that are bf16 themselves, with a gradient that always points one way.
-    let four = |dtype, value| engine.from_host(&HostTensor::new(dtype, [4], vec![value; 4]));
-    let scalar = |dtype, value| engine.from_host(&HostTensor::new(dtype, [], vec![value]));
+    let four = |dtype, value| engine.from_host(&HostTensor::new(dtype, [4], vec![value; 4])?);
+    let scalar = |dtype, value| engine.from_host(&HostTensor::new(dtype, [], vec![value])?);
     let (mut weight, gradient) = (four(DType::BF16, 1.0)?, four(DType::F32, 0.5)?);
     let (mut first, mut second) = (four(DType::F32, 0.0)?, four(DType::F32, 0.0)?);
     let (lr, one, ok) = (scalar(DType::F64, LR)?, scalar(DType::F32, 1.0)?, scalar(DType::Bool, 1.0)?);

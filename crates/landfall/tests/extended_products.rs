@@ -1,6 +1,6 @@
 //! Products that take over, in a program, what would rearrange their results: the values are those of single calls.
 
-use landfall::{DType, Engine, Error, Graph, HostTensor, Program, State, StateSpec, Value, grad};
+use landfall::{DType, Engine, Error, Graph, HostTensor, Program, Spec, State, StateSpec, Value, grad};
 use std::sync::Arc;
 
 type Check<T = ()> = Result<T, Error>;
@@ -127,7 +127,7 @@ fn a_sum_of_16_bits_that_is_cast_to_f32_is_made_in_f32() -> Check {
         let program = ran(&engine, &g, x)?;
 
         let want: Vec<f64> = product((4, 6, 90), 7000, 0).iter().map(|x| -x).collect();
-        let rounds = |x: &f64| HostTensor::new(low, [1], vec![*x]).rounded().data[0] != *x;
+        let rounds = |x: &f64| HostTensor::from_fn(Spec::new(low, [1]), |_| *x).rounded().data[0] != *x;
         assert!(want.iter().any(rounds), "a sum that {low} cannot hold");
         assert_eq!(program.read_host("y")?.data, want, "{low}");
         assert_eq!(program.read_host("low")?.data, program.read_host("wide")?.data, "{low}");

@@ -130,8 +130,7 @@ fn results_stay_near_those_of_f32() -> Result<(), Error> {
     let engine = Engine::cpu_with_threads(1)?;
     let spec = state()?;
     let wave = |n: usize, shift: f64| {
-        let data = (0..n).map(|i| (i as f64 * 0.7 + shift).sin()).collect();
-        HostTensor { spec: Spec::new(DType::F32, [n]), data }
+        HostTensor::from_fn(Spec::new(DType::F32, [n]), |i| (i as f64 * 0.7 + shift).sin())
     };
     let mut results = Vec::new();
     for dtype in [DType::F32, DType::BF16, DType::F16] {
@@ -191,8 +190,8 @@ fn weights_of_a_slab_are_cast_by_one_launch() -> Result<(), Error> {
         .into_iter()
         .map(|name| {
             let w = state.read_host(name)?;
-            let data = w.data.iter().map(|&x| half::bf16::from_f64(x).to_f64()).collect();
-            Ok((name, HostTensor { spec: Spec { dtype: DType::BF16, ..w.spec }, data }))
+            let spec = Spec { dtype: DType::BF16, ..w.spec };
+            Ok((name, HostTensor::from_fn(spec, |i| half::bf16::from_f64(w.data[i]).to_f64())))
         })
         .collect::<Result<_, Error>>()?;
     let plain = Graph::new(&Arc::new(StateSpec::new()));

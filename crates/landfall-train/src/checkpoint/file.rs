@@ -1,7 +1,7 @@
 //! A safetensors file: named tensors and text metadata, read whole and written so that a reader never sees half of it.
 
 use super::CheckpointError;
-use landfall::{DType, HostTensor, Shape, Spec};
+use landfall::{DType, HostTensor, OpError, Shape, Spec};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -19,8 +19,10 @@ pub struct Tensor {
 
 impl Tensor {
     /// The elements as `f64`.
-    #[must_use]
-    pub fn host(&self) -> HostTensor {
+    ///
+    /// # Errors
+    /// The bytes must be as many as the spec says.
+    pub fn host(&self) -> Result<HostTensor, OpError> {
         HostTensor::from_bytes(self.spec, &self.bytes)
     }
 }

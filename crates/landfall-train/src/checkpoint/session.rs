@@ -3,7 +3,7 @@
 use super::{CheckpointError, File, Tensor};
 use crate::nn::{Parameter, Parameters};
 use crate::train::{LOSS_SCALE, MOMENTS, Session};
-use landfall::{DType, HostTensor, Shape, Spec};
+use landfall::{DType, Error, HostTensor, Shape, Spec};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -58,7 +58,8 @@ pub fn save(
     for b in p.buffers() {
         file.tensors.insert(b.name.clone(), Tensor::from(&session.state.read_host(&b.name)?));
     }
-    let scalar = |dtype, value| Tensor::from(&HostTensor::new(dtype, Shape::SCALAR, vec![value]));
+    let scalar =
+        |dtype, value| Tensor::from(&HostTensor::from_fn(Spec::new(dtype, Shape::SCALAR), |_| value));
     for (name, value) in p.constants() {
         file.tensors.insert(name.clone(), scalar(session.options().dtype.accumulate(), *value));
     }
@@ -105,7 +106,7 @@ fn put_parts(file: &mut File, parameter: &Parameter, prefix: &str, value: &HostT
     let shape = part_shape(parameter);
     let size = shape.elements().max(1);
     for (name, part) in parameter.parts.iter().zip(value.data.chunks(size)) {
-        let part = HostTensor { spec: Spec { dtype: value.spec.dtype, shape }, data: part.to_vec() };
+        let part = HostTensor::from_fn(Spec { dtype: value.spec.dtype, shape }, |i| part[i]);
         file.tensors.insert(format!("{prefix}{name}"), Tensor::from(&part));
     }
 }
@@ -206,7 +207,7 @@ fn get(path: &Path, file: &File, name: &str, shape: Shape) -> Result<HostTensor,
         let (found, expected) = (tensor.spec.to_string(), shape.to_string());
         return Err(CheckpointError::Shape { path, name: name.to_owned(), found, expected });
     }
-    let host = tensor.host();
+    let host = tensor.host().map_err(Error::from)?;
     match host.data.iter().position(|x| !x.is_finite()) {
         Some(element) => {
             let value = host.data[element];
@@ -223,13 +224,13 @@ fn get_parts(
     prefix: &str,
 ) -> Result<HostTensor, CheckpointError> {
     let shape = part_shape(parameter);
-    let mut whole = HostTensor { spec: Spec::new(DType::F64, parameter.shape), data: Vec::new() };
+    let (mut dtype, mut data) = (DType::F64, Vec::new());
     for name in &parameter.parts {
         let part = get(path, file, &format!("{prefix}{name}"), shape)?;
-        whole.spec.dtype = part.spec.dtype;
-        whole.data.extend(part.data);
+        dtype = part.spec.dtype;
+        data.extend(part.data);
     }
-    Ok(whole)
+    Ok(HostTensor::new(dtype, parameter.shape, data).map_err(Error::from)?)
 }
 
 /// Everything in the file must be something that the model knows.
@@ -245,7 +246,7 @@ fn check_rest(path: &Path, file: &File, p: &Parameters) -> Result<(), Checkpoint
         let Some((_, expected)) = p.constants().iter().find(|(n, _)| n == name) else {
             return Err(CheckpointError::Unknown { path: path.to_owned(), name: name.clone() });
         };
-        let found = tensor.host().data.first().copied().unwrap_or(f64::NAN);
+        let found = tensor.host().map_err(Error::from)?.data.first().copied().unwrap_or(f64::NAN);
         if (found - expected).abs() > 1e-6 * expected.abs() || found.is_nan() {
             return Err(CheckpointError::Constant {
                 path: path.to_owned(),

@@ -5,7 +5,7 @@ use super::ridge::{Fit, Gram, product};
 use crate::data::WindowedPanel;
 use crate::models::{DLinearConfig, ModelConfig, NLinearConfig};
 use crate::train::{Dataset, Session};
-use landfall::{DType, Engine, Error, HostTensor};
+use landfall::{DType, Engine, Error, HostTensor, Spec};
 
 /// Products of the normal equations cost windows × (features + targets)²; more windows than fit into this many are
 /// sampled evenly.
@@ -175,9 +175,9 @@ impl Linear {
         let (context, horizon) = self.sizes();
         let weights = |from: usize| {
             let at = |i: usize| fit.weights[(from + i % context) * horizon + i / context];
-            HostTensor::new(DType::F64, [horizon, context], (0..horizon * context).map(at).collect())
+            HostTensor::from_fn(Spec::new(DType::F64, [horizon, context]), at)
         };
-        let intercept = HostTensor::new(DType::F64, [horizon], fit.intercept.clone());
+        let intercept = HostTensor::new(DType::F64, [horizon], fit.intercept.clone())?;
         match self {
             Self::NLinear { .. } => {
                 session.state.write_host("Linear.weight", &weights(0))?;
@@ -187,7 +187,7 @@ impl Linear {
                 session.state.write_host("Linear_Seasonal.weight", &weights(0))?;
                 session.state.write_host("Linear_Seasonal.bias", &intercept)?;
                 session.state.write_host("Linear_Trend.weight", &weights(context))?;
-                let zeros = HostTensor::new(DType::F64, [horizon], vec![0.0; horizon]);
+                let zeros = HostTensor::from_fn(Spec::new(DType::F64, [horizon]), |_| 0.0);
                 session.state.write_host("Linear_Trend.bias", &zeros)
             }
         }

@@ -218,7 +218,7 @@ impl Parameters {
         values: impl IntoIterator<Item = Vec<f64>>,
     ) -> Result<(), landfall::Error> {
         for (p, values) in self.list.iter().zip(values) {
-            state.write_host(&p.name, &landfall::HostTensor::new(landfall::DType::F64, p.shape, values))?;
+            state.write_host(&p.name, &landfall::HostTensor::new(landfall::DType::F64, p.shape, values)?)?;
         }
         for b in &self.buffers {
             let spec = landfall::Spec::new(landfall::DType::F64, b.shape);

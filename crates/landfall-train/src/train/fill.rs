@@ -5,7 +5,7 @@ use super::names::{CLASSES, LABELS, LEARNING_RATES, LOSS_SCALE, ORDER, TRAIN_CUR
 use super::{Stretch, Target};
 use crate::nn::Parameters;
 use landfall::ops::{self, cursor};
-use landfall::{DType, Element, Error, HostTensor, Spec, State};
+use landfall::{DType, Element, Error, HostTensor, State};
 
 /// Writes all that a session begins with.
 ///
@@ -61,7 +61,6 @@ fn write_values(state: &mut State, name: &str, values: &[f32]) -> Result<(), Err
     if slab.dtype == DType::F32 {
         return state.write(name, values);
     }
-    let spec = Spec::new(DType::F64, entry.shape);
     let data = values.iter().map(|x| x.to_f64()).collect();
-    state.write_host(name, &HostTensor { spec, data })
+    state.write_host(name, &HostTensor::new(DType::F64, entry.shape, data)?)
 }

@@ -97,7 +97,7 @@ impl State {
         let (at, spec) = self.place(name)?;
         let mut bytes = vec![0; spec.bytes()];
         self.memory.block.device().download(at, &mut bytes)?;
-        Ok(HostTensor::from_bytes(spec, &bytes))
+        Ok(HostTensor::from_bytes(spec, &bytes)?)
     }
 
     /// Copies an entry from the host.

@@ -90,9 +90,10 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::read`].
     pub fn read_host(&self) -> Result<HostTensor, Error> {
-        let mut bytes = vec![0; self.spec().bytes()];
+        let spec = self.spec();
+        let mut bytes = vec![0; spec.bytes()];
         self.buffer.device().download(self.buffer.address(), &mut bytes)?;
-        Ok(HostTensor::from_bytes(self.spec(), &bytes))
+        Ok(HostTensor::from_bytes(spec, &bytes)?)
     }
 
     /// Copies elements from the host.

@@ -259,25 +259,28 @@ impl Program {
         self.engine.handle().upload(buffer.address(), bytemuck::cast_slice(data))
     }
 
-    /// Copies an output of the last run to the host as `f64`.
-    ///
-    /// # Errors
-    /// [`Error::NoBinding`]; [`Error::Stale`] before the first run; a flagged index; a device fault.
-    pub fn read_host(&self, name: &str) -> Result<HostTensor, Error> {
+    /// Where an output of the last run lies.
+    fn result(&self, name: &str) -> Result<Operand, Error> {
         let arg = self.output(name)?;
+        let stale = || Error::Stale { what: format!("output {name}") };
         if self.runs == 0 {
-            return Err(Error::Stale { what: format!("output {name}") });
+            return Err(stale());
         }
         let place = self.plan.places[arg.value.0];
         let base = match place.block {
             Block::Slab(s) => self.state.slab(s),
             Block::Own(o) => self.own.get(&o).map_or(Address(0), Buffer::address),
-            Block::Arena => return Err(Error::Stale { what: format!("output {name}") }),
+            Block::Arena => return Err(stale()),
         };
-        read_operand(
-            &self.engine,
-            &Operand { base: base.offset(place.offset), dtype: arg.dtype, layout: arg.layout },
-        )
+        Ok(Operand { base: base.offset(place.offset), dtype: arg.dtype, layout: arg.layout })
+    }
+
+    /// Copies an output of the last run to the host as `f64`.
+    ///
+    /// # Errors
+    /// [`Error::NoBinding`]; [`Error::Stale`] before the first run; a flagged index; a device fault.
+    pub fn read_host(&self, name: &str) -> Result<HostTensor, Error> {
+        read_operand(&self.engine, &self.result(name)?)
     }
 
     /// Copies an output of the last run to the host.
@@ -285,22 +288,31 @@ impl Program {
     /// # Errors
     /// As [`Program::read_host`], and [`Error::HostData`] when `T` is not its dtype.
     pub fn read<T: Element>(&self, name: &str) -> Result<Vec<T>, Error> {
-        let host = self.read_host(name)?;
-        if T::DTYPE != host.spec.dtype && !(T::DTYPE == DType::U8 && host.spec.dtype == DType::Bool) {
-            let given = Spec { dtype: T::DTYPE, ..host.spec };
-            return Err(Error::HostData { what: format!("output {name}"), expected: host.spec, given });
+        let operand = self.result(name)?;
+        let spec = operand.spec();
+        if T::DTYPE != spec.dtype && !(T::DTYPE == DType::U8 && spec.dtype == DType::Bool) {
+            let given = Spec { dtype: T::DTYPE, ..spec };
+            return Err(Error::HostData { what: format!("output {name}"), expected: spec, given });
         }
-        Ok(host.data.iter().map(|&x| T::from_f64(x)).collect())
+        let span = operand.layout.span();
+        let mut flat = vec![T::from_f64(0.0); span.len()];
+        let from = operand.base.offset(span.start * size_of::<T>());
+        self.engine.handle().download(from, bytemuck::cast_slice_mut(&mut flat))?;
+        let layout = operand.layout.at_origin();
+        if layout.is_contiguous() {
+            return Ok(flat);
+        }
+        Ok((0..spec.shape.elements()).map(|i| flat[layout.index_flat(i)]).collect())
     }
 }
 
 /// The elements of an operand on the host, row-major.
 fn read_operand(engine: &Engine, operand: &Operand) -> Result<HostTensor, Error> {
     let span = operand.layout.span();
-    let size = operand.dtype.size();
-    let mut bytes = vec![0; (span.end - span.start) * size];
-    engine.handle().download(operand.base.offset(span.start * size), &mut bytes)?;
-    let flat = HostTensor::from_bytes(Spec::new(operand.dtype, [span.end - span.start]), &bytes);
+    let mut bytes = vec![0; span.len() * operand.dtype.size()];
+    engine.handle().download(operand.base.offset(span.start * operand.dtype.size()), &mut bytes)?;
+    let spec = Spec::new(operand.dtype, [span.len()]);
+    let flat = HostTensor::from_bytes(spec, &bytes)?;
     let layout = operand.layout.at_origin();
-    Ok(HostTensor::from_fn(operand.spec(), |i| flat.data[layout.index_flat(i)]))
+    Ok(flat.picked(operand.spec().shape, |i| layout.index_flat(i)))
 }

@@ -210,8 +210,9 @@ fn read(device: &dyn Device, operand: &Operand) -> Result<HostTensor, Error> {
     let (start, end) = operand.span();
     let mut bytes = vec![0; (end - start) as usize];
     device.download(Address(start), &mut bytes)?;
-    let flat = HostTensor::from_bytes(Spec::new(operand.dtype, [bytes.len() / operand.dtype.size()]), &bytes);
-    Ok(HostTensor::from_fn(operand.spec(), |i| flat.data[operand.layout.index_flat(i)]))
+    let spec = Spec::new(operand.dtype, [bytes.len() / operand.dtype.size()]);
+    let flat = HostTensor::from_bytes(spec, &bytes)?;
+    Ok(flat.picked(operand.spec().shape, |i| operand.layout.index_flat(i)))
 }
 
 impl Drop for Scratch {

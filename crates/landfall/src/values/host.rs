@@ -1,29 +1,72 @@
 //! Tensors on the host in `f64`: what references compute with and tests compare.
 
 use crate::values::dtype::{DType, Element};
+use crate::values::rule::{OpError, Rule};
 use crate::values::shape::{Shape, Spec};
 use crate::values::with_dtype;
+use std::panic::Location;
 
-/// Elements on the host as `f64`, row-major, with the dtype that they are rounded to on a device.
-#[derive(Debug, Clone, PartialEq)]
+/// Elements on the host as `f64`, row-major, with the dtype that they are rounded to on a device. Integers of 64 bits are
+/// exact.
+#[derive(Debug, Clone)]
 pub struct HostTensor {
     /// Dtype and shape.
     pub spec: Spec,
-    /// One `f64` per element, row-major. (`i64` values are exact up to 2⁵³.)
+    /// One `f64` per element, row-major; of an `i64` the nearest one.
     pub data: Vec<f64>,
+    /// Of `i64` the exact elements, which [`int`](Self::int) gives; else nothing.
+    ints: Vec<i64>,
+}
+
+impl PartialEq for HostTensor {
+    fn eq(&self, other: &Self) -> bool {
+        let exact = |t: &Self| t.spec.dtype == DType::I64 && !t.ints.is_empty();
+        self.spec == other.spec
+            && self.data == other.data
+            && (!(exact(self) || exact(other)) || (0..self.data.len()).all(|i| self.int(i) == other.int(i)))
+    }
 }
 
 impl HostTensor {
-    /// A tensor of this data; short data is filled up with zeros, long data cut.
-    pub fn new(dtype: DType, shape: impl Into<Shape>, mut data: Vec<f64>) -> Self {
+    /// A tensor of this data.
+    ///
+    /// # Errors
+    /// [`Rule::Elements`] where there are not as many numbers as elements, [`Rule::Number`] where the dtype is one of integers
+    /// and a number is not one of its values.
+    #[track_caller]
+    pub fn new(dtype: DType, shape: impl Into<Shape>, data: Vec<f64>) -> Result<Self, OpError> {
         let spec = Spec::new(dtype, shape);
-        data.resize(spec.shape.elements(), 0.0);
-        Self { spec, data }
+        counted(spec, data.len())?;
+        if !dtype.is_float() {
+            let holds = |x: f64| with_dtype!(any dtype, T => T::from_f64(x).to_f64() == x);
+            if let Some((index, &value)) = data.iter().enumerate().find(|(_, x)| !holds(**x)) {
+                return Err(refused(spec, Rule::Number { index, value, dtype }));
+            }
+        }
+        Ok(Self { spec, data, ints: Vec::new() })
+    }
+
+    /// A tensor of these integers of 64 bits, exactly.
+    ///
+    /// # Errors
+    /// [`Rule::Elements`] where there are not as many numbers as elements.
+    #[track_caller]
+    pub fn from_ints(shape: impl Into<Shape>, ints: Vec<i64>) -> Result<Self, OpError> {
+        let spec = Spec::new(DType::I64, shape);
+        counted(spec, ints.len())?;
+        Ok(Self { spec, data: ints.iter().map(|&v| v as f64).collect(), ints })
     }
 
     /// A tensor of this spec whose `i`-th element is `f(i)`.
     pub fn from_fn(spec: Spec, f: impl FnMut(usize) -> f64) -> Self {
-        Self { spec, data: (0..spec.shape.elements()).map(f).collect() }
+        Self { spec, data: (0..spec.shape.elements()).map(f).collect(), ints: Vec::new() }
+    }
+
+    /// A tensor of this shape whose `i`-th element is element `of(i)` of this one.
+    pub(crate) fn picked(&self, shape: Shape, of: impl Fn(usize) -> usize) -> Self {
+        let indices = || (0..shape.elements()).map(&of);
+        let ints = if self.ints.is_empty() { Vec::new() } else { indices().map(|i| self.ints[i]).collect() };
+        Self { spec: Spec { shape, ..self.spec }, data: indices().map(|i| self.data[i]).collect(), ints }
     }
 
     /// Dimension sizes.
@@ -32,36 +75,117 @@ impl HostTensor {
         self.spec.shape.dims()
     }
 
+    /// Element `i` as an integer of 64 bits: exact for `i64`, also beyond 2⁵³.
+    #[must_use]
+    pub fn int(&self, i: usize) -> i64 {
+        let near = self.data[i];
+        // Where the number was changed since, the exact one is no longer its own.
+        self.ints.get(i).copied().filter(|&exact| exact as f64 == near).unwrap_or(near as i64)
+    }
+
     /// The bytes of the elements, each rounded to the dtype.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         fn write<T: Element>(data: &[f64]) -> Vec<u8> {
             data.iter().flat_map(|&x| bytemuck::bytes_of(&T::from_f64(x)).to_vec()).collect()
         }
+        if self.spec.dtype == DType::I64 {
+            return (0..self.data.len()).flat_map(|i| self.int(i).to_ne_bytes()).collect();
+        }
         with_dtype!(any self.spec.dtype, T => write::<T>(&self.data))
     }
 
     /// A tensor read from bytes of its dtype.
-    #[must_use]
-    pub fn from_bytes(spec: Spec, bytes: &[u8]) -> Self {
-        fn read<T: Element>(bytes: &[u8]) -> Vec<f64> {
-            bytes
-                .chunks_exact(size_of::<T>())
-                .map(|b| bytemuck::pod_read_unaligned::<T>(b).to_f64())
-                .collect()
+    ///
+    /// # Errors
+    /// [`Rule::Elements`] where the bytes are not those of all elements.
+    #[track_caller]
+    pub fn from_bytes(spec: Spec, bytes: &[u8]) -> Result<Self, OpError> {
+        fn read<T: Element>(bytes: &[u8]) -> Vec<T> {
+            bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned::<T>).collect()
         }
-        Self { spec, data: with_dtype!(any spec.dtype, T => read::<T>(bytes)) }
+        // Bytes that are no whole element are one element too many.
+        counted(spec, bytes.len().div_ceil(spec.dtype.size()))?;
+        if spec.dtype == DType::I64 {
+            return Self::from_ints(spec.shape, read::<i64>(bytes));
+        }
+        let data = with_dtype!(any spec.dtype, T => read::<T>(bytes).into_iter().map(T::to_f64).collect());
+        Ok(Self { spec, data, ints: Vec::new() })
     }
 
     /// The same tensor with every element rounded to the dtype.
     #[must_use]
     pub fn rounded(&self) -> Self {
-        Self::from_bytes(self.spec, &self.to_bytes())
+        let round = |x: f64| with_dtype!(any self.spec.dtype, T => T::from_f64(x).to_f64());
+        Self { data: self.data.iter().map(|&x| round(x)).collect(), ..self.clone() }
     }
 
     /// The same data under another dtype, rounded to it.
     #[must_use]
     pub fn cast(&self, dtype: DType) -> Self {
-        Self { spec: Spec { dtype, ..self.spec }, data: self.data.clone() }.rounded()
+        let ints = if dtype == DType::I64 { self.ints.clone() } else { Vec::new() };
+        Self { spec: Spec { dtype, ..self.spec }, data: self.data.clone(), ints }.rounded()
+    }
+}
+
+#[track_caller]
+fn refused(spec: Spec, rule: Rule) -> OpError {
+    rule.of("host tensor", &[spec], None, Some(Location::caller()))
+}
+
+#[track_caller]
+fn counted(spec: Spec, got: usize) -> Result<(), OpError> {
+    if spec.shape.elements() == got { Ok(()) } else { Err(refused(spec, Rule::Elements { spec, got })) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(result: Result<HostTensor, OpError>) -> Option<Rule> {
+        result.err().map(|e| e.rule)
+    }
+
+    #[test]
+    fn short_and_long_data_are_refused() {
+        let spec = Spec::new(DType::F32, [2, 2]);
+        for got in [3, 5] {
+            let want = Some(Rule::Elements { spec, got });
+            assert_eq!(rule(HostTensor::new(DType::F32, [2, 2], vec![0.0; got])), want);
+            assert_eq!(rule(HostTensor::from_bytes(spec, &vec![0; got * 4])), want);
+        }
+        // Bytes of one element and a part of another.
+        let spec = Spec::new(DType::F32, [1]);
+        assert_eq!(rule(HostTensor::from_bytes(spec, &[0; 7])), Some(Rule::Elements { spec, got: 2 }));
+        let text = HostTensor::new(DType::F32, [2], vec![0.0]).expect_err("one of two").to_string();
+        assert!(text.starts_with("host tensor(f32[2]): f32[2] has 2 elements, got 1"), "{text}");
+    }
+
+    #[test]
+    fn what_a_dtype_does_not_hold_is_refused() {
+        for (dtype, value) in
+            [(DType::U8, 256.0), (DType::I32, 0.5), (DType::I64, f64::NAN), (DType::Bool, 2.0)]
+        {
+            let refused = rule(HostTensor::new(dtype, [2], vec![1.0, value]));
+            assert!(matches!(refused, Some(Rule::Number { index: 1, .. })), "{dtype} {value}: {refused:?}");
+        }
+    }
+
+    #[test]
+    fn integers_of_64_bits_are_exact() {
+        let ints = vec![i64::MAX, i64::MIN, (1 << 53) + 1, -3];
+        let tensor = HostTensor::from_ints([4], ints.clone()).expect("four");
+        let back = HostTensor::from_bytes(tensor.spec, &tensor.to_bytes()).expect("four");
+        assert_eq!((0..4).map(|i| back.int(i)).collect::<Vec<_>>(), ints);
+        assert_eq!(back, tensor.rounded());
+        // A neighbour that f64 does not tell apart is another tensor.
+        assert_ne!(
+            back,
+            HostTensor::from_ints([4], vec![i64::MAX - 1, i64::MIN, (1 << 53) + 1, -3]).expect("four")
+        );
+        // What is changed is as it was changed.
+        let mut changed = back;
+        changed.data[2] = 7.0;
+        assert_eq!(changed.int(2), 7);
     }
 }

@@ -29,6 +29,10 @@ pub enum Rule {
     Dtypes { lhs: usize, lhs_dtype: DType, rhs: usize, rhs_dtype: DType },
     #[error("{name} is {value}; it must be {expected}")]
     Attribute { name: &'static str, value: f64, expected: &'static str },
+    #[error("{spec} has {} elements, got {got}", .spec.shape.elements())]
+    Elements { spec: Spec, got: usize },
+    #[error("element {index} is {value}; {dtype} does not hold it")]
+    Number { index: usize, value: f64, dtype: DType },
     #[error("no op is called {name:?}; landfall::ops::table lists all")]
     OpName { name: String },
     #[error("it has no attribute {name:?}; {}", attribute_names(.known))]

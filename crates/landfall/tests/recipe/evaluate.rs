@@ -1,7 +1,7 @@
 //! A recipe worked out on the host in `f64`, step by step, with no memory shared by anything.
 
 use super::{Recipe, Step};
-use landfall::HostTensor;
+use landfall::{HostTensor, Spec};
 use std::collections::HashMap;
 
 /// Names of the ops whose output is their first argument.
@@ -32,9 +32,11 @@ impl Recipe {
             let next = match &m.step {
                 Step::Input(name) | Step::Entry(name) => written[name].clone(),
                 Step::Slab(s) => {
-                    let entries = self.state.slabs()[*s].entries.iter();
-                    let data = entries.flat_map(|e| written[&e.name].data.clone()).collect();
-                    HostTensor::new(m.spec.dtype, m.spec.shape, data)
+                    let mut data = vec![0.0; m.spec.shape.elements()];
+                    for e in &self.state.slabs()[*s].entries {
+                        data[e.offset..][..e.shape.elements()].copy_from_slice(&written[&e.name].data);
+                    }
+                    HostTensor::from_fn(m.spec, |i| data[i])
                 }
                 Step::Permute(x, axes) => of(&|at| {
                     let mut from = vec![0; at.len()];
@@ -58,7 +60,7 @@ impl Recipe {
                     from[at.len() - 2] = window * step + j;
                     get(&done[*x], &from)
                 }),
-                Step::Reshape(x) => HostTensor::new(m.spec.dtype, m.spec.shape, done[*x].data.clone()),
+                Step::Reshape(x) => HostTensor::from_fn(m.spec, |i| done[*x].data[i]),
                 Step::Op(op, on, output) => {
                     let args: Vec<HostTensor> = on.iter().map(|&i| done[i].clone()).collect();
                     op.reference(&args).swap_remove(*output)
@@ -83,8 +85,9 @@ impl Recipe {
             }
             Step::Slab(s) => {
                 for e in &self.state.slabs()[*s].entries {
-                    let data = new.data[e.offset..e.offset + e.shape.elements()].to_vec();
-                    state.insert(e.name.clone(), HostTensor::new(new.spec.dtype, e.shape, data));
+                    let spec = Spec { shape: e.shape, ..new.spec };
+                    let part = HostTensor::from_fn(spec, |i| new.data[e.offset + i]);
+                    state.insert(e.name.clone(), part);
                 }
             }
             // An update of an update: the root says whether it is the state's.

@@ -436,7 +436,7 @@ fn made(engine: &Engine, arg: &Arg, stream: u32) -> Result<Tensor, Error> {
         }
         Data::Squares => engine.from_host(&HostTensor::from_fn(whole, |_| rng.normal().powi(2))),
         Data::All(value) => engine.from_host(&HostTensor::from_fn(whole, |_| *value)),
-        Data::Exact(values) => engine.from_host(&HostTensor::new(arg.dtype, arg.shape, values.to_vec())),
+        Data::Exact(values) => engine.from_host(&HostTensor::new(arg.dtype, arg.shape, values.to_vec())?),
         Data::Result(call, output) => {
             let mut call = Prepared::new(engine, call)?;
             call.issue(engine)?;

@@ -99,14 +99,26 @@ impl Op for Clamp {
 impl Tested for Clamp {
     fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
         // Unlike `f64::clamp` and `f64::min`, NaN in, NaN out.
-        map(args, args[0].spec.dtype, |x| if x[0].is_nan() { x[0] } else { x[0].max(self.low).min(self.high) })
+        map(
+            args,
+            args[0].spec.dtype,
+            |x| if x[0].is_nan() { x[0] } else { x[0].max(self.low).min(self.high) },
+        )
     }
     fn samples(&self) -> Vec<Sample> {
         let mut all = samples(*self, &[(-3.0, 3.0)]);
         let one_sided = Self { low: 0.25, high: f64::INFINITY };
         all.push(Sample::new(one_sided, vec![SampleArg::with(None, [300], Data::Wide)]));
-        all.push(Sample::bad(Self { low: 1.0, high: 0.5 }, vec![SampleArg::any([3])], "low is 1; it must be at most high"));
-        all.push(Sample::bad(Self { low: f64::NAN, high: 0.5 }, vec![SampleArg::any([3])], "it must be at most high"));
+        all.push(Sample::bad(
+            Self { low: 1.0, high: 0.5 },
+            vec![SampleArg::any([3])],
+            "low is 1; it must be at most high",
+        ));
+        all.push(Sample::bad(
+            Self { low: f64::NAN, high: 0.5 },
+            vec![SampleArg::any([3])],
+            "it must be at most high",
+        ));
         all.push(Sample::bad(*self, vec![], "takes 1 arguments, got 0"));
         all
     }

@@ -412,9 +412,7 @@ fn trial(args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
     let (rows, counts, offsets) = (args[0].shape.dims()[0], args[2], args[3]);
     let parts = spread.parts(rows, counts.shape.elements());
     let starts = parts.iter().scan(0, |at, n| Some(std::mem::replace(at, *at + n)));
-    let tensor = |spec: Spec, data: Vec<usize>| {
-        HostTensor::new(spec.dtype, spec.shape, data.into_iter().map(|n| n as f64).collect())
-    };
+    let tensor = |spec: Spec, data: Vec<usize>| HostTensor::from_fn(spec, |i| data[i] as f64);
     let offsets = tensor(offsets, starts.chain([rows]).collect());
     vec![None, None, Some(tensor(counts, parts)), Some(offsets)]
 }

@@ -249,7 +249,8 @@ impl Routed {
             Data::Exact(data) => data,
             Data::Range(..) | Data::Wide | Data::Int(..) => Vec::new(),
         };
-        let results = op.reference(&[HostTensor::new(DType::U8, [tokens, experts], data)]);
+        let results =
+            op.reference(&[HostTensor::from_fn(Spec::new(DType::U8, [tokens, experts]), |i| data[i])]);
         Self { tokens, experts, rows: op.rows, index: op.index.dtype(), results }
     }
 
@@ -312,7 +313,9 @@ pub(in crate::ops) fn trial_map(args: &[Spec], spread: Spread) -> Vec<Option<Hos
     }
     let index = if map.dtype == DType::I64 { Index::I64 } else { Index::I32 };
     let op = RouteMap { most, rows: source.shape.elements(), align: 1, index };
-    let mut made = op.reference(&[HostTensor::new(DType::U8, [tokens, experts], routed)]).into_iter();
+    let mut made = op
+        .reference(&[HostTensor::from_fn(Spec::new(DType::U8, [tokens, experts]), |i| routed[i])])
+        .into_iter();
     let mut next = |spec: Spec| made.next().unwrap_or_else(|| HostTensor::from_fn(spec, |_| -1.0));
     vec![None, Some(next(map)), Some(next(source))]
 }

@@ -132,7 +132,7 @@ impl Tested for ChunkMap {
             }
             place += sizes[chunk as usize];
         }
-        vec![HostTensor::new(args[0].spec.dtype, [self.rows], d)]
+        vec![HostTensor::from_fn(Spec::new(args[0].spec.dtype, [self.rows]), |i| d[i])]
     }
     fn samples(&self) -> Vec<Sample> {
         let case = |(sizes, order, rows), dtype| {
@@ -273,10 +273,9 @@ impl Op for SortChunks {
         let (rows, index) = (args[1].shape.elements(), args[1].dtype);
         let sizes = spread.parts(rows, rows.clamp(1, 64));
         // Chunks in the other order.
-        let order = (0..sizes.len()).rev().map(|j| j as f64).collect();
-        let chunks = sizes.len();
-        let sizes = HostTensor::new(index, [chunks], sizes.into_iter().map(|n| n as f64).collect());
-        let made = ChunkMap { rows }.reference(&[sizes, HostTensor::new(index, [chunks], order)]);
+        let spec = Spec::new(index, [sizes.len()]);
+        let order = HostTensor::from_fn(spec, |j| (sizes.len() - 1 - j) as f64);
+        let made = ChunkMap { rows }.reference(&[HostTensor::from_fn(spec, |j| sizes[j] as f64), order]);
         vec![None, made.into_iter().next()]
     }
 }
@@ -298,7 +297,7 @@ impl Tested for SortChunks {
     fn samples(&self) -> Vec<Sample> {
         let mut all = Vec::new();
         for ((sizes, order, rows), h) in several().into_iter().zip([1, 3, 8, 16, 40, 7, 24, 3]) {
-            let ints = |v: &[f64]| HostTensor::new(DType::I32, [v.len()], v.to_vec());
+            let ints = |v: &[f64]| HostTensor::from_fn(Spec::new(DType::I32, [v.len()]), |i| v[i]);
             let map = ChunkMap { rows }.reference(&[ints(&sizes), ints(&order)]);
             for inverse in [false, true] {
                 let dtype = if inverse { DType::I64 } else { DType::I32 };

@@ -25,7 +25,7 @@ op_attributes! {
     /// let engine = Engine::cpu()?;
     /// let mut running = engine.tensor([1], &[1.0f32])?;
     /// let batch = engine.tensor([1], &[3.0f32])?;
-    /// let ok = engine.from_host(&HostTensor::new(DType::Bool, [], vec![1.0]))?;
+    /// let ok = engine.from_host(&HostTensor::new(DType::Bool, [], vec![1.0])?)?;
     /// let op = ops::RunningUpdate { momentum: 0.5, unbiased_count: None };
     /// engine.call_in_place(&op, 0, &mut running.view_mut(), &[batch.view(), ok.view()])?;
     /// assert_eq!(running.read::<f32>()?, [2.0]);

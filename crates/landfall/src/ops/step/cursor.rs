@@ -331,7 +331,7 @@ impl Tested for Lookup {
         while at + 1 < table.len() && (at as f64) < args[1].data[STEP] {
             at += 1;
         }
-        vec![HostTensor::new(DType::F64, [], vec![table[at]])]
+        vec![HostTensor::from_fn(Spec::new(DType::F64, []), |_| table[at])]
     }
     fn samples(&self) -> Vec<Sample> {
         let table = |n: usize| SampleArg::with(Some(DType::F64), [n], Data::Range(0.0, 1.0));
@@ -469,8 +469,8 @@ mod tests {
     fn counters_wrap_at_the_epoch_and_stand_still_when_not_ok() -> Result<(), Error> {
         let engine = Engine::cpu_with_threads(1)?;
         let mut cursor = engine.tensor([LEN], &[0i64, 0, 0, 11, 5, 9, 0, 0])?;
-        let yes = engine.from_host(&HostTensor::new(DType::Bool, [], vec![1.0]))?;
-        let no = engine.from_host(&HostTensor::new(DType::Bool, [], vec![0.0]))?;
+        let yes = engine.from_host(&HostTensor::new(DType::Bool, [], vec![1.0])?)?;
+        let no = engine.from_host(&HostTensor::new(DType::Bool, [], vec![0.0])?)?;
         for step in 1..=7i64 {
             let op = Advance { batches: 3 };
             engine.call_in_place(&op, 0, &mut cursor.view_mut(), &[no.view()])?;

@@ -29,7 +29,7 @@ op_attributes! {
     /// use landfall::{DType, Engine, HostTensor, ops};
     /// let engine = Engine::cpu()?;
     /// let mut state = engine.tensor([2], &[65536.0f32, 7.0])?;
-    /// let ok = engine.from_host(&HostTensor::new(DType::Bool, [], vec![0.0]))?;
+    /// let ok = engine.from_host(&HostTensor::new(DType::Bool, [], vec![0.0])?)?;
     /// engine.call_in_place(&ops::LossScale::default(), 0, &mut state.view_mut(), &[ok.view()])?;
     /// assert_eq!(state.read::<f32>()?, [32768.0, 0.0]);
     /// # Ok::<(), landfall::Error>(())
@@ -108,7 +108,7 @@ impl Tested for LossScale {
             (true, false) => [scale, run + 1.0],
             (true, true) => [if grown > f64::from(f32::MAX) { scale } else { grown }, 0.0],
         };
-        vec![HostTensor { spec: args[0].spec, data: next.to_vec() }]
+        vec![HostTensor::from_fn(args[0].spec, |i| next[i])]
     }
     fn samples(&self) -> Vec<Sample> {
         let args = |scale: f64, run: f64, ok: bool| {

@@ -208,11 +208,8 @@ impl Tested for BatchWindows {
             starts.push(row[1] + window - row[0]);
             groups.push(row[2]);
         }
-        vec![
-            HostTensor::new(DType::I64, [self.batch], starts),
-            HostTensor::new(DType::I64, [self.batch], groups),
-            HostTensor::new(DType::Bool, [self.batch], valid),
-        ]
+        let of = |dtype, data: Vec<f64>| HostTensor::from_fn(Spec::new(dtype, [self.batch]), |i| data[i]);
+        vec![of(DType::I64, starts), of(DType::I64, groups), of(DType::Bool, valid)]
     }
     fn samples(&self) -> Vec<Sample> {
         let table = |rows: &[[i64; ROW]]| {

@@ -280,7 +280,7 @@ fn harmless(case: &Case, fault: Fault, want: &[HostTensor]) -> Check<Option<&'st
                 let mut bytes = h.to_bytes()[size..].to_vec();
                 bytes.resize(h.spec.bytes(), paint);
                 let mut inputs = case.inputs.clone();
-                inputs[i] = HostTensor::from_bytes(h.spec, &bytes);
+                inputs[i] = HostTensor::from_bytes(h.spec, &bytes)?;
                 same &= with(inputs)?.is_some_and(|got| agrees(case, &got, want));
             }
             same.then_some("the elements beside each other give the same result")

@@ -31,7 +31,7 @@ fn run(weight_decay: f64, decoupled: bool) -> Result<Vec<f64>, Error> {
     let (mut p, mut m, mut v) =
         (engine.tensor([1], &[1.0])?, engine.tensor([1], &[0.0])?, engine.tensor([1], &[0.0])?);
     let (lr, one) = (engine.tensor([], &[0.1])?, engine.tensor([], &[1.0])?);
-    let ok = engine.from_host(&HostTensor::new(DType::Bool, [], vec![1.0]))?;
+    let ok = engine.from_host(&HostTensor::new(DType::Bool, [], vec![1.0])?)?;
     let mut path = Vec::new();
     for step in 0..10i64 {
         let grad = engine.tensor([1], &[2.0 * p.read::<f64>()?[0]])?;
