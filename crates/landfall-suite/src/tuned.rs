@@ -24,8 +24,8 @@ pub(crate) fn tuned(on: On, op: &dyn Tested) -> Check {
         for copied in [false, true] {
             let (graph, mut state) = graph_of(&engine, case, copied, build)?;
             let mut program = Program::compile(&engine, &state, name, &graph)?;
-            let problems = program.problems();
-            if !problems.iter().any(|p| p.tunable(&engine)) {
+            let cases = program.tuning_cases();
+            if !cases.iter().any(|p| p.tunable(&engine)) {
                 continue;
             }
             load(case, &mut program, &mut state)?;
@@ -34,7 +34,7 @@ pub(crate) fn tuned(on: On, op: &dyn Tested) -> Check {
                 Ok(updated.map(|i| state.read_host(&format!("input{i}"))).collect::<Result<_, _>>()?)
             };
             let before = held(&state)?;
-            let tuned = tune(&engine, &problems, None, false)?;
+            let tuned = tune(&engine, &cases, None, false)?;
             let changed = held(&state)?.iter().zip(&before).any(|(a, b)| a.to_bytes() != b.to_bytes());
             ensure!(!changed, "{case}: tuning changed the state");
             program.run(&mut state)?;

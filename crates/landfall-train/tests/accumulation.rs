@@ -143,23 +143,23 @@ fn replays_are_issued_steps(engine: &Engine) -> Check {
 
 /// Micro-batches that are laid out next to each other, 2 or 4 or as the device does by itself, give the bytes of those
 /// that are not.
-fn abreast_or_not_gives_the_same_bytes(engine: &Engine) -> Check {
+fn unrolled_or_not_gives_the_same_bytes(engine: &Engine) -> Check {
     for (dtype, model) in [
         (DType::F32, patchtst(NormKind::Batch, 0.2)?),
         (DType::BF16, cross_asset(0.2)),
         (DType::F16, cross_asset(0.0)),
     ] {
         let options = || TrainingOptions { accumulate: 8, dtype, ..TrainingOptions::default() };
-        let mut plain = session(&engine.with_abreast(1), &model, options())?;
+        let mut plain = session(&engine.with_unroll(1), &model, options())?;
         (0..6).try_for_each(|_| plain.step())?;
         let (each, times) = plain.programs()[0].report().repeated;
         assert_eq!(times, 8);
-        for engine in [engine.with_abreast(2), engine.with_abreast(4), engine.clone()] {
+        for engine in [engine.with_unroll(2), engine.with_unroll(4), engine.clone()] {
             let mut laid_out = session(&engine, &model, options())?;
             let repeated = laid_out.programs()[0].report().repeated;
             let count = repeated.0 / each;
             assert_eq!((repeated.0, repeated.1), (each * count, 8 / count));
-            assert!(engine.abreast().is_none_or(|asked| asked == count), "{count}");
+            assert!(engine.unroll().is_none_or(|asked| asked == count), "{count}");
             (0..6).try_for_each(|_| laid_out.step())?;
             for entry in plain.state.spec().slabs().iter().flat_map(|s| &s.entries) {
                 let (a, b) = (plain.state.read_host(&entry.name)?, laid_out.state.read_host(&entry.name)?);
@@ -197,7 +197,7 @@ fn evaluation_does_not_depend_on_the_cut(engine: &Engine) -> Check {
 on_each_device!(
     micro_batches_make_the_update_of_the_batch,
     replays_are_issued_steps,
-    abreast_or_not_gives_the_same_bytes,
+    unrolled_or_not_gives_the_same_bytes,
     evaluation_does_not_depend_on_the_cut,
 );
 

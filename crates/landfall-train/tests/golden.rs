@@ -113,8 +113,14 @@ fn trace(engine: &Engine, precision: Precision, bounds: &Bounds) -> Result<(), B
         }
         let got = ours.tensors.get(name).ok_or_else(|| format!("{name} is not in our checkpoint"))?;
         assert_eq!(got.spec.shape, want.spec.shape, "{name}");
-        let error =
-            got.host().expect("whole").data.iter().zip(&want.host().expect("whole").data).map(|(g, w)| (g - w).abs()).fold(0.0, f64::max);
+        let error = got
+            .host()
+            .expect("whole")
+            .data
+            .iter()
+            .zip(&want.host().expect("whole").data)
+            .map(|(g, w)| (g - w).abs())
+            .fold(0.0, f64::max);
         let slot = if loose.iter().any(|l| name.ends_with(l)) { &mut wide } else { &mut tight };
         *slot = slot.max(error);
     }

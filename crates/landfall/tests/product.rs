@@ -180,7 +180,7 @@ fn on_cuda_every_kernel_of_a_product_in_tf32_sums_in_f32() -> Result<(), Error> 
             let (graph, sums) = (lies.graph()?, lies.sums());
             let mut state = State::new(&engine, graph.state_spec())?;
             let plain = Program::compile(&engine, &state, "plain", &graph)?;
-            let tuned = tune(&engine, &plain.problems(), None, false)?;
+            let tuned = tune(&engine, &plain.tuning_cases(), None, false)?;
             for Candidate { kernel, verdict } in tuned.rows.iter().flat_map(|r| &r.candidates) {
                 let mut choices = tuned.choices.clone();
                 choices.kernels.insert(tuned.rows[0].instruction.clone(), kernel.clone());

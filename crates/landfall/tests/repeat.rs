@@ -36,7 +36,7 @@ fn the_first_part_runs_several_times_and_the_rest_once(engine: &Engine) -> Check
     let mut state = State::new(engine, &spec)?;
     let mut program = Program::compile(engine, &state, "repeated", &g)?;
     let report = program.report();
-    // On a GPU several times lie abreast, so that fewer are one after the other.
+    // On a GPU several micro-batches are unrolled, so that fewer run one after the other.
     let (repeated, times) = report.repeated;
     assert_eq!(report.launches, repeated * times + report.instructions - repeated);
     assert!(repeated >= 3 * (TIMES / times) && TIMES.is_multiple_of(times), "{:?}", report.repeated);

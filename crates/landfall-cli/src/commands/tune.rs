@@ -30,9 +30,9 @@ pub(crate) fn run(args: &Tune) -> Result<(), CliError> {
 /// Tunes the instructions of a session's programs, which give up their memory first.
 pub(super) fn of(session: Session, again: bool) -> Result<Tuned, CliError> {
     let engine = session.engine.clone();
-    let problems: Vec<_> = session.programs().iter().flat_map(|p| p.problems()).collect();
+    let cases: Vec<_> = session.programs().iter().flat_map(|p| p.tuning_cases()).collect();
     drop(session);
-    Ok(tune(&engine, &problems, Cache::of_user().as_ref(), again)?)
+    Ok(tune(&engine, &cases, Cache::of_user().as_ref(), again)?)
 }
 
 fn shown(found: &Tuned) -> String {

@@ -167,7 +167,7 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     /// # Errors
     /// A device fault, with the kernel's name.
     fn launch(&self, launch: &Launch<'_>) -> Result<(), Error>;
-    /// Runs one launch of an eager call, whose rules were checked, and may keep it for [`Device::again`].
+    /// Runs one launch of an eager call, whose rules were checked, and may keep it for [`Device::repeat`].
     ///
     /// # Errors
     /// As [`Device::launch`].
@@ -179,7 +179,7 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// As [`Device::launch`].
-    fn again(&self, _op: &dyn Op, _inputs: &[Operand], _outputs: &[Operand]) -> Option<Result<(), Error>> {
+    fn repeat(&self, _op: &dyn Op, _inputs: &[Operand], _outputs: &[Operand]) -> Option<Result<(), Error>> {
         None
     }
     /// Makes a list of checked launches replayable.

@@ -33,7 +33,7 @@ pub struct Engine {
     bare: Arc<dyn Device>,
     workspace: Arc<Mutex<Option<Buffer>>>,
     reuse: Reuse,
-    abreast: Option<usize>,
+    unroll: Option<usize>,
     choices: Arc<Choices>,
 }
 
@@ -90,7 +90,7 @@ impl Engine {
     fn on(device: Arc<dyn Device>) -> Self {
         let workspace = Arc::new(Mutex::new(None));
         let (reuse, choices) = (Reuse::default(), Arc::default());
-        Self { bare: Arc::clone(&device), device, workspace, reuse, abreast: None, choices }
+        Self { bare: Arc::clone(&device), device, workspace, reuse, unroll: None, choices }
     }
 
     /// An engine over a device of a test's own.
@@ -101,7 +101,7 @@ impl Engine {
 
     /// As the environment says.
     fn as_asked(device: Arc<dyn Device>) -> Result<Self, Error> {
-        let engine = Self { abreast: times_abreast()?, ..Self::on(device).with_reuse(Reuse::asked()?) };
+        let engine = Self { unroll: asked_unroll()?, ..Self::on(device).with_reuse(Reuse::asked()?) };
         Ok(Allocator::asked()?.map_or_else(|| engine.clone(), |allocator| engine.sanitized(allocator)))
     }
 
@@ -134,18 +134,19 @@ impl Engine {
         self.reuse
     }
 
-    /// The same engine; programs compiled with this handle lay out `times` of a repeated part ([`crate::contract::Graph::repeat_so_far`])
-    /// next to each other, each in an arena of its own, where that divides their number. Without it a GPU has up to 8, as
-    /// memory allows, and another device 1; `LANDFALL_ABREAST` says another number. Results do not depend on it, to the last bit.
+    /// The same engine with an unroll factor: of a repeated part ([`crate::contract::Graph::repeat_so_far`]), programs compiled with
+    /// this handle lay out `times` micro-batches in one replay, each in its own arena, where that divides their number. The
+    /// default is up to 32 on a GPU, as memory allows, and 1 elsewhere; `LANDFALL_UNROLL` sets it. Results do not depend on it,
+    /// to the last bit.
     #[must_use]
-    pub fn with_abreast(&self, times: usize) -> Self {
-        Self { abreast: Some(times), ..self.clone() }
+    pub fn with_unroll(&self, times: usize) -> Self {
+        Self { unroll: Some(times), ..self.clone() }
     }
 
-    /// How many times programs compiled with this handle lay out, where it was said.
+    /// The unroll factor, where one was set.
     #[must_use]
-    pub fn abreast(&self) -> Option<usize> {
-        self.abreast
+    pub fn unroll(&self) -> Option<usize> {
+        self.unroll
     }
 
     /// The same engine; programs compiled with this handle take the kernels that were chosen for their instructions
@@ -408,7 +409,7 @@ impl Engine {
 
     /// The checked launch with the engine's workspace.
     pub(crate) fn issue(&self, op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> Result<(), Issue> {
-        if let Some(done) = self.device.again(op, inputs, outputs) {
+        if let Some(done) = self.device.repeat(op, inputs, outputs) {
             return done.map_err(Issue::Fault);
         }
         let mut specs = ArrayVec::<Spec, { check::MAX_INPUTS }>::new();
@@ -443,13 +444,20 @@ pub(crate) enum Issue {
 type Inputs = ArrayVec<Operand, { check::MAX_INPUTS }>;
 type Destinations = ArrayVec<Operand, { MAX_OUTPUTS }>;
 
-/// What `LANDFALL_ABREAST` asks for.
-fn times_abreast() -> Result<Option<usize>, Error> {
-    let Ok(value) = std::env::var("LANDFALL_ABREAST") else { return Ok(None) };
+/// The unroll factor that `LANDFALL_UNROLL` sets.
+fn asked_unroll() -> Result<Option<usize>, Error> {
+    if let Ok(value) = std::env::var("LANDFALL_ABREAST") {
+        return Err(Error::Setting {
+            name: "LANDFALL_ABREAST",
+            value,
+            expected: "not set: its name is LANDFALL_UNROLL",
+        });
+    }
+    let Ok(value) = std::env::var("LANDFALL_UNROLL") else { return Ok(None) };
     match value.parse() {
         Ok(times) if times > 0 => Ok(Some(times)),
         Ok(_) | Err(_) => Err(Error::Setting {
-            name: "LANDFALL_ABREAST",
+            name: "LANDFALL_UNROLL",
             value,
             expected: "a number of at least 1, or not set",
         }),

@@ -1,7 +1,7 @@
-//! Micro-batches abreast: of a part that is repeated, several times are laid out behind each other, each in an arena of its
-//! own. A micro-batch then waits for the one before only where both touch the state (the sums of gradients, the cursor), so a
-//! device that runs by edges works on several at once. The result is an ordinary program: its edges are found and it is
-//! proved as any other, and each value has the bytes that it had.
+//! Unrolling gradient accumulation: several micro-batches of a repeated part in one replay, each in its own arena. A micro-batch
+//! then waits for the previous one only where both touch the state (the gradients' sums, the cursor), so a device that follows
+//! edges runs several at once. The result is an ordinary program: its edges are derived and verified as any other's, and each
+//! value keeps its bytes.
 
 use super::{Plan, Reuse};
 use crate::lower::{Arg, Home, Instruction, Lowered, Stored, root};
@@ -9,7 +9,7 @@ use crate::values::{Block, DeviceKind, Repeat, StoredId};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The most times that are laid out: beyond, a GPU has enough to do, and the host's work and the arena only grow.
+/// The greatest unroll factor: beyond it a GPU is busy, and only the host's work and the arena grow.
 const MOST: usize = 32;
 /// The most bytes that the arenas take together. Micro-batches are there to save memory, so large ones stay alone.
 const BYTES: usize = 1 << 30;

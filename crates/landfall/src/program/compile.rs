@@ -71,7 +71,7 @@ fn compile(graph: &Graph, engine: &Engine) -> Result<(Lowered, Plan), Error> {
     let mut lowered = lower(&optimised, device, reuse)?;
     pin(&mut lowered, device, engine.choices())?;
     let plan = assign(&lowered, reuse);
-    let (mut lowered, plan) = unroll(lowered, plan, device, reuse, engine.abreast());
+    let (mut lowered, plan) = unroll(lowered, plan, device, reuse, engine.unroll());
     order(&mut lowered, &plan);
     verify(&lowered, &plan, &graph.state_spec().slab_bytes())?;
     Ok((lowered, plan))

@@ -1,6 +1,6 @@
 //! The autotuner: which of an op's kernels is the fastest for an instruction, where it has several.
 //!
-//! It runs when it is asked to and never else. What it is given are [`Problem`]s: instructions without their memory. Each
+//! It runs when it is asked to and never else. What it is given are [`TuningCase`]s: instructions without their memory. Each
 //! trial works in private memory between guard bands: operands lie, overlap and are updated in it as the program's are,
 //! and hold numbers made for the purpose, valid indices where the op reads any. Before each launch what a launch wrote is
 //! restored. So no trial can reach what a program or a person holds, whatever shares memory with what.
@@ -15,12 +15,12 @@
 //! before it is pinned.
 
 mod cache;
-mod problem;
+mod case;
 mod trial;
 
 pub use crate::engine::Choices;
 pub use cache::{Cache, Notice};
-pub use problem::Problem;
+pub use case::TuningCase;
 
 use crate::contract::{Kernel, check};
 use crate::device::{Device, Hardware};
@@ -95,7 +95,7 @@ pub enum Verdict {
     Untried,
 }
 
-/// Finds a kernel for every problem that has several: from the cache, if there is one and its choice still gives the right
+/// Finds a kernel for every case that has several: from the cache, if there is one and its choice still gives the right
 /// results, else by trials, whose choice the cache then keeps. With `again` the cache is written and not read.
 ///
 /// ```
@@ -108,25 +108,25 @@ pub enum Verdict {
 /// let (x, w) = (graph.input("x", DType::F32, [200, 8]), graph.input("w", DType::F32, [8, 8]));
 /// graph.output("y", graph.matmul(x, w)?);
 /// let plain = Program::compile(&engine, &state, "plain", &graph)?;
-/// let tuned = tune::tune(&engine, &plain.problems(), None, false)?;
+/// let tuned = tune::tune(&engine, &plain.tuning_cases(), None, false)?;
 /// let pinned = Program::compile(&engine.with_choices(tuned.choices), &state, "pinned", &graph)?;
 /// assert_eq!(pinned.report().instructions, plain.report().instructions);
 /// # Ok::<(), landfall::Error>(())
 /// ```
 ///
 /// # Errors
-/// Not enough memory for a problem's private copies; a device fault.
+/// Not enough memory for a case's private copies; a device fault.
 pub fn tune(
     engine: &Engine,
-    problems: &[Problem],
+    cases: &[TuningCase],
     cache: Option<&Cache>,
     again: bool,
 ) -> Result<Tuned, Error> {
     // As a program's steps: the engine's threads are at hand, so that no hand-over is timed.
-    engine.enter(|| search(engine, problems, cache, again))
+    engine.enter(|| search(engine, cases, cache, again))
 }
 
-fn search(engine: &Engine, problems: &[Problem], cache: Option<&Cache>, again: bool) -> Result<Tuned, Error> {
+fn search(engine: &Engine, cases: &[TuningCase], cache: Option<&Cache>, again: bool) -> Result<Tuned, Error> {
     let mut tuner = Tuner {
         device: engine.bare(),
         hardware: engine.bare().hardware()?,
@@ -139,11 +139,11 @@ fn search(engine: &Engine, problems: &[Problem], cache: Option<&Cache>, again: b
         return Ok(tuner.tuned);
     }
     let mut groups: BTreeMap<String, Group<'_>> = BTreeMap::new();
-    for problem in problems {
-        let group = groups.entry(problem.exact()).or_default();
+    for case in cases {
+        let group = groups.entry(case.exact()).or_default();
         group.count += 1;
-        if !group.problems.iter().any(|p| p.same(problem)) {
-            group.problems.push(problem);
+        if !group.cases.iter().any(|p| p.same(case)) {
+            group.cases.push(case);
         }
     }
     for (key, group) in groups {
@@ -155,7 +155,7 @@ fn search(engine: &Engine, problems: &[Problem], cache: Option<&Cache>, again: b
 /// Instructions of one key. Those that share memory otherwise are tried too: the choice is one for all.
 #[derive(Default)]
 struct Group<'a> {
-    problems: Vec<&'a Problem>,
+    cases: Vec<&'a TuningCase>,
     count: usize,
 }
 
@@ -169,7 +169,7 @@ struct Tuner<'a> {
 
 impl Tuner<'_> {
     fn group(&mut self, instruction: String, group: &Group<'_>) -> Result<(), Error> {
-        let first = group.problems[0];
+        let first = group.cases[0];
         let specs = first.specs();
         let kernels: Vec<&'static Kernel> =
             check::kernels(first.op.as_ref(), self.device.kind(), &specs).collect();
@@ -179,7 +179,7 @@ impl Tuner<'_> {
             return Ok(());
         };
         let bench = |p| Bench::new(p, self.device, own, &kernels, spreads);
-        let benches: Vec<Bench<'_>> = group.problems.iter().copied().map(bench).collect::<Result<_, _>>()?;
+        let benches: Vec<Bench<'_>> = group.cases.iter().copied().map(bench).collect::<Result<_, _>>()?;
         let known = self.known(first, &kernels);
         let (candidates, chosen, cached) = match confirmed(&benches, &kernels, known)? {
             Confirmed::Yes(chosen) => (untried(&kernels, chosen), chosen, true),
@@ -204,9 +204,9 @@ impl Tuner<'_> {
     }
 
     /// The choice that the cache has; what is wrong with it becomes a notice.
-    fn known(&mut self, problem: &Problem, kernels: &[&'static Kernel]) -> Option<usize> {
+    fn known(&mut self, case: &TuningCase, kernels: &[&'static Kernel]) -> Option<usize> {
         let cache = self.cache.filter(|_| !self.again)?;
-        let instruction = problem.alike();
+        let instruction = case.alike();
         match cache.get(&instruction, &self.hardware) {
             Ok(None) => None,
             Ok(Some(name)) => {

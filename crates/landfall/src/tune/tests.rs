@@ -106,11 +106,11 @@ fn r31_tuning_leaves_live_operands_alone() {
                     let live = Live::new(&engine, &case, &shared);
                     let before = live.bytes(&engine);
                     let op: Arc<dyn Op> = case.op.clone();
-                    let problem = Problem::new(&op, &live.inputs, &live.outputs);
-                    if !problem.tunable(&engine) {
+                    let tuned = TuningCase::new(&op, &live.inputs, &live.outputs);
+                    if !tuned.tunable(&engine) {
                         continue;
                     }
-                    let found = tune(&engine, &[problem], None, false).expect("tuned");
+                    let found = tune(&engine, &[tuned], None, false).expect("tuned");
                     assert!(
                         live.bytes(&engine) == before,
                         "{case}, outputs in inputs {shared:?}: bytes changed"
@@ -128,14 +128,14 @@ fn r31_tuning_leaves_live_operands_alone() {
 }
 
 /// A product of two `[256, 256]`, at addresses that nobody may follow.
-fn product() -> Problem {
+fn product() -> TuningCase {
     let at = |base: u64, dims: [usize; 2]| Operand {
         base: Address(base),
         dtype: DType::F32,
         layout: Layout::contiguous(dims.into()),
     };
     let op: Arc<dyn Op> = Arc::new(MatMul::default());
-    Problem::new(&op, &[at(1 << 40, [256, 256]), at(2 << 40, [256, 256])], &[at(3 << 40, [256, 256])])
+    TuningCase::new(&op, &[at(1 << 40, [256, 256]), at(2 << 40, [256, 256])], &[at(3 << 40, [256, 256])])
 }
 
 /// A candidate that is spoilt in any way is rejected, whatever its times; the others are not.
@@ -272,7 +272,7 @@ fn programs_take_what_is_pinned() {
     let state = State::new(&engine, &spec).expect("memory");
     let plain = Program::compile(&engine, &state, "plain", &graph).expect("compiled");
     assert!(plain.report().pinned.is_empty());
-    let mut choices = tune(&engine, &plain.problems(), None, false).expect("tuned").choices;
+    let mut choices = tune(&engine, &plain.tuning_cases(), None, false).expect("tuned").choices;
     assert_eq!(choices.foreign(&engine).expect("hardware"), None);
     for kernel in choices.kernels.values_mut() {
         *kernel = "product_rows_96".to_owned();
@@ -313,10 +313,10 @@ fn indices_of_trials_are_valid() {
             for case in cases(op.as_ref()).expect("samples") {
                 let live = Live::new(&engine, &case, &sharings(&case)[0]);
                 let op: Arc<dyn Op> = case.op.clone();
-                let problem = Problem::new(&op, &live.inputs, &live.outputs);
-                let Some(spreads @ [Spread::Uniform, Spread::Zipf]) = problem.spreads() else { continue };
+                let tuned = TuningCase::new(&op, &live.inputs, &live.outputs);
+                let Some(spreads @ [Spread::Uniform, Spread::Zipf]) = tuned.spreads() else { continue };
                 let own = check::kernel(case.op.as_ref(), engine.device(), &case.specs()).expect("a kernel");
-                let bench = Bench::new(&problem, engine.bare(), own, &[own], spreads);
+                let bench = Bench::new(&tuned, engine.bare(), own, &[own], spreads);
                 assert!(bench.is_ok(), "{case}: {:?}", bench.err());
                 if !with_indices.contains(&op.name()) {
                     with_indices.push(op.name());

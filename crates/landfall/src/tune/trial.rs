@@ -1,6 +1,6 @@
 //! One candidate: whether its results are those of the op's own choice, and how long it takes.
 
-use super::problem::{Problem, Scratch};
+use super::case::{Scratch, TuningCase};
 use crate::contract::{Kernel, Op, Spread};
 use crate::device::{Device, Launch};
 use crate::error::{Allocator, Error};
@@ -14,10 +14,10 @@ use std::time::Duration;
 /// order. Random walks of rounding errors over a million terms stay below the latter.
 const APART: (f64, f64) = (2.0, 64.0);
 
-/// A problem on private memory between guard bands: every launch of a candidate is checked there as under the sanitizer.
+/// A case on private memory between guard bands: every launch of a candidate is checked there as under the sanitizer.
 #[derive(Debug)]
 pub(super) struct Bench<'a> {
-    problem: &'a Problem,
+    case: &'a TuningCase,
     bare: &'a Arc<dyn Device>,
     checked: Arc<dyn Device>,
     scratch: Scratch,
@@ -28,19 +28,19 @@ pub(super) struct Bench<'a> {
 impl<'a> Bench<'a> {
     /// Runs the op's own choice, `own`. There is scratch memory for any of `kernels`.
     pub(super) fn new(
-        problem: &'a Problem,
+        case: &'a TuningCase,
         bare: &'a Arc<dyn Device>,
         own: &'static Kernel,
         kernels: &[&'static Kernel],
         spreads: &[Spread],
     ) -> Result<Self, Error> {
-        let specs = problem.specs();
-        let workspace = kernels.iter().map(|k| (k.workspace)(problem.op.as_ref(), &specs)).max().unwrap_or(0);
+        let specs = case.specs();
+        let workspace = kernels.iter().map(|k| (k.workspace)(case.op.as_ref(), &specs)).max().unwrap_or(0);
         let checked: Arc<dyn Device> = Sanitizer::new(Arc::clone(bare), Allocator::NeverReuse);
-        let scratch = Scratch::new(&checked, problem, workspace)?;
-        let mut this = Self { problem, bare, checked, scratch, arguments: Vec::new() };
+        let scratch = Scratch::new(&checked, case, workspace)?;
+        let mut this = Self { case, bare, checked, scratch, arguments: Vec::new() };
         for &spread in spreads {
-            let contents = problem.contents(spread, POISON);
+            let contents = case.contents(spread, POISON);
             let want = this.results(own, &contents)?;
             this.arguments.push((contents, want));
         }
@@ -49,12 +49,12 @@ impl<'a> Bench<'a> {
 
     /// What it is tried for.
     pub(super) fn instruction(&self) -> String {
-        self.problem.exact()
+        self.case.exact()
     }
 
     fn launch(&self, kernel: &'static Kernel) -> Launch<'_> {
-        let op = self.problem.op.as_ref();
-        let workspace_bytes = (kernel.workspace)(op, &self.problem.specs());
+        let op = self.case.op.as_ref();
+        let workspace_bytes = (kernel.workspace)(op, &self.case.specs());
         let (inputs, outputs) = (&self.scratch.inputs, &self.scratch.outputs);
         Launch { op, kernel, inputs, outputs, workspace: self.scratch.workspace.0, workspace_bytes }
     }
@@ -74,7 +74,7 @@ impl<'a> Bench<'a> {
         for (contents, want) in &self.arguments {
             match self.results(kernel, contents) {
                 Ok(got) => {
-                    if let Some(why) = apart(self.problem.op.as_ref(), &got, want) {
+                    if let Some(why) = apart(self.case.op.as_ref(), &got, want) {
                         return Ok(Some(why));
                     }
                 }

@@ -247,7 +247,7 @@ fn tuned(folder: &Path) -> Result<Entry, String> {
     graph.output("y", graph.matmul(x, w).map_err(text)?);
     let program = Program::compile(&engine, &state, "product", &graph).map_err(text)?;
     let cache = Cache::at(folder);
-    tune(&engine, &program.problems(), Some(&cache), true).map_err(text)?;
+    tune(&engine, &program.tuning_cases(), Some(&cache), true).map_err(text)?;
     let files = std::fs::read_dir(folder).map_err(text)?.filter_map(Result::ok).map(|f| f.path());
     let path = files.into_iter().find(|f| f.extension().is_some_and(|e| e == "json"));
     let path = path.ok_or("the tuner kept no choice")?;

@@ -144,10 +144,10 @@ impl Peer {
         let wanted: Vec<(&String, &Vec<String>)> =
             modes.iter().flat_map(|mode| request.processes.iter().map(move |rows| (mode, rows))).collect();
         let mut first = None;
-        for abreast in wanted.chunks((request.threads / THREADS_TO_WARM).max(1)) {
+        for together in wanted.chunks((request.threads / THREADS_TO_WARM).max(1)) {
             let started: Vec<_> =
-                abreast.iter().map(|(mode, rows)| peer.spawn(mode, rows, request)).collect();
-            for (&(mode, rows), process) in abreast.iter().zip(started) {
+                together.iter().map(|(mode, rows)| peer.spawn(mode, rows, request)).collect();
+            for (&(mode, rows), process) in together.iter().zip(started) {
                 match process.and_then(|process| peer.warm(process, request)) {
                     Ok(process) => {
                         peer.workers.push(Worker { mode: mode.clone(), rows: rows.clone(), process });

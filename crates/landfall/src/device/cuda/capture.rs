@@ -280,13 +280,13 @@ impl fmt::Debug for Replay {
 impl Recording for Replay {
     fn replay(&self) -> Result<(), Error> {
         let device = &self.device;
-        if device.ungraphed {
+        if device.graphs_disabled {
             return self.reissue();
         }
         device.enter()?;
         device.replays.fetch_add(1, Relaxed);
         device.counted(1, self.steps.last().and_then(|s| s.step.issued()));
-        device.told(self.executable.launch(&device.stream))
+        device.annotate_error(self.executable.launch(&device.stream))
     }
 
     fn reissue(&self) -> Result<(), Error> {
@@ -299,7 +299,7 @@ impl Recording for Replay {
             if issued.is_err() {
                 locked(&device.issuing).last = s.step.issued();
             }
-            device.told(issued)
+            device.annotate_error(issued)
         })
     }
 }

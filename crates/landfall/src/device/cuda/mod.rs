@@ -1,12 +1,12 @@
 //! An NVIDIA GPU as a device: eager launches go to its stream, programs are captured in a graph and replayed as one.
 
-mod again;
 mod cache;
 mod capture;
 mod compile;
 mod driver;
 mod edges;
 mod graph;
+mod launch_cache;
 mod listing;
 mod map;
 pub(crate) mod outline;
@@ -25,8 +25,8 @@ use crate::kernel::cuda::{
     Addresses, Call, Failure, Geometry, KernelLaunch, Module, ProductLaunch, Sink, Values, map as tensor_map,
 };
 use crate::values::{Address, DeviceKind, Operand};
-use again::{Calls, Made};
 use driver::{Context, Loaded, Memory, Pinned, Stream};
+use launch_cache::{LaunchCache, LaunchKey};
 use product::{Product, Products};
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -53,9 +53,9 @@ pub(crate) struct Cuda {
     replays: AtomicU64,
     transfers: AtomicU64,
     /// Whether each launch is waited for, so that a fault is reported by its own kernel.
-    patient: bool,
+    sync_each_launch: bool,
     /// Whether programs issue what they have captured launch by launch.
-    ungraphed: bool,
+    graphs_disabled: bool,
     stream: Stream,
     memory: Memory,
     context: Context,
@@ -66,7 +66,7 @@ pub(crate) struct Cuda {
 struct Issuing {
     modules: FxHashMap<Module, Arc<Loaded>>,
     /// Calls of one launch and no scratch memory that may come again.
-    calls: Calls<Prepared>,
+    calls: LaunchCache<Prepared>,
     /// The launch issued last.
     last: Option<Issued>,
     /// How many there were.
@@ -142,8 +142,8 @@ impl Cuda {
             in_use: AtomicU64::new(0),
             replays: AtomicU64::new(0),
             transfers: AtomicU64::new(0),
-            patient: std::env::var_os("LANDFALL_CUDA_SYNC").is_some_and(|v| v == "1"),
-            ungraphed: std::env::var_os("LANDFALL_CUDA_GRAPH").is_some_and(|v| v == "0"),
+            sync_each_launch: std::env::var_os("LANDFALL_CUDA_SYNC").is_some_and(|v| v == "1"),
+            graphs_disabled: std::env::var_os("LANDFALL_CUDA_GRAPH").is_some_and(|v| v == "0"),
             stream,
             memory,
             context,
@@ -193,7 +193,7 @@ impl Cuda {
 
     /// Adds to a fault which launch was issued last, and keeps the first: it poisons the context.
     #[inline]
-    fn told<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+    fn annotate_error<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         result.map_err(|error| self.explained(error))
     }
 
@@ -329,7 +329,7 @@ impl Sink for Eager<'_> {
             device.counted(1, issued);
             issue(&loaded)?;
         }
-        if device.patient { device.stream.synchronize() } else { Ok(()) }
+        if device.sync_each_launch { device.stream.synchronize() } else { Ok(()) }
     }
 
     fn product(&mut self, op: &'static str, launch: &ProductLaunch) -> Result<bool, Error> {
@@ -338,7 +338,7 @@ impl Sink for Eager<'_> {
         self.launches += 1;
         device.counted(1, Some(prepared.issued));
         prepared.product.issue(&prepared.addresses, &device.stream)?;
-        if device.patient {
+        if device.sync_each_launch {
             device.stream.synchronize()?;
         }
         Ok(true)
@@ -392,7 +392,7 @@ impl Device for Cuda {
         self.enter()?;
         let in_use = self.in_use.load(Relaxed);
         let full = Error::Memory { bytes, device: self.kind(), in_use: in_use as usize };
-        let address = self.told(self.memory.allocate(&self.stream, bytes))?.ok_or(full)?;
+        let address = self.annotate_error(self.memory.allocate(&self.stream, bytes))?.ok_or(full)?;
         self.allocations.fetch_add(1, Relaxed);
         self.in_use.fetch_add(bytes as u64, Relaxed);
         Ok(address)
@@ -407,7 +407,7 @@ impl Device for Cuda {
         }
         drop(frees);
         // Nobody can be told of a failure here; the next call finds it.
-        _ = self.enter().and_then(|()| self.told(self.memory.free(&self.stream, address)));
+        _ = self.enter().and_then(|()| self.annotate_error(self.memory.free(&self.stream, address)));
     }
 
     fn upload(&self, to: Address, data: &[u8]) -> Result<(), Error> {
@@ -416,7 +416,7 @@ impl Device for Cuda {
             return Ok(());
         }
         self.enter()?;
-        self.told(self.stream.upload(to, data))
+        self.annotate_error(self.stream.upload(to, data))
     }
 
     fn download(&self, from: Address, data: &mut [u8]) -> Result<(), Error> {
@@ -424,8 +424,8 @@ impl Device for Cuda {
         self.enter()?;
         let mut faults = locked(&self.faults);
         let record = faults.record;
-        let read = self.told(self.stream.read_back(record, faults.copy.bytes_mut(), from, data));
-        let fault = read.and_then(|()| self.told(self.fault(&mut faults)))?;
+        let read = self.annotate_error(self.stream.read_back(record, faults.copy.bytes_mut(), from, data));
+        let fault = read.and_then(|()| self.annotate_error(self.fault(&mut faults)))?;
         fault.map_or(Ok(()), |f| Err(f.into()))
     }
 
@@ -434,56 +434,56 @@ impl Device for Cuda {
             return Ok(());
         }
         self.enter()?;
-        self.told(self.stream.fill(to, bytes, value))
+        self.annotate_error(self.stream.fill(to, bytes, value))
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<(), Error> {
         self.enter()?;
-        self.told(lower(launch, self.kind(), &mut Eager::new(self, false)))
+        self.annotate_error(lower(launch, self.kind(), &mut Eager::new(self, false)))
     }
 
     fn call(&self, launch: &Launch<'_>) -> Result<(), Error> {
-        let lasting = launch.workspace_bytes == 0 && !self.patient;
-        let made = Made::new(launch.op, launch.inputs, launch.outputs).filter(|_| lasting);
-        let Some(made) = made.filter(|made| locked(&self.issuing).calls.came(made)) else {
+        let lasting = launch.workspace_bytes == 0 && !self.sync_each_launch;
+        let key = LaunchKey::new(launch.op, launch.inputs, launch.outputs).filter(|_| lasting);
+        let Some(key) = key.filter(|key| locked(&self.issuing).calls.seen_before(key)) else {
             return self.launch(launch);
         };
         self.enter()?;
         let mut eager = Eager::new(self, true);
-        self.told(lower(launch, self.kind(), &mut eager))?;
+        self.annotate_error(lower(launch, self.kind(), &mut eager))?;
         if let (1, Some(prepared)) = (eager.launches, eager.kept) {
-            locked(&self.issuing).calls.keep(&made, prepared);
+            locked(&self.issuing).calls.insert(&key, prepared);
         }
         Ok(())
     }
 
-    fn again(&self, op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> Option<Result<(), Error>> {
-        let made = Made::new(op, inputs, outputs)?;
+    fn repeat(&self, op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> Option<Result<(), Error>> {
+        let key = LaunchKey::new(op, inputs, outputs)?;
         // Held while the driver is called, as for every launch.
         let mut issuing = locked(&self.issuing);
         let Issuing { calls, last, launches, .. } = &mut *issuing;
-        let prepared = calls.find(&made)?;
+        let prepared = calls.find(&key)?;
         let issued = self.enter().and_then(|()| {
             (*last, *launches) = (Some(prepared.issued), *launches + 1);
             prepared.issue(&self.stream)
         });
         drop(issuing);
-        Some(self.told(issued))
+        Some(self.annotate_error(issued))
     }
 
     fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
         self.enter()?;
         let recorded = capture::record(&self, &list);
-        Ok(Box::new(self.told(recorded)?))
+        Ok(Box::new(self.annotate_error(recorded)?))
     }
 
     fn timed(&self, launch: &Launch<'_>, (flush, bytes): (Address, usize)) -> Result<Duration, Error> {
         self.fill(flush, bytes, 0)?;
         // The host is done with what follows long before the device is done with the fill: no gap is timed.
-        let start = self.told(self.stream.mark())?;
+        let start = self.annotate_error(self.stream.mark())?;
         self.launch(launch)?;
-        let end = self.told(self.stream.mark())?;
-        self.told(end.since(&start))
+        let end = self.annotate_error(self.stream.mark())?;
+        self.annotate_error(end.since(&start))
     }
 
     fn hardware(&self) -> Result<Hardware, Error> {
@@ -499,7 +499,7 @@ impl Device for Cuda {
 
     fn synchronize(&self) -> Result<(), Error> {
         self.enter()?;
-        self.told(self.stream.synchronize())
+        self.annotate_error(self.stream.synchronize())
     }
 
     fn counters(&self) -> Counters {

@@ -146,12 +146,12 @@ impl<T: Send> Split for Slots<'_, T> {
 
 /// Statistics that a forward pass kept, in f32 or f64 whatever the dtype of the elements.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Kept<'a> {
+pub(crate) enum SavedStat<'a> {
     F32(View<'a, f32>),
     F64(View<'a, f64>),
 }
 
-impl<'a> Kept<'a> {
+impl<'a> SavedStat<'a> {
     /// Input `i` of a call.
     ///
     /// # Errors
@@ -172,7 +172,7 @@ impl<'a> Kept<'a> {
 }
 
 /// Checks the dtype of kept statistics.
-pub(crate) fn kept_dtype(args: &[Spec], arg: usize) -> Result<(), Rule> {
+pub(crate) fn saved_stat_dtype(args: &[Spec], arg: usize) -> Result<(), Rule> {
     match args[arg].dtype {
         DType::F32 | DType::F64 => Ok(()),
         dtype @ (DType::BF16 | DType::F16 | DType::I32 | DType::I64 | DType::U8 | DType::Bool) => {

@@ -6,7 +6,7 @@ use crate::contract::{
 };
 use crate::kernel::cpu::Call;
 use crate::kernel::cpu::isa::{Real, dispatch};
-use crate::kernel::cpu::lanes::{Kept, LANES, Slots, kept_dtype};
+use crate::kernel::cpu::lanes::{LANES, SavedStat, Slots, saved_stat_dtype};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::ops::attention::cosine::{
     SHAPES, arguments, by_head, check, cuda, heads, levels_of, mixed, rows_of,
@@ -44,7 +44,7 @@ impl Op for CosineAttentionGrad {
             rules::same_dtype(&args, 0, arg)?;
             rules::shape(&args, arg, rows_of(&args[0].shape))?;
         }
-        kept_dtype(&args, 3)?;
+        saved_stat_dtype(&args, 3)?;
         rules::shape(&args, 3, levels_of(&args[0].shape))?;
         Ok([args[0], args[1]].into())
     }
@@ -177,7 +177,7 @@ where
     T::Acc: Arith + Real,
 {
     let (qkv, temperature) = (call.input::<T>(0)?, call.input::<W>(1)?);
-    let (out, lse, g) = (call.input::<T>(2)?, Kept::of(call, 3)?, call.input::<T>(4)?);
+    let (out, lse, g) = (call.input::<T>(2)?, SavedStat::of(call, 3)?, call.input::<T>(4)?);
     let (gqkv, mut g_temperature) = (call.output::<T>(0)?, call.output::<W>(1)?);
     let s = Sizes::of(out.layout().shape());
     if gqkv.elements() == 0 {

@@ -6,10 +6,10 @@
 //! four features at a time. Queries are taken one by one, and a tile is the line of scores of one query.
 
 use crate::kernel::cpu::isa::{Kernel, Real, Simd, prefetch_read};
-use crate::kernel::cpu::lanes::{Kept, LANES};
+use crate::kernel::cpu::lanes::{LANES, SavedStat};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{View, ViewMut};
-use crate::ops::attention::cpu_tiles::{FOUR, Matrix, Sizes, cut};
+use crate::ops::attention::cpu_tiles::{BATCH_PER_PANEL, Matrix, Sizes, cut};
 use crate::values::{Element, Layout, Math};
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use std::ops::Range;
 pub(in crate::ops) const BLOCK: usize = 4;
 
 /// One value of sixteen heads.
-pub(in crate::ops) type Line<A> = [A; LANES];
+pub(in crate::ops) type LaneVec<A> = [A; LANES];
 
 /// Heads `first..first + count` of a task, counted over its batch entries.
 #[derive(Debug, Clone, Copy)]
@@ -45,18 +45,18 @@ impl Heads {
 
     /// Where `[n, e]` of each head lies in `[B, N, h, e]`; the task's first entry is `start` there.
     #[inline(always)]
-    pub(in crate::ops) fn features(self, layout: &Layout, start: usize) -> Places {
+    pub(in crate::ops) fn features(self, layout: &Layout, start: usize) -> Offsets {
         self.places(|b, head| Matrix::features(layout, start + b, head))
     }
 
     /// Where `[n, n]` of each head lies in `[B, h, N, N]`, or the row `[n]` in `[B, h, N]`.
     #[inline(always)]
-    pub(in crate::ops) fn scores(self, layout: &Layout, start: usize) -> Places {
+    pub(in crate::ops) fn scores(self, layout: &Layout, start: usize) -> Offsets {
         self.places(|b, head| Matrix::scores(layout, start + b, head))
     }
 
     #[inline(always)]
-    fn places(self, of: impl Fn(usize, usize) -> Matrix) -> Places {
+    fn places(self, of: impl Fn(usize, usize) -> Matrix) -> Offsets {
         let (mut b, mut head) = (self.first / self.heads, self.first % self.heads);
         let first = of(b, head);
         let mut at = [first.at(0, 0); LANES];
@@ -69,19 +69,19 @@ impl Heads {
             }
             at[lane] = of(b, head).at(0, 0);
         }
-        Places { at, row: first.row, column: first.column }
+        Offsets { at, row: first.row, column: first.column }
     }
 }
 
 /// Where the matrices of sixteen heads lie.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::ops) struct Places {
+pub(in crate::ops) struct Offsets {
     at: [usize; LANES],
     row: usize,
     column: usize,
 }
 
-impl Places {
+impl Offsets {
     /// Loads `lines.len()` elements of row `row` of every matrix.
     #[inline(always)]
     pub(in crate::ops) fn load<T: Element<Acc: Arith + Real>, S: Simd>(
@@ -89,15 +89,15 @@ impl Places {
         simd: S,
         x: &[T],
         row: usize,
-        lines: &mut [Line<T::Acc>],
+        lines: &mut [LaneVec<T::Acc>],
     ) {
         let at = self.row(row);
         let (blocks, rest) =
-            if self.column == 1 { lines.as_chunks_mut::<FOUR>() } else { (&mut [][..], lines) };
+            if self.column == 1 { lines.as_chunks_mut::<BATCH_PER_PANEL>() } else { (&mut [][..], lines) };
         for (c, block) in blocks.iter_mut().enumerate() {
-            *block = T::Acc::lines(simd, &x[c * FOUR..], &at);
+            *block = T::Acc::lines(simd, &x[c * BATCH_PER_PANEL..], &at);
         }
-        for (c, line) in (blocks.len() * FOUR..).zip(rest) {
+        for (c, line) in (blocks.len() * BATCH_PER_PANEL..).zip(rest) {
             let x = &x[c * self.column..];
             *line = at.map(|at| x[at].widen());
         }
@@ -127,7 +127,7 @@ impl Places {
         simd: S,
         x: &[T],
         s: &Sizes,
-        lines: &mut [Line<T::Acc>],
+        lines: &mut [LaneVec<T::Acc>],
     ) {
         for (i, lines) in lines.chunks_exact_mut(s.features).enumerate() {
             self.load(simd, x, i, &mut lines[..s.e]);
@@ -139,7 +139,7 @@ impl Places {
     pub(in crate::ops) fn store_all<T: Element<Acc: Arith + Real>, S: Simd>(
         &self,
         simd: S,
-        lines: &[Line<T::Acc>],
+        lines: &[LaneVec<T::Acc>],
         s: &Sizes,
         out: &mut [T],
     ) {
@@ -155,8 +155,8 @@ impl Places {
         simd: S,
         x: &[T],
         row: usize,
-        lines: &mut [Line<T::Acc>],
-        tile: &mut [Line<T::Acc>],
+        lines: &mut [LaneVec<T::Acc>],
+        tile: &mut [LaneVec<T::Acc>],
     ) {
         self.load(simd, x, row, lines);
         for (v, more) in tile.as_flattened_mut().iter_mut().zip(lines.as_flattened()) {
@@ -166,7 +166,7 @@ impl Places {
 
     /// Loads the one row of every matrix.
     #[inline(always)]
-    pub(in crate::ops) fn load_row<T: Element, A: Arith>(&self, x: &[T], lines: &mut [Line<A>]) {
+    pub(in crate::ops) fn load_row<T: Element, A: Arith>(&self, x: &[T], lines: &mut [LaneVec<A>]) {
         for (c, line) in lines.iter_mut().enumerate() {
             *line = self.at.map(|at| A::load(x[at + c * self.column]));
         }
@@ -177,16 +177,17 @@ impl Places {
     pub(in crate::ops) fn store<T: Element<Acc: Arith + Real>, S: Simd>(
         &self,
         simd: S,
-        lines: &[Line<T::Acc>],
+        lines: &[LaneVec<T::Acc>],
         row: usize,
         out: &mut [T],
     ) {
         let at = self.row(row);
-        let (blocks, rest) = if self.column == 1 { lines.as_chunks::<FOUR>() } else { (&[][..], lines) };
+        let (blocks, rest) =
+            if self.column == 1 { lines.as_chunks::<BATCH_PER_PANEL>() } else { (&[][..], lines) };
         for (c, block) in blocks.iter().enumerate() {
-            T::Acc::unlines(simd, block, &mut out[c * FOUR..], &at);
+            T::Acc::unlines(simd, block, &mut out[c * BATCH_PER_PANEL..], &at);
         }
-        for (c, line) in (blocks.len() * FOUR..).zip(rest) {
+        for (c, line) in (blocks.len() * BATCH_PER_PANEL..).zip(rest) {
             let out = &mut out[c * self.column..];
             for (at, &v) in at.into_iter().zip(line) {
                 out[at] = T::narrow(v);
@@ -231,7 +232,7 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Forward<'_, T> {
         let (s, start, one) = (self.s, self.start, T::Acc::of_f64(1.0));
         let mut rest = self.scratch.as_chunks_mut::<LANES>().0;
         // Features past the last stay zero.
-        rest.fill(Line::<T::Acc>::default());
+        rest.fill(LaneVec::<T::Acc>::default());
         let [queries, keys, values] = [(); 3].map(|()| cut(&mut rest, s.n * s.features));
         let [levels, row] = [(); 2].map(|()| cut(&mut rest, s.n));
         let tile = cut(&mut rest, s.keys);
@@ -265,14 +266,14 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Forward<'_, T> {
                 let top = largest(&tile[..s.n]);
                 let sum = exponentials(simd, tile, s.n, &top);
                 let inverse = sum.map(|sum| one / sum);
-                for c in (0..s.e).step_by(FOUR) {
+                for c in (0..s.e).step_by(BATCH_PER_PANEL) {
                     let mut part = combine(simd, &tile[..s.n], values, s.features, c);
                     for line in &mut part {
                         for l in 0..LANES {
                             line[l] = line[l] * inverse[l];
                         }
                     }
-                    let width = FOUR.min(s.e - c);
+                    let width = BATCH_PER_PANEL.min(s.e - c);
                     query[c..c + width].copy_from_slice(&part[..width]);
                 }
                 for l in 0..LANES {
@@ -295,7 +296,7 @@ pub(in crate::ops) struct Gradient<'a, T: Element> {
     pub(in crate::ops) k: View<'a, T>,
     pub(in crate::ops) v: View<'a, T>,
     pub(in crate::ops) out: View<'a, T>,
-    pub(in crate::ops) lse: Kept<'a>,
+    pub(in crate::ops) lse: SavedStat<'a>,
     pub(in crate::ops) g: View<'a, T>,
     /// Scores to add, unless they lie in `g_previous`.
     pub(in crate::ops) previous: Option<View<'a, T>>,
@@ -316,7 +317,7 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Gradient<'_, T> {
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
         let (s, start, scale) = (self.s, self.start, T::Acc::of_f64(self.scale));
-        let zero = Line::<T::Acc>::default();
+        let zero = LaneVec::<T::Acc>::default();
         let mut rest = self.scratch.as_chunks_mut::<LANES>().0;
         // Features past the last stay zero.
         rest.fill(zero);
@@ -354,8 +355,8 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Gradient<'_, T> {
                 }
             }
             match &self.lse {
-                Kept::F32(x) => heads.scores(x.layout(), start).load_row(x.data(), less),
-                Kept::F64(x) => heads.scores(x.layout(), start).load_row(x.data(), less),
+                SavedStat::F32(x) => heads.scores(x.layout(), start).load_row(x.data(), less),
+                SavedStat::F64(x) => heads.scores(x.layout(), start).load_row(x.data(), less),
             }
             key_sums.fill(zero);
             value_sums.fill(zero);
@@ -392,13 +393,13 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Gradient<'_, T> {
                         to.store(simd, &slopes[..s.n], i, g_previous.data());
                     }
                 }
-                for c in (0..s.e).step_by(FOUR) {
+                for c in (0..s.e).step_by(BATCH_PER_PANEL) {
                     spread_block(simd, tiles, &outer[first * s.features..], value_sums, &s, block.len(), c);
                     spread_block(simd, slopes, &queries[first * s.features..], key_sums, &s, block.len(), c);
                     for (i, slopes) in block.clone().zip(slopes.chunks_exact(s.keys)) {
                         let mut part = combine(simd, &slopes[..s.n], keys, s.features, c);
                         times(&mut part, scale);
-                        let width = FOUR.min(s.e - c);
+                        let width = BATCH_PER_PANEL.min(s.e - c);
                         queries[i * s.features + c..][..width].copy_from_slice(&part[..width]);
                     }
                 }
@@ -412,7 +413,7 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Gradient<'_, T> {
 
 /// Multiplies lines by a number.
 #[inline(always)]
-pub(in crate::ops) fn times<A: Arith>(lines: &mut [Line<A>], factor: A) {
+pub(in crate::ops) fn times<A: Arith>(lines: &mut [LaneVec<A>], factor: A) {
     for v in lines.as_flattened_mut() {
         *v = *v * factor;
     }
@@ -422,16 +423,18 @@ pub(in crate::ops) fn times<A: Arith>(lines: &mut [Line<A>], factor: A) {
 #[inline(always)]
 pub(in crate::ops) fn products<A: Arith + Real, S: Simd>(
     simd: S,
-    x: &[Line<A>],
-    y: &[Line<A>],
-    tile: &mut [Line<A>],
+    x: &[LaneVec<A>],
+    y: &[LaneVec<A>],
+    tile: &mut [LaneVec<A>],
 ) {
     let width = x.len();
-    for (c, x) in x.as_chunks::<FOUR>().0.iter().enumerate() {
+    for (c, x) in x.as_chunks::<BATCH_PER_PANEL>().0.iter().enumerate() {
         let [x0, x1, x2, x3] = *x;
         for (y, out) in y.chunks_exact(width).zip(tile.iter_mut()) {
-            let Some([y0, y1, y2, y3]) = y[c * FOUR..].first_chunk::<FOUR>() else { break };
-            let mut sum = if c == 0 { Line::default() } else { *out };
+            let Some([y0, y1, y2, y3]) = y[c * BATCH_PER_PANEL..].first_chunk::<BATCH_PER_PANEL>() else {
+                break;
+            };
+            let mut sum = if c == 0 { LaneVec::default() } else { *out };
             for l in 0..LANES {
                 sum[l] = simd.mul_add(x0[l], y0[l], sum[l]);
             }
@@ -451,7 +454,7 @@ pub(in crate::ops) fn products<A: Arith + Real, S: Simd>(
 
 /// The largest line. A NaN is passed over: its exponential makes the row NaN.
 #[inline(always)]
-pub(in crate::ops) fn largest<A: Arith>(tile: &[Line<A>]) -> Line<A> {
+pub(in crate::ops) fn largest<A: Arith>(tile: &[LaneVec<A>]) -> LaneVec<A> {
     let mut top = [A::of_f64(f64::NEG_INFINITY); LANES];
     for line in tile {
         for l in 0..LANES {
@@ -465,14 +468,14 @@ pub(in crate::ops) fn largest<A: Arith>(tile: &[Line<A>]) -> Line<A> {
 #[inline(always)]
 pub(in crate::ops) fn exponentials<A: Arith + Real, S: Simd>(
     simd: S,
-    tile: &mut [Line<A>],
+    tile: &mut [LaneVec<A>],
     n: usize,
-    less: &Line<A>,
-) -> Line<A> {
+    less: &LaneVec<A>,
+) -> LaneVec<A> {
     tile[n..].fill([A::of_f64(f64::NEG_INFINITY); LANES]);
-    let (less, mut sums) = ([*less; FOUR], [Line::default(); FOUR]);
+    let (less, mut sums) = ([*less; BATCH_PER_PANEL], [LaneVec::default(); BATCH_PER_PANEL]);
     // Four lines are long enough to vectorise as a loop; one would be unrolled first, and its steps taken apart.
-    for chunk in tile.as_chunks_mut::<FOUR>().0 {
+    for chunk in tile.as_chunks_mut::<BATCH_PER_PANEL>().0 {
         for (v, less) in chunk.as_flattened_mut().iter_mut().zip(less.as_flattened()) {
             *v = Math::weight(*v - *less, |a, b, c| simd.mul_add(a, b, c));
         }
@@ -491,14 +494,14 @@ pub(in crate::ops) fn exponentials<A: Arith + Real, S: Simd>(
 #[inline(always)]
 pub(in crate::ops) fn combine<A: Arith + Real, S: Simd>(
     simd: S,
-    p: &[Line<A>],
-    y: &[Line<A>],
+    p: &[LaneVec<A>],
+    y: &[LaneVec<A>],
     width: usize,
     c: usize,
-) -> [Line<A>; FOUR] {
-    let [mut o0, mut o1, mut o2, mut o3] = [Line::default(); FOUR];
+) -> [LaneVec<A>; BATCH_PER_PANEL] {
+    let [mut o0, mut o1, mut o2, mut o3] = [LaneVec::default(); BATCH_PER_PANEL];
     for (p, y) in p.iter().zip(y.chunks_exact(width)) {
-        let Some([y0, y1, y2, y3]) = y[c..].first_chunk::<FOUR>() else { break };
+        let Some([y0, y1, y2, y3]) = y[c..].first_chunk::<BATCH_PER_PANEL>() else { break };
         for l in 0..LANES {
             o0[l] = simd.mul_add(p[l], y0[l], o0[l]);
         }
@@ -519,13 +522,16 @@ pub(in crate::ops) fn combine<A: Arith + Real, S: Simd>(
 #[inline(always)]
 pub(in crate::ops) fn slope<A: Arith + Real, S: Simd>(
     simd: S,
-    weights: &mut [Line<A>],
-    slopes: &mut [Line<A>],
-    [less, level]: [&Line<A>; 2],
+    weights: &mut [LaneVec<A>],
+    slopes: &mut [LaneVec<A>],
+    [less, level]: [&LaneVec<A>; 2],
 ) {
-    let (less, level) = ([*less; FOUR], [*level; FOUR]);
-    for (weights, slopes) in
-        weights.as_chunks_mut::<FOUR>().0.iter_mut().zip(slopes.as_chunks_mut::<FOUR>().0)
+    let (less, level) = ([*less; BATCH_PER_PANEL], [*level; BATCH_PER_PANEL]);
+    for (weights, slopes) in weights
+        .as_chunks_mut::<BATCH_PER_PANEL>()
+        .0
+        .iter_mut()
+        .zip(slopes.as_chunks_mut::<BATCH_PER_PANEL>().0)
     {
         let lines = weights.as_flattened_mut().iter_mut().zip(slopes.as_flattened_mut());
         for ((p, s), (less, level)) in lines.zip(less.as_flattened().iter().zip(level.as_flattened())) {
@@ -539,9 +545,9 @@ pub(in crate::ops) fn slope<A: Arith + Real, S: Simd>(
 #[inline(always)]
 pub(in crate::ops) fn spread_block<A: Arith + Real, S: Simd>(
     simd: S,
-    tiles: &[Line<A>],
-    x: &[Line<A>],
-    to: &mut [Line<A>],
+    tiles: &[LaneVec<A>],
+    x: &[LaneVec<A>],
+    to: &mut [LaneVec<A>],
     s: &Sizes,
     len: usize,
     c: usize,
@@ -560,17 +566,17 @@ pub(in crate::ops) fn spread_block<A: Arith + Real, S: Simd>(
 #[inline(always)]
 fn spread<A: Arith + Real, S: Simd, const Q: usize>(
     simd: S,
-    tiles: &[Line<A>],
-    x: &[Line<A>],
-    to: &mut [Line<A>],
+    tiles: &[LaneVec<A>],
+    x: &[LaneVec<A>],
+    to: &mut [LaneVec<A>],
     s: &Sizes,
     c: usize,
 ) {
-    let x: [[Line<A>; FOUR]; Q] =
+    let x: [[LaneVec<A>; BATCH_PER_PANEL]; Q] =
         std::array::from_fn(|q| x[q * s.features + c..].first_chunk().copied().unwrap_or_default());
-    let tiles: [&[Line<A>]; Q] = std::array::from_fn(|q| &tiles[q * s.keys..][..s.n]);
+    let tiles: [&[LaneVec<A>]; Q] = std::array::from_fn(|q| &tiles[q * s.keys..][..s.n]);
     for (j, to) in to.chunks_exact_mut(s.features).enumerate() {
-        let Some(to) = to[c..].first_chunk_mut::<FOUR>() else { break };
+        let Some(to) = to[c..].first_chunk_mut::<BATCH_PER_PANEL>() else { break };
         let [mut t0, mut t1, mut t2, mut t3] = *to;
         for q in 0..Q {
             let (p, [x0, x1, x2, x3]) = (&tiles[q][j], &x[q]);

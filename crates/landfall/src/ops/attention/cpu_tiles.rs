@@ -13,7 +13,7 @@ use crate::kernel::cpu::{View, ViewMut};
 use crate::values::{Element, Layout, Math, Shape};
 
 /// Lines of a block.
-pub(in crate::ops) const FOUR: usize = 4;
+pub(in crate::ops) const BATCH_PER_PANEL: usize = 4;
 /// Keys that are summed in the accumulation dtype before they are added to an f64 total.
 pub(in crate::ops) const GROUP: usize = 512;
 /// Tasks at most, which bounds the scratch memory.
@@ -44,7 +44,7 @@ impl Sizes {
         let &[batch, n, heads, e] = q.dims() else {
             return Self { batch: 0, n: 0, heads: 0, e: 0, keys: 0, features: 0, width: 0 };
         };
-        let (keys, features) = (n.next_multiple_of(FOUR), e.next_multiple_of(FOUR));
+        let (keys, features) = (n.next_multiple_of(BATCH_PER_PANEL), e.next_multiple_of(BATCH_PER_PANEL));
         let width = if e <= LANES / 2 { features } else { e.next_multiple_of(LANES) };
         Self { batch, n, heads, e, keys, features, width }
     }
@@ -71,7 +71,7 @@ impl Sizes {
 
     /// Whether sixteen heads are taken at a time: there are as many, and what they need stays near; or a panel of
     /// queries would be half padding.
-    pub(in crate::ops) fn abreast(&self) -> bool {
+    pub(in crate::ops) fn heads_in_lanes(&self) -> bool {
         let many = self.batch.saturating_mul(self.heads) >= LANES;
         self.n <= LANES / 2 || (many && self.n.saturating_mul(self.features) <= NEAR)
     }
@@ -86,7 +86,8 @@ impl Sizes {
         let work = [self.heads, self.n, self.n, self.e + 8].into_iter().fold(1, usize::saturating_mul).max(1);
         let each = self.batch.div_ceil(TASKS).max(GRAIN / work).max(1);
         // Whole groups of heads; `LANES` is a power of two.
-        let whole = if self.abreast() { LANES >> self.heads.trailing_zeros().min(LANES.ilog2()) } else { 1 };
+        let whole =
+            if self.heads_in_lanes() { LANES >> self.heads.trailing_zeros().min(LANES.ilog2()) } else { 1 };
         let each = each.next_multiple_of(whole);
         (each, self.batch.div_ceil(each))
     }
@@ -192,9 +193,9 @@ pub(in crate::ops) fn rows<A: Arith>(
     stride: usize,
     panel: &[A],
     width: usize,
-) -> [[A; LANES]; FOUR] {
+) -> [[A; LANES]; BATCH_PER_PANEL] {
     // Four arrays with a loop each: as one array of four, the compiler leaves the sums in memory, a lane at a time.
-    let [mut o0, mut o1, mut o2, mut o3] = [[A::default(); LANES]; FOUR];
+    let [mut o0, mut o1, mut o2, mut o3] = [[A::default(); LANES]; BATCH_PER_PANEL];
     let (a0, a1, a2, a3) = (a, &a[stride..], &a[2 * stride..], &a[3 * stride..]);
     let scalars = a0.iter().zip(a1).zip(a2.iter().zip(a3));
     for (((&a0, &a1), (&a2, &a3)), line) in scalars.zip(panel.chunks(width)) {
@@ -217,10 +218,15 @@ pub(in crate::ops) fn rows<A: Arith>(
 
 /// `out[i][lane] = Σ_p a[p·stride + at + i]·tile[p][lane]` for four columns `i` of `a`.
 #[inline(always)]
-pub(in crate::ops) fn columns<A: Arith>(a: &[A], stride: usize, at: usize, tile: &[A]) -> [[A; LANES]; FOUR] {
-    let [mut o0, mut o1, mut o2, mut o3] = [[A::default(); LANES]; FOUR];
+pub(in crate::ops) fn columns<A: Arith>(
+    a: &[A],
+    stride: usize,
+    at: usize,
+    tile: &[A],
+) -> [[A; LANES]; BATCH_PER_PANEL] {
+    let [mut o0, mut o1, mut o2, mut o3] = [[A::default(); LANES]; BATCH_PER_PANEL];
     for (a, line) in a.chunks_exact(stride).zip(tile.as_chunks::<LANES>().0) {
-        let Some(&[a0, a1, a2, a3]) = a[at..].first_chunk::<FOUR>() else { break };
+        let Some(&[a0, a1, a2, a3]) = a[at..].first_chunk::<BATCH_PER_PANEL>() else { break };
         for l in 0..LANES {
             o0[l] = o0[l] + a0 * line[l];
         }
@@ -240,7 +246,8 @@ pub(in crate::ops) fn columns<A: Arith>(a: &[A], stride: usize, at: usize, tile:
 /// Scores of a tile, `tile[key][lane] = Σ_c lines[key][c]·panel[c][lane]`; −∞ in the lines past the last key.
 #[inline(always)]
 pub(in crate::ops) fn scores<A: Arith>(lines: &[A], panel: &[A], s: &Sizes, tile: &mut [A]) {
-    let blocks = lines.chunks_exact(FOUR * s.features).zip(tile.chunks_exact_mut(FOUR * LANES));
+    let blocks =
+        lines.chunks_exact(BATCH_PER_PANEL * s.features).zip(tile.chunks_exact_mut(BATCH_PER_PANEL * LANES));
     for (lines, tile) in blocks {
         let part = rows(lines, s.features, panel, LANES);
         for (out, part) in tile.as_chunks_mut::<LANES>().0.iter_mut().zip(&part) {
@@ -257,8 +264,8 @@ pub(in crate::ops) fn over_keys<A: Arith>(
     c: usize,
     s: &Sizes,
     tile: &[A],
-) -> [[f64; LANES]; FOUR] {
-    let mut totals = [[0.0; LANES]; FOUR];
+) -> [[f64; LANES]; BATCH_PER_PANEL] {
+    let mut totals = [[0.0; LANES]; BATCH_PER_PANEL];
     for (lines, tile) in lines.chunks(GROUP * s.features).zip(tile.chunks(GROUP * LANES)) {
         let part = columns(lines, s.features, c, tile);
         for (total, part) in totals.iter_mut().zip(&part) {
@@ -279,7 +286,9 @@ pub(in crate::ops) fn over_queries<A: Arith>(tile: &[A], lines: &[A], s: &Sizes,
         8 => over_groups::<A, 8>(tile, lines, sums),
         _ => {
             for c in (0..s.width).step_by(LANES) {
-                let blocks = tile.chunks_exact(FOUR * LANES).zip(sums.chunks_exact_mut(FOUR * s.width));
+                let blocks = tile
+                    .chunks_exact(BATCH_PER_PANEL * LANES)
+                    .zip(sums.chunks_exact_mut(BATCH_PER_PANEL * s.width));
                 for (tile, sums) in blocks {
                     let part = rows(tile, LANES, &lines[c..], s.width);
                     for (sum, part) in sums.chunks_exact_mut(s.width).zip(&part) {
@@ -296,9 +305,9 @@ pub(in crate::ops) fn over_queries<A: Arith>(tile: &[A], lines: &[A], s: &Sizes,
 /// [`over_queries`] of `W` features: a vector holds those of `LANES / W` queries, whose sums are joined at the end.
 #[inline(always)]
 fn over_groups<A: Arith, const W: usize>(tile: &[A], lines: &[A], sums: &mut [A]) {
-    let blocks = tile.chunks_exact(FOUR * LANES).zip(sums.chunks_exact_mut(FOUR * W));
+    let blocks = tile.chunks_exact(BATCH_PER_PANEL * LANES).zip(sums.chunks_exact_mut(BATCH_PER_PANEL * W));
     for (tile, sums) in blocks {
-        let [mut o0, mut o1, mut o2, mut o3] = [[A::default(); LANES]; FOUR];
+        let [mut o0, mut o1, mut o2, mut o3] = [[A::default(); LANES]; BATCH_PER_PANEL];
         let [t0, t1, t2, t3] = tile.as_chunks::<LANES>().0 else { break };
         for (p, line) in lines.as_chunks::<LANES>().0.iter().enumerate().take(W) {
             let first = p * (LANES / W);
@@ -364,8 +373,8 @@ pub(in crate::ops) fn store_rows<T: Element>(
 /// Joins the lines of a tile, in four chains that overlap.
 #[inline(always)]
 fn down<A: Arith>(tile: &[A], start: A, join: impl Fn(A, A) -> A) -> [A; LANES] {
-    let [mut t0, mut t1, mut t2, mut t3] = [[start; LANES]; FOUR];
-    for lines in tile.as_chunks::<LANES>().0.chunks_exact(FOUR) {
+    let [mut t0, mut t1, mut t2, mut t3] = [[start; LANES]; BATCH_PER_PANEL];
+    for lines in tile.as_chunks::<LANES>().0.chunks_exact(BATCH_PER_PANEL) {
         let [l0, l1, l2, l3] = lines else { break };
         for l in 0..LANES {
             t0[l] = join(t0[l], l0[l]);

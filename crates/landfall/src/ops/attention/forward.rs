@@ -13,8 +13,8 @@ use crate::kernel::cpu::lanes::{LANES, Slots};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::ops::attention::cpu_heads::{Forward, forward_lines};
 use crate::ops::attention::cpu_tiles::{
-    FOUR, Matrix, Sizes, add_rows, cut, exponentials, largest, load_lines, load_panel, over_keys, scores,
-    store_rows, sums,
+    BATCH_PER_PANEL, Matrix, Sizes, add_rows, cut, exponentials, largest, load_lines, load_panel, over_keys,
+    scores, store_rows, sums,
 };
 use crate::ops::attention::grad::AttentionGrad;
 use crate::ops::reduce::softmax::Softmax;
@@ -296,7 +296,7 @@ pub(in crate::ops) const SHAPES: &[[usize; 4]] = &[
 
 /// Elements of a task's scratch memory.
 fn slot(s: &Sizes) -> usize {
-    if s.abreast() { forward_lines(s) * LANES } else { 2 * s.lines() + s.panel() + s.tile() }
+    if s.heads_in_lanes() { forward_lines(s) * LANES } else { 2 * s.lines() + s.panel() + s.tile() }
 }
 
 fn run<T: Element>(op: &Attention, call: &Call<'_>) -> Result<(), Rule>
@@ -322,7 +322,7 @@ where
         #[inline(always)]
         |start, (mut out, mut lse, mut emitted, slots)| {
             let mut rest = &mut slots.data[..width];
-            if s.abreast() {
+            if s.heads_in_lanes() {
                 return dispatch(Forward {
                     s,
                     start,
@@ -382,9 +382,9 @@ where
                     for (lane, &level) in level[..len].iter().enumerate() {
                         lse.data()[rows.at(from + lane, 0)] = T::Acc::of_f64(level);
                     }
-                    for c in (0..s.e).step_by(FOUR) {
+                    for c in (0..s.e).step_by(BATCH_PER_PANEL) {
                         let part = over_keys(values, c, &s, tile);
-                        for (i, part) in part[..FOUR.min(s.e - c)].iter().enumerate() {
+                        for (i, part) in part[..BATCH_PER_PANEL.min(s.e - c)].iter().enumerate() {
                             for (lane, &v) in part[..len].iter().enumerate() {
                                 let v = T::Acc::of_f64(v) * inverse[lane];
                                 out.data()[to.at(from + lane, c + i)] = T::narrow(v);

@@ -5,13 +5,13 @@ use crate::contract::{
     op_attributes, op_list, rules,
 };
 use crate::kernel::cpu::isa::{Real, dispatch};
-use crate::kernel::cpu::lanes::{Kept, LANES, Slots, kept_dtype};
+use crate::kernel::cpu::lanes::{LANES, SavedStat, Slots, saved_stat_dtype};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, ViewMut};
 use crate::ops::attention::cpu_heads::{Gradient, gradient_lines};
 use crate::ops::attention::cpu_tiles::{
-    FOUR, Matrix, Sizes, add_rows, cut, exponentials, load_lines, load_panel, over_keys, over_queries, rows,
-    scores, store_rows,
+    BATCH_PER_PANEL, Matrix, Sizes, add_rows, cut, exponentials, load_lines, load_panel, over_keys,
+    over_queries, rows, scores, store_rows,
 };
 use crate::ops::attention::forward::{SHAPES, check, cuda, score_shapes};
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
@@ -63,7 +63,7 @@ impl Op for AttentionGrad {
             rules::same_dtype(args, 0, i)?;
             rules::same_shape(args, 0, i)?;
         }
-        kept_dtype(args, at + 1)?;
+        saved_stat_dtype(args, at + 1)?;
         rules::shape(args, at + 1, rows)?;
         if self.score_cotangent {
             rules::same_dtype(args, 0, at + 3)?;
@@ -208,7 +208,7 @@ impl Tested for AttentionGrad {
 
 /// Elements of a task's scratch memory.
 fn slot(s: &Sizes) -> usize {
-    if s.abreast() {
+    if s.heads_in_lanes() {
         return gradient_lines(s) * LANES;
     }
     2 * s.lines() + 2 * s.sums() + 3 * s.panel() + 2 * LANES * s.width + s.tile()
@@ -220,7 +220,7 @@ where
 {
     let (q, k, v) = (call.input::<T>(0)?, call.input::<T>(1)?, call.input::<T>(2)?);
     let at = op.saved();
-    let (out, lse, g) = (call.input::<T>(at)?, Kept::of(call, at + 1)?, call.input::<T>(at + 2)?);
+    let (out, lse, g) = (call.input::<T>(at)?, SavedStat::of(call, at + 1)?, call.input::<T>(at + 2)?);
     let previous = if op.previous { call.input_or_in_place::<T>(3)? } else { None };
     let cotangent = if op.score_cotangent { call.input_or_in_place::<T>(at + 3)? } else { None };
     let (gq, gk, gv) = (call.output::<T>(0)?, call.output::<T>(1)?, call.output::<T>(2)?);
@@ -242,7 +242,7 @@ where
         |start, (mut gq, mut gk, mut gv, rest)| {
             let (mut g_previous, slots) = rest;
             let mut rest = &mut slots.data[..width];
-            if s.abreast() {
+            if s.heads_in_lanes() {
                 return dispatch(Gradient {
                     s,
                     start,
@@ -330,9 +330,9 @@ where
                         store_rows(tile, m, &s, (from, len), g_previous);
                     }
                     over_queries(tile, queries, &s, key_sums);
-                    for c in (0..s.e).step_by(FOUR) {
+                    for c in (0..s.e).step_by(BATCH_PER_PANEL) {
                         let part = over_keys(keys, c, &s, tile);
-                        for (i, part) in part[..FOUR.min(s.e - c)].iter().enumerate() {
+                        for (i, part) in part[..BATCH_PER_PANEL.min(s.e - c)].iter().enumerate() {
                             for (lane, &v) in part[..len].iter().enumerate() {
                                 let v = T::Acc::of_f64(v * op.scale);
                                 gq.data()[to.at(from + lane, c + i)] = T::narrow(v);
@@ -363,7 +363,8 @@ fn levels<A: Arith>(outer: &[A], kept: &[A]) -> [A; LANES] {
 /// Turns the weights of a tile into the gradient of its scores: `tile ← tile·(v·g − level)`, 0 past the last key.
 #[inline(always)]
 fn slope<A: Arith>(tile: &mut [A], values: &[A], outer: &[A], level: &[A; LANES], s: &Sizes) {
-    let blocks = values.chunks_exact(FOUR * s.features).zip(tile.chunks_exact_mut(FOUR * LANES));
+    let blocks =
+        values.chunks_exact(BATCH_PER_PANEL * s.features).zip(tile.chunks_exact_mut(BATCH_PER_PANEL * LANES));
     for (values, tile) in blocks {
         let part = rows(values, s.features, outer, LANES);
         for (line, part) in tile.as_chunks_mut::<LANES>().0.iter_mut().zip(&part) {

@@ -9,7 +9,7 @@ use crate::contract::{
 };
 use crate::error::Error;
 use crate::kernel::cpu::columns::{Columns, LINE};
-use crate::kernel::cpu::lanes::{Kept, kept_dtype, rows};
+use crate::kernel::cpu::lanes::{SavedStat, rows, saved_stat_dtype};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, Chunks};
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
@@ -217,8 +217,8 @@ impl Op for BatchNormGrad {
         for i in [2, 3, 4] {
             rules::shape(&args, i, [x.shape.last()])?;
         }
-        kept_dtype(&args, 3)?;
-        kept_dtype(&args, 4)?;
+        saved_stat_dtype(&args, 3)?;
+        saved_stat_dtype(&args, 4)?;
         Ok([x, args[2], args[2]].into())
     }
     fn alias(&self) -> &[Alias] {
@@ -418,7 +418,7 @@ where
 {
     let (gy, x) = (call.input::<T>(0)?.merge_outer(), call.input::<T>(1)?.merge_outer());
     let weight = call.input::<T>(2)?;
-    let (mean, variance) = (Kept::of(call, 3)?, Kept::of(call, 4)?);
+    let (mean, variance) = (SavedStat::of(call, 3)?, SavedStat::of(call, 4)?);
     let (n, d) = sizes(x.layout().shape());
     let (gx, cut) = rows(call.output::<T>(0)?, &[n, d]);
     let (mut gweight, mut gbias) = (call.output::<T>(1)?, call.output::<T>(2)?);

@@ -7,7 +7,7 @@ use crate::contract::{
     Value, Vjp, attributes, op_attributes, op_list, rules,
 };
 use crate::error::Error;
-use crate::kernel::cpu::lanes::{Kept, Slots, TILE, kept_dtype, rows, sum};
+use crate::kernel::cpu::lanes::{SavedStat, Slots, TILE, rows, saved_stat_dtype, sum};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, Row};
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
@@ -232,7 +232,7 @@ impl Op for LayerNormGrad {
         }
         rules::shape(&args, 2, [x.shape.last()])?;
         for i in [3, 4] {
-            kept_dtype(&args, i)?;
+            saved_stat_dtype(&args, i)?;
             rules::shape(&args, i, x.shape.without(x.shape.rank() - 1))?;
         }
         Ok([x, args[2], args[2]].into())
@@ -428,7 +428,7 @@ where
 {
     let (gy, x) = (call.input::<T>(0)?.merge_outer(), call.input::<T>(1)?.merge_outer());
     let weight = call.input::<W>(2)?.row(0);
-    let (mean, rstd) = (Kept::of(call, 3)?, Kept::of(call, 4)?);
+    let (mean, rstd) = (SavedStat::of(call, 3)?, SavedStat::of(call, 4)?);
     let (n, d) = sizes(x.layout().shape());
     let (gx, cut) = rows(call.output::<T>(0)?, &[n, d]);
     let (mut gweight, mut gbias) = (call.output::<W>(1)?, call.output::<W>(2)?);

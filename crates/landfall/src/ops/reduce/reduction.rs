@@ -120,7 +120,7 @@ impl Reduce {
         self.axes.has(axis)
     }
 
-    /// Kept and reduced axes as two layouts over the same data, with as few axes as possible.
+    /// SavedStat and reduced axes as two layouts over the same data, with as few axes as possible.
     fn split(&self, layout: &Layout) -> Result<(Layout, Layout), Rule> {
         let (kept, reduced) = split(layout, |a| self.reduces(a))?;
         Ok((kept.collapsed(), reduced.collapsed()))

@@ -1,6 +1,6 @@
 //! Several times of a repeated part next to each other: proved as any program, and free of each other but for the state.
 
-use super::super::unroll::copies as abreast;
+use super::super::unroll::copies as unrolled;
 use super::super::{assign, order, verify};
 use super::{Planned, refused};
 use crate::contract::{Graph, StateSpec, Value};
@@ -44,7 +44,7 @@ fn rest(g: &Graph, mean: Value, next: Value) -> Result<(), Error> {
 fn laid_out(g: &Graph, count: usize) -> Result<Option<Planned>, Error> {
     let lowered = lower(&optimise(g), DeviceKind::Cpu, Reuse::Tight)?;
     let plan = assign(&lowered, Reuse::Tight);
-    let Some((mut lowered, plan)) = abreast(&lowered, &plan, count) else { return Ok(None) };
+    let Some((mut lowered, plan)) = unrolled(&lowered, &plan, count) else { return Ok(None) };
     order(&mut lowered, &plan);
     let slabs = g.state_spec().slabs().iter().map(|s| s.elements * s.dtype.size()).collect();
     Ok(Some(Planned { lowered, plan, slabs }))

@@ -2,13 +2,13 @@
 
 use super::part;
 use crate::kernel::cpu::isa::{Kernel, Real, Simd};
-use crate::kernel::cpu::lanes::{Kept, LANES};
+use crate::kernel::cpu::lanes::{LANES, SavedStat};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{View, ViewMut};
 use crate::ops::attention::cpu_heads::{
-    BLOCK, Heads, Line, combine, exponentials, largest, products, slope, spread_block,
+    BLOCK, Heads, LaneVec, combine, exponentials, largest, products, slope, spread_block,
 };
-use crate::ops::attention::cpu_tiles::{FOUR, Sizes, cut};
+use crate::ops::attention::cpu_tiles::{BATCH_PER_PANEL, Sizes, cut};
 use crate::values::{Element, Layout, Math};
 
 /// Lines of scratch memory that [`Forward`] takes.
@@ -45,7 +45,7 @@ impl<T: Element<Acc: Arith + Real>, W: Element> Kernel for Forward<'_, T, W> {
         let parts = parts(self.qkv.layout());
         let mut rest = self.scratch.as_chunks_mut::<LANES>().0;
         // Features past the last stay zero.
-        rest.fill(Line::<T::Acc>::default());
+        rest.fill(LaneVec::<T::Acc>::default());
         let [queries, keys, values] = [(); 3].map(|()| cut(&mut rest, s.n * s.features));
         let [levels, inverse] = [(); 2].map(|()| cut(&mut rest, s.n));
         let tile = cut(&mut rest, s.keys);
@@ -68,10 +68,10 @@ impl<T: Element<Acc: Arith + Real>, W: Element> Kernel for Forward<'_, T, W> {
                 products(simd, query, keys, tile);
                 let top = largest(&tile[..s.n]);
                 let sum = exponentials(simd, tile, s.n, &top);
-                for c in (0..s.e).step_by(FOUR) {
+                for c in (0..s.e).step_by(BATCH_PER_PANEL) {
                     let mut part = combine(simd, &tile[..s.n], values, s.features, c);
                     part.iter_mut().for_each(|line| *line = over(line, &sum));
-                    let width = FOUR.min(s.e - c);
+                    let width = BATCH_PER_PANEL.min(s.e - c);
                     query[c..c + width].copy_from_slice(&part[..width]);
                 }
                 for l in 0..LANES {
@@ -93,7 +93,7 @@ pub(in crate::ops) struct Gradient<'a, T: Element, W> {
     pub(in crate::ops) qkv: View<'a, T>,
     pub(in crate::ops) temperature: View<'a, W>,
     pub(in crate::ops) out: View<'a, T>,
-    pub(in crate::ops) lse: Kept<'a>,
+    pub(in crate::ops) lse: SavedStat<'a>,
     pub(in crate::ops) g: View<'a, T>,
     pub(in crate::ops) gqkv: ViewMut<'a, T>,
     /// What each head adds to the gradient of its temperature.
@@ -107,7 +107,7 @@ impl<T: Element<Acc: Arith + Real>, W: Element> Kernel for Gradient<'_, T, W> {
     #[inline(always)]
     fn run<S: Simd>(mut self, simd: S) {
         let (s, start, eps) = (self.s, self.start, T::Acc::of_f64(self.eps));
-        let (zero, one) = (Line::<T::Acc>::default(), [T::Acc::of_f64(1.0); LANES]);
+        let (zero, one) = (LaneVec::<T::Acc>::default(), [T::Acc::of_f64(1.0); LANES]);
         let (from, results) = (parts(self.qkv.layout()), parts(self.gqkv.layout()));
         let mut rest = self.scratch.as_chunks_mut::<LANES>().0;
         // Features past the last stay zero.
@@ -138,8 +138,8 @@ impl<T: Element<Acc: Arith + Real>, W: Element> Kernel for Gradient<'_, T, W> {
                 *level = sum_of_products(simd, outer, row);
             }
             match &self.lse {
-                Kept::F32(x) => heads.scores(x.layout(), start).load_row(x.data(), less),
-                Kept::F64(x) => heads.scores(x.layout(), start).load_row(x.data(), less),
+                SavedStat::F32(x) => heads.scores(x.layout(), start).load_row(x.data(), less),
+                SavedStat::F64(x) => heads.scores(x.layout(), start).load_row(x.data(), less),
             }
             key_sums.fill(zero);
             value_sums.fill(zero);
@@ -159,14 +159,14 @@ impl<T: Element<Acc: Arith + Real>, W: Element> Kernel for Gradient<'_, T, W> {
                     products(simd, &outer[i * s.features..][..s.features], values, slopes);
                     slope(simd, tile, slopes, [&less[i], &levels[i]]);
                 }
-                for c in (0..s.e).step_by(FOUR) {
+                for c in (0..s.e).step_by(BATCH_PER_PANEL) {
                     spread_block(simd, tiles, &outer[first * s.features..], value_sums, &s, block.len(), c);
                     spread_block(simd, slopes, &queries[first * s.features..], key_sums, &s, block.len(), c);
                 }
                 for (i, slopes) in block.zip(slopes.chunks_exact(s.keys)) {
-                    for c in (0..s.e).step_by(FOUR) {
+                    for c in (0..s.e).step_by(BATCH_PER_PANEL) {
                         let part = combine(simd, &slopes[..s.n], keys, s.features, c);
-                        let width = FOUR.min(s.e - c);
+                        let width = BATCH_PER_PANEL.min(s.e - c);
                         row[c..c + width].copy_from_slice(&part[..width]);
                     }
                     let unit = &mut queries[i * s.features..][..s.features];
@@ -199,25 +199,25 @@ fn parts(qkv: &Layout) -> [Layout; 3] {
 
 /// The temperatures of sixteen heads.
 #[inline(always)]
-fn temperature<W: Element, A: Arith>(x: &View<'_, W>, heads: Heads, start: usize) -> Line<A> {
-    let mut line = [Line::default()];
+fn temperature<W: Element, A: Arith>(x: &View<'_, W>, heads: Heads, start: usize) -> LaneVec<A> {
+    let mut line = [LaneVec::default()];
     heads.scores(x.layout(), start).load_row(x.data(), &mut line);
     line[0]
 }
 
 #[inline(always)]
-fn by<A: Arith>(x: &Line<A>, y: &Line<A>) -> Line<A> {
+fn by<A: Arith>(x: &LaneVec<A>, y: &LaneVec<A>) -> LaneVec<A> {
     std::array::from_fn(|l| x[l] * y[l])
 }
 
 #[inline(always)]
-fn over<A: Arith>(x: &Line<A>, y: &Line<A>) -> Line<A> {
+fn over<A: Arith>(x: &LaneVec<A>, y: &LaneVec<A>) -> LaneVec<A> {
     std::array::from_fn(|l| x[l] / y[l])
 }
 
 #[inline(always)]
-fn sum_of_products<A: Arith + Real, S: Simd>(simd: S, x: &[Line<A>], y: &[Line<A>]) -> Line<A> {
-    let mut sum = Line::default();
+fn sum_of_products<A: Arith + Real, S: Simd>(simd: S, x: &[LaneVec<A>], y: &[LaneVec<A>]) -> LaneVec<A> {
+    let mut sum = LaneVec::default();
     for (x, y) in x.iter().zip(y) {
         for l in 0..LANES {
             sum[l] = simd.mul_add(x[l], y[l], sum[l]);
@@ -230,22 +230,22 @@ fn sum_of_products<A: Arith + Real, S: Simd>(simd: S, x: &[Line<A>], y: &[Line<A
 #[inline(always)]
 fn normalise<A: Arith + Real, S: Simd>(
     simd: S,
-    rows: &mut [Line<A>],
-    inverse: &mut [Line<A>],
+    rows: &mut [LaneVec<A>],
+    inverse: &mut [LaneVec<A>],
     eps: A,
-    factor: &Line<A>,
+    factor: &LaneVec<A>,
 ) {
     let width = rows.len() / inverse.len().max(1);
     for (row, inverse) in rows.chunks_exact_mut(width.max(1)).zip(inverse) {
         // Four sums, whose additions overlap.
-        let mut sums = [Line::default(); FOUR];
-        for lines in row.as_chunks::<FOUR>().0 {
+        let mut sums = [LaneVec::default(); BATCH_PER_PANEL];
+        for lines in row.as_chunks::<BATCH_PER_PANEL>().0 {
             for (sum, x) in sums.as_flattened_mut().iter_mut().zip(lines.as_flattened()) {
                 *sum = simd.mul_add(*x, *x, *sum);
             }
         }
         let [s0, s1, s2, s3] = sums;
-        let mut scale = Line::default();
+        let mut scale = LaneVec::default();
         for l in 0..LANES {
             inverse[l] = A::of_f64(1.0) / Math::sqrt((s0[l] + s1[l]) + (s2[l] + s3[l]) + eps);
             scale[l] = inverse[l] * factor[l];
@@ -256,7 +256,12 @@ fn normalise<A: Arith + Real, S: Simd>(
 
 /// The slope of a row from that of the row of length 1 that it becomes: `g ← factor·(g − u·Σ g·u)`. The sum is the result.
 #[inline(always)]
-fn beside<A: Arith + Real, S: Simd>(simd: S, g: &mut [Line<A>], u: &[Line<A>], factor: &Line<A>) -> Line<A> {
+fn beside<A: Arith + Real, S: Simd>(
+    simd: S,
+    g: &mut [LaneVec<A>],
+    u: &[LaneVec<A>],
+    factor: &LaneVec<A>,
+) -> LaneVec<A> {
     let along = sum_of_products(simd, g, u);
     for (g, u) in g.iter_mut().zip(u) {
         for l in 0..LANES {

@@ -12,32 +12,36 @@ use std::sync::Arc;
 /// An instruction that may be tuned: its op, and how its operands lie and share memory, but not where. Nothing in it
 /// leads to the memory of the program that it was taken from.
 #[derive(Debug, Clone)]
-pub struct Problem {
+pub struct TuningCase {
     pub(super) op: Arc<dyn Op>,
-    inputs: Vec<Seat>,
-    outputs: Vec<Seat>,
-    /// Bytes of each piece of memory. Operands that overlap are in one.
-    pieces: Vec<usize>,
+    inputs: Vec<OperandSlot>,
+    outputs: Vec<OperandSlot>,
+    /// Bytes of each allocation of memory. Operands that overlap are in one.
+    allocations: Vec<usize>,
 }
 
 /// Where an operand lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seat {
+struct OperandSlot {
     dtype: DType,
     /// From its own first byte on.
     layout: Layout,
-    piece: usize,
-    /// Bytes before it in the piece.
+    allocation: usize,
+    /// Bytes before it in the allocation.
     start: usize,
 }
 
-impl Seat {
+impl OperandSlot {
     fn spec(&self) -> Spec {
         Spec { dtype: self.dtype, shape: *self.layout.shape() }
     }
 
-    fn operand(&self, pieces: &[Address]) -> Operand {
-        Operand { base: pieces[self.piece].offset(self.start), dtype: self.dtype, layout: self.layout }
+    fn operand(&self, allocations: &[Address]) -> Operand {
+        Operand {
+            base: allocations[self.allocation].offset(self.start),
+            dtype: self.dtype,
+            layout: self.layout,
+        }
     }
 
     fn seen(&self) -> Seen<'_> {
@@ -48,35 +52,40 @@ impl Seat {
 impl Program {
     /// Its instructions as a tuner runs them, on memory of its own: see [`tune`](crate::tune).
     #[must_use]
-    pub fn problems(&self) -> Vec<Problem> {
-        self.launches().iter().map(|l| Problem::new(&l.op, &l.inputs, &l.outputs)).collect()
+    pub fn tuning_cases(&self) -> Vec<TuningCase> {
+        self.launches().iter().map(|l| TuningCase::new(&l.op, &l.inputs, &l.outputs)).collect()
     }
 }
 
-impl Problem {
-    /// The problem of a launch of these operands. Their addresses are compared, never followed.
+impl TuningCase {
+    /// The case of a launch of these operands. Their addresses are compared, never followed.
     pub(crate) fn new(op: &Arc<dyn Op>, inputs: &[Operand], outputs: &[Operand]) -> Self {
         let all: Vec<&Operand> = inputs.iter().chain(outputs).collect();
         let mut order: Vec<usize> = (0..all.len()).collect();
         order.sort_by_key(|&i| all[i].span());
-        let mut seats: Vec<Option<Seat>> = vec![None; all.len()];
-        let (mut pieces, mut last) = (Vec::new(), (0, 0));
+        let mut slots: Vec<Option<OperandSlot>> = vec![None; all.len()];
+        let (mut allocations, mut last) = (Vec::new(), (0, 0));
         for i in order {
             let (start, end) = all[i].span();
-            if pieces.is_empty() || start >= last.1 {
-                // A piece begins where an allocation may, so that operands are aligned as they were.
+            if allocations.is_empty() || start >= last.1 {
+                // A allocation begins where an allocation may, so that operands are aligned as they were.
                 last = (start - start % ALIGNMENT as u64, end);
-                pieces.push(0);
+                allocations.push(0);
             }
             last.1 = last.1.max(end);
-            let piece = pieces.len() - 1;
-            pieces[piece] = (last.1 - last.0) as usize;
+            let allocation = allocations.len() - 1;
+            allocations[allocation] = (last.1 - last.0) as usize;
             let layout = all[i].layout.at_origin();
-            seats[i] = Some(Seat { dtype: all[i].dtype, layout, piece, start: (start - last.0) as usize });
+            slots[i] = Some(OperandSlot {
+                dtype: all[i].dtype,
+                layout,
+                allocation,
+                start: (start - last.0) as usize,
+            });
         }
-        let mut seats = seats.into_iter().flatten();
-        let inputs = seats.by_ref().take(inputs.len()).collect();
-        Self { op: Arc::clone(op), inputs, outputs: seats.collect(), pieces }
+        let mut slots = slots.into_iter().flatten();
+        let inputs = slots.by_ref().take(inputs.len()).collect();
+        Self { op: Arc::clone(op), inputs, outputs: slots.collect(), allocations }
     }
 
     /// Whether its op has several kernels for it on an engine.
@@ -87,22 +96,31 @@ impl Problem {
 
     /// Dtype and shape of each argument.
     pub(super) fn specs(&self) -> Vec<Spec> {
-        self.inputs.iter().map(Seat::spec).collect()
+        self.inputs.iter().map(OperandSlot::spec).collect()
     }
 
     /// What its choice is pinned by.
     pub(super) fn exact(&self) -> String {
-        exact(self.op.as_ref(), self.inputs.iter().map(Seat::seen), self.outputs.iter().map(Seat::seen))
+        exact(
+            self.op.as_ref(),
+            self.inputs.iter().map(OperandSlot::seen),
+            self.outputs.iter().map(OperandSlot::seen),
+        )
     }
 
     /// What its choice is kept by on disk.
     pub(super) fn alike(&self) -> String {
-        alike(self.op.as_ref(), self.inputs.iter().map(Seat::seen), self.outputs.iter().map(Seat::seen))
+        alike(
+            self.op.as_ref(),
+            self.inputs.iter().map(OperandSlot::seen),
+            self.outputs.iter().map(OperandSlot::seen),
+        )
     }
 
     /// Whether two instructions of one key also share memory alike.
     pub(super) fn same(&self, other: &Self) -> bool {
-        (&self.inputs, &self.outputs, &self.pieces) == (&other.inputs, &other.outputs, &other.pieces)
+        (&self.inputs, &self.outputs, &self.allocations)
+            == (&other.inputs, &other.outputs, &other.allocations)
     }
 
     /// The ways to spread indices that it is tried with: one where it has none. `None` where nobody knows which are
@@ -118,23 +136,24 @@ impl Problem {
         Some(if indices { &[Spread::Uniform, Spread::Zipf] } else { &[Spread::Uniform] })
     }
 
-    /// What each piece of memory holds before a trial: valid arguments, and poison everywhere else.
+    /// What each allocation of memory holds before a trial: valid arguments, and poison everywhere else.
     pub(super) fn contents(&self, spread: Spread, poison: u8) -> Vec<Vec<u8>> {
-        let mut pieces: Vec<Vec<u8>> = self.pieces.iter().map(|&bytes| vec![poison; bytes]).collect();
+        let mut allocations: Vec<Vec<u8>> =
+            self.allocations.iter().map(|&bytes| vec![poison; bytes]).collect();
         let given = self.op.trial(&self.specs(), spread);
-        for (i, seat) in self.inputs.iter().enumerate() {
+        for (i, slot) in self.inputs.iter().enumerate() {
             let valid = given.get(i).and_then(Option::as_ref);
-            let numbers = valid.map_or_else(|| random(seat.dtype, i), HostTensor::to_bytes);
-            let size = seat.dtype.size();
+            let numbers = valid.map_or_else(|| random(slot.dtype, i), HostTensor::to_bytes);
+            let size = slot.dtype.size();
             let mut elements = numbers.chunks_exact(size).cycle();
-            for e in 0..seat.layout.shape().elements() {
-                let at = seat.start + seat.layout.index_flat(e) * size;
+            for e in 0..slot.layout.shape().elements() {
+                let at = slot.start + slot.layout.index_flat(e) * size;
                 if let Some(element) = elements.next() {
-                    pieces[seat.piece][at..at + size].copy_from_slice(element);
+                    allocations[slot.allocation][at..at + size].copy_from_slice(element);
                 }
             }
         }
-        pieces
+        allocations
     }
 }
 
@@ -147,56 +166,56 @@ fn random(dtype: DType, argument: usize) -> Vec<u8> {
     HostTensor::from_fn(Spec::new(dtype, [PERIOD]), |_| 2.0 * rng.uniform() - 1.0).to_bytes()
 }
 
-/// Private memory of a problem on a device: freed when it drops.
+/// Private memory of a case on a device: freed when it drops.
 #[derive(Debug)]
 pub(super) struct Scratch {
     device: Arc<dyn Device>,
-    pieces: Vec<(Address, usize)>,
+    allocations: Vec<(Address, usize)>,
     pub(super) inputs: Vec<Operand>,
     pub(super) outputs: Vec<Operand>,
-    /// The pieces that a launch writes.
+    /// The allocations that a launch writes.
     written: Vec<usize>,
     pub(super) workspace: (Address, usize),
 }
 
 impl Scratch {
-    /// Memory for a problem, with so many bytes of workspace.
-    pub(super) fn new(device: &Arc<dyn Device>, problem: &Problem, workspace: usize) -> Result<Self, Error> {
+    /// Memory for a case, with so many bytes of workspace.
+    pub(super) fn new(device: &Arc<dyn Device>, case: &TuningCase, workspace: usize) -> Result<Self, Error> {
         let mut this = Self {
             device: Arc::clone(device),
-            pieces: Vec::new(),
+            allocations: Vec::new(),
             inputs: Vec::new(),
             outputs: Vec::new(),
             written: Vec::new(),
             workspace: (Address(0), 0),
         };
-        for &bytes in &problem.pieces {
-            this.pieces.push((device.allocate(bytes.max(1))?, bytes.max(1)));
+        for &bytes in &case.allocations {
+            this.allocations.push((device.allocate(bytes.max(1))?, bytes.max(1)));
         }
         if workspace > 0 {
             this.workspace = (device.allocate(workspace)?, workspace);
         }
-        let starts: Vec<Address> = this.pieces.iter().map(|p| p.0).collect();
-        this.inputs = problem.inputs.iter().map(|s| s.operand(&starts)).collect();
-        this.outputs = problem.outputs.iter().map(|s| s.operand(&starts)).collect();
-        this.written = problem.outputs.iter().map(|s| s.piece).collect();
+        let starts: Vec<Address> = this.allocations.iter().map(|p| p.0).collect();
+        this.inputs = case.inputs.iter().map(|s| s.operand(&starts)).collect();
+        this.outputs = case.outputs.iter().map(|s| s.operand(&starts)).collect();
+        this.written = case.outputs.iter().map(|s| s.allocation).collect();
         this.written.sort_unstable();
         this.written.dedup();
         Ok(this)
     }
 
-    /// Gives every piece its contents.
+    /// Gives every allocation its contents.
     pub(super) fn load(&self, contents: &[Vec<u8>]) -> Result<(), Error> {
-        (0..self.pieces.len()).try_for_each(|p| self.put(p, contents))
+        (0..self.allocations.len()).try_for_each(|p| self.put(p, contents))
     }
 
-    /// Gives those pieces their contents back that a launch wrote.
+    /// Gives those allocations their contents back that a launch wrote.
     pub(super) fn restore(&self, contents: &[Vec<u8>]) -> Result<(), Error> {
         self.written.iter().try_for_each(|&p| self.put(p, contents))
     }
 
-    fn put(&self, piece: usize, contents: &[Vec<u8>]) -> Result<(), Error> {
-        let (at, data) = (self.pieces[piece].0, &contents[piece]);
+    fn put(&self, allocation: usize, contents: &[Vec<u8>]) -> Result<(), Error> {
+        let (at, data) = (self.allocations[allocation].0, &contents[allocation]);
         if data.is_empty() { Ok(()) } else { self.device.upload(at, data) }
     }
 
@@ -219,7 +238,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let (at, bytes) = self.workspace;
         let workspace = (bytes > 0).then_some((at, bytes));
-        for (at, bytes) in self.pieces.drain(..).chain(workspace) {
+        for (at, bytes) in self.allocations.drain(..).chain(workspace) {
             self.device.free(at, bytes);
         }
     }
@@ -243,9 +262,9 @@ mod tests {
         let half = row(32).slice(0, 16, 16, 1).expect("inside");
         let op: Arc<dyn Op> = Arc::new(Add);
         let live = [operand(4096, row(16)), operand(9000 * 64, half), operand(4096, row(16))];
-        let problem = Problem::new(&op, &live[..2], &live[2..]);
+        let case = TuningCase::new(&op, &live[..2], &live[2..]);
         let device: Arc<dyn Device> = cpu::Cpu::new(1).expect("a thread");
-        let scratch = Scratch::new(&device, &problem, 0).expect("memory");
+        let scratch = Scratch::new(&device, &case, 0).expect("memory");
         assert_eq!(device.kind(), DeviceKind::Cpu);
         let all: Vec<Operand> = scratch.inputs.iter().chain(&scratch.outputs).copied().collect();
         for (a, now) in all.iter().enumerate() {
@@ -255,7 +274,7 @@ mod tests {
                 assert_eq!(now.relation(&all[b]), live[a].relation(&live[b]), "operands {a} and {b}");
             }
         }
-        assert_eq!(problem.pieces.len(), 2);
+        assert_eq!(case.allocations.len(), 2);
     }
 
     /// Parts of a packing stay parts of it.
@@ -264,10 +283,10 @@ mod tests {
         let row = |n: usize| Layout::contiguous([n].into());
         let op: Arc<dyn Op> = Arc::new(Concat::default());
         let live = [operand(4096, row(16)), operand(4096 + 64, row(16)), operand(4096, row(32))];
-        let problem = Problem::new(&op, &live[..2], &live[2..]);
-        assert_eq!(problem.pieces, [128]);
-        assert_eq!([problem.inputs[0].start, problem.inputs[1].start, problem.outputs[0].start], [0, 64, 0]);
-        let contents = problem.contents(Spread::Uniform, 0xFF);
+        let case = TuningCase::new(&op, &live[..2], &live[2..]);
+        assert_eq!(case.allocations, [128]);
+        assert_eq!([case.inputs[0].start, case.inputs[1].start, case.outputs[0].start], [0, 64, 0]);
+        let contents = case.contents(Spread::Uniform, 0xFF);
         assert!(contents[0].chunks_exact(4).all(|e| e != [0xFF; 4]), "every part is an argument");
     }
 }
