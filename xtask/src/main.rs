@@ -2,7 +2,6 @@
 
 mod bundle;
 mod campaign;
-mod format;
 mod kernels;
 mod readme;
 
@@ -11,7 +10,6 @@ use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask TASK
   readme [--except COMMAND]...  runs each line of the README's sh blocks from the top of the checkout, except those named
-  format [--check]              formats all Rust code, also the files of ops, which a macro names as modules
   kernels [LABEL]               compiles every CUDA kernel, or those of modules whose label begins so, with the run-time compiler
                                 of the Python wheel; needs no GPU
   ops                           writes docs/ops.md, what each op takes on which device, from the table of ops
@@ -24,7 +22,6 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let result = match (args.next().as_deref(), args.collect::<Vec<_>>()) {
         (Some("readme"), rest) => readme::excepted(&rest).and_then(|except| readme::run(&top, &except)),
-        (Some("format"), rest) => format::run(&top, &rest),
         (Some("kernels"), rest) if rest.len() < 2 => kernels::run(&top, rest.first()),
         (Some("ops"), rest) if rest.is_empty() => ops(&top),
         (Some("shuffle"), rest) => shuffle(&top, &rest),
