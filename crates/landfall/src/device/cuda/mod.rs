@@ -8,7 +8,6 @@ mod driver;
 mod edges;
 mod graph;
 mod listing;
-mod map;
 pub(crate) mod outline;
 mod probe;
 mod product;
@@ -22,7 +21,7 @@ use super::{Counters, Device, Hardware, Launch, LaunchList, Recording};
 use crate::contract::{Op, Run};
 use crate::error::{Error, IndexFault};
 use crate::kernel::cuda::{
-    Addresses, Call, Failure, Geometry, KernelLaunch, Module, ProductLaunch, Sink, Values, map as tensor_map,
+    Addresses, Call, Failure, Geometry, KernelLaunch, Module, ProductLaunch, Sink, Values, tensor_map,
 };
 use crate::values::{Address, DeviceKind, Operand};
 use again::{Calls, Made};
@@ -350,8 +349,8 @@ impl Sink for Eager<'_> {
         self.device.stream.fill(to, bytes, value)
     }
 
-    fn map(&self, of: &Operand, axes: &[(usize, u32)]) -> Result<[u64; tensor_map::WORDS], Error> {
-        map::encode(of, axes)
+    fn tensor_map(&self, tile: &Tile<'_>) -> Result<[u64; tensor_map::WORDS], Error> {
+        tensor_map::encode(tile)
     }
 
     fn faults(&mut self, op: &'static str) -> (Address, u32) {

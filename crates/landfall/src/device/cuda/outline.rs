@@ -25,7 +25,7 @@ impl Sink for Outline {
         Ok(())
     }
 
-    fn map(&self, _: &Operand, _: &[(usize, u32)]) -> Result<[u64; tensor_map::WORDS], Error> {
+    fn tensor_map(&self, _: &Tile<'_>) -> Result<[u64; tensor_map::WORDS], Error> {
         Ok([0; tensor_map::WORDS])
     }
 
