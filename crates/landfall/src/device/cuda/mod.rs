@@ -11,6 +11,7 @@ mod listing;
 pub(crate) mod outline;
 mod probe;
 mod product;
+mod tensor_map;
 
 pub use compile::{Compiled, Compiler};
 pub use listing::launches;
@@ -21,7 +22,8 @@ use super::{Counters, Device, Hardware, Launch, LaunchList, Recording};
 use crate::contract::{Op, Run};
 use crate::error::{Error, IndexFault};
 use crate::kernel::cuda::{
-    Addresses, Call, Failure, Geometry, KernelLaunch, Module, ProductLaunch, Sink, Values, tensor_map,
+    Addresses, Call, Failure, Geometry, KernelLaunch, Module, ProductLaunch, Sink, TENSOR_MAP_WORDS, Tile,
+    Values,
 };
 use crate::values::{Address, DeviceKind, Operand};
 use again::{Calls, Made};
@@ -349,7 +351,7 @@ impl Sink for Eager<'_> {
         self.device.stream.fill(to, bytes, value)
     }
 
-    fn tensor_map(&self, tile: &Tile<'_>) -> Result<[u64; tensor_map::WORDS], Error> {
+    fn tensor_map(&self, tile: &Tile<'_>) -> Result<[u64; TENSOR_MAP_WORDS], Error> {
         tensor_map::encode(tile)
     }
 

@@ -1,7 +1,7 @@
 //! One kernel call of an op, as its CUDA side sees it: operands in, typed launches out.
 
 use super::module::Module;
-use super::param::{Entry, KernelArgs, Kind, RowFrame, RowView, Tile};
+use super::param::{Entry, KernelArgs, Kind, RowFrame, RowView, Tile, Transfer, view};
 use super::tensor_map;
 use crate::error::Error;
 use crate::kernel::Operands;
@@ -95,6 +95,10 @@ pub enum Arg<'a> {
     Input(&'a Operand),
     /// The first element of an operand that is written.
     Output(&'a Operand),
+    /// An operand that is read, with its strides.
+    ViewIn(&'a Operand),
+    /// An operand that is written, with its strides.
+    ViewOut(&'a Operand),
     /// This many bytes into the scratch memory.
     Scratch(usize),
     /// An operand that is read by TMA tiles.
@@ -105,6 +109,8 @@ pub enum Arg<'a> {
     RowsIn(RowView<'a>),
     /// The rows of an operand that is written.
     RowsOut(RowView<'a>),
+    /// An operand that is read and one of its shape that is written.
+    Transfer(Transfer<'a>),
     /// A 32-bit unsigned integer.
     U32(u32),
     /// A 64-bit unsigned integer.
@@ -132,11 +138,14 @@ impl Arg<'_> {
         match self {
             Self::Input(_) => "an operand that is read",
             Self::Output(_) => "an operand that is written",
+            Self::ViewIn(_) => "an operand that is read, with its strides",
+            Self::ViewOut(_) => "an operand that is written, with its strides",
             Self::Scratch(_) => "scratch memory",
             Self::TensorMap(_) => "a tensor map",
             Self::RowFrame(_) => "sizes of rows",
             Self::RowsIn(_) => "rows that are read",
             Self::RowsOut(_) => "rows that are written",
+            Self::Transfer(_) => "a copy",
             Self::U32(_) => "a u32",
             Self::U64(_) => "a u64",
             Self::F32(_) => "an f32",
@@ -148,7 +157,7 @@ impl Arg<'_> {
 }
 
 /// The most parameters of a kernel.
-pub(crate) const MAX_PARAMS: usize = 32;
+const MAX_PARAMS: usize = 32;
 /// Words of all arguments of a launch.
 const MAX_WORDS: usize = 256;
 
@@ -201,18 +210,28 @@ impl KernelLaunch<'_> {
     /// Addresses of the operands that it was given.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = u64> {
         let params = self.module.source().entries[self.entry].params;
-        params.iter().zip(self.values.each()).filter_map(|(param, words)| match param.kind {
-            Kind::Input(_) | Kind::Output(_) | Kind::RowsIn(_) | Kind::RowsOut(_) => words.first().copied(),
-            Kind::TensorMap(_) => words.get(tensor_map::WORDS).copied(),
-            Kind::RowFrame
-            | Kind::Scratch(_)
-            | Kind::U32
-            | Kind::U64
-            | Kind::F32
-            | Kind::F64
-            | Kind::Dims
-            | Kind::Faults => None,
-        })
+        params
+            .iter()
+            .zip(self.values.each())
+            .flat_map(|(param, words)| match param.kind {
+                Kind::Input(_)
+                | Kind::Output(_)
+                | Kind::ViewIn(_)
+                | Kind::ViewOut(_)
+                | Kind::RowsIn(_)
+                | Kind::RowsOut(_) => &words[..1],
+                Kind::Transfer(_) => &words[..2],
+                Kind::TensorMap(_) => &words[tensor_map::WORDS..=tensor_map::WORDS],
+                Kind::RowFrame
+                | Kind::Scratch(_)
+                | Kind::U32
+                | Kind::U64
+                | Kind::F32
+                | Kind::F64
+                | Kind::Dims
+                | Kind::Faults => &[],
+            })
+            .copied()
     }
 }
 
@@ -380,9 +399,15 @@ impl<'a> Call<'a> {
             (Kind::Scratch(_), Arg::Scratch(at)) => {
                 return Err(format!("{at} is beyond the scratch memory of {} bytes", self.scratch_bytes()));
             }
+            (Kind::ViewIn(e), Arg::ViewIn(o)) | (Kind::ViewOut(e), Arg::ViewOut(o)) => {
+                values.push(&view(o, typed(o, e)?))
+            }
             (Kind::RowFrame, Arg::RowFrame(frame)) => values.push(&frame.words()),
             (Kind::RowsIn(e), Arg::RowsIn(rows)) | (Kind::RowsOut(e), Arg::RowsOut(rows)) => {
                 values.push(&rows.words(typed(rows.operand, e)?))
+            }
+            (Kind::Transfer(e), Arg::Transfer(copy)) => {
+                values.push(&copy.words(typed(copy.x, e)?, typed(copy.out, e)?))
             }
             (Kind::TensorMap(e), Arg::TensorMap(tile)) => {
                 let address = typed(tile.operand, e)?;

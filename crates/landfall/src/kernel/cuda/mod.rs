@@ -12,13 +12,14 @@ mod param;
 mod pieces;
 pub(crate) mod pointwise;
 mod product;
-pub(crate) mod tensor_map;
+mod tensor_map;
 pub(crate) mod vectors;
 
-pub use call::{Arg, Call, Failure, Geometry};
-pub(crate) use call::{KernelLaunch, MAX_PARAMS, Sink, Values};
 pub(crate) use crate::cuda_kernel;
+pub use call::{Arg, Call, Failure, Geometry};
+pub(crate) use call::{KernelLaunch, Sink, Values};
 pub use module::{Module, Piece, Source};
-pub use param::{Element, Entry, KernelArgs, Kind, Param, RowFrame, RowView, Tile};
+pub use param::{Element, Entry, KernelArgs, Kind, Param, RowFrame, RowView, Tile, Transfer};
 pub(crate) use pieces::{COLUMNS, GROUP, ROWS, UNITS};
 pub(crate) use product::{Addresses, Matrix, Problem, ProductLaunch, WORKSPACE_ALIGNMENT};
+pub(crate) use tensor_map::{MAX_AXES as TENSOR_MAP_AXES, WORDS as TENSOR_MAP_WORDS};

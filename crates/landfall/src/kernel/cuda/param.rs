@@ -34,12 +34,18 @@ pub enum Kind {
     Input(Element),
     /// The address of an operand that is written.
     Output(Element),
-    /// How many rows there are and of how many elements: `RowFrame` in `rows.cu`.
+    /// An operand that is read, with its strides: `View` in `prelude.cu`.
+    ViewIn(Element),
+    /// An operand that is written, with its strides.
+    ViewOut(Element),
+    /// How many rows there are and of how many elements: `RowFrame` in `prelude.cu`.
     RowFrame,
-    /// The rows of an operand that is read: `RowView` in `rows.cu`.
+    /// The rows of an operand that is read: `RowView` in `prelude.cu`.
     RowsIn(Element),
     /// The rows of an operand that is written.
     RowsOut(Element),
+    /// Two operands of one shape, the second of which is written: `Transfer` in `prelude.cu`.
+    Transfer(Element),
     /// An address in the scratch memory.
     Scratch(Element),
     /// A tensor map: how an operand that is read lies, and the TMA tile that one instruction copies.
@@ -67,6 +73,14 @@ pub enum Element {
     Is(DType),
 }
 
+impl Entry {
+    /// The same kernel with blocks of at most so many threads, for a source that computes it in another way.
+    #[must_use]
+    pub const fn of_block(self, block: u32) -> Self {
+        Self { block, ..self }
+    }
+}
+
 impl Param {
     /// The parameter in CUDA C++.
     pub(super) fn declaration(&self) -> String {
@@ -79,8 +93,11 @@ impl Param {
             Kind::Input(e) => format!("const {}* {name}", element(e)),
             Kind::Output(e) | Kind::Scratch(e) => format!("{}* {name}", element(e)),
             // Read-only by value: constant memory, no copy on the stack.
+            Kind::ViewIn(e) => format!("const __grid_constant__ View<const {}> {name}", element(e)),
+            Kind::ViewOut(e) => format!("const __grid_constant__ View<{}> {name}", element(e)),
             Kind::RowsIn(e) => format!("const __grid_constant__ RowView<const {}> {name}", element(e)),
             Kind::RowsOut(e) => format!("const __grid_constant__ RowView<{}> {name}", element(e)),
+            Kind::Transfer(e) => format!("const __grid_constant__ Transfer<{}> {name}", element(e)),
             // By value too: the copy's hardware reads it where the parameters are.
             Kind::TensorMap(_) => format!("const __grid_constant__ TensorMap {name}"),
             Kind::U32 => format!("u32 {name}"),
@@ -147,16 +164,29 @@ pub struct RowView<'a> {
     pub row: &'a Layout,
 }
 
-/// Words of `RowFrame` in `rows.cu`: sizes, numbers of 32 bits in pairs, the axes.
+/// Words of `RowFrame` in `prelude.cu`: sizes, numbers of 32 bits in pairs, the axes.
 const FRAME_WORDS: usize = 4 + 2 * MAX_RANK;
-/// Words of `RowView` in `rows.cu`: address, flag, strides of the starts and of a row.
-const VIEW_WORDS: usize = 2 + 2 * MAX_RANK;
+/// Words of `RowView` in `prelude.cu`: address, flag, strides of the starts and of a row.
+const ROWS_WORDS: usize = 2 + 2 * MAX_RANK;
+/// Words of `View` in `prelude.cu`: address, strides.
+const VIEW_WORDS: usize = 1 + MAX_RANK;
 
-/// Writes sizes or strides of two lists of axes.
-fn axes(to: &mut [u64], lists: [&[usize]; 2]) {
+/// Words of `Transfer` in `prelude.cu`: addresses, sizes, the axes.
+const TRANSFER_WORDS: usize = 4 + 3 * MAX_RANK;
+
+/// Writes sizes or strides of several lists of axes.
+fn axes<const N: usize>(to: &mut [u64], lists: [&[usize]; N]) {
     for (to, from) in to.chunks_mut(MAX_RANK).zip(lists) {
         to.iter_mut().zip(from).for_each(|(to, &size)| *to = size as u64);
     }
+}
+
+/// An operand at this address as the kernel reads a `View`.
+pub(super) fn view(operand: &Operand, address: u64) -> [u64; VIEW_WORDS] {
+    let mut words = [0; VIEW_WORDS];
+    words[0] = address;
+    axes(&mut words[1..], [operand.layout.strides()]);
+    words
 }
 
 impl RowFrame<'_> {
@@ -173,10 +203,40 @@ impl RowFrame<'_> {
 
 impl RowView<'_> {
     /// As the kernel reads it.
-    pub(super) fn words(&self, address: u64) -> [u64; VIEW_WORDS] {
-        let mut words = [0; VIEW_WORDS];
+    pub(super) fn words(&self, address: u64) -> [u64; ROWS_WORDS] {
+        let mut words = [0; ROWS_WORDS];
         (words[0], words[1]) = (address, u64::from(self.contiguous));
         axes(&mut words[2..], [self.starts.strides(), self.row.strides()]);
+        words
+    }
+}
+
+/// A copy between operands of one shape, as a parameter of kind `transfer` takes it. What it moves at once is a unit: `shape`
+/// and strides count those.
+#[derive(Debug, Clone, Copy)]
+pub struct Transfer<'a> {
+    /// The operand that is read.
+    pub x: &'a Operand,
+    /// The operand that is written.
+    pub out: &'a Operand,
+    /// Number of units.
+    pub units: usize,
+    /// Number of axes.
+    pub rank: usize,
+    /// Their sizes.
+    pub shape: [usize; MAX_RANK],
+    /// Strides of what is read.
+    pub stride_x: [usize; MAX_RANK],
+    /// Strides of what is written.
+    pub stride_out: [usize; MAX_RANK],
+}
+
+impl Transfer<'_> {
+    /// As the kernel reads it.
+    pub(super) fn words(&self, x: u64, out: u64) -> [u64; TRANSFER_WORDS] {
+        let mut words = [0; TRANSFER_WORDS];
+        words[..4].copy_from_slice(&[x, out, self.units as u64, self.rank as u64]);
+        axes(&mut words[4..], [&self.shape, &self.stride_x, &self.stride_out]);
         words
     }
 }
@@ -198,12 +258,15 @@ pub struct Tile<'a> {
 /// | `x: input T` | `const T* x` | `&Operand` that is read; `T` is bound by the module |
 /// | `x: input_of F64` | `const double* x` | `&Operand` of this dtype |
 /// | `y: output T`, `output_of F64` | `T* y` | `&Operand` that is written |
+/// | `x: view_in T`, `view_in_of F64`, `y: view_out T`, `view_out_of F64` | `View<const T> x` | `&Operand`, passed with its strides |
 /// | `x: rows_in T`, `y: rows_out T` | `RowView<const T> x` | [`RowView`](crate::cuda::RowView) |
 /// | `f: row_frame` | `RowFrame f` | [`RowFrame`](crate::cuda::RowFrame) |
+/// | `c: transfer T` | `Transfer<T> c` | [`Transfer`](crate::cuda::Transfer) |
 /// | `p: scratch T`, `scratch_of F64` | `T* p` | `usize`: bytes into the scratch memory |
 /// | `m: tensor_map T` | `TensorMap m` | [`Tile`](crate::cuda::Tile) |
 /// | `n: size` | `u64 n` | `usize` |
 /// | `n: u64`, `u32`, `f32`, `f64` | `u64`, `u32`, `float`, `double` | the same |
+/// | `c: flag` | `u32 c` | `bool` |
 /// | `s: dims` | `Dims s` | `&[usize]`: sizes or strides of up to eight axes |
 /// | `f: faults` | `Faults f` | `()`: where an index out of range is reported |
 ///
@@ -259,14 +322,20 @@ macro_rules! cuda_kernel {
     (@kind output $T:ident) => { $crate::cuda::Kind::Output($crate::cuda::Element::Bound(stringify!($T))) };
     (@kind rows_in $T:ident) => { $crate::cuda::Kind::RowsIn($crate::cuda::Element::Bound(stringify!($T))) };
     (@kind rows_out $T:ident) => { $crate::cuda::Kind::RowsOut($crate::cuda::Element::Bound(stringify!($T))) };
+    (@kind view_in $T:ident) => { $crate::cuda::Kind::ViewIn($crate::cuda::Element::Bound(stringify!($T))) };
+    (@kind view_out $T:ident) => { $crate::cuda::Kind::ViewOut($crate::cuda::Element::Bound(stringify!($T))) };
+    (@kind transfer $T:ident) => { $crate::cuda::Kind::Transfer($crate::cuda::Element::Bound(stringify!($T))) };
     (@kind scratch $T:ident) => { $crate::cuda::Kind::Scratch($crate::cuda::Element::Bound(stringify!($T))) };
     (@kind tensor_map $T:ident) => { $crate::cuda::Kind::TensorMap($crate::cuda::Element::Bound(stringify!($T))) };
     (@kind input_of $D:ident) => { $crate::cuda::Kind::Input($crate::cuda::Element::Is($crate::DType::$D)) };
     (@kind output_of $D:ident) => { $crate::cuda::Kind::Output($crate::cuda::Element::Is($crate::DType::$D)) };
+    (@kind view_in_of $D:ident) => { $crate::cuda::Kind::ViewIn($crate::cuda::Element::Is($crate::DType::$D)) };
+    (@kind view_out_of $D:ident) => { $crate::cuda::Kind::ViewOut($crate::cuda::Element::Is($crate::DType::$D)) };
     (@kind scratch_of $D:ident) => { $crate::cuda::Kind::Scratch($crate::cuda::Element::Is($crate::DType::$D)) };
     (@kind row_frame) => { $crate::cuda::Kind::RowFrame };
     (@kind size) => { $crate::cuda::Kind::U64 };
     (@kind u64) => { $crate::cuda::Kind::U64 };
+    (@kind flag) => { $crate::cuda::Kind::U32 };
     (@kind u32) => { $crate::cuda::Kind::U32 };
     (@kind f32) => { $crate::cuda::Kind::F32 };
     (@kind f64) => { $crate::cuda::Kind::F64 };
@@ -277,14 +346,20 @@ macro_rules! cuda_kernel {
     (@field $a:lifetime input_of) => { &$a $crate::cuda::Operand };
     (@field $a:lifetime output) => { &$a $crate::cuda::Operand };
     (@field $a:lifetime output_of) => { &$a $crate::cuda::Operand };
+    (@field $a:lifetime view_in) => { &$a $crate::cuda::Operand };
+    (@field $a:lifetime view_in_of) => { &$a $crate::cuda::Operand };
+    (@field $a:lifetime view_out) => { &$a $crate::cuda::Operand };
+    (@field $a:lifetime view_out_of) => { &$a $crate::cuda::Operand };
     (@field $a:lifetime row_frame) => { $crate::cuda::RowFrame<$a> };
     (@field $a:lifetime rows_in) => { $crate::cuda::RowView<$a> };
     (@field $a:lifetime rows_out) => { $crate::cuda::RowView<$a> };
+    (@field $a:lifetime transfer) => { $crate::cuda::Transfer<$a> };
     (@field $a:lifetime scratch) => { usize };
     (@field $a:lifetime scratch_of) => { usize };
     (@field $a:lifetime tensor_map) => { $crate::cuda::Tile<$a> };
     (@field $a:lifetime size) => { usize };
     (@field $a:lifetime u64) => { u64 };
+    (@field $a:lifetime flag) => { bool };
     (@field $a:lifetime u32) => { u32 };
     (@field $a:lifetime f32) => { f32 };
     (@field $a:lifetime f64) => { f64 };
@@ -295,14 +370,20 @@ macro_rules! cuda_kernel {
     (@arg input_of $v:expr) => { $crate::cuda::Arg::Input($v) };
     (@arg output $v:expr) => { $crate::cuda::Arg::Output($v) };
     (@arg output_of $v:expr) => { $crate::cuda::Arg::Output($v) };
+    (@arg view_in $v:expr) => { $crate::cuda::Arg::ViewIn($v) };
+    (@arg view_in_of $v:expr) => { $crate::cuda::Arg::ViewIn($v) };
+    (@arg view_out $v:expr) => { $crate::cuda::Arg::ViewOut($v) };
+    (@arg view_out_of $v:expr) => { $crate::cuda::Arg::ViewOut($v) };
     (@arg row_frame $v:expr) => { $crate::cuda::Arg::RowFrame($v) };
     (@arg rows_in $v:expr) => { $crate::cuda::Arg::RowsIn($v) };
     (@arg rows_out $v:expr) => { $crate::cuda::Arg::RowsOut($v) };
+    (@arg transfer $v:expr) => { $crate::cuda::Arg::Transfer($v) };
     (@arg scratch $v:expr) => { $crate::cuda::Arg::Scratch($v) };
     (@arg scratch_of $v:expr) => { $crate::cuda::Arg::Scratch($v) };
     (@arg tensor_map $v:expr) => { $crate::cuda::Arg::TensorMap($v) };
     (@arg size $v:expr) => { $crate::cuda::Arg::U64($v as u64) };
     (@arg u64 $v:expr) => { $crate::cuda::Arg::U64($v) };
+    (@arg flag $v:expr) => { $crate::cuda::Arg::U32(u32::from($v)) };
     (@arg u32 $v:expr) => { $crate::cuda::Arg::U32($v) };
     (@arg f32 $v:expr) => { $crate::cuda::Arg::F32($v) };
     (@arg f64 $v:expr) => { $crate::cuda::Arg::F64($v) };

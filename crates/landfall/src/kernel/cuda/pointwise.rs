@@ -84,7 +84,7 @@ const TYPES: [&str; MAX_ARGS] = ["T0", "T1", "T2", "T3", "T4", "T5", "T6", "T7"]
 
 /// Launches the kernel of the expression that `build` writes over a call's operands.
 ///
-/// Where all operands lie gapless in one order and aligned, a thread moves 16 bytes of the widest of them at once; an
+/// Where all operands are contiguous in one order and aligned, a thread moves 16 bytes of the widest of them at once; an
 /// operand that is one element for all is read as such. Every other layout takes the strided kernel, which walks in the
 /// order of the result's memory and still moves as much at once of each operand whose innermost neighbours are aligned.
 ///

@@ -1,19 +1,5 @@
 // The rows of tensors of one shape. (With `units.cu`.)
 
-// What all tensors of a kernel have in common: `count` rows of `length` elements, and the lanes that share a row.
-struct RowFrame {
-    u64 count, length;
-    u32 lanes, across;   // as `group_of` takes them
-    u32 rank, unused;    // axes that the rows are counted along
-    Dims shape, shape_row;
-};
-// Where the rows of one tensor start, and where their elements lie.
-template <class E> struct RowView {
-    E* data;
-    u32 contiguous, unused;   // whether units of a row are, and aligned for accesses of 16 bytes
-    Dims stride, stride_row;
-};
-
 DEVICE u64 start_of(u64 r, const RowFrame& frame, const Dims& stride) {
     return place_of(r, frame.count, frame.rank, frame.shape, stride);
 }

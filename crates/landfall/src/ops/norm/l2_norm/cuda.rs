@@ -5,8 +5,8 @@ use crate::contract::{Op, attributes};
 use crate::kernel::cuda::{
     Call, Failure, GROUP, Geometry, KernelArgs, Module, Piece, ROWS, Source, UNITS, cuda_kernel,
 };
-use crate::ops::norm::layer_norm::cuda::{frame, row_view, rows};
-use crate::ops::reduce::reduction::{BLOCK, unit};
+use crate::ops::norm::layer_norm::cuda::{frame, rows};
+use crate::ops::reduce::reduction::{BLOCK, row_view, unit};
 use crate::values::Operand;
 
 cuda_kernel! {
@@ -14,8 +14,7 @@ cuda_kernel! {
     struct Forward = "l2_norm", BLOCK;
     frame: row_frame,
     eps: f64,
-    scale: input S,
-    stride_scale: dims,
+    scale: view_in S,
     x: rows_in T,
     y: rows_out T,
 }
@@ -25,10 +24,8 @@ cuda_kernel! {
     struct Gradient = "gradient", BLOCK;
     frame: row_frame,
     eps: f64,
-    scale: input S,
-    stride_scale: dims,
-    gscale: output S,
-    stride_gscale: dims,
+    scale: view_in S,
+    gscale: view_out S,
     gy: rows_in T,
     x: rows_in T,
     gx: rows_out T,
@@ -66,8 +63,7 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let args = Forward {
         frame,
         eps,
-        scale: scale.as_ref().unwrap_or(&x),
-        stride_scale: of_scale.strides(),
+        scale: &scale.unwrap_or(x).relaid(of_scale),
         x: row_view(&x, &of_x, &row_x),
         y: row_view(&y, &of_y, &row_y),
     };
@@ -94,10 +90,8 @@ pub(super) fn backward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> 
     let args = Gradient {
         frame,
         eps,
-        scale: &scale,
-        stride_scale: of_scale.strides(),
-        gscale: &gscale,
-        stride_gscale: of_gscale.strides(),
+        scale: &scale.relaid(of_scale),
+        gscale: &gscale.relaid(of_gscale),
         gy: row_view(&gy, &of_gy, &row_gy),
         x: row_view(&x, &of_x, &row_x),
         gx: row_view(&gx, &of_gx, &row_gx),

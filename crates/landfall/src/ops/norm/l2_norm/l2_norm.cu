@@ -22,7 +22,7 @@ KERNEL(l2_norm) {
     }
     squares = group_all<Sum>(squares, g, totals);
     if (r >= frame.count) return;
-    A factor = A(scale_of(r, scale, frame, stride_scale) / sqrt(squares + eps));
+    A factor = A(scale_of(r, scale, frame, scale.stride) / sqrt(squares + eps));
     T* row_y = y.data + start_of(r, frame, y.stride);
     for (u64 first = g.lane * N; first < end; first += step) {
         if (frame.length > step) load_row(v, row, first, frame, x);
@@ -55,9 +55,9 @@ KERNEL(gradient) {
     squares = group_all<Sum>(squares, g, totals) + eps;
     product = group_all<Sum>(product, g, totals);
     if (r >= frame.count) return;
-    A factor = A(scale_of(r, scale, frame, stride_scale) / sqrt(squares)), along = A(product / squares);
+    A factor = A(scale_of(r, scale, frame, scale.stride) / sqrt(squares)), along = A(product / squares);
     if (SCALED && g.lane == 0) {
-        gscale[start_of(r, frame, stride_gscale)] = narrow<S>(A(product / sqrt(squares)));
+        gscale[start_of(r, frame, gscale.stride)] = narrow<S>(A(product / sqrt(squares)));
     }
     T* row_gx = gx.data + start_of(r, frame, gx.stride);
     for (u64 first = g.lane * N; first < end; first += step) {

@@ -4,9 +4,10 @@ use super::{LayerNorm, sizes};
 use crate::contract::{Op, attributes};
 use crate::kernel::cuda::columns::Sharing;
 use crate::kernel::cuda::{
-    COLUMNS, Call, Failure, GROUP, Geometry, KernelArgs, Module, Piece, ROWS, RowFrame, RowView, Source, UNITS, cuda_kernel,
+    COLUMNS, Call, Failure, GROUP, Geometry, KernelArgs, Module, Piece, ROWS, RowFrame, RowView, Source,
+    UNITS, cuda_kernel,
 };
-use crate::ops::reduce::reduction::{BLOCK, Group, across, gapless, split, unit};
+use crate::ops::reduce::reduction::{BLOCK, Group, across, row_view, split, unit};
 use crate::values::{DType, Layout, Operand, Rule, Spec, collapse};
 
 cuda_kernel! {
@@ -17,10 +18,8 @@ cuda_kernel! {
     weight: rows_in W,
     bias: rows_in W,
     y: rows_out T,
-    mean: output A,
-    stride_mean: dims,
-    rstd: output A,
-    stride_rstd: dims,
+    mean: view_out A,
+    rstd: view_out A,
     share: f64,
     eps: f64,
 }
@@ -38,10 +37,8 @@ cuda_kernel! {
     gy: rows_in T,
     x: rows_in T,
     weight: rows_in W,
-    mean: input M,
-    stride_mean: dims,
-    rstd: input V,
-    stride_rstd: dims,
+    mean: view_in M,
+    rstd: view_in V,
     gx: rows_out T,
 }
 
@@ -53,10 +50,8 @@ cuda_kernel! {
     gy: rows_in T,
     x: rows_in T,
     weight: rows_in W,
-    mean: input M,
-    stride_mean: dims,
-    rstd: input V,
-    stride_rstd: dims,
+    mean: view_in M,
+    rstd: view_in V,
     gx: rows_out T,
     share: f64,
     partial: scratch_of F64,
@@ -70,10 +65,8 @@ cuda_kernel! {
     width: u32,
     gy: rows_in T,
     x: rows_in T,
-    mean: input M,
-    stride_mean: dims,
-    rstd: input V,
-    stride_rstd: dims,
+    mean: view_in M,
+    rstd: view_in V,
     partial: scratch_of F64,
 }
 
@@ -84,10 +77,8 @@ cuda_kernel! {
     chunks: size,
     width: u32,
     partial: scratch_of F64,
-    gweight: output W,
-    step_gweight: size,
-    gbias: output W,
-    step_gbias: size,
+    gweight: view_out W,
+    gbias: view_out W,
 }
 
 static GRADIENT: Source = Source {
@@ -148,11 +139,6 @@ pub(in crate::ops) fn frame<'a>(x: &Operand, starts: &'a Layout, row: &'a Layout
     (RowFrame { count, length, lanes, across, starts, row }, group)
 }
 
-/// The rows of an operand, as a kernel takes them.
-pub(in crate::ops) fn row_view<'a>(operand: &'a Operand, starts: &'a Layout, row: &'a Layout) -> RowView<'a> {
-    RowView { operand, contiguous: gapless(operand, starts, row) == 1, starts, row }
-}
-
 /// The axes of a vector along the rows, as few as possible.
 fn vector(of: &Operand) -> Layout {
     let mut row = [*of.layout()];
@@ -169,11 +155,6 @@ fn whole(frame: &RowFrame<'_>, dtype: DType, views: &[RowView<'_>]) -> bool {
         && frame.starts.shape().rank() <= 1
         && frame.across == 0
         && views.iter().all(|view| view.contiguous)
-}
-
-/// Distance between neighbours of a vector.
-fn step(row: &Layout) -> usize {
-    row.strides().first().copied().unwrap_or(0)
 }
 
 /// [`LayerNorm`].
@@ -194,15 +175,14 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         weight: row_view(&weight, &Layout::SCALAR, &row_weight),
         bias: row_view(&bias, &Layout::SCALAR, &row_bias),
         y: row_view(&y, &of_y, &row_y),
-        mean: &mean,
-        stride_mean: of_mean.strides(),
-        rstd: &rstd,
-        stride_rstd: of_rstd.strides(),
+        mean: &mean.relaid(of_mean),
+        rstd: &rstd.relaid(of_rstd),
         share: 1.0 / length as f64,
         eps,
     };
     let whole = whole(&frame, x.dtype(), &[args.x, args.weight, args.bias, args.y]);
-    let module = Module::new(&SOURCE).of("T", x.dtype()).of("A", x.dtype().accumulate()).of("W", weight.dtype());
+    let module =
+        Module::new(&SOURCE).of("T", x.dtype()).of("A", x.dtype().accumulate()).of("W", weight.dtype());
     let module = module.constant("UNIT", unit(x.dtype()) as u64).constant("WHOLE", u64::from(whole));
     call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, &args)
 }
@@ -232,38 +212,22 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
             gy: row_view(&gy, &of_gy, &row_gy),
             x: row_view(&x, &of_x, &row_x),
             weight: row_view(&weight, &Layout::SCALAR, &row_weight),
-            mean: &mean,
-            stride_mean: of_mean.strides(),
-            rstd: &rstd,
-            stride_rstd: of_rstd.strides(),
+            mean: &mean.relaid(of_mean),
+            rstd: &rstd.relaid(of_rstd),
             gx: row_view(&gx, &of_gx, &row_gx),
         };
         let whole = whole(&frame, x.dtype(), &[args.gy, args.x, args.weight, args.gx]);
         module.set("WHOLE", u64::from(whole));
-        let Gradient { gy, x, weight, mean, stride_mean, rstd, stride_rstd, gx, .. } = args;
+        let Gradient { gy, x, weight, mean, rstd, gx, .. } = args;
         let (each, partial) = (sharing.each, 0);
         if walked.is_some() {
             let share = 1.0 / length as f64;
-            let args = GradientSums {
-                frame,
-                each,
-                gy,
-                x,
-                weight,
-                mean,
-                stride_mean,
-                rstd,
-                stride_rstd,
-                gx,
-                share,
-                partial,
-            };
+            let args = GradientSums { frame, each, gy, x, weight, mean, rstd, gx, share, partial };
             call.launch(&module, Geometry::blocks(sharing.chunks, BLOCK)?, &args)?;
         } else {
             call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, &args)?;
             let width = sharing.width as u32;
-            let args =
-                ColumnSums { frame, each, width, gy, x, mean, stride_mean, rstd, stride_rstd, partial };
+            let args = ColumnSums { frame, each, width, gy, x, mean, rstd, partial };
             call.launch(&module, sharing.blocks()?, &args)?;
         }
     } else {
@@ -275,9 +239,7 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         width: sharing.width as u32,
         partial: 0,
         gweight: &gweight,
-        step_gweight: step(gweight.layout()),
         gbias: &gbias,
-        step_gbias: step(gbias.layout()),
     };
     call.launch(&module, sharing.finish()?, &args)
 }

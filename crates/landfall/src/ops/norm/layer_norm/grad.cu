@@ -27,8 +27,8 @@ KERNEL(gradient) {
     u64 at = r < frame.count ? r : 0;
     const T* row_gy = gy.data + start_of(at, frame, gy.stride);
     const T* row_x = x.data + start_of(at, frame, x.stride);
-    A centre = A(mean[start_of(at, frame, stride_mean)]);
-    A scale = A(rstd[start_of(at, frame, stride_rstd)]);
+    A centre = A(mean[start_of(at, frame, mean.stride)]);
+    A scale = A(rstd[start_of(at, frame, rstd.stride)]);
     A v[N], h[N];
     double sum = 0.0, product = 0.0;
     for (u64 first = g.lane * N; first < end; first += step) {
@@ -73,8 +73,8 @@ KERNEL(gradient_sums) {
     auto fetch = [&](u64 r) {
         if (r < frame.count && inside) {
             read(slope, gy.data + at(r, gy.stride), first, frame, gy);
-            centre = A(mean[at(r, stride_mean)]);
-            scale = A(rstd[at(r, stride_rstd)]);
+            centre = A(mean[at(r, mean.stride)]);
+            scale = A(rstd[at(r, rstd.stride)]);
             read(value, x.data + at(r, x.stride), first, frame, x, centre);
         } else {
 #pragma unroll
@@ -123,9 +123,8 @@ KERNEL(gradient_sums) {
 KERNEL(column_sums) {
     Columns c = columns_of(width, frame.length);
     u64 rows = frame.count;
-    Matrix of_gy = {rows, frame.rank, frame.shape, gy.stride, gy.stride_row.v[0]};
-    Matrix of_x = {rows, frame.rank, frame.shape, x.stride, x.stride_row.v[0]};
-    Matrix of_mean = {rows, frame.rank, frame.shape, stride_mean, 0}, of_rstd = {rows, frame.rank, frame.shape, stride_rstd, 0};
+    Matrix of_gy = matrix_of(frame, gy), of_x = matrix_of(frame, x);
+    Matrix of_mean = {rows, frame.rank, frame.shape, mean.stride, 0}, of_rstd = {rows, frame.rank, frame.shape, rstd.stride, 0};
     chunk_sums(c, rows, each, partial, [&](u64 r) {
         A g = A(widen(gy.data[place(of_gy, r, c.column)]));
         A h = (A(widen(x.data[place(of_x, r, c.column)])) - A(mean[place(of_mean, r, 0)])) * A(rstd[place(of_rstd, r, 0)]);
@@ -138,6 +137,6 @@ KERNEL(finish) {
     Columns c = columns_of(width, length);
     Pair sum = chunks_all(c, chunks, partial);
     if (!c.inside || c.lane != 0) return;
-    gbias[c.column * step_gbias] = narrow<W>(sum.a);
-    gweight[c.column * step_gweight] = narrow<W>(sum.b);
+    gbias[c.column * gbias.stride.v[0]] = narrow<W>(sum.a);
+    gweight[c.column * gweight.stride.v[0]] = narrow<W>(sum.b);
 }

@@ -43,8 +43,8 @@ KERNEL(layer_norm) {
     if (r >= frame.count) return;
     double scale = rsqrt((squares < 0.0 ? 0.0 : squares) + eps);
     if (g.lane == 0) {
-        mean[at(stride_mean)] = centre;
-        rstd[at(stride_rstd)] = narrow<A>(scale);
+        mean[at(mean.stride)] = centre;
+        rstd[at(rstd.stride)] = narrow<A>(scale);
     }
     A factor = A(scale), left = A(rest);
     T* row_y = y.data + at(y.stride);
