@@ -47,8 +47,10 @@ cuda_kernel! {
     faults: faults,
 }
 
-const TWICE: Piece =
-    Piece::new("twice", "KERNEL(twice) {\n    u64 i = thread_index();\n    if (i < n) out[i] = 2.0f * x[i];\n}\n");
+const TWICE: Piece = Piece::new(
+    "twice",
+    "KERNEL(twice) {\n    u64 i = thread_index();\n    if (i < n) out[i] = 2.0f * x[i];\n}\n",
+);
 static GOOD: Source = Source { name: "twice", pieces: &[TWICE], entries: &[Double::KERNEL] };
 static MISSING: Source = Source { pieces: &[], ..GOOD };
 static BROKEN: Source =

@@ -204,8 +204,7 @@ fn every_kernel_compiles() -> Result<(), String> {
     if compiler()?.is_none() {
         return Ok(());
     }
-    let known: Vec<&str> =
-        ARCHITECTURES.iter().copied().filter(|a| Compiler::uncached(a).is_ok()).collect();
+    let known: Vec<&str> = ARCHITECTURES.iter().copied().filter(|a| Compiler::uncached(a).is_ok()).collect();
     let chosen = std::env::var("LANDFALL_KERNELS").ok();
     let begins = |m: &Module| chosen.as_ref().is_none_or(|c| m.label().starts_with(c.as_str()));
     let list: Vec<(Module, bool)> = all()?.into_iter().filter(|(m, _)| begins(m)).collect();

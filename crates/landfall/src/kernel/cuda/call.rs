@@ -110,7 +110,7 @@ pub enum Arg<'a> {
     /// The rows of an operand that is written.
     RowsOut(RowView<'a>),
     /// An operand that is read and one of its shape that is written.
-    Transfer(Transfer<'a>),
+    Transfer(&'a Transfer<'a>),
     /// A 32-bit unsigned integer.
     U32(u32),
     /// A 64-bit unsigned integer.

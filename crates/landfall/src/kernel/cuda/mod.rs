@@ -15,10 +15,10 @@ mod product;
 mod tensor_map;
 pub(crate) mod vectors;
 
-pub(crate) use crate::cuda_kernel;
 pub use call::{Arg, Call, Failure, Geometry};
 pub(crate) use call::{KernelLaunch, Sink, Values};
 pub use module::{Module, Piece, Source};
+pub(crate) use param::cuda_kernel;
 pub use param::{Element, Entry, KernelArgs, Kind, Param, RowFrame, RowView, Tile, Transfer};
 pub(crate) use pieces::{COLUMNS, GROUP, ROWS, UNITS};
 pub(crate) use product::{Addresses, Matrix, Problem, ProductLaunch, WORKSPACE_ALIGNMENT};

@@ -377,7 +377,7 @@ macro_rules! cuda_kernel {
     (@arg row_frame $v:expr) => { $crate::cuda::Arg::RowFrame($v) };
     (@arg rows_in $v:expr) => { $crate::cuda::Arg::RowsIn($v) };
     (@arg rows_out $v:expr) => { $crate::cuda::Arg::RowsOut($v) };
-    (@arg transfer $v:expr) => { $crate::cuda::Arg::Transfer($v) };
+    (@arg transfer $v:expr) => { $crate::cuda::Arg::Transfer(&$v) };
     (@arg scratch $v:expr) => { $crate::cuda::Arg::Scratch($v) };
     (@arg scratch_of $v:expr) => { $crate::cuda::Arg::Scratch($v) };
     (@arg tensor_map $v:expr) => { $crate::cuda::Arg::TensorMap($v) };
@@ -390,3 +390,4 @@ macro_rules! cuda_kernel {
     (@arg dims $v:expr) => { $crate::cuda::Arg::dims($v) };
     (@arg faults $v:expr) => { { let () = $v; $crate::cuda::Arg::Faults } };
 }
+pub(crate) use cuda_kernel;

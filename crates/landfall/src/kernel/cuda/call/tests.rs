@@ -17,11 +17,8 @@ cuda_kernel! {
     tiles: tensor_map T,
 }
 
-static SOURCE: Source = Source {
-    name: "typed",
-    pieces: &[Piece::new("typed", "KERNEL(typed) {}")],
-    entries: &[Typed::KERNEL],
-};
+static SOURCE: Source =
+    Source { name: "typed", pieces: &[Piece::new("typed", "KERNEL(typed) {}")], entries: &[Typed::KERNEL] };
 
 /// What a launch was given: the words of each argument, and the operands' addresses.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -143,9 +140,11 @@ fn r32_launches_are_typed() {
     for (change, want) in cases {
         let told = with(|call| {
             let (x, out) = (*call.input(0)?, *call.output(0)?);
-            let mut args = good(&x, &out).list(<[Arg<'_>]>::to_vec);
-            change(&mut args);
-            call.launch_list(&module(), "typed", geometry(), &args)
+            good(&x, &out).list(|args| {
+                let mut args = args.to_vec();
+                change(&mut args);
+                call.launch_list(&module(), "typed", geometry(), &args)
+            })
         });
         assert!(told.as_ref().is_err_and(|t| t.ends_with(want)), "{told:?}, not {want:?}");
     }

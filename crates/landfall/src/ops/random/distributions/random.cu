@@ -37,7 +37,7 @@ KERNEL(fill_uniform) {
         }
         values.v[i] = narrow<T>(__dadd_rn(low, __dmul_rn(range, unit)));
     }
-    place(values, out, first, n, contiguous, rank, shape, out.stride);
+    place(values, out.data, first, n, contiguous, rank, shape, out.stride);
 }
 
 KERNEL(fill_bernoulli) {
@@ -47,7 +47,7 @@ KERNEL(fill_bernoulli) {
     Several<u8, 4> values;
 #pragma unroll
     for (int i = 0; i < 4; i++) values.v[i] = keep(words.v[i], threshold);
-    place(values, out, first, n, contiguous, rank, shape, out.stride);
+    place(values, out.data, first, n, contiguous, rank, shape, out.stride);
 }
 
 // x may be out: what a thread stores it has loaded before.
@@ -69,5 +69,5 @@ KERNEL(dropout) {
     for (int i = 0; i < 4; i++) {
         values.v[i] = narrow<T>(keep(words.v[i], threshold) ? A(widen(values.v[i])) * A(scale) : A(0));
     }
-    place(values, out, first, n, contiguous, rank, shape, out.stride);
+    place(values, out.data, first, n, contiguous, rank, shape, out.stride);
 }

@@ -11,7 +11,7 @@ const TYPES: [&str; VALUES] = ["T0", "T1", "T2", "T3"];
 
 cuda_kernel! {
     /// The cursor of the next step, where this one counts.
-    struct Forward = "advance", 32;
+    struct Step = "advance", 32;
     cursor: view_out_of I64,
     ok: input_of Bool,
     batches: size,
@@ -19,14 +19,14 @@ cuda_kernel! {
 
 cuda_kernel! {
     /// The cursor of the next micro-batch.
-    struct ForwardMicro = "advance_micro", 32;
+    struct MicroStep = "advance_micro", 32;
     cursor: view_out_of I64,
     micro_batches: size,
 }
 
 cuda_kernel! {
     /// The value of the step in a table.
-    struct Entry = "lookup", 32;
+    struct LookUp = "lookup", 32;
     table: view_in_of F64,
     cursor: input_of I64,
     out: output_of F64,
@@ -50,7 +50,7 @@ cuda_kernel! {
 static CURSOR: Source = Source {
     name: "cursor",
     pieces: &[Piece::new("cursor", include_str!("cursor.cu"))],
-    entries: &[Forward::KERNEL, ForwardMicro::KERNEL, Entry::KERNEL, Push::KERNEL],
+    entries: &[Step::KERNEL, MicroStep::KERNEL, LookUp::KERNEL, Push::KERNEL],
 };
 
 /// The module, with the types of the values where a kernel takes some.
@@ -62,7 +62,7 @@ fn module(dtypes: [DType; VALUES]) -> Module {
 pub(super) fn advance(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let op = attributes::<Advance>(op)?;
     let (ok, cursor) = (*call.input(1)?, *call.output(0)?);
-    let args = Forward { cursor: &cursor, ok: &ok, batches: op.batches };
+    let args = Step { cursor: &cursor, ok: &ok, batches: op.batches };
     call.launch(&module([DType::F32; VALUES]), Geometry::blocks(1, 32)?, &args)
 }
 
@@ -70,14 +70,14 @@ pub(super) fn advance(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
 pub(super) fn advance_micro(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let op = attributes::<AdvanceMicro>(op)?;
     let cursor = *call.output(0)?;
-    let args = ForwardMicro { cursor: &cursor, micro_batches: op.micro_batches };
+    let args = MicroStep { cursor: &cursor, micro_batches: op.micro_batches };
     call.launch(&module([DType::F32; VALUES]), Geometry::blocks(1, 32)?, &args)
 }
 
 /// [`super::Lookup`].
 pub(super) fn lookup(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let (table, cursor, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
-    let args = Entry { table: &table, cursor: &cursor, out: &out, n: table.spec().shape.elements() };
+    let args = LookUp { table: &table, cursor: &cursor, out: &out, n: table.spec().shape.elements() };
     call.launch(&module([DType::F32; VALUES]), Geometry::blocks(1, 32)?, &args)
 }
 
