@@ -72,7 +72,8 @@ pub mod cuda {
     pub use crate::device::cuda::{Compiled, Compiler, Gpu, Survey, launches, survey};
     pub use crate::error::{Absence, Version};
     pub use crate::kernel::cuda::{
-        Arg, Call, Element, Entry, Failure, Geometry, Kind, Module, Param, Source,
+        Arg, Call, Element, Entry, Failure, Geometry, KernelArgs, Kind, Module, Param, Piece, RowFrame,
+        RowView, Source, Tile, Transfer,
     };
     pub use crate::values::Operand;
 }

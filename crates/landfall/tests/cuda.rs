@@ -6,9 +6,11 @@ mod gpu;
 mod large;
 
 use gpu::gpu;
-use landfall::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
+use landfall::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source};
 use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs};
-use landfall::{DType, DeviceKind, Engine, Error, Graph, Program, Rule, Spec, State, StateSpec};
+use landfall::{
+    DType, DeviceKind, Engine, Error, Graph, Program, Rule, Spec, State, StateSpec, cuda_kernel,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
@@ -29,30 +31,38 @@ enum Twice {
     Faulty,
 }
 
-static GOOD: Source = Source {
-    name: "twice",
-    text: "KERNEL(twice) {\n    u64 i = thread_index();\n    if (i < n) out[i] = 2.0f * x[i];\n}\n",
-    entries: &[Entry {
-        name: "twice",
-        block: 256,
-        params: &[Param::input_is("x", DType::F32), Param::output_is("out", DType::F32), Param::u64("n")],
-    }],
-};
-static MISSING: Source = Source { text: "", ..GOOD };
-static BROKEN: Source = Source { text: "KERNEL(twice) { undeclared(n); }\n", ..GOOD };
+cuda_kernel! {
+    /// A thread doubles an element.
+    struct Double = "twice", 256;
+    x: input_of F32,
+    out: output_of F32,
+    n: size,
+}
+
+cuda_kernel! {
+    /// A thread copies an element, and one reports an index.
+    struct Flagging = "faulty", 256;
+    x: input_of F32,
+    out: output_of F32,
+    n: size,
+    faults: faults,
+}
+
+const TWICE: Piece = Piece::new(
+    "twice",
+    "KERNEL(twice) {\n    u64 i = thread_index();\n    if (i < n) out[i] = 2.0f * x[i];\n}\n",
+);
+static GOOD: Source = Source { name: "twice", pieces: &[TWICE], entries: &[Double::KERNEL] };
+static MISSING: Source = Source { pieces: &[], ..GOOD };
+static BROKEN: Source =
+    Source { pieces: &[Piece::new("twice", "KERNEL(twice) { undeclared(n); }\n")], ..GOOD };
 static FAULTY: Source = Source {
     name: "faulty",
-    text: "KERNEL(faulty) {\n    u64 i = thread_index();\n    if (i == 3) flag(faults, i, -7, n);\n    if (i < n) out[i] = x[i];\n}\n",
-    entries: &[Entry {
-        name: "faulty",
-        block: 256,
-        params: &[
-            Param::input_is("x", DType::F32),
-            Param::output_is("out", DType::F32),
-            Param::u64("n"),
-            Param::faults("faults"),
-        ],
-    }],
+    pieces: &[Piece::new(
+        "faulty",
+        "KERNEL(faulty) {\n    u64 i = thread_index();\n    if (i == 3) flag(faults, i, -7, n);\n    if (i < n) out[i] = x[i];\n}\n",
+    )],
+    entries: &[Flagging::KERNEL],
 };
 
 fn twice(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
@@ -60,7 +70,6 @@ fn twice(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let (x, out) = (*call.input(0)?, *call.output(0)?);
     let n = x.spec().shape.elements();
     let mut geometry = Geometry::linear(n, 256)?;
-    let args = [Arg::Input(&x), Arg::Output(&out), Arg::U64(n as u64), Arg::Faults];
     let source = match op {
         Twice::Good => &GOOD,
         Twice::Greedy => {
@@ -69,9 +78,12 @@ fn twice(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         }
         Twice::Missing => &MISSING,
         Twice::Broken => &BROKEN,
-        Twice::Faulty => return call.launch(&Module::new(&FAULTY), "faulty", geometry, &args),
+        Twice::Faulty => {
+            let args = Flagging { x: &x, out: &out, n, faults: () };
+            return call.launch(&Module::new(&FAULTY), geometry, &args);
+        }
     };
-    call.launch(&Module::new(source), "twice", geometry, &args[..3])
+    call.launch(&Module::new(source), geometry, &Double { x: &x, out: &out, n })
 }
 
 landfall::op_attributes! { impl Twice; }

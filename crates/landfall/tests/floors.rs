@@ -40,6 +40,8 @@ struct Import {
     from: Vec<String>,
     /// What the path names, from the crate's root on: a module and, behind it, an item.
     to: Vec<String>,
+    /// The modules that were opened in the file where it stands.
+    inside: Vec<String>,
 }
 
 fn modules(folder: &Path, path: &mut Vec<String>, all: &mut Modules) {
@@ -60,13 +62,15 @@ fn modules(folder: &Path, path: &mut Vec<String>, all: &mut Modules) {
     }
 }
 
+/// What the root exports, by its path from there (`cuda::Entry`, or a macro's name), and the path that it has it from.
+type Facade = BTreeMap<Vec<String>, Vec<String>>;
+
 /// Collects the imports of one file.
 struct Reader<'a> {
     modules: &'a Modules,
     module: Vec<String>,
     file: PathBuf,
-    /// What the root exports, by name, and the path that it has it from.
-    facade: &'a BTreeMap<String, Vec<String>>,
+    facade: &'a Facade,
     imports: Vec<Import>,
 }
 
@@ -127,12 +131,11 @@ impl Reader<'_> {
 
     /// What a macro that other crates use can name is what the root exports: where the root has it from.
     fn public(&self, path: Vec<String>) -> Vec<String> {
-        match (&path[..], self.facade.get(path.get(1).map_or("", String::as_str))) {
-            ([first, _, rest @ ..], Some(from)) if first == "crate" => {
-                from.iter().chain(rest).cloned().collect()
-            }
-            _ => path,
+        if path[0] != "crate" {
+            return path;
         }
+        let known = (2..=path.len()).find_map(|end| Some((self.facade.get(&path[1..end])?, &path[end..])));
+        known.map_or_else(|| path.clone(), |(from, rest)| from.iter().chain(rest).cloned().collect())
     }
 
     /// Notes a path if it leads into the crate.
@@ -157,7 +160,8 @@ impl Reader<'_> {
             }
         }
         let to = base.into_iter().chain(rest.iter().cloned()).collect();
-        self.imports.push(Import { file: self.file.clone(), line, from: self.module.clone(), to });
+        let (file, from, inside) = (self.file.clone(), self.module.clone(), inside.to_vec());
+        self.imports.push(Import { file, line, from, to, inside });
     }
 }
 
@@ -225,8 +229,8 @@ fn path(tokens: &[TokenTree]) -> Option<(Vec<String>, usize, usize)> {
 }
 
 fn imports_of(module: &[String], file: &Path, text: &str, modules: &Modules) -> Vec<Import> {
-    static FACADE: OnceLock<BTreeMap<String, Vec<String>>> = OnceLock::new();
-    let read = |module: &[String], file: &Path, text: &str, facade: &BTreeMap<String, Vec<String>>| {
+    static FACADE: OnceLock<Facade> = OnceLock::new();
+    let read = |module: &[String], file: &Path, text: &str, facade: &Facade| {
         let tokens = text.parse().unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         let (module, file) = (module.to_vec(), file.to_owned());
         let mut reader = Reader { modules, module, file, facade, imports: Vec::new() };
@@ -235,11 +239,26 @@ fn imports_of(module: &[String], file: &Path, text: &str, modules: &Modules) -> 
     };
     let facade = FACADE.get_or_init(|| {
         let root = Path::new("lib.rs");
-        let exports = read(&[], root, &text_of(root), &BTreeMap::new());
-        let named = |i: Import| Some((i.to.last()?.clone(), [vec!["crate".to_owned()], i.to].concat()));
-        exports.into_iter().filter_map(named).collect()
+        let exports = read(&[], root, &text_of(root), &Facade::new());
+        let from_root = |path: &[String]| [&["crate".to_owned()][..], path].concat();
+        let named = |i: Import| Some(([&i.inside[..], &[i.to.last()?.clone()]].concat(), from_root(&i.to)));
+        // An exported macro is named at the root, wherever it lies.
+        let macros = modules.iter().flat_map(|(module, file)| {
+            let own = |name: String| (vec![name.clone()], from_root(&[&module[..], &[name]].concat()));
+            exported_macros(&text_of(file)).into_iter().map(own).collect::<Vec<_>>()
+        });
+        exports.into_iter().filter_map(named).chain(macros).collect()
     });
     read(module, file, text, facade)
+}
+
+/// The names of the macros in a text that other crates can use.
+fn exported_macros(text: &str) -> Vec<String> {
+    let name = |part: &str| {
+        let rest = part.trim_start().strip_prefix("macro_rules!")?.trim_start();
+        Some(rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
+    };
+    text.split("#[macro_export]").skip(1).filter_map(name).collect()
 }
 
 fn is_test(module: &[String]) -> bool {
@@ -356,6 +375,7 @@ fn every_kind_of_path_is_seen() {
         "fn f() -> Result<(), E> { crate::engine::agree(&x) }",
         "fn f(x: &[Option<super::super::engine::Engine>]) {}",
         "macro_rules! m { ($x:expr) => { $crate::engine::Engine::on($x) } }",
+        "macro_rules! m { () => { $crate::sanitize::agree() } }",
         "mod inner { fn f() { super::super::super::engine::agree() } }",
         "#[derive(Debug)] struct S { x: crate::engine::Engine }",
         "#[cfg(not(test))] use crate::engine::Engine;",
@@ -373,6 +393,7 @@ fn every_kind_of_path_is_seen() {
         "/// [`crate::engine::Engine`]\nfn f() {}",
         "// crate::engine::Engine\nfn f() { let x = \"crate::engine::Engine\"; }",
         "pub(in crate::engine) fn f() {}",
+        "macro_rules! m { () => { $crate::with_dtype!(x) } }",
         "#[cfg(test)] mod tests { use crate::engine::Engine; }",
         "#[cfg(test)]\n#[path = \"x.rs\"]\nmod tests;\nfn f() { engine::agree() }",
     ] {

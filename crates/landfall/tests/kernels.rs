@@ -5,7 +5,8 @@
 //! `cargo xtask kernels` installs it and sets this. With `LANDFALL_KERNELS=softmax` only modules whose label begins so are
 //! compiled, and nothing is compared.
 
-use landfall::cuda::{Absence, Compiler, Module, launches};
+use landfall::cuda::{Absence, Compiler, KernelArgs, Module, Piece, Source, launches};
+use landfall::cuda_kernel;
 use landfall::ops::{Sample, table};
 use landfall::{DType, Error, Rule, Spec};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -186,18 +187,24 @@ fn compare(name: &str, text: &str) -> Result<(), String> {
     }
 }
 
+/// The compiler for the first architecture; `None`, said, where the run-time compiler is not there.
+fn compiler() -> Result<Option<Compiler>, String> {
+    match Compiler::uncached(ARCHITECTURES[0]) {
+        Ok(compiler) => Ok(Some(compiler)),
+        Err(absent @ Absence::Nvrtc) if std::env::var_os("LANDFALL_REQUIRE_NVRTC").is_none() => {
+            eprintln!("skipped: {absent}");
+            Ok(None)
+        }
+        Err(absent) => Err(absent.to_string()),
+    }
+}
+
 #[test]
 fn every_kernel_compiles() -> Result<(), String> {
-    let known: Vec<&str> = match Compiler::uncached(ARCHITECTURES[0]) {
-        Ok(_) => ARCHITECTURES.iter().copied().filter(|a| Compiler::uncached(a).is_ok()).collect(),
-        Err(absent) => {
-            if std::env::var_os("LANDFALL_REQUIRE_NVRTC").is_some() || !matches!(absent, Absence::Nvrtc) {
-                return Err(absent.to_string());
-            }
-            eprintln!("skipped: {absent}");
-            return Ok(());
-        }
-    };
+    if compiler()?.is_none() {
+        return Ok(());
+    }
+    let known: Vec<&str> = ARCHITECTURES.iter().copied().filter(|a| Compiler::uncached(a).is_ok()).collect();
     let chosen = std::env::var("LANDFALL_KERNELS").ok();
     let begins = |m: &Module| chosen.as_ref().is_none_or(|c| m.label().starts_with(c.as_str()));
     let list: Vec<(Module, bool)> = all()?.into_iter().filter(|(m, _)| begins(m)).collect();
@@ -230,6 +237,33 @@ fn every_kernel_compiles() -> Result<(), String> {
         return Ok(());
     }
     compare("kernels.csv", &text)
+}
+
+cuda_kernel! {
+    /// The list that `n` was dropped from.
+    struct Dropped = "dropped", 32;
+    out: output_of F32,
+}
+
+/// A name that the list no longer has is unknown to the kernel's text; one that it has is known.
+#[test]
+fn a_parameter_that_is_dropped_is_undeclared_in_the_kernel() -> Result<(), String> {
+    static KNOWN: Source = Source {
+        name: "known",
+        pieces: &[Piece::new("known", "KERNEL(dropped) { out[0] = 1.0f; }")],
+        entries: &[Dropped::KERNEL],
+    };
+    static UNKNOWN: Source = Source {
+        name: "unknown",
+        pieces: &[Piece::new("unknown", "KERNEL(dropped) { if (n > 0) out[0] = 1.0f; }")],
+        entries: &[Dropped::KERNEL],
+    };
+    let Some(compiler) = compiler()? else { return Ok(()) };
+    compiler.compile(&Module::new(&KNOWN)).map_err(|e| e.to_string())?;
+    let told = compiler.compile(&Module::new(&UNKNOWN)).map(|_| ()).map_err(|e| e.to_string());
+    let text = told.expect_err("the text uses a name that the list has not");
+    assert!(text.contains("unknown.cu(1): error: identifier \"n\" is undefined"), "{text}");
+    Ok(())
 }
 
 #[test]

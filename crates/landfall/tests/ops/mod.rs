@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "each test file uses some of them")]
 
 use landfall::cpu::Call;
-use landfall::cuda::{self, Arg, Entry, Failure, Geometry, Module, Param, Source};
+use landfall::cuda::{self, Failure, Geometry, KernelArgs, Module, Piece, Source};
+use landfall::cuda_kernel;
 use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample, Tested, attributes};
 use landfall::{DType, DeviceKind, HostTensor, Rule, Spec};
 
@@ -88,19 +89,22 @@ op! {
     cuda decay_on_cuda;
 }
 
+cuda_kernel! {
+    /// A thread updates an element.
+    struct Update = "decay", 256;
+    x: input_of F64,
+    out: output_of F64,
+    n: size,
+    keep: f64,
+}
+
 static DECAY: Source = Source {
     name: "decay",
-    text: "KERNEL(decay) {\n    u64 i = thread_index();\n    if (i < n) out[i] = out[i] * keep + x[i];\n}\n",
-    entries: &[Entry {
-        name: "decay",
-        block: 256,
-        params: &[
-            Param::input_is("x", DType::F64),
-            Param::output_is("out", DType::F64),
-            Param::u64("n"),
-            Param::f64("keep"),
-        ],
-    }],
+    pieces: &[Piece::new(
+        "decay",
+        "KERNEL(decay) {\n    u64 i = thread_index();\n    if (i < n) out[i] = out[i] * keep + x[i];\n}\n",
+    )],
+    entries: &[Update::KERNEL],
 };
 
 fn decay_on_cuda(op: &dyn Op, call: &mut cuda::Call<'_>) -> Result<(), Failure> {
@@ -116,9 +120,8 @@ fn decay_on_cuda(op: &dyn Op, call: &mut cuda::Call<'_>) -> Result<(), Failure> 
         }
         .into());
     }
-    let args =
-        [Arg::Input(&x), Arg::Output(&out), Arg::U64(n as u64), Arg::F64(attributes::<Decay>(op)?.keep)];
-    call.launch(&Module::new(&DECAY), "decay", Geometry::linear(n, 256)?, &args)
+    let args = Update { x: &x, out: &out, n, keep: attributes::<Decay>(op)?.keep };
+    call.launch(&Module::new(&DECAY), Geometry::linear(n, 256)?, &args)
 }
 
 /// `target[i] = x[i]` for even `i`; the others stay: an update of a part. `f64`.

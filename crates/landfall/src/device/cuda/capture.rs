@@ -14,7 +14,7 @@ use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, Produc
 use crate::device::{Device, LaunchList, Recording};
 use crate::error::Error;
 use crate::kernel::Operands;
-use crate::kernel::cuda::{Call, Failure, map as tensor_map, pointwise};
+use crate::kernel::cuda::{Call, Failure, TENSOR_MAP_WORDS, Tile, pointwise};
 use crate::values::{Address, DType, Layout, Operand, Repeat, Spec};
 use cudarc::driver::sys;
 use std::fmt;
@@ -134,8 +134,8 @@ impl Sink for Steps<'_> {
         Ok(())
     }
 
-    fn map(&self, of: &Operand, axes: &[(usize, u32)]) -> Result<[u64; tensor_map::WORDS], Error> {
-        Eager::new(self.device, false).map(of, axes)
+    fn tensor_map(&self, tile: &Tile<'_>) -> Result<[u64; TENSOR_MAP_WORDS], Error> {
+        Eager::new(self.device, false).tensor_map(tile)
     }
 
     fn faults(&mut self, op: &'static str) -> (Address, u32) {

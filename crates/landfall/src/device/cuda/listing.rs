@@ -3,7 +3,7 @@
 use super::{Address, Launch, Module, lower};
 use crate::contract::{Alias, Op, check};
 use crate::error::Error;
-use crate::kernel::cuda::{KernelLaunch, ProductLaunch, Sink, map as tensor_map};
+use crate::kernel::cuda::{KernelLaunch, ProductLaunch, Sink, TENSOR_MAP_WORDS, Tile};
 use crate::values::{ALIGNMENT, DeviceKind, Layout, Operand, Rule, Spec, align};
 
 /// Notes kernels; runs nothing.
@@ -28,8 +28,8 @@ impl Sink for Listing {
         Ok(())
     }
 
-    fn map(&self, _: &Operand, _: &[(usize, u32)]) -> Result<[u64; tensor_map::WORDS], Error> {
-        Ok([0; tensor_map::WORDS])
+    fn tensor_map(&self, _: &Tile<'_>) -> Result<[u64; TENSOR_MAP_WORDS], Error> {
+        Ok([0; TENSOR_MAP_WORDS])
     }
 
     fn faults(&mut self, _: &'static str) -> (Address, u32) {

@@ -8,10 +8,10 @@ mod edges;
 mod graph;
 mod launch_cache;
 mod listing;
-mod map;
 pub(crate) mod outline;
 mod probe;
 mod product;
+mod tensor_map;
 
 pub use compile::{Compiled, Compiler};
 pub use listing::launches;
@@ -22,7 +22,8 @@ use super::{Counters, Device, Hardware, Launch, LaunchList, Recording};
 use crate::contract::{Op, Run};
 use crate::error::{Error, IndexFault};
 use crate::kernel::cuda::{
-    Addresses, Call, Failure, Geometry, KernelLaunch, Module, ProductLaunch, Sink, Values, map as tensor_map,
+    Addresses, Call, Failure, Geometry, KernelLaunch, Module, ProductLaunch, Sink, TENSOR_MAP_WORDS, Tile,
+    Values,
 };
 use crate::values::{Address, DeviceKind, Operand};
 use driver::{Context, Loaded, Memory, Pinned, Stream};
@@ -350,8 +351,8 @@ impl Sink for Eager<'_> {
         self.device.stream.fill(to, bytes, value)
     }
 
-    fn map(&self, of: &Operand, axes: &[(usize, u32)]) -> Result<[u64; tensor_map::WORDS], Error> {
-        map::encode(of, axes)
+    fn tensor_map(&self, tile: &Tile<'_>) -> Result<[u64; TENSOR_MAP_WORDS], Error> {
+        tensor_map::encode(tile)
     }
 
     fn faults(&mut self, op: &'static str) -> (Address, u32) {

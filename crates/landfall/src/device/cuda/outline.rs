@@ -1,8 +1,9 @@
 //! The steps of a launch list without a GPU: what each was given, and what it waits for in a captured graph.
 
 use super::edges::{TouchedOperands, step_edges, unordered};
-use super::{Address, KernelLaunch, LaunchList, Operand, ProductLaunch, Sink, lower, tensor_map};
+use super::{Address, KernelLaunch, LaunchList, ProductLaunch, Sink, lower};
 use crate::error::Error;
+use crate::kernel::cuda::{TENSOR_MAP_WORDS, Tile};
 use crate::values::DeviceKind;
 
 /// Notes what steps are given; runs nothing.
@@ -25,8 +26,8 @@ impl Sink for Outline {
         Ok(())
     }
 
-    fn map(&self, _: &Operand, _: &[(usize, u32)]) -> Result<[u64; tensor_map::WORDS], Error> {
-        Ok([0; tensor_map::WORDS])
+    fn tensor_map(&self, _: &Tile<'_>) -> Result<[u64; TENSOR_MAP_WORDS], Error> {
+        Ok([0; TENSOR_MAP_WORDS])
     }
 
     fn faults(&mut self, _: &'static str) -> (Address, u32) {

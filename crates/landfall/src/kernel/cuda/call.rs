@@ -1,7 +1,8 @@
 //! One kernel call of an op, as its CUDA side sees it: operands in, typed launches out.
 
-use super::map;
-use super::module::{Entry, Kind, Module};
+use super::module::Module;
+use super::param::{Entry, KernelArgs, Kind, RowFrame, RowView, Tile, Transfer, view};
+use super::tensor_map;
 use crate::error::Error;
 use crate::kernel::Operands;
 use crate::kernel::cuda::product::ProductLaunch;
@@ -94,10 +95,22 @@ pub enum Arg<'a> {
     Input(&'a Operand),
     /// The first element of an operand that is written.
     Output(&'a Operand),
+    /// An operand that is read, with its strides.
+    ViewIn(&'a Operand),
+    /// An operand that is written, with its strides.
+    ViewOut(&'a Operand),
     /// This many bytes into the scratch memory.
     Scratch(usize),
-    /// An operand that is read in boxes: its axes, the gapless one first, each with a box's length.
-    Map(&'a Operand, &'a [(usize, u32)]),
+    /// An operand that is read by TMA tiles.
+    TensorMap(Tile<'a>),
+    /// How many rows there are and of how many elements.
+    RowFrame(RowFrame<'a>),
+    /// The rows of an operand that is read.
+    RowsIn(RowView<'a>),
+    /// The rows of an operand that is written.
+    RowsOut(RowView<'a>),
+    /// An operand that is read and one of its shape that is written.
+    Transfer(&'a Transfer<'a>),
     /// A 32-bit unsigned integer.
     U32(u32),
     /// A 64-bit unsigned integer.
@@ -125,8 +138,14 @@ impl Arg<'_> {
         match self {
             Self::Input(_) => "an operand that is read",
             Self::Output(_) => "an operand that is written",
+            Self::ViewIn(_) => "an operand that is read, with its strides",
+            Self::ViewOut(_) => "an operand that is written, with its strides",
             Self::Scratch(_) => "scratch memory",
-            Self::Map(..) => "an operand that is read in boxes",
+            Self::TensorMap(_) => "a tensor map",
+            Self::RowFrame(_) => "sizes of rows",
+            Self::RowsIn(_) => "rows that are read",
+            Self::RowsOut(_) => "rows that are written",
+            Self::Transfer(_) => "a copy",
             Self::U32(_) => "a u32",
             Self::U64(_) => "a u64",
             Self::F32(_) => "an f32",
@@ -138,7 +157,7 @@ impl Arg<'_> {
 }
 
 /// The most parameters of a kernel.
-pub(crate) const MAX_PARAMS: usize = 32;
+const MAX_PARAMS: usize = 32;
 /// Words of all arguments of a launch.
 const MAX_WORDS: usize = 256;
 
@@ -191,13 +210,28 @@ impl KernelLaunch<'_> {
     /// Addresses of the operands that it was given.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = u64> {
         let params = self.module.source().entries[self.entry].params;
-        params.iter().zip(self.values.each()).filter_map(|(param, words)| match param.kind {
-            Kind::Input(_) | Kind::Output(_) => words.first().copied(),
-            Kind::Map(_) => words.get(map::WORDS).copied(),
-            Kind::Scratch(_) | Kind::U32 | Kind::U64 | Kind::F32 | Kind::F64 | Kind::Dims | Kind::Faults => {
-                None
-            }
-        })
+        params
+            .iter()
+            .zip(self.values.each())
+            .flat_map(|(param, words)| match param.kind {
+                Kind::Input(_)
+                | Kind::Output(_)
+                | Kind::ViewIn(_)
+                | Kind::ViewOut(_)
+                | Kind::RowsIn(_)
+                | Kind::RowsOut(_) => &words[..1],
+                Kind::Transfer(_) => &words[..2],
+                Kind::TensorMap(_) => &words[tensor_map::WORDS..=tensor_map::WORDS],
+                Kind::RowFrame
+                | Kind::Scratch(_)
+                | Kind::U32
+                | Kind::U64
+                | Kind::F32
+                | Kind::F64
+                | Kind::Dims
+                | Kind::Faults => &[],
+            })
+            .copied()
     }
 }
 
@@ -209,8 +243,8 @@ pub(crate) trait Sink {
     fn product(&mut self, op: &'static str, launch: &ProductLaunch) -> Result<bool, Error>;
     /// Takes one fill of memory with a byte.
     fn fill(&mut self, op: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error>;
-    /// The driver's encoding of how an operand that is read in boxes lies.
-    fn map(&self, of: &Operand, axes: &[(usize, u32)]) -> Result<[u64; map::WORDS], Error>;
+    /// The driver's encoding of a tensor map.
+    fn tensor_map(&self, tile: &Tile<'_>) -> Result<[u64; tensor_map::WORDS], Error>;
     /// The record for index faults, and the number of an op in it.
     fn faults(&mut self, op: &'static str) -> (Address, u32);
     /// The architecture that modules are compiled for; none where they are for all.
@@ -291,12 +325,25 @@ impl<'a> Call<'a> {
         module.architecture().is_none_or(|only| self.sink.architecture() == Some(only))
     }
 
-    /// Launches a kernel of a module. Count, kinds and dtypes of the arguments must be those of its parameters.
+    /// Launches a kernel of a module. The operands' dtypes must be those of its parameters.
     ///
     /// # Errors
-    /// [`Rule::Launch`] where they are not, where the source has no such kernel, or where the geometry is beyond the
-    /// kernel's; a device fault.
-    pub fn launch(
+    /// [`Rule::Launch`] where they are not, where the module's source does not list the kernel, or where the geometry is
+    /// beyond the kernel's; a device fault.
+    pub fn launch<A: KernelArgs>(
+        &mut self,
+        module: &Module,
+        geometry: Geometry,
+        args: &A,
+    ) -> Result<(), Failure> {
+        args.list(|list| self.launch_list(module, A::KERNEL.name, geometry, list))
+    }
+
+    /// Launches the kernel of this name with a list of arguments, for sources that are made for a number of operands.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch); also where count or kinds of the arguments are not those of the parameters.
+    pub(crate) fn launch_list(
         &mut self,
         module: &Module,
         entry: &'static str,
@@ -352,13 +399,23 @@ impl<'a> Call<'a> {
             (Kind::Scratch(_), Arg::Scratch(at)) => {
                 return Err(format!("{at} is beyond the scratch memory of {} bytes", self.scratch_bytes()));
             }
-            (Kind::Map(e), &Arg::Map(o, axes)) => {
-                let address = typed(o, e)?;
-                map::refused(o, axes)?;
-                let words = self.sink.map(o, axes).map_err(|error| error.to_string())?;
-                // Of the encoding the driver says nothing. Behind it stands where the operand is, which is no argument.
-                let mut all = [address; map::WORDS + 1];
-                all[..map::WORDS].copy_from_slice(&words);
+            (Kind::ViewIn(e), Arg::ViewIn(o)) | (Kind::ViewOut(e), Arg::ViewOut(o)) => {
+                values.push(&view(o, typed(o, e)?))
+            }
+            (Kind::RowFrame, Arg::RowFrame(frame)) => values.push(&frame.words()),
+            (Kind::RowsIn(e), Arg::RowsIn(rows)) | (Kind::RowsOut(e), Arg::RowsOut(rows)) => {
+                values.push(&rows.words(typed(rows.operand, e)?))
+            }
+            (Kind::Transfer(e), Arg::Transfer(copy)) => {
+                values.push(&copy.words(typed(copy.x, e)?, typed(copy.out, e)?))
+            }
+            (Kind::TensorMap(e), Arg::TensorMap(tile)) => {
+                let address = typed(tile.operand, e)?;
+                tensor_map::refused(tile)?;
+                let words = self.sink.tensor_map(tile).map_err(|error| error.to_string())?;
+                // The driver documents nothing of the encoding. Behind it stands the operand's address, which is no argument.
+                let mut all = [address; tensor_map::WORDS + 1];
+                all[..tensor_map::WORDS].copy_from_slice(&words);
                 values.push(&all)
             }
             (Kind::U32, &Arg::U32(v)) => values.push(&[u64::from(v)]),
@@ -411,7 +468,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Sets every byte of an output. Its elements must lie gapless.
+    /// Sets every byte of an output, which must be contiguous.
     ///
     /// # Errors
     /// [`Rule::Launch`] where there are gaps; a device fault.

@@ -91,6 +91,9 @@ struct Matrix {
     const Dims& stride;
     u64 step;  // from column to column
 };
+template <class E> DEVICE Matrix matrix_of(const RowFrame& frame, const RowView<E>& x) {
+    return {frame.count, frame.rank, frame.shape, x.stride, x.stride_row.v[0]};
+}
 DEVICE u64 place(const Matrix& m, u64 row, u64 column) {
     return (m.rank == 1 ? row * m.stride.v[0] : offset_of<u64>(row, m.rank, m.shape, m.stride)) + column * m.step;
 }

@@ -7,13 +7,19 @@
 
 mod call;
 pub(crate) mod columns;
-pub(crate) mod map;
 mod module;
+mod param;
+mod pieces;
 pub(crate) mod pointwise;
 mod product;
+mod tensor_map;
 pub(crate) mod vectors;
 
 pub use call::{Arg, Call, Failure, Geometry};
-pub(crate) use call::{KernelLaunch, MAX_PARAMS, Sink, Values};
-pub use module::{Element, Entry, Kind, Module, Param, Source};
+pub(crate) use call::{KernelLaunch, Sink, Values};
+pub use module::{Module, Piece, Source};
+pub(crate) use param::cuda_kernel;
+pub use param::{Element, Entry, KernelArgs, Kind, Param, RowFrame, RowView, Tile, Transfer};
+pub(crate) use pieces::{COLUMNS, GROUP, ROWS, UNITS};
 pub(crate) use product::{Addresses, Matrix, Problem, ProductLaunch, WORKSPACE_ALIGNMENT};
+pub(crate) use tensor_map::{MAX_AXES as TENSOR_MAP_AXES, WORDS as TENSOR_MAP_WORDS};

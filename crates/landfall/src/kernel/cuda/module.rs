@@ -1,9 +1,7 @@
-//! CUDA sources as data: the text of a `.cu` file, the kernels in it with their parameters, and what it is
+//! CUDA sources as data: the text of `.cu` files, the kernels in it with their parameters, and what it is
 //! instantiated with.
-//!
-//! A kernel's parameter list is written once, here: the list in CUDA C++ is rendered from it, and every launch is
-//! checked against it. A kernel and its callers cannot disagree.
 
+use super::param::{Element, Entry, Param, c_type};
 use crate::kernel::cuda::pointwise as generated;
 use crate::values::{DType, Expression, Reg};
 use arrayvec::ArrayVec;
@@ -13,143 +11,32 @@ use std::hash::{Hash, Hasher};
 /// What every source may use: element types and their conversions, wide loads, reductions, random words.
 const PRELUDE: &str = include_str!("prelude.cu");
 
-/// A `.cu` file with the kernels in it.
+/// A compilation unit of CUDA C++ with the kernels in it.
 #[derive(Debug)]
 pub struct Source {
     /// Its name in errors, caches and snapshots.
     pub name: &'static str,
-    /// The text, usually by `include_str!`. Each kernel starts with `KERNEL(name) {`, or `KERNEL(name, attributes) {`.
-    pub text: &'static str,
+    /// The texts that it consists of, in order: shared ones first, its own last. Each kernel starts with `KERNEL(name) {`, or
+    /// `KERNEL(name, attributes) {`.
+    pub pieces: &'static [Piece],
     /// The kernels. Each is looked up when the source is loaded.
     pub entries: &'static [Entry],
 }
 
-/// One kernel of a [`Source`].
-#[derive(Debug)]
-pub struct Entry {
-    /// Its name, which is also the symbol's.
+/// One `.cu` file of a [`Source`].
+#[derive(Debug, Clone, Copy)]
+pub struct Piece {
+    /// The file's name without `.cu`, which messages of the compiler name.
     pub name: &'static str,
-    /// The most threads of a block: the compiler's register budget follows from it.
-    pub block: u32,
-    /// Its parameters, in order.
-    pub params: &'static [Param],
+    /// Its text, usually by `include_str!`.
+    pub text: &'static str,
 }
 
-/// One parameter of an [`Entry`].
-#[derive(Debug)]
-pub struct Param {
-    /// Its name in the source.
-    pub name: &'static str,
-    /// What it takes.
-    pub kind: Kind,
-}
-
-/// What a parameter takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// The address of an operand that is read.
-    Input(Element),
-    /// The address of an operand that is written.
-    Output(Element),
-    /// An address in the scratch memory.
-    Scratch(Element),
-    /// How an operand that is read lies, and the boxes of it that one instruction copies.
-    Map(Element),
-    /// A 32-bit unsigned integer.
-    U32,
-    /// A 64-bit unsigned integer.
-    U64,
-    /// A binary32.
-    F32,
-    /// A binary64.
-    F64,
-    /// Sizes or strides of up to eight axes, by value.
-    Dims,
-    /// Where the kernel reports an index out of range.
-    Faults,
-}
-
-/// Element type of a pointer parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Element {
-    /// The type that the module binds to this name.
-    Bound(&'static str),
-    /// This one.
-    Is(DType),
-}
-
-macro_rules! pointers {
-    ($($(#[$doc:meta])* $of:ident $is:ident $Kind:ident;)*) => { $(
-        $(#[$doc])*
-        /// The element type is the one bound to `of`.
-        #[must_use]
-        pub const fn $of(name: &'static str, of: &'static str) -> Self {
-            Self { name, kind: Kind::$Kind(Element::Bound(of)) }
-        }
-        $(#[$doc])*
-        /// The element type is `dtype`.
-        #[must_use]
-        pub const fn $is(name: &'static str, dtype: DType) -> Self {
-            Self { name, kind: Kind::$Kind(Element::Is(dtype)) }
-        }
-    )* };
-}
-
-macro_rules! values {
-    ($($(#[$doc:meta])* $name:ident $Kind:ident;)*) => { $(
-        $(#[$doc])*
-        #[must_use]
-        pub const fn $name(name: &'static str) -> Self {
-            Self { name, kind: Kind::$Kind }
-        }
-    )* };
-}
-
-impl Param {
-    pointers! {
-        /// An operand that is read.
-        input input_is Input;
-        /// An operand that is written.
-        output output_is Output;
-        /// Scratch memory.
-        scratch scratch_is Scratch;
-        /// An operand that is read, in boxes.
-        map map_is Map;
-    }
-    values! {
-        /// A 32-bit unsigned integer.
-        u32 U32;
-        /// A 64-bit unsigned integer.
-        u64 U64;
-        /// A binary32.
-        f32 F32;
-        /// A binary64.
-        f64 F64;
-        /// Sizes or strides of up to eight axes.
-        dims Dims;
-        /// Where an index out of range is reported, with `flag`.
-        faults Faults;
-    }
-
-    fn declaration(&self) -> String {
-        let element = |e: Element| match e {
-            Element::Bound(name) => name,
-            Element::Is(dtype) => c_type(dtype),
-        };
-        let name = self.name;
-        match self.kind {
-            Kind::Input(e) => format!("const {}* {name}", element(e)),
-            Kind::Output(e) | Kind::Scratch(e) => format!("{}* {name}", element(e)),
-            // By value too: the copies' hardware reads it where the parameters are.
-            Kind::Map(_) => format!("const __grid_constant__ TensorMap {name}"),
-            Kind::U32 => format!("u32 {name}"),
-            Kind::U64 => format!("u64 {name}"),
-            Kind::F32 => format!("float {name}"),
-            Kind::F64 => format!("double {name}"),
-            // Read-only by value: constant memory, no copy on the stack.
-            Kind::Dims => format!("const __grid_constant__ Dims {name}"),
-            Kind::Faults => format!("Faults {name}"),
-        }
+impl Piece {
+    /// A file of this name with this text.
+    #[must_use]
+    pub const fn new(name: &'static str, text: &'static str) -> Self {
+        Self { name, text }
     }
 }
 
@@ -161,20 +48,6 @@ fn waiting(mut text: String, kernel: &str) -> String {
         text.insert_str(at, " after_others();");
     }
     text
-}
-
-/// Name of a dtype in the sources.
-#[must_use]
-pub(crate) const fn c_type(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F32 => "float",
-        DType::F64 => "double",
-        DType::BF16 => "bf16",
-        DType::F16 => "f16",
-        DType::I32 => "i32",
-        DType::I64 => "i64",
-        DType::U8 | DType::Bool => "u8",
-    }
 }
 
 /// Threads of a block whose kernel gets all the registers that it asks for.
@@ -364,7 +237,8 @@ impl Module {
     /// The whole text that is compiled.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut text = String::with_capacity(PRELUDE.len() + self.source.text.len() + 4096);
+        let own: usize = self.source.pieces.iter().map(|piece| piece.text.len()).sum();
+        let mut text = String::with_capacity(PRELUDE.len() + own + 4096);
         text.push_str(PRELUDE);
         text.push_str(&self.own_text());
         text
@@ -396,9 +270,12 @@ impl Module {
                 params.join(", ")
             );
         }
-        _ = writeln!(text, "#line 1 \"{}.cu\"", self.source.name);
-        let entries = self.source.entries.iter();
-        text.push_str(&entries.fold(self.source.text.to_owned(), |text, e| waiting(text, e.name)));
+        let mut own = String::new();
+        for piece in self.source.pieces {
+            _ = writeln!(own, "#line 1 \"{}.cu\"", piece.name);
+            own.push_str(piece.text);
+        }
+        text.push_str(&self.source.entries.iter().fold(own, |text, e| waiting(text, e.name)));
         text
     }
 }

@@ -2,7 +2,7 @@
 
 #define ELEMENT(i) A(widen(v##i.v[k]))
 
-// Arguments and result lie gapless; those marked in `uniform` are one element for all. A thread loads all of its
+// Arguments and result are contiguous; those marked in `uniform` are one element for all. A thread loads all of its
 // elements before it stores any, so the result may lie in an argument.
 KERNEL(contiguous) {
     u64 first = thread_index() * VECTOR;

@@ -1,6 +1,6 @@
 //! The CUDA kernel for every pointwise op: the expression as a function in CUDA C++, inside `pointwise.cu`.
 
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
+use crate::kernel::cuda::{Arg, Call, Element, Entry, Failure, Geometry, Kind, Module, Param, Piece, Source};
 use crate::values::{Binary, DType, Expression, Layout, MAX_RANK, Operand, Reg, Rule, Step, Unary, collapse};
 use arrayvec::ArrayVec;
 use std::cmp::Reverse;
@@ -14,38 +14,50 @@ const MAX_ARGS: usize = 8;
 /// Threads of a block.
 const BLOCK: u32 = 256;
 
+/// A parameter of the one list that depends on the number of operands.
+const fn param(name: &'static str, kind: Kind) -> Param {
+    Param { name, kind }
+}
+
+const fn input(name: &'static str, of: &'static str) -> Param {
+    param(name, Kind::Input(Element::Bound(of)))
+}
+
+/// The result, in both kernels.
+const OUT: Param = param("out", Kind::Output(Element::Bound("TO")));
+
 macro_rules! source {
     ($($x:literal $T:literal $stride:literal),*) => {
         Source {
             name: "pointwise",
-            text: include_str!("pointwise.cu"),
+            pieces: &[Piece::new("pointwise", include_str!("pointwise.cu"))],
             entries: &[
                 Entry {
                     name: "contiguous",
                     block: BLOCK,
                     params: &[
-                        $(Param::input($x, $T),)*
-                        Param::output("out", "TO"),
-                        Param::u64("n"),
-                        Param::u32("uniform"),
+                        $(input($x, $T),)*
+                        OUT,
+                        param("n", Kind::U64),
+                        param("uniform", Kind::U32),
                     ],
                 },
                 Entry {
                     name: "strided",
                     block: BLOCK,
                     params: &[
-                        $(Param::input($x, $T),)*
-                        Param::output("out", "TO"),
-                        Param::u64("n"),
-                        Param::u64("length"),
-                        Param::u32("narrow_offsets"),
-                        Param::u32("along"),
-                        Param::u32("along_out"),
-                        Param::u32("rank"),
-                        Param::dims("shape"),
-                        Param::dims("reciprocal"),
-                        Param::dims("stride_out"),
-                        $(Param::dims($stride),)*
+                        $(input($x, $T),)*
+                        OUT,
+                        param("n", Kind::U64),
+                        param("length", Kind::U64),
+                        param("narrow_offsets", Kind::U32),
+                        param("along", Kind::U32),
+                        param("along_out", Kind::U32),
+                        param("rank", Kind::U32),
+                        param("shape", Kind::Dims),
+                        param("reciprocal", Kind::Dims),
+                        param("stride_out", Kind::Dims),
+                        $(param($stride, Kind::Dims),)*
                     ],
                 },
             ],
@@ -72,7 +84,7 @@ const TYPES: [&str; MAX_ARGS] = ["T0", "T1", "T2", "T3", "T4", "T5", "T6", "T7"]
 
 /// Launches the kernel of the expression that `build` writes over a call's operands.
 ///
-/// Where all operands lie gapless in one order and aligned, a thread moves 16 bytes of the widest of them at once; an
+/// Where all operands are contiguous in one order and aligned, a thread moves 16 bytes of the widest of them at once; an
 /// operand that is one element for all is read as such. Every other layout takes the strided kernel, which walks in the
 /// order of the result's memory and still moves as much at once of each operand whose innermost neighbours are aligned.
 ///
@@ -115,7 +127,7 @@ pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_
     let mut contiguous = |args: &mut Args<'_>, uniform| {
         args.push(Arg::U64(elements as u64));
         args.push(Arg::U32(uniform));
-        call.launch(&module, "contiguous", Geometry::linear(elements.div_ceil(vector), BLOCK)?, args)
+        call.launch_list(&module, "contiguous", Geometry::linear(elements.div_ceil(vector), BLOCK)?, args)
     };
     // Most calls are so, and a small one costs its host more than its device: it is told at once.
     let whole = |o: &Operand| o.layout().is_contiguous() && address(o);
@@ -159,7 +171,7 @@ pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_
         let strides: ArrayVec<usize, MAX_RANK> = l.strides().iter().rev().copied().collect();
         args.push(Arg::dims(&strides));
     }
-    call.launch(&module, "strided", Geometry::linear(units, BLOCK)?, &args)
+    call.launch_list(&module, "strided", Geometry::linear(units, BLOCK)?, &args)
 }
 
 /// The layouts of the inputs and, last, the result, with their axes in the order of the result's memory and as few of them

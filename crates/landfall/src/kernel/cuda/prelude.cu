@@ -22,8 +22,38 @@ DEVICE void after_others() {
 // Sizes or strides of up to eight axes, outermost first.
 struct Dims { u64 v[8]; };
 
-// How a matrix lies in device memory and in what boxes it is copied, as the driver has written it.
+// How an operand lies in device memory and what tile of it the TMA copies, as the driver has written it.
 struct alignas(64) TensorMap { u64 words[16]; };
+
+// An operand with its strides. Where an address is meant, it is that of its first element.
+template <class E> struct View {
+    E* data;
+    Dims stride;
+    DEVICE operator E*() const { return data; }
+};
+
+// What all tensors of a kernel have in common: `count` rows of `length` elements, and the lanes that share a row.
+struct RowFrame {
+    u64 count, length;
+    u32 lanes, across;   // as `group_of` takes them
+    u32 rank, unused;    // axes that the rows are counted along
+    Dims shape, shape_row;
+};
+// Where the rows of one tensor start, and where their elements lie.
+template <class E> struct RowView {
+    E* data;
+    u32 contiguous, unused;   // whether units of a row are, and aligned for accesses of 16 bytes
+    Dims stride, stride_row;
+};
+
+// A copy of `units` from x to out.
+template <class T> struct Transfer {
+    const T* x;
+    T* out;
+    u64 units;
+    u32 rank, unused;
+    Dims shape, stride_x, stride_out;
+};
 
 // 16-bit floats are storage; arithmetic on them runs in float.
 struct bf16 { u16 bits; };
@@ -131,7 +161,7 @@ template <class T, int N> struct Vector {
     DEVICE void store(T* at) const { *reinterpret_cast<W*>(at) = word; }
 };
 
-// N elements side by side, moved by accesses of up to 16 bytes, to which the address is aligned; or one by one, at any
+// N contiguous elements, moved by accesses of up to 16 bytes, to which the address is aligned; or one by one, at any
 // distance from each other.
 template <class T, int N> struct Several {
     static constexpr int V = N * sizeof(T) > 16 ? 16 / sizeof(T) : N;

@@ -78,7 +78,7 @@ fn alignment(address: u64) -> u32 {
 }
 
 impl Matrix {
-    /// The transpose of an operand's last two axes, or of none where neither lies gapless.
+    /// The transpose of an operand's last two axes, or of none where neither is contiguous.
     fn of(operand: &Operand) -> Option<(usize, Self)> {
         let layout = operand.layout();
         let rank = layout.shape().rank();

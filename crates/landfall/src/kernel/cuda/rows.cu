@@ -1,15 +1,13 @@
-// Rows of one tensor: how many, of how many elements, and where each starts and goes on. (With `units.cu`.)
+// The rows of tensors of one shape. (With `units.cu`.)
 
-struct Rows {
-    u64 count, length;
-    u32 rank, gapless;
-    const Dims& shape;
-    const Dims& stride;
-    const Dims& shape_row;
-    const Dims& stride_row;
-};
-DEVICE u64 start_of(u64 r, const Rows& rows) { return place_of(r, rows.count, rows.rank, rows.shape, rows.stride); }
-// A unit of a row; what lies past its end is `beyond`.
-DEVICE void load_row(A (&v)[N], const T* row, u64 first, const Rows& rows, A beyond = A(0)) {
-    load_unit(v, row, first, rows.length, beyond, rows.gapless, 1, rows.shape_row, rows.stride_row);
+DEVICE u64 start_of(u64 r, const RowFrame& frame, const Dims& stride) {
+    return place_of(r, frame.count, frame.rank, frame.shape, stride);
+}
+// A unit of the row that starts at `row`; elements past its end are `beyond`.
+template <class E>
+DEVICE void load_row(A (&v)[N], const E* row, u64 first, const RowFrame& frame, const RowView<const E>& view, A beyond = A(0)) {
+    load_unit(v, row, first, frame.length, beyond, view.contiguous, 1, frame.shape_row, view.stride_row);
+}
+DEVICE void store_row(const A (&v)[N], T* row, u64 first, const RowFrame& frame, const RowView<T>& view) {
+    store_unit(v, row, first, frame.length, view.contiguous, 1, frame.shape_row, view.stride_row);
 }

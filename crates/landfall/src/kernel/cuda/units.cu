@@ -19,7 +19,7 @@ DEVICE u64 place_of(u64 index, u64 n, u32 rank, const Dims& shape, const Dims& s
     return n <= 0xFFFFFFFFull ? offset_of<u32>(u32(index), rank, shape, stride) : offset_of<u64>(index, rank, shape, stride);
 }
 
-// A unit that lies side by side, aligned for accesses of 16 bytes.
+// A contiguous unit, aligned for accesses of 16 bytes.
 template <class E> DEVICE void load_whole(A (&v)[N], const E* at) {
     Several<E, N> unit = Several<E, N>::load(at);
 #pragma unroll
@@ -32,12 +32,12 @@ DEVICE void store_whole(const A (&v)[N], T* at) {
     unit.store(at);
 }
 
-// The unit from element `first` of a row on; `beyond` from element `end` on. `gapless`: a unit lies side by side, and so
+// The unit from element `first` of a row on; `beyond` from element `end` on. `contiguous`: a unit is, and so
 // that accesses of 16 bytes are aligned.
 template <class E>
-DEVICE void load_unit(A (&v)[N], const E* row, u64 first, u64 end, A beyond, u32 gapless, u32 rank, const Dims& shape,
+DEVICE void load_unit(A (&v)[N], const E* row, u64 first, u64 end, A beyond, u32 contiguous, u32 rank, const Dims& shape,
                       const Dims& stride) {
-    if (gapless && first + N <= end) {
+    if (contiguous && first + N <= end) {
         load_whole(v, row + place_of(first, end, rank, shape, stride));
         return;
     }
@@ -48,9 +48,9 @@ DEVICE void load_unit(A (&v)[N], const E* row, u64 first, u64 end, A beyond, u32
 }
 
 // Rounds a unit and stores it, up to element `end`.
-DEVICE void store_unit(const A (&v)[N], T* row, u64 first, u64 end, u32 gapless, u32 rank, const Dims& shape,
+DEVICE void store_unit(const A (&v)[N], T* row, u64 first, u64 end, u32 contiguous, u32 rank, const Dims& shape,
                        const Dims& stride) {
-    if (gapless && first + N <= end) {
+    if (contiguous && first + N <= end) {
         store_whole(v, row + place_of(first, end, rank, shape, stride));
         return;
     }

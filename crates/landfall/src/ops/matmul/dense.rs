@@ -218,7 +218,7 @@ where
     let (rooms, rest) = call.workspace::<T::Acc>()?.split_at_mut(tasks * scratch);
     let (partials, rest) = rest.split_at_mut(tasks * partial);
     let (packed, row) = rest.split_at_mut(packed);
-    // The product reads a bias as a slice, so one that does not lie gapless is gathered first.
+    // The product reads a bias as a slice, so one that is not contiguous is gathered first.
     let (addend, bias) = added(call.inputs(), |i| call.rank(i).unwrap_or(0));
     let bias = if let Some(bias) = bias {
         let bias = call.input::<R>(bias)?;

@@ -341,7 +341,7 @@ fn pack<T: Element>(call: &Call<'_>) -> Result<(), Rule> {
         let n = call.elements(i)?;
         if let Some(x) = call.input_or_in_place::<T>(i)? {
             let at = out.layout().slice(0, start, n, 1)?;
-            // The part under the argument's own shape, which a gapless piece always allows.
+            // The part under the argument's own shape, which a contiguous piece always allows.
             let at = at.reshape(*x.layout().shape())?;
             copy_elements(call, x, out.reborrow().relaid(at));
         }

@@ -8,7 +8,7 @@ mod cuda;
 mod group;
 
 pub(in crate::ops) use cuda::sum_partials;
-pub(in crate::ops) use group::{BLOCK, Group, across, gapless, unit};
+pub(in crate::ops) use group::{BLOCK, Group, across, row_view, unit};
 
 use crate::contract::{
     Alias, AttributeType, AttributeValue, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample,
@@ -419,7 +419,7 @@ impl<T: Element> Job<'_, T> {
     fn range<A: Arith>(&self, first: usize, totals: &mut [f64], from: usize, len: usize) {
         let (kept, reduced) = &self.axes;
         let run = |l: &Layout| l.strides().last().copied().unwrap_or(0);
-        // Whichever side lies gapless is walked innermost; columns also where neither does.
+        // Whichever side is contiguous is walked innermost; columns also where neither does.
         if run(reduced) == 1 || kept.shape().elements() == 1 {
             for (i, t) in totals.iter_mut().enumerate() {
                 *t = self.row::<A>(kept.index_flat(first + i), from, len);

@@ -171,7 +171,7 @@ fn squares<T: Element>(x: &View<'_, T>, layout: &Layout, from: usize, len: usize
     lanes.iter().sum()
 }
 
-/// Adds the squares of gapless elements to the lanes, which are a local array here, so that they stay in registers.
+/// Adds the squares of contiguous elements to the lanes, which are a local array here, so that they stay in registers.
 #[inline(always)]
 fn add_squares<T: Element>(lanes: &mut [f64; LANES], data: &[T]) {
     let mut sums = *lanes;

@@ -1,43 +1,42 @@
 //! Launches are checked against the declaration, with no GPU.
 
 use super::*;
-use crate::kernel::cuda::module::{Param, Source};
+use crate::kernel::cuda::{Piece, Source, cuda_kernel};
 use crate::values::{DType, Layout, Shape};
 
-static SOURCE: Source = Source {
-    name: "typed",
-    text: "KERNEL(typed) {}",
-    entries: &[Entry {
-        name: "typed",
-        block: 128,
-        params: &[
-            Param::input("x", "T"),
-            Param::output_is("out", DType::F32),
-            Param::scratch("part", "T"),
-            Param::u64("n"),
-            Param::f32("scale"),
-            Param::dims("stride"),
-            Param::faults("faults"),
-            Param::map("boxes", "T"),
-        ],
-    }],
-};
+cuda_kernel! {
+    /// One parameter of most kinds.
+    struct Typed = "typed", 128;
+    x: input T,
+    out: output_of F32,
+    part: scratch T,
+    n: size,
+    scale: f32,
+    stride: dims,
+    faults: faults,
+    tiles: tensor_map T,
+}
 
-/// Keeps the words of the arguments.
-#[derive(Default)]
-struct Taken(Vec<Vec<u64>>);
+static SOURCE: Source =
+    Source { name: "typed", pieces: &[Piece::new("typed", "KERNEL(typed) {}")], entries: &[Typed::KERNEL] };
+
+/// What a launch was given: the words of each argument, and the operands' addresses.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Taken {
+    words: Vec<Vec<u64>>,
+    addresses: Vec<u64>,
+}
 
 impl Sink for Taken {
     fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
         assert_eq!((op, launch.entry), ("neg", 0));
-        // Edges of a graph follow from these; an operand that is read in boxes is one of them.
-        assert_eq!(launch.addresses().collect::<Vec<u64>>(), [1024 + 4, 4096 + 8, 1024 + 4]);
+        self.addresses = launch.addresses().collect();
         let ends = launch.values.starts[1..].iter().map(|&e| usize::from(e));
         let starts = launch.values.each();
         let total = launch.values.words.len();
         let mut from = 0;
         for (words, end) in starts.zip(ends.chain([total])) {
-            self.0.push(words[..end - from].to_vec());
+            self.words.push(words[..end - from].to_vec());
             from = end;
         }
         Ok(())
@@ -48,8 +47,8 @@ impl Sink for Taken {
     fn fill(&mut self, _: &'static str, _: Address, _: usize, _: u8) -> Result<(), Error> {
         Ok(())
     }
-    fn map(&self, _: &Operand, axes: &[(usize, u32)]) -> Result<[u64; map::WORDS], Error> {
-        Ok([u64::from(axes[0].1); map::WORDS])
+    fn tensor_map(&self, tile: &Tile<'_>) -> Result<[u64; tensor_map::WORDS], Error> {
+        Ok([u64::from(tile.axes[0].1); tensor_map::WORDS])
     }
     fn faults(&mut self, _: &'static str) -> (Address, u32) {
         (Address(77), 5)
@@ -65,7 +64,7 @@ fn operand(base: u64, dtype: DType) -> Operand {
 }
 
 /// Calls `work` on a call with bf16 in, f32 out and 64 bytes of scratch memory; the arguments that were taken.
-fn with(work: impl FnOnce(&mut Call<'_>) -> Result<(), Failure>) -> Result<Vec<Vec<u64>>, String> {
+fn with(work: impl FnOnce(&mut Call<'_>) -> Result<(), Failure>) -> Result<Taken, String> {
     let (inputs, outputs) = ([operand(1024, DType::BF16)], [operand(4096, DType::F32)]);
     let operands = Operands {
         op: "neg",
@@ -76,23 +75,15 @@ fn with(work: impl FnOnce(&mut Call<'_>) -> Result<(), Failure>) -> Result<Vec<V
     };
     let mut taken = Taken::default();
     match work(&mut Call::new(operands, &mut taken)) {
-        Ok(()) => Ok(taken.0),
+        Ok(()) => Ok(taken),
         Err(Failure::Rule(rule)) => Err(rule.to_string()),
         Err(Failure::Device(error)) => Err(error.to_string()),
     }
 }
 
-fn good<'a>(x: &'a Operand, out: &'a Operand) -> Vec<Arg<'a>> {
-    vec![
-        Arg::Input(x),
-        Arg::Output(out),
-        Arg::Scratch(16),
-        Arg::U64(7),
-        Arg::F32(1.5),
-        Arg::dims(&[6, 1]),
-        Arg::Faults,
-        Arg::Map(x, &[(1, 64), (0, 32)]),
-    ]
+fn good<'a>(x: &'a Operand, out: &'a Operand) -> Typed<'a> {
+    let tiles = Tile { operand: x, axes: &[(1, 64), (0, 32)] };
+    Typed { x, out, part: 16, n: 7, scale: 1.5, stride: &[6, 1], faults: (), tiles }
 }
 
 fn module() -> Module {
@@ -107,10 +98,10 @@ fn geometry() -> Geometry {
 fn arguments_arrive_as_declared() {
     let taken = with(|call| {
         let (x, out) = (*call.input(0)?, *call.output(0)?);
-        call.launch(&module(), "typed", geometry(), &good(&x, &out))
+        call.launch(&module(), geometry(), &good(&x, &out))
     });
     // Offsets of the layouts are applied: 2 elements of 2 and of 4 bytes.
-    let want = vec![
+    let words = vec![
         vec![1024 + 4],
         vec![4096 + 8],
         vec![9016],
@@ -118,9 +109,10 @@ fn arguments_arrive_as_declared() {
         vec![u64::from(1.5f32.to_bits())],
         vec![6, 1, 0, 0, 0, 0, 0, 0],
         vec![77, 5],
-        [vec![64; map::WORDS], vec![1024 + 4]].concat(),
+        [vec![64; tensor_map::WORDS], vec![1024 + 4]].concat(),
     ];
-    assert_eq!(taken, Ok(want));
+    // Edges of a graph follow from the addresses; that of a tensor map's operand is one of them.
+    assert_eq!(taken, Ok(Taken { words, addresses: vec![1024 + 4, 4096 + 8, 1024 + 4] }));
 }
 
 /// Regression 32: a launch whose arguments are not the kernel's parameters does not happen.
@@ -135,22 +127,24 @@ fn r32_launches_are_typed() {
         (|a| a[5] = Arg::Scratch(0), "parameter stride: it takes Dims, got scratch memory"),
         (|a| a[2] = Arg::Scratch(65), "parameter part: 65 is beyond the scratch memory of 64 bytes"),
         (|a| a.swap(3, 4), "parameter n: it takes U64, got an f32"),
-        (|a| a[7] = a[0], "parameter boxes: it takes Map(Bound(\"T\")), got an operand that is read"),
-        (|a| boxes(a, &[]), "parameter boxes: a map has 1 to 5 axes, not 0"),
-        (|a| boxes(a, &[(1, 64), (2, 32)]), "parameter boxes: axis is 2, the operand's rank is 2"),
-        (|a| boxes(a, &[(0, 64)]), "parameter boxes: its first axis must be gapless, its stride is 6"),
+        (|a| a[7] = a[0], "parameter tiles: it takes TensorMap(Bound(\"T\")), got an operand that is read"),
+        (|a| retile(a, &[]), "parameter tiles: a tensor map has 1 to 5 axes, not 0"),
+        (|a| retile(a, &[(1, 64), (2, 32)]), "parameter tiles: axis is 2, the operand's rank is 2"),
+        (|a| retile(a, &[(0, 64)]), "parameter tiles: its first axis must be contiguous, its stride is 6"),
     ];
-    fn boxes<'a>(args: &mut [Arg<'a>], axes: &'a [(usize, u32)]) {
-        if let Arg::Map(_, of) = &mut args[7] {
-            *of = axes;
+    fn retile<'a>(args: &mut [Arg<'a>], axes: &'a [(usize, u32)]) {
+        if let Arg::TensorMap(tile) = &mut args[7] {
+            tile.axes = axes;
         }
     }
     for (change, want) in cases {
         let told = with(|call| {
             let (x, out) = (*call.input(0)?, *call.output(0)?);
-            let mut args = good(&x, &out);
-            change(&mut args);
-            call.launch(&module(), "typed", geometry(), &args)
+            good(&x, &out).list(|args| {
+                let mut args = args.to_vec();
+                change(&mut args);
+                call.launch_list(&module(), "typed", geometry(), &args)
+            })
         });
         assert!(told.as_ref().is_err_and(|t| t.ends_with(want)), "{told:?}, not {want:?}");
     }
@@ -161,7 +155,7 @@ fn dtypes_are_those_of_the_module() {
     let told = |module: Module, out: DType| {
         with(|call| {
             let (x, out) = (*call.input(0)?, Operand { dtype: out, ..*call.output(0)? });
-            call.launch(&module, "typed", geometry(), &good(&x, &out))
+            call.launch(&module, geometry(), &good(&x, &out))
         })
     };
     let wrong = told(Module::new(&SOURCE).of("T", DType::F16), DType::F32);
@@ -176,7 +170,7 @@ fn geometry_and_name_are_checked() {
     let told = |entry, geometry| {
         with(|call| {
             let (x, out) = (*call.input(0)?, *call.output(0)?);
-            call.launch(&module(), entry, geometry, &good(&x, &out))
+            good(&x, &out).list(|args| call.launch_list(&module(), entry, geometry, args))
         })
     };
     assert!(told("other", geometry()).is_err_and(|t| t.contains("declares no such kernel")));
@@ -196,8 +190,101 @@ fn geometry_and_name_are_checked() {
 fn the_declaration_is_the_signature() {
     let text = module().own_text();
     let want = "__launch_bounds__(128) typed(const T* x, float* out, T* part, u64 n, float scale, \
-                const __grid_constant__ Dims stride, Faults faults, const __grid_constant__ TensorMap boxes)";
+                const __grid_constant__ Dims stride, Faults faults, const __grid_constant__ TensorMap tiles)";
     assert!(text.contains(want) && text.contains("typedef bf16 T;"), "{text}");
+}
+
+/// A parameter that is moved in the list moves in the signature and in the arguments; launches, by name, stay as they are.
+#[test]
+fn signature_and_arguments_have_the_order_of_the_list() {
+    cuda_kernel! {
+        struct Before = "moved", 128;
+        n: size,
+        x: input T,
+    }
+    cuda_kernel! {
+        struct After = "moved", 128;
+        x: input T,
+        n: size,
+    }
+    const TEXT: &[Piece] = &[Piece::new("moved", "KERNEL(moved) {}")];
+    static BEFORE: Source = Source { name: "moved", pieces: TEXT, entries: &[Before::KERNEL] };
+    static AFTER: Source = Source { name: "moved", pieces: TEXT, entries: &[After::KERNEL] };
+    let [before, after] = [&BEFORE, &AFTER].map(|source| Module::new(source).of("T", DType::BF16));
+    assert!(before.own_text().contains("moved(u64 n, const T* x)"), "{}", before.own_text());
+    assert!(after.own_text().contains("moved(const T* x, u64 n)"), "{}", after.own_text());
+    let taken = with(|call| {
+        let x = *call.input(0)?;
+        call.launch(&before, geometry(), &Before { x: &x, n: 7 })
+    });
+    assert_eq!(taken.map(|t| t.words), Ok(vec![vec![7], vec![1028]]));
+    let taken = with(|call| {
+        let x = *call.input(0)?;
+        call.launch(&after, geometry(), &After { x: &x, n: 7 })
+    });
+    assert_eq!(taken.map(|t| t.words), Ok(vec![vec![1028], vec![7]]));
+    // The struct of one list with the source of the other is refused.
+    let told = with(|call| {
+        let x = *call.input(0)?;
+        call.launch(&after, geometry(), &Before { x: &x, n: 7 })
+    });
+    assert!(told.is_err_and(|t| t.ends_with("parameter x: it takes Input(Bound(\"T\")), got a u64")));
+}
+
+/// Parameters that are structs arrive as `prelude.cu` declares them.
+#[test]
+fn structs_arrive_as_the_prelude_has_them() {
+    cuda_kernel! {
+        struct Structs = "structs", 128;
+        frame: row_frame,
+        x: view_in T,
+        rows: rows_out F,
+        copy: transfer T,
+        whole: flag,
+    }
+    static STRUCTS: Source = Source {
+        name: "structs",
+        pieces: &[Piece::new("structs", "KERNEL(structs) {}")],
+        entries: &[Structs::KERNEL],
+    };
+    let module = Module::new(&STRUCTS).of("T", DType::BF16).of("F", DType::F32);
+    let text = module.own_text();
+    for part in ["RowFrame frame", "View<const T> x", "RowView<F> rows", "Transfer<T> copy"] {
+        assert!(text.contains(&format!("const __grid_constant__ {part}, ")), "{text}");
+    }
+    let (starts, row) = (Layout::contiguous([4].into()), Layout::contiguous([3].into()));
+    let eight = |of: &[usize]| {
+        let mut words = [0; 8];
+        words.iter_mut().zip(of).for_each(|(word, &size)| *word = size);
+        words
+    };
+    let taken = with(|call| {
+        let (x, out) = (*call.input(0)?, *call.output(0)?);
+        let frame = RowFrame { count: 4, length: 3, lanes: 2, across: 1, starts: &starts, row: &row };
+        let rows = RowView { operand: &out, contiguous: true, starts: &starts, row: &row };
+        let copy = Transfer {
+            x: &x,
+            out: &x,
+            units: 12,
+            rank: 2,
+            shape: eight(&[4, 3]),
+            stride_x: eight(&[6, 1]),
+            stride_out: eight(&[1, 4]),
+        };
+        call.launch(&module, geometry(), &Structs { frame, x: &x, rows, copy, whole: true })
+    });
+    let words = |head: &[u64], axes: &[&[usize]]| {
+        let axes = axes.iter().flat_map(|&of| eight(of)).map(|size| size as u64);
+        head.iter().copied().chain(axes).collect::<Vec<u64>>()
+    };
+    let want = vec![
+        words(&[4, 3, 1 << 32 | 2, 1], &[&[4], &[3]]),
+        words(&[1028], &[&[6, 1]]),
+        words(&[4104, 1], &[&[1], &[1]]),
+        words(&[1028, 1028, 12, 2], &[&[4, 3], &[6, 1], &[1, 4]]),
+        vec![1],
+    ];
+    assert_eq!(taken, Ok(Taken { words: want, addresses: vec![1028, 4104, 1028, 1028] }));
 }
 
 /// However its author breaks lines: a kernel that did not wait would run beside those that make what it reads.
@@ -208,7 +295,10 @@ fn every_kernel_begins_by_waiting() {
     }
     static TWO: Source = Source {
         name: "two",
-        text: "KERNEL(one) { a(); }\nKERNEL(other)  // why\n{\n    b();\n}\nKERNEL(on, __cluster_dims__(2)) {}\n",
+        pieces: &[Piece::new(
+            "two",
+            "KERNEL(one) { a(); }\nKERNEL(other)  // why\n{\n    b();\n}\nKERNEL(on, __cluster_dims__(2)) {}\n",
+        )],
         entries: &[entry("one"), entry("other"), entry("on")],
     };
     let text = Module::new(&TWO).own_text();

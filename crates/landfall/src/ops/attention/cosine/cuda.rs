@@ -2,8 +2,8 @@
 
 use super::{CosineAttention, CosineAttentionGrad, Sizes, lanes, rows_of};
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use crate::ops::attention::forward::cuda::{size, strides};
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::ops::attention::forward::cuda::size;
 use crate::values::{Operand, Rule, Spec};
 
 /// Threads of a block at most.
@@ -11,72 +11,54 @@ const BLOCK: u32 = 256;
 /// Rows of a thread: what two read of shared memory is read once.
 const ROWS: usize = 2;
 
-/// Parameters of both ways, before those of its own.
-macro_rules! params {
-    ($($own:expr),* $(,)?) => {
-        &[
-            Param::input("qkv", "T"),
-            Param::dims("stride_qkv"),
-            Param::input("temperature", "S"),
-            Param::u64("stride_temperature"),
-            Param::u32("heads"),
-            Param::u32("e"),
-            Param::f64("eps"),
-            $($own,)*
-        ]
-    };
+const HEAD: Piece = Piece::new("head", include_str!("head.cu"));
+
+cuda_kernel! {
+    /// A block has one head.
+    struct Forward = "attention", BLOCK;
+    qkv: view_in T,
+    temperature: view_in S,
+    heads: u32,
+    e: u32,
+    eps: f64,
+    out: view_out T,
+    lse: view_out A,
 }
 
 static FORWARD: Source = Source {
     name: "cosine_attention",
-    text: concat!(include_str!("head.cu"), include_str!("forward.cu")),
-    entries: &[Entry {
-        name: "attention",
-        block: BLOCK,
-        params: params![
-            Param::output("out", "T"),
-            Param::dims("stride_out"),
-            Param::output("lse", "A"),
-            Param::dims("stride_lse"),
-        ],
-    }],
+    pieces: &[HEAD, Piece::new("forward", include_str!("forward.cu"))],
+    entries: &[Forward::KERNEL],
 };
+
+cuda_kernel! {
+    /// A block has one head.
+    struct Gradient = "gradient", BLOCK;
+    qkv: view_in T,
+    temperature: view_in S,
+    heads: u32,
+    e: u32,
+    eps: f64,
+    out: view_in T,
+    lse: view_in K,
+    slope: view_in T,
+    gqkv: view_out T,
+    partial: scratch A,
+}
+
+cuda_kernel! {
+    /// A block adds what the batch has for the temperature of a head.
+    struct Finish = "finish", BLOCK;
+    partial: scratch A,
+    batch: size,
+    g_temperature: view_out S,
+}
 
 static GRADIENT: Source = Source {
     name: "cosine_attention_grad",
-    text: concat!(include_str!("head.cu"), include_str!("grad.cu")),
-    entries: &[
-        Entry {
-            name: "gradient",
-            block: BLOCK,
-            params: params![
-                Param::input("out", "T"),
-                Param::dims("stride_out"),
-                Param::input("lse", "K"),
-                Param::dims("stride_lse"),
-                Param::input("slope", "T"),
-                Param::dims("stride_slope"),
-                Param::output("gqkv", "T"),
-                Param::dims("stride_gqkv"),
-                Param::scratch("partial", "A"),
-            ],
-        },
-        Entry {
-            name: "finish",
-            block: BLOCK,
-            params: &[
-                Param::scratch("partial", "A"),
-                Param::u64("batch"),
-                Param::output("g_temperature", "S"),
-                Param::u64("stride_g_temperature"),
-            ],
-        },
-    ],
+    pieces: &[HEAD, Piece::new("grad", include_str!("grad.cu"))],
+    entries: &[Gradient::KERNEL, Finish::KERNEL],
 };
-
-fn stride(of: &Operand) -> Arg<'static> {
-    Arg::U64(of.layout().strides().first().map_or(0, |&s| s as u64))
-}
 
 /// A module for heads of these sizes.
 fn module(source: &'static Source, s: &Sizes, qkv: &Operand, temperature: &Operand) -> Module {
@@ -104,20 +86,16 @@ pub(in crate::ops) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Fa
         return Ok(());
     }
     let s = Sizes::of(&out.spec().shape);
-    let args = [
-        Arg::Input(&qkv),
-        strides(&qkv),
-        Arg::Input(&temperature),
-        stride(&temperature),
-        size(s.heads)?,
-        size(s.e)?,
-        Arg::F64(op.eps),
-        Arg::Output(&out),
-        strides(&out),
-        Arg::Output(&lse),
-        strides(&lse),
-    ];
-    call.launch(&module(&FORWARD, &s, &qkv, &temperature), "attention", blocks(&s)?, &args)
+    let args = Forward {
+        qkv: &qkv,
+        temperature: &temperature,
+        heads: size(s.heads)?,
+        e: size(s.e)?,
+        eps: op.eps,
+        out: &out,
+        lse: &lse,
+    };
+    call.launch(&module(&FORWARD, &s, &qkv, &temperature), blocks(&s)?, &args)
 }
 
 /// Bytes of what each head adds to the gradient of its temperature.
@@ -136,31 +114,25 @@ pub(in crate::ops) fn gradient(op: &dyn Op, call: &mut Call<'_>) -> Result<(), F
     let module = module(&GRADIENT, &s, &qkv, &temperature).of("K", lse.dtype());
     let some = gqkv.spec().shape.elements() > 0;
     if some {
-        let args = [
-            Arg::Input(&qkv),
-            strides(&qkv),
-            Arg::Input(&temperature),
-            stride(&temperature),
-            size(s.heads)?,
-            size(s.e)?,
-            Arg::F64(op.eps),
-            Arg::Input(&out),
-            strides(&out),
-            Arg::Input(&lse),
-            strides(&lse),
-            Arg::Input(&slope),
-            strides(&slope),
-            Arg::Output(&gqkv),
-            strides(&gqkv),
-            Arg::Scratch(0),
-        ];
-        call.launch(&module, "gradient", blocks(&s)?, &args)?;
+        let args = Gradient {
+            qkv: &qkv,
+            temperature: &temperature,
+            heads: size(s.heads)?,
+            e: size(s.e)?,
+            eps: op.eps,
+            out: &out,
+            lse: &lse,
+            slope: &slope,
+            gqkv: &gqkv,
+            partial: 0,
+        };
+        call.launch(&module, blocks(&s)?, &args)?;
     }
     if s.heads == 0 {
         return Ok(());
     }
     // The sums of nothing are written all the same.
     let batch = if some { s.batch } else { 0 };
-    let args = [Arg::Scratch(0), Arg::U64(batch as u64), Arg::Output(&g_temperature), stride(&g_temperature)];
-    call.launch(&module, "finish", Geometry::blocks(s.heads, BLOCK)?, &args)
+    let args = Finish { partial: 0, batch, g_temperature: &g_temperature };
+    call.launch(&module, Geometry::blocks(s.heads, BLOCK)?, &args)
 }

@@ -2,14 +2,14 @@ KERNEL(attention) {
     __shared__ __align__(16) T keys[N][WIDTH], values[N][WIDTH];
     __shared__ A inverse[N];
     Place p = place(heads);
-    const T* x = qkv + p.b * stride_qkv.v[0] + p.head * stride_qkv.v[3];
+    const T* x = qkv + p.b * qkv.stride.v[0] + p.head * qkv.stride.v[3];
     Quad q[R], k[R], v[R];
-    if (by_fours(qkv, stride_qkv, 4, e)) {
-        load_all<true>(q, k, v, p, x, stride_qkv, e);
+    if (by_fours(qkv, qkv.stride, 4, e)) {
+        load_all<true>(q, k, v, p, x, qkv.stride, e);
     } else {
-        load_all<false>(q, k, v, p, x, stride_qkv, e);
+        load_all<false>(q, k, v, p, x, qkv.stride, e);
     }
-    A factor = A(widen(temperature[p.head * stride_temperature])), scale[R];
+    A factor = A(widen(temperature[p.head * temperature.stride.v[0]])), scale[R];
     keep_rows(keys, p, k);
     keep_rows(values, p, v);
 #pragma unroll
@@ -39,7 +39,7 @@ KERNEL(attention) {
         }
         total[r] = lanes_all<Sum>(total[r], C);
         if (p.lane == 0 && p.row + r < N) {
-            lse[p.b * stride_lse.v[0] + p.head * stride_lse.v[1] + (p.row + r) * stride_lse.v[2]] =
+            lse[p.b * lse.stride.v[0] + p.head * lse.stride.v[1] + (p.row + r) * lse.stride.v[2]] =
                 top + logarithm(total[r]);
         }
     }
@@ -56,10 +56,10 @@ KERNEL(attention) {
     A share[R];
 #pragma unroll
     for (u32 r = 0; r < R; r++) share[r] = A(1) / total[r];
-    T* to = out + p.b * stride_out.v[0] + p.head * stride_out.v[2];
-    if (by_fours(out, stride_out, 3, e)) {
-        store<true>(to, p, stride_out.v[1], stride_out.v[3], e, sums, share);
+    T* to = out + p.b * out.stride.v[0] + p.head * out.stride.v[2];
+    if (by_fours(out, out.stride, 3, e)) {
+        store<true>(to, p, out.stride.v[1], out.stride.v[3], e, sums, share);
     } else {
-        store<false>(to, p, stride_out.v[1], stride_out.v[3], e, sums, share);
+        store<false>(to, p, out.stride.v[1], out.stride.v[3], e, sums, share);
     }
 }

@@ -19,24 +19,24 @@ KERNEL(gradient) {
     __shared__ Pair pairs[N][N];
     __shared__ A inverse[N], sums[WARPS];
     Place p = place(heads);
-    const T* x = qkv + p.b * stride_qkv.v[0] + p.head * stride_qkv.v[3];
-    const T* x_out = out + p.b * stride_out.v[0] + p.head * stride_out.v[2];
-    const T* x_slope = slope + p.b * stride_slope.v[0] + p.head * stride_slope.v[2];
+    const T* x = qkv + p.b * qkv.stride.v[0] + p.head * qkv.stride.v[3];
+    const T* x_out = out + p.b * out.stride.v[0] + p.head * out.stride.v[2];
+    const T* x_slope = slope + p.b * slope.stride.v[0] + p.head * slope.stride.v[2];
     Quad q[R], k[R], v[R], g[R], o[R];
-    if (by_fours(qkv, stride_qkv, 4, e) && by_fours(out, stride_out, 3, e) && by_fours(slope, stride_slope, 3, e)) {
-        load_all<true>(q, k, v, p, x, stride_qkv, e);
-        load<true>(g, p, x_slope, stride_slope.v[1], stride_slope.v[3], e);
-        load<true>(o, p, x_out, stride_out.v[1], stride_out.v[3], e);
+    if (by_fours(qkv, qkv.stride, 4, e) && by_fours(out, out.stride, 3, e) && by_fours(slope, slope.stride, 3, e)) {
+        load_all<true>(q, k, v, p, x, qkv.stride, e);
+        load<true>(g, p, x_slope, slope.stride.v[1], slope.stride.v[3], e);
+        load<true>(o, p, x_out, out.stride.v[1], out.stride.v[3], e);
     } else {
-        load_all<false>(q, k, v, p, x, stride_qkv, e);
-        load<false>(g, p, x_slope, stride_slope.v[1], stride_slope.v[3], e);
-        load<false>(o, p, x_out, stride_out.v[1], stride_out.v[3], e);
+        load_all<false>(q, k, v, p, x, qkv.stride, e);
+        load<false>(g, p, x_slope, slope.stride.v[1], slope.stride.v[3], e);
+        load<false>(o, p, x_out, out.stride.v[1], out.stride.v[3], e);
     }
-    A factor = A(widen(temperature[p.head * stride_temperature])), less[R];
+    A factor = A(widen(temperature[p.head * temperature.stride.v[0]])), less[R];
 #pragma unroll
     for (u32 r = 0; r < R; r++) {
         u32 row = min(p.row + r, N - 1);
-        less[r] = A(widen(lse[p.b * stride_lse.v[0] + p.head * stride_lse.v[1] + row * stride_lse.v[2]]));
+        less[r] = A(widen(lse[p.b * lse.stride.v[0] + p.head * lse.stride.v[1] + row * lse.stride.v[2]]));
     }
     keep_rows(queries, p, q);
     keep_rows(keys, p, k);
@@ -104,9 +104,9 @@ KERNEL(gradient) {
         of_gq[r] = factor * inverse_q[r];
         one[r] = A(1);
     }
-    T* to = gqkv + p.b * stride_gqkv.v[0] + p.head * stride_gqkv.v[3];
-    u64 row = stride_gqkv.v[1], part = stride_gqkv.v[2], step = stride_gqkv.v[4];
-    if (by_fours(gqkv, stride_gqkv, 4, e)) {
+    T* to = gqkv + p.b * gqkv.stride.v[0] + p.head * gqkv.stride.v[3];
+    u64 row = gqkv.stride.v[1], part = gqkv.stride.v[2], step = gqkv.stride.v[4];
+    if (by_fours(gqkv, gqkv.stride, 4, e)) {
         store<true>(to, p, row, step, e, gq, of_gq);
         store<true>(to + part, p, row, step, e, gk, inverse_k);
         store<true>(to + 2 * part, p, row, step, e, gv, one);
@@ -122,5 +122,5 @@ KERNEL(finish) {
     double sum = 0.0;
     for (u64 b = threadIdx.x; b < batch; b += THREADS) sum += double(partial[b * gridDim.x + blockIdx.x]);
     sum = block_all<Sum>(sum, 0.0, shared);
-    if (threadIdx.x == 0) g_temperature[blockIdx.x * stride_g_temperature] = narrow<S>(sum);
+    if (threadIdx.x == 0) g_temperature[blockIdx.x * g_temperature.stride.v[0]] = narrow<S>(sum);
 }

@@ -10,24 +10,24 @@ KERNEL(attention) {
     extern __shared__ __align__(16) u8 dynamic[];
     static_assert(sizeof(Head) == SHARED, "what a launch gives");
     Head& h = *reinterpret_cast<Head*>(dynamic);
-    const T *of_q = features_of(q, heads, stride_q), *of_k = features_of(k, heads, stride_k);
-    const T* of_v = features_of(v, heads, stride_v);
+    const T *of_q = features_of(q, heads), *of_k = features_of(k, heads);
+    const T* of_v = features_of(v, heads);
     // One branch for all, within which they come together.
-    if (by_fours(of_q, stride_q, e) && by_fours(of_k, stride_k, e) && by_fours(of_v, stride_v, e)) {
-        load<true>(h.queries, of_q, stride_q, e, A(scale));
-        load<true>(h.keys, of_k, stride_k, e, A(1));
-        load<true>(h.values, of_v, stride_v, e, A(1));
+    if (by_fours(of_q, q.stride, e) && by_fours(of_k, k.stride, e) && by_fours(of_v, v.stride, e)) {
+        load<true>(h.queries, of_q, q.stride, e, A(scale));
+        load<true>(h.keys, of_k, k.stride, e, A(1));
+        load<true>(h.values, of_v, v.stride, e, A(1));
     } else {
-        load<false>(h.queries, of_q, stride_q, e, A(scale));
-        load<false>(h.keys, of_k, stride_k, e, A(1));
-        load<false>(h.values, of_v, stride_v, e, A(1));
+        load<false>(h.queries, of_q, q.stride, e, A(scale));
+        load<false>(h.keys, of_k, k.stride, e, A(1));
+        load<false>(h.values, of_v, v.stride, e, A(1));
     }
     __syncthreads();
     Place p = place();
     A scores[TILE][TILE];
     products(scores, p, h.queries, h.keys);
-    if (has_prev) add(scores, p, scores_of(prev, heads, stride_prev), stride_prev);
-    if (has_scores) write(scores_of(emitted, heads, stride_emitted), stride_emitted, p, scores);
+    if (has_prev) add(scores, p, scores_of(prev, heads), prev.stride);
+    if (has_scores) write(scores_of(emitted, heads), emitted.stride, p, scores);
     __syncthreads();
     put(h.weights, p, scores);
     __syncthreads();
@@ -69,8 +69,8 @@ KERNEL(attention) {
         // A row of minus infinity alone has no weights.
         if (total == A(0)) total = infinity() - infinity();
         h.inverse[query] = A(1) / total;
-        scores_of(lse, heads, stride_lse)[query * stride_lse.v[2]] = A(double(top) + log(double(total)));
+        scores_of(lse, heads)[query * lse.stride.v[2]] = A(double(top) + log(double(total)));
     }
     __syncthreads();
-    weigh(features_of(out, heads, stride_out), stride_out, e, h.values, h.weights, [&](u32 i) { return h.inverse[i]; });
+    weigh(features_of(out, heads), out.stride, e, h.values, h.weights, [&](u32 i) { return h.inverse[i]; });
 }

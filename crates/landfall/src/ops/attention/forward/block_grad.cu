@@ -66,29 +66,29 @@ KERNEL(gradient) {
     extern __shared__ __align__(16) u8 dynamic[];
     static_assert(sizeof(Head) == SHARED, "what a launch gives");
     Head& h = *reinterpret_cast<Head*>(dynamic);
-    const T *of_q = features_of(q, heads, stride_q), *of_k = features_of(k, heads, stride_k);
-    const T *of_v = features_of(v, heads, stride_v), *given = features_of(out, heads, stride_out);
-    const T* of_slope = features_of(slope, heads, stride_slope);
+    const T *of_q = features_of(q, heads), *of_k = features_of(k, heads);
+    const T *of_v = features_of(v, heads), *given = features_of(out, heads);
+    const T* of_slope = features_of(slope, heads);
     // One branch for all, within which they come together.
-    if (by_fours(of_q, stride_q, e) && by_fours(of_k, stride_k, e) && by_fours(of_v, stride_v, e) &&
-        by_fours(of_slope, stride_slope, e) && by_fours(given, stride_out, e)) {
-        load<true>(h.queries, of_q, stride_q, e, A(scale));
-        load<true>(h.keys, of_k, stride_k, e, A(1));
-        load<true>(h.values, of_v, stride_v, e, A(1));
-        load_slopes<true>(h, of_slope, stride_slope, given, stride_out, e);
+    if (by_fours(of_q, q.stride, e) && by_fours(of_k, k.stride, e) && by_fours(of_v, v.stride, e) &&
+        by_fours(of_slope, slope.stride, e) && by_fours(given, out.stride, e)) {
+        load<true>(h.queries, of_q, q.stride, e, A(scale));
+        load<true>(h.keys, of_k, k.stride, e, A(1));
+        load<true>(h.values, of_v, v.stride, e, A(1));
+        load_slopes<true>(h, of_slope, slope.stride, given, out.stride, e);
     } else {
-        load<false>(h.queries, of_q, stride_q, e, A(scale));
-        load<false>(h.keys, of_k, stride_k, e, A(1));
-        load<false>(h.values, of_v, stride_v, e, A(1));
-        load_slopes<false>(h, of_slope, stride_slope, given, stride_out, e);
+        load<false>(h.queries, of_q, q.stride, e, A(scale));
+        load<false>(h.keys, of_k, k.stride, e, A(1));
+        load<false>(h.values, of_v, v.stride, e, A(1));
+        load_slopes<false>(h, of_slope, slope.stride, given, out.stride, e);
     }
-    const L* of_lse = scores_of(lse, heads, stride_lse);
-    for (u32 i = threadIdx.x; i < N; i += THREADS) h.less[i] = A(widen(of_lse[i * stride_lse.v[2]]));
+    const L* of_lse = scores_of(lse, heads);
+    for (u32 i = threadIdx.x; i < N; i += THREADS) h.less[i] = A(widen(of_lse[i * lse.stride.v[2]]));
     __syncthreads();
     Place p = place();
     A weights[TILE][TILE], changes[TILE][TILE];
     products(weights, p, h.queries, h.keys);
-    if (has_prev) add(weights, p, scores_of(prev, heads, stride_prev), stride_prev);
+    if (has_prev) add(weights, p, scores_of(prev, heads), prev.stride);
     products(changes, p, h.slopes, h.values);
 #pragma unroll
     for (u32 i = 0; i < TILE; i++) {
@@ -99,13 +99,13 @@ KERNEL(gradient) {
             changes[i][j] = weights[i][j] * (changes[i][j] - level);
         }
     }
-    if (has_scores) add(changes, p, scores_of(score_slope, heads, stride_scores), stride_scores);
+    if (has_scores) add(changes, p, scores_of(score_slope, heads), score_slope.stride);
     put(h.changes, p, changes);
     __syncthreads();
-    if (has_prev) write(scores_of(g_prev, heads, stride_g_prev), stride_g_prev, p, changes);
+    if (has_prev) write(scores_of(g_prev, heads), g_prev.stride, p, changes);
     put(h.weights, p, weights);
-    weigh_columns(features_of(gk, heads, stride_gk), stride_gk, e, h.queries, h.changes);
-    weigh(features_of(gq, heads, stride_gq), stride_gq, e, h.keys, h.changes, [&](u32) { return A(scale); });
+    weigh_columns(features_of(gk, heads), gk.stride, e, h.queries, h.changes);
+    weigh(features_of(gq, heads), gq.stride, e, h.keys, h.changes, [&](u32) { return A(scale); });
     __syncthreads();
-    weigh_columns(features_of(gv, heads, stride_gv), stride_gv, e, h.slopes, h.weights);
+    weigh_columns(features_of(gv, heads), gv.stride, e, h.slopes, h.weights);
 }

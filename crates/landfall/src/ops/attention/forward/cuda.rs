@@ -2,106 +2,125 @@
 
 use super::Attention;
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 use crate::ops::attention::cpu_tiles::Sizes;
 use crate::ops::attention::grad::AttentionGrad;
-use crate::values::{DType, Operand, Rule, Spec};
+use crate::values::{DType, Rule, Spec};
 
 /// Rows of a block at most: `ROWS` in the source.
 const ROWS: u32 = 64;
 /// Threads of a block of `levels`.
 const BLOCK: u32 = 256;
 
-/// Parameters of a forward kernel, after some of its own.
-macro_rules! forward {
-    ($($own:expr)?) => {
-        &[
-            $($own,)?
-            Param::input("q", "T"),
-            Param::input("k", "T"),
-            Param::input("v", "T"),
-            Param::input("prev", "T"),
-            Param::output("out", "T"),
-            Param::output("lse", "A"),
-            Param::output("emitted", "T"),
-            Param::u32("has_prev"),
-            Param::u32("has_scores"),
-            Param::u32("heads"),
-            Param::u32("n"),
-            Param::u32("e"),
-            Param::f64("scale"),
-            Param::dims("stride_q"),
-            Param::dims("stride_k"),
-            Param::dims("stride_v"),
-            Param::dims("stride_prev"),
-            Param::dims("stride_out"),
-            Param::dims("stride_lse"),
-            Param::dims("stride_emitted"),
-        ]
+cuda_kernel! {
+    /// Attention, in each way. What an op has not, `has_prev` and `has_scores` tell.
+    struct Forward = "attention", ROWS;
+    q: view_in T,
+    k: view_in T,
+    v: view_in T,
+    prev: view_in T,
+    out: view_out T,
+    lse: view_out A,
+    emitted: view_out T,
+    has_prev: flag,
+    has_scores: flag,
+    /// Heads of all batch entries: for the way in which a block may have too few.
+    all: size,
+    heads: u32,
+    n: u32,
+    e: u32,
+    scale: f64,
+}
+
+cuda_kernel! {
+    /// The whole gradient, by blocks that hold whole heads.
+    struct Gradient = "gradient", FEW;
+    q: view_in T,
+    k: view_in T,
+    v: view_in T,
+    prev: view_in T,
+    out: view_in T,
+    lse: view_in L,
+    slope: view_in T,
+    score_slope: view_in T,
+    has_prev: flag,
+    has_scores: flag,
+    /// As of [`Forward`].
+    all: size,
+    heads: u32,
+    n: u32,
+    e: u32,
+    scale: f64,
+    gq: view_out T,
+    gk: view_out T,
+    gv: view_out T,
+    g_prev: view_out T,
+}
+
+cuda_kernel! {
+    /// What the gradient by tiles needs of each query.
+    struct Levels = "levels", BLOCK;
+    out: view_in T,
+    slope: view_in T,
+    level: scratch A,
+    count: size,
+    heads: size,
+    n: size,
+    e: size,
+}
+
+/// A kernel of the gradient by tiles, which writes two of the results.
+macro_rules! by_tiles {
+    ($(#[$doc:meta])* $Name:ident = $kernel:literal, $first:ident, $second:ident) => {
+        cuda_kernel! {
+            $(#[$doc])*
+            struct $Name = $kernel, ROWS;
+            q: view_in T,
+            k: view_in T,
+            v: view_in T,
+            prev: view_in T,
+            lse: view_in L,
+            level: scratch A,
+            slope: view_in T,
+            score_slope: view_in T,
+            has_prev: flag,
+            has_scores: flag,
+            heads: u32,
+            n: u32,
+            e: u32,
+            scale: f64,
+            $first: view_out T,
+            $second: view_out T,
+        }
     };
 }
 
-/// Parameters of a kernel of the gradient by tiles, which writes two of the results.
-macro_rules! tiles {
-    ($first:literal $second:literal) => {
-        &[
-            Param::input("q", "T"),
-            Param::input("k", "T"),
-            Param::input("v", "T"),
-            Param::input("prev", "T"),
-            Param::input("lse", "L"),
-            Param::scratch("level", "A"),
-            Param::input("slope", "T"),
-            Param::input("score_slope", "T"),
-            Param::u32("has_prev"),
-            Param::u32("has_scores"),
-            Param::u32("heads"),
-            Param::u32("n"),
-            Param::u32("e"),
-            Param::f64("scale"),
-            Param::dims("stride_q"),
-            Param::dims("stride_k"),
-            Param::dims("stride_v"),
-            Param::dims("stride_prev"),
-            Param::dims("stride_lse"),
-            Param::dims("stride_slope"),
-            Param::dims("stride_scores"),
-            Param::output($first, "T"),
-            Param::output($second, "T"),
-            Param::dims(concat!("stride_", $first)),
-            Param::dims(concat!("stride_", $second)),
-        ]
-    };
+by_tiles! {
+    /// A thread has a key.
+    Columns = "columns", gk, gv
 }
+
+by_tiles! {
+    /// A thread has a query.
+    Rows = "rows", gq, g_prev
+}
+
+const TILES: Piece = Piece::new("tiles", include_str!("tiles.cu"));
+const FEW_HEADS: Piece = Piece::new("few", include_str!("few.cu"));
+const HEADS: Piece = Piece::new("heads", include_str!("heads.cu"));
+const HEAD: Piece = Piece::new("head", include_str!("head.cu"));
+const HEAD_BLOCK: Piece = Piece::new("block", include_str!("block.cu"));
 
 static FORWARD: Source = Source {
     name: "attention",
-    text: concat!(include_str!("tiles.cu"), include_str!("attention.cu")),
-    entries: &[Entry { name: "attention", block: ROWS, params: forward!() }],
+    pieces: &[TILES, Piece::new("attention", include_str!("attention.cu"))],
+    entries: &[Forward::KERNEL],
 };
 
 static GRADIENT: Source = Source {
     name: "attention_grad",
-    text: concat!(include_str!("tiles.cu"), include_str!("grad.cu")),
-    entries: &[
-        Entry {
-            name: "levels",
-            block: BLOCK,
-            params: &[
-                Param::input("out", "T"),
-                Param::input("slope", "T"),
-                Param::scratch("level", "A"),
-                Param::u64("count"),
-                Param::u64("heads"),
-                Param::u64("n"),
-                Param::u64("e"),
-                Param::dims("stride_out"),
-                Param::dims("stride_slope"),
-            ],
-        },
-        Entry { name: "columns", block: ROWS, params: tiles!("gk" "gv") },
-        Entry { name: "rows", block: ROWS, params: tiles!("gq" "g_prev") },
-    ],
+    pieces: &[TILES, Piece::new("grad", include_str!("grad.cu"))],
+    entries: &[Levels::KERNEL, Columns::KERNEL, Rows::KERNEL],
 };
 
 /// Threads of a block that holds whole heads in shared memory: `THREADS` in `few.cu` and `head.cu`.
@@ -111,65 +130,26 @@ const SHARED: usize = 48 << 10;
 
 static FEW_FORWARD: Source = Source {
     name: "attention_few",
-    text: concat!(include_str!("few.cu"), include_str!("few_forward.cu")),
-    entries: &[Entry { name: "attention", block: FEW, params: forward!(Param::u64("all")) }],
+    pieces: &[FEW_HEADS, Piece::new("few_forward", include_str!("few_forward.cu"))],
+    entries: &[Forward::KERNEL.of_block(FEW)],
 };
-
-/// Parameters of a kernel of the whole gradient, after some of its own.
-macro_rules! gradient {
-    ($($own:expr)?) => {
-        &[
-            $($own,)?
-            Param::input("q", "T"),
-            Param::input("k", "T"),
-            Param::input("v", "T"),
-            Param::input("prev", "T"),
-            Param::input("out", "T"),
-            Param::input("lse", "L"),
-            Param::input("slope", "T"),
-            Param::input("score_slope", "T"),
-            Param::u32("has_prev"),
-            Param::u32("has_scores"),
-            Param::u32("heads"),
-            Param::u32("n"),
-            Param::u32("e"),
-            Param::f64("scale"),
-            Param::dims("stride_q"),
-            Param::dims("stride_k"),
-            Param::dims("stride_v"),
-            Param::dims("stride_prev"),
-            Param::dims("stride_out"),
-            Param::dims("stride_lse"),
-            Param::dims("stride_slope"),
-            Param::dims("stride_scores"),
-            Param::output("gq", "T"),
-            Param::output("gk", "T"),
-            Param::output("gv", "T"),
-            Param::output("g_prev", "T"),
-            Param::dims("stride_gq"),
-            Param::dims("stride_gk"),
-            Param::dims("stride_gv"),
-            Param::dims("stride_g_prev"),
-        ]
-    };
-}
 
 static FEW_GRADIENT: Source = Source {
     name: "attention_few_grad",
-    text: concat!(include_str!("few.cu"), include_str!("few_grad.cu")),
-    entries: &[Entry { name: "gradient", block: FEW, params: gradient!(Param::u64("all")) }],
+    pieces: &[FEW_HEADS, Piece::new("few_grad", include_str!("few_grad.cu"))],
+    entries: &[Gradient::KERNEL],
 };
 
 static HEAD_FORWARD: Source = Source {
     name: "attention_head",
-    text: concat!(include_str!("heads.cu"), include_str!("head.cu"), include_str!("head_forward.cu")),
-    entries: &[Entry { name: "attention", block: FEW, params: forward!() }],
+    pieces: &[HEADS, HEAD, Piece::new("head_forward", include_str!("head_forward.cu"))],
+    entries: &[Forward::KERNEL.of_block(FEW)],
 };
 
 static HEAD_GRADIENT: Source = Source {
     name: "attention_head_grad",
-    text: concat!(include_str!("heads.cu"), include_str!("head.cu"), include_str!("head_grad.cu")),
-    entries: &[Entry { name: "gradient", block: FEW, params: gradient!() }],
+    pieces: &[HEADS, HEAD, Piece::new("head_grad", include_str!("head_grad.cu"))],
+    entries: &[Gradient::KERNEL],
 };
 
 /// Threads of a block that has one head of middle size: `THREADS` in `block.cu`.
@@ -181,14 +161,14 @@ const ASKED: usize = 99 << 10;
 
 static BLOCK_FORWARD: Source = Source {
     name: "attention_block",
-    text: concat!(include_str!("heads.cu"), include_str!("block.cu"), include_str!("block_forward.cu")),
-    entries: &[Entry { name: "attention", block: MIDDLE, params: forward!() }],
+    pieces: &[HEADS, HEAD_BLOCK, Piece::new("block_forward", include_str!("block_forward.cu"))],
+    entries: &[Forward::KERNEL.of_block(MIDDLE)],
 };
 
 static BLOCK_GRADIENT: Source = Source {
     name: "attention_block_grad",
-    text: concat!(include_str!("heads.cu"), include_str!("block.cu"), include_str!("block_grad.cu")),
-    entries: &[Entry { name: "gradient", block: MIDDLE, params: gradient!() }],
+    pieces: &[HEADS, HEAD_BLOCK, Piece::new("block_grad", include_str!("block_grad.cu"))],
+    entries: &[Gradient::KERNEL.of_block(MIDDLE)],
 };
 
 /// Which of the two a kernel computes.
@@ -276,11 +256,6 @@ impl Way {
         let geometry = Geometry { shared: shared as u32, ..Geometry::blocks(heads, MIDDLE)? };
         Ok(Some((module.constant("SHARED", shared as u64), geometry)))
     }
-
-    /// The first of a kernel's arguments: how many heads there are, which follows from the blocks where each has one.
-    fn first(self) -> usize {
-        usize::from(self != Self::Few)
-    }
 }
 
 /// Features that a thread holds of a row: all where `most` bytes of registers for each row allow it.
@@ -294,17 +269,9 @@ fn rows(s: &Sizes) -> Result<Geometry, Rule> {
     Geometry::blocks(s.batch * s.heads * s.n.div_ceil(threads), threads as u32)
 }
 
-pub(in crate::ops) fn size(of: usize) -> Result<Arg<'static>, Rule> {
+pub(in crate::ops) fn size(of: usize) -> Result<u32, Rule> {
     let value = of as f64;
-    u32::try_from(of).map(Arg::U32).map_err(|_| Rule::Attribute {
-        name: "size",
-        value,
-        expected: "below 2^32",
-    })
-}
-
-pub(in crate::ops) fn strides(of: &Operand) -> Arg<'static> {
-    Arg::dims(of.layout().strides())
+    u32::try_from(of).map_err(|_| Rule::Attribute { name: "size", value, expected: "below 2^32" })
 }
 
 /// [`Attention`], in the way that is asked for, if one is. In place of an operand that the call has not, another is passed
@@ -319,38 +286,31 @@ pub(super) fn attention(op: &dyn Op, call: &mut Call<'_>, asked: Option<Way>) ->
     if out.spec().shape.elements() == 0 {
         return Ok(());
     }
-    let args = [
-        Arg::U64((s.batch * s.heads) as u64),
-        Arg::Input(&q),
-        Arg::Input(&k),
-        Arg::Input(&v),
-        Arg::Input(&prev),
-        Arg::Output(&out),
-        Arg::Output(&lse),
-        Arg::Output(&emitted),
-        Arg::U32(u32::from(op.previous)),
-        Arg::U32(u32::from(op.emit_scores)),
-        size(s.heads)?,
-        size(s.n)?,
-        size(s.e)?,
-        Arg::F64(op.scale),
-        strides(&q),
-        strides(&k),
-        strides(&v),
-        strides(&prev),
-        strides(&out),
-        strides(&lse),
-        strides(&emitted),
-    ];
+    let args = Forward {
+        q: &q,
+        k: &k,
+        v: &v,
+        prev: &prev,
+        out: &out,
+        lse: &lse,
+        emitted: &emitted,
+        has_prev: op.previous,
+        has_scores: op.emit_scores,
+        all: s.batch * s.heads,
+        heads: size(s.heads)?,
+        n: size(s.n)?,
+        e: size(s.e)?,
+        scale: op.scale,
+    };
     let way = asked.unwrap_or_else(|| Way::own(&s, q.dtype()));
     if let Some((module, geometry)) = way.heads(Part::Forward, &s, q.dtype())? {
-        return call.launch(&module, "attention", geometry, &args[way.first()..]);
+        return call.launch(&module, geometry, &args);
     }
     let module = Module::new(&FORWARD)
         .of("T", q.dtype())
         .of("A", q.dtype().accumulate())
         .constant("CHUNK", chunk(s.e, q.dtype(), 256));
-    call.launch(&module, "attention", rows(&s)?, &args[1..])
+    call.launch(&module, rows(&s)?, &args)
 }
 
 /// Bytes of what the gradient keeps of each query.
@@ -377,90 +337,80 @@ pub(in crate::ops) fn attention_grad(
     if gq.spec().shape.elements() == 0 {
         return Ok(());
     }
+    let (q, k, v, prev, lse) = (&q, &k, &v, &prev, &lse);
+    let (out, slope, score_slope) = (&out, &slope, &scores);
+    let (gq, gk, gv, g_prev) = (&gq, &gk, &gv, &g_prev);
+    let (has_prev, has_scores, scale) = (op.previous, op.score_cotangent, op.scale);
+    let (heads, n, e) = (size(s.heads)?, size(s.n)?, size(s.e)?);
     let way = asked.unwrap_or_else(|| Way::own(&s, q.dtype()));
     if let Some((module, geometry)) = way.heads(Part::Gradient, &s, q.dtype())? {
-        let args = [
-            Arg::U64((s.batch * s.heads) as u64),
-            Arg::Input(&q),
-            Arg::Input(&k),
-            Arg::Input(&v),
-            Arg::Input(&prev),
-            Arg::Input(&out),
-            Arg::Input(&lse),
-            Arg::Input(&slope),
-            Arg::Input(&scores),
-            Arg::U32(u32::from(op.previous)),
-            Arg::U32(u32::from(op.score_cotangent)),
-            size(s.heads)?,
-            size(s.n)?,
-            size(s.e)?,
-            Arg::F64(op.scale),
-            strides(&q),
-            strides(&k),
-            strides(&v),
-            strides(&prev),
-            strides(&out),
-            strides(&lse),
-            strides(&slope),
-            strides(&scores),
-            Arg::Output(&gq),
-            Arg::Output(&gk),
-            Arg::Output(&gv),
-            Arg::Output(&g_prev),
-            strides(&gq),
-            strides(&gk),
-            strides(&gv),
-            strides(&g_prev),
-        ];
-        return call.launch(&module.of("L", lse.dtype()), "gradient", geometry, &args[way.first()..]);
+        let args = Gradient {
+            q,
+            k,
+            v,
+            prev,
+            out,
+            lse,
+            slope,
+            score_slope,
+            has_prev,
+            has_scores,
+            all: s.batch * s.heads,
+            heads,
+            n,
+            e,
+            scale,
+            gq,
+            gk,
+            gv,
+            g_prev,
+        };
+        return call.launch(&module.of("L", lse.dtype()), geometry, &args);
     }
     let module = Module::new(&GRADIENT)
         .of("T", q.dtype())
         .of("A", q.dtype().accumulate())
         .of("L", lse.dtype())
         .constant("CHUNK", chunk(s.e, q.dtype(), 128));
-    let count = s.batch * s.heads * s.n;
-    let args = [
-        Arg::Input(&out),
-        Arg::Input(&slope),
-        Arg::Scratch(0),
-        Arg::U64(count as u64),
-        Arg::U64(s.heads as u64),
-        Arg::U64(s.n as u64),
-        Arg::U64(s.e as u64),
-        strides(&out),
-        strides(&slope),
-    ];
-    call.launch(&module, "levels", Geometry::linear(count, BLOCK)?, &args)?;
-    for (entry, [first, second]) in [("columns", [&gk, &gv]), ("rows", [&gq, &g_prev])] {
-        let args = [
-            Arg::Input(&q),
-            Arg::Input(&k),
-            Arg::Input(&v),
-            Arg::Input(&prev),
-            Arg::Input(&lse),
-            Arg::Scratch(0),
-            Arg::Input(&slope),
-            Arg::Input(&scores),
-            Arg::U32(u32::from(op.previous)),
-            Arg::U32(u32::from(op.score_cotangent)),
-            size(s.heads)?,
-            size(s.n)?,
-            size(s.e)?,
-            Arg::F64(op.scale),
-            strides(&q),
-            strides(&k),
-            strides(&v),
-            strides(&prev),
-            strides(&lse),
-            strides(&slope),
-            strides(&scores),
-            Arg::Output(first),
-            Arg::Output(second),
-            strides(first),
-            strides(second),
-        ];
-        call.launch(&module, entry, rows(&s)?, &args)?;
-    }
-    Ok(())
+    let (count, level) = (s.batch * s.heads * s.n, 0);
+    let levels = Levels { out, slope, level, count, heads: s.heads, n: s.n, e: s.e };
+    call.launch(&module, Geometry::linear(count, BLOCK)?, &levels)?;
+    let columns = Columns {
+        q,
+        k,
+        v,
+        prev,
+        lse,
+        level,
+        slope,
+        score_slope,
+        has_prev,
+        has_scores,
+        heads,
+        n,
+        e,
+        scale,
+        gk,
+        gv,
+    };
+    call.launch(&module, rows(&s)?, &columns)?;
+    let of_rows = Rows {
+        q,
+        k,
+        v,
+        prev,
+        lse,
+        level,
+        slope,
+        score_slope,
+        has_prev,
+        has_scores,
+        heads,
+        n,
+        e,
+        scale,
+        gq,
+        g_prev,
+    };
+    call.launch(&module, rows(&s)?, &of_rows)
 }

@@ -18,13 +18,15 @@ DEVICE Place place_of(u64 all, u32 heads, u32 n) {
     Place p = {index / heads, index % heads, threadIdx.x - slot * n, slot * n, slot < each && index < all};
     return p;
 }
-template <class X> DEVICE X* features_of(X* x, const Place& p, const Dims& s) {
-    return x + p.b * s.v[0] + u64(p.row) * s.v[1] + p.head * s.v[2];
+template <class X> DEVICE X* features_of(const View<X>& x, const Place& p) {
+    return x.data + p.b * x.stride.v[0] + u64(p.row) * x.stride.v[1] + p.head * x.stride.v[2];
 }
-template <class X> DEVICE X* scores_of(X* x, const Place& p, const Dims& s) { return x + p.b * s.v[0] + p.head * s.v[1]; }
+template <class X> DEVICE X* scores_of(const View<X>& x, const Place& p) {
+    return x.data + p.b * x.stride.v[0] + p.head * x.stride.v[1];
+}
 
 struct alignas(16) Row { A v[E]; };
-// Whether a row's features lie side by side, four to an access.
+// Whether a row's features are contiguous, four to an access.
 DEVICE bool by_fours(const T* x, u64 step, u32 e) {
     return step == 1 && e == E && reinterpret_cast<u64>(x) % (4 * sizeof(T)) == 0;
 }

@@ -4,14 +4,14 @@ KERNEL(attention) {
     Place at = place_of(all, heads, n);
     Row query, sums;
     if (at.inside) {
-        load_row(query, features_of(q, at, stride_q), stride_q.v[3], e, A(scale));
-        load_row(keys[threadIdx.x], features_of(k, at, stride_k), stride_k.v[3], e, A(1));
-        load_row(values[threadIdx.x], features_of(v, at, stride_v), stride_v.v[3], e, A(1));
+        load_row(query, features_of(q, at), q.stride.v[3], e, A(scale));
+        load_row(keys[threadIdx.x], features_of(k, at), k.stride.v[3], e, A(1));
+        load_row(values[threadIdx.x], features_of(v, at), v.stride.v[3], e, A(1));
     }
     __syncthreads();
     if (!at.inside) return;
-    const T* before = scores_of(prev, at, stride_prev) + at.row * stride_prev.v[2];
-    T* after = scores_of(emitted, at, stride_emitted) + at.row * stride_emitted.v[2];
+    const T* before = scores_of(prev, at) + at.row * prev.stride.v[2];
+    T* after = scores_of(emitted, at) + at.row * emitted.stride.v[2];
     A top = -infinity(), total = A(0);
     clear(sums);
     for (u32 from = 0; from < n; from += PART) {
@@ -24,8 +24,8 @@ KERNEL(attention) {
                 continue;
             }
             score[j] = dot(query, keys[at.base + key]);
-            if (has_prev) score[j] += A(widen(before[key * stride_prev.v[3]]));
-            if (has_scores) after[key * stride_emitted.v[3]] = narrow<T>(score[j]);
+            if (has_prev) score[j] += A(widen(before[key * prev.stride.v[3]]));
+            if (has_scores) after[key * emitted.stride.v[3]] = narrow<T>(score[j]);
             largest = Max::of(largest, score[j]);
         }
         // While all scores are minus infinity there is nothing to be relative to.
@@ -45,6 +45,6 @@ KERNEL(attention) {
     }
     // A row of minus infinity alone has no weights.
     if (total == A(0)) total = infinity() - infinity();
-    store_row(sums, features_of(out, at, stride_out), stride_out.v[3], e, A(1) / total);
-    scores_of(lse, at, stride_lse)[at.row * stride_lse.v[2]] = A(double(top) + log(double(total)));
+    store_row(sums, features_of(out, at), out.stride.v[3], e, A(1) / total);
+    scores_of(lse, at)[at.row * lse.stride.v[2]] = A(double(top) + log(double(total)));
 }

@@ -6,21 +6,21 @@ KERNEL(gradient) {
     Place at = place_of(all, heads, n);
     u32 t = threadIdx.x;
     if (at.inside) {
-        load_row(queries[t], features_of(q, at, stride_q), stride_q.v[3], e, A(scale));
-        load_row(keys[t], features_of(k, at, stride_k), stride_k.v[3], e, A(1));
-        load_row(values[t], features_of(v, at, stride_v), stride_v.v[3], e, A(1));
-        load_row(slopes[t], features_of(slope, at, stride_slope), stride_slope.v[3], e, A(1));
-        less[t] = A(widen(scores_of(lse, at, stride_lse)[at.row * stride_lse.v[2]]));
+        load_row(queries[t], features_of(q, at), q.stride.v[3], e, A(scale));
+        load_row(keys[t], features_of(k, at), k.stride.v[3], e, A(1));
+        load_row(values[t], features_of(v, at), v.stride.v[3], e, A(1));
+        load_row(slopes[t], features_of(slope, at), slope.stride.v[3], e, A(1));
+        less[t] = A(widen(scores_of(lse, at)[at.row * lse.stride.v[2]]));
         Row given;
-        load_row(given, features_of(out, at, stride_out), stride_out.v[3], e, A(1));
+        load_row(given, features_of(out, at), out.stride.v[3], e, A(1));
         double level = 0.0;
 #pragma unroll
         for (u32 c = 0; c < E; c++) level += double(given.v[c]) * double(slopes[t].v[c]);
         levels[t] = A(level);
     }
     __syncthreads();
-    const T* before = scores_of(prev, at, stride_prev);
-    const T* after = scores_of(score_slope, at, stride_scores);
+    const T* before = scores_of(prev, at);
+    const T* after = scores_of(score_slope, at);
     if (at.inside) {
         Row key = keys[t], value = values[t], key_sums, value_sums;
         clear(key_sums);
@@ -28,30 +28,30 @@ KERNEL(gradient) {
         for (u32 i = 0; i < n; i++) {
             u32 s = at.base + i;
             A score = dot(key, queries[s]);
-            if (has_prev) score += A(widen(before[i * stride_prev.v[2] + at.row * stride_prev.v[3]]));
+            if (has_prev) score += A(widen(before[i * prev.stride.v[2] + at.row * prev.stride.v[3]]));
             A weight = exponential(score - less[s]);
             A change = weight * (dot(value, slopes[s]) - levels[s]);
-            if (has_scores) change += A(widen(after[i * stride_scores.v[2] + at.row * stride_scores.v[3]]));
+            if (has_scores) change += A(widen(after[i * score_slope.stride.v[2] + at.row * score_slope.stride.v[3]]));
             add(value_sums, weight, slopes[s]);
             add(key_sums, change, queries[s]);
         }
-        store_row(key_sums, features_of(gk, at, stride_gk), stride_gk.v[3], e, A(1));
-        store_row(value_sums, features_of(gv, at, stride_gv), stride_gv.v[3], e, A(1));
+        store_row(key_sums, features_of(gk, at), gk.stride.v[3], e, A(1));
+        store_row(value_sums, features_of(gv, at), gv.stride.v[3], e, A(1));
     }
     __syncthreads();
     if (!at.inside) return;
-    T* g_before = scores_of(g_prev, at, stride_g_prev) + at.row * stride_g_prev.v[2];
+    T* g_before = scores_of(g_prev, at) + at.row * g_prev.stride.v[2];
     Row query = queries[t], g = slopes[t], sums;
     A own_less = less[t], own_level = levels[t];
     clear(sums);
     for (u32 j = 0; j < n; j++) {
         u32 s = at.base + j;
         A score = dot(query, keys[s]);
-        if (has_prev) score += A(widen(before[at.row * stride_prev.v[2] + j * stride_prev.v[3]]));
+        if (has_prev) score += A(widen(before[at.row * prev.stride.v[2] + j * prev.stride.v[3]]));
         A change = exponential(score - own_less) * (dot(g, values[s]) - own_level);
-        if (has_scores) change += A(widen(after[at.row * stride_scores.v[2] + j * stride_scores.v[3]]));
-        if (has_prev) g_before[j * stride_g_prev.v[3]] = narrow<T>(change);
+        if (has_scores) change += A(widen(after[at.row * score_slope.stride.v[2] + j * score_slope.stride.v[3]]));
+        if (has_prev) g_before[j * g_prev.stride.v[3]] = narrow<T>(change);
         add(sums, change, keys[s]);
     }
-    store_row(sums, features_of(gq, at, stride_gq), stride_gq.v[3], e, A(scale));
+    store_row(sums, features_of(gq, at), gq.stride.v[3], e, A(scale));
 }

@@ -1,21 +1,21 @@
 KERNEL(attention) {
     __shared__ __align__(16) A queries[N][PITCH], keys[N][PITCH], values[N][PITCH];
     __shared__ A weights[N][N + 1], inverse[N];
-    load(queries, features_of(q, heads, stride_q), stride_q, e, A(scale));
-    load(keys, features_of(k, heads, stride_k), stride_k, e, A(1));
-    load(values, features_of(v, heads, stride_v), stride_v, e, A(1));
+    load(queries, features_of(q, heads), q.stride, e, A(scale));
+    load(keys, features_of(k, heads), k.stride, e, A(1));
+    load(values, features_of(v, heads), v.stride, e, A(1));
     __syncthreads();
-    const T* before = scores_of(prev, heads, stride_prev);
-    T* after = scores_of(emitted, heads, stride_emitted);
+    const T* before = scores_of(prev, heads);
+    T* after = scores_of(emitted, heads);
     for (u32 p = threadIdx.x; p < N * N; p += THREADS) {
         u32 i = p / N, j = p % N;
         A score = dot(queries[i], keys[j]);
-        if (has_prev) score += A(widen(before[i * stride_prev.v[2] + j * stride_prev.v[3]]));
-        if (has_scores) after[i * stride_emitted.v[2] + j * stride_emitted.v[3]] = narrow<T>(score);
+        if (has_prev) score += A(widen(before[i * prev.stride.v[2] + j * prev.stride.v[3]]));
+        if (has_scores) after[i * emitted.stride.v[2] + j * emitted.stride.v[3]] = narrow<T>(score);
         weights[i][j] = score;
     }
     __syncthreads();
-    A* levels = scores_of(lse, heads, stride_lse);
+    A* levels = scores_of(lse, heads);
     for (u32 i = threadIdx.x; i < N; i += THREADS) {
         A top = -infinity(), total = A(0);
 #pragma unroll 4
@@ -31,10 +31,10 @@ KERNEL(attention) {
         // A row of minus infinity alone has no weights.
         if (total == A(0)) total = infinity() - infinity();
         inverse[i] = A(1) / total;
-        levels[i * stride_lse.v[2]] = A(double(top) + log(double(total)));
+        levels[i * lse.stride.v[2]] = A(double(top) + log(double(total)));
     }
     __syncthreads();
     weigh(
-        features_of(out, heads, stride_out), stride_out, e, values, [&](u32 i, u32 j) { return weights[i][j]; },
+        features_of(out, heads), out.stride, e, values, [&](u32 i, u32 j) { return weights[i][j]; },
         [&](u32 i) { return inverse[i]; });
 }

@@ -2,51 +2,51 @@
 KERNEL(gradient) {
     __shared__ __align__(16) A queries[N][PITCH], keys[N][PITCH], values[N][PITCH], slopes[N][PITCH];
     __shared__ A weights[N][N + 1], changes[N][N + 1], less[N], levels[N];
-    load(queries, features_of(q, heads, stride_q), stride_q, e, A(scale));
-    load(keys, features_of(k, heads, stride_k), stride_k, e, A(1));
-    load(values, features_of(v, heads, stride_v), stride_v, e, A(1));
-    load(slopes, features_of(slope, heads, stride_slope), stride_slope, e, A(1));
-    const L* lse_head = scores_of(lse, heads, stride_lse);
-    for (u32 i = threadIdx.x; i < N; i += THREADS) less[i] = A(widen(lse_head[i * stride_lse.v[2]]));
+    load(queries, features_of(q, heads), q.stride, e, A(scale));
+    load(keys, features_of(k, heads), k.stride, e, A(1));
+    load(values, features_of(v, heads), v.stride, e, A(1));
+    load(slopes, features_of(slope, heads), slope.stride, e, A(1));
+    const L* lse_head = scores_of(lse, heads);
+    for (u32 i = threadIdx.x; i < N; i += THREADS) less[i] = A(widen(lse_head[i * lse.stride.v[2]]));
     __syncthreads();
     // rowsum(slope * out) of each query, in f64: a warp a query.
-    const T* given = features_of(out, heads, stride_out);
+    const T* given = features_of(out, heads);
     u32 lane = threadIdx.x % 32;
     for (u32 i = threadIdx.x / 32; i < N; i += THREADS / 32) {
         double level = 0.0;
         for (u32 c = lane; c < e; c += 32) {
-            level += double(widen(given[u64(i) * stride_out.v[1] + u64(c) * stride_out.v[3]])) * double(slopes[i][c]);
+            level += double(widen(given[u64(i) * out.stride.v[1] + u64(c) * out.stride.v[3]])) * double(slopes[i][c]);
         }
         level = warp_all<Sum>(level);
         if (lane == 0) levels[i] = A(level);
     }
     __syncthreads();
-    const T* before = scores_of(prev, heads, stride_prev);
-    const T* after = scores_of(score_slope, heads, stride_scores);
+    const T* before = scores_of(prev, heads);
+    const T* after = scores_of(score_slope, heads);
     for (u32 p = threadIdx.x; p < N * N; p += THREADS) {
         u32 i = p / N, j = p % N;
         A score = dot(queries[i], keys[j]);
-        if (has_prev) score += A(widen(before[i * stride_prev.v[2] + j * stride_prev.v[3]]));
+        if (has_prev) score += A(widen(before[i * prev.stride.v[2] + j * prev.stride.v[3]]));
         A weight = exponential(score - less[i]);
         A change = weight * (dot(slopes[i], values[j]) - levels[i]);
-        if (has_scores) change += A(widen(after[i * stride_scores.v[2] + j * stride_scores.v[3]]));
+        if (has_scores) change += A(widen(after[i * score_slope.stride.v[2] + j * score_slope.stride.v[3]]));
         weights[i][j] = weight;
         changes[i][j] = change;
     }
     __syncthreads();
     if (has_prev) {
-        T* to = scores_of(g_prev, heads, stride_g_prev);
+        T* to = scores_of(g_prev, heads);
         for (u32 p = threadIdx.x; p < N * N; p += THREADS) {
             u32 i = p / N, j = p % N;
-            to[i * stride_g_prev.v[2] + j * stride_g_prev.v[3]] = narrow<T>(changes[i][j]);
+            to[i * g_prev.stride.v[2] + j * g_prev.stride.v[3]] = narrow<T>(changes[i][j]);
         }
     }
     auto one = [](u32) { return A(1); };
     weigh(
-        features_of(gk, heads, stride_gk), stride_gk, e, queries, [&](u32 j, u32 i) { return changes[i][j]; }, one);
+        features_of(gk, heads), gk.stride, e, queries, [&](u32 j, u32 i) { return changes[i][j]; }, one);
     weigh(
-        features_of(gv, heads, stride_gv), stride_gv, e, slopes, [&](u32 j, u32 i) { return weights[i][j]; }, one);
+        features_of(gv, heads), gv.stride, e, slopes, [&](u32 j, u32 i) { return weights[i][j]; }, one);
     weigh(
-        features_of(gq, heads, stride_gq), stride_gq, e, keys, [&](u32 i, u32 j) { return changes[i][j]; },
+        features_of(gq, heads), gq.stride, e, keys, [&](u32 i, u32 j) { return changes[i][j]; },
         [&](u32) { return A(scale); });
 }

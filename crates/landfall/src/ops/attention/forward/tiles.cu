@@ -22,8 +22,12 @@ DEVICE Place place_of(u32 heads, u32 n) {
     return p;
 }
 // The first element of one head: [b, ., head, .] of features, [b, head, ., .] of scores.
-template <class E> DEVICE E* features_of(E* x, const Place& p, const Dims& s) { return x + u64(p.b) * s.v[0] + u64(p.head) * s.v[2]; }
-template <class E> DEVICE E* scores_of(E* x, const Place& p, const Dims& s) { return x + u64(p.b) * s.v[0] + u64(p.head) * s.v[1]; }
+template <class E> DEVICE E* features_of(const View<E>& x, const Place& p) {
+    return x.data + u64(p.b) * x.stride.v[0] + u64(p.head) * x.stride.v[2];
+}
+template <class E> DEVICE E* scores_of(const View<E>& x, const Place& p) {
+    return x.data + u64(p.b) * x.stride.v[0] + u64(p.head) * x.stride.v[1];
+}
 
 // Lines of C features from `col` on, of tokens `from` on: 0 beyond the last token or feature.
 template <class E>

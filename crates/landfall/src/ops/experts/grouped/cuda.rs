@@ -2,132 +2,120 @@
 //! any strides. Hopper has tensor instructions of its own: large products take them, others where a tuner chose them.
 
 use crate::contract::Op;
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, Tile, cuda_kernel};
+use crate::ops::experts::routing::cuda::{BARRIERS, SCAN};
 use crate::values::{DType, Operand, Rule, Spec};
 
 const BLOCK: u32 = 256;
 /// Threads of a block of three warpgroups.
 const GROUPS: u32 = 384;
 
-/// What tells the rows of each expert, and texts behind it.
-macro_rules! with_segments {
-    ($($file:literal),*) => {
-        concat!(include_str!("../routing/scan.cu"), include_str!("segments.cu"), $(include_str!($file)),*)
-    };
+cuda_kernel! {
+    /// One block lists the tiles of all rows.
+    struct Segments = "segments", BLOCK;
+    counts: view_in I,
+    offsets: view_in I,
+    bounds: scratch_of I64,
+    tiles: scratch_of I64,
+    faults: faults,
+    rows: size,
+    most_tiles: size,
+    tile_rows: u32,
+    experts: u32,
 }
 
-const SEGMENTS: Entry = Entry {
-    name: "segments",
-    block: BLOCK,
-    params: &[
-        Param::input("counts", "I"),
-        Param::input("offsets", "I"),
-        Param::scratch_is("bounds", DType::I64),
-        Param::scratch_is("tiles", DType::I64),
-        Param::faults("faults"),
-        Param::u64("rows"),
-        Param::u64("most_tiles"),
-        Param::u32("tile_rows"),
-        Param::u32("experts"),
-        Param::u64("stride_counts"),
-        Param::u64("stride_offsets"),
-    ],
-};
+cuda_kernel! {
+    /// A block makes a tile of the product.
+    struct Product = "product", BLOCK;
+    x: view_in T,
+    w: view_in T,
+    bounds: scratch_of I64,
+    tiles: scratch_of I64,
+    y: view_out T,
+    experts: size,
+    k: size,
+    n: size,
+}
 
-const PRODUCT: Entry = Entry {
-    name: "product",
-    block: BLOCK,
-    params: &[
-        Param::input("x", "T"),
-        Param::input("w", "T"),
-        Param::scratch_is("bounds", DType::I64),
-        Param::scratch_is("tiles", DType::I64),
-        Param::output("y", "T"),
-        Param::u64("experts"),
-        Param::u64("k"),
-        Param::u64("n"),
-        Param::dims("stride_x"),
-        Param::dims("stride_w"),
-        Param::dims("stride_y"),
-    ],
-};
+cuda_kernel! {
+    /// A block makes a tile of the gradient of an expert's matrix.
+    struct Weights = "weights", BLOCK;
+    x: view_in T,
+    gy: view_in T,
+    bounds: scratch_of I64,
+    out: view_out T,
+    k: size,
+    n: size,
+}
 
-const WEIGHTS: Entry = Entry {
-    name: "weights",
-    block: BLOCK,
-    params: &[
-        Param::input("x", "T"),
-        Param::input("gy", "T"),
-        Param::scratch_is("bounds", DType::I64),
-        Param::output("out", "T"),
-        Param::u64("k"),
-        Param::u64("n"),
-        Param::dims("stride_x"),
-        Param::dims("stride_gy"),
-        Param::dims("stride_out"),
-    ],
-};
+/// What tells the rows of each expert.
+const SEGMENTS: Piece = Piece::new("segments", include_str!("segments.cu"));
+const GROUPED: Piece = Piece::new("grouped", include_str!("grouped.cu"));
+const PRODUCT: Piece = Piece::new("product", include_str!("product.cu"));
+const WEIGHTS: Piece = Piece::new("weights", include_str!("weights.cu"));
+const HOPPER: Piece = Piece::new("hopper", include_str!("hopper.cu"));
 
 static ANY: Source = Source {
     name: "grouped",
-    text: with_segments!("simt.cu", "grouped.cu", "product.cu", "weights.cu"),
-    entries: &[SEGMENTS, PRODUCT, WEIGHTS],
+    pieces: &[SCAN, SEGMENTS, Piece::new("simt", include_str!("simt.cu")), GROUPED, PRODUCT, WEIGHTS],
+    entries: &[Segments::KERNEL, Product::KERNEL, Weights::KERNEL],
 };
 
 static MMA: Source = Source {
     name: "grouped_mma",
-    text: with_segments!("mma.cu", "grouped.cu", "product.cu", "weights.cu"),
-    entries: &[SEGMENTS, PRODUCT, WEIGHTS],
+    pieces: &[SCAN, SEGMENTS, Piece::new("mma", include_str!("mma.cu")), GROUPED, PRODUCT, WEIGHTS],
+    entries: &[Segments::KERNEL, Product::KERNEL, Weights::KERNEL],
 };
 
-/// Of the gradient: rows are the axis that is summed over, and a box would not end where an expert's rows do.
+/// Of the gradient: rows are the axis that is summed over, and a TMA tile would not end where an expert's rows do.
 static WGMMA: Source = Source {
     name: "grouped_wgmma",
-    text: with_segments!("../routing/barriers.cu", "hopper.cu", "wgmma.cu", "grouped.cu", "weights.cu"),
-    entries: &[SEGMENTS, Entry { block: GROUPS, ..WEIGHTS }],
+    pieces: &[
+        SCAN,
+        SEGMENTS,
+        BARRIERS,
+        HOPPER,
+        Piece::new("wgmma", include_str!("wgmma.cu")),
+        GROUPED,
+        WEIGHTS,
+    ],
+    entries: &[Segments::KERNEL, Weights::KERNEL.of_block(GROUPS)],
 };
+
+cuda_kernel! {
+    /// One block lists the parts of all rows.
+    struct Parts = "parts", BLOCK;
+    counts: view_in I,
+    offsets: view_in I,
+    queue: scratch_of I32,
+    list: scratch_of I32,
+    faults: faults,
+    rows: size,
+    experts: u32,
+}
 
 static PARTS: Source = Source {
     name: "grouped_parts",
-    text: with_segments!("parts.cu"),
-    entries: &[Entry {
-        name: "parts",
-        block: BLOCK,
-        params: &[
-            Param::input("counts", "I"),
-            Param::input("offsets", "I"),
-            Param::scratch_is("queue", DType::I32),
-            Param::scratch_is("list", DType::I32),
-            Param::faults("faults"),
-            Param::u64("rows"),
-            Param::u32("experts"),
-            Param::u64("stride_counts"),
-            Param::u64("stride_offsets"),
-        ],
-    }],
+    pieces: &[SCAN, SEGMENTS, Piece::new("parts", include_str!("parts.cu"))],
+    entries: &[Parts::KERNEL],
 };
+
+cuda_kernel! {
+    /// Clusters of two blocks draw tiles of the product.
+    struct Swapped = "product", GROUPS;
+    map_x: tensor_map T,
+    map_w: tensor_map T,
+    queue: scratch_of I32,
+    list: scratch_of I32,
+    y: view_out T,
+    k: size,
+    n: size,
+}
 
 static SWAPPED: Source = Source {
     name: "grouped_swapped",
-    text: concat!(
-        include_str!("../routing/barriers.cu"),
-        include_str!("hopper.cu"),
-        include_str!("swapped.cu")
-    ),
-    entries: &[Entry {
-        name: "product",
-        block: GROUPS,
-        params: &[
-            Param::map("map_x", "T"),
-            Param::map("map_w", "T"),
-            Param::scratch_is("queue", DType::I32),
-            Param::scratch_is("list", DType::I32),
-            Param::output("y", "T"),
-            Param::u64("k"),
-            Param::u64("n"),
-            Param::dims("stride_y"),
-        ],
-    }],
+    pieces: &[BARRIERS, HOPPER, Piece::new("swapped", include_str!("swapped.cu"))],
+    entries: &[Swapped::KERNEL],
 };
 
 /// A way to multiply.
@@ -183,9 +171,9 @@ fn cores(source: &'static Source, index: DType, factors: [Option<bool>; 2], out:
 /// Whether a result of 16-bit floats is written in whole chunks of 16 bytes.
 fn chunked(out: &Operand) -> bool {
     let strides = out.layout().strides();
-    let gapless = strides.last() == Some(&1) && strides.iter().rev().skip(1).all(|s| s.is_multiple_of(8));
+    let contiguous = strides.last() == Some(&1) && strides.iter().rev().skip(1).all(|s| s.is_multiple_of(8));
     let chunks = out.address().is_multiple_of(16) && out.spec().shape.last().is_multiple_of(8);
-    short(out.dtype()) && gapless && chunks
+    short(out.dtype()) && contiguous && chunks
 }
 
 /// Rows of an expert, and columns, from which on [`Way::Wgmma`] is taken: fewer were not timed.
@@ -220,18 +208,18 @@ fn short(dtype: DType) -> bool {
     matches!(dtype, DType::BF16 | DType::F16)
 }
 
-/// Whether [`Way::Wgmma`] and [`Way::Mma`] take gapless operands of these specs.
+/// Whether [`Way::Wgmma`] and [`Way::Mma`] take contiguous operands of these specs.
 pub(super) fn short_chunks(_: &dyn Op, args: &[Spec]) -> bool {
     let whole = |a: &Spec| a.shape.last() > 0 && a.shape.last().is_multiple_of(8);
     short(args[0].dtype) && args[..2].iter().all(whole)
 }
 
-/// How a factor lies: whether its inner axis is the gapless one; `None` where it does not come in chunks of 16 bytes.
+/// How a factor lies: whether its inner axis is the contiguous one; `None` where it does not come in chunks of 16 bytes.
 fn along(of: &Operand, outer: usize, inner: usize, batch: bool) -> Option<bool> {
     let (dims, strides) = (*of.layout().shape(), of.layout().strides());
     let size = |axis: usize| dims.dims()[axis];
-    let whole = |gapless: usize, other: usize| {
-        strides[gapless] == 1 && size(gapless).is_multiple_of(8) && strides[other].is_multiple_of(8)
+    let whole = |contiguous: usize, other: usize| {
+        strides[contiguous] == 1 && size(contiguous).is_multiple_of(8) && strides[other].is_multiple_of(8)
     };
     let apart = !batch || strides[0].is_multiple_of(8);
     if !apart || !of.address().is_multiple_of(16) {
@@ -274,33 +262,23 @@ fn most_parts(rows: usize, experts: usize) -> usize {
     rows / MOST + 2 * experts + 1
 }
 
-fn dims(of: &Operand) -> Arg<'static> {
-    Arg::dims(of.layout().strides())
-}
-
-fn stride(of: &Operand) -> Arg<'static> {
-    Arg::U64(of.layout().strides()[0] as u64)
-}
-
 /// Finds the rows of each expert, and its tiles.
 fn segments(call: &mut Call<'_>, module: &Module, rows: usize, tile: usize) -> Result<usize, Failure> {
     let (counts, offsets) = (*call.input(2)?, *call.input(3)?);
     let experts = counts.spec().shape.elements();
     let tiles = most_tiles(rows, experts, tile);
-    let args = [
-        Arg::Input(&counts),
-        Arg::Input(&offsets),
-        Arg::Scratch(0),
-        Arg::Scratch(bounds(experts)),
-        Arg::Faults,
-        Arg::U64(rows as u64),
-        Arg::U64(tiles as u64),
-        Arg::U32(tile as u32),
-        Arg::U32(experts as u32),
-        stride(&counts),
-        stride(&offsets),
-    ];
-    call.launch(module, "segments", Geometry::blocks(1, BLOCK)?, &args)?;
+    let args = Segments {
+        counts: &counts,
+        offsets: &offsets,
+        bounds: 0,
+        tiles: bounds(experts),
+        faults: (),
+        rows,
+        most_tiles: tiles,
+        tile_rows: tile as u32,
+        experts: experts as u32,
+    };
+    call.launch(module, Geometry::blocks(1, BLOCK)?, &args)?;
     Ok(tiles)
 }
 
@@ -317,7 +295,7 @@ pub(super) fn product(call: &mut Call<'_>, asked: Option<Way>) -> Result<(), Fai
     if rows * n == 0 {
         return Ok(());
     }
-    // The rows of `x` are cut anywhere, so their elements must be the gapless axis.
+    // The rows of `x` are cut anywhere, so their elements must be the contiguous axis.
     let of_x = along(&x, 0, 1, false).filter(|&along| along);
     let of_w = along(&w, 2, 1, true);
     let (experts, index) = (w.spec().shape.dims()[0], call.input(2)?.dtype());
@@ -327,31 +305,19 @@ pub(super) fn product(call: &mut Call<'_>, asked: Option<Way>) -> Result<(), Fai
         Way::Wgmma => of_x.and(of_w).and_then(|of_w| swapped(&x, &w, of_w, &y)),
     })?;
     if way == Way::Wgmma {
-        return boxes(call, &module, of_w == Some(true));
+        return by_clusters(call, &module, of_w == Some(true));
     }
     let [tile_rows, tile_columns] = way.tile();
     let tiles = segments(call, &module, rows, tile_rows)?;
-    let args = [
-        Arg::Input(&x),
-        Arg::Input(&w),
-        Arg::Scratch(0),
-        Arg::Scratch(bounds(experts)),
-        Arg::Output(&y),
-        Arg::U64(experts as u64),
-        Arg::U64(k as u64),
-        Arg::U64(n as u64),
-        dims(&x),
-        dims(&w),
-        dims(&y),
-    ];
-    call.launch(&module, "product", way.blocks(tiles * n.div_ceil(tile_columns))?, &args)
+    let args = Product { x: &x, w: &w, bounds: 0, tiles: bounds(experts), y: &y, experts, k, n };
+    call.launch(&module, way.blocks(tiles * n.div_ceil(tile_columns))?, &args)
 }
 
 /// Columns of a cluster's tile, and of a block's; rows of `x` that one copy brings, and indices of the axis that is summed over:
-/// `COLUMNS`, `BOX` and `SLAB` in the sources.
+/// `COLUMNS`, `TILE_ROWS` and `SLAB` in the sources.
 const PAIR: usize = 256;
 const COLUMNS: u32 = 128;
-const BOX: u32 = 32;
+const TILE_ROWS: u32 = 32;
 const SLAB: u32 = 64;
 
 /// Pairs of multiprocessors of an H100 or H200. Where there are fewer, the last clusters find no tiles.
@@ -373,40 +339,37 @@ fn swapped(x: &Operand, w: &Operand, w_along: bool, y: &Operand) -> Option<Modul
 }
 
 /// A product by [`swapped`]'s module, of operands that it takes.
-fn boxes(call: &mut Call<'_>, module: &Module, w_along: bool) -> Result<(), Failure> {
+fn by_clusters(call: &mut Call<'_>, module: &Module, w_along: bool) -> Result<(), Failure> {
     let (x, w, y) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
     let ([rows, k], [_, n], experts) = (matrix(&x)?, matrix(&y)?, w.spec().shape.dims()[0]);
     let (counts, offsets) = (*call.input(2)?, *call.input(3)?);
-    let args = [
-        Arg::Input(&counts),
-        Arg::Input(&offsets),
-        Arg::Scratch(0),
-        Arg::Scratch(QUEUE),
-        Arg::Faults,
-        Arg::U64(rows as u64),
-        Arg::U32(experts as u32),
-        stride(&counts),
-        stride(&offsets),
-    ];
+    let args = Parts {
+        counts: &counts,
+        offsets: &offsets,
+        queue: 0,
+        list: QUEUE,
+        faults: (),
+        rows,
+        experts: experts as u32,
+    };
     let parts = Module::new(&PARTS).of("I", counts.dtype());
     let parts = parts.constant("UNIT", UNIT as u64).constant("MOST", MOST as u64);
-    call.launch(&parts, "parts", Geometry::blocks(1, BLOCK)?, &args)?;
+    call.launch(&parts, Geometry::blocks(1, BLOCK)?, &args)?;
     let by_columns = [(1, SLAB), (2, COLUMNS), (0, 1)];
     let by_rows = [(2, SLAB), (1, SLAB), (0, 1)];
-    let args = [
-        Arg::Map(&x, &[(1, SLAB), (0, BOX)]),
-        Arg::Map(&w, if w_along { &by_columns } else { &by_rows }),
-        Arg::Scratch(0),
-        Arg::Scratch(QUEUE),
-        Arg::Output(&y),
-        Arg::U64(k as u64),
-        Arg::U64(n as u64),
-        dims(&y),
-    ];
+    let args = Swapped {
+        map_x: Tile { operand: &x, axes: &[(1, SLAB), (0, TILE_ROWS)] },
+        map_w: Tile { operand: &w, axes: if w_along { &by_columns } else { &by_rows } },
+        queue: 0,
+        list: QUEUE,
+        y: &y,
+        k,
+        n,
+    };
     let clusters = (most_parts(rows, experts) * n.div_ceil(PAIR)).min(CLUSTERS);
     // Behind the ring: four buffers of 64 lines for results, 8 barriers of slabs, 8 letters of 16 bytes with their barriers.
     let shared = RING + 4 * 64 * 128 + 8 * 8 + 8 * 24 + 1024;
-    call.launch(module, "product", Geometry { shared, ..Geometry::blocks(2 * clusters, GROUPS)? }, &args)
+    call.launch(module, Geometry { shared, ..Geometry::blocks(2 * clusters, GROUPS)? }, &args)
 }
 
 /// [`super::GroupedMatMulGrad`], in the way that is asked for, if one is.
@@ -417,7 +380,7 @@ pub(super) fn weights(call: &mut Call<'_>, asked: Option<Way>) -> Result<(), Fai
     if k * n == 0 {
         return Ok(());
     }
-    // An expert's rows start anywhere, so they must not be the gapless axis.
+    // An expert's rows start anywhere, so they must not be the contiguous axis.
     let outward = |o: &Operand| along(o, 1, 0, false).filter(|along| !along);
     // Hopper's way is a variant here: it was timed for the product alone.
     let (factors, index) = ([outward(&x), outward(&gy)], call.input(2)?.dtype());
@@ -428,17 +391,7 @@ pub(super) fn weights(call: &mut Call<'_>, asked: Option<Way>) -> Result<(), Fai
     })?;
     let [tile_rows, tile_columns] = way.tile();
     segments(call, &module, rows, tile_rows)?;
-    let args = [
-        Arg::Input(&x),
-        Arg::Input(&gy),
-        Arg::Scratch(0),
-        Arg::Output(&out),
-        Arg::U64(k as u64),
-        Arg::U64(n as u64),
-        dims(&x),
-        dims(&gy),
-        dims(&out),
-    ];
+    let args = Weights { x: &x, gy: &gy, bounds: 0, out: &out, k, n };
     let blocks = experts.saturating_mul(k.div_ceil(tile_rows)).saturating_mul(n.div_ceil(tile_columns));
-    call.launch(&module, "weights", way.blocks(blocks)?, &args)
+    call.launch(&module, way.blocks(blocks)?, &args)
 }

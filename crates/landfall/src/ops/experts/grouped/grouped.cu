@@ -6,7 +6,7 @@
 // of its expert's rows.
 KERNEL(segments) {
     __shared__ i64 sums[THREADS / 32];
-    Segments all = {counts, offsets, stride_counts, stride_offsets, rows, experts, false};
+    Segments all = {counts, offsets, rows, experts, false};
     all.check(faults);
     i64 before = 0;
     for (u32 base = 0; base <= experts; base += THREADS) {

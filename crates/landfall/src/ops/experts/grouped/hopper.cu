@@ -1,4 +1,4 @@
-// What Hopper offers to kernels that multiply: copies of boxes that one thread asks for, and products of up to 256 columns
+// What Hopper offers to kernels that multiply: copies of TMA tiles that one thread asks for, and products of up to 256 columns
 // straight from shared memory, each by a warpgroup of 128 threads. (With `barriers.cu`.)
 constexpr u32 SLAB = 64, STAGES = 4, CHUNK = 8, GROUP = 128, LINE = 128, PANEL = SLAB * LINE;
 typedef float A;
@@ -45,7 +45,7 @@ DEVICE void copy_16(u32 to, const void* from, bool inside) {
 DEVICE void prefetch_map(const TensorMap& map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(reinterpret_cast<u64>(&map)) : "memory");
 }
-// A box of a matrix to the same place in these blocks of the cluster, in each counted by the barrier there.
+// A TMA tile of a matrix to the same place in these blocks of the cluster, in each counted by the barrier there.
 DEVICE void copy_box(u32 to, const TensorMap& map, u32 barrier, i32 c0, i32 c1, u16 blocks) {
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
@@ -53,7 +53,7 @@ DEVICE void copy_box(u32 to, const TensorMap& map, u32 barrier, i32 c0, i32 c1, 
         "l"(reinterpret_cast<u64>(&map)), "r"(barrier), "r"(c0), "r"(c1), "h"(blocks)
         : "memory");
 }
-// A box of a batch of matrices, to this block.
+// A TMA tile of a batch of matrices, to this block.
 DEVICE void copy_box(u32 to, const TensorMap& map, u32 barrier, i32 c0, i32 c1, i32 c2) {
     asm volatile(
         "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
@@ -109,8 +109,8 @@ DEVICE void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" 
 template <u32 LEFT> DEVICE void multiply_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory"); }
 
 // Where the hardware finds 16 inner indices of a slab from this address on. A slab lies in lines of 128 bytes of a factor's
-// gapless axis, eight of them 1,024 bytes behind the eight before, the 16-byte chunks exchanged by the line's number modulo 8.
-// Where the outer axis is the gapless one, 64 outer indices make a panel, and panels follow each other.
+// contiguous axis, eight of them 1,024 bytes behind the eight before, the 16-byte chunks exchanged by the line's number modulo 8.
+// Where the outer axis is the contiguous one, 64 outer indices make a panel, and panels follow each other.
 DEVICE u64 descriptor(u32 at) {
     constexpr u64 panel = PANEL / 16, eight = 8 * LINE / 16, exchanged = u64(1) << 62;
     return u64((at & 0x3FFFF) >> 4) | panel << 16 | eight << 32 | exchanged;
@@ -119,7 +119,7 @@ DEVICE u64 descriptor(u32 at) {
 template <bool ALONG> constexpr u32 INNER_16 = ALONG ? 32 : 16 * LINE;
 
 // Adds 64 rows of one factor times n of the other to their sums. A_ALONG and B_ALONG: whether a factor's inner axis is the
-// gapless one.
+// contiguous one.
 #define EIGHT(d, i)                                                                                                     \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
 #define REGS_1 "%0, %1, %2, %3, %4, %5, %6, %7"

@@ -1,7 +1,7 @@
 // A tile of a product of 16-bit floats by tensor cores: 128 x 128 elements, a warp 64 x 32 of them in fragments of 16 x 8,
 // summed in f32. Slabs of both factors come by asynchronous copies of 16 bytes, STAGES - 1 of them ahead of the one that is
-// multiplied. A_ALONG and B_ALONG say whether a factor's inner axis is the gapless one; its slab lies in shared memory as
-// in device memory, gapless axis innermost, and fragments are turned as they are read. 16-byte chunks of a row are
+// multiplied. A_ALONG and B_ALONG say whether a factor's inner axis is the contiguous one; its slab lies in shared memory as
+// in device memory, contiguous axis innermost, and fragments are turned as they are read. 16-byte chunks of a row are
 // exchanged by the row's number, so that the eight rows that a fragment's part is read from lie in different banks.
 constexpr u32 TILE = 128, TILE_ROWS = TILE, TILE_COLUMNS = TILE, SLAB = 32, STAGES = 3, CHUNK = 8;
 typedef float A;
@@ -12,7 +12,7 @@ struct Factor {
     u64 outer, inner, outers;
 };
 
-// Where the chunk lies in a slab: of `row`, whose chunks are along the gapless axis.
+// Where the chunk lies in a slab: of `row`, whose chunks are along the contiguous axis.
 template <bool ALONG> DEVICE u32 chunk_at(u32 row, u32 chunk) {
     return ALONG ? row * SLAB + (chunk ^ (row / 2 % 4)) * CHUNK : row * TILE + (chunk ^ (row % 8)) * CHUNK;
 }

@@ -18,7 +18,7 @@ DEVICE int4 part_of(u32 e, i64 row, i64 end, i64 last, i32 band) {
 // `queue`: the number of parts, and that of tiles drawn so far.
 KERNEL(parts) {
     __shared__ i64 sums[THREADS / 32];
-    Segments all = {counts, offsets, stride_counts, stride_offsets, rows, experts, false};
+    Segments all = {counts, offsets, rows, experts, false};
     all.check(faults);
     i64 before = 0;
     for (u32 base = 0; base <= experts; base += THREADS) {

@@ -6,15 +6,15 @@ struct Segment { i64 start, last, end; };
 
 // Counts and offsets, as all threads of a block read them.
 struct Segments {
-    const I *counts, *offsets;
-    u64 stride_counts, stride_offsets, rows;
+    const View<const I>&counts, &offsets;
+    u64 rows;
     u32 experts;
     bool bad;
 
     // Where offsets are no growing sequence from 0 to at most `rows`, or counts do not fit them, no expert has rows.
     DEVICE void check(const Faults& faults) {
         for (u32 e = threadIdx.x; e < experts; e += THREADS) {
-            i64 start = offsets[e * stride_offsets], end = offsets[(e + 1) * stride_offsets], count = counts[e * stride_counts];
+            i64 start = offsets[e * offsets.stride.v[0]], end = offsets[(e + 1) * offsets.stride.v[0]], count = counts[e * counts.stride.v[0]];
             bool from = e > 0 || start == 0, to = end >= start && u64(end) <= rows, fits = count >= 0 && count <= end - start;
             if (from && to && fits) continue;
             bad = true;
@@ -27,8 +27,8 @@ struct Segments {
 
     DEVICE Segment of(u32 e) const {
         if (e > experts || (bad && e < experts)) return {0, 0, 0};
-        i64 start = bad ? 0 : i64(offsets[e * stride_offsets]);
+        i64 start = bad ? 0 : i64(offsets[e * offsets.stride.v[0]]);
         if (e == experts) return {start, start, i64(rows)};
-        return {start, start + i64(counts[e * stride_counts]), i64(offsets[(e + 1) * stride_offsets])};
+        return {start, start + i64(counts[e * counts.stride.v[0]]), i64(offsets[(e + 1) * offsets.stride.v[0]])};
     }
 };

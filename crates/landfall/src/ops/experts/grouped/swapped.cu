@@ -7,8 +7,8 @@
 // warpgroups multiply, 64 columns each. Clusters stay and draw tiles until there are none: the first block's thread draws, some
 // slabs ahead, and sends them to both blocks as letters. (With `hopper.cu`.)
 //
-// W_ALONG says whether w's inner axis is the gapless one; x's is.
-constexpr u32 COLUMNS = 128, CLUSTER = 2, BOX = 32;
+// W_ALONG says whether w's inner axis is the contiguous one; x's is.
+constexpr u32 COLUMNS = 128, CLUSTER = 2, TILE_ROWS = 32;
 constexpr u32 LEFT = COLUMNS * LINE, STAGE = LEFT + MOST * LINE, RING = STAGES * STAGE;
 // Behind the ring: two buffers of 64 lines for each warpgroup that multiplies; barriers; letters, and a barrier for each.
 constexpr u32 BUFFER = 64 * LINE, STAGING = 4 * BUFFER, BARRIERS = 2 * STAGES * 8, LETTERS = 8;
@@ -90,11 +90,11 @@ struct Producer {
     u32 count, rank;
 
     DEVICE void fetch(const Ring& ring, int4 tile, i32 inner) const {
-        u32 boxes = (high(tile.z) + BOX - 1) / BOX, filled = ring.is_filled(), to = ring.slab();
+        u32 copies = (high(tile.z) + TILE_ROWS - 1) / TILE_ROWS, filled = ring.is_filled(), to = ring.slab();
         i32 column = tile.w + i32(rank * COLUMNS);
-        barrier_arrive_expect(filled, LEFT + boxes * BOX * LINE);
-        for (u32 b = rank; b < boxes; b += CLUSTER)
-            copy_box(to + LEFT + b * BOX * LINE, x, filled, inner, tile.y + i32(b * BOX), u16((1 << CLUSTER) - 1));
+        barrier_arrive_expect(filled, LEFT + copies * TILE_ROWS * LINE);
+        for (u32 b = rank; b < copies; b += CLUSTER)
+            copy_box(to + LEFT + b * TILE_ROWS * LINE, x, filled, inner, tile.y + i32(b * TILE_ROWS), u16((1 << CLUSTER) - 1));
         if (W_ALONG) {
             copy_box(to, w, filled, inner, column, tile.x);
         } else {
@@ -247,7 +247,7 @@ KERNEL(product, __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(3 * GROUP, 1))
     } else {
         take_registers<224>();
         u32 half = group - 1;
-        Consumer consumer = {ring, {y, stride_y.v[0], n, ring.slabs + RING + half * 2 * BUFFER, 0}, count, half};
+        Consumer consumer = {ring, {y, y.stride.v[0], n, ring.slabs + RING + half * 2 * BUFFER, 0}, count, half};
         consumer.run(mail, tile, rank);
     }
     // The other block may still copy into this one's memory, or arrive at its barriers.

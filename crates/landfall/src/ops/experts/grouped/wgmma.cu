@@ -1,6 +1,6 @@
 // A tile of a product of 16-bit floats by the tensor cores of Hopper: 128 x 256 elements, summed in f32. One warpgroup copies
 // slabs of both factors into a ring of STAGES; two others multiply them, 64 x 256 each, straight from shared memory.
-// A_ALONG and B_ALONG say whether a factor's inner axis is the gapless one. (With `hopper.cu`.)
+// A_ALONG and B_ALONG say whether a factor's inner axis is the contiguous one. (With `hopper.cu`.)
 constexpr u32 TILE_ROWS = 128, TILE_COLUMNS = 256, LEFT = TILE_ROWS * LINE, STAGE = LEFT + TILE_COLUMNS * LINE;
 
 // One factor: the tile's indices of its outer axis, of which `outers` are inside, and the axis that is summed over.

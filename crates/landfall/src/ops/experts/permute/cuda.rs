@@ -2,74 +2,64 @@
 
 use super::Permute;
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, MAX_PARAMS, Module, Param, Source};
-use crate::ops::experts::routing::cuda::{Share, Team, WRITERS, dims};
-use crate::values::{DType, Rule, Spec};
-use arrayvec::ArrayVec;
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::ops::experts::routing::cuda::{BARRIERS, CELLS, Share, TEAM_ROWS, Team, WRITERS};
+use crate::values::{Rule, Spec};
 
-/// Parameters of a kernel: first those that both have.
-macro_rules! params {
-    ($($own:expr),* $(,)?) => {
-        &[
-            Param::input("x", "T"),
-            Param::input("map", "I"),
-            Param::input("source", "I"),
-            Param::input("p", "P"),
-            Param::output("y", "T"),
-            Param::output("py", "P"),
-            Param::dims("stride_x"),
-            Param::dims("stride_map"),
-            Param::u64("stride_source"),
-            Param::dims("stride_p"),
-            Param::dims("stride_y"),
-            Param::dims("stride_py"),
-            Param::faults("faults"),
-            Param::u64("tokens"),
-            Param::u64("rows"),
-            Param::u64("experts"),
-            Param::u32("most"),
-            $($own),*
-        ]
-    };
+cuda_kernel! {
+    /// A team writes the rows of a token.
+    struct ByTeams = "permute", WRITERS.0;
+    x: view_in T,
+    map: view_in I,
+    source: view_in I,
+    p: view_in P,
+    y: view_out T,
+    py: view_out P,
+    faults: faults,
+    tokens: size,
+    rows: size,
+    experts: size,
+    most: u32,
+    units: size,
+    lanes: u32,
+    clear: u32,
 }
 
 static SOURCE: Source = Source {
     name: "permute",
-    text: concat!(
-        include_str!("../routing/cells.cu"),
-        include_str!("../routing/rows.cu"),
-        include_str!("pair.cu"),
-        include_str!("permute.cu")
-    ),
-    entries: &[Entry {
-        name: "permute",
-        block: WRITERS.0,
-        params: params![Param::u64("units"), Param::u32("lanes"), Param::u32("clear")],
-    }],
+    pieces: &[CELLS, TEAM_ROWS, PAIR, Piece::new("permute", include_str!("permute.cu"))],
+    entries: &[ByTeams::KERNEL],
 };
+
+cuda_kernel! {
+    /// Blocks that read at the same moments.
+    struct Together = "permute_together", HANDS;
+    x: view_in T,
+    map: view_in I,
+    source: view_in I,
+    p: view_in P,
+    y: view_out T,
+    py: view_out P,
+    faults: faults,
+    tokens: size,
+    rows: size,
+    experts: size,
+    most: u32,
+    arrived: scratch_of I32,
+    bytes: size,
+    parts: size,
+    piece: u32,
+    slots: u32,
+    batch: u32,
+}
 
 static TOGETHER: Source = Source {
     name: "permute_together",
-    text: concat!(
-        include_str!("../routing/barriers.cu"),
-        include_str!("../routing/cells.cu"),
-        include_str!("../routing/rows.cu"),
-        include_str!("pair.cu"),
-        include_str!("together.cu")
-    ),
-    entries: &[Entry {
-        name: "permute_together",
-        block: HANDS,
-        params: params![
-            Param::scratch_is("arrived", DType::I32),
-            Param::u64("bytes"),
-            Param::u64("parts"),
-            Param::u32("piece"),
-            Param::u32("slots"),
-            Param::u32("batch"),
-        ],
-    }],
+    pieces: &[BARRIERS, CELLS, TEAM_ROWS, PAIR, Piece::new("together", include_str!("together.cu"))],
+    entries: &[Together::KERNEL],
 };
+
+const PAIR: Piece = Piece::new("pair", include_str!("pair.cu"));
 
 /// A warp that asks for rows, one that writes them, and six for what there is besides.
 const HANDS: u32 = 256;
@@ -113,7 +103,7 @@ impl Pieces {
     }
 }
 
-/// Whether [`Way::Together`] takes gapless operands of these specs.
+/// Whether [`Way::Together`] takes contiguous operands of these specs.
 pub(super) fn whole_rows(op: &dyn Op, args: &[Spec]) -> bool {
     let bytes = args[0].shape.last() * args[0].dtype.size();
     let moves = attributes::<Permute>(op).is_ok_and(|op| !op.drop_zero);
@@ -157,44 +147,52 @@ pub(super) fn permute(op: &dyn Op, call: &mut Call<'_>, asked: Option<Way>) -> R
         Some(way) => way == Way::Together,
         None => whole && large && call.has(&moving()),
     };
-    // First what both kernels take.
-    let mut args = ArrayVec::<_, MAX_PARAMS>::from_iter([
-        Arg::Input(&x),
-        Arg::Input(&map),
-        Arg::Input(&source),
-        Arg::Input(&p),
-        Arg::Output(&y),
-        Arg::Output(&py),
-        dims(&x),
-        dims(&map),
-        Arg::U64(source.layout().strides()[0] as u64),
-        dims(&p),
-        dims(&y),
-        dims(&py),
-        Arg::Faults,
-        Arg::U64(tokens as u64),
-        Arg::U64(rows as u64),
-        Arg::U64(p.spec().shape.last() as u64),
-        Arg::U32(most as u32),
-    ]);
+    let (experts, most) = (p.spec().shape.last(), most as u32);
+    let (x, map, source, p, y, py) = (&x, &map, &source, &p, &y, &py);
     if together {
         let Pieces { parts, piece, slots, batch } = Pieces::of(bytes);
-        args.extend([
-            Arg::Scratch(0),
-            Arg::U64(bytes as u64),
-            Arg::U64(parts as u64),
-            Arg::U32(piece as u32),
-            Arg::U32(slots as u32),
-            Arg::U32(batch as u32),
-        ]);
         let blocks = tokens.saturating_mul(parts).min(BLOCKS);
         let geometry = Geometry { shared: (slots * piece) as u32, ..Geometry::blocks(blocks, HANDS)? };
-        return call.launch(&moving(), "permute_together", geometry, &args);
+        let args = Together {
+            x,
+            map,
+            source,
+            p,
+            y,
+            py,
+            faults: (),
+            tokens,
+            rows,
+            experts,
+            most,
+            arrived: 0,
+            bytes,
+            parts,
+            piece: piece as u32,
+            slots: slots as u32,
+            batch: batch as u32,
+        };
+        return call.launch(&moving(), geometry, &args);
     }
     let clear = team.clearing(rows);
     let module = of(&SOURCE).constant("DROP_ZERO", u64::from(op.drop_zero));
-    args.extend([Arg::U64(team.units as u64), Arg::U32(team.lanes), Arg::U32(clear as u32)]);
-    call.launch(&module, "permute", team.geometry(tokens, clear)?, &args)
+    let args = ByTeams {
+        x,
+        map,
+        source,
+        p,
+        y,
+        py,
+        faults: (),
+        tokens,
+        rows,
+        experts,
+        most,
+        units: team.units,
+        lanes: team.lanes,
+        clear: clear as u32,
+    };
+    call.launch(&module, team.geometry(tokens, clear)?, &args)
 }
 
 #[cfg(test)]

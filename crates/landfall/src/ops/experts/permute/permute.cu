@@ -9,25 +9,25 @@ KERNEL(permute) {
 #pragma unroll
         for (u32 u = 0; u < U; u++) {
             u64 at = c + u * lanes;
-            unit[u] = at < units ? fetch(from, at, stride_x.v[1]) : nothing();
+            unit[u] = at < units ? fetch(from, at, x.stride.v[1]) : nothing();
         }
     };
     if (blockIdx.x < clear) {
         u64 r = thread_index();
-        clear_rows(source, stride_source, y, stride_y.v[0], stride_y.v[1], r, rows, units);
-        clear_prob(source, stride_source, py, stride_py.v[0], r, rows);
+        clear_rows(source, source.stride.v[0], y, y.stride.v[0], y.stride.v[1], r, rows, units);
+        clear_prob(source, source.stride.v[0], py, py.stride.v[0], r, rows);
         return;
     }
     Team team = team_of(lanes, blockIdx.x - clear);
-    u64 token = team.index, step_map = stride_map.v[1], width = 2 * u64(most) + 1;
+    u64 token = team.index, step_map = map.stride.v[1], width = 2 * u64(most) + 1;
     if (token >= tokens) return;
-    const I* cells = map + token * stride_map.v[0];
-    const T* from = x + token * stride_x.v[0];
+    const I* cells = map + token * map.stride.v[0];
+    const T* from = x + token * x.stride.v[0];
     // The row is on its way before the map says where it goes.
     Unit unit[U];
     read(unit, from, team.lane);
     u32 n = pair_count(cells, step_map, most, faults, token * width, team.lane == 0);
-    const P* own = p + token * stride_p.v[0];
+    const P* own = p + token * p.stride.v[0];
     for (u64 c = team.lane; c < units; c += U * lanes) {
         if (c >= U * lanes) read(unit, from, c);
         for (u32 first = 0; first < n; first += PAIRS) {
@@ -39,22 +39,22 @@ KERNEL(permute) {
                 row[i] = j < n ? checked(cells[j * step_map], rows, faults, 0, false) : -1;
                 if (DROP_ZERO && row[i] >= 0) {
                     i64 expert = checked(cells[(most + j) * step_map], experts, faults, 0, false);
-                    zero |= u32(expert < 0 || widen(own[expert * stride_p.v[1]]) == 0) << i;
+                    zero |= u32(expert < 0 || widen(own[expert * p.stride.v[1]]) == 0) << i;
                 }
             }
 #pragma unroll
             for (u32 i = 0; i < PAIRS; i++) {
                 if (row[i] < 0) continue;
-                T* to = y + row[i] * stride_y.v[0];
+                T* to = y + row[i] * y.stride.v[0];
 #pragma unroll
                 for (u32 u = 0; u < U; u++) {
                     u64 at = c + u * lanes;
-                    if (at < units) put_last(zero >> i & 1 ? nothing() : unit[u], to, at, stride_y.v[1]);
+                    if (at < units) put_last(zero >> i & 1 ? nothing() : unit[u], to, at, y.stride.v[1]);
                 }
             }
         }
     }
     for (u32 j = team.lane; j < n; j += lanes) {
-        bring_prob(cells, step_map, most, j, own, stride_p.v[1], py, stride_py.v[0], rows, experts, faults, token * width);
+        bring_prob(cells, step_map, most, j, own, p.stride.v[1], py, py.stride.v[0], rows, experts, faults, token * width);
     }
 }

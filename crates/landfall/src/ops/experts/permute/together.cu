@@ -86,29 +86,29 @@ KERNEL(permute_together) {
                 u64 item = r * blocks + blockIdx.x, token = item / parts, part = item % parts;
                 u32 barrier = shared_address(full + next.slot);
                 barrier_arrive_expect(barrier, bytes_of(part));
-                load_row(room + next.slot * piece, reinterpret_cast<const u8*>(x + token * stride_x.v[0]) + part * piece,
+                load_row(room + next.slot * piece, reinterpret_cast<const u8*>(x + token * x.stride.v[0]) + part * piece,
                          bytes_of(part), barrier, policy);
             }
         }
     }
     if (threadIdx.x < 32) return;
-    u64 policy = used_once(), step_map = stride_map.v[1];
+    u64 policy = used_once(), step_map = map.stride.v[1];
     if (threadIdx.x >= 64) {
         u64 others = blockDim.x - 64, all = blocks * others, own = blockIdx.x * others + threadIdx.x - 64;
         u32 width = 2 * most + 1, each = max(most, 1);
         for (u64 i = own; i < tokens * each; i += all) {
             u64 token = i / each;
             u32 j = u32(i - token * each);
-            const I* cells = map + token * stride_map.v[0];
+            const I* cells = map + token * map.stride.v[0];
             u32 n = pair_count(cells, step_map, most, faults, token * width, j == 0);
             if (j >= n) continue;
-            bring_prob(cells, step_map, most, j, p + token * stride_p.v[0], stride_p.v[1], py, stride_py.v[0], rows, experts,
+            bring_prob(cells, step_map, most, j, p + token * p.stride.v[0], p.stride.v[1], py, py.stride.v[0], rows, experts,
                        faults, token * width);
         }
         // Whole warps, which look at rows side by side.
         for (u64 r = own; r - lane < rows; r += all) {
-            clear_rows(source, stride_source, y, stride_y.v[0], stride_y.v[1], r, rows, bytes / sizeof(Unit));
-            clear_prob(source, stride_source, py, stride_py.v[0], r, rows);
+            clear_rows(source, source.stride.v[0], y, y.stride.v[0], y.stride.v[1], r, rows, bytes / sizeof(Unit));
+            clear_prob(source, source.stride.v[0], py, py.stride.v[0], r, rows);
         }
         return;
     }
@@ -116,7 +116,7 @@ KERNEL(permute_together) {
     I cell = I(-1), count = 0;
     auto look = [&](u64 r) {
         if (r >= mine) return;
-        const I* cells = map + (r * blocks + blockIdx.x) / parts * stride_map.v[0];
+        const I* cells = map + (r * blocks + blockIdx.x) / parts * map.stride.v[0];
         count = cells[2 * most * step_map];
         cell = lane < most ? cells[lane * step_map] : I(-1);
     };
@@ -131,11 +131,11 @@ KERNEL(permute_together) {
         barrier_wait(shared_address(full + place.slot), place.parity);
         auto store = [&](i64 row) {
             if (row < 0) return;
-            store_row(reinterpret_cast<u8*>(y + row * stride_y.v[0]) + part * piece, room + place.slot * piece, bytes_of(part),
+            store_row(reinterpret_cast<u8*>(y + row * y.stride.v[0]) + part * piece, room + place.slot * piece, bytes_of(part),
                       policy);
         };
         store(row);
-        const I* cells = map + item / parts * stride_map.v[0];
+        const I* cells = map + item / parts * map.stride.v[0];
         for (u32 j = lane + 32; j < n; j += 32) store(checked(cells[j * step_map], rows, faults, 0, false));
         asm volatile("cp.async.bulk.commit_group;" ::: "memory");
         // The row before has been read: its slot is free.

@@ -2,8 +2,8 @@
 
 use super::RouteMap;
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use crate::values::{DType, Operand, Spec};
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::values::{Operand, Spec};
 
 /// Threads of a block that reads the routing: `THREADS` in the source.
 const BLOCK: u32 = 1024;
@@ -22,51 +22,41 @@ const TILES: usize = 128;
 /// Groups of a tile at most: the counts of eight tiles (`EACH` in the source) are added up in 16 bits.
 const LONGEST: usize = 255;
 
+cuda_kernel! {
+    /// A block lists the experts of each token of its tile.
+    struct Collect = "collect", BLOCK;
+    routed: view_in M,
+    pairs: scratch_of I32,
+    counted: scratch_of I32,
+    faults: faults,
+    tokens: size,
+    experts: u32,
+    most: u32,
+    groups: u32,
+    pass: u32,
+}
+
+cuda_kernel! {
+    /// A block numbers the rows of its tile's pairs.
+    struct Place = "place", PLACERS;
+    pairs: scratch_of I32,
+    counted: scratch_of I32,
+    map: view_out I,
+    source: view_out I,
+    counts: view_out I,
+    offsets: view_out I,
+    tokens: size,
+    rows: size,
+    align: size,
+    experts: u32,
+    most: u32,
+    groups: u32,
+}
+
 static SOURCE: Source = Source {
     name: "route_map",
-    text: include_str!("route_map.cu"),
-    entries: &[
-        Entry {
-            name: "collect",
-            block: BLOCK,
-            params: &[
-                Param::input("routed", "M"),
-                Param::scratch_is("pairs", DType::I32),
-                Param::scratch_is("counted", DType::I32),
-                Param::faults("faults"),
-                Param::u64("tokens"),
-                Param::u32("experts"),
-                Param::u32("most"),
-                Param::u32("groups"),
-                Param::u32("pass"),
-                Param::u64("stride_token"),
-                Param::u64("stride_expert"),
-            ],
-        },
-        Entry {
-            name: "place",
-            block: PLACERS,
-            params: &[
-                Param::scratch_is("pairs", DType::I32),
-                Param::scratch_is("counted", DType::I32),
-                Param::output("map", "I"),
-                Param::output("source", "I"),
-                Param::output("counts", "I"),
-                Param::output("offsets", "I"),
-                Param::u64("tokens"),
-                Param::u64("rows"),
-                Param::u64("align"),
-                Param::u32("experts"),
-                Param::u32("most"),
-                Param::u32("groups"),
-                Param::u64("stride_token"),
-                Param::u64("stride_cell"),
-                Param::u64("stride_source"),
-                Param::u64("stride_counts"),
-                Param::u64("stride_offsets"),
-            ],
-        },
-    ],
+    pieces: &[Piece::new("route_map", include_str!("route_map.cu"))],
+    entries: &[Collect::KERNEL, Place::KERNEL],
 };
 
 /// How the tokens are dealt out, and where what a call keeps lies in its scratch memory: a word of each token and each expert
@@ -109,7 +99,7 @@ impl Pass {
 }
 
 /// Whether every number of a row or a pair, and every cell of the results, is below 2³¹, and the map lies as a tile's part of it
-/// is put together: gapless, from a multiple of 16 bytes on.
+/// is put together: contiguous, from a multiple of 16 bytes on.
 fn short(op: &RouteMap, [tokens, experts]: [usize; 2], outputs: &[Operand]) -> bool {
     let rows = (tokens.saturating_mul(op.most)).saturating_add(experts.saturating_mul(op.align));
     let below = |n: usize| n < 1 << 31;
@@ -124,10 +114,6 @@ pub(super) fn workspace(op: &dyn Op, args: &[Spec]) -> usize {
         return 0;
     };
     Scratch::of(tokens, experts, op.most).end
-}
-
-fn stride(operand: &Operand, axis: usize) -> Arg<'static> {
-    Arg::U64(operand.layout().strides()[axis] as u64)
 }
 
 /// Experts that a thread reads at once: 16 or 4 bytes of them where they lie in such, else one.
@@ -157,49 +143,40 @@ pub(super) fn route_map(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
         .of("I", op.index.dtype())
         .constant("V", vector(&routed, experts) as u64)
         .constant("SHORT", u64::from(short));
-    let (pairs, counted) = (Arg::Scratch(0), Arg::Scratch(scratch.counted));
-    let (tokens, rows) = (Arg::U64(tokens as u64), Arg::U64(op.rows as u64));
-    let (width, most) = (Arg::U32(experts as u32), Arg::U32(op.most as u32));
-    let groups = Arg::U32(scratch.groups as u32);
+    let (pairs, counted, groups) = (0, scratch.counted, scratch.groups as u32);
+    let (rows, width, most) = (op.rows, experts as u32, op.most as u32);
     let collecting = Geometry { shared: pass.shared as u32, ..Geometry::blocks(scratch.tiles, BLOCK)? };
-    let args = [
-        Arg::Input(&routed),
+    let args = Collect {
+        routed: &routed,
         pairs,
         counted,
-        Arg::Faults,
+        faults: (),
         tokens,
-        width,
+        experts: width,
         most,
         groups,
-        Arg::U32(pass.groups as u32),
-        stride(&routed, 0),
-        stride(&routed, 1),
-    ];
-    call.launch(&module, "collect", collecting, &args)?;
+        pass: pass.groups as u32,
+    };
+    call.launch(&module, collecting, &args)?;
     // The tile's part of the map; of each expert its first row, and the tile's pairs of the experts before it.
     let tile = scratch.groups * GROUP;
     let staged = if short && tile * op.most <= STAGED { tile * (2 * op.most + 1) } else { 0 };
     let number = if short { size_of::<u32>() } else { size_of::<u64>() };
     let shared = (staged * op.index.dtype().size() + experts * (number + size_of::<u32>())) as u32;
     let placing = Geometry { shared, ..Geometry::blocks(scratch.tiles, PLACERS)? };
-    let args = [
+    let args = Place {
         pairs,
         counted,
-        Arg::Output(&map),
-        Arg::Output(&source),
-        Arg::Output(&counts),
-        Arg::Output(&offsets),
+        map: &map,
+        source: &source,
+        counts: &counts,
+        offsets: &offsets,
         tokens,
         rows,
-        Arg::U64(op.align as u64),
-        width,
+        align: op.align,
+        experts: width,
         most,
         groups,
-        stride(&map, 0),
-        stride(&map, 1),
-        stride(&source, 0),
-        stride(&counts, 0),
-        stride(&offsets, 0),
-    ];
-    call.launch(&module, "place", placing, &args)
+    };
+    call.launch(&module, placing, &args)
 }

@@ -58,14 +58,14 @@ KERNEL(collect) {
         for (u32 left = 0; left < units; left += 1 << shift) {
             u32 unit = left + (threadIdx.x & (1 << shift) - 1), stop = unit < units ? inside : 0, e = unit * V;
             u32 t = threadIdx.x >> shift;
-            const M* next = routed + (first + t) * stride_token + e * stride_expert;
+            const M* next = routed + (first + t) * routed.stride.v[0] + e * routed.stride.v[1];
             Vector<M, V> x[DEPTH];
             // Asks for DEPTH tokens from this one on.
             auto ask = [&](u32 token) {
 #pragma unroll
                 for (u32 i = 0; i < DEPTH; i++) {
                     if (token + i * high < stop) x[i] = Vector<M, V>::load(next);
-                    next += high * stride_token;
+                    next += high * routed.stride.v[0];
                 }
             };
             ask(t);
@@ -254,8 +254,8 @@ KERNEL(place, __launch_bounds__(PLACERS, 1)) {
         if (there && !rowing) local[e] = u32(row);
         if (there && rowing) begin[e] = min(row + befores[at], end);
         if (there && rowing && tile == 0) {
-            counts[e * stride_counts] = I(min(row + total, end) - min(row, end));
-            offsets[e * stride_offsets] = I(min(row, end));
+            counts[e * counts.stride.v[0]] = I(min(row + total, end) - min(row, end));
+            offsets[e * offsets.stride.v[0]] = I(min(row, end));
         }
         if (align == 1) continue;
         // The rows between an expert's last and the next expert's first: a warp of one of the blocks.
@@ -264,13 +264,13 @@ KERNEL(place, __launch_bounds__(PLACERS, 1)) {
         for (; left != 0; left &= left - 1) {
             u32 of = 31 - __clz(left & 0u - left);
             N stop = __shfl_sync(0xFFFFFFFFu, behind, of);
-            for (N r = __shfl_sync(0xFFFFFFFFu, gap, of) + lane; r < stop; r += 32) source[r * N(stride_source)] = I(-1);
+            for (N r = __shfl_sync(0xFFFFFFFFu, gap, of) + lane; r < stop; r += 32) source[r * N(source.stride.v[0])] = I(-1);
         }
     }
-    if (tile == 0 && threadIdx.x == 0) offsets[experts * stride_offsets] = I(min(base, end));
-    for (N r = base + tile * PLACERS + threadIdx.x; r < end; r += tiles * PLACERS) source[r * N(stride_source)] = I(-1);
+    if (tile == 0 && threadIdx.x == 0) offsets[experts * offsets.stride.v[0]] = I(min(base, end));
+    for (N r = base + tile * PLACERS + threadIdx.x; r < end; r += tiles * PLACERS) source[r * N(source.stride.v[0])] = I(-1);
     __syncthreads();
-    I* cells = map + first * stride_token;
+    I* cells = map + first * map.stride.v[0];
     u32 token = threadIdx.x / most, number = threadIdx.x % most, tokens_on = PLACERS / most, numbers_on = PLACERS % most;
     auto on = [&] {
         token += tokens_on;
@@ -314,7 +314,7 @@ KERNEL(place, __launch_bounds__(PLACERS, 1)) {
         for (u32 i = 0; i < AHEAD; i++) {
             u32 k = i * PLACERS + threadIdx.x;
             uint2 x = sorted[k];
-            if (k < placed) source[x.x * N(stride_source)] = I(start + x.y);
+            if (k < placed) source[x.x * N(source.stride.v[0])] = I(start + x.y);
         }
         return;
     }
@@ -334,11 +334,11 @@ KERNEL(place, __launch_bounds__(PLACERS, 1)) {
         }
         u32 p = number + dropped < most ? mine[number + dropped] : NONE;
         bool there = p != NONE;
-        N row = there ? row_of(p) : N(0), cell = token * N(stride_token) + number * N(stride_cell), behind = most * N(stride_cell);
+        N row = there ? row_of(p) : N(0), cell = token * N(map.stride.v[0]) + number * N(map.stride.v[1]), behind = most * N(map.stride.v[1]);
         cells[cell] = there ? I(row) : I(-1);
         cells[cell + behind] = there ? I(expert_of(p)) : I(-1);
-        if (there ? p & LAST : number == 0) cells[token * N(stride_token) + 2 * behind] = I(there ? number + 1 : 0);
-        if (there) source[row * N(stride_source)] = I(start + c);
+        if (there ? p & LAST : number == 0) cells[token * N(map.stride.v[0]) + 2 * behind] = I(there ? number + 1 : 0);
+        if (there) source[row * N(source.stride.v[0])] = I(start + c);
         on();
     }
 }

@@ -1,8 +1,17 @@
 //! How threads share rows on a GPU: the host's side of `rows.cu`.
 
 use crate::contract::Op;
-use crate::kernel::cuda::{Arg, Geometry, Module};
+use crate::kernel::cuda::{Geometry, Module, Piece};
 use crate::values::{Operand, Rule, Spec};
+
+/// What a map says, checked.
+pub(in crate::ops) const CELLS: Piece = Piece::new("cells", include_str!("cells.cu"));
+/// Rows that teams move.
+pub(in crate::ops) const TEAM_ROWS: Piece = Piece::new("rows", include_str!("rows.cu"));
+/// Barriers of Hopper.
+pub(in crate::ops) const BARRIERS: Piece = Piece::new("barriers", include_str!("barriers.cu"));
+/// Sums over the threads of a block before each.
+pub(in crate::ops) const SCAN: Piece = Piece::new("scan", include_str!("scan.cu"));
 
 /// Threads of a block at most.
 pub(in crate::ops) const BLOCK: u32 = 256;
@@ -110,17 +119,12 @@ fn lanes(units: usize, block: u32, under_way: usize) -> u32 {
 }
 
 /// Strides of a matrix.
-pub(in crate::ops) fn strides(operand: &Operand) -> [usize; 2] {
+fn strides(operand: &Operand) -> [usize; 2] {
     match *operand.layout().strides() {
         [row, column] => [row, column],
         [row] => [row, 0],
         _ => [0, 0],
     }
-}
-
-/// Strides of a matrix or a vector as an argument.
-pub(in crate::ops) fn dims(operand: &Operand) -> Arg<'static> {
-    Arg::dims(&strides(operand))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ KERNEL(chunk_map) {
     for (u32 base = 0; base < chunks; base += THREADS) {
         u32 c = base + threadIdx.x;
         bool inside = c < chunks;
-        i64 size = inside ? i64(sizes[c * stride_sizes]) : 0, chunk = inside ? i64(order[c * stride_order]) : 0;
+        i64 size = inside ? i64(sizes[c * sizes.stride.v[0]]) : 0, chunk = inside ? i64(order[c * order.stride.v[0]]) : 0;
         bool known = chunk >= 0 && chunk < chunks;
         if (size < 0 || !known) {
             bad = true;
@@ -19,7 +19,7 @@ KERNEL(chunk_map) {
         Scanned scan = scanned(max(size, 0ll), sums);
         if (inside) from[c] = before + scan.below;
         before += scan.all;
-        i64 placed = inside && known ? max(i64(sizes[chunk * stride_sizes]), 0ll) : 0;
+        i64 placed = inside && known ? max(i64(sizes[chunk * sizes.stride.v[0]]), 0ll) : 0;
         scan = scanned(placed, sums);
         if (inside && known) to[chunk] = after + scan.below;
         after += scan.all;
@@ -49,6 +49,6 @@ KERNEL(chunk_map) {
             }
             place = to[low] + (place - from[low]);
         }
-        d[r * stride_d] = I(place);
+        d[r * d.stride.v[0]] = I(place);
     }
 }

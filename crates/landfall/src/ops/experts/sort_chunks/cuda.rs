@@ -2,65 +2,48 @@
 
 use super::{ChunkMap, SortChunks};
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use crate::ops::experts::routing::cuda::{BLOCK, Share, Team, dims};
-use crate::values::Operand;
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::ops::experts::routing::cuda::{BLOCK, CELLS, SCAN, Share, TEAM_ROWS, Team};
 
 /// Blocks of a map at most: each finds all chunks first, and then takes its share of the rows.
 const MAX_BLOCKS: usize = 264;
 
+cuda_kernel! {
+    /// Each block finds all chunks, then where its share of the rows goes.
+    struct FindRows = "chunk_map", BLOCK;
+    sizes: view_in I,
+    order: view_in I,
+    d: view_out I,
+    faults: faults,
+    rows: size,
+    chunks: u32,
+}
+
 static MAP: Source = Source {
     name: "chunk_map",
-    text: concat!(include_str!("../routing/scan.cu"), include_str!("chunk_map.cu")),
-    entries: &[Entry {
-        name: "chunk_map",
-        block: BLOCK,
-        params: &[
-            Param::input("sizes", "I"),
-            Param::input("order", "I"),
-            Param::output("d", "I"),
-            Param::faults("faults"),
-            Param::u64("rows"),
-            Param::u32("chunks"),
-            Param::u64("stride_sizes"),
-            Param::u64("stride_order"),
-            Param::u64("stride_d"),
-        ],
-    }],
+    pieces: &[SCAN, Piece::new("chunk_map", include_str!("chunk_map.cu"))],
+    entries: &[FindRows::KERNEL],
 };
+
+cuda_kernel! {
+    /// A team moves a row.
+    struct MoveRows = "sort_chunks", BLOCK;
+    x: view_in T,
+    d: view_in I,
+    p: view_in P,
+    y: view_out T,
+    py: view_out P,
+    faults: faults,
+    rows: size,
+    units: size,
+    lanes: u32,
+}
 
 static ROWS: Source = Source {
     name: "sort_chunks",
-    text: concat!(
-        include_str!("../routing/cells.cu"),
-        include_str!("../routing/rows.cu"),
-        include_str!("sort_chunks.cu")
-    ),
-    entries: &[Entry {
-        name: "sort_chunks",
-        block: BLOCK,
-        params: &[
-            Param::input("x", "T"),
-            Param::input("d", "I"),
-            Param::input("p", "P"),
-            Param::output("y", "T"),
-            Param::output("py", "P"),
-            Param::faults("faults"),
-            Param::u64("rows"),
-            Param::u64("units"),
-            Param::u32("lanes"),
-            Param::dims("stride_x"),
-            Param::u64("stride_d"),
-            Param::u64("stride_p"),
-            Param::dims("stride_y"),
-            Param::u64("stride_py"),
-        ],
-    }],
+    pieces: &[CELLS, TEAM_ROWS, Piece::new("sort_chunks", include_str!("sort_chunks.cu"))],
+    entries: &[MoveRows::KERNEL],
 };
-
-fn stride(operand: &Operand) -> Arg<'static> {
-    Arg::U64(operand.layout().strides().first().map_or(0, |&s| s as u64))
-}
 
 /// [`ChunkMap`].
 pub(super) fn chunk_map(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
@@ -69,20 +52,10 @@ pub(super) fn chunk_map(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
     let chunks = sizes.spec().shape.elements();
     let module =
         Module::new(&MAP).of("I", sizes.dtype()).constant("CHUNKS", chunks.next_power_of_two() as u64);
-    let args = [
-        Arg::Input(&sizes),
-        Arg::Input(&order),
-        Arg::Output(&d),
-        Arg::Faults,
-        Arg::U64(rows as u64),
-        Arg::U32(chunks as u32),
-        stride(&sizes),
-        stride(&order),
-        stride(&d),
-    ];
+    let args = FindRows { sizes: &sizes, order: &order, d: &d, faults: (), rows, chunks: chunks as u32 };
     // One block where there is no row: it reports what is wrong all the same.
     let blocks = rows.div_ceil(BLOCK as usize).clamp(1, MAX_BLOCKS);
-    call.launch(&module, "chunk_map", Geometry::blocks(blocks, BLOCK)?, &args)
+    call.launch(&module, Geometry::blocks(blocks, BLOCK)?, &args)
 }
 
 /// [`SortChunks`].
@@ -108,21 +81,16 @@ pub(super) fn sort_chunks_by(op: &dyn Op, call: &mut Call<'_>, share: Share) -> 
         .of("P", p.dtype())
         .constant("PROBS", u64::from(op.probs))
         .constant("INVERSE", u64::from(op.inverse));
-    let args = [
-        Arg::Input(&x),
-        Arg::Input(&d),
-        Arg::Input(&p),
-        Arg::Output(&y),
-        Arg::Output(&py),
-        Arg::Faults,
-        Arg::U64(rows as u64),
-        Arg::U64(team.units as u64),
-        Arg::U32(team.lanes),
-        dims(&x),
-        stride(&d),
-        stride(&p),
-        dims(&y),
-        stride(&py),
-    ];
-    call.launch(&module, "sort_chunks", team.geometry(rows, 0)?, &args)
+    let args = MoveRows {
+        x: &x,
+        d: &d,
+        p: &p,
+        y: &y,
+        py: &py,
+        faults: (),
+        rows,
+        units: team.units,
+        lanes: team.lanes,
+    };
+    call.launch(&module, team.geometry(rows, 0)?, &args)
 }

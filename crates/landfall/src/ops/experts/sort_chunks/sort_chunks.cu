@@ -7,11 +7,11 @@ KERNEL(sort_chunks) {
     Team team = team_of(lanes, blockIdx.x);
     u64 r = team.index;
     if (r >= rows) return;
-    i64 other = checked(d[r * stride_d], rows, faults, r, team.lane == 0);
+    i64 other = checked(d[r * d.stride.v[0]], rows, faults, r, team.lane == 0);
     if (!INVERSE && other < 0) return;
     u64 from = INVERSE ? u64(other) : r, to = INVERSE ? r : u64(other);
     if (PROBS && team.lane == 0) {
-        py[to * stride_py] = other < 0 ? narrow<P>(typename Accumulate<P>::type(0)) : p[from * stride_p];
+        py[to * py.stride.v[0]] = other < 0 ? narrow<P>(typename Accumulate<P>::type(0)) : p[from * p.stride.v[0]];
     }
     for (u64 c = team.lane; c < units; c += U * lanes) {
         Unit unit[U];
@@ -19,13 +19,13 @@ KERNEL(sort_chunks) {
         for (u32 u = 0; u < U; u++) {
             u64 at = c + u * lanes;
             unit[u] = other >= 0 && at < units
-                          ? fetch(x + from * stride_x.v[0], at, stride_x.v[1])
+                          ? fetch(x + from * x.stride.v[0], at, x.stride.v[1])
                           : nothing();
         }
 #pragma unroll
         for (u32 u = 0; u < U; u++) {
             u64 at = c + u * lanes;
-            if (at < units) put(unit[u], y + to * stride_y.v[0], at, stride_y.v[1]);
+            if (at < units) put(unit[u], y + to * y.stride.v[0], at, y.stride.v[1]);
         }
     }
 }

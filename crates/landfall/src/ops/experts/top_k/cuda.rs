@@ -2,48 +2,36 @@
 
 use super::{TopK, TopKGrad};
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use crate::ops::experts::routing::cuda::dims;
-use crate::values::DType;
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 
 const BLOCK: u32 = 256;
 
+cuda_kernel! {
+    /// A warp chooses the experts of a token.
+    struct Choose = "top_k", BLOCK;
+    p: view_in T,
+    routed: view_out_of Bool,
+    weights: view_out T,
+    tokens: size,
+    experts: u32,
+    k: u32,
+}
+
+cuda_kernel! {
+    /// A warp has the slopes of a token.
+    struct Gradient = "top_k_grad", BLOCK;
+    p: view_in T,
+    routed: view_in_of Bool,
+    gw: view_in T,
+    out: view_out T,
+    tokens: size,
+    experts: u32,
+}
+
 static SOURCE: Source = Source {
     name: "top_k",
-    text: include_str!("top_k.cu"),
-    entries: &[
-        Entry {
-            name: "top_k",
-            block: BLOCK,
-            params: &[
-                Param::input("p", "T"),
-                Param::output_is("routed", DType::Bool),
-                Param::output("weights", "T"),
-                Param::u64("tokens"),
-                Param::u32("experts"),
-                Param::u32("k"),
-                Param::dims("stride_p"),
-                Param::dims("stride_routed"),
-                Param::dims("stride_weights"),
-            ],
-        },
-        Entry {
-            name: "top_k_grad",
-            block: BLOCK,
-            params: &[
-                Param::input("p", "T"),
-                Param::input_is("routed", DType::Bool),
-                Param::input("gw", "T"),
-                Param::output("out", "T"),
-                Param::u64("tokens"),
-                Param::u32("experts"),
-                Param::dims("stride_p"),
-                Param::dims("stride_routed"),
-                Param::dims("stride_gw"),
-                Param::dims("stride_out"),
-            ],
-        },
-    ],
+    pieces: &[Piece::new("top_k", include_str!("top_k.cu"))],
+    entries: &[Choose::KERNEL, Gradient::KERNEL],
 };
 
 /// [`TopK`].
@@ -56,18 +44,15 @@ pub(super) fn top_k(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     let module = Module::new(&SOURCE).of("T", p.dtype()).constant("RENORMALISE", u64::from(op.renormalise));
-    let args = [
-        Arg::Input(&p),
-        Arg::Output(&routed),
-        Arg::Output(&weights),
-        Arg::U64(tokens as u64),
-        Arg::U32(shape.last() as u32),
-        Arg::U32(op.k as u32),
-        dims(&p),
-        dims(&routed),
-        dims(&weights),
-    ];
-    call.launch(&module, "top_k", Geometry::linear(tokens * 32, BLOCK)?, &args)
+    let args = Choose {
+        p: &p,
+        routed: &routed,
+        weights: &weights,
+        tokens,
+        experts: shape.last() as u32,
+        k: op.k as u32,
+    };
+    call.launch(&module, Geometry::linear(tokens * 32, BLOCK)?, &args)
 }
 
 /// [`TopKGrad`].
@@ -80,17 +65,6 @@ pub(super) fn top_k_grad(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure
         return Ok(());
     }
     let module = Module::new(&SOURCE).of("T", p.dtype()).constant("RENORMALISE", u64::from(op.renormalise));
-    let args = [
-        Arg::Input(&p),
-        Arg::Input(&routed),
-        Arg::Input(&gw),
-        Arg::Output(&out),
-        Arg::U64(tokens as u64),
-        Arg::U32(shape.last() as u32),
-        dims(&p),
-        dims(&routed),
-        dims(&gw),
-        dims(&out),
-    ];
-    call.launch(&module, "top_k_grad", Geometry::linear(tokens * 32, BLOCK)?, &args)
+    let args = Gradient { p: &p, routed: &routed, gw: &gw, out: &out, tokens, experts: shape.last() as u32 };
+    call.launch(&module, Geometry::linear(tokens * 32, BLOCK)?, &args)
 }

@@ -2,100 +2,74 @@
 
 use super::PairProbs;
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use crate::ops::experts::routing::cuda::{BLOCK, Share, Team, WRITERS, dims};
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::ops::experts::routing::cuda::{BLOCK, CELLS, Share, TEAM_ROWS, Team, WRITERS};
+
+cuda_kernel! {
+    /// A team adds the rows of a token.
+    struct Merge = "unpermute", BLOCK;
+    y: view_in T,
+    map: view_in I,
+    w: view_in P,
+    z: view_out T,
+    faults: faults,
+    tokens: size,
+    rows: size,
+    units: size,
+    experts: size,
+    most: u32,
+    lanes: u32,
+}
 
 static MERGE: Source = Source {
     name: "unpermute",
-    text: concat!(
-        include_str!("../routing/cells.cu"),
-        include_str!("../routing/rows.cu"),
-        include_str!("unpermute.cu")
-    ),
-    entries: &[Entry {
-        name: "unpermute",
-        block: BLOCK,
-        params: &[
-            Param::input("y", "T"),
-            Param::input("map", "I"),
-            Param::input("w", "P"),
-            Param::output("z", "T"),
-            Param::faults("faults"),
-            Param::u64("tokens"),
-            Param::u64("rows"),
-            Param::u64("units"),
-            Param::u64("experts"),
-            Param::u32("most"),
-            Param::u32("lanes"),
-            Param::dims("stride_y"),
-            Param::dims("stride_map"),
-            Param::dims("stride_w"),
-            Param::dims("stride_z"),
-        ],
-    }],
+    pieces: &[CELLS, TEAM_ROWS, Piece::new("unpermute", include_str!("unpermute.cu"))],
+    entries: &[Merge::KERNEL],
 };
+
+cuda_kernel! {
+    /// A team has the rows of a token.
+    struct Gradient = "unpermute_grad", WRITERS.0;
+    y: view_in T,
+    map: view_in I,
+    source: view_in I,
+    w: view_in P,
+    gz: view_in T,
+    gy: view_out T,
+    gw: view_out P,
+    faults: faults,
+    tokens: size,
+    rows: size,
+    units: size,
+    experts: size,
+    most: u32,
+    lanes: u32,
+    clear: u32,
+}
 
 static GRADIENT: Source = Source {
     name: "unpermute_grad",
-    text: concat!(
-        include_str!("../routing/cells.cu"),
-        include_str!("../routing/rows.cu"),
-        include_str!("grad.cu")
-    ),
-    entries: &[Entry {
-        name: "unpermute_grad",
-        block: WRITERS.0,
-        params: &[
-            Param::input("y", "T"),
-            Param::input("map", "I"),
-            Param::input("source", "I"),
-            Param::input("w", "P"),
-            Param::input("gz", "T"),
-            Param::output("gy", "T"),
-            Param::output("gw", "P"),
-            Param::faults("faults"),
-            Param::u64("tokens"),
-            Param::u64("rows"),
-            Param::u64("units"),
-            Param::u64("experts"),
-            Param::u32("most"),
-            Param::u32("lanes"),
-            Param::u32("clear"),
-            Param::dims("stride_y"),
-            Param::dims("stride_map"),
-            Param::u64("stride_source"),
-            Param::dims("stride_w"),
-            Param::dims("stride_gz"),
-            Param::dims("stride_gy"),
-            Param::dims("stride_gw"),
-        ],
-    }],
+    pieces: &[CELLS, TEAM_ROWS, Piece::new("grad", include_str!("grad.cu"))],
+    entries: &[Gradient::KERNEL],
 };
+
+cuda_kernel! {
+    /// A warp has the values of a token's pairs.
+    struct Gather = "pair_probs", BLOCK;
+    v: view_in T,
+    map: view_in I,
+    out: view_out T,
+    faults: faults,
+    tokens: size,
+    rows: size,
+    experts: size,
+    most: u32,
+}
 
 static PAIRS: Source = Source {
     name: "pair_probs",
-    text: concat!(
-        include_str!("../routing/cells.cu"),
-        include_str!("../routing/rows.cu"),
-        include_str!("pairs.cu")
-    ),
-    entries: &[Entry {
-        name: "pair_probs",
-        block: BLOCK,
-        params: &[
-            Param::input("v", "T"),
-            Param::input("map", "I"),
-            Param::output("out", "T"),
-            Param::faults("faults"),
-            Param::u64("tokens"),
-            Param::u64("rows"),
-            Param::u64("experts"),
-            Param::u32("most"),
-            Param::u64("stride_v"),
-            Param::dims("stride_map"),
-            Param::dims("stride_out"),
-        ],
-    }],
+    pieces: &[CELLS, TEAM_ROWS, Piece::new("pairs", include_str!("pairs.cu"))],
+    entries: &[Gather::KERNEL],
 };
 
 /// [`super::Unpermute`].
@@ -120,24 +94,20 @@ pub(super) fn unpermute_by(_: &dyn Op, call: &mut Call<'_>, share: Share) -> Res
         .of("I", map.dtype())
         .of("P", w.dtype())
         .constant("WEIGHTED", u64::from(weighted));
-    let args = [
-        Arg::Input(&y),
-        Arg::Input(&map),
-        Arg::Input(&w),
-        Arg::Output(&z),
-        Arg::Faults,
-        Arg::U64(tokens as u64),
-        Arg::U64(rows as u64),
-        Arg::U64(team.units as u64),
-        Arg::U64(w.spec().shape.last() as u64),
-        Arg::U32((map.spec().shape.last() / 2) as u32),
-        Arg::U32(team.lanes),
-        dims(&y),
-        dims(&map),
-        dims(&w),
-        dims(&z),
-    ];
-    call.launch(&module, "unpermute", team.geometry(tokens, 0)?, &args)
+    let args = Merge {
+        y: &y,
+        map: &map,
+        w: &w,
+        z: &z,
+        faults: (),
+        tokens,
+        rows,
+        units: team.units,
+        experts: w.spec().shape.last(),
+        most: (map.spec().shape.last() / 2) as u32,
+        lanes: team.lanes,
+    };
+    call.launch(&module, team.geometry(tokens, 0)?, &args)
 }
 
 /// [`super::UnpermuteGrad`].
@@ -162,31 +132,24 @@ pub(super) fn unpermute_grad_by(_: &dyn Op, call: &mut Call<'_>, share: Share) -
         .of("I", map.dtype())
         .of("P", w.dtype())
         .constant("BLOCK", u64::from(team.lanes > 32));
-    let args = [
-        Arg::Input(&y),
-        Arg::Input(&map),
-        Arg::Input(&source),
-        Arg::Input(&w),
-        Arg::Input(&gz),
-        Arg::Output(&gy),
-        Arg::Output(&gw),
-        Arg::Faults,
-        Arg::U64(tokens as u64),
-        Arg::U64(rows as u64),
-        Arg::U64(team.units as u64),
-        Arg::U64(w.spec().shape.last() as u64),
-        Arg::U32((map.spec().shape.last() / 2) as u32),
-        Arg::U32(team.lanes),
-        Arg::U32(clear as u32),
-        dims(&y),
-        dims(&map),
-        Arg::U64(source.layout().strides()[0] as u64),
-        dims(&w),
-        dims(&gz),
-        dims(&gy),
-        dims(&gw),
-    ];
-    call.launch(&module, "unpermute_grad", team.geometry(tokens, clear)?, &args)
+    let args = Gradient {
+        y: &y,
+        map: &map,
+        source: &source,
+        w: &w,
+        gz: &gz,
+        gy: &gy,
+        gw: &gw,
+        faults: (),
+        tokens,
+        rows,
+        units: team.units,
+        experts: w.spec().shape.last(),
+        most: (map.spec().shape.last() / 2) as u32,
+        lanes: team.lanes,
+        clear: clear as u32,
+    };
+    call.launch(&module, team.geometry(tokens, clear)?, &args)
 }
 
 /// [`PairProbs`].
@@ -199,18 +162,15 @@ pub(super) fn pair_probs(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure
     }
     let module =
         Module::new(&PAIRS).of("T", v.dtype()).of("I", map.dtype()).constant("V", 1).constant("WHOLE", 0);
-    let args = [
-        Arg::Input(&v),
-        Arg::Input(&map),
-        Arg::Output(&out),
-        Arg::Faults,
-        Arg::U64(tokens as u64),
-        Arg::U64(v.spec().shape.last() as u64),
-        Arg::U64(op.experts as u64),
-        Arg::U32((map.spec().shape.last() / 2) as u32),
-        Arg::U64(v.layout().strides()[0] as u64),
-        dims(&map),
-        dims(&out),
-    ];
-    call.launch(&module, "pair_probs", Geometry::linear(32 * tokens, BLOCK)?, &args)
+    let args = Gather {
+        v: &v,
+        map: &map,
+        out: &out,
+        faults: (),
+        tokens,
+        rows: v.spec().shape.last(),
+        experts: op.experts,
+        most: (map.spec().shape.last() / 2) as u32,
+    };
+    call.launch(&module, Geometry::linear(32 * tokens, BLOCK)?, &args)
 }

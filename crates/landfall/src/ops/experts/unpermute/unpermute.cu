@@ -6,16 +6,16 @@ constexpr u32 U = 2, PAIRS = 2;
 
 KERNEL(unpermute) {
     Team team = team_of(lanes, blockIdx.x);
-    u64 token = team.index, step_map = stride_map.v[1], width = 2 * u64(most) + 1;
+    u64 token = team.index, step_map = map.stride.v[1], width = 2 * u64(most) + 1;
     if (token >= tokens) return;
-    const I* cells = map + token * stride_map.v[0];
-    const P* own = w + token * stride_w.v[0];
+    const I* cells = map + token * map.stride.v[0];
+    const P* own = w + token * w.stride.v[0];
     u32 n = pair_count(cells, step_map, most, faults, token * width, team.lane == 0);
     for (u32 j = team.lane; j < n; j += lanes) {
         i64 row = checked(cells[j * step_map], rows, faults, token * width + j, true);
         if (WEIGHTED && row >= 0) checked(cells[(most + j) * step_map], experts, faults, token * width + most + j, true);
     }
-    T* to = z + token * stride_z.v[0];
+    T* to = z + token * z.stride.v[0];
     for (u64 c = team.lane; c < units; c += U * lanes) {
         A sum[U][V] = {};
         for (u32 first = 0; first < n; first += PAIRS) {
@@ -29,7 +29,7 @@ KERNEL(unpermute) {
                 if (WEIGHTED && row[i] >= 0) {
                     i64 expert = checked(cells[(most + j) * step_map], experts, faults, 0, false);
                     if (expert < 0) row[i] = -1;
-                    else factor[i] = A(widen(own[expert * stride_w.v[1]]));
+                    else factor[i] = A(widen(own[expert * w.stride.v[1]]));
                 }
             }
             Unit unit[PAIRS][U];
@@ -39,7 +39,7 @@ KERNEL(unpermute) {
                 for (u32 u = 0; u < U; u++) {
                     u64 at = c + u * lanes;
                     unit[i][u] = row[i] >= 0 && at < units
-                                     ? fetch(y + row[i] * stride_y.v[0], at, stride_y.v[1])
+                                     ? fetch(y + row[i] * y.stride.v[0], at, y.stride.v[1])
                                      : nothing();
                 }
             }
@@ -63,7 +63,7 @@ KERNEL(unpermute) {
             Unit out;
 #pragma unroll
             for (u32 v = 0; v < V; v++) out.v[v] = narrow<T>(sum[u][v]);
-            put(out, to, at, stride_z.v[1]);
+            put(out, to, at, z.stride.v[1]);
         }
     }
 }

@@ -2,56 +2,49 @@
 
 use super::Term;
 use crate::contract::Op;
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
+use crate::kernel::cuda::vectors::{collapsed, contiguous};
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, UNITS, cuda_kernel};
 use crate::ops::reduce::reduction::{sum_partials, unit};
-use crate::values::{DType, Layout, Operand, Spec, collapse};
+use crate::values::{DType, Spec};
 
 const BLOCK: u32 = 256;
 /// Units of a thread, at least, before there is another block to sum over.
-const UNITS: usize = 4;
+const LEAST: usize = 4;
 /// Blocks at most: what a large GPU holds at once. Each thread goes on with the next unit.
 const MAX_BLOCKS: usize = 1024;
 
+cuda_kernel! {
+    /// The sum of the terms of each block.
+    struct SumTerms = "sum_terms", BLOCK;
+    prediction: view_in T,
+    target: view_in T,
+    out: output T,
+    partial: scratch_of F64,
+    n: size,
+    scale: f64,
+    contiguous: flag,
+    rank: u32,
+    shape: dims,
+}
+
+cuda_kernel! {
+    /// A thread has the slopes of a unit.
+    struct Slopes = "slopes", BLOCK;
+    prediction: view_in T,
+    target: view_in T,
+    cotangent: input T,
+    out: view_out T,
+    n: size,
+    scale: f64,
+    contiguous: flag,
+    rank: u32,
+    shape: dims,
+}
+
 static SOURCE: Source = Source {
     name: "loss",
-    text: concat!(include_str!("../../../kernel/cuda/units.cu"), include_str!("loss.cu")),
-    entries: &[
-        Entry {
-            name: "sum_terms",
-            block: BLOCK,
-            params: &[
-                Param::input("prediction", "T"),
-                Param::input("target", "T"),
-                Param::output("out", "T"),
-                Param::scratch_is("partial", DType::F64),
-                Param::u64("n"),
-                Param::f64("scale"),
-                Param::u32("gapless"),
-                Param::u32("rank"),
-                Param::dims("shape"),
-                Param::dims("stride_p"),
-                Param::dims("stride_t"),
-            ],
-        },
-        Entry {
-            name: "slopes",
-            block: BLOCK,
-            params: &[
-                Param::input("prediction", "T"),
-                Param::input("target", "T"),
-                Param::input("cotangent", "T"),
-                Param::output("out", "T"),
-                Param::u64("n"),
-                Param::f64("scale"),
-                Param::u32("gapless"),
-                Param::u32("rank"),
-                Param::dims("shape"),
-                Param::dims("stride_p"),
-                Param::dims("stride_t"),
-                Param::dims("stride_out"),
-            ],
-        },
-    ],
+    pieces: &[UNITS, Piece::new("loss", include_str!("loss.cu"))],
+    entries: &[SumTerms::KERNEL, Slopes::KERNEL],
 };
 
 fn module(dtype: DType, term: Term) -> Module {
@@ -61,18 +54,7 @@ fn module(dtype: DType, term: Term) -> Module {
 }
 
 fn blocks(args: &Spec) -> usize {
-    args.shape.elements().div_ceil(UNITS * unit(args.dtype) * BLOCK as usize).min(MAX_BLOCKS)
-}
-
-/// Layouts with as few axes as they have in common, and whether units lie side by side in all of them, aligned.
-fn collapsed<const K: usize>(operands: [&Operand; K]) -> ([Layout; K], u32) {
-    let mut layouts = operands.map(|o| *o.layout());
-    collapse(&mut layouts);
-    let sides = |(o, l): (&&Operand, &Layout)| {
-        l.is_contiguous() && o.address().is_multiple_of((unit(o.dtype()) * o.dtype().size()).min(16) as u64)
-    };
-    let gapless = operands.iter().zip(&layouts).all(sides);
-    (layouts, u32::from(gapless))
+    args.shape.elements().div_ceil(LEAST * unit(args.dtype) * BLOCK as usize).min(MAX_BLOCKS)
 }
 
 /// Bytes of the blocks' sums.
@@ -87,21 +69,19 @@ pub(super) fn forward(term: Term, call: &mut Call<'_>) -> Result<(), Failure> {
     let n = p.spec().shape.elements();
     let (blocks, scale) = (blocks(&p.spec()), 1.0 / n as f64);
     if n > 0 {
-        let ([from_p, from_t], gapless) = collapsed([&p, &t]);
-        let args = [
-            Arg::Input(&p),
-            Arg::Input(&t),
-            Arg::Output(&out),
-            Arg::Scratch(0),
-            Arg::U64(n as u64),
-            Arg::F64(scale),
-            Arg::U32(gapless),
-            Arg::U32(from_p.shape().rank() as u32),
-            Arg::dims(from_p.shape().dims()),
-            Arg::dims(from_p.strides()),
-            Arg::dims(from_t.strides()),
-        ];
-        call.launch(&module(p.dtype(), term), "sum_terms", Geometry::blocks(blocks, BLOCK)?, &args)?;
+        let [prediction, target] = &collapsed([&p, &t]);
+        let args = SumTerms {
+            prediction,
+            target,
+            out: &out,
+            partial: 0,
+            n,
+            scale,
+            contiguous: contiguous(&[prediction, target], unit(p.dtype())),
+            rank: prediction.layout().shape().rank() as u32,
+            shape: prediction.layout().shape().dims(),
+        };
+        call.launch(&module(p.dtype(), term), Geometry::blocks(blocks, BLOCK)?, &args)?;
     }
     if blocks == 1 { Ok(()) } else { sum_partials(call, &out, blocks, scale) }
 }
@@ -113,25 +93,17 @@ pub(super) fn backward(term: Term, call: &mut Call<'_>) -> Result<(), Failure> {
     if n == 0 {
         return Ok(());
     }
-    let ([from_p, from_t, to], gapless) = collapsed([&p, &t, &out]);
-    let args = [
-        Arg::Input(&p),
-        Arg::Input(&t),
-        Arg::Input(&c),
-        Arg::Output(&out),
-        Arg::U64(n as u64),
-        Arg::F64(1.0 / n as f64),
-        Arg::U32(gapless),
-        Arg::U32(to.shape().rank() as u32),
-        Arg::dims(to.shape().dims()),
-        Arg::dims(from_p.strides()),
-        Arg::dims(from_t.strides()),
-        Arg::dims(to.strides()),
-    ];
-    call.launch(
-        &module(p.dtype(), term),
-        "slopes",
-        Geometry::linear(n.div_ceil(unit(out.dtype())), BLOCK)?,
-        &args,
-    )
+    let [prediction, target, out] = &collapsed([&p, &t, &out]);
+    let args = Slopes {
+        prediction,
+        target,
+        cotangent: &c,
+        out,
+        n,
+        scale: 1.0 / n as f64,
+        contiguous: contiguous(&[prediction, target, out], unit(p.dtype())),
+        rank: out.layout().shape().rank() as u32,
+        shape: out.layout().shape().dims(),
+    };
+    call.launch(&module(p.dtype(), term), Geometry::linear(n.div_ceil(unit(out.dtype())), BLOCK)?, &args)
 }

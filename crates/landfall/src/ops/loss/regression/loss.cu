@@ -12,8 +12,8 @@ KERNEL(sum_terms) {
     u64 threads = u64(gridDim.x) * blockDim.x;
     for (u64 first = thread_index() * N; first < n; first += threads * N) {
         A p[N], t[N];
-        load_unit(p, prediction, first, n, A(0), gapless, rank, shape, stride_p);
-        load_unit(t, target, first, n, A(0), gapless, rank, shape, stride_t);
+        load_unit(p, prediction.data, first, n, A(0), contiguous, rank, shape, prediction.stride);
+        load_unit(t, target.data, first, n, A(0), contiguous, rank, shape, target.stride);
         A part = A(0);
 #pragma unroll
         for (int i = 0; i < N; i++) part += value_of(p[i] - t[i]);
@@ -31,9 +31,9 @@ KERNEL(slopes) {
     if (first >= n) return;
     A factor = A(double(widen(*cotangent)) * scale);
     A p[N], t[N];
-    load_unit(p, prediction, first, n, A(0), gapless, rank, shape, stride_p);
-    load_unit(t, target, first, n, A(0), gapless, rank, shape, stride_t);
+    load_unit(p, prediction.data, first, n, A(0), contiguous, rank, shape, prediction.stride);
+    load_unit(t, target.data, first, n, A(0), contiguous, rank, shape, target.stride);
 #pragma unroll
     for (int i = 0; i < N; i++) p[i] = slope_of(p[i] - t[i]) * factor;
-    store_unit(p, out, first, n, gapless, rank, shape, stride_out);
+    store_unit(p, out, first, n, contiguous, rank, shape, out.stride);
 }

@@ -2,53 +2,56 @@
 
 use super::{MatMul, cut, sizes};
 use crate::contract::{Kernel, Op, attributes};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source, WORKSPACE_ALIGNMENT};
+use crate::kernel::cuda::{
+    Call, Failure, Geometry, KernelArgs, Module, Piece, Source, WORKSPACE_ALIGNMENT, cuda_kernel,
+};
 use crate::values::{DType, Operand, Precision, Rule, Spec};
 
 const BLOCK: u32 = 256;
 /// Rows and columns of a block's part of the result: `TILE` in the source.
 const TILE: usize = 64;
 
-/// Parameters of both kernels.
-const PARAMS: &[Param] = &[
-    Param::input("lhs", "T"),
-    Param::input("rhs", "T"),
-    Param::input("addend", "R"),
-    Param::input("bias", "R"),
-    Param::output("out", "R"),
-    Param::u64("m"),
-    Param::u64("n"),
-    Param::u64("k"),
-    Param::u64("lhs_row"),
-    Param::u64("lhs_column"),
-    Param::u64("rhs_row"),
-    Param::u64("rhs_column"),
-    Param::u64("out_row"),
-    Param::u64("out_column"),
-    Param::u64("bias_step"),
-    Param::u32("rank"),
-    Param::dims("batch"),
-    Param::dims("lhs_batch"),
-    Param::dims("rhs_batch"),
-    Param::dims("out_batch"),
-    Param::u64("addend_row"),
-    Param::u64("addend_column"),
-    Param::dims("addend_batch"),
-];
+cuda_kernel! {
+    /// A product of operands with any strides. What is not added, the module tells.
+    struct Product = "product", BLOCK;
+    lhs: input T,
+    rhs: input T,
+    addend: input R,
+    bias: input R,
+    out: output R,
+    m: size,
+    n: size,
+    k: size,
+    lhs_row: size,
+    lhs_column: size,
+    rhs_row: size,
+    rhs_column: size,
+    out_row: size,
+    out_column: size,
+    bias_step: size,
+    rank: u32,
+    batch: dims,
+    lhs_batch: dims,
+    rhs_batch: dims,
+    out_batch: dims,
+    addend_row: size,
+    addend_column: size,
+    addend_batch: dims,
+}
 
 static SOURCE: Source = Source {
     name: "matmul",
-    text: include_str!("matmul.cu"),
-    entries: &[Entry { name: "product", block: BLOCK, params: PARAMS }],
+    pieces: &[Piece::new("matmul", include_str!("matmul.cu"))],
+    entries: &[Product::KERNEL],
 };
 static FEW_SOURCE: Source = Source {
     name: "matmul_few",
-    text: include_str!("few.cu"),
-    entries: &[Entry { name: "product", block: BLOCK, params: PARAMS }],
+    pieces: &[Piece::new("few", include_str!("few.cu"))],
+    entries: &[Product::KERNEL],
 };
 
 /// Inner elements of a product at most that is our kernel's however its operands lie; rows of a thread of it, `ROWS` in its
-/// source, and neighbouring columns where they lie side by side.
+/// source, and neighbouring columns where they are contiguous.
 const FEW: usize = 4;
 const FEW_ROWS: usize = 4;
 const FEW_COLUMNS: usize = 4;
@@ -78,11 +81,11 @@ pub(super) fn added<'a>(call: &Call<'a>) -> Added<'a> {
 }
 
 /// Distances from one row and one column of an operand's matrices to the next.
-pub(super) fn strides(of: &Operand) -> Result<(&[usize], u64, u64), Rule> {
+pub(super) fn strides(of: &Operand) -> Result<(&[usize], usize, usize), Rule> {
     let [batch @ .., row, column] = of.layout().strides() else {
         return Err(Rule::Rank { arg: 0, rank: of.layout().shape().rank(), expected: "at least 2" });
     };
-    Ok((batch, *row as u64, *column as u64))
+    Ok((batch, *row, *column))
 }
 
 /// Whether there is something to multiply.
@@ -211,7 +214,7 @@ fn any(call: &mut Call<'_>) -> Result<(), Failure> {
     let blocks = match few {
         true => {
             let steps = out_batch.iter().all(|s| s.is_multiple_of(FEW_COLUMNS));
-            let rows = out_column == 1 && out_row.is_multiple_of(FEW_COLUMNS as u64) && steps;
+            let rows = out_column == 1 && out_row.is_multiple_of(FEW_COLUMNS) && steps;
             let access = (FEW_COLUMNS * out.dtype().size()).min(16) as u64;
             let whole = rows && n.is_multiple_of(FEW_COLUMNS) && out.address().is_multiple_of(access);
             let columns = if whole { FEW_COLUMNS } else { 1 };
@@ -222,30 +225,30 @@ fn any(call: &mut Call<'_>) -> Result<(), Failure> {
     };
     let blocks = batch.saturating_mul(blocks);
     let dims = out.layout().shape().dims();
-    let args = [
-        Arg::Input(&lhs),
-        Arg::Input(&rhs),
-        Arg::Input(added),
-        Arg::Input(bias.unwrap_or(&out)),
-        Arg::Output(&out),
-        Arg::U64(m as u64),
-        Arg::U64(n as u64),
-        Arg::U64(k as u64),
-        Arg::U64(lhs_row),
-        Arg::U64(lhs_column),
-        Arg::U64(rhs_row),
-        Arg::U64(rhs_column),
-        Arg::U64(out_row),
-        Arg::U64(out_column),
-        Arg::U64(bias_step as u64),
-        Arg::U32(lhs_batch.len() as u32),
-        Arg::dims(&dims[..lhs_batch.len()]),
-        Arg::dims(lhs_batch),
-        Arg::dims(rhs_batch),
-        Arg::dims(out_batch),
-        Arg::U64(addend_row),
-        Arg::U64(addend_column),
-        Arg::dims(addend_batch),
-    ];
-    call.launch(&module, "product", Geometry::blocks(blocks, BLOCK)?, &args)
+    let args = Product {
+        lhs: &lhs,
+        rhs: &rhs,
+        addend: added,
+        bias: bias.unwrap_or(&out),
+        out: &out,
+        m,
+        n,
+        k,
+        lhs_row,
+        lhs_column,
+        rhs_row,
+        rhs_column,
+        out_row,
+        out_column,
+        bias_step,
+        rank: lhs_batch.len() as u32,
+        batch: &dims[..lhs_batch.len()],
+        lhs_batch,
+        rhs_batch,
+        out_batch,
+        addend_row,
+        addend_column,
+        addend_batch,
+    };
+    call.launch(&module, Geometry::blocks(blocks, BLOCK)?, &args)
 }

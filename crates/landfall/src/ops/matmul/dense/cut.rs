@@ -4,7 +4,7 @@
 
 use super::cuda::{LEAST, strides};
 use super::join::join;
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 use crate::values::{DType, Operand, Precision, Rule, Spec};
 
 const BLOCK: u32 = 256;
@@ -28,26 +28,26 @@ const LIBRARY_TILE: usize = 128;
 const LIBRARY_BLOCKS: usize = 128;
 const LIBRARY_PART: usize = 2048;
 
+cuda_kernel! {
+    /// A block makes a tile of a part of the product.
+    struct Part = "part", BLOCK;
+    lhs: input T,
+    rhs: input T,
+    m: size,
+    n: size,
+    k: size,
+    lhs_row: size,
+    lhs_column: size,
+    rhs_row: size,
+    rhs_column: size,
+    each: size,
+    partial: scratch A,
+}
+
 static SOURCE: Source = Source {
     name: "matmul_cut",
-    text: include_str!("cut.cu"),
-    entries: &[Entry {
-        name: "part",
-        block: BLOCK,
-        params: &[
-            Param::input("lhs", "T"),
-            Param::input("rhs", "T"),
-            Param::u64("m"),
-            Param::u64("n"),
-            Param::u64("k"),
-            Param::u64("lhs_row"),
-            Param::u64("lhs_column"),
-            Param::u64("rhs_row"),
-            Param::u64("rhs_column"),
-            Param::u64("each"),
-            Param::scratch("partial", "A"),
-        ],
-    }],
+    pieces: &[Piece::new("cut", include_str!("cut.cu"))],
+    entries: &[Part::KERNEL],
 };
 
 /// Inner elements of a part, of a product of f32 or f64 that is to be cut; by sizes alone.
@@ -113,22 +113,11 @@ pub(super) fn run(call: &mut Call<'_>, each: usize, (m, n, k): (usize, usize, us
         .constant("ROWS", rows as u64)
         .constant("COLUMNS", columns as u64);
     let parts = k.div_ceil(each);
-    let args = [
-        Arg::Input(&lhs),
-        Arg::Input(&rhs),
-        Arg::U64(m as u64),
-        Arg::U64(n as u64),
-        Arg::U64(k as u64),
-        Arg::U64(lhs_row),
-        Arg::U64(lhs_column),
-        Arg::U64(rhs_row),
-        Arg::U64(rhs_column),
-        Arg::U64(each as u64),
-        Arg::Scratch(0),
-    ];
+    let args =
+        Part { lhs: &lhs, rhs: &rhs, m, n, k, lhs_row, lhs_column, rhs_row, rhs_column, each, partial: 0 };
     let blocks = Geometry::blocks(m.div_ceil(rows) * n.div_ceil(columns), BLOCK)?;
     let geometry = Geometry { grid: [blocks.grid[0], parts as u32, 1], ..blocks };
-    call.launch(&module, "part", geometry, &args)?;
+    call.launch(&module, geometry, &args)?;
     join(call, parts, (m, n))
 }
 

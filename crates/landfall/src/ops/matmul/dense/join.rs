@@ -1,37 +1,37 @@
 //! The sum of a product's parts on a GPU.
 
 use super::cuda::{Added, added, strides};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 use crate::values::Operand;
 
 const BLOCK: u32 = 256;
-/// Neighbouring elements of a thread, where they lie side by side.
+/// Neighbouring elements of a thread, where they are contiguous.
 const VECTOR: usize = 4;
 /// Threads that share the parts of an element, of so many parts at least.
 const WAYS: usize = 8;
 const MANY: usize = 16;
 
+cuda_kernel! {
+    /// Adds up the parts of an element.
+    struct Join = "join", BLOCK;
+    partial: scratch A,
+    addend: input R,
+    bias: input R,
+    out: output R,
+    m: size,
+    n: size,
+    out_row: size,
+    out_column: size,
+    bias_step: size,
+    parts: size,
+    addend_row: size,
+    addend_column: size,
+}
+
 static SOURCE: Source = Source {
     name: "matmul_join",
-    text: include_str!("join.cu"),
-    entries: &[Entry {
-        name: "join",
-        block: BLOCK,
-        params: &[
-            Param::scratch("partial", "A"),
-            Param::input("addend", "R"),
-            Param::input("bias", "R"),
-            Param::output("out", "R"),
-            Param::u64("m"),
-            Param::u64("n"),
-            Param::u64("out_row"),
-            Param::u64("out_column"),
-            Param::u64("bias_step"),
-            Param::u64("parts"),
-            Param::u64("addend_row"),
-            Param::u64("addend_column"),
-        ],
-    }],
+    pieces: &[Piece::new("join", include_str!("join.cu"))],
+    entries: &[Join::KERNEL],
 };
 
 /// Adds up the parts of a product of `m` x `n`, which lie in scratch memory one after the other, and what is added to it.
@@ -45,8 +45,8 @@ pub(super) fn join(call: &mut Call<'_>, parts: usize, (m, n): (usize, usize)) ->
     let bias_step = bias.map_or(0, |b| b.layout().strides()[0]);
     let (_, out_row, out_column) = strides(&out)?;
     let aligned = |o: &Operand| o.address().is_multiple_of((VECTOR * o.dtype().size()).min(16) as u64);
-    let side_by_side = out_column == 1 && out_row.is_multiple_of(VECTOR as u64) && aligned(&out);
-    let vector = if side_by_side && n.is_multiple_of(VECTOR) { VECTOR } else { 1 };
+    let contiguous = out_column == 1 && out_row.is_multiple_of(VECTOR) && aligned(&out);
+    let vector = if contiguous && n.is_multiple_of(VECTOR) { VECTOR } else { 1 };
     let ways = if parts >= MANY { WAYS } else { 1 };
     let module = Module::new(&SOURCE)
         .of("A", accumulate)
@@ -55,19 +55,19 @@ pub(super) fn join(call: &mut Call<'_>, parts: usize, (m, n): (usize, usize)) ->
         .constant("BIASED", u64::from(bias.is_some()))
         .constant("VECTOR", vector as u64)
         .constant("WAYS", ways as u64);
-    let args = [
-        Arg::Scratch(0),
-        Arg::Input(added),
-        Arg::Input(bias.unwrap_or(&out)),
-        Arg::Output(&out),
-        Arg::U64(m as u64),
-        Arg::U64(n as u64),
-        Arg::U64(out_row),
-        Arg::U64(out_column),
-        Arg::U64(bias_step as u64),
-        Arg::U64(parts as u64),
-        Arg::U64(addend_row),
-        Arg::U64(addend_column),
-    ];
-    call.launch(&module, "join", Geometry::linear((m * n).div_ceil(vector) * ways, BLOCK)?, &args)
+    let args = Join {
+        partial: 0,
+        addend: added,
+        bias: bias.unwrap_or(&out),
+        out: &out,
+        m,
+        n,
+        out_row,
+        out_column,
+        bias_step,
+        parts,
+        addend_row,
+        addend_column,
+    };
+    call.launch(&module, Geometry::linear((m * n).div_ceil(vector) * ways, BLOCK)?, &args)
 }

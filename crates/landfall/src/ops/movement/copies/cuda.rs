@@ -2,8 +2,11 @@
 
 use super::{Fold, Pad};
 use crate::contract::{ENTRY_ALIGNMENT, Op, attributes, part_offsets};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use crate::values::{DType, Layout, MAX_RANK, Operand, Shape, collapse};
+use crate::kernel::cuda::vectors::collapsed;
+use crate::kernel::cuda::{
+    Call, Failure, Geometry, KernelArgs, Module, Piece, Source, Transfer, cuda_kernel,
+};
+use crate::values::{DType, Layout, MAX_RANK, Operand, Shape};
 use arrayvec::ArrayVec;
 
 const BLOCK: u32 = 256;
@@ -11,84 +14,59 @@ const BLOCK: u32 = 256;
 /// Copies that one launch makes.
 pub(in crate::ops) const COPIES: usize = 4;
 
-macro_rules! copies {
-    ($($x:literal $out:literal $n:literal $rank:literal $shape:literal $stride_x:literal $stride_out:literal),*) => {
-        &[$(
-            Param::input($x, "T"),
-            Param::output($out, "T"),
-            Param::u64($n),
-            Param::u32($rank),
-            Param::dims($shape),
-            Param::dims($stride_x),
-            Param::dims($stride_out),
-        )*]
-    };
+cuda_kernel! {
+    /// A thread moves a unit.
+    struct CopyUnits = "copy", BLOCK;
+    only: transfer T,
+}
+
+cuda_kernel! {
+    /// The same of several copies; rows of blocks tell them apart.
+    struct CopyAll = "copies", BLOCK;
+    first: transfer T,
+    second: transfer T,
+    third: transfer T,
+    fourth: transfer T,
+}
+
+cuda_kernel! {
+    /// A block moves a tile.
+    struct Exchange = "exchange", BLOCK;
+    x: input T,
+    out: output T,
+    rows: size,
+    cols: size,
+    stride_col: size,
+    stride_row: size,
+    rank: u32,
+    shape: dims,
+    stride_x: dims,
+    stride_out: dims,
+}
+
+cuda_kernel! {
+    /// A thread clears an element.
+    struct Clear = "clear", BLOCK;
+    out: view_out T,
+    n: size,
+    rank: u32,
+    shape: dims,
+}
+
+cuda_kernel! {
+    /// Sixteen threads clear a gap.
+    struct ClearGaps = "clear_gaps", GAPS as u32 * 16;
+    out: output T,
+    gaps0: dims,
+    gaps1: dims,
+    gaps2: dims,
+    gaps3: dims,
 }
 
 static MOVEMENT: Source = Source {
     name: "movement",
-    text: include_str!("movement.cu"),
-    entries: &[
-        Entry {
-            name: "copy",
-            block: BLOCK,
-            params: &[
-                Param::input("x", "T"),
-                Param::output("out", "T"),
-                Param::u64("n"),
-                Param::u32("rank"),
-                Param::dims("shape"),
-                Param::dims("stride_x"),
-                Param::dims("stride_out"),
-            ],
-        },
-        Entry {
-            name: "copies",
-            block: BLOCK,
-            params: copies!("x0" "out0" "n0" "rank0" "shape0" "stride_x0" "stride_out0",
-                "x1" "out1" "n1" "rank1" "shape1" "stride_x1" "stride_out1",
-                "x2" "out2" "n2" "rank2" "shape2" "stride_x2" "stride_out2",
-                "x3" "out3" "n3" "rank3" "shape3" "stride_x3" "stride_out3"),
-        },
-        Entry {
-            name: "exchange",
-            block: BLOCK,
-            params: &[
-                Param::input("x", "T"),
-                Param::output("out", "T"),
-                Param::u64("rows"),
-                Param::u64("cols"),
-                Param::u64("stride_col"),
-                Param::u64("stride_row"),
-                Param::u32("rank"),
-                Param::dims("shape"),
-                Param::dims("stride_x"),
-                Param::dims("stride_out"),
-            ],
-        },
-        Entry {
-            name: "clear",
-            block: BLOCK,
-            params: &[
-                Param::output("out", "T"),
-                Param::u64("n"),
-                Param::u32("rank"),
-                Param::dims("shape"),
-                Param::dims("stride_out"),
-            ],
-        },
-        Entry {
-            name: "clear_gaps",
-            block: GAPS as u32 * 16,
-            params: &[
-                Param::output("out", "T"),
-                Param::dims("gaps0"),
-                Param::dims("gaps1"),
-                Param::dims("gaps2"),
-                Param::dims("gaps3"),
-            ],
-        },
-    ],
+    pieces: &[Piece::new("movement", include_str!("movement.cu"))],
+    entries: &[CopyUnits::KERNEL, CopyAll::KERNEL, Exchange::KERNEL, Clear::KERNEL, ClearGaps::KERNEL],
 };
 
 /// Gaps that one launch clears.
@@ -106,13 +84,13 @@ pub(in crate::ops) fn copy(call: &mut Call<'_>, x: &Operand, out: &Operand) -> R
     if out.spec().shape.elements() == 0 {
         return Ok(());
     }
-    let (x, out) = &collapsed(x, out);
+    let [x, out] = &collapsed([x, out]);
     if let Some(axis) = exchanged(x.layout(), out.layout()) {
         return exchange(call, x, out, axis);
     }
     let vector = widest(x, out);
-    let (n, args) = moved(x, out, vector);
-    call.launch(&module(x.dtype(), vector), "copy", Geometry::linear(n, BLOCK)?, &args)
+    let only = transfer(x, out, vector);
+    call.launch(&module(x.dtype(), vector), Geometry::linear(only.units, BLOCK)?, &CopyUnits { only })
 }
 
 /// Up to [`COPIES`] copies of one dtype, each from the first operand into the second: in one launch where none is made in
@@ -120,38 +98,26 @@ pub(in crate::ops) fn copy(call: &mut Call<'_>, x: &Operand, out: &Operand) -> R
 pub(in crate::ops) fn copies(call: &mut Call<'_>, pairs: &[(Operand, Operand)]) -> Result<(), Failure> {
     let some = pairs.iter().filter(|(x, _)| x.spec().shape.elements() > 0);
     let all: ArrayVec<(Operand, Operand), COPIES> =
-        some.map(|(x, out)| collapsed(x, out)).take(COPIES).collect();
+        some.map(|(x, out)| collapsed([x, out]).into()).take(COPIES).collect();
     let tiles = all.iter().any(|(x, out)| exchanged(x.layout(), out.layout()).is_some());
     let vector = all.iter().map(|(x, out)| widest(x, out)).min();
     let (Some(vector), Some(first), false) = (vector, all.first(), tiles || all.len() == 1) else {
         return pairs.iter().try_for_each(|(x, out)| copy(call, x, out));
     };
-    let mut args = ArrayVec::<Arg<'_>, { 7 * COPIES }>::new();
-    let mut most = 0;
-    for (x, out) in &all {
-        let (n, each) = moved(x, out, vector);
-        most = most.max(n);
-        args.extend(each);
-    }
     // The places of those that are not there repeat the first; no block takes them.
-    for _ in all.len()..COPIES {
-        args.extend(moved(&first.0, &first.1, vector).1);
-    }
-    let blocks = Geometry::linear(most, BLOCK)?;
+    let place = |i: usize| {
+        let (x, out) = all.get(i).unwrap_or(first);
+        transfer(x, out, vector)
+    };
+    let args = CopyAll { first: place(0), second: place(1), third: place(2), fourth: place(3) };
+    let most = [args.first, args.second, args.third, args.fourth].map(|copy| copy.units);
+    let blocks = Geometry::linear(most.into_iter().fold(0, usize::max), BLOCK)?;
     let geometry = Geometry { grid: [blocks.grid[0], all.len() as u32, 1], ..blocks };
-    call.launch(&module(first.0.dtype(), vector), "copies", geometry, &args)
+    call.launch(&module(first.0.dtype(), vector), geometry, &args)
 }
 
-/// Both sides of a copy with as few axes as possible.
-fn collapsed(x: &Operand, out: &Operand) -> (Operand, Operand) {
-    let mut layouts = [*x.layout(), *out.layout()];
-    collapse(&mut layouts);
-    let [from, to] = layouts;
-    (x.relaid(from), out.relaid(to))
-}
-
-/// What is moved, and a copy's arguments: sizes and strides in units of `vector` elements, what one access moves.
-fn moved<'a>(x: &'a Operand, out: &'a Operand, vector: usize) -> (usize, [Arg<'a>; 7]) {
+/// A copy by units of `vector` elements, what one access moves.
+fn transfer<'a>(x: &'a Operand, out: &'a Operand, vector: usize) -> Transfer<'a> {
     let units = |of: &[usize], last: usize| {
         let mut v = [0; MAX_RANK];
         v.iter_mut().zip(of).for_each(|(v, &d)| *v = d / vector);
@@ -161,31 +127,28 @@ fn moved<'a>(x: &'a Operand, out: &'a Operand, vector: usize) -> (usize, [Arg<'a
         v
     };
     let dims = x.layout().shape().dims();
-    let inner = dims.last().map_or(1, |d| d / vector);
     let mut shape = [0; MAX_RANK];
     shape.iter_mut().zip(dims).for_each(|(s, &d)| *s = d);
     if let Some(last) = dims.len().checked_sub(1) {
-        shape[last] = inner;
+        shape[last] /= vector;
     }
     let strides = |l: &Layout| {
         let last = l.strides().last().copied().unwrap_or(0);
         // Neighbours stay neighbours; with a vector of 1 every stride stays.
         units(l.strides(), if vector == 1 { last } else { 1 })
     };
-    let n = x.layout().shape().elements() / vector;
-    let args = [
-        Arg::Input(x),
-        Arg::Output(out),
-        Arg::U64(n as u64),
-        Arg::U32(dims.len() as u32),
-        Arg::dims(&shape),
-        Arg::dims(&strides(x.layout())),
-        Arg::dims(&strides(out.layout())),
-    ];
-    (n, args)
+    Transfer {
+        x,
+        out,
+        units: x.layout().shape().elements() / vector,
+        rank: dims.len(),
+        shape,
+        stride_x: strides(x.layout()),
+        stride_out: strides(out.layout()),
+    }
 }
 
-/// The most elements, up to 16 bytes, that both sides hold side by side everywhere.
+/// The most elements, up to 16 bytes, that are contiguous on both sides everywhere.
 fn widest(x: &Operand, out: &Operand) -> usize {
     let size = x.dtype().size();
     let fits = |o: &Operand, vector: usize| {
@@ -221,19 +184,19 @@ fn exchange(call: &mut Call<'_>, x: &Operand, out: &Operand, axis: usize) -> Res
     };
     let outer: usize = dims.iter().product::<usize>() / dims[axis] / dims[last];
     let tiles = dims[axis].div_ceil(32) * dims[last].div_ceil(32);
-    let args = [
-        Arg::Input(x),
-        Arg::Output(out),
-        Arg::U64(dims[axis] as u64),
-        Arg::U64(dims[last] as u64),
-        Arg::U64(from.strides()[last] as u64),
-        Arg::U64(to.strides()[axis] as u64),
-        Arg::U32(dims.len() as u32 - 2),
-        Arg::dims(&rest(dims)),
-        Arg::dims(&rest(from.strides())),
-        Arg::dims(&rest(to.strides())),
-    ];
-    call.launch(&module(x.dtype(), 1), "exchange", Geometry::blocks(tiles * outer, BLOCK)?, &args)
+    let args = Exchange {
+        x,
+        out,
+        rows: dims[axis],
+        cols: dims[last],
+        stride_col: from.strides()[last],
+        stride_row: to.strides()[axis],
+        rank: dims.len() as u32 - 2,
+        shape: &rest(dims),
+        stride_x: &rest(from.strides()),
+        stride_out: &rest(to.strides()),
+    };
+    call.launch(&module(x.dtype(), 1), Geometry::blocks(tiles * outer, BLOCK)?, &args)
 }
 
 /// Sets every element of a view to zero.
@@ -245,16 +208,10 @@ pub(in crate::ops) fn clear(call: &mut Call<'_>, out: &Operand) -> Result<(), Fa
     if out.layout().is_contiguous() {
         return call.fill(out, 0);
     }
-    let mut layout = [*out.layout()];
-    collapse(&mut layout);
-    let args = [
-        Arg::Output(out),
-        Arg::U64(n as u64),
-        Arg::U32(layout[0].shape().rank() as u32),
-        Arg::dims(layout[0].shape().dims()),
-        Arg::dims(layout[0].strides()),
-    ];
-    call.launch(&module(out.dtype(), 1), "clear", Geometry::linear(n, BLOCK)?, &args)
+    let [out] = &collapsed([out]);
+    let shape = out.layout().shape();
+    let args = Clear { out, n, rank: shape.rank() as u32, shape: shape.dims() };
+    call.launch(&module(out.dtype(), 1), Geometry::linear(n, BLOCK)?, &args)
 }
 
 /// [`super::Copy`].
@@ -280,16 +237,16 @@ pub(super) fn pad(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
 pub(super) fn pack(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let out = *call.output(0)?;
     let inputs = call.inputs();
-    let mut gaps = [0u64; GAPS];
+    let mut gaps = [0; GAPS];
     let (mut count, mut end) = (0, 0);
     let offsets = part_offsets(inputs.iter().map(Operand::spec), ENTRY_ALIGNMENT);
     let ends = [(out.spec().shape.elements(), None)];
     let parts = offsets.zip(inputs.iter().map(Some)).enumerate().map(|(i, (at, x))| (at, x.map(|x| (i, x))));
     for (start, part) in parts.chain(ends) {
-        // Along a row that is not gapless the gap is cleared as a view.
+        // Along a row that is not contiguous the gap is cleared as a view.
         if start > end {
             if out.layout().is_contiguous() {
-                gaps[count] = (end * ENTRY_ALIGNMENT + start - end) as u64;
+                gaps[count] = end * ENTRY_ALIGNMENT + start - end;
                 count += 1;
             } else {
                 let gap = out.relaid(out.layout().slice(0, end, start - end, 1)?);
@@ -311,39 +268,33 @@ pub(super) fn pack(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     if count > 0 { clear_gaps(call, &out, &gaps) } else { Ok(()) }
 }
 
-fn clear_gaps(call: &mut Call<'_>, out: &Operand, gaps: &[u64; GAPS]) -> Result<(), Failure> {
-    let part = |i: usize| {
-        let mut v = [0; MAX_RANK];
-        v.copy_from_slice(&gaps[8 * i..8 * i + 8]);
-        Arg::Dims(v)
-    };
-    let args = [Arg::Output(out), part(0), part(1), part(2), part(3)];
-    call.launch(&module(out.dtype(), 1), "clear_gaps", Geometry::blocks(1, GAPS as u32 * 16)?, &args)
+fn clear_gaps(call: &mut Call<'_>, out: &Operand, gaps: &[usize; GAPS]) -> Result<(), Failure> {
+    let args =
+        ClearGaps { out, gaps0: &gaps[..8], gaps1: &gaps[8..16], gaps2: &gaps[16..24], gaps3: &gaps[24..] };
+    call.launch(&module(out.dtype(), 1), Geometry::blocks(1, GAPS as u32 * 16)?, &args)
+}
+
+cuda_kernel! {
+    /// A thread adds the windows of an element.
+    struct AddWindows = "fold", BLOCK;
+    x: view_in T,
+    out: view_out T,
+    n: size,
+    length: size,
+    windows: size,
+    size: size,
+    step: size,
+    stride_window: size,
+    stride_in: size,
+    stride_i: size,
+    rank: u32,
+    shape: dims,
 }
 
 static FOLD: Source = Source {
     name: "fold",
-    text: include_str!("fold.cu"),
-    entries: &[Entry {
-        name: "fold",
-        block: BLOCK,
-        params: &[
-            Param::input("x", "T"),
-            Param::output("out", "T"),
-            Param::u64("n"),
-            Param::u64("length"),
-            Param::u64("windows"),
-            Param::u64("size"),
-            Param::u64("step"),
-            Param::u64("stride_window"),
-            Param::u64("stride_in"),
-            Param::u64("stride_i"),
-            Param::u32("rank"),
-            Param::dims("shape"),
-            Param::dims("stride_x"),
-            Param::dims("stride_out"),
-        ],
-    }],
+    pieces: &[Piece::new("fold", include_str!("fold.cu"))],
+    entries: &[AddWindows::KERNEL],
 };
 
 /// [`Fold`].
@@ -357,22 +308,20 @@ pub(super) fn fold(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     }
     let (from, to) = (x.layout().strides(), out.layout().strides());
     let outer: Shape = out.spec().shape.without(rank - 1);
-    let args = [
-        Arg::Input(&x),
-        Arg::Output(&out),
-        Arg::U64(n as u64),
-        Arg::U64(op.length as u64),
-        Arg::U64(windows as u64),
-        Arg::U64(op.size as u64),
-        Arg::U64(op.step as u64),
-        Arg::U64(from[rank - 1] as u64),
-        Arg::U64(from[rank] as u64),
-        Arg::U64(to[rank - 1] as u64),
-        Arg::U32(rank as u32 - 1),
-        Arg::dims(outer.dims()),
-        Arg::dims(&from[..rank - 1]),
-        Arg::dims(&to[..rank - 1]),
-    ];
+    let args = AddWindows {
+        x: &x,
+        out: &out,
+        n,
+        length: op.length,
+        windows,
+        size: op.size,
+        step: op.step,
+        stride_window: from[rank - 1],
+        stride_in: from[rank],
+        stride_i: to[rank - 1],
+        rank: rank as u32 - 1,
+        shape: outer.dims(),
+    };
     let module = Module::new(&FOLD).of("T", x.dtype());
-    call.launch(&module, "fold", Geometry::linear(n, BLOCK)?, &args)
+    call.launch(&module, Geometry::linear(n, BLOCK)?, &args)
 }

@@ -1,26 +1,28 @@
 // Kernels that move elements of any type T without looking at them.
 
-// An element here is VECTOR elements side by side, which one access moves; shapes and strides count those.
-DEVICE void move(const T* x, T* out, u64 n, u32 rank, const Dims& shape, const Dims& stride_x, const Dims& stride_out) {
-    u64 index = thread_index();
+// A unit is VECTOR neighbouring elements, which one access moves.
+DEVICE void move(const Transfer<T>& copy) {
+    u64 index = thread_index(), n = copy.units;
     if (index >= n) return;
     typedef Vector<T, VECTOR> V;
     bool small = n <= 0xFFFFFFFFull;
-    u64 from = small ? offset_of<u32>(u32(index), rank, shape, stride_x) : offset_of<u64>(index, rank, shape, stride_x);
-    u64 to = small ? offset_of<u32>(u32(index), rank, shape, stride_out) : offset_of<u64>(index, rank, shape, stride_out);
-    V::load(x + from * VECTOR).store(out + to * VECTOR);
+    auto place = [&](const Dims& stride) {
+        return small ? offset_of<u32>(u32(index), copy.rank, copy.shape, stride)
+                     : offset_of<u64>(index, copy.rank, copy.shape, stride);
+    };
+    u64 from = place(copy.stride_x), to = place(copy.stride_out);
+    V::load(copy.x + from * VECTOR).store(copy.out + to * VECTOR);
 }
 
-KERNEL(copy) { move(x, out, n, rank, shape, stride_x, stride_out); }
+KERNEL(copy) { move(only); }
 
-// Up to four copies side by side.
+// Up to four copies in one launch.
 KERNEL(copies) {
     switch (blockIdx.y) {
-#define COPY(i) return move(x##i, out##i, n##i, rank##i, shape##i, stride_x##i, stride_out##i)
-        case 0: COPY(0);
-        case 1: COPY(1);
-        case 2: COPY(2);
-        default: COPY(3);
+        case 0: return move(first);
+        case 1: return move(second);
+        case 2: return move(third);
+        default: return move(fourth);
     }
 }
 
@@ -50,7 +52,7 @@ KERNEL(exchange) {
 KERNEL(clear) {
     u64 index = thread_index();
     if (index >= n) return;
-    out[offset_of<u64>(index, rank, shape, stride_out)] = T();
+    out[offset_of<u64>(index, rank, shape, out.stride)] = T();
 }
 
 // Zeros in up to 32 gaps of fewer than 16 elements: each word holds where a gap starts, times 16, plus its length.

@@ -3,115 +3,82 @@
 use super::{BatchNorm, BatchNormGrad, sizes};
 use crate::contract::{Op, attributes};
 use crate::kernel::cuda::columns::{BLOCK, Sharing};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Module, Param, Source};
-use crate::ops::reduce::reduction::split;
-use crate::values::{DType, Layout, Operand, Rule, Spec, collapse};
+use crate::kernel::cuda::{
+    COLUMNS, Call, Failure, GROUP, KernelArgs, Module, Piece, RowFrame, RowView, Source, cuda_kernel,
+};
+use crate::ops::norm::layer_norm::cuda::rows;
+use crate::values::{Layout, Operand, Rule, Spec};
 
-/// A kernel over columns: its own parameters after those of [`Columns::args`].
-macro_rules! over_columns {
-    ($name:literal $($own:expr),*) => {
-        Entry {
-            name: $name,
-            block: BLOCK,
-            params: &[
-                Param::u64("rows"),
-                Param::u64("columns"),
-                Param::u64("each"),
-                Param::u64("chunks"),
-                Param::u32("width"),
-                Param::u32("rank"),
-                Param::dims("shape"),
-                $($own,)*
-            ],
-        }
-    };
+cuda_kernel! {
+    /// Sums of each column of a chunk.
+    struct Statistics = "statistics", BLOCK;
+    frame: row_frame,
+    each: size,
+    width: u32,
+    x: rows_in T,
+    partial: scratch_of F64,
 }
-/// Parameters that [`over_columns`] adds.
-const SHARED: usize = 7;
-/// Parameters of their own, at most.
-const OWN: usize = 22;
+
+cuda_kernel! {
+    /// Adds the chunks and goes over all elements.
+    struct Normalise = "normalise", BLOCK;
+    frame: row_frame,
+    each: size,
+    chunks: size,
+    width: u32,
+    x: rows_in T,
+    weight: view_in T,
+    bias: view_in T,
+    y: rows_out T,
+    mean: view_out A,
+    variance: view_out A,
+    partial: scratch_of F64,
+    eps: f64,
+}
 
 static SOURCE: Source = Source {
     name: "batch_norm",
-    text: concat!(
-        include_str!("../../../kernel/cuda/group.cu"),
-        include_str!("../../../kernel/cuda/columns.cu"),
-        include_str!("batch_norm.cu")
-    ),
-    entries: &[
-        over_columns!("statistics"
-            Param::input("x", "T"),
-            Param::dims("stride_x"),
-            Param::u64("step_x"),
-            Param::scratch_is("partial", DType::F64)
-        ),
-        over_columns!("normalise"
-            Param::input("x", "T"),
-            Param::dims("stride_x"),
-            Param::u64("step_x"),
-            Param::input("weight", "T"),
-            Param::u64("step_weight"),
-            Param::input("bias", "T"),
-            Param::u64("step_bias"),
-            Param::output("y", "T"),
-            Param::dims("stride_y"),
-            Param::u64("step_y"),
-            Param::output("mean", "A"),
-            Param::u64("step_mean"),
-            Param::output("variance", "A"),
-            Param::u64("step_variance"),
-            Param::scratch_is("partial", DType::F64),
-            Param::f64("eps")
-        ),
-    ],
+    pieces: &[GROUP, COLUMNS, Piece::new("batch_norm", include_str!("batch_norm.cu"))],
+    entries: &[Statistics::KERNEL, Normalise::KERNEL],
 };
+
+cuda_kernel! {
+    /// Sums of each column of a chunk.
+    struct GradientSums = "gradient_sums", BLOCK;
+    frame: row_frame,
+    each: size,
+    width: u32,
+    gy: rows_in T,
+    x: rows_in T,
+    mean: view_in M,
+    variance: view_in V,
+    eps: f64,
+    partial: scratch_of F64,
+}
+
+cuda_kernel! {
+    /// Adds the chunks and goes over all elements.
+    struct Gradient = "gradient", BLOCK;
+    frame: row_frame,
+    each: size,
+    chunks: size,
+    width: u32,
+    gy: rows_in T,
+    x: rows_in T,
+    mean: view_in M,
+    variance: view_in V,
+    eps: f64,
+    weight: view_in T,
+    gx: rows_out T,
+    gweight: view_out T,
+    gbias: view_out T,
+    partial: scratch_of F64,
+}
 
 static GRADIENT: Source = Source {
     name: "batch_norm_grad",
-    text: concat!(
-        include_str!("../../../kernel/cuda/group.cu"),
-        include_str!("../../../kernel/cuda/columns.cu"),
-        include_str!("grad.cu")
-    ),
-    entries: &[
-        over_columns!("gradient_sums"
-            Param::input("gy", "T"),
-            Param::dims("stride_gy"),
-            Param::u64("step_gy"),
-            Param::input("x", "T"),
-            Param::dims("stride_x"),
-            Param::u64("step_x"),
-            Param::input("mean", "M"),
-            Param::u64("step_mean"),
-            Param::input("variance", "V"),
-            Param::u64("step_variance"),
-            Param::f64("eps"),
-            Param::scratch_is("partial", DType::F64)
-        ),
-        over_columns!("gradient"
-            Param::input("gy", "T"),
-            Param::dims("stride_gy"),
-            Param::u64("step_gy"),
-            Param::input("x", "T"),
-            Param::dims("stride_x"),
-            Param::u64("step_x"),
-            Param::input("mean", "M"),
-            Param::u64("step_mean"),
-            Param::input("variance", "V"),
-            Param::u64("step_variance"),
-            Param::f64("eps"),
-            Param::input("weight", "T"),
-            Param::u64("step_weight"),
-            Param::output("gx", "T"),
-            Param::dims("stride_gx"),
-            Param::u64("step_gx"),
-            Param::output("gweight", "T"),
-            Param::u64("step_gweight"),
-            Param::output("gbias", "T"),
-            Param::u64("step_gbias"),
-            Param::scratch_is("partial", DType::F64)
-        ),
-    ],
+    pieces: &[GROUP, COLUMNS, Piece::new("grad", include_str!("grad.cu"))],
+    entries: &[GradientSums::KERNEL, Gradient::KERNEL],
 };
 
 /// Bytes of scratch memory for sums over the rows of `x`.
@@ -120,65 +87,30 @@ pub(super) fn workspace(x: &Spec) -> usize {
     Sharing::sums(rows, columns).workspace(columns)
 }
 
-/// Distance between neighbours of a vector.
-fn step(of: &Operand) -> Arg<'static> {
-    Arg::U64(of.layout().strides()[0] as u64)
+/// Matrices of the same rows and columns: where their rows start, with as few axes as possible, and how each row goes on.
+struct Matrices<const N: usize> {
+    starts: [Layout; N],
+    row: [Layout; N],
 }
 
-/// Matrices of the same rows and columns: the shape of their rows with as few axes as possible, and each one's strides
-/// over it and from column to column.
-fn matrices<const N: usize>(of: [&Operand; N]) -> Result<[(Layout, [Arg<'static>; 2]); N], Rule> {
-    let mut rows = [Layout::SCALAR; N];
-    // Without rows there is nothing to walk.
-    let there = of.iter().all(|o| o.spec().shape.elements() > 0);
-    for (rows, operand) in rows.iter_mut().zip(of).filter(|_| there) {
-        let last = operand.layout().shape().rank() - 1;
-        *rows = split(operand.layout(), |a| a == last)?.0;
-    }
-    collapse(&mut rows);
-    let mut all = rows.map(|r| (r, [Arg::dims(r.strides()), Arg::U64(0)]));
-    for (matrix, operand) in all.iter_mut().zip(of) {
-        let step = operand.layout().strides().last().copied().unwrap_or(0);
-        matrix.1[1] = Arg::U64(step as u64);
-    }
-    Ok(all)
-}
-
-/// Launches of one call.
-struct Launches {
-    module: Module,
-    rows: usize,
-    columns: usize,
-    /// The rows' own shape.
-    shape: Layout,
-}
-
-impl Launches {
-    /// Launches a kernel with its own arguments, in parts. `chunks` are those of the sums.
-    fn launch(
-        &self,
-        call: &mut Call<'_>,
-        entry: &'static str,
-        sharing: &Sharing,
-        chunks: usize,
-        own: &[&[Arg<'_>]],
-    ) -> Result<(), Failure> {
-        let shared = [
-            Arg::U64(self.rows as u64),
-            Arg::U64(self.columns as u64),
-            Arg::U64(sharing.each as u64),
-            Arg::U64(chunks as u64),
-            Arg::U32(sharing.width as u32),
-            Arg::U32(self.shape.shape().rank() as u32),
-            Arg::dims(self.shape.shape().dims()),
-        ];
-        let mut args = [Arg::U32(0); SHARED + OWN];
-        let mut count = 0;
-        for (to, arg) in args.iter_mut().zip(shared.iter().chain(own.iter().copied().flatten())) {
-            *to = *arg;
-            count += 1;
+impl<const N: usize> Matrices<N> {
+    fn new(of: [&Operand; N]) -> Result<Self, Rule> {
+        let mut all = Self { starts: [Layout::SCALAR; N], row: [Layout::SCALAR; N] };
+        // Without rows there is nothing to walk.
+        if of.iter().all(|o| o.spec().shape.elements() > 0) {
+            (all.starts, all.row) = rows(of, [])?;
         }
-        call.launch(&self.module, entry, sharing.blocks()?, &args[..count])
+        Ok(all)
+    }
+
+    /// What they have in common. The kernels share columns, not rows: lanes are of no use to them.
+    fn frame(&self, count: usize, length: usize) -> RowFrame<'_> {
+        RowFrame { count, length, lanes: 1, across: 0, starts: &self.starts[0], row: &self.row[0] }
+    }
+
+    /// Matrix `i`, whose elements are taken one by one.
+    fn view<'a>(&'a self, i: usize, operand: &'a Operand) -> RowView<'a> {
+        RowView { operand, contiguous: false, starts: &self.starts[i], row: &self.row[i] }
     }
 }
 
@@ -191,24 +123,36 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     if columns == 0 {
         return Ok(());
     }
-    let [(shape, of_x), (_, of_y)] = matrices([&x, &y])?;
-    let module = Module::new(&SOURCE).of("T", x.dtype()).of("A", x.dtype().accumulate());
-    let launches = Launches { module, rows, columns, shape };
+    let matrices = Matrices::new([&x, &y])?;
+    let (frame, partial) = (matrices.frame(rows, columns), 0);
+    let (x, y) = (matrices.view(0, &x), matrices.view(1, &y));
+    let dtype = x.operand.dtype();
+    let module = Module::new(&SOURCE).of("T", dtype).of("A", dtype.accumulate());
     let (sums, pass) = (Sharing::sums(rows, columns), Sharing::pass(rows, columns));
-    let (x, partial) = ([Arg::Input(&x), of_x[0], of_x[1]], Arg::Scratch(0));
     if rows > 0 {
-        launches.launch(call, "statistics", &sums, sums.chunks, &[&x, &[partial]])?;
+        let args = Statistics { frame, each: sums.each, width: sums.width as u32, x, partial };
+        call.launch(&module, sums.blocks()?, &args)?;
     }
-    let (weight, bias) = ([Arg::Input(&weight), step(&weight)], [Arg::Input(&bias), step(&bias)]);
-    let (mean, variance) = ([Arg::Output(&mean), step(&mean)], [Arg::Output(&variance), step(&variance)]);
-    let y = [Arg::Output(&y), of_y[0], of_y[1]];
-    let own: &[&[Arg<'_>]] = &[&x, &weight, &bias, &y, &mean, &variance, &[partial, Arg::F64(eps)]];
-    launches.launch(call, "normalise", &pass, sums.chunks, own)
+    let args = Normalise {
+        frame,
+        each: pass.each,
+        chunks: sums.chunks,
+        width: pass.width as u32,
+        x,
+        weight: &weight,
+        bias: &bias,
+        y,
+        mean: &mean,
+        variance: &variance,
+        partial,
+        eps,
+    };
+    call.launch(&module, pass.blocks()?, &args)
 }
 
 /// [`BatchNormGrad`].
 pub(super) fn backward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
-    let eps = Arg::F64(attributes::<BatchNormGrad>(op)?.eps);
+    let eps = attributes::<BatchNormGrad>(op)?.eps;
     let (gy, x, weight) = (*call.input(0)?, *call.input(1)?, *call.input(2)?);
     let (mean, variance) = (*call.input(3)?, *call.input(4)?);
     let (gx, gweight, gbias) = (*call.output(0)?, *call.output(1)?, *call.output(2)?);
@@ -216,19 +160,33 @@ pub(super) fn backward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> 
     if columns == 0 {
         return Ok(());
     }
-    let [(shape, of_gy), (_, of_x), (_, of_gx)] = matrices([&gy, &x, &gx])?;
     let module = Module::new(&GRADIENT).of("T", x.dtype()).of("A", x.dtype().accumulate());
     let module = module.of("M", mean.dtype()).of("V", variance.dtype());
-    let launches = Launches { module, rows, columns, shape };
+    let matrices = Matrices::new([&gy, &x, &gx])?;
+    let (frame, partial) = (matrices.frame(rows, columns), 0);
+    let (gy, x, gx) = (matrices.view(0, &gy), matrices.view(1, &x), matrices.view(2, &gx));
+    let (mean, variance) = (&mean, &variance);
     let (sums, pass) = (Sharing::sums(rows, columns), Sharing::pass(rows, columns));
-    let given = [Arg::Input(&gy), of_gy[0], of_gy[1], Arg::Input(&x), of_x[0], of_x[1]];
-    let kept = [Arg::Input(&mean), step(&mean), Arg::Input(&variance), step(&variance), eps];
-    let partial = Arg::Scratch(0);
     if rows > 0 {
-        launches.launch(call, "gradient_sums", &sums, sums.chunks, &[&given, &kept, &[partial]])?;
+        let (each, width) = (sums.each, sums.width as u32);
+        let args = GradientSums { frame, each, width, gy, x, mean, variance, eps, partial };
+        call.launch(&module, sums.blocks()?, &args)?;
     }
-    let (gweight, gbias) = ([Arg::Output(&gweight), step(&gweight)], [Arg::Output(&gbias), step(&gbias)]);
-    let (weight, gx) = ([Arg::Input(&weight), step(&weight)], [Arg::Output(&gx), of_gx[0], of_gx[1]]);
-    let own: &[&[Arg<'_>]] = &[&given, &kept, &weight, &gx, &gweight, &gbias, &[partial]];
-    launches.launch(call, "gradient", &pass, sums.chunks, own)
+    let args = Gradient {
+        frame,
+        each: pass.each,
+        chunks: sums.chunks,
+        width: pass.width as u32,
+        gy,
+        x,
+        mean,
+        variance,
+        eps,
+        weight: &weight,
+        gx,
+        gweight: &gweight,
+        gbias: &gbias,
+        partial,
+    };
+    call.launch(&module, pass.blocks()?, &args)
 }

@@ -1,94 +1,41 @@
 //! L2 normalisation and its gradient on a GPU.
 
-use super::{L2Norm, L2NormGrad, sizes};
+use super::{L2Norm, L2NormGrad};
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use crate::ops::norm::layer_norm::cuda::{matrix, rows};
-use crate::ops::reduce::reduction::{BLOCK, Group, across, unit};
-use crate::values::{Layout, Operand};
+use crate::kernel::cuda::{
+    Call, Failure, GROUP, Geometry, KernelArgs, Module, Piece, ROWS, Source, UNITS, cuda_kernel,
+};
+use crate::ops::norm::layer_norm::cuda::{frame, rows};
+use crate::ops::reduce::reduction::{BLOCK, row_view, unit};
+use crate::values::Operand;
+
+cuda_kernel! {
+    /// A group of lanes takes a row.
+    struct Forward = "l2_norm", BLOCK;
+    frame: row_frame,
+    eps: f64,
+    scale: view_in S,
+    x: rows_in T,
+    y: rows_out T,
+}
+
+cuda_kernel! {
+    /// As the forward pass; the scale's gradient too, where there is a scale.
+    struct Gradient = "gradient", BLOCK;
+    frame: row_frame,
+    eps: f64,
+    scale: view_in S,
+    gscale: view_out S,
+    gy: rows_in T,
+    x: rows_in T,
+    gx: rows_out T,
+}
 
 static SOURCE: Source = Source {
     name: "l2_norm",
-    text: concat!(
-        include_str!("../../../kernel/cuda/units.cu"),
-        include_str!("../../../kernel/cuda/group.cu"),
-        include_str!("../../../kernel/cuda/rows.cu"),
-        include_str!("l2_norm.cu")
-    ),
-    entries: &[
-        Entry {
-            name: "l2_norm",
-            block: BLOCK,
-            params: &[
-                Param::u64("rows"),
-                Param::u64("length"),
-                Param::u32("lanes"),
-                Param::u32("across"),
-                Param::u32("rank"),
-                Param::dims("shape"),
-                Param::dims("shape_row"),
-                Param::f64("eps"),
-                Param::input("scale", "S"),
-                Param::dims("stride_scale"),
-                Param::input("x", "T"),
-                Param::u32("gapless_x"),
-                Param::dims("stride_x"),
-                Param::dims("stride_row_x"),
-                Param::output("y", "T"),
-                Param::u32("gapless_y"),
-                Param::dims("stride_y"),
-                Param::dims("stride_row_y"),
-            ],
-        },
-        Entry {
-            name: "gradient",
-            block: BLOCK,
-            params: &[
-                Param::u64("rows"),
-                Param::u64("length"),
-                Param::u32("lanes"),
-                Param::u32("across"),
-                Param::u32("rank"),
-                Param::dims("shape"),
-                Param::dims("shape_row"),
-                Param::f64("eps"),
-                Param::input("scale", "S"),
-                Param::dims("stride_scale"),
-                Param::output("gscale", "S"),
-                Param::dims("stride_gscale"),
-                Param::input("gy", "T"),
-                Param::u32("gapless_gy"),
-                Param::dims("stride_gy"),
-                Param::dims("stride_row_gy"),
-                Param::input("x", "T"),
-                Param::u32("gapless_x"),
-                Param::dims("stride_x"),
-                Param::dims("stride_row_x"),
-                Param::output("gx", "T"),
-                Param::u32("gapless_gx"),
-                Param::dims("stride_gx"),
-                Param::dims("stride_row_gx"),
-            ],
-        },
-    ],
+    pieces: &[UNITS, GROUP, ROWS, Piece::new("l2_norm", include_str!("l2_norm.cu"))],
+    entries: &[Forward::KERNEL, Gradient::KERNEL],
 };
-
-/// Arguments that both kernels begin with.
-fn first(x: &Operand, starts: &Layout, row: &Layout, eps: f64) -> ([Arg<'static>; 8], Group) {
-    let (count, length) = sizes(&x.spec().shape);
-    let group = Group::whole(count, length.max(1), x.dtype());
-    let args = [
-        Arg::U64(count as u64),
-        Arg::U64(length as u64),
-        Arg::U32(group.lanes as u32),
-        Arg::U32(across(starts, row)),
-        Arg::U32(starts.shape().rank() as u32),
-        Arg::dims(starts.shape().dims()),
-        Arg::dims(row.shape().dims()),
-        Arg::F64(eps),
-    ];
-    (args, group)
-}
 
 /// Without a scale, any operand stands in: the kernel has no use of it.
 fn module(x: &Operand, scale: Option<&Operand>) -> Module {
@@ -112,30 +59,15 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
             ([of_x, of_y, of_x], row)
         }
     };
-    let ([count, length, lanes, across, rank, shape, shape_row, eps], group) = first(&x, &of_x, &row_x, eps);
-    let [gapless_x, stride_x, stride_row_x] = matrix(&x, &of_x, &row_x);
-    let [gapless_y, stride_y, stride_row_y] = matrix(&y, &of_y, &row_y);
-    let args = [
-        count,
-        length,
-        lanes,
-        across,
-        rank,
-        shape,
-        shape_row,
+    let (frame, group) = frame(&x, &of_x, &row_x);
+    let args = Forward {
+        frame,
         eps,
-        Arg::Input(scale.as_ref().unwrap_or(&x)),
-        Arg::dims(of_scale.strides()),
-        Arg::Input(&x),
-        gapless_x,
-        stride_x,
-        stride_row_x,
-        Arg::Output(&y),
-        gapless_y,
-        stride_y,
-        stride_row_y,
-    ];
-    call.launch(&module(&x, scale.as_ref()), "l2_norm", Geometry::blocks(group.blocks, BLOCK)?, &args)
+        scale: &scale.unwrap_or(x).relaid(of_scale),
+        x: row_view(&x, &of_x, &row_x),
+        y: row_view(&y, &of_y, &row_y),
+    };
+    call.launch(&module(&x, scale.as_ref()), Geometry::blocks(group.blocks, BLOCK)?, &args)
 }
 
 /// [`L2NormGrad`].
@@ -154,36 +86,16 @@ pub(super) fn backward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> 
         }
     };
     let (scale, gscale) = scales.unwrap_or((x, gx));
-    let ([count, length, lanes, across, rank, shape, shape_row, eps], group) = first(&x, &of_x, &row_x, eps);
-    let [gapless_gy, stride_gy, stride_row_gy] = matrix(&gy, &of_gy, &row_gy);
-    let [gapless_x, stride_x, stride_row_x] = matrix(&x, &of_x, &row_x);
-    let [gapless_gx, stride_gx, stride_row_gx] = matrix(&gx, &of_gx, &row_gx);
-    let args = [
-        count,
-        length,
-        lanes,
-        across,
-        rank,
-        shape,
-        shape_row,
+    let (frame, group) = frame(&x, &of_x, &row_x);
+    let args = Gradient {
+        frame,
         eps,
-        Arg::Input(&scale),
-        Arg::dims(of_scale.strides()),
-        Arg::Output(&gscale),
-        Arg::dims(of_gscale.strides()),
-        Arg::Input(&gy),
-        gapless_gy,
-        stride_gy,
-        stride_row_gy,
-        Arg::Input(&x),
-        gapless_x,
-        stride_x,
-        stride_row_x,
-        Arg::Output(&gx),
-        gapless_gx,
-        stride_gx,
-        stride_row_gx,
-    ];
+        scale: &scale.relaid(of_scale),
+        gscale: &gscale.relaid(of_gscale),
+        gy: row_view(&gy, &of_gy, &row_gy),
+        x: row_view(&x, &of_x, &row_x),
+        gx: row_view(&gx, &of_gx, &row_gx),
+    };
     let module = module(&x, scales.as_ref().map(|(scale, _)| scale));
-    call.launch(&module, "gradient", Geometry::blocks(group.blocks, BLOCK)?, &args)
+    call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, &args)
 }

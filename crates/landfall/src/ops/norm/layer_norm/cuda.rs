@@ -3,172 +3,91 @@
 use super::{LayerNorm, sizes};
 use crate::contract::{Op, attributes};
 use crate::kernel::cuda::columns::Sharing;
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use crate::ops::reduce::reduction::{BLOCK, Group, across, gapless, split, unit};
+use crate::kernel::cuda::{
+    COLUMNS, Call, Failure, GROUP, Geometry, KernelArgs, Module, Piece, ROWS, RowFrame, RowView, Source,
+    UNITS, cuda_kernel,
+};
+use crate::ops::reduce::reduction::{BLOCK, Group, across, row_view, split, unit};
 use crate::values::{DType, Layout, Operand, Rule, Spec, collapse};
-use arrayvec::ArrayVec;
+
+cuda_kernel! {
+    /// A group of lanes takes a row.
+    struct Forward = "layer_norm", BLOCK;
+    frame: row_frame,
+    x: rows_in T,
+    weight: rows_in W,
+    bias: rows_in W,
+    y: rows_out T,
+    mean: view_out A,
+    rstd: view_out A,
+    share: f64,
+    eps: f64,
+}
 
 static SOURCE: Source = Source {
     name: "layer_norm",
-    text: concat!(
-        include_str!("../../../kernel/cuda/units.cu"),
-        include_str!("../../../kernel/cuda/group.cu"),
-        include_str!("../../../kernel/cuda/rows.cu"),
-        include_str!("whole.cu"),
-        include_str!("layer_norm.cu")
-    ),
-    entries: &[Entry {
-        name: "layer_norm",
-        block: BLOCK,
-        params: &[
-            Param::u64("rows"),
-            Param::u64("length"),
-            Param::u32("lanes"),
-            Param::u32("across"),
-            Param::u32("rank"),
-            Param::dims("shape"),
-            Param::dims("shape_row"),
-            Param::input("x", "T"),
-            Param::u32("gapless_x"),
-            Param::dims("stride_x"),
-            Param::dims("stride_row_x"),
-            Param::input("weight", "W"),
-            Param::u32("gapless_weight"),
-            Param::dims("stride_weight"),
-            Param::input("bias", "W"),
-            Param::u32("gapless_bias"),
-            Param::dims("stride_bias"),
-            Param::output("y", "T"),
-            Param::u32("gapless_y"),
-            Param::dims("stride_y"),
-            Param::dims("stride_row_y"),
-            Param::output("mean", "A"),
-            Param::dims("stride_mean"),
-            Param::output("rstd", "A"),
-            Param::dims("stride_rstd"),
-            Param::f64("share"),
-            Param::f64("eps"),
-        ],
-    }],
+    pieces: &[UNITS, GROUP, ROWS, WHOLE, Piece::new("layer_norm", include_str!("layer_norm.cu"))],
+    entries: &[Forward::KERNEL],
 };
+
+cuda_kernel! {
+    /// The gradient of the rows alone.
+    struct Gradient = "gradient", BLOCK;
+    frame: row_frame,
+    gy: rows_in T,
+    x: rows_in T,
+    weight: rows_in W,
+    mean: view_in M,
+    rstd: view_in V,
+    gx: rows_out T,
+}
+
+cuda_kernel! {
+    /// The gradient of the rows, with sums over the rows of a block for the weight's and the bias's.
+    struct GradientSums = "gradient_sums", BLOCK;
+    frame: row_frame,
+    each: size,
+    gy: rows_in T,
+    x: rows_in T,
+    weight: rows_in W,
+    mean: view_in M,
+    rstd: view_in V,
+    gx: rows_out T,
+    share: f64,
+    partial: scratch_of F64,
+}
+
+cuda_kernel! {
+    /// These sums in a launch of their own.
+    struct ColumnSums = "column_sums", BLOCK;
+    frame: row_frame,
+    each: size,
+    width: u32,
+    gy: rows_in T,
+    x: rows_in T,
+    mean: view_in M,
+    rstd: view_in V,
+    partial: scratch_of F64,
+}
+
+cuda_kernel! {
+    /// The sums of all blocks.
+    struct Finish = "finish", BLOCK;
+    length: size,
+    chunks: size,
+    width: u32,
+    partial: scratch_of F64,
+    gweight: view_out W,
+    gbias: view_out W,
+}
 
 static GRADIENT: Source = Source {
     name: "layer_norm_grad",
-    text: concat!(
-        include_str!("../../../kernel/cuda/units.cu"),
-        include_str!("../../../kernel/cuda/group.cu"),
-        include_str!("../../../kernel/cuda/rows.cu"),
-        include_str!("../../../kernel/cuda/columns.cu"),
-        include_str!("whole.cu"),
-        include_str!("grad.cu")
-    ),
-    entries: &[
-        Entry {
-            name: "gradient",
-            block: BLOCK,
-            params: &[
-                Param::u64("rows"),
-                Param::u64("length"),
-                Param::u32("lanes"),
-                Param::u32("across"),
-                Param::u32("rank"),
-                Param::dims("shape"),
-                Param::dims("shape_row"),
-                Param::input("gy", "T"),
-                Param::u32("gapless_gy"),
-                Param::dims("stride_gy"),
-                Param::dims("stride_row_gy"),
-                Param::input("x", "T"),
-                Param::u32("gapless_x"),
-                Param::dims("stride_x"),
-                Param::dims("stride_row_x"),
-                Param::input("weight", "W"),
-                Param::u32("gapless_weight"),
-                Param::dims("stride_weight"),
-                Param::input("mean", "M"),
-                Param::dims("stride_mean"),
-                Param::input("rstd", "V"),
-                Param::dims("stride_rstd"),
-                Param::output("gx", "T"),
-                Param::u32("gapless_gx"),
-                Param::dims("stride_gx"),
-                Param::dims("stride_row_gx"),
-            ],
-        },
-        Entry {
-            name: "gradient_sums",
-            block: BLOCK,
-            params: &[
-                Param::u64("rows"),
-                Param::u64("length"),
-                Param::u64("each"),
-                Param::u32("lanes"),
-                Param::u32("across"),
-                Param::u32("rank"),
-                Param::dims("shape"),
-                Param::dims("shape_row"),
-                Param::input("gy", "T"),
-                Param::u32("gapless_gy"),
-                Param::dims("stride_gy"),
-                Param::dims("stride_row_gy"),
-                Param::input("x", "T"),
-                Param::u32("gapless_x"),
-                Param::dims("stride_x"),
-                Param::dims("stride_row_x"),
-                Param::input("weight", "W"),
-                Param::u32("gapless_weight"),
-                Param::dims("stride_weight"),
-                Param::input("mean", "M"),
-                Param::dims("stride_mean"),
-                Param::input("rstd", "V"),
-                Param::dims("stride_rstd"),
-                Param::output("gx", "T"),
-                Param::u32("gapless_gx"),
-                Param::dims("stride_gx"),
-                Param::dims("stride_row_gx"),
-                Param::f64("share"),
-                Param::scratch_is("partial", DType::F64),
-            ],
-        },
-        Entry {
-            name: "column_sums",
-            block: BLOCK,
-            params: &[
-                Param::u64("rows"),
-                Param::u64("length"),
-                Param::u64("each"),
-                Param::u32("width"),
-                Param::u32("rank"),
-                Param::dims("shape"),
-                Param::input("gy", "T"),
-                Param::dims("stride_gy"),
-                Param::u64("step_gy"),
-                Param::input("x", "T"),
-                Param::dims("stride_x"),
-                Param::u64("step_x"),
-                Param::input("mean", "M"),
-                Param::dims("stride_mean"),
-                Param::input("rstd", "V"),
-                Param::dims("stride_rstd"),
-                Param::scratch_is("partial", DType::F64),
-            ],
-        },
-        Entry {
-            name: "finish",
-            block: BLOCK,
-            params: &[
-                Param::u64("length"),
-                Param::u64("chunks"),
-                Param::u32("width"),
-                Param::scratch_is("partial", DType::F64),
-                Param::output("gweight", "W"),
-                Param::u64("step_gweight"),
-                Param::output("gbias", "W"),
-                Param::u64("step_gbias"),
-            ],
-        },
-    ],
+    pieces: &[UNITS, GROUP, ROWS, COLUMNS, WHOLE, Piece::new("grad", include_str!("grad.cu"))],
+    entries: &[Gradient::KERNEL, GradientSums::KERNEL, ColumnSums::KERNEL, Finish::KERNEL],
 };
+
+const WHOLE: Piece = Piece::new("whole", include_str!("whole.cu"));
 
 /// Blocks of `gradient_sums` that keep all of a GPU at work, and the most groups of rows of one: each is a term of sums in
 /// the accumulation type.
@@ -212,40 +131,30 @@ pub(in crate::ops) fn rows<const M: usize, const V: usize, const N: usize>(
     Ok((starts, row))
 }
 
-/// A matrix's arguments: its flag and strides.
-pub(in crate::ops) fn matrix(of: &Operand, starts: &Layout, row: &Layout) -> [Arg<'static>; 3] {
-    [Arg::U32(gapless(of, starts, row)), Arg::dims(starts.strides()), Arg::dims(row.strides())]
+/// What the rows of all operands have in common, and the lanes that share one.
+pub(in crate::ops) fn frame<'a>(x: &Operand, starts: &'a Layout, row: &'a Layout) -> (RowFrame<'a>, Group) {
+    let (count, length) = sizes(&x.spec().shape);
+    let group = Group::whole(count, length.max(1), x.dtype());
+    let (lanes, across) = (group.lanes as u32, across(starts, row));
+    (RowFrame { count, length, lanes, across, starts, row }, group)
 }
 
-/// A vector's along the rows.
-fn vector(of: &Operand) -> [Arg<'static>; 2] {
+/// The axes of a vector along the rows, as few as possible.
+fn vector(of: &Operand) -> Layout {
     let mut row = [*of.layout()];
     collapse(&mut row);
-    [Arg::U32(gapless(of, &Layout::SCALAR, &row[0])), Arg::dims(row[0].strides())]
+    row[0]
 }
 
-/// Whether rows are as `whole.cu` says: `WHOLE` in the sources. `gapless` are the flags of all that is read and written.
-fn whole(
-    group: &Group,
-    length: usize,
-    dtype: DType,
-    starts: &Layout,
-    row: &Layout,
-    gapless: &[Arg<'_>],
-) -> u64 {
-    let unit = unit(dtype);
-    u64::from(
-        group.lanes <= 32
-            && length <= group.lanes * unit
-            && length.is_multiple_of(unit)
-            && starts.shape().rank() <= 1
-            && across(starts, row) == 0
-            && gapless.iter().all(|flag| matches!(flag, Arg::U32(1))),
-    )
-}
-
-fn step(row: &Layout) -> Arg<'static> {
-    Arg::U64(row.strides().first().copied().unwrap_or(0) as u64)
+/// Whether rows are as `whole.cu` says: `WHOLE` in the sources. `views` are those of all that is read and written.
+fn whole(frame: &RowFrame<'_>, dtype: DType, views: &[RowView<'_>]) -> bool {
+    let (unit, lanes) = (unit(dtype), frame.lanes as usize);
+    lanes <= 32
+        && frame.length <= lanes * unit
+        && frame.length.is_multiple_of(unit)
+        && frame.starts.shape().rank() <= 1
+        && frame.across == 0
+        && views.iter().all(|view| view.contiguous)
 }
 
 /// [`LayerNorm`].
@@ -258,45 +167,24 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     let ([of_x, of_y, of_mean, of_rstd], [row_x, row_y]) = rows([&x, &y], [&mean, &rstd])?;
-    let group = Group::whole(count, length.max(1), x.dtype());
-    let [gapless_x, stride_x, stride_row_x] = matrix(&x, &of_x, &row_x);
-    let [gapless_y, stride_y, stride_row_y] = matrix(&y, &of_y, &row_y);
-    let ([gapless_weight, stride_weight], [gapless_bias, stride_bias]) = (vector(&weight), vector(&bias));
-    let module = Module::new(&SOURCE).of("T", x.dtype()).of("A", x.dtype().accumulate());
-    let module = module.of("W", weight.dtype());
-    let flags = [gapless_x, gapless_y, gapless_weight, gapless_bias];
-    let whole = whole(&group, length, x.dtype(), &of_x, &row_x, &flags);
-    let module = module.constant("UNIT", unit(x.dtype()) as u64).constant("WHOLE", whole);
-    let args = [
-        Arg::U64(count as u64),
-        Arg::U64(length as u64),
-        Arg::U32(group.lanes as u32),
-        Arg::U32(across(&of_x, &row_x)),
-        Arg::U32(of_x.shape().rank() as u32),
-        Arg::dims(of_x.shape().dims()),
-        Arg::dims(row_x.shape().dims()),
-        Arg::Input(&x),
-        gapless_x,
-        stride_x,
-        stride_row_x,
-        Arg::Input(&weight),
-        gapless_weight,
-        stride_weight,
-        Arg::Input(&bias),
-        gapless_bias,
-        stride_bias,
-        Arg::Output(&y),
-        gapless_y,
-        stride_y,
-        stride_row_y,
-        Arg::Output(&mean),
-        Arg::dims(of_mean.strides()),
-        Arg::Output(&rstd),
-        Arg::dims(of_rstd.strides()),
-        Arg::F64(1.0 / length as f64),
-        Arg::F64(eps),
-    ];
-    call.launch(&module, "layer_norm", Geometry::blocks(group.blocks, BLOCK)?, &args)
+    let (row_weight, row_bias) = (vector(&weight), vector(&bias));
+    let (frame, group) = frame(&x, &of_x, &row_x);
+    let args = Forward {
+        frame,
+        x: row_view(&x, &of_x, &row_x),
+        weight: row_view(&weight, &Layout::SCALAR, &row_weight),
+        bias: row_view(&bias, &Layout::SCALAR, &row_bias),
+        y: row_view(&y, &of_y, &row_y),
+        mean: &mean.relaid(of_mean),
+        rstd: &rstd.relaid(of_rstd),
+        share: 1.0 / length as f64,
+        eps,
+    };
+    let whole = whole(&frame, x.dtype(), &[args.x, args.weight, args.bias, args.y]);
+    let module =
+        Module::new(&SOURCE).of("T", x.dtype()).of("A", x.dtype().accumulate()).of("W", weight.dtype());
+    let module = module.constant("UNIT", unit(x.dtype()) as u64).constant("WHOLE", u64::from(whole));
+    call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, &args)
 }
 
 /// [`crate::ops::norm::layer_norm::LayerNormGrad`].
@@ -317,64 +205,41 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         let (starts, row) = rows([&gy, &x, &gx], [&mean, &rstd])?;
         let [of_gy, of_x, of_gx, of_mean, of_rstd] = starts;
         let [row_gy, row_x, row_gx] = row;
-        let group = Group::whole(count, length, x.dtype());
-        let [gapless_weight, stride_weight] = vector(&weight);
-        let (stride_mean, stride_rstd) = (Arg::dims(of_mean.strides()), Arg::dims(of_rstd.strides()));
-        let (rank, shape) = (Arg::U32(of_x.shape().rank() as u32), Arg::dims(of_x.shape().dims()));
-        let of = [matrix(&gy, &of_gy, &row_gy), matrix(&x, &of_x, &row_x), matrix(&gx, &of_gx, &row_gx)];
-        let flags = [of[0][0], of[1][0], of[2][0], gapless_weight];
-        module.set("WHOLE", whole(&group, length, x.dtype(), &of_x, &row_x, &flags));
-        let mut args = ArrayVec::<Arg<'_>, 29>::new();
-        args.extend([Arg::U64(count as u64), Arg::U64(length as u64)]);
-        args.extend(walked.map(|w| Arg::U64(w.each as u64)));
-        args.extend([Arg::U32(group.lanes as u32), Arg::U32(across(&of_x, &row_x)), rank, shape]);
-        args.push(Arg::dims(row_x.shape().dims()));
-        args.push(Arg::Input(&gy));
-        args.extend(of[0]);
-        args.push(Arg::Input(&x));
-        args.extend(of[1]);
-        args.extend([Arg::Input(&weight), gapless_weight, stride_weight]);
-        args.extend([Arg::Input(&mean), stride_mean, Arg::Input(&rstd), stride_rstd]);
-        args.push(Arg::Output(&gx));
-        args.extend(of[2]);
+        let row_weight = vector(&weight);
+        let (frame, group) = frame(&x, &of_x, &row_x);
+        let args = Gradient {
+            frame,
+            gy: row_view(&gy, &of_gy, &row_gy),
+            x: row_view(&x, &of_x, &row_x),
+            weight: row_view(&weight, &Layout::SCALAR, &row_weight),
+            mean: &mean.relaid(of_mean),
+            rstd: &rstd.relaid(of_rstd),
+            gx: row_view(&gx, &of_gx, &row_gx),
+        };
+        let whole = whole(&frame, x.dtype(), &[args.gy, args.x, args.weight, args.gx]);
+        module.set("WHOLE", u64::from(whole));
+        let Gradient { gy, x, weight, mean, rstd, gx, .. } = args;
+        let (each, partial) = (sharing.each, 0);
         if walked.is_some() {
-            args.extend([Arg::F64(1.0 / length as f64), Arg::Scratch(0)]);
-            call.launch(&module, "gradient_sums", Geometry::blocks(sharing.chunks, BLOCK)?, &args)?;
+            let share = 1.0 / length as f64;
+            let args = GradientSums { frame, each, gy, x, weight, mean, rstd, gx, share, partial };
+            call.launch(&module, Geometry::blocks(sharing.chunks, BLOCK)?, &args)?;
         } else {
-            call.launch(&module, "gradient", Geometry::blocks(group.blocks, BLOCK)?, &args)?;
-            let args = [
-                Arg::U64(count as u64),
-                Arg::U64(length as u64),
-                Arg::U64(sharing.each as u64),
-                Arg::U32(sharing.width as u32),
-                rank,
-                shape,
-                Arg::Input(&gy),
-                Arg::dims(of_gy.strides()),
-                step(&row_gy),
-                Arg::Input(&x),
-                Arg::dims(of_x.strides()),
-                step(&row_x),
-                Arg::Input(&mean),
-                stride_mean,
-                Arg::Input(&rstd),
-                stride_rstd,
-                Arg::Scratch(0),
-            ];
-            call.launch(&module, "column_sums", sharing.blocks()?, &args)?;
+            call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, &args)?;
+            let width = sharing.width as u32;
+            let args = ColumnSums { frame, each, width, gy, x, mean, rstd, partial };
+            call.launch(&module, sharing.blocks()?, &args)?;
         }
     } else {
         module.set("WHOLE", 0);
     }
-    let args = [
-        Arg::U64(length as u64),
-        Arg::U64(sharing.chunks as u64),
-        Arg::U32(sharing.width as u32),
-        Arg::Scratch(0),
-        Arg::Output(&gweight),
-        step(gweight.layout()),
-        Arg::Output(&gbias),
-        step(gbias.layout()),
-    ];
-    call.launch(&module, "finish", sharing.finish()?, &args)
+    let args = Finish {
+        length,
+        chunks: sharing.chunks,
+        width: sharing.width as u32,
+        partial: 0,
+        gweight: &gweight,
+        gbias: &gbias,
+    };
+    call.launch(&module, sharing.finish()?, &args)
 }

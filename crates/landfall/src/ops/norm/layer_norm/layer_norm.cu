@@ -3,19 +3,19 @@
 
 KERNEL(layer_norm) {
     __shared__ double totals[THREADS];
-    Group g = lanes_of(lanes, across);
-    u64 r = u64(blockIdx.x) * g.rows + g.row, end = r < rows ? length : 0, step = u64(g.lanes) * N;
-    if (WHOLE) __builtin_assume(length <= step);
-    auto at = [&](const Dims& stride) { return start_at(r, rows, rank, shape, stride); };
-    const T* row = x + (r < rows ? at(stride_x) : 0);
+    Group g = lanes_of(frame);
+    u64 r = u64(blockIdx.x) * g.rows + g.row, end = r < frame.count ? frame.length : 0, step = u64(g.lanes) * N;
+    if (WHOLE) __builtin_assume(frame.length <= step);
+    auto at = [&](const Dims& stride) { return start_at(r, frame, stride); };
+    const T* row = x.data + (r < frame.count ? at(x.stride) : 0);
     A v[N], w[N], b[N];
     auto read_affine = [&](u64 first) {
-        read(w, weight, first, length, A(0), gapless_weight, shape_row, stride_weight);
-        read(b, bias, first, length, A(0), gapless_bias, shape_row, stride_bias);
+        read(w, weight.data, first, frame, weight);
+        read(b, bias.data, first, frame, bias);
     };
-    auto read_row = [&](u64 first) { read(v, row, first, length, A(0), gapless_x, shape_row, stride_row_x); };
+    auto read_row = [&](u64 first) { read(v, row, first, frame, x); };
     // Of a short row they come while it is summed.
-    if (length <= step && g.lane * N < end) read_affine(g.lane * N);
+    if (frame.length <= step && g.lane * N < end) read_affine(g.lane * N);
     double total = 0.0;
     for (u64 first = g.lane * N; first < end; first += step) {
         read_row(first);
@@ -26,7 +26,7 @@ KERNEL(layer_norm) {
     A centre = A(total * share);
     double rest = 0.0, squares = 0.0;
     for (u64 first = g.lane * N; first < end; first += step) {
-        if (length > step) read_row(first);
+        if (frame.length > step) read_row(first);
         A square[N];
         u32 count = WHOLE ? N : u32(min(end - first, u64(N)));
 #pragma unroll
@@ -40,16 +40,16 @@ KERNEL(layer_norm) {
     group_both<Sum>(rest, squares, g, totals);
     rest *= share;
     squares = squares * share - rest * rest;
-    if (r >= rows) return;
+    if (r >= frame.count) return;
     double scale = rsqrt((squares < 0.0 ? 0.0 : squares) + eps);
     if (g.lane == 0) {
-        mean[at(stride_mean)] = centre;
-        rstd[at(stride_rstd)] = narrow<A>(scale);
+        mean[at(mean.stride)] = centre;
+        rstd[at(rstd.stride)] = narrow<A>(scale);
     }
     A factor = A(scale), left = A(rest);
-    T* row_y = y + at(stride_y);
+    T* row_y = y.data + at(y.stride);
     for (u64 first = g.lane * N; first < end; first += step) {
-        if (length > step) {
+        if (frame.length > step) {
             read_row(first);
 #pragma unroll
             for (int i = 0; i < N; i++) v[i] -= centre;
@@ -57,6 +57,6 @@ KERNEL(layer_norm) {
         }
 #pragma unroll
         for (int i = 0; i < N; i++) v[i] = (v[i] - left) * factor * w[i] + b[i];
-        write(v, row_y, first, length, gapless_y, shape_row, stride_row_y);
+        write(v, row_y, first, frame, y);
     }
 }

@@ -2,30 +2,28 @@
 
 use super::RunningUpdate;
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use crate::values::{DType, collapse};
+use crate::kernel::cuda::vectors::collapsed;
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 
 const BLOCK: u32 = 256;
 
+cuda_kernel! {
+    /// A thread mixes a statistic of the batch into the running one.
+    struct Update = "running_update", BLOCK;
+    batch: view_in T,
+    ok: input_of Bool,
+    running: view_out T,
+    n: size,
+    keep: f64,
+    take: f64,
+    rank: u32,
+    shape: dims,
+}
+
 static SOURCE: Source = Source {
     name: "running_update",
-    text: include_str!("running_update.cu"),
-    entries: &[Entry {
-        name: "running_update",
-        block: BLOCK,
-        params: &[
-            Param::input("batch", "T"),
-            Param::input_is("ok", DType::Bool),
-            Param::output("running", "T"),
-            Param::u64("n"),
-            Param::f64("keep"),
-            Param::f64("take"),
-            Param::u32("rank"),
-            Param::dims("shape"),
-            Param::dims("stride_batch"),
-            Param::dims("stride_running"),
-        ],
-    }],
+    pieces: &[Piece::new("running_update", include_str!("running_update.cu"))],
+    entries: &[Update::KERNEL],
 };
 
 /// [`RunningUpdate`].
@@ -36,20 +34,17 @@ pub(super) fn running_update(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Fai
     if n == 0 {
         return Ok(());
     }
-    let mut layouts = [*batch.layout(), *running.layout()];
-    collapse(&mut layouts);
-    let args = [
-        Arg::Input(&batch),
-        Arg::Input(&ok),
-        Arg::Output(&running),
-        Arg::U64(n as u64),
-        Arg::F64(keep),
-        Arg::F64(take),
-        Arg::U32(layouts[0].shape().rank() as u32),
-        Arg::dims(layouts[0].shape().dims()),
-        Arg::dims(layouts[0].strides()),
-        Arg::dims(layouts[1].strides()),
-    ];
+    let [batch, running] = &collapsed([&batch, &running]);
+    let args = Update {
+        batch,
+        ok: &ok,
+        running,
+        n,
+        keep,
+        take,
+        rank: running.layout().shape().rank() as u32,
+        shape: running.layout().shape().dims(),
+    };
     let module = Module::new(&SOURCE).of("T", running.dtype());
-    call.launch(&module, "running_update", Geometry::linear(n, BLOCK)?, &args)
+    call.launch(&module, Geometry::linear(n, BLOCK)?, &args)
 }

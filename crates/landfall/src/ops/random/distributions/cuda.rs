@@ -2,71 +2,60 @@
 
 use super::{Bernoulli, Uniform};
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::vectors::{gapless, stride};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
+use crate::kernel::cuda::vectors::{collapsed, contiguous};
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 use crate::ops::random::dropout::Dropout;
 use crate::rng;
-use crate::values::{DType, collapse};
+use crate::values::DType;
 
 const BLOCK: u32 = 256;
 
+cuda_kernel! {
+    /// A thread draws a block of random words.
+    struct FillUniform = "fill_uniform", BLOCK;
+    cursor: view_in_of I64,
+    stream: u32,
+    out: view_out T,
+    n: size,
+    contiguous: flag,
+    rank: u32,
+    shape: dims,
+    low: f64,
+    range: f64,
+}
+
+cuda_kernel! {
+    /// A thread draws a block of random words, and of each one a bool.
+    struct FillBernoulli = "fill_bernoulli", BLOCK;
+    cursor: view_in_of I64,
+    stream: u32,
+    out: view_out_of Bool,
+    n: size,
+    contiguous: flag,
+    rank: u32,
+    shape: dims,
+    threshold: u64,
+}
+
+cuda_kernel! {
+    /// A thread draws a block of random words, and keeps or drops an element by each.
+    struct DropOut = "dropout", BLOCK;
+    cursor: view_in_of I64,
+    stream: u32,
+    x: view_in T,
+    out: view_out T,
+    n: size,
+    contiguous: flag,
+    rank: u32,
+    shape: dims,
+    threshold: u64,
+    scale: f64,
+}
+
 static SOURCE: Source = Source {
     name: "random",
-    text: include_str!("random.cu"),
-    entries: &[
-        Entry {
-            name: "fill_uniform",
-            block: BLOCK,
-            params: &[
-                Param::input_is("cursor", DType::I64),
-                Param::u64("stride_cursor"),
-                Param::u32("stream"),
-                Param::output("out", "T"),
-                Param::u64("n"),
-                Param::u32("gapless"),
-                Param::u32("rank"),
-                Param::dims("shape"),
-                Param::dims("stride_out"),
-                Param::f64("low"),
-                Param::f64("range"),
-            ],
-        },
-        Entry {
-            name: "fill_bernoulli",
-            block: BLOCK,
-            params: &[
-                Param::input_is("cursor", DType::I64),
-                Param::u64("stride_cursor"),
-                Param::u32("stream"),
-                Param::output_is("out", DType::Bool),
-                Param::u64("n"),
-                Param::u32("gapless"),
-                Param::u32("rank"),
-                Param::dims("shape"),
-                Param::dims("stride_out"),
-                Param::u64("threshold"),
-            ],
-        },
-        Entry {
-            name: "dropout",
-            block: BLOCK,
-            params: &[
-                Param::input_is("cursor", DType::I64),
-                Param::u64("stride_cursor"),
-                Param::u32("stream"),
-                Param::input("x", "T"),
-                Param::output("out", "T"),
-                Param::u64("n"),
-                Param::u32("gapless"),
-                Param::u32("rank"),
-                Param::dims("shape"),
-                Param::dims("stride_x"),
-                Param::dims("stride_out"),
-                Param::u64("threshold"),
-                Param::f64("scale"),
-            ],
-        },
-    ],
+    pieces: &[Piece::new("random", include_str!("random.cu"))],
+    entries: &[FillUniform::KERNEL, FillBernoulli::KERNEL, DropOut::KERNEL],
 };
 
 /// [`Uniform`].
@@ -78,23 +67,20 @@ pub(super) fn uniform(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     if n == 0 {
         return Ok(());
     }
-    let mut layout = [*out.layout()];
-    collapse(&mut layout);
-    let args = [
-        Arg::Input(&cursor),
-        Arg::U64(stride(&cursor)),
-        Arg::U32(op.stream),
-        Arg::Output(&out),
-        Arg::U64(n as u64),
-        Arg::U32(gapless(&[(&out, &layout[0])], each)),
-        Arg::U32(layout[0].shape().rank() as u32),
-        Arg::dims(layout[0].shape().dims()),
-        Arg::dims(layout[0].strides()),
-        Arg::F64(op.low),
-        Arg::F64(op.high - op.low),
-    ];
+    let [out] = &collapsed([&out]);
+    let args = FillUniform {
+        cursor: &cursor,
+        stream: op.stream,
+        out,
+        n,
+        contiguous: contiguous(&[out], each),
+        rank: out.layout().shape().rank() as u32,
+        shape: out.layout().shape().dims(),
+        low: op.low,
+        range: op.high - op.low,
+    };
     let module = Module::new(&SOURCE).of("T", out.dtype());
-    call.launch(&module, "fill_uniform", Geometry::linear(n.div_ceil(each), BLOCK)?, &args)
+    call.launch(&module, Geometry::linear(n.div_ceil(each), BLOCK)?, &args)
 }
 
 /// [`Bernoulli`].
@@ -105,23 +91,20 @@ pub(super) fn bernoulli(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
     if n == 0 {
         return Ok(());
     }
-    let mut layout = [*out.layout()];
-    collapse(&mut layout);
-    let args = [
-        Arg::Input(&cursor),
-        Arg::U64(stride(&cursor)),
-        Arg::U32(op.stream),
-        Arg::Output(&out),
-        Arg::U64(n as u64),
-        Arg::U32(gapless(&[(&out, &layout[0])], 4)),
-        Arg::U32(layout[0].shape().rank() as u32),
-        Arg::dims(layout[0].shape().dims()),
-        Arg::dims(layout[0].strides()),
-        Arg::U64(rng::threshold(op.keep)),
-    ];
+    let [out] = &collapsed([&out]);
+    let args = FillBernoulli {
+        cursor: &cursor,
+        stream: op.stream,
+        out,
+        n,
+        contiguous: contiguous(&[out], 4),
+        rank: out.layout().shape().rank() as u32,
+        shape: out.layout().shape().dims(),
+        threshold: rng::threshold(op.keep),
+    };
     // The element type is the other kernels'; any float will do.
     let module = Module::new(&SOURCE).of("T", DType::F32);
-    call.launch(&module, "fill_bernoulli", Geometry::linear(n.div_ceil(4), BLOCK)?, &args)
+    call.launch(&module, Geometry::linear(n.div_ceil(4), BLOCK)?, &args)
 }
 
 /// [`Dropout`].
@@ -132,24 +115,20 @@ pub(in crate::ops) fn dropout(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Fa
     if n == 0 {
         return Ok(());
     }
-    let mut layouts = [*out.layout(), *x.layout()];
-    collapse(&mut layouts);
+    let [out, x] = &collapsed([&out, &x]);
     let keep = 1.0 - op.rate;
-    let args = [
-        Arg::Input(&cursor),
-        Arg::U64(stride(&cursor)),
-        Arg::U32(op.stream),
-        Arg::Input(&x),
-        Arg::Output(&out),
-        Arg::U64(n as u64),
-        Arg::U32(gapless(&[(&out, &layouts[0]), (&x, &layouts[1])], 4)),
-        Arg::U32(layouts[0].shape().rank() as u32),
-        Arg::dims(layouts[0].shape().dims()),
-        Arg::dims(layouts[1].strides()),
-        Arg::dims(layouts[0].strides()),
-        Arg::U64(rng::threshold(keep)),
-        Arg::F64(1.0 / keep),
-    ];
+    let args = DropOut {
+        cursor: &cursor,
+        stream: op.stream,
+        x,
+        out,
+        n,
+        contiguous: contiguous(&[out, x], 4),
+        rank: out.layout().shape().rank() as u32,
+        shape: out.layout().shape().dims(),
+        threshold: rng::threshold(keep),
+        scale: 1.0 / keep,
+    };
     let module = Module::new(&SOURCE).of("T", out.dtype());
-    call.launch(&module, "dropout", Geometry::linear(n.div_ceil(4), BLOCK)?, &args)
+    call.launch(&module, Geometry::linear(n.div_ceil(4), BLOCK)?, &args)
 }

@@ -7,11 +7,11 @@ DEVICE Words words_of(const i64* cursor, u64 stride_cursor, u32 stream, u64 bloc
     return random_block(seed, u32(u64(cursor[0])), stream, block + (u64(cursor[6 * stride_cursor]) << 40));
 }
 
-// Stores up to N elements from `first` on: with one access where `gapless` says so and all are there.
+// Stores up to N elements from `first` on: with one access where `contiguous` says so and all are there.
 template <class T, int N>
-DEVICE void place(const Several<T, N>& values, T* out, u64 first, u64 n, u32 gapless, u32 rank, const Dims& shape,
+DEVICE void place(const Several<T, N>& values, T* out, u64 first, u64 n, u32 contiguous, u32 rank, const Dims& shape,
                   const Dims& stride) {
-    if (gapless && first + N <= n) return values.store(out + first);
+    if (contiguous && first + N <= n) return values.store(out + first);
 #pragma unroll
     for (int i = 0; i < N; i++) {
         if (first + i < n) out[offset_of<u64>(first + i, rank, shape, stride)] = values.v[i];
@@ -24,7 +24,7 @@ KERNEL(fill_uniform) {
     constexpr int N = wide ? 2 : 4;
     u64 block = thread_index(), first = block * N;
     if (first >= n) return;
-    Words words = words_of(cursor, stride_cursor, stream, block);
+    Words words = words_of(cursor, cursor.stride.v[0], stream, block);
     Several<T, N> values;
 #pragma unroll
     for (int i = 0; i < N; i++) {
@@ -37,17 +37,17 @@ KERNEL(fill_uniform) {
         }
         values.v[i] = narrow<T>(__dadd_rn(low, __dmul_rn(range, unit)));
     }
-    place(values, out, first, n, gapless, rank, shape, stride_out);
+    place(values, out.data, first, n, contiguous, rank, shape, out.stride);
 }
 
 KERNEL(fill_bernoulli) {
     u64 block = thread_index(), first = block * 4;
     if (first >= n) return;
-    Words words = words_of(cursor, stride_cursor, stream, block);
+    Words words = words_of(cursor, cursor.stride.v[0], stream, block);
     Several<u8, 4> values;
 #pragma unroll
     for (int i = 0; i < 4; i++) values.v[i] = keep(words.v[i], threshold);
-    place(values, out, first, n, gapless, rank, shape, stride_out);
+    place(values, out.data, first, n, contiguous, rank, shape, out.stride);
 }
 
 // x may be out: what a thread stores it has loaded before.
@@ -55,19 +55,19 @@ KERNEL(dropout) {
     typedef Accumulate<T>::type A;
     u64 block = thread_index(), first = block * 4;
     if (first >= n) return;
-    Words words = words_of(cursor, stride_cursor, stream, block);
+    Words words = words_of(cursor, cursor.stride.v[0], stream, block);
     Several<T, 4> values;
-    if (gapless && first + 4 <= n) {
+    if (contiguous && first + 4 <= n) {
         values = Several<T, 4>::load(x + first);
     } else {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            values.v[i] = first + i < n ? x[offset_of<u64>(first + i, rank, shape, stride_x)] : T();
+            values.v[i] = first + i < n ? x[offset_of<u64>(first + i, rank, shape, x.stride)] : T();
         }
     }
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         values.v[i] = narrow<T>(keep(words.v[i], threshold) ? A(widen(values.v[i])) * A(scale) : A(0));
     }
-    place(values, out, first, n, gapless, rank, shape, stride_out);
+    place(values, out.data, first, n, contiguous, rank, shape, out.stride);
 }

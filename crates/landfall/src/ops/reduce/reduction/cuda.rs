@@ -1,84 +1,72 @@
 //! Reductions on a GPU.
 
-use super::group::{BLOCK, Group, across, gapless, unit};
+use super::group::{BLOCK, Group, across, contiguous, unit};
 use super::{Reduce, Reduction};
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
+use crate::kernel::cuda::{
+    Call, Failure, GROUP, Geometry, KernelArgs, Module, Piece, Source, UNITS, cuda_kernel,
+};
 use crate::values::{DType, Layout, Operand, Spec};
-use arrayvec::ArrayVec;
+
+cuda_kernel! {
+    /// A group of lanes takes a segment of a row.
+    struct OfRows = "reduce", BLOCK;
+    x: view_in T,
+    out: view_out R,
+    partial: scratch_of F64,
+    outputs: size,
+    reduced: size,
+    lanes: u32,
+    segments: size,
+    length: size,
+    across: u32,
+    contiguous: flag,
+    scale: f64,
+    rank_x: u32,
+    shape_x: dims,
+    rank_row: u32,
+    shape_row: dims,
+    stride_row: dims,
+    rank_out: u32,
+    shape_out: dims,
+}
+
+cuda_kernel! {
+    /// The same of rows that lie as columns.
+    struct OfColumns = "columns", BLOCK;
+    x: view_in T,
+    out: view_out R,
+    partial: scratch_of F64,
+    outputs: size,
+    reduced: size,
+    lanes: u32,
+    width: u32,
+    segments: size,
+    length: size,
+    scale: f64,
+    rank_x: u32,
+    shape_x: dims,
+    pitch: size,
+    rank_out: u32,
+    shape_out: dims,
+}
+
+cuda_kernel! {
+    /// A warp joins the segments of a row.
+    struct Finish = "finish", BLOCK;
+    partial: scratch_of F64,
+    out: view_out R,
+    outputs: size,
+    segments: size,
+    scale: f64,
+    rank_out: u32,
+    shape_out: dims,
+}
 
 static SOURCE: Source = Source {
     name: "reduce",
-    text: concat!(
-        include_str!("../../../kernel/cuda/units.cu"),
-        include_str!("../../../kernel/cuda/group.cu"),
-        include_str!("reduce.cu")
-    ),
-    entries: &[
-        Entry {
-            name: "reduce",
-            block: BLOCK,
-            params: &[
-                Param::input("x", "T"),
-                Param::output("out", "R"),
-                Param::scratch_is("partial", DType::F64),
-                Param::u64("outputs"),
-                Param::u64("reduced"),
-                Param::u32("lanes"),
-                Param::u64("segments"),
-                Param::u64("length"),
-                Param::u32("across"),
-                Param::u32("gapless"),
-                Param::f64("scale"),
-                Param::u32("rank_x"),
-                Param::dims("shape_x"),
-                Param::dims("stride_x"),
-                Param::u32("rank_row"),
-                Param::dims("shape_row"),
-                Param::dims("stride_row"),
-                Param::u32("rank_out"),
-                Param::dims("shape_out"),
-                Param::dims("stride_out"),
-            ],
-        },
-        Entry {
-            name: "columns",
-            block: BLOCK,
-            params: &[
-                Param::input("x", "T"),
-                Param::output("out", "R"),
-                Param::scratch_is("partial", DType::F64),
-                Param::u64("outputs"),
-                Param::u64("reduced"),
-                Param::u32("lanes"),
-                Param::u32("width"),
-                Param::u64("segments"),
-                Param::u64("length"),
-                Param::f64("scale"),
-                Param::u32("rank_x"),
-                Param::dims("shape_x"),
-                Param::dims("stride_x"),
-                Param::u64("pitch"),
-                Param::u32("rank_out"),
-                Param::dims("shape_out"),
-                Param::dims("stride_out"),
-            ],
-        },
-        Entry {
-            name: "finish",
-            block: BLOCK,
-            params: &[
-                Param::scratch_is("partial", DType::F64),
-                Param::output("out", "R"),
-                Param::u64("outputs"),
-                Param::u64("segments"),
-                Param::f64("scale"),
-                Param::u32("rank_out"),
-                Param::dims("shape_out"),
-                Param::dims("stride_out"),
-            ],
-        },
-    ],
+    pieces: &[UNITS, GROUP, Piece::new("reduce", include_str!("reduce.cu"))],
+    entries: &[OfRows::KERNEL, OfColumns::KERNEL, Finish::KERNEL],
 };
 
 /// Integers are summed in f64, which the processor does too.
@@ -132,43 +120,60 @@ pub(super) fn reduce(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     }
     let group = Group::cut(outputs, reduced, x.dtype());
     let (kept, row) = op.split(x.layout())?;
-    let to = out.layout().collapsed();
     let across = across(&kept, &row);
     let columns = across == 1 && kept.strides().last() == Some(&1) && row.shape().rank() <= 1;
     let together = if columns { together(&x, &kept, &row) } else { 1 };
     let module = module(x.dtype(), out.dtype(), op.reduction, together);
-    let (width, blocks) = group.columns(outputs, together, x.dtype());
-    let mut args = ArrayVec::<Arg<'_>, 20>::new();
-    args.extend([
-        Arg::Input(&x),
-        Arg::Output(&out),
-        Arg::Scratch(0),
-        Arg::U64(outputs as u64),
-        Arg::U64(reduced as u64),
-        Arg::U32(group.lanes as u32),
-    ]);
-    args.extend(columns.then_some(Arg::U32(width as u32)));
-    args.extend([Arg::U64(group.segments as u64), Arg::U64(group.length as u64)]);
-    if !columns {
-        args.extend([Arg::U32(across), Arg::U32(gapless(&x, &kept, &row))]);
-    }
-    args.extend([Arg::F64(scale), Arg::U32(kept.shape().rank() as u32)]);
-    args.extend([Arg::dims(kept.shape().dims()), Arg::dims(kept.strides())]);
+    let contiguous = contiguous(&x, &kept, &row);
+    let (x, to) = (&x.relaid(kept), &out.relaid(out.layout().collapsed()));
+    let (lanes, segments, length) = (group.lanes as u32, group.segments, group.length);
+    let (rank_x, rank_out) = (kept.shape().rank() as u32, to.layout().shape().rank() as u32);
+    let (shape_x, shape_out) = (kept.shape().dims(), to.layout().shape().dims());
     if columns {
-        args.push(Arg::U64(row.strides().first().map_or(0, |&s| s as u64)));
-    } else {
-        args.push(Arg::U32(row.shape().rank() as u32));
-        args.extend([Arg::dims(row.shape().dims()), Arg::dims(row.strides())]);
-    }
-    args.push(Arg::U32(to.shape().rank() as u32));
-    args.extend([Arg::dims(to.shape().dims()), Arg::dims(to.strides())]);
-    if columns {
+        let (width, blocks) = group.columns(outputs, together, x.dtype());
+        let args = OfColumns {
+            x,
+            out: to,
+            partial: 0,
+            outputs,
+            reduced,
+            lanes,
+            width: width as u32,
+            segments,
+            length,
+            scale,
+            rank_x,
+            shape_x,
+            pitch: row.strides().first().copied().unwrap_or(0),
+            rank_out,
+            shape_out,
+        };
         let block = (width * group.lanes) as u32;
-        call.launch(&module, "columns", Geometry::blocks(blocks * group.segments, block)?, &args)?;
+        call.launch(&module, Geometry::blocks(blocks * segments, block)?, &args)?;
     } else {
-        call.launch(&module, "reduce", Geometry::blocks(group.blocks * group.segments, BLOCK)?, &args)?;
+        let args = OfRows {
+            x,
+            out: to,
+            partial: 0,
+            outputs,
+            reduced,
+            lanes,
+            segments,
+            length,
+            across,
+            contiguous,
+            scale,
+            rank_x,
+            shape_x,
+            rank_row: row.shape().rank() as u32,
+            shape_row: row.shape().dims(),
+            stride_row: row.strides(),
+            rank_out,
+            shape_out,
+        };
+        call.launch(&module, Geometry::blocks(group.blocks * segments, BLOCK)?, &args)?;
     }
-    if group.segments > 1 { finish(call, &module, &out, group.segments, scale) } else { Ok(()) }
+    if segments > 1 { finish(call, &module, &out, segments, scale) } else { Ok(()) }
 }
 
 /// Sums partial sums at the start of the scratch memory, `count` to an element of the result, times `scale`. Of none
@@ -189,16 +194,16 @@ fn finish(
     segments: usize,
     scale: f64,
 ) -> Result<(), Failure> {
-    let (outputs, to) = (out.spec().shape.elements(), out.layout().collapsed());
-    let args = [
-        Arg::Scratch(0),
-        Arg::Output(out),
-        Arg::U64(outputs as u64),
-        Arg::U64(segments as u64),
-        Arg::F64(scale),
-        Arg::U32(to.shape().rank() as u32),
-        Arg::dims(to.shape().dims()),
-        Arg::dims(to.strides()),
-    ];
-    call.launch(module, "finish", Geometry::linear(outputs * 32, BLOCK)?, &args)
+    let to = &out.relaid(out.layout().collapsed());
+    let (outputs, shape) = (out.spec().shape.elements(), to.layout().shape());
+    let args = Finish {
+        partial: 0,
+        out: to,
+        outputs,
+        segments,
+        scale,
+        rank_out: shape.rank() as u32,
+        shape_out: shape.dims(),
+    };
+    call.launch(module, Geometry::linear(outputs * 32, BLOCK)?, &args)
 }

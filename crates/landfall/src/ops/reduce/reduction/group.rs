@@ -1,5 +1,6 @@
 //! How the threads of a block share rows of elements: the host's side of `group.cu`.
 
+use crate::kernel::cuda::RowView;
 use crate::values::{DType, Layout, Operand};
 
 /// Threads of a block: `THREADS` in the source.
@@ -83,21 +84,24 @@ pub(in crate::ops) fn across(rows: &Layout, row: &Layout) -> u32 {
     })
 }
 
-/// Whether every unit of every row lies side by side, aligned for accesses of 16 bytes (or of the unit, if smaller).
+/// Whether every unit of every row is contiguous, aligned for accesses of 16 bytes (or of the unit, if smaller).
 /// `rows` and `row` are layouts with as few axes as possible.
-pub(in crate::ops) fn gapless(x: &Operand, rows: &Layout, row: &Layout) -> u32 {
+pub(super) fn contiguous(x: &Operand, rows: &Layout, row: &Layout) -> bool {
     let (size, unit) = (x.dtype().size(), unit(x.dtype()));
     let access = 16.min(unit * size);
     let aligned =
         |l: &Layout, axes: usize| l.strides()[..axes].iter().all(|s| (s * size).is_multiple_of(access));
-    let Some(last) = row.shape().rank().checked_sub(1) else { return 0 };
-    u32::from(
-        row.strides()[last] == 1
-            && (last == 0 || row.shape().dims()[last].is_multiple_of(unit))
-            && x.address().is_multiple_of(access as u64)
-            && aligned(rows, rows.shape().rank())
-            && aligned(row, last),
-    )
+    let Some(last) = row.shape().rank().checked_sub(1) else { return false };
+    row.strides()[last] == 1
+        && (last == 0 || row.shape().dims()[last].is_multiple_of(unit))
+        && x.address().is_multiple_of(access as u64)
+        && aligned(rows, rows.shape().rank())
+        && aligned(row, last)
+}
+
+/// The rows of an operand, as a kernel takes them.
+pub(in crate::ops) fn row_view<'a>(operand: &'a Operand, starts: &'a Layout, row: &'a Layout) -> RowView<'a> {
+    RowView { operand, contiguous: contiguous(operand, starts, row), starts, row }
 }
 
 #[cfg(test)]

@@ -11,18 +11,18 @@ KERNEL(reduce) {
     u64 segment = blockIdx.x % segments, output = blockIdx.x / segments * u64(g.rows) + g.row;
     double total = nothing();
     if (output < outputs) {
-        const T* row = x + place_of(output, outputs, rank_x, shape_x, stride_x);
+        const T* row = x + place_of(output, outputs, rank_x, shape_x, x.stride);
         u64 end = min(reduced, (segment + 1) * length);
         for (u64 first = segment * length + g.lane * N; first < end; first += u64(lanes) * N) {
             A v[N];
-            load_unit(v, row, first, end, A(nothing()), gapless, rank_row, shape_row, stride_row);
+            load_unit(v, row, first, end, A(nothing()), contiguous, rank_row, shape_row, stride_row);
             total = Join::of(total, double(unit_all<Join>(v)));
         }
     }
     total = group_all<Join>(total, g, shared);
     if (g.lane != 0 || output >= outputs) return;
     if (segments == 1) {
-        out[place_of(output, outputs, rank_out, shape_out, stride_out)] = narrow<R>(total * scale);
+        out[place_of(output, outputs, rank_out, shape_out, out.stride)] = narrow<R>(total * scale);
     } else {
         partial[output * segments + segment] = total;
     }
@@ -39,7 +39,7 @@ KERNEL(columns) {
     u32 lane = threadIdx.x / width, t = threadIdx.x;
     u64 segment = blockIdx.x % segments, output = (blockIdx.x / segments * u64(width) + t % width) * ACROSS;
     u64 end = output < outputs ? min(reduced, (segment + 1) * length) : 0, step = u64(lanes) * N;
-    const T* column = x + place_of(output < outputs ? output : 0, outputs, rank_x, shape_x, stride_x);
+    const T* column = x + place_of(output < outputs ? output : 0, outputs, rank_x, shape_x, x.stride);
     double total[ACROSS];
 #pragma unroll
     for (int j = 0; j < ACROSS; j++) total[j] = nothing();
@@ -84,7 +84,7 @@ KERNEL(columns) {
     for (int j = 0; j < ACROSS; j++) {
         double sum = shared[j * THREADS + t];
         if (segments == 1) {
-            out[place_of(output + j, outputs, rank_out, shape_out, stride_out)] = narrow<R>(sum * scale);
+            out[place_of(output + j, outputs, rank_out, shape_out, out.stride)] = narrow<R>(sum * scale);
         } else {
             partial[(output + j) * segments + segment] = sum;
         }
@@ -109,6 +109,6 @@ KERNEL(finish) {
     }
     total = warp_all<Join>(total);
     if (threadIdx.x % 32 == 0) {
-        out[place_of(output, outputs, rank_out, shape_out, stride_out)] = narrow<R>(total * scale);
+        out[place_of(output, outputs, rank_out, shape_out, out.stride)] = narrow<R>(total * scale);
     }
 }

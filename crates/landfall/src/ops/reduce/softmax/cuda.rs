@@ -2,141 +2,102 @@
 
 use super::Softmax;
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use crate::ops::reduce::reduction::{BLOCK, Group, across, gapless, split, sum_partials, unit};
+use crate::kernel::cuda::{
+    Call, Failure, GROUP, Geometry, KernelArgs, Module, Piece, ROWS, RowFrame, RowView, Source, UNITS,
+    cuda_kernel,
+};
+use crate::ops::reduce::reduction::{BLOCK, Group, across, row_view, split, sum_partials, unit};
 use crate::values::{DType, Layout, Operand, Rule, Spec, collapse};
 
 /// Blocks that sum losses, at most: what a large GPU holds at once. Each goes on with the next rows.
 const MAX_BLOCKS: usize = 1024;
 
-/// A kernel over rows: its own parameters, then those of [`Rows::args`].
-macro_rules! over_rows {
-    ($name:literal $($own:expr),*) => {
-        Entry {
-            name: $name,
-            block: BLOCK,
-            params: &[
-                $($own,)*
-                Param::u64("rows"),
-                Param::u64("classes"),
-                Param::u32("lanes"),
-                Param::u32("across"),
-                Param::u32("rank"),
-                Param::dims("shape"),
-                Param::dims("shape_row"),
-                Param::u32("gapless_x"),
-                Param::dims("stride_x"),
-                Param::dims("stride_row_x"),
-                Param::u32("gapless_out"),
-                Param::dims("stride_out"),
-                Param::dims("stride_row_out"),
-                Param::dims("stride_labels"),
-            ],
-        }
-    };
+cuda_kernel! {
+    /// A group of lanes takes a row.
+    struct Quotients = "softmax", BLOCK;
+    frame: row_frame,
+    x: rows_in T,
+    out: rows_out T,
 }
-/// Parameters that [`over_rows`] adds.
-const SHARED: usize = 14;
-/// Parameters of their own, at most.
-const OWN: usize = 6;
+
+cuda_kernel! {
+    /// The sum of the losses of a block's rows.
+    struct Losses = "cross_entropy", BLOCK;
+    frame: row_frame,
+    x: rows_in T,
+    labels: view_in_of I64,
+    out: output T,
+    partial: scratch_of F64,
+    faults: faults,
+    scale: f64,
+}
+
+cuda_kernel! {
+    /// As softmax, of rows with labels.
+    struct Slopes = "cross_entropy_grad", BLOCK;
+    frame: row_frame,
+    x: rows_in T,
+    labels: view_in_of I64,
+    cotangent: input T,
+    out: rows_out T,
+    faults: faults,
+    scale: f64,
+}
 
 static SOURCE: Source = Source {
     name: "softmax",
-    text: concat!(
-        include_str!("../../../kernel/cuda/units.cu"),
-        include_str!("../../../kernel/cuda/group.cu"),
-        include_str!("../../../kernel/cuda/rows.cu"),
-        include_str!("softmax.cu")
-    ),
-    entries: &[
-        over_rows!("softmax" Param::input("x", "T"), Param::output("out", "T")),
-        over_rows!("cross_entropy"
-            Param::input("x", "T"),
-            Param::input_is("labels", DType::I64),
-            Param::output("out", "T"),
-            Param::scratch_is("partial", DType::F64),
-            Param::faults("faults"),
-            Param::f64("scale")
-        ),
-        over_rows!("cross_entropy_grad"
-            Param::input("x", "T"),
-            Param::input_is("labels", DType::I64),
-            Param::input("cotangent", "T"),
-            Param::output("out", "T"),
-            Param::faults("faults"),
-            Param::f64("scale")
-        ),
-    ],
+    pieces: &[UNITS, GROUP, ROWS, Piece::new("softmax", include_str!("softmax.cu"))],
+    entries: &[Quotients::KERNEL, Losses::KERNEL, Slopes::KERNEL],
 };
+
+fn module(dtype: DType) -> Module {
+    let module = Module::new(&SOURCE).of("T", dtype).of("A", dtype.accumulate());
+    module.constant("UNIT", unit(dtype) as u64)
+}
 
 /// Rows along an axis of an argument, of a result of its shape and of labels of the shape without the axis. None is
 /// empty. What an op does not have is its argument again.
 struct Rows {
-    dtype: DType,
-    rows: usize,
     group: Group,
     across: u32,
     /// Where rows of x and out start, and labels.
     starts: [Layout; 3],
     /// The elements of a row of x and out.
     row: [Layout; 2],
-    gapless: [u32; 2],
 }
 
 impl Rows {
     fn new(x: &Operand, out: &Operand, labels: Option<&Operand>, axis: usize) -> Result<Self, Rule> {
         let spec = x.spec();
         let classes = spec.shape.dims()[axis];
-        let rows = spec.shape.elements() / classes;
         let (of_x, row_x) = split(x.layout(), |a| a == axis)?;
         let (of_out, row_out) = split(out.layout(), |a| a == axis)?;
         let mut starts = [of_x, of_out, labels.map_or(of_x, |l| *l.layout())];
         collapse(&mut starts);
         Ok(Self {
-            dtype: spec.dtype,
-            rows,
-            group: Group::whole(rows, classes, spec.dtype),
+            group: Group::whole(spec.shape.elements() / classes, classes, spec.dtype),
             across: across(&starts[0], &row_x),
             starts,
             row: [row_x, row_out],
-            gapless: [gapless(x, &starts[0], &row_x), gapless(out, &starts[1], &row_out)],
         })
     }
 
-    fn args(&self) -> [Arg<'static>; SHARED] {
-        let [of_x, of_out, of_labels] = &self.starts;
-        let [row_x, row_out] = &self.row;
-        [
-            Arg::U64(self.rows as u64),
-            Arg::U64(row_x.shape().elements() as u64),
-            Arg::U32(self.group.lanes as u32),
-            Arg::U32(self.across),
-            Arg::U32(of_x.shape().rank() as u32),
-            Arg::dims(of_x.shape().dims()),
-            Arg::dims(row_x.shape().dims()),
-            Arg::U32(self.gapless[0]),
-            Arg::dims(of_x.strides()),
-            Arg::dims(row_x.strides()),
-            Arg::U32(self.gapless[1]),
-            Arg::dims(of_out.strides()),
-            Arg::dims(row_out.strides()),
-            Arg::dims(of_labels.strides()),
-        ]
+    fn frame(&self) -> RowFrame<'_> {
+        let ([starts, ..], [row, _]) = (&self.starts, &self.row);
+        let (count, length) = (starts.shape().elements(), row.shape().elements());
+        RowFrame { count, length, lanes: self.group.lanes as u32, across: self.across, starts, row }
     }
 
-    fn launch(
-        &self,
-        call: &mut Call<'_>,
-        entry: &'static str,
-        blocks: usize,
-        own: &[Arg<'_>],
-    ) -> Result<(), Failure> {
-        let mut args = [Arg::U32(0); OWN + SHARED];
-        let all = own.iter().copied().chain(self.args());
-        args.iter_mut().zip(all).for_each(|(to, arg)| *to = arg);
-        let module = Module::new(&SOURCE).of("T", self.dtype).of("A", self.dtype.accumulate());
-        let module = module.constant("UNIT", unit(self.dtype) as u64);
-        call.launch(&module, entry, Geometry::blocks(blocks, BLOCK)?, &args[..own.len() + SHARED])
+    fn x<'a>(&'a self, operand: &'a Operand) -> RowView<'a> {
+        row_view(operand, &self.starts[0], &self.row[0])
+    }
+
+    fn out<'a>(&'a self, operand: &'a Operand) -> RowView<'a> {
+        row_view(operand, &self.starts[1], &self.row[1])
+    }
+
+    fn labels(&self, operand: &Operand) -> Operand {
+        operand.relaid(self.starts[2])
     }
 }
 
@@ -148,7 +109,8 @@ pub(super) fn softmax(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     let rows = Rows::new(&x, &out, None, op.axis)?;
-    rows.launch(call, "softmax", rows.group.blocks, &[Arg::Input(&x), Arg::Output(&out)])
+    let args = Quotients { frame: rows.frame(), x: rows.x(&x), out: rows.out(&out) };
+    call.launch(&module(x.dtype()), Geometry::blocks(rows.group.blocks, BLOCK)?, &args)
 }
 
 /// Blocks that sum the losses of logits.
@@ -171,15 +133,16 @@ pub(in crate::ops) fn cross_entropy(_: &dyn Op, call: &mut Call<'_>) -> Result<(
     let scale = 1.0 / labels.spec().shape.elements() as f64;
     if blocks > 0 {
         let rows = Rows::new(&x, &x, Some(&labels), x.spec().shape.rank() - 1)?;
-        let own = [
-            Arg::Input(&x),
-            Arg::Input(&labels),
-            Arg::Output(&out),
-            Arg::Scratch(0),
-            Arg::Faults,
-            Arg::F64(scale),
-        ];
-        rows.launch(call, "cross_entropy", blocks, &own)?;
+        let args = Losses {
+            frame: rows.frame(),
+            x: rows.x(&x),
+            labels: &rows.labels(&labels),
+            out: &out,
+            partial: 0,
+            faults: (),
+            scale,
+        };
+        call.launch(&module(x.dtype()), Geometry::blocks(blocks, BLOCK)?, &args)?;
     }
     if blocks == 1 { Ok(()) } else { sum_partials(call, &out, blocks, scale) }
 }
@@ -191,13 +154,14 @@ pub(in crate::ops) fn cross_entropy_grad(_: &dyn Op, call: &mut Call<'_>) -> Res
         return Ok(());
     }
     let rows = Rows::new(&x, &out, Some(&labels), x.spec().shape.rank() - 1)?;
-    let own = [
-        Arg::Input(&x),
-        Arg::Input(&labels),
-        Arg::Input(&cotangent),
-        Arg::Output(&out),
-        Arg::Faults,
-        Arg::F64(1.0 / labels.spec().shape.elements() as f64),
-    ];
-    rows.launch(call, "cross_entropy_grad", rows.group.blocks, &own)
+    let args = Slopes {
+        frame: rows.frame(),
+        x: rows.x(&x),
+        labels: &rows.labels(&labels),
+        cotangent: &cotangent,
+        out: rows.out(&out),
+        faults: (),
+        scale: 1.0 / labels.spec().shape.elements() as f64,
+    };
+    call.launch(&module(x.dtype()), Geometry::blocks(rows.group.blocks, BLOCK)?, &args)
 }

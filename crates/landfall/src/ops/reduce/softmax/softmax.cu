@@ -22,17 +22,17 @@ constexpr u64 NO_LABEL = ~0ull;
 // The largest element of a row and the sums of its exponentials. A row of one unit a lane leaves those in `v`. All threads
 // of the block call it together; those without a row take no part.
 template <bool LABELLED>
-DEVICE Sums sums_of(A (&v)[N], const T* row, u64 r, const Rows& rows, u64 label, const Group& g, A (&tops)[THREADS],
-                    double (&totals)[THREADS]) {
-    u64 end = r < rows.count ? rows.length : 0, step = u64(g.lanes) * N;
+DEVICE Sums sums_of(A (&v)[N], const T* row, u64 r, const RowFrame& frame, const RowView<const T>& x, u64 label, const Group& g,
+                    A (&tops)[THREADS], double (&totals)[THREADS]) {
+    u64 end = r < frame.count ? frame.length : 0, step = u64(g.lanes) * N;
     Sums s = {lowest(), 0.0, 0.0};
     for (u64 first = g.lane * N; first < end; first += step) {
-        load_row(v, row, first, rows, lowest());
+        load_row(v, row, first, frame, x, lowest());
         s.top = Max::of(s.top, unit_all<Max>(v));
     }
     s.top = group_all<Max>(s.top, g, tops);
     for (u64 first = g.lane * N; first < end; first += step) {
-        if (rows.length > step) load_row(v, row, first, rows, lowest());
+        if (frame.length > step) load_row(v, row, first, frame, x, lowest());
         relative(v, s.top);
         if (LABELLED) {
 #pragma unroll
@@ -52,20 +52,20 @@ DEVICE Sums sums_of(A (&v)[N], const T* row, u64 r, const Rows& rows, u64 label,
 // Row r of scale * (softmax(x) - onehot(label)), `scale` times the cotangent if there is one. It may lie where x does: a
 // lane stores what it alone loads.
 template <bool LABELLED>
-DEVICE void quotients(const T* x, const Rows& from, T* out, const Rows& to, u64 r, u64 label, const T* cotangent,
-                      double scale, const Group& g) {
+DEVICE void quotients(const RowFrame& frame, const RowView<const T>& x, const RowView<T>& out, u64 r, u64 label,
+                      const T* cotangent, double scale, const Group& g) {
     __shared__ A tops[THREADS];
     __shared__ double totals[THREADS];
-    const T* row = x + (r < from.count ? start_of(r, from) : 0);
+    const T* row = x.data + (r < frame.count ? start_of(r, frame, x.stride) : 0);
     A v[N];
-    Sums s = sums_of<LABELLED>(v, row, r, from, label, g, tops, totals);
-    if (r >= from.count) return;
+    Sums s = sums_of<LABELLED>(v, row, r, frame, x, label, g, tops, totals);
+    if (r >= frame.count) return;
     double factor = (LABELLED ? double(widen(*cotangent)) * scale : scale) / (s.own + s.others);
-    T* row_out = out + start_of(r, to);
+    T* row_out = out.data + start_of(r, frame, out.stride);
     u64 step = u64(g.lanes) * N;
-    for (u64 first = g.lane * N; first < from.length; first += step) {
-        if (from.length > step) {
-            load_row(v, row, first, from, lowest());
+    for (u64 first = g.lane * N; first < frame.length; first += step) {
+        if (frame.length > step) {
+            load_row(v, row, first, frame, x, lowest());
             relative(v, s.top);
         }
 #pragma unroll
@@ -73,15 +73,13 @@ DEVICE void quotients(const T* x, const Rows& from, T* out, const Rows& to, u64 
             v[i] *= A(factor);
             if (LABELLED && first + i == label) v[i] = A(-s.others * factor);
         }
-        store_unit(v, row_out, first, to.length, to.gapless, 1, to.shape_row, to.stride_row);
+        store_row(v, row_out, first, frame, out);
     }
 }
 
 KERNEL(softmax) {
-    Group g = group_of(lanes, across);
-    Rows from = {rows, classes, rank, gapless_x, shape, stride_x, shape_row, stride_row_x};
-    Rows to = {rows, classes, rank, gapless_out, shape, stride_out, shape_row, stride_row_out};
-    quotients<false>(x, from, out, to, u64(blockIdx.x) * g.rows + g.row, NO_LABEL, 0, 1.0, g);
+    Group g = group_of(frame.lanes, frame.across);
+    quotients<false>(frame, x, out, u64(blockIdx.x) * g.rows + g.row, NO_LABEL, 0, 1.0, g);
 }
 
 // The label of row r, clamped; one lane reports it where it is out of range.
@@ -96,20 +94,19 @@ DEVICE u64 label_of(const i64* labels, u64 place, u64 r, u64 classes, const Grou
 KERNEL(cross_entropy) {
     __shared__ A tops[THREADS];
     __shared__ double totals[THREADS];
-    Group g = group_of(lanes, across);
-    Rows from = {rows, classes, rank, gapless_x, shape, stride_x, shape_row, stride_row_x};
+    Group g = group_of(frame.lanes, frame.across);
     double total = 0.0;
-    for (u64 start = u64(blockIdx.x) * g.rows; start < rows; start += u64(gridDim.x) * g.rows) {
+    for (u64 start = u64(blockIdx.x) * g.rows; start < frame.count; start += u64(gridDim.x) * g.rows) {
         u64 r = start + g.row, label = NO_LABEL;
-        const T* row = x;
-        if (r < rows) {
-            row += start_of(r, from);
-            label = label_of(labels, place_of(r, rows, rank, shape, stride_labels), r, classes, g, faults);
+        const T* row = x.data;
+        if (r < frame.count) {
+            row += start_of(r, frame, x.stride);
+            label = label_of(labels, start_of(r, frame, labels.stride), r, frame.length, g, faults);
         }
         A v[N];
-        Sums s = sums_of<true>(v, row, r, from, label, g, tops, totals);
-        if (r >= rows || g.lane != 0) continue;
-        double below = double(s.top) - double(widen(row[label * stride_row_x.v[0]]));
+        Sums s = sums_of<true>(v, row, r, frame, x, label, g, tops, totals);
+        if (r >= frame.count || g.lane != 0) continue;
+        double below = double(s.top) - double(widen(row[label * x.stride_row.v[0]]));
         // Of the label's own exponential, 1 is taken off before the others are added: where it is the largest, they
         // alone are left.
         total += below + log1p(s.own - 1.0 + s.others);
@@ -123,10 +120,8 @@ KERNEL(cross_entropy) {
 }
 
 KERNEL(cross_entropy_grad) {
-    Group g = group_of(lanes, across);
-    Rows from = {rows, classes, rank, gapless_x, shape, stride_x, shape_row, stride_row_x};
-    Rows to = {rows, classes, rank, gapless_out, shape, stride_out, shape_row, stride_row_out};
+    Group g = group_of(frame.lanes, frame.across);
     u64 r = u64(blockIdx.x) * g.rows + g.row, label = NO_LABEL;
-    if (r < rows) label = label_of(labels, place_of(r, rows, rank, shape, stride_labels), r, classes, g, faults);
-    quotients<true>(x, from, out, to, r, label, cotangent, scale, g);
+    if (r < frame.count) label = label_of(labels, start_of(r, frame, labels.stride), r, frame.length, g, faults);
+    quotients<true>(frame, x, out, r, label, cotangent, scale, g);
 }

@@ -7,18 +7,18 @@ KERNEL(accumulate) {
     u64 index = thread_index(), width = columns == 0 ? 1 : columns;
     u64 b = index / width, c = index - b * width;
     if (b >= rows) return;
-    i64 given = groups[b * stride_groups];
+    i64 given = groups[b * groups.stride.v[0]];
     if (c == 0 && (given < 0 || u64(given) >= count)) flag(faults, b, given, count);
     if (columns == 0) return;
     u64 group = clamped(given, count);
     for (u64 before = 0; before < b; before++) {
-        if (clamped(groups[before * stride_groups], count) == group) return;
+        if (clamped(groups[before * groups.stride.v[0]], count) == group) return;
     }
-    double* to = sums + group * stride_sums.v[0] + c * stride_sums.v[1];
+    double* to = sums + group * sums.stride.v[0] + c * sums.stride.v[1];
     double sum = *to;
     for (u64 row = b; row < rows; row++) {
-        if (clamped(groups[row * stride_groups], count) != group) continue;
-        sum += values[row * stride_values.v[0] + c * stride_values.v[1]];
+        if (clamped(groups[row * groups.stride.v[0]], count) != group) continue;
+        sum += values[row * values.stride.v[0] + c * values.stride.v[1]];
     }
     *to = sum;
 }

@@ -1,30 +1,26 @@
 //! Running sums on a GPU.
 
 use crate::contract::Op;
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use crate::values::DType;
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 
 const BLOCK: u32 = 128;
 
+cuda_kernel! {
+    /// A thread adds a value to the sum of its group.
+    struct Sums = "accumulate", BLOCK;
+    groups: view_in_of I64,
+    values: view_in_of F64,
+    sums: view_out_of F64,
+    faults: faults,
+    rows: size,
+    columns: size,
+    count: size,
+}
+
 static SOURCE: Source = Source {
     name: "accumulate",
-    text: include_str!("accumulate.cu"),
-    entries: &[Entry {
-        name: "accumulate",
-        block: BLOCK,
-        params: &[
-            Param::input_is("groups", DType::I64),
-            Param::input_is("values", DType::F64),
-            Param::output_is("sums", DType::F64),
-            Param::faults("faults"),
-            Param::u64("rows"),
-            Param::u64("columns"),
-            Param::u64("count"),
-            Param::u64("stride_groups"),
-            Param::dims("stride_values"),
-            Param::dims("stride_sums"),
-        ],
-    }],
+    pieces: &[Piece::new("accumulate", include_str!("accumulate.cu"))],
+    entries: &[Sums::KERNEL],
 };
 
 /// [`super::Accumulate`].
@@ -35,17 +31,6 @@ pub(super) fn accumulate(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
     if rows == 0 {
         return Ok(());
     }
-    let args = [
-        Arg::Input(&groups),
-        Arg::Input(&values),
-        Arg::Output(&sums),
-        Arg::Faults,
-        Arg::U64(rows as u64),
-        Arg::U64(columns as u64),
-        Arg::U64(count as u64),
-        Arg::U64(groups.layout().strides()[0] as u64),
-        Arg::dims(values.layout().strides()),
-        Arg::dims(sums.layout().strides()),
-    ];
-    call.launch(&Module::new(&SOURCE), "accumulate", Geometry::linear(rows * columns.max(1), BLOCK)?, &args)
+    let args = Sums { groups: &groups, values: &values, sums: &sums, faults: (), rows, columns, count };
+    call.launch(&Module::new(&SOURCE), Geometry::linear(rows * columns.max(1), BLOCK)?, &args)
 }

@@ -18,7 +18,7 @@ KERNEL(adam) {
     Unit u;
     bool whole = false;
     auto load = [&] {
-        whole = gapless && first + N <= n;
+        whole = contiguous && first + N <= n;
         if (whole) {
             u.p = Several<T, N>::load(param + first);
             u.g = Several<G, N>::load(grad + first);
@@ -29,10 +29,10 @@ KERNEL(adam) {
 #pragma unroll
         for (int i = 0; i < N; i++) {
             u64 at = min(first + i, n - 1);
-            u.p.v[i] = param[at * stride.v[0]];
-            u.g.v[i] = grad[at * stride.v[1]];
-            u.m.v[i] = m[at * stride.v[2]];
-            u.v.v[i] = v[at * stride.v[3]];
+            u.p.v[i] = param[at * param.stride.v[0]];
+            u.g.v[i] = grad[at * grad.stride.v[0]];
+            u.m.v[i] = m[at * m.stride.v[0]];
+            u.v.v[i] = v[at * v.stride.v[0]];
         }
     };
     load();
@@ -69,9 +69,9 @@ KERNEL(adam) {
 #pragma unroll
             for (int i = 0; i < N; i++) {
                 if (first + i < n) {
-                    param[(first + i) * stride.v[0]] = u.p.v[i];
-                    m[(first + i) * stride.v[2]] = u.m.v[i];
-                    v[(first + i) * stride.v[3]] = u.v.v[i];
+                    param[(first + i) * param.stride.v[0]] = u.p.v[i];
+                    m[(first + i) * m.stride.v[0]] = u.m.v[i];
+                    v[(first + i) * v.stride.v[0]] = u.v.v[i];
                 }
             }
         }

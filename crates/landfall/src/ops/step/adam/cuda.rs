@@ -2,8 +2,8 @@
 
 use super::Adam;
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use crate::values::{DType, Operand};
+use crate::kernel::cuda::vectors::contiguous;
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 
 const BLOCK: u32 = 256;
 /// Elements that a thread updates at once: `N` in the source.
@@ -11,32 +11,31 @@ const UNIT: usize = 4;
 /// Blocks at most: what a large GPU holds at once. Each thread goes on with the next unit; all have as many.
 const MAX_BLOCKS: usize = 640;
 
+cuda_kernel! {
+    /// A thread updates units of elements.
+    struct Update = "adam", BLOCK;
+    param: view_out T,
+    grad: view_in G,
+    m: view_out A,
+    v: view_out A,
+    cursor: input_of I64,
+    lr: input_of F64,
+    scale: input A,
+    ok: input_of Bool,
+    n: size,
+    decayed: size,
+    decoupled: flag,
+    beta1: f64,
+    beta2: f64,
+    eps: f64,
+    weight_decay: f64,
+    contiguous: flag,
+}
+
 static SOURCE: Source = Source {
     name: "adam",
-    text: include_str!("adam.cu"),
-    entries: &[Entry {
-        name: "adam",
-        block: BLOCK,
-        params: &[
-            Param::output("param", "T"),
-            Param::input("grad", "G"),
-            Param::output("m", "A"),
-            Param::output("v", "A"),
-            Param::input_is("cursor", DType::I64),
-            Param::input_is("lr", DType::F64),
-            Param::input("scale", "A"),
-            Param::input_is("ok", DType::Bool),
-            Param::u64("n"),
-            Param::u64("decayed"),
-            Param::u32("decoupled"),
-            Param::f64("beta1"),
-            Param::f64("beta2"),
-            Param::f64("eps"),
-            Param::f64("weight_decay"),
-            Param::u32("gapless"),
-            Param::dims("stride"),
-        ],
-    }],
+    pieces: &[Piece::new("adam", include_str!("adam.cu"))],
+    entries: &[Update::KERNEL],
 };
 
 /// [`Adam`].
@@ -49,32 +48,26 @@ pub(super) fn adam(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     if n == 0 {
         return Ok(());
     }
-    let stride = [param, grad, m, v].map(|o| o.layout().strides()[0]);
-    let fits = |o: &Operand| {
-        o.layout().is_contiguous() && o.address().is_multiple_of((UNIT * o.dtype().size()).min(16) as u64)
-    };
-    let gapless = [param, grad, m, v].iter().all(fits);
-    let args = [
-        Arg::Output(&param),
-        Arg::Input(&grad),
-        Arg::Output(&m),
-        Arg::Output(&v),
-        Arg::Input(&cursor),
-        Arg::Input(&lr),
-        Arg::Input(&scale),
-        Arg::Input(&ok),
-        Arg::U64(n as u64),
+    let args = Update {
+        param: &param,
+        grad: &grad,
+        m: &m,
+        v: &v,
+        cursor: &cursor,
+        lr: &lr,
+        scale: &scale,
+        ok: &ok,
+        n,
         // Without decay there is nothing to multiply by one.
-        Arg::U64(if op.weight_decay == 0.0 { 0 } else { op.decay_elements as u64 }),
-        Arg::U32(u32::from(op.decoupled)),
-        Arg::F64(op.beta1),
-        Arg::F64(op.beta2),
-        Arg::F64(op.eps),
-        Arg::F64(op.weight_decay),
-        Arg::U32(u32::from(gapless)),
-        Arg::dims(&stride),
-    ];
+        decayed: if op.weight_decay == 0.0 { 0 } else { op.decay_elements },
+        decoupled: op.decoupled,
+        beta1: op.beta1,
+        beta2: op.beta2,
+        eps: op.eps,
+        weight_decay: op.weight_decay,
+        contiguous: contiguous(&[&param, &grad, &m, &v], UNIT),
+    };
     let module = Module::new(&SOURCE).of("T", param.dtype()).of("G", grad.dtype()).of("A", m.dtype());
     let blocks = Geometry::shares(n.div_ceil(UNIT * BLOCK as usize), MAX_BLOCKS);
-    call.launch(&module, "adam", Geometry::blocks(blocks, BLOCK)?, &args)
+    call.launch(&module, Geometry::blocks(blocks, BLOCK)?, &args)
 }

@@ -2,8 +2,8 @@
 // and the order in which it adds, depend on the number of elements and blocks only, not on the layout.
 constexpr int N = 8;
 
-DEVICE Several<T, N> unit_of(const T* x, u64 first, u64 n, u32 gapless, u32 rank, const Dims& shape, const Dims& stride) {
-    if (gapless && first + N <= n) return Several<T, N>::load(x + first);
+DEVICE Several<T, N> unit_of(const T* x, u64 first, u64 n, u32 contiguous, u32 rank, const Dims& shape, const Dims& stride) {
+    if (contiguous && first + N <= n) return Several<T, N>::load(x + first);
     Several<T, N> unit;
 #pragma unroll
     for (int i = 0; i < N; i++) {
@@ -18,7 +18,7 @@ KERNEL(search) {
     bool found = false;
     u64 threads = u64(gridDim.x) * blockDim.x;
     for (u64 first = thread_index() * N; first < n; first += threads * N) {
-        Several<T, N> unit = unit_of(x, first, n, gapless, rank, shape, stride_x);
+        Several<T, N> unit = unit_of(x, first, n, contiguous, rank, shape, x.stride);
 #pragma unroll
         for (int i = 0; i < N; i++) {
             A v = widen(unit.v[i]);
@@ -44,8 +44,8 @@ KERNEL(squares) {
     double sum = 0.0;
     u64 step = u64(gridDim.x) * blockDim.x * N;
     for (u64 first = thread_index() * N; first < n; first += 2 * step) {
-        Several<T, N> unit = unit_of(x, first, n, gapless, rank, shape, stride_x);
-        Several<T, N> next = unit_of(x, first + step, n, gapless, rank, shape, stride_x);
+        Several<T, N> unit = unit_of(x, first, n, contiguous, rank, shape, x.stride);
+        Several<T, N> next = unit_of(x, first + step, n, contiguous, rank, shape, x.stride);
         sum += squared(unit);
         sum += squared(next);
     }

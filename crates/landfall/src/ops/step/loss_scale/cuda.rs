@@ -2,39 +2,36 @@
 
 use super::LossScale;
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use crate::values::DType;
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+
+cuda_kernel! {
+    /// One thread moves the scale.
+    struct Update = "loss_scale", 32;
+    state: view_out_of F32,
+    ok: input_of Bool,
+    interval: size,
+    growth: f64,
+    backoff: f64,
+    least: f64,
+}
 
 static SOURCE: Source = Source {
     name: "loss_scale",
-    text: include_str!("loss_scale.cu"),
-    entries: &[Entry {
-        name: "loss_scale",
-        block: 32,
-        params: &[
-            Param::output_is("state", DType::F32),
-            Param::input_is("ok", DType::Bool),
-            Param::u64("stride"),
-            Param::u64("interval"),
-            Param::f64("growth"),
-            Param::f64("backoff"),
-            Param::f64("least"),
-        ],
-    }],
+    pieces: &[Piece::new("loss_scale", include_str!("loss_scale.cu"))],
+    entries: &[Update::KERNEL],
 };
 
 /// [`LossScale`].
 pub(super) fn loss_scale(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let op = attributes::<LossScale>(op)?;
     let (ok, state) = (*call.input(1)?, *call.output(0)?);
-    let args = [
-        Arg::Output(&state),
-        Arg::Input(&ok),
-        Arg::U64(state.layout().strides()[0] as u64),
-        Arg::U64(op.interval as u64),
-        Arg::F64(op.growth),
-        Arg::F64(op.backoff),
-        Arg::F64(op.least),
-    ];
-    call.launch(&Module::new(&SOURCE), "loss_scale", Geometry::blocks(1, 32)?, &args)
+    let args = Update {
+        state: &state,
+        ok: &ok,
+        interval: op.interval,
+        growth: op.growth,
+        backoff: op.backoff,
+        least: op.least,
+    };
+    call.launch(&Module::new(&SOURCE), Geometry::blocks(1, 32)?, &args)
 }

@@ -3,7 +3,7 @@
 KERNEL(loss_scale) {
     if (thread_index() > 0) return;
     constexpr float LARGEST = 3.402823466e+38f;
-    float scale = state[0], run = state[stride] + 1.0f;
+    float scale = state[0], run = state[state.stride.v[0]] + 1.0f;
     float grown = scale * float(growth);
     bool grows = run >= float(interval);
     if (*ok == 0) {
@@ -14,5 +14,5 @@ KERNEL(loss_scale) {
         run = 0.0f;
     }
     state[0] = scale;
-    state[stride] = run;
+    state[state.stride.v[0]] = run;
 }

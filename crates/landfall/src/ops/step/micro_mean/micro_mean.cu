@@ -7,9 +7,9 @@ KERNEL(micro_mean) {
     typedef Accumulate<T>::type A;
     u64 first = thread_index() * 4;
     if (first >= n) return;
-    bool begins = cursor[6 * stride_cursor] == 0;
+    bool begins = cursor[6 * cursor.stride.v[0]] == 0;
     A part = A(factor);
-    if (gapless && first + 4 <= n) {
+    if (contiguous && first + 4 <= n) {
         Several<T, 4> taken = Several<T, 4>::load(value + first), sum;
         if (!begins) sum = Several<T, 4>::load(mean + first);
 #pragma unroll
@@ -21,8 +21,8 @@ KERNEL(micro_mean) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         if (first + i >= n) return;
-        T* to = mean + offset_of<u64>(first + i, rank, shape, stride_mean);
-        A taken = A(widen(value[offset_of<u64>(first + i, rank, shape, stride_value)]));
+        T* to = mean + offset_of<u64>(first + i, rank, shape, mean.stride);
+        A taken = A(widen(value[offset_of<u64>(first + i, rank, shape, value.stride)]));
         *to = narrow<T>(scaled_sum(begins ? A(0) : A(widen(*to)), taken, part));
     }
 }

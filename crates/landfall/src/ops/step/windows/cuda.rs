@@ -2,8 +2,8 @@
 
 use super::{BatchWindows, Order, WindowGather};
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Arg, Call, Entry, Failure, Geometry, Module, Param, Source};
-use crate::values::{DType, Operand};
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::values::DType;
 
 const BLOCK: u32 = 256;
 /// Elements that a thread of [`window_gather`] takes: `EACH` in the source.
@@ -12,63 +12,45 @@ const EACH: usize = 4;
 /// for no other.
 const WARP: u32 = 32;
 
+cuda_kernel! {
+    /// A thread finds the place of a window of the batch.
+    struct Windows = "batch_windows", WARP;
+    cursor: view_in_of I64,
+    table: view_in_of I64,
+    list: view_in_of I64,
+    starts: view_out_of I64,
+    groups: view_out_of I64,
+    valid: view_out_of Bool,
+    batch: size,
+    micro_batches: size,
+    rows: size,
+    shuffle: flag,
+    epochs: size,
+    positions: size,
+}
+
+cuda_kernel! {
+    /// A thread copies some neighbours of a window.
+    struct Gather = "window_gather", BLOCK;
+    series: view_in T,
+    starts: view_in_of I64,
+    out: view_out T,
+    faults: faults,
+    units: size,
+    channels: size,
+    length: size,
+    width: size,
+    t: size,
+    stride: size,
+    offset: size,
+    whole: flag,
+}
+
 static SOURCE: Source = Source {
     name: "windows",
-    text: include_str!("windows.cu"),
-    entries: &[
-        Entry {
-            name: "batch_windows",
-            block: WARP,
-            params: &[
-                Param::input_is("cursor", DType::I64),
-                Param::input_is("table", DType::I64),
-                Param::input_is("list", DType::I64),
-                Param::output_is("starts", DType::I64),
-                Param::output_is("groups", DType::I64),
-                Param::output_is("valid", DType::Bool),
-                Param::u64("batch"),
-                Param::u64("micro_batches"),
-                Param::u64("rows"),
-                Param::u32("shuffle"),
-                Param::u64("epochs"),
-                Param::u64("positions"),
-                Param::u64("stride_epoch"),
-                Param::u64("stride_position"),
-                Param::u64("stride_cursor"),
-                Param::u64("stride_row"),
-                Param::u64("stride_col"),
-                Param::u64("stride_starts"),
-                Param::u64("stride_groups"),
-                Param::u64("stride_valid"),
-            ],
-        },
-        Entry {
-            name: "window_gather",
-            block: BLOCK,
-            params: &[
-                Param::input("series", "T"),
-                Param::input_is("starts", DType::I64),
-                Param::output("out", "T"),
-                Param::faults("faults"),
-                Param::u64("units"),
-                Param::u64("channels"),
-                Param::u64("length"),
-                Param::u64("width"),
-                Param::u64("t"),
-                Param::u64("stride"),
-                Param::u64("offset"),
-                Param::u32("whole"),
-                Param::u64("stride_starts"),
-                Param::dims("stride_x"),
-                Param::dims("stride_out"),
-            ],
-        },
-    ],
+    pieces: &[Piece::new("windows", include_str!("windows.cu"))],
+    entries: &[Windows::KERNEL, Gather::KERNEL],
 };
-
-fn stride(operand: &Operand, axis: usize) -> Arg<'static> {
-    Arg::U64(operand.layout().strides()[axis] as u64)
-}
 
 /// [`BatchWindows`].
 pub(super) fn batch_windows(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
@@ -83,35 +65,27 @@ pub(super) fn batch_windows(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Fail
         Order::Listed => {
             let list = *call.input(2)?;
             let dims = list.spec().shape;
-            (list, [0, 1].map(|axis| dims.dims()[axis] as u64))
+            (list, [0, 1].map(|axis| dims.dims()[axis]))
         }
         Order::Sequential | Order::Shuffled => (table, [0; 2]),
     };
-    let args = [
-        Arg::Input(&cursor),
-        Arg::Input(&table),
-        Arg::Input(&list),
-        Arg::Output(&starts),
-        Arg::Output(&groups),
-        Arg::Output(&valid),
-        Arg::U64(op.batch as u64),
-        Arg::U64(op.micro_batches as u64),
-        Arg::U64(table.spec().shape.dims()[0] as u64),
-        Arg::U32(u32::from(op.order == Order::Shuffled)),
-        Arg::U64(epochs),
-        Arg::U64(positions),
-        stride(&list, 0),
-        stride(&list, 1),
-        stride(&cursor, 0),
-        stride(&table, 0),
-        stride(&table, 1),
-        stride(&starts, 0),
-        stride(&groups, 0),
-        stride(&valid, 0),
-    ];
+    let args = Windows {
+        cursor: &cursor,
+        table: &table,
+        list: &list,
+        starts: &starts,
+        groups: &groups,
+        valid: &valid,
+        batch: op.batch,
+        micro_batches: op.micro_batches,
+        rows: table.spec().shape.dims()[0],
+        shuffle: op.order == Order::Shuffled,
+        epochs,
+        positions,
+    };
     // The element type is the gather's; any will do.
     let module = Module::new(&SOURCE).of("T", DType::F32);
-    call.launch(&module, "batch_windows", Geometry::linear(op.batch, WARP)?, &args)
+    call.launch(&module, Geometry::linear(op.batch, WARP)?, &args)
 }
 
 /// [`WindowGather`].
@@ -130,23 +104,20 @@ pub(super) fn window_gather(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Fail
     });
     let whole = steps && out.address().is_multiple_of(access);
     let units = n / op.width * op.width.div_ceil(EACH);
-    let args = [
-        Arg::Input(&series),
-        Arg::Input(&starts),
-        Arg::Output(&out),
-        Arg::Faults,
-        Arg::U64(units as u64),
-        Arg::U64(dims[0] as u64),
-        Arg::U64(op.length as u64),
-        Arg::U64(op.width as u64),
-        Arg::U64(dims[1] as u64),
-        Arg::U64(i64::try_from(op.stride).unwrap_or(i64::MAX) as u64),
-        Arg::U64(op.offset as u64),
-        Arg::U32(u32::from(whole)),
-        stride(&starts, 0),
-        Arg::dims(series.layout().strides()),
-        Arg::dims(out.layout().strides()),
-    ];
+    let args = Gather {
+        series: &series,
+        starts: &starts,
+        out: &out,
+        faults: (),
+        units,
+        channels: dims[0],
+        length: op.length,
+        width: op.width,
+        t: dims[1],
+        stride: op.stride.min(i64::MAX as usize),
+        offset: op.offset,
+        whole,
+    };
     let module = Module::new(&SOURCE).of("T", series.dtype());
-    call.launch(&module, "window_gather", Geometry::linear(units, BLOCK)?, &args)
+    call.launch(&module, Geometry::linear(units, BLOCK)?, &args)
 }

@@ -83,12 +83,12 @@ DEVICE u64 shuffled(u64 position, u64 n, u64 seed, u64 epoch) {
 // all, while they wait for the cursor.
 KERNEL(batch_windows) {
     u64 j = thread_index();
-    if (threadIdx.x < rows) asm volatile("prefetch.global.L1 [%0];" : : "l"(table + threadIdx.x * stride_row));
+    if (threadIdx.x < rows) asm volatile("prefetch.global.L1 [%0];" : : "l"(table + threadIdx.x * table.stride.v[0]));
     if (j >= batch) return;
-    i64 epoch = cursor[stride_cursor], at = cursor[2 * stride_cursor], seed = cursor[3 * stride_cursor];
-    i64 base = cursor[4 * stride_cursor], count = cursor[5 * stride_cursor];
+    i64 epoch = cursor[cursor.stride.v[0]], at = cursor[2 * cursor.stride.v[0]], seed = cursor[3 * cursor.stride.v[0]];
+    i64 base = cursor[4 * cursor.stride.v[0]], count = cursor[5 * cursor.stride.v[0]];
     u64 windows = count < 0 ? 0 : u64(count), before = at < 0 ? 0 : u64(at);
-    i64 part = cursor[6 * stride_cursor];
+    i64 part = cursor[6 * cursor.stride.v[0]];
     u64 whole = __umul64hi(before, micro_batches) == 0 ? before * micro_batches : ~0ull;
     u64 micro = add_up(whole, part < 0 ? 0 : u64(part));
     u64 first = __umul64hi(micro, batch) == 0 ? micro * batch : ~0ull;
@@ -98,47 +98,47 @@ KERNEL(batch_windows) {
     if (inside) position = shuffle ? shuffled(p, windows, u64(seed), u64(epoch)) : p;
     if (inside && epochs > 0 && p < positions) {
         u64 row = (epoch < 0 ? 0 : u64(epoch)) % epochs;
-        i64 own = list[row * stride_epoch + p * stride_position];
+        i64 own = list[row * list.stride.v[0] + p * list.stride.v[1]];
         position = own < 0 ? 0 : min(u64(own), windows - 1);
     }
     i64 window = add(base, i64(position));
     u64 low = 0, high = rows;
     while (low + 1 < high) {
         u64 middle = low + (high - low) / 2;
-        if (table[middle * stride_row] <= window) low = middle;
+        if (table[middle * table.stride.v[0]] <= window) low = middle;
         else high = middle;
     }
-    const i64* row = table + low * stride_row;
-    starts[j * stride_starts] = add(row[stride_col], subtract(window, row[0]));
-    groups[j * stride_groups] = row[2 * stride_col];
-    valid[j * stride_valid] = inside;
+    const i64* row = table + low * table.stride.v[0];
+    starts[j * starts.stride.v[0]] = add(row[table.stride.v[1]], subtract(window, row[0]));
+    groups[j * groups.stride.v[0]] = row[2 * table.stride.v[1]];
+    valid[j * valid.stride.v[0]] = inside;
 }
 
 constexpr int EACH = 4;
 
 // A thread has EACH neighbours of one row: where they come from is found once for all of them.
 template <class I>
-DEVICE void gather(u64 units, const T* series, const i64* starts, T* out, const Faults& faults, I channels, I length, I width,
-                   u64 t, i64 stride, u64 offset, bool whole, u64 stride_starts, const Dims& stride_x, const Dims& stride_out) {
+DEVICE void gather(u64 units, const View<const T>& series, const View<const i64>& starts, const View<T>& out,
+                   const Faults& faults, I channels, I length, I width, u64 t, i64 stride, u64 offset, bool whole) {
     I unit = I(thread_index()), of_row = (width + (EACH - 1)) / EACH;
     if (unit >= units) return;
     I row = unit / of_row, j = (unit - row * of_row) * EACH, b = row / channels, c = row - b * channels;
-    i64 first = add_unsigned(multiply(starts[u64(b) * stride_starts], stride), offset);
-    const T* line = series + u64(c) * stride_x.v[0];
+    i64 first = add_unsigned(multiply(starts[u64(b) * starts.stride.v[0]], stride), offset);
+    const T* line = series + u64(c) * series.stride.v[0];
     bool inside = first >= 0 && u64(first) + j + EACH <= t;
     Several<T, EACH> value;
 #pragma unroll
     for (int k = 0; k < EACH; k++) {
         i64 at = inside ? first + i64(j) + k : min(max(add_unsigned(first, u64(j) + k), 0ll), i64(t) - 1);
-        value.v[k] = j + k < length ? line[u64(at) * stride_x.v[1]] : T();
+        value.v[k] = j + k < length ? line[u64(at) * series.stride.v[1]] : T();
     }
-    T* to = out + u64(b) * stride_out.v[0] + u64(c) * stride_out.v[1] + u64(j) * stride_out.v[2];
+    T* to = out + u64(b) * out.stride.v[0] + u64(c) * out.stride.v[1] + u64(j) * out.stride.v[2];
     if (whole) {
         value.store_whole(to);
     } else {
 #pragma unroll
         for (int k = 0; k < EACH; k++) {
-            if (j + k < width) to[k * stride_out.v[2]] = value.v[k];
+            if (j + k < width) to[k * out.stride.v[2]] = value.v[k];
         }
     }
     if (j == 0 && c == 0 && length > 0) {
@@ -147,14 +147,13 @@ DEVICE void gather(u64 units, const T* series, const i64* starts, T* out, const 
     }
 }
 
-// Neighbours lie side by side in the series and in the result.
+// Neighbours are contiguous in the series and in the result.
 KERNEL(window_gather) {
     // So far below 2^32 that no index of the last block or row wraps.
     if (units <= 0x3FFF0000ull) {
-        gather<u32>(units, series, starts, out, faults, u32(channels), u32(length), u32(width), t, i64(stride), offset, whole != 0,
-                    stride_starts, stride_x, stride_out);
+        gather<u32>(units, series, starts, out, faults, u32(channels), u32(length), u32(width), t, i64(stride), offset,
+                    whole != 0);
     } else {
-        gather<u64>(units, series, starts, out, faults, channels, length, width, t, i64(stride), offset, whole != 0, stride_starts,
-                    stride_x, stride_out);
+        gather<u64>(units, series, starts, out, faults, channels, length, width, t, i64(stride), offset, whole != 0);
     }
 }

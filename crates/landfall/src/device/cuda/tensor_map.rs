@@ -1,18 +1,19 @@
-//! Tensor maps: how an operand lies and in what boxes Hopper's copies bring it to shared memory, in the driver's encoding.
+//! Tensor maps in the driver's encoding.
 
 use super::driver::check;
 use crate::error::Error;
-use crate::kernel::cuda::map::{MAX_AXES, WORDS};
-use crate::values::{DType, Operand};
+use crate::kernel::cuda::{TENSOR_MAP_AXES as MAX_AXES, TENSOR_MAP_WORDS as WORDS, Tile};
+use crate::values::DType;
 use cudarc::driver::sys;
 
-/// The map of an operand. In shared memory the chunks of 16 bytes of each line of a box are exchanged by the line's number
-/// modulo 8, which is how tensor cores read lines of 128 bytes; what is outside of the operand is zero there.
+/// The tensor map of a tile, with the 128-byte swizzle in shared memory: the 16-byte chunks of each line are permuted by the
+/// line's number modulo 8, as tensor cores read them. Elements outside of the operand are zero there.
 ///
 /// # Errors
 /// What the driver says of the sizes.
-pub(super) fn encode(of: &Operand, axes: &[(usize, u32)]) -> Result<[u64; WORDS], Error> {
+pub(super) fn encode(tile: &Tile<'_>) -> Result<[u64; WORDS], Error> {
     use sys::CUtensorMapDataType as Type;
+    let (of, axes) = (tile.operand, tile.axes);
     let dtype = match of.dtype {
         DType::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
         DType::F64 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
@@ -26,7 +27,7 @@ pub(super) fn encode(of: &Operand, axes: &[(usize, u32)]) -> Result<[u64; WORDS]
     let (mut sizes, mut steps, mut lengths) = ([1; MAX_AXES], [0; MAX_AXES], [1; MAX_AXES]);
     for (i, &(axis, length)) in axes.iter().enumerate() {
         sizes[i] = dims[axis] as u64;
-        // The gapless axis has no stride in the map.
+        // The contiguous axis has no stride in the map.
         if let Some(before) = i.checked_sub(1) {
             steps[before] = (strides[axis] * of.dtype.size()) as u64;
         }

@@ -1,0 +1,393 @@
+//! A kernel's parameters, declared once.
+//!
+//! [`cuda_kernel!`](crate::cuda_kernel) turns one list into the struct that a launch takes, the parameter list in CUDA
+//! C++ and the list that each launch is checked against. A parameter that the list adds is a field that every launch must
+//! give, one that it drops is undeclared in the `.cu` file, and the order is the list's on both sides.
+
+use super::Arg;
+use crate::values::{DType, Layout, MAX_RANK, Operand};
+
+/// One kernel of a [`Source`](super::Source).
+#[derive(Debug)]
+pub struct Entry {
+    /// Its name, which is also the symbol's.
+    pub name: &'static str,
+    /// The most threads of a block: the compiler's register budget follows from it.
+    pub block: u32,
+    /// Its parameters, in order.
+    pub params: &'static [Param],
+}
+
+/// One parameter of an [`Entry`].
+#[derive(Debug)]
+pub struct Param {
+    /// Its name in the source.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+}
+
+/// What a parameter takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The address of an operand that is read.
+    Input(Element),
+    /// The address of an operand that is written.
+    Output(Element),
+    /// An operand that is read, with its strides: `View` in `prelude.cu`.
+    ViewIn(Element),
+    /// An operand that is written, with its strides.
+    ViewOut(Element),
+    /// How many rows there are and of how many elements: `RowFrame` in `prelude.cu`.
+    RowFrame,
+    /// The rows of an operand that is read: `RowView` in `prelude.cu`.
+    RowsIn(Element),
+    /// The rows of an operand that is written.
+    RowsOut(Element),
+    /// Two operands of one shape, the second of which is written: `Transfer` in `prelude.cu`.
+    Transfer(Element),
+    /// An address in the scratch memory.
+    Scratch(Element),
+    /// A tensor map: how an operand that is read lies, and the TMA tile that one instruction copies.
+    TensorMap(Element),
+    /// A 32-bit unsigned integer.
+    U32,
+    /// A 64-bit unsigned integer.
+    U64,
+    /// A binary32.
+    F32,
+    /// A binary64.
+    F64,
+    /// Sizes or strides of up to eight axes, by value.
+    Dims,
+    /// Where the kernel reports an index out of range.
+    Faults,
+}
+
+/// Element type of a pointer parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Element {
+    /// The type that the module binds to this name.
+    Bound(&'static str),
+    /// This one.
+    Is(DType),
+}
+
+impl Entry {
+    /// The same kernel with blocks of at most so many threads, for a source that computes it in another way.
+    #[must_use]
+    pub const fn of_block(self, block: u32) -> Self {
+        Self { block, ..self }
+    }
+}
+
+impl Param {
+    /// The parameter in CUDA C++.
+    pub(super) fn declaration(&self) -> String {
+        let element = |e: Element| match e {
+            Element::Bound(name) => name,
+            Element::Is(dtype) => c_type(dtype),
+        };
+        let name = self.name;
+        match self.kind {
+            Kind::Input(e) => format!("const {}* {name}", element(e)),
+            Kind::Output(e) | Kind::Scratch(e) => format!("{}* {name}", element(e)),
+            // Read-only by value: constant memory, no copy on the stack.
+            Kind::ViewIn(e) => format!("const __grid_constant__ View<const {}> {name}", element(e)),
+            Kind::ViewOut(e) => format!("const __grid_constant__ View<{}> {name}", element(e)),
+            Kind::RowsIn(e) => format!("const __grid_constant__ RowView<const {}> {name}", element(e)),
+            Kind::RowsOut(e) => format!("const __grid_constant__ RowView<{}> {name}", element(e)),
+            Kind::Transfer(e) => format!("const __grid_constant__ Transfer<{}> {name}", element(e)),
+            // By value too: the copy's hardware reads it where the parameters are.
+            Kind::TensorMap(_) => format!("const __grid_constant__ TensorMap {name}"),
+            Kind::U32 => format!("u32 {name}"),
+            Kind::U64 => format!("u64 {name}"),
+            Kind::F32 => format!("float {name}"),
+            Kind::F64 => format!("double {name}"),
+            Kind::RowFrame => format!("const __grid_constant__ RowFrame {name}"),
+            Kind::Dims => format!("const __grid_constant__ Dims {name}"),
+            Kind::Faults => format!("Faults {name}"),
+        }
+    }
+}
+
+/// Name of a dtype in the sources.
+#[must_use]
+pub(crate) const fn c_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 => "float",
+        DType::F64 => "double",
+        DType::BF16 => "bf16",
+        DType::F16 => "f16",
+        DType::I32 => "i32",
+        DType::I64 => "i64",
+        DType::U8 | DType::Bool => "u8",
+    }
+}
+
+/// The arguments of one kernel: what [`Call::launch`](super::Call::launch) takes. Made by
+/// [`cuda_kernel!`](crate::cuda_kernel).
+pub trait KernelArgs {
+    /// The kernel that they are for.
+    const KERNEL: Entry;
+    /// Calls `take` with one argument for each parameter, in order.
+    fn list<R>(&self, take: impl FnOnce(&[Arg<'_>]) -> R) -> R;
+}
+
+/// What the rows of all tensors of a kernel have in common, as a parameter of kind `row_frame` takes it.
+#[derive(Debug, Clone, Copy)]
+pub struct RowFrame<'a> {
+    /// Number of rows.
+    pub count: usize,
+    /// Elements of a row.
+    pub length: usize,
+    /// Threads that share a row, a power of two.
+    pub lanes: u32,
+    /// 1 where these threads are not neighbours.
+    pub across: u32,
+    /// The axes that the rows are counted along.
+    pub starts: &'a Layout,
+    /// The axes of a row.
+    pub row: &'a Layout,
+}
+
+/// The rows of an operand, as a parameter of kind `rows_in` or `rows_out` takes them.
+#[derive(Debug, Clone, Copy)]
+pub struct RowView<'a> {
+    /// The operand.
+    pub operand: &'a Operand,
+    /// Whether units of a row are contiguous and aligned for accesses of 16 bytes.
+    pub contiguous: bool,
+    /// Where each row starts.
+    pub starts: &'a Layout,
+    /// How the elements of a row follow.
+    pub row: &'a Layout,
+}
+
+/// Words of `RowFrame` in `prelude.cu`: sizes, numbers of 32 bits in pairs, the axes.
+const FRAME_WORDS: usize = 4 + 2 * MAX_RANK;
+/// Words of `RowView` in `prelude.cu`: address, flag, strides of the starts and of a row.
+const ROWS_WORDS: usize = 2 + 2 * MAX_RANK;
+/// Words of `View` in `prelude.cu`: address, strides.
+const VIEW_WORDS: usize = 1 + MAX_RANK;
+
+/// Words of `Transfer` in `prelude.cu`: addresses, sizes, the axes.
+const TRANSFER_WORDS: usize = 4 + 3 * MAX_RANK;
+
+/// Writes sizes or strides of several lists of axes.
+fn axes<const N: usize>(to: &mut [u64], lists: [&[usize]; N]) {
+    for (to, from) in to.chunks_mut(MAX_RANK).zip(lists) {
+        to.iter_mut().zip(from).for_each(|(to, &size)| *to = size as u64);
+    }
+}
+
+/// An operand at this address as the kernel reads a `View`.
+pub(super) fn view(operand: &Operand, address: u64) -> [u64; VIEW_WORDS] {
+    let mut words = [0; VIEW_WORDS];
+    words[0] = address;
+    axes(&mut words[1..], [operand.layout.strides()]);
+    words
+}
+
+impl RowFrame<'_> {
+    /// As the kernel reads it.
+    pub(super) fn words(&self) -> [u64; FRAME_WORDS] {
+        let mut words = [0; FRAME_WORDS];
+        let pair = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
+        (words[0], words[1]) = (self.count as u64, self.length as u64);
+        (words[2], words[3]) = (pair(self.lanes, self.across), self.starts.shape().rank() as u64);
+        axes(&mut words[4..], [self.starts.shape().dims(), self.row.shape().dims()]);
+        words
+    }
+}
+
+impl RowView<'_> {
+    /// As the kernel reads it.
+    pub(super) fn words(&self, address: u64) -> [u64; ROWS_WORDS] {
+        let mut words = [0; ROWS_WORDS];
+        (words[0], words[1]) = (address, u64::from(self.contiguous));
+        axes(&mut words[2..], [self.starts.strides(), self.row.strides()]);
+        words
+    }
+}
+
+/// A copy between operands of one shape, as a parameter of kind `transfer` takes it. What it moves at once is a unit: `shape`
+/// and strides count those.
+#[derive(Debug, Clone, Copy)]
+pub struct Transfer<'a> {
+    /// The operand that is read.
+    pub x: &'a Operand,
+    /// The operand that is written.
+    pub out: &'a Operand,
+    /// Number of units.
+    pub units: usize,
+    /// Number of axes.
+    pub rank: usize,
+    /// Their sizes.
+    pub shape: [usize; MAX_RANK],
+    /// Strides of what is read.
+    pub stride_x: [usize; MAX_RANK],
+    /// Strides of what is written.
+    pub stride_out: [usize; MAX_RANK],
+}
+
+impl Transfer<'_> {
+    /// As the kernel reads it.
+    pub(super) fn words(&self, x: u64, out: u64) -> [u64; TRANSFER_WORDS] {
+        let mut words = [0; TRANSFER_WORDS];
+        words[..4].copy_from_slice(&[x, out, self.units as u64, self.rank as u64]);
+        axes(&mut words[4..], [&self.shape, &self.stride_x, &self.stride_out]);
+        words
+    }
+}
+
+/// An operand as a parameter of kind `tensor_map` takes it.
+#[derive(Debug, Clone, Copy)]
+pub struct Tile<'a> {
+    /// The operand.
+    pub operand: &'a Operand,
+    /// Its axes, the contiguous one first, each with the TMA tile's length along it.
+    pub axes: &'a [(usize, u32)],
+}
+
+/// Declares a kernel: its name, the most threads of a block, and its parameters in order. Makes a struct with one field
+/// for each of them, which a launch takes, and `KERNEL`, which the [`Source`](crate::cuda::Source) lists.
+///
+/// | parameter | in CUDA C++ | field |
+/// |---|---|---|
+/// | `x: input T` | `const T* x` | `&Operand` that is read; `T` is bound by the module |
+/// | `x: input_of F64` | `const double* x` | `&Operand` of this dtype |
+/// | `y: output T`, `output_of F64` | `T* y` | `&Operand` that is written |
+/// | `x: view_in T`, `view_in_of F64`, `y: view_out T`, `view_out_of F64` | `View<const T> x` | `&Operand`, passed with its strides |
+/// | `x: rows_in T`, `y: rows_out T` | `RowView<const T> x` | [`RowView`](crate::cuda::RowView) |
+/// | `f: row_frame` | `RowFrame f` | [`RowFrame`](crate::cuda::RowFrame) |
+/// | `c: transfer T` | `Transfer<T> c` | [`Transfer`](crate::cuda::Transfer) |
+/// | `p: scratch T`, `scratch_of F64` | `T* p` | `usize`: bytes into the scratch memory |
+/// | `m: tensor_map T` | `TensorMap m` | [`Tile`](crate::cuda::Tile) |
+/// | `n: size` | `u64 n` | `usize` |
+/// | `n: u64`, `u32`, `f32`, `f64` | `u64`, `u32`, `float`, `double` | the same |
+/// | `c: flag` | `u32 c` | `bool` |
+/// | `s: dims` | `Dims s` | `&[usize]`: sizes or strides of up to eight axes |
+/// | `f: faults` | `Faults f` | `()`: where an index out of range is reported |
+///
+/// ```
+/// use landfall::cuda::{KernelArgs, Piece, Source};
+/// landfall::cuda_kernel! {
+///     /// `y[i] = factor · x[i]`.
+///     struct Scale = "scale", 256;
+///     x: input T,
+///     y: output T,
+///     n: size,
+///     factor: f64,
+/// }
+/// static SOURCE: Source = Source {
+///     name: "scale",
+///     pieces: &[Piece::new(
+///         "scale",
+///         "KERNEL(scale) { u64 i = thread_index(); if (i < n) y[i] = narrow<T>(widen(x[i]) * factor); }",
+///     )],
+///     entries: &[Scale::KERNEL],
+/// };
+/// assert_eq!(SOURCE.entries[0].params.len(), 4);
+/// ```
+#[macro_export]
+macro_rules! cuda_kernel {
+    (
+        $(#[$doc:meta])*
+        $vis:vis struct $Name:ident = $kernel:expr, $block:expr;
+        $($(#[$about:meta])* $param:ident: $kind:ident $($of:ident)?),* $(,)?
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        $vis struct $Name<'a> {
+            $($(#[$about])* $vis $param: $crate::cuda_kernel!(@field 'a $kind)),*
+        }
+
+        impl $crate::cuda::KernelArgs for $Name<'_> {
+            const KERNEL: $crate::cuda::Entry = $crate::cuda::Entry {
+                name: $kernel,
+                block: $block,
+                params: &[$($crate::cuda::Param {
+                    name: stringify!($param),
+                    kind: $crate::cuda_kernel!(@kind $kind $($of)?),
+                }),*],
+            };
+            fn list<R>(&self, take: impl FnOnce(&[$crate::cuda::Arg<'_>]) -> R) -> R {
+                take(&[$($crate::cuda_kernel!(@arg $kind self.$param)),*])
+            }
+        }
+    };
+
+    (@kind input $T:ident) => { $crate::cuda::Kind::Input($crate::cuda::Element::Bound(stringify!($T))) };
+    (@kind output $T:ident) => { $crate::cuda::Kind::Output($crate::cuda::Element::Bound(stringify!($T))) };
+    (@kind rows_in $T:ident) => { $crate::cuda::Kind::RowsIn($crate::cuda::Element::Bound(stringify!($T))) };
+    (@kind rows_out $T:ident) => { $crate::cuda::Kind::RowsOut($crate::cuda::Element::Bound(stringify!($T))) };
+    (@kind view_in $T:ident) => { $crate::cuda::Kind::ViewIn($crate::cuda::Element::Bound(stringify!($T))) };
+    (@kind view_out $T:ident) => { $crate::cuda::Kind::ViewOut($crate::cuda::Element::Bound(stringify!($T))) };
+    (@kind transfer $T:ident) => { $crate::cuda::Kind::Transfer($crate::cuda::Element::Bound(stringify!($T))) };
+    (@kind scratch $T:ident) => { $crate::cuda::Kind::Scratch($crate::cuda::Element::Bound(stringify!($T))) };
+    (@kind tensor_map $T:ident) => { $crate::cuda::Kind::TensorMap($crate::cuda::Element::Bound(stringify!($T))) };
+    (@kind input_of $D:ident) => { $crate::cuda::Kind::Input($crate::cuda::Element::Is($crate::DType::$D)) };
+    (@kind output_of $D:ident) => { $crate::cuda::Kind::Output($crate::cuda::Element::Is($crate::DType::$D)) };
+    (@kind view_in_of $D:ident) => { $crate::cuda::Kind::ViewIn($crate::cuda::Element::Is($crate::DType::$D)) };
+    (@kind view_out_of $D:ident) => { $crate::cuda::Kind::ViewOut($crate::cuda::Element::Is($crate::DType::$D)) };
+    (@kind scratch_of $D:ident) => { $crate::cuda::Kind::Scratch($crate::cuda::Element::Is($crate::DType::$D)) };
+    (@kind row_frame) => { $crate::cuda::Kind::RowFrame };
+    (@kind size) => { $crate::cuda::Kind::U64 };
+    (@kind u64) => { $crate::cuda::Kind::U64 };
+    (@kind flag) => { $crate::cuda::Kind::U32 };
+    (@kind u32) => { $crate::cuda::Kind::U32 };
+    (@kind f32) => { $crate::cuda::Kind::F32 };
+    (@kind f64) => { $crate::cuda::Kind::F64 };
+    (@kind dims) => { $crate::cuda::Kind::Dims };
+    (@kind faults) => { $crate::cuda::Kind::Faults };
+
+    (@field $a:lifetime input) => { &$a $crate::cuda::Operand };
+    (@field $a:lifetime input_of) => { &$a $crate::cuda::Operand };
+    (@field $a:lifetime output) => { &$a $crate::cuda::Operand };
+    (@field $a:lifetime output_of) => { &$a $crate::cuda::Operand };
+    (@field $a:lifetime view_in) => { &$a $crate::cuda::Operand };
+    (@field $a:lifetime view_in_of) => { &$a $crate::cuda::Operand };
+    (@field $a:lifetime view_out) => { &$a $crate::cuda::Operand };
+    (@field $a:lifetime view_out_of) => { &$a $crate::cuda::Operand };
+    (@field $a:lifetime row_frame) => { $crate::cuda::RowFrame<$a> };
+    (@field $a:lifetime rows_in) => { $crate::cuda::RowView<$a> };
+    (@field $a:lifetime rows_out) => { $crate::cuda::RowView<$a> };
+    (@field $a:lifetime transfer) => { $crate::cuda::Transfer<$a> };
+    (@field $a:lifetime scratch) => { usize };
+    (@field $a:lifetime scratch_of) => { usize };
+    (@field $a:lifetime tensor_map) => { $crate::cuda::Tile<$a> };
+    (@field $a:lifetime size) => { usize };
+    (@field $a:lifetime u64) => { u64 };
+    (@field $a:lifetime flag) => { bool };
+    (@field $a:lifetime u32) => { u32 };
+    (@field $a:lifetime f32) => { f32 };
+    (@field $a:lifetime f64) => { f64 };
+    (@field $a:lifetime dims) => { &$a [usize] };
+    (@field $a:lifetime faults) => { () };
+
+    (@arg input $v:expr) => { $crate::cuda::Arg::Input($v) };
+    (@arg input_of $v:expr) => { $crate::cuda::Arg::Input($v) };
+    (@arg output $v:expr) => { $crate::cuda::Arg::Output($v) };
+    (@arg output_of $v:expr) => { $crate::cuda::Arg::Output($v) };
+    (@arg view_in $v:expr) => { $crate::cuda::Arg::ViewIn($v) };
+    (@arg view_in_of $v:expr) => { $crate::cuda::Arg::ViewIn($v) };
+    (@arg view_out $v:expr) => { $crate::cuda::Arg::ViewOut($v) };
+    (@arg view_out_of $v:expr) => { $crate::cuda::Arg::ViewOut($v) };
+    (@arg row_frame $v:expr) => { $crate::cuda::Arg::RowFrame($v) };
+    (@arg rows_in $v:expr) => { $crate::cuda::Arg::RowsIn($v) };
+    (@arg rows_out $v:expr) => { $crate::cuda::Arg::RowsOut($v) };
+    (@arg transfer $v:expr) => { $crate::cuda::Arg::Transfer(&$v) };
+    (@arg scratch $v:expr) => { $crate::cuda::Arg::Scratch($v) };
+    (@arg scratch_of $v:expr) => { $crate::cuda::Arg::Scratch($v) };
+    (@arg tensor_map $v:expr) => { $crate::cuda::Arg::TensorMap($v) };
+    (@arg size $v:expr) => { $crate::cuda::Arg::U64($v as u64) };
+    (@arg u64 $v:expr) => { $crate::cuda::Arg::U64($v) };
+    (@arg flag $v:expr) => { $crate::cuda::Arg::U32(u32::from($v)) };
+    (@arg u32 $v:expr) => { $crate::cuda::Arg::U32($v) };
+    (@arg f32 $v:expr) => { $crate::cuda::Arg::F32($v) };
+    (@arg f64 $v:expr) => { $crate::cuda::Arg::F64($v) };
+    (@arg dims $v:expr) => { $crate::cuda::Arg::dims($v) };
+    (@arg faults $v:expr) => { { let () = $v; $crate::cuda::Arg::Faults } };
+}
+pub(crate) use cuda_kernel;

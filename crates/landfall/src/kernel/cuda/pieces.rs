@@ -1,0 +1,12 @@
+//! Texts in CUDA C++ that the sources of several ops share.
+
+use super::Piece;
+
+/// Units of neighbouring elements, in the accumulation type.
+pub(crate) const UNITS: Piece = Piece::new("units", include_str!("units.cu"));
+/// Rows shared between the threads of a block.
+pub(crate) const GROUP: Piece = Piece::new("group", include_str!("group.cu"));
+/// Rows of an operand: `RowView`.
+pub(crate) const ROWS: Piece = Piece::new("rows", include_str!("rows.cu"));
+/// Columns shared between the threads of a block.
+pub(crate) const COLUMNS: Piece = Piece::new("columns", include_str!("columns.cu"));

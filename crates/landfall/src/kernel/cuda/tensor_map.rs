@@ -1,0 +1,24 @@
+//! Tensor maps: what the TMA of Hopper and later takes to copy a tile of an operand. The driver encodes them.
+
+use super::Tile;
+
+/// Words of a tensor map.
+pub(crate) const WORDS: usize = 16;
+
+/// The most axes of a tensor map.
+pub(crate) const MAX_AXES: usize = 5;
+
+/// Says what is wrong with a tile.
+pub(crate) fn refused(tile: &Tile<'_>) -> Result<(), String> {
+    let (axes, strides) = (tile.axes, tile.operand.layout.strides());
+    if !(1..=MAX_AXES).contains(&axes.len()) {
+        return Err(format!("a tensor map has 1 to {MAX_AXES} axes, not {}", axes.len()));
+    }
+    if let Some((axis, _)) = axes.iter().find(|a| a.0 >= strides.len()) {
+        return Err(format!("axis is {axis}, the operand's rank is {}", strides.len()));
+    }
+    match strides[axes[0].0] {
+        1 => Ok(()),
+        stride => Err(format!("its first axis must be contiguous, its stride is {stride}")),
+    }
+}
