@@ -48,7 +48,10 @@ mod sanitizer;
 pub mod tune;
 mod values;
 
-pub use contract::{ENTRY_ALIGNMENT, Entry, Graph, Slab, StateSpec, Value};
+pub use contract::{
+    Attribute, AttributeType, AttributeValue, Attributes, ENTRY_ALIGNMENT, Entry, Graph, Slab, StateSpec,
+    Value,
+};
 pub use device::Counters;
 pub use engine::{Engine, State, Tensor, TensorMut, TensorRef};
 pub use error::Error;

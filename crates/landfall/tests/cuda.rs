@@ -8,9 +8,7 @@ mod large;
 use gpu::gpu;
 use landfall::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source};
 use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs};
-use landfall::{
-    DType, DeviceKind, Engine, Error, Graph, Program, Rule, Spec, State, StateSpec, cuda_kernel,
-};
+use landfall::{DType, DeviceKind, Engine, Error, Graph, Program, Rule, Spec, State, StateSpec, cuda_kernel};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 

@@ -181,14 +181,14 @@ impl AttributeType for Spec {
 #[macro_export]
 macro_rules! attribute_choices {
     ($Type:ty: $($Variant:ident = $name:literal),* $(,)?) => {
-        impl $crate::ops::AttributeType for $Type {
+        impl $crate::AttributeType for $Type {
             const TAKES: &'static str = "one of a list";
             const CHOICES: &'static [&'static str] = &[$($name),*];
-            fn value(&self) -> $crate::ops::AttributeValue {
-                $crate::ops::AttributeValue::Text(match self { $(Self::$Variant => $name),* }.to_owned())
+            fn value(&self) -> $crate::AttributeValue {
+                $crate::AttributeValue::Text(match self { $(Self::$Variant => $name),* }.to_owned())
             }
-            fn from_value(value: &$crate::ops::AttributeValue) -> Option<Self> {
-                let $crate::ops::AttributeValue::Text(name) = value else { return None };
+            fn from_value(value: &$crate::AttributeValue) -> Option<Self> {
+                let $crate::AttributeValue::Text(name) = value else { return None };
                 match name.as_str() {
                     $($name => Some(Self::$Variant),)*
                     _ => None,
@@ -270,29 +270,29 @@ macro_rules! op_attributes {
         $crate::op_attributes! { @list $Op $([$($doc)*] $field: $Type)* }
     };
     (@list $Op:ident $([$($doc:literal)*] $field:ident: $Type:ty)*) => {
-        impl $crate::ops::Attributes for $Op {
-            fn declared(&self) -> &'static [$crate::ops::Attribute] {
-                &[$($crate::ops::Attribute {
+        impl $crate::Attributes for $Op {
+            fn declared(&self) -> &'static [$crate::Attribute] {
+                &[$($crate::Attribute {
                     name: stringify!($field),
-                    takes: <$Type as $crate::ops::AttributeType>::TAKES,
-                    choices: <$Type as $crate::ops::AttributeType>::CHOICES,
+                    takes: <$Type as $crate::AttributeType>::TAKES,
+                    choices: <$Type as $crate::AttributeType>::CHOICES,
                     doc: concat!($($doc, "\n"),*),
                 }),*]
             }
-            fn attribute(&self, index: usize) -> Option<$crate::ops::AttributeValue> {
-                let values: &[&dyn Fn() -> $crate::ops::AttributeValue] =
-                    &[$(&|| $crate::ops::AttributeType::value(&self.$field)),*];
+            fn attribute(&self, index: usize) -> Option<$crate::AttributeValue> {
+                let values: &[&dyn Fn() -> $crate::AttributeValue] =
+                    &[$(&|| $crate::AttributeType::value(&self.$field)),*];
                 values.get(index).map(|value| value())
             }
             #[allow(unused_variables, reason = "an op without attributes takes none")]
-            fn set(&mut self, name: &str, value: &$crate::ops::AttributeValue) -> Result<(), $crate::Rule> {
+            fn set(&mut self, name: &str, value: &$crate::AttributeValue) -> Result<(), $crate::Rule> {
                 $(if name == stringify!($field) {
-                    self.$field = $crate::ops::AttributeType::from_value(value).ok_or_else(|| {
+                    self.$field = $crate::AttributeType::from_value(value).ok_or_else(|| {
                         $crate::Rule::AttributeValue {
                             name: stringify!($field),
                             value: value.to_string(),
-                            takes: <$Type as $crate::ops::AttributeType>::TAKES,
-                            choices: <$Type as $crate::ops::AttributeType>::CHOICES,
+                            takes: <$Type as $crate::AttributeType>::TAKES,
+                            choices: <$Type as $crate::AttributeType>::CHOICES,
                         }
                     })?;
                     return Ok(());

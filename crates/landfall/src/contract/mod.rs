@@ -18,6 +18,5 @@ pub use op::{
     Alias, Body, Cost, Coverage, FusedBody, Grad, GradRule, Kernel, MAX_OUTPUTS, Mixing, Op, Outputs, Run,
     Spread, Vjp, attributes, text,
 };
-pub(crate) use sample::op_list;
 pub use sample::{Data, Sample, SampleArg, Tested};
 pub use slab::{ENTRY_ALIGNMENT, Entry, Slab, StateSpec};

@@ -13,25 +13,6 @@ pub trait Tested: Op {
     fn samples(&self) -> Vec<Sample>;
 }
 
-/// Names the ops of a file, and behind a semicolon the types of their attributes: what its family exports and tests.
-macro_rules! op_list {
-    ($($Op:ident),*; $($Type:ident),*) => {
-        /// What the file's family exports.
-        pub(super) mod listed {
-            pub use super::{$($Op,)* $($Type),*};
-
-            /// One op of each kind, with attributes to start from.
-            pub(in crate::ops) fn table() -> Vec<std::sync::Arc<dyn crate::contract::Tested>> {
-                vec![$(std::sync::Arc::new($Op::default())),*]
-            }
-        }
-    };
-    ($($Op:ident),*) => {
-        op_list! { $($Op),*; }
-    };
-}
-pub(crate) use op_list;
-
 /// One call to test an op with.
 #[derive(Debug, Clone)]
 pub struct Sample {

@@ -4,6 +4,24 @@
 //! test samples; `op_list!` in its file names it, and one word in its family's list adds the file. Nothing else in the
 //! engine names an op. A user's own op is an `impl Op` like these: `docs/add-an-op.md`.
 
+/// Names the ops of a file, and behind a semicolon the types of their attributes: what its family exports and tests.
+macro_rules! op_list {
+    ($($Op:ident),*; $($Type:ident),*) => {
+        /// What the file's family exports.
+        pub(super) mod listed {
+            pub use super::{$($Op,)* $($Type),*};
+
+            /// One op of each kind, with attributes to start from.
+            pub(in crate::ops) fn table() -> Vec<std::sync::Arc<dyn crate::contract::Tested>> {
+                vec![$(std::sync::Arc::new($Op::default())),*]
+            }
+        }
+    };
+    ($($Op:ident),*) => {
+        op_list! { $($Op),*; }
+    };
+}
+
 /// The files of a family: each is a module, exports its ops and adds them to the table.
 macro_rules! family {
     ($($file:ident)*) => {

@@ -5,7 +5,7 @@ pub(in crate::ops) mod heads;
 
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
-    Value, Vjp, attributes, op_attributes, op_list, rules,
+    Value, Vjp, attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::isa::{Real, dispatch};

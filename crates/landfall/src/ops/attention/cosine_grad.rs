@@ -2,7 +2,7 @@
 
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, op_list, rules,
+    op_attributes, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::kernel::cpu::isa::{Real, dispatch};

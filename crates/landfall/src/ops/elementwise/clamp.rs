@@ -4,7 +4,7 @@ use super::pointwise::{cost, cotangent, map, run, run_cuda, samples};
 use super::scalar::{Compare, Comparison};
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Tested, Value,
-    attributes, op_attributes, op_list, rules,
+    attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::values::{Binary, DType, DeviceKind, HostTensor, Rule, Spec};

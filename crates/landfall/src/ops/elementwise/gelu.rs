@@ -3,7 +3,7 @@
 use super::pointwise::{SHAPES, cost, cotangent, map, run, run_cuda, samples};
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested,
-    attribute_choices, attributes, op_attributes, op_list, rules,
+    attribute_choices, attributes, op_attributes, rules,
 };
 use crate::values::{Binary, DType, DeviceKind, Expression, HostTensor, Math, Reg, Rule, Spec, Unary};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};

@@ -5,7 +5,7 @@
 
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, Value, Vjp,
-    attributes, op_attributes, op_list, rules,
+    attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::pointwise as tile;

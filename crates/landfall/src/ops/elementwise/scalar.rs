@@ -3,7 +3,7 @@
 use super::pointwise::{SHAPES, cost, cotangent, map, run, run_cuda, samples};
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
-    attribute_choices, attributes, op_attributes, op_list, rules,
+    attribute_choices, attributes, op_attributes, rules,
 };
 use crate::values::{Binary, DType, DeviceKind, HostTensor, Rule, Shape, Spec, Step};
 

@@ -5,7 +5,7 @@ mod cuda;
 use super::routing::{Numbers, Routed, is_index, sizes};
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Spread, Tested,
-    op_attributes, op_list, rules,
+    op_attributes, rules,
 };
 use crate::kernel::cpu::gemm::{Beta, Gemm, MatMut, Rhs, workspace_len, workspace_up_to};
 use crate::kernel::cpu::isa::Real;

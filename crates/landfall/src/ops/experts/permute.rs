@@ -7,7 +7,7 @@ use super::routing::{Factors, Map, Routed, copy_row, grain, map_sizes, pairs, si
 use super::unpermute::{PairProbs, Unpermute};
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Spread,
-    Tested, Value, attributes, op_attributes, op_list, rules,
+    Tested, Value, attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::Call;

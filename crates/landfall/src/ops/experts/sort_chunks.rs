@@ -6,7 +6,7 @@ use super::routing::cuda::{Share, shares};
 use super::routing::{Numbers, copy_row, grain, is_index, sizes};
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Spread, Tested,
-    attributes, op_attributes, op_list, rules,
+    attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};

@@ -5,7 +5,7 @@ mod cuda;
 use super::routing::sizes;
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, op_list, rules,
+    op_attributes, rules,
 };
 use crate::kernel::cpu::{Call, Row};
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};

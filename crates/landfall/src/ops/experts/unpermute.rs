@@ -7,7 +7,7 @@ use super::routing::cuda::{Share, shares};
 use super::routing::{Factors, Map, Numbers, Routed, grain, is_index, map_sizes, pairs, sizes, trial_map};
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Spread, Tested,
-    attributes, op_attributes, op_list, rules,
+    attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::kernel::cpu::lanes::{TILE, sum2};

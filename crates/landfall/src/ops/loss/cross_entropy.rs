@@ -2,7 +2,7 @@
 
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, op_attributes,
-    op_list, rules,
+    rules,
 };
 use crate::kernel::cpu::lanes::{TILE, flat};
 use crate::kernel::cpu::pointwise::Arith;

@@ -4,7 +4,7 @@ mod cuda;
 
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Tested, Value,
-    Vjp, op_attributes, op_list, rules,
+    Vjp, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::lanes::{TILE, flat, load, store};

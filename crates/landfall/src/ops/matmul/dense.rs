@@ -6,7 +6,7 @@ mod join;
 
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
-    Value, attributes, op_attributes, op_list, rules,
+    Value, attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::added;

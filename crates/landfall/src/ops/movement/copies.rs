@@ -5,7 +5,7 @@ pub(in crate::ops) mod cuda;
 
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, ENTRY_ALIGNMENT, Grad, Kernel, Mixing, Op, Outputs, Sample, SampleArg,
-    Tested, attributes, op_attributes, op_list, part_offsets, rules,
+    Tested, attributes, op_attributes, part_offsets, rules,
 };
 use crate::kernel::cpu::{Call, Row, RowMut, View, ViewMut};
 use crate::ops::elementwise::pointwise::cotangent;

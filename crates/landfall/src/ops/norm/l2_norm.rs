@@ -5,7 +5,7 @@ mod cuda;
 use super::layer_norm::affine_dtype;
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
-    Value, attributes, op_attributes, op_list, rules,
+    Value, attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::lanes::{TILE, rows, sum, sum2};

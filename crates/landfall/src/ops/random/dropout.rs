@@ -2,7 +2,7 @@
 
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
-    attributes, op_attributes, op_list, rules,
+    attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::{Call, isa};
 use crate::ops::elementwise::pointwise::{SHAPES, cotangent};

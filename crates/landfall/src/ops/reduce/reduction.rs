@@ -12,7 +12,7 @@ pub(in crate::ops) use group::{BLOCK, Group, across, row_view, unit};
 
 use crate::contract::{
     Alias, AttributeType, AttributeValue, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample,
-    SampleArg, Tested, attribute_choices, attributes, op_attributes, op_list, rules,
+    SampleArg, Tested, attribute_choices, attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::pointwise::{Arith, pieces};
 use crate::kernel::cpu::{Call, Chunks, View, isa};

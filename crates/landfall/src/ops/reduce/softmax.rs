@@ -6,7 +6,7 @@ pub(in crate::ops) use cuda::{cross_entropy, cross_entropy_grad, loss_workspace}
 
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Tested, Value,
-    attributes, op_attributes, op_list, rules,
+    attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::lanes::{TILE, sum};

@@ -4,7 +4,7 @@ mod cuda;
 
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, op_attributes,
-    op_list, rules,
+    rules,
 };
 use crate::kernel::cpu::Call;
 use crate::values::{DType, DeviceKind, HostTensor, Rule, Spec};

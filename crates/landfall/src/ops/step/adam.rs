@@ -6,7 +6,7 @@ use super::cursor;
 use super::cursor::STEP;
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, op_list, rules,
+    op_attributes, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Spec, with_dtype};

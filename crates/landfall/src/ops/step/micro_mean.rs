@@ -6,7 +6,7 @@ use super::cursor;
 use super::cursor::MICRO;
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, op_list, rules,
+    op_attributes, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::kernel::cpu::lanes::{TILE, flat, load, store};

@@ -6,7 +6,7 @@ use super::cursor;
 use super::cursor::{BASE, BATCH, EPOCH, MICRO, SEED, WINDOWS};
 use crate::contract::{
     Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested,
-    attribute_choices, attributes, op_attributes, op_list, rules,
+    attribute_choices, attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::rng::Shuffle;
