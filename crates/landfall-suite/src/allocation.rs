@@ -75,9 +75,6 @@ impl Op for Count {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype
-    }
     fn body(&self) -> Body {
         Body::Opaque("it is about threads")
     }

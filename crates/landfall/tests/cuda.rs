@@ -99,9 +99,6 @@ impl Op for Twice {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype
-    }
     fn body(&self) -> Body {
         Body::Opaque("it exists for tests")
     }

@@ -29,7 +29,7 @@ const SPILLS: &[(&str, &str, &str, &str)] = &[
         "f64 division and exponentials call a routine for rare operands, round which the assembler saves registers",
     ),
     ("attention_block", "attention", " A=f64 ", A_BLOCK_MORE),
-    ("attention_few", "attention", " A=", A_BLOCK_MORE),
+    ("attention_small_seq", "attention", " A=", A_BLOCK_MORE),
     ("batch_norm_grad", "gradient", " A=", A_BLOCK_MORE),
     ("batch_norm_grad", "gradient_sums", " A=", A_BLOCK_MORE),
     ("l2_norm", "gradient", " SCALED=1 ", A_BLOCK_MORE),

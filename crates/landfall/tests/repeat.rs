@@ -24,13 +24,13 @@ fn the_first_part_runs_several_times_and_the_rest_once(engine: &Engine) -> Check
     let spec = state_spec()?;
     let g = Graph::new(&spec);
     let (cursor, x) = (g.entry("cursor")?, g.input("x", DType::F32, [3]));
-    let op = ops::MicroMean { micro_batches: TIMES };
+    let op = ops::MicroBatchMean { micro_batches: TIMES };
     // Made anew each time, in memory that the plan uses again.
     let doubled = g.affine(g.affine(x, 2.0, 0.0)?, 1.0, 1.0)?;
     let mean = g.op1(op, &[g.entry("mean")?, doubled, cursor])?;
     let next = g.op1(ops::AdvanceMicro { micro_batches: TIMES }, &[cursor])?;
     g.repeat_so_far(TIMES)?;
-    let once = ops::MicroMean { micro_batches: 1 };
+    let once = ops::MicroBatchMean { micro_batches: 1 };
     g.op(once, &[g.entry("out")?, g.affine(mean, 10.0, 0.0)?, next])?;
 
     let mut state = State::new(engine, &spec)?;
@@ -92,7 +92,7 @@ fn what_runs_later_cannot_read_what_the_repeated_part_has_updated() -> Check {
     g.repeat_so_far(2)?;
     // The cursor as it was before the repeated part, of which nothing is left.
     let x = g.fill(DType::F32, [3], 1.0)?;
-    g.op(ops::MicroMean { micro_batches: 1 }, &[g.entry("out")?, x, cursor])?;
+    g.op(ops::MicroBatchMean { micro_batches: 1 }, &[g.entry("out")?, x, cursor])?;
     let engine = Engine::cpu_with_threads(1)?;
     let state = State::new(&engine, &spec)?;
     let told = Program::compile(&engine, &state, "stale", &g).map(drop).expect_err("stale").to_string();

@@ -53,10 +53,6 @@ impl Op for ScaleRows {
         &[Coverage::Full]
     }
 
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
-
     fn body(&self) -> Body {
         Body::Fused(in_other_ops)
     }

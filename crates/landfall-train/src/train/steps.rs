@@ -211,7 +211,7 @@ impl MicroBatches {
     fn mean(&self, g: &Graph, entry: &str, value: Value) -> Result<Value, Error> {
         match self.count {
             1 => Ok(value),
-            micro_batches => g.op1(ops::MicroMean { micro_batches }, &[g.entry(entry)?, value, self.at]),
+            micro_batches => g.op1(ops::MicroBatchMean { micro_batches }, &[g.entry(entry)?, value, self.at]),
         }
     }
 

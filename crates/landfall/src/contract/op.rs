@@ -27,8 +27,6 @@ pub trait Op: Any + Attributes + Debug + Send + Sync {
     fn alias(&self) -> &[Alias];
     /// How much of each output is written.
     fn coverage(&self) -> &[Coverage];
-    /// The dtype in which sums over elements of `dtype` run; one that is as coarse as their terms, where those are coarser.
-    fn accumulate(&self, dtype: DType) -> DType;
     /// What the op is made of.
     fn body(&self) -> Body;
     /// How cotangents flow back.
@@ -39,6 +37,10 @@ pub trait Op: Any + Attributes + Debug + Send + Sync {
     fn kernels(&self, device: DeviceKind) -> &'static [Kernel];
     /// Bytes moved and floating-point operations for these arguments.
     fn cost(&self, args: &[Spec]) -> Cost;
+    /// The dtype in which sums over elements of `dtype` run, which bounds what two kernels may differ by.
+    fn accumulate(&self, dtype: DType) -> DType {
+        dtype.accumulate()
+    }
     /// How mixed precision treats the op.
     fn mixing(&self) -> Mixing {
         match self.body() {

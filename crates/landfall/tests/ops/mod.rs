@@ -29,9 +29,6 @@ macro_rules! op {
             fn coverage(&self) -> &[Coverage] {
                 $coverage
             }
-            fn accumulate(&self, dtype: DType) -> DType {
-                dtype.accumulate()
-            }
             fn body(&self) -> Body {
                 Body::Opaque("it exists for tests")
             }
@@ -270,9 +267,6 @@ impl Op for Hungry {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Opaque("it exists for tests")

@@ -172,9 +172,6 @@ impl Op for CosineAttention {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full; 2]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Fused(body)
     }

@@ -54,9 +54,6 @@ impl Op for CosineAttentionGrad {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full; 2]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Opaque("its results share scores that are never stored")
     }

@@ -154,9 +154,6 @@ impl Op for Attention {
     fn coverage(&self) -> &[Coverage] {
         if self.emit_scores { &[Coverage::Full; 3] } else { &[Coverage::Full; 2] }
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Fused(body)
     }

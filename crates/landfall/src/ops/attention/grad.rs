@@ -82,9 +82,6 @@ impl Op for AttentionGrad {
     fn coverage(&self) -> &[Coverage] {
         if self.previous { &[Coverage::Full; 4] } else { &[Coverage::Full; 3] }
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Opaque("its results share one pass over tiles of scores that are never stored")
     }

@@ -7,7 +7,7 @@ use crate::contract::{
     attributes, op_attributes, rules,
 };
 use crate::error::Error;
-use crate::values::{Binary, DType, DeviceKind, HostTensor, Rule, Spec};
+use crate::values::{Binary, DeviceKind, HostTensor, Rule, Spec};
 
 op_list! { Clamp }
 
@@ -65,9 +65,6 @@ impl Op for Clamp {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Pointwise(|op, e| {

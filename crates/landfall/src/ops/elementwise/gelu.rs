@@ -79,9 +79,6 @@ impl Op for Gelu {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Pointwise(|op, e| {
             let approximation = attributes::<Self>(op).copied().unwrap_or_default().approximation;
@@ -156,9 +153,6 @@ impl Op for GeluGrad {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Pointwise(|op, e| {

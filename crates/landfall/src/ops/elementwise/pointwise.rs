@@ -94,7 +94,6 @@ macro_rules! pointwise {
             }
             fn alias(&self) -> &[Alias] { const { &[Alias::InPlace(pointwise!(@which $($arg)+))] } }
             fn coverage(&self) -> &[Coverage] { &[Coverage::Full] }
-            fn accumulate(&self, dtype: DType) -> DType { dtype.accumulate() }
             fn body(&self) -> Body {
                 Body::Pointwise(|_, e| {
                     $(let $arg = e.arg(pointwise!(@index $arg));)+

@@ -37,9 +37,6 @@ impl Op for Affine {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Pointwise(|op, e| {
             let a = attributes::<Self>(op).copied().unwrap_or_default();
@@ -111,9 +108,6 @@ impl Op for Cast {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Pointwise(|op, e| {
@@ -193,9 +187,6 @@ impl Op for Where {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Pointwise(|_, e| {
@@ -282,9 +273,6 @@ impl Op for Compare {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Pointwise(|op, e| {
             let f = match attributes::<Self>(op).copied().unwrap_or_default().comparison {
@@ -362,9 +350,6 @@ impl Op for Fill {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Pointwise(|op, e| {

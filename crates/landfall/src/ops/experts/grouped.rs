@@ -92,9 +92,6 @@ impl Op for GroupedMatMul {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Zeroed]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Opaque("where experts' rows start lies on the device")
     }
@@ -262,9 +259,6 @@ impl Op for GroupedMatMulGrad {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Zeroed]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Opaque("where experts' rows start lies on the device")

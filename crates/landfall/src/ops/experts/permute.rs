@@ -87,9 +87,6 @@ impl Op for Permute {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Zeroed; 2][..1 + usize::from(self.probs)]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Opaque("its map lies on the device")
     }

@@ -126,9 +126,6 @@ impl Op for RouteMap {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full; 4]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype
-    }
     fn body(&self) -> Body {
         Body::Opaque("a row's number is a count over tokens")
     }

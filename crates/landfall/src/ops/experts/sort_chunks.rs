@@ -92,9 +92,6 @@ impl Op for ChunkMap {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype
-    }
     fn body(&self) -> Body {
         Body::Opaque("a chunk's place is a sum over the chunks before it")
     }
@@ -206,9 +203,6 @@ impl Op for SortChunks {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full; 2][..1 + usize::from(self.probs)]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Opaque("its map lies on the device")

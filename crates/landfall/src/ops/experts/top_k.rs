@@ -82,9 +82,6 @@ impl Op for TopK {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Zeroed; 2]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Opaque("it sorts")
     }
@@ -175,9 +172,6 @@ impl Op for TopKGrad {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Zeroed]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Opaque("its sums run over the chosen elements alone")

@@ -87,9 +87,6 @@ impl Op for Unpermute {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Opaque(MAPPED)
     }
@@ -214,9 +211,6 @@ impl Op for UnpermuteGrad {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Zeroed; 2]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Opaque(MAPPED)
     }
@@ -311,9 +305,6 @@ impl Op for PairProbs {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Zeroed]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Opaque(MAPPED)

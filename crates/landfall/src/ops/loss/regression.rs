@@ -170,7 +170,6 @@ macro_rules! loss {
             }
             fn alias(&self) -> &[Alias] { &[Alias::Disjoint] }
             fn coverage(&self) -> &[Coverage] { &[Coverage::Full] }
-            fn accumulate(&self, dtype: DType) -> DType { dtype.accumulate() }
             fn body(&self) -> Body { Body::Fused(|_, g, args| mean(g, $term, args)) }
             fn vjp(&self) -> Grad { Grad::Rule(|_, cx| vjp::<$Grad>(cx)) }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
@@ -224,7 +223,6 @@ macro_rules! loss {
             }
             fn alias(&self) -> &[Alias] { &[Alias::InPlace(&[0, 1])] }
             fn coverage(&self) -> &[Coverage] { &[Coverage::Full] }
-            fn accumulate(&self, dtype: DType) -> DType { dtype.accumulate() }
             fn body(&self) -> Body { Body::Fused(|_, g, args| slope(g, $term, args)) }
             fn vjp(&self) -> Grad { Grad::None("second derivatives are not provided") }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {

@@ -72,9 +72,6 @@ impl Op for Copy {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Primitive("movement")
     }
@@ -156,9 +153,6 @@ impl Op for Pad {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Zeroed]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Primitive("movement")
@@ -262,9 +256,6 @@ impl Op for Pack {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Zeroed]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Primitive("movement")
@@ -397,9 +388,6 @@ impl Op for Fold {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Zeroed]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Primitive("movement")

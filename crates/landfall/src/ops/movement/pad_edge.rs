@@ -7,7 +7,7 @@ use crate::contract::{
 use crate::kernel::cpu::Call;
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::movement::copies as movement;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+use crate::values::{DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
 
 op_list! { PadEdge }
 
@@ -46,9 +46,6 @@ impl Op for PadEdge {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Fused(|op, g, args| {

@@ -103,9 +103,6 @@ impl Op for BatchNorm {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full; 3]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Fused(body)
     }
@@ -226,9 +223,6 @@ impl Op for BatchNormGrad {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full; 3]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Opaque("the column sums are results and feed the first result")

@@ -109,9 +109,6 @@ impl Op for L2Norm {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Fused(body)
     }
@@ -257,9 +254,6 @@ impl Op for L2NormGrad {
     }
     fn coverage(&self) -> &[Coverage] {
         if self.scaled { &[Coverage::Full; 2] } else { &[Coverage::Full] }
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Opaque("both sums are taken in one pass over a row")

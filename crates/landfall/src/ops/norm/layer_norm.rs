@@ -110,9 +110,6 @@ impl Op for LayerNorm {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full; 3]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Fused(body)
     }
@@ -242,9 +239,6 @@ impl Op for LayerNormGrad {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full; 3]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Opaque("three results share one pass over the rows")

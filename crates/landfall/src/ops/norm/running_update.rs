@@ -70,9 +70,6 @@ impl Op for RunningUpdate {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Accumulates]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Opaque("an update in place")
     }

@@ -264,9 +264,6 @@ impl Op for Bernoulli {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Opaque("random numbers")
     }

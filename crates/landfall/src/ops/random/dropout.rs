@@ -48,9 +48,6 @@ impl Op for Dropout {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Fused(|op, g, args| {
             let op = attributes::<Self>(op).map_err(|r| r.of("dropout", &[], None, None))?;

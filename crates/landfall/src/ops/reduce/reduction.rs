@@ -183,9 +183,6 @@ impl Op for Reduce {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Primitive("reduction")
     }

@@ -48,9 +48,6 @@ impl Op for Accumulate {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Accumulates]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Opaque("its indices lie on the device")
     }

@@ -91,9 +91,6 @@ impl Op for Adam {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Accumulates, Coverage::Accumulates, Coverage::Accumulates]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Opaque("update of a state")
     }

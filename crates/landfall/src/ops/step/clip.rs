@@ -222,9 +222,6 @@ impl Op for ClipScale {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Pointwise(|op, e| {
             let max = attributes::<Self>(op).copied().unwrap_or_default().max;
@@ -290,9 +287,6 @@ impl Op for AllFinite {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Opaque("a truth value of many arguments")

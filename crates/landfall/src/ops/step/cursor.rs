@@ -103,9 +103,6 @@ impl Op for Advance {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Accumulates]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Opaque("update of the cursor")
     }
@@ -196,9 +193,6 @@ impl Op for AdvanceMicro {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Accumulates]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Opaque("update of the cursor")
@@ -295,9 +289,6 @@ impl Op for Lookup {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Opaque("its index lies on the device")
     }
@@ -391,9 +382,6 @@ impl Op for RingPush {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Accumulates]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Opaque("update of a ring")

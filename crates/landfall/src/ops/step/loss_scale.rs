@@ -82,9 +82,6 @@ impl Op for LossScale {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Accumulates]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Opaque("update of a state")
     }

@@ -137,9 +137,6 @@ impl Op for BatchWindows {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full, Coverage::Full, Coverage::Full]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Opaque("a bijection of counters")
     }
@@ -329,9 +326,6 @@ impl Op for WindowGather {
     }
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Full]
-    }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
     }
     fn body(&self) -> Body {
         Body::Opaque("its indices lie on the device")

@@ -7,7 +7,7 @@ use crate::contract::{Graph, StateSpec, Value};
 use crate::engine::Reuse;
 use crate::error::{Error, PlanError};
 use crate::lower::{Lowered, lower};
-use crate::ops::{AdvanceMicro, MicroMean, cursor};
+use crate::ops::{AdvanceMicro, MicroBatchMean, cursor};
 use crate::passes::optimise;
 use crate::values::{DType, DeviceKind};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn graph(rest: impl FnOnce(&Graph, Value, Value) -> Result<(), Error>) -> Result
     for _ in 0..CHAIN {
         x = g.tanh(x)?;
     }
-    let mean = g.op1(MicroMean { micro_batches: TIMES }, &[g.entry("mean")?, x, at])?;
+    let mean = g.op1(MicroBatchMean { micro_batches: TIMES }, &[g.entry("mean")?, x, at])?;
     let next = g.op1(AdvanceMicro { micro_batches: TIMES }, &[cursor])?;
     g.repeat_so_far(TIMES)?;
     rest(&g, mean, next)?;
@@ -38,7 +38,7 @@ fn graph(rest: impl FnOnce(&Graph, Value, Value) -> Result<(), Error>) -> Result
 
 /// The mean goes into `out`.
 fn rest(g: &Graph, mean: Value, next: Value) -> Result<(), Error> {
-    g.op(MicroMean { micro_batches: 1 }, &[g.entry("out")?, g.neg(mean)?, next]).map(|_| ())
+    g.op(MicroBatchMean { micro_batches: 1 }, &[g.entry("out")?, g.neg(mean)?, next]).map(|_| ())
 }
 
 fn laid_out(g: &Graph, count: usize) -> Result<Option<Planned>, Error> {
@@ -81,7 +81,7 @@ fn times_wait_for_each_other_only_at_the_state() -> Result<(), Error> {
 fn what_is_laid_out_is_proved() -> Result<(), Error> {
     let mut p = laid_out(&graph(rest)?, 2)?.expect("nothing is in the way");
     let means: Vec<usize> = (0..p.lowered.instructions.len())
-        .filter(|&k| p.lowered.instructions[k].op.name() == "micro_mean")
+        .filter(|&k| p.lowered.instructions[k].op.name() == "micro_batch_mean")
         .collect();
     let edges = p.lowered.instructions[means[1]].after.clone();
     p.lowered.instructions[means[1]].after.retain(|&a| a != means[0]);
@@ -89,7 +89,7 @@ fn what_is_laid_out_is_proved() -> Result<(), Error> {
         p,
         PlanError::Unordered { .. },
         format!(
-            "instruction {} (micro_mean) is not ordered after instruction {}, which touches the same memory",
+            "instruction {} (micro_batch_mean) is not ordered after instruction {}, which touches the same memory",
             means[1], means[0]
         )
     );

@@ -106,7 +106,7 @@ by_tiles! {
 }
 
 const TILES: Piece = Piece::new("tiles", include_str!("tiles.cu"));
-const FEW_HEADS: Piece = Piece::new("few", include_str!("few.cu"));
+const SMALL_SEQ: Piece = Piece::new("small_seq", include_str!("small_seq.cu"));
 const HEADS: Piece = Piece::new("heads", include_str!("heads.cu"));
 const HEAD: Piece = Piece::new("head", include_str!("head.cu"));
 const HEAD_BLOCK: Piece = Piece::new("block", include_str!("block.cu"));
@@ -123,20 +123,20 @@ static GRADIENT: Source = Source {
     entries: &[Levels::KERNEL, Columns::KERNEL, Rows::KERNEL],
 };
 
-/// Threads of a block that holds whole heads in shared memory: `THREADS` in `few.cu` and `head.cu`.
+/// Threads of a block that holds whole heads in shared memory: `THREADS` in `small_seq.cu` and `head.cu`.
 const FEW: u32 = 128;
 /// Bytes of shared memory that a block may have without being asked twice.
 const SHARED: usize = 48 << 10;
 
 static FEW_FORWARD: Source = Source {
-    name: "attention_few",
-    pieces: &[FEW_HEADS, Piece::new("few_forward", include_str!("few_forward.cu"))],
+    name: "attention_small_seq",
+    pieces: &[SMALL_SEQ, Piece::new("small_seq_forward", include_str!("small_seq_forward.cu"))],
     entries: &[Forward::KERNEL.of_block(FEW)],
 };
 
 static FEW_GRADIENT: Source = Source {
-    name: "attention_few_grad",
-    pieces: &[FEW_HEADS, Piece::new("few_grad", include_str!("few_grad.cu"))],
+    name: "attention_small_seq_grad",
+    pieces: &[SMALL_SEQ, Piece::new("small_seq_grad", include_str!("small_seq_grad.cu"))],
     entries: &[Gradient::KERNEL],
 };
 

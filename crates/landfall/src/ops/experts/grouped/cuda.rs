@@ -113,8 +113,8 @@ cuda_kernel! {
 }
 
 static SWAPPED: Source = Source {
-    name: "grouped_swapped",
-    pieces: &[BARRIERS, HOPPER, Piece::new("swapped", include_str!("swapped.cu"))],
+    name: "grouped_swap_ab",
+    pieces: &[BARRIERS, HOPPER, Piece::new("swap_ab", include_str!("swap_ab.cu"))],
     entries: &[Swapped::KERNEL],
 };
 
@@ -302,7 +302,7 @@ pub(super) fn product(call: &mut Call<'_>, asked: Option<Way>) -> Result<(), Fai
     let (way, module) = choose(call, asked, rows >= LARGE[0] * experts && n >= LARGE[1], |way| match way {
         Way::Any => Some(any(y.dtype(), index)),
         Way::Mma => cores(&MMA, index, [of_x, of_w], &y),
-        Way::Wgmma => of_x.and(of_w).and_then(|of_w| swapped(&x, &w, of_w, &y)),
+        Way::Wgmma => of_x.and(of_w).and_then(|of_w| swap_ab(&x, &w, of_w, &y)),
     })?;
     if way == Way::Wgmma {
         return by_clusters(call, &module, of_w == Some(true));
@@ -324,7 +324,7 @@ const SLAB: u32 = 64;
 const CLUSTERS: usize = 66;
 
 /// The module of [`Way::Wgmma`] for a product; `None` where it does not take how the operands lie.
-fn swapped(x: &Operand, w: &Operand, w_along: bool, y: &Operand) -> Option<Module> {
+fn swap_ab(x: &Operand, w: &Operand, w_along: bool, y: &Operand) -> Option<Module> {
     // What a tensor map takes; sizes are 32 bits in the kernel.
     let mapped = |o: &Operand| {
         let (shape, strides) = (o.spec().shape, o.layout().strides());
@@ -338,7 +338,7 @@ fn swapped(x: &Operand, w: &Operand, w_along: bool, y: &Operand) -> Option<Modul
     takes.then(|| module.constant("UNIT", UNIT as u64).constant("MOST", MOST as u64).only("sm_90a"))
 }
 
-/// A product by [`swapped`]'s module, of operands that it takes.
+/// A product by [`swap_ab`]'s module, of operands that it takes.
 fn by_clusters(call: &mut Call<'_>, module: &Module, w_along: bool) -> Result<(), Failure> {
     let (x, w, y) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
     let ([rows, k], [_, n], experts) = (matrix(&x)?, matrix(&y)?, w.spec().shape.dims()[0]);

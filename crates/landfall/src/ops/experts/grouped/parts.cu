@@ -1,4 +1,4 @@
-// The parts that experts' rows are cut into for `swapped.cu`: pairs in parts of almost the same size, whole units of UNIT rows
+// The parts that experts' rows are cut into for `swap_ab.cu`: pairs in parts of almost the same size, whole units of UNIT rows
 // and at most MOST, the last with the pad rows of its last unit; other rows without a pair in parts whose products nobody
 // takes. (With `segments.cu`.)
 constexpr u32 BAND = 8;

@@ -44,15 +44,15 @@ static SOURCE: Source = Source {
     pieces: &[Piece::new("matmul", include_str!("matmul.cu"))],
     entries: &[Product::KERNEL],
 };
-static FEW_SOURCE: Source = Source {
-    name: "matmul_few",
-    pieces: &[Piece::new("few", include_str!("few.cu"))],
+static SMALL_K_SOURCE: Source = Source {
+    name: "matmul_small_k",
+    pieces: &[Piece::new("small_k", include_str!("small_k.cu"))],
     entries: &[Product::KERNEL],
 };
 
 /// Inner elements of a product at most that is our kernel's however its operands lie; rows of a thread of it, `ROWS` in its
 /// source, and neighbouring columns where they are contiguous.
-const FEW: usize = 4;
+const SMALL_K: usize = 4;
 const FEW_ROWS: usize = 4;
 const FEW_COLUMNS: usize = 4;
 /// Scratch memory of the matrix library, at most and at least.
@@ -178,7 +178,7 @@ pub(super) fn run(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         return cut::run(call, each, (m, n, k));
     }
     // Little more than a sum of two: the library's kernels are made for long inner axes.
-    if k <= FEW {
+    if k <= SMALL_K {
         return any(call);
     }
     if let Some(each) = cut::of_library(lhs.dtype(), (batch, m, n, k))
@@ -204,8 +204,8 @@ fn any(call: &mut Call<'_>) -> Result<(), Failure> {
     let (lhs_batch, lhs_row, lhs_column) = strides(&lhs)?;
     let (rhs_batch, rhs_row, rhs_column) = strides(&rhs)?;
     let (out_batch, out_row, out_column) = strides(&out)?;
-    let few = (1..=FEW).contains(&k);
-    let mut module = Module::new(if few { &FEW_SOURCE } else { &SOURCE })
+    let few = (1..=SMALL_K).contains(&k);
+    let mut module = Module::new(if few { &SMALL_K_SOURCE } else { &SOURCE })
         .of("T", lhs.dtype())
         .of("A", lhs.dtype().accumulate())
         .of("R", out.dtype())

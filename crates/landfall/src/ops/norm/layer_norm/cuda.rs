@@ -26,7 +26,7 @@ cuda_kernel! {
 
 static SOURCE: Source = Source {
     name: "layer_norm",
-    pieces: &[UNITS, GROUP, ROWS, WHOLE, Piece::new("layer_norm", include_str!("layer_norm.cu"))],
+    pieces: &[UNITS, GROUP, ROWS, SINGLE_PASS, Piece::new("layer_norm", include_str!("layer_norm.cu"))],
     entries: &[Forward::KERNEL],
 };
 
@@ -83,11 +83,11 @@ cuda_kernel! {
 
 static GRADIENT: Source = Source {
     name: "layer_norm_grad",
-    pieces: &[UNITS, GROUP, ROWS, COLUMNS, WHOLE, Piece::new("grad", include_str!("grad.cu"))],
+    pieces: &[UNITS, GROUP, ROWS, COLUMNS, SINGLE_PASS, Piece::new("grad", include_str!("grad.cu"))],
     entries: &[Gradient::KERNEL, GradientSums::KERNEL, ColumnSums::KERNEL, Finish::KERNEL],
 };
 
-const WHOLE: Piece = Piece::new("whole", include_str!("whole.cu"));
+const SINGLE_PASS: Piece = Piece::new("single_pass", include_str!("single_pass.cu"));
 
 /// Blocks of `gradient_sums` that keep all of a GPU at work, and the most groups of rows of one: each is a term of sums in
 /// the accumulation type.
@@ -146,8 +146,8 @@ fn vector(of: &Operand) -> Layout {
     row[0]
 }
 
-/// Whether rows are as `whole.cu` says: `WHOLE` in the sources. `views` are those of all that is read and written.
-fn whole(frame: &RowFrame<'_>, dtype: DType, views: &[RowView<'_>]) -> bool {
+/// Whether rows are as `single_pass.cu` says: `SINGLE_PASS` in the sources. `views` are those of all that is read and written.
+fn single_pass(frame: &RowFrame<'_>, dtype: DType, views: &[RowView<'_>]) -> bool {
     let (unit, lanes) = (unit(dtype), frame.lanes as usize);
     lanes <= 32
         && frame.length <= lanes * unit
@@ -180,10 +180,11 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         share: 1.0 / length as f64,
         eps,
     };
-    let whole = whole(&frame, x.dtype(), &[args.x, args.weight, args.bias, args.y]);
+    let single_pass = single_pass(&frame, x.dtype(), &[args.x, args.weight, args.bias, args.y]);
     let module =
         Module::new(&SOURCE).of("T", x.dtype()).of("A", x.dtype().accumulate()).of("W", weight.dtype());
-    let module = module.constant("UNIT", unit(x.dtype()) as u64).constant("WHOLE", u64::from(whole));
+    let module =
+        module.constant("UNIT", unit(x.dtype()) as u64).constant("SINGLE_PASS", u64::from(single_pass));
     call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, &args)
 }
 
@@ -216,8 +217,8 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
             rstd: &rstd.relaid(of_rstd),
             gx: row_view(&gx, &of_gx, &row_gx),
         };
-        let whole = whole(&frame, x.dtype(), &[args.gy, args.x, args.weight, args.gx]);
-        module.set("WHOLE", u64::from(whole));
+        let single_pass = single_pass(&frame, x.dtype(), &[args.gy, args.x, args.weight, args.gx]);
+        module.set("SINGLE_PASS", u64::from(single_pass));
         let Gradient { gy, x, weight, mean, rstd, gx, .. } = args;
         let (each, partial) = (sharing.each, 0);
         if walked.is_some() {
@@ -231,7 +232,7 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
             call.launch(&module, sharing.blocks()?, &args)?;
         }
     } else {
-        module.set("WHOLE", 0);
+        module.set("SINGLE_PASS", 0);
     }
     let args = Finish {
         length,

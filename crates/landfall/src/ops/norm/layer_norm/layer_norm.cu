@@ -5,7 +5,7 @@ KERNEL(layer_norm) {
     __shared__ double totals[THREADS];
     Group g = lanes_of(frame);
     u64 r = u64(blockIdx.x) * g.rows + g.row, end = r < frame.count ? frame.length : 0, step = u64(g.lanes) * N;
-    if (WHOLE) __builtin_assume(frame.length <= step);
+    if (SINGLE_PASS) __builtin_assume(frame.length <= step);
     auto at = [&](const Dims& stride) { return start_at(r, frame, stride); };
     const T* row = x.data + (r < frame.count ? at(x.stride) : 0);
     A v[N], w[N], b[N];
@@ -28,7 +28,7 @@ KERNEL(layer_norm) {
     for (u64 first = g.lane * N; first < end; first += step) {
         if (frame.length > step) read_row(first);
         A square[N];
-        u32 count = WHOLE ? N : u32(min(end - first, u64(N)));
+        u32 count = SINGLE_PASS ? N : u32(min(end - first, u64(N)));
 #pragma unroll
         for (u32 i = 0; i < N; i++) {
             v[i] = i < count ? v[i] - centre : A(0);

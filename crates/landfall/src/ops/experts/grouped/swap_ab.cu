@@ -1,4 +1,4 @@
-// y[r, :] = x[r, :] · w[e(r)] on Hopper, with its sides swapped: columns of w are the left factor of each instruction, and rows
+// y[r, :] = x[r, :] · w[e(r)] on Hopper, with A and B swapped: columns of w are the left factor of each instruction, and rows
 // of x the right one, whose number the instruction chooses, a multiple of 16. So an expert's rows are cut into parts of almost
 // the same size, and few sums are in vain: tiles of 128 rows lose an eighth of them where the experts' rows end.
 //

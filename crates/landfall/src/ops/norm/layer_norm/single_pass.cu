@@ -1,20 +1,20 @@
-// Where WHOLE is set, rows lie in one axis, are of whole units, at most one a lane of a warp, contiguous and aligned
+// Where SINGLE_PASS is set, rows lie in one axis, are of whole units, at most one a lane of a warp, contiguous and aligned
 // everywhere: most are so, and without the ways for others the code is short enough to wait little for.
 
 template <class E>
 DEVICE void read(A (&v)[N], const E* row, u64 first, const RowFrame& frame, const RowView<const E>& view, A beyond = A(0)) {
-    if (WHOLE) load_whole(v, row + first);
+    if (SINGLE_PASS) load_whole(v, row + first);
     else load_row(v, row, first, frame, view, beyond);
 }
 DEVICE void write(const A (&v)[N], T* row, u64 first, const RowFrame& frame, const RowView<T>& view) {
-    if (WHOLE) store_whole(v, row + first);
+    if (SINGLE_PASS) store_whole(v, row + first);
     else store_row(v, row, first, frame, view);
 }
 // Where row r starts. Rows mostly lie in one axis: then nothing is divided.
 DEVICE u64 start_at(u64 r, const RowFrame& frame, const Dims& stride) {
-    return WHOLE || frame.rank == 1 ? r * stride.v[0] : start_of(r, frame, stride);
+    return SINGLE_PASS || frame.rank == 1 ? r * stride.v[0] : start_of(r, frame, stride);
 }
 DEVICE Group lanes_of(const RowFrame& frame) {
-    if (WHOLE) __builtin_assume(frame.lanes <= 32);
-    return group_of(frame.lanes, WHOLE ? 0 : frame.across);
+    if (SINGLE_PASS) __builtin_assume(frame.lanes <= 32);
+    return group_of(frame.lanes, SINGLE_PASS ? 0 : frame.across);
 }

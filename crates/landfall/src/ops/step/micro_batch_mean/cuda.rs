@@ -1,6 +1,6 @@
 //! Means over micro-batches on a GPU.
 
-use super::MicroMean;
+use super::MicroBatchMean;
 use crate::contract::{Op, attributes};
 use crate::kernel::cuda::vectors::{collapsed, contiguous};
 use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
@@ -11,7 +11,7 @@ const EACH: usize = 4;
 
 cuda_kernel! {
     /// A thread adds its elements to their mean.
-    struct Step = "micro_mean", BLOCK;
+    struct Step = "micro_batch_mean", BLOCK;
     value: view_in T,
     cursor: view_in_of I64,
     mean: view_out T,
@@ -23,14 +23,14 @@ cuda_kernel! {
 }
 
 static SOURCE: Source = Source {
-    name: "micro_mean",
-    pieces: &[Piece::new("micro_mean", include_str!("micro_mean.cu"))],
+    name: "micro_batch_mean",
+    pieces: &[Piece::new("micro_batch_mean", include_str!("micro_batch_mean.cu"))],
     entries: &[Step::KERNEL],
 };
 
-/// [`MicroMean`].
-pub(super) fn micro_mean(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
-    let op = attributes::<MicroMean>(op)?;
+/// [`MicroBatchMean`].
+pub(super) fn micro_batch_mean(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
+    let op = attributes::<MicroBatchMean>(op)?;
     let (value, cursor, mean) = (*call.input(1)?, *call.input(2)?, *call.output(0)?);
     let n = mean.spec().shape.elements();
     if n == 0 {

@@ -13,7 +13,7 @@ use crate::kernel::cpu::lanes::{TILE, flat, load, store};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
 
-op_list! { MicroMean }
+op_list! { MicroBatchMean }
 
 /// Elements that one task works on.
 const GRAIN: usize = 16 * 1024;
@@ -33,7 +33,7 @@ op_attributes! {
     /// let mut cursor = engine.tensor([ops::cursor::LEN], &[0i64; 8])?;
     /// for gradient in [1.0f32, 5.0] {
     ///     let value = engine.tensor([1], &[gradient])?;
-    ///     let op = ops::MicroMean { micro_batches: 2 };
+    ///     let op = ops::MicroBatchMean { micro_batches: 2 };
     ///     engine.call_in_place(&op, 0, &mut mean.view_mut(), &[value.view(), cursor.view()])?;
     ///     let next = ops::AdvanceMicro { micro_batches: 2 };
     ///     engine.call_in_place(&next, 0, &mut cursor.view_mut(), &[])?;
@@ -42,21 +42,21 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct MicroMean {
+    pub struct MicroBatchMean {
         /// Micro-batches of a step.
         pub micro_batches: usize = 3,
     }
 }
 
-impl MicroMean {
+impl MicroBatchMean {
     fn factor(&self) -> f64 {
         1.0 / self.micro_batches as f64
     }
 }
 
-impl Op for MicroMean {
+impl Op for MicroBatchMean {
     fn name(&self) -> &'static str {
-        "micro_mean"
+        "micro_batch_mean"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         let args: [Spec; 3] = rules::arity(args)?;
@@ -73,9 +73,6 @@ impl Op for MicroMean {
     fn coverage(&self) -> &[Coverage] {
         &[Coverage::Accumulates]
     }
-    fn accumulate(&self, dtype: DType) -> DType {
-        dtype.accumulate()
-    }
     fn body(&self) -> Body {
         Body::Opaque("it updates the state in place")
     }
@@ -85,12 +82,12 @@ impl Op for MicroMean {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel::cpu("micro_mean", |op, call| {
-                    let (op, dtype) = (attributes::<MicroMean>(op)?, call.dtype(0)?);
+                Kernel::cpu("micro_batch_mean", |op, call| {
+                    let (op, dtype) = (attributes::<MicroBatchMean>(op)?, call.dtype(0)?);
                     with_dtype!(float dtype, T => run::<T>(op.factor(), call),
                         else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
                 }),
-                Kernel::cuda("micro_mean", cuda::micro_mean),
+                Kernel::cuda("micro_batch_mean", cuda::micro_batch_mean),
             ]
         }
     }
@@ -100,7 +97,7 @@ impl Op for MicroMean {
     }
 }
 
-impl Tested for MicroMean {
+impl Tested for MicroBatchMean {
     fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
         let begins = args[2].data[MICRO] == 0.0;
         vec![HostTensor::from_fn(args[0].spec, |i| {

@@ -3,7 +3,7 @@ DEVICE float scaled_sum(float sum, float x, float factor) { return __fadd_rn(sum
 DEVICE double scaled_sum(double sum, double x, double factor) { return __dadd_rn(sum, __dmul_rn(x, factor)); }
 
 // One thread for four neighbours. What was there before is not read in the first micro-batch: it may be anything.
-KERNEL(micro_mean) {
+KERNEL(micro_batch_mean) {
     typedef Accumulate<T>::type A;
     u64 first = thread_index() * 4;
     if (first >= n) return;
