@@ -1,7 +1,7 @@
 //! One kernel call of an op, as its CUDA side sees it: operands in, typed launches out.
 
 use super::module::Module;
-use super::param::{Entry, KernelArgs, Kind, RowFrame, RowView, Tile, Transfer, view};
+use super::param::{Entry, KernelArgs, Kind, RowFrame, RowView, Tile, Transfer, dims, push_view};
 use super::tensor_map;
 use crate::error::Error;
 use crate::kernel::Operands;
@@ -129,9 +129,7 @@ impl Arg<'_> {
     /// Sizes or strides of up to eight axes.
     #[must_use]
     pub fn dims(of: &[usize]) -> Self {
-        let mut v = [0; MAX_RANK];
-        v.iter_mut().zip(of).for_each(|(v, &d)| *v = d as u64);
-        Self::Dims(v)
+        Self::Dims(dims(of))
     }
 
     fn kind(&self) -> &'static str {
@@ -156,8 +154,8 @@ impl Arg<'_> {
     }
 }
 
-/// The most parameters of a kernel.
-const MAX_PARAMS: usize = 32;
+/// The most parameters of a kernel, members of structs counted one by one.
+const MAX_PARAMS: usize = 40;
 /// Words of all arguments of a launch.
 const MAX_WORDS: usize = 256;
 
@@ -166,18 +164,26 @@ const MAX_WORDS: usize = 256;
 pub(crate) struct Values {
     words: ArrayVec<u64, MAX_WORDS>,
     starts: ArrayVec<u16, MAX_PARAMS>,
+    /// Addresses of the operands among them, and of those that a tensor map hides.
+    addresses: ArrayVec<u64, MAX_PARAMS>,
 }
 
 impl Values {
     fn new() -> Self {
-        Self { words: ArrayVec::new(), starts: ArrayVec::new() }
+        Self { words: ArrayVec::new(), starts: ArrayVec::new(), addresses: ArrayVec::new() }
     }
 
     /// Appends one argument; whether there was room.
     #[inline]
-    fn push(&mut self, words: &[u64]) -> bool {
+    pub(super) fn push(&mut self, words: &[u64]) -> bool {
         let start = self.words.len() as u16;
         self.words.try_extend_from_slice(words).is_ok() && self.starts.try_push(start).is_ok()
+    }
+
+    /// Appends the address of an operand; whether there was room.
+    #[inline]
+    pub(super) fn push_address(&mut self, address: u64) -> bool {
+        self.addresses.try_push(address).is_ok() && self.push(&[address])
     }
 
     /// Each argument from its first word on.
@@ -209,29 +215,7 @@ pub(crate) struct KernelLaunch<'a> {
 impl KernelLaunch<'_> {
     /// Addresses of the operands that it was given.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = u64> {
-        let params = self.module.source().entries[self.entry].params;
-        params
-            .iter()
-            .zip(self.values.each())
-            .flat_map(|(param, words)| match param.kind {
-                Kind::Input(_)
-                | Kind::Output(_)
-                | Kind::ViewIn(_)
-                | Kind::ViewOut(_)
-                | Kind::RowsIn(_)
-                | Kind::RowsOut(_) => &words[..1],
-                Kind::Transfer(_) => &words[..2],
-                Kind::TensorMap(_) => &words[tensor_map::WORDS..=tensor_map::WORDS],
-                Kind::RowFrame
-                | Kind::Scratch(_)
-                | Kind::U32
-                | Kind::U64
-                | Kind::F32
-                | Kind::F64
-                | Kind::Dims
-                | Kind::Faults => &[],
-            })
-            .copied()
+        self.values.addresses.iter().copied()
     }
 }
 
@@ -391,7 +375,7 @@ impl<'a> Call<'a> {
         };
         Ok(match (kind, arg) {
             (Kind::Input(e), Arg::Input(o)) | (Kind::Output(e), Arg::Output(o)) => {
-                values.push(&[typed(o, e)?])
+                values.push_address(typed(o, e)?)
             }
             (Kind::Scratch(_), &Arg::Scratch(at)) if at <= self.operands.workspace_bytes => {
                 values.push(&[self.operands.workspace.offset(at).0])
@@ -400,23 +384,20 @@ impl<'a> Call<'a> {
                 return Err(format!("{at} is beyond the scratch memory of {} bytes", self.scratch_bytes()));
             }
             (Kind::ViewIn(e), Arg::ViewIn(o)) | (Kind::ViewOut(e), Arg::ViewOut(o)) => {
-                values.push(&view(o, typed(o, e)?))
+                push_view(o, typed(o, e)?, values)
             }
-            (Kind::RowFrame, Arg::RowFrame(frame)) => values.push(&frame.words()),
+            (Kind::RowFrame, Arg::RowFrame(frame)) => frame.push(values),
             (Kind::RowsIn(e), Arg::RowsIn(rows)) | (Kind::RowsOut(e), Arg::RowsOut(rows)) => {
-                values.push(&rows.words(typed(rows.operand, e)?))
+                rows.push(typed(rows.operand, e)?, values)
             }
             (Kind::Transfer(e), Arg::Transfer(copy)) => {
-                values.push(&copy.words(typed(copy.x, e)?, typed(copy.out, e)?))
+                copy.push([typed(copy.x, e)?, typed(copy.out, e)?], values)
             }
             (Kind::TensorMap(e), Arg::TensorMap(tile)) => {
                 let address = typed(tile.operand, e)?;
                 tensor_map::refused(tile)?;
                 let words = self.sink.tensor_map(tile).map_err(|error| error.to_string())?;
-                // The driver documents nothing of the encoding. Behind it stands the operand's address, which is no argument.
-                let mut all = [address; tensor_map::WORDS + 1];
-                all[..tensor_map::WORDS].copy_from_slice(&words);
-                values.push(&all)
+                values.addresses.try_push(address).is_ok() && values.push(&words)
             }
             (Kind::U32, &Arg::U32(v)) => values.push(&[u64::from(v)]),
             (Kind::U64, &Arg::U64(v)) => values.push(&[v]),

@@ -40,12 +40,13 @@ impl Piece {
     }
 }
 
-/// A source whose kernel of this name begins, before all that it says itself, by waiting for others.
-fn waiting(mut text: String, kernel: &str) -> String {
-    let begin = [")", ","].iter().find_map(|end| text.find(&format!("KERNEL({kernel}{end}")));
+/// A source whose kernel begins, before all that it says itself, by waiting for others and by putting its parameters together.
+fn beginning(mut text: String, kernel: &Entry) -> String {
+    let begin = [")", ","].iter().find_map(|end| text.find(&format!("KERNEL({}{end}", kernel.name)));
     let brace = begin.and_then(|at| text[at..].find('{').map(|b| at + b + 1));
     if let Some(at) = brace {
-        text.insert_str(at, " after_others();");
+        let structs: String = kernel.params.iter().map(Param::prologue).collect();
+        text.insert_str(at, &format!(" after_others();{structs}"));
     }
     text
 }
@@ -275,7 +276,7 @@ impl Module {
             _ = writeln!(own, "#line 1 \"{}.cu\"", piece.name);
             own.push_str(piece.text);
         }
-        text.push_str(&self.source.entries.iter().fold(own, |text, e| waiting(text, e.name)));
+        text.push_str(&self.source.entries.iter().fold(own, |text, e| beginning(text, e)));
         text
     }
 }

@@ -4,7 +4,7 @@
 //! C++ and the list that each launch is checked against. A parameter that the list adds is a field that every launch must
 //! give, one that it drops is undeclared in the `.cu` file, and the order is the list's on both sides.
 
-use super::Arg;
+use super::{Arg, Values};
 use crate::values::{DType, Layout, MAX_RANK, Operand};
 
 /// One kernel of a [`Source`](super::Source).
@@ -81,35 +81,87 @@ impl Entry {
     }
 }
 
+impl Element {
+    /// The type in CUDA C++.
+    fn c_type(self) -> &'static str {
+        match self {
+            Self::Bound(name) => name,
+            Self::Is(dtype) => c_type(dtype),
+        }
+    }
+}
+
 impl Param {
-    /// The parameter in CUDA C++.
+    /// The parameter in CUDA C++. A struct goes by its members, which [`prologue`](Self::prologue) puts together: of a struct
+    /// by value the compiler holds less in registers.
     pub(super) fn declaration(&self) -> String {
-        let element = |e: Element| match e {
-            Element::Bound(name) => name,
-            Element::Is(dtype) => c_type(dtype),
-        };
         let name = self.name;
+        // Read-only by value: constant memory, no copy on the stack.
+        let dims = |member: &str| format!("const __grid_constant__ Dims {name}{member}");
+        let stride = || dims("_stride");
         match self.kind {
-            Kind::Input(e) => format!("const {}* {name}", element(e)),
-            Kind::Output(e) | Kind::Scratch(e) => format!("{}* {name}", element(e)),
-            // Read-only by value: constant memory, no copy on the stack.
-            Kind::ViewIn(e) => format!("const __grid_constant__ View<const {}> {name}", element(e)),
-            Kind::ViewOut(e) => format!("const __grid_constant__ View<{}> {name}", element(e)),
-            Kind::RowsIn(e) => format!("const __grid_constant__ RowView<const {}> {name}", element(e)),
-            Kind::RowsOut(e) => format!("const __grid_constant__ RowView<{}> {name}", element(e)),
-            Kind::Transfer(e) => format!("const __grid_constant__ Transfer<{}> {name}", element(e)),
+            Kind::Input(e) => format!("const {}* {name}", e.c_type()),
+            Kind::Output(e) | Kind::Scratch(e) => format!("{}* {name}", e.c_type()),
+            Kind::ViewIn(e) => format!("const {}* {name}_data, {}", e.c_type(), stride()),
+            Kind::ViewOut(e) => format!("{}* {name}_data, {}", e.c_type(), stride()),
+            Kind::RowsIn(e) | Kind::RowsOut(e) => {
+                let read = if matches!(self.kind, Kind::RowsIn(_)) { "const " } else { "" };
+                let data = format!("{read}{}* {name}_data, u32 {name}_contiguous", e.c_type());
+                format!("{data}, {}, {}", stride(), dims("_stride_row"))
+            }
+            Kind::RowFrame => {
+                let numbers =
+                    format!("u64 {name}_count, u64 {name}_length, u32 {name}_lanes, u32 {name}_across");
+                format!("{numbers}, u32 {name}_rank, {}, {}", dims("_shape"), dims("_shape_row"))
+            }
+            Kind::Transfer(e) => {
+                let (e, axes) = (e.c_type(), [dims("_shape"), dims("_stride_x"), dims("_stride_out")]);
+                format!(
+                    "const {e}* {name}_x, {e}* {name}_out, u64 {name}_units, u32 {name}_rank, {}",
+                    axes.join(", ")
+                )
+            }
             // By value too: the copy's hardware reads it where the parameters are.
             Kind::TensorMap(_) => format!("const __grid_constant__ TensorMap {name}"),
             Kind::U32 => format!("u32 {name}"),
             Kind::U64 => format!("u64 {name}"),
             Kind::F32 => format!("float {name}"),
             Kind::F64 => format!("double {name}"),
-            Kind::RowFrame => format!("const __grid_constant__ RowFrame {name}"),
-            Kind::Dims => format!("const __grid_constant__ Dims {name}"),
+            Kind::Dims => dims(""),
             Kind::Faults => format!("Faults {name}"),
         }
     }
+
+    /// What a kernel begins with to have the parameter under its name; empty where it has it.
+    pub(super) fn prologue(&self) -> String {
+        let (kind, members): (String, &[&str]) = match self.kind {
+            Kind::ViewIn(e) => (format!("View<const {}>", e.c_type()), &["data", "stride"]),
+            Kind::ViewOut(e) => (format!("View<{}>", e.c_type()), &["data", "stride"]),
+            Kind::RowsIn(e) => (format!("RowView<const {}>", e.c_type()), ROW_VIEW),
+            Kind::RowsOut(e) => (format!("RowView<{}>", e.c_type()), ROW_VIEW),
+            Kind::RowFrame => ("RowFrame".to_owned(), ROW_FRAME),
+            Kind::Transfer(e) => (format!("Transfer<{}>", e.c_type()), TRANSFER),
+            Kind::Input(_)
+            | Kind::Output(_)
+            | Kind::Scratch(_)
+            | Kind::TensorMap(_)
+            | Kind::U32
+            | Kind::U64
+            | Kind::F32
+            | Kind::F64
+            | Kind::Dims
+            | Kind::Faults => return String::new(),
+        };
+        let name = self.name;
+        let members: Vec<String> = members.iter().map(|member| format!("{name}_{member}")).collect();
+        format!(" const {kind} {name} = {{{}}};", members.join(", "))
+    }
 }
+
+/// Members of the structs in `prelude.cu`, in order.
+const ROW_VIEW: &[&str] = &["data", "contiguous", "stride", "stride_row"];
+const ROW_FRAME: &[&str] = &["count", "length", "lanes", "across", "rank", "shape", "shape_row"];
+const TRANSFER: &[&str] = &["x", "out", "units", "rank", "shape", "stride_x", "stride_out"];
 
 /// Name of a dtype in the sources.
 #[must_use]
@@ -164,50 +216,36 @@ pub struct RowView<'a> {
     pub row: &'a Layout,
 }
 
-/// Words of `RowFrame` in `prelude.cu`: sizes, numbers of 32 bits in pairs, the axes.
-const FRAME_WORDS: usize = 4 + 2 * MAX_RANK;
-/// Words of `RowView` in `prelude.cu`: address, flag, strides of the starts and of a row.
-const ROWS_WORDS: usize = 2 + 2 * MAX_RANK;
-/// Words of `View` in `prelude.cu`: address, strides.
-const VIEW_WORDS: usize = 1 + MAX_RANK;
-
-/// Words of `Transfer` in `prelude.cu`: addresses, sizes, the axes.
-const TRANSFER_WORDS: usize = 4 + 3 * MAX_RANK;
-
-/// Writes sizes or strides of several lists of axes.
-fn axes<const N: usize>(to: &mut [u64], lists: [&[usize]; N]) {
-    for (to, from) in to.chunks_mut(MAX_RANK).zip(lists) {
-        to.iter_mut().zip(from).for_each(|(to, &size)| *to = size as u64);
-    }
+/// Sizes or strides of up to eight axes.
+pub(super) fn dims(of: &[usize]) -> [u64; MAX_RANK] {
+    let mut v = [0; MAX_RANK];
+    v.iter_mut().zip(of).for_each(|(v, &d)| *v = d as u64);
+    v
 }
 
-/// An operand at this address as the kernel reads a `View`.
-pub(super) fn view(operand: &Operand, address: u64) -> [u64; VIEW_WORDS] {
-    let mut words = [0; VIEW_WORDS];
-    words[0] = address;
-    axes(&mut words[1..], [operand.layout.strides()]);
-    words
+/// Appends an operand at this address, with its strides; whether there was room.
+pub(super) fn push_view(operand: &Operand, address: u64, to: &mut Values) -> bool {
+    to.push_address(address) && to.push(&dims(operand.layout.strides()))
 }
 
 impl RowFrame<'_> {
-    /// As the kernel reads it.
-    pub(super) fn words(&self) -> [u64; FRAME_WORDS] {
-        let mut words = [0; FRAME_WORDS];
-        let pair = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
-        (words[0], words[1]) = (self.count as u64, self.length as u64);
-        (words[2], words[3]) = (pair(self.lanes, self.across), self.starts.shape().rank() as u64);
-        axes(&mut words[4..], [self.starts.shape().dims(), self.row.shape().dims()]);
-        words
+    /// Appends its members; whether there was room.
+    pub(super) fn push(&self, to: &mut Values) -> bool {
+        let (lanes, across) = (u64::from(self.lanes), u64::from(self.across));
+        let rank = self.starts.shape().rank() as u64;
+        let numbers = [self.count as u64, self.length as u64, lanes, across, rank];
+        let axes = [self.starts, self.row].map(|of| dims(of.shape().dims()));
+        numbers.iter().all(|&n| to.push(&[n])) && axes.iter().all(|of| to.push(of))
     }
 }
 
 impl RowView<'_> {
-    /// As the kernel reads it.
-    pub(super) fn words(&self, address: u64) -> [u64; ROWS_WORDS] {
-        let mut words = [0; ROWS_WORDS];
-        (words[0], words[1]) = (address, u64::from(self.contiguous));
-        axes(&mut words[2..], [self.starts.strides(), self.row.strides()]);
-        words
+    /// Appends its members; whether there was room.
+    pub(super) fn push(&self, address: u64, to: &mut Values) -> bool {
+        let axes = [self.starts, self.row].map(|of| dims(of.strides()));
+        to.push_address(address)
+            && to.push(&[u64::from(self.contiguous)])
+            && axes.iter().all(|of| to.push(of))
     }
 }
 
@@ -232,12 +270,14 @@ pub struct Transfer<'a> {
 }
 
 impl Transfer<'_> {
-    /// As the kernel reads it.
-    pub(super) fn words(&self, x: u64, out: u64) -> [u64; TRANSFER_WORDS] {
-        let mut words = [0; TRANSFER_WORDS];
-        words[..4].copy_from_slice(&[x, out, self.units as u64, self.rank as u64]);
-        axes(&mut words[4..], [&self.shape, &self.stride_x, &self.stride_out]);
-        words
+    /// Appends its members; whether there was room.
+    pub(super) fn push(&self, [x, out]: [u64; 2], to: &mut Values) -> bool {
+        let axes = [self.shape, self.stride_x, self.stride_out].map(|of| dims(&of));
+        to.push_address(x)
+            && to.push_address(out)
+            && to.push(&[self.units as u64])
+            && to.push(&[self.rank as u64])
+            && axes.iter().all(|of| to.push(of))
     }
 }
 

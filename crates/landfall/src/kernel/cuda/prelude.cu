@@ -25,10 +25,12 @@ struct Dims { u64 v[8]; };
 // How an operand lies in device memory and what tile of it the TMA copies, as the driver has written it.
 struct alignas(64) TensorMap { u64 words[16]; };
 
+// Parameters that are structs. A kernel gets their members, and begins by putting them together.
+
 // An operand with its strides. Where an address is meant, it is that of its first element.
 template <class E> struct View {
     E* data;
-    Dims stride;
+    const Dims& stride;
     DEVICE operator E*() const { return data; }
 };
 
@@ -36,14 +38,14 @@ template <class E> struct View {
 struct RowFrame {
     u64 count, length;
     u32 lanes, across;   // as `group_of` takes them
-    u32 rank, unused;    // axes that the rows are counted along
-    Dims shape, shape_row;
+    u32 rank;            // axes that the rows are counted along
+    const Dims &shape, &shape_row;
 };
 // Where the rows of one tensor start, and where their elements lie.
 template <class E> struct RowView {
     E* data;
-    u32 contiguous, unused;   // whether units of a row are, and aligned for accesses of 16 bytes
-    Dims stride, stride_row;
+    u32 contiguous;   // whether units of a row are, and aligned for accesses of 16 bytes
+    const Dims &stride, &stride_row;
 };
 
 // A copy of `units` from x to out.
@@ -51,8 +53,8 @@ template <class T> struct Transfer {
     const T* x;
     T* out;
     u64 units;
-    u32 rank, unused;
-    Dims shape, stride_x, stride_out;
+    u32 rank;
+    const Dims &shape, &stride_x, &stride_out;
 };
 
 // 16-bit floats are storage; arithmetic on them runs in float.

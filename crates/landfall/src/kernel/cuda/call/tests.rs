@@ -109,7 +109,7 @@ fn arguments_arrive_as_declared() {
         vec![u64::from(1.5f32.to_bits())],
         vec![6, 1, 0, 0, 0, 0, 0, 0],
         vec![77, 5],
-        [vec![64; tensor_map::WORDS], vec![1024 + 4]].concat(),
+        vec![64; tensor_map::WORDS],
     ];
     // Edges of a graph follow from the addresses; that of a tensor map's operand is one of them.
     assert_eq!(taken, Ok(Taken { words, addresses: vec![1024 + 4, 4096 + 8, 1024 + 4] }));
@@ -231,9 +231,9 @@ fn signature_and_arguments_have_the_order_of_the_list() {
     assert!(told.is_err_and(|t| t.ends_with("parameter x: it takes Input(Bound(\"T\")), got a u64")));
 }
 
-/// Parameters that are structs arrive as `prelude.cu` declares them.
+/// Parameters that are structs arrive by their members, and kernels begin by putting them together.
 #[test]
-fn structs_arrive_as_the_prelude_has_them() {
+fn structs_arrive_by_their_members() {
     cuda_kernel! {
         struct Structs = "structs", 128;
         frame: row_frame,
@@ -249,9 +249,16 @@ fn structs_arrive_as_the_prelude_has_them() {
     };
     let module = Module::new(&STRUCTS).of("T", DType::BF16).of("F", DType::F32);
     let text = module.own_text();
-    for part in ["RowFrame frame", "View<const T> x", "RowView<F> rows", "Transfer<T> copy"] {
-        assert!(text.contains(&format!("const __grid_constant__ {part}, ")), "{text}");
-    }
+    let signature = "(u64 frame_count, u64 frame_length, u32 frame_lanes, u32 frame_across, u32 frame_rank, D frame_shape, \
+                     D frame_shape_row, const T* x_data, D x_stride, F* rows_data, u32 rows_contiguous, D rows_stride, \
+                     D rows_stride_row, const T* copy_x, T* copy_out, u64 copy_units, u32 copy_rank, D copy_shape, \
+                     D copy_stride_x, D copy_stride_out, u32 whole)";
+    assert!(text.contains(&signature.replace(" D ", " const __grid_constant__ Dims ")), "{text}");
+    let begins = "{ after_others(); const RowFrame frame = {frame_count, frame_length, frame_lanes, frame_across, frame_rank, \
+                  frame_shape, frame_shape_row}; const View<const T> x = {x_data, x_stride}; const RowView<F> rows = \
+                  {rows_data, rows_contiguous, rows_stride, rows_stride_row}; const Transfer<T> copy = {copy_x, copy_out, \
+                  copy_units, copy_rank, copy_shape, copy_stride_x, copy_stride_out};}";
+    assert!(text.contains(begins), "{text}");
     let (starts, row) = (Layout::contiguous([4].into()), Layout::contiguous([3].into()));
     let eight = |of: &[usize]| {
         let mut words = [0; 8];
@@ -273,17 +280,14 @@ fn structs_arrive_as_the_prelude_has_them() {
         };
         call.launch(&module, geometry(), &Structs { frame, x: &x, rows, copy, whole: true })
     });
-    let words = |head: &[u64], axes: &[&[usize]]| {
-        let axes = axes.iter().flat_map(|&of| eight(of)).map(|size| size as u64);
-        head.iter().copied().chain(axes).collect::<Vec<u64>>()
-    };
-    let want = vec![
-        words(&[4, 3, 1 << 32 | 2, 1], &[&[4], &[3]]),
-        words(&[1028], &[&[6, 1]]),
-        words(&[4104, 1], &[&[1], &[1]]),
-        words(&[1028, 1028, 12, 2], &[&[4, 3], &[6, 1], &[1, 4]]),
-        vec![1],
-    ];
+    let one = |n: u64| vec![n];
+    let axes = |of: &[usize]| eight(of).map(|size| size as u64).to_vec();
+    let frame = [[4, 3, 2, 1, 1].map(one).to_vec(), vec![axes(&[4]), axes(&[3])]].concat();
+    let view = vec![one(1028), axes(&[6, 1])];
+    let rows = vec![one(4104), one(1), axes(&[1]), axes(&[1])];
+    let copy =
+        [[1028, 1028, 12, 2].map(one).to_vec(), vec![axes(&[4, 3]), axes(&[6, 1]), axes(&[1, 4])]].concat();
+    let want = [frame, view, rows, copy, vec![one(1)]].concat();
     assert_eq!(taken, Ok(Taken { words: want, addresses: vec![1028, 4104, 1028, 1028] }));
 }
 

@@ -3,10 +3,9 @@
 KERNEL(statistics) {
     Columns c = columns_of(width, frame.length);
     Matrix of_x = matrix_of(frame, x);
-    const T* in = x.data;
-    double pivot = c.inside ? double(widen(in[place(of_x, 0, c.column)])) : 0.0;
+    double pivot = c.inside ? double(widen(x.data[place(of_x, 0, c.column)])) : 0.0;
     chunk_sums(c, frame.count, each, partial, [&](u64 r) {
-        double d = double(widen(in[place(of_x, r, c.column)])) - pivot;
+        double d = double(widen(x.data[place(of_x, r, c.column)])) - pivot;
         Pair p = {d, d * d};
         return p;
     });
@@ -16,17 +15,15 @@ KERNEL(statistics) {
 KERNEL(normalise) {
     Columns c = columns_of(width, frame.length);
     Matrix of_x = matrix_of(frame, x), of_y = matrix_of(frame, y);
-    const T* in = x.data;
-    T* to = y.data;
     u64 rows = frame.count;
     u64 from = blockIdx.y * each, end = c.inside ? min(from + each, rows) : 0, r = from + c.lane;
-    auto read = [&](u64 at) { return A(widen(in[place(of_x, at, c.column)])); };
+    auto read = [&](u64 at) { return A(widen(x.data[place(of_x, at, c.column)])); };
     A v[AHEAD];
     // The first rows come while the sums are added.
     if (r < end) read_ahead(v, c, r, end, read);
     Pair sum = chunks_all(c, chunks, partial);
     if (!c.inside) return;
-    double pivot = rows > 0 ? double(widen(in[c.column * of_x.step])) : 0.0;
+    double pivot = rows > 0 ? double(widen(x.data[c.column * of_x.step])) : 0.0;
     double apart = sum.a / double(rows), squares = sum.b / double(rows) - apart * apart;
     if (squares < 0.0) squares = 0.0;
     if (blockIdx.y == 0 && c.lane == 0) {
@@ -40,7 +37,7 @@ KERNEL(normalise) {
 #pragma unroll
         for (u32 u = 0; u < AHEAD; u++) {
             if (r + u * c.lanes >= end) break;
-            to[place(of_y, r + u * c.lanes, c.column)] = narrow<T>((v[u] - centre) * scale + shift);
+            y.data[place(of_y, r + u * c.lanes, c.column)] = narrow<T>((v[u] - centre) * scale + shift);
         }
         r += AHEAD * c.lanes;
         if (r < end) read_ahead(v, c, r, end, read);

@@ -3,12 +3,11 @@
 KERNEL(gradient_sums) {
     Columns c = columns_of(width, frame.length);
     Matrix of_gy = matrix_of(frame, gy), of_x = matrix_of(frame, x);
-    const T *in_gy = gy.data, *in_x = x.data;
     double centre = c.inside ? double(mean[c.column * mean.stride.v[0]]) : 0.0;
     double rstd = c.inside ? 1.0 / sqrt(double(variance[c.column * variance.stride.v[0]]) + eps) : 0.0;
     chunk_sums(c, frame.count, each, partial, [&](u64 r) {
-        double g = double(widen(in_gy[place(of_gy, r, c.column)]));
-        double h = (double(widen(in_x[place(of_x, r, c.column)])) - centre) * rstd;
+        double g = double(widen(gy.data[place(of_gy, r, c.column)]));
+        double h = (double(widen(x.data[place(of_x, r, c.column)])) - centre) * rstd;
         Pair p = {g, g * h};
         return p;
     });
@@ -17,12 +16,10 @@ KERNEL(gradient_sums) {
 KERNEL(gradient) {
     Columns c = columns_of(width, frame.length);
     Matrix of_gy = matrix_of(frame, gy), of_x = matrix_of(frame, x), of_gx = matrix_of(frame, gx);
-    const T *in_gy = gy.data, *in_x = x.data;
-    T* to = gx.data;
     u64 rows = frame.count;
     u64 from = blockIdx.y * each, end = c.inside ? min(from + each, rows) : 0, r = from + c.lane;
-    auto read_g = [&](u64 at) { return A(widen(in_gy[place(of_gy, at, c.column)])); };
-    auto read_x = [&](u64 at) { return A(widen(in_x[place(of_x, at, c.column)])); };
+    auto read_g = [&](u64 at) { return A(widen(gy.data[place(of_gy, at, c.column)])); };
+    auto read_x = [&](u64 at) { return A(widen(x.data[place(of_x, at, c.column)])); };
     A g[AHEAD], v[AHEAD];
     // The first rows come while the sums are added.
     if (r < end) {
@@ -45,7 +42,7 @@ KERNEL(gradient) {
             u64 at = r + u * c.lanes;
             if (at >= end) break;
             A h = (v[u] - centre) * rstd;
-            to[place(of_gx, at, c.column)] = narrow<T>(scale * (g[u] - bias_part - h * weight_part));
+            gx.data[place(of_gx, at, c.column)] = narrow<T>(scale * (g[u] - bias_part - h * weight_part));
         }
         r += AHEAD * c.lanes;
         if (r >= end) break;
