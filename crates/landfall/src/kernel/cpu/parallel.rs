@@ -94,40 +94,49 @@ pub(crate) fn run<S: Split, F>(pool: Option<&rayon::ThreadPool>, whole: S, len: 
 where
     F: Fn(usize, S) + Sync,
 {
-    let grain = grain.max(1);
+    let leaf = |start: usize, part: S| leaf(start, part, &work);
+    cut(pool, whole, len, grain.max(1), &leaf);
+}
+
+/// One part, called through a pointer: what cuts and joins parts is compiled once for each kind of part, and not for each
+/// kernel.
+type Leaf<'a, S> = &'a (dyn Fn(usize, S) + Sync);
+
+/// Runs the leaf on every part, on the pool's threads where there is one.
+fn cut<S: Split>(pool: Option<&rayon::ThreadPool>, whole: S, len: usize, grain: usize, leaf: Leaf<'_, S>) {
     match pool {
         Some(pool) if len > grain && whole.splits() => {
             if pool.current_thread_index().is_some() {
-                halve(whole, 0, len, grain, &work);
+                halve(whole, 0, len, grain, leaf);
             } else {
-                pool.install(|| halve(whole, 0, len, grain, &work));
+                pool.install(|| halve(whole, 0, len, grain, leaf));
             }
         }
-        _ if len > grain && whole.splits() => serial(whole, len, grain, &work),
-        _ => leaf(0, whole, &work),
+        _ if len > grain && whole.splits() => serial(whole, len, grain, leaf),
+        _ => leaf(0, whole),
     }
 }
 
-fn halve<S: Split, F: Fn(usize, S) + Sync>(part: S, start: usize, len: usize, grain: usize, work: &F) {
+fn halve<S: Split>(part: S, start: usize, len: usize, grain: usize, leaf: Leaf<'_, S>) {
     if len <= grain {
-        leaf(start, part, work);
+        leaf(start, part);
         return;
     }
     let at = len.div_ceil(grain).div_ceil(2) * grain;
     let (a, b) = part.split(at);
-    rayon::join(|| halve(a, start, at, grain, work), || halve(b, start + at, len - at, grain, work));
+    rayon::join(|| halve(a, start, at, grain, leaf), || halve(b, start + at, len - at, grain, leaf));
 }
 
 /// The same parts one after the other: one thread gives the bytes that many give.
-fn serial<S: Split, F: Fn(usize, S) + Sync>(mut rest: S, len: usize, grain: usize, work: &F) {
+fn serial<S: Split>(mut rest: S, len: usize, grain: usize, leaf: Leaf<'_, S>) {
     let mut start = 0;
     while len - start > grain {
         let (part, tail) = rest.split(grain);
-        leaf(start, part, work);
+        leaf(start, part);
         rest = tail;
         start += grain;
     }
-    leaf(start, rest, work);
+    leaf(start, rest);
 }
 
 /// One part, compiled for the machine's instruction set. Never inlined: each kernel's closure is compiled once for each
