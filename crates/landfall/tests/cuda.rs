@@ -7,7 +7,7 @@ mod large;
 
 use gpu::gpu;
 use landfall::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source};
-use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs};
+use landfall::ops::{Body, Grad, Kernel, Op, Output, Outputs};
 use landfall::{DType, DeviceKind, Engine, Error, Graph, Program, Rule, Spec, State, StateSpec, cuda_kernel};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -93,11 +93,8 @@ impl Op for Twice {
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         Ok(Outputs::one(args[0]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Opaque("it exists for tests")
@@ -107,9 +104,6 @@ impl Op for Twice {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const { &[Kernel::cuda("twice", twice)] }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        Cost::of(args, args, 0)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which kernels an op's calls launch: found where there is no GPU, so that every kernel can be compiled and tested.
 
 use super::{Address, Launch, Module, lower};
-use crate::contract::{Alias, Op, check};
+use crate::contract::{Op, Output, check};
 use crate::error::Error;
 use crate::kernel::cuda::{KernelLaunch, ProductLaunch, Sink, TENSOR_MAP_WORDS, Tile};
 use crate::values::{ALIGNMENT, DeviceKind, Layout, Operand, Rule, Spec, align};
@@ -61,9 +61,9 @@ pub fn launches(op: &dyn Op, args: &[Spec]) -> Result<Vec<(Module, &'static str)
     };
     let inputs: Vec<Operand> = args.iter().map(|&s| place(s)).collect();
     let outputs: Vec<Operand> = (outputs.iter().enumerate())
-        .map(|(j, &spec)| match op.alias().get(j) {
-            Some(&Alias::Must(i)) => inputs.get(i).copied().unwrap_or_else(|| place(spec)),
-            _ => place(spec),
+        .map(|(j, &spec)| {
+            let updated = op.outputs().get(j).and_then(Output::updated).and_then(|i| inputs.get(i));
+            updated.copied().unwrap_or_else(|| place(spec))
         })
         .collect();
     let mut listing = Listing::default();

@@ -4,16 +4,16 @@ mod cuda;
 
 use super::routing::{Numbers, Routed, is_index, sizes};
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Spread, Tested,
-    op_attributes, rules,
+    Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Spread, Tested, op_attributes,
+    rules,
 };
 use crate::kernel::cpu::gemm::{Beta, Gemm, MatMut, Rhs, workspace_len, workspace_up_to};
 use crate::kernel::cpu::isa::Real;
-use crate::kernel::cpu::{Call, Chunks};
+use crate::kernel::cpu::{Call, Chunks, with_float};
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::experts::route_map::RouteMap;
 use crate::ops::matmul::dense::{RowBlocks, matrix};
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -86,11 +86,8 @@ impl Op for GroupedMatMul {
         rules::shape(&args, 1, [experts(&args)?, k, n])?;
         Ok(Outputs::one(Spec::new(args[0].dtype, [rows, n])))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Zeroed]
+    fn outputs(&self) -> &[Output] {
+        &[Output::ZEROED]
     }
     fn body(&self) -> Body {
         Body::Opaque("where experts' rows start lies on the device")
@@ -145,11 +142,9 @@ impl Op for GroupedMatMul {
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
         // As many as where every row has an expert.
-        let n = args.get(1).map_or(0, |w| w.shape.last());
-        let flops = args.first().map_or(0, |x| x.shape.elements().saturating_mul(2).saturating_mul(n));
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, flops))
+        args[0].shape.elements().saturating_mul(2).saturating_mul(args[1].shape.last())
     }
     fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
         trial(args, spread)
@@ -254,11 +249,8 @@ impl Op for GroupedMatMulGrad {
         rules::same_dim(&args, (0, 0), (1, 0))?;
         Ok(Outputs::one(Spec::new(args[0].dtype, [experts(&args)?, k, n])))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Zeroed]
+    fn outputs(&self) -> &[Output] {
+        &[Output::ZEROED]
     }
     fn body(&self) -> Body {
         Body::Opaque("where experts' rows start lies on the device")
@@ -274,11 +266,10 @@ impl Op for GroupedMatMulGrad {
                         let each = each_expert(args);
                         each.saturating_mul(args[2].shape.last() * args[0].dtype.accumulate().size())
                     },
-                    ..Kernel::cpu("grouped_matmul_grad", |_, call| {
-                        let dtype = call.dtype(0)?;
-                        with_dtype!(float dtype, T => weights::<T>(call),
-                            else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                    })
+                    ..Kernel::cpu(
+                        "grouped_matmul_grad",
+                        |_, call| with_float!(call, 0, T => weights::<T>(call)),
+                    )
                 },
                 Kernel {
                     workspace: cuda::workspace,
@@ -301,10 +292,8 @@ impl Op for GroupedMatMulGrad {
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        let n = args.get(1).map_or(0, |gy| gy.shape.last());
-        let flops = args.first().map_or(0, |x| x.shape.elements().saturating_mul(2).saturating_mul(n));
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, flops))
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
+        args[0].shape.elements().saturating_mul(2).saturating_mul(args[1].shape.last())
     }
     fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
         trial(args, spread)
@@ -397,8 +386,7 @@ fn varies(args: &[Spec], each: usize) -> bool {
 
 /// A product on the processor in tasks of `each` rows.
 fn in_tasks(call: &Call<'_>, each: Option<usize>) -> Result<(), Rule> {
-    let dtype = call.dtype(0)?;
-    with_dtype!(float dtype, T => product::<T>(call, each), else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+    with_float!(call, 0, T => product::<T>(call, each))
 }
 
 /// Valid counts and offsets: every row has an expert, and they are spread over the experts as is asked.

@@ -4,8 +4,8 @@ mod cuda;
 
 use super::routing::Index;
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, rules,
+    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
+    rules,
 };
 use crate::kernel::cpu::Call;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec};
@@ -120,11 +120,8 @@ impl Op for RouteMap {
             spec(&[experts + 1]),
         ]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint; 4]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full; 4]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL; 4]
     }
     fn body(&self) -> Body {
         Body::Opaque("a row's number is a count over tokens")
@@ -148,9 +145,6 @@ impl Op for RouteMap {
                 Kernel { workspace: cuda::workspace, ..Kernel::cuda("route_map", cuda::route_map) },
             ]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
 }
 

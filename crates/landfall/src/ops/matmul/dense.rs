@@ -5,8 +5,8 @@ mod cut;
 mod join;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
-    Value, attributes, op_attributes, rules,
+    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value,
+    attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::added;
@@ -409,13 +409,10 @@ impl Op for MatMul {
         bias.map_or(Ok(()), |arg| rules::shape(given, arg, [shape.last()]))?;
         Ok(Outputs::one(result))
     }
-    fn alias(&self) -> &[Alias] {
+    fn outputs(&self) -> &[Output] {
         // Not in place of the addend either: which algorithm the matrix library takes, and with it the order of a sum,
         // depends on how the result lies, so that memory would decide the last bit.
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+        &[Output::FULL]
     }
     fn accumulate(&self, dtype: DType) -> DType {
         match (self.precision, dtype) {
@@ -491,10 +488,9 @@ impl Op for MatMul {
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
         let (batch, m, n, k) = sizes(args);
-        let flops = [2, batch, m, n, k].into_iter().fold(1, usize::saturating_mul);
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, flops))
+        [2, batch, m, n, k].into_iter().fold(1, usize::saturating_mul)
     }
 }
 

@@ -4,8 +4,8 @@
 pub(in crate::ops) mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, rules,
+    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
+    rules,
 };
 use crate::kernel::cpu::{Call, ViewMut};
 use crate::ops::elementwise::pointwise::SHAPES;
@@ -134,11 +134,8 @@ impl Op for Uniform {
         }
         Ok(Outputs::one(self.spec))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn accumulate(&self, _: DType) -> DType {
         DType::F64
@@ -162,8 +159,8 @@ impl Op for Uniform {
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        Cost::of(args, &[self.spec], self.spec.shape.elements().saturating_mul(2))
+    fn flops(&self, _: &[Spec], outputs: &[Spec]) -> usize {
+        outputs[0].shape.elements().saturating_mul(2)
     }
 }
 
@@ -258,11 +255,8 @@ impl Op for Bernoulli {
         }
         Ok(Outputs::one(Spec { dtype: DType::Bool, shape: self.shape }))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Opaque("random numbers")
@@ -290,9 +284,6 @@ impl Op for Bernoulli {
                 Kernel::cuda("bernoulli", cuda::bernoulli),
             ]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
 }
 

@@ -11,8 +11,8 @@ pub(in crate::ops) use cuda::sum_partials;
 pub(in crate::ops) use group::{BLOCK, Group, across, row_view, unit};
 
 use crate::contract::{
-    Alias, AttributeType, AttributeValue, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample,
-    SampleArg, Tested, attribute_choices, attributes, op_attributes, rules,
+    AttributeType, AttributeValue, Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested,
+    attribute_choices, attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::pointwise::{Arith, pieces};
 use crate::kernel::cpu::{Call, Chunks, View, isa};
@@ -177,11 +177,8 @@ impl Op for Reduce {
         let dtype = args[0].dtype;
         Ok(Outputs::one(Spec::new(if self.wide { dtype.accumulate() } else { dtype }, shape)))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Primitive("reduction")
@@ -240,9 +237,8 @@ impl Op for Reduce {
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        let outputs = self.infer(args).map(|o| o[0]).ok();
-        Cost::of(args, outputs.as_slice(), args.first().map_or(0, |a| a.shape.elements()))
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
+        args[0].shape.elements()
     }
 }
 
