@@ -80,15 +80,13 @@ impl Op for Count {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel {
-                workspace: |_, _| 2,
-                ..Kernel::cpu("count", |op, call| {
-                    let op = landfall::ops::attributes::<Count>(op)?;
-                    let parts = Chunks { data: call.workspace::<u8>()?, width: 1 };
-                    call.parallel(parts, 2, 1, |part, _| op.part(part));
-                    Ok(())
-                })
-            }]
+            &[Kernel::cpu("count", |op, call| {
+                let op = landfall::ops::attributes::<Count>(op)?;
+                let parts = Chunks { data: call.workspace::<u8>()?, width: 1 };
+                call.parallel(parts, 2, 1, |part, _| op.part(part));
+                Ok(())
+            })
+            .with_workspace(|_, _| 2)]
         }
     }
 }

@@ -348,6 +348,18 @@ impl Kernel {
     ) -> Self {
         Self { name, accepts: |_, _| true, workspace: |_, _| 0, run: Run::Cuda(run) }
     }
+
+    /// The same kernel for these operands only.
+    #[must_use]
+    pub const fn accepting(self, accepts: fn(&dyn Op, &[Spec]) -> bool) -> Self {
+        Self { accepts, ..self }
+    }
+
+    /// The same kernel with so many bytes of scratch memory.
+    #[must_use]
+    pub const fn with_workspace(self, workspace: fn(&dyn Op, &[Spec]) -> usize) -> Self {
+        Self { workspace, ..self }
+    }
 }
 
 /// Output specs, held inline so that inferring them never allocates.

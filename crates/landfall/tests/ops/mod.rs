@@ -260,16 +260,14 @@ impl Op for Hungry {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel {
-                accepts: |_, args| args[0].dtype == DType::F64,
-                workspace: |_, args| args[0].shape.elements() * 64,
-                ..Kernel::cpu("hungry", |_, call| {
-                    call.workspace::<f64>()?.fill(f64::NAN);
-                    let (x, mut out) = (call.input::<f64>(0)?, call.output::<f64>(0)?);
-                    (0..out.elements()).for_each(|i| out.set_flat(i, x.flat(i)));
-                    Ok(())
-                })
-            }]
+            &[Kernel::cpu("hungry", |_, call| {
+                call.workspace::<f64>()?.fill(f64::NAN);
+                let (x, mut out) = (call.input::<f64>(0)?, call.output::<f64>(0)?);
+                (0..out.elements()).for_each(|i| out.set_flat(i, x.flat(i)));
+                Ok(())
+            })
+            .accepting(|_, args| args[0].dtype == DType::F64)
+            .with_workspace(|_, args| args[0].shape.elements() * 64)]
         }
     }
 }

@@ -182,16 +182,14 @@ impl Op for CosineAttention {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
-                        let s = Sizes::of(&rows_of(&args[0].shape));
-                        s.tasks().1 * heads::forward_lines(&s) * LANES * args[0].dtype.accumulate().size()
-                    },
-                    ..Kernel::cpu("cosine_attention", |op, call| {
-                        let op = attributes::<Self>(op)?;
-                        with_float!(call, 0, T, W as 1 => run::<T, W>(op, call))
-                    })
-                },
+                Kernel::cpu("cosine_attention", |op, call| {
+                    let op = attributes::<Self>(op)?;
+                    with_float!(call, 0, T, W as 1 => run::<T, W>(op, call))
+                })
+                .with_workspace(|_, args| {
+                    let s = Sizes::of(&rows_of(&args[0].shape));
+                    s.tasks().1 * heads::forward_lines(&s) * LANES * args[0].dtype.accumulate().size()
+                }),
                 Kernel::cuda("cosine_attention", cuda::forward),
             ]
         }

@@ -60,21 +60,16 @@ impl Op for CosineAttentionGrad {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
-                        let s = Sizes::of(&rows_of(&args[0].shape));
-                        let tasks = s.tasks().1 * heads::gradient_lines(&s) * LANES;
-                        (tasks + s.batch * s.heads) * args[0].dtype.accumulate().size()
-                    },
-                    ..Kernel::cpu("cosine_attention_grad", |op, call| {
-                        let op = attributes::<Self>(op)?;
-                        with_float!(call, 0, T, W as 1 => run::<T, W>(op, call))
-                    })
-                },
-                Kernel {
-                    workspace: cuda::grad_workspace,
-                    ..Kernel::cuda("cosine_attention_grad", cuda::gradient)
-                },
+                Kernel::cpu("cosine_attention_grad", |op, call| {
+                    let op = attributes::<Self>(op)?;
+                    with_float!(call, 0, T, W as 1 => run::<T, W>(op, call))
+                })
+                .with_workspace(|_, args| {
+                    let s = Sizes::of(&rows_of(&args[0].shape));
+                    let tasks = s.tasks().1 * heads::gradient_lines(&s) * LANES;
+                    (tasks + s.batch * s.heads) * args[0].dtype.accumulate().size()
+                }),
+                Kernel::cuda("cosine_attention_grad", cuda::gradient).with_workspace(cuda::grad_workspace),
             ]
         }
     }

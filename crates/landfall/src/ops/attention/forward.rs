@@ -163,35 +163,21 @@ impl Op for Attention {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
-                        let s = Sizes::of(&args[0].shape);
-                        s.tasks().1 * slot(&s) * args[0].dtype.accumulate().size()
-                    },
-                    ..Kernel::cpu("attention", |op, call| {
-                        let op = attributes::<Attention>(op)?;
-                        with_float!(call, 0, T => run::<T>(op, call))
-                    })
-                },
+                Kernel::cpu("attention", |op, call| {
+                    let op = attributes::<Attention>(op)?;
+                    with_float!(call, 0, T => run::<T>(op, call))
+                })
+                .with_workspace(|_, args| {
+                    let s = Sizes::of(&args[0].shape);
+                    s.tasks().1 * slot(&s) * args[0].dtype.accumulate().size()
+                }),
                 Kernel::cuda("attention", |op, call| cuda::attention(op, call, None)),
-                Kernel {
-                    accepts: |_, args| cuda::Way::Head.varies(args),
-                    ..Kernel::cuda("attention_head", |op, call| {
-                        cuda::attention(op, call, Some(cuda::Way::Head))
-                    })
-                },
-                Kernel {
-                    accepts: |_, args| cuda::Way::Block.varies(args),
-                    ..Kernel::cuda("attention_block", |op, call| {
-                        cuda::attention(op, call, Some(cuda::Way::Block))
-                    })
-                },
-                Kernel {
-                    accepts: |_, args| cuda::Way::Rows.varies(args),
-                    ..Kernel::cuda("attention_rows", |op, call| {
-                        cuda::attention(op, call, Some(cuda::Way::Rows))
-                    })
-                },
+                Kernel::cuda("attention_head", |op, call| cuda::attention(op, call, Some(cuda::Way::Head)))
+                    .accepting(|_, args| cuda::Way::Head.varies(args)),
+                Kernel::cuda("attention_block", |op, call| cuda::attention(op, call, Some(cuda::Way::Block)))
+                    .accepting(|_, args| cuda::Way::Block.varies(args)),
+                Kernel::cuda("attention_rows", |op, call| cuda::attention(op, call, Some(cuda::Way::Rows)))
+                    .accepting(|_, args| cuda::Way::Rows.varies(args)),
             ]
         }
     }

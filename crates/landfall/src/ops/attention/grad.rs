@@ -88,41 +88,31 @@ impl Op for AttentionGrad {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
-                        let s = Sizes::of(&args[0].shape);
-                        s.tasks().1 * slot(&s) * args[0].dtype.accumulate().size()
-                    },
-                    ..Kernel::cpu("attention_grad", |op, call| {
-                        let op = attributes::<AttentionGrad>(op)?;
-                        with_float!(call, 0, T => run::<T>(op, call))
-                    })
-                },
-                Kernel {
-                    workspace: cuda::grad_workspace,
-                    ..Kernel::cuda("attention_grad", |op, call| cuda::attention_grad(op, call, None))
-                },
-                Kernel {
-                    accepts: |_, args| cuda::Way::Head.varies(args),
-                    workspace: cuda::grad_workspace,
-                    ..Kernel::cuda("attention_grad_head", |op, call| {
-                        cuda::attention_grad(op, call, Some(cuda::Way::Head))
-                    })
-                },
-                Kernel {
-                    accepts: |_, args| cuda::Way::Block.varies(args),
-                    workspace: cuda::grad_workspace,
-                    ..Kernel::cuda("attention_grad_block", |op, call| {
-                        cuda::attention_grad(op, call, Some(cuda::Way::Block))
-                    })
-                },
-                Kernel {
-                    accepts: |_, args| cuda::Way::Rows.varies(args),
-                    workspace: cuda::grad_workspace,
-                    ..Kernel::cuda("attention_grad_rows", |op, call| {
-                        cuda::attention_grad(op, call, Some(cuda::Way::Rows))
-                    })
-                },
+                Kernel::cpu("attention_grad", |op, call| {
+                    let op = attributes::<AttentionGrad>(op)?;
+                    with_float!(call, 0, T => run::<T>(op, call))
+                })
+                .with_workspace(|_, args| {
+                    let s = Sizes::of(&args[0].shape);
+                    s.tasks().1 * slot(&s) * args[0].dtype.accumulate().size()
+                }),
+                Kernel::cuda("attention_grad", |op, call| cuda::attention_grad(op, call, None))
+                    .with_workspace(cuda::grad_workspace),
+                Kernel::cuda("attention_grad_head", |op, call| {
+                    cuda::attention_grad(op, call, Some(cuda::Way::Head))
+                })
+                .accepting(|_, args| cuda::Way::Head.varies(args))
+                .with_workspace(cuda::grad_workspace),
+                Kernel::cuda("attention_grad_block", |op, call| {
+                    cuda::attention_grad(op, call, Some(cuda::Way::Block))
+                })
+                .accepting(|_, args| cuda::Way::Block.varies(args))
+                .with_workspace(cuda::grad_workspace),
+                Kernel::cuda("attention_grad_rows", |op, call| {
+                    cuda::attention_grad(op, call, Some(cuda::Way::Rows))
+                })
+                .accepting(|_, args| cuda::Way::Rows.varies(args))
+                .with_workspace(cuda::grad_workspace),
             ]
         }
     }

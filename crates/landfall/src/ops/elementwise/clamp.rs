@@ -51,11 +51,10 @@ impl Op for Clamp {
         "clamp"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 1] = rules::arity(args)?;
-        rules::float(&args, &[0])?;
+        let x = rules::one_float(args)?;
         // False for NaN too.
         if self.low <= self.high {
-            Ok(Outputs::one(args[0]))
+            Ok(Outputs::one(x))
         } else {
             Err(Rule::Attribute { name: "low", value: self.low, expected: "at most high" })
         }

@@ -69,9 +69,7 @@ impl Op for Gelu {
         "gelu"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 1] = rules::arity(args)?;
-        rules::float(&args, &[0])?;
-        Ok(Outputs::one(args[0]))
+        rules::one_float(args).map(Outputs::one)
     }
     fn outputs(&self) -> &[Output] {
         const { &[Output::in_place(&[0])] }

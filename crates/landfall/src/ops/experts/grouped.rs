@@ -65,11 +65,9 @@ fn rows_of(args: &[HostTensor], e: usize) -> Range<usize> {
 /// A kernel of the processor with tasks of so many rows, for where it was found to be faster.
 macro_rules! variant {
     ($name:literal, $each:literal) => {
-        Kernel {
-            accepts: |_, args| varies(args, $each),
-            workspace: |_, args| Tasks::new(args, $each).bytes(args[0].dtype),
-            ..Kernel::cpu($name, |_, call| in_tasks(call, Some($each)))
-        }
+        Kernel::cpu($name, |_, call| in_tasks(call, Some($each)))
+            .accepting(|_, args| varies(args, $each))
+            .with_workspace(|_, args| Tasks::new(args, $each).bytes(args[0].dtype))
     };
 }
 
@@ -115,30 +113,20 @@ impl Op for GroupedMatMul {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| Tasks::new(args, each(args)).bytes(args[0].dtype),
-                    ..Kernel::cpu("grouped_matmul", |_, call| in_tasks(call, None))
-                },
+                Kernel::cpu("grouped_matmul", |_, call| in_tasks(call, None))
+                    .with_workspace(|_, args| Tasks::new(args, each(args)).bytes(args[0].dtype)),
                 variant!("grouped_matmul_48", 48),
                 variant!("grouped_matmul_96", 96),
                 variant!("grouped_matmul_240", 240),
                 variant!("grouped_matmul_960", 960),
-                Kernel {
-                    workspace: cuda::workspace,
-                    ..Kernel::cuda("grouped_matmul", |_, call| cuda::product(call, None))
-                },
-                Kernel {
-                    accepts: cuda::short_chunks,
-                    workspace: cuda::workspace,
-                    ..Kernel::cuda("grouped_matmul_wgmma", |_, call| {
-                        cuda::product(call, Some(cuda::Way::Wgmma))
-                    })
-                },
-                Kernel {
-                    accepts: cuda::short_chunks,
-                    workspace: cuda::workspace,
-                    ..Kernel::cuda("grouped_matmul_mma", |_, call| cuda::product(call, Some(cuda::Way::Mma)))
-                },
+                Kernel::cuda("grouped_matmul", |_, call| cuda::product(call, None))
+                    .with_workspace(cuda::workspace),
+                Kernel::cuda("grouped_matmul_wgmma", |_, call| cuda::product(call, Some(cuda::Way::Wgmma)))
+                    .accepting(cuda::short_chunks)
+                    .with_workspace(cuda::workspace),
+                Kernel::cuda("grouped_matmul_mma", |_, call| cuda::product(call, Some(cuda::Way::Mma)))
+                    .accepting(cuda::short_chunks)
+                    .with_workspace(cuda::workspace),
             ]
         }
     }
@@ -261,34 +249,21 @@ impl Op for GroupedMatMulGrad {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
+                Kernel::cpu("grouped_matmul_grad", |_, call| with_float!(call, 0, T => weights::<T>(call)))
+                    .with_workspace(|_, args| {
                         let each = each_expert(args);
                         each.saturating_mul(args[2].shape.last() * args[0].dtype.accumulate().size())
-                    },
-                    ..Kernel::cpu(
-                        "grouped_matmul_grad",
-                        |_, call| with_float!(call, 0, T => weights::<T>(call)),
-                    )
-                },
-                Kernel {
-                    workspace: cuda::workspace,
-                    ..Kernel::cuda("grouped_matmul_grad", |_, call| cuda::weights(call, None))
-                },
-                Kernel {
-                    accepts: cuda::short_chunks,
-                    workspace: cuda::workspace,
-                    ..Kernel::cuda("grouped_matmul_grad_wgmma", |_, call| {
-                        cuda::weights(call, Some(cuda::Way::Wgmma))
-                    })
-                },
-                Kernel {
-                    accepts: cuda::short_chunks,
-                    workspace: cuda::workspace,
-                    ..Kernel::cuda("grouped_matmul_grad_mma", |_, call| {
-                        cuda::weights(call, Some(cuda::Way::Mma))
-                    })
-                },
+                    }),
+                Kernel::cuda("grouped_matmul_grad", |_, call| cuda::weights(call, None))
+                    .with_workspace(cuda::workspace),
+                Kernel::cuda("grouped_matmul_grad_wgmma", |_, call| {
+                    cuda::weights(call, Some(cuda::Way::Wgmma))
+                })
+                .accepting(cuda::short_chunks)
+                .with_workspace(cuda::workspace),
+                Kernel::cuda("grouped_matmul_grad_mma", |_, call| cuda::weights(call, Some(cuda::Way::Mma)))
+                    .accepting(cuda::short_chunks)
+                    .with_workspace(cuda::workspace),
             ]
         }
     }

@@ -128,29 +128,19 @@ impl Op for Permute {
                     }
                     with_float!(call, 3, P => probs::<P>(call))
                 }),
-                Kernel {
-                    workspace: cuda::workspace,
-                    ..Kernel::cuda("permute", |op, call| cuda::permute(op, call, None))
-                },
-                Kernel {
-                    accepts: shares,
-                    ..Kernel::cuda("permute_half", |op, call| {
-                        cuda::permute(op, call, Some(Way::Teams(Share::Half)))
-                    })
-                },
-                Kernel {
-                    accepts: shares,
-                    ..Kernel::cuda("permute_twice", |op, call| {
-                        cuda::permute(op, call, Some(Way::Teams(Share::Twice)))
-                    })
-                },
-                Kernel {
-                    accepts: cuda::whole_rows,
-                    workspace: cuda::workspace,
-                    ..Kernel::cuda("permute_together", |op, call| {
-                        cuda::permute(op, call, Some(Way::Together))
-                    })
-                },
+                Kernel::cuda("permute", |op, call| cuda::permute(op, call, None))
+                    .with_workspace(cuda::workspace),
+                Kernel::cuda("permute_half", |op, call| {
+                    cuda::permute(op, call, Some(Way::Teams(Share::Half)))
+                })
+                .accepting(shares),
+                Kernel::cuda("permute_twice", |op, call| {
+                    cuda::permute(op, call, Some(Way::Teams(Share::Twice)))
+                })
+                .accepting(shares),
+                Kernel::cuda("permute_together", |op, call| cuda::permute(op, call, Some(Way::Together)))
+                    .accepting(cuda::whole_rows)
+                    .with_workspace(cuda::workspace),
             ]
         }
     }

@@ -132,17 +132,15 @@ impl Op for RouteMap {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| args[0].shape.last() * size_of::<i64>(),
-                    ..Kernel::cpu("route_map", |op, call| {
-                        let op = attributes::<RouteMap>(op)?;
-                        match op.index {
-                            Index::I32 => routed::<i32>(op, call),
-                            Index::I64 => routed::<i64>(op, call),
-                        }
-                    })
-                },
-                Kernel { workspace: cuda::workspace, ..Kernel::cuda("route_map", cuda::route_map) },
+                Kernel::cpu("route_map", |op, call| {
+                    let op = attributes::<RouteMap>(op)?;
+                    match op.index {
+                        Index::I32 => routed::<i32>(op, call),
+                        Index::I64 => routed::<i64>(op, call),
+                    }
+                })
+                .with_workspace(|_, args| args[0].shape.last() * size_of::<i64>()),
+                Kernel::cuda("route_map", cuda::route_map).with_workspace(cuda::workspace),
             ]
         }
     }

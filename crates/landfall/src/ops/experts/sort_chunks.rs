@@ -98,13 +98,11 @@ impl Op for ChunkMap {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| args[0].shape.elements() * size_of::<i64>(),
-                    ..Kernel::cpu("chunk_map", |_, call| {
-                        let wide = call.dtype(0)? == DType::I64;
-                        if wide { places::<i64>(call) } else { places::<i32>(call) }
-                    })
-                },
+                Kernel::cpu("chunk_map", |_, call| {
+                    let wide = call.dtype(0)? == DType::I64;
+                    if wide { places::<i64>(call) } else { places::<i32>(call) }
+                })
+                .with_workspace(|_, args| args[0].shape.elements() * size_of::<i64>()),
                 Kernel::cuda("chunk_map", cuda::chunk_map),
             ]
         }
@@ -235,16 +233,10 @@ impl Op for SortChunks {
                     with_float!(call, 2, P => probs::<P>(op, call))
                 }),
                 Kernel::cuda("sort_chunks", cuda::sort_chunks),
-                Kernel {
-                    accepts: shares,
-                    ..Kernel::cuda("sort_chunks_half", |op, call| cuda::sort_chunks_by(op, call, Share::Half))
-                },
-                Kernel {
-                    accepts: shares,
-                    ..Kernel::cuda("sort_chunks_twice", |op, call| {
-                        cuda::sort_chunks_by(op, call, Share::Twice)
-                    })
-                },
+                Kernel::cuda("sort_chunks_half", |op, call| cuda::sort_chunks_by(op, call, Share::Half))
+                    .accepting(shares),
+                Kernel::cuda("sort_chunks_twice", |op, call| cuda::sort_chunks_by(op, call, Share::Twice))
+                    .accepting(shares),
             ]
         }
     }

@@ -103,14 +103,10 @@ impl Op for Unpermute {
             &[
                 Kernel::cpu("unpermute", |_, call| with_float!(call, 0, T => merge::<T>(call))),
                 Kernel::cuda("unpermute", cuda::unpermute),
-                Kernel {
-                    accepts: shares,
-                    ..Kernel::cuda("unpermute_half", |op, call| cuda::unpermute_by(op, call, Share::Half))
-                },
-                Kernel {
-                    accepts: shares,
-                    ..Kernel::cuda("unpermute_twice", |op, call| cuda::unpermute_by(op, call, Share::Twice))
-                },
+                Kernel::cuda("unpermute_half", |op, call| cuda::unpermute_by(op, call, Share::Half))
+                    .accepting(shares),
+                Kernel::cuda("unpermute_twice", |op, call| cuda::unpermute_by(op, call, Share::Twice))
+                    .accepting(shares),
             ]
         }
     }
@@ -217,18 +213,14 @@ impl Op for UnpermuteGrad {
                     with_float!(call, 0, T => products::<T>(call))
                 }),
                 Kernel::cuda("unpermute_grad", cuda::unpermute_grad),
-                Kernel {
-                    accepts: shares,
-                    ..Kernel::cuda("unpermute_grad_half", |op, call| {
-                        cuda::unpermute_grad_by(op, call, Share::Half)
-                    })
-                },
-                Kernel {
-                    accepts: shares,
-                    ..Kernel::cuda("unpermute_grad_twice", |op, call| {
-                        cuda::unpermute_grad_by(op, call, Share::Twice)
-                    })
-                },
+                Kernel::cuda("unpermute_grad_half", |op, call| {
+                    cuda::unpermute_grad_by(op, call, Share::Half)
+                })
+                .accepting(shares),
+                Kernel::cuda("unpermute_grad_twice", |op, call| {
+                    cuda::unpermute_grad_by(op, call, Share::Twice)
+                })
+                .accepting(shares),
             ]
         }
     }

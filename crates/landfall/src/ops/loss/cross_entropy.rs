@@ -95,17 +95,12 @@ impl Op for CrossEntropy {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
+                Kernel::cpu("cross_entropy", |_, call| with_float!(call, 0, T => forward::<T>(call)))
+                    .with_workspace(|_, args| {
                         let k = args[0].shape.last();
                         args[1].shape.elements().div_ceil(chunk_rows(k)) * size_of::<f64>()
-                    },
-                    ..Kernel::cpu("cross_entropy", |_, call| with_float!(call, 0, T => forward::<T>(call)))
-                },
-                Kernel {
-                    workspace: softmax::loss_workspace,
-                    ..Kernel::cuda("cross_entropy", softmax::cross_entropy)
-                },
+                    }),
+                Kernel::cuda("cross_entropy", softmax::cross_entropy).with_workspace(softmax::loss_workspace),
             ]
         }
     }

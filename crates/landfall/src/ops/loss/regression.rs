@@ -173,16 +173,10 @@ macro_rules! loss {
             fn vjp(&self) -> Grad { Grad::Rule(|_, cx| vjp::<$Grad>(cx)) }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
                 const { &[
-                    Kernel {
-                        workspace: |_, args| args[0].shape.elements().div_ceil(CHUNK) * size_of::<f64>(),
-                        ..Kernel::cpu($name, |_, call| {
+                    Kernel::cpu($name, |_, call| {
                             with_float!(call, 0, T => forward::<T>($term, call))
-                        })
-                    },
-                    Kernel {
-                        workspace: cuda::workspace,
-                        ..Kernel::cuda($name, |_, call| cuda::forward($term, call))
-                    },
+                        }).with_workspace(|_, args| args[0].shape.elements().div_ceil(CHUNK) * size_of::<f64>()),
+                    Kernel::cuda($name, |_, call| cuda::forward($term, call)).with_workspace(cuda::workspace),
                 ] }
             }
             fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {

@@ -180,11 +180,9 @@ fn product(call: &Call<'_>, cut: Option<Cut>) -> Result<(), Rule> {
 /// A kernel of the processor with a cut of its own, for where it was found to be faster.
 macro_rules! variant {
     ($name:literal, $cut:expr) => {
-        Kernel {
-            accepts: |op, args| strict(op) && $cut.varies(args),
-            workspace: |_, args| workspace(args, $cut),
-            ..Kernel::cpu($name, |_, call| product(call, Some($cut)))
-        }
+        Kernel::cpu($name, |_, call| product(call, Some($cut)))
+            .accepting(|op, args| strict(op) && $cut.varies(args))
+            .with_workspace(|_, args| workspace(args, $cut))
     };
 }
 
@@ -453,11 +451,9 @@ impl Op for MatMul {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    accepts: |op, _| strict(op),
-                    workspace: |_, args| workspace(args, Cut::of(args)),
-                    ..Kernel::cpu("product", |_, call| product(call, None))
-                },
+                Kernel::cpu("product", |_, call| product(call, None))
+                    .accepting(|op, _| strict(op))
+                    .with_workspace(|_, args| workspace(args, Cut::of(args))),
                 variant!("product_rows_48", Cut::Rows(48)),
                 variant!("product_rows_96", Cut::Rows(96)),
                 variant!("product_rows_240", Cut::Rows(BLOCK_ROWS)),
@@ -468,7 +464,7 @@ impl Op for MatMul {
                 variant!("product_batch_1", Cut::Batch(1)),
                 variant!("product_batch_4", Cut::Batch(4)),
                 variant!("product_batch_16", Cut::Batch(16)),
-                Kernel { workspace: cuda::workspace, ..Kernel::cuda("product", cuda::run) },
+                Kernel::cuda("product", cuda::run).with_workspace(cuda::workspace),
                 cuda::library::<0>("product_library_0"),
                 cuda::library::<1>("product_library_1"),
                 cuda::library::<2>("product_library_2"),

@@ -112,20 +112,15 @@ impl Op for BatchNorm {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
-                        let (n, d) = sizes(&args[0].shape);
-                        (chunks(n, d) + 2) * d * size_of::<f64>()
-                    },
-                    ..Kernel::cpu("batch_norm", |op, call| {
-                        let op = attributes::<BatchNorm>(op)?;
-                        with_float!(call, 0, T => forward::<T>(op.eps, call))
-                    })
-                },
-                Kernel {
-                    workspace: |_, args| cuda::workspace(&args[0]),
-                    ..Kernel::cuda("batch_norm", cuda::forward)
-                },
+                Kernel::cpu("batch_norm", |op, call| {
+                    let op = attributes::<BatchNorm>(op)?;
+                    with_float!(call, 0, T => forward::<T>(op.eps, call))
+                })
+                .with_workspace(|_, args| {
+                    let (n, d) = sizes(&args[0].shape);
+                    (chunks(n, d) + 2) * d * size_of::<f64>()
+                }),
+                Kernel::cuda("batch_norm", cuda::forward).with_workspace(|_, args| cuda::workspace(&args[0])),
             ]
         }
     }
@@ -225,20 +220,16 @@ impl Op for BatchNormGrad {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
-                        let (n, d) = sizes(&args[1].shape);
-                        chunks(n, d) * 2 * d * size_of::<f64>()
-                    },
-                    ..Kernel::cpu("batch_norm_grad", |op, call| {
-                        let op = attributes::<BatchNormGrad>(op)?;
-                        with_float!(call, 0, T => backward::<T>(op.eps, call))
-                    })
-                },
-                Kernel {
-                    workspace: |_, args| cuda::workspace(&args[1]),
-                    ..Kernel::cuda("batch_norm_grad", cuda::backward)
-                },
+                Kernel::cpu("batch_norm_grad", |op, call| {
+                    let op = attributes::<BatchNormGrad>(op)?;
+                    with_float!(call, 0, T => backward::<T>(op.eps, call))
+                })
+                .with_workspace(|_, args| {
+                    let (n, d) = sizes(&args[1].shape);
+                    chunks(n, d) * 2 * d * size_of::<f64>()
+                }),
+                Kernel::cuda("batch_norm_grad", cuda::backward)
+                    .with_workspace(|_, args| cuda::workspace(&args[1])),
             ]
         }
     }

@@ -239,20 +239,16 @@ impl Op for LayerNormGrad {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
-                        let (rows, d) = sizes(&args[1].shape);
-                        rows.div_ceil(chunk_rows(rows, d)) * 2 * d * size_of::<f64>()
-                    },
-                    ..Kernel::cpu(
-                        "layer_norm_grad",
-                        |_, call| with_float!(call, 0, T, W as 2 => backward::<T, W>(call)),
-                    )
-                },
-                Kernel {
-                    workspace: |_, args| cuda::workspace(&args[1]),
-                    ..Kernel::cuda("layer_norm_grad", cuda::backward)
-                },
+                Kernel::cpu(
+                    "layer_norm_grad",
+                    |_, call| with_float!(call, 0, T, W as 2 => backward::<T, W>(call)),
+                )
+                .with_workspace(|_, args| {
+                    let (rows, d) = sizes(&args[1].shape);
+                    rows.div_ceil(chunk_rows(rows, d)) * 2 * d * size_of::<f64>()
+                }),
+                Kernel::cuda("layer_norm_grad", cuda::backward)
+                    .with_workspace(|_, args| cuda::workspace(&args[1])),
             ]
         }
     }

@@ -215,25 +215,23 @@ impl Op for Reduce {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |op, args| {
-                        let chunks = attributes::<Reduce>(op).map_or(1, |r| r.chunks(&args[0].shape));
-                        let outputs = attributes::<Reduce>(op).map_or(0, |r| r.counts(&args[0].shape).0);
-                        if chunks > 1 { chunks * outputs * size_of::<f64>() } else { 0 }
-                    },
-                    ..Kernel::cpu("reduce", |op, call| {
-                        let op = attributes::<Reduce>(op)?;
-                        let dtype = call.dtype(0)?;
-                        let halves = matches!(dtype, DType::F32 | DType::BF16 | DType::F16);
-                        if dtype != call.output_dtype(0)? {
-                            return with_dtype!(any dtype, T => run::<f32, T, f32>(op, call));
-                        }
-                        with_dtype!(any dtype, T => {
-                            if halves { run::<f32, T, T>(op, call) } else { run::<f64, T, T>(op, call) }
-                        })
+                Kernel::cpu("reduce", |op, call| {
+                    let op = attributes::<Reduce>(op)?;
+                    let dtype = call.dtype(0)?;
+                    let halves = matches!(dtype, DType::F32 | DType::BF16 | DType::F16);
+                    if dtype != call.output_dtype(0)? {
+                        return with_dtype!(any dtype, T => run::<f32, T, f32>(op, call));
+                    }
+                    with_dtype!(any dtype, T => {
+                        if halves { run::<f32, T, T>(op, call) } else { run::<f64, T, T>(op, call) }
                     })
-                },
-                Kernel { workspace: cuda::workspace, ..Kernel::cuda("reduce", cuda::reduce) },
+                })
+                .with_workspace(|op, args| {
+                    let chunks = attributes::<Reduce>(op).map_or(1, |r| r.chunks(&args[0].shape));
+                    let outputs = attributes::<Reduce>(op).map_or(0, |r| r.counts(&args[0].shape).0);
+                    if chunks > 1 { chunks * outputs * size_of::<f64>() } else { 0 }
+                }),
+                Kernel::cuda("reduce", cuda::reduce).with_workspace(cuda::workspace),
             ]
         }
     }

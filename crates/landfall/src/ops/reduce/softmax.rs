@@ -63,13 +63,12 @@ impl Op for Softmax {
         "softmax"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 1] = rules::arity(args)?;
-        rules::float(&args, &[0])?;
-        let rank = args[0].shape.rank();
+        let x = rules::one_float(args)?;
+        let rank = x.shape.rank();
         if self.axis >= rank {
             return Err(Rule::Axis { axis: self.axis, rank });
         }
-        Ok(Outputs::one(args[0]))
+        Ok(Outputs::one(x))
     }
     fn outputs(&self) -> &[Output] {
         const { &[Output::in_place(&[0])] }

@@ -36,9 +36,8 @@ impl Op for GlobalNorm {
         "global_norm"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 1] = rules::arity(args)?;
-        rules::float(&args, &[0])?;
-        Ok(Outputs::one(Spec::new(args[0].dtype.accumulate(), [])))
+        let x = rules::one_float(args)?;
+        Ok(Outputs::one(Spec::new(x.dtype.accumulate(), [])))
     }
     fn outputs(&self) -> &[Output] {
         &[Output::FULL]
@@ -64,14 +63,12 @@ impl Op for GlobalNorm {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
+                Kernel::cpu("global_norm", |_, call| with_float!(call, 0, T => norm::<T>(call)))
+                    .with_workspace(|_, args| {
                         let n = args.first().map_or(0, |a| a.shape.elements());
                         if n > CHUNK { n.div_ceil(CHUNK) * size_of::<f64>() } else { 0 }
-                    },
-                    ..Kernel::cpu("global_norm", |_, call| with_float!(call, 0, T => norm::<T>(call)))
-                },
-                Kernel { workspace: cuda::norm_workspace, ..Kernel::cuda("global_norm", cuda::global_norm) },
+                    }),
+                Kernel::cuda("global_norm", cuda::global_norm).with_workspace(cuda::norm_workspace),
             ]
         }
     }
@@ -200,11 +197,10 @@ impl Op for ClipScale {
         "clip_scale"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 1] = rules::arity(args)?;
-        rules::float(&args, &[0])?;
+        let x = rules::one_float(args)?;
         // Not `<=`: NaN is refused too.
         if self.max > 0.0 {
-            Ok(Outputs::one(args[0]))
+            Ok(Outputs::one(x))
         } else {
             Err(Rule::Attribute { name: "max", value: self.max, expected: "above 0" })
         }
