@@ -7,7 +7,7 @@ mod large;
 
 use gpu::gpu;
 use landfall::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source};
-use landfall::ops::{Body, Grad, Kernel, Op, Output, Outputs};
+use landfall::ops::{Body, Kernel, Op, Output, Outputs};
 use landfall::{DType, DeviceKind, Engine, Error, Graph, Program, Rule, Spec, State, StateSpec, cuda_kernel};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -98,9 +98,6 @@ impl Op for Twice {
     }
     fn body(&self) -> Body {
         Body::Opaque("it exists for tests")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::None("it exists for tests")
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const { &[Kernel::cuda("twice", twice)] }

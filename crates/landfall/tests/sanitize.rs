@@ -3,7 +3,7 @@
 mod ops;
 
 use landfall::cpu::Call;
-use landfall::ops::{Body, Grad, Kernel, Op, Output, Outputs};
+use landfall::ops::{Body, Kernel, Op, Output, Outputs};
 use landfall::sanitize::{Allocator, Finding, Role, agree};
 use landfall::{DType, DeviceKind, Engine, Error, Graph, HostTensor, Program, Rule, Spec, State, StateSpec};
 use ops::{Fault, Faulty};
@@ -61,9 +61,6 @@ impl Op for Sinner {
     }
     fn body(&self) -> Body {
         Body::Opaque("it exists for tests")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::None("it exists for tests")
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const { &[Kernel::cpu("sinner", kernel).with_workspace(|_, args| args[0].bytes())] }

@@ -27,8 +27,15 @@ pub trait Op: Any + Attributes + Debug + Send + Sync {
     fn outputs(&self) -> &[Output];
     /// What the op is made of.
     fn body(&self) -> Body;
-    /// How cotangents flow back.
-    fn vjp(&self) -> Grad;
+    /// How cotangents flow back: through the body, unless the op says otherwise. Through one that is not written in other ops
+    /// none flows.
+    fn vjp(&self) -> Grad {
+        match self.body() {
+            Body::Fused(_) => Grad::FromBody,
+            Body::Opaque(why) => Grad::None(why),
+            Body::Pointwise(_) | Body::Primitive(_) => Grad::None("the op has no rule"),
+        }
+    }
     /// Kernels, best first. Those of other devices than `device` are passed over. Of those that take a call's operands
     /// the first is the op's own choice; the others are its variants, which run only where one of them was pinned
     /// ([`tune`](crate::tune)).

@@ -4,7 +4,7 @@
 use landfall::cpu::Call;
 use landfall::cuda::{self, Failure, Geometry, KernelArgs, Module, Piece, Source};
 use landfall::cuda_kernel;
-use landfall::ops::{Body, Coverage, Grad, Kernel, Op, Output, Outputs, Sample, Tested, attributes};
+use landfall::ops::{Body, Coverage, Kernel, Op, Output, Outputs, Sample, Tested, attributes};
 use landfall::{DType, DeviceKind, HostTensor, Rule, Spec};
 
 macro_rules! op {
@@ -27,9 +27,6 @@ macro_rules! op {
             }
             fn body(&self) -> Body {
                 Body::Opaque("it exists for tests")
-            }
-            fn vjp(&self) -> Grad {
-                Grad::None("it exists for tests")
             }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
                 const {
@@ -113,6 +110,12 @@ fn decay_on_cuda(op: &dyn Op, call: &mut cuda::Call<'_>) -> Result<(), Failure> 
     call.launch(&Module::new(&DECAY), Geometry::linear(n, 256)?, &args)
 }
 
+fn set_even(call: &Call<'_>) -> Result<(), Rule> {
+    let (mut out, x) = (call.output::<f64>(0)?, call.input::<f64>(1)?);
+    (0..out.elements()).step_by(2).for_each(|i| out.set_flat(i, x.flat(i)));
+    Ok(())
+}
+
 /// `target[i] = x[i]` for even `i`; the others stay: an update of a part. `f64`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SetEven;
@@ -125,11 +128,7 @@ op! {
         let pick = |i: usize| args[usize::from(i.is_multiple_of(2))].data[i];
         vec![HostTensor::from_fn(args[0].spec, pick)]
     };
-    kernel |_, call| {
-        let (mut out, x) = (call.output::<f64>(0)?, call.input::<f64>(1)?);
-        (0..out.elements()).step_by(2).for_each(|i| out.set_flat(i, x.flat(i)));
-        Ok(())
-    };
+    kernel |_, call| set_even(call);
 }
 
 /// As [`SetEven`], but it forgets to say which input it updates.
@@ -141,11 +140,7 @@ op! {
     infer |_, args| Outputs::one(args[0]);
     outputs &[Output { coverage: Coverage::Accumulates, ..Output::FULL }];
     reference |_, args| SetEven.reference(args);
-    kernel |_, call| {
-        let (mut out, x) = (call.output::<f64>(0)?, call.input::<f64>(1)?);
-        (0..out.elements()).step_by(2).for_each(|i| out.set_flat(i, x.flat(i)));
-        Ok(())
-    };
+    kernel |_, call| set_even(call);
 }
 
 /// `(x + y, x − y)`, each in place on its argument. `f64`.
@@ -254,9 +249,6 @@ impl Op for Hungry {
     }
     fn body(&self) -> Body {
         Body::Opaque("it exists for tests")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::None("it exists for tests")
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {

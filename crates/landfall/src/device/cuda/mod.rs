@@ -4,6 +4,7 @@ mod cache;
 mod capture;
 mod compile;
 mod driver;
+mod dry;
 mod edges;
 mod graph;
 mod launch_cache;

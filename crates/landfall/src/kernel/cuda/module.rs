@@ -276,7 +276,7 @@ impl Module {
             _ = writeln!(own, "#line 1 \"{}.cu\"", piece.name);
             own.push_str(piece.text);
         }
-        text.push_str(&self.source.entries.iter().fold(own, |text, e| beginning(text, e)));
+        text.push_str(&self.source.entries.iter().fold(own, beginning));
         text
     }
 }

@@ -101,10 +101,7 @@ impl Op for Advance {
         const { &[Output::update(0)] }
     }
     fn body(&self) -> Body {
-        Body::Opaque("update of the cursor")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::None("a cursor counts")
+        Body::Opaque("a cursor counts")
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -186,10 +183,7 @@ impl Op for AdvanceMicro {
         const { &[Output::update(0)] }
     }
     fn body(&self) -> Body {
-        Body::Opaque("update of the cursor")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::None("a cursor counts")
+        Body::Opaque("a cursor counts")
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {

@@ -6,7 +6,7 @@ use crate::kernel::cpu::lanes::{LANES, SavedStat};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{View, ViewMut};
 use crate::ops::attention::cpu_heads::{
-    BLOCK, Heads, LaneVec, combine, exponentials, largest, products, slope, spread_block,
+    BLOCK, Heads, LaneVec, combine, exponentials, largest, logarithm, products, slope, spread_block,
 };
 use crate::ops::attention::cpu_tiles::{BATCH_PER_PANEL, Sizes, cut};
 use crate::values::{Element, Layout, Math};
@@ -74,9 +74,7 @@ impl<T: Element<Acc: Arith + Real>, W: Element> Kernel for Forward<'_, T, W> {
                     let width = BATCH_PER_PANEL.min(s.e - c);
                     query[c..c + width].copy_from_slice(&part[..width]);
                 }
-                for l in 0..LANES {
-                    level[l] = top[l] + Math::ln(sum[l]);
-                }
+                logarithm(level, &top, &sum);
             }
             to.store_all(simd, queries, &s, self.out.data());
             heads.scores(self.lse.layout(), 0).store(simd, levels, 0, self.lse.data());
