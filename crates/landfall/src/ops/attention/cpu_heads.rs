@@ -273,8 +273,7 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Forward<'_, T> {
                             line[l] = line[l] * inverse[l];
                         }
                     }
-                    let width = BATCH_PER_PANEL.min(s.e - c);
-                    query[c..c + width].copy_from_slice(&part[..width]);
+                    put(&part, &mut query[c..s.e]);
                 }
                 logarithm(level, &top, &sum);
             }
@@ -397,8 +396,7 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Gradient<'_, T> {
                     for (i, slopes) in block.clone().zip(slopes.chunks_exact(s.keys)) {
                         let mut part = combine(simd, &slopes[..s.n], keys, s.features, c);
                         times(&mut part, scale);
-                        let width = BATCH_PER_PANEL.min(s.e - c);
-                        queries[i * s.features + c..][..width].copy_from_slice(&part[..width]);
+                        put(&part, &mut queries[i * s.features..][c..s.e]);
                     }
                 }
             }
@@ -486,6 +484,13 @@ pub(in crate::ops) fn exponentials<A: Arith + Real, S: Simd>(
         sum[l] = (sum[l] + s1[l]) + (s2[l] + s3[l]);
     }
     sum
+}
+
+/// Puts the lines of some features, as many as there are, into a row from the first of them on.
+#[inline(always)]
+pub(in crate::ops) fn put<A: Copy>(part: &[LaneVec<A>; BATCH_PER_PANEL], row: &mut [LaneVec<A>]) {
+    let count = BATCH_PER_PANEL.min(row.len());
+    row[..count].copy_from_slice(&part[..count]);
 }
 
 /// `level ← top + ln(sum)`: the logarithm of a sum of exponentials, from those of the differences to the largest.

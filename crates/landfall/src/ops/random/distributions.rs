@@ -4,8 +4,7 @@
 pub(in crate::ops) mod cuda;
 
 use crate::contract::{
-    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
-    rules,
+    Body, Data, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::{Call, ViewMut};
 use crate::ops::elementwise::pointwise::SHAPES;
@@ -141,10 +140,7 @@ impl Op for Uniform {
         DType::F64
     }
     fn body(&self) -> Body {
-        Body::Opaque("random numbers")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::None("random numbers depend on counters alone")
+        Body::Opaque("random numbers depend on counters alone")
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -259,10 +255,7 @@ impl Op for Bernoulli {
         &[Output::FULL]
     }
     fn body(&self) -> Body {
-        Body::Opaque("random numbers")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::None("random numbers depend on counters alone")
+        Body::Opaque("random numbers depend on counters alone")
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
