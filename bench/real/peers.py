@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from judge import judge, read
-from run import read_table
+from run import read_table, write_table
 
 START = pd.Timestamp("2000-01-01")
 
@@ -144,10 +144,7 @@ def main():
         ratios = [r["ratio"] for r in rows if r["model"] == model]
         print(f"{model}: geometric mean {math.exp(statistics.mean(map(math.log, ratios))):.3f}")
     if args.out:
-        with open(args.out, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        write_table(args.out, rows)
     return 0
 
 

@@ -65,6 +65,14 @@ def one(program, path, horizon, season, series, date, seed):
     }
 
 
+def write_table(path, rows):
+    """Writes rows of one set of names as a CSV file."""
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
@@ -93,10 +101,7 @@ def main():
         )
     print(f"geometric mean of the medians {math.exp(statistics.mean(map(math.log, medians))):.3f}")
     if args.out:
-        with open(args.out, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        write_table(args.out, rows)
     return 0
 
 

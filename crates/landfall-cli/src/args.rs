@@ -230,6 +230,23 @@ pub(crate) struct Tune {
     pub(crate) json: bool,
 }
 
+/// With what a run's network is computed, and how the result is told.
+#[derive(Debug, Group)]
+pub(crate) struct With {
+    /// Weights of the run: best or last.
+    #[arg(long, value_parser = weights, default_value = "best")]
+    pub(crate) weights: Weights,
+    /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
+    #[arg(long, value_parser = computing, default_value = "auto")]
+    pub(crate) device: Device,
+    /// CPU threads.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Print one JSON object as the last line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Flags that other tools have and this one does not support: they are answered by a sentence.
 #[derive(Debug, Group)]
 pub(crate) struct KnownAhead {
@@ -284,21 +301,11 @@ pub(crate) struct Evaluate {
     /// Seasonal period in rows (seasonal-naive) [default: from the dates and the data].
     #[arg(long, value_name = "N")]
     pub(crate) period: Option<usize>,
-    /// Weights of the run: best or last.
-    #[arg(long, value_parser = weights, default_value = "best")]
-    pub(crate) weights: Weights,
     /// Write the forecasts and actual values of all test windows to a new CSV file.
     #[arg(long, value_name = "P.csv")]
     pub(crate) predictions: Option<PathBuf>,
-    /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
-    #[arg(long, value_parser = computing, default_value = "auto")]
-    pub(crate) device: Device,
-    /// CPU threads.
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
-    /// Print one JSON object as the last line.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) with: With,
 }
 
 /// Baselines: forecasts that need no training.
@@ -326,18 +333,8 @@ pub(crate) struct Forecast {
     /// Draw the forecast of the first series and column in the terminal instead of printing a CSV.
     #[arg(long, conflicts_with = "json")]
     pub(crate) plot: bool,
-    /// Weights of the run: best or last.
-    #[arg(long, value_parser = weights, default_value = "best")]
-    pub(crate) weights: Weights,
-    /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
-    #[arg(long, value_parser = computing, default_value = "auto")]
-    pub(crate) device: Device,
-    /// CPU threads.
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
-    /// Print one JSON object as the last line.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) with: With,
 }
 
 #[derive(Debug, Group)]
@@ -356,18 +353,8 @@ pub(crate) struct Report {
     /// Fill missing values: previous, linear or zero.
     #[arg(long)]
     pub(crate) fill: Option<String>,
-    /// Which weights of the run: best or last.
-    #[arg(long, value_parser = weights, default_value = "best")]
-    pub(crate) weights: Weights,
-    /// Where to compute: auto (the first GPU where all is there that the work needs, else cpu), cpu, cuda or cuda:N.
-    #[arg(long, value_parser = computing, default_value = "auto")]
-    pub(crate) device: Device,
-    /// Threads of the processor.
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
-    /// Print one JSON object as the last line.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) with: With,
 }
 
 #[derive(Debug, Group)]
@@ -380,18 +367,8 @@ pub(crate) struct Predict {
     /// Write a CSV here instead of to standard output.
     #[arg(long, value_name = "F.csv")]
     pub(crate) out: Option<PathBuf>,
-    /// Weights of the run: best or last.
-    #[arg(long, value_parser = weights, default_value = "best")]
-    pub(crate) weights: Weights,
-    /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
-    #[arg(long, value_parser = computing, default_value = "auto")]
-    pub(crate) device: Device,
-    /// CPU threads.
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
-    /// Print one JSON object as the last line.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) with: With,
 }
 
 #[derive(Debug, Group)]

@@ -6,7 +6,7 @@ use crate::heap::COUNTER;
 use crate::launch::{Operands, POISON, reserve};
 use crate::place::Place;
 use landfall::cpu::Chunks;
-use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Tested};
+use landfall::ops::{Body, Grad, Kernel, Op, Output, Outputs, Tested};
 use landfall::{DType, DeviceKind, Engine, Error, Rule, Spec, Tensor};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -69,11 +69,8 @@ impl Op for Count {
     fn infer(&self, _: &[Spec]) -> Result<Outputs, Rule> {
         Ok(Outputs::one(Spec::new(DType::U8, [2])))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Opaque("it is about threads")
@@ -83,19 +80,14 @@ impl Op for Count {
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel {
-                workspace: |_, _| 2,
-                ..Kernel::cpu("count", |op, call| {
-                    let op = landfall::ops::attributes::<Count>(op)?;
-                    let parts = Chunks { data: call.workspace::<u8>()?, width: 1 };
-                    call.parallel(parts, 2, 1, |part, _| op.part(part));
-                    Ok(())
-                })
-            }]
+            &[Kernel::cpu("count", |op, call| {
+                let op = landfall::ops::attributes::<Count>(op)?;
+                let parts = Chunks { data: call.workspace::<u8>()?, width: 1 };
+                call.parallel(parts, 2, 1, |part, _| op.part(part));
+                Ok(())
+            })
+            .with_workspace(|_, _| 2)]
         }
-    }
-    fn cost(&self, _: &[Spec]) -> Cost {
-        Cost::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The calls that properties are checked on: an op's samples, with data, in every dtype that it takes.
 
 use landfall::cuda::launches;
-use landfall::ops::{Alias, Data, Sample, SampleArg, Tested};
+use landfall::ops::{self, Alias, Cost, Data, Output, Sample, SampleArg, Tested};
 use landfall::{DType, Error, HostTensor, OpError, Rule, Spec};
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -73,15 +73,12 @@ impl Case {
 
     /// The alias rule of an output; outputs without one share no memory.
     pub(crate) fn alias(&self, output: usize) -> Alias {
-        self.op.alias().get(output).copied().unwrap_or(Alias::Disjoint)
+        ops::alias(self.op.as_ref(), output)
     }
 
     /// The input that output `output` must be, if it is an update.
     pub(crate) fn updated(&self, output: usize) -> Option<usize> {
-        match self.alias(output) {
-            Alias::Must(i) => Some(i),
-            Alias::Disjoint | Alias::InPlace(_) | Alias::Parts(_) => None,
-        }
+        self.op.outputs().get(output).and_then(Output::updated)
     }
 
     /// Whether input `input` is updated by the call.
@@ -99,7 +96,7 @@ impl Case {
     pub(crate) fn large(&self) -> bool {
         let specs = self.specs();
         let elements = specs.iter().chain(&self.outputs).map(|s| s.shape.elements()).max();
-        elements > Some(LARGE.0) || self.op.cost(&specs).flops > LARGE.1
+        elements > Some(LARGE.0) || Cost::of(self.op.as_ref(), &specs).flops > LARGE.1
     }
 
     /// The same case with other data.

@@ -39,7 +39,7 @@ fn sample(engine: &Engine, sample: &Sample, index: usize, dtype: DType) -> Check
         .map(|h| Placed::new(engine, h, Place::Whole, POISON))
         .collect::<Result<_, _>>()?;
     let views: Vec<TensorRef<'_>> = inputs.iter().map(Placed::view).collect::<Result<_, _>>()?;
-    let outputs = vec![Spec::new(dtype, [1]); op.alias().len()];
+    let outputs = vec![Spec::new(dtype, [1]); op.outputs().len()];
     let start = format!("{}(", op.name());
     let Some(told) = error(engine, op, &views, &outputs)? else {
         return Err("the call was not refused".to_owned().into());

@@ -46,7 +46,7 @@ fn listed<T>(of: &[T], text: impl Fn(&T) -> String) -> String {
     texts.join("; ")
 }
 
-fn alias(alias: &Alias) -> String {
+fn alias(alias: Alias) -> String {
     let numbers = |which: &[usize]| which.iter().map(usize::to_string).collect::<Vec<_>>().join(" or ");
     match alias {
         Alias::Disjoint => "nothing".to_owned(),
@@ -92,7 +92,7 @@ fn row(cpu: &Engine, op: &dyn Tested) -> Check<String> {
     let all = cases(op)?;
     let of = |dtype: &DType| mark(cpu, &all.iter().filter(|c| c.dtype == *dtype).collect::<Vec<_>>());
     let marks: Vec<&str> = DType::ALL.iter().map(of).collect::<Check<_>>()?;
-    let coverage = listed(op.coverage(), |c| match c {
+    let coverage = listed(op.outputs(), |o| match o.coverage {
         Coverage::Full => "all".to_owned(),
         Coverage::Zeroed => "all, rest zero".to_owned(),
         Coverage::Accumulates => "some".to_owned(),
@@ -112,7 +112,7 @@ fn row(cpu: &Engine, op: &dyn Tested) -> Check<String> {
         "| {} | {} | {} | {coverage} | {body} | {gradient} |\n",
         names(op).iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(" "),
         marks.join(" | "),
-        listed(op.alias(), alias),
+        listed(op.outputs(), |o| alias(o.alias)),
     ))
 }
 

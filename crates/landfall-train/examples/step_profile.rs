@@ -1,9 +1,9 @@
 //! Time of a training step, and where it goes: `cargo run --release --example step_profile -- [preset] [batch] [channels]`.
 
-use landfall::{DType, Engine};
+use landfall::Engine;
 use landfall_train::data::{Split, synthetic};
 use landfall_train::models::Preset;
-use landfall_train::train::{Betas, Dataset, Session, TrainingOptions};
+use landfall_train::train::{Dataset, Session, TrainingOptions};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -19,20 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let series = synthetic::demo(rows, channels, 1)?;
     let (dataset, _) =
         Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, config.context(), config.horizon())?;
-    let options = TrainingOptions {
-        batch,
-        epochs: 1,
-        max_steps: Some(1000),
-        lr: recipe.lr,
-        schedule: recipe.schedule,
-        optimizer: recipe.optimizer,
-        betas: Betas { first: 0.9, second: 0.999 },
-        weight_decay: recipe.weight_decay,
-        clip: recipe.clip,
-        dtype: DType::F32,
-        seed: 1,
-        ..TrainingOptions::default()
-    };
+    let options = TrainingOptions { batch, epochs: 1, max_steps: Some(1000), seed: 1, ..recipe.options() };
     let engine = Engine::cpu()?;
     let (context, horizon) = (config.context(), config.horizon());
     let mut session = Session::new(&engine, config.build()?, &dataset, context, horizon, options)?;

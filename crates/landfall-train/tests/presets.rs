@@ -4,24 +4,11 @@ use landfall::ops::Precision;
 use landfall::{DType, Engine};
 use landfall_train::data::{Split, synthetic};
 use landfall_train::models::{DropoutMasks, PatchTst, PatchTstConfig, Preset, Recipe, Task};
-use landfall_train::train::{Betas, Dataset, Loss, Session, TrainingOptions};
+use landfall_train::train::{Dataset, Loss, Session, TrainingOptions};
 use std::error::Error;
 
 fn options(recipe: &Recipe) -> TrainingOptions {
-    TrainingOptions {
-        batch: recipe.batch,
-        epochs: 1,
-        max_steps: None,
-        lr: recipe.lr,
-        schedule: recipe.schedule,
-        optimizer: recipe.optimizer,
-        betas: Betas { first: 0.9, second: 0.999 },
-        weight_decay: recipe.weight_decay,
-        clip: recipe.clip,
-        dtype: DType::F32,
-        seed: 1,
-        ..TrainingOptions::default()
-    }
+    TrainingOptions { epochs: 1, seed: 1, ..recipe.options() }
 }
 
 /// A session of a preset over data of its shape.

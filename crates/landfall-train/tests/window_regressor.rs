@@ -7,27 +7,13 @@ use gpu::on_each_device;
 use landfall::{DType, Engine, HostTensor};
 use landfall_train::data::synthetic::walk;
 use landfall_train::models::{PatchTst, PatchTstConfig, Preset};
-use landfall_train::train::{Betas, Dataset, Session, TrainingOptions};
+use landfall_train::train::{Dataset, Session, TrainingOptions};
 use std::error::Error;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 fn options(dtype: DType, batch: usize, epochs: usize) -> TrainingOptions {
-    let recipe = Preset::WindowRegressor.recipe();
-    TrainingOptions {
-        batch,
-        epochs,
-        max_steps: None,
-        lr: recipe.lr,
-        schedule: recipe.schedule,
-        optimizer: recipe.optimizer,
-        betas: Betas { first: 0.9, second: 0.999 },
-        weight_decay: recipe.weight_decay,
-        clip: recipe.clip,
-        dtype,
-        seed: 7,
-        ..TrainingOptions::default()
-    }
+    TrainingOptions { batch, epochs, dtype, seed: 7, ..Preset::WindowRegressor.recipe().options() }
 }
 
 fn session(

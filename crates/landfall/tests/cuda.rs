@@ -7,7 +7,7 @@ mod large;
 
 use gpu::gpu;
 use landfall::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source};
-use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs};
+use landfall::ops::{Body, Kernel, Op, Output, Outputs};
 use landfall::{DType, DeviceKind, Engine, Error, Graph, Program, Rule, Spec, State, StateSpec, cuda_kernel};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -93,23 +93,14 @@ impl Op for Twice {
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         Ok(Outputs::one(args[0]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Opaque("it exists for tests")
     }
-    fn vjp(&self) -> Grad {
-        Grad::None("it exists for tests")
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const { &[Kernel::cuda("twice", twice)] }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        Cost::of(args, args, 0)
     }
 }
 

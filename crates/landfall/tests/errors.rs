@@ -1,7 +1,7 @@
 //! The text of every error that a call can cause: op, arguments, device, rule, numbers, and the caller's line.
 mod ops;
 
-use landfall::ops::{Add, Affine, Alias, Copy, Fold, MatMul, Neg, Op, Pad, Reduce, Reduction};
+use landfall::ops::{Add, Affine, Copy, Fold, MatMul, Neg, Op, Output, Pad, Reduce, Reduction};
 use landfall::{DType, Engine, Error, Graph, StateSpec, Tensor, grad};
 use ops::{Butterfly, Decay, Hungry, ReverseRows};
 use std::sync::Arc;
@@ -105,7 +105,7 @@ texts! {
     r30_second_output_in_place: |e| {
         // The rows have a destination of their own shape; the probabilities are given their own memory twice.
         let (mut x, mut p) = (t(&e, F64, [4, 2])?, t(&e, F64, [4])?);
-        assert_eq!(ReverseRows.alias(), [Alias::Disjoint, Alias::Disjoint]);
+        assert_eq!(ReverseRows.outputs(), [Output::FULL; 2]);
         let mut targets = [x.view_mut(), p.view_mut()];
         e.call_updating(&ReverseRows, &[0, 1], &mut targets, &[])
     } => "reverse_rows(f64[4, 2], f64[4] on cpu): output 0 and input 0 are Identical in memory; the op allows no shared memory";

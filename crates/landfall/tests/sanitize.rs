@@ -3,7 +3,7 @@
 mod ops;
 
 use landfall::cpu::Call;
-use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs};
+use landfall::ops::{Body, Kernel, Op, Output, Outputs};
 use landfall::sanitize::{Allocator, Finding, Role, agree};
 use landfall::{DType, DeviceKind, Engine, Error, Graph, HostTensor, Program, Rule, Spec, State, StateSpec};
 use ops::{Fault, Faulty};
@@ -56,23 +56,14 @@ impl Op for Sinner {
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         Ok(Outputs::one(args[0]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Opaque("it exists for tests")
     }
-    fn vjp(&self) -> Grad {
-        Grad::None("it exists for tests")
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel { workspace: |_, args| args[0].bytes(), ..Kernel::cpu("sinner", kernel) }] }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        Cost::of(args, args, 0)
+        const { &[Kernel::cpu("sinner", kernel).with_workspace(|_, args| args[0].bytes())] }
     }
 }
 

@@ -2,8 +2,7 @@
 
 use landfall::cuda::{self, Geometry, KernelArgs, Module, Piece, Source};
 use landfall::ops::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
-    attributes,
+    Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attributes,
 };
 use landfall::{
     DType, DeviceKind, Element, Error, Graph, HostTensor, MAX_RANK, Rule, Spec, Value, cpu, cuda_kernel,
@@ -45,12 +44,8 @@ impl Op for ScaleRows {
         Ok(Outputs::one(x))
     }
 
-    fn alias(&self) -> &[Alias] {
-        &[Alias::InPlace(&[0])]
-    }
-
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::in_place(&[0])] }
     }
 
     fn body(&self) -> Body {
@@ -69,9 +64,8 @@ impl Op for ScaleRows {
         const { &[Kernel::cpu("scale_rows", on_cpu), Kernel::cuda("scale_rows", on_cuda)] }
     }
 
-    fn cost(&self, args: &[Spec]) -> Cost {
-        let elements = args.first().map_or(0, |x| x.shape.elements());
-        self.infer(args).map_or(Cost::default(), |outputs| Cost::of(args, &outputs, elements))
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
+        args[0].shape.elements()
     }
 }
 

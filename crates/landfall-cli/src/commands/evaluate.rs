@@ -89,7 +89,8 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
         let why = "this run forecasts no rows of a series; leave it out";
         return Err(CliError::Flags { flag: "--predictions", other, why });
     }
-    let placed = on(args.device, args.threads, |engine| run.session(engine, &dataset, args.weights))?;
+    let placed =
+        on(args.with.device, args.with.threads, |engine| run.session(engine, &dataset, args.with.weights))?;
     output::note(&placed.line());
     let mut session = placed.made;
     let engine = session.engine.clone();
@@ -110,7 +111,7 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
             window_forecasts(&mut session, panel, segment, run.forecaster(), each)
         })?;
     }
-    print(&run.path().display().to_string(), &record, args.json)
+    print(&run.path().display().to_string(), &record, args.with.json)
 }
 
 fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError> {
@@ -171,7 +172,7 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
         series,
     };
     TestScoring { panel: Arc::clone(&panel), period }.add_baseline_to(&mut record, kind)?;
-    print(&name, &record, args.json)
+    print(&name, &record, args.with.json)
 }
 
 fn print(name: &str, r: &EvaluationRecord, json: bool) -> Result<(), CliError> {

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     if let [only] = panel.series() {
         only.last_rows(needed)?;
     }
-    let placed = on(args.device, args.threads, |engine| run.predictor(engine, args.weights))?;
+    let placed = on(args.with.device, args.with.threads, |engine| run.predictor(engine, args.with.weights))?;
     output::note(&placed.line());
     let mut session = placed.made;
     let (forecasts, left_out) = run.forecast_all(&mut session, &panel)?;
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     if let Some(path) = &args.out {
         write(path, &table.csv())?;
     }
-    if args.json {
+    if args.with.json {
         return output::json(&table.object(args.out.as_deref()));
     }
     if let (true, Some(first)) = (args.plot, forecasts.first()) {

@@ -16,7 +16,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let run = Run::open(&args.run)?;
     // Refused before a session is made: it takes a moment.
     let data = run.unlabelled(&args.data)?;
-    let placed = on(args.device, args.threads, |engine| run.predictor(engine, args.weights))?;
+    let placed = on(args.with.device, args.with.threads, |engine| run.predictor(engine, args.with.weights))?;
     output::note(&placed.line());
     let mut session = placed.made;
     let prediction = run.classes(&mut session, data)?;
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     if let Some(path) = &args.out {
         write(path, &text)?;
     }
-    if args.json {
+    if args.with.json {
         let p = &prediction;
         let rows = p.probabilities.chunks_exact(p.names.classes.len()).map(<[f64]>::to_vec);
         let samples = rows.collect::<Vec<_>>();

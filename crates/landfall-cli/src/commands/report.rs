@@ -49,14 +49,15 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     }
     write(&out, &report.html)?;
     let (path, bytes) = (out.display().to_string(), report.html.len());
-    if args.json {
+    if args.with.json {
         return output::json(&json!({"out": path, "bytes": bytes, "svg": args.svg}));
     }
     output::line(&format!("Report written to {path} ({} kB)", bytes.div_ceil(1000)))
 }
 
 fn make(args: &Args, run: &Run, dataset: &Dataset, subject: Subject<'_>) -> Result<Report, CliError> {
-    let placed = on(args.device, args.threads, |engine| run.session(engine, dataset, args.weights))?;
+    let placed =
+        on(args.with.device, args.with.threads, |engine| run.session(engine, dataset, args.with.weights))?;
     output::note(&placed.line());
     let mut session = placed.made;
     Report::of(run, &mut session, subject).map_err(CliError::During)

@@ -63,31 +63,14 @@ impl<'a> Cell<'a> {
 
     /// Its text, of a cell that is text.
     pub(super) fn as_text(self) -> Option<&'a str> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::Empty
-            | Self::Boolean(_)
-            | Self::Integer(_)
-            | Self::Float(_)
-            | Self::Decimal(_)
-            | Self::Time(_) => None,
-        }
+        if let Self::Text(text) = self { Some(text) } else { None }
     }
 
     /// Bytes of [`Cell::text`].
     pub(super) fn width(self) -> usize {
-        match self {
-            Self::Integer(n) => {
-                let digits = n.unsigned_abs().checked_ilog10().map_or(1, |tens| tens as usize + 1);
-                digits + usize::from(n < 0)
-            }
-            Self::Empty
-            | Self::Text(_)
-            | Self::Boolean(_)
-            | Self::Float(_)
-            | Self::Decimal(_)
-            | Self::Time(_) => self.text().len(),
-        }
+        let Self::Integer(n) = self else { return self.text().len() };
+        let digits = n.unsigned_abs().checked_ilog10().map_or(1, |tens| tens as usize + 1);
+        digits + usize::from(n < 0)
     }
 
     /// Whether nothing stands in it.

@@ -1,6 +1,6 @@
 //! CrossAsset: attention across the tokens of a sample (assets, or time scales), one class for each token.
 
-use super::Model;
+use super::{Layer, Model};
 use crate::nn::{Context, Dropout, Init, Linear, Norm, NormKind, ParameterId, Parameters, gelu};
 use landfall::{Error, Graph, Rule, Value, ops};
 use serde::{Deserialize, Serialize};
@@ -41,9 +41,7 @@ impl CrossAssetConfig {
             ("layers", self.layers),
             ("d_ff", self.d_ff),
         ];
-        if let Some((name, _)) = named.iter().find(|(_, v)| *v == 0) {
-            return Err(format!("{name} is 0; it must be at least 1"));
-        }
+        super::positive(&named)?;
         super::layers_fit(self.layers)?;
         if self.classes < 2 {
             return Err(format!("classes is {}; there must be at least 2 to choose from", self.classes));
@@ -57,17 +55,6 @@ impl CrossAssetConfig {
         }
         Ok(())
     }
-}
-
-#[derive(Debug, Clone)]
-struct Layer {
-    qkv: Linear,
-    temperature: ParameterId,
-    out: Linear,
-    norm_attention: Norm,
-    expand: Linear,
-    contract: Linear,
-    norm_feed_forward: Norm,
 }
 
 /// The model: `[B, S, F]` → logits `[B, S, K]`.
@@ -84,6 +71,8 @@ pub struct CrossAsset {
     weight: ParameterId,
     bias: ParameterId,
     layers: Vec<Layer>,
+    /// Of each layer.
+    temperatures: Vec<ParameterId>,
     head: Linear,
 }
 
@@ -121,18 +110,16 @@ impl CrossAsset {
         let weight = p.add("tokens.weight", [s, features, d], Init::fan_in(features));
         // A vector, because vectors do not decay.
         let bias = p.add("tokens.bias", [s * d], Init::fan_in(features));
-        let mut layers = Vec::with_capacity(config.layers);
+        let (mut layers, mut temperatures) = (Vec::new(), Vec::new());
         for i in 0..config.layers {
             let name = format!("layers.{i}");
             let attention = format!("{name}.attention");
             let parts = ["q", "k", "v"].map(|part| format!("{attention}.{part}"));
+            let qkv = Linear::unbiased(&mut p, &format!("{attention}.qkv"), &parts, d, d);
+            let temperature = format!("{attention}.temperature");
+            temperatures.push(p.add(&temperature, [config.heads], Init::Constant(TEMPERATURE)));
             layers.push(Layer {
-                qkv: Linear::unbiased(&mut p, &format!("{attention}.qkv"), &parts, d, d),
-                temperature: p.add(
-                    &format!("{attention}.temperature"),
-                    [config.heads],
-                    Init::Constant(TEMPERATURE),
-                ),
+                qkv,
                 out: {
                     let out = format!("{attention}.out");
                     Linear::unbiased(&mut p, &out, std::slice::from_ref(&out), d, d)
@@ -149,7 +136,7 @@ impl CrossAsset {
             });
         }
         let head = Linear::new(&mut p, "head", d, config.classes);
-        Ok(Self { config, parameters: p, weight, bias, layers, head })
+        Ok(Self { config, parameters: p, weight, bias, layers, temperatures, head })
     }
 
     /// Its configuration.
@@ -168,12 +155,13 @@ impl CrossAsset {
     }
 
     /// Attention of one layer: `[B, S, d]` → the same shape.
-    fn attention(&self, cx: &Context<'_>, layer: &Layer, x: Value) -> Result<Value, Error> {
+    fn attention(&self, cx: &Context<'_>, index: usize, x: Value) -> Result<Value, Error> {
         let (g, c) = (cx.graph, &self.config);
         let [b, s, d] = g.shape(x).dims().try_into().unwrap_or([0; 3]);
         let (h, e) = (c.heads, c.d_model / c.heads);
+        let layer = &self.layers[index];
         let qkv = g.name(layer.qkv.forward(cx, x)?, "qkv");
-        let temperature = cx.parameter(layer.temperature)?;
+        let temperature = cx.parameter(self.temperatures[index])?;
         let attended = cosine_attention(g, g.reshape(qkv, [b, s, 3, h, e])?, temperature)?;
         let joined = g.reshape(g.name(attended, "attended"), [b, s, d])?;
         Dropout { rate: c.dropout }.forward(cx, layer.out.forward(cx, joined)?)
@@ -210,7 +198,7 @@ impl Model for CrossAsset {
         let mut x = self.project(cx, x)?;
         for (i, layer) in self.layers.iter().enumerate() {
             x = g.scope(&format!("layers.{i}"), || {
-                let x = layer.norm_attention.forward(cx, g.add(x, self.attention(cx, layer, x)?)?)?;
+                let x = layer.norm_attention.forward(cx, g.add(x, self.attention(cx, i, x)?)?)?;
                 layer.norm_feed_forward.forward(cx, g.add(x, self.feed_forward(cx, layer, x)?)?)
             })?;
         }

@@ -1,8 +1,8 @@
 //! DLinear: one linear map of a window's trend and one of what is left (Zeng et al. 2023).
 
-use super::Model;
+use super::{Model, windows};
 use crate::nn::{Context, Linear, Parameters};
-use landfall::{Error, Rule, Value, ops};
+use landfall::{Error, Value, ops};
 use serde::{Deserialize, Serialize};
 
 /// Sizes of a DLinear.
@@ -25,10 +25,7 @@ impl DLinearConfig {
     /// # Errors
     /// A sentence that says which do not.
     pub fn check(&self) -> Result<(), String> {
-        let named = [("context", self.context), ("horizon", self.horizon), ("outputs", self.outputs)];
-        if let Some((name, _)) = named.iter().find(|(_, v)| *v == 0) {
-            return Err(format!("{name} is 0; it must be at least 1"));
-        }
+        super::positive(&[("context", self.context), ("horizon", self.horizon), ("outputs", self.outputs)])?;
         if self.kernel.is_multiple_of(2) {
             return Err(format!("kernel is {}; it must be odd, to have a middle row", self.kernel));
         }
@@ -73,16 +70,8 @@ impl Model for DLinear {
     }
 
     fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
-        let (g, shape) = (cx.graph, cx.graph.shape(x));
-        let &[b, channels, context] = shape.dims() else {
-            let rule = Rule::Rank { arg: 0, rank: shape.rank(), expected: "3: [batch, channels, context]" };
-            return Err(rule.of("dlinear", &[g.spec(x)], None, None).into());
-        };
-        if context != self.config.context {
-            let expected = [b, channels, self.config.context].into();
-            let rule = Rule::ArgShape { arg: 0, shape, expected };
-            return Err(rule.of("dlinear", &[g.spec(x)], None, None).into());
-        }
+        let (g, context) = (cx.graph, self.config.context);
+        let (b, channels) = windows(g, x, "dlinear", context)?;
         let side = self.config.kernel / 2;
         let padded = if side == 0 {
             x

@@ -12,8 +12,8 @@ pub use nlinear::{NLinear, NLinearConfig};
 pub use patchtst::{Approximation, DropoutMasks, Order, PatchTst, PatchTstConfig, Task};
 pub use presets::{Preset, Recipe};
 
-use crate::nn::{Context, Parameters};
-use landfall::{Error, Value};
+use crate::nn::{Context, Linear, Norm, Parameters};
+use landfall::{Error, Graph, Rule, Value};
 use serde::{Deserialize, Serialize};
 
 /// A model that the trainer can train.
@@ -142,6 +142,39 @@ fn layers_fit(layers: usize) -> Result<(), String> {
         return Err(format!("layers is {layers}; it must be at most {MOST_LAYERS}"));
     }
     Ok(())
+}
+
+/// Refuses a size that is 0.
+fn positive(named: &[(&str, usize)]) -> Result<(), String> {
+    match named.iter().find(|(_, size)| *size == 0) {
+        Some((name, _)) => Err(format!("{name} is 0; it must be at least 1")),
+        None => Ok(()),
+    }
+}
+
+/// Batch size and channels of the windows `[B, C, context]` that a model is given.
+///
+/// # Errors
+/// Another shape.
+fn windows(g: &Graph, x: Value, model: &'static str, context: usize) -> Result<(usize, usize), Error> {
+    let shape = g.shape(x);
+    let rule = match *shape.dims() {
+        [batch, channels, length] if length == context => return Ok((batch, channels)),
+        [batch, channels, _] => Rule::ArgShape { arg: 0, shape, expected: [batch, channels, context].into() },
+        _ => Rule::Rank { arg: 0, rank: shape.rank(), expected: "3: [batch, channels, context]" },
+    };
+    Err(rule.of(model, &[g.spec(x)], None, None).into())
+}
+
+/// What every layer of attention and feed-forward has.
+#[derive(Debug, Clone)]
+struct Layer {
+    qkv: Linear,
+    out: Linear,
+    norm_attention: Norm,
+    expand: Linear,
+    contract: Linear,
+    norm_feed_forward: Norm,
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! NLinear: one linear map of a window whose last value is subtracted first (Zeng et al. 2023).
 
-use super::Model;
+use super::{Model, windows};
 use crate::nn::{Context, Linear, Parameters};
-use landfall::{Error, Rule, Value};
+use landfall::{Error, Value};
 use serde::{Deserialize, Serialize};
 
 /// Sizes of an NLinear.
@@ -23,11 +23,7 @@ impl NLinearConfig {
     /// # Errors
     /// A sentence that names the size.
     pub fn check(&self) -> Result<(), String> {
-        let named = [("context", self.context), ("horizon", self.horizon), ("outputs", self.outputs)];
-        match named.iter().find(|(_, v)| *v == 0) {
-            Some((name, _)) => Err(format!("{name} is 0; it must be at least 1")),
-            None => Ok(()),
-        }
+        super::positive(&[("context", self.context), ("horizon", self.horizon), ("outputs", self.outputs)])
     }
 }
 
@@ -65,16 +61,8 @@ impl Model for NLinear {
     }
 
     fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
-        let (g, shape) = (cx.graph, cx.graph.shape(x));
-        let &[b, channels, context] = shape.dims() else {
-            let rule = Rule::Rank { arg: 0, rank: shape.rank(), expected: "3: [batch, channels, context]" };
-            return Err(rule.of("nlinear", &[g.spec(x)], None, None).into());
-        };
-        if context != self.config.context {
-            let expected = [b, channels, self.config.context].into();
-            let rule = Rule::ArgShape { arg: 0, shape, expected };
-            return Err(rule.of("nlinear", &[g.spec(x)], None, None).into());
-        }
+        let (g, context) = (cx.graph, self.config.context);
+        windows(g, x, "nlinear", context)?;
         let last = g.name(g.slice(x, 2, context - 1, 1)?, "last value");
         let change = self.linear.forward(cx, g.sub(x, last)?)?;
         Ok(g.name(g.add(change, last)?, "prediction"))

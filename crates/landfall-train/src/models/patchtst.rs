@@ -1,6 +1,6 @@
 //! PatchTST: a transformer over patches of each channel on its own (Nie et al. 2023).
 
-use super::Model;
+use super::{Layer, Model};
 use crate::nn::{Context, Dropout, Init, Linear, Norm, NormKind, ParameterId, Parameters, gelu};
 use landfall::{Error, Value, ops};
 use serde::{Deserialize, Serialize};
@@ -110,9 +110,7 @@ impl PatchTstConfig {
             ("d_ff", self.d_ff),
             ("outputs", self.outputs),
         ];
-        if let Some((name, _)) = named.iter().find(|(_, v)| *v == 0) {
-            return Err(format!("{name} is 0; it must be at least 1"));
-        }
+        super::positive(&named)?;
         super::layers_fit(self.layers)?;
         if self.task == Task::Classify {
             return Err("task is classify; a PatchTST forecasts or regresses".to_owned());
@@ -134,16 +132,6 @@ impl PatchTstConfig {
         }
         Ok((self.context - self.patch) / self.stride + 1 + usize::from(self.padding))
     }
-}
-
-#[derive(Debug, Clone)]
-struct Layer {
-    qkv: Linear,
-    out: Linear,
-    norm_attention: Norm,
-    expand: Linear,
-    contract: Linear,
-    norm_feed_forward: Norm,
 }
 
 /// The model, with the official implementation's parameter names.
@@ -315,15 +303,7 @@ impl Model for PatchTst {
 
     fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
         let (g, c) = (cx.graph, &self.config);
-        let shape = g.shape(x);
-        let expected =
-            landfall::Rule::Rank { arg: 0, rank: shape.rank(), expected: "3: [batch, channels, context]" };
-        let [b, channels, context] =
-            shape.dims().try_into().map_err(|_| expected.of("patchtst", &[g.spec(x)], None, None))?;
-        if context != c.context {
-            let rule = landfall::Rule::ArgShape { arg: 0, shape, expected: [b, channels, c.context].into() };
-            return Err(rule.of("patchtst", &[g.spec(x)], None, None).into());
-        }
+        let (b, channels) = super::windows(g, x, "patchtst", c.context)?;
         let statistics = if c.revin {
             let mean = g.reshape(g.mean(x, &[2])?, [b, channels, 1])?;
             let centred = g.sub(x, mean)?;

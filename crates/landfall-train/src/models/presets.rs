@@ -3,7 +3,7 @@
 use super::patchtst::{Approximation, DropoutMasks, Order, PatchTstConfig, Task};
 use super::{CrossAssetConfig, DLinearConfig, ModelConfig};
 use crate::nn::NormKind;
-use crate::train::{Draws, OptimizerKind, Schedule};
+use crate::train::{Draws, OptimizerKind, Schedule, TrainingOptions};
 use serde::{Deserialize, Serialize};
 
 /// How a preset is trained unless told otherwise.
@@ -28,6 +28,51 @@ pub struct Recipe {
     pub patience: Option<usize>,
     /// Where initial values and orders are drawn from.
     pub draws: Draws,
+}
+
+impl Recipe {
+    /// Options of a run by this recipe; what it does not say is as in the default options.
+    #[must_use]
+    pub fn options(&self) -> TrainingOptions {
+        TrainingOptions {
+            batch: self.batch,
+            epochs: self.epochs,
+            lr: self.lr,
+            schedule: self.schedule,
+            optimizer: self.optimizer,
+            weight_decay: self.weight_decay,
+            clip: self.clip,
+            draws: self.draws,
+            ..TrainingOptions::default()
+        }
+    }
+}
+
+impl PatchTstConfig {
+    /// The paper's model for ETTh1 and ETTh2, with 336 rows of history and 96 rows predicted.
+    #[must_use]
+    pub const fn paper() -> Self {
+        Self {
+            context: 336,
+            horizon: 96,
+            patch: 16,
+            stride: 8,
+            d_model: 16,
+            heads: 4,
+            layers: 3,
+            d_ff: 128,
+            norm: NormKind::Batch,
+            order: Order::Post,
+            residual_attention: true,
+            gelu: Approximation::Erf,
+            padding: true,
+            revin: true,
+            dropout: 0.3,
+            dropout_masks: DropoutMasks::Official,
+            outputs: 1,
+            task: Task::Forecast,
+        }
+    }
 }
 
 /// The presets of this crate.
@@ -93,26 +138,7 @@ impl Preset {
     /// Its sizes and options, with 96 rows predicted.
     #[must_use]
     pub fn config(self) -> ModelConfig {
-        let paper = PatchTstConfig {
-            context: 336,
-            horizon: 96,
-            patch: 16,
-            stride: 8,
-            d_model: 16,
-            heads: 4,
-            layers: 3,
-            d_ff: 128,
-            norm: NormKind::Batch,
-            order: Order::Post,
-            residual_attention: true,
-            gelu: Approximation::Erf,
-            padding: true,
-            revin: true,
-            dropout: 0.3,
-            dropout_masks: DropoutMasks::Official,
-            outputs: 1,
-            task: Task::Forecast,
-        };
+        let paper = PatchTstConfig::paper();
         ModelConfig::Patchtst(match self {
             Self::DLinear | Self::DLinearEtth2 => {
                 return ModelConfig::Dlinear(DLinearConfig {

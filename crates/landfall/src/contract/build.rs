@@ -1,7 +1,7 @@
 //! Building: inputs, entries of the state, nodes and views.
 
+use crate::contract::Op;
 use crate::contract::graph::{Graph, Node, Origin, Value, View};
-use crate::contract::{Alias, Op};
 use crate::error::Error;
 use crate::values::{DType, Layout, Rule, Shape, Spec};
 use std::panic::Location;
@@ -58,7 +58,7 @@ impl Graph {
         let outputs = op.infer(&specs).map_err(|r| r.of(op.name(), &specs, None, Some(at)))?;
         let mut inner = self.inner.borrow_mut();
         let inner = &mut *inner;
-        let updates = op.alias().iter().any(|a| matches!(a, Alias::Must(_)));
+        let updates = op.outputs().iter().any(|o| o.updated().is_some());
         let key = (format!("{} {op:?}", op.name()), inputs.to_vec());
         if !updates && let Some(&node) = inner.known.get(&key) {
             inner.nodes[node].full_precision |= inner.full_precision;

@@ -1,6 +1,6 @@
 //! The checked launch: every rule of the contract that a call can break, before anything runs.
 
-use crate::contract::op::{Alias, Kernel, MAX_OUTPUTS, Op, part_offsets};
+use crate::contract::op::{Alias, Kernel, MAX_OUTPUTS, Op, alias, part_offsets};
 use crate::values::{DType, DeviceKind, Operand, Relation, Rule, Spec};
 
 /// The most inputs an eager call can have (programs have no limit: they are checked when they are compiled).
@@ -68,7 +68,7 @@ pub(crate) fn aliasing(op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> 
         if let Some(other) = outputs[..output].iter().position(|p| p.relation(o) != Relation::Disjoint) {
             return Err(Rule::OutputsOverlap { first: other, second: output });
         }
-        let alias = op.alias().get(output).copied().unwrap_or(Alias::Disjoint);
+        let alias = alias(op, output);
         for (input, i) in inputs.iter().enumerate() {
             let relation = o.relation(i);
             let empty_update =

@@ -3,7 +3,7 @@
 //! Model code calls methods of [`Graph`]; each result is a [`Value`]. Shape errors surface at the call, with the
 //! caller's line. Views are values too: they move nothing and become layouts of their base when the graph is lowered.
 
-use super::{Alias, Op, StateSpec};
+use super::{Op, StateSpec};
 use crate::error::Error;
 use crate::values::{Layout, Rule, Shape, Spec};
 use std::cell::RefCell;
@@ -69,10 +69,7 @@ pub(crate) struct Node {
 impl Node {
     /// The inputs that it updates in place.
     pub(crate) fn updates(&self) -> impl Iterator<Item = Value> + '_ {
-        self.op.alias().iter().filter_map(|a| match a {
-            Alias::Must(i) => self.inputs.get(*i).copied(),
-            Alias::Disjoint | Alias::InPlace(_) | Alias::Parts(_) => None,
-        })
+        self.op.outputs().iter().filter_map(|o| self.inputs.get(o.updated()?).copied())
     }
 }
 

@@ -15,8 +15,8 @@ pub use graph::{Graph, Value};
 pub(crate) use graph::{Inner, Node, Origin, ValueInfo, View};
 pub(crate) use op::part_offsets;
 pub use op::{
-    Alias, Body, Cost, Coverage, FusedBody, Grad, GradRule, Kernel, MAX_OUTPUTS, Mixing, Op, Outputs, Run,
-    Spread, Vjp, attributes, text,
+    Alias, Body, Cost, Coverage, FusedBody, Grad, GradRule, Kernel, MAX_OUTPUTS, Mixing, Op, Output, Outputs,
+    Run, Spread, Vjp, alias, attributes, text,
 };
 pub use sample::{Data, Sample, SampleArg, Tested};
 pub use slab::{ENTRY_ALIGNMENT, Entry, Slab, StateSpec};

@@ -23,20 +23,31 @@ pub trait Op: Any + Attributes + Debug + Send + Sync {
     /// # Errors
     /// The rule that the arguments break.
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule>;
-    /// What each output may share memory with.
-    fn alias(&self) -> &[Alias];
-    /// How much of each output is written.
-    fn coverage(&self) -> &[Coverage];
+    /// What each output may share memory with, and how much of it is written.
+    fn outputs(&self) -> &[Output];
     /// What the op is made of.
     fn body(&self) -> Body;
-    /// How cotangents flow back.
-    fn vjp(&self) -> Grad;
+    /// How cotangents flow back: through the body, unless the op says otherwise. Through one that is not written in other ops
+    /// none flows.
+    fn vjp(&self) -> Grad {
+        match self.body() {
+            Body::Fused(_) => Grad::FromBody,
+            Body::Opaque(why) => Grad::None(why),
+            Body::Pointwise(_) | Body::Primitive(_) => Grad::None("the op has no rule"),
+        }
+    }
     /// Kernels, best first. Those of other devices than `device` are passed over. Of those that take a call's operands
     /// the first is the op's own choice; the others are its variants, which run only where one of them was pinned
     /// ([`tune`](crate::tune)).
     fn kernels(&self, device: DeviceKind) -> &'static [Kernel];
-    /// Bytes moved and floating-point operations for these arguments.
-    fn cost(&self, args: &[Spec]) -> Cost;
+    /// Floating-point operations of a call. Those of a pointwise op are counted in its expression.
+    fn flops(&self, _args: &[Spec], _outputs: &[Spec]) -> usize {
+        0
+    }
+    /// Bytes that a call reads and writes, where it is not each operand once.
+    fn bytes(&self, args: &[Spec], outputs: &[Spec]) -> usize {
+        Cost::bytes_of(args, outputs)
+    }
     /// The dtype in which sums over elements of `dtype` run, which bounds what two kernels may differ by.
     fn accumulate(&self, dtype: DType) -> DType {
         dtype.accumulate()
@@ -168,6 +179,55 @@ pub enum Coverage {
     Accumulates,
 }
 
+/// What an op says of one output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Output {
+    /// What it may share memory with.
+    pub alias: Alias,
+    /// How much of it is written.
+    pub coverage: Coverage,
+}
+
+impl Output {
+    /// Shares memory with no input and is written whole.
+    pub const FULL: Self = Self { alias: Alias::Disjoint, coverage: Coverage::Full };
+    /// As [`Output::FULL`], with zeros where the result leaves elements open.
+    pub const ZEROED: Self = Self { coverage: Coverage::Zeroed, ..Self::FULL };
+
+    /// May lie on exactly one of these inputs, element for element, and is written whole.
+    #[must_use]
+    pub const fn in_place(inputs: &'static [usize]) -> Self {
+        Self { alias: Alias::InPlace(inputs), ..Self::FULL }
+    }
+
+    /// Is this input; elements that are not written keep what it held.
+    #[must_use]
+    pub const fn update(input: usize) -> Self {
+        Self { alias: Alias::Must(input), coverage: Coverage::Accumulates }
+    }
+
+    /// Is packed of the inputs, each from the next multiple of `align` elements on, with zeros between them.
+    #[must_use]
+    pub const fn parts(align: usize) -> Self {
+        Self { alias: Alias::Parts(align), ..Self::ZEROED }
+    }
+
+    /// The input that it is an update of.
+    #[must_use]
+    pub const fn updated(&self) -> Option<usize> {
+        match self.alias {
+            Alias::Must(input) => Some(input),
+            Alias::Disjoint | Alias::InPlace(_) | Alias::Parts(_) => None,
+        }
+    }
+}
+
+/// The alias rule of an output; one without a rule shares no memory.
+#[must_use]
+pub fn alias(op: &dyn Op, output: usize) -> Alias {
+    op.outputs().get(output).map_or(Alias::Disjoint, |o| o.alias)
+}
+
 /// Writes a fused op in other ops: its results for these arguments.
 pub type FusedBody = fn(&dyn Op, &Graph, &[Value]) -> Result<Vec<Value>, Error>;
 
@@ -224,10 +284,23 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Cost of reading the arguments and writing the outputs once, with `flops` operations.
+    /// Cost of a call of `op` with these arguments; none where it does not take them.
     #[must_use]
-    pub fn of(args: &[Spec], outputs: &[Spec], flops: usize) -> Self {
-        Self { bytes: args.iter().chain(outputs).map(Spec::bytes).fold(0, usize::saturating_add), flops }
+    pub fn of(op: &dyn Op, args: &[Spec]) -> Self {
+        let Ok(outputs) = op.infer(args) else { return Self::default() };
+        let flops = match op.body() {
+            Body::Pointwise(write) => {
+                outputs[0].shape.elements().saturating_mul(Expression::new(|e| write(op, e)).flops())
+            }
+            Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) => op.flops(args, &outputs),
+        };
+        Self { bytes: op.bytes(args, &outputs), flops }
+    }
+
+    /// Bytes of these operands, each counted once.
+    #[must_use]
+    pub fn bytes_of(args: &[Spec], outputs: &[Spec]) -> usize {
+        args.iter().chain(outputs).map(Spec::bytes).fold(0, usize::saturating_add)
     }
 }
 
@@ -281,6 +354,18 @@ impl Kernel {
         run: fn(&dyn Op, &mut cuda::Call<'_>) -> Result<(), cuda::Failure>,
     ) -> Self {
         Self { name, accepts: |_, _| true, workspace: |_, _| 0, run: Run::Cuda(run) }
+    }
+
+    /// The same kernel for these operands only.
+    #[must_use]
+    pub const fn accepting(self, accepts: fn(&dyn Op, &[Spec]) -> bool) -> Self {
+        Self { accepts, ..self }
+    }
+
+    /// The same kernel with so many bytes of scratch memory.
+    #[must_use]
+    pub const fn with_workspace(self, workspace: fn(&dyn Op, &[Spec]) -> usize) -> Self {
+        Self { workspace, ..self }
     }
 }
 

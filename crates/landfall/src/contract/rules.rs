@@ -16,6 +16,13 @@ pub(crate) fn float(args: &[Spec], which: &[usize]) -> Result<(), Rule> {
     Ok(())
 }
 
+/// The argument of an op that takes one, a float.
+pub(crate) fn one_float(args: &[Spec]) -> Result<Spec, Rule> {
+    let args: [Spec; 1] = arity(args)?;
+    float(&args, &[0])?;
+    Ok(args[0])
+}
+
 pub(crate) fn dtype(args: &[Spec], arg: usize, want: DType) -> Result<(), Rule> {
     let dtype = args[arg].dtype;
     if dtype == want { Ok(()) } else { Err(Rule::Dtype { arg, dtype, expected: want.name() }) }

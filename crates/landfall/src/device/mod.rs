@@ -11,6 +11,7 @@ use crate::kernel::Operands;
 use crate::values::{Address, DeviceKind, Operand, Repeat};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// One kernel call, checked: eager calls, programs and recordings all issue these.
@@ -101,6 +102,40 @@ pub struct Counters {
     pub replays: u64,
     /// Copies from the host to the device or back.
     pub host_transfers: u64,
+}
+
+/// What a device counts while it is used: [`Counters`] that change behind a shared reference.
+#[derive(Debug, Default)]
+pub(crate) struct Counting {
+    pub(crate) allocations: AtomicU64,
+    pub(crate) in_use: AtomicU64,
+    pub(crate) launches: AtomicU64,
+    pub(crate) replays: AtomicU64,
+    pub(crate) transfers: AtomicU64,
+}
+
+impl Counting {
+    /// An allocation of so many bytes.
+    pub(crate) fn allocated(&self, bytes: usize) {
+        self.allocations.fetch_add(1, Relaxed);
+        self.in_use.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// So many bytes are given back.
+    pub(crate) fn freed(&self, bytes: usize) {
+        self.in_use.fetch_sub(bytes as u64, Relaxed);
+    }
+
+    /// What it counted up to now.
+    pub(crate) fn read(&self) -> Counters {
+        Counters {
+            allocations: self.allocations.load(Relaxed),
+            bytes_in_use: self.in_use.load(Relaxed),
+            launches: self.launches.load(Relaxed),
+            replays: self.replays.load(Relaxed),
+            host_transfers: self.transfers.load(Relaxed),
+        }
+    }
 }
 
 /// A launch list made for replay: raw addresses on the CPU, a graph on a GPU.

@@ -1,7 +1,7 @@
 //! The null device: takes every launch that the CPU, or a GPU that is not there, would take, checks and counts it,
 //! computes nothing.
 
-use super::{Counters, Device, Hardware, Launch, LaunchList, Recording};
+use super::{Counters, Counting, Device, Hardware, Launch, LaunchList, Recording};
 use crate::error::Error;
 use crate::values::{Address, DeviceKind, align};
 use std::sync::Arc;
@@ -16,11 +16,7 @@ pub(crate) struct Null {
     kind: DeviceKind,
     prove: Prove,
     next: AtomicU64,
-    allocations: AtomicU64,
-    in_use: AtomicU64,
-    launches: AtomicU64,
-    replays: AtomicU64,
-    transfers: AtomicU64,
+    counting: Counting,
 }
 
 impl Null {
@@ -35,11 +31,7 @@ impl Null {
             prove,
             // Never a real address: the first page stays unmapped.
             next: AtomicU64::new(1 << 12),
-            allocations: AtomicU64::new(0),
-            in_use: AtomicU64::new(0),
-            launches: AtomicU64::new(0),
-            replays: AtomicU64::new(0),
-            transfers: AtomicU64::new(0),
+            counting: Counting::default(),
         })
     }
 }
@@ -51,28 +43,27 @@ impl Device for Null {
 
     fn allocate(&self, bytes: usize) -> Result<Address, Error> {
         let size = align(bytes.max(1)) as u64;
-        let in_use = self.in_use.load(Relaxed) as usize;
+        let in_use = self.counting.in_use.load(Relaxed) as usize;
         let full = Error::Memory { bytes, device: self.kind, in_use };
         // Half of the address space: beyond it, address arithmetic could wrap.
         let taken =
             self.next.fetch_update(Relaxed, Relaxed, |at| at.checked_add(size).filter(|&end| end < 1 << 62));
         let address = taken.map_err(|_| full)?;
-        self.allocations.fetch_add(1, Relaxed);
-        self.in_use.fetch_add(bytes as u64, Relaxed);
+        self.counting.allocated(bytes);
         Ok(Address(address))
     }
 
     fn free(&self, _: Address, bytes: usize) {
-        self.in_use.fetch_sub(bytes as u64, Relaxed);
+        self.counting.freed(bytes);
     }
 
     fn upload(&self, _: Address, _: &[u8]) -> Result<(), Error> {
-        self.transfers.fetch_add(1, Relaxed);
+        self.counting.transfers.fetch_add(1, Relaxed);
         Ok(())
     }
 
     fn download(&self, _: Address, _: &mut [u8]) -> Result<(), Error> {
-        self.transfers.fetch_add(1, Relaxed);
+        self.counting.transfers.fetch_add(1, Relaxed);
         Err(Error::NoResult { what: "a tensor".to_owned(), device: self.kind })
     }
 
@@ -81,7 +72,7 @@ impl Device for Null {
     }
 
     fn launch(&self, _: &Launch<'_>) -> Result<(), Error> {
-        self.launches.fetch_add(1, Relaxed);
+        self.counting.launches.fetch_add(1, Relaxed);
         Ok(())
     }
 
@@ -99,13 +90,7 @@ impl Device for Null {
     }
 
     fn counters(&self) -> Counters {
-        Counters {
-            allocations: self.allocations.load(Relaxed),
-            bytes_in_use: self.in_use.load(Relaxed),
-            launches: self.launches.load(Relaxed),
-            replays: self.replays.load(Relaxed),
-            host_transfers: self.transfers.load(Relaxed),
-        }
+        self.counting.read()
     }
 
     fn enter(&self, work: &mut (dyn FnMut() + Send)) {
@@ -121,8 +106,8 @@ struct Replay {
 
 impl Recording for Replay {
     fn replay(&self) -> Result<(), Error> {
-        self.device.replays.fetch_add(1, Relaxed);
-        self.device.launches.fetch_add(self.launches, Relaxed);
+        self.device.counting.replays.fetch_add(1, Relaxed);
+        self.device.counting.launches.fetch_add(self.launches, Relaxed);
         Ok(())
     }
 }

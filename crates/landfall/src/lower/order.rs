@@ -2,7 +2,7 @@
 //! a packing placed where the packing will be.
 
 use super::{Arg, Home, Instruction, Lowered, Stored, root};
-use crate::contract::{Alias, Inner, Origin, Value, check, part_offsets};
+use crate::contract::{Alias, Inner, Origin, Output, Value, alias, check, part_offsets};
 use crate::engine::Reuse;
 use crate::error::Error;
 use crate::passes::{Optimised, live_nodes};
@@ -47,22 +47,22 @@ pub(crate) fn lower(graph: &Optimised, device: DeviceKind, reuse: Reuse) -> Resu
         for (j, &o) in node.outputs.iter().enumerate() {
             let spec = inner.info(o).spec;
             let mut home = Home::Arena;
-            if let Some(Alias::Must(i)) = node.op.alias().get(j) {
+            if let Some(i) = node.op.outputs().get(j).and_then(Output::updated) {
                 let target: &Arg =
-                    inputs.get(*i).ok_or_else(|| fail(Rule::Arity { expected: i + 1, got: inputs.len() }))?;
+                    inputs.get(i).ok_or_else(|| fail(Rule::Arity { expected: i + 1, got: inputs.len() }))?;
                 if !target.layout.is_contiguous() {
-                    return Err(fail(Rule::Update { input: *i, what: "not contiguous" }));
+                    return Err(fail(Rule::Update { input: i, what: "not contiguous" }));
                 }
                 let span = target.layout.span();
                 let also = inputs.iter().enumerate().any(|(k, a)| {
                     let read = a.layout.span();
-                    k != *i && a.value == target.value && read.start < span.end && span.start < read.end
+                    k != i && a.value == target.value && read.start < span.end && span.start < read.end
                 });
                 if also {
-                    return Err(fail(Rule::Update { input: *i, what: "another of the op's inputs too" }));
+                    return Err(fail(Rule::Update { input: i, what: "another of the op's inputs too" }));
                 }
                 if out.values[target.value.0].constant {
-                    return Err(fail(Rule::Update { input: *i, what: "a constant of the state" }));
+                    return Err(fail(Rule::Update { input: i, what: "a constant of the state" }));
                 }
                 home = Home::Within(target.value, target.layout.offset() * target.dtype.size());
             }
@@ -212,7 +212,7 @@ fn repeat(inner: &Inner, order: &[usize]) -> Result<Repeat, Error> {
 fn land_parts(out: &mut Lowered) {
     let mut packed: HashMap<StoredId, usize> = HashMap::new();
     let packings: Vec<usize> = (0..out.instructions.len())
-        .filter(|&i| out.instructions[i].op.alias().iter().any(|a| matches!(a, Alias::Parts(_))))
+        .filter(|&i| out.instructions[i].op.outputs().iter().any(|o| matches!(o.alias, Alias::Parts(_))))
         .collect();
     for &i in &packings {
         for a in &out.instructions[i].inputs {
@@ -227,7 +227,7 @@ fn land_parts(out: &mut Lowered) {
     }
     for &i in &packings {
         let Instruction { op, inputs, outputs, .. } = &out.instructions[i];
-        let (Some(target), Some(&Alias::Parts(align))) = (outputs.first(), op.alias().first()) else {
+        let (Some(target), Alias::Parts(align)) = (outputs.first(), alias(op.as_ref(), 0)) else {
             continue;
         };
         let target = target.value;

@@ -70,8 +70,8 @@ pub(crate) mod step;
 
 pub use crate::contract::{
     Alias, Attribute, AttributeType, AttributeValue, Attributes, Body, Cost, Coverage, Data, FusedBody, Grad,
-    GradRule, Kernel, MAX_OUTPUTS, Mixing, Op, Outputs, Run, Sample, SampleArg, Spread, Tested, Vjp,
-    attributes, text,
+    GradRule, Kernel, MAX_OUTPUTS, Mixing, Op, Output, Outputs, Run, Sample, SampleArg, Spread, Tested, Vjp,
+    alias, attributes, text,
 };
 pub use crate::values::Precision;
 pub use by_name::by_name;

@@ -1,7 +1,7 @@
 //! Outputs of a program keep the values that were named.
 
 use super::live_nodes;
-use crate::contract::{Alias, Inner, Node, Origin, Value};
+use crate::contract::{Inner, Node, Origin, Output, Value};
 use crate::ops::Copy;
 use std::panic::Location;
 use std::sync::Arc;
@@ -46,8 +46,9 @@ fn in_state(inner: &Inner, base: Value) -> bool {
         Origin::Input | Origin::View { .. } => false,
         Origin::Node { node } => {
             let node = &inner.nodes[node];
-            let output = node.outputs.iter().position(|&o| o == base).and_then(|j| node.op.alias().get(j));
-            matches!(output, Some(Alias::Must(i)) if node.inputs.get(*i).is_some_and(|&v| in_state(inner, inner.info(v).base)))
+            let output = node.outputs.iter().position(|&o| o == base).and_then(|j| node.op.outputs().get(j));
+            let updated = output.and_then(Output::updated).and_then(|i| node.inputs.get(i));
+            updated.is_some_and(|&v| in_state(inner, inner.info(v).base))
         }
     }
 }

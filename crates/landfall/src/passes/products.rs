@@ -1,7 +1,7 @@
 //! What a product can do as it stores its result: lie transposed, be of the accumulation dtype (a reduction too), add a
 //! tensor. A launch that does this afterwards reads and writes the result once more. And how it is best given a weight.
 
-use crate::contract::{Alias, Inner, Node, Op, Origin, Value, ValueInfo, View, attributes};
+use crate::contract::{Inner, Node, Op, Origin, Value, ValueInfo, View, attributes};
 use crate::kernel::added;
 use crate::ops::{Add, Cast, Copy as CopyOp, MatMul, Reduce};
 use crate::passes::simplify::live_nodes;
@@ -270,11 +270,7 @@ impl AfterUpdates {
             .collect();
         let mut updates: HashMap<Value, Vec<usize>> = HashMap::new();
         for (n, node) in nodes() {
-            let targets = node.op.alias().iter().filter_map(|alias| match alias {
-                Alias::Must(i) => node.inputs.get(*i),
-                Alias::Disjoint | Alias::InPlace(_) | Alias::Parts(_) => None,
-            });
-            for target in targets.map(base).filter(|t| read.contains(t)) {
+            for target in node.updates().map(|v| base(&v)).filter(|t| read.contains(t)) {
                 updates.entry(target).or_default().push(n);
             }
         }

@@ -4,7 +4,7 @@
 //! element) and everything it reads is kept for the backward pass anyway, so that not keeping it frees memory and
 //! costs about the traffic that reading it back would have cost.
 
-use crate::contract::{Alias, Body, Inner, Node, Origin, Value, View};
+use crate::contract::{Body, Inner, Node, Origin, Value, View};
 use crate::values::Expression;
 use std::collections::HashMap;
 
@@ -36,7 +36,7 @@ pub(crate) fn choose_recomputation(inner: &mut Inner) -> usize {
             .inputs
             .iter()
             .any(|&v| inner.info(v).spec.dtype.size() > inner.info(output).spec.dtype.size());
-        let plain = node.op.alias().iter().all(|a| !matches!(a, Alias::Must(_)));
+        let plain = node.updates().next().is_none();
         let kept = !node.inputs.is_empty()
             && node.inputs.iter().all(|&v| {
                 let b = base(inner, v);

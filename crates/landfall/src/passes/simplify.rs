@@ -2,7 +2,7 @@
 //!
 //! (Equal ops on equal values are merged when they are appended, and views of views become one layout then.)
 
-use crate::contract::{Alias, Inner, Origin};
+use crate::contract::{Inner, Origin};
 
 /// Which nodes an output or an update of the state depends on.
 pub(crate) fn live_nodes(inner: &Inner) -> Vec<bool> {
@@ -25,12 +25,9 @@ pub(crate) fn live_nodes(inner: &Inner) -> Vec<bool> {
 /// Whether a node updates memory of the state, directly or through an earlier update of it.
 fn updates_state(inner: &Inner, node: usize) -> bool {
     let node = &inner.nodes[node];
-    node.op.alias().iter().any(|a| match a {
-        Alias::Must(i) => node.inputs.get(*i).is_some_and(|&v| match inner.info(inner.info(v).base).origin {
-            Origin::Slab => true,
-            Origin::Node { node } => updates_state(inner, node),
-            Origin::Input | Origin::View { .. } => false,
-        }),
-        Alias::Disjoint | Alias::InPlace(_) | Alias::Parts(_) => false,
+    node.updates().any(|v| match inner.info(inner.info(v).base).origin {
+        Origin::Slab => true,
+        Origin::Node { node } => updates_state(inner, node),
+        Origin::Input | Origin::View { .. } => false,
     })
 }

@@ -1,7 +1,7 @@
 //! Lifetimes: from the first instruction that writes any part of a buffer to the last that reads any.
 
 use super::Reuse;
-use crate::contract::Alias;
+use crate::contract::{Alias, alias};
 use crate::lower::{Arg, Home, Lowered, root};
 use crate::values::{ALIGNMENT, StoredId, align};
 use std::ops::Range;
@@ -76,7 +76,7 @@ pub(super) fn lifetimes(lowered: &Lowered, reuse: Reuse) -> Lifetimes {
 fn share_in_place(lowered: &Lowered, out: &mut Lifetimes, within: bool) {
     for (k, i) in lowered.instructions.iter().enumerate() {
         for (j, o) in i.outputs.iter().enumerate() {
-            let Some(Alias::InPlace(allowed)) = i.op.alias().get(j).copied() else { continue };
+            let Alias::InPlace(allowed) = alias(i.op.as_ref(), j) else { continue };
             if lowered.values[o.value.0].home != Home::Arena {
                 continue;
             }

@@ -4,7 +4,7 @@
 
 use super::Plan;
 use super::ordered::first_unordered;
-use crate::contract::{Alias, Coverage, check, part_offsets};
+use crate::contract::{Alias, Coverage, alias, check, part_offsets};
 use crate::error::PlanError;
 use crate::lower::{Arg, Home, Instruction, Lowered};
 use crate::values::{ALIGNMENT, Address, Block, Operand, Relation, StoredId};
@@ -248,7 +248,7 @@ impl Checker<'_> {
             if let Some(first) = outputs[..output].iter().position(|p| p.relation(o) != Relation::Disjoint) {
                 return Err(PlanError::OutputsOverlap { instruction: k, op, first, second: output });
             }
-            let alias = i.op.alias().get(output).copied().unwrap_or(Alias::Disjoint);
+            let alias = alias(i.op.as_ref(), output);
             let align = if let Alias::Parts(align) = alias { align } else { 1 };
             let parts = part_offsets(inputs.iter().map(Operand::spec), align);
             for ((input, operand), at) in inputs.iter().enumerate().zip(parts) {
@@ -271,7 +271,7 @@ impl Checker<'_> {
                     });
                 }
             }
-            let keeps = i.op.coverage().get(output) == Some(&Coverage::Accumulates);
+            let keeps = i.op.outputs().get(output).is_some_and(|o| o.coverage == Coverage::Accumulates);
             if keeps && !matches!(alias, Alias::Must(_)) {
                 return Err(PlanError::Uncovered {
                     instruction: k,

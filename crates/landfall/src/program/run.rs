@@ -226,7 +226,7 @@ impl Program {
     pub fn cost(&self) -> Cost {
         self.list.sequence().fold(Cost::default(), |sum, launch| {
             let specs: Vec<Spec> = launch.inputs.iter().map(Operand::spec).collect();
-            let of = launch.op.cost(&specs);
+            let of = Cost::of(launch.op.as_ref(), &specs);
             Cost { bytes: sum.bytes + of.bytes, flops: sum.flops + of.flops }
         })
     }

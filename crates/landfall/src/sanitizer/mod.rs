@@ -12,11 +12,11 @@
 mod launch;
 mod memory;
 
-use crate::device::{Counters, Device, Hardware, Launch, LaunchList, Recording};
+use crate::device::{Counters, Counting, Device, Hardware, Launch, LaunchList, Recording};
 use crate::error::{Allocator, Culprit, Error, Violation};
 use crate::values::{Address, DeviceKind, Operand};
 use memory::Memory;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What memory holds that nobody may read: NaN in every float dtype.
@@ -48,11 +48,7 @@ pub(crate) struct Sanitizer {
     inner: Arc<dyn Device>,
     /// Held during each launch and copy: what is compared must not change meanwhile.
     memory: Mutex<Memory>,
-    allocations: AtomicU64,
-    in_use: AtomicU64,
-    launches: AtomicU64,
-    replays: AtomicU64,
-    transfers: AtomicU64,
+    counting: Counting,
 }
 
 impl Sanitizer {
@@ -61,11 +57,7 @@ impl Sanitizer {
         Arc::new(Self {
             memory: Mutex::new(Memory::new(Arc::clone(&inner), allocator)),
             inner,
-            allocations: AtomicU64::new(0),
-            in_use: AtomicU64::new(0),
-            launches: AtomicU64::new(0),
-            replays: AtomicU64::new(0),
-            transfers: AtomicU64::new(0),
+            counting: Counting::default(),
         })
     }
 
@@ -75,7 +67,7 @@ impl Sanitizer {
 
     /// One launch; `instruction` is its number in a program.
     fn checked(&self, launch: &Launch<'_>, instruction: Option<usize>) -> Result<(), Error> {
-        self.launches.fetch_add(1, Relaxed);
+        self.counting.launches.fetch_add(1, Relaxed);
         let mut memory = self.memory();
         memory.raise()?;
         launch::run(&memory, launch).map_err(|stopped| match stopped {
@@ -100,18 +92,17 @@ impl Device for Sanitizer {
 
     fn allocate(&self, bytes: usize) -> Result<Address, Error> {
         let address = self.memory().allocate(bytes)?;
-        self.allocations.fetch_add(1, Relaxed);
-        self.in_use.fetch_add(bytes as u64, Relaxed);
+        self.counting.allocated(bytes);
         Ok(address)
     }
 
     fn free(&self, address: Address, bytes: usize) {
-        self.in_use.fetch_sub(bytes as u64, Relaxed);
+        self.counting.freed(bytes);
         self.memory().free(address);
     }
 
     fn upload(&self, to: Address, data: &[u8]) -> Result<(), Error> {
-        self.transfers.fetch_add(1, Relaxed);
+        self.counting.transfers.fetch_add(1, Relaxed);
         let mut memory = self.memory();
         memory.raise()?;
         memory.holds(to, data.len())?;
@@ -119,7 +110,7 @@ impl Device for Sanitizer {
     }
 
     fn download(&self, from: Address, data: &mut [u8]) -> Result<(), Error> {
-        self.transfers.fetch_add(1, Relaxed);
+        self.counting.transfers.fetch_add(1, Relaxed);
         let mut memory = self.memory();
         memory.raise()?;
         memory.holds(from, data.len())?;
@@ -151,13 +142,7 @@ impl Device for Sanitizer {
     }
 
     fn counters(&self) -> Counters {
-        Counters {
-            allocations: self.allocations.load(Relaxed),
-            bytes_in_use: self.in_use.load(Relaxed),
-            launches: self.launches.load(Relaxed),
-            replays: self.replays.load(Relaxed),
-            host_transfers: self.transfers.load(Relaxed),
-        }
+        self.counting.read()
     }
 
     fn enter(&self, work: &mut (dyn FnMut() + Send)) {
@@ -175,7 +160,7 @@ struct Checked {
 
 impl Recording for Checked {
     fn replay(&self) -> Result<(), Error> {
-        self.device.replays.fetch_add(1, Relaxed);
+        self.device.counting.replays.fetch_add(1, Relaxed);
         let LaunchList { launches, repeat } = &self.list;
         let mut numbers = repeat.sequence(launches.len());
         numbers.try_for_each(|k| self.device.checked(&launches[k].as_launch(), Some(k)))

@@ -155,74 +155,24 @@ element! {
 #[macro_export]
 macro_rules! with_dtype {
     (float $dtype:expr, $T:ident => $body:expr, else $other:expr) => {
-        match $dtype {
-            $crate::DType::F32 => {
-                type $T = f32;
-                $body
-            }
-            $crate::DType::F64 => {
-                type $T = f64;
-                $body
-            }
-            $crate::DType::BF16 => {
-                type $T = $crate::half::bf16;
-                $body
-            }
-            $crate::DType::F16 => {
-                type $T = $crate::half::f16;
-                $body
-            }
-            $crate::DType::I32 | $crate::DType::I64 | $crate::DType::U8 | $crate::DType::Bool => $other,
-        }
+        $crate::with_dtype!(@of $dtype, $T => $body;
+            F32 f32, F64 f64, BF16 $crate::half::bf16, F16 $crate::half::f16;
+            I32 I64 U8 Bool => $other)
     };
     (wide $dtype:expr, $T:ident => $body:expr, else $other:expr) => {
-        match $dtype {
-            $crate::DType::F32 => {
-                type $T = f32;
-                $body
-            }
-            $crate::DType::F64 => {
-                type $T = f64;
-                $body
-            }
-            $crate::DType::BF16
-            | $crate::DType::F16
-            | $crate::DType::I32
-            | $crate::DType::I64
-            | $crate::DType::U8
-            | $crate::DType::Bool => $other,
-        }
+        $crate::with_dtype!(@of $dtype, $T => $body; F32 f32, F64 f64; BF16 F16 I32 I64 U8 Bool => $other)
     };
     (any $dtype:expr, $T:ident => $body:expr) => {
+        $crate::with_dtype!(@of $dtype, $T => $body;
+            F32 f32, F64 f64, BF16 $crate::half::bf16, F16 $crate::half::f16, I32 i32, I64 i64, U8 u8, Bool u8;)
+    };
+    (@of $dtype:expr, $T:ident => $body:expr; $($D:ident $E:ty),+; $($($O:ident)+ => $other:expr)?) => {
         match $dtype {
-            $crate::DType::F32 => {
-                type $T = f32;
+            $($crate::DType::$D => {
+                type $T = $E;
                 $body
-            }
-            $crate::DType::F64 => {
-                type $T = f64;
-                $body
-            }
-            $crate::DType::BF16 => {
-                type $T = $crate::half::bf16;
-                $body
-            }
-            $crate::DType::F16 => {
-                type $T = $crate::half::f16;
-                $body
-            }
-            $crate::DType::I32 => {
-                type $T = i32;
-                $body
-            }
-            $crate::DType::I64 => {
-                type $T = i64;
-                $body
-            }
-            $crate::DType::U8 | $crate::DType::Bool => {
-                type $T = u8;
-                $body
-            }
+            })+
+            $($($crate::DType::$O)|+ => $other,)?
         }
     };
 }

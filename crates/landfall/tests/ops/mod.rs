@@ -4,12 +4,11 @@
 use landfall::cpu::Call;
 use landfall::cuda::{self, Failure, Geometry, KernelArgs, Module, Piece, Source};
 use landfall::cuda_kernel;
-use landfall::ops::{Alias, Body, Cost, Coverage, Grad, Kernel, Op, Outputs, Sample, Tested, attributes};
+use landfall::ops::{Body, Coverage, Kernel, Op, Output, Outputs, Sample, Tested, attributes};
 use landfall::{DType, DeviceKind, HostTensor, Rule, Spec};
 
 macro_rules! op {
-    ($Op:ident $name:literal $arity:literal; infer $infer:expr; alias $alias:expr; coverage $coverage:expr;
-     reference $reference:expr; kernel $kernel:expr; $(cuda $cuda:expr;)?) => {
+    ($Op:ident $name:literal $arity:literal; infer $infer:expr; outputs $outputs:expr; reference $reference:expr; kernel $kernel:expr; $(cuda $cuda:expr;)?) => {
         landfall::op_attributes! { impl $Op; }
 
         impl Op for $Op {
@@ -23,17 +22,11 @@ macro_rules! op {
                 let infer: fn(&Self, &[Spec]) -> Outputs = $infer;
                 Ok(infer(self, args))
             }
-            fn alias(&self) -> &[Alias] {
-                $alias
-            }
-            fn coverage(&self) -> &[Coverage] {
-                $coverage
+            fn outputs(&self) -> &[Output] {
+                const { $outputs }
             }
             fn body(&self) -> Body {
                 Body::Opaque("it exists for tests")
-            }
-            fn vjp(&self) -> Grad {
-                Grad::None("it exists for tests")
             }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
                 const {
@@ -42,9 +35,6 @@ macro_rules! op {
                         kernel(attributes::<$Op>(op)?, call)
                     }), $(Kernel::cuda($name, $cuda))?]
                 }
-            }
-            fn cost(&self, args: &[Spec]) -> Cost {
-                Cost::of(args, &[], 0)
             }
 }
 
@@ -70,8 +60,7 @@ pub(crate) struct Decay {
 op! {
     Decay "decay" 2;
     infer |_, args| Outputs::one(args[0]);
-    alias &[Alias::Must(0)];
-    coverage &[Coverage::Full];
+    outputs &[Output { coverage: Coverage::Full, ..Output::update(0) }];
     reference |op, args| {
         vec![HostTensor::from_fn(args[0].spec, |i| args[0].data[i] * op.keep + args[1].data[i])]
     };
@@ -121,6 +110,12 @@ fn decay_on_cuda(op: &dyn Op, call: &mut cuda::Call<'_>) -> Result<(), Failure> 
     call.launch(&Module::new(&DECAY), Geometry::linear(n, 256)?, &args)
 }
 
+fn set_even(call: &Call<'_>) -> Result<(), Rule> {
+    let (mut out, x) = (call.output::<f64>(0)?, call.input::<f64>(1)?);
+    (0..out.elements()).step_by(2).for_each(|i| out.set_flat(i, x.flat(i)));
+    Ok(())
+}
+
 /// `target[i] = x[i]` for even `i`; the others stay: an update of a part. `f64`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SetEven;
@@ -128,17 +123,12 @@ pub(crate) struct SetEven;
 op! {
     SetEven "set_even" 2;
     infer |_, args| Outputs::one(args[0]);
-    alias &[Alias::Must(0)];
-    coverage &[Coverage::Accumulates];
+    outputs &[Output::update(0)];
     reference |_, args| {
         let pick = |i: usize| args[usize::from(i.is_multiple_of(2))].data[i];
         vec![HostTensor::from_fn(args[0].spec, pick)]
     };
-    kernel |_, call| {
-        let (mut out, x) = (call.output::<f64>(0)?, call.input::<f64>(1)?);
-        (0..out.elements()).step_by(2).for_each(|i| out.set_flat(i, x.flat(i)));
-        Ok(())
-    };
+    kernel |_, call| set_even(call);
 }
 
 /// As [`SetEven`], but it forgets to say which input it updates.
@@ -148,14 +138,9 @@ pub(crate) struct Undeclared;
 op! {
     Undeclared "undeclared" 2;
     infer |_, args| Outputs::one(args[0]);
-    alias &[Alias::Disjoint];
-    coverage &[Coverage::Accumulates];
+    outputs &[Output { coverage: Coverage::Accumulates, ..Output::FULL }];
     reference |_, args| SetEven.reference(args);
-    kernel |_, call| {
-        let (mut out, x) = (call.output::<f64>(0)?, call.input::<f64>(1)?);
-        (0..out.elements()).step_by(2).for_each(|i| out.set_flat(i, x.flat(i)));
-        Ok(())
-    };
+    kernel |_, call| set_even(call);
 }
 
 /// `(x + y, x − y)`, each in place on its argument. `f64`.
@@ -165,8 +150,7 @@ pub(crate) struct Butterfly;
 op! {
     Butterfly "butterfly" 2;
     infer |_, args| Outputs::from([args[0], args[0]]);
-    alias &[Alias::InPlace(&[0]), Alias::InPlace(&[1])];
-    coverage &[Coverage::Full, Coverage::Full];
+    outputs &[Output::in_place(&[0]), Output::in_place(&[1])];
     reference |_, args| {
         let of = |sign: f64| HostTensor::from_fn(args[0].spec, |i| args[0].data[i] + sign * args[1].data[i]);
         vec![of(1.0), of(-1.0)]
@@ -192,8 +176,7 @@ pub(crate) struct ReverseRows;
 op! {
     ReverseRows "reverse_rows" 2;
     infer |_, args| Outputs::from([args[0], args[1]]);
-    alias &[Alias::Disjoint, Alias::Disjoint];
-    coverage &[Coverage::Full, Coverage::Full];
+    outputs &[Output::FULL; 2];
     reference |_, args| {
         let rows = args[0].dims()[0];
         let width = args[0].data.len() / rows.max(1);
@@ -234,8 +217,7 @@ pub(crate) struct Faulty(pub(crate) Fault);
 op! {
     Faulty "faulty" 1;
     infer |_, args| Outputs::one(args[0]);
-    alias &[Alias::Disjoint];
-    coverage &[Coverage::Full];
+    outputs &[Output::FULL];
     reference |_, args| args.to_vec();
     kernel |op, call| {
         let (x, mut out) = (call.input::<f64>(0)?, call.output::<f64>(0)?);
@@ -262,34 +244,23 @@ impl Op for Hungry {
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         Ok(Outputs::one(args[0]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Opaque("it exists for tests")
     }
-    fn vjp(&self) -> Grad {
-        Grad::None("it exists for tests")
-    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
-            &[Kernel {
-                accepts: |_, args| args[0].dtype == DType::F64,
-                workspace: |_, args| args[0].shape.elements() * 64,
-                ..Kernel::cpu("hungry", |_, call| {
-                    call.workspace::<f64>()?.fill(f64::NAN);
-                    let (x, mut out) = (call.input::<f64>(0)?, call.output::<f64>(0)?);
-                    (0..out.elements()).for_each(|i| out.set_flat(i, x.flat(i)));
-                    Ok(())
-                })
-            }]
+            &[Kernel::cpu("hungry", |_, call| {
+                call.workspace::<f64>()?.fill(f64::NAN);
+                let (x, mut out) = (call.input::<f64>(0)?, call.output::<f64>(0)?);
+                (0..out.elements()).for_each(|i| out.set_flat(i, x.flat(i)));
+                Ok(())
+            })
+            .accepting(|_, args| args[0].dtype == DType::F64)
+            .with_workspace(|_, args| args[0].shape.elements() * 64)]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        Cost::of(args, &[], 0)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::rows::{Arg, Call, Data, OpRow, Row, Step, Way, call};
 use crate::commands::tune;
 use crate::error::CliError;
-use landfall::ops::{self, Alias, Cost, Op};
+use landfall::ops::{self, Cost, Op};
 use landfall::rng::Rng;
 use landfall::{
     DType, DeviceKind, Engine, Error, Graph, HostTensor, Program, Shape, Spec, State, StateSpec, Tensor,
@@ -340,12 +340,9 @@ impl Prepared {
         let (op, args) = (Arc::clone(&call.op), &call.args);
         let specs: Vec<Spec> = args.iter().map(seen).collect();
         let outputs = op.infer(&specs).map_err(|r| r.of(op.name(), &specs, None, None))?;
-        let must = |(output, alias): (usize, &Alias)| match alias {
-            Alias::Must(input) => Some((*input, output)),
-            Alias::Disjoint | Alias::InPlace(_) | Alias::Parts(_) => None,
-        };
-        let shared: Vec<(usize, usize)> = op.alias().iter().enumerate().filter_map(must).collect();
-        let cost = op.cost(&specs);
+        let shared: Vec<(usize, usize)> =
+            op.outputs().iter().zip(0..).filter_map(|(o, output)| Some((o.updated()?, output))).collect();
+        let cost = Cost::of(op.as_ref(), &specs);
         engine.reserve(engine.workspace(op.as_ref(), &specs)?)?;
         let mut inputs = Vec::new();
         let mut taken: Vec<Option<Tensor>> = outputs.iter().map(|_| None).collect();

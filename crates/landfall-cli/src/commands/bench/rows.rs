@@ -2,7 +2,7 @@
 
 use super::routing::{ROUTING, RoutingRow};
 use landfall::{DType, Shape, ops, ops::Op, ops::cursor};
-use landfall_train::models::{Approximation, DropoutMasks, ModelConfig, Order, PatchTstConfig, Preset, Task};
+use landfall_train::models::{DropoutMasks, ModelConfig, PatchTstConfig, Preset};
 use landfall_train::nn::NormKind;
 use landfall_train::run::Precision;
 use std::sync::Arc;
@@ -123,24 +123,9 @@ const CROSS_ASSET: Step = Step {
 
 fn etth1() -> PatchTstConfig {
     PatchTstConfig {
-        context: 336,
-        horizon: 96,
-        patch: 16,
-        stride: 8,
-        d_model: 16,
-        heads: 4,
-        layers: 3,
-        d_ff: 128,
-        norm: NormKind::Batch,
-        order: Order::Post,
         residual_attention: false,
-        gelu: Approximation::Erf,
-        padding: true,
-        revin: true,
-        dropout: 0.3,
         dropout_masks: DropoutMasks::Branches,
-        outputs: 1,
-        task: Task::Forecast,
+        ..PatchTstConfig::paper()
     }
 }
 

@@ -18,9 +18,9 @@ fn apart(sample: &Sample, dtype: DType) -> Option<(Vec<Operand>, Vec<Operand>)> 
     let specs: Vec<Spec> = sample.args.iter().map(|a| Spec::new(a.dtype.unwrap_or(dtype), a.shape)).collect();
     let outputs = sample.op.infer(&specs).ok()?;
     let inputs: Vec<Operand> = specs.iter().zip(1..).map(|(&s, n)| operand(n * ROOM, s)).collect();
-    let output = |(j, &spec): (usize, &Spec)| match sample.op.alias().get(j) {
-        Some(Alias::Must(i)) => inputs.get(*i).copied(),
-        _ => Some(operand((100 + j as u64) * ROOM, spec)),
+    let output = |(j, &spec): (usize, &Spec)| match sample.op.outputs()[j].updated() {
+        Some(i) => inputs.get(i).copied(),
+        None => Some(operand((100 + j as u64) * ROOM, spec)),
     };
     let outputs = outputs.iter().enumerate().map(output).collect::<Option<_>>()?;
     Some((inputs, outputs))
@@ -47,8 +47,8 @@ fn partial_overlap_is_refused() {
                         let told = aliasing(op, &inputs, &shifted);
                         // An update shifted off its input may be refused for that first, and an input that another
                         // output updates is that output.
-                        let must = matches!(op.alias().get(j), Some(Alias::Must(_)));
-                        let updated = op.alias().contains(&Alias::Must(i));
+                        let must = op.outputs()[j].updated().is_some();
+                        let updated = op.outputs().iter().any(|o| o.updated() == Some(i));
                         let refused = match told {
                             Err(Rule::Alias { output, input, .. }) => output == j && (input == i || must),
                             Err(Rule::OutputsOverlap { first, second }) => {

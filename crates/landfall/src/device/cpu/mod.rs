@@ -2,24 +2,20 @@
 
 mod hardware;
 
-use super::{Counters, Device, Hardware, Launch, LaunchList, Recording};
+use super::{Counters, Counting, Device, Hardware, Launch, LaunchList, Recording};
 use crate::contract::Run;
 use crate::error::{Error, IndexFault};
 use crate::kernel::cpu::{Call, isa, memory};
 use crate::values::{Address, DeviceKind};
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The processor, with its own pool of threads.
 #[derive(Debug)]
 pub(crate) struct Cpu {
     pool: Option<rayon::ThreadPool>,
-    allocations: AtomicU64,
-    in_use: AtomicU64,
-    launches: AtomicU64,
-    replays: AtomicU64,
-    transfers: AtomicU64,
+    counting: Counting,
     fault: Mutex<Option<IndexFault>>,
 }
 
@@ -35,15 +31,7 @@ impl Cpu {
                 })?)
             }
         };
-        Ok(Arc::new(Self {
-            pool,
-            allocations: AtomicU64::new(0),
-            in_use: AtomicU64::new(0),
-            launches: AtomicU64::new(0),
-            replays: AtomicU64::new(0),
-            transfers: AtomicU64::new(0),
-            fault: Mutex::new(None),
-        }))
+        Ok(Arc::new(Self { pool, counting: Counting::default(), fault: Mutex::new(None) }))
     }
 }
 
@@ -53,27 +41,26 @@ impl Device for Cpu {
     }
 
     fn allocate(&self, bytes: usize) -> Result<Address, Error> {
-        let in_use = self.in_use.load(Relaxed);
+        let in_use = self.counting.in_use.load(Relaxed);
         let none = Error::Memory { bytes, device: DeviceKind::Cpu, in_use: in_use as usize };
         let address = memory::allocate(bytes).ok_or(none)?;
-        self.allocations.fetch_add(1, Relaxed);
-        self.in_use.fetch_add(bytes as u64, Relaxed);
+        self.counting.allocated(bytes);
         Ok(address)
     }
 
     fn free(&self, address: Address, bytes: usize) {
-        self.in_use.fetch_sub(bytes as u64, Relaxed);
+        self.counting.freed(bytes);
         memory::free(address, bytes);
     }
 
     fn upload(&self, to: Address, data: &[u8]) -> Result<(), Error> {
-        self.transfers.fetch_add(1, Relaxed);
+        self.counting.transfers.fetch_add(1, Relaxed);
         memory::bytes_mut(to, data.len()).copy_from_slice(data);
         Ok(())
     }
 
     fn download(&self, from: Address, data: &mut [u8]) -> Result<(), Error> {
-        self.transfers.fetch_add(1, Relaxed);
+        self.counting.transfers.fetch_add(1, Relaxed);
         if let Some(fault) = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Err(fault.into());
         }
@@ -87,7 +74,7 @@ impl Device for Cpu {
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<(), Error> {
-        self.launches.fetch_add(1, Relaxed);
+        self.counting.launches.fetch_add(1, Relaxed);
         let Run::Cpu(kernel) = launch.kernel.run else {
             return Err(Error::Kernel {
                 op: launch.op.name(),
@@ -116,13 +103,7 @@ impl Device for Cpu {
     }
 
     fn counters(&self) -> Counters {
-        Counters {
-            allocations: self.allocations.load(Relaxed),
-            bytes_in_use: self.in_use.load(Relaxed),
-            launches: self.launches.load(Relaxed),
-            replays: self.replays.load(Relaxed),
-            host_transfers: self.transfers.load(Relaxed),
-        }
+        self.counting.read()
     }
 
     fn enter(&self, work: &mut (dyn FnMut() + Send)) {
@@ -142,7 +123,7 @@ struct Replay {
 
 impl Recording for Replay {
     fn replay(&self) -> Result<(), Error> {
-        self.device.replays.fetch_add(1, Relaxed);
+        self.device.counting.replays.fetch_add(1, Relaxed);
         let mut result = Ok(());
         self.device.enter(&mut || {
             result = self.list.sequence().try_for_each(|l| self.device.launch(&l.as_launch()));

@@ -284,7 +284,7 @@ impl Recording for Replay {
             return self.reissue();
         }
         device.enter()?;
-        device.replays.fetch_add(1, Relaxed);
+        device.counting.replays.fetch_add(1, Relaxed);
         device.counted(1, self.steps.last().and_then(|s| s.step.issued()));
         device.annotate_error(self.executable.launch(&device.stream))
     }

@@ -42,9 +42,9 @@ fn bytes_of(operand: &Operand) -> (usize, usize) {
 
 /// The inputs of a packing that lie in its output already.
 fn parts_in_place<'a>(launch: &Launch<'a>) -> impl Iterator<Item = &'a Operand> + use<'a> {
-    let outputs = launch.outputs.iter().zip(launch.op.alias());
+    let outputs = launch.outputs.iter().zip(launch.op.outputs());
     let packings: Vec<&Operand> =
-        outputs.filter(|(_, alias)| matches!(alias, Alias::Parts(_))).map(|(o, _)| o).collect();
+        outputs.filter(|(_, says)| matches!(says.alias, Alias::Parts(_))).map(|(o, _)| o).collect();
     let inputs = launch.inputs.iter().filter(not_empty);
     inputs.filter(move |i| packings.iter().any(|o| o.relation(i) != Relation::Disjoint))
 }

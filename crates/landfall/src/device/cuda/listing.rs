@@ -1,44 +1,30 @@
 //! Which kernels an op's calls launch: found where there is no GPU, so that every kernel can be compiled and tested.
 
+use super::dry::{Dry, Notes};
 use super::{Address, Launch, Module, lower};
-use crate::contract::{Alias, Op, check};
+use crate::contract::{Op, Output, check};
 use crate::error::Error;
-use crate::kernel::cuda::{KernelLaunch, ProductLaunch, Sink, TENSOR_MAP_WORDS, Tile};
+use crate::kernel::cuda::{KernelLaunch, ProductLaunch};
 use crate::values::{ALIGNMENT, DeviceKind, Layout, Operand, Rule, Spec, align};
 
 /// Notes kernels; runs nothing.
 #[derive(Default)]
 struct Listing(Vec<(Module, &'static str)>);
 
-impl Sink for Listing {
-    fn kernel(&mut self, _: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
+impl Notes for Listing {
+    fn kernel(&mut self, launch: &KernelLaunch<'_>) {
         let kernel = (launch.module.clone(), launch.module.source().entries[launch.entry].name);
         if !self.0.contains(&kernel) {
             self.0.push(kernel);
         }
-        Ok(())
     }
 
     /// The library's own choice is not taken, so that the op's own kernel is listed too.
-    fn product(&mut self, _: &'static str, launch: &ProductLaunch) -> Result<bool, Error> {
-        Ok(launch.problem.algorithm > 0)
+    fn product(&mut self, launch: &ProductLaunch) -> bool {
+        launch.problem.algorithm > 0
     }
 
-    fn fill(&mut self, _: &'static str, _: Address, _: usize, _: u8) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn tensor_map(&self, _: &Tile<'_>) -> Result<[u64; TENSOR_MAP_WORDS], Error> {
-        Ok([0; TENSOR_MAP_WORDS])
-    }
-
-    fn faults(&mut self, _: &'static str) -> (Address, u32) {
-        (Address(0), 0)
-    }
-
-    fn architecture(&self) -> Option<&str> {
-        None
-    }
+    fn fill(&mut self, _: Address) {}
 }
 
 /// The kernels that a call of an op on contiguous operands of these specs may launch, each once with its module, in order:
@@ -61,17 +47,17 @@ pub fn launches(op: &dyn Op, args: &[Spec]) -> Result<Vec<(Module, &'static str)
     };
     let inputs: Vec<Operand> = args.iter().map(|&s| place(s)).collect();
     let outputs: Vec<Operand> = (outputs.iter().enumerate())
-        .map(|(j, &spec)| match op.alias().get(j) {
-            Some(&Alias::Must(i)) => inputs.get(i).copied().unwrap_or_else(|| place(spec)),
-            _ => place(spec),
+        .map(|(j, &spec)| {
+            let updated = op.outputs().get(j).and_then(Output::updated).and_then(|i| inputs.get(i));
+            updated.copied().unwrap_or_else(|| place(spec))
         })
         .collect();
-    let mut listing = Listing::default();
+    let mut listing = Dry(Listing::default());
     for kernel in check::kernels(op, device, args) {
         let workspace_bytes = (kernel.workspace)(op, args);
         let (inputs, outputs, workspace) = (&inputs, &outputs, Address(1 << 16));
         let launch = Launch { op, kernel, inputs, outputs, workspace, workspace_bytes };
         lower(&launch, device, &mut listing)?;
     }
-    Ok(listing.0)
+    Ok(listing.0.0)
 }

@@ -4,6 +4,7 @@ mod cache;
 mod capture;
 mod compile;
 mod driver;
+mod dry;
 mod edges;
 mod graph;
 mod launch_cache;
@@ -18,7 +19,7 @@ pub use listing::launches;
 pub(crate) use outline::prove;
 pub use probe::{Gpu, Survey, survey};
 
-use super::{Counters, Device, Hardware, Launch, LaunchList, Recording};
+use super::{Counters, Counting, Device, Hardware, Launch, LaunchList, Recording};
 use crate::contract::{Op, Run};
 use crate::error::{Error, IndexFault};
 use crate::kernel::cuda::{
@@ -32,7 +33,7 @@ use product::{Product, Products};
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry as Slot;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -49,10 +50,8 @@ pub(crate) struct Cuda {
     /// The first fault that lost the context.
     failure: OnceLock<Error>,
     frees: Mutex<Frees>,
-    allocations: AtomicU64,
-    in_use: AtomicU64,
-    replays: AtomicU64,
-    transfers: AtomicU64,
+    /// But for launches, which are counted where they are issued.
+    counting: Counting,
     /// Whether each launch is waited for, so that a fault is reported by its own kernel.
     sync_each_launch: bool,
     /// Whether programs issue what they have captured launch by launch.
@@ -139,10 +138,7 @@ impl Cuda {
             faults: Mutex::new(Faults { record, copy: Pinned::new(RECORD)?, ops: Vec::new() }),
             failure: OnceLock::new(),
             frees: Mutex::default(),
-            allocations: AtomicU64::new(0),
-            in_use: AtomicU64::new(0),
-            replays: AtomicU64::new(0),
-            transfers: AtomicU64::new(0),
+            counting: Counting::default(),
             sync_each_launch: std::env::var_os("LANDFALL_CUDA_SYNC").is_some_and(|v| v == "1"),
             graphs_disabled: std::env::var_os("LANDFALL_CUDA_GRAPH").is_some_and(|v| v == "0"),
             stream,
@@ -391,16 +387,15 @@ impl Device for Cuda {
 
     fn allocate(&self, bytes: usize) -> Result<Address, Error> {
         self.enter()?;
-        let in_use = self.in_use.load(Relaxed);
+        let in_use = self.counting.in_use.load(Relaxed);
         let full = Error::Memory { bytes, device: self.kind(), in_use: in_use as usize };
         let address = self.annotate_error(self.memory.allocate(&self.stream, bytes))?.ok_or(full)?;
-        self.allocations.fetch_add(1, Relaxed);
-        self.in_use.fetch_add(bytes as u64, Relaxed);
+        self.counting.allocated(bytes);
         Ok(address)
     }
 
     fn free(&self, address: Address, bytes: usize) {
-        self.in_use.fetch_sub(bytes as u64, Relaxed);
+        self.counting.freed(bytes);
         let mut frees = locked(&self.frees);
         if frees.capturing {
             frees.waiting.push(address);
@@ -412,7 +407,7 @@ impl Device for Cuda {
     }
 
     fn upload(&self, to: Address, data: &[u8]) -> Result<(), Error> {
-        self.transfers.fetch_add(1, Relaxed);
+        self.counting.transfers.fetch_add(1, Relaxed);
         if data.is_empty() {
             return Ok(());
         }
@@ -421,7 +416,7 @@ impl Device for Cuda {
     }
 
     fn download(&self, from: Address, data: &mut [u8]) -> Result<(), Error> {
-        self.transfers.fetch_add(1, Relaxed);
+        self.counting.transfers.fetch_add(1, Relaxed);
         self.enter()?;
         let mut faults = locked(&self.faults);
         let record = faults.record;
@@ -504,13 +499,7 @@ impl Device for Cuda {
     }
 
     fn counters(&self) -> Counters {
-        Counters {
-            allocations: self.allocations.load(Relaxed),
-            bytes_in_use: self.in_use.load(Relaxed),
-            launches: locked(&self.issuing).launches,
-            replays: self.replays.load(Relaxed),
-            host_transfers: self.transfers.load(Relaxed),
-        }
+        Counters { launches: locked(&self.issuing).launches, ..self.counting.read() }
     }
 
     fn enter(&self, work: &mut (dyn FnMut() + Send)) {

@@ -1,41 +1,27 @@
 //! The steps of a launch list without a GPU: what each was given, and what it waits for in a captured graph.
 
+use super::dry::{Dry, Notes};
 use super::edges::{TouchedOperands, step_edges, unordered};
-use super::{Address, KernelLaunch, LaunchList, ProductLaunch, Sink, lower};
+use super::{Address, KernelLaunch, LaunchList, ProductLaunch, lower};
 use crate::error::Error;
-use crate::kernel::cuda::{TENSOR_MAP_WORDS, Tile};
 use crate::values::DeviceKind;
 
 /// Notes what steps are given; runs nothing.
 #[derive(Default)]
 struct Outline(Vec<TouchedOperands>);
 
-impl Sink for Outline {
-    fn kernel(&mut self, _: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
+impl Notes for Outline {
+    fn kernel(&mut self, launch: &KernelLaunch<'_>) {
         self.0.push(TouchedOperands::These(launch.addresses().collect()));
-        Ok(())
     }
 
-    fn product(&mut self, _: &'static str, _: &ProductLaunch) -> Result<bool, Error> {
+    fn product(&mut self, _: &ProductLaunch) -> bool {
         self.0.push(TouchedOperands::All);
-        Ok(true)
+        true
     }
 
-    fn fill(&mut self, _: &'static str, to: Address, _: usize, _: u8) -> Result<(), Error> {
+    fn fill(&mut self, to: Address) {
         self.0.push(TouchedOperands::These(vec![to.0]));
-        Ok(())
-    }
-
-    fn tensor_map(&self, _: &Tile<'_>) -> Result<[u64; TENSOR_MAP_WORDS], Error> {
-        Ok([0; TENSOR_MAP_WORDS])
-    }
-
-    fn faults(&mut self, _: &'static str) -> (Address, u32) {
-        (Address(0), 0)
-    }
-
-    fn architecture(&self) -> Option<&str> {
-        None
     }
 }
 
@@ -46,9 +32,9 @@ pub(crate) type StepGraph = (Vec<Vec<TouchedOperands>>, Vec<Vec<usize>>);
 pub(crate) fn outline(list: &LaunchList, device: DeviceKind) -> Result<StepGraph, Error> {
     let mut steps = Vec::with_capacity(list.launches.len());
     for launch in &list.launches {
-        let mut outline = Outline::default();
+        let mut outline = Dry(Outline::default());
         lower(&launch.as_launch(), device, &mut outline)?;
-        steps.push(outline.0);
+        steps.push(outline.0.0);
     }
     let after = step_edges(list, &steps);
     Ok((steps, after))

@@ -21,6 +21,26 @@ pub struct Call<'a> {
     taken: Cell<u32>,
 }
 
+/// Runs `$body` with `$T` as the element type of input `$arg` of a call, which must be a float. `$W as $other` is that of input
+/// `$other`: `$T`, or the type that `$T` is accumulated in.
+macro_rules! with_float {
+    ($call:ident, $arg:expr, $T:ident, $W:ident as $other:literal => $body:expr) => {
+        with_float!($call, $arg, $T => if $call.dtype($other)? == <$T as $crate::Element>::DTYPE {
+            type $W = $T;
+            $body
+        } else {
+            type $W = <$T as $crate::Element>::Acc;
+            $body
+        })
+    };
+    ($call:ident, $arg:expr, $T:ident => $body:expr) => {{
+        let dtype = $call.dtype($arg)?;
+        $crate::with_dtype!(float dtype, $T => $body,
+            else return Err($crate::Rule::Dtype { arg: $arg, dtype, expected: "a float" }))
+    }};
+}
+pub(crate) use with_float;
+
 /// Bit of [`Call::taken`] for the scratch memory.
 const WORKSPACE: u32 = 1 << 31;
 

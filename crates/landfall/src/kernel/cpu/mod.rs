@@ -12,5 +12,6 @@ pub(crate) mod pointwise;
 mod view;
 
 pub use call::Call;
+pub(crate) use call::with_float;
 pub use parallel::{Chunks, Split};
 pub use view::{Row, RowMut, View, ViewMut};

@@ -32,6 +32,9 @@ impl From<Error> for Failure {
     }
 }
 
+/// Threads of a block, where nothing speaks for another number.
+pub(crate) const BLOCK: u32 = 256;
+
 /// Blocks, threads and dynamic shared memory of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {

@@ -16,7 +16,7 @@ mod tensor_map;
 pub(crate) mod vectors;
 
 pub use call::{Arg, Call, Failure, Geometry};
-pub(crate) use call::{KernelLaunch, Sink, Values};
+pub(crate) use call::{BLOCK, KernelLaunch, Sink, Values};
 pub use module::{Module, Piece, Source};
 pub(crate) use param::cuda_kernel;
 pub use param::{Element, Entry, KernelArgs, Kind, Param, RowFrame, RowView, Tile, Transfer};

@@ -1,6 +1,8 @@
 //! The CUDA kernel for every pointwise op: the expression as a function in CUDA C++, inside `pointwise.cu`.
 
-use crate::kernel::cuda::{Arg, Call, Element, Entry, Failure, Geometry, Kind, Module, Param, Piece, Source};
+use crate::kernel::cuda::{
+    Arg, BLOCK, Call, Element, Entry, Failure, Geometry, Kind, Module, Param, Piece, Source,
+};
 use crate::values::{Binary, DType, Expression, Layout, MAX_RANK, Operand, Reg, Rule, Step, Unary, collapse};
 use arrayvec::ArrayVec;
 use std::cmp::Reverse;
@@ -11,8 +13,6 @@ type Args<'a> = ArrayVec<Arg<'a>, { 2 * MAX_ARGS + 10 }>;
 
 /// The most arguments of a pointwise kernel.
 const MAX_ARGS: usize = 8;
-/// Threads of a block.
-const BLOCK: u32 = 256;
 
 /// A parameter of the one list that depends on the number of operands.
 const fn param(name: &'static str, kind: Kind) -> Param {

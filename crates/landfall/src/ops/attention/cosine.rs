@@ -4,20 +4,20 @@ pub(in crate::ops) mod cuda;
 pub(in crate::ops) mod heads;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
-    Value, Vjp, attributes, op_attributes, rules,
+    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value, Vjp,
+    attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::isa::{Real, dispatch};
 use crate::kernel::cpu::lanes::{LANES, Slots};
 use crate::kernel::cpu::pointwise::Arith;
-use crate::kernel::cpu::{Call, View};
+use crate::kernel::cpu::{Call, View, with_float};
 use crate::ops::attention::cosine_grad::CosineAttentionGrad;
 use crate::ops::attention::cpu_tiles::Sizes;
 use crate::ops::attention::forward::Attention;
 use crate::ops::norm::l2_norm::L2Norm;
 use crate::ops::norm::layer_norm::affine_dtype;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Layout, Rule, Shape, Spec, with_dtype};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Layout, Rule, Shape, Spec};
 
 op_list! { CosineAttention }
 
@@ -166,11 +166,8 @@ impl Op for CosineAttention {
         let lse = Spec { dtype: qkv.dtype.accumulate(), shape: levels_of(&qkv.shape) };
         Ok([Spec { shape: rows_of(&qkv.shape), ..qkv }, lse].into())
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint; 2]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full; 2]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL; 2]
     }
     fn body(&self) -> Body {
         Body::Fused(body)
@@ -185,31 +182,25 @@ impl Op for CosineAttention {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
-                        let s = Sizes::of(&rows_of(&args[0].shape));
-                        s.tasks().1 * heads::forward_lines(&s) * LANES * args[0].dtype.accumulate().size()
-                    },
-                    ..Kernel::cpu("cosine_attention", |op, call| {
-                        let (op, dtype) = (attributes::<Self>(op)?, call.dtype(0)?);
-                        with_dtype!(float dtype, T => match call.dtype(1)? == dtype {
-                            true => run::<T, T>(op, call),
-                            false => run::<T, <T as Element>::Acc>(op, call),
-                        }, else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                    })
-                },
+                Kernel::cpu("cosine_attention", |op, call| {
+                    let op = attributes::<Self>(op)?;
+                    with_float!(call, 0, T, W as 1 => run::<T, W>(op, call))
+                })
+                .with_workspace(|_, args| {
+                    let s = Sizes::of(&rows_of(&args[0].shape));
+                    s.tasks().1 * heads::forward_lines(&s) * LANES * args[0].dtype.accumulate().size()
+                }),
                 Kernel::cuda("cosine_attention", cuda::forward),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        let Ok(outputs) = self.infer(args) else { return Cost::default() };
+    fn flops(&self, _: &[Spec], outputs: &[Spec]) -> usize {
         // Two products; temperature, maximum, difference, exponential and sum of each score; square, sum and product of
         // each element of queries and keys.
         let s = Sizes::of(&outputs[0].shape);
         let pairs = outputs[1].shape.elements().saturating_mul(s.n).saturating_mul(5);
         let norms = outputs[0].shape.elements().saturating_mul(6);
-        Cost::of(args, &outputs, s.flops().saturating_mul(2).saturating_add(pairs).saturating_add(norms))
+        s.flops().saturating_mul(2).saturating_add(pairs).saturating_add(norms)
     }
 }
 

@@ -1,18 +1,18 @@
 //! Gradient of attention with queries and keys of length 1.
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, rules,
+    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
+    rules,
 };
-use crate::kernel::cpu::Call;
 use crate::kernel::cpu::isa::{Real, dispatch};
 use crate::kernel::cpu::lanes::{LANES, SavedStat, Slots, saved_stat_dtype};
 use crate::kernel::cpu::pointwise::Arith;
+use crate::kernel::cpu::{Call, with_float};
 use crate::ops::attention::cosine::{
     SHAPES, arguments, by_head, check, cuda, heads, levels_of, mixed, rows_of,
 };
 use crate::ops::attention::cpu_tiles::Sizes;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec};
 
 op_list! { CosineAttentionGrad }
 
@@ -48,11 +48,8 @@ impl Op for CosineAttentionGrad {
         rules::shape(&args, 3, levels_of(&args[0].shape))?;
         Ok([args[0], args[1]].into())
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint; 2]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full; 2]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL; 2]
     }
     fn body(&self) -> Body {
         Body::Opaque("its results share scores that are never stored")
@@ -63,35 +60,26 @@ impl Op for CosineAttentionGrad {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
-                        let s = Sizes::of(&rows_of(&args[0].shape));
-                        let tasks = s.tasks().1 * heads::gradient_lines(&s) * LANES;
-                        (tasks + s.batch * s.heads) * args[0].dtype.accumulate().size()
-                    },
-                    ..Kernel::cpu("cosine_attention_grad", |op, call| {
-                        let (op, dtype) = (attributes::<Self>(op)?, call.dtype(0)?);
-                        with_dtype!(float dtype, T => match call.dtype(1)? == dtype {
-                            true => run::<T, T>(op, call),
-                            false => run::<T, <T as Element>::Acc>(op, call),
-                        }, else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                    })
-                },
-                Kernel {
-                    workspace: cuda::grad_workspace,
-                    ..Kernel::cuda("cosine_attention_grad", cuda::gradient)
-                },
+                Kernel::cpu("cosine_attention_grad", |op, call| {
+                    let op = attributes::<Self>(op)?;
+                    with_float!(call, 0, T, W as 1 => run::<T, W>(op, call))
+                })
+                .with_workspace(|_, args| {
+                    let s = Sizes::of(&rows_of(&args[0].shape));
+                    let tasks = s.tasks().1 * heads::gradient_lines(&s) * LANES;
+                    (tasks + s.batch * s.heads) * args[0].dtype.accumulate().size()
+                }),
+                Kernel::cuda("cosine_attention_grad", cuda::gradient).with_workspace(cuda::grad_workspace),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        let Ok(outputs) = self.infer(args) else { return Cost::default() };
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
         // Five products; temperature, difference, exponential, difference and product of each score; square, sum and
         // product of each element of queries and keys, and of its slope product, sum, product, difference and product.
         let s = Sizes::of(&rows_of(&args[0].shape));
         let pairs = args[3].shape.elements().saturating_mul(s.n).saturating_mul(5);
         let norms = args[2].shape.elements().saturating_mul(16);
-        Cost::of(args, &outputs, s.flops().saturating_mul(5).saturating_add(pairs).saturating_add(norms))
+        s.flops().saturating_mul(5).saturating_add(pairs).saturating_add(norms)
     }
 }
 

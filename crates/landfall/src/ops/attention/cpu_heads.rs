@@ -273,12 +273,9 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Forward<'_, T> {
                             line[l] = line[l] * inverse[l];
                         }
                     }
-                    let width = BATCH_PER_PANEL.min(s.e - c);
-                    query[c..c + width].copy_from_slice(&part[..width]);
+                    put(&part, &mut query[c..s.e]);
                 }
-                for l in 0..LANES {
-                    level[l] = top[l] + Math::ln(sum[l]);
-                }
+                logarithm(level, &top, &sum);
             }
             to.store_all(simd, queries, &s, self.out.data());
             heads.scores(self.lse.layout(), 0).store(simd, levels, 0, self.lse.data());
@@ -399,8 +396,7 @@ impl<T: Element<Acc: Arith + Real>> Kernel for Gradient<'_, T> {
                     for (i, slopes) in block.clone().zip(slopes.chunks_exact(s.keys)) {
                         let mut part = combine(simd, &slopes[..s.n], keys, s.features, c);
                         times(&mut part, scale);
-                        let width = BATCH_PER_PANEL.min(s.e - c);
-                        queries[i * s.features + c..][..width].copy_from_slice(&part[..width]);
+                        put(&part, &mut queries[i * s.features..][c..s.e]);
                     }
                 }
             }
@@ -490,6 +486,30 @@ pub(in crate::ops) fn exponentials<A: Arith + Real, S: Simd>(
     sum
 }
 
+/// Puts the lines of some features, as many as there are, into a row from the first of them on.
+#[inline(always)]
+pub(in crate::ops) fn put<A: Copy>(part: &[LaneVec<A>; BATCH_PER_PANEL], row: &mut [LaneVec<A>]) {
+    let count = BATCH_PER_PANEL.min(row.len());
+    row[..count].copy_from_slice(&part[..count]);
+}
+
+/// `level ← top + ln(sum)`: the logarithm of a sum of exponentials, from those of the differences to the largest.
+#[inline(always)]
+pub(in crate::ops) fn logarithm<A: Arith + Real>(level: &mut LaneVec<A>, top: &LaneVec<A>, sum: &LaneVec<A>) {
+    for l in 0..LANES {
+        level[l] = top[l] + Math::ln(sum[l]);
+    }
+}
+
+/// `sum[lane] += p[lane]·line[lane]` of several sums, a loop for each.
+macro_rules! add_products {
+    ($simd:ident, $p:ident; $($sum:ident $line:ident),+) => {
+        $(for l in 0..LANES {
+            $sum[l] = $simd.mul_add($p[l], $line[l], $sum[l]);
+        })+
+    };
+}
+
 /// `Σ_j p[j]·y[j][c..c + 4]`, where `y` has `width` lines for each `j`.
 #[inline(always)]
 pub(in crate::ops) fn combine<A: Arith + Real, S: Simd>(
@@ -502,18 +522,7 @@ pub(in crate::ops) fn combine<A: Arith + Real, S: Simd>(
     let [mut o0, mut o1, mut o2, mut o3] = [LaneVec::default(); BATCH_PER_PANEL];
     for (p, y) in p.iter().zip(y.chunks_exact(width)) {
         let Some([y0, y1, y2, y3]) = y[c..].first_chunk::<BATCH_PER_PANEL>() else { break };
-        for l in 0..LANES {
-            o0[l] = simd.mul_add(p[l], y0[l], o0[l]);
-        }
-        for l in 0..LANES {
-            o1[l] = simd.mul_add(p[l], y1[l], o1[l]);
-        }
-        for l in 0..LANES {
-            o2[l] = simd.mul_add(p[l], y2[l], o2[l]);
-        }
-        for l in 0..LANES {
-            o3[l] = simd.mul_add(p[l], y3[l], o3[l]);
-        }
+        add_products!(simd, p; o0 y0, o1 y1, o2 y2, o3 y3);
     }
     [o0, o1, o2, o3]
 }
@@ -580,18 +589,7 @@ fn spread<A: Arith + Real, S: Simd, const Q: usize>(
         let [mut t0, mut t1, mut t2, mut t3] = *to;
         for q in 0..Q {
             let (p, [x0, x1, x2, x3]) = (&tiles[q][j], &x[q]);
-            for l in 0..LANES {
-                t0[l] = simd.mul_add(p[l], x0[l], t0[l]);
-            }
-            for l in 0..LANES {
-                t1[l] = simd.mul_add(p[l], x1[l], t1[l]);
-            }
-            for l in 0..LANES {
-                t2[l] = simd.mul_add(p[l], x2[l], t2[l]);
-            }
-            for l in 0..LANES {
-                t3[l] = simd.mul_add(p[l], x3[l], t3[l]);
-            }
+            add_products!(simd, p; t0 x0, t1 x1, t2 x2, t3 x3);
         }
         *to = [t0, t1, t2, t3];
     }

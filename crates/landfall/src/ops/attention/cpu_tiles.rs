@@ -186,6 +186,16 @@ pub(in crate::ops) fn load_panel<T: Element>(
     }
 }
 
+/// `sum[lane] += factor·line[lane]` of several sums, a loop for each: as one array of arrays, the compiler leaves the sums in
+/// memory, a lane at a time.
+macro_rules! add_products {
+    ($line:ident; $($sum:ident $factor:ident),+) => {
+        $(for l in 0..LANES {
+            $sum[l] = $sum[l] + $factor * $line[l];
+        })+
+    };
+}
+
 /// `out[i][lane] = Σ_p a[i·stride + p]·panel[p·width + lane]` for four rows `i` of `a`.
 #[inline(always)]
 pub(in crate::ops) fn rows<A: Arith>(
@@ -194,24 +204,12 @@ pub(in crate::ops) fn rows<A: Arith>(
     panel: &[A],
     width: usize,
 ) -> [[A; LANES]; BATCH_PER_PANEL] {
-    // Four arrays with a loop each: as one array of four, the compiler leaves the sums in memory, a lane at a time.
     let [mut o0, mut o1, mut o2, mut o3] = [[A::default(); LANES]; BATCH_PER_PANEL];
     let (a0, a1, a2, a3) = (a, &a[stride..], &a[2 * stride..], &a[3 * stride..]);
     let scalars = a0.iter().zip(a1).zip(a2.iter().zip(a3));
     for (((&a0, &a1), (&a2, &a3)), line) in scalars.zip(panel.chunks(width)) {
         let Some(line) = line.first_chunk::<LANES>() else { break };
-        for l in 0..LANES {
-            o0[l] = o0[l] + a0 * line[l];
-        }
-        for l in 0..LANES {
-            o1[l] = o1[l] + a1 * line[l];
-        }
-        for l in 0..LANES {
-            o2[l] = o2[l] + a2 * line[l];
-        }
-        for l in 0..LANES {
-            o3[l] = o3[l] + a3 * line[l];
-        }
+        add_products!(line; o0 a0, o1 a1, o2 a2, o3 a3);
     }
     [o0, o1, o2, o3]
 }
@@ -227,18 +225,7 @@ pub(in crate::ops) fn columns<A: Arith>(
     let [mut o0, mut o1, mut o2, mut o3] = [[A::default(); LANES]; BATCH_PER_PANEL];
     for (a, line) in a.chunks_exact(stride).zip(tile.as_chunks::<LANES>().0) {
         let Some(&[a0, a1, a2, a3]) = a[at..].first_chunk::<BATCH_PER_PANEL>() else { break };
-        for l in 0..LANES {
-            o0[l] = o0[l] + a0 * line[l];
-        }
-        for l in 0..LANES {
-            o1[l] = o1[l] + a1 * line[l];
-        }
-        for l in 0..LANES {
-            o2[l] = o2[l] + a2 * line[l];
-        }
-        for l in 0..LANES {
-            o3[l] = o3[l] + a3 * line[l];
-        }
+        add_products!(line; o0 a0, o1 a1, o2 a2, o3 a3);
     }
     [o0, o1, o2, o3]
 }

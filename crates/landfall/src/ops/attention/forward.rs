@@ -3,14 +3,14 @@
 pub(in crate::ops) mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
-    Value, Vjp, attributes, op_attributes, rules,
+    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value, Vjp,
+    attributes, op_attributes, rules,
 };
 use crate::error::Error;
-use crate::kernel::cpu::Call;
 use crate::kernel::cpu::isa::{Real, dispatch};
 use crate::kernel::cpu::lanes::{LANES, Slots};
 use crate::kernel::cpu::pointwise::Arith;
+use crate::kernel::cpu::{Call, with_float};
 use crate::ops::attention::cpu_heads::{Forward, forward_lines};
 use crate::ops::attention::cpu_tiles::{
     BATCH_PER_PANEL, Matrix, Sizes, add_rows, cut, exponentials, largest, load_lines, load_panel, over_keys,
@@ -18,7 +18,7 @@ use crate::ops::attention::cpu_tiles::{
 };
 use crate::ops::attention::grad::AttentionGrad;
 use crate::ops::reduce::softmax::Softmax;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec, with_dtype};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec};
 
 op_list! { Attention }
 
@@ -144,15 +144,12 @@ impl Op for Attention {
             [out, lse].into()
         })
     }
-    fn alias(&self) -> &[Alias] {
+    fn outputs(&self) -> &[Output] {
         match (self.emit_scores, self.previous) {
-            (false, _) => &[Alias::Disjoint; 2],
-            (true, false) => &[Alias::Disjoint; 3],
-            (true, true) => &[Alias::Disjoint, Alias::Disjoint, Alias::InPlace(&[3])],
+            (false, _) => &[Output::FULL; 2],
+            (true, false) => &[Output::FULL; 3],
+            (true, true) => const { &[Output::FULL, Output::FULL, Output::in_place(&[3])] },
         }
-    }
-    fn coverage(&self) -> &[Coverage] {
-        if self.emit_scores { &[Coverage::Full; 3] } else { &[Coverage::Full; 2] }
     }
     fn body(&self) -> Body {
         Body::Fused(body)
@@ -166,46 +163,28 @@ impl Op for Attention {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
-                        let s = Sizes::of(&args[0].shape);
-                        s.tasks().1 * slot(&s) * args[0].dtype.accumulate().size()
-                    },
-                    ..Kernel::cpu("attention", |op, call| {
-                        let (op, dtype) = (attributes::<Attention>(op)?, call.dtype(0)?);
-                        with_dtype!(float dtype, T => run::<T>(op, call),
-                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                    })
-                },
+                Kernel::cpu("attention", |op, call| {
+                    let op = attributes::<Attention>(op)?;
+                    with_float!(call, 0, T => run::<T>(op, call))
+                })
+                .with_workspace(|_, args| {
+                    let s = Sizes::of(&args[0].shape);
+                    s.tasks().1 * slot(&s) * args[0].dtype.accumulate().size()
+                }),
                 Kernel::cuda("attention", |op, call| cuda::attention(op, call, None)),
-                Kernel {
-                    accepts: |_, args| cuda::Way::Head.varies(args),
-                    ..Kernel::cuda("attention_head", |op, call| {
-                        cuda::attention(op, call, Some(cuda::Way::Head))
-                    })
-                },
-                Kernel {
-                    accepts: |_, args| cuda::Way::Block.varies(args),
-                    ..Kernel::cuda("attention_block", |op, call| {
-                        cuda::attention(op, call, Some(cuda::Way::Block))
-                    })
-                },
-                Kernel {
-                    accepts: |_, args| cuda::Way::Rows.varies(args),
-                    ..Kernel::cuda("attention_rows", |op, call| {
-                        cuda::attention(op, call, Some(cuda::Way::Rows))
-                    })
-                },
+                Kernel::cuda("attention_head", |op, call| cuda::attention(op, call, Some(cuda::Way::Head)))
+                    .accepting(|_, args| cuda::Way::Head.varies(args)),
+                Kernel::cuda("attention_block", |op, call| cuda::attention(op, call, Some(cuda::Way::Block)))
+                    .accepting(|_, args| cuda::Way::Block.varies(args)),
+                Kernel::cuda("attention_rows", |op, call| cuda::attention(op, call, Some(cuda::Way::Rows)))
+                    .accepting(|_, args| cuda::Way::Rows.varies(args)),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        let Ok(outputs) = self.infer(args) else { return Cost::default() };
+    fn flops(&self, args: &[Spec], outputs: &[Spec]) -> usize {
         // Two products; scale, maximum, difference, exponential and sum of each score.
         let rows = outputs[1].shape.elements().saturating_mul(args[0].shape.dims()[1]);
-        let flops =
-            Sizes::of(&args[0].shape).flops().saturating_mul(2).saturating_add(rows.saturating_mul(5));
-        Cost::of(args, &outputs, flops)
+        Sizes::of(&args[0].shape).flops().saturating_mul(2).saturating_add(rows.saturating_mul(5))
     }
 }
 

@@ -1,20 +1,20 @@
 //! Gradient of scaled dot-product attention.
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, rules,
+    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
+    rules,
 };
 use crate::kernel::cpu::isa::{Real, dispatch};
 use crate::kernel::cpu::lanes::{LANES, SavedStat, Slots, saved_stat_dtype};
 use crate::kernel::cpu::pointwise::Arith;
-use crate::kernel::cpu::{Call, ViewMut};
+use crate::kernel::cpu::{Call, ViewMut, with_float};
 use crate::ops::attention::cpu_heads::{Gradient, gradient_lines};
 use crate::ops::attention::cpu_tiles::{
     BATCH_PER_PANEL, Matrix, Sizes, add_rows, cut, exponentials, load_lines, load_panel, over_keys,
     over_queries, rows, scores, store_rows,
 };
 use crate::ops::attention::forward::{SHAPES, check, cuda, score_shapes};
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec};
 
 op_list! { AttentionGrad }
 
@@ -72,15 +72,12 @@ impl Op for AttentionGrad {
         let q = args[0];
         Ok(if self.previous { [q, q, q, Spec { shape: scores, ..q }].into() } else { [q, q, q].into() })
     }
-    fn alias(&self) -> &[Alias] {
+    fn outputs(&self) -> &[Output] {
         match (self.previous, self.score_cotangent) {
-            (false, _) => &[Alias::Disjoint; 3],
-            (true, false) => &[Alias::Disjoint, Alias::Disjoint, Alias::Disjoint, Alias::InPlace(&[3])],
-            (true, true) => &[Alias::Disjoint, Alias::Disjoint, Alias::Disjoint, Alias::InPlace(&[3, 7])],
+            (false, _) => &[Output::FULL; 3],
+            (true, false) => const { &[Output::FULL, Output::FULL, Output::FULL, Output::in_place(&[3])] },
+            (true, true) => const { &[Output::FULL, Output::FULL, Output::FULL, Output::in_place(&[3, 7])] },
         }
-    }
-    fn coverage(&self) -> &[Coverage] {
-        if self.previous { &[Coverage::Full; 4] } else { &[Coverage::Full; 3] }
     }
     fn body(&self) -> Body {
         Body::Opaque("its results share one pass over tiles of scores that are never stored")
@@ -91,51 +88,38 @@ impl Op for AttentionGrad {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
-                        let s = Sizes::of(&args[0].shape);
-                        s.tasks().1 * slot(&s) * args[0].dtype.accumulate().size()
-                    },
-                    ..Kernel::cpu("attention_grad", |op, call| {
-                        let (op, dtype) = (attributes::<AttentionGrad>(op)?, call.dtype(0)?);
-                        with_dtype!(float dtype, T => run::<T>(op, call),
-                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                    })
-                },
-                Kernel {
-                    workspace: cuda::grad_workspace,
-                    ..Kernel::cuda("attention_grad", |op, call| cuda::attention_grad(op, call, None))
-                },
-                Kernel {
-                    accepts: |_, args| cuda::Way::Head.varies(args),
-                    workspace: cuda::grad_workspace,
-                    ..Kernel::cuda("attention_grad_head", |op, call| {
-                        cuda::attention_grad(op, call, Some(cuda::Way::Head))
-                    })
-                },
-                Kernel {
-                    accepts: |_, args| cuda::Way::Block.varies(args),
-                    workspace: cuda::grad_workspace,
-                    ..Kernel::cuda("attention_grad_block", |op, call| {
-                        cuda::attention_grad(op, call, Some(cuda::Way::Block))
-                    })
-                },
-                Kernel {
-                    accepts: |_, args| cuda::Way::Rows.varies(args),
-                    workspace: cuda::grad_workspace,
-                    ..Kernel::cuda("attention_grad_rows", |op, call| {
-                        cuda::attention_grad(op, call, Some(cuda::Way::Rows))
-                    })
-                },
+                Kernel::cpu("attention_grad", |op, call| {
+                    let op = attributes::<AttentionGrad>(op)?;
+                    with_float!(call, 0, T => run::<T>(op, call))
+                })
+                .with_workspace(|_, args| {
+                    let s = Sizes::of(&args[0].shape);
+                    s.tasks().1 * slot(&s) * args[0].dtype.accumulate().size()
+                }),
+                Kernel::cuda("attention_grad", |op, call| cuda::attention_grad(op, call, None))
+                    .with_workspace(cuda::grad_workspace),
+                Kernel::cuda("attention_grad_head", |op, call| {
+                    cuda::attention_grad(op, call, Some(cuda::Way::Head))
+                })
+                .accepting(|_, args| cuda::Way::Head.varies(args))
+                .with_workspace(cuda::grad_workspace),
+                Kernel::cuda("attention_grad_block", |op, call| {
+                    cuda::attention_grad(op, call, Some(cuda::Way::Block))
+                })
+                .accepting(|_, args| cuda::Way::Block.varies(args))
+                .with_workspace(cuda::grad_workspace),
+                Kernel::cuda("attention_grad_rows", |op, call| {
+                    cuda::attention_grad(op, call, Some(cuda::Way::Rows))
+                })
+                .accepting(|_, args| cuda::Way::Rows.varies(args))
+                .with_workspace(cuda::grad_workspace),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        let Ok(outputs) = self.infer(args) else { return Cost::default() };
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
         // Five products; scale, difference, exponential, difference and product of each score.
         let scores = score_shapes(&args[0].shape).0.elements();
-        let flops = Sizes::of(&args[0].shape).flops().saturating_mul(5);
-        Cost::of(args, &outputs, flops.saturating_add(scores.saturating_mul(5)))
+        Sizes::of(&args[0].shape).flops().saturating_mul(5).saturating_add(scores.saturating_mul(5))
     }
 }
 

@@ -1,10 +1,10 @@
 //! Values limited to an interval.
 
-use super::pointwise::{cost, cotangent, map, run, run_cuda, samples};
+use super::pointwise::{cotangent, kernels, map, samples};
 use super::scalar::{Compare, Comparison};
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Tested, Value,
-    attributes, op_attributes, rules,
+    Body, Data, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value, attributes,
+    op_attributes, rules,
 };
 use crate::error::Error;
 use crate::values::{Binary, DeviceKind, HostTensor, Rule, Spec};
@@ -51,20 +51,16 @@ impl Op for Clamp {
         "clamp"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 1] = rules::arity(args)?;
-        rules::float(&args, &[0])?;
+        let x = rules::one_float(args)?;
         // False for NaN too.
         if self.low <= self.high {
-            Ok(Outputs::one(args[0]))
+            Ok(Outputs::one(x))
         } else {
             Err(Rule::Attribute { name: "low", value: self.low, expected: "at most high" })
         }
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::InPlace(&[0])]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::in_place(&[0])] }
     }
     fn body(&self) -> Body {
         Body::Pointwise(|op, e| {
@@ -86,10 +82,7 @@ impl Op for Clamp {
         })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<Clamp>), Kernel::cuda("pointwise", run_cuda)] }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        cost(self, args)
+        kernels::<Self>()
     }
 }
 

@@ -1,9 +1,9 @@
 //! Gaussian error linear unit and its gradient.
 
-use super::pointwise::{SHAPES, cost, cotangent, map, run, run_cuda, samples};
+use super::pointwise::{SHAPES, cotangent, kernels, map, samples};
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested,
-    attribute_choices, attributes, op_attributes, rules,
+    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attribute_choices, attributes,
+    op_attributes, rules,
 };
 use crate::values::{Binary, DType, DeviceKind, Expression, HostTensor, Math, Reg, Rule, Spec, Unary};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
@@ -69,15 +69,10 @@ impl Op for Gelu {
         "gelu"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 1] = rules::arity(args)?;
-        rules::float(&args, &[0])?;
-        Ok(Outputs::one(args[0]))
+        rules::one_float(args).map(Outputs::one)
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::InPlace(&[0])]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::in_place(&[0])] }
     }
     fn body(&self) -> Body {
         Body::Pointwise(|op, e| {
@@ -97,10 +92,7 @@ impl Op for Gelu {
         })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<Gelu>), Kernel::cuda("pointwise", run_cuda)] }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        cost(self, args)
+        kernels::<Self>()
     }
 }
 
@@ -148,11 +140,8 @@ impl Op for GeluGrad {
         rules::same_shape(&args, 0, 1)?;
         Ok(Outputs::one(args[0]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::InPlace(&[0, 1])]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::in_place(&[0, 1])] }
     }
     fn body(&self) -> Body {
         Body::Pointwise(|op, e| {
@@ -186,10 +175,7 @@ impl Op for GeluGrad {
         Grad::None("second derivatives are not provided")
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<GeluGrad>), Kernel::cuda("pointwise", run_cuda)] }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        cost(self, args)
+        kernels::<Self>()
     }
 }
 

@@ -4,8 +4,8 @@
 //! samples are drawn from. Sources: the functions' definitions; gradients are elementary calculus.
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, Value, Vjp,
-    attributes, op_attributes, rules,
+    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value, Vjp, attributes,
+    op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::pointwise as tile;
@@ -14,7 +14,7 @@ use crate::values::{Binary, DType, DeviceKind, Expression, HostTensor, Reg, Rule
 op_list! { Abs, Add, Div, Erf, Exp, Ln, Maximum, Minimum, Mul, Neg, Recip, Rsqrt, Sign, Sqrt, Sub, Tanh }
 
 /// A pointwise op: everything but its kernel, which is the same for all.
-pub(in crate::ops) fn run<T: Op>(op: &dyn Op, call: &crate::kernel::cpu::Call<'_>) -> Result<(), Rule> {
+fn run<T: Op>(op: &dyn Op, call: &crate::kernel::cpu::Call<'_>) -> Result<(), Rule> {
     match attributes::<T>(op)?.body() {
         Body::Pointwise(write) => tile::run(&Expression::new(|e| write(op, e)), call),
         Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) => {
@@ -24,7 +24,7 @@ pub(in crate::ops) fn run<T: Op>(op: &dyn Op, call: &crate::kernel::cpu::Call<'_
 }
 
 /// The same on a GPU.
-pub(in crate::ops) fn run_cuda(
+fn run_cuda(
     op: &dyn Op,
     call: &mut crate::kernel::cuda::Call<'_>,
 ) -> Result<(), crate::kernel::cuda::Failure> {
@@ -36,21 +36,16 @@ pub(in crate::ops) fn run_cuda(
     }
 }
 
+/// The kernels of a pointwise op.
+pub(in crate::ops) fn kernels<T: Op>() -> &'static [Kernel] {
+    const { &[Kernel::cpu("pointwise", run::<T>), Kernel::cuda("pointwise", run_cuda)] }
+}
+
 /// Applies a scalar function to each element of references.
 pub(in crate::ops) fn map(args: &[HostTensor], dtype: DType, f: impl Fn(&[f64]) -> f64) -> Vec<HostTensor> {
     let spec = Spec { dtype, shape: args[0].spec.shape };
     let at = |i: usize| f(&args.iter().map(|a| a.data[i]).collect::<Vec<_>>());
     vec![HostTensor::from_fn(spec, at)]
-}
-
-/// Cost of one pass over arguments and output.
-pub(in crate::ops) fn cost(op: &dyn Op, args: &[Spec]) -> Cost {
-    let Ok(outputs) = op.infer(args) else { return Cost::default() };
-    let flops = match op.body() {
-        Body::Pointwise(write) => Expression::new(|e| write(op, e)).flops(),
-        Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) => 1,
-    };
-    Cost::of(args, &outputs, outputs[0].shape.elements().saturating_mul(flops))
 }
 
 /// Shapes that every pointwise op is sampled with: scalar, empty, size 1, tails round a tile, equal sizes.
@@ -92,8 +87,7 @@ macro_rules! pointwise {
                 }
                 Ok(Outputs::one(args[0]))
             }
-            fn alias(&self) -> &[Alias] { const { &[Alias::InPlace(pointwise!(@which $($arg)+))] } }
-            fn coverage(&self) -> &[Coverage] { &[Coverage::Full] }
+            fn outputs(&self) -> &[Output] { const { &[Output::in_place(pointwise!(@which $($arg)+))] } }
             fn body(&self) -> Body {
                 Body::Pointwise(|_, e| {
                     $(let $arg = e.arg(pointwise!(@index $arg));)+
@@ -103,9 +97,8 @@ macro_rules! pointwise {
             }
             fn vjp(&self) -> Grad { $vjp }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-                const { &[Kernel::cpu("pointwise", run::<$Name>), Kernel::cuda("pointwise", run_cuda)] }
+                kernels::<Self>()
             }
-            fn cost(&self, args: &[Spec]) -> Cost { cost(self, args) }
 }
 
         impl Tested for $Name {

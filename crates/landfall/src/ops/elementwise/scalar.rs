@@ -1,9 +1,9 @@
 //! Pointwise ops with attributes or mixed dtypes: affine, cast, where, comparisons, fill.
 
-use super::pointwise::{SHAPES, cost, cotangent, map, run, run_cuda, samples};
+use super::pointwise::{SHAPES, cotangent, kernels, map, samples};
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
-    attribute_choices, attributes, op_attributes, rules,
+    Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attribute_choices,
+    attributes, op_attributes, rules,
 };
 use crate::values::{Binary, DType, DeviceKind, HostTensor, Rule, Shape, Spec, Step};
 
@@ -27,15 +27,10 @@ impl Op for Affine {
         "affine"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 1] = rules::arity(args)?;
-        rules::float(&args, &[0])?;
-        Ok(Outputs::one(args[0]))
+        rules::one_float(args).map(Outputs::one)
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::InPlace(&[0])]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::in_place(&[0])] }
     }
     fn body(&self) -> Body {
         Body::Pointwise(|op, e| {
@@ -59,10 +54,7 @@ impl Op for Affine {
         })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<Affine>), Kernel::cuda("pointwise", run_cuda)] }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        cost(self, args)
+        kernels::<Self>()
     }
 }
 
@@ -102,12 +94,9 @@ impl Op for Cast {
         let args: [Spec; 1] = rules::arity(args)?;
         Ok(Outputs::one(Spec { dtype: self.dtype, ..args[0] }))
     }
-    fn alias(&self) -> &[Alias] {
+    fn outputs(&self) -> &[Output] {
         // Elements change size, so blocks of the kernel would overwrite what others have not read.
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Pointwise(|op, e| {
@@ -136,10 +125,7 @@ impl Op for Cast {
         Mixing::Full
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<Cast>), Kernel::cuda("pointwise", run_cuda)] }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        cost(self, args)
+        kernels::<Self>()
     }
 }
 
@@ -182,11 +168,8 @@ impl Op for Where {
         rules::same_shape(&args, 0, 2)?;
         Ok(Outputs::one(args[1]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::InPlace(&[1, 2])]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::in_place(&[1, 2])] }
     }
     fn body(&self) -> Body {
         Body::Pointwise(|_, e| {
@@ -203,10 +186,7 @@ impl Op for Where {
         })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<Where>), Kernel::cuda("pointwise", run_cuda)] }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        cost(self, args)
+        kernels::<Self>()
     }
 }
 
@@ -267,11 +247,8 @@ impl Op for Compare {
         rules::same_shape(&args, 0, 1)?;
         Ok(Outputs::one(Spec { dtype: DType::Bool, ..args[0] }))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Pointwise(|op, e| {
@@ -288,10 +265,7 @@ impl Op for Compare {
         Grad::None("a comparison is constant between its steps")
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<Compare>), Kernel::cuda("pointwise", run_cuda)] }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        cost(self, args)
+        kernels::<Self>()
     }
 }
 
@@ -345,11 +319,8 @@ impl Op for Fill {
         rules::arity::<0>(args)?;
         Ok(Outputs::one(self.spec))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Pointwise(|op, e| {
@@ -365,10 +336,7 @@ impl Op for Fill {
         Mixing::Full
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<Fill>), Kernel::cuda("pointwise", run_cuda)] }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        cost(self, args)
+        kernels::<Self>()
     }
 }
 

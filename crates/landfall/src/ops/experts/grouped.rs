@@ -4,16 +4,16 @@ mod cuda;
 
 use super::routing::{Numbers, Routed, is_index, sizes};
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Spread, Tested,
-    op_attributes, rules,
+    Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Spread, Tested, op_attributes,
+    rules,
 };
 use crate::kernel::cpu::gemm::{Beta, Gemm, MatMut, Rhs, workspace_len, workspace_up_to};
 use crate::kernel::cpu::isa::Real;
-use crate::kernel::cpu::{Call, Chunks};
+use crate::kernel::cpu::{Call, Chunks, with_float};
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::experts::route_map::RouteMap;
 use crate::ops::matmul::dense::{RowBlocks, matrix};
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -65,11 +65,9 @@ fn rows_of(args: &[HostTensor], e: usize) -> Range<usize> {
 /// A kernel of the processor with tasks of so many rows, for where it was found to be faster.
 macro_rules! variant {
     ($name:literal, $each:literal) => {
-        Kernel {
-            accepts: |_, args| varies(args, $each),
-            workspace: |_, args| Tasks::new(args, $each).bytes(args[0].dtype),
-            ..Kernel::cpu($name, |_, call| in_tasks(call, Some($each)))
-        }
+        Kernel::cpu($name, |_, call| in_tasks(call, Some($each)))
+            .accepting(|_, args| varies(args, $each))
+            .with_workspace(|_, args| Tasks::new(args, $each).bytes(args[0].dtype))
     };
 }
 
@@ -86,11 +84,8 @@ impl Op for GroupedMatMul {
         rules::shape(&args, 1, [experts(&args)?, k, n])?;
         Ok(Outputs::one(Spec::new(args[0].dtype, [rows, n])))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Zeroed]
+    fn outputs(&self) -> &[Output] {
+        &[Output::ZEROED]
     }
     fn body(&self) -> Body {
         Body::Opaque("where experts' rows start lies on the device")
@@ -118,38 +113,26 @@ impl Op for GroupedMatMul {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| Tasks::new(args, each(args)).bytes(args[0].dtype),
-                    ..Kernel::cpu("grouped_matmul", |_, call| in_tasks(call, None))
-                },
+                Kernel::cpu("grouped_matmul", |_, call| in_tasks(call, None))
+                    .with_workspace(|_, args| Tasks::new(args, each(args)).bytes(args[0].dtype)),
                 variant!("grouped_matmul_48", 48),
                 variant!("grouped_matmul_96", 96),
                 variant!("grouped_matmul_240", 240),
                 variant!("grouped_matmul_960", 960),
-                Kernel {
-                    workspace: cuda::workspace,
-                    ..Kernel::cuda("grouped_matmul", |_, call| cuda::product(call, None))
-                },
-                Kernel {
-                    accepts: cuda::short_chunks,
-                    workspace: cuda::workspace,
-                    ..Kernel::cuda("grouped_matmul_wgmma", |_, call| {
-                        cuda::product(call, Some(cuda::Way::Wgmma))
-                    })
-                },
-                Kernel {
-                    accepts: cuda::short_chunks,
-                    workspace: cuda::workspace,
-                    ..Kernel::cuda("grouped_matmul_mma", |_, call| cuda::product(call, Some(cuda::Way::Mma)))
-                },
+                Kernel::cuda("grouped_matmul", |_, call| cuda::product(call, None))
+                    .with_workspace(cuda::workspace),
+                Kernel::cuda("grouped_matmul_wgmma", |_, call| cuda::product(call, Some(cuda::Way::Wgmma)))
+                    .accepting(cuda::short_chunks)
+                    .with_workspace(cuda::workspace),
+                Kernel::cuda("grouped_matmul_mma", |_, call| cuda::product(call, Some(cuda::Way::Mma)))
+                    .accepting(cuda::short_chunks)
+                    .with_workspace(cuda::workspace),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
         // As many as where every row has an expert.
-        let n = args.get(1).map_or(0, |w| w.shape.last());
-        let flops = args.first().map_or(0, |x| x.shape.elements().saturating_mul(2).saturating_mul(n));
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, flops))
+        args[0].shape.elements().saturating_mul(2).saturating_mul(args[1].shape.last())
     }
     fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
         trial(args, spread)
@@ -254,11 +237,8 @@ impl Op for GroupedMatMulGrad {
         rules::same_dim(&args, (0, 0), (1, 0))?;
         Ok(Outputs::one(Spec::new(args[0].dtype, [experts(&args)?, k, n])))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Zeroed]
+    fn outputs(&self) -> &[Output] {
+        &[Output::ZEROED]
     }
     fn body(&self) -> Body {
         Body::Opaque("where experts' rows start lies on the device")
@@ -269,42 +249,26 @@ impl Op for GroupedMatMulGrad {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
+                Kernel::cpu("grouped_matmul_grad", |_, call| with_float!(call, 0, T => weights::<T>(call)))
+                    .with_workspace(|_, args| {
                         let each = each_expert(args);
                         each.saturating_mul(args[2].shape.last() * args[0].dtype.accumulate().size())
-                    },
-                    ..Kernel::cpu("grouped_matmul_grad", |_, call| {
-                        let dtype = call.dtype(0)?;
-                        with_dtype!(float dtype, T => weights::<T>(call),
-                            else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                    })
-                },
-                Kernel {
-                    workspace: cuda::workspace,
-                    ..Kernel::cuda("grouped_matmul_grad", |_, call| cuda::weights(call, None))
-                },
-                Kernel {
-                    accepts: cuda::short_chunks,
-                    workspace: cuda::workspace,
-                    ..Kernel::cuda("grouped_matmul_grad_wgmma", |_, call| {
-                        cuda::weights(call, Some(cuda::Way::Wgmma))
-                    })
-                },
-                Kernel {
-                    accepts: cuda::short_chunks,
-                    workspace: cuda::workspace,
-                    ..Kernel::cuda("grouped_matmul_grad_mma", |_, call| {
-                        cuda::weights(call, Some(cuda::Way::Mma))
-                    })
-                },
+                    }),
+                Kernel::cuda("grouped_matmul_grad", |_, call| cuda::weights(call, None))
+                    .with_workspace(cuda::workspace),
+                Kernel::cuda("grouped_matmul_grad_wgmma", |_, call| {
+                    cuda::weights(call, Some(cuda::Way::Wgmma))
+                })
+                .accepting(cuda::short_chunks)
+                .with_workspace(cuda::workspace),
+                Kernel::cuda("grouped_matmul_grad_mma", |_, call| cuda::weights(call, Some(cuda::Way::Mma)))
+                    .accepting(cuda::short_chunks)
+                    .with_workspace(cuda::workspace),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        let n = args.get(1).map_or(0, |gy| gy.shape.last());
-        let flops = args.first().map_or(0, |x| x.shape.elements().saturating_mul(2).saturating_mul(n));
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, flops))
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
+        args[0].shape.elements().saturating_mul(2).saturating_mul(args[1].shape.last())
     }
     fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
         trial(args, spread)
@@ -397,8 +361,7 @@ fn varies(args: &[Spec], each: usize) -> bool {
 
 /// A product on the processor in tasks of `each` rows.
 fn in_tasks(call: &Call<'_>, each: Option<usize>) -> Result<(), Rule> {
-    let dtype = call.dtype(0)?;
-    with_dtype!(float dtype, T => product::<T>(call, each), else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+    with_float!(call, 0, T => product::<T>(call, each))
 }
 
 /// Valid counts and offsets: every row has an expert, and they are spread over the experts as is asked.

@@ -6,14 +6,14 @@ use super::routing::cuda::{Share, shares};
 use super::routing::{Factors, Map, Routed, copy_row, grain, map_sizes, pairs, sizes, trial_map};
 use super::unpermute::{PairProbs, Unpermute};
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Spread,
-    Tested, Value, attributes, op_attributes, rules,
+    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Spread, Tested, Value,
+    attributes, op_attributes, rules,
 };
 use crate::error::Error;
-use crate::kernel::cpu::Call;
+use crate::kernel::cpu::{Call, with_float};
 use crate::ops::elementwise::scalar::{Affine, Cast, Compare, Comparison};
 use crate::ops::experts::route_map::RouteMap;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec};
 use cuda::Way;
 
 op_list! { Permute }
@@ -81,11 +81,8 @@ impl Op for Permute {
         rules::same_dim(args, (0, 0), (3, 0))?;
         Ok(Outputs::from([y, Spec::new(args[3].dtype, [map.rows])]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint; 2][..1 + usize::from(self.probs)]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Zeroed; 2][..1 + usize::from(self.probs)]
+    fn outputs(&self) -> &[Output] {
+        &[Output::ZEROED; 2][..1 + usize::from(self.probs)]
     }
     fn body(&self) -> Body {
         Body::Opaque("its map lies on the device")
@@ -124,44 +121,28 @@ impl Op for Permute {
         const {
             &[
                 Kernel::cpu("permute", |op, call| {
-                    let (op, dtype) = (attributes::<Permute>(op)?, call.dtype(0)?);
-                    with_dtype!(float dtype, T => rows::<T>(op, call),
-                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))?;
+                    let op = attributes::<Permute>(op)?;
+                    with_float!(call, 0, T => rows::<T>(op, call))?;
                     if !op.probs {
                         return Ok(());
                     }
-                    let dtype = call.dtype(3)?;
-                    with_dtype!(float dtype, P => probs::<P>(call),
-                        else Err(Rule::Dtype { arg: 3, dtype, expected: "a float" }))
+                    with_float!(call, 3, P => probs::<P>(call))
                 }),
-                Kernel {
-                    workspace: cuda::workspace,
-                    ..Kernel::cuda("permute", |op, call| cuda::permute(op, call, None))
-                },
-                Kernel {
-                    accepts: shares,
-                    ..Kernel::cuda("permute_half", |op, call| {
-                        cuda::permute(op, call, Some(Way::Teams(Share::Half)))
-                    })
-                },
-                Kernel {
-                    accepts: shares,
-                    ..Kernel::cuda("permute_twice", |op, call| {
-                        cuda::permute(op, call, Some(Way::Teams(Share::Twice)))
-                    })
-                },
-                Kernel {
-                    accepts: cuda::whole_rows,
-                    workspace: cuda::workspace,
-                    ..Kernel::cuda("permute_together", |op, call| {
-                        cuda::permute(op, call, Some(Way::Together))
-                    })
-                },
+                Kernel::cuda("permute", |op, call| cuda::permute(op, call, None))
+                    .with_workspace(cuda::workspace),
+                Kernel::cuda("permute_half", |op, call| {
+                    cuda::permute(op, call, Some(Way::Teams(Share::Half)))
+                })
+                .accepting(shares),
+                Kernel::cuda("permute_twice", |op, call| {
+                    cuda::permute(op, call, Some(Way::Teams(Share::Twice)))
+                })
+                .accepting(shares),
+                Kernel::cuda("permute_together", |op, call| cuda::permute(op, call, Some(Way::Together)))
+                    .accepting(cuda::whole_rows)
+                    .with_workspace(cuda::workspace),
             ]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
     fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
         trial_map(args, spread)

@@ -4,8 +4,8 @@ mod cuda;
 
 use super::routing::Index;
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, rules,
+    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
+    rules,
 };
 use crate::kernel::cpu::Call;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec};
@@ -120,11 +120,8 @@ impl Op for RouteMap {
             spec(&[experts + 1]),
         ]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint; 4]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full; 4]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL; 4]
     }
     fn body(&self) -> Body {
         Body::Opaque("a row's number is a count over tokens")
@@ -135,22 +132,17 @@ impl Op for RouteMap {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| args[0].shape.last() * size_of::<i64>(),
-                    ..Kernel::cpu("route_map", |op, call| {
-                        let op = attributes::<RouteMap>(op)?;
-                        match op.index {
-                            Index::I32 => routed::<i32>(op, call),
-                            Index::I64 => routed::<i64>(op, call),
-                        }
-                    })
-                },
-                Kernel { workspace: cuda::workspace, ..Kernel::cuda("route_map", cuda::route_map) },
+                Kernel::cpu("route_map", |op, call| {
+                    let op = attributes::<RouteMap>(op)?;
+                    match op.index {
+                        Index::I32 => routed::<i32>(op, call),
+                        Index::I64 => routed::<i64>(op, call),
+                    }
+                })
+                .with_workspace(|_, args| args[0].shape.last() * size_of::<i64>()),
+                Kernel::cuda("route_map", cuda::route_map).with_workspace(cuda::workspace),
             ]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
 }
 

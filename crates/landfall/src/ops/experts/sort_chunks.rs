@@ -5,11 +5,11 @@ mod cuda;
 use super::routing::cuda::{Share, shares};
 use super::routing::{Numbers, copy_row, grain, is_index, sizes};
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Spread, Tested,
-    attributes, op_attributes, rules,
+    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Spread, Tested, attributes,
+    op_attributes, rules,
 };
-use crate::kernel::cpu::Call;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
+use crate::kernel::cpu::{Call, with_float};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec};
 
 op_list! { ChunkMap, SortChunks }
 
@@ -86,11 +86,8 @@ impl Op for ChunkMap {
         }
         Ok(Outputs::one(Spec::new(args[0].dtype, [self.rows])))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Opaque("a chunk's place is a sum over the chunks before it")
@@ -101,19 +98,14 @@ impl Op for ChunkMap {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| args[0].shape.elements() * size_of::<i64>(),
-                    ..Kernel::cpu("chunk_map", |_, call| {
-                        let wide = call.dtype(0)? == DType::I64;
-                        if wide { places::<i64>(call) } else { places::<i32>(call) }
-                    })
-                },
+                Kernel::cpu("chunk_map", |_, call| {
+                    let wide = call.dtype(0)? == DType::I64;
+                    if wide { places::<i64>(call) } else { places::<i32>(call) }
+                })
+                .with_workspace(|_, args| args[0].shape.elements() * size_of::<i64>()),
                 Kernel::cuda("chunk_map", cuda::chunk_map),
             ]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
 }
 
@@ -198,11 +190,8 @@ impl Op for SortChunks {
         rules::shape(args, 2, [rows])?;
         Ok(Outputs::from([args[0], args[2]]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint; 2][..1 + usize::from(self.probs)]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full; 2][..1 + usize::from(self.probs)]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL; 2][..1 + usize::from(self.probs)]
     }
     fn body(&self) -> Body {
         Body::Opaque("its map lies on the device")
@@ -236,32 +225,20 @@ impl Op for SortChunks {
         const {
             &[
                 Kernel::cpu("sort_chunks", |op, call| {
-                    let (op, dtype) = (attributes::<SortChunks>(op)?, call.dtype(0)?);
-                    with_dtype!(float dtype, T => rows::<T>(op, call),
-                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))?;
+                    let op = attributes::<SortChunks>(op)?;
+                    with_float!(call, 0, T => rows::<T>(op, call))?;
                     if !op.probs {
                         return Ok(());
                     }
-                    let dtype = call.dtype(2)?;
-                    with_dtype!(float dtype, P => probs::<P>(op, call),
-                        else Err(Rule::Dtype { arg: 2, dtype, expected: "a float" }))
+                    with_float!(call, 2, P => probs::<P>(op, call))
                 }),
                 Kernel::cuda("sort_chunks", cuda::sort_chunks),
-                Kernel {
-                    accepts: shares,
-                    ..Kernel::cuda("sort_chunks_half", |op, call| cuda::sort_chunks_by(op, call, Share::Half))
-                },
-                Kernel {
-                    accepts: shares,
-                    ..Kernel::cuda("sort_chunks_twice", |op, call| {
-                        cuda::sort_chunks_by(op, call, Share::Twice)
-                    })
-                },
+                Kernel::cuda("sort_chunks_half", |op, call| cuda::sort_chunks_by(op, call, Share::Half))
+                    .accepting(shares),
+                Kernel::cuda("sort_chunks_twice", |op, call| cuda::sort_chunks_by(op, call, Share::Twice))
+                    .accepting(shares),
             ]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
     fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
         let (rows, index) = (args[1].shape.elements(), args[1].dtype);

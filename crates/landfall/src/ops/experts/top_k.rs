@@ -4,11 +4,11 @@ mod cuda;
 
 use super::routing::sizes;
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, rules,
+    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
+    rules,
 };
-use crate::kernel::cpu::{Call, Row};
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
+use crate::kernel::cpu::{Call, Row, with_float};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec};
 use std::cmp::Ordering;
 
 op_list! { TopK, TopKGrad }
@@ -76,11 +76,8 @@ impl Op for TopK {
         }
         Ok(Outputs::from([Spec { dtype: DType::Bool, ..p }, p]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint; 2]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Zeroed; 2]
+    fn outputs(&self) -> &[Output] {
+        &[Output::ZEROED; 2]
     }
     fn body(&self) -> Body {
         Body::Opaque("it sorts")
@@ -97,16 +94,12 @@ impl Op for TopK {
         const {
             &[
                 Kernel::cpu("top_k", |op, call| {
-                    let (op, dtype) = (attributes::<TopK>(op)?, call.dtype(0)?);
-                    with_dtype!(float dtype, T => choose::<T>(op, call),
-                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    let op = attributes::<TopK>(op)?;
+                    with_float!(call, 0, T => choose::<T>(op, call))
                 }),
                 Kernel::cuda("top_k", cuda::top_k),
             ]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
 }
 
@@ -167,11 +160,8 @@ impl Op for TopKGrad {
         rules::same_shape(&args, 0, 2)?;
         Ok(Outputs::one(args[0]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Zeroed]
+    fn outputs(&self) -> &[Output] {
+        &[Output::ZEROED]
     }
     fn body(&self) -> Body {
         Body::Opaque("its sums run over the chosen elements alone")
@@ -183,17 +173,15 @@ impl Op for TopKGrad {
         const {
             &[
                 Kernel::cpu("top_k_grad", |op, call| {
-                    let (op, dtype) = (attributes::<TopKGrad>(op)?, call.dtype(0)?);
-                    with_dtype!(float dtype, T => backward::<T>(op, call),
-                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    let op = attributes::<TopKGrad>(op)?;
+                    with_float!(call, 0, T => backward::<T>(op, call))
                 }),
                 Kernel::cuda("top_k_grad", cuda::top_k_grad),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        let flops = args.first().map_or(0, |p| p.shape.elements().saturating_mul(6));
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, flops))
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
+        args[0].shape.elements().saturating_mul(6)
     }
 }
 

@@ -6,12 +6,12 @@ use super::permute::Permute;
 use super::routing::cuda::{Share, shares};
 use super::routing::{Factors, Map, Numbers, Routed, grain, is_index, map_sizes, pairs, sizes, trial_map};
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Spread, Tested,
-    attributes, op_attributes, rules,
+    Body, Cost, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Spread, Tested, attributes,
+    op_attributes, rules,
 };
-use crate::kernel::cpu::Call;
 use crate::kernel::cpu::lanes::{TILE, sum2};
 use crate::kernel::cpu::pointwise::Arith;
+use crate::kernel::cpu::{Call, with_float};
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::experts::route_map::RouteMap;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
@@ -81,11 +81,8 @@ impl Op for Unpermute {
         let (tokens, columns) = merged(args)?;
         Ok(Outputs::one(Spec::new(args[0].dtype, [tokens, columns])))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Opaque(MAPPED)
@@ -104,28 +101,22 @@ impl Op for Unpermute {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel::cpu("unpermute", |_, call| {
-                    let dtype = call.dtype(0)?;
-                    with_dtype!(float dtype, T => merge::<T>(call),
-                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                }),
+                Kernel::cpu("unpermute", |_, call| with_float!(call, 0, T => merge::<T>(call))),
                 Kernel::cuda("unpermute", cuda::unpermute),
-                Kernel {
-                    accepts: shares,
-                    ..Kernel::cuda("unpermute_half", |op, call| cuda::unpermute_by(op, call, Share::Half))
-                },
-                Kernel {
-                    accepts: shares,
-                    ..Kernel::cuda("unpermute_twice", |op, call| cuda::unpermute_by(op, call, Share::Twice))
-                },
+                Kernel::cuda("unpermute_half", |op, call| cuda::unpermute_by(op, call, Share::Half))
+                    .accepting(shares),
+                Kernel::cuda("unpermute_twice", |op, call| cuda::unpermute_by(op, call, Share::Twice))
+                    .accepting(shares),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        // A product and a sum for each element of a row. The kernel does not read `source`.
-        let read: Vec<Spec> = args.iter().enumerate().filter(|(i, _)| *i != 2).map(|(_, &a)| a).collect();
-        let flops = args.first().map_or(0, |y| y.shape.elements().saturating_mul(2));
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(&read, &o, flops))
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
+        // A product and a sum for each element of a row.
+        args[0].shape.elements().saturating_mul(2)
+    }
+    fn bytes(&self, args: &[Spec], outputs: &[Spec]) -> usize {
+        // The kernel does not read `source`.
+        Cost::bytes_of(args, outputs) - args[2].bytes()
     }
     fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
         trial_map(args, spread)
@@ -205,11 +196,8 @@ impl Op for UnpermuteGrad {
         rules::shape(&args, 4, [tokens, columns])?;
         Ok(Outputs::from([args[0], args[3]]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint; 2]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Zeroed; 2]
+    fn outputs(&self) -> &[Output] {
+        &[Output::ZEROED; 2]
     }
     fn body(&self) -> Body {
         Body::Opaque(MAPPED)
@@ -221,32 +209,24 @@ impl Op for UnpermuteGrad {
         const {
             &[
                 Kernel::cpu("unpermute_grad", |_, call| {
-                    let dtype = call.dtype(0)?;
-                    with_dtype!(float dtype, T => spread::<T>(call),
-                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))?;
-                    with_dtype!(float dtype, T => products::<T>(call),
-                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    with_float!(call, 0, T => spread::<T>(call))?;
+                    with_float!(call, 0, T => products::<T>(call))
                 }),
                 Kernel::cuda("unpermute_grad", cuda::unpermute_grad),
-                Kernel {
-                    accepts: shares,
-                    ..Kernel::cuda("unpermute_grad_half", |op, call| {
-                        cuda::unpermute_grad_by(op, call, Share::Half)
-                    })
-                },
-                Kernel {
-                    accepts: shares,
-                    ..Kernel::cuda("unpermute_grad_twice", |op, call| {
-                        cuda::unpermute_grad_by(op, call, Share::Twice)
-                    })
-                },
+                Kernel::cuda("unpermute_grad_half", |op, call| {
+                    cuda::unpermute_grad_by(op, call, Share::Half)
+                })
+                .accepting(shares),
+                Kernel::cuda("unpermute_grad_twice", |op, call| {
+                    cuda::unpermute_grad_by(op, call, Share::Twice)
+                })
+                .accepting(shares),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
         // A product for each element, and a product and a sum for the weights.
-        let flops = args.first().map_or(0, |y| y.shape.elements().saturating_mul(3));
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, flops))
+        args[0].shape.elements().saturating_mul(3)
     }
     fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
         trial_map(args, spread)
@@ -300,11 +280,8 @@ impl Op for PairProbs {
         map_sizes(&[args[1], Spec { shape: args[0].shape, ..args[1] }], 0, 1)?;
         Ok(Outputs::one(Spec::new(args[0].dtype, [tokens, self.experts])))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Zeroed]
+    fn outputs(&self) -> &[Output] {
+        &[Output::ZEROED]
     }
     fn body(&self) -> Body {
         Body::Opaque(MAPPED)
@@ -316,16 +293,12 @@ impl Op for PairProbs {
         const {
             &[
                 Kernel::cpu("pair_probs", |op, call| {
-                    let (op, dtype) = (attributes::<PairProbs>(op)?, call.dtype(0)?);
-                    with_dtype!(float dtype, T => by_pair::<T>(op, call),
-                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    let op = attributes::<PairProbs>(op)?;
+                    with_float!(call, 0, T => by_pair::<T>(op, call))
                 }),
                 Kernel::cuda("pair_probs", cuda::pair_probs),
             ]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
 }
 

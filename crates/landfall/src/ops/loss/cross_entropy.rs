@@ -1,16 +1,15 @@
 //! Cross-entropy of logits with class labels, and its gradient.
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, op_attributes,
-    rules,
+    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, op_attributes, rules,
 };
 use crate::kernel::cpu::lanes::{TILE, flat};
 use crate::kernel::cpu::pointwise::Arith;
-use crate::kernel::cpu::{Call, Chunks, View};
+use crate::kernel::cpu::{Call, Chunks, View, with_float};
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::reduce::softmax;
 use crate::ops::reduce::softmax::{Exponentials, exponentials, row, rows};
-use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec, with_dtype};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec};
 
 op_list! { CrossEntropy, CrossEntropyGrad }
 
@@ -81,11 +80,8 @@ impl Op for CrossEntropy {
         check(&args)?;
         Ok(Outputs::one(Spec { shape: Shape::SCALAR, ..args[0] }))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Opaque("its labels lie on the device")
@@ -99,28 +95,18 @@ impl Op for CrossEntropy {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
+                Kernel::cpu("cross_entropy", |_, call| with_float!(call, 0, T => forward::<T>(call)))
+                    .with_workspace(|_, args| {
                         let k = args[0].shape.last();
                         args[1].shape.elements().div_ceil(chunk_rows(k)) * size_of::<f64>()
-                    },
-                    ..Kernel::cpu("cross_entropy", |_, call| {
-                        let dtype = call.dtype(0)?;
-                        with_dtype!(float dtype, T => forward::<T>(call),
-                            else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                    })
-                },
-                Kernel {
-                    workspace: softmax::loss_workspace,
-                    ..Kernel::cuda("cross_entropy", softmax::cross_entropy)
-                },
+                    }),
+                Kernel::cuda("cross_entropy", softmax::cross_entropy).with_workspace(softmax::loss_workspace),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
         // Maximum, difference, exponential, sum.
-        self.infer(args)
-            .map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements().saturating_mul(4)))
+        args[0].shape.elements().saturating_mul(4)
     }
 }
 
@@ -174,11 +160,8 @@ impl Op for CrossEntropyGrad {
         rules::shape(&args, 2, Shape::SCALAR)?;
         Ok(Outputs::one(args[0]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::InPlace(&[0])]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::in_place(&[0])] }
     }
     fn body(&self) -> Body {
         Body::Opaque("its labels lie on the device")
@@ -189,19 +172,14 @@ impl Op for CrossEntropyGrad {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel::cpu("cross_entropy_grad", |_, call| {
-                    let dtype = call.dtype(0)?;
-                    with_dtype!(float dtype, T => backward::<T>(call),
-                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                }),
+                Kernel::cpu("cross_entropy_grad", |_, call| with_float!(call, 0, T => backward::<T>(call))),
                 Kernel::cuda("cross_entropy_grad", softmax::cross_entropy_grad),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
         // Maximum, difference, exponential, sum, quotient.
-        self.infer(args)
-            .map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements().saturating_mul(5)))
+        args[0].shape.elements().saturating_mul(5)
     }
 }
 

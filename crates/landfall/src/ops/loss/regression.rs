@@ -3,15 +3,15 @@
 mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Tested, Value,
-    Vjp, op_attributes, rules,
+    Body, Data, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value, Vjp,
+    op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::lanes::{TILE, flat, load, store};
 use crate::kernel::cpu::pointwise::Arith;
-use crate::kernel::cpu::{Call, Chunks, lanes};
+use crate::kernel::cpu::{Call, Chunks, lanes, with_float};
 use crate::ops::elementwise::pointwise::cotangent;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec, with_dtype};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec};
 
 op_list! { Mae, MaeGrad, Mse, MseGrad }
 
@@ -168,30 +168,19 @@ macro_rules! loss {
                 pair(&args)?;
                 Ok(Outputs::one(Spec { shape: Shape::SCALAR, ..args[0] }))
             }
-            fn alias(&self) -> &[Alias] { &[Alias::Disjoint] }
-            fn coverage(&self) -> &[Coverage] { &[Coverage::Full] }
+            fn outputs(&self) -> &[Output] { &[Output::FULL] }
             fn body(&self) -> Body { Body::Fused(|_, g, args| mean(g, $term, args)) }
             fn vjp(&self) -> Grad { Grad::Rule(|_, cx| vjp::<$Grad>(cx)) }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
                 const { &[
-                    Kernel {
-                        workspace: |_, args| args[0].shape.elements().div_ceil(CHUNK) * size_of::<f64>(),
-                        ..Kernel::cpu($name, |_, call| {
-                            let dtype = call.dtype(0)?;
-                            with_dtype!(float dtype, T => forward::<T>($term, call),
-                                else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                        })
-                    },
-                    Kernel {
-                        workspace: cuda::workspace,
-                        ..Kernel::cuda($name, |_, call| cuda::forward($term, call))
-                    },
+                    Kernel::cpu($name, |_, call| {
+                            with_float!(call, 0, T => forward::<T>($term, call))
+                        }).with_workspace(|_, args| args[0].shape.elements().div_ceil(CHUNK) * size_of::<f64>()),
+                    Kernel::cuda($name, |_, call| cuda::forward($term, call)).with_workspace(cuda::workspace),
                 ] }
             }
-            fn cost(&self, args: &[Spec]) -> Cost {
-                self.infer(args).map_or(Cost::default(), |o| {
-                    Cost::of(args, &o, args[0].shape.elements().saturating_mul(3))
-                })
+            fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
+                args[0].shape.elements().saturating_mul(3)
             }
 }
 
@@ -221,24 +210,19 @@ macro_rules! loss {
                 rules::shape(&args, 2, Shape::SCALAR)?;
                 Ok(Outputs::one(args[0]))
             }
-            fn alias(&self) -> &[Alias] { &[Alias::InPlace(&[0, 1])] }
-            fn coverage(&self) -> &[Coverage] { &[Coverage::Full] }
+            fn outputs(&self) -> &[Output] { const { &[Output::in_place(&[0, 1])] } }
             fn body(&self) -> Body { Body::Fused(|_, g, args| slope(g, $term, args)) }
             fn vjp(&self) -> Grad { Grad::None("second derivatives are not provided") }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
                 const { &[
                     Kernel::cpu($grad_name, |_, call| {
-                        let dtype = call.dtype(0)?;
-                        with_dtype!(float dtype, T => backward::<T>($term, call),
-                            else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                        with_float!(call, 0, T => backward::<T>($term, call))
                     }),
                     Kernel::cuda($grad_name, |_, call| cuda::backward($term, call)),
                 ] }
             }
-            fn cost(&self, args: &[Spec]) -> Cost {
-                self.infer(args).map_or(Cost::default(), |o| {
-                    Cost::of(args, &o, args[0].shape.elements().saturating_mul(3))
-                })
+            fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
+                args[0].shape.elements().saturating_mul(3)
             }
 }
 

@@ -5,8 +5,8 @@ mod cut;
 mod join;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
-    Value, attributes, op_attributes, rules,
+    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value,
+    attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::added;
@@ -180,11 +180,9 @@ fn product(call: &Call<'_>, cut: Option<Cut>) -> Result<(), Rule> {
 /// A kernel of the processor with a cut of its own, for where it was found to be faster.
 macro_rules! variant {
     ($name:literal, $cut:expr) => {
-        Kernel {
-            accepts: |op, args| strict(op) && $cut.varies(args),
-            workspace: |_, args| workspace(args, $cut),
-            ..Kernel::cpu($name, |_, call| product(call, Some($cut)))
-        }
+        Kernel::cpu($name, |_, call| product(call, Some($cut)))
+            .accepting(|op, args| strict(op) && $cut.varies(args))
+            .with_workspace(|_, args| workspace(args, $cut))
     };
 }
 
@@ -409,13 +407,10 @@ impl Op for MatMul {
         bias.map_or(Ok(()), |arg| rules::shape(given, arg, [shape.last()]))?;
         Ok(Outputs::one(result))
     }
-    fn alias(&self) -> &[Alias] {
+    fn outputs(&self) -> &[Output] {
         // Not in place of the addend either: which algorithm the matrix library takes, and with it the order of a sum,
         // depends on how the result lies, so that memory would decide the last bit.
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+        &[Output::FULL]
     }
     fn accumulate(&self, dtype: DType) -> DType {
         match (self.precision, dtype) {
@@ -456,11 +451,9 @@ impl Op for MatMul {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    accepts: |op, _| strict(op),
-                    workspace: |_, args| workspace(args, Cut::of(args)),
-                    ..Kernel::cpu("product", |_, call| product(call, None))
-                },
+                Kernel::cpu("product", |_, call| product(call, None))
+                    .accepting(|op, _| strict(op))
+                    .with_workspace(|_, args| workspace(args, Cut::of(args))),
                 variant!("product_rows_48", Cut::Rows(48)),
                 variant!("product_rows_96", Cut::Rows(96)),
                 variant!("product_rows_240", Cut::Rows(BLOCK_ROWS)),
@@ -471,7 +464,7 @@ impl Op for MatMul {
                 variant!("product_batch_1", Cut::Batch(1)),
                 variant!("product_batch_4", Cut::Batch(4)),
                 variant!("product_batch_16", Cut::Batch(16)),
-                Kernel { workspace: cuda::workspace, ..Kernel::cuda("product", cuda::run) },
+                Kernel::cuda("product", cuda::run).with_workspace(cuda::workspace),
                 cuda::library::<0>("product_library_0"),
                 cuda::library::<1>("product_library_1"),
                 cuda::library::<2>("product_library_2"),
@@ -491,10 +484,9 @@ impl Op for MatMul {
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
         let (batch, m, n, k) = sizes(args);
-        let flops = [2, batch, m, n, k].into_iter().fold(1, usize::saturating_mul);
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, flops))
+        [2, batch, m, n, k].into_iter().fold(1, usize::saturating_mul)
     }
 }
 

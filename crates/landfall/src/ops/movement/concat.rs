@@ -1,8 +1,8 @@
 //! Concatenation along an axis.
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
-    Value, attributes, op_attributes, rules,
+    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value,
+    attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::{Call, ViewMut};
@@ -50,11 +50,8 @@ impl Op for Concat {
         }
         Ok(Outputs::one(Spec { shape: first.shape.with(self.axis, size), ..*first }))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Primitive("movement")
@@ -98,9 +95,6 @@ impl Op for Concat {
                 }),
             ]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
 }
 

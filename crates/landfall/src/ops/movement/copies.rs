@@ -4,10 +4,10 @@
 pub(in crate::ops) mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, ENTRY_ALIGNMENT, Grad, Kernel, Mixing, Op, Outputs, Sample, SampleArg,
-    Tested, attributes, op_attributes, part_offsets, rules,
+    Body, Data, ENTRY_ALIGNMENT, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested,
+    attributes, op_attributes, part_offsets, rules,
 };
-use crate::kernel::cpu::{Call, Row, RowMut, View, ViewMut};
+use crate::kernel::cpu::{Call, Row, RowMut, View, ViewMut, with_float};
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, collapse, with_dtype};
 
@@ -66,11 +66,8 @@ impl Op for Copy {
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         rules::arity::<1>(args).map(|a| Outputs::one(a[0]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Primitive("movement")
@@ -91,9 +88,6 @@ impl Op for Copy {
                 Kernel::cuda("copy", cuda::copy_op),
             ]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        Cost::of(args, args, 0)
     }
 }
 
@@ -148,11 +142,8 @@ impl Op for Pad {
         let size = size.saturating_add(self.before).saturating_add(self.after);
         Ok(Outputs::one(Spec { shape: x.shape.with(self.axis, size), ..x }))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Zeroed]
+    fn outputs(&self) -> &[Output] {
+        &[Output::ZEROED]
     }
     fn body(&self) -> Body {
         Body::Primitive("movement")
@@ -187,9 +178,6 @@ impl Op for Pad {
                 Kernel::cuda("pad", cuda::pad),
             ]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
 }
 
@@ -251,11 +239,8 @@ impl Op for Pack {
         let end = last + args[args.len() - 1].shape.elements();
         Ok(Outputs::one(Spec::new(first.dtype, [end.next_multiple_of(ENTRY_ALIGNMENT)])))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Parts(ENTRY_ALIGNMENT)]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Zeroed]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::parts(ENTRY_ALIGNMENT)] }
     }
     fn body(&self) -> Body {
         Body::Primitive("movement")
@@ -283,9 +268,6 @@ impl Op for Pack {
                 Kernel::cuda("pack", cuda::pack),
             ]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
 }
 
@@ -383,11 +365,8 @@ impl Op for Fold {
         shape.push(self.length);
         Ok(Outputs::one(Spec { shape, ..x }))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Zeroed]
+    fn outputs(&self) -> &[Output] {
+        &[Output::ZEROED]
     }
     fn body(&self) -> Body {
         Body::Primitive("movement")
@@ -403,14 +382,14 @@ impl Op for Fold {
             &[
                 Kernel::cpu("fold", |op, call| {
                     let op = attributes::<Fold>(op)?;
-                    with_dtype!(float call.dtype(0)?, T => fold::<T>(op, call), else Err(Rule::Dtype { arg: 0, dtype: call.dtype(0)?, expected: "a float" }))
+                    with_float!(call, 0, T => fold::<T>(op, call))
                 }),
                 Kernel::cuda("fold", cuda::fold),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements()))
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
+        args[0].shape.elements()
     }
 }
 

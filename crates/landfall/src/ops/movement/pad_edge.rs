@@ -1,8 +1,8 @@
 //! Padding with the last value.
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Grad, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, rules,
+    Body, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
+    rules,
 };
 use crate::kernel::cpu::Call;
 use crate::ops::elementwise::pointwise::cotangent;
@@ -41,11 +41,8 @@ impl Op for PadEdge {
         let size = x.shape.last().saturating_add(self.after);
         Ok(Outputs::one(Spec { shape: x.shape.with(axis, size), ..x }))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Fused(|op, g, args| {
@@ -92,9 +89,6 @@ impl Op for PadEdge {
                 }),
             ]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
 }
 

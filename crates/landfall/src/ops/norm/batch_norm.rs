@@ -4,15 +4,15 @@ mod cuda;
 
 use super::layer_norm::vjp;
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Tested, Value,
-    attributes, op_attributes, rules,
+    Body, Data, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value, attributes,
+    op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::columns::{Columns, LINE};
 use crate::kernel::cpu::lanes::{SavedStat, rows, saved_stat_dtype};
 use crate::kernel::cpu::pointwise::Arith;
-use crate::kernel::cpu::{Call, Chunks};
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+use crate::kernel::cpu::{Call, Chunks, with_float};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec};
 
 op_list! { BatchNorm, BatchNormGrad }
 
@@ -97,11 +97,8 @@ impl Op for BatchNorm {
         let each = Spec::new(x.dtype.accumulate(), [x.shape.last()]);
         Ok([x, each, each].into())
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint; 3]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full; 3]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL; 3]
     }
     fn body(&self) -> Body {
         Body::Fused(body)
@@ -115,27 +112,20 @@ impl Op for BatchNorm {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
-                        let (n, d) = sizes(&args[0].shape);
-                        (chunks(n, d) + 2) * d * size_of::<f64>()
-                    },
-                    ..Kernel::cpu("batch_norm", |op, call| {
-                        let (op, dtype) = (attributes::<BatchNorm>(op)?, call.dtype(0)?);
-                        with_dtype!(float dtype, T => forward::<T>(op.eps, call),
-                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                    })
-                },
-                Kernel {
-                    workspace: |_, args| cuda::workspace(&args[0]),
-                    ..Kernel::cuda("batch_norm", cuda::forward)
-                },
+                Kernel::cpu("batch_norm", |op, call| {
+                    let op = attributes::<BatchNorm>(op)?;
+                    with_float!(call, 0, T => forward::<T>(op.eps, call))
+                })
+                .with_workspace(|_, args| {
+                    let (n, d) = sizes(&args[0].shape);
+                    (chunks(n, d) + 2) * d * size_of::<f64>()
+                }),
+                Kernel::cuda("batch_norm", cuda::forward).with_workspace(|_, args| cuda::workspace(&args[0])),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args)
-            .map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements().saturating_mul(8)))
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
+        args[0].shape.elements().saturating_mul(8)
     }
 }
 
@@ -218,11 +208,8 @@ impl Op for BatchNormGrad {
         saved_stat_dtype(&args, 4)?;
         Ok([x, args[2], args[2]].into())
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint; 3]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full; 3]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL; 3]
     }
     fn body(&self) -> Body {
         Body::Opaque("the column sums are results and feed the first result")
@@ -233,27 +220,21 @@ impl Op for BatchNormGrad {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
-                        let (n, d) = sizes(&args[1].shape);
-                        chunks(n, d) * 2 * d * size_of::<f64>()
-                    },
-                    ..Kernel::cpu("batch_norm_grad", |op, call| {
-                        let (op, dtype) = (attributes::<BatchNormGrad>(op)?, call.dtype(0)?);
-                        with_dtype!(float dtype, T => backward::<T>(op.eps, call),
-                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                    })
-                },
-                Kernel {
-                    workspace: |_, args| cuda::workspace(&args[1]),
-                    ..Kernel::cuda("batch_norm_grad", cuda::backward)
-                },
+                Kernel::cpu("batch_norm_grad", |op, call| {
+                    let op = attributes::<BatchNormGrad>(op)?;
+                    with_float!(call, 0, T => backward::<T>(op.eps, call))
+                })
+                .with_workspace(|_, args| {
+                    let (n, d) = sizes(&args[1].shape);
+                    chunks(n, d) * 2 * d * size_of::<f64>()
+                }),
+                Kernel::cuda("batch_norm_grad", cuda::backward)
+                    .with_workspace(|_, args| cuda::workspace(&args[1])),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args)
-            .map_or(Cost::default(), |o| Cost::of(args, &o, args[1].shape.elements().saturating_mul(10)))
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
+        args[1].shape.elements().saturating_mul(10)
     }
 }
 

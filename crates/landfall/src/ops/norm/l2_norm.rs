@@ -4,15 +4,15 @@ mod cuda;
 
 use super::layer_norm::affine_dtype;
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
-    Value, attributes, op_attributes, rules,
+    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value,
+    attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::lanes::{TILE, rows, sum, sum2};
 use crate::kernel::cpu::pointwise::Arith;
-use crate::kernel::cpu::{Call, Row};
+use crate::kernel::cpu::{Call, Row, with_float};
 use crate::ops::elementwise::pointwise::cotangent;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec};
 
 op_list! { L2Norm, L2NormGrad }
 
@@ -103,11 +103,8 @@ impl Op for L2Norm {
         }
         Ok(Outputs::one(args[0]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::InPlace(&[0])]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::in_place(&[0])] }
     }
     fn body(&self) -> Body {
         Body::Fused(body)
@@ -128,20 +125,19 @@ impl Op for L2Norm {
         const {
             &[
                 Kernel::cpu("l2_norm", |op, call| {
-                    let (op, dtype) = (attributes::<Self>(op)?, call.dtype(0)?);
-                    with_dtype!(float dtype, T => match op.scaled && call.dtype(1)? == dtype {
+                    let op = attributes::<Self>(op)?;
+                    with_float!(call, 0, T => match op.scaled && call.dtype(1)? == T::DTYPE {
                         true => forward::<T, T>(op, call),
                         false => forward::<T, <T as Element>::Acc>(op, call),
-                    }, else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    })
                 }),
                 Kernel::cuda("l2_norm", cuda::forward),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
         // Square, sum, product.
-        self.infer(args)
-            .map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements().saturating_mul(3)))
+        args[0].shape.elements().saturating_mul(3)
     }
 }
 
@@ -248,12 +244,9 @@ impl Op for L2NormGrad {
             Ok(Outputs::one(args[1]))
         }
     }
-    fn alias(&self) -> &[Alias] {
-        const BOTH: &[Alias] = &[Alias::InPlace(&[0, 1]), Alias::Disjoint];
+    fn outputs(&self) -> &[Output] {
+        const BOTH: &[Output] = &[Output::in_place(&[0, 1]), Output::FULL];
         if self.scaled { BOTH } else { &BOTH[..1] }
-    }
-    fn coverage(&self) -> &[Coverage] {
-        if self.scaled { &[Coverage::Full; 2] } else { &[Coverage::Full] }
     }
     fn body(&self) -> Body {
         Body::Opaque("both sums are taken in one pass over a row")
@@ -265,20 +258,19 @@ impl Op for L2NormGrad {
         const {
             &[
                 Kernel::cpu("l2_norm_grad", |op, call| {
-                    let (op, dtype) = (attributes::<Self>(op)?, call.dtype(0)?);
-                    with_dtype!(float dtype, T => match op.scaled && call.dtype(2)? == dtype {
+                    let op = attributes::<Self>(op)?;
+                    with_float!(call, 0, T => match op.scaled && call.dtype(2)? == T::DTYPE {
                         true => backward::<T, T>(op, call),
                         false => backward::<T, <T as Element>::Acc>(op, call),
-                    }, else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    })
                 }),
                 Kernel::cuda("l2_norm_grad", cuda::backward),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
         // Two products and two sums, then a product, a difference and a product.
-        self.infer(args)
-            .map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements().saturating_mul(7)))
+        args[0].shape.elements().saturating_mul(7)
     }
 }
 

@@ -3,14 +3,14 @@
 pub(in crate::ops) mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
-    Value, Vjp, attributes, op_attributes, rules,
+    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value, Vjp,
+    attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::lanes::{SavedStat, Slots, TILE, rows, saved_stat_dtype, sum};
 use crate::kernel::cpu::pointwise::Arith;
-use crate::kernel::cpu::{Call, Row};
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+use crate::kernel::cpu::{Call, Row, with_float};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec};
 
 op_list! { LayerNorm, LayerNormGrad }
 
@@ -104,11 +104,8 @@ impl Op for LayerNorm {
         let each = Spec { dtype: x.dtype.accumulate(), shape: x.shape.without(x.shape.rank() - 1) };
         Ok([x, each, each].into())
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::InPlace(&[0]), Alias::Disjoint, Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full; 3]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::in_place(&[0]), Output::FULL, Output::FULL] }
     }
     fn body(&self) -> Body {
         Body::Fused(body)
@@ -124,20 +121,16 @@ impl Op for LayerNorm {
         const {
             &[
                 Kernel::cpu("layer_norm", |op, call| {
-                    let (op, dtype) = (attributes::<LayerNorm>(op)?, call.dtype(0)?);
-                    with_dtype!(float dtype, T => match call.dtype(1)? == dtype {
-                        true => forward::<T, T>(op.eps, call),
-                        false => forward::<T, <T as Element>::Acc>(op.eps, call),
-                    }, else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    let op = attributes::<LayerNorm>(op)?;
+                    with_float!(call, 0, T, W as 1 => forward::<T, W>(op.eps, call))
                 }),
                 Kernel::cuda("layer_norm", cuda::forward),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
         // Sum, difference, square, sum, difference, two products, sum.
-        self.infer(args)
-            .map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements().saturating_mul(8)))
+        args[0].shape.elements().saturating_mul(8)
     }
 }
 
@@ -234,11 +227,8 @@ impl Op for LayerNormGrad {
         }
         Ok([x, args[2], args[2]].into())
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint; 3]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full; 3]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL; 3]
     }
     fn body(&self) -> Body {
         Body::Opaque("three results share one pass over the rows")
@@ -249,29 +239,21 @@ impl Op for LayerNormGrad {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
-                        let (rows, d) = sizes(&args[1].shape);
-                        rows.div_ceil(chunk_rows(rows, d)) * 2 * d * size_of::<f64>()
-                    },
-                    ..Kernel::cpu("layer_norm_grad", |_, call| {
-                        let dtype = call.dtype(0)?;
-                        with_dtype!(float dtype, T => match call.dtype(2)? == dtype {
-                            true => backward::<T, T>(call),
-                            false => backward::<T, <T as Element>::Acc>(call),
-                        }, else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                    })
-                },
-                Kernel {
-                    workspace: |_, args| cuda::workspace(&args[1]),
-                    ..Kernel::cuda("layer_norm_grad", cuda::backward)
-                },
+                Kernel::cpu(
+                    "layer_norm_grad",
+                    |_, call| with_float!(call, 0, T, W as 2 => backward::<T, W>(call)),
+                )
+                .with_workspace(|_, args| {
+                    let (rows, d) = sizes(&args[1].shape);
+                    rows.div_ceil(chunk_rows(rows, d)) * 2 * d * size_of::<f64>()
+                }),
+                Kernel::cuda("layer_norm_grad", cuda::backward)
+                    .with_workspace(|_, args| cuda::workspace(&args[1])),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args)
-            .map_or(Cost::default(), |o| Cost::of(args, &o, args[1].shape.elements().saturating_mul(14)))
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
+        args[1].shape.elements().saturating_mul(14)
     }
 }
 

@@ -3,12 +3,12 @@
 mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, rules,
+    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
+    rules,
 };
-use crate::kernel::cpu::Call;
 use crate::kernel::cpu::pointwise::Arith;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+use crate::kernel::cpu::{Call, with_float};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec};
 
 op_list! { RunningUpdate }
 
@@ -64,11 +64,8 @@ impl Op for RunningUpdate {
         rules::shape(&args, 2, Shape::SCALAR)?;
         Ok(Outputs::one(args[0]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Must(0)]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Accumulates]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::update(0)] }
     }
     fn body(&self) -> Body {
         Body::Opaque("an update in place")
@@ -80,17 +77,15 @@ impl Op for RunningUpdate {
         const {
             &[
                 Kernel::cpu("running_update", |op, call| {
-                    let (op, dtype) = (attributes::<RunningUpdate>(op)?, call.dtype(0)?);
-                    with_dtype!(float dtype, T => run::<T>(op.factors(), call),
-                    else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    let op = attributes::<RunningUpdate>(op)?;
+                    with_float!(call, 0, T => run::<T>(op.factors(), call))
                 }),
                 Kernel::cuda("running_update", cuda::running_update),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args)
-            .map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements().saturating_mul(3)))
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
+        args[0].shape.elements().saturating_mul(3)
     }
 }
 

@@ -4,8 +4,7 @@
 pub(in crate::ops) mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, rules,
+    Body, Data, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::{Call, ViewMut};
 use crate::ops::elementwise::pointwise::SHAPES;
@@ -134,20 +133,14 @@ impl Op for Uniform {
         }
         Ok(Outputs::one(self.spec))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn accumulate(&self, _: DType) -> DType {
         DType::F64
     }
     fn body(&self) -> Body {
-        Body::Opaque("random numbers")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::None("random numbers depend on counters alone")
+        Body::Opaque("random numbers depend on counters alone")
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -162,8 +155,8 @@ impl Op for Uniform {
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        Cost::of(args, &[self.spec], self.spec.shape.elements().saturating_mul(2))
+    fn flops(&self, _: &[Spec], outputs: &[Spec]) -> usize {
+        outputs[0].shape.elements().saturating_mul(2)
     }
 }
 
@@ -258,17 +251,11 @@ impl Op for Bernoulli {
         }
         Ok(Outputs::one(Spec { dtype: DType::Bool, shape: self.shape }))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
-        Body::Opaque("random numbers")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::None("random numbers depend on counters alone")
+        Body::Opaque("random numbers depend on counters alone")
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -290,9 +277,6 @@ impl Op for Bernoulli {
                 Kernel::cuda("bernoulli", cuda::bernoulli),
             ]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
 }
 

@@ -1,15 +1,15 @@
 //! Dropout: the mask is made of counters in the kernel, forward and backward, and never stored.
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Mixing, Op, Outputs, Sample, SampleArg, Tested,
-    attributes, op_attributes, rules,
+    Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attributes,
+    op_attributes, rules,
 };
-use crate::kernel::cpu::{Call, isa};
+use crate::kernel::cpu::{Call, isa, with_float};
 use crate::ops::elementwise::pointwise::{SHAPES, cotangent};
 use crate::ops::random::distributions::{AHEAD, Bernoulli, GRAIN, TILE, Words, sample_cursor};
 use crate::ops::step::cursor;
 use crate::rng;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec, collapse, with_dtype};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec, collapse};
 
 op_list! { Dropout }
 
@@ -42,11 +42,8 @@ impl Op for Dropout {
         }
         Ok(Outputs::one(args[0]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::InPlace(&[0])]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::in_place(&[0])] }
     }
     fn body(&self) -> Body {
         Body::Fused(|op, g, args| {
@@ -73,15 +70,14 @@ impl Op for Dropout {
             &[
                 Kernel::cpu("dropout", |op, call| {
                     let op = attributes::<Dropout>(op)?;
-                    let dtype = call.dtype(0)?;
-                    with_dtype!(float dtype, T => dropout::<T>(op, call), else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    with_float!(call, 0, T => dropout::<T>(op, call))
                 }),
                 Kernel::cuda("dropout", crate::ops::random::distributions::cuda::dropout),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, o[0].shape.elements()))
+    fn flops(&self, _: &[Spec], outputs: &[Spec]) -> usize {
+        outputs[0].shape.elements()
     }
 }
 

@@ -11,8 +11,8 @@ pub(in crate::ops) use cuda::sum_partials;
 pub(in crate::ops) use group::{BLOCK, Group, across, row_view, unit};
 
 use crate::contract::{
-    Alias, AttributeType, AttributeValue, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample,
-    SampleArg, Tested, attribute_choices, attributes, op_attributes, rules,
+    AttributeType, AttributeValue, Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested,
+    attribute_choices, attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::pointwise::{Arith, pieces};
 use crate::kernel::cpu::{Call, Chunks, View, isa};
@@ -177,11 +177,8 @@ impl Op for Reduce {
         let dtype = args[0].dtype;
         Ok(Outputs::one(Spec::new(if self.wide { dtype.accumulate() } else { dtype }, shape)))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Primitive("reduction")
@@ -218,31 +215,28 @@ impl Op for Reduce {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |op, args| {
-                        let chunks = attributes::<Reduce>(op).map_or(1, |r| r.chunks(&args[0].shape));
-                        let outputs = attributes::<Reduce>(op).map_or(0, |r| r.counts(&args[0].shape).0);
-                        if chunks > 1 { chunks * outputs * size_of::<f64>() } else { 0 }
-                    },
-                    ..Kernel::cpu("reduce", |op, call| {
-                        let op = attributes::<Reduce>(op)?;
-                        let dtype = call.dtype(0)?;
-                        let halves = matches!(dtype, DType::F32 | DType::BF16 | DType::F16);
-                        if dtype != call.output_dtype(0)? {
-                            return with_dtype!(any dtype, T => run::<f32, T, f32>(op, call));
-                        }
-                        with_dtype!(any dtype, T => {
-                            if halves { run::<f32, T, T>(op, call) } else { run::<f64, T, T>(op, call) }
-                        })
+                Kernel::cpu("reduce", |op, call| {
+                    let op = attributes::<Reduce>(op)?;
+                    let dtype = call.dtype(0)?;
+                    let halves = matches!(dtype, DType::F32 | DType::BF16 | DType::F16);
+                    if dtype != call.output_dtype(0)? {
+                        return with_dtype!(any dtype, T => run::<f32, T, f32>(op, call));
+                    }
+                    with_dtype!(any dtype, T => {
+                        if halves { run::<f32, T, T>(op, call) } else { run::<f64, T, T>(op, call) }
                     })
-                },
-                Kernel { workspace: cuda::workspace, ..Kernel::cuda("reduce", cuda::reduce) },
+                })
+                .with_workspace(|op, args| {
+                    let chunks = attributes::<Reduce>(op).map_or(1, |r| r.chunks(&args[0].shape));
+                    let outputs = attributes::<Reduce>(op).map_or(0, |r| r.counts(&args[0].shape).0);
+                    if chunks > 1 { chunks * outputs * size_of::<f64>() } else { 0 }
+                }),
+                Kernel::cuda("reduce", cuda::reduce).with_workspace(cuda::workspace),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        let outputs = self.infer(args).map(|o| o[0]).ok();
-        Cost::of(args, outputs.as_slice(), args.first().map_or(0, |a| a.shape.elements()))
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
+        args[0].shape.elements()
     }
 }
 

@@ -5,17 +5,15 @@ mod cuda;
 pub(in crate::ops) use cuda::{cross_entropy, cross_entropy_grad, loss_workspace};
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Graph, Kernel, Op, Outputs, Sample, SampleArg, Tested, Value,
-    attributes, op_attributes, rules,
+    Body, Data, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value, attributes,
+    op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::lanes::{TILE, sum};
 use crate::kernel::cpu::pointwise::Arith;
-use crate::kernel::cpu::{Call, Row, RowMut, View, ViewMut, lanes};
+use crate::kernel::cpu::{Call, Row, RowMut, View, ViewMut, lanes, with_float};
 use crate::ops::elementwise::pointwise::cotangent;
-use crate::values::{
-    DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Math, Rule, Shape, Spec, with_dtype,
-};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Math, Rule, Shape, Spec};
 
 op_list! { Softmax }
 
@@ -65,19 +63,15 @@ impl Op for Softmax {
         "softmax"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 1] = rules::arity(args)?;
-        rules::float(&args, &[0])?;
-        let rank = args[0].shape.rank();
+        let x = rules::one_float(args)?;
+        let rank = x.shape.rank();
         if self.axis >= rank {
             return Err(Rule::Axis { axis: self.axis, rank });
         }
-        Ok(Outputs::one(args[0]))
+        Ok(Outputs::one(x))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::InPlace(&[0])]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::in_place(&[0])] }
     }
     fn body(&self) -> Body {
         Body::Fused(body)
@@ -97,17 +91,15 @@ impl Op for Softmax {
             &[
                 Kernel::cpu("softmax", |op, call| {
                     let op = attributes::<Softmax>(op)?;
-                    let dtype = call.dtype(0)?;
-                    with_dtype!(float dtype, T => run::<T>(op.axis, call), else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    with_float!(call, 0, T => run::<T>(op.axis, call))
                 }),
                 Kernel::cuda("softmax", cuda::softmax),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
         // Maximum, difference, exponential, sum, quotient.
-        self.infer(args)
-            .map_or(Cost::default(), |o| Cost::of(args, &o, args[0].shape.elements().saturating_mul(5)))
+        args[0].shape.elements().saturating_mul(5)
     }
 }
 

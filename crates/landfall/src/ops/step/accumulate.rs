@@ -3,8 +3,7 @@
 mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, op_attributes,
-    rules,
+    Body, Cost, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, op_attributes, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::values::{DType, DeviceKind, HostTensor, Rule, Spec};
@@ -42,11 +41,8 @@ impl Op for Accumulate {
         rules::shape(&args, 2, [rows, columns])?;
         Ok(Outputs::one(args[0]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Must(0)]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Accumulates]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::update(0)] }
     }
     fn body(&self) -> Body {
         Body::Opaque("its indices lie on the device")
@@ -57,11 +53,12 @@ impl Op for Accumulate {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const { &[Kernel::cpu("accumulate", |_, call| run(call)), Kernel::cuda("accumulate", cuda::accumulate)] }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
+        args[2].shape.elements()
+    }
+    fn bytes(&self, args: &[Spec], _: &[Spec]) -> usize {
         // Only the rows that are added to are read and written.
-        let touched = args.get(1..).unwrap_or(&[]);
-        let values = args.get(2).map_or(&[][..], std::slice::from_ref);
-        Cost::of(touched, values, values.iter().map(|v| v.shape.elements()).sum())
+        Cost::bytes_of(&args[1..], &args[2..])
     }
 }
 

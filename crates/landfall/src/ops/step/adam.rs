@@ -5,11 +5,11 @@ mod cuda;
 use super::cursor;
 use super::cursor::STEP;
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, rules,
+    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
+    rules,
 };
-use crate::kernel::cpu::Call;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Spec, with_dtype};
+use crate::kernel::cpu::{Call, with_float};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Spec};
 
 op_list! { Adam }
 
@@ -85,11 +85,8 @@ impl Op for Adam {
         (5..8).try_for_each(|arg| rules::shape(&args, arg, []))?;
         Ok(Outputs::from([param, m, v]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Must(0), Alias::Must(2), Alias::Must(3)]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Accumulates, Coverage::Accumulates, Coverage::Accumulates]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::update(0), Output::update(2), Output::update(3)] }
     }
     fn body(&self) -> Body {
         Body::Opaque("update of a state")
@@ -102,20 +99,14 @@ impl Op for Adam {
             &[
                 Kernel::cpu("adam", |op, call| {
                     let op = attributes::<Adam>(op)?;
-                    let dtype = call.dtype(0)?;
-                    with_dtype!(float dtype, T => if call.dtype(1)? == dtype {
-                    update::<T, T>(op, call)
-                } else {
-                    update::<T, <T as Element>::Acc>(op, call)
-                }, else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    with_float!(call, 0, T, W as 1 => update::<T, W>(op, call))
                 }),
                 Kernel::cuda("adam", cuda::adam),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        let n = args.first().map_or(0, |a| a.shape.elements());
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, n.saturating_mul(15)))
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
+        args[0].shape.elements().saturating_mul(15)
     }
 }
 

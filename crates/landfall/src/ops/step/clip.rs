@@ -3,14 +3,14 @@
 mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, rules,
+    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
+    rules,
 };
 use crate::kernel::cpu::pointwise::pieces;
-use crate::kernel::cpu::{Call, Chunks, View};
-use crate::ops::elementwise::pointwise::{SHAPES, cost, cotangent, map, run, run_cuda, samples};
+use crate::kernel::cpu::{Call, Chunks, View, with_float};
+use crate::ops::elementwise::pointwise::{SHAPES, cotangent, kernels, map, samples};
 use crate::ops::elementwise::scalar::{Compare, Comparison};
-use crate::values::{Binary, DType, DeviceKind, Element, HostTensor, Layout, Rule, Shape, Spec, with_dtype};
+use crate::values::{Binary, DType, DeviceKind, Element, HostTensor, Layout, Rule, Shape, Spec};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 op_list! { AllFinite, ClipScale, GlobalNorm }
@@ -36,15 +36,11 @@ impl Op for GlobalNorm {
         "global_norm"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 1] = rules::arity(args)?;
-        rules::float(&args, &[0])?;
-        Ok(Outputs::one(Spec::new(args[0].dtype.accumulate(), [])))
+        let x = rules::one_float(args)?;
+        Ok(Outputs::one(Spec::new(x.dtype.accumulate(), [])))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn accumulate(&self, _: DType) -> DType {
         DType::F64
@@ -67,23 +63,17 @@ impl Op for GlobalNorm {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
-                Kernel {
-                    workspace: |_, args| {
+                Kernel::cpu("global_norm", |_, call| with_float!(call, 0, T => norm::<T>(call)))
+                    .with_workspace(|_, args| {
                         let n = args.first().map_or(0, |a| a.shape.elements());
                         if n > CHUNK { n.div_ceil(CHUNK) * size_of::<f64>() } else { 0 }
-                    },
-                    ..Kernel::cpu("global_norm", |_, call| {
-                        let dtype = call.dtype(0)?;
-                        with_dtype!(float dtype, T => norm::<T>(call), else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
-                    })
-                },
-                Kernel { workspace: cuda::norm_workspace, ..Kernel::cuda("global_norm", cuda::global_norm) },
+                    }),
+                Kernel::cuda("global_norm", cuda::global_norm).with_workspace(cuda::norm_workspace),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        let n = args.first().map_or(0, |a| a.shape.elements());
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, n.saturating_mul(2)))
+    fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
+        args[0].shape.elements().saturating_mul(2)
     }
 }
 
@@ -207,20 +197,16 @@ impl Op for ClipScale {
         "clip_scale"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 1] = rules::arity(args)?;
-        rules::float(&args, &[0])?;
+        let x = rules::one_float(args)?;
         // Not `<=`: NaN is refused too.
         if self.max > 0.0 {
-            Ok(Outputs::one(args[0]))
+            Ok(Outputs::one(x))
         } else {
             Err(Rule::Attribute { name: "max", value: self.max, expected: "above 0" })
         }
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::InPlace(&[0])]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::in_place(&[0])] }
     }
     fn body(&self) -> Body {
         Body::Pointwise(|op, e| {
@@ -238,10 +224,7 @@ impl Op for ClipScale {
         Grad::None("clipping is outside of the loss")
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
-        const { &[Kernel::cpu("pointwise", run::<ClipScale>), Kernel::cuda("pointwise", run_cuda)] }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        cost(self, args)
+        kernels::<Self>()
     }
 }
 
@@ -282,11 +265,8 @@ impl Op for AllFinite {
         (0..args.len()).try_for_each(|i| rules::float(args, &[i]))?;
         Ok(Outputs::one(Spec::new(DType::Bool, [])))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Opaque("a truth value of many arguments")
@@ -301,9 +281,7 @@ impl Op for AllFinite {
                     // Tasks only ever set it, so their order does not matter.
                     let bad = AtomicBool::new(false);
                     for i in 0..call.inputs() {
-                        let dtype = call.dtype(i)?;
-                        with_dtype!(float dtype, T => search::<T>(call, call.input::<T>(i)?, &bad),
-                        else return Err(Rule::Dtype { arg: i, dtype, expected: "a float" }));
+                        with_float!(call, i, T => search::<T>(call, call.input::<T>(i)?, &bad));
                     }
                     call.output::<u8>(0)?.set_flat(0, u8::from(!bad.into_inner()));
                     Ok(())
@@ -311,9 +289,6 @@ impl Op for AllFinite {
                 Kernel::cuda("all_finite", cuda::all_finite),
             ]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
 }
 

@@ -4,11 +4,11 @@
 mod cuda;
 
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
+    Body, Cost, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes,
     op_attributes, rules,
 };
-use crate::kernel::cpu::Call;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
+use crate::kernel::cpu::{Call, with_float};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec};
 
 op_list! { Advance, AdvanceMicro, Lookup, RingPush }
 
@@ -97,17 +97,11 @@ impl Op for Advance {
         }
         Ok(Outputs::one(args[0]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Must(0)]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Accumulates]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::update(0)] }
     }
     fn body(&self) -> Body {
-        Body::Opaque("update of the cursor")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::None("a cursor counts")
+        Body::Opaque("a cursor counts")
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -125,9 +119,6 @@ impl Op for Advance {
                 Kernel::cuda("advance", cuda::advance),
             ]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
 }
 
@@ -188,17 +179,11 @@ impl Op for AdvanceMicro {
         micro_batches(self.micro_batches)?;
         Ok(Outputs::one(args[0]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Must(0)]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Accumulates]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::update(0)] }
     }
     fn body(&self) -> Body {
-        Body::Opaque("update of the cursor")
-    }
-    fn vjp(&self) -> Grad {
-        Grad::None("a cursor counts")
+        Body::Opaque("a cursor counts")
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -214,9 +199,6 @@ impl Op for AdvanceMicro {
                 Kernel::cuda("advance_micro", cuda::advance_micro),
             ]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
 }
 
@@ -283,11 +265,8 @@ impl Op for Lookup {
             dims => Err(Rule::Rank { arg: 0, rank: dims.len(), expected: "1" }),
         }
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Opaque("its index lies on the device")
@@ -309,9 +288,9 @@ impl Op for Lookup {
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        let cursor = args.get(1..2).unwrap_or(&[]);
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(cursor, &[o[0], o[0]], 0))
+    fn bytes(&self, args: &[Spec], outputs: &[Spec]) -> usize {
+        // An element of the table is read.
+        Cost::bytes_of(&args[1..], &[outputs[0]; 2])
     }
 }
 
@@ -377,11 +356,8 @@ impl Op for RingPush {
             ref dims => Err(Rule::Rank { arg: 0, rank: dims.len(), expected: "2" }),
         }
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Must(0)]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Accumulates]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::update(0)] }
     }
     fn body(&self) -> Body {
         Body::Opaque("update of a ring")
@@ -397,9 +373,7 @@ impl Op for RingPush {
                     let mut ring = call.output::<f64>(0)?;
                     let row = step.rem_euclid(ring.dims()[0] as i64) as usize;
                     for i in 2..call.inputs() {
-                        let dtype = call.dtype(i)?;
-                        let value = with_dtype!(float dtype, T => call.input::<T>(i)?.flat(0).to_f64(),
-                        else return Err(Rule::Dtype { arg: i, dtype, expected: "a float" }));
+                        let value = with_float!(call, i, T => call.input::<T>(i)?.flat(0).to_f64());
                         ring.set(&[row, i - 2], value);
                     }
                     Ok(())
@@ -408,11 +382,9 @@ impl Op for RingPush {
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
+    fn bytes(&self, args: &[Spec], _: &[Spec]) -> usize {
         // One row is written, whatever the size of the ring.
-        let values = args.get(1..).unwrap_or(&[]);
-        let row = Spec::new(DType::F64, [values.len().saturating_sub(1)]);
-        Cost::of(values, &[row], 0)
+        Cost::bytes_of(&args[1..], &[Spec::new(DType::F64, [args.len() - 2])])
     }
 }
 

@@ -4,8 +4,8 @@ mod cuda;
 
 use super::cursor;
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, rules,
+    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
+    rules,
 };
 use crate::kernel::cpu::Call;
 use crate::values::{DType, DeviceKind, HostTensor, Rule, Spec};
@@ -76,11 +76,8 @@ impl Op for LossScale {
         }
         Ok(Outputs::one(args[0]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Must(0)]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Accumulates]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::update(0)] }
     }
     fn body(&self) -> Body {
         Body::Opaque("update of a state")
@@ -91,8 +88,8 @@ impl Op for LossScale {
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const { &[Kernel::cpu("loss_scale", run), Kernel::cuda("loss_scale", cuda::loss_scale)] }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 2))
+    fn flops(&self, _: &[Spec], _: &[Spec]) -> usize {
+        2
     }
 }
 

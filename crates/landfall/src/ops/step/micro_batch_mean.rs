@@ -5,13 +5,13 @@ mod cuda;
 use super::cursor;
 use super::cursor::MICRO;
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, rules,
+    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
+    rules,
 };
-use crate::kernel::cpu::Call;
 use crate::kernel::cpu::lanes::{TILE, flat, load, store};
 use crate::kernel::cpu::pointwise::Arith;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+use crate::kernel::cpu::{Call, with_float};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec};
 
 op_list! { MicroBatchMean }
 
@@ -67,11 +67,8 @@ impl Op for MicroBatchMean {
         cursor::micro_batches(self.micro_batches)?;
         Ok(Outputs::one(args[0]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Must(0)]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Accumulates]
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::update(0)] }
     }
     fn body(&self) -> Body {
         Body::Opaque("it updates the state in place")
@@ -83,17 +80,15 @@ impl Op for MicroBatchMean {
         const {
             &[
                 Kernel::cpu("micro_batch_mean", |op, call| {
-                    let (op, dtype) = (attributes::<MicroBatchMean>(op)?, call.dtype(0)?);
-                    with_dtype!(float dtype, T => run::<T>(op.factor(), call),
-                        else Err(Rule::Dtype { arg: 0, dtype, expected: "a float" }))
+                    let op = attributes::<MicroBatchMean>(op)?;
+                    with_float!(call, 0, T => run::<T>(op.factor(), call))
                 }),
                 Kernel::cuda("micro_batch_mean", cuda::micro_batch_mean),
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args)
-            .map_or(Cost::default(), |o| Cost::of(args, &o, o[0].shape.elements().saturating_mul(2)))
+    fn flops(&self, _: &[Spec], outputs: &[Spec]) -> usize {
+        outputs[0].shape.elements().saturating_mul(2)
     }
 }
 

@@ -5,8 +5,8 @@ mod cuda;
 use super::cursor;
 use super::cursor::{BASE, BATCH, EPOCH, MICRO, SEED, WINDOWS};
 use crate::contract::{
-    Alias, Body, Cost, Coverage, Data, Grad, Kernel, Op, Outputs, Sample, SampleArg, Tested,
-    attribute_choices, attributes, op_attributes, rules,
+    Body, Cost, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attribute_choices,
+    attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::rng::Shuffle;
@@ -131,11 +131,8 @@ impl Op for BatchWindows {
         let indices = Spec::new(DType::I64, [self.batch]);
         Ok(Outputs::from([indices, indices, Spec::new(DType::Bool, [self.batch])]))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint, Alias::Disjoint, Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full, Coverage::Full, Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL; 3]
     }
     fn body(&self) -> Body {
         Body::Opaque("a bijection of counters")
@@ -168,9 +165,6 @@ impl Op for BatchWindows {
                 Kernel::cuda("batch_windows", cuda::batch_windows),
             ]
         }
-    }
-    fn cost(&self, args: &[Spec]) -> Cost {
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(args, &o, 0))
     }
 }
 
@@ -321,11 +315,8 @@ impl Op for WindowGather {
         }
         Ok(Outputs::one(Spec::new(args[0].dtype, [b, c, self.width])))
     }
-    fn alias(&self) -> &[Alias] {
-        &[Alias::Disjoint]
-    }
-    fn coverage(&self) -> &[Coverage] {
-        &[Coverage::Full]
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
     }
     fn body(&self) -> Body {
         Body::Opaque("its indices lie on the device")
@@ -344,10 +335,9 @@ impl Op for WindowGather {
             ]
         }
     }
-    fn cost(&self, args: &[Spec]) -> Cost {
+    fn bytes(&self, args: &[Spec], outputs: &[Spec]) -> usize {
         // Only what is taken of the series is read.
-        let starts = args.get(1..).unwrap_or(&[]);
-        self.infer(args).map_or(Cost::default(), |o| Cost::of(starts, &[o[0], o[0]], 0))
+        Cost::bytes_of(&args[1..], &[outputs[0]; 2])
     }
 }
 

@@ -7,7 +7,7 @@
 use super::fault::{Fault, Saboteur, Which, tail};
 use crate::case::{Case, Check, Failure, cases, ensure};
 use crate::compare::{Worst, bound, close};
-use crate::contract::{Alias, Coverage, Graph, StateSpec, Tested, Value};
+use crate::contract::{Alias, Cost, Coverage, Graph, StateSpec, Tested, Value};
 use crate::device::cuda::outline::{implied, outline};
 use crate::engine::{Engine, Issue, Reuse, Tensor};
 use crate::error::{Allocator, Error};
@@ -113,7 +113,7 @@ fn kind(fault: Fault) -> Kind {
 fn chosen(op: &dyn Tested) -> Check<Vec<Case>> {
     let mut all = cases(op)?;
     let elements = |c: &Case| c.specs().iter().chain(&c.outputs).map(|s| s.shape.elements()).sum::<usize>();
-    let work = |c: &Case| elements(c) + op.cost(&c.specs()).flops;
+    let work = |c: &Case| elements(c) + Cost::of(op, &c.specs()).flops;
     all.retain(|c| c.outputs.iter().any(|o| o.bytes() > 0));
     all.sort_by_cached_key(work);
     let quick = all.iter().filter(|c| work(c) <= QUICK).count();
@@ -141,7 +141,7 @@ fn faults(case: &Case) -> (Vec<Fault>, Vec<(Kind, &'static str)>) {
             }
         }
         faults.push(Fault::Tail { output: j });
-        if case.op.coverage().get(j) == Some(&Coverage::Zeroed) {
+        if case.op.outputs()[j].coverage == Coverage::Zeroed {
             faults.push(Fault::Fill { output: j });
         }
         faults.push(Fault::Shift(Which::Output(j)));

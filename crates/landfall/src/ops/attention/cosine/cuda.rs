@@ -2,12 +2,10 @@
 
 use super::{CosineAttention, CosineAttentionGrad, Sizes, lanes, rows_of};
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 use crate::ops::attention::forward::cuda::size;
 use crate::values::{Operand, Rule, Spec};
 
-/// Threads of a block at most.
-const BLOCK: u32 = 256;
 /// Rows of a thread: what two read of shared memory is read once.
 const ROWS: usize = 2;
 

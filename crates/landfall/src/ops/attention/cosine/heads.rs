@@ -6,7 +6,7 @@ use crate::kernel::cpu::lanes::{LANES, SavedStat};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{View, ViewMut};
 use crate::ops::attention::cpu_heads::{
-    BLOCK, Heads, LaneVec, combine, exponentials, largest, products, slope, spread_block,
+    BLOCK, Heads, LaneVec, combine, exponentials, largest, logarithm, products, put, slope, spread_block,
 };
 use crate::ops::attention::cpu_tiles::{BATCH_PER_PANEL, Sizes, cut};
 use crate::values::{Element, Layout, Math};
@@ -71,12 +71,9 @@ impl<T: Element<Acc: Arith + Real>, W: Element> Kernel for Forward<'_, T, W> {
                 for c in (0..s.e).step_by(BATCH_PER_PANEL) {
                     let mut part = combine(simd, &tile[..s.n], values, s.features, c);
                     part.iter_mut().for_each(|line| *line = over(line, &sum));
-                    let width = BATCH_PER_PANEL.min(s.e - c);
-                    query[c..c + width].copy_from_slice(&part[..width]);
+                    put(&part, &mut query[c..s.e]);
                 }
-                for l in 0..LANES {
-                    level[l] = top[l] + Math::ln(sum[l]);
-                }
+                logarithm(level, &top, &sum);
             }
             to.store_all(simd, queries, &s, self.out.data());
             heads.scores(self.lse.layout(), 0).store(simd, levels, 0, self.lse.data());
@@ -166,8 +163,7 @@ impl<T: Element<Acc: Arith + Real>, W: Element> Kernel for Gradient<'_, T, W> {
                 for (i, slopes) in block.zip(slopes.chunks_exact(s.keys)) {
                     for c in (0..s.e).step_by(BATCH_PER_PANEL) {
                         let part = combine(simd, &slopes[..s.n], keys, s.features, c);
-                        let width = BATCH_PER_PANEL.min(s.e - c);
-                        row[c..c + width].copy_from_slice(&part[..width]);
+                        put(&part, &mut row[c..s.e]);
                     }
                     let unit = &mut queries[i * s.features..][..s.features];
                     let along = beside(simd, row, unit, &by(&of_queries[i], &temperature));

@@ -2,16 +2,13 @@
 
 use super::Attention;
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 use crate::ops::attention::cpu_tiles::Sizes;
 use crate::ops::attention::grad::AttentionGrad;
 use crate::values::{DType, Rule, Spec};
 
 /// Rows of a block at most: `ROWS` in the source.
 const ROWS: u32 = 64;
-/// Threads of a block of `levels`.
-const BLOCK: u32 = 256;
-
 cuda_kernel! {
     /// Attention, in each way. What an op has not, `has_prev` and `has_scores` tell.
     struct Forward = "attention", ROWS;
@@ -375,42 +372,14 @@ pub(in crate::ops) fn attention_grad(
     let (count, level) = (s.batch * s.heads * s.n, 0);
     let levels = Levels { out, slope, level, count, heads: s.heads, n: s.n, e: s.e };
     call.launch(&module, Geometry::linear(count, BLOCK)?, &levels)?;
-    let columns = Columns {
-        q,
-        k,
-        v,
-        prev,
-        lse,
-        level,
-        slope,
-        score_slope,
-        has_prev,
-        has_scores,
-        heads,
-        n,
-        e,
-        scale,
-        gk,
-        gv,
-    };
+    // What both kernels are given, and what each writes.
+    macro_rules! given {
+        ($Args:ident { $($written:ident),+ }) => {
+            $Args { q, k, v, prev, lse, level, slope, score_slope, has_prev, has_scores, heads, n, e, scale, $($written),+ }
+        };
+    }
+    let columns = given!(Columns { gk, gv });
     call.launch(&module, rows(&s)?, &columns)?;
-    let of_rows = Rows {
-        q,
-        k,
-        v,
-        prev,
-        lse,
-        level,
-        slope,
-        score_slope,
-        has_prev,
-        has_scores,
-        heads,
-        n,
-        e,
-        scale,
-        gq,
-        g_prev,
-    };
+    let of_rows = given!(Rows { gq, g_prev });
     call.launch(&module, rows(&s)?, &of_rows)
 }

@@ -2,11 +2,12 @@
 //! any strides. Hopper has tensor instructions of its own: large products take them, others where a tuner chose them.
 
 use crate::contract::Op;
-use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, Tile, cuda_kernel};
+use crate::kernel::cuda::{
+    BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, Tile, cuda_kernel,
+};
 use crate::ops::experts::routing::cuda::{BARRIERS, SCAN};
 use crate::values::{DType, Operand, Rule, Spec};
 
-const BLOCK: u32 = 256;
 /// Threads of a block of three warpgroups.
 const GROUPS: u32 = 384;
 

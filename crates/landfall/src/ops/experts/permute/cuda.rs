@@ -6,20 +6,31 @@ use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, So
 use crate::ops::experts::routing::cuda::{BARRIERS, CELLS, Share, TEAM_ROWS, Team, WRITERS};
 use crate::values::{Rule, Spec};
 
-cuda_kernel! {
+/// A kernel that copies rows by the map.
+macro_rules! copies_rows {
+    ($(#[$doc:meta])* $Name:ident = $kernel:literal, $block:expr; $($own:tt)*) => {
+        cuda_kernel! {
+            $(#[$doc])*
+            struct $Name = $kernel, $block;
+            x: view_in T,
+            map: view_in I,
+            source: view_in I,
+            p: view_in P,
+            y: view_out T,
+            py: view_out P,
+            faults: faults,
+            tokens: size,
+            rows: size,
+            experts: size,
+            most: u32,
+            $($own)*
+        }
+    };
+}
+
+copies_rows! {
     /// A team writes the rows of a token.
-    struct ByTeams = "permute", WRITERS.0;
-    x: view_in T,
-    map: view_in I,
-    source: view_in I,
-    p: view_in P,
-    y: view_out T,
-    py: view_out P,
-    faults: faults,
-    tokens: size,
-    rows: size,
-    experts: size,
-    most: u32,
+    ByTeams = "permute", WRITERS.0;
     units: size,
     lanes: u32,
     clear: u32,
@@ -31,20 +42,9 @@ static SOURCE: Source = Source {
     entries: &[ByTeams::KERNEL],
 };
 
-cuda_kernel! {
+copies_rows! {
     /// Blocks that read at the same moments.
-    struct Together = "permute_together", HANDS;
-    x: view_in T,
-    map: view_in I,
-    source: view_in I,
-    p: view_in P,
-    y: view_out T,
-    py: view_out P,
-    faults: faults,
-    tokens: size,
-    rows: size,
-    experts: size,
-    most: u32,
+    Together = "permute_together", HANDS;
     arrived: scratch_of I32,
     bytes: size,
     parts: size,

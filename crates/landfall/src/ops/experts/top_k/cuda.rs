@@ -2,9 +2,7 @@
 
 use super::{TopK, TopKGrad};
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
-
-const BLOCK: u32 = 256;
+use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 
 cuda_kernel! {
     /// A warp chooses the experts of a token.

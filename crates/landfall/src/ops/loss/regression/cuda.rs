@@ -3,15 +3,11 @@
 use super::Term;
 use crate::contract::Op;
 use crate::kernel::cuda::vectors::{collapsed, contiguous};
-use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, UNITS, cuda_kernel};
+use crate::kernel::cuda::{
+    BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, UNITS, cuda_kernel,
+};
 use crate::ops::reduce::reduction::{sum_partials, unit};
 use crate::values::{DType, Spec};
-
-const BLOCK: u32 = 256;
-/// Units of a thread, at least, before there is another block to sum over.
-const LEAST: usize = 4;
-/// Blocks at most: what a large GPU holds at once. Each thread goes on with the next unit.
-const MAX_BLOCKS: usize = 1024;
 
 cuda_kernel! {
     /// The sum of the terms of each block.
@@ -52,6 +48,11 @@ fn module(dtype: DType, term: Term) -> Module {
     let module = Module::new(&SOURCE).of("T", dtype).of("A", dtype.accumulate());
     module.constant("UNIT", unit(dtype) as u64).constant("IS_SQUARE", square)
 }
+
+/// Units of a thread, at least, before there is another block to sum over.
+const LEAST: usize = 4;
+/// Blocks at most: what a large GPU holds at once. Each thread goes on with the next unit.
+const MAX_BLOCKS: usize = 1024;
 
 fn blocks(args: &Spec) -> usize {
     args.shape.elements().div_ceil(LEAST * unit(args.dtype) * BLOCK as usize).min(MAX_BLOCKS)

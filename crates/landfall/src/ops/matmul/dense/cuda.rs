@@ -3,11 +3,10 @@
 use super::{MatMul, cut, sizes};
 use crate::contract::{Kernel, Op, attributes};
 use crate::kernel::cuda::{
-    Call, Failure, Geometry, KernelArgs, Module, Piece, Source, WORKSPACE_ALIGNMENT, cuda_kernel,
+    BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, WORKSPACE_ALIGNMENT, cuda_kernel,
 };
 use crate::values::{DType, Operand, Precision, Rule, Spec};
 
-const BLOCK: u32 = 256;
 /// Rows and columns of a block's part of the result: `TILE` in the source.
 const TILE: usize = 64;
 
@@ -122,14 +121,12 @@ pub(super) const fn library<const I: usize>(name: &'static str) -> Kernel {
         let what = format!("it proposes no algorithm number {I} for these operands");
         Err(Rule::Launch { file: "cublasLt", entry: "cublasLtMatmul", what }.into())
     };
-    Kernel {
-        accepts: |op, args| {
+    Kernel::cuda(name, run)
+        .accepting(|op, args| {
             let another = || I > 0 || cut::of_library(args[0].dtype, sizes(args)).is_some();
             works(args) && another() && !rounds_twice(op, args)
-        },
-        workspace,
-        ..Kernel::cuda(name, run)
-    }
+        })
+        .with_workspace(workspace)
 }
 
 /// The product in parts of `EACH` inner elements.
@@ -139,11 +136,9 @@ pub(super) const fn cut<const EACH: usize>(name: &'static str) -> Kernel {
         let (_, m, n, k) = sizes(&[lhs.spec(), rhs.spec()]);
         cut::run(call, EACH, (m, n, k))
     };
-    Kernel {
-        accepts: |op, args| exact(op, args) && works(args) && cut::varies(args[0].dtype, sizes(args), EACH),
-        workspace,
-        ..Kernel::cuda(name, run)
-    }
+    Kernel::cuda(name, run)
+        .accepting(|op, args| exact(op, args) && works(args) && cut::varies(args[0].dtype, sizes(args), EACH))
+        .with_workspace(workspace)
 }
 
 /// The product in parts of `EACH` inner elements, each by the matrix library.
@@ -153,18 +148,16 @@ pub(super) const fn parts<const EACH: usize>(name: &'static str) -> Kernel {
         let (_, m, n, k) = sizes(&[lhs.spec(), rhs.spec()]);
         if cut::by_library(call, precision, EACH, (m, n, k))? { Ok(()) } else { any(call) }
     };
-    Kernel {
-        accepts: |op, args| {
+    Kernel::cuda(name, run)
+        .accepting(|op, args| {
             works(args) && cut::library_varies(args[0].dtype, sizes(args), EACH, workspace(op, args))
-        },
-        workspace,
-        ..Kernel::cuda(name, run)
-    }
+        })
+        .with_workspace(workspace)
 }
 
 /// The product by our own kernel of any strides.
 pub(super) const fn strided(name: &'static str) -> Kernel {
-    Kernel { accepts: |op, args| exact(op, args) && works(args), ..Kernel::cuda(name, |_, call| any(call)) }
+    Kernel::cuda(name, |_, call| any(call)).accepting(|op, args| exact(op, args) && works(args))
 }
 
 pub(super) fn run(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {

@@ -4,10 +4,9 @@
 
 use super::cuda::{LEAST, strides};
 use super::join::join;
-use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 use crate::values::{DType, Operand, Precision, Rule, Spec};
 
-const BLOCK: u32 = 256;
 /// Elements of the result that a block can hold, and indices of an axis in a tile: at least and at most.
 const TILE: usize = 8192;
 const SIDE: (usize, usize) = (16, 128);

@@ -1,15 +1,8 @@
 //! The sum of a product's parts on a GPU.
 
 use super::cuda::{Added, added, strides};
-use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 use crate::values::Operand;
-
-const BLOCK: u32 = 256;
-/// Neighbouring elements of a thread, where they are contiguous.
-const VECTOR: usize = 4;
-/// Threads that share the parts of an element, of so many parts at least.
-const WAYS: usize = 8;
-const MANY: usize = 16;
 
 cuda_kernel! {
     /// Adds up the parts of an element.
@@ -33,6 +26,12 @@ static SOURCE: Source = Source {
     pieces: &[Piece::new("join", include_str!("join.cu"))],
     entries: &[Join::KERNEL],
 };
+
+/// Neighbouring elements of a thread, where they are contiguous.
+const VECTOR: usize = 4;
+/// Threads that share the parts of an element, of so many parts at least.
+const WAYS: usize = 8;
+const MANY: usize = 16;
 
 /// Adds up the parts of a product of `m` x `n`, which lie in scratch memory one after the other, and what is added to it.
 pub(super) fn join(call: &mut Call<'_>, parts: usize, (m, n): (usize, usize)) -> Result<(), Failure> {

@@ -4,12 +4,10 @@ use super::{Fold, Pad};
 use crate::contract::{ENTRY_ALIGNMENT, Op, attributes, part_offsets};
 use crate::kernel::cuda::vectors::collapsed;
 use crate::kernel::cuda::{
-    Call, Failure, Geometry, KernelArgs, Module, Piece, Source, Transfer, cuda_kernel,
+    BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, Transfer, cuda_kernel,
 };
 use crate::values::{DType, Layout, MAX_RANK, Operand, Shape};
 use arrayvec::ArrayVec;
-
-const BLOCK: u32 = 256;
 
 /// Copies that one launch makes.
 pub(in crate::ops) const COPIES: usize = 4;

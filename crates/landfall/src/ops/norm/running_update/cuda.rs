@@ -3,9 +3,7 @@
 use super::RunningUpdate;
 use crate::contract::{Op, attributes};
 use crate::kernel::cuda::vectors::collapsed;
-use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
-
-const BLOCK: u32 = 256;
+use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 
 cuda_kernel! {
     /// A thread mixes a statistic of the batch into the running one.

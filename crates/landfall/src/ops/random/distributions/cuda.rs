@@ -3,12 +3,10 @@
 use super::{Bernoulli, Uniform};
 use crate::contract::{Op, attributes};
 use crate::kernel::cuda::vectors::{collapsed, contiguous};
-use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 use crate::ops::random::dropout::Dropout;
 use crate::rng;
 use crate::values::DType;
-
-const BLOCK: u32 = 256;
 
 cuda_kernel! {
     /// A thread draws a block of random words.

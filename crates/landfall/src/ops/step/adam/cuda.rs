@@ -3,13 +3,7 @@
 use super::Adam;
 use crate::contract::{Op, attributes};
 use crate::kernel::cuda::vectors::contiguous;
-use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
-
-const BLOCK: u32 = 256;
-/// Elements that a thread updates at once: `N` in the source.
-const UNIT: usize = 4;
-/// Blocks at most: what a large GPU holds at once. Each thread goes on with the next unit; all have as many.
-const MAX_BLOCKS: usize = 640;
+use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 
 cuda_kernel! {
     /// A thread updates units of elements.
@@ -37,6 +31,11 @@ static SOURCE: Source = Source {
     pieces: &[Piece::new("adam", include_str!("adam.cu"))],
     entries: &[Update::KERNEL],
 };
+
+/// Elements that a thread updates at once: `N` in the source.
+const UNIT: usize = 4;
+/// Blocks at most: what a large GPU holds at once. Each thread goes on with the next unit; all have as many.
+const MAX_BLOCKS: usize = 640;
 
 /// [`Adam`].
 pub(super) fn adam(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {

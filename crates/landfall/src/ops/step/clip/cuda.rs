@@ -2,14 +2,8 @@
 
 use crate::contract::Op;
 use crate::kernel::cuda::vectors::{collapsed, contiguous};
-use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 use crate::values::{DType, Operand, Spec};
-
-const BLOCK: u32 = 256;
-/// Elements that a thread takes at once: `N` in the source.
-const UNIT: usize = 8;
-/// Blocks at most: what a large GPU holds at once. Each thread goes on with the next units; all have as many.
-const MAX_BLOCKS: usize = 512;
 
 cuda_kernel! {
     /// Takes the result away where an element is not finite.
@@ -70,6 +64,11 @@ static FINITE: Source = Source {
 fn module(dtype: DType) -> Module {
     Module::new(&NORM).of("T", dtype).of("A", dtype.accumulate())
 }
+
+/// Elements that a thread takes at once: `N` in the source.
+const UNIT: usize = 8;
+/// Blocks at most: what a large GPU holds at once. Each thread goes on with the next units; all have as many.
+const MAX_BLOCKS: usize = 512;
 
 fn blocks(elements: usize) -> usize {
     Geometry::shares(elements.div_ceil(UNIT * BLOCK as usize), MAX_BLOCKS)

@@ -3,9 +3,8 @@
 use super::MicroBatchMean;
 use crate::contract::{Op, attributes};
 use crate::kernel::cuda::vectors::{collapsed, contiguous};
-use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 
-const BLOCK: u32 = 256;
 /// Elements of a thread.
 const EACH: usize = 4;
 

@@ -2,12 +2,9 @@
 
 use super::{BatchWindows, Order, WindowGather};
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 use crate::values::DType;
 
-const BLOCK: u32 = 256;
-/// Elements that a thread of [`window_gather`] takes: `EACH` in the source.
-const EACH: usize = 4;
 /// Threads of a block of [`batch_windows`]: each is a chain of steps of its own, and a warp alone on a multiprocessor waits
 /// for no other.
 const WARP: u32 = 32;
@@ -28,6 +25,9 @@ cuda_kernel! {
     epochs: size,
     positions: size,
 }
+
+/// Elements that a thread of [`window_gather`] takes: `EACH` in the source.
+const EACH: usize = 4;
 
 cuda_kernel! {
     /// A thread copies some neighbours of a window.

@@ -1,0 +1,47 @@
+//! Launches without a GPU: what a driver would be asked for is made up.
+
+use super::{Address, KernelLaunch, ProductLaunch, Sink};
+use crate::error::Error;
+use crate::kernel::cuda::{TENSOR_MAP_WORDS, Tile};
+
+/// Takes note of launches; runs nothing.
+pub(super) trait Notes {
+    /// A launch of a kernel.
+    fn kernel(&mut self, launch: &KernelLaunch<'_>);
+    /// A product; whether the matrix library is taken to have an algorithm for it.
+    fn product(&mut self, launch: &ProductLaunch) -> bool;
+    /// A fill of the memory from `to` on.
+    fn fill(&mut self, to: Address);
+}
+
+/// Notes as a place where launches go.
+#[derive(Default)]
+pub(super) struct Dry<N>(pub(super) N);
+
+impl<N: Notes> Sink for Dry<N> {
+    fn kernel(&mut self, _: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
+        self.0.kernel(&launch);
+        Ok(())
+    }
+
+    fn product(&mut self, _: &'static str, launch: &ProductLaunch) -> Result<bool, Error> {
+        Ok(self.0.product(launch))
+    }
+
+    fn fill(&mut self, _: &'static str, to: Address, _: usize, _: u8) -> Result<(), Error> {
+        self.0.fill(to);
+        Ok(())
+    }
+
+    fn tensor_map(&self, _: &Tile<'_>) -> Result<[u64; TENSOR_MAP_WORDS], Error> {
+        Ok([0; TENSOR_MAP_WORDS])
+    }
+
+    fn faults(&mut self, _: &'static str) -> (Address, u32) {
+        (Address(0), 0)
+    }
+
+    fn architecture(&self) -> Option<&str> {
+        None
+    }
+}
