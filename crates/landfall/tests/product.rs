@@ -64,7 +64,7 @@ fn on_cuda_strict_products_are_not_rounded_and_tf32_ones_are() -> Result<(), Err
 struct Lies {
     batch: usize,
     sizes: Sizes,
-    /// Whether the inner axis of the left and of the right factor is the gapless one.
+    /// Whether the inner axis of the left and of the right factor is the contiguous one.
     along: [bool; 2],
     gaps: [usize; 2],
     added: bool,

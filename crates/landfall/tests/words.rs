@@ -21,7 +21,9 @@ fn top() -> PathBuf {
 fn retired() -> Vec<String> {
     let glossary = read_to_string(top().join(GLOSSARY)).expect("the glossary");
     let table = glossary.split("## Retired words").nth(1).expect("a table of retired words");
-    let cell = |line: &str| line.strip_prefix("| ")?.split(" |").next().map(|w| w.trim().trim_matches('`').to_owned());
+    let cell = |line: &str| {
+        line.strip_prefix("| ")?.split(" |").next().map(|w| w.trim().trim_matches('`').to_owned())
+    };
     let words = table.lines().filter_map(cell).filter(|w| w != "retired" && !w.starts_with("--"));
     words.collect()
 }
@@ -29,7 +31,9 @@ fn retired() -> Vec<String> {
 fn files(at: &Path, all: &mut Vec<PathBuf>) {
     if at.is_dir() {
         let entries = read_dir(at).expect("a folder of the tree").map(|e| e.expect("an entry").path());
-        entries.filter(|p| !p.ends_with("target") && !p.ends_with("__pycache__")).for_each(|p| files(&p, all));
+        entries
+            .filter(|p| !p.ends_with("target") && !p.ends_with("__pycache__"))
+            .for_each(|p| files(&p, all));
     } else if at.extension().is_none_or(|e| KINDS.iter().any(|k| e == *k)) {
         all.push(at.to_owned());
     }

@@ -111,7 +111,7 @@ fn text<'a>(
     text
 }
 
-/// The axes of an operand that is not gapless and row-major, outermost first, broadcast ones in brackets; with a star
+/// The axes of an operand that is not contiguous, outermost first, broadcast ones in brackets; with a star
 /// where the innermost one has gaps.
 fn order(layout: &Layout) -> String {
     if layout.is_contiguous() {

@@ -299,7 +299,7 @@ impl AfterUpdates {
     }
 }
 
-/// A gapless value under the shape of another.
+/// A contiguous value under the shape of another.
 fn relaid(inner: &mut Inner, of: Value, like: Value) -> Value {
     let ValueInfo { base, layout, spec, .. } = *inner.info(of);
     let shape = inner.info(like).spec.shape;

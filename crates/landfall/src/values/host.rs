@@ -38,7 +38,9 @@ impl HostTensor {
         let spec = Spec::new(dtype, shape);
         counted(spec, data.len())?;
         if !dtype.is_float() {
-            let holds = |x: f64| with_dtype!(any dtype, T => T::from_f64(x).to_f64() == x);
+            let in_bits = |x: f64| with_dtype!(any dtype, T => T::from_f64(x).to_f64() == x);
+            // A truth value is a byte of 0 or 1.
+            let holds = |x: f64| in_bits(x) && (dtype != DType::Bool || x <= 1.0);
             if let Some((index, &value)) = data.iter().enumerate().find(|(_, x)| !holds(**x)) {
                 return Err(refused(spec, Rule::Number { index, value, dtype }));
             }

@@ -227,7 +227,7 @@ impl Layout {
         if shape.elements() == 0 || self.is_contiguous() {
             return Some(Self { offset: self.offset, ..Self::contiguous(shape) });
         }
-        // Axes that lie gapless behind each other form one run; a new axis must not cross a run's border.
+        // Adjacent axes that are contiguous form one run; a new axis must not cross a run's border.
         let mut axes = [(0, 0); MAX_RANK];
         let mut count = 0;
         for (&d, &s) in self.shape.dims().iter().zip(self.strides()).filter(|a| *a.0 != 1) {
@@ -333,7 +333,7 @@ impl Layout {
     }
 }
 
-/// Joins neighbouring axes that lie gapless behind each other in all of these layouts of one shape, and drops axes
+/// Joins adjacent axes that are contiguous in all of these layouts of one shape, and drops axes
 /// of size 1: the same elements in the same order with as few axes as possible.
 pub(crate) fn collapse(layouts: &mut [Layout]) {
     let Some(first) = layouts.first().copied() else { return };

@@ -151,8 +151,8 @@ fn dropout<T: Element<Acc: Math>>(op: &Dropout, call: &Call<'_>) -> Result<(), R
                     if last < u32::MAX {
                         words.fill((start * each + r * cols + col) as u64, &mut drawn[..len]);
                     }
-                    let gapless = from.as_ref().map_or(Some(None), |f| f.as_slice().map(Some));
-                    if let (Some(from), Some(to)) = (gapless, row.as_slice()) {
+                    let contiguous = from.as_ref().map_or(Some(None), |f| f.as_slice().map(Some));
+                    if let (Some(from), Some(to)) = (contiguous, row.as_slice()) {
                         isa::write_ahead(to, col + AHEAD, len);
                         let to = &mut to[col..col + len];
                         match from {
