@@ -7,8 +7,12 @@ use std::process::{Command, Stdio};
 /// The compiler, pinned: registers and spills are compared with a snapshot.
 const WHEEL: &str = "nvidia-cuda-nvrtc==13.0.88";
 
-/// Installs the compiler in the target folder and runs the test that compiles all, or the modules whose label begins so.
-pub(crate) fn run(top: &Path, label: Option<&String>) -> Result<(), String> {
+/// Installs the compiler in the target folder and runs the test that compiles all for the first architecture, with
+/// `--everywhere` for the others too, or the modules whose label begins so.
+pub(crate) fn run(top: &Path, argument: Option<&String>) -> Result<(), String> {
+    let everywhere =
+        argument.is_some_and(|a| a == "--everywhere") || std::env::var_os("LANDFALL_BLESS").is_some();
+    let label = argument.filter(|a| *a != "--everywhere");
     let venv = target(top).join("nvrtc");
     let python = venv.join("bin/python3");
     if !python.exists() {
@@ -35,6 +39,7 @@ pub(crate) fn run(top: &Path, label: Option<&String>) -> Result<(), String> {
             .current_dir(top)
             .args(["test", "--package", "landfall", "--test", "kernels", "--", "--nocapture"])
             .envs(label.map(|l| ("LANDFALL_KERNELS", l)))
+            .envs(everywhere.then_some(("LANDFALL_ARCHITECTURES", "all")))
             .env("LD_LIBRARY_PATH", library)
             .env("LANDFALL_REQUIRE_NVRTC", "1"),
     )

@@ -10,8 +10,8 @@ use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask TASK
   readme [--except COMMAND]...  runs each line of the README's sh blocks from the top of the checkout, except those named
-  kernels [LABEL]               compiles every CUDA kernel, or those of modules whose label begins so, with the run-time compiler
-                                of the Python wheel; needs no GPU
+  kernels [LABEL|--everywhere]  compiles every CUDA kernel, or those of modules whose label begins so, with the run-time compiler
+                                of the Python wheel, for Hopper, or for every architecture; needs no GPU
   ops                           writes docs/ops.md, what each op takes on which device, from the table of ops
   shuffle [ARGUMENT]...         runs the suite of every op in one process, in the orders of ten seeds; --help lists arguments
   bundle [TEST]...              puts test binaries (all, or these) and the program into bundle/, with a runner for a machine with a GPU

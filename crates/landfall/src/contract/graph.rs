@@ -143,9 +143,9 @@ impl Graph {
         result
     }
 
-    /// Makes a run of the program do everything appended so far `times` times before it does what is appended later, once:
-    /// micro-batches, then the update. What the repeated part reads of the state is what it left there the time before.
-    /// Values that it makes hold what the last time made, when the later part reads them. The last call counts.
+    /// Marks the nodes so far as a loop body that runs `times` times before the later nodes run once: gradient accumulation over
+    /// micro-batches, then the update. Each iteration reads the state that the previous one wrote. The later nodes read the
+    /// values of the last iteration. The last call counts.
     ///
     /// # Errors
     /// [`Rule::Attribute`] when `times` is 0.

@@ -305,7 +305,7 @@ impl Cost {
 }
 
 /// One way to compute an op on a device. What an instruction runs is a kernel, so a choice between ways that a tuner may
-/// make is one between kernels: each has a name of its own.
+/// make is one between kernels: each has its own name.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel {
     /// Name in plans, records and errors.

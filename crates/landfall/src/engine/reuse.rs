@@ -6,16 +6,15 @@ use crate::error::{Allocator, Error};
 /// checker refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Reuse {
-    /// As it gives the smallest arena.
+    /// The smallest arena.
     #[default]
     Tight,
-    /// Wherever it is legal: an output runs in place wherever its op's rule allows it and nothing needs the input any
-    /// more, also within a larger value; every other value takes the memory that was given up last. The hardest plan
-    /// for whoever reads or writes what is not theirs, or too late.
+    /// Stress mode, maximal aliasing, so that races and stale reads surface: an output runs in place wherever its op's rule
+    /// allows it and no later instruction reads the input, also within a larger value; every other value takes the memory that
+    /// was freed last.
     Most,
-    /// Never: each value and each instruction's scratch memory is an allocation of its own, no output runs in place,
-    /// and no producer writes into a packing. Updates are still where they are. Checkers of memory accesses then see
-    /// the bounds of each value.
+    /// No reuse: each value and each instruction's scratch memory has its own allocation, no output runs in place, and no
+    /// producer writes into a packed buffer. Updates stay in place. Memory checkers then see the bounds of each value.
     Nothing,
 }
 

@@ -12,7 +12,7 @@ pub enum Home {
     Arena,
     /// A slab of the state.
     Slab(usize),
-    /// A program input or output: memory of its own that no other program shares.
+    /// A program input or output: its own memory, which no other program shares.
     Own,
     /// The memory of another value from a byte offset on: an updated value is where it was, a part of a packing is
     /// where the packing will be.

@@ -32,7 +32,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Compiles one graph with an arena of its own.
+    /// Compiles one graph with its own arena.
     ///
     /// # Errors
     /// As [`ProgramSet::add`] and [`ProgramSet::build`].

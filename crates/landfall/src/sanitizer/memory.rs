@@ -48,12 +48,12 @@ pub(super) struct Memory {
     allocator: Allocator,
     /// By the address given out.
     live: BTreeMap<u64, Block>,
-    /// Given back and poisoned, the oldest first.
+    /// Freed and poisoned blocks, oldest first.
     given_back: Vec<Block>,
-    /// Bytes of those.
+    /// Bytes of the freed blocks.
     held: usize,
     rng: Rng,
-    /// Found where nobody could be told.
+    /// First violation found in a `Drop`; the next call reports it.
     pending: Option<Violation>,
 }
 
@@ -67,7 +67,7 @@ impl Memory {
         Self { device, allocator, live, given_back, held: 0, rng: Rng::new(seed, 0), pending: None }
     }
 
-    /// What was found where nobody could be told.
+    /// Reports a violation that was found in a `Drop`.
     pub(super) fn raise(&mut self) -> Result<(), Error> {
         self.pending.take().map_or(Ok(()), |v| Err(v.into()))
     }

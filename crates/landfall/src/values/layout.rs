@@ -76,7 +76,7 @@ impl Layout {
         true
     }
 
-    /// Whether each element has a place of its own. (Sufficient test: sorted by stride, each axis steps over
+    /// Whether no two elements share memory. (Sufficient test: sorted by stride, each axis steps over
     /// all that the smaller ones span; every layout made from a contiguous one by slicing and permuting passes.)
     #[must_use]
     pub fn is_injective(&self) -> bool {

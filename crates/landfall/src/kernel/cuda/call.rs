@@ -162,7 +162,7 @@ const MAX_PARAMS: usize = 40;
 /// Words of all arguments of a launch.
 const MAX_WORDS: usize = 256;
 
-/// The bytes of a launch's arguments, each from a word of its own on.
+/// The bytes of a launch's arguments; each starts at a new word.
 #[derive(Debug, Clone)]
 pub(crate) struct Values {
     words: ArrayVec<u64, MAX_WORDS>,
