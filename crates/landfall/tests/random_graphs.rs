@@ -136,6 +136,26 @@ fn assert_close(got: &HashMap<String, HostTensor>, want: &HashMap<String, HostTe
     }
 }
 
+/// The graph that a GPU would capture implies the plan, in each mode of reuse; the engine refuses the program otherwise.
+#[test]
+fn captured_random_graphs_imply_their_plans() -> Result<(), Error> {
+    let mut planned = 0;
+    for seed in 0..300 {
+        let recipe = Recipe::new(Ops::Table, 1 << 32 | seed, 5 + seed as usize % 30, true)?;
+        for mode in MODES {
+            let engine = Engine::planning_for_cuda().with_reuse(mode);
+            let state = State::new(&engine, &recipe.state)?;
+            match Program::compile(&engine, &state, "random", &recipe.graph) {
+                Ok(_) => planned += 1,
+                Err(e) if is_cyclic(&e) => {}
+                Err(e) => panic!("seed {seed}, {mode:?}: {e}"),
+            }
+        }
+    }
+    assert!(planned > 600, "{planned} programs");
+    Ok(())
+}
+
 #[test]
 fn two_hundred_random_graphs_give_what_their_references_give() -> Result<(), Error> {
     compared(&Engine::cpu_with_threads(2)?, Ops::All)

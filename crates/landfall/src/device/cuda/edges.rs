@@ -121,8 +121,8 @@ pub(super) fn step_edges(list: &LaunchList, steps: &[Vec<TouchedOperands>]) -> V
 /// The first launch that does not wait for one that it must come after, with the number of that one: by the plan's proved
 /// edges ([`RecordedLaunch::after`](crate::device::RecordedLaunch)), or because both touch the same bytes and one of them
 /// writes them. Of a launch of several steps, the wait must be for the last that was given the bytes in common. Launches
-/// without steps pass on what they wait for. A packing need not wait for the makers of parts that lie in their places: who
-/// touches those bytes next waits for them.
+/// without steps pass on what they wait for. A packing need not wait for the makers and the readers of parts that lie in their
+/// places: whoever touches those bytes next waits for them.
 pub(super) fn unordered(
     list: &LaunchList,
     steps: &[Vec<TouchedOperands>],
@@ -148,11 +148,12 @@ pub(super) fn unordered(
         let launch = recorded.as_launch();
         let of = |a: usize| list.launches[a].as_launch();
         if !steps[n].is_empty() {
-            let makes_part = |&&a: &&usize| {
-                let (made, mut parts) = (of(a).outputs, parts_in_place(&launch));
-                parts.any(|part| made.iter().any(|o| o.relation(part) != Relation::Disjoint))
+            let touches_part = |&&a: &&usize| {
+                let (other, mut parts) = (of(a), parts_in_place(&launch));
+                let operands = || other.inputs.iter().chain(other.outputs).filter(not_empty);
+                parts.any(|part| operands().any(|o| o.relation(part) != Relation::Disjoint))
             };
-            let mut needed: Vec<usize> = planned.iter().filter(|a| !makes_part(a)).copied().collect();
+            let mut needed: Vec<usize> = planned.iter().filter(|a| !touches_part(a)).copied().collect();
             touches(&launch, |start, end, writes, _| {
                 let touch = if writes { Ranges::write } else { Ranges::read };
                 touch(&mut touched, start, end, n, &mut needed);
