@@ -144,16 +144,17 @@ pub(super) fn unordered(
     let mut proved: Vec<Vec<usize>> = Vec::with_capacity(steps.len());
     for (n, recorded) in list.launches.iter().enumerate() {
         let with_steps = |&a: &usize| if steps[a].is_empty() { proved[a].clone() } else { vec![a] };
-        let planned: Vec<usize> = recorded.after.iter().flat_map(with_steps).collect();
         let launch = recorded.as_launch();
         let of = |a: usize| list.launches[a].as_launch();
+        let touches_part = |a: &usize| {
+            let (other, mut parts) = (of(*a), parts_in_place(&launch));
+            let operands = || other.inputs.iter().chain(other.outputs).filter(not_empty);
+            parts.any(|part| operands().any(|o| o.relation(part) != Relation::Disjoint))
+        };
+        let planned = recorded.after.iter().flat_map(with_steps).filter(|a| !touches_part(a));
+        let planned: Vec<usize> = planned.collect();
         if !steps[n].is_empty() {
-            let touches_part = |&&a: &&usize| {
-                let (other, mut parts) = (of(a), parts_in_place(&launch));
-                let operands = || other.inputs.iter().chain(other.outputs).filter(not_empty);
-                parts.any(|part| operands().any(|o| o.relation(part) != Relation::Disjoint))
-            };
-            let mut needed: Vec<usize> = planned.iter().filter(|a| !touches_part(a)).copied().collect();
+            let mut needed = planned.clone();
             touches(&launch, |start, end, writes, _| {
                 let touch = if writes { Ranges::write } else { Ranges::read };
                 touch(&mut touched, start, end, n, &mut needed);
