@@ -1,26 +1,25 @@
-//! How much memory values share.
+//! Memory reuse between values.
 
 use crate::error::{Allocator, Error};
 
-/// How a plan lets values share memory. Results do not depend on it, to the last bit: what they would depend on, the
-/// checker refuses.
+/// How a plan reuses memory between values. Results do not depend on it, to the last bit: the checker refuses every
+/// plan in which they would.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Reuse {
-    /// As it gives the smallest arena.
+    /// Smallest arena.
     #[default]
     Tight,
-    /// Wherever it is legal: an output runs in place wherever its op's rule allows it and nothing needs the input any
-    /// more, also within a larger value; every other value takes the memory that was given up last. The hardest plan
-    /// for whoever reads or writes what is not theirs, or too late.
+    /// Stress mode: maximal aliasing, so that races and stale reads surface. Every output is in place if its op's rule
+    /// allows it and the input's lifetime ends there, also within a larger value; every other value gets the most
+    /// recently freed memory.
     Most,
-    /// Never: each value and each instruction's scratch memory is an allocation of its own, no output runs in place,
-    /// and no producer writes into a packing. Updates are still where they are. Checkers of memory accesses then see
-    /// the bounds of each value.
+    /// No reuse: each value and each workspace has its own allocation, no output is in place, and no producer writes
+    /// into a packed buffer. Updates stay in place. Memory checkers then see the bounds of each value.
     Nothing,
 }
 
 impl Reuse {
-    /// What `LANDFALL_REUSE` asks for; [`Reuse::Tight`] where it is not set.
+    /// The value of `LANDFALL_REUSE`; [`Reuse::Tight`] if it is not set.
     ///
     /// # Errors
     /// [`Error::Setting`] for another value than `most` and `nothing`.
@@ -39,7 +38,7 @@ impl Reuse {
 }
 
 impl Allocator {
-    /// How programs share memory under it.
+    /// How the engine's programs reuse memory.
     pub(crate) fn reuse(self) -> Reuse {
         match self {
             Self::NeverReuse | Self::Shuffled(_) => Reuse::Nothing,
