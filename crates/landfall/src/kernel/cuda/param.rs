@@ -1,8 +1,8 @@
-//! A kernel's parameters, declared once.
+//! Kernel parameters, declared once.
 //!
 //! [`cuda_kernel!`](crate::cuda_kernel) turns one list into the struct that a launch takes, the parameter list in CUDA
-//! C++ and the list that each launch is checked against. A parameter that the list adds is a field that every launch must
-//! give, one that it drops is undeclared in the `.cu` file, and the order is the list's on both sides.
+//! C++ and the list that each launch is checked against. An added parameter is a field that every launch must set, a
+//! removed one is undeclared in the `.cu` file, and the list defines the order on both sides.
 
 use super::{Arg, Values};
 use crate::values::{DType, Layout, MAX_RANK, Operand};
@@ -12,7 +12,7 @@ use crate::values::{DType, Layout, MAX_RANK, Operand};
 pub struct Entry {
     /// Its name, which is also the symbol's.
     pub name: &'static str,
-    /// The most threads of a block: the compiler's register budget follows from it.
+    /// Maximum threads of a block: determines the compiler's register budget.
     pub block: u32,
     /// Its parameters, in order.
     pub params: &'static [Param],
@@ -23,32 +23,32 @@ pub struct Entry {
 pub struct Param {
     /// Its name in the source.
     pub name: &'static str,
-    /// What it takes.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// What a parameter takes.
+/// The kind of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The address of an operand that is read.
+    /// Pointer to an input.
     Input(Element),
-    /// The address of an operand that is written.
+    /// Pointer to an output.
     Output(Element),
-    /// An operand that is read, with its strides: `View` in `prelude.cu`.
+    /// An input with its strides: `View` in `prelude.cu`.
     ViewIn(Element),
-    /// An operand that is written, with its strides.
+    /// An output with its strides.
     ViewOut(Element),
-    /// How many rows there are and of how many elements: `RowFrame` in `prelude.cu`.
+    /// Number and length of the rows: `RowFrame` in `prelude.cu`.
     RowFrame,
-    /// The rows of an operand that is read: `RowView` in `prelude.cu`.
+    /// The rows of an input: `RowView` in `prelude.cu`.
     RowsIn(Element),
-    /// The rows of an operand that is written.
+    /// The rows of an output.
     RowsOut(Element),
-    /// Two operands of one shape, the second of which is written: `Transfer` in `prelude.cu`.
+    /// An input and an output of one shape: `Transfer` in `prelude.cu`.
     Transfer(Element),
-    /// An address in the scratch memory.
+    /// Pointer to workspace.
     Scratch(Element),
-    /// A tensor map: how an operand that is read lies, and the TMA tile that one instruction copies.
+    /// A tensor map: the layout of an input, and the TMA tile that one instruction copies.
     TensorMap(Element),
     /// A 32-bit unsigned integer.
     U32,
@@ -60,7 +60,7 @@ pub enum Kind {
     F64,
     /// Sizes or strides of up to eight axes, by value.
     Dims,
-    /// Where the kernel reports an index out of range.
+    /// The record for an index out of range.
     Faults,
 }
 
@@ -69,12 +69,12 @@ pub enum Kind {
 pub enum Element {
     /// The type that the module binds to this name.
     Bound(&'static str),
-    /// This one.
+    /// A fixed dtype.
     Is(DType),
 }
 
 impl Entry {
-    /// The same kernel with blocks of at most so many threads, for a source that computes it in another way.
+    /// The same kernel with a smaller maximum of threads per block, for a variant in the same source.
     #[must_use]
     pub const fn of_block(self, block: u32) -> Self {
         Self { block, ..self }
@@ -92,8 +92,8 @@ impl Element {
 }
 
 impl Param {
-    /// The parameter in CUDA C++. A struct goes by its members, which [`prologue`](Self::prologue) puts together: of a struct
-    /// by value the compiler holds less in registers.
+    /// The parameter in CUDA C++. A struct is passed by its members, which [`prologue`](Self::prologue) assembles: the
+    /// compiler keeps less of a by-value struct in registers.
     pub(super) fn declaration(&self) -> String {
         let name = self.name;
         // Read-only by value: constant memory, no copy on the stack.
@@ -121,7 +121,7 @@ impl Param {
                     axes.join(", ")
                 )
             }
-            // By value too: the copy's hardware reads it where the parameters are.
+            // By value too: the TMA unit reads it from the parameter memory.
             Kind::TensorMap(_) => format!("const __grid_constant__ TensorMap {name}"),
             Kind::U32 => format!("u32 {name}"),
             Kind::U64 => format!("u64 {name}"),
@@ -132,7 +132,7 @@ impl Param {
         }
     }
 
-    /// What a kernel begins with to have the parameter under its name; empty where it has it.
+    /// The kernel prologue that assembles the parameter; empty if none is needed.
     pub(super) fn prologue(&self) -> String {
         let (kind, members): (String, &[&str]) = match self.kind {
             Kind::ViewIn(e) => (format!("View<const {}>", e.c_type()), &["data", "stride"]),
@@ -177,16 +177,16 @@ pub(crate) const fn c_type(dtype: DType) -> &'static str {
     }
 }
 
-/// The arguments of one kernel: what [`Call::launch`](super::Call::launch) takes. Made by
+/// The arguments of one kernel, for [`Call::launch`](super::Call::launch). Generated by
 /// [`cuda_kernel!`](crate::cuda_kernel).
 pub trait KernelArgs {
-    /// The kernel that they are for.
+    /// Their kernel.
     const KERNEL: Entry;
     /// Calls `take` with one argument for each parameter, in order.
     fn list<R>(&self, take: impl FnOnce(&[Arg<'_>]) -> R) -> R;
 }
 
-/// What the rows of all tensors of a kernel have in common, as a parameter of kind `row_frame` takes it.
+/// What all operands of a row kernel share, for a parameter of kind `row_frame`.
 #[derive(Debug, Clone, Copy)]
 pub struct RowFrame<'a> {
     /// Number of rows.
@@ -195,7 +195,7 @@ pub struct RowFrame<'a> {
     pub length: usize,
     /// Threads that share a row, a power of two.
     pub lanes: u32,
-    /// 1 where these threads are not neighbours.
+    /// 1 if these threads are not adjacent.
     pub across: u32,
     /// The axes that the rows are counted along.
     pub starts: &'a Layout,
@@ -203,16 +203,16 @@ pub struct RowFrame<'a> {
     pub row: &'a Layout,
 }
 
-/// The rows of an operand, as a parameter of kind `rows_in` or `rows_out` takes them.
+/// The rows of an operand, for a parameter of kind `rows_in` or `rows_out`.
 #[derive(Debug, Clone, Copy)]
 pub struct RowView<'a> {
     /// The operand.
     pub operand: &'a Operand,
-    /// Whether units of a row are contiguous and aligned for accesses of 16 bytes.
+    /// Whether units of a row are contiguous and aligned for 16-byte accesses.
     pub contiguous: bool,
-    /// Where each row starts.
+    /// Layout of the row starts.
     pub starts: &'a Layout,
-    /// How the elements of a row follow.
+    /// Layout of a row's elements.
     pub row: &'a Layout,
 }
 
@@ -223,13 +223,13 @@ pub(super) fn dims(of: &[usize]) -> [u64; MAX_RANK] {
     v
 }
 
-/// Appends an operand at this address, with its strides; whether there was room.
+/// Appends an operand at this address, with its strides; returns whether there was room.
 pub(super) fn push_view(operand: &Operand, address: u64, to: &mut Values) -> bool {
     to.push_address(address) && to.push(&dims(operand.layout.strides()))
 }
 
 impl RowFrame<'_> {
-    /// Appends its members; whether there was room.
+    /// Appends its members; returns whether there was room.
     pub(super) fn push(&self, to: &mut Values) -> bool {
         let (lanes, across) = (u64::from(self.lanes), u64::from(self.across));
         let rank = self.starts.shape().rank() as u64;
@@ -240,7 +240,7 @@ impl RowFrame<'_> {
 }
 
 impl RowView<'_> {
-    /// Appends its members; whether there was room.
+    /// Appends its members; returns whether there was room.
     pub(super) fn push(&self, address: u64, to: &mut Values) -> bool {
         let axes = [self.starts, self.row].map(|of| dims(of.strides()));
         to.push_address(address)
@@ -249,13 +249,13 @@ impl RowView<'_> {
     }
 }
 
-/// A copy between operands of one shape, as a parameter of kind `transfer` takes it. What it moves at once is a unit: `shape`
-/// and strides count those.
+/// A copy between operands of one shape, for a parameter of kind `transfer`. It moves one unit at a time: `shape` and
+/// strides count units.
 #[derive(Debug, Clone, Copy)]
 pub struct Transfer<'a> {
-    /// The operand that is read.
+    /// The input.
     pub x: &'a Operand,
-    /// The operand that is written.
+    /// The output.
     pub out: &'a Operand,
     /// Number of units.
     pub units: usize,
@@ -263,14 +263,14 @@ pub struct Transfer<'a> {
     pub rank: usize,
     /// Their sizes.
     pub shape: [usize; MAX_RANK],
-    /// Strides of what is read.
+    /// Strides of the input.
     pub stride_x: [usize; MAX_RANK],
-    /// Strides of what is written.
+    /// Strides of the output.
     pub stride_out: [usize; MAX_RANK],
 }
 
 impl Transfer<'_> {
-    /// Appends its members; whether there was room.
+    /// Appends its members; returns whether there was room.
     pub(super) fn push(&self, [x, out]: [u64; 2], to: &mut Values) -> bool {
         let axes = [self.shape, self.stride_x, self.stride_out].map(|of| dims(&of));
         to.push_address(x)
@@ -281,7 +281,7 @@ impl Transfer<'_> {
     }
 }
 
-/// An operand as a parameter of kind `tensor_map` takes it.
+/// An operand for a parameter of kind `tensor_map`.
 #[derive(Debug, Clone, Copy)]
 pub struct Tile<'a> {
     /// The operand.
@@ -290,8 +290,8 @@ pub struct Tile<'a> {
     pub axes: &'a [(usize, u32)],
 }
 
-/// Declares a kernel: its name, the most threads of a block, and its parameters in order. Makes a struct with one field
-/// for each of them, which a launch takes, and `KERNEL`, which the [`Source`](crate::cuda::Source) lists.
+/// Declares a kernel: its name, the maximum threads of a block, and its parameters in order. Generates a struct with
+/// one field for each of them, which a launch takes, and `KERNEL`, which the [`Source`](crate::cuda::Source) lists.
 ///
 /// | parameter | in CUDA C++ | field |
 /// |---|---|---|
