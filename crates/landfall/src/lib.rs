@@ -1,24 +1,24 @@
 //! Landfall: a tensor engine in which every result lands in the memory you gave it.
 //!
-//! In the order in which a step passes them:
+//! In the order in which a step passes through them:
 //!
 //! 1. [`Graph`]: a step as a graph of values; [`grad`] adds its backward pass.
-//! 2. [`lower`]: the graph as instructions, each with its kernel, alias rule and what must happen before it.
-//! 3. [`plan`]: one offset for each value, and an independent checker that proves it.
-//! 4. [`Program`]: the plan in memory, recorded once, run with no allocation on its [`State`].
-//! 5. [`ops`]: one definition for each op; [`Engine::call`] issues one eagerly through the same checked launch.
-//! 6. [`sanitize`]: the same launches, each proved to touch what it may and nothing else, in a mode of its own.
-//! 7. [`tune`]: which of an op's kernels is the fastest for an instruction, found on private copies when it is asked for.
+//! 2. [`lower`]: the graph as instructions, each with its kernel, alias rule and happens-before edges.
+//! 3. [`plan`]: one offset per value, verified by an independent checker.
+//! 4. [`Program`]: the allocated plan, recorded once; runs on its [`State`] without allocation.
+//! 5. [`ops`]: one definition per op; [`Engine::call`] issues an op eagerly through the same checked launch.
+//! 6. [`sanitize`]: a debugging mode that checks the memory accesses of every launch.
+//! 7. [`tune`]: finds the fastest kernel of each instruction, on private copies, on request.
 //!
-//! Modules lie in floors, and every import goes down: `docs/architecture.md` has the picture, `tests/floors.rs` the rule.
-//! `unsafe` code is in `device` and `kernel` alone.
+//! Modules are layered in floors, and imports go down only: see `docs/architecture.md`; `tests/floors.rs` checks it.
+//! `unsafe` code is in `device` and `kernel` only.
 #![deny(unsafe_code)]
 
-// The ops that tests bring along are written as a user's would be.
+// Ops that tests define are written as a user's would be.
 #[cfg(test)]
 extern crate self as landfall;
 
-// The cases of the generated suite, for tests that reach inside of a launch.
+// The cases of the generated suite, for tests of launch internals.
 #[cfg(test)]
 #[path = "../../landfall-suite/src/case.rs"]
 #[allow(dead_code, reason = "the suite uses the rest")]
@@ -65,12 +65,12 @@ pub use values::{
     Rule, Shape, Spec,
 };
 
-/// Scalar expressions, which pointwise ops are written as; each device makes its kernel from the one expression.
+/// Scalar expressions, in which pointwise ops are defined; each device generates its kernel from the expression.
 pub mod codegen {
     pub use crate::values::{Binary, Expression, Reg, Step, Unary};
 }
 
-/// NVIDIA GPUs: what an op's kernels are written against, what is there, and how modules are compiled.
+/// NVIDIA GPUs: the kernel-author API, a survey of the installation, and module compilation.
 pub mod cuda {
     pub use crate::device::cuda::{Compiled, Compiler, Gpu, Survey, launches, survey};
     pub use crate::error::{Absence, Version};
@@ -81,7 +81,7 @@ pub mod cuda {
     pub use crate::values::Operand;
 }
 
-/// The sanitizer: every launch proved to touch what it may and nothing else, in a mode of its own
+/// The sanitizer: a debugging mode that checks the memory accesses of every launch
 /// ([`Engine::sanitized`](crate::Engine::sanitized)).
 pub mod sanitize {
     pub use crate::engine::agree;

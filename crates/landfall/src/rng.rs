@@ -1,4 +1,4 @@
-//! Random numbers without state: each is a function of where it is used.
+//! Stateless random numbers: each is a function of its coordinates.
 //!
 //! Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011) turns a
 //! counter of four words and a key of two into four random words. The number of element `i` of a tensor is
@@ -9,8 +9,8 @@
 //! number  = word i % 4 of the result
 //! ```
 //!
-//! so it depends on the seed, the step, the stream (which op asks) and the index, and on nothing else: not on threads,
-//! launch shapes, devices, or what was drawn before. Words are integers, so every device computes the same ones.
+//! so it depends on the seed, the step, the stream (one per op) and the index, and on nothing else: not on threads,
+//! launch shapes, devices, or earlier random numbers. Words are integers, so every device computes the same ones.
 
 use crate::kernel::cpu::isa::{Kernel, Simd, dispatch};
 use std::array;
@@ -25,21 +25,21 @@ const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 const ROUNDS: usize = 10;
 
-/// Counters that [`fill_u32`] hashes together: two AVX-512 registers of each word, whose products wait for each other less.
+/// Counters that [`fill_u32`] hashes together: two AVX-512 registers of each word, which hides the latency of the
+/// products.
 const LANES: usize = 16;
 
-/// The four random words of a counter under a key.
+/// The four random words of a counter with a key.
 #[must_use]
 pub fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     philox4x32_lanes(counter.map(|word| [u64::from(word)]), key).map(|[word]| word as u32)
 }
 
-/// [`philox4x32`] of `L` counters at once, given and returned word by word: loops over lanes that vectorise where this
-/// is inlined.
+/// [`philox4x32`] of `L` counters at once, word by word: loops over lanes that vectorize when this is inlined.
 ///
-/// A word is the lower half of a `u64`; what the upper half holds is ignored on the way in and arbitrary on the way
-/// out. So a lane is as wide as the product, and a round is two products, two shifts and four exclusive ors: nothing
-/// is narrowed or widened between rounds.
+/// A word is the lower half of a `u64`; the upper half is ignored on input and arbitrary on output. So a lane is as
+/// wide as the product, and a round is two products, two shifts and four exclusive ors: nothing is narrowed or widened
+/// between rounds.
 #[must_use]
 #[inline(always)]
 pub fn philox4x32_lanes<const L: usize>(counters: [[u64; L]; 4], key: [u32; 2]) -> [[u64; L]; 4] {
@@ -113,11 +113,11 @@ impl Kernel for Fill<'_> {
 /// The words of [`LANES`] blocks from `first` on, one block after the other.
 #[inline(always)]
 fn draw((step, stream): (u32, u32), first: u64, key: [u32; 2], out: &mut [u32; 4 * LANES]) {
-    // A block has 62 bits: the index that follows the last is 0.
+    // A block has 62 bits: the index after the last is 0.
     let blocks: [u64; LANES] = array::from_fn(|lane| first.wrapping_add(lane as u64) & (u64::MAX >> 2));
     let (step, stream) = ([u64::from(step); LANES], [u64::from(stream); LANES]);
     let [w0, w1, w2, w3] = philox4x32_lanes([blocks, blocks.map(|b| b >> 32), step, stream], key);
-    // Neighbours in pairs first, so that the words of a block are two halves of a register's lanes.
+    // Adjacent pairs first, so that the words of a block are two halves of a register's lanes.
     let low = u64::from(u32::MAX);
     let first: [u64; LANES] = array::from_fn(|lane| w0[lane] & low | w1[lane] << 32);
     let second: [u64; LANES] = array::from_fn(|lane| w2[lane] & low | w3[lane] << 32);
@@ -127,14 +127,14 @@ fn draw((step, stream): (u32, u32), first: u64, key: [u32; 2], out: &mut [u32; 4
     }
 }
 
-/// A number in [0, 1): the upper 24 bits of the word, each value as likely as any other.
+/// Uniform in [0, 1): the upper 24 bits of the word.
 #[must_use]
 #[inline(always)]
 pub fn uniform_f32(word: u32) -> f32 {
     (word >> 8) as f32 * (1.0 / 16_777_216.0)
 }
 
-/// A number in [0, 1): the upper 53 bits of `high · 2³² + low`, each value as likely as any other.
+/// Uniform in [0, 1): the upper 53 bits of `high · 2³² + low`.
 #[must_use]
 #[inline(always)]
 pub fn uniform_f64(high: u32, low: u32) -> f64 {
@@ -142,8 +142,8 @@ pub fn uniform_f64(high: u32, low: u32) -> f64 {
     bits as f64 * (1.0 / 9_007_199_254_740_992.0)
 }
 
-/// The threshold of [`keep`] for probability `p`: `p · 2³²`, rounded. It has 33 bits, so that `p = 1` keeps every
-/// word and `p = 0` none; what lies outside [0, 1] counts as the nearer end, and NaN as 0.
+/// The threshold of [`keep`] for probability `p`: `p · 2³²`, rounded. It has 33 bits, so that `p = 1` keeps every word
+/// and `p = 0` none; values outside [0, 1] are clamped, and NaN is 0.
 #[must_use]
 pub fn threshold(p: f64) -> u64 {
     (p.clamp(0.0, 1.0) * 4_294_967_296.0).round() as u64
@@ -156,9 +156,9 @@ pub fn keep(word: u32, threshold: u64) -> bool {
     u64::from(word) < threshold
 }
 
-/// Two independent standard normal numbers from the words of a block, by the transform of Box and Muller in `f64`:
-/// `√(−2 ln u)` times the cosine and the sine of `2πv`, where `u` in (0, 1] is of the first two words and `v` of the
-/// others. The logarithm and the sine are the platform's, so the last bits are too.
+/// Two independent standard normal numbers from the words of a block, by the Box-Muller transform in `f64`: `√(−2 ln
+/// u)` times the cosine and the sine of `2πv`, with `u` in (0, 1] from the first two words and `v` from the others. The
+/// logarithm and the sine are the platform's, so the last bits are too.
 #[must_use]
 pub fn normal_pair(words: [u32; 4]) -> [f64; 2] {
     let u = 1.0 - uniform_f64(words[0], words[1]);
@@ -175,7 +175,7 @@ pub fn normal(seed: u64, step: u32, stream: u32, index: u64) -> f64 {
     normal_pair(block(seed, step, stream, index / 2))[(index % 2) as usize]
 }
 
-/// Numbers one after another, for tests and initial values: the words of a stream at step 0 in order of their index.
+/// Sequential random numbers, for tests and initial values: the words of a stream at step 0 in order of their index.
 #[derive(Debug, Clone)]
 pub struct Rng {
     seed: u64,
@@ -185,7 +185,7 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// The beginning of a stream.
+    /// The start of a stream.
     #[must_use]
     pub fn new(seed: u64, stream: u32) -> Self {
         Self { seed, stream, index: 0, words: [0; 4] }
@@ -206,25 +206,25 @@ impl Rng {
         u64::from(self.next_u32()) << 32 | u64::from(self.next_u32())
     }
 
-    /// A number in [0, 1), of two words.
+    /// Uniform in [0, 1), from two words.
     pub fn uniform(&mut self) -> f64 {
         let (high, low) = (self.next_u32(), self.next_u32());
         uniform_f64(high, low)
     }
 
-    /// A standard normal number, of four words.
+    /// A standard normal number, from four words.
     pub fn normal(&mut self) -> f64 {
         normal_pair(array::from_fn(|_| self.next_u32()))[0]
     }
 
-    /// A number of the range, each as likely as any other; the start of an empty range.
+    /// A uniform integer of the range; the start of an empty range.
     pub fn range(&mut self, range: Range<usize>) -> usize {
         let span = range.end.saturating_sub(range.start) as u64;
         if span == 0 {
             return range.start;
         }
-        // The upper word of a product with the span; the lower word says which draws to repeat, so that no number is
-        // favoured (Lemire 2019).
+        // The upper word of a product with the span; the lower word decides when to resample, so that the distribution
+        // is exact (Lemire 2019).
         let excess = span.wrapping_neg() % span;
         loop {
             let product = u128::from(self.next_u64()) * u128::from(span);

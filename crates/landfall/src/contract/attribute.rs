@@ -3,29 +3,29 @@
 use crate::values::{DType, Precision, Rule, Shape, Spec};
 use std::fmt;
 
-/// One attribute of an op, as the op declares it.
+/// One declared attribute of an op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attribute {
-    /// Its name: the field's.
+    /// The name of the field.
     pub name: &'static str,
-    /// What it takes, as text for documentation and errors.
+    /// The accepted values, as text for documentation and errors.
     pub takes: &'static str,
-    /// The names that it can be, where it is one of a list.
+    /// The allowed names, if it is an enumeration.
     pub choices: &'static [&'static str],
-    /// What it does.
+    /// Its documentation.
     pub doc: &'static str,
 }
 
-/// The value of an attribute, whatever its type.
+/// The value of an attribute of any type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AttributeValue {
-    /// Nothing given.
+    /// Not given.
     None,
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// An integer.
     Int(i64),
-    /// A number.
+    /// A floating-point number.
     Float(f64),
     /// A name.
     Text(String),
@@ -39,7 +39,7 @@ impl fmt::Display for AttributeValue {
             Self::None => f.write_str("none"),
             Self::Bool(v) => write!(f, "{v}"),
             Self::Int(v) => write!(f, "{v}"),
-            // As short as it can be read back exactly, and never as an integer.
+            // The shortest form that reads back exactly, and never as an integer.
             Self::Float(v) => write!(f, "{v:?}"),
             Self::Text(v) => f.write_str(v),
             Self::Ints(v) => write!(f, "{v:?}"),
@@ -67,13 +67,13 @@ from! {
 
 /// A type that an attribute can have.
 pub trait AttributeType: Sized {
-    /// What it takes, as text.
+    /// The accepted values, as text.
     const TAKES: &'static str;
-    /// The names that it can be, where it is one of a list.
+    /// The allowed names, if it is an enumeration.
     const CHOICES: &'static [&'static str] = &[];
-    /// The value.
+    /// Converts to an attribute value.
     fn value(&self) -> AttributeValue;
-    /// The value back; `None` where it is not one of this type.
+    /// Converts back; `None` if the value is not of this type.
     fn from_value(value: &AttributeValue) -> Option<Self>;
 }
 
@@ -95,7 +95,7 @@ impl AttributeType for f64 {
     fn from_value(value: &AttributeValue) -> Option<Self> {
         match value {
             AttributeValue::Float(v) => Some(*v),
-            // Integers up to 2⁵³ are numbers.
+            // Integers up to 2⁵³ are accepted as floats.
             AttributeValue::Int(v) if v.unsigned_abs() <= 1 << 53 => Some(*v as Self),
             AttributeValue::None
             | AttributeValue::Bool(_)
@@ -177,7 +177,7 @@ impl AttributeType for Spec {
     }
 }
 
-/// Makes an enum without fields the type of an attribute: each variant with its name.
+/// Makes a fieldless enum an attribute type: each variant with its name.
 #[macro_export]
 macro_rules! attribute_choices {
     ($Type:ty: $($Variant:ident = $name:literal),* $(,)?) => {
@@ -203,20 +203,21 @@ attribute_choices!(Precision: Strict = "strict", Tf32 = "tf32");
 
 /// The attributes of an op. Made by [`op_attributes!`](crate::op_attributes).
 pub trait Attributes {
-    /// What the op can be told, in the order of its fields.
+    /// The declared attributes, in field order.
     fn declared(&self) -> &'static [Attribute];
-    /// The value of the attribute of this number; `None` where there is no such one.
+    /// The value of the attribute of this index; `None` if there is none.
     fn attribute(&self, index: usize) -> Option<AttributeValue>;
     /// Sets the attribute of this name.
     ///
     /// # Errors
-    /// [`Rule::AttributeName`] where the op has none of this name, [`Rule::AttributeValue`] where it does not take the value.
+    /// [`Rule::AttributeName`] if the op has no attribute of this name, [`Rule::AttributeValue`] if the value is
+    /// invalid for it.
     fn set(&mut self, name: &str, value: &AttributeValue) -> Result<(), Rule>;
 }
 
-/// Declares an op's type with its attributes: name, type, default and documentation, each once. Makes the struct, its
-/// `Default` and its [`Attributes`](crate::ops::Attributes), from which come the op's text in plans and caches, its page in
-/// the documentation and calls by name.
+/// Declares an op's type with its attributes: name, type, default and documentation, each once. Generates the struct,
+/// its `Default` and its [`Attributes`](crate::ops::Attributes), which supply the op's text in plans and caches, its
+/// page in the documentation and calls by name.
 ///
 /// ```
 /// use landfall::ops::{Attributes, AttributeValue};
@@ -236,7 +237,7 @@ pub trait Attributes {
 /// ```
 #[macro_export]
 macro_rules! op_attributes {
-    // A type whose fields are no attributes.
+    // A type whose fields are not attributes.
     (impl $Op:ident;) => {
         $crate::op_attributes! { @list $Op }
     };

@@ -1,4 +1,4 @@
-//! Building: inputs, entries of the state, nodes and views.
+//! Graph building: inputs, state entries, nodes and views.
 
 use crate::contract::Op;
 use crate::contract::graph::{Graph, Node, Origin, Value, View};
@@ -8,10 +8,10 @@ use std::panic::Location;
 use std::sync::Arc;
 
 impl Graph {
-    /// Appends an op. An equal op on the same values gives the values that are already there.
+    /// Appends an op. An equal op on the same arguments returns the existing values.
     ///
     /// # Errors
-    /// The rule that the arguments break, with the caller's line.
+    /// The violated rule, with the caller's line.
     #[track_caller]
     pub fn op(&self, op: impl Op, inputs: &[Value]) -> Result<Vec<Value>, Error> {
         self.op_dyn(Arc::new(op), inputs)
@@ -20,7 +20,7 @@ impl Graph {
     /// Appends an op with one output.
     ///
     /// # Errors
-    /// The rule that the arguments break, with the caller's line.
+    /// The violated rule, with the caller's line.
     #[track_caller]
     pub fn op1(&self, op: impl Op, inputs: &[Value]) -> Result<Value, Error> {
         let at = Location::caller();
@@ -34,10 +34,10 @@ impl Graph {
         }
     }
 
-    /// Appends an op held behind a pointer.
+    /// Appends a boxed op.
     ///
     /// # Errors
-    /// The rule that the arguments break, with the caller's line.
+    /// The violated rule, with the caller's line.
     #[track_caller]
     pub fn op_dyn(&self, op: Arc<dyn Op>, inputs: &[Value]) -> Result<Vec<Value>, Error> {
         self.append(op, inputs, Location::caller())
@@ -106,7 +106,7 @@ impl Graph {
         Ok(v)
     }
 
-    /// A value that the host writes before a run.
+    /// An input that the host writes before a run.
     pub fn input(&self, name: &str, dtype: DType, shape: impl Into<Shape>) -> Value {
         let mut inner = self.inner.borrow_mut();
         let v = inner.add_value(Spec::new(dtype, shape), Origin::Input);
@@ -115,10 +115,10 @@ impl Graph {
         v
     }
 
-    /// A whole slab of the state, flat, as it is when the program starts.
+    /// A whole slab of the state, flat, with its contents at the start of the program.
     ///
     /// # Errors
-    /// [`Error::NoEntry`] when the state has no such slab.
+    /// [`Error::NoEntry`] if the state has no such slab.
     pub fn slab(&self, name: &str) -> Result<Value, Error> {
         let (index, slab) = self.state_spec().find_slab(name)?;
         let mut inner = self.inner.borrow_mut();
@@ -131,10 +131,10 @@ impl Graph {
         Ok(v)
     }
 
-    /// An entry of the state by its name, as it is when the program starts: a view of its slab.
+    /// A state entry by name, with its contents at the start of the program: a view of its slab.
     ///
     /// # Errors
-    /// [`Error::NoEntry`] when the state has no such entry.
+    /// [`Error::NoEntry`] if the state has no such entry.
     #[track_caller]
     pub fn entry(&self, name: &str) -> Result<Value, Error> {
         let spec = Arc::clone(self.state_spec());
@@ -151,7 +151,7 @@ impl Graph {
         Ok(v)
     }
 
-    /// Axes in another order: a view.
+    /// Permutes the axes: a view.
     ///
     /// # Errors
     /// `axes` must name each axis once.
@@ -160,7 +160,7 @@ impl Graph {
         self.view("permute", x, View::Permute(axes.to_vec()), |l| l.permute(axes), Location::caller())
     }
 
-    /// The last two axes exchanged: a view.
+    /// Transposes the last two axes: a view.
     ///
     /// # Errors
     /// The rank must be at least 2.
@@ -176,10 +176,10 @@ impl Graph {
         self.permute(x, &axes)
     }
 
-    /// Elements `start..start + len` along an axis: a view.
+    /// Slices elements `start..start + len` along an axis: a view.
     ///
     /// # Errors
-    /// They must lie inside.
+    /// The range must be within the axis.
     #[track_caller]
     pub fn slice(&self, x: Value, axis: usize, start: usize, len: usize) -> Result<Value, Error> {
         self.view(
@@ -191,17 +191,17 @@ impl Graph {
         )
     }
 
-    /// Sizes of 1 stretched and axes put in front: a view.
+    /// Broadcasts: stretches axes of size 1 and prepends axes. A view.
     ///
     /// # Errors
-    /// Each size, aligned at the end, must be 1 or equal.
+    /// Each size, aligned at the last axis, must be 1 or equal.
     #[track_caller]
     pub fn broadcast_to(&self, x: Value, shape: impl Into<Shape>) -> Result<Value, Error> {
         let shape = shape.into();
         self.view("broadcast_to", x, View::Broadcast, |l| l.broadcast_to(shape), Location::caller())
     }
 
-    /// Windows of `size` elements every `step` along the last axis: a view, its windows may share elements.
+    /// Windows of `size` elements every `step` along the last axis: a view whose windows may overlap.
     ///
     /// # Errors
     /// The window must fit.

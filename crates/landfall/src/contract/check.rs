@@ -1,12 +1,12 @@
-//! The checked launch: every rule of the contract that a call can break, before anything runs.
+//! The checked launch: every rule of the contract that a call can violate, checked before anything runs.
 
 use crate::contract::op::{Alias, Kernel, MAX_OUTPUTS, Op, alias, part_offsets};
 use crate::values::{DType, DeviceKind, Operand, Relation, Rule, Spec};
 
-/// The most inputs an eager call can have (programs have no limit: they are checked when they are compiled).
+/// The maximum number of inputs of an eager call (programs have no limit: they are checked when they are compiled).
 pub(crate) const MAX_INPUTS: usize = 16;
 
-/// What an alias rule permits, for error texts.
+/// The text of an alias rule for errors.
 pub(crate) fn allowed(alias: Alias) -> &'static str {
     match alias {
         Alias::Disjoint => "no shared memory",
@@ -17,7 +17,7 @@ pub(crate) fn allowed(alias: Alias) -> &'static str {
 }
 
 /// Whether `relation` of an output under `alias` to input `input` is permitted, given that the op reads `inputs`
-/// operands. `part` says whether an overlapping input lies exactly where a packing puts it.
+/// operands. `part` tells whether an overlapping input is exactly its part of the packed output.
 pub(crate) fn permits(alias: Alias, input: usize, relation: Relation, part: impl Fn() -> bool) -> bool {
     match (alias, relation) {
         (Alias::Must(i), r) if i == input => r == Relation::Identical,
@@ -28,10 +28,10 @@ pub(crate) fn permits(alias: Alias, input: usize, relation: Relation, part: impl
     }
 }
 
-/// Checks destinations and aliasing of a call. `specs` are the inputs'.
+/// Checks destinations and aliasing of a call. `specs` are those of the inputs.
 ///
 /// # Errors
-/// The first rule broken.
+/// The first violated rule.
 pub(crate) fn call(op: &dyn Op, specs: &[Spec], inputs: &[Operand], outputs: &[Operand]) -> Result<(), Rule> {
     let inferred = op.infer(specs);
     let wanted = inferred.as_ref().map_err(Rule::clone)?;
@@ -46,7 +46,7 @@ pub(crate) fn call(op: &dyn Op, specs: &[Spec], inputs: &[Operand], outputs: &[O
     aliasing(op, inputs, outputs)
 }
 
-/// Whether an input lies exactly where a packing into `output` puts it.
+/// Whether an input is exactly its part of the packed `output`.
 fn is_part(alias: Alias, input: usize, inputs: &[Operand], output: &Operand) -> bool {
     let align = if let Alias::Parts(align) = alias { align } else { 1 };
     let offset = part_offsets(inputs.iter().map(Operand::spec), align).nth(input);
@@ -55,10 +55,10 @@ fn is_part(alias: Alias, input: usize, inputs: &[Operand], output: &Operand) -> 
     part.layout.is_contiguous() && output.layout.is_contiguous() && Some(part.span().0) == place
 }
 
-/// Checks what shares memory with what.
+/// Checks aliasing between outputs and operands.
 ///
 /// # Errors
-/// The first pair that the op's alias rule refuses.
+/// The first pair that violates the op's alias rule.
 pub(crate) fn aliasing(op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> Result<(), Rule> {
     for (output, o) in outputs.iter().enumerate() {
         if !o.layout.is_injective() {
@@ -82,7 +82,7 @@ pub(crate) fn aliasing(op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> 
     Ok(())
 }
 
-/// The kernels of a device for these operands, best first.
+/// A device's kernels that accept these operands, in order of preference.
 pub(crate) fn kernels<'a>(
     op: &'a dyn Op,
     device: DeviceKind,
@@ -91,10 +91,10 @@ pub(crate) fn kernels<'a>(
     op.kernels(device).iter().filter(move |k| k.run.on(device) && (k.accepts)(op, args))
 }
 
-/// The best kernel of a device for these operands, by the op's own heuristic: the first that takes them.
+/// The op's default kernel on a device for these operands: the first that accepts them.
 ///
 /// # Errors
-/// [`Rule::Unsupported`] when no kernel takes them.
+/// [`Rule::Unsupported`] if no kernel accepts them.
 pub(crate) fn kernel(op: &dyn Op, device: DeviceKind, args: &[Spec]) -> Result<&'static Kernel, Rule> {
     let found = kernels(op, device, args).next();
     found.ok_or(Rule::Unsupported { device, dtype: args.first().map_or(DType::F32, |a| a.dtype) })

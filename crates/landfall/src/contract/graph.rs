@@ -1,7 +1,7 @@
-//! The step graph: static single assignment over typed values with known shapes.
+//! The step graph: SSA form over typed values with known shapes.
 //!
 //! Model code calls methods of [`Graph`]; each result is a [`Value`]. Shape errors surface at the call, with the
-//! caller's line. Views are values too: they move nothing and become layouts of their base when the graph is lowered.
+//! caller's line. Views are values too: they move no data and are lowered to layouts of their base.
 
 use super::{Op, StateSpec};
 use crate::error::Error;
@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// A value of a graph. Only meaningful with the graph that made it.
+/// A value of a graph. Valid only for the graph that created it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Value(pub(crate) u32);
 
@@ -21,7 +21,7 @@ impl Value {
     }
 }
 
-/// How a view comes from another value.
+/// How a view is derived from another value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum View {
     Reshape,
@@ -31,16 +31,16 @@ pub(crate) enum View {
     Unfold { size: usize, step: usize },
 }
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Debug, Clone)]
 pub(crate) enum Origin {
-    /// Written by the host before a run.
+    /// An input, written by the host before a run.
     Input,
-    /// A slab of the state, as it is when the program starts.
+    /// A slab of the state, with its contents at the start of the program.
     Slab,
     /// An output of a node.
     Node { node: usize },
-    /// The same memory as another value.
+    /// A view: the memory of another value.
     View { of: Value, view: View },
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum Origin {
 pub(crate) struct ValueInfo {
     pub(crate) spec: Spec,
     pub(crate) origin: Origin,
-    /// The value whose memory it is (itself, unless it is a view), and where in that memory.
+    /// The value that owns the memory (itself, unless it is a view), and the layout in that memory.
     pub(crate) base: Value,
     pub(crate) layout: Layout,
     pub(crate) name: Option<String>,
@@ -60,9 +60,9 @@ pub(crate) struct Node {
     pub(crate) inputs: Vec<Value>,
     pub(crate) outputs: Vec<Value>,
     pub(crate) at: &'static Location<'static>,
-    /// Where it runs among the others: its number when it was made, or just before the node it was cloned for.
+    /// Its position in issue order: its creation number, or just before the node that it was cloned for.
     pub(crate) order: (usize, usize),
-    /// Whether it stays in f32 whatever the compute dtype.
+    /// Whether it is kept in f32 for any compute dtype.
     pub(crate) full_precision: bool,
 }
 
@@ -80,16 +80,16 @@ pub(crate) struct Inner {
     pub(crate) inputs: Vec<(String, Value)>,
     pub(crate) outputs: Vec<(String, Value)>,
     pub(crate) slabs: HashMap<usize, Value>,
-    /// Entries of the state that are in use.
+    /// State entries in use.
     pub(crate) entries: HashSet<Value>,
-    /// First node of the backward pass, once there is one.
+    /// First node of the backward pass, if there is one.
     pub(crate) backward: Option<usize>,
-    /// First node after those that run several times, and how often those do.
+    /// First node after the loop body, and the number of iterations.
     pub(crate) repeated: Option<(usize, usize)>,
     pub(super) known: HashMap<(String, Vec<Value>), usize>,
     pub(super) known_views: HashMap<(Value, String), Value>,
     pub(super) scope: Vec<String>,
-    /// Whether ops that are added now stay in f32.
+    /// Whether ops added now are kept in f32.
     pub(crate) full_precision: bool,
 }
 
@@ -101,7 +101,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// An empty graph over a state (an empty one for programs without).
+    /// An empty graph over a state (an empty spec for programs without one).
     #[must_use]
     pub fn new(state: &Arc<StateSpec>) -> Self {
         Self { state: Arc::clone(state), inner: RefCell::default() }
@@ -125,7 +125,7 @@ impl Graph {
         self.spec(value).shape
     }
 
-    /// Names a value: plans, errors and the search for a non-finite value say it.
+    /// Names a value for plans, errors and the search for a non-finite value.
     pub fn name(&self, value: Value, name: &str) -> Value {
         let mut inner = self.inner.borrow_mut();
         let full = inner.scope.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
@@ -135,7 +135,7 @@ impl Graph {
         value
     }
 
-    /// Runs `build` with `name` put before the names given inside.
+    /// Runs `build` with `name` as a prefix of the names given inside.
     pub fn scope<R>(&self, name: &str, build: impl FnOnce() -> R) -> R {
         self.inner.borrow_mut().scope.push(name.to_owned());
         let result = build();
@@ -148,7 +148,7 @@ impl Graph {
     /// values of the last iteration. The last call counts.
     ///
     /// # Errors
-    /// [`Rule::Attribute`] when `times` is 0.
+    /// [`Rule::Attribute`] if `times` is 0.
     #[track_caller]
     pub fn repeat_so_far(&self, times: usize) -> Result<(), Error> {
         if times == 0 {
@@ -183,7 +183,7 @@ impl Inner {
         v
     }
 
-    /// Text for a value in plans and errors.
+    /// The text of a value in plans and errors.
     pub(crate) fn describe(&self, value: Value) -> String {
         let info = self.info(value);
         match (&info.name, &info.origin) {

@@ -1,4 +1,4 @@
-//! The contract: what an op says of itself, the graph of ops over typed values, and the checks of a call.
+//! The contract: op definitions, the graph of ops over typed values, and the checks of a call.
 
 mod attribute;
 mod build;

@@ -1,4 +1,4 @@
-//! What an op says of itself: one definition, all that the engine needs to compute it.
+//! The definition of an op: everything that the engine needs to compute it.
 
 use super::{AttributeValue, Attributes, Graph, Value};
 use crate::error::Error;
@@ -8,20 +8,21 @@ use arrayvec::ArrayVec;
 use std::any::Any;
 use std::fmt::{Debug, Write};
 
-/// The most outputs an op can have.
+/// The maximum number of outputs of an op.
 pub const MAX_OUTPUTS: usize = 4;
 
-/// What computes an op: all that the engine needs to run, differentiate, plan and tune it. What tests it is [`Tested`](super::Tested).
+/// An op: everything that the engine needs to run, differentiate, plan and tune it. Its tests are in
+/// [`Tested`](super::Tested).
 ///
-/// The implementor's fields are the op's attributes, declared by [`op_attributes!`](crate::op_attributes); `Debug` must print
-/// all fields, because a graph takes ops of equal text with equal arguments as one.
+/// The implementor's fields are the op's attributes, declared by [`op_attributes!`](crate::op_attributes). `Debug` must
+/// print all fields, because a graph merges ops of equal text with equal arguments.
 pub trait Op: Any + Attributes + Debug + Send + Sync {
     /// Name in graphs, errors, tests and docs.
     fn name(&self) -> &'static str;
     /// Dtypes and shapes of the outputs for these arguments. Pure.
     ///
     /// # Errors
-    /// The rule that the arguments break.
+    /// The rule that the arguments violate.
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule>;
     /// What each output may share memory with, and how much of it is written.
     fn outputs(&self) -> &[Output];
@@ -59,44 +60,46 @@ pub trait Op: Any + Attributes + Debug + Send + Sync {
             Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) => Mixing::Full,
         }
     }
-    /// Valid indices for the arguments of a trial of a kernel. `None`, or nothing at the end, for arguments that may hold
-    /// any numbers, which only floats may: an op that gives no valid indices is not tuned.
+    /// Valid indices for the arguments of a tuning trial. `None`, or a shorter list, for arguments that may hold any
+    /// numbers, which is allowed for floats only: an op with index arguments and no valid indices is not tuned.
     fn trial(&self, _args: &[Spec], _spread: Spread) -> Vec<Option<HostTensor>> {
         Vec::new()
     }
 }
 
-/// How [`mixed_precision`](crate::mixed_precision) treats an op whose arguments are of f32. "The compute dtype" is bf16, f16
-/// or f32. Arguments from number `operands` on stay in f32.
+/// How [`mixed_precision`](crate::mixed_precision) treats an op with f32 arguments. "The compute dtype" is bf16, f16 or
+/// f32. Arguments from number `operands` on stay in f32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mixing {
-    /// Runs in the compute dtype: its time is that of tensor cores, and its sums run in f32.
+    /// Runs in the compute dtype, on tensor cores, with sums in f32.
     Product {
-        /// How many arguments are cast.
+        /// The number of arguments that are cast.
         operands: usize,
     },
-    /// Runs in the compute dtype where an argument comes from a product and the result leads to one, else in f32.
+    /// Runs in the compute dtype if an argument comes from a matmul or attention and the result leads to one, else in
+    /// f32.
     BetweenProducts {
-        /// How many arguments are cast.
+        /// The number of arguments that are cast.
         operands: usize,
     },
-    /// Moves elements without computing: runs in the compute dtype where its argument is already in it or fewer bytes move.
+    /// Moves elements without computing: runs in the compute dtype if its argument is already in it or fewer bytes
+    /// move.
     Movement,
     /// Runs in f32.
     Full,
 }
 
-/// How the indices of a trial are spread over what they choose from.
+/// The distribution of a trial's indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spread {
-    /// Each is chosen as often as the others.
+    /// Uniform.
     Uniform,
-    /// The one of rank r is chosen in proportion to 1 / r.
+    /// Zipf: the index of rank r has a probability proportional to 1 / r.
     Zipf,
 }
 
 impl Spread {
-    /// `count` in parts, one for each of `of`, as they are spread.
+    /// Splits `count` into `of` parts by this distribution.
     pub(crate) fn parts(self, count: usize, of: usize) -> Vec<usize> {
         let weight = |r: usize| match self {
             Self::Uniform => 1.0,
@@ -106,7 +109,7 @@ impl Spread {
         let (mut seen, mut done) = (0.0, 0);
         let part = |r: usize| {
             seen += weight(r);
-            // Of rounded sums, so that the parts are the whole.
+            // Rounds prefix sums, so that the parts add up to `count`.
             let upto = if r + 1 == of { count } else { (count as f64 * seen / whole) as usize };
             upto.min(count) - std::mem::replace(&mut done, upto.min(count))
         };
@@ -114,14 +117,14 @@ impl Spread {
     }
 }
 
-/// Name and attributes of an op as one text: what plans and caches call it.
+/// Name and attributes of an op as one text, its key in plans and caches.
 #[must_use]
 pub fn text(op: &dyn Op) -> String {
     let mut text = op.name().to_owned();
     for (index, declared) in op.declared().iter().enumerate() {
         let before = if index == 0 { "(" } else { ", " };
         let value = op.attribute(index).unwrap_or(AttributeValue::None);
-        // Writing to a text does not fail.
+        // Formatting into a string cannot fail.
         _ = write!(text, "{before}{}={value}", declared.name);
     }
     if !op.declared().is_empty() {
@@ -130,10 +133,10 @@ pub fn text(op: &dyn Op) -> String {
     text
 }
 
-/// The concrete op behind a trait object; kernels and rules use it to reach their attributes.
+/// Downcasts a trait object to the concrete op, for kernels and rules that read its attributes.
 ///
 /// # Errors
-/// [`Rule::Attribute`] when the object is another op, which only a wrong kernel table can cause.
+/// [`Rule::Attribute`] if the object is another op, which only a wrong kernel table can cause.
 pub fn attributes<T: Op>(op: &dyn Op) -> Result<&T, Rule> {
     (op as &dyn Any).downcast_ref::<T>().ok_or(Rule::Attribute {
         name: "op",
@@ -142,21 +145,21 @@ pub fn attributes<T: Op>(op: &dyn Op) -> Result<&T, Rule> {
     })
 }
 
-/// What memory an output may share with the inputs. Everything not said here is refused.
+/// The alias rule of an output. Any aliasing that is not listed is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alias {
-    /// With no input.
+    /// Aliases no input.
     Disjoint,
-    /// Exactly one of these inputs, element for element, or none.
+    /// Aliases exactly one of these inputs, element for element, or none.
     InPlace(&'static [usize]),
-    /// An update: the output *is* this input.
+    /// In-place update: the output *is* this input.
     Must(usize),
-    /// A packing: input by input lies in the output, each from the next multiple of this many elements on. An input
-    /// either is that part of the output already, or shares nothing with it.
+    /// A packed buffer: it holds the inputs in order, each starting at the next multiple of this many elements. Each
+    /// input is either that part of the output already, or disjoint from it.
     Parts(usize),
 }
 
-/// Elements before each part of a packing whose parts start at multiples of `align` elements.
+/// Offsets, in elements, of the parts of a packed buffer that are aligned to `align` elements.
 pub(crate) fn part_offsets(
     args: impl IntoIterator<Item = Spec>,
     align: usize,
@@ -173,9 +176,9 @@ pub(crate) fn part_offsets(
 pub enum Coverage {
     /// Every element.
     Full,
-    /// Every element: what the result leaves open, the op fills with zeros.
+    /// Every element: the op zeroes the elements without a result.
     Zeroed,
-    /// Some elements; the others keep what the `Must` input held.
+    /// Some elements; the others keep the contents of the `Must` input.
     Accumulates,
 }
 
@@ -231,53 +234,52 @@ pub fn alias(op: &dyn Op, output: usize) -> Alias {
 /// Writes a fused op in other ops: its results for these arguments.
 pub type FusedBody = fn(&dyn Op, &Graph, &[Value]) -> Result<Vec<Value>, Error>;
 
-/// Cotangents of the arguments, `None` where none flows.
+/// Cotangents of the arguments; `None` for an argument without one.
 pub type GradRule = fn(&dyn Op, &Vjp<'_>) -> Result<Vec<Option<Value>>, Error>;
 
-/// What an op is made of.
+/// How an op is defined.
 #[derive(Debug, Clone, Copy)]
 pub enum Body {
-    /// One scalar expression applied to each element, written step by step; its value is the last one's. Kernels are
-    /// generated from it.
+    /// One scalar expression per element, in steps; the last step is the result. Kernels are generated from it.
     Pointwise(fn(&dyn Op, &mut Expression) -> Reg),
-    /// Known to the engine by its class.
+    /// A class that the engine knows.
     Primitive(&'static str),
-    /// Written in other ops: fall-back, default gradient and second oracle.
+    /// Composed of other ops: fallback, default gradient and second reference.
     Fused(FusedBody),
-    /// Not expressible in others, for this reason.
+    /// Not composable from other ops, for this reason.
     Opaque(&'static str),
 }
 
 /// Gradient of an op.
 #[derive(Debug, Clone, Copy)]
 pub enum Grad {
-    /// Written by hand: one cotangent per argument, `None` where none flows.
+    /// Hand-written: one cotangent per argument, `None` for an argument without one.
     Rule(GradRule),
-    /// Taken through [`Body::Fused`].
+    /// Derived from [`Body::Fused`].
     FromBody,
     /// Not differentiable, for this reason.
     None(&'static str),
 }
 
-/// What a gradient rule sees.
+/// The arguments of a gradient rule.
 #[derive(Debug, Clone, Copy)]
 pub struct Vjp<'a> {
-    /// The graph to add to.
+    /// The graph to append to.
     pub graph: &'a Graph,
     /// Arguments of the call.
     pub inputs: &'a [Value],
     /// Results of the call.
     pub outputs: &'a [Value],
-    /// Cotangent of each result; `None` where nothing depends on it.
+    /// Cotangent of each result; `None` if nothing depends on it.
     pub cotangents: &'a [Option<Value>],
-    /// Whether the cotangent of each argument is needed.
+    /// Whether each argument needs a cotangent.
     pub needs: &'a [bool],
 }
 
-/// Bytes moved and floating-point operations of a call: the denominators of benches.
+/// Bytes moved and floating-point operations of a call, for throughput figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cost {
-    /// Bytes read and written once each.
+    /// Bytes read and written, each counted once.
     pub bytes: usize,
     /// Floating-point operations.
     pub flops: usize,
@@ -310,26 +312,26 @@ impl Cost {
 pub struct Kernel {
     /// Name in plans, records and errors.
     pub name: &'static str,
-    /// Whether it can run these operands (layouts and dtypes; shapes are already inferred).
+    /// Whether it accepts these operands (layouts and dtypes; shapes are already inferred).
     pub accepts: fn(&dyn Op, &[Spec]) -> bool,
-    /// Bytes of scratch memory it needs.
+    /// Bytes of workspace.
     pub workspace: fn(&dyn Op, &[Spec]) -> usize,
-    /// The kernel.
+    /// The code.
     pub run: Run,
 }
 
-/// Code of a kernel.
+/// The code of a kernel.
 #[derive(Debug, Clone, Copy)]
 pub enum Run {
-    /// A function over views, run on the calling thread and the engine's pool.
+    /// A function over views, run on the calling thread and the engine's thread pool.
     Cpu(fn(&dyn Op, &cpu::Call<'_>) -> Result<(), Rule>),
-    /// A function that turns operands into launches of kernels on a GPU. What it launches depends on dtypes, layouts
-    /// and addresses only.
+    /// A function that turns operands into GPU kernel launches. The launches depend on dtypes, layouts and addresses
+    /// only.
     Cuda(fn(&dyn Op, &mut cuda::Call<'_>) -> Result<(), cuda::Failure>),
 }
 
 impl Run {
-    /// Whether it runs on a device of this kind. The null device takes the CPU's kernels, so that its plans are the
+    /// Whether it runs on a device of this kind. The null device takes the CPU's kernels, so that its plans equal the
     /// CPU's.
     #[must_use]
     pub const fn on(&self, device: DeviceKind) -> bool {
@@ -341,13 +343,13 @@ impl Run {
 }
 
 impl Kernel {
-    /// A CPU kernel that takes whatever the op infers and needs no scratch memory.
+    /// A CPU kernel that accepts all inferred operands and needs no workspace.
     #[must_use]
     pub const fn cpu(name: &'static str, run: fn(&dyn Op, &cpu::Call<'_>) -> Result<(), Rule>) -> Self {
         Self { name, accepts: |_, _| true, workspace: |_, _| 0, run: Run::Cpu(run) }
     }
 
-    /// A CUDA kernel that takes whatever the op infers and needs no scratch memory.
+    /// A CUDA kernel that accepts all inferred operands and needs no workspace.
     #[must_use]
     pub const fn cuda(
         name: &'static str,
@@ -369,7 +371,7 @@ impl Kernel {
     }
 }
 
-/// Output specs, held inline so that inferring them never allocates.
+/// Output specs, stored inline so that inference never allocates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outputs(ArrayVec<Spec, MAX_OUTPUTS>);
 

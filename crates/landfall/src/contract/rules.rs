@@ -1,4 +1,4 @@
-//! Checks of arguments that many ops share.
+//! Argument checks that many ops share.
 
 use crate::values::{DType, Rule, Shape, Spec};
 

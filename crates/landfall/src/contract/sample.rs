@@ -1,26 +1,26 @@
-//! What tests an op: its reference and the calls that the generated suite is made from.
+//! The tests of an op: its reference and the sample calls of the generated suite.
 
 use super::Op;
 use crate::values::{DType, HostTensor, Shape};
 use std::sync::Arc;
 
-/// What tests of an op are made from. The generated suite checks kernels, gradients, aliasing, poison and capture of every op
-/// that has it.
+/// The tests of an op. The generated suite checks kernels, gradients, aliasing, poison and capture of every op that
+/// implements it.
 pub trait Tested: Op {
-    /// Naive loops in `f64`: the result that kernels are tested against.
+    /// The reference: naive loops in `f64`, against which kernels are tested.
     fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor>;
-    /// Calls that tests, benches and the support table are made from.
+    /// Sample calls for tests, benches and the support table.
     fn samples(&self) -> Vec<Sample>;
 }
 
-/// One call to test an op with.
+/// A test call of an op.
 #[derive(Debug, Clone)]
 pub struct Sample {
     /// The op with its attributes.
     pub op: Arc<dyn Tested>,
     /// The arguments.
     pub args: Vec<SampleArg>,
-    /// The text that the error must contain, if the call must be refused.
+    /// Text that the error must contain, if the call must be refused.
     pub refused: Option<&'static str>,
 }
 
@@ -31,11 +31,11 @@ pub struct SampleArg {
     pub dtype: Option<DType>,
     /// Its shape.
     pub shape: Shape,
-    /// What it holds.
+    /// Its contents.
     pub data: Data,
 }
 
-/// What a sample's argument holds.
+/// The contents of a sample's argument.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Data {
     /// Uniform in this range.
@@ -44,7 +44,7 @@ pub enum Data {
     Wide,
     /// Integers in `lo..hi`.
     Int(i64, i64),
-    /// Exactly these, row-major.
+    /// Exactly these values, row-major.
     Exact(Vec<f64>),
 }
 
@@ -55,7 +55,7 @@ impl Sample {
         Self { op: Arc::new(op), args, refused: None }
     }
 
-    /// A call that must be refused with a text that contains `text`.
+    /// A call that must be refused with an error that contains `text`.
     #[must_use]
     pub fn bad(op: impl Tested, args: Vec<SampleArg>, text: &'static str) -> Self {
         Self { op: Arc::new(op), args, refused: Some(text) }

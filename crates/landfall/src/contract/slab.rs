@@ -1,10 +1,10 @@
-//! What a state holds: slabs with named entries.
+//! The layout of a state: slabs with named entries.
 
 use crate::error::Error;
 use crate::values::{DType, Shape};
 use std::collections::HashMap;
 
-/// Elements to which entries of a slab are aligned, so that each starts where wide loads may.
+/// Alignment of entries in a slab, in elements, so that each entry allows wide loads.
 pub const ENTRY_ALIGNMENT: usize = 16;
 
 /// One named tensor in a slab.
@@ -14,11 +14,11 @@ pub struct Entry {
     pub name: String,
     /// Its shape.
     pub shape: Shape,
-    /// Its first element in the slab.
+    /// Offset of its first element in the slab.
     pub offset: usize,
 }
 
-/// One block of memory that holds entries of one dtype behind each other; gaps between them hold zeros.
+/// One block of memory with entries of one dtype, one after the other; gaps hold zeros.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slab {
     /// Its name, unique in the state.
@@ -27,17 +27,17 @@ pub struct Slab {
     pub dtype: DType,
     /// Its entries, in order.
     pub entries: Vec<Entry>,
-    /// Elements in all, gaps included.
+    /// Number of elements, gaps included.
     pub elements: usize,
-    /// Whether programs may only read it.
+    /// Whether it is read-only for programs.
     pub constant: bool,
 }
 
-/// What a state holds: slabs and their entries.
+/// The layout of a state: slabs and their entries.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StateSpec {
     slabs: Vec<Slab>,
-    /// Slab and number in it of each entry.
+    /// Slab and index of each entry.
     by_name: HashMap<String, (usize, usize)>,
 }
 
@@ -68,7 +68,7 @@ impl StateSpec {
         self.push(name, dtype, entries, false)
     }
 
-    /// Adds a slab that programs only read.
+    /// Adds a read-only slab.
     ///
     /// # Errors
     /// [`Error::TwiceNamed`].
@@ -110,7 +110,7 @@ impl StateSpec {
         Ok(())
     }
 
-    /// The slab of this name, with its number.
+    /// The slab of this name, with its index.
     ///
     /// # Errors
     /// [`Error::NoEntry`].

@@ -1,4 +1,4 @@
-//! The folder of what may be made again, shared between processes.
+//! The cache folder for reproducible files, shared between processes.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,10 +11,10 @@ pub(crate) fn folder() -> Option<PathBuf> {
         .or_else(|| set("HOME").map(|h| h.join(".cache/landfall")))
 }
 
-/// Puts bytes into a file, whole or not at all: they are written beside their place and renamed there.
+/// Writes a file atomically: to a temporary file in the same folder, then renamed.
 ///
 /// # Errors
-/// What the file system says; then nothing is left beside it.
+/// The file system's error; the temporary file is removed.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     if let Some(folder) = path.parent() {

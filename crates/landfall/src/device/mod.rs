@@ -1,4 +1,4 @@
-//! Devices: where tensors live and kernels run. A device names no op: it is given kernels and operands.
+//! Devices: they own memory and run kernels. A device names no op: it receives kernels and operands.
 
 pub(crate) mod cache;
 pub(crate) mod cpu;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// One kernel call, checked: eager calls, programs and recordings all issue these.
+/// One checked kernel call: issued by eager calls, programs and recordings.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Launch<'a> {
     /// The op and its attributes.
@@ -25,14 +25,14 @@ pub(crate) struct Launch<'a> {
     pub(crate) inputs: &'a [Operand],
     /// Operands written.
     pub(crate) outputs: &'a [Operand],
-    /// Address of the scratch memory.
+    /// Address of the workspace.
     pub(crate) workspace: Address,
-    /// Bytes of scratch memory.
+    /// Bytes of workspace.
     pub(crate) workspace_bytes: usize,
 }
 
 impl<'a> Launch<'a> {
-    /// Its memory, as kernels see it.
+    /// Its operands and workspace, as kernels see them.
     pub(crate) fn operands(&self) -> Operands<'a> {
         let Self { op, inputs, outputs, workspace, workspace_bytes, .. } = *self;
         Operands { op: op.name(), inputs, outputs, workspace, workspace_bytes }
@@ -50,11 +50,11 @@ pub(crate) struct RecordedLaunch {
     pub(crate) inputs: Vec<Operand>,
     /// Operands written, with raw addresses.
     pub(crate) outputs: Vec<Operand>,
-    /// Address of the scratch memory.
+    /// Address of the workspace.
     pub(crate) workspace: Address,
-    /// Bytes of scratch memory.
+    /// Bytes of workspace.
     pub(crate) workspace_bytes: usize,
-    /// Launches of the list that must be done before it starts, by number: the plan's proved edges.
+    /// Launches of the list that must be complete before it starts, by number: the plan's verified edges.
     pub(crate) after: Vec<usize>,
 }
 
@@ -73,30 +73,30 @@ impl RecordedLaunch {
     }
 }
 
-/// What a recording replays.
+/// The input of a recording.
 #[derive(Debug, Clone)]
 pub(crate) struct LaunchList {
     /// Each launch once.
     pub(crate) launches: Vec<RecordedLaunch>,
-    /// Which of them run several times.
+    /// The loop body and its number of iterations.
     pub(crate) repeat: Repeat,
 }
 
 impl LaunchList {
-    /// The launches in the order in which a replay does them.
+    /// The launches in replay order.
     pub(crate) fn sequence(&self) -> impl Iterator<Item = &RecordedLaunch> {
         self.repeat.sequence(self.launches.len()).map(|i| &self.launches[i])
     }
 }
 
-/// Counts kept by a device since it was made.
+/// Counters of a device since its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Allocations of device memory.
     pub allocations: u64,
     /// Bytes of device memory in use now.
     pub bytes_in_use: u64,
-    /// Launches that the host issued: each kernel of the processor; on a GPU a replayed graph counts as one.
+    /// Launches that the host issued: each kernel on the CPU; on a GPU a replayed graph counts as one.
     pub launches: u64,
     /// Replays of whole recordings.
     pub replays: u64,
@@ -140,13 +140,13 @@ impl Counting {
 
 /// A launch list made for replay: raw addresses on the CPU, a graph on a GPU.
 pub(crate) trait Recording: fmt::Debug + Send + Sync {
-    /// Runs the whole list, in order or in any that `after` of its launches allows.
+    /// Runs the whole list, in order or in any order that the `after` edges of its launches allow.
     ///
     /// # Errors
     /// A device fault, with the kernel's name.
     fn replay(&self) -> Result<(), Error>;
-    /// Issues the prepared launches one after the other, unchecked: what they cost without a graph, and eager calls
-    /// without their checks. Where launches are not prepared it is the same as [`Recording::replay`].
+    /// Issues the prepared launches one by one, unchecked: their cost without a graph, and that of eager calls without
+    /// checks. If launches are not prepared it equals [`Recording::replay`].
     ///
     /// # Errors
     /// As [`Recording::replay`].
@@ -155,32 +155,32 @@ pub(crate) trait Recording: fmt::Debug + Send + Sync {
     }
 }
 
-/// What results and times of a device depend on, beside the engine's own sources.
+/// What a device's results and times depend on, besides the engine's sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hardware {
     /// Its name.
     pub(crate) name: String,
-    /// The software below the engine.
+    /// Driver and library versions.
     pub(crate) driver: String,
-    /// How many threads of the host it computes with: times depend on it, results do not.
+    /// Number of host threads that it computes with: times depend on it, results do not.
     pub(crate) threads: usize,
     /// Bytes of its largest cache.
     pub(crate) cache: usize,
 }
 
-/// What the engine asks of a device.
+/// The interface between the engine and a device.
 ///
-/// Memory is named by [`Address`]; only the device that gave one out can follow it. Every method may be called
-/// from any thread; launches, copies and frees take effect in the order of the calls.
+/// Memory is identified by [`Address`]; only the device that allocated one can dereference it. Every method may be
+/// called from any thread; launches, copies and frees take effect in the order of the calls.
 pub(crate) trait Device: fmt::Debug + Send + Sync {
-    /// Which kind it is.
+    /// Its kind.
     fn kind(&self) -> DeviceKind;
-    /// Memory of `bytes` bytes (at least one is given), aligned to [`ALIGNMENT`]; contents undefined.
+    /// Allocates `bytes` bytes (at least one), aligned to [`ALIGNMENT`]; contents undefined.
     ///
     /// # Errors
-    /// [`Error::Memory`] when there is not enough.
+    /// [`Error::Memory`] if the device is out of memory.
     fn allocate(&self, bytes: usize) -> Result<Address, Error>;
-    /// Gives memory back that [`Device::allocate`] gave out with the same size.
+    /// Frees memory that [`Device::allocate`] returned for the same size.
     fn free(&self, address: Address, bytes: usize);
     /// Copies from the host, after everything issued before.
     ///
@@ -202,28 +202,28 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     /// # Errors
     /// A device fault, with the kernel's name.
     fn launch(&self, launch: &Launch<'_>) -> Result<(), Error>;
-    /// Runs one launch of an eager call, whose rules were checked, and may keep it for [`Device::repeat`].
+    /// Runs one launch of a checked eager call, and may cache it for [`Device::repeat`].
     ///
     /// # Errors
     /// As [`Device::launch`].
     fn call(&self, launch: &Launch<'_>) -> Result<(), Error> {
         self.launch(launch)
     }
-    /// Runs an eager call as it was run before by [`Device::call`], unless it is not kept. That of one op and the same
-    /// operands was checked then.
+    /// Repeats an eager call that [`Device::call`] cached; the call with this op and these operands was checked then.
+    /// `None` if it is not cached.
     ///
     /// # Errors
     /// As [`Device::launch`].
     fn repeat(&self, _op: &dyn Op, _inputs: &[Operand], _outputs: &[Operand]) -> Option<Result<(), Error>> {
         None
     }
-    /// Makes a list of checked launches replayable.
+    /// Prepares a list of checked launches for replay.
     ///
     /// # Errors
     /// A device fault.
     fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error>;
-    /// Runs one checked launch when none of its operands is in a cache any more, and gives the time that it took.
-    /// `flush` is memory, larger than the caches, that is written before.
+    /// Runs one checked launch with cold caches and returns its time. `flush` is memory, larger than the caches, that
+    /// is written before.
     ///
     /// # Errors
     /// As [`Device::launch`].
@@ -240,12 +240,12 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     /// # Errors
     /// A device fault.
     fn hardware(&self) -> Result<Hardware, Error>;
-    /// Waits for everything issued before.
+    /// Waits until all issued work is complete.
     ///
     /// # Errors
     /// A device fault.
     fn synchronize(&self) -> Result<(), Error>;
-    /// Counts since the device was made.
+    /// Counters since the device was created.
     fn counters(&self) -> Counters;
     /// Runs `work` so that launches inside it find the device's threads ready (no hand-over per launch).
     fn enter(&self, work: &mut (dyn FnMut() + Send));

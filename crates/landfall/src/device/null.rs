@@ -1,5 +1,5 @@
-//! The null device: takes every launch that the CPU, or a GPU that is not there, would take, checks and counts it,
-//! computes nothing.
+//! The null device: accepts every launch that the CPU, or an absent GPU, would accept, checks and counts it, computes
+//! nothing.
 
 use super::{Counters, Counting, Device, Hardware, Launch, LaunchList, Recording};
 use crate::error::Error;
@@ -7,10 +7,10 @@ use crate::values::{Address, DeviceKind, align};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a null device does with a list of launches that is recorded.
+/// What a null device does with a recorded list of launches.
 type Prove = fn(&LaunchList, DeviceKind) -> Result<(), Error>;
 
-/// Addresses without memory behind them.
+/// Addresses without memory.
 #[derive(Debug)]
 pub(crate) struct Null {
     kind: DeviceKind,
@@ -24,7 +24,7 @@ impl Null {
         Self::planning(DeviceKind::Null, |_, _| Ok(()))
     }
 
-    /// A device that takes the launches of another kind of device, and proves each list that is recorded.
+    /// A device that accepts the launches of another kind of device, and verifies each recorded list.
     pub(crate) fn planning(kind: DeviceKind, prove: Prove) -> Arc<Self> {
         Arc::new(Self {
             kind,

@@ -1,14 +1,14 @@
-//! The same work under each allocator of the sanitizer.
+//! The same work in each allocation mode of the sanitizer.
 
 use super::Engine;
 use crate::error::{Allocator, Error, Finding, Violation};
 
-/// Runs the same work under each allocator, and gives its results if all of them agree bit for bit. `work` makes its
-/// tensors, states and programs on the engine that it is given.
+/// Runs the same work in each allocation mode of the sanitizer, and returns its results if all modes agree bit for bit.
+/// `work` creates its tensors, states and programs on the engine that it is given.
 ///
 /// # Errors
-/// What `work` returns, with [`Error::Sanitizer`] for the first launch that breaks the contract; [`Finding::Disagree`]
-/// where two allocators give different bytes.
+/// Errors of `work`; [`Error::Sanitizer`] for the first launch that violates the contract; [`Finding::Disagree`] if two
+/// modes give different bytes.
 pub fn agree<E: From<Error>>(
     engine: &Engine,
     mut work: impl FnMut(&Engine) -> Result<Vec<Vec<u8>>, E>,

@@ -1,4 +1,4 @@
-//! Buffers: device memory with one owner, given back when it drops.
+//! Buffers: device memory with one owner, freed when it drops.
 
 use crate::device::Device;
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! Kernels that were chosen for instructions, as text: for run folders, checkpoints and the cache.
+//! Kernels chosen for instructions, as text: for run folders, checkpoints and the cache.
 
 use crate::contract::{self, Op};
 use crate::engine::Engine;
@@ -8,26 +8,26 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The hash of this build's sources: kernels of another one may do something else under the same name.
+/// The hash of this build's sources: in another build a kernel of the same name may compute something else.
 pub(crate) const SOURCES: &str = env!("LANDFALL_SOURCES");
 
-/// Which kernel each instruction takes, where it is not its op's own choice; and what that holds for. Programs that are
-/// compiled with the same choices on the same device give the same bytes.
+/// The kernel of each instruction that does not use its op's default, and the device, driver and build for which the
+/// choices are valid. Programs compiled with the same choices on the same device give the same bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choices {
     /// Name of the device.
     pub device: String,
-    /// The software below the engine.
+    /// Driver and library versions.
     pub driver: String,
     /// Hash of the engine's sources.
     pub sources: String,
-    /// Names of kernels by instruction: its op with attributes, and dtype, sizes and order in memory of each operand.
+    /// Kernel names by instruction: op with attributes, and dtype, sizes and memory order of each operand.
     pub kernels: BTreeMap<String, String>,
 }
 
 impl Choices {
-    /// None so far, of this engine's device and this build.
+    /// No choices, for this engine's device and this build.
     ///
     /// # Errors
     /// A device fault.
@@ -37,8 +37,8 @@ impl Choices {
         Ok(Self { device, driver, sources: SOURCES.to_owned(), kernels: BTreeMap::new() })
     }
 
-    /// Why they do not hold for an engine, if they do not: they were made on another device, with another driver, or by
-    /// another build, where a kernel of the same name may add in another order.
+    /// The reason why they are invalid for an engine, if they are: another device, driver or build, where a kernel of
+    /// the same name may sum in another order.
     ///
     /// # Errors
     /// A device fault.
@@ -53,7 +53,7 @@ impl Choices {
         Ok(other.map(|(what, was, is)| format!("its {what} was {was:?} and is {is:?}")))
     }
 
-    /// The kernel that was chosen for an instruction.
+    /// The kernel chosen for an instruction.
     #[must_use]
     pub(crate) fn kernel(&self, of: &str) -> Option<&str> {
         self.kernels.get(of).map(String::as_str)
@@ -66,7 +66,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) layout: &'a Layout,
 }
 
-/// An instruction as text: op, attributes, and dtype, sizes and order in memory of each operand. Equal texts, equal
+/// An instruction's key: op, attributes, and dtype, sizes and memory order of each operand. Equal keys get equal
 /// choices.
 pub(crate) fn exact<'a>(
     op: &dyn Op,
@@ -76,7 +76,7 @@ pub(crate) fn exact<'a>(
     text(op, inputs, outputs, |size| size)
 }
 
-/// The same of all instructions of about these sizes: their kernels are fast together.
+/// The key of all instructions of similar sizes, for which the same kernels are fast.
 pub(crate) fn alike<'a>(
     op: &dyn Op,
     inputs: impl Iterator<Item = Seen<'a>>,
@@ -85,7 +85,7 @@ pub(crate) fn alike<'a>(
     text(op, inputs, outputs, bucket)
 }
 
-/// The next of four sizes between powers of two.
+/// Rounds up to the next of four sizes between powers of two.
 fn bucket(size: usize) -> usize {
     if size <= 8 {
         return size;
@@ -103,7 +103,7 @@ fn text<'a>(
     let mut text = contract::text(op);
     let mut add = |before: &str, seen: Seen<'_>| {
         let dims: Vec<usize> = seen.spec.shape.dims().iter().map(|&d| size(d)).collect();
-        // Writing to a text does not fail.
+        // Formatting into a string cannot fail.
         _ = write!(text, "{before}{}{dims:?}{}", seen.spec.dtype, order(seen.layout));
     };
     inputs.for_each(|seen| add(" ", seen));

@@ -1,4 +1,4 @@
-//! The engine: a device, its workspace, and the one way to call an op.
+//! The engine: a device, its workspace, and the single entry point for eager calls.
 
 mod agree;
 mod buffer;
@@ -25,11 +25,11 @@ use arrayvec::ArrayVec;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A device with its workspace. Cloning gives another handle to the same engine.
+/// A device with its workspace. A clone is another handle to the same engine.
 #[derive(Debug, Clone)]
 pub struct Engine {
     device: Arc<dyn Device>,
-    /// The device itself, where `device` is a sanitizer in front of it.
+    /// The underlying device, if `device` is a sanitizer around it.
     bare: Arc<dyn Device>,
     workspace: Arc<Mutex<Option<Buffer>>>,
     reuse: Reuse,
@@ -38,26 +38,26 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine on the processor, with a thread for each core.
+    /// An engine on the CPU, with one thread per core.
     ///
     /// # Errors
-    /// [`Error::NoDevice`] when its threads cannot be started.
+    /// [`Error::NoDevice`] if its threads cannot be started.
     pub fn cpu() -> Result<Self, Error> {
         Self::cpu_with_threads(std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    /// An engine on the processor with this many threads. Results do not depend on their number.
+    /// An engine on the CPU with this many threads. Results do not depend on their number.
     ///
     /// # Errors
-    /// [`Error::NoDevice`] when its threads cannot be started.
+    /// [`Error::NoDevice`] if its threads cannot be started.
     pub fn cpu_with_threads(threads: usize) -> Result<Self, Error> {
         Self::as_asked(cpu::Cpu::new(threads)?)
     }
 
-    /// An engine on the NVIDIA GPU of this number.
+    /// An engine on the NVIDIA GPU of this index.
     ///
     /// # Errors
-    /// [`Error::Absent`] says what is missing (driver, GPU, run-time compiler) and what to install.
+    /// [`Error::Absent`] names the missing part (driver, GPU, NVRTC) and what to install.
     pub fn cuda(ordinal: u32) -> Result<Self, Error> {
         Self::as_asked(cuda::Cuda::new(ordinal)?)
     }
@@ -68,8 +68,8 @@ impl Engine {
         Self::on(null::Null::new())
     }
 
-    /// An engine that plans for a GPU without one: programs take the kernels of a GPU, and are planned, proved and turned
-    /// into the steps of a graph, whose edges are shown to imply every edge of the plan. It computes nothing.
+    /// An engine that plans for a GPU without one: programs take GPU kernels, are planned and verified, and are lowered
+    /// to the step graph, whose edges are checked to imply every edge of the plan. It computes nothing.
     ///
     /// ```
     /// use landfall::{DType, Engine, Graph, Program, State, StateSpec};
@@ -93,23 +93,23 @@ impl Engine {
         Self { bare: Arc::clone(&device), device, workspace, reuse, unroll: None, choices }
     }
 
-    /// An engine over a device of a test's own.
+    /// An engine over a test's device.
     #[cfg(test)]
     pub(crate) fn over(device: Arc<dyn Device>) -> Self {
         Self::on(device)
     }
 
-    /// As the environment says.
+    /// Applies the environment variables.
     fn as_asked(device: Arc<dyn Device>) -> Result<Self, Error> {
         let engine = Self { unroll: asked_unroll()?, ..Self::on(device).with_reuse(Reuse::asked()?) };
         Ok(Allocator::asked()?.map_or_else(|| engine.clone(), |allocator| engine.sanitized(allocator)))
     }
 
     /// A new engine on the same device that checks every launch, of eager calls and of programs: it writes its outputs
-    /// wholly and nothing else, and what it writes depends on its operands alone ([`sanitize`](crate::sanitize)). The first op that
-    /// does otherwise is named by [`Error::Sanitizer`], an index out of range at once by [`Error::Index`]. Tensors,
-    /// states and programs are made on it, with memory between guard bands. Slow: every launch copies all memory that it
-    /// touches to the host and back, several times. On the null device, which computes nothing, nothing is checked.
+    /// in full and nothing else, and they depend on its operands only ([`sanitize`](crate::sanitize)). The first op
+    /// that violates this is named by [`Error::Sanitizer`], an index out of range at once by [`Error::Index`]. Its
+    /// tensors, states and programs have memory between guard bands. Slow: every launch copies all memory that it
+    /// touches to the host and back, several times. The null device computes nothing, so nothing is checked there.
     #[must_use]
     pub fn sanitized(&self, allocator: Allocator) -> Self {
         match self.device.kind() {
@@ -122,47 +122,47 @@ impl Engine {
         }
     }
 
-    /// The same engine; programs compiled with this handle let values share memory as `reuse` says.
+    /// The same engine; programs compiled with this handle reuse memory as `reuse` says.
     #[must_use]
     pub fn with_reuse(&self, reuse: Reuse) -> Self {
         Self { reuse, ..self.clone() }
     }
 
-    /// How programs compiled with this handle let values share memory.
+    /// How programs compiled with this handle reuse memory.
     #[must_use]
     pub fn reuse(&self) -> Reuse {
         self.reuse
     }
 
-    /// The same engine with an unroll factor: of a repeated part ([`crate::contract::Graph::repeat_so_far`]), programs compiled with
-    /// this handle lay out `times` micro-batches in one replay, each in its own arena, where that divides their number. The
-    /// default is up to 32 on a GPU, as memory allows, and 1 elsewhere; `LANDFALL_UNROLL` sets it. Results do not depend on it,
-    /// to the last bit.
+    /// The same engine with an unroll factor: programs compiled with this handle run `times` unrolled micro-batches per
+    /// replay, each in its own arena, if `times` divides their number (see [`crate::contract::Graph::repeat_so_far`]).
+    /// The default is up to 32 on a GPU, as memory allows, and 1 elsewhere; `LANDFALL_UNROLL` sets it. Results do not
+    /// depend on it, to the last bit.
     #[must_use]
     pub fn with_unroll(&self, times: usize) -> Self {
         Self { unroll: Some(times), ..self.clone() }
     }
 
-    /// The unroll factor, where one was set.
+    /// The unroll factor, if one was set.
     #[must_use]
     pub fn unroll(&self) -> Option<usize> {
         self.unroll
     }
 
-    /// The same engine; programs compiled with this handle take the kernels that were chosen for their instructions
-    /// ([`tune`](crate::tune)), and the ops' own choices where none was. Eager calls take the latter always.
+    /// The same engine; programs compiled with this handle use the kernels chosen for their instructions
+    /// ([`tune`](crate::tune)), and the ops' defaults for all others. Eager calls always use the defaults.
     #[must_use]
     pub fn with_choices(&self, choices: Choices) -> Self {
         Self { choices: Arc::new(choices), ..self.clone() }
     }
 
-    /// The kernels that programs compiled with this handle take.
+    /// The kernel choices of programs compiled with this handle.
     #[must_use]
     pub fn choices(&self) -> &Choices {
         &self.choices
     }
 
-    /// The device itself, where this engine's is a sanitizer in front of it.
+    /// The underlying device, if this engine's is a sanitizer around it.
     pub(crate) fn bare(&self) -> &Arc<dyn Device> {
         &self.bare
     }
@@ -177,7 +177,7 @@ impl Engine {
         &self.device
     }
 
-    /// Waits until the device has done everything that was asked of it.
+    /// Waits until the device has completed all issued work.
     ///
     /// # Errors
     /// A device fault.
@@ -185,14 +185,14 @@ impl Engine {
         self.device.synchronize()
     }
 
-    /// What the device has counted since the engine was made.
+    /// The device's counters since the engine was created.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.device.counters()
     }
 
-    /// Runs `work` on the engine's threads. A loop of many steps belongs inside: each launch then finds the
-    /// threads at hand instead of being handed over to them, which costs time and, now and then, an allocation.
+    /// Runs `work` on the engine's threads. Run a loop of many steps inside: launches then find the threads at hand and
+    /// skip the hand-over, which costs time and, now and then, an allocation.
     pub fn enter<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         let mut work = Some(work);
         let mut result = None;
@@ -204,10 +204,10 @@ impl Engine {
         }
     }
 
-    /// A tensor with undefined contents.
+    /// A tensor with uninitialized contents.
     ///
     /// # Errors
-    /// [`Error::Memory`] when there is not enough.
+    /// [`Error::Memory`] if the device is out of memory.
     pub fn empty(&self, dtype: DType, shape: impl Into<Shape>) -> Result<Tensor, Error> {
         Tensor::new(&self.device, Spec::new(dtype, shape))
     }
@@ -215,7 +215,7 @@ impl Engine {
     /// A tensor with this data, row-major.
     ///
     /// # Errors
-    /// [`Error::HostData`] when the number of elements differs from the shape's; [`Error::Memory`].
+    /// [`Error::HostData`] if the number of elements differs from the shape's; [`Error::Memory`].
     pub fn tensor<T: Element>(&self, shape: impl Into<Shape>, data: &[T]) -> Result<Tensor, Error> {
         let mut t = self.empty(T::DTYPE, shape)?;
         t.write(data)?;
@@ -232,7 +232,7 @@ impl Engine {
         Ok(t)
     }
 
-    /// Makes sure that eager calls find at least `bytes` bytes of workspace. The workspace grows here and nowhere else.
+    /// Grows the workspace of eager calls to at least `bytes` bytes. It grows here and nowhere else.
     ///
     /// # Errors
     /// [`Error::Memory`].
@@ -244,10 +244,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Bytes of workspace that this call would need.
+    /// Workspace bytes that this call needs.
     ///
     /// # Errors
-    /// The rule that the arguments break.
+    /// The rule that the arguments violate.
     #[track_caller]
     pub fn workspace(&self, op: &dyn Op, args: &[Spec]) -> Result<usize, Error> {
         let at = Location::caller();
@@ -258,7 +258,7 @@ impl Engine {
         bytes().map_err(|r: Rule| r.of(op.name(), args, Some(self.device()), Some(at)).into())
     }
 
-    /// Calls an op: the results land in `outputs`, nothing is allocated, nothing leaves the device.
+    /// Calls an op: it writes its results to `outputs`, allocates nothing and stays on the device.
     ///
     /// ```
     /// use landfall::{Engine, ops};
@@ -272,7 +272,7 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Op`] with the rule that was broken, before anything runs.
+    /// [`Error::Op`] with the violated rule, before anything runs.
     #[track_caller]
     pub fn call(
         &self,
@@ -298,7 +298,7 @@ impl Engine {
         self.call_updating(op, &[operand], std::slice::from_mut(target), inputs)
     }
 
-    /// Calls an op whose outputs are the inputs `operands` themselves, in order (an update of several tensors at
+    /// Calls an op whose outputs are the inputs `operands` themselves, in order (in-place update of several tensors at
     /// once, such as a parameter and its moments). `inputs` are the other inputs, in order.
     ///
     /// # Errors
@@ -319,7 +319,7 @@ impl Engine {
         self.sharing(op, operands.len(), output_of, targets, inputs, Location::caller())
     }
 
-    /// Calls an op some of whose outputs are inputs: each pair of `shared` is an input and the output that it is.
+    /// Calls an op some of whose outputs are inputs: each pair of `shared` is an input and the output that aliases it.
     /// `inputs` are the other inputs, in order.
     ///
     /// # Errors
@@ -336,7 +336,7 @@ impl Engine {
         self.sharing(op, shared.len(), output_of, outputs, inputs, Location::caller())
     }
 
-    /// A call with `shared` inputs that are outputs, as `output_of` says, and the others in `inputs`.
+    /// A call whose `shared` inputs alias outputs, as `output_of` maps them, with the others in `inputs`.
     fn sharing(
         &self,
         op: &dyn Op,
@@ -367,7 +367,7 @@ impl Engine {
         outputs: &[TensorMut<'_>],
         at: &'static Location<'static>,
     ) -> Result<(), Error> {
-        // Pushed one by one into their place: a collected list is moved there afterwards, with all its room.
+        // Pushed one by one in place: a collected list would be moved there afterwards, with its whole capacity.
         let (mut ins, mut outs) = (Inputs::new(), Destinations::new());
         let mut stranger = None;
         let mut own = |operand: usize, device: &Arc<dyn Device>| {
@@ -421,7 +421,7 @@ impl Engine {
         if needed == 0 {
             return self.device.call(&launch).map_err(Issue::Fault);
         }
-        // Held while the launch is issued: two calls at once must not compute in the same scratch memory.
+        // Held while the launch is issued: two concurrent calls must not use the same workspace.
         let slot = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let reserved = slot.as_ref().map_or(0, Buffer::bytes);
         if needed > reserved {
@@ -434,7 +434,7 @@ impl Engine {
 
 /// Why a checked launch did not run.
 pub(crate) enum Issue {
-    /// A rule was broken; nothing ran.
+    /// A rule was violated; nothing ran.
     Rule(Rule),
     /// The device failed.
     Fault(Error),

@@ -1,9 +1,9 @@
-//! How much memory values share.
+//! Memory reuse between values.
 
 use crate::error::{Allocator, Error};
 
-/// How a plan lets values share memory. Results do not depend on it, to the last bit: what they would depend on, the
-/// checker refuses.
+/// How a plan reuses memory between values. Results do not depend on it, to the last bit: the checker refuses every
+/// plan in which they would.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Reuse {
     /// The smallest arena.
@@ -19,7 +19,7 @@ pub enum Reuse {
 }
 
 impl Reuse {
-    /// What `LANDFALL_REUSE` asks for; [`Reuse::Tight`] where it is not set.
+    /// The value of `LANDFALL_REUSE`; [`Reuse::Tight`] if it is not set.
     ///
     /// # Errors
     /// [`Error::Setting`] for another value than `most` and `nothing`.
@@ -38,7 +38,7 @@ impl Reuse {
 }
 
 impl Allocator {
-    /// How programs share memory under it.
+    /// How the engine's programs reuse memory.
     pub(crate) fn reuse(self) -> Reuse {
         match self {
             Self::NeverReuse | Self::Shuffled(_) => Reuse::Nothing,

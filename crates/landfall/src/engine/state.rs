@@ -1,5 +1,5 @@
-//! State: everything that outlives a step (parameters, moments, statistics, counters, data), in a few slabs with
-//! named entries at fixed addresses.
+//! State: all tensors that outlive a step (parameters, moments, statistics, counters, data), as named entries of a few
+//! slabs at fixed addresses.
 
 use crate::contract::StateSpec;
 use crate::engine::Engine;
@@ -9,7 +9,7 @@ use crate::values::{Address, DType, Element, HostTensor, Spec, align};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The memory of a state on a device. Addresses are constant for its life.
+/// The memory of a state on a device. Its addresses are constant for its lifetime.
 #[derive(Debug)]
 pub struct State {
     memory: Arc<StateMemory>,
@@ -45,7 +45,7 @@ impl State {
         Ok(Self { memory: Arc::new(StateMemory { id, spec: Arc::clone(spec), block, offsets }) })
     }
 
-    /// What it holds.
+    /// Its layout.
     #[must_use]
     pub fn spec(&self) -> &Arc<StateSpec> {
         &self.memory.spec
@@ -71,14 +71,14 @@ impl State {
     /// Copies an entry to the host, after every kernel that writes it.
     ///
     /// # Errors
-    /// [`Error::NoEntry`], [`Error::HostData`] when `T` is not its dtype, a flagged index, a device fault.
+    /// [`Error::NoEntry`], [`Error::HostData`] if `T` is not its dtype, a flagged index, a device fault.
     pub fn read<T: Element>(&self, name: &str) -> Result<Vec<T>, Error> {
         let mut out = Vec::new();
         self.read_into(name, &mut out)?;
         Ok(out)
     }
 
-    /// Copies an entry into a vector on the host, which is resized to fit and keeps its memory.
+    /// Copies an entry into a host vector, which is resized to fit and keeps its capacity.
     ///
     /// # Errors
     /// As [`State::read`].
@@ -103,7 +103,7 @@ impl State {
     /// Copies an entry from the host.
     ///
     /// # Errors
-    /// [`Error::NoEntry`], [`Error::HostData`] when dtype or number of elements differ, a device fault.
+    /// [`Error::NoEntry`], [`Error::HostData`] if dtype or number of elements differ, a device fault.
     pub fn write<T: Element>(&mut self, name: &str, data: &[T]) -> Result<(), Error> {
         let (at, spec) = self.place(name)?;
         fits::<T>(name, spec, data.len())?;
@@ -113,7 +113,7 @@ impl State {
     /// Copies an entry from the host, each element rounded to its dtype.
     ///
     /// # Errors
-    /// [`Error::NoEntry`], [`Error::HostData`] when the shape differs, a device fault.
+    /// [`Error::NoEntry`], [`Error::HostData`] if the shape differs, a device fault.
     pub fn write_host(&mut self, name: &str, data: &HostTensor) -> Result<(), Error> {
         let (at, spec) = self.place(name)?;
         if spec.shape != data.spec.shape {

@@ -1,4 +1,4 @@
-//! Tensors and borrowed views. The compiler refuses bad aliasing: an output that is also an input, two outputs in
+//! Tensors and borrowed views. The compiler refuses invalid aliasing: an output that is also an input, two outputs in
 //! one buffer, a buffer dropped under a view.
 
 use crate::device::Device;
@@ -9,11 +9,11 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// A tensor that owns its memory. Not `Clone`: a copy is asked for as a copy.
+/// A tensor that owns its memory. Not `Clone`: copies are explicit.
 #[derive(Debug)]
 pub struct Tensor {
     buffer: Buffer,
-    /// All of it: described once, because every eager call asks for it.
+    /// The whole tensor as an operand, computed once, because every eager call needs it.
     operand: Operand,
 }
 
@@ -24,7 +24,7 @@ pub struct TensorRef<'a> {
     device: &'a Arc<dyn Device>,
 }
 
-/// A borrowed view for writing. Not `Copy`: there is one at a time for any element.
+/// A borrowed view for writing. Not `Copy`: only one exists at a time for any element.
 #[derive(Debug)]
 pub struct TensorMut<'a> {
     operand: Operand,
@@ -58,14 +58,14 @@ impl Tensor {
         *self.operand.layout.shape()
     }
 
-    /// All of it, for reading.
+    /// A view of the whole tensor, for reading.
     #[must_use]
     #[inline]
     pub fn view(&self) -> TensorRef<'_> {
         TensorRef { operand: self.operand, device: self.buffer.device() }
     }
 
-    /// All of it, for writing.
+    /// A view of the whole tensor, for writing.
     #[must_use]
     #[inline]
     pub fn view_mut(&mut self) -> TensorMut<'_> {
@@ -75,8 +75,8 @@ impl Tensor {
     /// Copies the elements to the host, after every kernel that writes them.
     ///
     /// # Errors
-    /// [`Error::HostData`] when `T` is not the tensor's dtype; an index that a kernel flagged; a device fault.
-    /// Never zeros in place of a result.
+    /// [`Error::HostData`] if `T` is not the tensor's dtype; an index that a kernel flagged; a device fault. Never
+    /// zeros in place of a result.
     pub fn read<T: Element>(&self) -> Result<Vec<T>, Error> {
         let elements = self.shape().elements();
         self.expect::<T>("tensor", elements)?;
@@ -99,7 +99,7 @@ impl Tensor {
     /// Copies elements from the host.
     ///
     /// # Errors
-    /// [`Error::HostData`] when dtype or number of elements differ; a device fault.
+    /// [`Error::HostData`] if dtype or number of elements differ; a device fault.
     pub fn write<T: Element>(&mut self, data: &[T]) -> Result<(), Error> {
         self.expect::<T>("tensor", data.len())?;
         self.buffer.device().upload(self.buffer.address(), bytemuck::cast_slice(data))
@@ -133,7 +133,7 @@ macro_rules! views {
                 self.operand.spec()
             }
 
-            /// Where the elements lie in the buffer.
+            /// Offset and strides in the buffer.
             #[must_use]
             pub fn layout(&self) -> &Layout {
                 &self.operand.layout
@@ -161,16 +161,16 @@ macro_rules! views {
                 }
             }
 
-            /// The same elements in the same order under another shape, moving nothing.
+            /// The same elements in the same order with another shape; moves no data.
             ///
             /// # Errors
-            /// The element counts must be equal and the strides allow it; otherwise use the op `copy`.
+            /// The element counts must be equal and the strides must allow it; otherwise use the op `copy`.
             #[track_caller]
             pub fn reshape(self, shape: impl Into<Shape>) -> Result<Self, Error> {
                 self.under("reshape", |l| l.reshape(shape.into()))
             }
 
-            /// Axes in another order.
+            /// Permutes the axes.
             ///
             /// # Errors
             /// `axes` must name each axis once.
@@ -179,16 +179,16 @@ macro_rules! views {
                 self.under("permute", |l| l.permute(axes))
             }
 
-            /// Elements `start..start + len` along an axis.
+            /// Slices elements `start..start + len` along an axis.
             ///
             /// # Errors
-            /// They must lie inside.
+            /// The range must be within the axis.
             #[track_caller]
             pub fn slice(self, axis: usize, start: usize, len: usize) -> Result<Self, Error> {
                 self.under("slice", |l| l.slice(axis, start, len, 1))
             }
 
-            /// Takes out an axis of size 1.
+            /// Removes an axis of size 1.
             ///
             /// # Errors
             /// The axis must have size 1.
@@ -203,16 +203,17 @@ views!(TensorRef,);
 views!(TensorMut,);
 
 impl TensorRef<'_> {
-    /// Sizes of 1 stretched and axes put in front, moving nothing. (Only for reading: an output never overlaps itself.)
+    /// Broadcasts: stretches axes of size 1 and prepends axes; moves no data. (Only for reading: an output never
+    /// overlaps itself.)
     ///
     /// # Errors
-    /// Each size, aligned at the end, must be 1 or equal.
+    /// Each size, aligned at the last axis, must be 1 or equal.
     #[track_caller]
     pub fn broadcast_to(self, shape: impl Into<Shape>) -> Result<Self, Error> {
         self.under("broadcast_to", |l| l.broadcast_to(shape.into()))
     }
 
-    /// Windows of `size` elements every `step` along the last axis, moving nothing.
+    /// Windows of `size` elements every `step` along the last axis; moves no data.
     ///
     /// # Errors
     /// The window must fit.
@@ -229,13 +230,13 @@ impl<'a> TensorMut<'a> {
         TensorRef { operand: self.operand, device: self.device }
     }
 
-    /// The same view for a shorter time.
+    /// Reborrows the view for a shorter lifetime.
     #[must_use]
     pub fn reborrow(&mut self) -> TensorMut<'_> {
         TensorMut { operand: self.operand, device: self.device, exclusive: PhantomData }
     }
 
-    /// Two views that share nothing: indices below `at` of axis 0, and the rest.
+    /// Splits into two disjoint views: indices below `at` of axis 0, and the rest.
     ///
     /// # Errors
     /// `at` must be at most the size of axis 0, and the halves must not interleave in memory.

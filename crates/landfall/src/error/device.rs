@@ -1,9 +1,9 @@
-//! Faults of devices: what is missing, and an index out of range.
+//! Device faults: missing components, and an index out of range.
 
 use super::Error;
 use std::fmt;
 
-/// A part of CUDA that is not there, and what to do about it.
+/// A missing CUDA component, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
@@ -39,9 +39,9 @@ pub enum Absence {
 /// A version of CUDA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
-    /// Before the point.
+    /// Major.
     pub major: u32,
-    /// After the point.
+    /// Minor.
     pub minor: u32,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct IndexFault {
     pub(crate) position: usize,
     /// The value.
     pub(crate) value: i64,
-    /// One past the largest allowed value.
+    /// One past the largest valid value.
     pub(crate) limit: usize,
 }
 

@@ -1,7 +1,7 @@
 //! Errors: each names the op, every argument, the rule and the numbers.
 //!
-//! One enum for every floor above: what can fail on one floor (a program's run) is what can fail on those below it (a
-//! launch, a device), so that users match one level deep. The parts that have an own text lie beside it by floor.
+//! One enum for all higher floors: an operation of one floor (a program's run) fails with the errors of lower ones (a
+//! launch, a device), so users match one level deep. Detail types are in submodules by floor.
 
 mod device;
 mod plan;
@@ -81,7 +81,7 @@ pub enum Error {
     NonFinite { name: String, op: &'static str, element: usize, value: f64 },
 }
 
-/// The launch before a fault that the driver reports later than it happens.
+/// The most recent launch before a fault that the driver reports with delay.
 struct Last<'a>(&'a Option<String>);
 
 impl fmt::Display for Last<'_> {

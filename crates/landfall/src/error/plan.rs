@@ -1,4 +1,4 @@
-//! Rules of a memory plan that the checker found broken.
+//! Violations that the checker found in a memory plan.
 
 use crate::values::{Block, Relation};
 

@@ -1,33 +1,33 @@
-//! What the sanitizer finds: launches that break the contract.
+//! Findings of the sanitizer: launches that violate the contract.
 
 use super::Error;
 use crate::values::{DeviceKind, Spec};
 use std::fmt;
 
-/// In what order the sanitizer gives out addresses. Results must not depend on it.
+/// The address policy of the sanitizer. Results must not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allocator {
-    /// No address twice, until [`QUARANTINE`] bytes of memory have been given back. Each value of a program has an
-    /// allocation of its own.
+    /// Never reuses an address, until [`QUARANTINE`] bytes of memory have been freed. Each value of a program has its
+    /// own allocation.
     NeverReuse,
-    /// Memory that was given back last is given out first; in programs too ([`Reuse::Most`](crate::plan::Reuse::Most)).
+    /// Allocates the most recently freed memory first; in programs too ([`Reuse::Most`](crate::plan::Reuse::Most)).
     ReuseAtOnce,
-    /// As [`Allocator::NeverReuse`], but each allocation from an offset on that is drawn from this seed, now and then in
-    /// memory that was given back.
+    /// As [`Allocator::NeverReuse`], but each allocation starts at a random offset from this seed, sometimes in freed
+    /// memory.
     Shuffled(u64),
 }
 
-/// Bytes of memory given back that the sanitizer keeps out of use, poisoned, before the oldest is used again.
+/// Bytes of freed memory that the sanitizer keeps poisoned and unused, before the oldest is reused.
 pub const QUARANTINE: usize = 1 << 28;
 
-/// Something that the sanitizer found, and in whose work.
+/// A finding of the sanitizer, with its culprit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The launch, or `None` where memory was touched by none that is known.
+    /// The launch, or `None` if no known launch touched the memory.
     pub launch: Option<Culprit>,
     /// The device.
     pub device: DeviceKind,
-    /// What it did.
+    /// The finding.
     pub finding: Finding,
 }
 
@@ -44,14 +44,14 @@ pub struct Culprit {
     pub args: Vec<Spec>,
 }
 
-/// What memory is to a launch.
+/// The role of memory in a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The input of this number.
     Input(usize),
     /// The output of this number.
     Output(usize),
-    /// Its scratch memory.
+    /// Its workspace.
     Scratch,
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// What a launch, or somebody outside of any, did against the contract.
+/// A violation of the contract, by a launch or outside of any.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]

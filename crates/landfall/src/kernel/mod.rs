@@ -1,5 +1,5 @@
-//! Kernels: what their authors write against. Typed views and threads of the processor, typed launches of a GPU, and the
-//! generators of pointwise kernels. Which op a kernel belongs to, it knows by name alone.
+//! The kernel-author API: typed views and threads on the CPU, typed launches on a GPU, and the generators of pointwise
+//! kernels. A kernel knows its op by name only.
 
 pub mod cpu;
 pub(crate) mod cuda;

@@ -2,7 +2,7 @@
 
 use crate::values::{Address, Operand};
 
-/// The operands and the scratch memory of one kernel call, with the name of its op for errors.
+/// The operands and the workspace of one kernel call, with the name of its op for errors.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operands<'a> {
     /// Name of the op.
@@ -11,13 +11,14 @@ pub(crate) struct Operands<'a> {
     pub(crate) inputs: &'a [Operand],
     /// Operands written.
     pub(crate) outputs: &'a [Operand],
-    /// Address of the scratch memory.
+    /// Address of the workspace.
     pub(crate) workspace: Address,
-    /// Bytes of scratch memory.
+    /// Bytes of workspace.
     pub(crate) workspace_bytes: usize,
 }
 
-/// Numbers of the addend and of the bias among the operands of a matrix product: of those behind the factors, the addend is a matrix.
+/// Indices of the addend and of the bias among a matmul's operands: of those after the factors, the matrix is the
+/// addend.
 pub(crate) fn added(operands: usize, rank: impl Fn(usize) -> usize) -> (Option<usize>, Option<usize>) {
     let addend = (operands > 2 && rank(2) > 1).then_some(2);
     let bias = 2 + usize::from(addend.is_some());

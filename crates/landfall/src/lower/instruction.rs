@@ -5,45 +5,45 @@ use crate::values::{DType, Layout, Spec, StoredId};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Where a value's memory comes from.
+/// The storage of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Home {
-    /// The program's arena; the plan gives it an offset.
+    /// The program's arena; the plan assigns an offset.
     Arena,
     /// A slab of the state.
     Slab(usize),
     /// A program input or output: its own memory, which no other program shares.
     Own,
-    /// The memory of another value from a byte offset on: an updated value is where it was, a part of a packing is
-    /// where the packing will be.
+    /// The memory of another value from a byte offset on: an updated value keeps the input's memory, a part of a packed
+    /// buffer is in that buffer.
     Within(StoredId, usize),
 }
 
-/// One value that has memory. Each is written by one instruction, or before the program starts.
+/// One stored value. Each is written by one instruction, or before the program starts.
 #[derive(Debug, Clone)]
 pub struct Stored {
     /// Text for plans and errors.
     pub name: String,
-    /// Dtype and shape; the elements lie contiguously.
+    /// Dtype and shape; the elements are contiguous.
     pub spec: Spec,
-    /// Where its memory comes from.
+    /// Its storage.
     pub home: Home,
-    /// Whether it holds something before the program starts (inputs and slabs).
+    /// Whether it has contents before the program starts (inputs and slabs).
     pub initial: bool,
-    /// Whether no instruction may write its memory.
+    /// Whether it is read-only for instructions.
     pub constant: bool,
     /// Whether it is read after the program has run (outputs and slabs).
     pub kept: bool,
 }
 
-/// A stored value as an instruction sees it.
+/// A stored value as an operand of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Arg {
     /// The value.
     pub value: StoredId,
     /// Element type.
     pub dtype: DType,
-    /// Where in the value's memory the elements lie.
+    /// Layout of the elements in the value's memory.
     pub layout: Layout,
 }
 
@@ -55,7 +55,7 @@ impl Arg {
     }
 }
 
-/// One kernel launch: what it reads and writes, its scratch memory, and what must have happened before.
+/// One kernel launch: its operands, its workspace, and its happens-before edges.
 #[derive(Debug, Clone)]
 pub struct Instruction {
     /// The op and its attributes; its alias and coverage rules hold for these operands.
@@ -64,12 +64,12 @@ pub struct Instruction {
     pub kernel: &'static Kernel,
     /// Operands read.
     pub inputs: Vec<Arg>,
-    /// Values written, whole.
+    /// Values written, in full.
     pub outputs: Vec<Arg>,
-    /// Bytes of scratch memory.
+    /// Bytes of workspace.
     pub workspace: usize,
-    /// Instructions that must be done before it starts, by number (all smaller than its own).
+    /// Instructions that must be complete before it starts, by number (all smaller than its own).
     pub after: Vec<usize>,
-    /// Where the model asked for it.
+    /// The source location in the model code.
     pub at: Option<&'static Location<'static>>,
 }

@@ -10,22 +10,22 @@ pub(crate) use order::lower;
 /// A lowered program: instructions in issue order over stored values.
 #[derive(Debug, Clone, Default)]
 pub struct Lowered {
-    /// Every value that has memory.
+    /// Every stored value.
     pub values: Vec<Stored>,
     /// The instructions, in issue order.
     pub instructions: Vec<Instruction>,
     /// Program inputs: name and value.
     pub inputs: Vec<(String, StoredId)>,
-    /// Program outputs: name, value, and where in it.
+    /// Program outputs: name, value, and layout in it.
     pub outputs: Vec<(String, Arg)>,
-    /// Which instructions run several times. Each time they find the arena as any run of the program may, with bytes
-    /// that nobody has written: a plan that is proved for one time is so for all.
+    /// The loop body. Each iteration starts with undefined arena contents, as any run does: a plan that is verified for
+    /// one iteration holds for all.
     pub repeat: Repeat,
-    /// Forward values that are made again for the backward pass instead of being kept.
+    /// Forward values recomputed for the backward pass instead of being saved.
     pub recomputed: usize,
 }
 
-/// The value whose memory `id` lies in, and the bytes from its start.
+/// The value whose memory holds `id`, and the byte offset in it.
 pub(crate) fn root(lowered: &Lowered, mut id: StoredId) -> (StoredId, usize) {
     let mut offset = 0;
     while let Home::Within(parent, at) = lowered.values[id.0].home {

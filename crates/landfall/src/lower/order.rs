@@ -1,5 +1,5 @@
-//! From graph to instructions: dead nodes dropped, readers of a value put before its update, kernels chosen, parts of
-//! a packing placed where the packing will be.
+//! From graph to instructions: drops dead nodes, orders readers of a value before its update, selects kernels, places
+//! parts of a packed buffer inside it.
 
 use super::{Arg, Home, Instruction, Lowered, Stored, root};
 use crate::contract::{Alias, Inner, Origin, Output, Value, alias, check, part_offsets};
@@ -11,10 +11,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ops::Range;
 
-/// Lowers an optimised graph for a device.
+/// Lowers an optimized graph for a device.
 ///
 /// # Errors
-/// [`Rule::Unsupported`] where no kernel takes an instruction; [`Rule::Update`] where a value is read after its update.
+/// [`Rule::Unsupported`] if no kernel accepts an instruction; [`Rule::Update`] if a value is read after its update.
 pub(crate) fn lower(graph: &Optimised, device: DeviceKind, reuse: Reuse) -> Result<Lowered, Error> {
     let Optimised { inner, state, recomputed } = graph;
     let order = issue_order(inner)?;
@@ -111,11 +111,11 @@ fn arg(inner: &Inner, ids: &HashMap<Value, StoredId>, v: Value) -> Result<Arg, E
     Ok(Arg { value, dtype: info.spec.dtype, layout: info.layout })
 }
 
-/// A read of a part of some memory.
+/// A read of a range of a root's memory.
 struct Read {
     span: Range<usize>,
     node: usize,
-    /// The last end of this read and all that start before it.
+    /// The maximum end of this read and all that start before it.
     until: usize,
 }
 
@@ -129,7 +129,7 @@ impl Read {
         }
     }
 
-    /// The nodes that read any of these elements, of sorted reads.
+    /// The nodes that read any of these elements, from sorted reads.
     fn touching<'a>(reads: &'a [Self], written: &'a Range<usize>) -> impl Iterator<Item = usize> + 'a {
         let starts_before = reads.partition_point(|r| r.span.start < written.end);
         let near = reads[..starts_before].iter().rev().take_while(|r| r.until > written.start);
@@ -190,7 +190,7 @@ fn issue_order(inner: &Inner) -> Result<Vec<usize>, Error> {
     }
 }
 
-/// The repeated instructions, which must all come before the others.
+/// The instructions of the loop body, which must all precede the others.
 fn repeat(inner: &Inner, order: &[usize]) -> Result<Repeat, Error> {
     let Some((first, times)) = inner.repeated else { return Ok(Repeat::default()) };
     let is_repeated = |&&n: &&usize| inner.nodes[n].order.0 < first;
@@ -206,9 +206,9 @@ fn repeat(inner: &Inner, order: &[usize]) -> Result<Repeat, Error> {
     }
 }
 
-/// Puts inputs of a packing where the packing puts them, so that their producers write there and nothing is copied.
-/// Only whole values of the arena that are packed once and read by nothing later (from then on that memory is the
-/// packing's, to overwrite or update); all others the packing copies.
+/// Places inputs of a packed buffer at their offsets in it, so that their producers write there and nothing is copied.
+/// Only for whole arena values that are packed once and not read later (from then on the memory belongs to the packed
+/// buffer, which may overwrite or update it); all others are copied.
 fn land_parts(out: &mut Lowered) {
     let mut packed: HashMap<StoredId, usize> = HashMap::new();
     let packings: Vec<usize> = (0..out.instructions.len())

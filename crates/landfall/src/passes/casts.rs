@@ -1,5 +1,5 @@
-//! One cast for many: the weights of a model lie in one slab of the state, and each is cast to the compute dtype once a
-//! step. A launch for each costs more than its bytes do.
+//! Merges casts: the weights of a model are entries of one slab, and each is cast to the compute dtype once a step. One
+//! launch per cast costs more than its bytes.
 
 use crate::contract::{Inner, Node, Origin, Value, View, attributes};
 use crate::ops::Cast;
@@ -8,15 +8,15 @@ use crate::values::{DType, Layout, Spec};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-/// A cast of a stretch of a slab: its node, its result, and the stretch.
+/// A cast of a range of a slab: its node, its result, and the range.
 struct Part {
     node: usize,
     result: Value,
     at: Range<usize>,
 }
 
-/// Makes casts of entries of one slab to one dtype views of a cast of the stretch that holds them all, where they are at
-/// least half of it. The bytes of each are the same.
+/// Replaces casts of entries of one slab to one dtype by views of one cast of the range that holds them all, if they
+/// are at least half of it. Every result keeps its bytes.
 pub(crate) fn share_casts(inner: &mut Inner) {
     let live = live_nodes(inner);
     let mut groups: BTreeMap<(Value, usize), (DType, Vec<Part>)> = BTreeMap::new();
@@ -66,7 +66,7 @@ fn share(inner: &mut Inner, slab: Value, stretch: Range<usize>, dtype: DType, pa
         inner.values[part.result.index()].origin = Origin::View { of: whole, view };
         moved.insert(part.result, by);
     }
-    // A result lay in memory of its own from its first element on, and so did its views.
+    // The result had its own memory from element 0 on, and so did its views.
     for info in &mut inner.values {
         if let Some(&by) = moved.get(&info.base) {
             (info.base, info.layout) = (whole, info.layout.shifted(by));

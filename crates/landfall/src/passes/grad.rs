@@ -10,8 +10,8 @@ use std::panic::Location;
 /// Gradient of a scalar `loss` with respect to each of the named values, in order.
 ///
 /// # Errors
-/// [`Error::Loss`] when the loss is not a floating-point scalar; [`Error::NoPath`] when nothing leads from the loss to
-/// one of the values; [`Error::Gradient`] when the way there runs through an op without a gradient.
+/// [`Error::Loss`] if the loss is not a floating-point scalar; [`Error::NoPath`] if the loss does not depend on one of
+/// the values; [`Error::Gradient`] if the path leads through an op without a gradient.
 #[track_caller]
 pub fn grad(graph: &Graph, loss: Value, wrt: &[(String, Value)]) -> Result<Vec<Value>, Error> {
     let at = Some(Location::caller());
@@ -58,7 +58,7 @@ fn depends(graph: &Graph, value: Value, on: Value) -> bool {
     reach(graph, &[on], 0).get(value.index()).copied().unwrap_or(false)
 }
 
-/// Which values (numbered from 0) depend on `wrt`, looking at values from number `from` on.
+/// Which values (numbered from 0) depend on `wrt`, considering values from number `from` on.
 fn reach(graph: &Graph, wrt: &[Value], from: usize) -> Vec<bool> {
     let inner = graph.inner.borrow();
     let mut needed = vec![false; inner.values.len()];
@@ -111,7 +111,7 @@ fn pullback(
             }
             Origin::Node { node } => {
                 let node = graph.inner.borrow().nodes[node].clone();
-                // All outputs of a node are numbered behind each other: at the first one, all have been passed.
+                // The outputs of a node are numbered consecutively: at the first one, all have been visited.
                 if node.outputs.first() != Some(&value) {
                     continue;
                 }
@@ -147,7 +147,7 @@ fn pullback(
     Ok(wrt.iter().map(|w| cotangents[w.index()]).collect())
 }
 
-/// The cotangent of a slice, waiting for those of the other slices of the same value.
+/// The cotangent of a slice, held until those of the other slices of the same value exist.
 #[derive(Debug, Clone, Copy)]
 struct Slice {
     axis: usize,
@@ -155,8 +155,8 @@ struct Slice {
     cotangent: Value,
 }
 
-/// The cotangent of a value from those of its slices: side by side where they tile an axis (q, k and v of one
-/// projection), each among zeros otherwise.
+/// The cotangent of a value from those of its slices: concatenated if they tile an axis (q, k and v of one projection),
+/// else padded with zeros and added.
 fn join_slices(graph: &Graph, value: Value, mut parts: Vec<Slice>) -> Result<Value, Error> {
     let shape = graph.shape(value);
     let axis = parts[0].axis;
@@ -195,7 +195,7 @@ fn accumulate(
     Ok(())
 }
 
-/// The gradient of a fused op through the primitives that it is made of.
+/// The gradient of a fused op through the primitives of its body.
 fn from_body(cx: &Vjp<'_>, op: &dyn ops::Op) -> Result<Vec<Option<Value>>, Stop> {
     let Body::Fused(body) = op.body() else {
         return Err(Error::from(Rule::NoGradient { why: "it has no body to take it from" }.of(

@@ -1,5 +1,4 @@
-//! Passes: a graph made from a graph. Gradients, mixed precision, and what makes a program cheaper without changing a bit of
-//! its results.
+//! Passes: graph to graph. Gradients, mixed precision, and optimizations that do not change a bit of the results.
 
 mod casts;
 mod grad;
@@ -16,17 +15,17 @@ pub(crate) use simplify::live_nodes;
 use crate::contract::{Graph, Inner, StateSpec};
 use std::sync::Arc;
 
-/// A graph as it is lowered.
+/// A graph ready to be lowered.
 #[derive(Debug)]
 pub(crate) struct Optimised {
     pub(crate) inner: Inner,
     /// The state that it reads and updates.
     pub(crate) state: Arc<StateSpec>,
-    /// Forward values that are made again for the backward pass instead of being kept.
+    /// Forward values recomputed for the backward pass instead of being saved.
     pub(crate) recomputed: usize,
 }
 
-/// Runs the passes that make a program cheaper, in order; those after leave what those before have made.
+/// Runs the optimization passes in order; later passes preserve the results of earlier ones.
 pub(crate) fn optimise(graph: &Graph) -> Optimised {
     let mut inner = graph.inner.borrow().clone();
     let recomputed = save::choose_recomputation(&mut inner);

@@ -1,4 +1,4 @@
-//! Outputs of a program keep the values that were named.
+//! Program outputs keep the values that were named.
 
 use super::live_nodes;
 use crate::contract::{Inner, Node, Origin, Output, Value};
@@ -6,8 +6,8 @@ use crate::ops::Copy;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Gives each output that lies in the state, or that is updated later on, a copy: an output is the value that was named,
-/// and neither the rest of this program nor another program changes it.
+/// Copies each output that is in the state, or that is updated later: an output keeps the named value, and neither the
+/// rest of this program nor another program changes it.
 pub(super) fn copy_outputs(inner: &mut Inner) {
     let live = live_nodes(inner);
     for k in 0..inner.outputs.len() {
@@ -39,7 +39,7 @@ pub(super) fn copy_outputs(inner: &mut Inner) {
     }
 }
 
-/// Whether a value is the state's, or an update of it.
+/// Whether a value is in the state, or an update of it.
 fn in_state(inner: &Inner, base: Value) -> bool {
     match inner.info(base).origin {
         Origin::Slab => true,

@@ -1,21 +1,23 @@
-//! Mixed precision: a graph of f32 becomes one whose products, and the pointwise ops between them, run in a compute dtype.
+//! Mixed precision: rewrites an f32 graph so that matmul and attention, and the pointwise ops between them, run in a
+//! compute dtype.
 //!
-//! The pass runs on the forward graph, before gradients are taken: the backward's casts are then placed by the gradient of
-//! [`ops::Cast`], and every gradient comes out in the dtype of what it is taken of. Each op says how it is treated
-//! ([`Op::mixing`](crate::contract::Op::mixing)), so a user's op takes part as the table's do:
+//! The pass runs on the forward graph, before the backward pass is built: the gradient of [`ops::Cast`] then places the
+//! backward casts, and every gradient has the dtype of its value. Each op declares its treatment
+//! ([`Op::mixing`](crate::contract::Op::mixing)), so a user's op takes part like the built-in ones. "Product" means
+//! matmul or attention:
 //!
 //! | mixing | the table's ops | runs in |
 //! |---|---|---|
 //! | product | matmul, grouped matmul, attention | the compute dtype, temperatures in f32 |
-//! | between products | one scalar expression an element, dropout, the rows of layer norm and L2 norm | the compute dtype between two products, else f32 |
-//! | movement | copy, concat, pad, permute | the compute dtype where fewer bytes move |
+//! | between products | one scalar expression per element, dropout, the rows of layer norm and L2 norm | the compute dtype between two products, else f32 |
+//! | movement | copy, concat, pad, permute | the compute dtype if fewer bytes move |
 //! | full | everything else: batch norm, softmax, losses, reductions, updates, gathers | f32 |
 //!
-//! "Between" means that an operand comes from a product and the result leads to one. So the scaling of a window before the
-//! first product, and the prediction's way from the last one to the loss, stay in f32.
+//! "Between" means that an operand depends on a product and a product depends on the result. So the scaling of a window
+//! before the first product, and the path of the prediction from the last one to the loss, stay in f32.
 //!
-//! Only f32 values change. A value is cast once, where it lies in memory, and its views are views of the cast: a weight
-//! once a step, whatever reads it.
+//! Only f32 values change. A value is cast once, as stored, and its views are views of the cast: a weight is cast once
+//! a step, for all readers.
 
 use crate::contract::{Graph, Inner, Mixing, Node, Origin, Value, View, attributes};
 use crate::error::Error;
@@ -25,23 +27,24 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A graph in mixed precision, and where the values of the f32 graph are in it.
+/// A graph in mixed precision, and the map from the values of the f32 graph to its values.
 #[derive(Debug)]
 pub struct Mixed {
     graph: Graph,
     source: Inner,
-    /// The new value of each old one, in the dtype that it is made in.
+    /// The new value of each old one, in the dtype in which it is produced.
     made: Vec<Value>,
     /// Casts of them.
     cast: RefCell<HashMap<(Value, DType), Value>>,
 }
 
-/// Rewrites a forward graph of f32 values so that products run in `compute`, one of f32, bf16 and f16 (what runs in it is each op's
-/// [`Mixing`](crate::ops::Mixing)), and its f32 products in `products`. Inputs, outputs, the state and the
-/// values that [`Mixed::value`] gives keep their dtypes. Values of other dtypes than f32 are left as they are.
+/// Rewrites a forward graph of f32 values so that matmul and attention run in `compute`, one of f32, bf16 and f16 (each
+/// op's [`Mixing`](crate::ops::Mixing) decides what runs in it), and f32 matmul with the precision `products`. Inputs,
+/// outputs, the state and the values that [`Mixed::value`] returns keep their dtypes. Values of other dtypes than f32
+/// are unchanged.
 ///
 /// # Errors
-/// None that a sound graph can cause.
+/// None for a valid graph.
 pub fn mixed_precision(graph: &Graph, compute: DType, products: Precision) -> Result<Mixed, Error> {
     let source = graph.inner.borrow().clone();
     let low = if compute == DType::F32 { vec![false; source.nodes.len()] } else { runs_low(&source) };
@@ -62,16 +65,16 @@ impl Mixed {
         &self.graph
     }
 
-    /// The new graph, where no further values are asked for.
+    /// The new graph, if no further values are needed.
     #[must_use]
     pub fn into_graph(self) -> Graph {
         self.graph
     }
 
-    /// A value of the f32 graph in the new one, in the dtype that it had.
+    /// A value of the f32 graph in the new one, in its original dtype.
     ///
     /// # Errors
-    /// None that a value of the f32 graph can cause.
+    /// None for a value of the f32 graph.
     pub fn value(&self, value: Value) -> Result<Value, Error> {
         self.in_dtype(value, self.source.info(value).spec.dtype)
     }
@@ -90,7 +93,7 @@ impl Mixed {
                 Origin::View { of, view } => {
                     self.graph.view_again(self.made[of.index()], view, info.spec.shape)?
                 }
-                // The outputs of a node are numbered behind each other, and all are made with the first.
+                // The outputs of a node are numbered consecutively, and all are created with the first.
                 Origin::Node { node } => {
                     let node = self.source.nodes[*node].clone();
                     if node.outputs.first() == Some(&old) {
@@ -164,8 +167,8 @@ impl Mixed {
         Ok(made)
     }
 
-    /// A value in a dtype: as it is made, or a cast. What is cast is a whole value, or an entry of the state, and views of
-    /// it are taken of the cast: all of them share it, and elements that a view repeats are cast once.
+    /// A value in a dtype: as produced, or cast. The cast is of the whole value, or of an entry of the state, and views
+    /// are taken of the cast: all readers share it, and broadcast elements are cast once.
     fn in_dtype(&self, old: Value, dtype: DType) -> Result<Value, Error> {
         let new = self.made[old.index()];
         if self.graph.spec(new).dtype == dtype {
@@ -207,7 +210,7 @@ impl Mixed {
     }
 }
 
-/// What the op says of itself, unless the node is kept in f32.
+/// The op's own mixing, unless the node is kept in f32.
 fn mixing(node: &Node) -> Mixing {
     if node.full_precision { Mixing::Full } else { node.op.mixing() }
 }
@@ -216,20 +219,20 @@ fn is_product(node: &Node) -> bool {
     matches!(mixing(node), Mixing::Product { .. })
 }
 
-/// Which nodes run in the compute dtype because of what they are and what reads them.
+/// The nodes that run in the compute dtype, by their mixing and their readers.
 fn runs_low(g: &Inner) -> Vec<bool> {
     let nodes = g.nodes.len();
     let maker = |v: Value| match g.info(g.info(v).base).origin {
         Origin::Node { node } => Some(node),
         Origin::Input | Origin::Slab | Origin::View { .. } => None,
     };
-    // Operands come from a product.
+    // Operands depend on a product.
     let (mut after, mut before) = (vec![false; nodes], vec![false; nodes]);
     for n in 0..nodes {
         let from_product = |m: usize| after[m] || is_product(&g.nodes[m]);
         after[n] = g.nodes[n].inputs.iter().filter_map(|&v| maker(v)).any(from_product);
     }
-    // The result leads to a product.
+    // A product depends on the result.
     for n in (0..nodes).rev() {
         let leads = before[n] || is_product(&g.nodes[n]);
         for m in g.nodes[n].inputs.iter().filter_map(|&v| maker(v)) {
@@ -245,7 +248,7 @@ fn runs_low(g: &Inner) -> Vec<bool> {
         low[n] = match mixing(&g.nodes[n]) {
             Mixing::Product { .. } => true,
             Mixing::BetweenProducts { .. } => after[n] && before[n],
-            // The cast of what is moved is what is moved of the cast, bit for bit.
+            // Casting and moving commute, bit for bit.
             Mixing::Movement => read[n] && !read_wide[n],
             Mixing::Full => false,
         };
@@ -258,7 +261,7 @@ fn runs_low(g: &Inner) -> Vec<bool> {
 }
 
 impl Graph {
-    /// The view that `view` was of a value of this shape.
+    /// Applies `view`, a view of a value of this shape, to the new value.
     fn view_again(&self, of: Value, view: &View, shape: Shape) -> Result<Value, Error> {
         match view {
             View::Reshape => self.reshape(of, shape),
@@ -269,7 +272,7 @@ impl Graph {
         }
     }
 
-    /// Keeps the ops that `build` adds out of [`mixed_precision`]: they stay in f32, wherever they stand.
+    /// Keeps the ops that `build` adds in f32: [`mixed_precision`] does not change them.
     pub fn full_precision<R>(&self, build: impl FnOnce() -> R) -> R {
         let outer = std::mem::replace(&mut self.inner.borrow_mut().full_precision, true);
         let result = build();

@@ -1,5 +1,5 @@
-//! What a product can do as it stores its result: lie transposed, be of the accumulation dtype (a reduction too), add a
-//! tensor. A launch that does this afterwards reads and writes the result once more. And how it is best given a weight.
+//! Epilogue fusion: matmul can store its result transposed, in the accumulation dtype (so can a reduction), or with a
+//! tensor added. A separate launch would read and write the result once more. Also selects the memory order of weights.
 
 use crate::contract::{Inner, Node, Op, Origin, Value, ValueInfo, View, attributes};
 use crate::kernel::added;
@@ -9,7 +9,7 @@ use crate::values::{DType, Layout, Precision, Spec};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Takes over into products what is done to their results alone.
+/// Fuses epilogues into matmul.
 pub(crate) fn extend_products(inner: &mut Inner) {
     transpose(inner);
     widen(inner);
@@ -17,14 +17,14 @@ pub(crate) fn extend_products(inner: &mut Inner) {
     turn(inner);
 }
 
-/// A live product: its node, its result, and who reads memory of that.
+/// A live product: its node, its result, and the readers of its memory.
 struct Product {
     node: usize,
     result: Value,
     readers: Vec<Reader>,
 }
 
-/// A value of a product's memory as an operand of a node, or as an output of the program.
+/// A read of a product's memory: as an operand of a node, or as an output of the program.
 #[derive(Clone, Copy)]
 struct Reader {
     value: Value,
@@ -51,7 +51,7 @@ fn readers(inner: &Inner) -> Vec<Vec<Reader>> {
     readers
 }
 
-/// The live nodes with one result that are of these ops.
+/// The live nodes of these ops with one result.
 fn results(
     inner: &Inner,
     live: &[bool],
@@ -71,7 +71,7 @@ fn single_result(node: &Node, of: impl Fn(&dyn Op) -> bool) -> Option<Value> {
     of(node.op.as_ref()).then_some(result)
 }
 
-/// The node that alone reads a product, all of it and in order.
+/// The node that is the only reader of a product, and reads it whole and in order.
 fn only_reader(inner: &Inner, result: Value, readers: &[Reader]) -> Option<usize> {
     let &[Reader { value, node }] = readers else { return None };
     let (read, made) = (inner.info(value), inner.info(result));
@@ -91,7 +91,7 @@ impl Members {
         Self(all)
     }
 
-    /// Makes the result of a node, and its views, the memory of a product that now gives the same elements.
+    /// Redirects the result of a node, and its views, to the memory of a product that now gives the same elements.
     fn take_over(&mut self, inner: &mut Inner, result: Value, node: usize) {
         let Some(&old) = inner.nodes[node].outputs.first() else { return };
         let moved = std::mem::take(&mut self.0[old.index()]);
@@ -104,15 +104,16 @@ impl Members {
     }
 }
 
-/// Axes in order but for the last two, which are exchanged.
+/// The axes in order, with the last two exchanged.
 fn exchanged(rank: usize) -> Option<Vec<usize>> {
     let mut axes: Vec<usize> = (0..rank).collect();
     axes.swap(rank.checked_sub(2)?, rank - 1);
     Some(axes)
 }
 
-/// Makes products that are only read transposed as the product of the transposed operands, in the other order: the
-/// gradient of a weight that the model reads transposed then lies as the weight does. Each element is the same sum.
+/// A product that is only read transposed becomes the product of the transposed operands in the other order: the
+/// gradient of a weight that the model reads transposed then has the layout of the weight. Each element is the same
+/// sum.
 fn transpose(inner: &mut Inner) {
     for Product { node, result, readers } in products(inner) {
         let [lhs, rhs] = inner.nodes[node].inputs[..] else { continue };
@@ -135,7 +136,7 @@ fn transpose(inner: &mut Inner) {
     }
 }
 
-/// The same op with a result of the accumulation dtype.
+/// The same op with a result in the accumulation dtype.
 fn wide(op: &dyn Op) -> Option<Arc<dyn Op>> {
     if let Ok(&op) = attributes::<MatMul>(op) {
         return Some(Arc::new(MatMul { wide: true, ..op }));
@@ -143,8 +144,8 @@ fn wide(op: &dyn Op) -> Option<Arc<dyn Op>> {
     attributes::<Reduce>(op).ok().map(|&op| Arc::new(op.wide()) as Arc<dyn Op>)
 }
 
-/// Makes a product of 16-bit factors, and a sum of 16-bit elements, that is only cast to f32 give that itself: one
-/// rounding less, of what was summed in f32. (The gradients of parameters that are kept in f32.)
+/// A product of 16-bit factors, or a sum of 16-bit elements, that is only cast to f32 returns its f32 accumulator: one
+/// rounding less. (The gradients of parameters that are kept in f32.)
 fn widen(inner: &mut Inner) {
     let mut members = Members::of(inner);
     let wideable = results(inner, &live_nodes(inner), readers(inner), |op| wide(op).is_some());
@@ -154,7 +155,7 @@ fn widen(inner: &mut Inner) {
         let made = inner.info(result).spec.dtype;
         let dtype = made.accumulate();
         let cast = attributes::<Cast>(inner.nodes[reader].op.as_ref()).is_ok_and(|cast| cast.dtype == dtype);
-        // What is added is of the result's dtype.
+        // The addend has the result's dtype.
         if !cast || made == dtype || inner.nodes[node].inputs.len() > 2 {
             continue;
         }
@@ -164,12 +165,12 @@ fn widen(inner: &mut Inner) {
     }
 }
 
-/// Makes a product that is only read by a sum with another tensor give the sum. It then runs where the sum did. Of two
-/// products the later one adds the earlier one.
+/// A product whose only reader adds another tensor computes the sum itself, at the position of the sum. Of two products
+/// the later one adds the earlier one.
 fn add(inner: &mut Inner) {
     let (mut members, mut readers, live) = (Members::of(inner), readers(inner), live_nodes(inner));
     let mut updated = AfterUpdates::of(inner, &readers, &live);
-    // What an earlier product adds changes nothing for a later one, so one walk finds all.
+    // The addend of an earlier product changes nothing for a later one, so one walk finds all.
     for node in (0..inner.nodes.len()).rev().filter(|&n| live[n]) {
         let Some(result) = single_result(&inner.nodes[node], is_product) else { continue };
         let Some(sum) = only_reader(inner, result, &readers[result.index()]) else { continue };
@@ -179,7 +180,7 @@ fn add(inner: &mut Inner) {
         members.0[base.index()].push(view);
         inner.nodes[node].inputs.insert(2, view);
         inner.nodes[node].order = inner.nodes[sum].order;
-        // The product reads the addend now, and who read the sum reads the product.
+        // The product reads the addend now, and readers of the sum read the product.
         let of_sum = readers[base.index()].iter_mut().filter(|r| r.node == Some(sum));
         of_sum.for_each(|r| *r = Reader { value: view, node: Some(node) });
         let total = inner.nodes[sum].outputs[0];
@@ -189,15 +190,15 @@ fn add(inner: &mut Inner) {
     }
 }
 
-/// Rows of the result and elements of a weight from which a copy of it pays; rows where the result is wider than the other
-/// factor, for which the library has nothing good.
+/// Minimum rows of the result and elements of a weight for which a copy of it pays; minimum rows if the result is wider
+/// than the other factor, for which cuBLASLt has no fast kernel.
 const MANY_ROWS: usize = 1 << 13;
 const WIDE_ROWS: usize = 1 << 11;
 const LARGE_WEIGHT: usize = 1 << 17;
 
-/// Gives large TF32 products that read a weight of the state by rows (in a gradient, one that the model reads transposed) a
-/// copy of it by columns. Tensor cores take factors of 32 bits along the inner axis alone, so a library has slower kernels
-/// for the other way; the copies wait for nothing but the weights.
+/// Gives large TF32 products that read a state weight by rows (in a gradient: one that the model reads transposed) a
+/// column-major copy of it. Tensor cores take 32-bit factors along the inner axis only, so cuBLASLt has slower kernels
+/// for the other order; the copies depend on the weights only.
 fn turn(inner: &mut Inner) {
     let mut turned: HashMap<(Value, Layout), Value> = HashMap::new();
     for Product { node, .. } in products(inner) {
@@ -224,7 +225,7 @@ fn turn(inner: &mut Inner) {
                     inputs: vec![columns],
                     outputs: vec![copy],
                     at,
-                    // Before all else: memory that others had first would be one more thing to wait for.
+                    // First in issue order: reused memory would add an edge.
                     order: (0, 0),
                     full_precision: true,
                 });
@@ -237,7 +238,7 @@ fn turn(inner: &mut Inner) {
     }
 }
 
-/// What the only reader of a product adds to it, where the product can add that itself.
+/// The addend of a product's only reader, if the product can fuse it.
 fn addend_of(
     inner: &Inner,
     updated: &AfterUpdates,
@@ -248,7 +249,7 @@ fn addend_of(
     let inputs = &inner.nodes[node].inputs;
     let (adds, bias) = added(inputs.len(), |i| inner.info(inputs[i]).spec.shape.rank());
     let dtype = inner.info(result).spec.dtype;
-    // The matrix library cannot add both to 16 bits and round once.
+    // cuBLASLt cannot add both to 16 bits with one rounding.
     let adds = adds.is_some() || bias.is_some() && dtype != dtype.accumulate();
     let addend = *inner.nodes[sum].inputs.iter().find(|&&v| inner.info(v).base != result)?;
     let repeated = |n: usize| inner.repeated.is_some_and(|(first, _)| inner.nodes[n].order.0 < first);
@@ -256,8 +257,8 @@ fn addend_of(
     (!adds && inner.info(addend).layout.is_contiguous() && moves).then_some(addend)
 }
 
-/// For memory that a product reads and some node updates: the nodes that need such an update to be done. Who reads the
-/// memory as it was before cannot wait for them.
+/// For memory that a product reads and some node updates: the nodes that depend on such an update. Readers of the
+/// memory before the update cannot wait for them.
 struct AfterUpdates(HashMap<Value, Vec<bool>>);
 
 impl AfterUpdates {
@@ -287,13 +288,13 @@ impl AfterUpdates {
         Self(updates.into_iter().map(|(base, nodes)| (base, reached(nodes))).collect())
     }
 
-    /// Whether a value needs an update of memory that `read` is of.
+    /// Whether a value depends on an update of the memory of `read`.
     fn needed_by(&self, inner: &Inner, value: Value, read: &[Value]) -> bool {
         let Origin::Node { node } = inner.info(inner.info(value).base).origin else { return false };
         read.iter().any(|&r| self.0.get(&inner.info(r).base).is_some_and(|after| after[node]))
     }
 
-    /// A node now needs all that another one needed.
+    /// A node now depends on everything that another one depended on.
     fn join(&mut self, node: usize, other: usize) {
         self.0.values_mut().for_each(|after| after[node] |= after[other]);
     }
@@ -327,8 +328,8 @@ mod tests {
     use crate::contract::{Graph, StateSpec};
     use crate::error::Error;
 
-    /// Large products read a weight along its inner axis, two of them the same copy; a product that does so anyway, a small
-    /// one and a strict one read the weight itself.
+    /// Large products read a weight along its inner axis, two of them from the same copy; a product that does so
+    /// anyway, a small one and a strict one read the weight itself.
     #[test]
     fn large_tf32_products_read_weights_along_the_inner_axis() -> Result<(), Error> {
         let mut state = StateSpec::new();
@@ -341,7 +342,7 @@ mod tests {
         let y = g.op1(tf32, &[x, w])?;
         let back = g.op1(tf32, &[y, g.transpose(w)?])?;
         let others = [g.op1(tf32, &[few, w])?, g.op1(MatMul::default(), &[x, w])?];
-        // Fewer rows are enough where the result is wider than the other factor.
+        // Fewer rows suffice if the result is wider than the other factor.
         let [some, narrow] = [("some", 256), ("narrow", 512)].map(|(n, k)| g.input(n, DType::F32, [2048, k]));
         let wide = [g.op1(tf32, &[some, g.entry("wide")?])?, g.op1(tf32, &[narrow, w])?];
         let all = [y, back, g.op1(tf32, &[back, w])?, others[0], others[1], wide[0], wide[1]];

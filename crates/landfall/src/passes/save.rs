@@ -1,21 +1,22 @@
-//! Save or recompute: what the backward pass reads of the forward pass is kept in memory until then, or made again.
+//! Save or recompute: a forward value that the backward pass reads is kept in memory until then, or recomputed.
 //!
-//! The rule reads cost: a forward value is made again when its op only moves bytes (at most [`CHEAP`] operations an
-//! element) and everything it reads is kept for the backward pass anyway, so that not keeping it frees memory and
-//! costs about the traffic that reading it back would have cost.
+//! The rule uses cost: a forward value is recomputed if its op only moves bytes (at most [`CHEAP`] operations per
+//! element) and all its operands are kept for the backward pass anyway, so that recomputing frees memory and costs
+//! about the traffic of reading the value back.
 
 use crate::contract::{Body, Inner, Node, Origin, Value, View};
 use crate::values::Expression;
 use std::collections::HashMap;
 
-/// Operations an element up to which making a value again is as cheap as reading it.
+/// Maximum operations per element for which recomputing a value is as cheap as reading it.
 const CHEAP: usize = 2;
 
-/// Clones cheap forward nodes for their uses in the backward pass. Returns how many values are no longer kept.
+/// Clones cheap forward nodes for their uses in the backward pass. Returns the number of values that are no longer
+/// saved.
 pub(crate) fn choose_recomputation(inner: &mut Inner) -> usize {
     let Some(first) = inner.backward else { return 0 };
     let base = |inner: &Inner, v: Value| inner.info(v).base;
-    // The first backward node that reads each value (by base), and whether something else keeps it.
+    // The first backward node that reads each value (by base), and whether another reader keeps it alive.
     let mut late: HashMap<Value, Vec<usize>> = HashMap::new();
     for (n, node) in inner.nodes.iter().enumerate().skip(first) {
         for &v in &node.inputs {
@@ -31,7 +32,7 @@ pub(crate) fn choose_recomputation(inner: &mut Inner) -> usize {
             Body::Pointwise(write) => Expression::new(|e| write(node.op.as_ref(), e)).flops() <= CHEAP,
             Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) => false,
         };
-        // A cast to fewer bytes reads more than what keeping its result takes: a weight is cast once a step.
+        // A cast to a narrower dtype reads more bytes than it saves: a weight is cast once a step.
         let narrows = node
             .inputs
             .iter()
@@ -59,7 +60,7 @@ pub(crate) fn choose_recomputation(inner: &mut Inner) -> usize {
     cloned
 }
 
-/// Makes a node read `to` wherever it read `from` or a view of it.
+/// Redirects a node's reads of `from` and its views to `to`.
 fn redirect(inner: &mut Inner, node: usize, from: Value, to: Value) {
     for k in 0..inner.nodes[node].inputs.len() {
         let v = inner.nodes[node].inputs[k];

@@ -1,10 +1,10 @@
-//! What a program does not need: nodes that lead to no output and no update of the state.
+//! Dead-code elimination: nodes that no output and no update of the state depends on.
 //!
-//! (Equal ops on equal values are merged when they are appended, and views of views become one layout then.)
+//! (Equal ops on equal values are merged when they are appended, and a view of a view becomes one layout then.)
 
 use crate::contract::{Inner, Origin};
 
-/// Which nodes an output or an update of the state depends on.
+/// The nodes that an output or an update of the state depends on.
 pub(crate) fn live_nodes(inner: &Inner) -> Vec<bool> {
     let mut live = vec![false; inner.nodes.len()];
     let mut stack: Vec<usize> = Vec::new();
@@ -22,7 +22,7 @@ pub(crate) fn live_nodes(inner: &Inner) -> Vec<bool> {
     live
 }
 
-/// Whether a node updates memory of the state, directly or through an earlier update of it.
+/// Whether a node updates memory of the state, directly or through an earlier update.
 fn updates_state(inner: &Inner, node: usize) -> bool {
     let node = &inner.nodes[node];
     node.updates().any(|v| match inner.info(inner.info(v).base).origin {

@@ -1,4 +1,5 @@
-//! Offsets. Tight plans: largest buffers first, each into the tightest gap that is free during its whole life.
+//! Offset assignment. Tight plans place the largest buffers first, each into the smallest gap that is free for its
+//! whole lifetime.
 
 use super::gaps::Placed;
 use super::lifetime::{Lifetime, Lifetimes, lifetimes};
@@ -7,7 +8,7 @@ use crate::lower::{Home, Lowered, root};
 use crate::values::{Block, StoredId};
 use std::cmp::Reverse;
 
-/// Which buffer is placed before which.
+/// The placement order of buffers.
 type SortKey = fn(&Lifetime) -> (usize, usize, usize);
 
 /// Plans the memory of a lowered program.
@@ -47,7 +48,7 @@ pub(crate) fn assign(lowered: &Lowered, reuse: Reuse) -> Plan {
     }
 }
 
-/// The largest sum of bytes that exist during one instruction.
+/// The peak number of bytes alive during one instruction.
 fn live_peak(buffers: &[Lifetime]) -> usize {
     let Some(end) = buffers.iter().map(|b| b.last).max() else { return 0 };
     let mut change = vec![0isize; end + 2];
@@ -67,7 +68,7 @@ fn live_peak(buffers: &[Lifetime]) -> usize {
         .max(0) as usize
 }
 
-/// Which order packs best depends on the program, so a few are tried: the smallest arena wins, the first among equals.
+/// The best placement order depends on the program, so a few are tried: the smallest arena wins, the first of equals.
 fn tightest(life: &Lifetimes) -> (usize, Vec<usize>) {
     let orders: [SortKey; 3] = [
         |b| (usize::MAX - b.bytes, b.first, 0),
@@ -78,7 +79,7 @@ fn tightest(life: &Lifetimes) -> (usize, Vec<usize>) {
     plans.min_by_key(|(arena, _)| *arena).unwrap_or_default()
 }
 
-/// Each buffer, as it comes to life, where the buffer lay that ended last and leaves room for it.
+/// In order of first use, places each buffer where the most recently freed buffer was, if it fits there.
 fn last_given_up(life: &Lifetimes) -> (usize, Vec<usize>) {
     let mut order: Vec<usize> = (0..life.buffers.len()).filter(|&b| life.buffers[b].bytes > 0).collect();
     order.sort_by_key(|&b| (life.buffers[b].first, b));
@@ -100,7 +101,7 @@ fn last_given_up(life: &Lifetimes) -> (usize, Vec<usize>) {
     (arena, offset)
 }
 
-/// Each buffer in memory that no other ever has.
+/// Places each buffer in memory that no other buffer uses.
 fn behind_each_other(life: &Lifetimes) -> (usize, Vec<usize>) {
     let mut arena = 0;
     let next = |b: &Lifetime| {

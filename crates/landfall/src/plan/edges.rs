@@ -1,5 +1,5 @@
-//! Happens-before edges: which instructions must be done before each may start, by the bytes that they touch. What they
-//! leave open a device may run at once.
+//! Happens-before edges: which instructions must be complete before each may start, by the bytes that they touch. A
+//! device may run all other instructions concurrently.
 
 use super::Plan;
 use crate::lower::{Arg, Instruction, Lowered};
@@ -7,7 +7,7 @@ use crate::values::{Ancestors, Block, Ranges, StoredId, direct};
 use std::collections::HashMap;
 
 /// Fills in `after` of every instruction: the writers of what it reads, and the readers and writers of what it writes,
-/// but for those that another of them comes after anyway.
+/// without edges that are implied by others.
 pub(crate) fn order(lowered: &mut Lowered, plan: &Plan) {
     let mut blocks: HashMap<Block, Ranges> = HashMap::new();
     let mut done: Vec<Ancestors> = Vec::with_capacity(lowered.instructions.len());
@@ -32,7 +32,7 @@ struct Access {
     writes: bool,
 }
 
-/// What an instruction reads, then what it writes.
+/// The bytes that an instruction reads, then those that it writes.
 fn accesses<'a>(
     lowered: &'a Lowered,
     plan: &'a Plan,
@@ -44,7 +44,7 @@ fn accesses<'a>(
         let end = place.offset + lowered.values[v.0].spec.bytes();
         Access { block: place.block, start: place.offset, end, writes: true }
     };
-    // Of a slab, one parameter: the updates of its neighbours are nothing to the reader.
+    // Of a slab, only the parameter that is read: updates of adjacent entries do not matter to the reader.
     let seen = |a: &Arg| {
         let (place, span, size) = (plan.places[a.value.0], a.layout.span(), a.dtype.size());
         let (start, end) = (place.offset + span.start * size, place.offset + span.end * size);

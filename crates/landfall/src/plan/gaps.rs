@@ -1,11 +1,11 @@
-//! The gaps between placed buffers that are free during another one's life.
+//! Gaps between placed buffers that are free for another buffer's lifetime.
 
 use super::lifetime::Lifetime;
 
-/// Buffers in a group; a full one is parted.
+/// Buffers per group; a full group is split.
 const GROUP: usize = 64;
 
-/// Placed buffers by offset, in groups that know enough of their buffers to be passed in one step.
+/// Placed buffers by offset, in groups whose summaries let a search skip a group in one step.
 #[derive(Debug, Default)]
 pub(super) struct Placed(Vec<Group>);
 
@@ -18,17 +18,17 @@ struct Block {
     last: usize,
 }
 
-/// Neighbours by offset.
+/// Buffers with adjacent offsets.
 #[derive(Debug)]
 struct Group {
     blocks: Vec<Block>,
-    /// The earliest and latest instruction that any of them is alive in.
+    /// The earliest and latest instruction at which any of them is alive.
     any: (usize, usize),
     /// The latest first and the earliest last instruction: all are alive between these.
     all: (usize, usize),
-    /// The largest gap between them when all are in the way.
+    /// The largest gap between them if all conflict.
     gap: usize,
-    /// Where the last of their bytes ends.
+    /// The end of their bytes.
     end: usize,
 }
 
@@ -47,8 +47,8 @@ impl Group {
 }
 
 impl Placed {
-    /// The start of the smallest gap that holds a buffer and is free during its whole life, the lowest of equals; behind
-    /// all buffers of its time where there is none.
+    /// The start of the smallest gap that fits a buffer and is free for its whole lifetime, the lowest of equals; the
+    /// end of all conflicting buffers if there is none.
     pub(super) fn tightest_gap(&self, own: &Lifetime) -> usize {
         let mut best: Option<(usize, usize)> = None;
         let mut free_from = 0;
@@ -67,7 +67,7 @@ impl Placed {
             }
             let all_alive = group.all.0 <= own.last && own.first <= group.all.1;
             if all_alive && group.gap < own.bytes {
-                // Before the first of them there may be room, between them there is none.
+                // There may be room before the first of them, but none between them.
                 pass(group.blocks[0].start, group.end);
                 continue;
             }
@@ -78,7 +78,7 @@ impl Placed {
         best.map_or(free_from, |(_, at)| at)
     }
 
-    /// Adds a buffer. Those that start where it does lie sorted by time: most of them are then passed by the group.
+    /// Adds a buffer. Buffers with the same offset are sorted by time, so that a search skips most of them by group.
     pub(super) fn insert(&mut self, start: usize, own: Lifetime) {
         let block = Block { start, end: start + own.bytes, first: own.first, last: own.last };
         let before = |b: &Block| (b.start, b.first) <= (start, own.first);
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same by one walk over all placed buffers.
+    /// The same search by one walk over all placed buffers.
     fn plainly(placed: &[(usize, Lifetime)], own: &Lifetime) -> usize {
         let (mut best, mut free_from) = (None, 0);
         for (start, other) in placed {

@@ -1,4 +1,4 @@
-//! Lifetimes: from the first instruction that writes any part of a buffer to the last that reads any.
+//! Lifetimes: from the first instruction that writes any part of a buffer to the last that reads any part.
 
 use super::Reuse;
 use crate::contract::{Alias, alias};
@@ -6,29 +6,29 @@ use crate::lower::{Arg, Home, Lowered, root};
 use crate::values::{ALIGNMENT, StoredId, align};
 use std::ops::Range;
 
-/// One piece of arena memory: one or more values that share it, or an instruction's scratch memory.
+/// One range of the arena: one or more values that share it, or an instruction's workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lifetime {
-    /// Bytes, rounded to slots.
+    /// Bytes, rounded up to slots.
     pub(super) bytes: usize,
-    /// First and last instruction during which it must exist.
+    /// First and last instruction at which it is alive.
     pub(super) first: usize,
     pub(super) last: usize,
 }
 
-/// Buffers of the arena.
+/// The buffers of the arena.
 #[derive(Debug, Default)]
 pub(super) struct Lifetimes {
     pub(super) buffers: Vec<Lifetime>,
-    /// Buffer of each root that lies in the arena, and the bytes from the buffer's start.
+    /// Buffer of each root in the arena, and its byte range in the buffer.
     pub(super) of_value: Vec<Option<(usize, usize)>>,
-    /// Buffer of each instruction's scratch memory.
+    /// Buffer of each instruction's workspace.
     pub(super) of_workspace: Vec<Option<usize>>,
     pub(super) in_place: usize,
 }
 
-/// The lifetimes of a program's arena values, outputs sharing an input's buffer where the op's alias rule allows it
-/// and the input ends there.
+/// The lifetimes of a program's arena values; outputs share an input's buffer if the op's alias rule allows it and the
+/// input's lifetime ends there.
 pub(super) fn lifetimes(lowered: &Lowered, reuse: Reuse) -> Lifetimes {
     let n = lowered.values.len();
     let end = lowered.instructions.len();
@@ -71,8 +71,8 @@ pub(super) fn lifetimes(lowered: &Lowered, reuse: Reuse) -> Lifetimes {
     out
 }
 
-/// Puts outputs where an input ends. `within` also where that input is not the whole of its buffer, which keeps all of
-/// the buffer alive for longer.
+/// Places outputs in the buffers of inputs whose lifetime ends. `within` also if such an input is only part of its
+/// buffer, which extends the lifetime of the whole buffer.
 fn share_in_place(lowered: &Lowered, out: &mut Lifetimes, within: bool) {
     for (k, i) in lowered.instructions.iter().enumerate() {
         for (j, o) in i.outputs.iter().enumerate() {
@@ -113,7 +113,7 @@ fn share_in_place(lowered: &Lowered, out: &mut Lifetimes, within: bool) {
     }
 }
 
-/// The buffer in which an operand lies, and its bytes there; `None` outside of the arena.
+/// The buffer of an operand, and its byte range there; `None` outside of the arena.
 fn bytes_of(lowered: &Lowered, lifetimes: &Lifetimes, arg: &Arg) -> Option<(usize, Range<usize>)> {
     let (root, at) = root(lowered, arg.value);
     let (buffer, within) = lifetimes.of_value[root.0]?;

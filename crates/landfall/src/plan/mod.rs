@@ -1,4 +1,4 @@
-//! The memory plan of a program: one offset per value, made before the program runs, and proved by an independent
+//! The memory plan of a program: one offset per value, assigned before the program runs, and verified by an independent
 //! checker.
 
 mod assign;
@@ -21,28 +21,28 @@ pub use report::{Report, ReportRow};
 pub(crate) use unroll::unroll;
 pub(crate) use verify::verify;
 
-/// Where a value lies.
+/// The location of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The block.
     pub block: Block,
-    /// Bytes from the block's start.
+    /// Byte offset in the block.
     pub offset: usize,
 }
 
-/// Where everything of a program lies.
+/// The locations of all memory of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
-    /// Place of each stored value, by its number.
+    /// Location of each stored value, by its number.
     pub places: Vec<Place>,
-    /// Arena offset of each instruction's scratch memory.
+    /// Arena offset of each instruction's workspace.
     pub workspaces: Vec<usize>,
     /// Bytes of the arena.
     pub arena: usize,
-    /// Offsets in the arena at which another allocation begins; none where it is one block.
+    /// Arena offsets at which another allocation begins; empty if it is one block.
     pub cuts: Vec<usize>,
-    /// The largest sum of bytes (rounded to slots) that live in the arena at one time: no plan can be smaller.
+    /// The peak number of bytes (rounded up to slots) alive in the arena: a lower bound for every plan.
     pub live_peak: usize,
-    /// How many outputs took over the memory of an input.
+    /// Number of outputs that reuse the memory of an input.
     pub in_place: usize,
 }

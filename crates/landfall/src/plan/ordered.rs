@@ -1,13 +1,13 @@
-//! The checker's own account of what edges imply: it shares nothing with the code that finds them.
+//! The checker's own transitive closure of the edges: it shares no code with the edge finder.
 
-/// Pairs checked in one walk over the instructions, a bit each.
+/// Pairs checked per walk over the instructions, one bit each.
 const BATCH: usize = 64;
 
-/// The first of these pairs (instruction, needed one) of which the edges do not make the one wait for the other: of the
-/// earliest instruction, the smallest that it needs. `after` gives each instruction's edges to earlier ones.
+/// The first of these pairs (instruction, required predecessor) that the edges do not order: of the earliest
+/// instruction, its smallest predecessor. `after` gives each instruction's edges to earlier ones.
 ///
-/// Each walk follows [`BATCH`] needed instructions through all later ones up to the last that needs them, so memory stays
-/// linear in the instructions where a set of predecessors for each would grow with their square.
+/// Each walk follows [`BATCH`] predecessors through all later instructions up to the last that needs them, so memory is
+/// linear in the instructions, whereas a predecessor set per instruction would be quadratic.
 pub(super) fn first_unordered<'a>(
     after: impl Fn(usize) -> &'a [usize],
     mut pairs: Vec<(usize, usize)>,
@@ -32,7 +32,7 @@ pub(super) fn first_unordered<'a>(
         let mut reached = vec![0u64; (end + 1).saturating_sub(start)];
         for k in start..=end {
             let own = sources.binary_search(&k).map_or(0, |s| 1 << s);
-            // Below `start` the subtraction wraps, and nothing is there; nor is anything yet at `k` and behind.
+            // Below `start` the subtraction wraps to an index out of range; words from `k` on do not exist yet.
             let before = |&a: &usize| reached.get(a.wrapping_sub(start)).copied().unwrap_or(0);
             reached[k - start] = after(k).iter().fold(own, |all, a| all | before(a));
         }

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 pub struct Report {
     /// Bytes of the arena.
     pub arena_bytes: usize,
-    /// The largest sum of bytes alive in the arena at one time.
+    /// The peak number of bytes alive in the arena.
     pub live_peak_bytes: usize,
     /// Bytes of the state.
     pub state_bytes: usize,
@@ -20,21 +20,21 @@ pub struct Report {
     pub own_bytes: usize,
     /// Instructions of the program.
     pub instructions: usize,
-    /// How many of them, the first ones, run several times, and how often.
+    /// Number of instructions in the loop body (the first ones), and of its iterations.
     pub repeated: (usize, usize),
-    /// Launches of a run whose instructions are issued one by one.
+    /// Launches of a run without a CUDA graph.
     pub launches: usize,
-    /// Instructions of the longest chain of edges in a run: what a device that runs by edges cannot do at once.
+    /// Instructions on the longest chain of edges in a run: the critical path of a device that runs by edges.
     pub longest_chain: usize,
-    /// Outputs that took over an input's memory.
+    /// Outputs that reuse an input's memory.
     pub in_place: usize,
-    /// Forward values made again for the backward pass instead of being kept.
+    /// Forward values recomputed for the backward pass instead of being saved.
     pub recomputed: usize,
-    /// The instruction during which most bytes are alive.
+    /// The instruction with the peak number of bytes alive.
     pub peak_instruction: usize,
-    /// Instructions whose kernel is not their op's own choice: number, op and kernel.
+    /// Instructions whose kernel is not their op's default: number, op and kernel.
     pub pinned: Vec<(usize, String, String)>,
-    /// Every value of the arena, in the order it is made.
+    /// Every value of the arena, in the order of production.
     pub rows: Vec<ReportRow>,
 }
 
@@ -45,7 +45,7 @@ pub struct ReportRow {
     pub name: String,
     /// Dtype and shape.
     pub spec: String,
-    /// The instruction that makes it.
+    /// The instruction that produces it.
     pub op: String,
     /// Its kernel.
     pub kernel: String,
@@ -53,13 +53,13 @@ pub struct ReportRow {
     pub first: usize,
     /// Number of the last instruction that reads it.
     pub last: usize,
-    /// Bytes from the arena's start.
+    /// Byte offset in the arena.
     pub offset: usize,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: usize,
 }
 
-/// The instruction during which most bytes are alive; the last of several.
+/// The instruction with the peak number of bytes alive; the last of several.
 fn peak(rows: &[ReportRow], instructions: usize) -> usize {
     let mut change = vec![0isize; instructions + 1];
     for r in rows {
@@ -74,7 +74,7 @@ fn peak(rows: &[ReportRow], instructions: usize) -> usize {
     bytes.enumerate().max_by_key(|&(_, bytes)| bytes).map_or(0, |(k, _)| k)
 }
 
-/// Each time of the repeated part waits for the whole of the one before.
+/// Each iteration of the loop body waits for the whole previous one.
 fn longest_chain(lowered: &Lowered) -> usize {
     let mut chain: Vec<usize> = Vec::with_capacity(lowered.instructions.len());
     for i in &lowered.instructions {
@@ -111,7 +111,7 @@ impl Report {
             }
         }
         let peak_instruction = peak(&rows, lowered.instructions.len());
-        // A kernel is the op's own choice where it is the first that takes the operands.
+        // A kernel is the op's default if it is the first that accepts the operands.
         let chosen = |i: &Instruction| {
             let specs: Vec<Spec> = i.inputs.iter().map(Arg::spec).collect();
             check::kernel(i.op.as_ref(), device, &specs).is_ok_and(|own| own.name == i.kernel.name)

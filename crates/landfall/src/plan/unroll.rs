@@ -1,7 +1,7 @@
-//! Unrolling gradient accumulation: several micro-batches of a repeated part in one replay, each in its own arena. A micro-batch
-//! then waits for the previous one only where both touch the state (the gradients' sums, the cursor), so a device that follows
-//! edges runs several at once. The result is an ordinary program: its edges are derived and verified as any other's, and each
-//! value keeps its bytes.
+//! Unrolling gradient accumulation: several micro-batches of the loop body per replay, each in its own arena. A
+//! micro-batch then waits for the previous one only if both touch the state (the sums of gradients, the cursor), so a
+//! device that follows edges runs several concurrently. The result is an ordinary program: its edges are derived and
+//! verified as for any other, and every value keeps its bytes.
 
 use super::{Plan, Reuse};
 use crate::lower::{Arg, Home, Instruction, Lowered, Stored, root};
@@ -9,14 +9,14 @@ use crate::values::{Block, DeviceKind, Repeat, StoredId};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The greatest unroll factor: beyond it a GPU is busy, and only the host's work and the arena grow.
+/// The maximum unroll factor: beyond it a GPU is saturated, and only host time and the arena grow.
 const MOST: usize = 32;
-/// The most bytes that the arenas take together. Micro-batches are there to save memory, so large ones stay alone.
+/// The maximum bytes of all arenas together. Micro-batches exist to save memory, so large ones are not unrolled.
 const BYTES: usize = 1 << 30;
 
-/// How many times of a program's repeated part to lay out on a device: a divisor of their number. The processor does one
-/// instruction after the other anyway, in caches that several arenas would share; plans that reuse nothing are for
-/// checkers of memory, which want them plain.
+/// The unroll factor of a program on a device: a divisor of the number of iterations. The CPU runs instructions one
+/// after the other, in caches that several arenas would share; plans without reuse are for memory checkers, which need
+/// one micro-batch at a time.
 fn factor(lowered: &Lowered, plan: &Plan, device: DeviceKind, reuse: Reuse) -> usize {
     match (device, reuse) {
         (DeviceKind::Cuda(_), Reuse::Tight | Reuse::Most) => {
@@ -27,7 +27,7 @@ fn factor(lowered: &Lowered, plan: &Plan, device: DeviceKind, reuse: Reuse) -> u
     }
 }
 
-/// Unrolls the repeated part: `asked` times where that divides their number, else as many as suit the device.
+/// Unrolls the loop body by `asked` if that divides the number of iterations, else by the device's factor.
 pub(crate) fn unroll(
     lowered: Lowered,
     plan: Plan,
@@ -41,15 +41,15 @@ pub(crate) fn unroll(
     unrolled.unwrap_or((lowered, plan))
 }
 
-/// Lays out `count` times of the repeated part, which divides their number. `None` where that cannot be said in
-/// instructions: an output of the program is made in the repeated part, or what it reads of the state was updated in part.
+/// Unrolls the loop body `count` times, which divides the number of iterations. `None` if that cannot be expressed in
+/// instructions: the loop body produces a program output, or reads state that was partially updated.
 pub(super) fn copies(lowered: &Lowered, plan: &Plan, count: usize) -> Option<(Lowered, Plan)> {
     let Repeat { instructions: each, times } = lowered.repeat;
     let mut out = Copies { lowered: lowered.clone(), plan: plan.clone(), updates: Vec::new() };
     let body = &lowered.instructions[..each];
     let mut all: Vec<Instruction> = Vec::with_capacity(each * count + lowered.instructions.len() - each);
     let mut workspaces = Vec::with_capacity(all.capacity());
-    // The last time is the one that the rest of the program was planned with: it keeps its values and its arena.
+    // The last copy keeps the original values and arena, with which the rest of the program was planned.
     for time in 1..count {
         let values = out.copy_values(body, time)?;
         for (i, workspace) in body.iter().zip(&plan.workspaces) {
@@ -77,21 +77,21 @@ pub(super) fn copies(lowered: &Lowered, plan: &Plan, count: usize) -> Option<(Lo
     ))
 }
 
-/// The values that instructions make.
+/// The values that instructions produce.
 fn made(body: &[Instruction]) -> impl Iterator<Item = StoredId> + '_ {
     body.iter().flat_map(|i| i.outputs.iter().map(|o| o.value))
 }
 
-/// The program as it grows.
+/// The program under construction.
 struct Copies {
     lowered: Lowered,
     plan: Plan,
-    /// Updates of the state by the times so far: whose memory, which bytes of it, and the value that they hold.
+    /// State updates by the copies so far: the root, its byte range, and the value that it holds.
     updates: Vec<(StoredId, Range<usize>, StoredId)>,
 }
 
 impl Copies {
-    /// New values for those that the repeated part makes, in the arena of this time.
+    /// New values for those that the loop body produces, in this copy's arena.
     fn copy_values(&mut self, body: &[Instruction], time: usize) -> Option<HashMap<StoredId, StoredId>> {
         let first = self.lowered.values.len();
         let values: HashMap<StoredId, StoredId> =
@@ -115,7 +115,7 @@ impl Copies {
         Some(Instruction { inputs, outputs, ..i.clone() })
     }
 
-    /// An operand of this time: its own value, or what the time before left in the state.
+    /// An operand of this copy: its own value, or the one that the previous copy left in the state.
     fn read(&self, a: &Arg, values: &HashMap<StoredId, StoredId>) -> Option<Arg> {
         if let Some(&value) = values.get(&a.value) {
             return Some(Arg { value, ..*a });
@@ -140,7 +140,7 @@ impl Copies {
         }
     }
 
-    /// The value that holds these bytes of a slab now, and where in the slab it starts. `None` where several do.
+    /// The value that now holds these bytes of a slab, and its start in the slab. `None` if several do.
     fn current(&self, slab: StoredId, bytes: Range<usize>) -> Option<(StoredId, usize)> {
         let meets = |r: &Range<usize>| r.start < bytes.end && bytes.start < r.end;
         match self.updates.iter().rev().find(|(of, r, _)| *of == slab && meets(r)) {
@@ -150,7 +150,7 @@ impl Copies {
         }
     }
 
-    /// Notes what a time has left in the state.
+    /// Records the state updates of a copy.
     fn end(&mut self, body: &[Instruction], values: &HashMap<StoredId, StoredId>) {
         for v in made(body).map(|v| values[&v]) {
             let (of, at) = root(&self.lowered, v);

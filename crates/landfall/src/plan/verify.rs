@@ -1,6 +1,6 @@
-//! The independent checker: it knows nothing of how offsets were chosen. It walks the instructions in order and keeps,
+//! The independent checker: it does not know how offsets were chosen. It walks the instructions in order and tracks,
 //! for every byte of every block, which value wrote it last. Each read must find the bytes of the value that it names,
-//! each alias rule must hold, each write must be ordered after all that still need the bytes.
+//! each alias rule must hold, each write must be ordered after all instructions that still need the bytes.
 
 use super::Plan;
 use super::ordered::first_unordered;
@@ -10,7 +10,7 @@ use crate::lower::{Arg, Home, Instruction, Lowered};
 use crate::values::{ALIGNMENT, Address, Block, Operand, Relation, StoredId};
 use std::collections::{BTreeMap, HashMap};
 
-/// Who wrote a range of bytes, who has read it since, and when it was written.
+/// The last writer of a byte range, its readers since, and the time of the write.
 #[derive(Debug, Clone)]
 struct Owner {
     end: usize,
@@ -19,25 +19,25 @@ struct Owner {
     readers: Vec<usize>,
 }
 
-/// Ranges of one block by start. Bytes outside hold nothing.
+/// Ranges of one block by start. Bytes outside are unwritten.
 type Ranges = BTreeMap<usize, Owner>;
 
 struct Checker<'a> {
     lowered: &'a Lowered,
     plan: &'a Plan,
     blocks: HashMap<Block, Ranges>,
-    /// Instructions, each with one that must be done before it.
+    /// Pairs of an instruction and one that must be complete before it.
     needed: Vec<(usize, usize)>,
-    /// Values that hold something.
+    /// Written values.
     written: Vec<bool>,
     constants: Vec<StoredId>,
 }
 
-/// Proves that running the instructions in order, or in any order that their edges allow, gives each instruction the
+/// Verifies that running the instructions in order, or in any order that their edges allow, gives each instruction the
 /// values that it names.
 ///
 /// # Errors
-/// The first rule that the plan breaks.
+/// The first rule that the plan violates.
 pub(crate) fn verify(lowered: &Lowered, plan: &Plan, slab_bytes: &[usize]) -> Result<(), PlanError> {
     let constants = (0..lowered.values.len()).filter(|&v| lowered.values[v].constant).map(StoredId).collect();
     let written = vec![false; lowered.values.len()];
@@ -71,7 +71,7 @@ impl Checker<'_> {
         self.lowered.values[v.0].name.clone()
     }
 
-    /// Homes, bounds and alignment.
+    /// Locations, bounds and alignment.
     fn places(&self, slab_bytes: &[usize]) -> Result<(), PlanError> {
         for (v, value) in self.lowered.values.iter().enumerate() {
             let (block, start, end) = self.range(StoredId(v));
@@ -111,7 +111,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Bytes of the arena must lie in one allocation.
+    /// A byte range of the arena must be within one allocation.
     fn whole(&self, value: &str, start: usize, end: usize) -> Result<(), PlanError> {
         match self.plan.cuts.iter().find(|&&cut| start < cut && cut < end) {
             None => Ok(()),
@@ -171,7 +171,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The bytes of a read must be the named value's, and its writer must be done.
+    /// The bytes of a read must be those of the named value, and its writer must be complete.
     fn read(&mut self, k: usize, op: &'static str, a: &Arg) -> Result<(), PlanError> {
         let (block, base, _) = self.range(a.value);
         let span = a.layout.span();
@@ -217,7 +217,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Whoever wrote or read these bytes must be done before they are written.
+    /// All writers and readers of these bytes must be complete before they are written.
     fn overwrite(&mut self, k: usize, block: Block, start: usize, end: usize) {
         let Some(ranges) = self.blocks.get(&block).filter(|_| start < end) else { return };
         let first = ranges.range(..=start).next_back().map_or(start, |(&s, _)| s);
@@ -225,10 +225,10 @@ impl Checker<'_> {
         self.needed.extend(touched.flat_map(|(_, o)| o.readers.iter().chain(&o.writer)).map(|&n| (k, n)));
     }
 
-    /// Output against input and output against output, by the op's rule.
+    /// Output against input and output against output, by the op's alias rule.
     fn aliases(&self, k: usize, i: &Instruction) -> Result<(), PlanError> {
         let op = i.op.name();
-        // Blocks are given far-apart addresses, so that one rule table serves eager calls and plans.
+        // Blocks get far-apart addresses, so that one rule table serves eager calls and plans.
         let base = |block: Block| match block {
             Block::Arena => 1 << 60,
             Block::Slab(s) => (2 << 60) + ((s as u64) << 44),
@@ -311,7 +311,7 @@ impl Checker<'_> {
         ranges.insert(start, Owner { end, value, writer, readers: Vec::new() });
     }
 
-    /// Makes `at` a border between ranges.
+    /// Splits the range that contains `at`.
     fn cut(&mut self, block: Block, at: usize) {
         let ranges = self.blocks.entry(block).or_default();
         if let Some((_, owner)) = ranges.range_mut(..at).next_back()
@@ -323,7 +323,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What must outlive the run is still there: each kept value, or later updates of it.
+    /// Values that outlive the run are still there: each kept value, or later updates of it.
     fn ends(&self) -> Result<(), PlanError> {
         for v in (0..self.lowered.values.len()).map(StoredId).filter(|v| self.lowered.values[v.0].kept) {
             let (block, start, end) = self.range(v);

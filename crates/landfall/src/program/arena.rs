@@ -1,4 +1,4 @@
-//! The memory that programs work in.
+//! The arena memory of programs.
 
 use crate::device::Device;
 use crate::engine::Buffer;
@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::values::Address;
 use std::sync::Arc;
 
-/// A program's arena: one block, or several that lie behind each other in the plan only.
+/// A program's arena: one block, or several that are adjacent only in the plan's offsets.
 #[derive(Debug)]
 pub(super) struct Arena {
     /// Each block with its first offset, in order.
@@ -14,7 +14,7 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// `bytes` bytes, cut where the plan says.
+    /// `bytes` bytes, split at the plan's boundaries.
     pub(super) fn new(device: &Arc<dyn Device>, bytes: usize, cuts: &[usize]) -> Result<Self, Error> {
         let mut starts = vec![0];
         starts.extend(cuts);
@@ -23,7 +23,7 @@ impl Arena {
         Ok(Self { blocks: starts.iter().zip(ends).map(block).collect::<Result<_, Error>>()? })
     }
 
-    /// Address of an offset of the plan.
+    /// Address of a plan offset.
     pub(super) fn address(&self, offset: usize) -> Address {
         let (start, block) = &self.blocks[self.blocks.partition_point(|(s, _)| *s <= offset) - 1];
         block.address().offset(offset - start)

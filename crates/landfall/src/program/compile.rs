@@ -1,4 +1,4 @@
-//! From a graph to a program: the pipeline.
+//! From a graph to a program: the compilation pipeline.
 
 use super::arena::Arena;
 use super::pin::pin;
@@ -11,8 +11,8 @@ use crate::passes::optimise;
 use crate::plan::{Plan, Report, assign, order, unroll, verify};
 use std::sync::Arc;
 
-/// Compiles programs that share one arena: they work on one state, and a state is used by one run at a time. Plans that
-/// reuse nothing ([`Reuse::Nothing`]) have one each.
+/// Compiles programs that share one arena: they run on one state, which only one run uses at a time. Plans without
+/// reuse ([`Reuse::Nothing`]) have one arena each.
 #[derive(Debug)]
 pub struct ProgramSet<'a> {
     engine: &'a Engine,
@@ -21,7 +21,7 @@ pub struct ProgramSet<'a> {
 }
 
 impl<'a> ProgramSet<'a> {
-    /// An empty set over a state.
+    /// An empty set for a state.
     #[must_use]
     pub fn new(engine: &'a Engine, state: &'a State) -> Self {
         Self { engine, state, graphs: Vec::new() }
@@ -30,8 +30,8 @@ impl<'a> ProgramSet<'a> {
     /// Lowers, plans and verifies a graph, without allocating device memory.
     ///
     /// # Errors
-    /// [`Error::Op`] where no kernel takes an instruction, [`Error::Plan`] when the plan does not pass the checker,
-    /// [`Error::ForeignState`] when the graph was built over another state.
+    /// [`Error::Op`] if no kernel accepts an instruction, [`Error::Plan`] if the checker refuses the plan,
+    /// [`Error::ForeignState`] if the graph was built over another state.
     pub fn add(&mut self, name: &str, graph: &Graph) -> Result<Report, Error> {
         if **graph.state_spec() != **self.state.spec() {
             return Err(Error::ForeignState);
@@ -42,7 +42,7 @@ impl<'a> ProgramSet<'a> {
         Ok(report)
     }
 
-    /// Allocates the shared arena and records every program, in the order they were added.
+    /// Allocates the shared arena and records every program, in the order of addition.
     ///
     /// # Errors
     /// [`Error::Memory`].
@@ -64,7 +64,7 @@ impl<'a> ProgramSet<'a> {
     }
 }
 
-/// The pipeline.
+/// The compilation pipeline.
 fn compile(graph: &Graph, engine: &Engine) -> Result<(Lowered, Plan), Error> {
     let (device, reuse) = (engine.device(), engine.reuse());
     let optimised = optimise(graph);

@@ -6,7 +6,7 @@ use crate::plan::Plan;
 use crate::values::{Address, Block, Operand};
 use std::sync::Arc;
 
-/// The launches of a program whose blocks of memory begin where `address` says: that of the byte at an offset of a block.
+/// The launches of a program; `address` maps a block and a byte offset to an address.
 pub(crate) fn launch_list(
     lowered: &Lowered,
     plan: &Plan,

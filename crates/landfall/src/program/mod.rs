@@ -1,4 +1,4 @@
-//! Programs: lowered, planned, verified, placed in memory, recorded, run.
+//! Programs: lowered, planned, verified, allocated, recorded, run.
 
 mod arena;
 mod compile;

@@ -1,4 +1,4 @@
-//! Kernels that were pinned, in place of the ops' own choices.
+//! Pinned kernels in place of the ops' defaults.
 
 use crate::contract::check;
 use crate::engine::{Choices, Seen, exact};
@@ -6,10 +6,10 @@ use crate::error::Error;
 use crate::lower::{Arg, Lowered};
 use crate::values::{DeviceKind, Spec};
 
-/// Gives every instruction that a kernel was chosen for that kernel, with its scratch memory.
+/// Gives every instruction with a chosen kernel that kernel and its workspace.
 ///
 /// # Errors
-/// [`Error::Pinned`] where the op has no kernel of that name for these operands.
+/// [`Error::Pinned`] if the op has no kernel of that name for these operands.
 pub(crate) fn pin(lowered: &mut Lowered, device: DeviceKind, choices: &Choices) -> Result<(), Error> {
     if choices.kernels.is_empty() {
         return Ok(());

@@ -14,8 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A step that is planned, proved and recorded. It owns its memory for as long as it lives; running it allocates
-/// nothing.
+/// A planned, verified and recorded step. It owns its memory for its whole lifetime; running it allocates nothing.
 #[derive(Debug)]
 pub struct Program {
     engine: Engine,
@@ -23,7 +22,7 @@ pub struct Program {
     lowered: Lowered,
     plan: Plan,
     state: Arc<StateMemory>,
-    // Field order is drop order: the recording goes before the memory that it points into.
+    // Field order is drop order: the recording is dropped before the memory that it points to.
     recording: Box<dyn Recording>,
     list: LaunchList,
     arena: Arc<Arena>,
@@ -79,7 +78,7 @@ impl Program {
     /// Runs the recorded program on its state: no allocation, no host write, one replay.
     ///
     /// # Errors
-    /// [`Error::ForeignState`] for another state than its own; a device fault, with the kernel's name.
+    /// [`Error::ForeignState`] for another state; a device fault, with the kernel's name.
     pub fn run(&mut self, state: &mut State) -> Result<(), Error> {
         self.owns(state)?;
         self.recording.replay()?;
@@ -87,17 +86,17 @@ impl Program {
         Ok(())
     }
 
-    /// Runs the program by issuing each instruction through the checked launch of eager calls. Gives the bytes of
+    /// Runs the program by issuing each instruction through the checked launch of eager calls. Gives the same bytes as
     /// [`Program::run`].
     ///
     /// # Errors
-    /// As [`Program::run`]; a rule that an instruction breaks.
+    /// As [`Program::run`]; a rule that an instruction violates.
     pub fn issue(&mut self, state: &mut State) -> Result<(), Error> {
         self.each(state, |_, _| Ok(()))
     }
 
-    /// Runs the program by issuing its prepared launches one after the other, unchecked, each by a call of the driver
-    /// on a GPU. Gives the bytes of [`Program::run`]; benches compare with it.
+    /// Runs the program by issuing its prepared launches one by one, unchecked, with one driver call each on a GPU.
+    /// Gives the same bytes as [`Program::run`]; the baseline of benches.
     ///
     /// # Errors
     /// As [`Program::run`].
@@ -108,8 +107,8 @@ impl Program {
         Ok(())
     }
 
-    /// Runs the program instruction by instruction and gives the time of each, with the name of its op and what it
-    /// writes.
+    /// Runs the program instruction by instruction and returns the time of each, with the name of its op and of its
+    /// outputs.
     ///
     /// # Errors
     /// As [`Program::issue`].
@@ -187,8 +186,8 @@ impl Program {
     /// Sets every byte of the arena and of the outputs: 0xFF is NaN in every float dtype. Runs do not depend on it.
     ///
     /// # Errors
-    /// [`Error::ForeignState`] for another state than its own (it guards the arena of programs built together); a
-    /// device fault.
+    /// [`Error::ForeignState`] for another state (it guards the arena of programs that were built together); a device
+    /// fault.
     pub fn poison(&mut self, state: &mut State, byte: u8) -> Result<(), Error> {
         self.owns(state)?;
         let device = self.engine.handle();
@@ -203,7 +202,7 @@ impl Program {
         &self.name
     }
 
-    /// How often it has run.
+    /// The number of runs so far.
     #[must_use]
     pub fn runs(&self) -> u64 {
         self.runs
@@ -216,7 +215,7 @@ impl Program {
         Report::new(&self.lowered, &self.plan, bytes, self.engine.device())
     }
 
-    /// What it was recorded from, each launch once.
+    /// The recorded launches, each once.
     pub(crate) fn launches(&self) -> &[RecordedLaunch] {
         &self.list.launches
     }
@@ -245,7 +244,7 @@ impl Program {
     /// Writes an input for the next run.
     ///
     /// # Errors
-    /// [`Error::NoBinding`]; [`Error::HostData`] when dtype or number of elements differ; a device fault.
+    /// [`Error::NoBinding`]; [`Error::HostData`] if dtype or number of elements differ; a device fault.
     pub fn write<T: Element>(&mut self, name: &str, data: &[T]) -> Result<(), Error> {
         let found = self.lowered.inputs.iter().find(|(n, _)| n == name).map(|(_, v)| *v);
         let v =
@@ -259,7 +258,7 @@ impl Program {
         self.engine.handle().upload(buffer.address(), bytemuck::cast_slice(data))
     }
 
-    /// Where an output of the last run lies.
+    /// The operand of an output of the last run.
     fn result(&self, name: &str) -> Result<Operand, Error> {
         let arg = self.output(name)?;
         let stale = || Error::Stale { what: format!("output {name}") };
@@ -286,7 +285,7 @@ impl Program {
     /// Copies an output of the last run to the host.
     ///
     /// # Errors
-    /// As [`Program::read_host`], and [`Error::HostData`] when `T` is not its dtype.
+    /// As [`Program::read_host`], and [`Error::HostData`] if `T` is not its dtype.
     pub fn read<T: Element>(&self, name: &str) -> Result<Vec<T>, Error> {
         let operand = self.result(name)?;
         let spec = operand.spec();

@@ -1,24 +1,24 @@
-//! A random order of `0..n` that is computed, not stored.
+//! A random permutation of `0..n` that is computed, not stored.
 
 use super::philox4x32;
 
-/// Rounds of the network: with four a Feistel network of random functions is already hard to tell from a random
-/// permutation of a large set; the rest is for small ones.
+/// Rounds of the network: with four a Feistel network of random functions is already hard to distinguish from a random
+/// permutation of a large set; the others are for small ones.
 const ROUNDS: usize = 8;
 
-/// Networks of fewer bits have halves of one width.
+/// Networks of fewer bits have halves of equal width.
 const UNEVEN_BITS: u32 = 8;
 
-/// The stream that round keys come from, which no op uses.
+/// The stream of the round keys, which no op uses.
 const STREAM: u32 = u32::MAX;
 
-/// A bijection of `0..n` onto itself, keyed by a seed and an epoch: the order in which an epoch visits its samples.
+/// A bijection of `0..n`, keyed by a seed and an epoch: the order in which an epoch visits its samples.
 ///
-/// A Feistel network permutes the next power of two, its halves a bit apart where that has an odd number of bits; a value
-/// that falls outside `0..n` is sent through again until one falls inside, which keeps the map one to one. From 129 samples
-/// on that takes fewer than two passes on average; of fewer the network has an even number of bits (at most four passes),
-/// because short halves of different widths mix visibly worse. So any position costs the same few operations, no order is
-/// stored or sorted, and a run resumes from (seed, epoch, position).
+/// A Feistel network permutes the next power of two, with halves that differ by one bit if the number of bits is odd; a
+/// value outside `0..n` is mapped again until it is inside (cycle walking), which keeps the map bijective. From 129
+/// samples on that takes fewer than two passes on average; for fewer the network has an even number of bits (at most
+/// four passes), because short halves of different widths mix visibly worse. So any position costs the same few
+/// operations, no order is stored or sorted, and a run resumes from (seed, epoch, position).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shuffle {
     n: u64,
@@ -48,7 +48,7 @@ impl Shuffle {
         self.n
     }
 
-    /// Whether there is nothing to order.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.n == 0
@@ -61,7 +61,7 @@ impl Shuffle {
             return None;
         }
         let mut value = self.permute(position);
-        // The cycle that `position` lies on comes back to it, which is inside: this ends.
+        // The cycle of `position` returns to it, which is inside: this ends.
         while value >= self.n {
             value = self.permute(value);
         }
@@ -69,7 +69,7 @@ impl Shuffle {
     }
 
     /// One pass of the network. A round changes the upper half by the lower one and swaps them, so that their widths
-    /// swap too; after an even number of rounds each is where it was.
+    /// swap too; after an even number of rounds both are back.
     pub(super) fn permute(&self, value: u64) -> u64 {
         let mut masks = self.halves.map(|bits| u64::MAX >> (u64::BITS - bits));
         let (mut left, mut right) = (value >> self.halves[1], value & masks[1]);
@@ -81,7 +81,7 @@ impl Shuffle {
     }
 }
 
-/// Spreads each bit of `x` over all 64: the finaliser of splitmix64 (Steele, Lea and Flood 2014).
+/// Mixes each bit of `x` into all 64: the finalizer of splitmix64 (Steele, Lea and Flood 2014).
 fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -1,4 +1,4 @@
-//! One launch, run twice over painted memory.
+//! One launch, run twice over poisoned memory.
 
 use super::POISON;
 use super::memory::{Block, Memory};
@@ -8,10 +8,10 @@ use crate::values::Operand;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What every byte holds that a launch may not read: in the first run, in the second.
+/// The poison of bytes that a launch may not read: in the first run, in the second.
 const PAINT: [u8; 2] = [POISON, 0x5A];
 
-/// Why a launch did not end well.
+/// Why a launch failed.
 pub(super) enum Stopped {
     /// The device, a rule, or an index out of range.
     Device(Error),
@@ -34,7 +34,7 @@ impl From<Finding> for Stopped {
 /// An operand of a launch, or its scratch memory.
 struct Part {
     role: Role,
-    /// Addresses of its elements' bytes, in order, neighbours joined.
+    /// Addresses of its elements' bytes, in order, adjacent ranges merged.
     runs: Vec<Range<u64>>,
 }
 
@@ -44,14 +44,14 @@ impl Part {
     }
 }
 
-/// An allocation that a launch touches, and what it held before.
+/// An allocation that a launch touches, and its former contents.
 struct Touched {
     block: Block,
     before: Vec<u8>,
 }
 
 impl Touched {
-    /// The bytes of it that are of these addresses.
+    /// The bytes at these addresses.
     fn within(&self, run: &Range<u64>) -> Option<Range<usize>> {
         let base = self.block.base.0;
         let inside = base <= run.start && run.end <= base + self.before.len() as u64;
@@ -59,7 +59,7 @@ impl Touched {
     }
 }
 
-/// Puts everything back that a launch painted, but for what it wrote in the end; also where its kernel panics.
+/// Restores everything that a launch poisoned, except its final outputs; also if its kernel panics.
 struct PutBack<'a> {
     memory: &'a Memory,
     touched: Vec<Touched>,
@@ -74,13 +74,13 @@ impl Drop for PutBack<'_> {
                     t.before[at].copy_from_slice(new);
                 }
             }
-            // Nobody can be told of a device that failed here; the next call finds it.
+            // A device error in Drop cannot be returned; the next call reports it.
             _ = self.memory.device.upload(t.block.base, &t.before);
         }
     }
 }
 
-/// Runs a launch and leaves its outputs behind; nothing changes where it fails.
+/// Runs a launch and keeps its outputs; memory is unchanged if it fails.
 pub(super) fn run(memory: &Memory, launch: &Launch<'_>) -> Result<(), Stopped> {
     let parts = parts(launch);
     let mut back = PutBack { memory, touched: touched(memory, &parts)?, written: Written::new() };
@@ -143,7 +143,7 @@ fn touched(memory: &Memory, parts: &[Part]) -> Result<Vec<Touched>, Stopped> {
     blocks.into_values().map(read).collect()
 }
 
-/// Addresses and what a launch left there.
+/// Addresses and the bytes that a launch left there.
 type Written = Vec<(Range<u64>, Vec<u8>)>;
 
 /// Both runs; the outputs' bytes.
@@ -175,7 +175,7 @@ fn difference(one: &Written, other: &Written) -> Option<u64> {
     })
 }
 
-/// The output, and its element, whose bytes have this address.
+/// The output, and its element, that contain this address.
 fn element(launch: &Launch<'_>, address: u64) -> (Role, usize) {
     for (j, o) in launch.outputs.iter().enumerate() {
         let size = o.dtype.size() as u64;
@@ -190,7 +190,7 @@ fn element(launch: &Launch<'_>, address: u64) -> (Role, usize) {
     (Role::Output(0), 0)
 }
 
-/// One run over memory that is painted where the launch may not read; what it left in its outputs.
+/// One run over memory that is poisoned where the launch may not read; returns the bytes of its outputs.
 fn once(
     memory: &Memory,
     launch: &Launch<'_>,
@@ -211,7 +211,7 @@ fn once(
     memory.device.launch(launch)?;
     let mut written = Written::new();
     for (t, image) in touched.iter().zip(&mut images) {
-        // An index out of range that the kernel flagged comes with this, as the launch's own.
+        // Also returns an index out of range that the kernel flagged, as this launch's.
         let after = memory.read(t.block.base, t.before.len())?;
         for part in parts.iter().filter(|p| !p.is_read()) {
             for (run, at) in part.runs.iter().filter_map(|r| Some((r, t.within(r)?))) {
@@ -221,7 +221,7 @@ fn once(
                 }
             }
         }
-        // What is left to differ is not an output.
+        // Remaining differences are not in outputs.
         if let Some(at) = image.iter().zip(&after).position(|(a, b)| a != b) {
             return Err(trespass(parts, t, t.block.base.0 + at as u64).into());
         }
@@ -229,7 +229,7 @@ fn once(
     Ok(written)
 }
 
-/// Says of a byte that was written whose it is, or how far it is from the nearest operand.
+/// Describes a written byte: its operand, or the distance to the nearest one.
 fn trespass(parts: &[Part], t: &Touched, address: u64) -> Finding {
     let holds = |p: &&Part| p.is_read() && p.runs.iter().any(|r| r.contains(&address));
     if let Some(p) = parts.iter().find(holds) {

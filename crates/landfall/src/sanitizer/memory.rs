@@ -1,4 +1,4 @@
-//! Memory between guard bands, given out as an [`Allocator`] says, poisoned before and after.
+//! Memory between guard bands, allocated by an [`Allocator`] mode, poisoned before and after.
 
 use super::POISON;
 use crate::device::Device;
@@ -8,25 +8,25 @@ use crate::values::{ALIGNMENT, Address};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bytes of a guard band: a multiple of what any device aligns its memory to.
+/// Bytes of a guard band: a multiple of any device's alignment.
 const GUARD: usize = 256;
-/// Offsets, in units of the alignment, that shuffled allocations are drawn from.
+/// Range of the random offsets of shuffled allocations, in units of the alignment.
 const SHUFFLE: usize = 16;
 
-/// An allocation with all that surrounds it.
+/// An allocation with its guard bands.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block {
     /// The device's memory, guard bands included.
     pub(super) base: Address,
     pub(super) capacity: usize,
-    /// Bytes from the base to what was given out.
+    /// Bytes from the base to the user memory.
     start: usize,
-    /// Bytes given out.
+    /// Bytes of user memory.
     pub(super) bytes: usize,
 }
 
 impl Block {
-    /// The first byte given out.
+    /// The first byte of user memory.
     pub(super) fn address(&self) -> u64 {
         self.base.0 + self.start as u64
     }
@@ -35,7 +35,7 @@ impl Block {
         self.address() + self.bytes as u64
     }
 
-    /// Whether an address is one of the bytes given out.
+    /// Whether an address is in the user memory.
     pub(super) fn gave(&self, address: u64) -> bool {
         (self.address()..self.end()).contains(&address)
     }
@@ -46,7 +46,7 @@ impl Block {
 pub(super) struct Memory {
     pub(super) device: Arc<dyn Device>,
     allocator: Allocator,
-    /// By the address given out.
+    /// By user address.
     live: BTreeMap<u64, Block>,
     /// Freed and poisoned blocks, oldest first.
     given_back: Vec<Block>,
@@ -98,7 +98,7 @@ impl Memory {
         Ok(Address(block.address()))
     }
 
-    /// Memory that nobody has had; where there is no more, what was given back goes first.
+    /// Fresh memory; when there is no more, the oldest freed memory is released first.
     fn fresh(&mut self, bytes: usize) -> Result<Address, Error> {
         match self.device.allocate(bytes) {
             Err(Error::Memory { .. }) if !self.given_back.is_empty() => {
@@ -111,7 +111,7 @@ impl Memory {
         }
     }
 
-    /// Memory that was given back, if the allocator wants it.
+    /// Freed memory, if the allocator mode reuses it.
     fn again(&mut self, need: usize) -> Result<Option<Block>, Error> {
         let fits = |b: &Block| need <= b.capacity && b.capacity <= need.saturating_mul(4);
         let found = match self.allocator {
@@ -120,7 +120,7 @@ impl Memory {
             Allocator::Shuffled(_) => {
                 let all: Vec<usize> =
                     (0..self.given_back.len()).filter(|&i| fits(&self.given_back[i])).collect();
-                // As often fresh memory as memory that was given back.
+                // Fresh and freed memory with equal probability.
                 all.get(self.rng.range(0..2 * all.len())).copied()
             }
         };
@@ -131,7 +131,7 @@ impl Memory {
         Ok(Some(block))
     }
 
-    /// Nobody wrote to memory after it was given back.
+    /// Checks that freed memory was not written.
     fn untouched(&mut self, block: &Block) -> Result<(), Error> {
         let bytes = self.read(block.base, block.capacity)?;
         if let Some(at) = bytes.iter().position(|&b| b != POISON) {
@@ -141,7 +141,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Gives the oldest memory that was given back to the device.
+    /// Releases the oldest freed memory to the device.
     fn release(&mut self) -> Result<(), Error> {
         if self.given_back.is_empty() {
             return Ok(());
@@ -155,7 +155,7 @@ impl Memory {
 
     pub(super) fn free(&mut self, address: Address) {
         let Some(block) = self.live.remove(&address.0) else { return };
-        // Nobody can be told of a device that failed here; the next call finds it.
+        // A device error in Drop cannot be returned; the next call reports it.
         if let Ok(Some(finding)) = self.guard(&block) {
             self.note(finding);
         }
@@ -165,7 +165,7 @@ impl Memory {
         while self.held > QUARANTINE && self.release().is_ok() {}
     }
 
-    /// The live allocation that a range of bytes lies in.
+    /// The live allocation that contains a range of bytes.
     pub(super) fn block(&self, start: u64, end: u64) -> Option<Block> {
         let (_, block) = self.live.range(..=start).next_back()?;
         (end <= block.end()).then_some(*block)

@@ -1,13 +1,13 @@
-//! The sanitizer: a device in front of another one that proves of every launch what the contract says of it.
+//! The sanitizer: a device wrapper that checks the contract of every launch.
 //!
-//! It holds all memory that it gives out between guard bands. A launch is run twice from the same operands. Before each
-//! run, every byte of every allocation that the launch touches is painted, guard bands, scratch memory and outputs
-//! included, with another byte the second time; only what the launch may read keeps its contents. After each run,
-//! whatever is not an output must be as it was painted: so the launch wrote nothing else, not even to an operand that it
-//! reads. Both runs must give the same outputs: so these are wholly written, and depend on nothing but the operands.
+//! All memory that it allocates is between guard bands. A launch is run twice on the same operands. Before each run,
+//! every byte of every allocation that the launch touches is poisoned, guard bands, workspace and outputs included,
+//! with another byte the second time; only the launch's inputs keep their contents. After each run, everything but the
+//! outputs must be unchanged: so the launch wrote nothing else, not even to its inputs. Both runs must give the same
+//! outputs: so these are written in full, and depend on the operands only.
 //!
-//! Nothing of this exists in an engine that does not ask for it. Here every launch costs several copies of all memory
-//! that it touches, to the host and back.
+//! An engine without the sanitizer has no overhead. With it, every launch copies all memory that it touches to the host
+//! and back, several times.
 
 mod launch;
 mod memory;
@@ -19,11 +19,11 @@ use memory::Memory;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What memory holds that nobody may read: NaN in every float dtype.
+/// Poison of unreadable memory: NaN in every float dtype.
 pub(crate) const POISON: u8 = 0xFF;
 
 impl Allocator {
-    /// What `LANDFALL_SANITIZE` asks for; `None` where it is not set.
+    /// The value of `LANDFALL_SANITIZE`; `None` if it is not set.
     ///
     /// # Errors
     /// [`Error::Setting`] for another value than `1`, `reuse` and `shuffle`.
@@ -46,13 +46,13 @@ impl Allocator {
 #[derive(Debug)]
 pub(crate) struct Sanitizer {
     inner: Arc<dyn Device>,
-    /// Held during each launch and copy: what is compared must not change meanwhile.
+    /// Held during each launch and copy: the compared memory must not change meanwhile.
     memory: Mutex<Memory>,
     counting: Counting,
 }
 
 impl Sanitizer {
-    /// In front of `inner`.
+    /// Wraps `inner`.
     pub(crate) fn new(inner: Arc<dyn Device>, allocator: Allocator) -> Arc<Self> {
         Arc::new(Self {
             memory: Mutex::new(Memory::new(Arc::clone(&inner), allocator)),
@@ -146,7 +146,7 @@ impl Device for Sanitizer {
     }
 
     fn enter(&self, work: &mut (dyn FnMut() + Send)) {
-        // On this thread: a thread of the device's that waited for the lock could be one that its holder needs.
+        // On this thread: the lock's holder could need the device thread that would wait for it.
         work();
     }
 }

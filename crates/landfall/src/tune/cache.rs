@@ -1,4 +1,4 @@
-//! Choices on disk, shared between processes: one file each, written beside its place and renamed there.
+//! Choices on disk, shared between processes: one file each, written to a temporary file and renamed.
 
 use crate::device::Hardware;
 use crate::device::cache::{folder, hex, replace};
@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
-/// A choice as it is kept.
+/// A stored choice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Entry {
-    /// Op, attributes, dtypes, layouts and about which sizes.
+    /// Op, attributes, dtypes, layouts and rounded sizes.
     pub(super) instruction: String,
     /// Name of the device.
     pub(super) device: String,
-    /// The software below the engine.
+    /// Driver and library versions.
     pub(super) driver: String,
     /// Hash of the engine's sources, kernels among them.
     pub(super) sources: String,
-    /// The kernel that was chosen.
+    /// The chosen kernel.
     pub(super) kernel: String,
 }
 
-/// An entry with its hash, by which one that was damaged is noticed.
+/// An entry with its checksum, which detects damage.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
@@ -31,7 +31,7 @@ struct Kept {
     sha256: String,
 }
 
-/// Something that a person has to know of a cache; the work goes on without it.
+/// A cache problem for the user's attention; tuning continues without the cache.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum Notice {
@@ -54,19 +54,19 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The choices in a folder, which need not be there.
+    /// The choices in a folder, which need not exist.
     #[must_use]
     pub fn at(folder: &Path) -> Self {
         Self { folder: folder.to_owned() }
     }
 
-    /// The choices of the user, in `tuned` beside the compiled kernels; `None` where there is no place for them.
+    /// The user's choices, in `tuned` beside the compiled kernels; `None` if there is no cache folder.
     #[must_use]
     pub fn of_user() -> Option<Self> {
         Some(Self { folder: folder()?.join("tuned") })
     }
 
-    /// The file of an instruction on a device. What may go stale is not part of its name.
+    /// The file of an instruction on a device. Its name does not contain what may go stale.
     fn path(&self, instruction: &str, hardware: &Hardware) -> PathBuf {
         let mut hash = Sha256::new();
         for part in [instruction, &hardware.name, &hardware.threads.to_string()] {
@@ -76,11 +76,11 @@ impl Cache {
         self.folder.join(format!("{}.json", hex(&hash.finalize())))
     }
 
-    /// The kernel that is kept for an instruction, as its entry names it, on an engine's device; `None` where there is none.
+    /// The stored kernel of an instruction, by its key, on an engine's device; `None` if there is none.
     ///
     /// # Errors
-    /// [`Notice::Damaged`] for a file that is not what [`tune`](super::tune()) writes, or for a device that does not
-    /// answer; [`Notice::Stale`] for a choice of another driver or build.
+    /// [`Notice::Damaged`] for a file that [`tune`](super::tune()) did not write, or if the device does not respond;
+    /// [`Notice::Stale`] for a choice of another driver or build.
     pub fn kernel(&self, instruction: &str, engine: &Engine) -> Result<Option<String>, Notice> {
         let hardware = engine.bare().hardware().map_err(|e| Notice::Damaged {
             instruction: instruction.to_owned(),
@@ -90,13 +90,13 @@ impl Cache {
         self.get(instruction, &hardware)
     }
 
-    /// The kernel that was chosen, if one is kept that still holds.
+    /// The chosen kernel, if a valid choice is stored.
     pub(super) fn get(&self, instruction: &str, hardware: &Hardware) -> Result<Option<String>, Notice> {
         let path = self.path(instruction, hardware);
         let damaged = |why: String| Notice::Damaged {
             instruction: instruction.to_owned(),
             path: path.clone(),
-            // What the reader says may quote the file.
+            // The parser's message may quote the file.
             why: why.replace('\n', " "),
         };
         let text = match std::fs::read(&path) {
@@ -121,7 +121,7 @@ impl Cache {
         }
     }
 
-    /// Keeps a choice.
+    /// Stores a choice.
     pub(super) fn put(&self, instruction: &str, hardware: &Hardware, kernel: &str) -> Result<(), Notice> {
         let path = self.path(instruction, hardware);
         let entry = Entry {
@@ -147,7 +147,7 @@ fn digest(entry: &Entry) -> serde_json::Result<String> {
     Ok(hex(&Sha256::digest(serde_json::to_vec(entry)?)))
 }
 
-/// Gives a field of an entry another value, and its file the hash of that.
+/// Changes a field of an entry, and updates the checksum of its file.
 #[cfg(test)]
 pub(super) fn rewrite(file: &Path, field: &str, value: &str) {
     let text = std::fs::read(file).expect("readable");

@@ -9,25 +9,25 @@ use crate::rng::Rng;
 use crate::values::{ALIGNMENT, Address, DType, HostTensor, Layout, Operand, Spec};
 use std::sync::Arc;
 
-/// An instruction that may be tuned: its op, and how its operands lie and share memory, but not where. Nothing in it
-/// leads to the memory of the program that it was taken from.
+/// A tunable instruction: its op, and the layouts and overlaps of its operands, without addresses. It holds no
+/// reference to the memory of its program.
 #[derive(Debug, Clone)]
 pub struct TuningCase {
     pub(super) op: Arc<dyn Op>,
     inputs: Vec<OperandSlot>,
     outputs: Vec<OperandSlot>,
-    /// Bytes of each allocation of memory. Operands that overlap are in one.
+    /// Bytes of each allocation. Operands that overlap share one.
     allocations: Vec<usize>,
 }
 
-/// Where an operand lies.
+/// The location of an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct OperandSlot {
     dtype: DType,
-    /// From its own first byte on.
+    /// Relative to its own first byte.
     layout: Layout,
     allocation: usize,
-    /// Bytes before it in the allocation.
+    /// Byte offset in the allocation.
     start: usize,
 }
 
@@ -50,7 +50,7 @@ impl OperandSlot {
 }
 
 impl Program {
-    /// Its instructions as a tuner runs them, on memory of its own: see [`tune`](crate::tune).
+    /// Its instructions as tuning cases: see [`tune`](crate::tune).
     #[must_use]
     pub fn tuning_cases(&self) -> Vec<TuningCase> {
         self.launches().iter().map(|l| TuningCase::new(&l.op, &l.inputs, &l.outputs)).collect()
@@ -58,7 +58,7 @@ impl Program {
 }
 
 impl TuningCase {
-    /// The case of a launch of these operands. Their addresses are compared, never followed.
+    /// The case of a launch of these operands. Their addresses are compared, never dereferenced.
     pub(crate) fn new(op: &Arc<dyn Op>, inputs: &[Operand], outputs: &[Operand]) -> Self {
         let all: Vec<&Operand> = inputs.iter().chain(outputs).collect();
         let mut order: Vec<usize> = (0..all.len()).collect();
@@ -68,7 +68,7 @@ impl TuningCase {
         for i in order {
             let (start, end) = all[i].span();
             if allocations.is_empty() || start >= last.1 {
-                // A allocation begins where an allocation may, so that operands are aligned as they were.
+                // An allocation is aligned, so that operands keep their alignment.
                 last = (start - start % ALIGNMENT as u64, end);
                 allocations.push(0);
             }
@@ -99,7 +99,7 @@ impl TuningCase {
         self.inputs.iter().map(OperandSlot::spec).collect()
     }
 
-    /// What its choice is pinned by.
+    /// The key by which its choice is pinned.
     pub(super) fn exact(&self) -> String {
         exact(
             self.op.as_ref(),
@@ -108,7 +108,7 @@ impl TuningCase {
         )
     }
 
-    /// What its choice is kept by on disk.
+    /// The key of its choice in the cache.
     pub(super) fn alike(&self) -> String {
         alike(
             self.op.as_ref(),
@@ -117,14 +117,13 @@ impl TuningCase {
         )
     }
 
-    /// Whether two instructions of one key also share memory alike.
+    /// Whether two instructions of one key also have the same overlaps.
     pub(super) fn same(&self, other: &Self) -> bool {
         (&self.inputs, &self.outputs, &self.allocations)
             == (&other.inputs, &other.outputs, &other.allocations)
     }
 
-    /// The ways to spread indices that it is tried with: one where it has none. `None` where nobody knows which are
-    /// valid.
+    /// The index distributions of its trials: one if it has no indices. `None` if valid indices are unknown.
     pub(super) fn spreads(&self) -> Option<&'static [Spread]> {
         let specs = self.specs();
         let given = self.op.trial(&specs, Spread::Uniform);
@@ -136,7 +135,7 @@ impl TuningCase {
         Some(if indices { &[Spread::Uniform, Spread::Zipf] } else { &[Spread::Uniform] })
     }
 
-    /// What each allocation of memory holds before a trial: valid arguments, and poison everywhere else.
+    /// The contents of each allocation before a trial: valid arguments, and poison everywhere else.
     pub(super) fn contents(&self, spread: Spread, poison: u8) -> Vec<Vec<u8>> {
         let mut allocations: Vec<Vec<u8>> =
             self.allocations.iter().map(|&bytes| vec![poison; bytes]).collect();
@@ -157,10 +156,10 @@ impl TuningCase {
     }
 }
 
-/// Random numbers of a period: a prime, so that no two rows of a matrix are alike.
+/// Period of the random numbers: a prime, so that no two rows of a matrix are equal.
 const PERIOD: usize = 65_521;
 
-/// Numbers between -1 and 1, or between 0 and 1 where a dtype has no sign, of an argument.
+/// Numbers between -1 and 1, or between 0 and 1 if the dtype is unsigned, for an argument.
 fn random(dtype: DType, argument: usize) -> Vec<u8> {
     let mut rng = Rng::new(0, argument as u32);
     HostTensor::from_fn(Spec::new(dtype, [PERIOD]), |_| 2.0 * rng.uniform() - 1.0).to_bytes()
@@ -179,7 +178,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Memory for a case, with so many bytes of workspace.
+    /// Memory for a case, with this many bytes of workspace.
     pub(super) fn new(device: &Arc<dyn Device>, case: &TuningCase, workspace: usize) -> Result<Self, Error> {
         let mut this = Self {
             device: Arc::clone(device),
@@ -204,12 +203,12 @@ impl Scratch {
         Ok(this)
     }
 
-    /// Gives every allocation its contents.
+    /// Initializes every allocation.
     pub(super) fn load(&self, contents: &[Vec<u8>]) -> Result<(), Error> {
         (0..self.allocations.len()).try_for_each(|p| self.put(p, contents))
     }
 
-    /// Gives those allocations their contents back that a launch wrote.
+    /// Restores the allocations that a launch wrote.
     pub(super) fn restore(&self, contents: &[Vec<u8>]) -> Result<(), Error> {
         self.written.iter().try_for_each(|&p| self.put(p, contents))
     }
@@ -255,7 +254,7 @@ mod tests {
         Operand { base: Address(base), dtype: DType::F32, layout }
     }
 
-    /// Operands that share memory share it in the scratch memory, in the same way; others do not.
+    /// Operands that share memory share it in the private memory, in the same way; others do not.
     #[test]
     fn sharing_is_kept_and_nothing_else_is() {
         let row = |n: usize| Layout::contiguous([n].into());
@@ -277,7 +276,7 @@ mod tests {
         assert_eq!(case.allocations.len(), 2);
     }
 
-    /// Parts of a packing stay parts of it.
+    /// Parts of a packed buffer remain its parts.
     #[test]
     fn parts_stay_in_their_place() {
         let row = |n: usize| Layout::contiguous([n].into());

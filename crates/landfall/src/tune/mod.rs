@@ -1,18 +1,18 @@
-//! The autotuner: which of an op's kernels is the fastest for an instruction, where it has several.
+//! The autotuner: finds the fastest kernel of each instruction that has several.
 //!
-//! It runs when it is asked to and never else. What it is given are [`TuningCase`]s: instructions without their memory. Each
-//! trial works in private memory between guard bands: operands lie, overlap and are updated in it as the program's are,
-//! and hold numbers made for the purpose, valid indices where the op reads any. Before each launch what a launch wrote is
-//! restored. So no trial can reach what a program or a person holds, whatever shares memory with what.
+//! It runs only on request. Its input are [`TuningCase`]s: instructions without their memory. Each trial uses private
+//! memory between guard bands: operands have the same layouts, overlaps and updates as in the program, and hold
+//! generated data, with valid indices if the op reads any. Before each launch the bytes that a launch wrote are
+//! restored. So no trial can reach live memory, whatever shares memory with what.
 //!
-//! A candidate is first run as under the sanitizer: poisoned memory wherever it may not read, twice, guard bands and read
-//! operands unchanged after. Its whole outputs are compared with those of the op's own choice; one that differs by more
-//! than rounding is rejected and reported. The others are timed in turn, with cold caches, several times; one is chosen
-//! only if it is faster than the op's own choice by more than the noise.
+//! A candidate first runs as under the sanitizer: twice, with poison wherever it may not read; guard bands and inputs
+//! must be unchanged. Its complete outputs are compared with those of the op's default kernel; a candidate that differs
+//! by more than rounding is rejected and reported. The others are timed in turn, with cold caches, several times; one
+//! is chosen only if it is faster than the default by more than the noise.
 //!
-//! The choice is a name: programs take it from [`Engine::with_choices`], plans show it, a run keeps it, and the
-//! [`Cache`] holds it on disk. An entry of the cache is not believed: its kernel is run against the op's own choice
-//! before it is pinned.
+//! A choice is a kernel name: programs take it from [`Engine::with_choices`], plans show it, a run stores it, and the
+//! [`Cache`] holds it on disk. Cache entries are not trusted: the kernel is compared with the op's default before it is
+//! pinned.
 
 mod cache;
 mod case;
@@ -33,19 +33,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use trial::Bench;
 
-/// Launches of each candidate that are timed.
+/// Timed launches per candidate.
 const ROUNDS: usize = 9;
-/// What of the time must be gained at least: less is not worth another order of sums.
+/// Minimum relative gain: less is not worth another order of summation.
 const GAIN: f64 = 0.03;
 
-/// What the tuner found.
+/// The result of tuning.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tuned {
     /// A kernel for every instruction that has several.
     pub choices: Choices,
     /// How each was found.
     pub rows: Vec<Row>,
-    /// What a person has to know of.
+    /// Messages for the user.
     pub notices: Vec<Notice>,
 }
 
@@ -54,49 +54,49 @@ pub struct Tuned {
 pub struct Row {
     /// The instruction, as [`Choices`] names it.
     pub instruction: String,
-    /// How many instructions of the programs it stands for.
+    /// The number of the programs' instructions with this key.
     pub count: usize,
-    /// The op's own choice first.
+    /// The op's default first.
     pub candidates: Vec<Candidate>,
-    /// Which of them was chosen.
+    /// Index of the chosen one.
     pub chosen: usize,
-    /// Whether the cache had it, and a trial confirmed it.
+    /// Whether it came from the cache, and a trial confirmed it.
     pub cached: bool,
 }
 
-/// A kernel that was tried.
+/// A tried kernel.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Candidate {
     /// Its name.
     pub kernel: String,
-    /// What became of it.
+    /// Its verdict.
     pub verdict: Verdict,
 }
 
 impl Candidate {
-    /// Whether it does not give the right results.
+    /// Whether its results are wrong.
     #[must_use]
     pub fn rejected(&self) -> bool {
         matches!(self.verdict, Verdict::Rejected(_))
     }
 }
 
-/// What became of a candidate.
+/// The verdict on a candidate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It gives the right results, in this many microseconds (the median).
+    /// Correct, in this many microseconds (the median).
     Microseconds(f64),
-    /// It gives the right results and was not timed.
+    /// Correct, not timed.
     Right,
-    /// It does not, for this reason.
+    /// Rejected, for this reason.
     Rejected(String),
-    /// It was not tried, because the cache had a choice.
+    /// Not tried, because the cache had a choice.
     Untried,
 }
 
-/// Finds a kernel for every case that has several: from the cache, if there is one and its choice still gives the right
-/// results, else by trials, whose choice the cache then keeps. With `again` the cache is written and not read.
+/// Finds a kernel for every case that has several: from the cache, if it has a choice that still gives correct results,
+/// else by trials, whose choice is then cached. With `again` the cache is written and not read.
 ///
 /// ```
 /// use landfall::{DType, Engine, Graph, Program, State, StateSpec, tune};
@@ -115,14 +115,14 @@ pub enum Verdict {
 /// ```
 ///
 /// # Errors
-/// Not enough memory for a case's private copies; a device fault.
+/// Out of memory for a case's private copies; a device fault.
 pub fn tune(
     engine: &Engine,
     cases: &[TuningCase],
     cache: Option<&Cache>,
     again: bool,
 ) -> Result<Tuned, Error> {
-    // As a program's steps: the engine's threads are at hand, so that no hand-over is timed.
+    // Like a program's steps: the engine's threads are at hand, so that no hand-over is timed.
     engine.enter(|| search(engine, cases, cache, again))
 }
 
@@ -152,7 +152,7 @@ fn search(engine: &Engine, cases: &[TuningCase], cache: Option<&Cache>, again: b
     Ok(tuner.tuned)
 }
 
-/// Instructions of one key. Those that share memory otherwise are tried too: the choice is one for all.
+/// Instructions of one key. All variants of their memory overlap are tried, because they share one choice.
 #[derive(Default)]
 struct Group<'a> {
     cases: Vec<&'a TuningCase>,
@@ -203,7 +203,7 @@ impl Tuner<'_> {
         Ok(())
     }
 
-    /// The choice that the cache has; what is wrong with it becomes a notice.
+    /// The cached choice; its defects become a notice.
     fn known(&mut self, case: &TuningCase, kernels: &[&'static Kernel]) -> Option<usize> {
         let cache = self.cache.filter(|_| !self.again)?;
         let instruction = case.alike();
@@ -224,7 +224,7 @@ impl Tuner<'_> {
         }
     }
 
-    /// Every candidate against the op's own choice; which one to take.
+    /// Compares every candidate with the op's default, and selects one.
     fn trials(
         &self,
         benches: &[Bench<'_>],
@@ -235,7 +235,7 @@ impl Tuner<'_> {
             verdicts.push(differs(benches, kernel)?.map_or(Verdict::Right, Verdict::Rejected));
         }
         let right: Vec<usize> = (0..kernels.len()).filter(|&k| verdicts[k] == Verdict::Right).collect();
-        // Larger than the caches by as much again: nothing of an operand is left in them.
+        // Twice the size of the caches, so that no operand stays cached.
         let flush = Buffer::new(self.device, 2 * self.hardware.cache.max(1))?;
         let timed: Vec<&'static Kernel> = right.iter().map(|&k| kernels[k]).collect();
         let flush: (Address, usize) = (flush.address(), flush.bytes());
@@ -244,7 +244,7 @@ impl Tuner<'_> {
             verdicts[k] = Verdict::Microseconds(quartiles(times)[1].as_secs_f64() * 1e6);
         }
         let mut chosen = right[faster(&times)];
-        // Once more after all those launches: also what only some of them do wrong has left its traces by now.
+        // Checked again after all those launches: intermittent errors have left their traces by now.
         if let Some(why) = differs(benches, kernels[chosen])? {
             if chosen == 0 {
                 return Err(Error::Untunable { instruction: benches[0].instruction(), why });
@@ -257,7 +257,7 @@ impl Tuner<'_> {
     }
 }
 
-/// Whether a candidate differs from the op's own choice in any of the ways to share memory.
+/// Whether a candidate differs from the op's default for any overlap of operands.
 fn differs(benches: &[Bench<'_>], kernel: &'static Kernel) -> Result<Option<String>, Error> {
     for bench in benches {
         if let Some(why) = bench.differs(kernel)? {
@@ -269,11 +269,11 @@ fn differs(benches: &[Bench<'_>], kernel: &'static Kernel) -> Result<Option<Stri
 
 enum Confirmed {
     Yes(usize),
-    /// With the reason, where there was a choice.
+    /// With the reason, if there was a choice.
     No(Option<String>),
 }
 
-/// Runs a choice of the cache against the op's own.
+/// Compares a cached choice with the op's default.
 fn confirmed(
     benches: &[Bench<'_>],
     kernels: &[&'static Kernel],
@@ -302,8 +302,8 @@ fn quartiles(times: &[Duration]) -> [Duration; 3] {
     [1, 2, 3].map(|q| sorted[(sorted.len() - 1) * q / 4])
 }
 
-/// Which candidate to take, by their times: the one with the least median, if three quarters of its launches are faster
-/// than three quarters of those of the first, and by enough; else the first.
+/// The candidate to take: the one with the lowest median, if its third quartile is below the first quartile of the
+/// default and its gain is large enough; else the default.
 fn faster(times: &[Vec<Duration>]) -> usize {
     let all: Vec<[Duration; 3]> = times.iter().map(|t| quartiles(t)).collect();
     let best = (0..all.len()).min_by_key(|&k| all[k][1]).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! One candidate: whether its results are those of the op's own choice, and how long it takes.
+//! One candidate: whether its results equal those of the op's default, and its time.
 
 use super::case::{Scratch, TuningCase};
 use crate::contract::{Kernel, Op, Spread};
@@ -9,24 +9,24 @@ use crate::values::{Address, HostTensor};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Units in which a candidate's results may differ from those of the op's own choice: of the last place of the output's
-/// dtype, at the element; and of the accumulation dtype, at the largest element of the output, for sums in another
-/// order. Random walks of rounding errors over a million terms stay below the latter.
+/// Tolerance between a candidate's results and those of the op's default: units in the last place of the output's
+/// dtype, at the element; and of the accumulation dtype, at the largest element of the output, for another order of
+/// summation. Random walks of rounding errors over a million terms stay below the latter.
 const APART: (f64, f64) = (2.0, 64.0);
 
-/// A case on private memory between guard bands: every launch of a candidate is checked there as under the sanitizer.
+/// A case in private memory between guard bands: every launch of a candidate is checked there as under the sanitizer.
 #[derive(Debug)]
 pub(super) struct Bench<'a> {
     case: &'a TuningCase,
     bare: &'a Arc<dyn Device>,
     checked: Arc<dyn Device>,
     scratch: Scratch,
-    /// What the operands hold, one for each way to spread indices, and what the op's own choice makes of it.
+    /// The contents of the operands, one per index distribution, and the results of the op's default.
     arguments: Vec<(Vec<Vec<u8>>, Vec<HostTensor>)>,
 }
 
 impl<'a> Bench<'a> {
-    /// Runs the op's own choice, `own`. There is scratch memory for any of `kernels`.
+    /// Runs the op's default, `own`. The workspace is large enough for any of `kernels`.
     pub(super) fn new(
         case: &'a TuningCase,
         bare: &'a Arc<dyn Device>,
@@ -47,7 +47,7 @@ impl<'a> Bench<'a> {
         Ok(this)
     }
 
-    /// What it is tried for.
+    /// The instruction under trial.
     pub(super) fn instruction(&self) -> String {
         self.case.exact()
     }
@@ -59,17 +59,18 @@ impl<'a> Bench<'a> {
         Launch { op, kernel, inputs, outputs, workspace: self.scratch.workspace.0, workspace_bytes }
     }
 
-    /// The whole outputs of a kernel, run twice over memory that is poisoned wherever it may not read.
+    /// The complete outputs of a kernel, run twice over memory that is poisoned wherever it may not read.
     fn results(&self, kernel: &'static Kernel, contents: &[Vec<u8>]) -> Result<Vec<HostTensor>, Error> {
         self.scratch.load(contents)?;
         self.checked.launch(&self.launch(kernel))?;
         self.scratch.results()
     }
 
-    /// Whether a candidate gives the results of the op's own choice and touches nothing else; why not, if it does not.
+    /// Checks that a candidate gives the results of the op's default and touches nothing else; returns the reason if
+    /// not.
     ///
     /// # Errors
-    /// A fault of the device, after which nothing can be tried any more.
+    /// A device fault, after which nothing more can be tried.
     pub(super) fn differs(&self, kernel: &'static Kernel) -> Result<Option<String>, Error> {
         for (contents, want) in &self.arguments {
             match self.results(kernel, contents) {
@@ -87,7 +88,7 @@ impl<'a> Bench<'a> {
         Ok(None)
     }
 
-    /// Times of each kernel, with operands restored and no cache warm before each launch, the kernels in turn.
+    /// Times of each kernel, with operands restored and cold caches before each launch, the kernels in turn.
     pub(super) fn times(
         &self,
         kernels: &[&'static Kernel],
@@ -108,7 +109,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The first element that is not what is wanted; integers and truth values must be equal.
+/// The first element that is out of tolerance; integers and booleans must be equal.
 fn apart(op: &dyn Op, got: &[HostTensor], want: &[HostTensor]) -> Option<String> {
     got.iter().zip(want).enumerate().find_map(|(j, (got, want))| {
         let dtype = want.spec.dtype;
@@ -145,7 +146,7 @@ mod tests {
         assert!(apart(DType::F32, &[1.0], &[f64::NAN]).is_some());
         assert_eq!(apart(DType::F32, &[f64::NAN], &[f64::NAN]), None);
         assert!(apart(DType::F32, &[f64::INFINITY], &[1.0]).is_some());
-        // One unit of the last place of bf16, not three.
+        // One unit in the last place of bf16, not three.
         let e = DType::BF16.epsilon();
         assert_eq!(apart(DType::BF16, &[1.0 + e], &[1.0]), None);
         assert!(apart(DType::BF16, &[1.0 + 3.0 * e], &[1.0]).is_some());

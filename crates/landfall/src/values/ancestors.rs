@@ -1,15 +1,15 @@
-//! Sets of earlier instructions that share what they have in common.
+//! Sets of earlier instructions with shared blocks.
 
 use std::sync::Arc;
 
-/// Words of a block, and the numbers that it holds a bit of.
+/// Words of a block, and the number of bits in it.
 const WORDS: usize = 16;
 const NUMBERS: usize = WORDS * 64;
 
 type Bits = [u64; WORDS];
 
-/// A set of instruction numbers in blocks of 1,024. A union takes over the blocks that it can: the predecessors of
-/// instructions that follow each other are nearly the same, so a set costs its few own blocks and a pointer for each other.
+/// A set of instruction numbers in blocks of 1,024. A union shares blocks where it can: consecutive instructions have
+/// nearly the same predecessors, so a set costs its few own blocks and one pointer for each shared block.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ancestors(Vec<Option<Arc<Bits>>>);
 
@@ -28,7 +28,7 @@ impl Ancestors {
         Arc::make_mut(bits)[number % NUMBERS / 64] |= 1 << (number % 64);
     }
 
-    /// Adds all of another set.
+    /// Adds all elements of another set.
     pub(crate) fn extend(&mut self, other: &Self) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), None);

@@ -1,17 +1,17 @@
-//! Element types: one table, from which everything that depends on a dtype is derived.
+//! Element types: one table, from which all dtype properties are derived.
 
 use half::{bf16, f16};
 use std::fmt;
 use std::ops::{Add, Mul, Sub};
 
-/// What kind of number a dtype is.
+/// The class of a dtype.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Binary floating point.
     Float,
     /// Signed or unsigned integer.
     Int,
-    /// Truth value, stored as one byte that is 0 or 1.
+    /// Boolean, stored as one byte that is 0 or 1.
     Bool,
 }
 
@@ -34,7 +34,7 @@ pub trait Element: bytemuck::Pod + Send + Sync + fmt::Debug + PartialEq + Partia
     fn to_f64(self) -> f64;
 }
 
-/// A type that arithmetic runs in: `f32` or `f64`, or an integer as it is.
+/// A type for arithmetic: `f32` or `f64`, or an integer unchanged.
 pub trait Accumulate:
     Element<Acc = Self> + Default + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self>
 {
@@ -60,7 +60,7 @@ macro_rules! dtypes {
             /// Bytes of one element.
             #[must_use]
             pub const fn size(self) -> usize { match self { $( Self::$variant => size_of::<$rust>(), )* } }
-            /// What kind of number it is.
+            /// Its class.
             #[must_use]
             pub const fn class(self) -> Class { match self { $( Self::$variant => Class::$class, )* } }
             /// Distance from 1 to the next larger element; 0 for integers.
@@ -88,7 +88,7 @@ dtypes! {
     I64 = "i64", i64, i64, Int, epsilon 0.0, safetensors "I64";
     /// 8-bit unsigned integer.
     U8 = "u8", u8, u8, Int, epsilon 0.0, safetensors "U8";
-    /// Truth value, one byte, 0 or 1.
+    /// Boolean, one byte, 0 or 1.
     Bool = "bool", u8, u8, Bool, epsilon 0.0, safetensors "BOOL";
 }
 
@@ -150,8 +150,8 @@ element! {
 
 /// Runs `$body` with the type alias `$T` bound to the Rust element type of a dtype.
 ///
-/// The first word says which dtypes are meant: `float` (f32 f64 bf16 f16), `any` (all, `bool` as bytes), or `wide`
-/// (f32 f64, the types arithmetic runs in). The other dtypes run `$other`.
+/// The first word selects the dtypes: `float` (f32 f64 bf16 f16), `any` (all, `bool` as bytes), or `wide` (f32 f64, the
+/// types of arithmetic). The other dtypes run `$other`.
 #[macro_export]
 macro_rules! with_dtype {
     (float $dtype:expr, $T:ident => $body:expr, else $other:expr) => {

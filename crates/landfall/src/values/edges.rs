@@ -1,9 +1,9 @@
-//! Who touched which bytes last, and which of the instructions before must therefore be done first.
+//! Last accesses of byte ranges, and the happens-before edges that follow from them.
 
 use super::Ancestors;
 use std::collections::BTreeMap;
 
-/// Who wrote a range of bytes last, and who has read it since.
+/// The last writer of a byte range, and its readers since.
 #[derive(Debug, Clone)]
 struct Touched {
     end: usize,
@@ -11,7 +11,7 @@ struct Touched {
     readers: Vec<usize>,
 }
 
-/// The bytes of one block: ranges by their start, from 0 on without a gap.
+/// The bytes of one block: contiguous ranges by their start, from 0 on.
 #[derive(Debug)]
 pub(crate) struct Ranges(BTreeMap<usize, Touched>);
 
@@ -23,7 +23,7 @@ impl Default for Ranges {
 }
 
 impl Ranges {
-    /// Makes `at` a border between ranges.
+    /// Splits the range that contains `at`.
     fn cut(&mut self, at: usize) {
         if let Some((&start, before)) = self.0.range_mut(..=at).next_back()
             && start < at
@@ -44,7 +44,7 @@ impl Ranges {
         }
     }
 
-    /// A write waits for writers and readers of its bytes; what comes later waits for them through it.
+    /// A write waits for writers and readers of its bytes; later accesses wait for them through it.
     pub(crate) fn write(&mut self, start: usize, end: usize, by: usize, after: &mut Vec<usize>) {
         self.cut(start);
         self.cut(end);
@@ -56,12 +56,12 @@ impl Ranges {
     }
 }
 
-/// Those of `after` that no other of them comes after, in ascending order; and all that is done by then.
+/// The members of `after` that are not implied by others, in ascending order; and all transitive predecessors.
 pub(crate) fn direct(mut after: Vec<usize>, done: &[Ancestors]) -> (Vec<usize>, Ancestors) {
     after.sort_unstable();
     after.dedup();
     let mut before = Ancestors::default();
-    // An instruction comes after smaller ones only: by the time that `a` is looked at, what waits for it has been.
+    // Instructions depend on smaller numbers only: when `a` is visited, all its dependents have been.
     after.reverse();
     after.retain(|&a| {
         let needed = !before.contains(a);

@@ -1,12 +1,12 @@
-//! Scalar expressions: straight-line code on one element, held inline so that ops can carry it without allocating.
+//! Scalar expressions: straight-line code on one element, stored inline so that ops hold them without allocating.
 
 use arrayvec::ArrayVec;
 use std::hash::{Hash, Hasher};
 
-/// The most steps an expression can have.
+/// Maximum number of steps of an expression.
 pub(crate) const MAX_STEPS: usize = 24;
 
-/// A function of one number.
+/// A unary function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the function of its name")]
 pub enum Unary {
@@ -21,8 +21,8 @@ pub enum Unary {
     Erf,
     /// The standard normal distribution function, accurate in its lower tail.
     NormalCdf,
-    /// e^(−x²/2): the standard normal density without its factor. Beside [`NormalCdf`](Self::NormalCdf) of the same number it
-    /// is almost free on a GPU.
+    /// e^(−x²/2): the standard normal density without its factor. Next to [`NormalCdf`](Self::NormalCdf) of the same
+    /// argument it is almost free on a GPU.
     Bell,
     Sin,
     Cos,
@@ -31,7 +31,7 @@ pub enum Unary {
 }
 
 impl Unary {
-    /// Operations of its straight-line code, rounded: what decides whether it is made again or kept.
+    /// Approximate number of operations: decides whether it is recomputed or saved.
     #[must_use]
     pub const fn flops(self) -> usize {
         match self {
@@ -45,7 +45,7 @@ impl Unary {
     }
 }
 
-/// A function of two numbers. Comparisons give 1 or 0.
+/// A binary function. Comparisons give 1 or 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the function of its name")]
 pub enum Binary {
@@ -62,11 +62,11 @@ pub enum Binary {
     LessEqual,
 }
 
-/// The value of an earlier step.
+/// A reference to the value of an earlier step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reg(pub u8);
 
-/// One step; its value is named by its position. Equal where it is written alike: `0.0` and `−0.0` differ, a NaN is
+/// One step, identified by its position. Equality is bitwise for constants: `0.0` and `−0.0` differ, a NaN equals
 /// itself.
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
@@ -74,16 +74,16 @@ pub enum Step {
     Arg(u8),
     /// A constant.
     Const(f64),
-    /// A function of an earlier step.
+    /// A unary function of an earlier step.
     Unary(Unary, Reg),
-    /// A function of two earlier steps.
+    /// A binary function of two earlier steps.
     Binary(Binary, Reg, Reg),
-    /// The second where the first is not 0, else the third.
+    /// Select: the second if the first is not 0, else the third.
     Select(Reg, Reg, Reg),
 }
 
 impl Step {
-    /// A number that tells most steps apart.
+    /// A hash that distinguishes most steps.
     #[inline]
     fn key(&self) -> u64 {
         let code = match *self {
@@ -129,7 +129,7 @@ impl Hash for Expression {
 }
 
 impl Expression {
-    /// The expression that `build` writes; the value it returns must be the last step's.
+    /// The expression that `build` writes; it must return the last step's value.
     #[must_use]
     pub fn new(build: impl FnOnce(&mut Self) -> Reg) -> Self {
         let mut e = Self::default();
@@ -137,8 +137,8 @@ impl Expression {
         e
     }
 
-    /// Has `build` write it, where an expression is not to be moved: all of its room would be. The value that it returns
-    /// must be the last step's.
+    /// Writes it with `build` in place, to avoid a move of its full capacity. `build` must return the last step's
+    /// value.
     #[inline]
     pub(crate) fn write(&mut self, build: impl FnOnce(&mut Self) -> Reg) {
         let last = build(self);
@@ -169,12 +169,12 @@ impl Expression {
         self.push(Step::Const(value))
     }
 
-    /// A function of `x`.
+    /// A unary function of `x`.
     pub fn unary(&mut self, f: Unary, x: Reg) -> Reg {
         self.push(Step::Unary(f, x))
     }
 
-    /// A function of two values.
+    /// A binary function of two values.
     pub fn binary(&mut self, f: Binary, lhs: Reg, rhs: Reg) -> Reg {
         self.push(Step::Binary(f, lhs, rhs))
     }

@@ -1,4 +1,4 @@
-//! Tensors on the host in `f64`: what references compute with and tests compare.
+//! Host tensors in `f64`: used by references and comparisons.
 
 use crate::values::dtype::{DType, Element};
 use crate::values::rule::{OpError, Rule};
@@ -6,15 +6,14 @@ use crate::values::shape::{Shape, Spec};
 use crate::values::with_dtype;
 use std::panic::Location;
 
-/// Elements on the host as `f64`, row-major, with the dtype that they are rounded to on a device. Integers of 64 bits are
-/// exact.
+/// Elements on the host as `f64`, row-major, with the dtype to which a device rounds them. 64-bit integers are exact.
 #[derive(Debug, Clone)]
 pub struct HostTensor {
     /// Dtype and shape.
     pub spec: Spec,
-    /// One `f64` per element, row-major; of an `i64` the nearest one.
+    /// One `f64` per element, row-major; for `i64` the nearest one.
     pub data: Vec<f64>,
-    /// Of `i64` the exact elements, which [`int`](Self::int) gives; else nothing.
+    /// For `i64` the exact elements, which [`int`](Self::int) returns; else empty.
     ints: Vec<i64>,
 }
 
@@ -28,11 +27,11 @@ impl PartialEq for HostTensor {
 }
 
 impl HostTensor {
-    /// A tensor of this data.
+    /// A tensor with this data.
     ///
     /// # Errors
-    /// [`Rule::Elements`] where there are not as many numbers as elements, [`Rule::Number`] where the dtype is one of integers
-    /// and a number is not one of its values.
+    /// [`Rule::Elements`] if the number of elements differs, [`Rule::Number`] if the dtype is an integer type and a
+    /// number is not one of its values.
     #[track_caller]
     pub fn new(dtype: DType, shape: impl Into<Shape>, data: Vec<f64>) -> Result<Self, OpError> {
         let spec = Spec::new(dtype, shape);
@@ -48,10 +47,10 @@ impl HostTensor {
         Ok(Self { spec, data, ints: Vec::new() })
     }
 
-    /// A tensor of these integers of 64 bits, exactly.
+    /// A tensor with these 64-bit integers, exactly.
     ///
     /// # Errors
-    /// [`Rule::Elements`] where there are not as many numbers as elements.
+    /// [`Rule::Elements`] if the number of elements differs.
     #[track_caller]
     pub fn from_ints(shape: impl Into<Shape>, ints: Vec<i64>) -> Result<Self, OpError> {
         let spec = Spec::new(DType::I64, shape);
@@ -77,11 +76,11 @@ impl HostTensor {
         self.spec.shape.dims()
     }
 
-    /// Element `i` as an integer of 64 bits: exact for `i64`, also beyond 2⁵³.
+    /// Element `i` as a 64-bit integer: exact for `i64`, also beyond 2⁵³.
     #[must_use]
     pub fn int(&self, i: usize) -> i64 {
         let near = self.data[i];
-        // Where the number was changed since, the exact one is no longer its own.
+        // If the number was changed since, the exact one is stale.
         self.ints.get(i).copied().filter(|&exact| exact as f64 == near).unwrap_or(near as i64)
     }
 
@@ -97,16 +96,16 @@ impl HostTensor {
         with_dtype!(any self.spec.dtype, T => write::<T>(&self.data))
     }
 
-    /// A tensor read from bytes of its dtype.
+    /// Parses a tensor from bytes of its dtype.
     ///
     /// # Errors
-    /// [`Rule::Elements`] where the bytes are not those of all elements.
+    /// [`Rule::Elements`] if the number of bytes does not match.
     #[track_caller]
     pub fn from_bytes(spec: Spec, bytes: &[u8]) -> Result<Self, OpError> {
         fn read<T: Element>(bytes: &[u8]) -> Vec<T> {
             bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned::<T>).collect()
         }
-        // Bytes that are no whole element are one element too many.
+        // An incomplete element counts as one element too many.
         counted(spec, bytes.len().div_ceil(spec.dtype.size()))?;
         if spec.dtype == DType::I64 {
             return Self::from_ints(spec.shape, read::<i64>(bytes));
@@ -122,7 +121,7 @@ impl HostTensor {
         Self { data: self.data.iter().map(|&x| round(x)).collect(), ..self.clone() }
     }
 
-    /// The same data under another dtype, rounded to it.
+    /// The same data with another dtype, rounded to it.
     #[must_use]
     pub fn cast(&self, dtype: DType) -> Self {
         let ints = if dtype == DType::I64 { self.ints.clone() } else { Vec::new() };
@@ -180,12 +179,12 @@ mod tests {
         let back = HostTensor::from_bytes(tensor.spec, &tensor.to_bytes()).expect("four");
         assert_eq!((0..4).map(|i| back.int(i)).collect::<Vec<_>>(), ints);
         assert_eq!(back, tensor.rounded());
-        // A neighbour that f64 does not tell apart is another tensor.
+        // Adjacent integers with the same f64 are different tensors.
         assert_ne!(
             back,
             HostTensor::from_ints([4], vec![i64::MAX - 1, i64::MIN, (1 << 53) + 1, -3]).expect("four")
         );
-        // What is changed is as it was changed.
+        // Changed elements have their changed value.
         let mut changed = back;
         changed.data[2] = 7.0;
         assert_eq!(changed.int(2), 7);

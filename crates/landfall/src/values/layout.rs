@@ -1,4 +1,4 @@
-//! Layouts: how the elements of a view lie in its buffer. Views are values: making one moves no bytes.
+//! Layouts: shape, strides and offset of a view in its buffer. Views are values: creating one moves no data.
 
 use crate::values::rule::Rule;
 use crate::values::shape::{MAX_RANK, Shape};
@@ -16,7 +16,7 @@ impl Layout {
     /// The layout of a scalar at offset 0.
     pub(crate) const SCALAR: Self = Self { shape: Shape::SCALAR, strides: [0; MAX_RANK], offset: 0 };
 
-    /// Row-major layout without gaps, from offset 0.
+    /// Contiguous layout, from offset 0.
     #[must_use]
     pub fn contiguous(shape: Shape) -> Self {
         let mut strides = [0; MAX_RANK];
@@ -34,7 +34,7 @@ impl Layout {
         &self.shape
     }
 
-    /// Distance in elements between neighbours along each axis.
+    /// Element stride of each axis.
     #[must_use]
     pub fn strides(&self) -> &[usize] {
         &self.strides[..self.shape.rank()]
@@ -58,7 +58,7 @@ impl Layout {
         Self { offset: 0, ..*self }
     }
 
-    /// Whether the elements lie in row-major order without gaps.
+    /// Whether the elements are contiguous in row-major order.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
         if self.shape.elements() == 0 {
@@ -105,7 +105,7 @@ impl Layout {
         true
     }
 
-    /// Range of elements from the first to one past the last, empty where there is none.
+    /// Range of elements from the first to one past the last, empty if there is none.
     #[must_use]
     pub fn span(&self) -> Range<usize> {
         let mut last = self.offset;
@@ -118,8 +118,7 @@ impl Layout {
         self.offset..last + 1
     }
 
-    /// Whether elements of two layouts of one shape follow each other in the same way. (Strides of axes of size 1 are
-    /// never stepped along.)
+    /// Whether two layouts of one shape have the same strides. (Strides of axes of size 1 do not count.)
     pub(crate) fn walks_like(&self, other: &Self) -> bool {
         let strides = self.strides().iter().zip(other.strides());
         self.shape == other.shape
@@ -166,7 +165,7 @@ impl Layout {
     /// Elements `start`, `start + step`, … (`len` of them) along an axis.
     ///
     /// # Errors
-    /// The axis must exist, the step be at least 1, and the last element lie inside.
+    /// The axis must exist, the step be at least 1, and the last element be within the axis.
     pub fn slice(&self, axis: usize, start: usize, len: usize, step: usize) -> Result<Self, Rule> {
         let size = self.size(axis)?;
         let end = if len == 0 {
@@ -184,10 +183,10 @@ impl Layout {
         Ok(out)
     }
 
-    /// Sizes of 1 stretched, and new axes put in front, to reach `shape`.
+    /// Broadcasts to `shape`: stretches axes of size 1 and prepends axes.
     ///
     /// # Errors
-    /// Each size, aligned at the end, must be 1 or equal.
+    /// Each size, aligned at the last axis, must be 1 or equal.
     pub fn broadcast_to(&self, shape: Shape) -> Result<Self, Rule> {
         if self.shape.broadcast(&shape) != Some(shape) {
             return Err(Rule::Broadcast { from: self.shape, to: shape });
@@ -201,7 +200,7 @@ impl Layout {
         Ok(out)
     }
 
-    /// The same elements in the same order under another shape, without moving them.
+    /// The same elements in the same order with another shape, without moving them.
     ///
     /// # Errors
     /// The element counts must be equal, and the strides must allow it (otherwise copy first).
@@ -217,8 +216,8 @@ impl Layout {
         })
     }
 
-    /// The same elements in the same order under another shape, if there are as many and the strides allow it. Kernels
-    /// ask this of every call, so it allocates nothing.
+    /// The same elements in the same order with another shape, if the element counts are equal and the strides allow
+    /// it. Kernels use this in every call, so it allocates nothing.
     #[must_use]
     pub(crate) fn fits(&self, shape: Shape) -> Option<Self> {
         if self.shape.elements() != shape.elements() {
@@ -266,11 +265,11 @@ impl Layout {
         Some(out)
     }
 
-    /// Windows of `size` elements every `step` along the last axis: `[.., n]` becomes
-    /// `[.., (n − size) / step + 1, size]`; the windows share elements where `step < size`.
+    /// Windows of `size` elements every `step` along the last axis: `[.., n]` becomes `[.., (n − size) / step + 1,
+    /// size]`; the windows overlap if `step < size`.
     ///
     /// # Errors
-    /// The window must fit and the rank stay within [`MAX_RANK`].
+    /// The window must fit and the rank be at most [`MAX_RANK`].
     pub fn unfold(&self, size: usize, step: usize) -> Result<Self, Rule> {
         let rank = self.shape.rank();
         let n = self.shape.last();
@@ -286,7 +285,7 @@ impl Layout {
         Ok(out)
     }
 
-    /// Puts an axis of size 1 before `axis`.
+    /// Inserts an axis of size 1 before `axis`.
     ///
     /// # Errors
     /// The axis must be at most the rank, and the rank below [`MAX_RANK`].
@@ -305,7 +304,7 @@ impl Layout {
         Ok(out)
     }
 
-    /// Takes out an axis of size 1.
+    /// Removes an axis of size 1.
     ///
     /// # Errors
     /// The axis must exist and have size 1.
@@ -365,14 +364,14 @@ pub(crate) fn collapse(layouts: &mut [Layout]) {
     }
 }
 
-/// How two regions of memory lie to each other.
+/// How two memory regions relate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
     /// The same elements in the same order.
     Identical,
     /// No byte in common.
     Disjoint,
-    /// Byte ranges that touch without being identical.
+    /// Byte ranges that overlap without being identical.
     Overlapping,
 }
 
@@ -401,7 +400,7 @@ mod tests {
     }
 
     proptest! {
-        /// A reshape that is granted keeps the elements in order; of a contiguous layout it is always granted.
+        /// A reshape that succeeds keeps the elements in order; of a contiguous layout it always succeeds.
         #[test]
         fn reshape_keeps_order(dims in prop::collection::vec(1usize..5, 1..5), perm in any::<u64>(), split in 0usize..4) {
             let shape = Shape::new(&dims).expect("rank is small");

@@ -1,4 +1,4 @@
-//! Elementary functions on the arithmetic types, written so that a loop over a slice vectorises.
+//! Elementary functions on the arithmetic types, written so that a loop over a slice vectorizes.
 //!
 //! The functions here replace std's because those are calls into the platform's libm: a call per element keeps
 //! LLVM from vectorising the loop, and its last bit depends on the libm (glibc even picks another variant where
@@ -24,8 +24,8 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 /// In generic code `x.exp()` is the function of this trait; on a concrete `f32` or `f64` the inherent method of
 /// the same name wins, so call `Math::exp(x)` there.
 ///
-/// Every function maps NaN to NaN unless it says otherwise, and gives the same result on every CPU (the payload
-/// of a NaN excepted, and `pow` on `f64`, which is the platform's).
+/// Every function maps NaN to NaN unless documented otherwise, and gives the same result on every CPU (except the
+/// payload of a NaN, and `pow` on `f64`, which is the platform's).
 pub trait Math:
     Accumulate
     + Add<Output = Self>
@@ -212,7 +212,7 @@ math! {
     f64 in double, pow f64::powf;
 }
 
-/// c0 + x·(c1 + x·(c2 + …)), spelled out at compile time: nothing for the vectoriser to unroll first.
+/// c0 + x·(c1 + x·(c2 + …)), expanded at compile time: no loop for the vectorizer to unroll first.
 macro_rules! horner {
     ($x:expr, [$c:expr $(,)?]) => { $c };
     ($x:expr, [$c:expr, $($rest:expr),+ $(,)?]) => { $c + $x * horner!($x, [$($rest),+]) };
@@ -223,7 +223,7 @@ macro_rules! horner {
     };
 }
 
-/// The kernels whose method is the same in both types: only the constants and polynomials differ.
+/// The kernels with the same method in both types: only the constants and polynomials differ.
 macro_rules! kernels {
     (
         $t:ident as $bits:ident,
@@ -241,7 +241,7 @@ macro_rules! kernels {
     ) => {
         const MANTISSA: u32 = $t::MANTISSA_DIGITS - 1;
         const BIAS: $bits = $t::MAX_EXP as $bits - 1;
-        /// 1.5·2^MANTISSA: adding it leaves no digit behind the point, so that the sum is rounded to an integer.
+        /// 1.5·2^MANTISSA: adding it leaves no fractional digits, so that the sum is rounded to an integer.
         pub(super) const ROUNDER: $t = 1.5 * (1u64 << MANTISSA) as $t;
         const LN2_HI: $t = $ln2_hi;
         const LN2_LO: $t = $ln2_lo;
@@ -381,9 +381,9 @@ macro_rules! kernels {
 
 /// π/2 to 32 bits, so that its product with an integer of up to 21 bits is exact in `f64`.
 const HALF_PI_1: f64 = 1.5707963267341256;
-/// The next digits of π/2, again 32 bits of them.
+/// The next 32 bits of π/2.
 const HALF_PI_2: f64 = 6.077100506303966e-11;
-/// What is left of π/2.
+/// The remainder of π/2.
 const HALF_PI_3: f64 = 2.0222662487959506e-21;
 
 mod single {

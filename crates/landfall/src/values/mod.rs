@@ -1,5 +1,5 @@
-//! Values: the vocabulary that every floor speaks. Dtypes, shapes, layouts, operands, tensors on the host, scalar
-//! expressions, and the rules that a call may break.
+//! Values: the vocabulary of all floors. Dtypes, shapes, layouts, operands, host tensors, scalar expressions, and the
+//! rules that a call may violate.
 
 mod ancestors;
 mod block;

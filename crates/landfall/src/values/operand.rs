@@ -1,4 +1,4 @@
-//! Where tensors lie: kinds of devices, addresses in their memory, and operands.
+//! Locations of tensors: kinds of devices, addresses in their memory, and operands.
 
 use super::{DType, Layout, Relation, Spec};
 use std::fmt;
@@ -6,9 +6,9 @@ use std::fmt;
 /// The kinds of devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeviceKind {
-    /// The processor: every op.
+    /// The CPU: every op.
     Cpu,
-    /// The NVIDIA GPU of this number.
+    /// The NVIDIA GPU of this index.
     Cuda(u32),
     /// Checks and counts everything, computes nothing.
     Null,
@@ -24,19 +24,19 @@ impl fmt::Display for DeviceKind {
     }
 }
 
-/// An address in a device's memory. On a GPU the host cannot follow it, so nothing outside `device/` may.
+/// An address in a device's memory. The host cannot dereference one of a GPU, so only `device/` may dereference any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Address(pub(crate) u64);
 
 impl Address {
-    /// The address `bytes` further.
+    /// The address plus `bytes`.
     #[must_use]
     pub(crate) const fn offset(self, bytes: usize) -> Self {
         Self(self.0 + bytes as u64)
     }
 }
 
-/// Bytes to which every allocation and every planned offset is aligned.
+/// Alignment of every allocation and every planned offset, in bytes.
 pub(crate) const ALIGNMENT: usize = 64;
 
 /// Rounds up to a multiple of [`ALIGNMENT`], `usize::MAX` on overflow.
@@ -48,14 +48,14 @@ pub(crate) const fn align(bytes: usize) -> usize {
     }
 }
 
-/// One tensor operand of a launch: the address of its buffer, and where in it the elements lie.
+/// One tensor operand of a launch: the address of its buffer, and its layout there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operand {
     /// Address of the buffer's first byte.
     pub(crate) base: Address,
     /// Element type.
     pub(crate) dtype: DType,
-    /// Where the elements lie, relative to `base`.
+    /// Layout relative to `base`.
     pub(crate) layout: Layout,
 }
 
@@ -72,19 +72,19 @@ impl Operand {
         self.dtype
     }
 
-    /// Where the elements lie; offset 0 is the buffer's first element, not [`Operand::address`].
+    /// The layout; offset 0 is the buffer's first element, not [`Operand::address`].
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Address of the first element. Only the device can follow it.
+    /// Address of the first element. Only the device can dereference it.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.base.0 + (self.layout.offset() * self.dtype.size()) as u64
     }
 
-    /// The same memory under another layout.
+    /// The same memory with another layout.
     #[must_use]
     pub fn relaid(&self, layout: Layout) -> Self {
         Self { layout, ..*self }
@@ -98,7 +98,7 @@ impl Operand {
         (self.base.0 + (span.start * size) as u64, self.base.0 + (span.end * size) as u64)
     }
 
-    /// How two operands lie to each other. Byte ranges decide: views that interleave within one range overlap.
+    /// How two operands relate in memory. Byte ranges decide: views that interleave within one range overlap.
     #[must_use]
     pub(crate) fn relation(&self, other: &Self) -> Relation {
         let (a, b) = (self.span(), other.span());

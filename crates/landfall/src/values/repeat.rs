@@ -1,11 +1,11 @@
-//! How often the instructions of a program run.
+//! The loop body of a program.
 
-/// How often the first instructions of a program run before the others run once.
+/// The first instructions of a program are a loop body; the others run once afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repeat {
-    /// How many instructions are repeated.
+    /// Number of instructions in the loop body.
     pub instructions: usize,
-    /// How often they run.
+    /// Number of iterations.
     pub times: usize,
 }
 
@@ -16,13 +16,13 @@ impl Default for Repeat {
 }
 
 impl Repeat {
-    /// Numbers of a program's instructions in the order in which a run does them.
+    /// Instruction numbers in the order of a run.
     pub fn sequence(self, instructions: usize) -> impl Iterator<Item = usize> {
         let repeated = (0..self.times).flat_map(move |_| 0..self.instructions);
         repeated.chain(self.instructions..instructions)
     }
 
-    /// Instructions that a run does.
+    /// Number of instructions that a run executes.
     #[must_use]
     pub fn count(self, instructions: usize) -> usize {
         self.instructions * self.times + instructions.saturating_sub(self.instructions)

@@ -1,10 +1,10 @@
-//! The rules of ops: what a call may break, with the op, its arguments and the numbers.
+//! The rules of ops: what a call may violate, with the op, its arguments and the numbers.
 
 use super::{DType, DeviceKind, Relation, Shape, Spec};
 use std::fmt;
 use std::panic::Location;
 
-/// A rule of an op that its arguments broke, with the numbers.
+/// A violated rule of an op, with the numbers.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
@@ -99,7 +99,7 @@ fn attribute_takes(takes: &str, choices: &[&str]) -> String {
 }
 
 impl Rule {
-    /// Adds what the rule does not know: the op, its arguments, the device and the caller.
+    /// Adds the context: the op, its arguments, the device and the caller.
     #[must_use]
     pub fn of(
         self,

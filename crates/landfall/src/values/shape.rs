@@ -1,10 +1,10 @@
-//! Shapes: up to [`MAX_RANK`] dimension sizes, held inline so that describing a tensor never allocates.
+//! Shapes: up to [`MAX_RANK`] dimension sizes, stored inline so that describing a tensor never allocates.
 
 use crate::values::dtype::DType;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// The largest number of dimensions a tensor can have.
+/// Maximum rank of a tensor.
 pub const MAX_RANK: usize = 8;
 
 /// Dimension sizes, outermost first. A scalar has none.
@@ -14,7 +14,8 @@ pub struct Shape {
     dims: [usize; MAX_RANK],
 }
 
-/// Size by size: every checked call compares several, and a call of the C library for each would cost more than they do.
+/// Size by size: every checked call compares several shapes, and a libc call for each would cost more than the
+/// comparison.
 impl PartialEq for Shape {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
@@ -46,7 +47,7 @@ impl Shape {
         &self.dims[..self.rank()]
     }
 
-    /// The sizes, for changing them in place.
+    /// The sizes, mutable.
     pub(crate) fn dims_mut(&mut self) -> &mut [usize] {
         &mut self.dims[..self.rank as usize]
     }
@@ -57,7 +58,7 @@ impl Shape {
         self.rank as usize
     }
 
-    /// Number of elements: the product of the sizes, `usize::MAX` where it would overflow.
+    /// Number of elements: the product of the sizes, `usize::MAX` on overflow.
     #[must_use]
     pub fn elements(&self) -> usize {
         self.dims().iter().fold(1, |n: usize, &d| n.saturating_mul(d))
@@ -69,7 +70,7 @@ impl Shape {
         self.dims().last().copied().unwrap_or(1)
     }
 
-    /// The same sizes with `axis` taken out.
+    /// The same sizes without `axis`.
     #[must_use]
     pub fn without(&self, axis: usize) -> Self {
         let mut out = Self::SCALAR;
@@ -99,7 +100,7 @@ impl Shape {
         }
     }
 
-    /// The shape that both can be broadcast to (sizes aligned at the end, 1 stretches), if there is one.
+    /// The broadcast shape of both (sizes aligned at the last axis, 1 stretches), if there is one.
     #[must_use]
     pub fn broadcast(&self, other: &Self) -> Option<Self> {
         let rank = self.rank().max(other.rank());
@@ -153,7 +154,7 @@ impl Spec {
         Self { dtype, shape: shape.into() }
     }
 
-    /// Bytes of all elements, `usize::MAX` where it would overflow.
+    /// Bytes of all elements, `usize::MAX` on overflow.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.shape.elements().saturating_mul(self.dtype.size())

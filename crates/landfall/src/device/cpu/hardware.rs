@@ -1,9 +1,9 @@
-//! What is known of the processor.
+//! CPU properties.
 
-/// Bytes that no cache of a processor of today is larger than: where the system does not say how large it is.
+/// Upper bound of today's cache sizes, used if the system does not report one.
 const LARGE: usize = 32 << 20;
 
-/// The processor's name, or its architecture where the system does not tell.
+/// The CPU's name, or its architecture if the system does not report it.
 pub(super) fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let value =
@@ -18,6 +18,6 @@ pub(super) fn cache() -> usize {
             std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size")).ok()?;
         text.trim().strip_suffix('K')?.parse::<usize>().ok().map(|k| k << 10)
     };
-    // What a virtual machine says may be the cache of a whole socket, of which it has a part.
+    // A virtual machine may report the cache of a whole socket, of which it has a part.
     (0..5).filter_map(of).max().map_or(LARGE, |c| c.min(LARGE))
 }

@@ -1,4 +1,4 @@
-//! The processor as a device: kernels are functions over typed views, run on the engine's own threads.
+//! The CPU device: kernels are functions over typed views, run on the engine's threads.
 
 mod hardware;
 
@@ -11,7 +11,7 @@ use crate::values::{Address, DeviceKind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The processor, with its own pool of threads.
+/// The CPU, with its own thread pool.
 #[derive(Debug)]
 pub(crate) struct Cpu {
     pool: Option<rayon::ThreadPool>,
@@ -20,7 +20,7 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    /// A device of `threads` threads; one thread runs on the caller's.
+    /// A device of `threads` threads; with one thread, work runs on the caller's.
     pub(crate) fn new(threads: usize) -> Result<Arc<Self>, Error> {
         let pool = match threads {
             0 | 1 => None,

@@ -1,14 +1,14 @@
 //! Compiled kernels on disk, shared between processes.
 //!
-//! A file is named by the hash of everything that its content depends on, and starts with the hash of its content, so
-//! that one that was cut off or damaged is noticed and made again. It is written beside its place and renamed there:
-//! a reader sees a whole file or none. A folder that cannot be written costs time, never a result.
+//! A file is named by the hash of everything that its content depends on, and starts with the checksum of its content,
+//! so that truncated or damaged files are detected and recompiled. It is written to a temporary file and renamed: a
+//! reader sees a complete file or none. An unwritable folder costs time, never a result.
 
 use crate::device::cache::{hex, replace};
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 
-/// Compiled kernels in a folder.
+/// A folder of compiled kernels.
 #[derive(Debug, Clone)]
 pub(super) struct Cache {
     folder: PathBuf,
@@ -21,7 +21,7 @@ impl Cache {
         Self { folder }
     }
 
-    /// The file of what these parts determine. Each part's length is hashed too, so that no two lists look alike.
+    /// The file for these key parts. Each part's length is hashed too, so that no two keys collide.
     fn path(&self, parts: &[&str]) -> PathBuf {
         let mut hash = Sha256::new();
         for part in parts {
@@ -31,7 +31,7 @@ impl Cache {
         self.folder.join(format!("{}.cubin", hex(&hash.finalize())))
     }
 
-    /// What was stored for these parts, if it is there and whole.
+    /// The code stored for these key parts, if it is present and undamaged.
     pub(super) fn get(&self, parts: &[&str]) -> Option<Vec<u8>> {
         let mut data = std::fs::read(self.path(parts)).ok()?;
         let (hash, code) = data.split_at_checked(HASH)?;
@@ -42,10 +42,10 @@ impl Cache {
         Some(data)
     }
 
-    /// Stores code for these parts; where that fails, it will be compiled again.
+    /// Stores code for these key parts; if that fails, it will be compiled again.
     pub(super) fn put(&self, parts: &[&str], code: &[u8]) {
         let whole = [Sha256::digest(code).as_slice(), code].concat();
-        // The result is at hand; a full disk or a read-only folder only means that the next process compiles again.
+        // The result exists; a full disk or a read-only folder only means that the next process compiles again.
         _ = replace(&self.path(parts), &whole);
     }
 }
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(c.get(&["a", "b"]), None);
         c.put(&["a", "b"], b"code");
         assert_eq!(c.get(&["a", "b"]).as_deref(), Some(&b"code"[..]));
-        // The border between parts is part of the key.
+        // The boundary between parts is part of the key.
         assert_eq!(c.get(&["ab", ""]), None);
         c.put(&["a", "b"], b"other");
         assert_eq!(c.get(&["a", "b"]).as_deref(), Some(&b"other"[..]));

@@ -1,10 +1,10 @@
-//! A launch list as one CUDA graph, whose edges are those of the bytes that its steps touch: what they leave open the
-//! device runs at once, and a kernel of ours is launched while those that it waits for end. Of a part that is repeated,
-//! each time waits for the whole of the time before.
+//! Captures a launch list as one CUDA graph whose edges are the happens-before edges of its steps' bytes: the device
+//! may run unordered steps concurrently, and a kernel of ours is launched while its predecessors end (programmatic
+//! dependent launch). Each iteration of a loop body waits for the whole previous one.
 //!
-//! Everything is compiled and loaded before the capture begins. It runs on a stream that nothing else knows, in the
-//! mode in which of other threads only what waits for the whole context could spoil it ([`apart`]); frees wait until it
-//! is over; and it is ended on the error path too, so that a failure leaves the engine usable.
+//! Everything is compiled and loaded before the capture begins. The capture runs on a private stream, in the mode that
+//! only a context-wide synchronization by another thread can invalidate ([`apart`]); frees are deferred until it ends;
+//! and it is ended on the error path too, so that the engine stays usable after a failure.
 
 use super::driver::{Captured, Stream, check};
 use super::edges::{TouchedOperands, step_edges};
@@ -22,7 +22,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
-/// One thing that a graph does.
+/// An operation of a graph.
 #[derive(Debug)]
 enum Step {
     Kernel(Box<Prepared>),
@@ -48,7 +48,7 @@ impl Step {
     }
 }
 
-/// One step of a graph, with the steps before it that it waits for.
+/// One step of a graph, with the steps that it waits for.
 #[derive(Debug)]
 struct StepNode {
     op: &'static str,
@@ -68,7 +68,7 @@ impl StepNode {
 struct Steps<'a> {
     device: &'a Cuda,
     list: Vec<StepNode>,
-    /// What each step of the launch at hand was given.
+    /// The operands of each step of the current launch.
     given: Vec<TouchedOperands>,
 }
 
@@ -78,7 +78,7 @@ impl Steps<'_> {
         self.given.push(given);
     }
 
-    /// The steps of a list of launches, and how many of them are repeated how often.
+    /// The steps of a list of launches, the number of steps in the loop body, and its iterations.
     fn of(device: &Cuda, of: &LaunchList) -> Result<(Vec<StepNode>, Repeat), Error> {
         let (launches, mut repeat) = (&of.launches, of.repeat);
         let mut steps = Steps { device, list: Vec::with_capacity(launches.len()), given: Vec::new() };
@@ -97,7 +97,7 @@ impl Steps<'_> {
     }
 }
 
-/// A fill with a byte as a kernel.
+/// A memset as a kernel.
 pub(super) fn filling(device: &Cuda, to: Address, bytes: usize, value: u8) -> Result<Prepared, Error> {
     let spec = Spec::new(DType::U8, [bytes]);
     let outputs = [Operand { base: to, dtype: spec.dtype, layout: Layout::contiguous(spec.shape) }];
@@ -147,14 +147,14 @@ impl Sink for Steps<'_> {
     }
 }
 
-/// Held while a graph is captured, by whatever engine of the process, and by [`apart`].
+/// Held during a capture, by any engine of the process, and by [`apart`].
 static CAPTURES: Mutex<()> = Mutex::new(());
 
-/// Makes a call that waits for the whole context while nothing is captured: by any thread it spoils the captures of its
-/// GPU, those of other engines too. To make and to end a handle of the matrix library is such a call. What else comes and
-/// goes with an engine is not: memory of the device and of the host, pools, streams, modules and graphs were made and
-/// released by two threads, hundreds of times each and more, beside captures of a third, and spoilt none; nor did another
-/// hold on the context that came and went. The thread must not be capturing.
+/// Makes a context-wide synchronizing call while nothing is captured: from any thread it invalidates the captures of
+/// its GPU, those of other engines too. Creating and destroying a cuBLASLt handle is such a call. Nothing else that an
+/// engine creates or destroys is: memory of the device and of the host, pools, streams, modules and graphs were created
+/// and released by two threads, hundreds of times each and more, during captures of a third, and invalidated none; nor
+/// did another retain and release of the context. The calling thread must not be capturing.
 pub(super) fn apart<R>(call: impl FnOnce() -> R) -> R {
     let _nothing_is_captured = locked(&CAPTURES);
     call()
@@ -178,7 +178,7 @@ pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Er
     let graph = graph?;
     graph.fills_by_kernels(device)?;
     let nodes = graph.kinds()?;
-    // A graph that allocates would hand out addresses that the plan knows nothing of.
+    // A graph with allocation nodes would use addresses unknown to the plan.
     let memory = nodes.iter().filter(|k| MEMORY.contains(k)).count();
     if memory > 0 {
         return Err(Error::Capture {
@@ -192,8 +192,8 @@ pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Er
 const MEMORY: [sys::CUgraphNodeType; 2] =
     [sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC, sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE];
 
-/// The matrix library loads a kernel when it is first issued, which the mode of the real capture may refuse: products
-/// are captured before, in a mode that lets them load, into a graph that is thrown away. Nothing runs.
+/// cuBLASLt loads a kernel at its first use, which the mode of the real capture may refuse: matmul calls are captured
+/// before, in a mode that allows loading, into a discarded graph. Nothing runs.
 fn rehearse(steps: &[StepNode]) -> Result<(), Error> {
     let products: Vec<&StepNode> = steps.iter().filter(|s| matches!(s.step, Step::Product(_))).collect();
     if products.is_empty() {
@@ -204,13 +204,13 @@ fn rehearse(steps: &[StepNode]) -> Result<(), Error> {
     capture(&Stream::new()?, relaxed, issue).map(drop)
 }
 
-/// Steps at most that nothing precedes. Each begins a branch, which costs the host about a microsecond a launch, and the
-/// device time too; of more, one begins after another.
+/// Maximum number of root steps. Each root begins a branch, which costs the host about a microsecond per launch, and
+/// the device time too; further roots are chained.
 const MAX_ROOTS: usize = 2;
 
-/// Issues every step where its edges put it; where kernels know how to wait, they start early.
+/// Issues every step after its edges; kernels of ours start early.
 fn issue_all(steps: &[StepNode], repeat: Repeat, early: bool, stream: &Stream) -> Result<(), Error> {
-    // Those that nothing waits for: in all, and in the part that is repeated.
+    // Sinks: of the whole list, and of the loop body.
     let ends_of = |part: &[StepNode]| {
         let mut last = vec![true; part.len()];
         part.iter().flat_map(|s| &s.after).for_each(|&a| last[a] = false);
@@ -240,7 +240,7 @@ fn issue_all(steps: &[StepNode], repeat: Repeat, early: bool, stream: &Stream) -
             time_before = of(&nodes, &part_ends);
         }
     }
-    // The capture ends with everything joined.
+    // The capture ends with all branches joined.
     stream.capture_after(&of(&nodes, &ends), false)
 }
 
@@ -265,7 +265,7 @@ fn capture(
 pub(super) struct Replay {
     executable: Executable,
     nodes: usize,
-    /// Keeps the code loaded that the graph runs.
+    /// Keeps the graph's code loaded.
     steps: Vec<StepNode>,
     repeat: Repeat,
     device: Arc<Cuda>,
@@ -306,7 +306,7 @@ impl Recording for Replay {
 
 impl Drop for Replay {
     fn drop(&mut self) {
-        // The driver must not be running what is destroyed next. Nobody can be told of a failure here.
+        // The driver must not be running what is destroyed next. A failure in Drop cannot be reported.
         _ = self.device.context.enter().and_then(|()| self.device.stream.synchronize());
     }
 }

@@ -1,4 +1,4 @@
-//! The run-time compiler: CUDA C++ text to machine code for one architecture, kept on disk.
+//! NVRTC: CUDA C++ source to machine code for one architecture, cached on disk.
 
 use super::cache::Cache;
 use super::probe;
@@ -17,12 +17,12 @@ pub struct Compiler {
     cache: Option<Cache>,
 }
 
-/// Machine code of a module.
+/// Compiled code of a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compiled {
     /// A `.cubin` file.
     pub code: Vec<u8>,
-    /// What the assembler says of each kernel; empty where the code came from the cache.
+    /// The assembler's report on each kernel; empty if the code came from the cache.
     pub log: String,
 }
 
@@ -42,7 +42,7 @@ impl Compiler {
         Ok(this)
     }
 
-    /// A compiler for an architecture, which compiles everything anew.
+    /// A compiler for an architecture, without the cache.
     ///
     /// # Errors
     /// As [`Compiler::new`].
@@ -59,15 +59,15 @@ impl Compiler {
         &self.arch
     }
 
-    /// The architecture of a compute capability: from Hopper on with the features that only it has.
+    /// The architecture of a compute capability: from Hopper on with architecture-specific features.
     pub(super) fn architecture((major, minor): (i32, i32)) -> String {
         format!("sm_{major}{minor}{}", if major >= 9 { "a" } else { "" })
     }
 
-    /// The machine code of a module.
+    /// Compiles a module.
     ///
     /// # Errors
-    /// [`Error::Compile`] with what the compiler says, or that the module is for another architecture.
+    /// [`Error::Compile`] with the compiler's log, or if the module is for another architecture.
     pub fn compile(&self, module: &Module) -> Result<Compiled, Error> {
         if let Some(only) = module.architecture().filter(|only| *only != self.arch) {
             let why = format!("it is written for {only} alone");
@@ -105,12 +105,12 @@ impl Compiler {
     }
 }
 
-/// The number in the name of an architecture: 90 of `sm_90a`; 0 of what is none.
+/// The number in the name of an architecture: 90 of `sm_90a`; 0 if there is none.
 fn number(arch: &str) -> i32 {
     arch.trim_start_matches("sm_").trim_end_matches(char::is_alphabetic).parse().unwrap_or(0)
 }
 
-/// Numbers of the architectures that the compiler knows.
+/// Numbers of the architectures that NVRTC supports.
 fn architectures() -> Vec<i32> {
     let mut count = 0;
     // SAFETY: the library was found; it writes one int.
@@ -124,7 +124,7 @@ fn architectures() -> Vec<i32> {
     known
 }
 
-/// A program of the compiler, destroyed when it drops.
+/// An NVRTC program, destroyed when it drops.
 struct Program(sys::nvrtcProgram);
 
 impl Program {

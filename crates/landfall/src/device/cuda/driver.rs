@@ -1,4 +1,4 @@
-//! The driver's calls that the device uses, each checked, with its own name in the error.
+//! The driver calls that the device uses, each checked, with its name in the error.
 
 use super::probe;
 use crate::error::{Absence, Error};
@@ -28,14 +28,14 @@ fn refused(call: &'static str, code: sys::CUresult) -> Error {
     Error::Cuda { call, code: format!("{code:?}"), why, last: None }
 }
 
-/// A GPU's primary context, held for as long as this lives.
+/// A GPU's primary context, retained for the lifetime of this value.
 #[derive(Debug)]
 pub(super) struct Context {
     device: sys::CUdevice,
     context: sys::CUcontext,
     /// Compute capability.
     pub(super) capability: (i32, i32),
-    /// The most bytes of shared memory that a block can ask for.
+    /// Maximum shared memory of a block, in bytes.
     pub(super) shared_max: i32,
 }
 
@@ -45,7 +45,7 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// Finds the driver and a GPU, and makes its context.
+    /// Finds the driver and a GPU, and retains its context.
     pub(super) fn new(ordinal: u32) -> Result<Self, Error> {
         probe::driver()?;
         let count = probe::devices()?;
@@ -83,7 +83,7 @@ impl Context {
         Ok(value)
     }
 
-    /// Whether its kernels can wait for others by themselves (see `after_others` in the prelude).
+    /// Whether its kernels support programmatic dependent launch (see `after_others` in the prelude).
     pub(super) fn waits(&self) -> bool {
         self.capability >= (9, 0)
     }
@@ -98,18 +98,18 @@ impl Context {
         Ok(CStr::from_bytes_until_nul(&text).map(|t| t.to_string_lossy().into_owned()).unwrap_or_default())
     }
 
-    /// Bytes of the second-level cache.
+    /// Bytes of the L2 cache.
     pub(super) fn cache(&self) -> Result<usize, Error> {
         let bytes = self.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
         Ok(usize::try_from(bytes).unwrap_or(0))
     }
 
-    /// Makes the context current on this thread: before every other call.
+    /// Makes the context current on this thread: required before every other call.
     pub(super) fn enter(&self) -> Result<(), Error> {
         let mut current = null_mut();
         // SAFETY: the driver writes the calling thread's context, or null.
         check("cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&raw mut current) })?;
-        // Most often it is; to ask takes half of the time of a change.
+        // It usually is; a query takes half the time of a switch.
         if current == self.context {
             return Ok(());
         }
@@ -117,14 +117,14 @@ impl Context {
         check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.context) })
     }
 
-    /// Bytes of device memory that are free, and in all.
+    /// Free and total bytes of device memory.
     pub(super) fn memory(&self) -> Result<(usize, usize), Error> {
         self.enter()?;
         memory()
     }
 }
 
-/// Bytes of the memory of the current context's device that are free, and in all.
+/// Free and total bytes of the current context's device memory.
 pub(super) fn memory() -> Result<(usize, usize), Error> {
     let (mut free, mut total) = (0, 0);
     // SAFETY: the driver writes two numbers, or says that no context is current.
@@ -139,7 +139,7 @@ impl Drop for Context {
     }
 }
 
-/// A stream of its own: never the NULL stream, which waits for others. The context must be current for every call.
+/// A private stream: never the NULL stream, which synchronizes with others. The context must be current for every call.
 #[derive(Debug)]
 pub(super) struct Stream(pub(super) sys::CUstream);
 
@@ -162,7 +162,7 @@ impl Stream {
         check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(self.0) })
     }
 
-    /// Marks the point that the stream has come to.
+    /// Records an event at the current point of the stream.
     pub(super) fn mark(&self) -> Result<Mark, Error> {
         let mut event = null_mut();
         // SAFETY: a context is current; the driver writes a handle.
@@ -232,8 +232,8 @@ impl Stream {
         })
     }
 
-    /// As [`Stream::launch`], and the kernel may start while the one before it ends: it must wait by itself, as those of
-    /// our sources do. The stream must not be capturing, for there the edges say it.
+    /// As [`Stream::launch`], with programmatic dependent launch: the kernel may start while the previous one ends, so
+    /// it must wait itself, as kernels of our sources do. The stream must not be capturing, where edges express this.
     pub(super) fn launch_early(
         &self,
         function: Function,
@@ -265,9 +265,9 @@ impl Stream {
     }
 }
 
-/// While it captures.
+/// Calls during a capture.
 impl Stream {
-    /// The nodes that what was issued last became, and that the next call would wait for.
+    /// The nodes of the most recent call, which the next call would wait for.
     pub(super) fn captured(&self) -> Result<Vec<Captured>, Error> {
         let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         let (mut nodes, mut count) = (std::ptr::null(), 0);
@@ -292,8 +292,8 @@ impl Stream {
         nodes.into_iter().map(|node| Ok(Captured { node, kernel: node_type(node)? == kernel })).collect()
     }
 
-    /// Makes the next call wait for these nodes, and for no others. A kernel that waits by itself, as those of our sources
-    /// do, may start `early`: while kernels that it waits for end.
+    /// Makes the next call wait for exactly these nodes. A kernel that waits itself, as those of our sources do, may
+    /// start `early`: while its predecessors end.
     pub(super) fn capture_after(&self, after: &[Captured], early: bool) -> Result<(), Error> {
         let set = sys::CUstreamUpdateCaptureDependencies_flags::CU_STREAM_SET_CAPTURE_DEPENDENCIES as u32;
         let mut nodes: Vec<sys::CUgraphNode> = after.iter().map(|c| c.node).collect();
@@ -301,11 +301,12 @@ impl Stream {
         let edges: Vec<sys::CUgraphEdgeData> = after
             .iter()
             .map(|c| match early && c.kernel {
-                // From the port of a kernel whose blocks have all said that others may start, or have ended.
+                // From the programmatic port of a kernel: all its blocks have allowed dependents to launch, or have
+                // ended.
                 true => {
                     sys::CUgraphEdgeData { from_port: 1, to_port: 0, type_: programmatic, reserved: [0; 5] }
                 }
-                // The whole of the node before.
+                // The whole previous node.
                 false => sys::CUgraphEdgeData { from_port: 0, to_port: 0, type_: 0, reserved: [0; 5] },
             })
             .collect();
@@ -323,14 +324,14 @@ impl Stream {
     }
 }
 
-/// A node of a graph that is being captured.
+/// A node of a graph under capture.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Captured {
     node: sys::CUgraphNode,
     kernel: bool,
 }
 
-/// The kind of a node of a graph that exists.
+/// The kind of a node of an existing graph.
 pub(super) fn node_type(node: sys::CUgraphNode) -> Result<sys::CUgraphNodeType, Error> {
     let mut kind = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
     // SAFETY: the node is of a graph that exists; the driver writes its kind.
@@ -338,12 +339,12 @@ pub(super) fn node_type(node: sys::CUgraphNode) -> Result<sys::CUgraphNodeType, 
     Ok(kind)
 }
 
-/// A point of a stream, with the device's time there.
+/// An event of a stream, with the device's time there.
 #[derive(Debug)]
 pub(super) struct Mark(sys::CUevent);
 
 impl Mark {
-    /// The time from an earlier point to this one, which is waited for.
+    /// The time from an earlier event to this one, after waiting for it.
     pub(super) fn since(&self, earlier: &Self) -> Result<Duration, Error> {
         // SAFETY: the event was recorded.
         check("cuEventSynchronize", unsafe { sys::cuEventSynchronize(self.0) })?;
@@ -370,7 +371,7 @@ impl Drop for Stream {
     }
 }
 
-/// Device memory: from a pool of the engine's own, which keeps what it has been given back, or piece by piece.
+/// Device memory: from the engine's private pool, which keeps freed memory, or one driver allocation per buffer.
 #[derive(Debug)]
 pub(super) struct Memory(Option<sys::CUmemoryPool>);
 
@@ -380,7 +381,7 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Memory from a pool.
+    /// Allocates from a pool.
     pub(super) fn pool(context: &Context) -> Result<Self, Error> {
         // SAFETY: the struct holds numbers and a pointer; zero is the driver's "not used" for each.
         let mut props: sys::CUmemPoolProps = unsafe { std::mem::zeroed() };
@@ -392,8 +393,8 @@ impl Memory {
         // SAFETY: the properties are filled; the driver writes a handle.
         check("cuMemPoolCreate", unsafe { sys::cuMemPoolCreate(&raw mut pool, from_ref(&props)) })?;
         let this = Self(Some(pool));
-        // With the default of 0, memory goes back to the system at every wait and is mapped again by the next
-        // allocation: 31 ms instead of 1.3 us for 1 GiB.
+        // With the default threshold of 0, memory returns to the system at every synchronization and is mapped again by
+        // the next allocation: 31 ms instead of 1.3 us for 1 GiB.
         let mut keep = u64::MAX;
         let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
         // SAFETY: the attribute is a 64-bit number.
@@ -403,12 +404,12 @@ impl Memory {
         Ok(this)
     }
 
-    /// Memory piece by piece: slow, and what a checker of memory accesses sees the bounds and the age of.
+    /// One driver allocation per buffer: slow, but memory checkers see its bounds and its lifetime.
     pub(super) fn pieces() -> Self {
         Self(None)
     }
 
-    /// Memory that is there once the stream has come so far; `None` when there is not enough.
+    /// Memory that is usable in stream order; `None` if the device is out of memory.
     pub(super) fn allocate(&self, stream: &Stream, bytes: usize) -> Result<Option<Address>, Error> {
         let (mut address, bytes) = (0, bytes.max(1));
         let (call, code) = match self.0 {
@@ -426,7 +427,7 @@ impl Memory {
         Ok(Some(Address(address)))
     }
 
-    /// Gives memory back: in the order of the stream, or when the device has done everything that was asked of it.
+    /// Frees memory: in stream order, or after the device has completed all issued work.
     pub(super) fn free(&self, stream: &Stream, address: Address) -> Result<(), Error> {
         match self.0 {
             // SAFETY: a pool gave the address out, and its owner drops.
@@ -455,7 +456,7 @@ unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
 
-/// Machine code on the device, with all of its kernels found.
+/// A loaded module, with all of its kernels resolved.
 #[derive(Debug)]
 pub(super) struct Loaded {
     module: sys::CUmodule,
@@ -468,10 +469,10 @@ unsafe impl Send for Loaded {}
 unsafe impl Sync for Loaded {}
 
 impl Loaded {
-    /// Loads machine code and finds every kernel that its source declares. The context must be current.
+    /// Loads machine code and resolves every kernel that its source declares. The context must be current.
     ///
     /// # Errors
-    /// [`Error::Cuda`] for code that the device does not take; [`Error::Symbol`] for a kernel that is not there.
+    /// [`Error::Cuda`] for code that the device refuses; [`Error::Symbol`] for a missing kernel.
     pub(super) fn new(context: &Context, module: &super::Module, code: &[u8]) -> Result<Self, Error> {
         let mut handle = null_mut();
         // SAFETY: the image is a whole ELF file, as the compiler made it or the cache proved it.
@@ -505,8 +506,8 @@ impl Loaded {
             sys::cuFuncGetAttribute(&raw mut fixed, A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function)
         })?;
         let dynamic = A::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        // More than 48 KB must be asked for. Setting it also makes the driver load the kernel now, not at its first
-        // launch, which may be inside a capture.
+        // More than 48 KB must be requested. Setting the attribute also makes the driver load the kernel now, not at
+        // its first launch, which may be inside a capture.
         // SAFETY: the function exists; the sum is what the device allows.
         check("cuFuncSetAttribute", unsafe {
             sys::cuFuncSetAttribute(function, dynamic, (context.shared_max - fixed).max(0))
@@ -522,7 +523,7 @@ impl Drop for Loaded {
     }
 }
 
-/// Memory of the host that the device copies to without staging.
+/// Pinned host memory, from which the device copies without staging.
 #[derive(Debug)]
 pub(super) struct Pinned {
     data: *mut u8,

@@ -1,18 +1,18 @@
-//! What each step of a launch list waits for. An instruction may be several launches of which the first makes one result
-//! and the last another (a gradient, then sums over it): who reads the one need not wait for the other. So the edges of
-//! a graph are found as the plan's are, by the bytes that are touched, but between steps. [`unordered`] then shows that
-//! they imply every edge of the plan, which the checker of plans has proved.
+//! The edges of a step graph. An instruction may be several launches, of which the first writes one result and the last
+//! another (a gradient, then sums over it): a reader of the first result need not wait for the last launch. So the
+//! edges of the graph are derived as the plan's are, by bytes touched, but between steps. [`unordered`] then checks
+//! that they imply every edge of the plan, which the checker has verified.
 
 use crate::contract::Alias;
 use crate::device::{Launch, LaunchList};
 use crate::values::{Ancestors, Operand, Ranges, Relation, direct};
 
-/// Which operands a step was given.
+/// The operands of a step.
 #[derive(Debug, Clone)]
 pub(crate) enum TouchedOperands {
-    /// All of its launch.
+    /// All operands of its launch.
     All,
-    /// Those in which these addresses lie.
+    /// The operands that contain these addresses.
     These(Vec<u64>),
 }
 
@@ -25,7 +25,7 @@ impl TouchedOperands {
     }
 }
 
-/// Number of the last of a launch's steps that was given an operand: its last one where none was.
+/// Number of the last step of a launch that has an operand: its last step if none has it.
 fn last_given(steps: &[TouchedOperands], operand: &Operand) -> usize {
     let (start, end) = operand.span();
     steps.iter().rposition(|s| s.has(start, end)).unwrap_or(steps.len().saturating_sub(1))
@@ -40,7 +40,7 @@ fn bytes_of(operand: &Operand) -> (usize, usize) {
     (start as usize, end as usize)
 }
 
-/// The inputs of a packing that lie in its output already.
+/// The inputs of a packed buffer that are in its output already.
 fn parts_in_place<'a>(launch: &Launch<'a>) -> impl Iterator<Item = &'a Operand> + use<'a> {
     let outputs = launch.outputs.iter().zip(launch.op.outputs());
     let packings: Vec<&Operand> =
@@ -49,8 +49,8 @@ fn parts_in_place<'a>(launch: &Launch<'a>) -> impl Iterator<Item = &'a Operand> 
     inputs.filter(move |i| packings.iter().any(|o| o.relation(i) != Relation::Disjoint))
 }
 
-/// Visits the bytes that a launch touches, in order: their range, whether they are written, and the operand, or none for
-/// the scratch memory. Of a packing whose parts lie in their places, it touches the gaps alone.
+/// Visits the bytes that a launch touches, in order: the range, whether it is written, and the operand, or none for the
+/// workspace. A packed buffer whose parts are in place touches the gaps only.
 fn touches<'a>(launch: &Launch<'a>, mut visit: impl FnMut(usize, usize, bool, Option<&'a Operand>)) {
     let parts: Vec<&Operand> = parts_in_place(launch).collect();
     let is_part = |i: &&Operand| parts.iter().any(|&part| std::ptr::eq(part, *i));
@@ -61,7 +61,7 @@ fn touches<'a>(launch: &Launch<'a>, mut visit: impl FnMut(usize, usize, bool, Op
     for o in launch.outputs.iter().filter(not_empty) {
         let (whole, end) = bytes_of(o);
         let mut start = whole;
-        // They lie in order.
+        // They are in order.
         for (from, to) in parts.iter().map(|p| bytes_of(p)).filter(|p| whole <= p.0 && p.1 <= end) {
             if start < from {
                 visit(start, from, true, Some(o));
@@ -82,15 +82,15 @@ fn touches<'a>(launch: &Launch<'a>, mut visit: impl FnMut(usize, usize, bool, Op
 #[derive(Debug, Default)]
 pub(super) struct Edges {
     touched: Ranges,
-    /// The steps that are done before each one starts.
+    /// The predecessors of each step.
     done: Vec<Ancestors>,
 }
 
 impl Edges {
-    /// The numbers of the steps that each step of the next launch waits for. Its first step waits for all that the
-    /// launch needs, the others each for the one before. Others wait for the last of its steps that was given what they
-    /// touch: for its last where none was, and for its scratch memory. Who reads a packing waits for the makers of the parts
-    /// that lay in their places.
+    /// The numbers of the steps that each step of the next launch waits for. Its first step waits for all predecessors
+    /// of the launch, the others each for the previous step. Later launches wait for the last of its steps with an
+    /// operand that they touch: for its last step if none has it, or if it is the workspace. A reader of a packed
+    /// buffer waits for the producers of the parts that were in place.
     pub(super) fn of(&mut self, launch: &Launch<'_>, steps: &[TouchedOperands]) -> Vec<Vec<usize>> {
         let first = self.done.len();
         let Some(last) = steps.len().checked_sub(1) else { return Vec::new() };
@@ -112,7 +112,7 @@ impl Edges {
     }
 }
 
-/// What each step of a list waits for; `steps` are those of each launch.
+/// The predecessors of each step of a list; `steps` are those of each launch.
 pub(super) fn step_edges(list: &LaunchList, steps: &[Vec<TouchedOperands>]) -> Vec<Vec<usize>> {
     let mut edges = Edges::default();
     list.launches.iter().zip(steps).flat_map(|(l, steps)| edges.of(&l.as_launch(), steps)).collect()
@@ -140,7 +140,7 @@ pub(super) fn unordered(
         done.push(before);
     }
     let mut touched = Ranges::default();
-    // Launches with steps that each one comes after, by the plan.
+    // Launches with steps that precede each one, by the plan.
     let mut proved: Vec<Vec<usize>> = Vec::with_capacity(steps.len());
     for (n, recorded) in list.launches.iter().enumerate() {
         let with_steps = |&a: &usize| if steps[a].is_empty() { proved[a].clone() } else { vec![a] };
@@ -172,8 +172,8 @@ pub(super) fn unordered(
     None
 }
 
-/// The last step of `launch` that was given bytes which `other` touches too, where one of both writes them; its last step
-/// where there are none, or where they are scratch memory.
+/// The last step of `launch` with bytes that `other` touches too, if one of both writes them; its last step if there
+/// are none, or if they are workspace.
 fn last_in_common(launch: &Launch<'_>, steps: &[TouchedOperands], other: &Launch<'_>) -> usize {
     let mut last = None;
     let end = steps.len().saturating_sub(1);

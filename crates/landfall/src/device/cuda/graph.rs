@@ -1,4 +1,4 @@
-//! Graphs of the driver, as a capture leaves them.
+//! CUDA graphs, as a capture returns them.
 
 use super::capture::filling;
 use super::driver::{Stream, check, node_type};
@@ -12,7 +12,7 @@ use std::ptr::{null, null_mut};
 pub(super) struct Graph(sys::CUgraph);
 
 impl Graph {
-    /// The graph of this handle, or none of null, which the driver gives where a capture was spoilt.
+    /// The graph of this handle; `None` for null, which the driver returns for an invalidated capture.
     pub(super) fn captured(handle: sys::CUgraph) -> Self {
         Self(handle)
     }
@@ -36,8 +36,8 @@ impl Graph {
         self.nodes()?.into_iter().map(node_type).collect()
     }
 
-    /// Puts a kernel in the place of each fill, those of the matrix library among them: one fill more costs the host 1.5 us
-    /// of each launch of the graph, one kernel more nothing that was measured.
+    /// Replaces each memset node, those of cuBLASLt among them, by a kernel node: one more memset costs the host 1.5 us
+    /// per launch of the graph, one more kernel nothing measurable.
     pub(super) fn fills_by_kernels(&self, device: &Cuda) -> Result<(), Error> {
         for node in self.nodes()? {
             if node_type(node)? != sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET {
@@ -51,7 +51,7 @@ impl Graph {
             })?;
             let size = fill.elementSize as usize;
             let bytes = fill.value.to_le_bytes();
-            // Of several rows, or of elements whose bytes differ, it stays.
+            // A 2-D memset, or one whose elements have unequal bytes, is kept.
             if fill.height > 1 || size > bytes.len() || bytes[..size].iter().any(|&b| b != bytes[0]) {
                 continue;
             }
@@ -77,13 +77,13 @@ impl Graph {
         Ok(())
     }
 
-    /// The graph as the driver runs it.
+    /// Instantiates the graph.
     pub(super) fn instantiate(&self) -> Result<Executable, Error> {
         let mut handle = null_mut();
         // SAFETY: the graph exists; the driver writes a handle.
         check("cuGraphInstantiate", unsafe { sys::cuGraphInstantiateWithFlags(&raw mut handle, self.0, 0) })?;
-        // It is not uploaded ahead (cuGraphUpload): where several processes shared a GPU, the first launch of a graph of
-        // several branches then stopped for good now and then, with an idle GPU; the first launch uploads it itself.
+        // It is not uploaded ahead (cuGraphUpload): when several processes shared a GPU, the first launch of a graph of
+        // several branches then hung now and then, with an idle GPU; the first launch uploads it itself.
         Ok(Executable(handle))
     }
 }
@@ -97,12 +97,12 @@ impl Drop for Graph {
     }
 }
 
-/// A graph as the driver runs it.
+/// An executable graph.
 #[derive(Debug)]
 pub(super) struct Executable(sys::CUgraphExec);
 
 impl Executable {
-    /// Runs it on a stream. All memory that it names must live until that is over.
+    /// Launches it on a stream. All memory that it references must live until it is complete.
     pub(super) fn launch(&self, stream: &Stream) -> Result<(), Error> {
         // SAFETY: graph and stream live, and so does all memory that the graph names: its program owns it.
         check("cuGraphLaunch", unsafe { sys::cuGraphLaunch(self.0, stream.0) })
@@ -121,7 +121,7 @@ impl Drop for Executable {
     }
 }
 
-/// What a node waits for, or what waits for it, by one of the driver's calls.
+/// The predecessors or successors of a node, by one of the driver's calls.
 fn neighbours(
     name: &'static str,
     call: impl Fn(*mut sys::CUgraphNode, *mut sys::CUgraphEdgeData, *mut usize) -> sys::CUresult,
@@ -138,7 +138,7 @@ fn neighbours(
 }
 
 impl Prepared {
-    /// The launch as a node of a graph that waits for these nodes.
+    /// Adds the launch to a graph, as a node that waits for these nodes.
     fn node_of(&self, graph: sys::CUgraph, after: &[sys::CUgraphNode]) -> Result<sys::CUgraphNode, Error> {
         let ([gx, gy, gz], [bx, by, bz]) = (self.geometry.grid, self.geometry.block);
         let mut params = self.values.pointers();

@@ -13,7 +13,7 @@ use std::hash::{Hash, Hasher};
 
 /// Number of slots.
 const SLOTS: usize = 1 << 8;
-/// The most inputs, and the most outputs, of a cached call.
+/// Maximum number of inputs, and of outputs, of a cached call.
 const MAX_OPERANDS: usize = 4;
 
 /// What identifies a call: an op without attributes, and its operands.
@@ -26,7 +26,7 @@ pub(super) struct LaunchKey<'a> {
 }
 
 impl<'a> LaunchKey<'a> {
-    /// `None` where the op has attributes, which are not compared, and where it has too many operands.
+    /// `None` if the op has attributes, which are not compared, or too many operands.
     #[inline]
     pub(super) fn new(op: &dyn Op, inputs: &'a [Operand], outputs: &'a [Operand]) -> Option<Self> {
         if size_of_val(op) > 0 || inputs.len().max(outputs.len()) > MAX_OPERANDS {
@@ -44,8 +44,8 @@ impl<'a> LaunchKey<'a> {
     }
 }
 
-/// LaunchCache with what they launch. A call has one place, and a later one that has the same takes it over. All memory is here
-/// from the start: a call allocates nothing, be it kept or not.
+/// Cached calls with their launches. A call has one slot, and a later call of the same slot replaces it. All memory is
+/// preallocated: a call allocates nothing, cached or not.
 #[derive(Debug)]
 pub(super) struct LaunchCache<T>(Box<[Slot<T>]>);
 
@@ -80,8 +80,8 @@ impl<T> LaunchCache<T> {
         same.then_some(&cached.launches)
     }
 
-    /// Whether this call was the last one of its slot that was not cached, so that it is to be cached now: a call that is made
-    /// once does not replace one that is made often.
+    /// Whether this call was the last uncached one of its slot, so that it is to be cached now: a call that is made
+    /// once does not replace a frequent one.
     #[inline]
     pub(super) fn seen_before(&mut self, call: &LaunchKey<'_>) -> bool {
         std::mem::replace(&mut self.0[call.slot()].last_missed, call.hash) == call.hash

@@ -1,4 +1,4 @@
-//! Which kernels an op's calls launch: found where there is no GPU, so that every kernel can be compiled and tested.
+//! Lists the kernels that an op's calls launch, without a GPU, so that every kernel can be compiled and tested.
 
 use super::dry::{Dry, Notes};
 use super::{Address, Launch, Module, lower};
@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::kernel::cuda::{KernelLaunch, ProductLaunch};
 use crate::values::{ALIGNMENT, DeviceKind, Layout, Operand, Rule, Spec, align};
 
-/// Notes kernels; runs nothing.
+/// Collects kernels; runs nothing.
 #[derive(Default)]
 struct Listing(Vec<(Module, &'static str)>);
 
@@ -27,18 +27,18 @@ impl Notes for Listing {
     fn fill(&mut self, _: Address) {}
 }
 
-/// The kernels that a call of an op on contiguous operands of these specs may launch, each once with its module, in order:
-/// those of the op's own choice first, then those of its variants.
+/// The kernels that a call of an op on contiguous operands of these specs may launch, each once with its module, in
+/// order: those of the op's default first, then those of its variants.
 ///
 /// # Errors
-/// The rule that the arguments break, [`Rule::Unsupported`](crate::values::Rule::Unsupported) where the op has no kernel for
-/// them, or the rule that one of its launches breaks.
+/// The rule that the arguments violate, [`Rule::Unsupported`](crate::values::Rule::Unsupported) if the op has no kernel
+/// for them, or the rule that one of its launches violates.
 pub fn launches(op: &dyn Op, args: &[Spec]) -> Result<Vec<(Module, &'static str)>, Error> {
     let device = DeviceKind::Cuda(0);
     let fail = |rule: Rule| Error::from(rule.of(op.name(), args, Some(device), None));
     let outputs = op.infer(args).map_err(fail)?;
     check::kernel(op, device, args).map_err(fail)?;
-    // Addresses that nobody follows; an update is where its input is.
+    // Addresses that are never dereferenced; an update has the address of its input.
     let mut next = 1 << 20;
     let mut place = |spec: Spec| {
         let base = Address(next);

@@ -1,4 +1,5 @@
-//! An NVIDIA GPU as a device: eager launches go to its stream, programs are captured in a graph and replayed as one.
+//! The NVIDIA GPU device: eager launches are issued to its stream, programs are captured as one CUDA graph and
+//! replayed.
 
 mod cache;
 mod capture;
@@ -39,7 +40,7 @@ use std::time::Duration;
 
 /// A GPU with one stream for eager work.
 ///
-/// Field order is drop order: what lives in the context goes before it.
+/// Field order is drop order: fields that live in the context are dropped before it.
 #[derive(Debug)]
 pub(crate) struct Cuda {
     ordinal: u32,
@@ -47,42 +48,42 @@ pub(crate) struct Cuda {
     issuing: Mutex<Issuing>,
     products: Products,
     faults: Mutex<Faults>,
-    /// The first fault that lost the context.
+    /// The first fault that destroyed the context.
     failure: OnceLock<Error>,
     frees: Mutex<Frees>,
     /// But for launches, which are counted where they are issued.
     counting: Counting,
     /// Whether each launch is waited for, so that a fault is reported by its own kernel.
     sync_each_launch: bool,
-    /// Whether programs issue what they have captured launch by launch.
+    /// Whether CUDA graphs are disabled and programs issue their launches one by one.
     graphs_disabled: bool,
     stream: Stream,
     memory: Memory,
     context: Context,
 }
 
-/// What an eager launch looks up and leaves behind, under one lock.
+/// The mutable state of eager launches, under one lock.
 #[derive(Debug, Default)]
 struct Issuing {
     modules: FxHashMap<Module, Arc<Loaded>>,
-    /// Calls of one launch and no scratch memory that may come again.
+    /// Cached calls of one launch without workspace.
     calls: LaunchCache<Prepared>,
-    /// The launch issued last.
+    /// The most recent launch.
     last: Option<Issued>,
-    /// How many there were.
+    /// Number of launches.
     launches: u64,
 }
 
-/// Where kernels report an index out of range, on the device, and its copy on the host.
+/// The device record in which kernels report an index out of range, and its copy on the host.
 #[derive(Debug)]
 struct Faults {
     record: Address,
     copy: Pinned,
-    /// The ops that were given the record, by their number in it.
+    /// The ops that use the record, by their number in it.
     ops: Vec<&'static str>,
 }
 
-/// Memory given back while a graph is captured, on this thread or another: the driver is called when it is done.
+/// Memory freed during a capture, on this thread or another: the driver is called when the capture ends.
 #[derive(Debug, Default)]
 struct Frees {
     capturing: bool,
@@ -93,9 +94,9 @@ struct Frees {
 #[derive(Debug, Clone, Copy)]
 struct Issued {
     op: &'static str,
-    /// The kernel, or the library's call.
+    /// The kernel, or the cuBLASLt call.
     what: &'static str,
-    /// Of a kernel: its source, and how it was launched.
+    /// For a kernel: its source and its launch geometry.
     of: Option<(&'static str, Geometry)>,
 }
 
@@ -117,10 +118,10 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Cuda {
-    /// The GPU of this number.
+    /// The GPU of this index.
     ///
     /// # Errors
-    /// [`Error::Absent`] for what is missing; a fault of the driver.
+    /// [`Error::Absent`] for a missing part; a fault of the driver.
     pub(crate) fn new(ordinal: u32) -> Result<Arc<Self>, Error> {
         let context = Context::new(ordinal)?;
         let compiler = Compiler::new(&Compiler::architecture(context.capability))?;
@@ -152,7 +153,7 @@ impl Cuda {
         if let Some(found) = locked(&self.issuing).modules.get(module) {
             return Ok(Arc::clone(found));
         }
-        // Compiled outside of the lock: other threads' launches go on.
+        // Compiled outside of the lock: other threads' launches continue.
         let compiled = self.compiler.compile(module)?;
         let loaded = Arc::new(Loaded::new(&self.context, module, &compiled.code)?);
         Ok(match locked(&self.issuing).modules.entry(module.clone()) {
@@ -172,14 +173,14 @@ impl Cuda {
         })
     }
 
-    /// Counts launches; `last` was the last of them, where it can be told.
+    /// Counts launches; `last` was the most recent one, if known.
     fn counted(&self, launches: u64, last: Option<Issued>) {
         let mut issuing = locked(&self.issuing);
         issuing.launches += launches;
         issuing.last = last.or(issuing.last);
     }
 
-    /// Makes the context current, and refuses if it has failed before.
+    /// Makes the context current, and fails if the context has failed before.
     #[inline]
     fn enter(&self) -> Result<(), Error> {
         match self.failure.get() {
@@ -188,7 +189,7 @@ impl Cuda {
         }
     }
 
-    /// Adds to a fault which launch was issued last, and keeps the first: it poisons the context.
+    /// Adds the most recent launch to a fault, and stores the first fault: it poisons the context.
     #[inline]
     fn annotate_error<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         result.map_err(|error| self.explained(error))
@@ -206,7 +207,7 @@ impl Cuda {
         error
     }
 
-    /// The index fault that a kernel reported since the last download; the stream must have been waited for.
+    /// The index fault that a kernel reported since the last download; the stream must be synchronized.
     fn fault(&self, faults: &mut Faults) -> Result<Option<IndexFault>, Error> {
         let copy = faults.copy.bytes_mut();
         let word = |at: usize| {
@@ -224,7 +225,7 @@ impl Cuda {
     }
 }
 
-/// Results after which a context is lost.
+/// Result codes after which a context is lost.
 const STICKY: &[&str] = &[
     "CUDA_ERROR_ILLEGAL_ADDRESS",
     "CUDA_ERROR_MISALIGNED_ADDRESS",
@@ -238,7 +239,7 @@ const STICKY: &[&str] = &[
     "CUDA_ERROR_ECC_UNCORRECTABLE",
 ];
 
-/// A launch with its code found: what is left is one call of the driver.
+/// A launch with its code resolved: what remains is one driver call.
 #[derive(Debug)]
 struct Prepared {
     loaded: Arc<Loaded>,
@@ -262,7 +263,7 @@ impl KernelLaunch<'_> {
     }
 }
 
-/// A product with its algorithm found.
+/// A matmul with its algorithm selected.
 #[derive(Debug)]
 struct PreparedProduct {
     product: Arc<Product>,
@@ -271,7 +272,7 @@ struct PreparedProduct {
 }
 
 impl Cuda {
-    /// Finds the algorithm of a product, if the library has one.
+    /// Selects the algorithm of a matmul, if cuBLASLt has one.
     fn prepare_product(
         &self,
         op: &'static str,
@@ -286,9 +287,9 @@ impl Cuda {
 /// Issues launches to the stream as they come.
 struct Eager<'a> {
     device: &'a Cuda,
-    /// How many there were.
+    /// Number of launches.
     launches: usize,
-    /// Whether a kernel's is kept, and the last that was.
+    /// Whether to keep a kernel launch, and the last one.
     keep: bool,
     kept: Option<Prepared>,
 }
@@ -306,7 +307,7 @@ impl Sink for Eager<'_> {
         if self.keep {
             self.kept = Some(device.prepare(op, &launch)?);
         }
-        // What comes again unchecked does not come this way: it is small, and its time is the host's (decision 0018).
+        // Repeated calls without a check do not come here: they are small, and bound by host time (decision 0018).
         let issue = |loaded: &Loaded| {
             let (function, params) = (loaded.functions[launch.entry], &mut launch.values.pointers());
             match device.context.waits() {
@@ -314,7 +315,7 @@ impl Sink for Eager<'_> {
                 false => device.stream.launch(function, &launch.geometry, params),
             }
         };
-        // Held while the driver is called, which takes one launch at a time too.
+        // Held during the driver call, which is serial too.
         let mut issuing = locked(&device.issuing);
         let Issuing { modules, last, launches, .. } = &mut *issuing;
         if let Some(loaded) = modules.get(launch.module) {
@@ -365,7 +366,7 @@ impl Sink for Eager<'_> {
     }
 }
 
-/// Hands a launch of an op to a sink.
+/// Passes a launch of an op to a sink.
 fn lower(launch: &Launch<'_>, device: DeviceKind, sink: &mut dyn Sink) -> Result<(), Error> {
     let Run::Cuda(run) = launch.kernel.run else {
         let (op, kernel) = (launch.op.name(), launch.kernel.name);
@@ -402,7 +403,7 @@ impl Device for Cuda {
             return;
         }
         drop(frees);
-        // Nobody can be told of a failure here; the next call finds it.
+        // A device error in Drop cannot be returned; the next call reports it.
         _ = self.enter().and_then(|()| self.annotate_error(self.memory.free(&self.stream, address)));
     }
 
@@ -455,7 +456,7 @@ impl Device for Cuda {
 
     fn repeat(&self, op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> Option<Result<(), Error>> {
         let key = LaunchKey::new(op, inputs, outputs)?;
-        // Held while the driver is called, as for every launch.
+        // Held during the driver call, as for every launch.
         let mut issuing = locked(&self.issuing);
         let Issuing { calls, last, launches, .. } = &mut *issuing;
         let prepared = calls.find(&key)?;
@@ -475,7 +476,7 @@ impl Device for Cuda {
 
     fn timed(&self, launch: &Launch<'_>, (flush, bytes): (Address, usize)) -> Result<Duration, Error> {
         self.fill(flush, bytes, 0)?;
-        // The host is done with what follows long before the device is done with the fill: no gap is timed.
+        // The host finishes issuing long before the device finishes the fill: no gap is timed.
         let start = self.annotate_error(self.stream.mark())?;
         self.launch(launch)?;
         let end = self.annotate_error(self.stream.mark())?;
@@ -509,7 +510,7 @@ impl Device for Cuda {
 
 impl Drop for Cuda {
     fn drop(&mut self) {
-        // What is loaded and allocated goes next: nothing may still run on it. A failure leaves nobody to tell.
+        // Loaded code and memory are released next: nothing may still run. A failure in Drop cannot be reported.
         let record = locked(&self.faults).record;
         _ = self.context.enter().and_then(|()| self.memory.free(&self.stream, record));
         _ = self.stream.synchronize();

@@ -1,4 +1,4 @@
-//! The steps of a launch list without a GPU: what each was given, and what it waits for in a captured graph.
+//! The steps of a launch list without a GPU: the operands of each, and its predecessors in a captured graph.
 
 use super::dry::{Dry, Notes};
 use super::edges::{TouchedOperands, step_edges, unordered};
@@ -6,7 +6,7 @@ use super::{Address, KernelLaunch, LaunchList, ProductLaunch, lower};
 use crate::error::Error;
 use crate::values::DeviceKind;
 
-/// Notes what steps are given; runs nothing.
+/// Collects the operands of steps; runs nothing.
 #[derive(Default)]
 struct Outline(Vec<TouchedOperands>);
 
@@ -25,7 +25,7 @@ impl Notes for Outline {
     }
 }
 
-/// What the steps of each launch are given, and what each step waits for.
+/// The operands of the steps of each launch, and the predecessors of each step.
 pub(crate) type StepGraph = (Vec<Vec<TouchedOperands>>, Vec<Vec<usize>>);
 
 /// The steps of a list as they are captured.
@@ -40,16 +40,16 @@ pub(crate) fn outline(list: &LaunchList, device: DeviceKind) -> Result<StepGraph
     Ok((steps, after))
 }
 
-/// Shows that the steps of a list, as they are captured, imply every edge that its plan has proved.
+/// Checks that the steps of a list, as captured, imply every edge that the checker verified in the plan.
 ///
 /// # Errors
-/// [`Error::Capture`] with the first launch that would not wait for one that it must come after.
+/// [`Error::Capture`] with the first launch that would not wait for a required predecessor.
 pub(crate) fn prove(list: &LaunchList, device: DeviceKind) -> Result<(), Error> {
     let (steps, after) = outline(list, device)?;
     implied(list, &steps, &after)
 }
 
-/// As [`prove`], of steps that are there.
+/// As [`prove`], for given steps.
 pub(crate) fn implied(
     list: &LaunchList,
     steps: &[Vec<TouchedOperands>],

@@ -1,5 +1,5 @@
-//! What is there: driver, GPUs, run-time compiler, matrix library. Absence is an error that says what to install; nothing
-//! of a library is called before it was found.
+//! Probes for driver, GPUs, NVRTC and cuBLASLt. Absence is an error that says what to install; a library is called only
+//! after it was found.
 
 use crate::error::{Absence, Error, Version};
 use cudarc::driver::sys as driver_sys;
@@ -7,7 +7,7 @@ use cudarc::nvrtc::sys as nvrtc_sys;
 use std::ffi::c_int;
 use std::sync::OnceLock;
 
-/// The oldest driver and compiler that have every call that is used.
+/// The oldest driver and compiler with all required calls.
 const OLDEST: Version = Version { major: 12, minor: 0 };
 
 fn version(of: c_int) -> Version {
@@ -15,7 +15,7 @@ fn version(of: c_int) -> Version {
     Version { major: of / 1000, minor: of % 1000 / 10 }
 }
 
-/// Finds and starts the driver, once.
+/// Finds and initializes the driver, once.
 pub(super) fn driver() -> Result<Version, Absence> {
     static FOUND: OnceLock<Result<Version, Absence>> = OnceLock::new();
     FOUND
@@ -49,7 +49,7 @@ pub(super) fn devices() -> Result<c_int, Error> {
     Ok(count)
 }
 
-/// Finds the run-time compiler, once.
+/// Finds NVRTC, once.
 pub(super) fn nvrtc() -> Result<Version, Absence> {
     static FOUND: OnceLock<Result<Version, Absence>> = OnceLock::new();
     FOUND
@@ -70,7 +70,7 @@ pub(super) fn nvrtc() -> Result<Version, Absence> {
         .clone()
 }
 
-/// Whether the matrix library is there. It is large, so that it is loaded only when a product needs it.
+/// Whether cuBLASLt is present. It is large, so it is loaded only when a matmul needs it.
 pub(super) fn cublaslt() -> Result<(), Absence> {
     static FOUND: OnceLock<bool> = OnceLock::new();
     // SAFETY: loads the library and runs its initialisers, as any use of it does.
@@ -81,43 +81,43 @@ pub(super) fn cublaslt() -> Result<(), Absence> {
     }
 }
 
-/// The matrix library's number of its version.
+/// The version number of cuBLASLt.
 pub(super) fn cublaslt_version() -> Result<u32, Absence> {
     // SAFETY: the library was found; the call takes nothing and returns a number.
     cublaslt().map(|()| unsafe { cudarc::cublaslt::sys::cublasLtGetVersion() } as u32)
 }
 
-/// One GPU, as the driver describes it.
+/// One GPU, as reported by the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
-    /// Its number.
+    /// Its index.
     pub ordinal: u32,
     /// Its name.
     pub name: String,
     /// Compute capability.
     pub capability: (i32, i32),
-    /// Bytes of its memory that are free.
+    /// Free bytes of its memory.
     pub free: usize,
-    /// Bytes of its memory.
+    /// Total bytes of its memory.
     pub total: usize,
 }
 
-/// What of CUDA is there on this machine.
+/// The CUDA installation of this machine.
 #[derive(Debug, Clone)]
 pub struct Survey {
-    /// The version of CUDA that the driver is for.
+    /// The CUDA version of the driver.
     pub driver: Result<Version, Absence>,
     /// The GPUs, or why they cannot be listed.
     pub gpus: Result<Vec<Gpu>, Error>,
-    /// The version of the run-time compiler, which kernels need.
+    /// The version of NVRTC, which kernels need.
     pub nvrtc: Result<Version, Absence>,
-    /// The version of the matrix library, which products need.
+    /// The version of cuBLASLt, which matmul needs.
     pub cublaslt: Result<Version, Absence>,
-    /// Where compiled kernels are kept; `None` where there is no place for them.
+    /// The folder of compiled kernels; `None` if there is no cache folder.
     pub cache: Option<std::path::PathBuf>,
 }
 
-/// Looks what is there. Never panics, needs no GPU.
+/// Probes the machine. Never panics, needs no GPU.
 #[must_use]
 pub fn survey() -> Survey {
     let gpus = || {

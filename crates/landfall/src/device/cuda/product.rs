@@ -1,7 +1,7 @@
-//! Matrix products by cuBLASLt: descriptors, layouts and the algorithm are found once for each problem and kept.
+//! Matmul by cuBLASLt: descriptors, layouts and the algorithm are created once per problem and cached.
 //!
-//! The library numbers matrices by columns. A product of ours, whose result has rows side by side, is to it
-//! `outᵀ = rhsᵀ · lhsᵀ`, so that its first matrix is our right-hand side.
+//! cuBLASLt is column-major. A matmul with a row-major result is `outᵀ = rhsᵀ · lhsᵀ` for it, so that its first matrix
+//! is our right-hand side.
 
 use super::capture::apart;
 use super::driver::Stream;
@@ -16,8 +16,8 @@ use std::mem::size_of;
 use std::ptr::{from_ref, null_mut};
 use std::sync::{Arc, Mutex};
 
-/// Turns a status into an error that names the call, and how much memory is free: the library, which loads its kernels when
-/// they are first issued, calls a lack of it an internal failure.
+/// Turns a status into an error that names the call and the free memory: cuBLASLt, which loads kernels at first use,
+/// reports a lack of memory as an internal failure.
 fn check(call: &'static str, status: lt::cublasStatus_t) -> Result<(), Error> {
     if status == lt::cublasStatus_t::CUBLAS_STATUS_SUCCESS {
         return Ok(());
@@ -31,7 +31,7 @@ fn check(call: &'static str, status: lt::cublasStatus_t) -> Result<(), Error> {
     Err(Error::Cuda { call, code: format!("{status:?}"), why, last: None })
 }
 
-/// One of the library's descriptions, with the call that ends it.
+/// A cuBLASLt descriptor, with the call that destroys it.
 #[derive(Debug)]
 struct Described<T: Copy> {
     handle: T,
@@ -48,7 +48,7 @@ impl<T: Copy> Drop for Described<T> {
 type Set<T, A> = unsafe fn(T, A, *const c_void, usize) -> lt::cublasStatus_t;
 
 impl<T: Copy> Described<T> {
-    /// Sets an attribute. `V` must be the type that the library's documentation gives for it.
+    /// Sets an attribute. `V` must be the type that the library's documentation specifies.
     fn set<A, V>(&self, call: &'static str, set: Set<T, A>, attribute: A, value: V) -> Result<(), Error> {
         // SAFETY: the description lives; the library copies as many bytes as the value has, in the call.
         check(call, unsafe { set(self.handle, attribute, from_ref(&value).cast(), size_of::<V>()) })
@@ -62,7 +62,7 @@ const fn data_type(dtype: DType) -> lt::cudaDataType {
         DType::F64 => lt::cudaDataType::CUDA_R_64F,
         DType::BF16 => lt::cudaDataType::CUDA_R_16BF,
         DType::F16 => lt::cudaDataType::CUDA_R_16F,
-        // Products are of floats: what is left is f32.
+        // Matmul is of floats: the remaining dtype is f32.
         DType::F32 | DType::I32 | DType::I64 | DType::U8 | DType::Bool => lt::cudaDataType::CUDA_R_32F,
     }
 }
@@ -94,7 +94,7 @@ impl Matrix {
     }
 }
 
-/// A problem with its algorithm: what is left is one call of the library.
+/// A problem with its algorithm: what remains is one library call.
 #[derive(Debug)]
 pub(super) struct Product {
     problem: Problem,
@@ -102,7 +102,7 @@ pub(super) struct Product {
     a: Layouts,
     b: Layouts,
     out: Layouts,
-    /// Of what is added; the result's where nothing is.
+    /// Layout of the addend; of the result if there is none.
     addend: Layouts,
     algorithm: lt::cublasLtMatmulAlgo_t,
     library: Arc<Handle>,
@@ -114,7 +114,7 @@ unsafe impl Send for Product {}
 // SAFETY: as above.
 unsafe impl Sync for Product {}
 
-/// The library, started on a context.
+/// The library handle of a context.
 #[derive(Debug)]
 struct Handle(lt::cublasLtHandle_t);
 
@@ -130,7 +130,7 @@ impl Drop for Handle {
     }
 }
 
-/// The problems of a device that have come so far.
+/// The cached problems of a device.
 #[derive(Debug, Default)]
 pub(super) struct Products {
     library: Mutex<Option<Arc<Handle>>>,
@@ -138,8 +138,8 @@ pub(super) struct Products {
 }
 
 impl Products {
-    /// A problem's product, found at its first use; `None` where the library has no algorithm for it. The context must
-    /// be current.
+    /// The matmul of a problem, created at its first use; `None` if the library has no algorithm for it. The context
+    /// must be current.
     pub(super) fn find(&self, problem: &Problem) -> Result<Option<Arc<Product>>, Error> {
         if let Some(known) = locked(&self.known).get(problem) {
             return Ok(known.clone());
@@ -196,7 +196,7 @@ impl Product {
         Ok(found.map(|algorithm| Self { problem, operation, a, b, out, addend, algorithm, library }))
     }
 
-    /// Issues the product to a stream.
+    /// Issues the matmul to a stream.
     pub(super) fn issue(&self, at: &Addresses, stream: &Stream) -> Result<(), Error> {
         let operation = locked(&self.operation);
         if self.problem.bias {
@@ -240,12 +240,12 @@ impl Product {
 }
 
 impl Problem {
-    /// What is added, or with a factor of 0 the result.
+    /// The addend, or with a factor of 0 the result.
     fn added(&self) -> Matrix {
         self.addend.unwrap_or(self.out)
     }
 
-    /// The library's choice of this number, asked once: never a timing, so that it does not change from run to run.
+    /// The heuristic's algorithm of this index, queried once: never timed, so that it does not change from run to run.
     fn algorithm(
         &self,
         library: &Handle,
@@ -261,8 +261,8 @@ impl Problem {
         let preference = Described { handle, end: lt::cublasLtMatmulPreferenceDestroy };
         let (set, call) = (lt::cublasLtMatmulPreferenceSetAttribute, "cublasLtMatmulPreferenceSetAttribute");
         preference.set(call, set, A::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, self.workspace as u64)?;
-        // Parts of a long inner axis are added in the accumulation type, in the scratch memory, in a fixed order. But a bias
-        // is then added to a sum that was rounded to 16 bits.
+        // Split-K partial sums are added in the accumulation type, in the workspace, in a fixed order. But a bias is
+        // then added to a sum that was rounded to 16 bits.
         let rounded = self.bias && self.result != self.result.accumulate();
         let reduction = if rounded {
             lt::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_NONE as u32
@@ -286,7 +286,7 @@ impl Problem {
             wavesCount: 0.0,
             reserved: [0; 4],
         };
-        // The first choice is asked for alone, as it is without a tuner.
+        // The first algorithm is queried alone, as it is without a tuner.
         let mut found = vec![none; self.algorithm + 1];
         // SAFETY: all descriptions live; the library writes at most as many results as there is room for.
         let asked = unsafe {
@@ -303,7 +303,7 @@ impl Problem {
                 &raw mut count,
             )
         };
-        // No algorithm is an answer; the library gives it in three ways.
+        // "No algorithm" is a valid answer; the library reports it in three forms.
         let none = [
             lt::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED,
             lt::cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE,

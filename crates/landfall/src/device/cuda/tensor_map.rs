@@ -6,11 +6,11 @@ use crate::kernel::cuda::{TENSOR_MAP_AXES as MAX_AXES, TENSOR_MAP_WORDS as WORDS
 use crate::values::DType;
 use cudarc::driver::sys;
 
-/// The tensor map of a tile, with the 128-byte swizzle in shared memory: the 16-byte chunks of each line are permuted by the
-/// line's number modulo 8, as tensor cores read them. Elements outside of the operand are zero there.
+/// The tensor map of a TMA tile, with the 128-byte swizzle in shared memory: the 16-byte chunks of each line are
+/// permuted by the line's number modulo 8, as tensor cores read them. Elements outside of the operand are zero.
 ///
 /// # Errors
-/// What the driver says of the sizes.
+/// The driver's error for invalid sizes.
 pub(super) fn encode(tile: &Tile<'_>) -> Result<[u64; WORDS], Error> {
     use sys::CUtensorMapDataType as Type;
     let (of, axes) = (tile.operand, tile.axes);
@@ -33,7 +33,7 @@ pub(super) fn encode(tile: &Tile<'_>) -> Result<[u64; WORDS], Error> {
         }
         lengths[i] = length;
     }
-    // The driver writes to a multiple of 64 bytes; a launch copies the words from anywhere.
+    // The driver writes to a multiple of 64 bytes; a launch copies the words from any address.
     let mut map = sys::CUtensorMap { opaque: [0; WORDS] };
     // SAFETY: the map is aligned as its type says; each list has as many elements as there may be axes, and the driver reads
     // as many as there are. It reads nothing of the operand's memory.

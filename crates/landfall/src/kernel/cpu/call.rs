@@ -1,4 +1,4 @@
-//! One kernel call as the kernel sees it.
+//! One kernel call, as the kernel receives it.
 
 use super::parallel::Split;
 use super::view::{View, ViewMut};
@@ -9,10 +9,10 @@ use crate::values::{DType, Element, Layout, Operand, Relation, Rule, Spec};
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 
-/// The operands of one kernel call, its scratch memory and its threads.
+/// The operands of one kernel call, its workspace and its threads.
 ///
-/// An input that shares memory with an output (in place, as the op's alias rule allows) is not handed out as an
-/// input: the kernel reads it through the output. So no kernel ever holds `&` and `&mut` over the same bytes.
+/// An input that aliases an output (in place, as the op's alias rule allows) is not available as an input: the kernel
+/// reads it through the output. So no kernel ever holds `&` and `&mut` over the same bytes.
 #[derive(Debug)]
 pub struct Call<'a> {
     operands: Operands<'a>,
@@ -102,14 +102,14 @@ impl<'a> Call<'a> {
         inputs.get(i).ok_or(Rule::Arity { expected: inputs.len(), got: i + 1 })
     }
 
-    /// The output that input `i` shares its memory with, if it is used in place.
+    /// The output that input `i` aliases, if it is used in place.
     #[must_use]
     pub fn in_place(&self, i: usize) -> Option<usize> {
         let input = self.operands.inputs.get(i)?;
         self.operands.outputs.iter().position(|o| o.relation(input) != Relation::Disjoint)
     }
 
-    /// Input `i`; `None` when it is used in place and must be read through its output.
+    /// Input `i`; `None` if it is used in place and must be read through its output.
     ///
     /// # Errors
     /// Its dtype must be `T`'s.
@@ -132,7 +132,7 @@ impl<'a> Call<'a> {
         self.input_or_in_place(i)?.ok_or(aliased)
     }
 
-    /// Output `j`. Each output is handed out once.
+    /// Output `j`. Each output can be taken once.
     ///
     /// # Errors
     /// Its dtype must be `T`'s, and it must not have been taken before.
@@ -144,7 +144,7 @@ impl<'a> Call<'a> {
         Ok(ViewMut::new(memory::elements_mut(operand), operand.layout))
     }
 
-    /// The scratch memory that the kernel asked for, as elements. Handed out once.
+    /// The requested workspace, as elements. Can be taken once.
     ///
     /// # Errors
     /// It must not have been taken before.
@@ -164,7 +164,7 @@ impl<'a> Call<'a> {
     }
 
     /// Runs `work(start, part)` over parts of at most `grain` indices of axis 0 of `whole` (`len` of them), on the
-    /// engine's threads. How it is cut depends on `len` and `grain` only.
+    /// engine's threads. The partition depends on `len` and `grain` only.
     pub fn parallel<S: Split>(&self, whole: S, len: usize, grain: usize, work: impl Fn(usize, S) + Sync) {
         parallel::run(self.pool, whole, len, grain, work);
     }
@@ -177,7 +177,7 @@ impl<'a> Call<'a> {
 }
 
 fn typed<T: Element>(arg: usize, dtype: DType) -> Result<(), Rule> {
-    // Bool operands are handed out as bytes.
+    // Bool operands are passed as bytes.
     if dtype == T::DTYPE || (dtype == DType::Bool && T::DTYPE == DType::U8) {
         Ok(())
     } else {

@@ -1,7 +1,7 @@
-//! Columns of a matrix, walked in lines.
+//! Columns of a matrix, processed in lines.
 //!
-//! Rows of few columns are handled several at a time as one line of up to [`LINE`] elements, so that the inner loops
-//! have the length of a line whatever the number of columns; a column's lanes are then added at the end.
+//! Several rows of few columns are processed as one line of up to [`LINE`] elements, so that inner loops have the
+//! length of a line for any number of columns; the lanes of a column are added at the end.
 
 use crate::kernel::cpu::View;
 use crate::kernel::cpu::pointwise::Arith;
@@ -12,7 +12,7 @@ pub(crate) const LINE: usize = 256;
 /// Lines summed in the accumulation dtype before they are added to f64 totals.
 const LINES: usize = 128;
 
-/// The columns of a matrix that are walked together, several rows of them a line.
+/// The columns of a matrix that are processed together, several rows per line.
 #[derive(Clone, Copy)]
 pub(crate) struct Columns {
     pub(crate) first: usize,
@@ -66,7 +66,7 @@ impl Columns {
         }
     }
 
-    /// Adds the sums over rows `from..from + len` of what `term` makes of each line: `totals[k·width + column]`.
+    /// Adds the sums of `term` over the lines of rows `from..from + len`: `totals[k·width + column]`.
     #[inline(always)]
     pub(crate) fn sums<A: Arith, const K: usize>(
         self,

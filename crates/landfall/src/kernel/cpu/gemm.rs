@@ -1,9 +1,9 @@
-//! Matrix products on one thread, without allocation.
+//! Single-threaded GEMM, without allocation.
 //!
 //! `C = alpha * A * B (+ C, or another matrix) (+ bias)`. Three loops of blocks surround one register tile (`tile.rs`): rows of C in
 //! blocks of [`BLOCK_ROWS`], `k` in blocks of at most [`BLOCK_K`](super::pack::BLOCK_K), columns in panels of two
-//! registers. A panel of B stays in the first-level cache while the rows of A pass it. What can be read where it lies
-//! is not packed: the shapes that matter are thin, and copying A would cost as much as multiplying it.
+//! registers. A panel of B stays in the L1 cache while the rows of A pass it. An operand that can be read in place is
+//! not packed: the relevant shapes are thin, and copying A would cost as much as multiplying it.
 //!
 //! Arithmetic. An element of C sums each block of `k` in order in one accumulator of the type `T::Acc`, and the blocks
 //! in order into C; that order depends on `k` alone, never on the rows or columns that a task was given, on strides,
@@ -21,12 +21,12 @@ use crate::values::{Element, Rule};
 use blocks::{Blocks, Panels, same_type};
 pub use view::{MatMut, MatRef};
 
-/// Rows of C that are computed together: a packed block of A is then 255 KiB in `f32`, which a second-level cache
-/// holds. A multiple of every tile height.
+/// Rows of C that are computed together: a packed block of A is then 255 KiB in `f32`, which fits in an L2 cache. A
+/// multiple of every tile height.
 pub const BLOCK_ROWS: usize = 240;
 
-/// Depth up to which a product is bound by its traffic in C: then rows go in blocks of [`SHALLOW_ROWS`], so that the
-/// panels of B complete a few lines of C while these are in the first-level cache.
+/// Depth up to which a product is bound by its traffic in C: then rows are processed in blocks of [`SHALLOW_ROWS`], so
+/// that the panels of B complete a few lines of C while these are in the L1 cache.
 const SHALLOW: usize = 64;
 const SHALLOW_ROWS: usize = 48;
 
@@ -34,10 +34,10 @@ const SHALLOW_ROWS: usize = 48;
 /// rows a power of two apart would evict each other.
 const PACK_COLS: usize = 96;
 
-/// Why a product was not computed. Nothing has been written when one is returned.
+/// Why a product was not computed. Nothing was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum GemmError {
-    /// A matrix is larger than the slice it was to lie in.
+    /// A matrix exceeds its slice.
     #[error(
         "a {rows}x{cols} matrix with strides ({row_stride}, {col_stride}) at offset {offset} must lie within {len} elements"
     )]
@@ -49,18 +49,18 @@ pub enum GemmError {
     )]
     #[allow(missing_docs, reason = "the message says what each number is")]
     Overlap { rows: usize, cols: usize, row_stride: usize, col_stride: usize },
-    /// A block was asked for that the matrix does not have.
+    /// A block exceeds its matrix.
     #[error("a {rows}x{cols} block at ({row}, {col}) must lie within a {}x{} matrix", of.0, of.1)]
     #[allow(missing_docs, reason = "the message says what each number is")]
     NoSuchBlock { row: usize, col: usize, rows: usize, cols: usize, of: (usize, usize) },
-    /// The operands do not fit together.
+    /// The shapes of the operands do not match.
     #[error(
         "A is {}x{}, B is {}x{}, C is {}x{}, bias is {bias:?}; they must be m by k, k by n, m by n, n",
         a.0, a.1, b.0, b.1, c.0, c.1
     )]
     #[allow(missing_docs, reason = "the message says what each number is")]
     Shape { a: (usize, usize), b: (usize, usize), c: (usize, usize), bias: Option<usize> },
-    /// What is to be added is no matrix of the result's shape.
+    /// The addend is not a matrix of the result's shape.
     #[error("the addend is {}x{}, C is {}x{}; they must be of one shape", addend.0, addend.1, c.0, c.1)]
     #[allow(missing_docs, reason = "the message says what each number is")]
     Addend { addend: (usize, usize), c: (usize, usize) },
@@ -80,23 +80,23 @@ impl From<GemmError> for Rule {
     }
 }
 
-/// What the product is added to.
+/// The addend of the product.
 #[derive(Debug, Clone, Copy)]
 pub enum Beta<'a, R> {
-    /// To nothing: the previous contents of C are overwritten and never read.
+    /// None: the previous contents of C are overwritten and never read.
     Zero,
-    /// To the previous contents of C.
+    /// The previous contents of C.
     One,
-    /// To this matrix of C's shape, with the same result as if C had held it.
+    /// This matrix of C's shape, with the same result as if C had held it.
     Matrix(MatRef<'a, R>),
 }
 
 /// The right-hand operand.
 #[derive(Debug, Clone, Copy)]
 pub enum Rhs<'a, T: Element> {
-    /// As it lies in memory.
+    /// In place, unpacked.
     View(MatRef<'a, T>),
-    /// Packed before, to be shared by several products.
+    /// Packed in advance, shared by several products.
     Packed(PackedB<'a, T::Acc>),
 }
 
@@ -111,33 +111,33 @@ impl<T: Element<Acc: Real>> Rhs<'_, T> {
     }
 }
 
-/// A product to be computed: `alpha * a * b`, plus what `beta` says, plus `bias` in every row.
+/// A product: `alpha * a * b`, plus the addend of `beta`, plus `bias` in every row.
 ///
 /// Operands are of type `T` and results of type `R`, which may be wider: sums of 16-bit operands can be kept in `f32`.
 #[derive(Debug, Clone, Copy)]
 pub struct Gemm<'a, T: Element, R> {
-    /// Factor of the product.
+    /// Scale of the product.
     pub alpha: T::Acc,
     /// Left-hand operand, `m` by `k`.
     pub a: MatRef<'a, T>,
     /// Right-hand operand, `k` by `n`.
     pub b: Rhs<'a, T>,
-    /// What it is added to.
+    /// Its addend.
     pub beta: Beta<'a, R>,
     /// A row of `n` elements that is added once, at the end.
     pub bias: Option<&'a [R]>,
 }
 
-/// Elements of the accumulation type that [`Gemm::run`] needs as workspace for an `m` by `k` by `n` product, whatever
-/// the strides and the instruction set.
+/// Workspace of [`Gemm::run`] for an `m` by `k` by `n` product, in elements of the accumulation type, for all strides
+/// and instruction sets.
 #[must_use]
 pub fn workspace_len(m: usize, n: usize, k: usize) -> usize {
     let Parts { bias, a, b, stage } = Parts::new(m, n, k);
     [bias, a, b, stage].into_iter().fold(ALIGN_SLACK, usize::saturating_add)
 }
 
-/// Elements of workspace of products of any depth up to `k`. A shallow one may need more than a deep one: it has blocks of fewer
-/// rows, and packs all of B where they are several.
+/// Workspace of products of any depth up to `k`. A shallow one may need more than a deep one: it has blocks of fewer
+/// rows, and packs all of B if there are several.
 #[must_use]
 pub fn workspace_up_to(m: usize, n: usize, k: usize) -> usize {
     workspace_len(m, n, k).max(workspace_len(m, n, k.min(SHALLOW)))
@@ -158,20 +158,20 @@ impl Parts {
         Self {
             bias: width,
             a: rows.next_multiple_of(16).saturating_mul(a_stride(depth)),
-            // One block of rows meets each panel of B once, so one panel at a time will do.
+            // One block of rows reads each panel of B once, so one panel at a time suffices.
             b: if m > block_rows(k) { k.saturating_mul(width) } else { depth * width.min(32) },
             stage: rows.saturating_mul(width),
         }
     }
 }
 
-/// Rows of C that are computed together, of a product this deep.
+/// Rows of C that are computed together, for a product of this depth.
 fn block_rows(k: usize) -> usize {
     if k <= SHALLOW { SHALLOW_ROWS } else { BLOCK_ROWS }
 }
 
-/// Whether `m` rows of A do well to read panels of B where they lie. Panels of a wide B are far-apart pieces of rows,
-/// which meet in a few cache sets: packed, unless all of B fits in the first-level cache or too few rows will read them.
+/// Whether `m` rows of A should read panels of B in place. Panels of a wide B are far-apart parts of rows, which
+/// conflict in few cache sets: they are packed, unless all of B fits in the L1 cache or too few rows read them.
 fn dense<T: Element<Acc: Real>>(isa: Isa, m: usize, b: MatRef<'_, T>) -> bool {
     let narrow = b.row_stride <= 2 * isa.lanes::<T::Acc>();
     b.col_stride == 1 && (narrow || b.data.len() <= 8192 || m <= BLOCK_ROWS)
@@ -181,19 +181,19 @@ fn fits_in_place<T: Element<Acc: Real>>(isa: Isa, m: usize, b: MatRef<'_, T>) ->
     b.cols.is_multiple_of(isa.lanes::<T::Acc>()) && dense(isa, m, b) && same_type(b.data).is_some()
 }
 
-/// Whether products of `m` rows with `b`, by one task or by several, do well to share one packed copy of it.
+/// Whether products of `m` rows with `b`, by one task or by several, should share one packed copy of it.
 #[must_use]
 pub fn pays_to_pack<T: Element<Acc: Real>>(m: usize, b: MatRef<'_, T>) -> bool {
     m > block_rows(b.rows) && !fits_in_place(Isa::detect(), m, b)
 }
 
-/// Elements of the accumulation type that such a copy takes, of a `k` by `n` matrix; none where it never pays.
+/// Size of such a copy of a `k` by `n` matrix, in elements of the accumulation type; 0 if it never pays.
 #[must_use]
 pub fn shared_len(m: usize, n: usize, k: usize) -> usize {
     if m > block_rows(k) { PackedB::<f32>::buffer_len(k, n) } else { 0 }
 }
 
-/// Distance of packed rows of A: odd in cache lines, so that a tile's rows fall into different cache sets.
+/// Row stride of packed A: odd in cache lines, so that a tile's rows map to different cache sets.
 fn a_stride(depth: usize) -> usize {
     (depth.div_ceil(16) | 1) * 16
 }
@@ -206,15 +206,15 @@ where
     /// Computes the product into `c`, on the instruction set of the process.
     ///
     /// # Errors
-    /// When shapes disagree or `workspace` is shorter than [`workspace_len`]; nothing has been written then.
+    /// If shapes disagree or `workspace` is shorter than [`workspace_len`]; nothing has been written then.
     pub fn run(&self, c: &mut MatMut<'_, R>, workspace: &mut [T::Acc]) -> Result<(), GemmError> {
         self.run_on(Isa::detect(), c, workspace)
     }
 
-    /// [`run`](Self::run) on `isa`, or on the widest set of the CPU if that is narrower.
+    /// [`run`](Self::run) on `isa`, or on the widest instruction set of the CPU if that is narrower.
     ///
     /// # Errors
-    /// As [`run`](Self::run), and when `b` was packed for another set.
+    /// As [`run`](Self::run), and if `b` was packed for another set.
     pub fn run_on(&self, isa: Isa, c: &mut MatMut<'_, R>, workspace: &mut [T::Acc]) -> Result<(), GemmError> {
         let isa = isa.min(Isa::widest());
         let ((m, k), (_, n)) = (self.a.shape(), self.b.shape());
@@ -262,7 +262,7 @@ where
         }
     }
 
-    /// B as the sweeps will read it: packed now if many blocks of rows would each have to pack it.
+    /// B as the sweeps read it: packed now if many blocks of rows would each have to pack it.
     fn b_source<'b>(&self, isa: Isa, m: usize, room: &'b mut [T::Acc]) -> Result<Panels<'b, T>, GemmError>
     where
         'a: 'b,

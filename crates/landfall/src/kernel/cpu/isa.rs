@@ -1,12 +1,12 @@
-//! Instruction sets: chosen once per process, and generic bodies compiled once for each.
+//! Instruction sets: selected once per process; generic bodies are compiled once for each.
 //!
-//! A [`Kernel`] is ordinary generic Rust. [`dispatch`] calls its `run` from a function that has the target features
-//! of the CPU switched on; because `run` is `#[inline(always)]`, its loops are compiled again in there, with those
-//! features, and vectorise to that width. No intrinsics are needed for pointwise work.
+//! A [`Kernel`] is ordinary generic Rust. [`dispatch`] calls its `run` from a function with the CPU's target features
+//! enabled; because `run` is `#[inline(always)]`, its loops are compiled again there, with those features, and
+//! vectorize to that width. No intrinsics are needed for pointwise work.
 //!
-//! Pointwise results are the same bytes on every instruction set: Rust never contracts `a * b + c` by itself, and the
-//! wider sets only change how many elements are handled at a time. Code that wants a fused multiply-add asks for it by
-//! name through [`Simd::mul_add`] or [`Lanes::mul_add`], and then differs between [`Isa::Baseline`] and the other two.
+//! Pointwise results are the same bytes on every instruction set: Rust never contracts `a * b + c` implicitly, and the
+//! wider sets only change the number of elements per instruction. Code that needs a fused multiply-add calls
+//! [`Simd::mul_add`] or [`Lanes::mul_add`], and then differs between [`Isa::Baseline`] and the other two.
 
 mod lanes;
 mod prefetch;
@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 /// An instruction set that kernels are compiled for, narrowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Isa {
-    /// What every CPU of the target has (SSE2 on x86-64).
+    /// The baseline of the target (SSE2 on x86-64).
     Baseline,
     /// AVX2, FMA and F16C: 256-bit vectors.
     Avx2,
@@ -31,8 +31,8 @@ impl Isa {
     /// Every instruction set, narrowest first.
     pub const ALL: &'static [Self] = &[Self::Baseline, Self::Avx2, Self::Avx512];
 
-    /// The set that this process uses: the widest that the CPU has, or the one that `LANDFALL_ISA` names
-    /// (`baseline`, `avx2`, `avx512`), never wider than the CPU. A name that is none of these is ignored.
+    /// The set of this process: the widest of the CPU, or the one that `LANDFALL_ISA` names (`baseline`, `avx2`,
+    /// `avx512`), limited to what the CPU supports. An unknown name is ignored.
     #[must_use]
     pub fn detect() -> Self {
         static CHOSEN: OnceLock<Isa> = OnceLock::new();
@@ -42,7 +42,7 @@ impl Isa {
         })
     }
 
-    /// The widest set that the CPU has.
+    /// The widest set of the CPU.
     #[must_use]
     pub fn widest() -> Self {
         static WIDEST: OnceLock<Isa> = OnceLock::new();
@@ -54,7 +54,7 @@ impl Isa {
         Self::ALL.iter().copied().filter(|&isa| isa <= Self::widest())
     }
 
-    /// Its name, as `LANDFALL_ISA` takes it.
+    /// Its name, as in `LANDFALL_ISA`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -106,10 +106,10 @@ fn probe() -> Isa {
     Isa::Baseline
 }
 
-/// Proof that the CPU has an instruction set: only [`dispatch`] makes one, after asking the CPU.
+/// Proof that the CPU supports an instruction set: only [`dispatch`] makes one, after a CPU check.
 ///
 /// # Safety
-/// A value exists only where the CPU has every instruction that the methods of `F32` and `F64` use.
+/// A value exists only if the CPU supports every instruction that the methods of `F32` and `F64` use.
 pub unsafe trait Simd: Copy + Send + Sync + 'static {
     /// The set that this type stands for.
     const ISA: Isa;
@@ -118,7 +118,7 @@ pub unsafe trait Simd: Copy + Send + Sync + 'static {
     /// A vector register of `f64`.
     type F64: Lanes<f64>;
 
-    /// `a·b + c`: one rounding where the set has a fused multiply-add, else two. Vectorises in loops.
+    /// `a·b + c`: one rounding if the set has a fused multiply-add, else two. Vectorizes in loops.
     #[inline(always)]
     #[must_use]
     fn mul_add<A: Real>(self, a: A, b: A, c: A) -> A {
@@ -163,14 +163,14 @@ instruction_set!(Avx2, F32x8, F64x4, run_avx2, "avx2,fma,f16c");
 #[cfg(target_arch = "x86_64")]
 instruction_set!(Avx512, F32x16, F64x8, run_avx512, "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl");
 
-/// A body to be compiled once for each instruction set.
+/// A body that is compiled once for each instruction set.
 ///
 /// [`vectorised`] takes a closure instead, for bodies that do not name vector registers.
 pub trait Kernel {
     /// What it returns.
     type Output;
-    /// The body. Implementors mark it `#[inline(always)]`, and everything hot that it calls too: only what is inlined
-    /// is compiled with the wider instructions.
+    /// The body. Implementors mark it `#[inline(always)]`, and everything hot that it calls too: only inlined code is
+    /// compiled with the wider instructions.
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
@@ -180,7 +180,7 @@ pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
 }
 
 /// Runs a closure compiled for the instruction set of this process. It must be written `#[inline(always)] || …`, and
-/// what it calls must be inlined too: the rest runs as compiled for the baseline, with the same result.
+/// its callees must be inlined too: the rest runs as compiled for the baseline, with the same result.
 pub fn vectorised<R>(body: impl FnOnce() -> R) -> R {
     struct Body<F>(F);
     impl<R, F: FnOnce() -> R> Kernel for Body<F> {
@@ -193,7 +193,7 @@ pub fn vectorised<R>(body: impl FnOnce() -> R) -> R {
     dispatch(Body(body))
 }
 
-/// Runs `kernel` compiled for `isa`, or for the widest set of the CPU if that is narrower.
+/// Runs `kernel` compiled for `isa`, or for the widest instruction set of the CPU if that is narrower.
 pub fn dispatch_on<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
     match isa.min(Isa::widest()) {
         Isa::Baseline => kernel.run(Baseline(())),

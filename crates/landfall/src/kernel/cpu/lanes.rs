@@ -1,4 +1,4 @@
-//! What kernels over rows share: sums in lanes, elements of any layout in tiles, scratch memory cut along with outputs.
+//! Helpers of row kernels: sums in lanes, tiles of elements of any layout, workspace split along with outputs.
 
 use crate::kernel::cpu::pointwise::{Arith, pieces};
 use crate::kernel::cpu::{Call, Split, View, ViewMut};
@@ -9,7 +9,7 @@ pub(crate) const TILE: usize = 512;
 /// Independent partial sums: two vectors of the widest registers in f64, so that additions overlap.
 pub(crate) const LANES: usize = 16;
 
-/// Joins lanes by halves.
+/// Reduces lanes pairwise by halves.
 #[inline(always)]
 pub(crate) fn fold<A: Arith>(mut lanes: [A; LANES], join: impl Fn(A, A) -> A) -> A {
     let mut n = LANES / 2;
@@ -22,8 +22,7 @@ pub(crate) fn fold<A: Arith>(mut lanes: [A; LANES], join: impl Fn(A, A) -> A) ->
     lanes[0]
 }
 
-/// Joins the values of `x`, at most a tile of them, in lanes that start as `start`: each value by `add`, the lanes by
-/// `join`.
+/// Reduces `x`, at most a tile of values, in lanes initialized to `start`: values by `add`, lanes by `join`.
 #[inline(always)]
 pub(crate) fn join<A: Arith>(x: &[A], start: A, add: impl Fn(A, A) -> A, join: impl Fn(A, A) -> A) -> A {
     let mut lanes = [start; LANES];
@@ -40,7 +39,7 @@ pub(crate) fn join<A: Arith>(x: &[A], start: A, add: impl Fn(A, A) -> A, join: i
     fold(lanes, join)
 }
 
-/// The largest of `x`, NaN if there is one.
+/// The maximum of `x`, NaN if there is one.
 #[inline(always)]
 pub(crate) fn max<A: Arith>(x: &[A]) -> A {
     join(x, A::of_f64(f64::NEG_INFINITY), Math::max, Math::max)
@@ -69,7 +68,7 @@ pub(crate) fn sum2<A: Arith>(x: &[A], y: &[A], f: impl Fn(A, A) -> A) -> A {
     fold(lanes, |a, b| a + b)
 }
 
-/// A view with as few axes as its elements allow, for walking them in row-major order.
+/// A view with as few axes as possible, for row-major traversal.
 pub(crate) fn flat<'a, T: Element>(x: &View<'a, T>) -> View<'a, T> {
     x.with_layout(x.layout().collapsed())
 }
@@ -111,8 +110,8 @@ pub(crate) fn store<T: Element>(out: &mut ViewMut<'_, T>, from: usize, values: &
     });
 }
 
-/// An output as a matrix of this many columns, and whether its rows may be cut apart; else under its own layout, in
-/// which rows are counted all the same.
+/// An output as a matrix of this many columns, and whether its rows may be split; else with its own layout, in which
+/// rows are counted likewise.
 pub(crate) fn rows<'a, T: Element>(out: ViewMut<'a, T>, dims: &[usize]) -> (ViewMut<'a, T>, bool) {
     let merged = Shape::new(dims).and_then(|s| out.layout().fits(s));
     match merged {
@@ -121,7 +120,7 @@ pub(crate) fn rows<'a, T: Element>(out: ViewMut<'a, T>, dims: &[usize]) -> (View
     }
 }
 
-/// Scratch memory of tasks: `width` elements for every `each` indices of the first axis.
+/// Workspace of tasks: `width` elements for every `each` indices of the first axis.
 #[derive(Debug)]
 pub(crate) struct Slots<'a, T> {
     /// The memory.
@@ -144,7 +143,7 @@ impl<T: Send> Split for Slots<'_, T> {
     }
 }
 
-/// Statistics that a forward pass kept, in f32 or f64 whatever the dtype of the elements.
+/// Saved statistics of a forward pass, in f32 or f64 for any dtype of the elements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum SavedStat<'a> {
     F32(View<'a, f32>),
@@ -171,7 +170,7 @@ impl<'a> SavedStat<'a> {
     }
 }
 
-/// Checks the dtype of kept statistics.
+/// Checks the dtype of saved statistics.
 pub(crate) fn saved_stat_dtype(args: &[Spec], arg: usize) -> Result<(), Rule> {
     match args[arg].dtype {
         DType::F32 | DType::F64 => Ok(()),

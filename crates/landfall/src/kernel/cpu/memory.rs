@@ -3,9 +3,8 @@
 use crate::values::{ALIGNMENT, Address, Element, Operand};
 use std::alloc::{Layout as AllocLayout, alloc, dealloc};
 
-/// Size and alignment of a huge page. Blocks of at least this size start on one: a kernel that streams an arena then
-/// misses the address translation cache once in 2 MiB and not once in 4 KiB, and prefetchers stop at fewer ends of
-/// pages.
+/// Size and alignment of a huge page. Blocks of at least this size are aligned to one: a kernel that streams an arena
+/// then has one TLB miss per 2 MiB instead of per 4 KiB, and prefetchers stop at fewer page boundaries.
 const HUGE_PAGE: usize = 2 << 20;
 
 fn block(bytes: usize) -> Option<AllocLayout> {
@@ -13,7 +12,7 @@ fn block(bytes: usize) -> Option<AllocLayout> {
     AllocLayout::from_size_align(bytes.max(1), alignment).ok()
 }
 
-/// Asks for huge pages behind a block of at least one. A system that has none to give serves it from small ones.
+/// Requests huge pages for a block of at least one. A system without free ones uses small pages.
 #[cfg(target_os = "linux")]
 fn ask_for_huge_pages(start: *mut u8, bytes: usize) {
     if bytes >= HUGE_PAGE {
@@ -25,7 +24,7 @@ fn ask_for_huge_pages(start: *mut u8, bytes: usize) {
 #[cfg(not(target_os = "linux"))]
 fn ask_for_huge_pages(_: *mut u8, _: usize) {}
 
-/// An aligned block, zeroed (a tensor that nothing has written can be read); `None` when there is no memory for it.
+/// An aligned block, zeroed (an unwritten tensor can be read); `None` if the system is out of memory.
 pub(crate) fn allocate(bytes: usize) -> Option<Address> {
     let layout = block(bytes)?;
     // SAFETY: the layout's size is at least 1.
@@ -33,14 +32,14 @@ pub(crate) fn allocate(bytes: usize) -> Option<Address> {
     if p.is_null() {
         return None;
     }
-    // Before the first touch, which decides the size of a page.
+    // Before the first access, which decides the page size.
     ask_for_huge_pages(p, layout.size());
     // SAFETY: the block has this many bytes, and nobody else knows it.
     unsafe { p.write_bytes(0, layout.size()) };
     Some(Address(p.expose_provenance() as u64))
 }
 
-/// Gives back a block of [`allocate`].
+/// Frees a block of [`allocate`].
 pub(crate) fn free(address: Address, bytes: usize) {
     if let Some(layout) = block(bytes) {
         // SAFETY: owners (buffers, states, arenas) free each address once, with the size it was allocated with.

@@ -1,4 +1,4 @@
-//! Kernels of the processor: functions over typed views, run on the engine's own threads.
+//! CPU kernels: functions over typed views, run on the engine's threads.
 
 mod call;
 pub(crate) mod columns;

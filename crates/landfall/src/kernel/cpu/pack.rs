@@ -1,4 +1,4 @@
-//! Packing: a strided block of a matrix copied, widened to the accumulation type, into memory that is read in order.
+//! Packing: copies a strided block of a matrix, widened to the accumulation type, to contiguous memory.
 
 use super::gemm::{GemmError, MatRef};
 use super::isa::{Isa, Kernel, Real, Simd, dispatch_on};
@@ -6,15 +6,15 @@ use crate::values::{DType, Element};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
-/// Longest run over `k` that one accumulator sums; longer ones are summed block by block. A block of B this deep and
-/// two registers wide is 32 KiB, which a first-level cache holds next to the rows of A that meet it.
+/// Longest run over `k` that one accumulator sums; longer ones are summed block by block. A block of B of this depth
+/// and two registers wide is 32 KiB, which fits in the L1 cache next to the rows of A that it is multiplied with.
 pub const BLOCK_K: usize = 256;
 
-/// Elements by which [`aligned`] may shift a buffer: a cache line of the smallest accumulation type.
+/// Maximum shift of a buffer by [`aligned`], in elements: a cache line of the smallest accumulation type.
 pub(super) const ALIGN_SLACK: usize = 16;
 
-/// The blocks of `0..k`, as (start, length), equal but for the last. They depend on `k` alone, so that every element
-/// of a product sums in the same order whatever part of it a task computes. `k = 0` has one empty block.
+/// The blocks of `0..k`, as (start, length), equal except for the last. They depend on `k` only, so that every element
+/// of a product sums in the same order for any task partition. `k = 0` has one empty block.
 pub(super) fn k_blocks(k: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
     let count = k.div_ceil(BLOCK_K).max(1);
     let len = k.div_ceil(count);
@@ -22,7 +22,7 @@ pub(super) fn k_blocks(k: usize) -> impl Iterator<Item = (usize, usize)> + Clone
 }
 
 /// The column panels of a matrix of `n` columns, as (first column, columns, padded columns): two registers wide, and
-/// one register for a rest that fits in it.
+/// one register for a remainder that fits in it.
 pub(super) fn panels(n: usize, lanes: usize) -> impl Iterator<Item = (usize, usize, usize)> + Clone {
     (0..n).step_by(2 * lanes).map(move |start| {
         let left = n - start;
@@ -76,7 +76,7 @@ impl<T: Element> Kernel for Pack<'_, T> {
             }
             return;
         }
-        // Transposing: reads run along memory, a few rows at a time, so that the lines written stay in cache.
+        // Transposing: reads run along memory, a few rows at a time, so that the written lines stay in cache.
         for first in (0..rows).step_by(TRANSPOSE_ROWS) {
             let count = TRANSPOSE_ROWS.min(rows - first);
             let lines = &mut target[first * stride..(first + count) * stride];
@@ -95,8 +95,8 @@ impl<T: Element> Kernel for Pack<'_, T> {
 
 const TRANSPOSE_ROWS: usize = 64;
 
-/// Widens a run of elements. f16 goes through the slice conversion of `half`, which asks the CPU for its conversion
-/// instruction once a run and not once an element.
+/// Widens a run of elements. f16 uses the slice conversion of `half`, which checks the CPU for its conversion
+/// instruction once per run and not once per element.
 #[inline(always)]
 fn widen<T: Element>(from: &[T], to: &mut [T::Acc]) {
     if T::DTYPE == DType::F16
@@ -110,7 +110,7 @@ fn widen<T: Element>(from: &[T], to: &mut [T::Acc]) {
     }
 }
 
-/// Rounds a run of elements, as [`widen`] reads one.
+/// Rounds a run of elements, the inverse of [`widen`].
 #[inline(always)]
 fn narrow<R: Element>(from: &[R::Acc], to: &mut [R]) {
     if R::DTYPE == DType::F16
@@ -171,7 +171,7 @@ pub struct PackedB<'a, A> {
 }
 
 impl<'a, A: Real> PackedB<'a, A> {
-    /// Elements of the accumulation type that packing a `k` by `n` matrix needs.
+    /// Size of a packed `k` by `n` matrix, in elements of the accumulation type.
     #[must_use]
     pub const fn buffer_len(k: usize, n: usize) -> usize {
         // A register holds at most 16 elements.
@@ -181,7 +181,7 @@ impl<'a, A: Real> PackedB<'a, A> {
     /// Packs `b` into `buffer`.
     ///
     /// # Errors
-    /// When `buffer` is shorter than [`buffer_len`](Self::buffer_len).
+    /// If `buffer` is shorter than [`buffer_len`](Self::buffer_len).
     pub fn new<T: Element<Acc = A>>(b: MatRef<'_, T>, buffer: &'a mut [A]) -> Result<Self, GemmError> {
         Self::new_on(Isa::detect(), b, buffer)
     }
@@ -219,7 +219,7 @@ impl<'a, A: Real> PackedB<'a, A> {
         Ok(Self { isa, k, n, data: buffer })
     }
 
-    /// Rows and columns of the matrix that was packed.
+    /// Rows and columns of the packed matrix.
     #[must_use]
     pub fn shape(&self) -> (usize, usize) {
         (self.k, self.n)

@@ -1,12 +1,12 @@
-//! Work in parallel: cut by shape, never by the number of threads, so results do not depend on it.
+//! Parallel work: partitioned by shape, never by the number of threads, so results do not depend on it.
 
 use super::isa;
 use super::view::ViewMut;
 use crate::values::Element;
 
-/// Something that can be cut in two along its first axis: outputs of a kernel, and tuples of them.
+/// A value that can be split along its first axis: outputs of a kernel, and tuples of them.
 pub trait Split: Sized + Send {
-    /// Whether cutting is possible without two parts sharing memory.
+    /// Whether it can be split without two parts sharing memory.
     fn splits(&self) -> bool;
     /// The first `at` indices, and the rest.
     fn split(self, at: usize) -> (Self, Self);
@@ -35,7 +35,7 @@ impl<T: Element> Split for ViewMut<'_, T> {
     }
 }
 
-/// Cuts scratch memory along with the outputs: `width` elements for each index of the first axis.
+/// Splits workspace along with the outputs: `width` elements for each index of the first axis.
 #[derive(Debug)]
 pub struct Chunks<'a, T> {
     /// The memory.
@@ -89,7 +89,7 @@ impl<S: Split> Split for Option<S> {
 }
 
 /// Runs `work(start, part)` over parts of at most `grain` indices of axis 0 (`len` in all), compiled for the best
-/// instruction set of the machine. Parts are cut by `len` and `grain` alone.
+/// instruction set of the machine. The partition depends on `len` and `grain` only.
 pub(crate) fn run<S: Split, F>(pool: Option<&rayon::ThreadPool>, whole: S, len: usize, grain: usize, work: F)
 where
     F: Fn(usize, S) + Sync,
@@ -139,8 +139,8 @@ fn serial<S: Split>(mut rest: S, len: usize, grain: usize, leaf: Leaf<'_, S>) {
     leaf(start, rest);
 }
 
-/// One part, compiled for the machine's instruction set. Never inlined: each kernel's closure is compiled once for each
-/// instruction set, and not again at every place that runs a part.
+/// One part, compiled for the machine's instruction set. Never inlined: each kernel's closure is compiled once per
+/// instruction set, and not again at every call site.
 #[inline(never)]
 fn leaf<S: Split, F: Fn(usize, S) + Sync>(start: usize, part: S, work: &F) {
     isa::vectorised(

@@ -1,26 +1,26 @@
-//! The CPU's kernel for every pointwise op: the expression runs step by step over tiles of [`TILE`] elements that
-//! stay in the first-level cache, so that each step is one loop that the compiler vectorises, whatever the expression.
+//! The CPU's kernel for every pointwise op: the expression runs step by step over tiles of [`TILE`] elements that stay
+//! in the L1 cache, so that each step is one vectorized loop for any expression.
 //!
-//! Axes that lie alike in all operands are joined first. What is left is walked as rows of the last axis; a tile
-//! holds several short rows or a piece of a long one.
+//! Axes with the same layout in all operands are merged first. The remaining axes are traversed as rows of the last
+//! axis; a tile holds several short rows or a part of a long one.
 
 use crate::kernel::cpu::{Call, View, ViewMut, isa};
 use crate::values::{
     Binary, DType, Element, Expression, Layout, MAX_STEPS, Math, Rule, Step, Unary, collapse, with_dtype,
 };
 
-/// Elements of a tile. 24 registers of f32 are 24 KB: half of a first-level cache.
+/// Elements of a tile. 24 registers of f32 are 24 KB: half of an L1 cache.
 const TILE: usize = 256;
-/// Elements between those that are worked on and those that are asked for.
+/// Prefetch distance in elements.
 const AHEAD: usize = 2 * TILE;
-/// Elements that one task works on.
+/// Elements per task.
 const GRAIN: usize = 32 * 1024;
 
-/// Arithmetic of a tile: f32 for the float dtypes up to 32 bits, f64 where an f64 or a 64-bit integer is involved.
+/// Arithmetic of a tile: f32 for the float dtypes up to 32 bits, f64 if an f64 or a 64-bit integer is involved.
 pub(crate) trait Arith: Math {
     fn of_f64(x: f64) -> Self;
     fn as_f64(self) -> f64;
-    /// Converts an element, exactly where the dtype is not wider than this type.
+    /// Converts an element, exactly if the dtype is not wider than this type.
     fn load<T: Element>(x: T) -> Self;
     fn store<T: Element>(self) -> T;
 }
@@ -59,7 +59,7 @@ enum Source<'a> {
     I32(View<'a, i32>),
     I64(View<'a, i64>),
     U8(View<'a, u8>),
-    /// Shares its memory with the output.
+    /// Aliases the output.
     InPlace,
 }
 
@@ -118,7 +118,8 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Calls `piece(position in the tile, offset in the data, length, stride)` for the row pieces of elements `from..from + len`.
+/// Calls `piece(position in the tile, offset in the data, length, stride)` for each part of a row within elements
+/// `from..from + len`.
 #[inline(always)]
 pub(crate) fn pieces(
     layout: &Layout,
@@ -177,7 +178,7 @@ fn store<A: Arith, T: Element>(target: &mut ViewMut<'_, T>, from: usize, values:
 /// Runs the expression of a pointwise op over a call's operands.
 ///
 /// # Errors
-/// A rule that only a wrong kernel table can break.
+/// A rule that only a wrong kernel table can violate.
 pub(crate) fn run(expression: &Expression, call: &Call<'_>) -> Result<(), Rule> {
     let out = call.output_dtype(0)?;
     let mut wide = matches!(out, DType::F64 | DType::I64 | DType::I32);
@@ -231,7 +232,7 @@ fn typed<A: Arith, T: Element>(expression: &Expression, call: &Call<'_>) -> Resu
     Ok(())
 }
 
-/// Runs every step but the arguments, which are loaded.
+/// Runs every step except the arguments, which are loaded.
 #[inline(always)]
 fn evaluate<A: Arith>(steps: &[Step], regs: &mut [[A; TILE]; MAX_STEPS], len: usize) {
     for (r, step) in steps.iter().enumerate() {
@@ -253,8 +254,8 @@ fn evaluate<A: Arith>(steps: &[Step], regs: &mut [[A; TILE]; MAX_STEPS], len: us
     }
 }
 
-// Whole tiles, also where fewer elements are asked for: a fixed count vectorises without a tail, and the elements
-// past the end are registers of ours that nobody stores.
+// Whole tiles, even for fewer elements: a fixed count vectorizes without a remainder loop, and the elements past the
+// end are registers that are never stored.
 #[inline(always)]
 fn unary<A: Arith>(f: Unary, x: &[A; TILE], out: &mut [A; TILE]) {
     macro_rules! map {

@@ -1,4 +1,4 @@
-//! Typed views of operands: what CPU kernels read and write. All accesses are bounds-checked slices.
+//! Typed views of operands for CPU kernels. All accesses are bounds-checked slices.
 
 use crate::values::{Element, Layout};
 
@@ -9,7 +9,7 @@ pub struct View<'a, T> {
     layout: Layout,
 }
 
-/// Elements that a kernel writes; in-place operands are read through it too.
+/// Elements that a kernel writes; in-place operands are also read through it.
 #[derive(Debug)]
 pub struct ViewMut<'a, T> {
     data: &'a mut [T],
@@ -49,7 +49,7 @@ macro_rules! shared {
                 self.layout.shape().dims()
             }
 
-            /// Where the elements lie, relative to the view's own data.
+            /// The layout, relative to the view's data.
             #[inline(always)]
             pub fn layout(&self) -> &Layout {
                 &self.layout
@@ -110,12 +110,12 @@ shared!(View);
 shared!(ViewMut);
 
 impl<'a, T: Element> View<'a, T> {
-    /// A view of `data`, whose first element is the first that the layout reaches.
+    /// A view of `data`, whose first element is the first of the layout.
     pub(crate) fn new(data: &'a [T], layout: Layout) -> Self {
         Self { data, layout: layout.at_origin() }
     }
 
-    /// All elements in row-major order, if they lie so without gaps.
+    /// All elements in row-major order, if they are contiguous.
     #[inline(always)]
     pub fn contiguous(&self) -> Option<&'a [T]> {
         let (n, from) = (self.elements(), self.layout.offset());
@@ -142,7 +142,7 @@ impl<'a, T: Element> View<'a, T> {
         Row { data: self.data.get(at + self.layout.offset()..).unwrap_or(&[]), len: self.cols(), stride }
     }
 
-    /// The same data under another layout that reaches no further.
+    /// The same data with another layout of no larger extent.
     #[must_use]
     pub(crate) fn with_layout(&self, layout: Layout) -> Self {
         Self { data: self.data, layout }
@@ -160,7 +160,7 @@ impl<'a, T: Element> View<'a, T> {
         self.with_layout(inner(&self.layout, i))
     }
 
-    /// The view as a matrix of rows, where the outer axes can be joined without moving elements; else unchanged.
+    /// The view as a matrix of rows, if the outer axes can be merged without moving elements; else unchanged.
     #[must_use]
     pub fn merge_outer(&self) -> Self {
         let l = self.layout.fits([self.rows(), self.cols()].into());
@@ -169,12 +169,12 @@ impl<'a, T: Element> View<'a, T> {
 }
 
 impl<'a, T: Element> ViewMut<'a, T> {
-    /// A view of `data`, whose first element is the first that the layout reaches.
+    /// A view of `data`, whose first element is the first of the layout.
     pub(crate) fn new(data: &'a mut [T], layout: Layout) -> Self {
         Self { data, layout: layout.at_origin() }
     }
 
-    /// All elements in row-major order, if they lie so without gaps.
+    /// All elements in row-major order, if they are contiguous.
     #[inline(always)]
     pub fn contiguous(&mut self) -> Option<&mut [T]> {
         let (n, from) = (self.elements(), self.layout.offset());
@@ -199,7 +199,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
         View { data: self.data, layout: self.layout }
     }
 
-    /// The same view for a shorter time.
+    /// Reborrows the view for a shorter lifetime.
     #[inline(always)]
     pub fn reborrow(&mut self) -> ViewMut<'_, T> {
         ViewMut { data: self.data, layout: self.layout }
@@ -245,22 +245,22 @@ impl<'a, T: Element> ViewMut<'a, T> {
         Self { data: self.data, layout }
     }
 
-    /// The same elements under another layout (its axes joined, say).
+    /// The same elements with another layout (its axes merged, for example).
     pub(crate) fn relaid(self, layout: Layout) -> Self {
         Self { data: self.data, layout }
     }
 
-    /// A view of `data` under a layout that keeps its offset.
+    /// A view of `data` with a layout of the same offset.
     pub(crate) fn over(data: &'a mut [T], layout: Layout) -> Self {
         Self { data, layout }
     }
 
-    /// The data, for as long as the view would have lived.
+    /// The data, for the view's original lifetime.
     pub(crate) fn into_data(self) -> &'a mut [T] {
         self.data
     }
 
-    /// The view as a matrix of rows, where the outer axes can be joined without moving elements; else unchanged.
+    /// The view as a matrix of rows, if the outer axes can be merged without moving elements; else unchanged.
     #[must_use]
     pub fn merge_outer(self) -> Self {
         let l = self.layout.fits([self.rows(), self.cols()].into()).unwrap_or(self.layout);
@@ -275,7 +275,7 @@ impl<'a, T: Element> Row<'a, T> {
         self.len
     }
 
-    /// Whether there is no element.
+    /// Whether it is empty.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -287,7 +287,7 @@ impl<'a, T: Element> Row<'a, T> {
         self.data[j * self.stride]
     }
 
-    /// The elements as a slice, if they lie without gaps.
+    /// The elements as a slice, if they are contiguous.
     #[inline(always)]
     pub fn as_slice(&self) -> Option<&'a [T]> {
         if self.stride == 1 || self.len <= 1 { self.data.get(..self.len) } else { None }
@@ -317,7 +317,7 @@ impl<T: Element> RowMut<'_, T> {
         Row { data: self.data, len: self.len, stride: self.stride }
     }
 
-    /// The elements as a slice, if they lie without gaps.
+    /// The elements as a slice, if they are contiguous.
     #[inline(always)]
     pub fn as_slice(&mut self) -> Option<&mut [T]> {
         if self.stride == 1 || self.len <= 1 { self.data.get_mut(..self.len) } else { None }

@@ -1,4 +1,4 @@
-//! One kernel call of an op, as its CUDA side sees it: operands in, typed launches out.
+//! One kernel call of an op on its CUDA side: operands in, typed launches out.
 
 use super::module::Module;
 use super::param::{Entry, KernelArgs, Kind, RowFrame, RowView, Tile, Transfer, dims, push_view};
@@ -14,7 +14,7 @@ use std::fmt;
 /// Why a call did not run.
 #[derive(Debug)]
 pub enum Failure {
-    /// A rule was broken; nothing ran.
+    /// A rule was violated; nothing ran.
     Rule(Rule),
     /// The device, or its compiler, failed.
     Device(Error),
@@ -46,7 +46,7 @@ pub struct Geometry {
     pub shared: u32,
 }
 
-/// The most blocks along x; along y and z there are 65,535.
+/// Maximum number of blocks along x; along y and z it is 65,535.
 const MAX_GRID: u64 = (1 << 31) - 1;
 
 impl Geometry {
@@ -58,7 +58,7 @@ impl Geometry {
         Self::blocks(threads.div_ceil(block as usize), block)
     }
 
-    /// How many blocks share `units` units of work: at most `most`, and no more than are busy when each takes as many.
+    /// Number of blocks for `units` units of work: at most `most`, and all of them busy with equal shares.
     #[must_use]
     pub fn shares(units: usize, most: usize) -> usize {
         units.div_ceil(units.div_ceil(most).max(1))
@@ -91,28 +91,28 @@ impl fmt::Display for Geometry {
     }
 }
 
-/// An argument of a launch. It is checked against the kernel's declared parameter.
+/// An argument of a launch, checked against the kernel's declared parameter.
 #[derive(Debug, Clone, Copy)]
 pub enum Arg<'a> {
-    /// The first element of an operand that is read (its layout's offset is applied).
+    /// Pointer to the first element of an input (its layout's offset is applied).
     Input(&'a Operand),
-    /// The first element of an operand that is written.
+    /// Pointer to the first element of an output.
     Output(&'a Operand),
-    /// An operand that is read, with its strides.
+    /// An input with its strides.
     ViewIn(&'a Operand),
-    /// An operand that is written, with its strides.
+    /// An output with its strides.
     ViewOut(&'a Operand),
-    /// This many bytes into the scratch memory.
+    /// Workspace at this byte offset.
     Scratch(usize),
-    /// An operand that is read by TMA tiles.
+    /// An input that is read by TMA tiles.
     TensorMap(Tile<'a>),
-    /// How many rows there are and of how many elements.
+    /// Number and length of the rows.
     RowFrame(RowFrame<'a>),
-    /// The rows of an operand that is read.
+    /// The rows of an input.
     RowsIn(RowView<'a>),
-    /// The rows of an operand that is written.
+    /// The rows of an output.
     RowsOut(RowView<'a>),
-    /// An operand that is read and one of its shape that is written.
+    /// An input and an output of the same shape.
     Transfer(&'a Transfer<'a>),
     /// A 32-bit unsigned integer.
     U32(u32),
@@ -124,7 +124,7 @@ pub enum Arg<'a> {
     F64(f64),
     /// Sizes or strides.
     Dims([u64; MAX_RANK]),
-    /// Where an index out of range is reported.
+    /// The record for an index out of range.
     Faults,
 }
 
@@ -157,7 +157,7 @@ impl Arg<'_> {
     }
 }
 
-/// The most parameters of a kernel, members of structs counted one by one.
+/// Maximum number of parameters of a kernel, counting members of structs separately.
 const MAX_PARAMS: usize = 40;
 /// Words of all arguments of a launch.
 const MAX_WORDS: usize = 256;
@@ -167,7 +167,7 @@ const MAX_WORDS: usize = 256;
 pub(crate) struct Values {
     words: ArrayVec<u64, MAX_WORDS>,
     starts: ArrayVec<u16, MAX_PARAMS>,
-    /// Addresses of the operands among them, and of those that a tensor map hides.
+    /// Addresses of the operands among them, and of those inside tensor maps.
     addresses: ArrayVec<u64, MAX_PARAMS>,
 }
 
@@ -176,29 +176,29 @@ impl Values {
         Self { words: ArrayVec::new(), starts: ArrayVec::new(), addresses: ArrayVec::new() }
     }
 
-    /// Appends one argument; whether there was room.
+    /// Appends one argument; returns whether there was room.
     #[inline]
     pub(super) fn push(&mut self, words: &[u64]) -> bool {
         let start = self.words.len() as u16;
         self.words.try_extend_from_slice(words).is_ok() && self.starts.try_push(start).is_ok()
     }
 
-    /// Appends the address of an operand; whether there was room.
+    /// Appends the address of an operand; returns whether there was room.
     #[inline]
     pub(super) fn push_address(&mut self, address: u64) -> bool {
         self.addresses.try_push(address).is_ok() && self.push(&[address])
     }
 
-    /// Each argument from its first word on.
+    /// Each argument, from its first word.
     #[inline]
     pub(crate) fn each(&self) -> impl Iterator<Item = &[u64]> {
         self.starts.iter().map(|&s| &self.words[usize::from(s)..])
     }
 
-    /// Where each argument is, for the driver.
+    /// The address of each argument, for the driver.
     #[inline]
     pub(crate) fn pointers(&self) -> ArrayVec<*mut c_void, MAX_PARAMS> {
-        // Pushed one by one into their place: a collected list is moved there afterwards, with all its room.
+        // Pushed one by one in place: a collected list would be moved there afterwards, with its whole capacity.
         let mut pointers = ArrayVec::new();
         self.each().for_each(|words| pointers.push(words.as_ptr().cast_mut().cast()));
         pointers
@@ -209,36 +209,36 @@ impl Values {
 #[derive(Debug)]
 pub(crate) struct KernelLaunch<'a> {
     pub(crate) module: &'a Module,
-    /// Number of the kernel in the module's source.
+    /// Index of the kernel in the module's source.
     pub(crate) entry: usize,
     pub(crate) geometry: Geometry,
     pub(crate) values: &'a Values,
 }
 
 impl KernelLaunch<'_> {
-    /// Addresses of the operands that it was given.
+    /// Addresses of its operands.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = u64> {
         self.values.addresses.iter().copied()
     }
 }
 
-/// Where the launches of a call go: to the device now, into a list, or to the compiler only.
+/// The target of a call's launches: the device, a list, or the compiler only.
 pub(crate) trait Sink {
-    /// Takes one launch of an op.
+    /// Accepts one launch of an op.
     fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error>;
-    /// Takes one product of the matrix library; whether it has an algorithm for it. If not, nothing ran.
+    /// Accepts one cuBLASLt matmul; returns whether it has an algorithm for it. If not, nothing ran.
     fn product(&mut self, op: &'static str, launch: &ProductLaunch) -> Result<bool, Error>;
-    /// Takes one fill of memory with a byte.
+    /// Accepts one memset.
     fn fill(&mut self, op: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error>;
     /// The driver's encoding of a tensor map.
     fn tensor_map(&self, tile: &Tile<'_>) -> Result<[u64; tensor_map::WORDS], Error>;
     /// The record for index faults, and the number of an op in it.
     fn faults(&mut self, op: &'static str) -> (Address, u32);
-    /// The architecture that modules are compiled for; none where they are for all.
+    /// The architecture that modules are compiled for; none if for all.
     fn architecture(&self) -> Option<&str>;
 }
 
-/// The operands of one call and the way to launch kernels on them. What a call launches depends on its operands'
+/// The operands of one call, and methods that launch kernels on them. The launches of a call depend on its operands'
 /// dtypes, layouts and addresses only, never on their contents.
 pub struct Call<'a> {
     operands: Operands<'a>,
@@ -286,7 +286,7 @@ impl<'a> Call<'a> {
         outputs.get(j).ok_or(Rule::Outputs { expected: outputs.len(), got: j + 1 })
     }
 
-    /// The output that input `i` shares its memory with, if it is used in place.
+    /// The output that input `i` aliases, if it is used in place.
     #[must_use]
     pub fn in_place(&self, i: usize) -> Option<usize> {
         let input = self.operands.inputs.get(i)?;
@@ -299,14 +299,14 @@ impl<'a> Call<'a> {
         self.operands.inputs.iter().map(Operand::spec).collect()
     }
 
-    /// Bytes of scratch memory: what the kernel asked for.
+    /// Bytes of workspace, as requested by the kernel.
     #[must_use]
     pub fn scratch_bytes(&self) -> usize {
         self.operands.workspace_bytes
     }
 
-    /// Whether a module is for the device of the call. Where launches are only listed, for every device, one for a single
-    /// architecture is not.
+    /// Whether a module supports the device of the call. If launches are only listed, for every device, an
+    /// architecture-specific one does not.
     #[must_use]
     pub fn has(&self, module: &Module) -> bool {
         module.architecture().is_none_or(|only| self.sink.architecture() == Some(only))
@@ -315,8 +315,8 @@ impl<'a> Call<'a> {
     /// Launches a kernel of a module. The operands' dtypes must be those of its parameters.
     ///
     /// # Errors
-    /// [`Rule::Launch`] where they are not, where the module's source does not list the kernel, or where the geometry is
-    /// beyond the kernel's; a device fault.
+    /// [`Rule::Launch`] if they differ, if the module's source does not list the kernel, or if the geometry exceeds the
+    /// kernel's; a device fault.
     pub fn launch<A: KernelArgs>(
         &mut self,
         module: &Module,
@@ -326,10 +326,11 @@ impl<'a> Call<'a> {
         args.list(|list| self.launch_list(module, A::KERNEL.name, geometry, list))
     }
 
-    /// Launches the kernel of this name with a list of arguments, for sources that are made for a number of operands.
+    /// Launches the kernel of this name with a list of arguments, for sources that are generated for a number of
+    /// operands.
     ///
     /// # Errors
-    /// As [`launch`](Self::launch); also where count or kinds of the arguments are not those of the parameters.
+    /// As [`launch`](Self::launch); also if number or kinds of the arguments differ from the parameters.
     pub(crate) fn launch_list(
         &mut self,
         module: &Module,
@@ -363,7 +364,7 @@ impl<'a> Call<'a> {
         Ok(self.sink.kernel(self.operands.op, launch)?)
     }
 
-    /// Appends an argument; whether there was room, or why the parameter does not take it.
+    /// Appends an argument; returns whether there was room, or why the parameter refuses it.
     fn value(
         &mut self,
         module: &Module,
@@ -415,10 +416,10 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// An operand in the scratch memory, so many bytes from its start: what one launch of the call leaves for the next.
+    /// An operand in the workspace at this byte offset: passes data from one launch of the call to the next.
     ///
     /// # Errors
-    /// [`Rule::Launch`] where it does not fit in.
+    /// [`Rule::Launch`] if it does not fit.
     pub fn scratch(&self, at: usize, spec: Spec) -> Result<Operand, Rule> {
         let room = self.scratch_bytes();
         if at.saturating_add(spec.bytes()) > room {
@@ -429,10 +430,9 @@ impl<'a> Call<'a> {
         Ok(Operand { base, dtype: spec.dtype, layout: Layout::contiguous(spec.shape) })
     }
 
-    /// `output = inputs[0] · inputs[1]` (+ an addend) (+ a bias), as [`MatMul`](crate::ops::MatMul) takes them, by the matrix
-    /// library, with the call's scratch memory from byte `scratch` on, by the algorithm of this number among those that it
-    /// proposes; 0 is its choice. The answer is whether it has that one for operands that lie like these. If not, nothing
-    /// ran: launch a kernel.
+    /// `output = inputs[0] · inputs[1]` (+ an addend) (+ a bias), as in [`MatMul`](crate::ops::MatMul), by cuBLASLt,
+    /// with the call's workspace from byte `scratch` on and the heuristic's algorithm of this index; 0 is its first
+    /// choice. Returns whether it has that algorithm for these operand layouts. If not, nothing ran: launch a kernel.
     ///
     /// # Errors
     /// The library's absence; a device fault.
@@ -455,7 +455,7 @@ impl<'a> Call<'a> {
     /// Sets every byte of an output, which must be contiguous.
     ///
     /// # Errors
-    /// [`Rule::Launch`] where there are gaps; a device fault.
+    /// [`Rule::Launch`] if it is not contiguous; a device fault.
     pub fn fill(&mut self, output: &Operand, value: u8) -> Result<(), Failure> {
         let spec = output.spec();
         if !output.layout.is_contiguous() {

@@ -1,12 +1,12 @@
-// Sums over the rows of each column, two at once. A block has `width` neighbouring columns, a power of two, and
-// THREADS / width lanes; lane l of chunk c takes every so-manieth row of the chunk from row l on. Totals run in double, lanes
-// are added pairwise, chunks by another launch in the same way: the order depends on sizes alone. (With `group.cu`.)
+// Sums over the rows of each column, two at once. A block has `width` adjacent columns, a power of two, and THREADS /
+// width lanes; lane l of chunk c takes every (THREADS / width)-th row of the chunk from row l on. Totals run in double,
+// lanes are added pairwise, chunks by another launch in the same order, which depends on sizes only. (With `group.cu`.)
 
 struct Pair { double a, b; };
 
 struct Columns {
     u32 width, lanes, lane;
-    u64 count, column;  // of all, of this thread
+    u64 count, column;  // in total, of this thread
     bool inside;
 };
 DEVICE Columns columns_of(u32 width, u64 count) {
@@ -31,7 +31,7 @@ DEVICE Pair lanes_all(Pair x, const Columns& c) {
     return shared[t % c.width];
 }
 
-// Rows that a lane reads before it uses any.
+// Rows that a lane loads before it uses any.
 constexpr u32 AHEAD = 8;
 
 // Those from row `r` on; past `end`, row `r` again.
@@ -83,13 +83,13 @@ DEVICE Pair chunks_all(const Columns& c, u64 chunks, const double* partial) {
     return lanes_all(sum, c);
 }
 
-// A matrix whose rows may lie in any way.
+// A matrix with any row layout.
 struct Matrix {
     u64 rows;
     u32 rank;
     const Dims& shape;
     const Dims& stride;
-    u64 step;  // from column to column
+    u64 step;  // column stride
 };
 template <class E> DEVICE Matrix matrix_of(const RowFrame& frame, const RowView<E>& x) {
     return {frame.count, frame.rank, frame.shape, x.stride, x.stride_row.v[0]};

@@ -1,40 +1,40 @@
-//! How the threads of a block share columns: the host's side of `columns.cu`.
+//! How the threads of a block share columns: the host side of `columns.cu`.
 
 use crate::kernel::cuda::Geometry;
 use crate::values::Rule;
 
 /// Threads of a block: `THREADS` in the source.
 pub(crate) const BLOCK: u32 = 256;
-/// Columns of a block, at most: a line of memory of f32.
+/// Maximum columns of a block: a memory line of f32.
 const WIDTH: usize = 32;
-/// Rows of a lane in a chunk, at least.
+/// Minimum rows of a lane in a chunk.
 const ROWS: usize = 8;
-/// Blocks of sums, and chunks, at most.
+/// Maximum blocks of sums, and chunks.
 const BLOCKS: usize = 512;
 const CHUNKS: usize = 128;
-/// Blocks of a pass, at most: what a large GPU holds at once.
+/// Maximum blocks of a pass: what a large GPU runs at once.
 const PASS: usize = 1024;
 
-/// How `rows` rows of `columns` columns are shared: by their numbers alone.
+/// The partition of `rows` rows of `columns` columns: depends on these numbers only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sharing {
-    /// Neighbouring columns of a block, a power of two.
+    /// Adjacent columns of a block, a power of two.
     pub(crate) width: usize,
-    /// Blocks side by side.
+    /// Blocks along the columns.
     pub(crate) groups: usize,
-    /// Parts that the rows are cut into.
+    /// Chunks of the rows.
     pub(crate) chunks: usize,
     /// Rows of a chunk; the last may have fewer.
     pub(crate) each: usize,
 }
 
 impl Sharing {
-    /// Chunks for sums: no more than a GPU runs at once, and few, because they are added up after.
+    /// Chunks for sums: no more than a GPU runs at once, and few, because they are summed afterwards.
     pub(crate) fn sums(rows: usize, columns: usize) -> Self {
         Self::new(rows, columns, |groups| (BLOCKS / groups).clamp(1, CHUNKS))
     }
 
-    /// Chunks for a pass that writes each element: one, too, where there are no rows.
+    /// Chunks for a pass that writes each element: one if there are no rows.
     pub(crate) fn pass(rows: usize, columns: usize) -> Self {
         let sharing = Self::new(rows, columns, |groups| (PASS / groups).max(1));
         Self { chunks: sharing.chunks.max(1), ..sharing }

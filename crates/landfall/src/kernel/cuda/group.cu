@@ -1,24 +1,24 @@
-// Rows of elements, shared between the threads of a block. A row belongs to `lanes` threads, a power of two, and a block
-// has 256 / lanes rows side by side. Elements go by in units, unit u to lane u % lanes. A unit is joined in the accumulation
-// type A, units in double, lanes pairwise: the order depends on sizes alone, not on where elements lie.
-// Which threads are a row's lanes does not matter to the result: neighbours where elements of a row are neighbours in
-// memory, threads apart where elements of neighbouring rows are. (With `units.cu`.)
+// Rows of elements, shared between the threads of a block. A row belongs to `lanes` threads, a power of two, and a
+// block has 256 / lanes rows. Unit u of a row goes to lane u % lanes. A unit is reduced in the accumulation type A,
+// units in double, lanes pairwise: the order depends on sizes only, not on layouts. The mapping of lanes to threads
+// does not affect the result: adjacent threads if elements of a row are adjacent in memory, strided threads if elements
+// of adjacent rows are. (With `units.cu`.)
 
 constexpr u32 THREADS = 256;
 
 struct Group {
     u32 lanes, rows;   // of the block
     u32 lane, row;     // of this thread
-    bool neighbours;   // whether the lanes of a row are
+    bool neighbours;   // whether the lanes of a row are adjacent threads
 };
-// Lanes are a power of two: nothing is divided.
+// Lanes are a power of two: no division.
 DEVICE Group group_of(u32 lanes, u32 across) {
     u32 shift = 31 - __clz(int(lanes)), of_row = 31 - __clz(int(THREADS)) - shift, rows = 1u << of_row, t = threadIdx.x;
     Group g = {lanes, rows, across ? t >> of_row : t & (lanes - 1), across ? t & (rows - 1) : t >> shift, !across};
     return g;
 }
 
-// Joins the lanes of each row; every lane gets the result. All threads of the block call it together.
+// Reduces the lanes of each row; every lane gets the result. All threads of the block call it together.
 template <class F, class V> DEVICE V group_all(V x, const Group& g, V (&shared)[THREADS]) {
     if (g.neighbours && g.lanes <= 32) {
         for (u32 apart = g.lanes / 2; apart > 0; apart /= 2) x = F::of(x, __shfl_xor_sync(0xFFFFFFFFu, x, apart));
@@ -34,7 +34,7 @@ template <class F, class V> DEVICE V group_all(V x, const Group& g, V (&shared)[
     return shared[g.row];
 }
 
-// Joins two values at once, each in the order of `group_all`: to wait for both takes no longer than for one.
+// Reduces two values at once, each in the order of `group_all`: the latency of both is that of one.
 template <class F, class V> DEVICE void group_both(V& x, V& y, const Group& g, V (&shared)[THREADS]) {
     if (g.neighbours && g.lanes <= 32) {
         for (u32 apart = g.lanes / 2; apart > 0; apart /= 2) {

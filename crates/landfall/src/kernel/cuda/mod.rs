@@ -1,8 +1,8 @@
-//! Kernels of an NVIDIA GPU.
+//! NVIDIA GPU kernels.
 //!
 //! An op's CUDA side is a function of a [`Call`]: it turns operands into typed launches of kernels, which it declares
 //! in a [`Source`] beside its `.cu` file. The same function serves an eager call (launches go to the stream), a program
-//! (they are prepared once, captured in a graph and replayed as one), and the check that compiles every kernel without
+//! (they are prepared once, captured as one CUDA graph and replayed), and the check that compiles every kernel without
 //! a GPU (they go to the compiler only).
 
 mod call;

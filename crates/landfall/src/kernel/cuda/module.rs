@@ -1,5 +1,4 @@
-//! CUDA sources as data: the text of `.cu` files, the kernels in it with their parameters, and what it is
-//! instantiated with.
+//! CUDA sources as data: the source text of `.cu` files, their kernels with parameters, and their bindings.
 
 use super::param::{Element, Entry, Param, c_type};
 use crate::kernel::cuda::pointwise as generated;
@@ -8,7 +7,7 @@ use arrayvec::ArrayVec;
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
 
-/// What every source may use: element types and their conversions, wide loads, reductions, random words.
+/// Shared by all sources: element types and their conversions, wide loads, reductions, random numbers.
 const PRELUDE: &str = include_str!("prelude.cu");
 
 /// A compilation unit of CUDA C++ with the kernels in it.
@@ -16,17 +15,17 @@ const PRELUDE: &str = include_str!("prelude.cu");
 pub struct Source {
     /// Its name in errors, caches and snapshots.
     pub name: &'static str,
-    /// The texts that it consists of, in order: shared ones first, its own last. Each kernel starts with `KERNEL(name) {`, or
-    /// `KERNEL(name, attributes) {`.
+    /// Its texts, in order: shared ones first, its own last. Each kernel starts with `KERNEL(name) {`, or `KERNEL(name,
+    /// attributes) {`.
     pub pieces: &'static [Piece],
-    /// The kernels. Each is looked up when the source is loaded.
+    /// The kernels. All are resolved when the source is loaded.
     pub entries: &'static [Entry],
 }
 
 /// One `.cu` file of a [`Source`].
 #[derive(Debug, Clone, Copy)]
 pub struct Piece {
-    /// The file's name without `.cu`, which messages of the compiler name.
+    /// The file's name without `.cu`, used in compiler messages.
     pub name: &'static str,
     /// Its text, usually by `include_str!`.
     pub text: &'static str,
@@ -40,7 +39,7 @@ impl Piece {
     }
 }
 
-/// A source whose kernel begins, before all that it says itself, by waiting for others and by putting its parameters together.
+/// A source with a prologue in each kernel, which waits for the predecessors and assembles struct parameters.
 fn beginning(mut text: String, kernel: &Entry) -> String {
     let begin = [")", ","].iter().find_map(|end| text.find(&format!("KERNEL({}{end}", kernel.name)));
     let brace = begin.and_then(|at| text[at..].find('{').map(|b| at + b + 1));
@@ -51,28 +50,28 @@ fn beginning(mut text: String, kernel: &Entry) -> String {
     text
 }
 
-/// Threads of a block whose kernel gets all the registers that it asks for.
+/// Maximum threads of a block for which a kernel gets all the registers that it needs.
 const SMALL_BLOCK: u32 = 64;
 
-/// The most names that a module binds.
+/// Maximum number of names that a module binds.
 const MAX_BOUND: usize = 12;
 
-/// A [`Source`] with everything that it leaves open: what is compiled, cached and loaded as one.
+/// A [`Source`] with all its bindings: the unit of compilation, caching and loading.
 ///
-/// Held inline: describing a module allocates nothing, so an eager call can look its module up. Only what is bound is written,
-/// compared and hashed.
+/// Stored inline: a module is described without allocation, so an eager call can look it up. Only bound names are
+/// written, compared and hashed.
 #[derive(Debug, Clone)]
 pub struct Module {
     source: &'static Source,
     types: Bound<DType>,
     constants: Bound<u64>,
-    /// Without steps where the source asks for none.
+    /// Without steps if the source uses none.
     expression: Expression,
-    /// The only architecture that it is written for, if it is not for all.
+    /// The only architecture that it supports, if it is architecture-specific.
     only: Option<&'static str>,
 }
 
-/// Names with what they stand for.
+/// Names with their bindings.
 #[derive(Debug, Clone)]
 struct Bound<T>(ArrayVec<(&'static str, T), MAX_BOUND>);
 
@@ -89,8 +88,8 @@ impl<T: Copy> Bound<T> {
     }
 }
 
-/// Whether two names are one. They are short, and an eager call compares a dozen of them: a call of the C library for each
-/// would be a sixth of its time.
+/// Whether two names are equal. They are short, and an eager call compares a dozen of them: a libc call for each would
+/// take a sixth of its time.
 #[inline]
 fn same(a: &str, b: &str) -> bool {
     std::ptr::eq(a, b) || a.len() == b.len() && a.bytes().zip(b.bytes()).all(|(x, y)| x == y)
@@ -120,7 +119,7 @@ impl Hash for Module {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         std::ptr::from_ref(self.source).hash(state);
-        // One word for all of a kind: each costs the hasher a multiplication that waits for the one before.
+        // One word for all of a kind: each costs the hasher a multiplication that depends on the previous one.
         state.write_u64(self.types.iter().fold(0, |word, (_, dtype)| word << 4 | dtype as u64));
         state.write_u64(self.constants.iter().fold(0, |word: u64, (_, value)| word.rotate_left(8) ^ value));
         self.expression.hash(state);
@@ -128,7 +127,7 @@ impl Hash for Module {
 }
 
 impl Module {
-    /// The module of a source that leaves nothing open.
+    /// The module of a source without bindings.
     #[must_use]
     #[inline]
     pub fn new(source: &'static Source) -> Self {
@@ -136,7 +135,7 @@ impl Module {
         Self { source, types, constants, expression: Expression::default(), only: None }
     }
 
-    /// Binds a type's name.
+    /// Binds a type name.
     #[must_use]
     #[inline]
     pub fn of(mut self, name: &'static str, dtype: DType) -> Self {
@@ -144,13 +143,13 @@ impl Module {
         self
     }
 
-    /// Binds a type's name, where a module is not to be moved.
+    /// Binds a type name in place.
     #[inline]
     pub(crate) fn bind(&mut self, name: &'static str, dtype: DType) {
         self.types.push(name, dtype);
     }
 
-    /// Binds a constant's name.
+    /// Binds a constant.
     #[must_use]
     #[inline]
     pub fn constant(mut self, name: &'static str, value: u64) -> Self {
@@ -158,14 +157,13 @@ impl Module {
         self
     }
 
-    /// Binds a constant's name, where a module is not to be moved.
+    /// Binds a constant in place.
     #[inline]
     pub(crate) fn set(&mut self, name: &'static str, value: u64) {
         self.constants.push(name, value);
     }
 
-    /// The module of a source that asks for the function `evaluate` of a scalar expression, on arguments of the type
-    /// bound to `A`.
+    /// Adds the function `evaluate` of a scalar expression, on arguments of the type bound to `A`.
     #[must_use]
     #[inline]
     pub fn evaluating(source: &'static Source, expression: &Expression) -> Self {
@@ -174,20 +172,20 @@ impl Module {
         module
     }
 
-    /// Asks for the function `evaluate` of the expression that `build` writes, where a module is not to be moved.
+    /// Adds the function `evaluate` of the expression that `build` writes, in place.
     #[inline]
     pub(crate) fn evaluate(&mut self, build: impl FnOnce(&mut Expression) -> Reg) {
         self.expression.write(build);
     }
 
-    /// Makes it one of this architecture alone, such as `sm_90a`: of instructions that no other one has.
+    /// Restricts it to this architecture, such as `sm_90a`, for architecture-specific instructions.
     #[must_use]
     pub fn only(mut self, arch: &'static str) -> Self {
         self.only = Some(arch);
         self
     }
 
-    /// The only architecture that it is written for, if it is not for all.
+    /// The only architecture that it supports, if it is architecture-specific.
     #[must_use]
     pub fn architecture(&self) -> Option<&'static str> {
         self.only
@@ -199,7 +197,7 @@ impl Module {
         self.source
     }
 
-    /// The expression that its source asks for, if it does.
+    /// The expression of its source, if it uses one.
     fn evaluates(&self) -> Option<&Expression> {
         Some(&self.expression).filter(|e| !e.steps().is_empty())
     }
@@ -213,13 +211,13 @@ impl Module {
         }
     }
 
-    /// The kernel of this name, with its number.
+    /// The kernel of this name, with its index.
     #[inline]
     pub(crate) fn entry(&self, name: &str) -> Option<(usize, &'static Entry)> {
         self.source.entries.iter().enumerate().find(|(_, e)| same(e.name, name))
     }
 
-    /// One line that names it: the source and what is bound.
+    /// A one-line label: the source and its bindings.
     #[must_use]
     pub fn label(&self) -> String {
         let mut text = self.source.name.to_owned();
@@ -235,7 +233,7 @@ impl Module {
         text
     }
 
-    /// The whole text that is compiled.
+    /// The complete source text for the compiler.
     #[must_use]
     pub fn text(&self) -> String {
         let own: usize = self.source.pieces.iter().map(|piece| piece.text.len()).sum();
@@ -265,7 +263,7 @@ impl Module {
                 "#define KERNEL_{} __global__ void __launch_bounds__({}{}) {}({})",
                 entry.name,
                 entry.block,
-                // Small blocks hold much in registers; left to itself the assembler spills for more of them at once.
+                // Small blocks keep much in registers; by default the assembler spills for occupancy.
                 if entry.block <= SMALL_BLOCK { ", 1" } else { "" },
                 entry.name,
                 params.join(", ")

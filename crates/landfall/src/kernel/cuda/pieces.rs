@@ -1,8 +1,8 @@
-//! Texts in CUDA C++ that the sources of several ops share.
+//! Shared CUDA C++ sources of several ops.
 
 use super::Piece;
 
-/// Units of neighbouring elements, in the accumulation type.
+/// Units of adjacent elements, in the accumulation type.
 pub(crate) const UNITS: Piece = Piece::new("units", include_str!("units.cu"));
 /// Rows shared between the threads of a block.
 pub(crate) const GROUP: Piece = Piece::new("group", include_str!("group.cu"));

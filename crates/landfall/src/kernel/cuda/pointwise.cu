@@ -2,8 +2,8 @@
 
 #define ELEMENT(i) A(widen(v##i.v[k]))
 
-// Arguments and result are contiguous; those marked in `uniform` are one element for all. A thread loads all of its
-// elements before it stores any, so the result may lie in an argument.
+// Arguments and result are contiguous; those marked in `uniform` are a single broadcast element. A thread loads all of
+// its elements before it stores any, so the result may alias an argument.
 KERNEL(contiguous) {
     u64 first = thread_index() * VECTOR;
     if (first >= n) return;
@@ -26,8 +26,8 @@ KERNEL(contiguous) {
     }
 }
 
-// A unit of up to VECTOR elements, `step` apart: by one access where they are neighbours and aligned (`along`). What
-// lies past `count` is the first again.
+// A unit of up to VECTOR elements with stride `step`: one access if they are adjacent and aligned (`along`). Elements
+// past `count` are the first again.
 template <class T> DEVICE Vector<T, VECTOR> fetch(const T* from, u64 step, u32 count, bool along) {
     if (along && count == VECTOR) return Vector<T, VECTOR>::load(from);
     if (step == 0) return Vector<T, VECTOR>::splat(*from);
@@ -46,7 +46,7 @@ DEVICE u64 divide(u64 index, u64 size, u64) { return index / size; }
 template <class I>
 DEVICE u64 start_of(I unit, u32 rank, const Dims& shape, const Dims& reciprocal, const Dims& stride) {
     I at = 0;
-#pragma unroll(sizeof(I) == 4 ? 8 : 1)  // divisions take much room
+#pragma unroll(sizeof(I) == 4 ? 8 : 1)  // divisions take many registers
     for (u32 axis = 0; axis < 8; axis++) {
         if (axis == rank) break;
         I size = I(shape.v[axis]), outer = divide(unit, size, reciprocal.v[axis]);
@@ -56,9 +56,9 @@ DEVICE u64 start_of(I unit, u32 rank, const Dims& shape, const Dims& reciprocal,
     return at;
 }
 
-// Any layouts, with as few axes as they have in common, innermost first. A thread takes one of the `n` units, each a part
-// of a row along the innermost axis, which has `length` elements. `narrow_offsets`: units are fewer than 2^31, and no
-// offset needs more than 32 bits.
+// Any layouts, with as few common axes as possible, innermost first. A thread takes one of the `n` units, each a part
+// of a row along the innermost axis, which has `length` elements. `narrow_offsets`: there are fewer than 2^31 units,
+// and every offset fits in 32 bits.
 KERNEL(strided) {
     u64 index = thread_index();
     if (index >= n) return;

@@ -8,10 +8,10 @@ use arrayvec::ArrayVec;
 use std::cmp::Reverse;
 use std::fmt::Write;
 
-/// Arguments of the strided kernel, which has more than the other.
+/// Arguments of the strided kernel, which takes more than the contiguous one.
 type Args<'a> = ArrayVec<Arg<'a>, { 2 * MAX_ARGS + 10 }>;
 
-/// The most arguments of a pointwise kernel.
+/// Maximum number of arguments of a pointwise kernel.
 const MAX_ARGS: usize = 8;
 
 /// A parameter of the one list that depends on the number of operands.
@@ -84,12 +84,12 @@ const TYPES: [&str; MAX_ARGS] = ["T0", "T1", "T2", "T3", "T4", "T5", "T6", "T7"]
 
 /// Launches the kernel of the expression that `build` writes over a call's operands.
 ///
-/// Where all operands are contiguous in one order and aligned, a thread moves 16 bytes of the widest of them at once; an
-/// operand that is one element for all is read as such. Every other layout takes the strided kernel, which walks in the
-/// order of the result's memory and still moves as much at once of each operand whose innermost neighbours are aligned.
+/// If all operands are contiguous in one order and aligned, a thread moves 16 bytes of the widest of them at once; an
+/// operand of a single broadcast element is read as one. Every other layout uses the strided kernel, which iterates in
+/// the memory order of the result and still vectorizes each operand whose innermost elements are adjacent and aligned.
 ///
 /// # Errors
-/// A rule that only a wrong kernel table can break; a device fault.
+/// A rule that only a wrong kernel table can violate; a device fault.
 pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_>) -> Result<(), Failure> {
     let (inputs, out) = (call.inputs(), call.output(0)?);
     let n = inputs.len();
@@ -101,7 +101,7 @@ pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_
         return Ok(());
     }
     let operands = || inputs.iter().chain([out]);
-    // As on the processor: f64 where an f64 or a 32-bit integer or wider is involved.
+    // As on the CPU: f64 if an f64 or a 32-bit integer or wider is involved.
     let (mut wide, mut widest) = (false, 1);
     operands().for_each(|o| {
         wide |= matches!(o.dtype(), DType::F64 | DType::I64 | DType::I32);
@@ -129,13 +129,13 @@ pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_
         args.push(Arg::U32(uniform));
         call.launch_list(&module, "contiguous", Geometry::linear(elements.div_ceil(vector), BLOCK)?, args)
     };
-    // Most calls are so, and a small one costs its host more than its device: it is told at once.
+    // The common case; small calls are bound by host time, so it is checked first.
     let whole = |o: &Operand| o.layout().is_contiguous() && address(o);
     if whole(out) && inputs.iter().all(whole) {
         return contiguous(&mut args, 0);
     }
     let layouts = walk(operands().map(|o| *o.layout()))?;
-    // Inputs of which a thread moves a whole vector by one access; the result's bit is the one after theirs.
+    // Inputs that a thread loads as a whole vector; the result's bit follows theirs.
     let aligned = |(o, l): (&Operand, &Layout)| match l.strides().split_last() {
         None => address(o),
         Some((&inner, outer)) => address(o) && inner == 1 && outer.iter().all(|s| s.is_multiple_of(vector)),
@@ -146,7 +146,7 @@ pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_
     let along = bits(&aligned);
     let uniform = bits(&|(_, l)| l.strides().iter().all(|&s| s == 0)) & !along;
     let (rank, all) = (layouts[n].shape().rank(), (1u32 << (n + 1)) - 1);
-    // A single element is never a whole vector, wherever it lies.
+    // A single element is never a whole vector, at any address.
     if rank == 0 || rank == 1 && along >> n == 1 && along | uniform == all {
         return contiguous(&mut args, uniform);
     }
@@ -174,8 +174,7 @@ pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_
     call.launch_list(&module, "strided", Geometry::linear(units, BLOCK)?, &args)
 }
 
-/// The layouts of the inputs and, last, the result, with their axes in the order of the result's memory and as few of them
-/// as possible.
+/// The layouts of the inputs and, last, the result, with axes in the memory order of the result and as few as possible.
 fn walk(operands: impl Iterator<Item = Layout>) -> Result<ArrayVec<Layout, { MAX_ARGS + 1 }>, Rule> {
     let mut layouts: ArrayVec<Layout, { MAX_ARGS + 1 }> = operands.collect();
     if let Some(out) = layouts.last().copied() {
@@ -208,7 +207,7 @@ fn arity(e: &Expression) -> usize {
 }
 
 /// The expression as the function `evaluate` of its arguments, each of the type `A`, with the macros by which
-/// `pointwise.cu` goes through them.
+/// `pointwise.cu` iterates over them.
 pub(crate) fn function(e: &Expression) -> String {
     let n = arity(e);
     let each = |f: &dyn Fn(usize) -> String, between: &str| (0..n).map(f).collect::<Vec<_>>().join(between);
@@ -231,7 +230,7 @@ pub(crate) fn function(e: &Expression) -> String {
     text
 }
 
-/// The expression in one line, for labels; a long one is cut off.
+/// The expression in one line, for labels; truncated if it is long.
 pub(crate) fn formula(e: &Expression) -> String {
     let mut text = operand(e, e.steps().len().saturating_sub(1));
     if text.len() > MAX_FORMULA {

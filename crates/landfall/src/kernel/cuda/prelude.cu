@@ -1,4 +1,4 @@
-// What every source may use. No #include: the run-time compiler then needs no toolkit.
+// Definitions shared by all sources. No #include: NVRTC then needs no toolkit.
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -6,12 +6,13 @@ typedef unsigned long long u64;
 typedef int i32;
 typedef long long i64;
 
-// A kernel by its name, with attributes behind it where it has any.
+// A kernel by its name, followed by attributes if it has any.
 #define KERNEL(name, ...) extern "C" __VA_ARGS__ KERNEL_##name
 #define DEVICE __device__ __forceinline__
 
-// The start of every kernel: in a graph it may be launched while those that it waits for still end, and so may those that
-// wait for it once all its blocks are here. What they wrote is there afterwards, and what they read may be overwritten.
+// The prologue of every kernel: programmatic dependent launch. In a graph it may be launched while its predecessors
+// still run, and its successors may be launched once all its blocks are here. After the wait, predecessors' writes are
+// visible and their inputs may be overwritten.
 DEVICE void after_others() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -22,29 +23,29 @@ DEVICE void after_others() {
 // Sizes or strides of up to eight axes, outermost first.
 struct Dims { u64 v[8]; };
 
-// How an operand lies in device memory and what tile of it the TMA copies, as the driver has written it.
+// A tensor map in the driver's encoding: the layout of an operand and its TMA tile.
 struct alignas(64) TensorMap { u64 words[16]; };
 
-// Parameters that are structs. A kernel gets their members, and begins by putting them together.
+// Struct parameters. A kernel receives their members, and its prologue assembles them.
 
-// An operand with its strides. Where an address is meant, it is that of its first element.
+// An operand with its strides. Converts to the address of its first element.
 template <class E> struct View {
     E* data;
     const Dims& stride;
     DEVICE operator E*() const { return data; }
 };
 
-// What all tensors of a kernel have in common: `count` rows of `length` elements, and the lanes that share a row.
+// Shared by all tensors of a row kernel: `count` rows of `length` elements, and the lanes that share a row.
 struct RowFrame {
     u64 count, length;
-    u32 lanes, across;   // as `group_of` takes them
-    u32 rank;            // axes that the rows are counted along
+    u32 lanes, across;   // as in `group_of`
+    u32 rank;            // axes of the row index
     const Dims &shape, &shape_row;
 };
-// Where the rows of one tensor start, and where their elements lie.
+// The rows of one tensor: layout of their starts and of their elements.
 template <class E> struct RowView {
     E* data;
-    u32 contiguous;   // whether units of a row are, and aligned for accesses of 16 bytes
+    u32 contiguous;   // whether units of a row are contiguous and aligned for 16-byte accesses
     const Dims &stride, &stride_row;
 };
 
@@ -61,7 +62,7 @@ template <class T> struct Transfer {
 struct bf16 { u16 bits; };
 struct f16 { u16 bits; };
 
-// The type that arithmetic and sums over elements of T run in.
+// The type of arithmetic and sums over elements of T.
 template <class T> struct Accumulate { typedef T type; };
 template <> struct Accumulate<bf16> { typedef float type; };
 template <> struct Accumulate<f16> { typedef float type; };
@@ -78,7 +79,7 @@ DEVICE i32 widen(i32 x) { return x; }
 DEVICE i64 widen(i64 x) { return x; }
 DEVICE u8 widen(u8 x) { return x; }
 
-// A double as the float that rounds on to 16 bits as the double itself would: the last bit is set where bits were lost.
+// A double as the float that rounds to 16 bits as the double itself would: sticky bit in the last place.
 DEVICE float to_odd(double x) {
     float y = __double2float_rz(x);
     return double(y) == x || x != x ? y : __uint_as_float(__float_as_uint(y) | 1u);
@@ -189,14 +190,14 @@ template <class T, int N> struct Several {
         }
     }
     DEVICE void store(T* at) const { put<false>(at); }
-    // Beside a branch that stores the elements one by one: the compiler would take a plain store apart there.
+    // Next to a branch that stores the elements one by one, the compiler would split a plain store.
     DEVICE void store_whole(T* at) const { put<true>(at); }
 };
 
-// This thread's number in a one-dimensional grid.
+// This thread's index in a one-dimensional grid.
 DEVICE u64 thread_index() { return u64(blockIdx.x) * blockDim.x + threadIdx.x; }
 
-// Offset of the row-major element `index` of a view: `I` is u32 where the view has fewer than 2^32 elements, because
+// Offset of the row-major element `index` of a view: `I` is u32 if the view has fewer than 2^32 elements, because
 // 64-bit division is many times slower.
 template <class I> DEVICE u64 offset_of(I index, u32 rank, const Dims& shape, const Dims& stride) {
     u64 at = 0;
@@ -255,7 +256,7 @@ DEVICE void flag(const Faults& faults, u64 position, i64 value, u64 limit) {
     faults.record->limit = limit;
 }
 
-// Philox4x32-10 (Salmon, Moraes, Dror and Shaw, SC 2011), word for word the processor's.
+// Philox4x32-10 (Salmon, Moraes, Dror and Shaw, SC 2011), word for word the CPU's.
 struct Words { u32 v[4]; };
 DEVICE Words random_block(u64 seed, u32 step, u32 stream, u64 block) {
     u32 c0 = u32(block), c1 = u32(block >> 32), c2 = step, c3 = stream;

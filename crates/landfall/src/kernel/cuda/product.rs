@@ -1,30 +1,30 @@
-//! Matrix products in the terms of the matrix library.
+//! Matmul in cuBLASLt's terms.
 //!
-//! The library numbers matrices by columns. A product of ours, whose result has rows side by side, is to it
-//! `outᵀ = rhsᵀ · lhsᵀ`, so that its first matrix is our right-hand side.
+//! cuBLASLt is column-major. A matmul with a row-major result is `outᵀ = rhsᵀ · lhsᵀ` for it, so that its first matrix
+//! is our right-hand side.
 
 use crate::kernel::added;
 use crate::values::{Address, DType, Layout, Operand, Precision, collapse};
 
-/// A matrix in memory, by columns.
+/// A matrix in memory, column-major.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Matrix {
     pub(crate) rows: usize,
     pub(crate) cols: usize,
-    /// Elements from one column to the next.
+    /// Column stride in elements.
     pub(crate) lead: usize,
-    /// Elements from one matrix of a batch to the next.
+    /// Batch stride in elements.
     pub(crate) step: usize,
-    /// Whether the product takes it transposed.
+    /// Whether it is transposed.
     pub(crate) transposed: bool,
-    /// The largest power of two, up to the widest access of 16 bytes, that divides its address.
+    /// Alignment: the largest power of two up to 16 bytes that divides its address.
     pub(crate) alignment: u32,
 }
 
-/// A product as the library takes it: all that the choice of an algorithm depends on.
+/// A matmul problem: everything that the heuristic's choice of an algorithm depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Problem {
-    /// Of the factors, and of the result and what is added.
+    /// Dtypes of the factors, and of the result and the addend.
     pub(crate) dtype: DType,
     pub(crate) result: DType,
     pub(crate) precision: Precision,
@@ -35,14 +35,14 @@ pub(crate) struct Problem {
     pub(crate) addend: Option<Matrix>,
     pub(crate) bias: bool,
     pub(crate) workspace: usize,
-    /// Which of the algorithms that the library proposes, best first by its own estimate.
+    /// Index of the algorithm in the heuristic's ranking.
     pub(crate) algorithm: usize,
 }
 
-/// What the library asks of the address of scratch memory. Plans align to less, so that a product asks for as much more.
+/// The library's alignment of the workspace. Plans align to less, so that a matmul requests this much more.
 pub(crate) const WORKSPACE_ALIGNMENT: usize = 256;
 
-/// The addresses of a product's operands.
+/// The addresses of a matmul's operands.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Addresses {
     pub(crate) a: u64,
@@ -53,14 +53,14 @@ pub(crate) struct Addresses {
     pub(crate) workspace: u64,
 }
 
-/// A product to be made.
+/// A matmul to run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProductLaunch {
     pub(crate) problem: Problem,
     pub(crate) addresses: Addresses,
 }
 
-/// Batch axes in one: their number, and the distance from one matrix to the next.
+/// Batch axes merged into one: their number, and the batch stride.
 fn batch(layout: &Layout) -> Option<(usize, usize)> {
     let rank = layout.shape().rank() - 2;
     let count = layout.shape().dims()[..rank].iter().product();
@@ -78,7 +78,7 @@ fn alignment(address: u64) -> u32 {
 }
 
 impl Matrix {
-    /// The transpose of an operand's last two axes, or of none where neither is contiguous.
+    /// An operand's batch size and column-major matrix, transposed if needed; `None` if neither axis is contiguous.
     fn of(operand: &Operand) -> Option<(usize, Self)> {
         let layout = operand.layout();
         let rank = layout.shape().rank();
@@ -86,7 +86,7 @@ impl Matrix {
         let ([.., m, n], [.., down, along]) = (layout.shape().dims(), layout.strides()) else { return None };
         debug_assert!(rank >= 2, "a product is of matrices");
         let alignment = alignment(operand.address());
-        // A distance that is never walked may be anything.
+        // The stride of an axis of size 1 may be anything.
         let distance = |size: usize, other: usize, stride: usize| {
             if size <= 1 { Some(other.max(1)) } else { (stride >= other.max(1)).then_some(stride) }
         };
@@ -103,7 +103,7 @@ impl Matrix {
 }
 
 impl ProductLaunch {
-    /// The product in the library's terms; `None` where operands lie in a way that it does not know.
+    /// The matmul in the library's terms; `None` if it does not support the operand layouts.
     pub(crate) fn new(
         inputs: &[Operand],
         out: &Operand,
@@ -117,7 +117,7 @@ impl ProductLaunch {
         if bias.is_some_and(|b| !b.layout().is_contiguous()) {
             return None;
         }
-        // The library would round to 16 bits between the two: measured on an H200, and nowhere said.
+        // The library would round to 16 bits between the two: measured on an H200, not documented.
         if addend.is_some() && bias.is_some() && out.dtype() != out.dtype().accumulate() {
             return None;
         }
@@ -151,7 +151,7 @@ impl ProductLaunch {
             out: out_matrix,
             addend: added,
             bias: bias.is_some(),
-            // As many bytes wherever they start: the choice of an algorithm depends on them.
+            // The same size for every offset: the choice of an algorithm depends on it.
             workspace: bytes.saturating_sub(WORKSPACE_ALIGNMENT),
             algorithm,
         };
@@ -159,7 +159,7 @@ impl ProductLaunch {
             a: rhs.address(),
             b: lhs.address(),
             out: out.address(),
-            // Without an addend the result's memory is named, and not read.
+            // Without an addend the result's memory is passed, and not read.
             addend: addend.unwrap_or(out).address(),
             bias: bias.map_or(0, Operand::address),
             workspace: aligned,

@@ -1,14 +1,14 @@
-//! Tensor maps: what the TMA of Hopper and later takes to copy a tile of an operand. The driver encodes them.
+//! Tensor maps: descriptors of TMA tiles, for Hopper and later. The driver encodes them.
 
 use super::Tile;
 
 /// Words of a tensor map.
 pub(crate) const WORDS: usize = 16;
 
-/// The most axes of a tensor map.
+/// Maximum number of axes of a tensor map.
 pub(crate) const MAX_AXES: usize = 5;
 
-/// Says what is wrong with a tile.
+/// The error text of an invalid tile.
 pub(crate) fn refused(tile: &Tile<'_>) -> Result<(), String> {
     let (axes, strides) = (tile.axes, tile.operand.layout.strides());
     if !(1..=MAX_AXES).contains(&axes.len()) {

@@ -2,7 +2,7 @@
 
 constexpr int N = int(UNIT);
 
-// Joins the elements of a unit.
+// Reduces the elements of a unit.
 template <class F, class V> DEVICE V unit_all(const V (&x)[N]) {
     V v[N];
 #pragma unroll
@@ -19,7 +19,7 @@ DEVICE u64 place_of(u64 index, u64 n, u32 rank, const Dims& shape, const Dims& s
     return n <= 0xFFFFFFFFull ? offset_of<u32>(u32(index), rank, shape, stride) : offset_of<u64>(index, rank, shape, stride);
 }
 
-// A contiguous unit, aligned for accesses of 16 bytes.
+// A contiguous unit, aligned for 16-byte accesses.
 template <class E> DEVICE void load_whole(A (&v)[N], const E* at) {
     Several<E, N> unit = Several<E, N>::load(at);
 #pragma unroll
@@ -32,8 +32,8 @@ DEVICE void store_whole(const A (&v)[N], T* at) {
     unit.store(at);
 }
 
-// The unit from element `first` of a row on; `beyond` from element `end` on. `contiguous`: a unit is, and so
-// that accesses of 16 bytes are aligned.
+// The unit from element `first` of a row on; `beyond` from element `end` on. `contiguous`: units are contiguous and
+// aligned for 16-byte accesses.
 template <class E>
 DEVICE void load_unit(A (&v)[N], const E* row, u64 first, u64 end, A beyond, u32 contiguous, u32 rank, const Dims& shape,
                       const Dims& stride) {

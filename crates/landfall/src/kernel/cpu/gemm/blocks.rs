@@ -1,4 +1,4 @@
-//! The loops of blocks round the register tile.
+//! The block loops around the register tile.
 
 use super::super::isa::{Isa, Real, dispatch_on};
 use super::super::pack::{PackedB, k_blocks, pack, panels, unpack};
@@ -10,12 +10,12 @@ use crate::values::Element;
 pub(super) enum Panels<'a, T: Element> {
     /// Packed as a whole.
     Packed(PackedB<'a, T::Acc>),
-    /// Read where it lies if `in_place`; other panels, and a rest narrower than a register, are packed into `room`.
+    /// Read in place if `in_place`; other panels, and a remainder narrower than a register, are packed into `room`.
     View { view: MatRef<'a, T>, in_place: Option<&'a [T::Acc]>, room: &'a mut [T::Acc] },
 }
 
 impl<T: Element<Acc: Real>> Panels<'_, T> {
-    /// Rows `first..first + len` of the panel of `cols` columns from `col` on, and the distance between them.
+    /// Rows `first..first + len` of the panel of `cols` columns from `col` on, and their stride.
     fn panel(
         &mut self,
         isa: Isa,
@@ -42,13 +42,13 @@ pub(super) fn same_type<T: Element>(data: &[T]) -> Option<&[T::Acc]> {
     same.then(|| bytemuck::try_cast_slice(data).ok()).flatten()
 }
 
-/// [`same_type`] for a slice to write.
+/// [`same_type`] for a mutable slice.
 fn same_type_mut<T: Element>(data: &mut [T]) -> Option<&mut [T::Acc]> {
     let same = T::DTYPE == <T::Acc as Element>::DTYPE;
     same.then(|| bytemuck::try_cast_slice_mut(data).ok()).flatten()
 }
 
-/// Widens the rows of a matrix to places `stride` apart; what lies between those stays.
+/// Widens the rows of a matrix to rows `stride` apart; the gaps between them are not written.
 fn copy_rows<R: Element>(from: MatRef<'_, R>, stride: usize, to: &mut [R::Acc]) {
     for i in 0..from.rows {
         let (line, to) = (&from.data[i * from.row_stride..], &mut to[i * stride..]);
@@ -60,7 +60,7 @@ fn copy_rows<R: Element>(from: MatRef<'_, R>, stride: usize, to: &mut [R::Acc]) 
     }
 }
 
-/// What every block of a product shares.
+/// What all blocks of a product share.
 pub(super) struct Blocks<'a, T: Element> {
     pub(super) isa: Isa,
     pub(super) alpha: T::Acc,
@@ -70,7 +70,8 @@ pub(super) struct Blocks<'a, T: Element> {
 }
 
 impl<T: Element<Acc: Real>> Blocks<'_, T> {
-    /// All blocks of rows. Sums run in C itself, or in `stage` where C is of another type or has gaps between columns.
+    /// All blocks of rows. Sums run in C itself, or in `stage` if C is of another type or not contiguous along its
+    /// columns.
     pub(super) fn run<R: Element<Acc = T::Acc>>(
         &self,
         beta: Beta<'_, R>,
@@ -158,7 +159,7 @@ impl<T: Element<Acc: Real>> Blocks<'_, T> {
         Ok(())
     }
 
-    /// A block of A where it lies, or packed in the orientation that it has.
+    /// A block of A in place, or packed in its orientation.
     fn rows<'r>(
         &'r self,
         (row, rows): (usize, usize),

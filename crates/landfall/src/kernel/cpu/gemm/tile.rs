@@ -1,12 +1,12 @@
 //! The register tile: a few rows of A against one panel of B, held in registers from the first product to the store.
 //!
-//! A tile is `MR` rows by `NV` registers. Lanes run along the columns of the panel, and every element of A is
-//! broadcast, straight from where it lies: `ROWS` says whether the steps over `k` or the rows are adjacent in memory.
-//! Tile heights are set so that the accumulators fill the register file less what the loop needs (32 registers in
-//! AVX-512, 16 before), which also gives the multiply-adds more independent chains than they have cycles of latency.
+//! A tile is `MR` rows by `NV` registers. Lanes run along the columns of the panel, and every element of A is broadcast
+//! directly from memory: `ROWS` tells whether the steps over `k` or the rows are adjacent in memory. Tile heights are
+//! chosen so that the accumulators fill the register file minus what the loop needs (32 registers in AVX-512, 16
+//! before), which also gives more independent multiply-add chains than their latency in cycles.
 //!
-//! Operands stream from beyond the second-level cache, whose latency no tile hides. So a tile asks for its lines of C
-//! before it has their sums, for A's rows of the tile below, and for rows of B some steps ahead.
+//! Operands stream from beyond the L2 cache, whose latency no tile hides. So a tile prefetches its lines of C before
+//! their sums are complete, A's rows of the tile below, and rows of B some steps ahead.
 
 use super::super::isa::{Isa, Kernel, Lanes, Real, Simd, prefetch_read, prefetch_write};
 
@@ -18,18 +18,18 @@ pub(super) struct Rows<'a, T> {
     pub(super) by_rows: bool,
 }
 
-/// What a sweep adds its product to.
+/// The addend of a sweep's product.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Plus<'a, T> {
-    /// To nothing.
+    /// None.
     Nothing,
-    /// What C holds.
+    /// The contents of C.
     Sums,
-    /// Rows of another matrix, this far apart.
+    /// Rows of another matrix, with this stride.
     Matrix(&'a [T], usize),
 }
 
-/// `rows` rows of C under one panel of B: `C = alpha * A * B`, plus what `plus` says, plus `bias`.
+/// `rows` rows of C under one panel of B: `C = alpha * A * B`, plus the addend of `plus`, plus `bias`.
 #[derive(Debug)]
 pub(super) struct Sweep<'a, T> {
     pub(super) rows: usize,
@@ -44,13 +44,13 @@ pub(super) struct Sweep<'a, T> {
     pub(super) padded: usize,
     pub(super) c: &'a mut [T],
     pub(super) c_stride: usize,
-    /// What the product is added to.
+    /// The addend of the product.
     pub(super) plus: Plus<'a, T>,
     /// Padded like the panel.
     pub(super) bias: Option<&'a [T]>,
 }
 
-/// By reference: moving so large a value at each dispatch costs a fifth of a shallow product.
+/// By reference: moving a value of this size at each dispatch costs a fifth of a shallow product.
 impl<T: Real> Kernel for &mut Sweep<'_, T> {
     type Output = ();
     #[inline(always)]
@@ -64,8 +64,8 @@ impl<T: Real> Kernel for &mut Sweep<'_, T> {
     }
 }
 
-/// Steps over `k` by which rows of B, and of A where its steps are far apart, are asked for ahead. A weight's gradient
-/// meets each row of both for the first time, at strides that the CPU does not foresee.
+/// Prefetch distance, in steps over `k`, for rows of B, and of A if its steps are far apart. A weight's gradient reads
+/// each row of both for the first time, at strides that the hardware prefetcher does not predict.
 const AHEAD: usize = 32;
 
 impl<T: Real> Sweep<'_, T> {
@@ -87,7 +87,7 @@ impl<T: Real> Sweep<'_, T> {
         }
     }
 
-    /// Whether everything that the tiles touch lies in the slices.
+    /// Whether all accesses of the tiles are within the slices.
     #[inline(always)]
     fn in_bounds(&self, width: usize) -> bool {
         let (last_row, last_k) = (self.rows - 1, self.k.saturating_sub(1));
@@ -130,8 +130,9 @@ impl<T: Real> Sweep<'_, T> {
     }
 
     /// One tile: rows `row..row + MR`, which [`in_bounds`](Self::in_bounds) has admitted.
-    // Loops over indices, with bodies of one statement: the compiler unrolls those whole and keeps `acc` in registers.
-    // Iterators over the array, or one loop that does everything for a row, leave it in memory, at half the speed.
+    // Loops over indices, with bodies of one statement: the compiler unrolls those completely and keeps `acc` in
+    // registers. Iterators over the array, or one loop that does everything for a row, leave it in memory, at half the
+    // speed.
     #[allow(clippy::needless_range_loop, reason = "see above")]
     #[inline(always)]
     fn tile<S: Simd, const MR: usize, const NV: usize, const ROWS: bool>(&mut self, _proof: S, row: usize) {
@@ -147,7 +148,7 @@ impl<T: Real> Sweep<'_, T> {
                 self.a.data.as_ptr().wrapping_add(if ROWS { row.wrapping_mul(a_stride) } else { row });
             let mut b = self.b.as_ptr();
             let c = self.c.as_ptr().wrapping_add(row * self.c_stride);
-            // Rows of C are asked for evenly over the steps: few requests can be under way at a time.
+            // Rows of C are prefetched evenly over the steps: the number of outstanding requests is small.
             let line = 64 / size_of::<T>();
             let lines = self.k.div_ceil(line);
             for part in 0..lines {
@@ -167,7 +168,7 @@ impl<T: Real> Sweep<'_, T> {
                         prefetch_read(b.wrapping_add(AHEAD * b_stride + v * lanes));
                     }
                     if !ROWS {
-                        // Its last element: the tile above has asked for the first.
+                        // Its last element: the tile above has prefetched the first.
                         prefetch_read(a.wrapping_add(AHEAD * a_stride + MR - 1));
                     }
                     let b_row: [T::Lanes<S>; NV] =
@@ -228,7 +229,7 @@ impl<T: Real> Sweep<'_, T> {
         }
     }
 
-    /// Stores sums of a panel that is narrower than its registers, by the same arithmetic.
+    /// Stores sums of a panel that is narrower than its registers, with the same arithmetic.
     fn store_part(&mut self, row: usize, sums: &[[T; 32]]) {
         for (i, line) in sums.iter().enumerate() {
             let c = &mut self.c[(row + i) * self.c_stride..][..self.cols];

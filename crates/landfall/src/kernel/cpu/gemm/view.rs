@@ -1,4 +1,4 @@
-//! Strided matrices over slices, checked once when they are made.
+//! Strided matrices over slices, validated at construction.
 
 use super::GemmError;
 
@@ -32,7 +32,7 @@ fn extent(rows: usize, cols: usize, row_stride: usize, col_stride: usize) -> Opt
     down.checked_add(across)?.checked_add(1)
 }
 
-/// The range of a slice of `len` elements that the matrix lives in.
+/// The range that the matrix spans in a slice of `len` elements.
 fn range(
     len: usize,
     offset: usize,
@@ -49,11 +49,11 @@ fn range(
 }
 
 impl<'a, T> MatRef<'a, T> {
-    /// The matrix of `shape` (rows, columns) and `strides` (of a row, of a column; in elements, 0 repeats) whose first
-    /// element is `data[offset]`.
+    /// The matrix of `shape` (rows, columns) and `strides` (of a row, of a column; in elements, 0 broadcasts) whose
+    /// first element is `data[offset]`.
     ///
     /// # Errors
-    /// When an element lies outside `data`.
+    /// If an element is outside `data`.
     pub fn new(
         data: &'a [T],
         offset: usize,
@@ -70,7 +70,7 @@ impl<'a, T> MatRef<'a, T> {
         (self.rows, self.cols)
     }
 
-    /// The transpose, which moves no bytes.
+    /// The transpose, which moves no data.
     #[must_use]
     pub fn transposed(self) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl<'a, T> MatRef<'a, T> {
     /// `shape` rows and columns from `(row, col)` on.
     ///
     /// # Errors
-    /// When the block leaves the matrix.
+    /// If the block exceeds the matrix.
     pub fn block(self, (row, col): (usize, usize), shape: (usize, usize)) -> Result<Self, GemmError> {
         let inside =
             |start: usize, len: usize, limit: usize| start.checked_add(len).is_some_and(|end| end <= limit);
@@ -103,8 +103,8 @@ impl<'a, T> MatMut<'a, T> {
     /// `data[offset]`.
     ///
     /// # Errors
-    /// When an element lies outside `data`, or when two elements might share memory: one stride must step over the
-    /// whole extent of the other axis.
+    /// If an element is outside `data`, or if two elements might share memory: one stride must exceed the extent of the
+    /// other axis.
     pub fn new(
         data: &'a mut [T],
         offset: usize,
@@ -129,8 +129,8 @@ impl<'a, T> MatMut<'a, T> {
     /// The first `row` rows and the rest, for two tasks.
     ///
     /// # Errors
-    /// When there are fewer rows, or when the rows interleave in memory (a column-major matrix: transpose the product
-    /// and split that instead).
+    /// If there are fewer rows, or if the rows interleave in memory (a column-major matrix: transpose the product and
+    /// split that instead).
     pub fn split_at_row(self, row: usize) -> Result<(Self, Self), GemmError> {
         let Self { data, rows, cols, row_stride, col_stride } = self;
         if row > rows {
@@ -146,7 +146,7 @@ impl<'a, T> MatMut<'a, T> {
     }
 }
 
-/// Whether a step along the outer axis clears the whole of the inner one, within which no step is 0.
+/// Whether the outer stride exceeds the extent of the inner axis, whose stride is not 0.
 fn nests(outer: usize, outer_stride: usize, inner: usize, inner_stride: usize) -> bool {
     let inner_extent = extent(1, inner, 0, inner_stride).unwrap_or(usize::MAX);
     (inner <= 1 || inner_stride > 0) && (outer <= 1 || outer_stride >= inner_extent)

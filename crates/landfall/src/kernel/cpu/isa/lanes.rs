@@ -1,10 +1,10 @@
-//! Vector registers of `f32` and `f64`, for the one kernel (the matrix product) that must place them itself.
+//! Vector registers of `f32` and `f64`, for GEMM, the only kernel that must allocate registers itself.
 
 use super::{Simd, turn};
 use crate::values::{Accumulate, Element};
 use std::fmt;
 
-/// A type that vector registers hold: `f32` or `f64`.
+/// A vector element type: `f32` or `f64`.
 pub trait Real: Accumulate {
     /// Its register on an instruction set.
     type Lanes<S: Simd>: Lanes<Self>;
@@ -16,13 +16,13 @@ pub trait Real: Accumulate {
     /// `self + rhs`, rounded.
     #[must_use]
     fn plus(self, rhs: Self) -> Self;
-    /// `self * rhs + addend`, rounded once: a call for each element where the CPU has no instruction for it.
+    /// `self * rhs + addend`, rounded once: one call per element if the CPU has no instruction for it.
     #[must_use]
     fn fused(self, rhs: Self, addend: Self) -> Self;
-    /// `out[c][l] = x[at[l] + c]`: sixteen runs of four elements as four lines.
+    /// `out[c][l] = x[at[l] + c]`: transposes sixteen runs of four elements to four lines.
     #[must_use]
     fn lines<S: Simd, T: Element<Acc = Self>>(simd: S, x: &[T], at: &[usize; 16]) -> [[Self; 16]; 4];
-    /// `x[at[l] + c] = lines[c][l]`, rounded: what [`lines`](Self::lines) has taken apart, or its like.
+    /// `x[at[l] + c] = lines[c][l]`, rounded: the inverse of [`lines`](Self::lines).
     fn unlines<S: Simd, T: Element<Acc = Self>>(
         simd: S,
         lines: &[[Self; 16]; 4],
@@ -106,7 +106,7 @@ pub unsafe trait Lanes<T>: Copy + fmt::Debug {
     unsafe fn mul_add(self, rhs: Self, addend: Self) -> Self;
 }
 
-/// A register written as an array, which the compiler maps to whatever the target has.
+/// A register as an array, which the compiler maps to the target's registers.
 #[derive(Debug, Clone, Copy)]
 pub struct Array<T, const N: usize>([T; N]);
 
@@ -140,7 +140,7 @@ unsafe impl<T: Real, const N: usize> Lanes<T> for Array<T, N> {
     }
     #[inline(always)]
     unsafe fn mul_add(self, rhs: Self, addend: Self) -> Self {
-        // Not `f32::mul_add`: without the instruction that is a call into the C library, one per lane.
+        // Not `f32::mul_add`: without the instruction that is a libm call per lane.
         Self(std::array::from_fn(|i| self.0[i].times(rhs.0[i]).plus(addend.0[i])))
     }
 }

@@ -1,10 +1,10 @@
-//! Lines of memory asked for before they are needed: what lies beyond the second-level cache takes longer to come than a
-//! tile takes to compute, and the processor looks ahead by less than a tile.
+//! Software prefetching: memory beyond the L2 cache has a latency longer than the computation of a tile, and the
+//! hardware prefetcher looks ahead by less than a tile.
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Asks for the cache line at `address`, to be read soon. Any address will do: a hint never faults.
+/// Prefetches the cache line at `address` for reading. Any address is allowed: a hint never faults.
 #[inline(always)]
 pub fn prefetch_read<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -16,7 +16,7 @@ pub fn prefetch_read<T>(address: *const T) {
     let _ = address;
 }
 
-/// Asks for the cache line at `address`, to be written soon. Any address will do.
+/// Prefetches the cache line at `address` for writing. Any address is allowed.
 #[inline(always)]
 pub fn prefetch_write<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -28,19 +28,19 @@ pub fn prefetch_write<T>(address: *const T) {
     let _ = address;
 }
 
-/// Asks for elements `from..from + len` of `data`, as far as it has them, to be read.
+/// Prefetches elements `from..from + len` of `data`, clipped to its length, for reading.
 #[inline(always)]
 pub fn read_ahead<T>(data: &[T], from: usize, len: usize) {
     lines(data, from, len).for_each(|line| prefetch_read(line.as_ptr()));
 }
 
-/// Asks for elements `from..from + len` of `data`, as far as it has them, to be written.
+/// Prefetches elements `from..from + len` of `data`, clipped to its length, for writing.
 #[inline(always)]
 pub fn write_ahead<T>(data: &[T], from: usize, len: usize) {
     lines(data, from, len).for_each(|line| prefetch_write(line.as_ptr()));
 }
 
-/// The part of `data` from `from` on, of at most `len` elements, a line at a time.
+/// The part of `data` from `from` on, of at most `len` elements, one line at a time.
 #[inline(always)]
 fn lines<T>(data: &[T], from: usize, len: usize) -> impl Iterator<Item = &[T]> {
     let end = (from + len).min(data.len());

@@ -1,5 +1,5 @@
-//! Sixteen runs of four elements as four lines of sixteen, and back. Compilers make of the plain loops an element's move
-//! at a time; with AVX-512 it is eight shuffles of whole registers.
+//! Transposes sixteen runs of four elements to four lines of sixteen, and back. Compilers turn the plain loops into one
+//! move per element; with AVX-512 it is eight register shuffles.
 
 use super::{Isa, Real, Simd};
 use crate::values::{DType, Element};
@@ -62,7 +62,7 @@ pub(super) fn single_unlines<S: Simd, T: Element<Acc = f32>>(
     unlines(simd, lines, x, at);
 }
 
-/// Turns each of the four blocks of four that lie side by side in four registers.
+/// Transposes each of the four adjacent 4 x 4 blocks in four registers.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f")]
@@ -79,7 +79,7 @@ fn blocks([a, b, c, d]: [__m512; 4]) -> [__m512; 4] {
     ]
 }
 
-/// Whether four elements from each place lie within `len`.
+/// Whether four elements from each offset are within `len`.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn within(len: usize, at: &[usize; 16]) -> bool {
@@ -87,7 +87,8 @@ fn within(len: usize, at: &[usize; 16]) -> bool {
     len >= 4 && last <= len - 4
 }
 
-/// [`lines`]. A register holds every fourth run, so that a block turned in place is four neighbours of a line.
+/// [`lines`]. A register holds every fourth run, so that a block transposed in place is four adjacent elements of a
+/// line.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f")]

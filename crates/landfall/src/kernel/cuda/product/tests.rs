@@ -62,7 +62,7 @@ proptest! {
         }
     }
 
-    /// Gapless operands and their transposes are always taken.
+    /// Contiguous operands and their transposes are always taken.
     #[test]
     fn plain_operands_are_taken(dims in prop::collection::vec(1usize..5, 2..5), swap in any::<bool>()) {
         let mut layout = Layout::contiguous(Shape::new(&dims).expect("a rank of at most 4"));
