@@ -9,7 +9,7 @@
 //! }
 //! ```
 //!
-//! [`PROPERTIES`] lists the properties; `case` makes the calls from an op's samples, `place` lays operands out in memory,
+//! `PROPERTIES` lists the properties; `case` makes the calls from an op's samples, `place` lays operands out in memory,
 //! `launch` calls; each other module holds properties.
 
 mod aliasing;
