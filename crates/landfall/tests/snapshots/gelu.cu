@@ -58,8 +58,8 @@ DEVICE float normal_cdf(float x) {
     return x > 0.0f ? 1.0f - tail : tail;
 }
 DEVICE double normal_cdf(double x) { return normcdf(x); }
-// Functions for kernels all of whose operands have at most 16 bits: their relative errors, within 2^-18, are a hundredth of
-// what rounding to f16 may change (2^-11), for half of the instructions or fewer.
+// Functions for kernels whose operands all have at most 16 bits: their relative errors, within 2^-18, are a hundredth
+// of the rounding error of f16 (2^-11), for half of the instructions or fewer.
 
 // The error is the product's, which grows with the argument, and the instruction's.
 DEVICE float coarse_exp(float x) {
