@@ -4,10 +4,54 @@
 mod gpu;
 
 use gpu::on_each_device;
-use landfall::ops::{Adam, Approximation, Exp, Gelu, Softmax, Tanh, Tested};
+use landfall::ops::{
+    Adam, Add, Approximation, Cast, Compare, Comparison, Exp, Gelu, Maximum, Mul, Neg, Rem, Softmax, Tanh,
+    Tested,
+};
 use landfall::{DType, Engine, Error, HostTensor, Spec};
 
-on_each_device!(r22_wide_ranges_give_what_they_must, r27_the_first_ten_steps_are_the_papers);
+on_each_device!(
+    integers_are_exact_and_wrap,
+    r22_wide_ranges_give_what_they_must,
+    r27_the_first_ten_steps_are_the_papers
+);
+
+/// Integers never pass through a float: 2^53 + 1 is not 2^53, and an overflow wraps as in numpy.
+fn integers_are_exact_and_wrap(e: &Engine) -> Result<(), Error> {
+    const BIG: i64 = 1 << 53;
+    let (a, b) = (e.tensor([4], &[BIG + 1, i64::MAX, -7, 7])?, e.tensor([4], &[BIG, 1, 3, -3])?);
+    let run = |op: &dyn Tested| {
+        let mut out = e.empty(DType::I64, [4])?;
+        e.call(op, &[a.view(), b.view()], &mut [out.view_mut()])?;
+        out.read::<i64>()
+    };
+    assert_eq!(run(&Add)?, [2 * BIG + 1, i64::MIN, -4, 4]);
+    assert_eq!(run(&Mul)?, [BIG, i64::MAX, -21, -21]);
+    // The sign of the divisor, as `%` in Python.
+    assert_eq!(run(&Rem)?, [1, 0, 2, -2]);
+    assert_eq!(run(&Maximum)?, [BIG + 1, i64::MAX, 3, 7]);
+    let mut equal = e.empty(DType::Bool, [4])?;
+    e.call(&Compare { comparison: Comparison::Equal }, &[a.view(), b.view()], &mut [equal.view_mut()])?;
+    assert_eq!(equal.read::<u8>()?, [0, 0, 0, 0]);
+
+    let x = e.tensor([3], &[200u8, 0, 255])?;
+    let mut out = e.empty(DType::U8, [3])?;
+    e.call(&Add, &[x.view(), x.view()], &mut [out.view_mut()])?;
+    assert_eq!(out.read::<u8>()?, [144, 0, 254]);
+    e.call(&Neg, &[x.view()], &mut [out.view_mut()])?;
+    assert_eq!(out.read::<u8>()?, [56, 0, 1]);
+    let zero = e.tensor([3], &[0u8; 3])?;
+    e.call(&Rem, &[x.view(), zero.view()], &mut [out.view_mut()])?;
+    assert_eq!(out.read::<u8>()?, [0, 0, 0]);
+    // A cast between integers wraps too, one from a float saturates.
+    let wide = e.tensor([3], &[300i64, -1, BIG + 5])?;
+    e.call(&Cast { dtype: DType::U8 }, &[wide.view()], &mut [out.view_mut()])?;
+    assert_eq!(out.read::<u8>()?, [44, 255, 5]);
+    let float = e.tensor([3], &[300.5f32, -1.0, f32::NAN])?;
+    e.call(&Cast { dtype: DType::U8 }, &[float.view()], &mut [out.view_mut()])?;
+    assert_eq!(out.read::<u8>()?, [255, 0, 0]);
+    Ok(())
+}
 
 /// Regression 22: values far from 0 saturate or overflow as the function does; none becomes NaN or something else.
 fn r22_wide_ranges_give_what_they_must(e: &Engine) -> Result<(), Error> {

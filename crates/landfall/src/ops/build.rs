@@ -94,6 +94,28 @@ impl Graph {
         erf = ops::Erf;
         /// −1, 0 or 1.
         sign = ops::Sign;
+        /// Sine.
+        sin = ops::Sin;
+        /// Cosine.
+        cos = ops::Cos;
+        /// `eˣ − 1`.
+        expm1 = ops::Expm1;
+        /// `ln(1 + x)`.
+        log1p = ops::Log1p;
+        /// The largest integer that is not greater.
+        floor = ops::Floor;
+        /// The smallest integer that is not less.
+        ceil = ops::Ceil;
+        /// The nearest integer, the even one of two.
+        round = ops::Round;
+        /// `1 / (1 + e⁻ˣ)`.
+        sigmoid = ops::Sigmoid;
+        /// `max(x, 0)`.
+        relu = ops::Relu;
+        /// `x / (1 + e⁻ˣ)`.
+        silu = ops::Silu;
+        /// `ln(1 + eˣ)`.
+        softplus = ops::Softplus;
         /// The elements in row-major order without gaps.
         copy = ops::Copy;
     }
@@ -111,6 +133,22 @@ impl Graph {
         maximum = ops::Maximum;
         /// The smaller of both.
         minimum = ops::Minimum;
+        /// `lhs^rhs`.
+        pow = ops::Pow;
+        /// The remainder with the sign of `rhs`.
+        rem = ops::Rem;
+        /// `lhs = rhs` as bool.
+        equal = ops::Compare { comparison: ops::Comparison::Equal };
+        /// `lhs ≠ rhs` as bool.
+        not_equal = ops::Compare { comparison: ops::Comparison::NotEqual };
+        /// `lhs < rhs` as bool.
+        less = ops::Compare { comparison: ops::Comparison::Less };
+        /// `lhs ≤ rhs` as bool.
+        less_equal = ops::Compare { comparison: ops::Comparison::LessEqual };
+        /// `lhs > rhs` as bool.
+        greater = ops::Compare { comparison: ops::Comparison::Greater };
+        /// `lhs ≥ rhs` as bool.
+        greater_equal = ops::Compare { comparison: ops::Comparison::GreaterEqual };
     }
 
     /// `x · mul + add` with constants.

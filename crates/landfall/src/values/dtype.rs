@@ -32,6 +32,10 @@ pub trait Element: bytemuck::Pod + Send + Sync + fmt::Debug + PartialEq + Partia
     fn from_f64(value: f64) -> Self;
     /// The value in `f64` (exact for every dtype but large `i64`).
     fn to_f64(self) -> f64;
+    /// The value as an integer: exact for integers; floats truncate and saturate.
+    fn to_i64(self) -> i64;
+    /// The element of an integer: integers wrap modulo 2^bits, floats round to nearest.
+    fn from_i64(value: i64) -> Self;
 }
 
 /// A type for arithmetic: `f32` or `f64`, or an integer unchanged.
@@ -122,7 +126,7 @@ impl fmt::Display for DType {
 }
 
 macro_rules! element {
-    ($($rust:ty, $variant:ident, $acc:ty, $widen:expr, $narrow:expr, $from:expr, $to:expr;)*) => { $(
+    ($($rust:ty, $variant:ident, $acc:ty, $widen:expr, $narrow:expr, $from:expr, $to:expr, $to_int:expr, $from_int:expr;)*) => { $(
         impl Element for $rust {
             const DTYPE: DType = DType::$variant;
             type Acc = $acc;
@@ -134,23 +138,28 @@ macro_rules! element {
             fn from_f64(value: f64) -> Self { let f: fn(f64) -> $rust = $from; f(value) }
             #[inline(always)]
             fn to_f64(self) -> f64 { let f: fn($rust) -> f64 = $to; f(self) }
+            #[inline(always)]
+            fn to_i64(self) -> i64 { let f: fn($rust) -> i64 = $to_int; f(self) }
+            #[inline(always)]
+            fn from_i64(value: i64) -> Self { let f: fn(i64) -> $rust = $from_int; f(value) }
         }
     )* };
 }
 
 element! {
-    f32, F32, f32, |x| x, |x| x, |x| x as f32, f64::from;
-    f64, F64, f64, |x| x, |x| x, |x| x, |x| x;
-    bf16, BF16, f32, bf16::to_f32, bf16::from_f32, bf16::from_f64, f64::from;
-    f16, F16, f32, f16::to_f32, f16::from_f32, f16::from_f64, f64::from;
-    i32, I32, i32, |x| x, |x| x, |x| x as i32, f64::from;
-    i64, I64, i64, |x| x, |x| x, |x| x as i64, |x| x as f64;
-    u8, U8, u8, |x| x, |x| x, |x| x as u8, f64::from;
+    f32, F32, f32, |x| x, |x| x, |x| x as f32, f64::from, |x| x as i64, |x| x as f32;
+    f64, F64, f64, |x| x, |x| x, |x| x, |x| x, |x| x as i64, |x| x as f64;
+    bf16, BF16, f32, bf16::to_f32, bf16::from_f32, bf16::from_f64, f64::from, |x| x.to_f32() as i64, |x| bf16::from_f64(x as f64);
+    f16, F16, f32, f16::to_f32, f16::from_f32, f16::from_f64, f64::from, |x| x.to_f32() as i64, |x| f16::from_f64(x as f64);
+    i32, I32, i32, |x| x, |x| x, |x| x as i32, f64::from, i64::from, |x| x as i32;
+    i64, I64, i64, |x| x, |x| x, |x| x as i64, |x| x as f64, |x| x, |x| x;
+    u8, U8, u8, |x| x, |x| x, |x| x as u8, f64::from, i64::from, |x| x as u8;
 }
 
 /// Runs `$body` with the type alias `$T` bound to the Rust element type of a dtype.
 ///
-/// The first word selects the dtypes: `float` (f32 f64 bf16 f16), `any` (all, `bool` as bytes), or `wide` (f32 f64, the
+/// The first word selects the dtypes: `float` (f32 f64 bf16 f16), `int` (i32 i64 u8, `bool` as bytes), `narrow`
+/// (those that f32 holds exactly: f32 bf16 f16 u8, `bool` as bytes), `any` (all, `bool` as bytes), or `wide` (f32 f64, the
 /// types of arithmetic). The other dtypes run `$other`.
 #[macro_export]
 macro_rules! with_dtype {
@@ -161,6 +170,14 @@ macro_rules! with_dtype {
     };
     (wide $dtype:expr, $T:ident => $body:expr, else $other:expr) => {
         $crate::with_dtype!(@of $dtype, $T => $body; F32 f32, F64 f64; BF16 F16 I32 I64 U8 Bool => $other)
+    };
+    (narrow $dtype:expr, $T:ident => $body:expr, else $other:expr) => {
+        $crate::with_dtype!(@of $dtype, $T => $body;
+            F32 f32, BF16 $crate::half::bf16, F16 $crate::half::f16, U8 u8, Bool u8;
+            F64 I32 I64 => $other)
+    };
+    (int $dtype:expr, $T:ident => $body:expr, else $other:expr) => {
+        $crate::with_dtype!(@of $dtype, $T => $body; I32 i32, I64 i64, U8 u8, Bool u8; F32 F64 BF16 F16 => $other)
     };
     (any $dtype:expr, $T:ident => $body:expr) => {
         $crate::with_dtype!(@of $dtype, $T => $body;

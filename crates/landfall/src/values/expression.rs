@@ -1,5 +1,6 @@
 //! Scalar expressions: straight-line code on one element, stored inline so that ops hold them without allocating.
 
+use super::DType;
 use arrayvec::ArrayVec;
 use std::hash::{Hash, Hasher};
 
@@ -26,6 +27,14 @@ pub enum Unary {
     Bell,
     Sin,
     Cos,
+    /// e^x − 1, accurate near 0.
+    Expm1,
+    /// ln(1 + x), accurate near 0.
+    Log1p,
+    Floor,
+    Ceil,
+    /// To the nearest integer, the even one of two.
+    Round,
     /// −1, 0 or 1; 0 for NaN.
     Sign,
 }
@@ -35,10 +44,17 @@ impl Unary {
     #[must_use]
     pub const fn flops(self) -> usize {
         match self {
-            Self::Neg | Self::Abs | Self::Sqrt | Self::Recip | Self::Sign => 1,
+            Self::Neg
+            | Self::Abs
+            | Self::Sqrt
+            | Self::Recip
+            | Self::Sign
+            | Self::Floor
+            | Self::Ceil
+            | Self::Round => 1,
             Self::Rsqrt => 2,
-            Self::Exp | Self::Bell => 20,
-            Self::Ln | Self::Tanh | Self::Sin | Self::Cos => 25,
+            Self::Exp | Self::Bell | Self::Expm1 => 20,
+            Self::Log1p | Self::Ln | Self::Tanh | Self::Sin | Self::Cos => 25,
             Self::Erf => 35,
             Self::NormalCdf => 50,
         }
@@ -57,6 +73,10 @@ pub enum Binary {
     Max,
     /// The smaller; NaN if either is.
     Min,
+    /// lhs to the power of rhs, with the special cases of IEEE 754.
+    Pow,
+    /// The remainder with the sign of the divisor: lhs − ⌊lhs / rhs⌋·rhs. For integers 0 if the divisor is 0.
+    Rem,
     Equal,
     Less,
     LessEqual,
@@ -193,6 +213,20 @@ impl Expression {
     pub fn scale(&mut self, x: Reg, factor: f64) -> Reg {
         let c = self.constant(factor);
         self.mul(x, c)
+    }
+
+    /// The dtype in which an expression over operands of these dtypes runs: i64, wrapping, if all are integers or bool; else
+    /// f64 if an f64 or an integer of 32 bits or more is among them; else f32.
+    #[must_use]
+    pub fn arithmetic(operands: impl Iterator<Item = DType> + Clone) -> DType {
+        let wide = |d: DType| matches!(d, DType::F64 | DType::I64 | DType::I32);
+        if !operands.clone().any(DType::is_float) {
+            DType::I64
+        } else if operands.clone().any(wide) {
+            DType::F64
+        } else {
+            DType::F32
+        }
     }
 
     /// Operations per element.

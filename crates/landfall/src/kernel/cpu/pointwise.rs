@@ -9,6 +9,8 @@ use crate::values::{
     Binary, DType, Element, Expression, Layout, MAX_STEPS, Math, Rule, Step, Unary, collapse, with_dtype,
 };
 
+/// Arguments of an expression.
+const MAX_ARGS: usize = 8;
 /// Elements of a tile. 24 registers of f32 are 24 KB: half of an L1 cache.
 const TILE: usize = 256;
 /// Prefetch distance in elements.
@@ -16,7 +18,16 @@ const AHEAD: usize = 2 * TILE;
 /// Elements per task.
 const GRAIN: usize = 32 * 1024;
 
-/// Arithmetic of a tile: f32 for the float dtypes up to 32 bits, f64 if an f64 or a 64-bit integer is involved.
+/// Arithmetic of a tile, as [`Expression::arithmetic`] picks it.
+trait Tile: Copy + Default + PartialEq + Send + Sync {
+    fn constant(c: f64) -> Self;
+    fn load<T: Element>(x: T) -> Self;
+    fn store<T: Element>(self) -> T;
+    fn unary(f: Unary, x: &[Self; TILE], out: &mut [Self; TILE]);
+    fn binary(f: Binary, a: &[Self; TILE], b: &[Self; TILE], out: &mut [Self; TILE]);
+}
+
+/// Real arithmetic: f32 for the float dtypes up to 32 bits, f64 if an f64 or an integer of 32 bits or more is involved.
 pub(crate) trait Arith: Math {
     fn of_f64(x: f64) -> Self;
     fn as_f64(self) -> f64;
@@ -45,10 +56,91 @@ macro_rules! arith {
                 T::from_f64(f64::from(self))
             }
         }
+
+        impl Tile for $A {
+            #[inline(always)]
+            fn constant(c: f64) -> Self {
+                c as $A
+            }
+            #[inline(always)]
+            fn load<T: Element>(x: T) -> Self {
+                <$A as Arith>::load(x)
+            }
+            #[inline(always)]
+            fn store<T: Element>(self) -> T {
+                Arith::store(self)
+            }
+            #[inline(always)]
+            fn unary(f: Unary, x: &[Self; TILE], out: &mut [Self; TILE]) {
+                unary(f, x, out);
+            }
+            #[inline(always)]
+            fn binary(f: Binary, a: &[Self; TILE], b: &[Self; TILE], out: &mut [Self; TILE]) {
+                binary(f, a, b, out);
+            }
+        }
     };
 }
 arith!(f32);
 arith!(f64);
+
+/// Integers: exact, wrapping modulo 2^64 here and to the dtype when stored.
+impl Tile for i64 {
+    #[inline(always)]
+    fn constant(c: f64) -> Self {
+        c as Self
+    }
+    #[inline(always)]
+    fn load<T: Element>(x: T) -> Self {
+        x.to_i64()
+    }
+    #[inline(always)]
+    fn store<T: Element>(self) -> T {
+        T::from_i64(self)
+    }
+    #[inline(always)]
+    fn unary(f: Unary, x: &[Self; TILE], out: &mut [Self; TILE]) {
+        match f {
+            Unary::Neg => map(x, out, Self::wrapping_neg),
+            Unary::Abs => map(x, out, Self::wrapping_abs),
+            Unary::Sign => map(x, out, Self::signum),
+            Unary::Floor | Unary::Ceil | Unary::Round => out.copy_from_slice(x),
+            // Of these no op takes integers: their rules say so before a kernel runs.
+            Unary::Exp
+            | Unary::Ln
+            | Unary::Sqrt
+            | Unary::Rsqrt
+            | Unary::Recip
+            | Unary::Tanh
+            | Unary::Erf
+            | Unary::NormalCdf
+            | Unary::Bell
+            | Unary::Sin
+            | Unary::Cos
+            | Unary::Expm1
+            | Unary::Log1p => debug_assert!(false, "{f:?} of integers"),
+        }
+    }
+    #[inline(always)]
+    fn binary(f: Binary, a: &[Self; TILE], b: &[Self; TILE], out: &mut [Self; TILE]) {
+        let truth = |x: bool| Self::from(x);
+        match f {
+            Binary::Add => map2(a, b, out, Self::wrapping_add),
+            Binary::Sub => map2(a, b, out, Self::wrapping_sub),
+            Binary::Mul => map2(a, b, out, Self::wrapping_mul),
+            Binary::Max => map2(a, b, out, Ord::max),
+            Binary::Min => map2(a, b, out, Ord::min),
+            Binary::Rem => map2(a, b, out, |a, b| {
+                let r = if b == 0 { 0 } else { a.wrapping_rem(b) };
+                if r != 0 && (r < 0) != (b < 0) { r + b } else { r }
+            }),
+            Binary::Equal => map2(a, b, out, |a, b| truth(a == b)),
+            Binary::Less => map2(a, b, out, |a, b| truth(a < b)),
+            Binary::LessEqual => map2(a, b, out, |a, b| truth(a <= b)),
+            Binary::Div | Binary::Pow => debug_assert!(false, "{f:?} of integers"),
+        }
+    }
+}
 
 /// An input of any dtype.
 enum Source<'a> {
@@ -94,7 +186,7 @@ impl<'a> Source<'a> {
 
     /// Loads elements `from..from + out.len()` (row-major under `layout`) of the source.
     #[inline(always)]
-    fn load<A: Arith, T: Element>(
+    fn load<A: Tile, T: Element>(
         &self,
         layout: &Layout,
         from: usize,
@@ -146,7 +238,7 @@ pub(crate) fn pieces(
 }
 
 #[inline(always)]
-fn load<A: Arith, T: Element>(data: &[T], layout: &Layout, from: usize, out: &mut [A]) {
+fn load<A: Tile, T: Element>(data: &[T], layout: &Layout, from: usize, out: &mut [A]) {
     pieces(layout, from, out.len(), |at, start, n, stride| {
         let out = &mut out[at..at + n];
         match stride {
@@ -161,7 +253,7 @@ fn load<A: Arith, T: Element>(data: &[T], layout: &Layout, from: usize, out: &mu
 }
 
 #[inline(always)]
-fn store<A: Arith, T: Element>(target: &mut ViewMut<'_, T>, from: usize, values: &[A]) {
+fn store<A: Tile, T: Element>(target: &mut ViewMut<'_, T>, from: usize, values: &[A]) {
     let layout = *target.layout();
     let data = target.data();
     pieces(&layout, from, values.len(), |at, start, n, stride| {
@@ -181,17 +273,24 @@ fn store<A: Arith, T: Element>(target: &mut ViewMut<'_, T>, from: usize, values:
 /// A rule that only a wrong kernel table can violate.
 pub(crate) fn run(expression: &Expression, call: &Call<'_>) -> Result<(), Rule> {
     let out = call.output_dtype(0)?;
-    let mut wide = matches!(out, DType::F64 | DType::I64 | DType::I32);
-    for i in 0..call.inputs() {
-        wide |= matches!(call.dtype(i)?, DType::F64 | DType::I64 | DType::I32);
+    let mut dtypes = [out; MAX_ARGS + 1];
+    for (i, dtype) in dtypes.iter_mut().take(call.inputs().min(MAX_ARGS)).enumerate() {
+        *dtype = call.dtype(i)?;
     }
-    with_dtype!(any out, T => if wide { typed::<f64, T>(expression, call) } else { typed::<f32, T>(expression, call) })
+    let wrong = Err(Rule::Dtype { arg: 0, dtype: out, expected: "a dtype of the expression's arithmetic" });
+    match Expression::arithmetic(dtypes.iter().copied()) {
+        DType::I64 => with_dtype!(int out, T => typed::<i64, T>(expression, call), else wrong),
+        DType::F32 => with_dtype!(narrow out, T => typed::<f32, T>(expression, call), else wrong),
+        DType::F64 | DType::BF16 | DType::F16 | DType::I32 | DType::U8 | DType::Bool => {
+            with_dtype!(any out, T => typed::<f64, T>(expression, call))
+        }
+    }
 }
 
-fn typed<A: Arith, T: Element>(expression: &Expression, call: &Call<'_>) -> Result<(), Rule> {
+fn typed<A: Tile, T: Element>(expression: &Expression, call: &Call<'_>) -> Result<(), Rule> {
     let target = call.output::<T>(0)?;
-    let mut sources: [Source<'_>; 8] = [const { Source::InPlace }; 8];
-    let mut layouts = [Layout::SCALAR; 9];
+    let mut sources: [Source<'_>; MAX_ARGS] = [const { Source::InPlace }; MAX_ARGS];
+    let mut layouts = [Layout::SCALAR; MAX_ARGS + 1];
     let n = call.inputs();
     if n > sources.len() {
         return Err(Rule::Arity { expected: sources.len(), got: n });
@@ -234,15 +333,15 @@ fn typed<A: Arith, T: Element>(expression: &Expression, call: &Call<'_>) -> Resu
 
 /// Runs every step except the arguments, which are loaded.
 #[inline(always)]
-fn evaluate<A: Arith>(steps: &[Step], regs: &mut [[A; TILE]; MAX_STEPS], len: usize) {
+fn evaluate<A: Tile>(steps: &[Step], regs: &mut [[A; TILE]; MAX_STEPS], len: usize) {
     for (r, step) in steps.iter().enumerate() {
         let (before, rest) = regs.split_at_mut(r);
         let out = &mut rest[0];
         match *step {
             Step::Arg(_) => {}
-            Step::Const(c) => out[..len].fill(A::of_f64(c)),
-            Step::Unary(f, x) => unary(f, &before[usize::from(x.0)], out),
-            Step::Binary(f, a, b) => binary(f, &before[usize::from(a.0)], &before[usize::from(b.0)], out),
+            Step::Const(c) => out[..len].fill(A::constant(c)),
+            Step::Unary(f, x) => A::unary(f, &before[usize::from(x.0)], out),
+            Step::Binary(f, a, b) => A::binary(f, &before[usize::from(a.0)], &before[usize::from(b.0)], out),
             Step::Select(c, a, b) => {
                 let (c, a, b) =
                     (&before[usize::from(c.0)], &before[usize::from(a.0)], &before[usize::from(b.0)]);
@@ -257,30 +356,41 @@ fn evaluate<A: Arith>(steps: &[Step], regs: &mut [[A; TILE]; MAX_STEPS], len: us
 // Whole tiles, even for fewer elements: a fixed count vectorizes without a remainder loop, and the elements past the
 // end are registers that are never stored.
 #[inline(always)]
-fn unary<A: Arith>(f: Unary, x: &[A; TILE], out: &mut [A; TILE]) {
-    macro_rules! map {
-        ($g:expr) => {{
-            let g: fn(A) -> A = $g;
-            for i in 0..TILE {
-                out[i] = g(x[i]);
-            }
-        }};
+fn map<A: Copy>(x: &[A; TILE], out: &mut [A; TILE], f: impl Fn(A) -> A) {
+    for i in 0..TILE {
+        out[i] = f(x[i]);
     }
+}
+
+#[inline(always)]
+fn map2<A: Copy>(a: &[A; TILE], b: &[A; TILE], out: &mut [A; TILE], f: impl Fn(A, A) -> A) {
+    for i in 0..TILE {
+        out[i] = f(a[i], b[i]);
+    }
+}
+
+#[inline(always)]
+fn unary<A: Arith>(f: Unary, x: &[A; TILE], out: &mut [A; TILE]) {
     match f {
-        Unary::Neg => map!(|x| -x),
-        Unary::Abs => map!(Math::abs),
-        Unary::Exp => map!(Math::exp),
-        Unary::Ln => map!(Math::ln),
-        Unary::Sqrt => map!(Math::sqrt),
-        Unary::Rsqrt => map!(Math::rsqrt),
-        Unary::Recip => map!(Math::recip),
-        Unary::Tanh => map!(Math::tanh),
-        Unary::Erf => map!(Math::erf),
-        Unary::NormalCdf => map!(Math::normal_cdf),
-        Unary::Bell => map!(|x| Math::exp(x * (x * A::of_f64(-0.5)))),
-        Unary::Sin => map!(Math::sin),
-        Unary::Cos => map!(Math::cos),
-        Unary::Sign => map!(|x| truth::<A>(x > A::default()) - truth::<A>(x < A::default())),
+        Unary::Neg => map(x, out, |x| -x),
+        Unary::Abs => map(x, out, Math::abs),
+        Unary::Exp => map(x, out, Math::exp),
+        Unary::Ln => map(x, out, Math::ln),
+        Unary::Sqrt => map(x, out, Math::sqrt),
+        Unary::Rsqrt => map(x, out, Math::rsqrt),
+        Unary::Recip => map(x, out, Math::recip),
+        Unary::Tanh => map(x, out, Math::tanh),
+        Unary::Erf => map(x, out, Math::erf),
+        Unary::NormalCdf => map(x, out, Math::normal_cdf),
+        Unary::Bell => map(x, out, |x| Math::exp(x * (x * A::of_f64(-0.5)))),
+        Unary::Sin => map(x, out, Math::sin),
+        Unary::Cos => map(x, out, Math::cos),
+        Unary::Expm1 => map(x, out, Math::expm1),
+        Unary::Log1p => map(x, out, Math::log1p),
+        Unary::Floor => map(x, out, Math::floor),
+        Unary::Ceil => map(x, out, Math::ceil),
+        Unary::Round => map(x, out, Math::round),
+        Unary::Sign => map(x, out, |x| truth::<A>(x > A::default()) - truth::<A>(x < A::default())),
     }
 }
 
@@ -291,23 +401,17 @@ fn truth<A: Arith>(x: bool) -> A {
 
 #[inline(always)]
 fn binary<A: Arith>(f: Binary, a: &[A; TILE], b: &[A; TILE], out: &mut [A; TILE]) {
-    macro_rules! map {
-        ($g:expr) => {{
-            let g: fn(A, A) -> A = $g;
-            for i in 0..TILE {
-                out[i] = g(a[i], b[i]);
-            }
-        }};
-    }
     match f {
-        Binary::Add => map!(|a, b| a + b),
-        Binary::Sub => map!(|a, b| a - b),
-        Binary::Mul => map!(|a, b| a * b),
-        Binary::Div => map!(|a, b| a / b),
-        Binary::Max => map!(Math::max),
-        Binary::Min => map!(Math::min),
-        Binary::Equal => map!(|a, b| truth(a == b)),
-        Binary::Less => map!(|a, b| truth(a < b)),
-        Binary::LessEqual => map!(|a, b| truth(a <= b)),
+        Binary::Add => map2(a, b, out, |a, b| a + b),
+        Binary::Sub => map2(a, b, out, |a, b| a - b),
+        Binary::Mul => map2(a, b, out, |a, b| a * b),
+        Binary::Div => map2(a, b, out, |a, b| a / b),
+        Binary::Max => map2(a, b, out, Math::max),
+        Binary::Min => map2(a, b, out, Math::min),
+        Binary::Pow => map2(a, b, out, Math::pow),
+        Binary::Rem => map2(a, b, out, Math::rem),
+        Binary::Equal => map2(a, b, out, |a, b| truth(a == b)),
+        Binary::Less => map2(a, b, out, |a, b| truth(a < b)),
+        Binary::LessEqual => map2(a, b, out, |a, b| truth(a <= b)),
     }
 }

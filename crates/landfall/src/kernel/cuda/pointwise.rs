@@ -3,7 +3,7 @@
 use crate::kernel::cuda::{
     Arg, BLOCK, Call, Element, Entry, Failure, Geometry, Kind, Module, Param, Piece, Source,
 };
-use crate::values::{Binary, DType, Expression, Layout, MAX_RANK, Operand, Reg, Rule, Step, Unary, collapse};
+use crate::values::{Binary, Expression, Layout, MAX_RANK, Operand, Reg, Rule, Step, Unary, collapse};
 use arrayvec::ArrayVec;
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -101,12 +101,8 @@ pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_
         return Ok(());
     }
     let operands = || inputs.iter().chain([out]);
-    // As on the CPU: f64 if an f64 or a 32-bit integer or wider is involved.
-    let (mut wide, mut widest) = (false, 1);
-    operands().for_each(|o| {
-        wide |= matches!(o.dtype(), DType::F64 | DType::I64 | DType::I32);
-        widest = widest.max(o.dtype().size());
-    });
+    let arithmetic = Expression::arithmetic(operands().map(Operand::dtype));
+    let widest = operands().map(|o| o.dtype().size()).max().unwrap_or(1);
     let vector = 16 / widest;
     let mut module = Module::new(source);
     module.evaluate(build);
@@ -114,7 +110,7 @@ pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_
         module.bind(name, o.dtype());
     }
     module.bind("TO", out.dtype());
-    module.bind("A", if wide { DType::F64 } else { DType::F32 });
+    module.bind("A", arithmetic);
     module.set("VECTOR", vector as u64);
     // Functions that are exact to f32 would be rounded to far less.
     module.set("COARSE", u64::from(widest <= 2));
@@ -275,8 +271,8 @@ fn constant(c: f64) -> String {
 // a few units in the last place over the whole range (no fast-math).
 fn unary(f: Unary, x: &str) -> String {
     match f {
-        Unary::Neg => format!("-{x}"),
-        Unary::Abs => format!("fabs({x})"),
+        Unary::Neg => format!("negate({x})"),
+        Unary::Abs => format!("magnitude({x})"),
         Unary::Exp => format!("COARSE ? coarse_exp({x}) : exp({x})"),
         Unary::Ln => format!("log({x})"),
         Unary::Sqrt => format!("sqrt({x})"),
@@ -288,15 +284,22 @@ fn unary(f: Unary, x: &str) -> String {
         Unary::Bell => format!("COARSE ? coarse_bell({x}) : bell({x})"),
         Unary::Sin => format!("sin({x})"),
         Unary::Cos => format!("cos({x})"),
+        Unary::Expm1 => format!("expm1({x})"),
+        Unary::Log1p => format!("log1p({x})"),
+        Unary::Floor => format!("floor({x})"),
+        Unary::Ceil => format!("ceil({x})"),
+        Unary::Round => format!("rint({x})"),
         Unary::Sign => format!("A({x} > A(0)) - A({x} < A(0))"),
     }
 }
 
 fn binary(f: Binary, a: &str, b: &str) -> String {
     match f {
-        Binary::Add => format!("{a} + {b}"),
-        Binary::Sub => format!("{a} - {b}"),
-        Binary::Mul => format!("{a} * {b}"),
+        Binary::Add => format!("add({a}, {b})"),
+        Binary::Sub => format!("subtract({a}, {b})"),
+        Binary::Mul => format!("multiply({a}, {b})"),
+        Binary::Pow => format!("pow({a}, {b})"),
+        Binary::Rem => format!("remainder_of({a}, {b})"),
         Binary::Div => format!("{a} / {b}"),
         Binary::Max => format!("Max::of({a}, {b})"),
         Binary::Min => format!("Min::of({a}, {b})"),

@@ -120,6 +120,8 @@ template <> struct Narrow<i32> {
     }
     DEVICE static i32 of(float x) { return of(double(x)); }
     DEVICE static i32 of(i32 x) { return x; }
+    // Modulo 2^32, as integers wrap.
+    DEVICE static i32 of(i64 x) { return i32(x); }
 };
 template <> struct Narrow<i64> {
     DEVICE static i64 of(double x) {
@@ -136,8 +138,31 @@ template <> struct Narrow<u8> {
     DEVICE static u8 of(double x) { return x >= 255.0 ? u8(255) : x > 0.0 ? u8(i32(x)) : u8(0); }
     DEVICE static u8 of(float x) { return x >= 255.0f ? u8(255) : x > 0.0f ? u8(i32(x)) : u8(0); }
     DEVICE static u8 of(u8 x) { return x; }
+    DEVICE static u8 of(i64 x) { return u8(x); }
 };
 template <class T, class A> DEVICE T narrow(A x) { return Narrow<T>::of(x); }
+
+// The arithmetic of pointwise expressions; integers wrap, which signed overflow in C++ does not.
+template <class A> DEVICE A add(A a, A b) { return a + b; }
+template <class A> DEVICE A subtract(A a, A b) { return a - b; }
+template <class A> DEVICE A multiply(A a, A b) { return a * b; }
+template <class A> DEVICE A negate(A a) { return -a; }
+template <class A> DEVICE A magnitude(A a) { return fabs(a); }
+// The remainder with the sign of the divisor.
+template <class A> DEVICE A remainder_of(A a, A b) {
+    A r = fmod(a, b);
+    return r != A(0) && (r < A(0)) != (b < A(0)) ? r + b : r;
+}
+DEVICE i64 add(i64 a, i64 b) { return i64(u64(a) + u64(b)); }
+DEVICE i64 subtract(i64 a, i64 b) { return i64(u64(a) - u64(b)); }
+DEVICE i64 multiply(i64 a, i64 b) { return i64(u64(a) * u64(b)); }
+DEVICE i64 negate(i64 a) { return i64(0 - u64(a)); }
+DEVICE i64 magnitude(i64 a) { return a < 0 ? negate(a) : a; }
+DEVICE i64 remainder_of(i64 a, i64 b) {
+    if (b == 0 || b == -1) return 0;  // by -1 the least integer would overflow
+    i64 r = a % b;
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
 
 // N elements that one access moves: N * sizeof(T) is 1, 2, 4, 8 or 16, and so is the alignment of the address.
 template <int BYTES> struct Word;

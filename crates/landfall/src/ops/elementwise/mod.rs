@@ -1,3 +1,3 @@
 //! Each element by itself.
 
-family! { clamp gelu pointwise scalar }
+family! { clamp functions gelu pointwise scalar }

@@ -41,10 +41,25 @@ pub(in crate::ops) fn kernels<T: Op>() -> &'static [Kernel] {
     const { &[Kernel::cpu("pointwise", run::<T>), Kernel::cuda("pointwise", run_cuda)] }
 }
 
-/// Applies a scalar function to each element of references.
+/// Applies a scalar function to each element of references. Of integers the result wraps modulo 2^bits.
 pub(in crate::ops) fn map(args: &[HostTensor], dtype: DType, f: impl Fn(&[f64]) -> f64) -> Vec<HostTensor> {
     let spec = Spec { dtype, shape: args[0].spec.shape };
-    let at = |i: usize| f(&args.iter().map(|a| a.data[i]).collect::<Vec<_>>());
+    let wraps = !args[0].spec.dtype.is_float();
+    let at = |i: usize| {
+        let exact = f(&args.iter().map(|a| a.data[i]).collect::<Vec<_>>());
+        match dtype {
+            DType::U8 if wraps => exact.rem_euclid(256.0),
+            DType::I32 if wraps => f64::from(exact.rem_euclid(4_294_967_296.0) as u32 as i32),
+            DType::U8
+            | DType::I32
+            | DType::I64
+            | DType::Bool
+            | DType::F32
+            | DType::F64
+            | DType::BF16
+            | DType::F16 => exact,
+        }
+    };
     vec![HostTensor::from_fn(spec, at)]
 }
 
@@ -71,7 +86,7 @@ macro_rules! pointwise {
             $(#[$doc])*
             ///
             /// Arguments of one shape and dtype, which are the result's. Arithmetic in the accumulation dtype, rounded
-            /// once. In place on any argument. Deterministic.
+            /// once; integers wrap modulo 2^bits, as in numpy. In place on any argument. Deterministic.
             #[derive(Debug, Clone, Copy)]
             pub struct $Name;
         }
@@ -127,6 +142,7 @@ macro_rules! pointwise {
             return Err(Rule::Dtype { arg: 0, dtype: DType::Bool, expected: "a number" });
         }
     };
+    (@class any $args:ident) => {};
     (@bad $all:ident $Name:ident x) => { $all.push(Sample::bad($Name, vec![], "takes 1 arguments, got 0")) };
     (@bad $all:ident $Name:ident lhs rhs) => {
         $all.push(Sample::bad($Name, vec![SampleArg::any([4, 8]), SampleArg::any([4, 6])], "their shapes must be equal"));
@@ -170,8 +186,10 @@ macro_rules! both {
     };
 }
 
-const ANY: (f64, f64) = (-3.0, 3.0);
-const POSITIVE: (f64, f64) = (0.25, 4.0);
+pub(super) use {both, pointwise, times};
+
+pub(super) const ANY: (f64, f64) = (-3.0, 3.0);
+pub(super) const POSITIVE: (f64, f64) = (0.25, 4.0);
 const WIDE: (f64, f64) = (-120.0, 120.0);
 
 pointwise! {
@@ -268,14 +286,14 @@ pointwise! {
         cx.graph.neg(q)
     });
 
-    /// `out = max(lhs, rhs)`, NaN if either is; the gradient goes to the larger, to both by halves where they are equal.
-    Maximum "maximum" [lhs, rhs] number in ANY, ANY;
+    /// `out = max(lhs, rhs)`, NaN if either is; of bool: or. The gradient goes to the larger, to both by halves where they are equal.
+    Maximum "maximum" [lhs, rhs] any in ANY, ANY;
     expression |e, a, b| e.binary(Binary::Max, a, b);
     reference |x| x[0].max(x[1]);
     vjp both!(|cx, c| share(cx, c, 0, 1), |cx, c| share(cx, c, 1, 0));
 
-    /// `out = min(lhs, rhs)`, NaN if either is; the gradient goes to the smaller, to both by halves where they are equal.
-    Minimum "minimum" [lhs, rhs] number in ANY, ANY;
+    /// `out = min(lhs, rhs)`, NaN if either is; of bool: and. The gradient goes to the smaller, to both by halves where they are equal.
+    Minimum "minimum" [lhs, rhs] any in ANY, ANY;
     expression |e, a, b| e.binary(Binary::Min, a, b);
     reference |x| x[0].min(x[1]);
     vjp both!(|cx, c| share(cx, c, 1, 0), |cx, c| share(cx, c, 0, 1));

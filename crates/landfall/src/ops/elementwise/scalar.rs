@@ -76,7 +76,8 @@ impl Tested for Affine {
 }
 
 op_attributes! {
-    /// `out = x` in another dtype: floats round to nearest, floats to integers truncate and saturate.
+    /// `out = x` in another dtype: to floats rounded to nearest; floats to integers truncated, saturated, NaN as 0; integers to
+    /// narrower integers modulo 2^bits; to bool `x ≠ 0`.
     ///
     /// In place where both dtypes are the same. Gradient: the cotangent cast back; none to or from integers.
     #[derive(Debug, Clone, Copy)]
@@ -134,7 +135,8 @@ impl Tested for Cast {
         map(args, self.dtype, |x| match self.dtype {
             DType::Bool => f64::from(u8::from(x[0] != 0.0)),
             DType::I32 | DType::I64 => x[0].trunc(),
-            DType::U8 => x[0].trunc().clamp(0.0, 255.0),
+            DType::U8 if args[0].spec.dtype.is_float() => x[0].trunc().clamp(0.0, 255.0),
+            DType::U8 => x[0],
             DType::F32 | DType::F64 | DType::BF16 | DType::F16 => x[0],
         })
     }
@@ -222,12 +224,19 @@ pub enum Comparison {
     Less,
     /// `lhs ≤ rhs`.
     LessEqual,
+    /// `lhs ≠ rhs`; true where either is NaN.
+    NotEqual,
+    /// `lhs > rhs`.
+    Greater,
+    /// `lhs ≥ rhs`.
+    GreaterEqual,
 }
 
-attribute_choices!(Comparison: Equal = "equal", Less = "less", LessEqual = "less_equal");
+attribute_choices!(Comparison: Equal = "equal", Less = "less", LessEqual = "less_equal", NotEqual = "not_equal",
+    Greater = "greater", GreaterEqual = "greater_equal");
 
 op_attributes! {
-    /// `out = lhs (=, <, ≤) rhs` as bool. Comparisons with NaN are false.
+    /// `out = lhs (=, <, ≤, ≠, >, ≥) rhs` as bool, integers exactly. Comparisons with NaN are false, `≠` is true.
     ///
     /// Arguments of one shape and dtype. Disjoint (the result has another dtype). Not differentiable.
     #[derive(Debug, Clone, Copy)]
@@ -235,6 +244,12 @@ op_attributes! {
         /// Which comparison.
         pub comparison: Comparison = Comparison::Less,
     }
+}
+
+impl Comparison {
+    /// Every comparison.
+    pub const ALL: &'static [Self] =
+        &[Self::Equal, Self::Less, Self::LessEqual, Self::NotEqual, Self::Greater, Self::GreaterEqual];
 }
 
 impl Op for Compare {
@@ -252,13 +267,18 @@ impl Op for Compare {
     }
     fn body(&self) -> Body {
         Body::Pointwise(|op, e| {
-            let f = match attributes::<Self>(op).copied().unwrap_or_default().comparison {
-                Comparison::Equal => Binary::Equal,
-                Comparison::Less => Binary::Less,
-                Comparison::LessEqual => Binary::LessEqual,
-            };
             let (a, b) = (e.arg(0), e.arg(1));
-            e.binary(f, a, b)
+            match attributes::<Self>(op).copied().unwrap_or_default().comparison {
+                Comparison::Equal => e.binary(Binary::Equal, a, b),
+                Comparison::Less => e.binary(Binary::Less, a, b),
+                Comparison::LessEqual => e.binary(Binary::LessEqual, a, b),
+                Comparison::Greater => e.binary(Binary::Less, b, a),
+                Comparison::GreaterEqual => e.binary(Binary::LessEqual, b, a),
+                Comparison::NotEqual => {
+                    let (one, equal) = (e.constant(1.0), e.binary(Binary::Equal, a, b));
+                    e.binary(Binary::Sub, one, equal)
+                }
+            }
         })
     }
     fn vjp(&self) -> Grad {
@@ -276,12 +296,14 @@ impl Tested for Compare {
                 Comparison::Equal => x[0] == x[1],
                 Comparison::Less => x[0] < x[1],
                 Comparison::LessEqual => x[0] <= x[1],
+                Comparison::NotEqual => x[0] != x[1],
+                Comparison::Greater => x[0] > x[1],
+                Comparison::GreaterEqual => x[0] >= x[1],
             }))
         })
     }
     fn samples(&self) -> Vec<Sample> {
-        let all = [Comparison::Equal, Comparison::Less, Comparison::LessEqual];
-        let mut all: Vec<Sample> = (all.iter())
+        let mut all: Vec<Sample> = (Comparison::ALL.iter())
             .flat_map(|&comparison| {
                 let whole = |n: usize| SampleArg::with(None, [n], Data::Int(0, 3));
                 let mut s = samples(Self { comparison }, &[(-3.0, 3.0), (-3.0, 3.0)]);
@@ -301,12 +323,12 @@ impl Tested for Compare {
 op_attributes! {
     /// `out = value` everywhere.
     ///
-    /// No arguments; any dtype and shape.
+    /// No arguments; any dtype and shape. Errors: a value that an integer dtype does not hold.
     #[derive(Debug, Clone, Copy)]
     pub struct Fill {
         /// Dtype and shape of the result.
         pub spec: Spec = Spec { dtype: DType::F32, shape: Shape::SCALAR },
-        /// The value, rounded to the dtype.
+        /// The value; rounded to a float dtype.
         pub value: f64 = 1.0,
     }
 }
@@ -317,7 +339,19 @@ impl Op for Fill {
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         rules::arity::<0>(args)?;
-        Ok(Outputs::one(self.spec))
+        let (least, greatest, expected) = match self.spec.dtype {
+            DType::F32 | DType::F64 | DType::BF16 | DType::F16 => return Ok(Outputs::one(self.spec)),
+            DType::I32 => (f64::from(i32::MIN), f64::from(i32::MAX), "an integer that i32 holds"),
+            // 2^63 itself is one too large.
+            DType::I64 => (i64::MIN as f64, 9_223_372_036_854_774_784.0, "an integer that i64 holds"),
+            DType::U8 => (0.0, 255.0, "an integer from 0 to 255"),
+            DType::Bool => (0.0, 1.0, "0 or 1"),
+        };
+        if self.value.fract() == 0.0 && self.value >= least && self.value <= greatest {
+            Ok(Outputs::one(self.spec))
+        } else {
+            Err(Rule::Attribute { name: "value", value: self.value, expected })
+        }
     }
     fn outputs(&self) -> &[Output] {
         &[Output::FULL]
@@ -350,6 +384,14 @@ impl Tested for Fill {
         });
         let mut all: Vec<Sample> = specs.map(|spec| Sample::new(Self { spec, value: 1.0 }, vec![])).collect();
         all.push(Sample::bad(*self, vec![SampleArg::any([4])], "takes 0 arguments, got 1"));
+        let bad =
+            |dtype, value| Sample::bad(Self { spec: Spec::new(dtype, [2]), value }, vec![], "value is ");
+        all.extend([
+            bad(DType::U8, 300.0),
+            bad(DType::I32, 0.5),
+            bad(DType::Bool, 2.0),
+            bad(DType::I64, f64::NAN),
+        ]);
         all
     }
 }

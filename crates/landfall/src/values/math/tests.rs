@@ -218,6 +218,23 @@ fn single_ln() {
 }
 
 #[test]
+fn expm1_and_log1p() {
+    assert!(worst("expm1", single::expm1, f64::exp_m1, |_| true) <= 1.8e-7);
+    assert!(worst("log1p", single::log1p, f64::ln_1p, |_| true) <= 2.4e-7);
+    let tiny = || (1..300).map(|k| 10f64.powi(-k));
+    let points = || grid(-40.0, 45.0, 50_000).chain(grid(-0.9, 0.9, 50_000)).chain(tiny()).chain([709.0]);
+    assert!(worst_f64("expm1", points(), double::expm1, f64::exp_m1) <= 3.4e-16);
+    let points = || grid(-0.999, 4.0, 50_000).chain(grid(1.0, 1e9, 20_000)).chain(tiny()).chain([1e300]);
+    assert!(worst_f64("log1p", points(), double::log1p, f64::ln_1p) <= 4.5e-16);
+    for f in [single::expm1, single::log1p] {
+        same(f(-0.0), -0.0f32);
+        same(f(f32::INFINITY), f32::INFINITY);
+    }
+    same(double::log1p(-1.0), f64::NEG_INFINITY);
+    same(double::expm1(f64::NEG_INFINITY), -1.0);
+}
+
+#[test]
 fn single_tanh() {
     assert!(worst("tanh", single::tanh, f64::tanh, |_| true) <= 2.2e-7);
 }
