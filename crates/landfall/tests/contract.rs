@@ -4,8 +4,8 @@ mod gpu;
 mod ops;
 
 use gpu::on_each_device;
-use landfall::ops::{Add, Cast, Copy, MatMul, Neg, Op, Tanh};
-use landfall::{DType, Engine, Error, Graph, Program, State, StateSpec, Tensor, half};
+use landfall::ops::{Add, Cast, Copy, MatMul, Neg, Op, Reduce, Reduction, RunningUpdate, Tanh};
+use landfall::{DType, Engine, Error, Graph, HostTensor, Program, State, StateSpec, Tensor, half};
 use ops::{Fault, Faulty, ReverseRows};
 use std::sync::Arc;
 
@@ -431,5 +431,54 @@ fn reading_as_another_dtype_is_an_error() -> Result<(), Error> {
     assert!(y.read::<f32>().is_err() && y.read::<half::f16>().is_err());
     assert_eq!(y.read::<half::bf16>()?, [half::bf16::from_f32(1.5), half::bf16::from_f32(2.5)]);
     assert_eq!(Cast { dtype: DType::BF16 }.name(), "cast");
+    Ok(())
+}
+
+/// What `eval` allocates is what `call` writes: broadcasting, workspace and several results included.
+#[test]
+fn eval_is_a_call_with_new_memory() -> Result<(), Error> {
+    let e = engine()?;
+    let (a, row) = (e.tensor([2, 3], &count(6))?, e.tensor([3], &[10.0, 20.0, 30.0])?);
+    let sum = e.eval(&Add, &[a.view(), row.view()])?;
+    assert_eq!(sum.read::<f64>()?, [11.0, 22.0, 33.0, 14.0, 25.0, 36.0]);
+    let product = e.eval(&MatMul::default(), &[a.view(), a.view().permute(&[1, 0])?])?;
+    assert_eq!(product.read::<f64>()?, [14.0, 32.0, 32.0, 77.0]);
+    let many = e.tensor([100_000], &count(100_000))?;
+    let total = e.eval(&Reduce::new(Reduction::Sum, &[0]), &[many.view()])?;
+    assert_eq!(total.item::<f64>()?, 5_000_050_000.0);
+    let text = e.eval(&Add, &[a.view(), many.view()]).err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(
+        text.starts_with("add(f64[2, 3], f64[100000] on cpu): shape [100000] cannot be broadcast"),
+        "{text}"
+    );
+    assert!(text.contains("contract.rs"), "{text}");
+    // Nothing says which memory an update is of.
+    let (mean, ok) =
+        (e.tensor([3], &[0f32; 3])?, e.from_host(&HostTensor::new(DType::Bool, [], vec![1.0])?)?);
+    let into = e.eval(&RunningUpdate::default(), &[mean.view(), mean.view(), ok.view()]);
+    let text = into.err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(text.contains("this output to be its updated input"), "{text}");
+    Ok(())
+}
+
+/// A view is read as its elements, in its order, whatever it is a view of.
+#[test]
+fn views_are_read_as_they_are() -> Result<(), Error> {
+    let e = engine()?;
+    let x = e.tensor([2, 3], &[1i64, 2, 3, 4, 5, (1 << 53) + 1])?;
+    let turned = x.view().permute(&[1, 0])?;
+    assert_eq!(turned.read::<i64>()?, [1, 4, 2, 5, 3, (1 << 53) + 1]);
+    assert_eq!(turned.read_host()?.int(5), (1 << 53) + 1);
+    assert_eq!(x.view().slice(0, 1, 1)?.slice(1, 1, 1)?.item::<i64>()?, 5);
+    assert_eq!(x.view().slice(1, 0, 1)?.broadcast_to([2, 2, 2])?.read::<i64>()?, [1, 1, 4, 4, 1, 1, 4, 4]);
+    let mut out = [0i64; 4];
+    x.view().slice(1, 1, 2)?.read_into(&mut out)?;
+    assert_eq!(out, [2, 3, 5, (1 << 53) + 1]);
+    assert!(x.view().read_into(&mut out).is_err() && x.item::<i64>().is_err() && x.read::<f32>().is_err());
+    assert!(e.empty(DType::F32, [0, 3])?.view().read::<f32>()?.is_empty());
+    assert_eq!(
+        x.to_string(),
+        "i64[2, 3] on cpu\n[[               1                2                3]\n [               4                5 9007199254740993]]"
+    );
     Ok(())
 }

@@ -3,6 +3,8 @@
 mod agree;
 mod buffer;
 mod choices;
+mod eval;
+mod read;
 mod reuse;
 mod state;
 mod tensor;

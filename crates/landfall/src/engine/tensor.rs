@@ -3,8 +3,9 @@
 
 use crate::device::Device;
 use crate::engine::buffer::Buffer;
+use crate::engine::read::expect;
 use crate::error::Error;
-use crate::values::{DType, Element, HostTensor, Layout, Operand, Relation, Rule, Shape, Spec};
+use crate::values::{DType, Element, Layout, Operand, Relation, Rule, Shape, Spec};
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
@@ -72,36 +73,12 @@ impl Tensor {
         TensorMut { operand: self.operand, device: self.buffer.device(), exclusive: PhantomData }
     }
 
-    /// Copies the elements to the host, after every kernel that writes them.
-    ///
-    /// # Errors
-    /// [`Error::HostData`] if `T` is not the tensor's dtype; an index that a kernel flagged; a device fault. Never
-    /// zeros in place of a result.
-    pub fn read<T: Element>(&self) -> Result<Vec<T>, Error> {
-        let elements = self.shape().elements();
-        self.expect::<T>("tensor", elements)?;
-        let mut out = vec![T::from_f64(0.0); elements];
-        self.buffer.device().download(self.buffer.address(), bytemuck::cast_slice_mut(&mut out))?;
-        Ok(out)
-    }
-
-    /// Copies the elements to the host as `f64`.
-    ///
-    /// # Errors
-    /// As [`Tensor::read`].
-    pub fn read_host(&self) -> Result<HostTensor, Error> {
-        let spec = self.spec();
-        let mut bytes = vec![0; spec.bytes()];
-        self.buffer.device().download(self.buffer.address(), &mut bytes)?;
-        Ok(HostTensor::from_bytes(spec, &bytes)?)
-    }
-
     /// Copies elements from the host.
     ///
     /// # Errors
     /// [`Error::HostData`] if dtype or number of elements differ; a device fault.
     pub fn write<T: Element>(&mut self, data: &[T]) -> Result<(), Error> {
-        self.expect::<T>("tensor", data.len())?;
+        expect::<T>("tensor", self.spec(), data.len())?;
         self.buffer.device().upload(self.buffer.address(), bytemuck::cast_slice(data))
     }
 
@@ -111,16 +88,6 @@ impl Tensor {
     /// A device fault.
     pub fn poison(&mut self, byte: u8) -> Result<(), Error> {
         self.buffer.device().fill(self.buffer.address(), self.buffer.bytes(), byte)
-    }
-
-    fn expect<T: Element>(&self, what: &str, elements: usize) -> Result<(), Error> {
-        let dtype = self.dtype();
-        let fits = T::DTYPE == dtype || (T::DTYPE == DType::U8 && dtype == DType::Bool);
-        if fits && elements == self.shape().elements() {
-            return Ok(());
-        }
-        let given = Spec::new(T::DTYPE, [elements]);
-        Err(Error::HostData { what: what.to_owned(), expected: self.spec(), given })
     }
 }
 
@@ -148,7 +115,7 @@ macro_rules! views {
             }
 
             #[track_caller]
-            fn under(
+            pub(super) fn under(
                 self,
                 op: &'static str,
                 layout: impl FnOnce(&Layout) -> Result<Layout, Rule>,

@@ -4,6 +4,7 @@ use crate::values::dtype::{DType, Element};
 use crate::values::rule::{OpError, Rule};
 use crate::values::shape::{Shape, Spec};
 use crate::values::with_dtype;
+use std::fmt;
 use std::panic::Location;
 
 /// Elements on the host as `f64`, row-major, with the dtype to which a device rounds them. 64-bit integers are exact.
@@ -129,6 +130,77 @@ impl HostTensor {
     }
 }
 
+/// Nested brackets, as numpy writes arrays: the last axis in a line, at most six elements of an axis, from its two ends.
+impl fmt::Display for HostTensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |i: usize| match self.spec.dtype {
+            DType::I64 => self.int(i).to_string(),
+            DType::Bool => (self.data[i] != 0.0).to_string(),
+            DType::I32 | DType::U8 => self.data[i].to_string(),
+            // As many digits as the dtype has.
+            DType::BF16 => format!("{:.3}", Digits(self.data[i])),
+            DType::F16 => format!("{:.4}", Digits(self.data[i])),
+            DType::F32 | DType::F64 => format!("{:.6}", Digits(self.data[i])),
+        };
+        let dims = self.dims();
+        let shown = |d: usize| (0..d).filter(move |&i| d <= 2 * ENDS || i < ENDS || i >= d - ENDS);
+        // All shown elements have one width, so that columns stand below each other.
+        let mut indices = vec![0usize];
+        for &d in dims {
+            indices = indices.iter().flat_map(|&at| shown(d).map(move |i| at * d + i)).collect();
+        }
+        let width = indices.iter().map(|&i| text(i).len()).max().unwrap_or(0);
+        self.write_axis(f, 0, 0, &|i| format!("{:>width$}", text(i)), &|d| shown(d).collect())
+    }
+}
+
+/// Elements that a text shows from each end of an axis.
+const ENDS: usize = 3;
+
+/// A number with so many digits behind the point as the precision says; large and small ones with an exponent.
+struct Digits(f64);
+
+impl fmt::Display for Digits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = f.precision().unwrap_or(6);
+        let size = self.0.abs();
+        let plain = size == 0.0 || !size.is_finite() || (1e-4..1e6).contains(&size);
+        if plain { write!(f, "{:.digits$}", self.0) } else { write!(f, "{:.digits$e}", self.0) }
+    }
+}
+
+impl HostTensor {
+    /// Writes the elements below index `at` of the axes before `axis`.
+    fn write_axis(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        axis: usize,
+        at: usize,
+        text: &dyn Fn(usize) -> String,
+        shown: &dyn Fn(usize) -> Vec<usize>,
+    ) -> fmt::Result {
+        let Some(&d) = self.dims().get(axis) else { return f.write_str(&text(at)) };
+        let last = axis + 1 == self.dims().len();
+        f.write_str("[")?;
+        for (n, i) in shown(d).into_iter().enumerate() {
+            let between = || {
+                let blank = " ".repeat(axis + 1);
+                let lines = "\n".repeat((self.dims().len() - axis - 1).min(2));
+                if last { " ".to_owned() } else { format!("{lines}{blank}") }
+            };
+            if n > 0 {
+                f.write_str(&between())?;
+            }
+            if n == ENDS && d > 2 * ENDS {
+                f.write_str("...")?;
+                f.write_str(&between())?;
+            }
+            self.write_axis(f, axis + 1, at * d + i, text, shown)?;
+        }
+        f.write_str("]")
+    }
+}
+
 #[track_caller]
 fn refused(spec: Spec, rule: Rule) -> OpError {
     rule.of("host tensor", &[spec], None, Some(Location::caller()))
@@ -142,6 +214,23 @@ fn counted(spec: Spec, got: usize) -> Result<(), OpError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_has_aligned_columns_and_the_ends_of_long_axes() -> Result<(), OpError> {
+        let text = |shape: &[usize]| {
+            let shape = Shape::new(shape).unwrap_or(Shape::SCALAR);
+            let spec = Spec { dtype: DType::F32, shape };
+            HostTensor::from_fn(spec, |i| i as f64 - 1.5).to_string()
+        };
+        assert_eq!(text(&[]), "-1.500000");
+        assert_eq!(text(&[0]), "[]");
+        assert_eq!(text(&[2, 2]), "[[-1.500000 -0.500000]\n [ 0.500000  1.500000]]");
+        assert_eq!(text(&[2, 1, 1]), "[[[-1.500000]]\n\n [[-0.500000]]]");
+        assert_eq!(HostTensor::from_ints([8], (0..8).collect())?.to_string(), "[0 1 2 ... 5 6 7]");
+        let big = HostTensor::new(DType::F64, [3], vec![1e300, f64::NAN, -1e-9])?.to_string();
+        assert_eq!(big, "[1.000000e300          NaN -1.000000e-9]");
+        Ok(())
+    }
 
     fn rule(result: Result<HostTensor, OpError>) -> Option<Rule> {
         result.err().map(|e| e.rule)
