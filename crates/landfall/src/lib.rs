@@ -58,11 +58,12 @@ pub use error::Error;
 #[doc(hidden)]
 pub use half;
 pub use kernel::cpu;
+pub use ops::Var;
 pub use passes::{Mixed, grad, mixed_precision};
 pub use program::{Program, ProgramSet};
 pub use values::{
-    Accumulate, Class, DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Math, OpError, Relation,
-    Rule, Shape, Spec,
+    Accumulate, All, Axes, Axis, Class, DType, DeviceKind, Element, HostTensor, Keep, Layout, MAX_RANK, Math,
+    OpError, Relation, Rule, Shape, Spec,
 };
 
 /// Scalar expressions, in which pointwise ops are defined; each device generates its kernel from the expression.

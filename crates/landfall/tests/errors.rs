@@ -191,7 +191,7 @@ texts! {
     no_gradient: |_e| {
         let g = graph();
         let w = g.input("w", F32, [4]);
-        let loss = g.sum(g.sign(w)?, &[0])?;
+        let loss = g.sum(g.sign(w)?, [0])?;
         grad(&g, loss, &[("w".into(), w)])
     } => "the gradient of parameter w runs through sign(f32[4]): not differentiable: it is constant between its steps";
 }

@@ -55,7 +55,7 @@ fn a_product_that_is_read_transposed_is_made_transposed() -> Check {
         let (w, b) = (g.entry("w")?, g.entry("b")?);
         let y = g.matmul(x, g.transpose(w)?)?;
         let all: Vec<usize> = (0..rank).collect();
-        let loss = g.add(g.sum(g.mul(y, y)?, &all)?, g.sum(b, &[0])?)?;
+        let loss = g.add(g.sum(g.mul(y, y)?, &all)?, g.sum(b, [0])?)?;
         let gradients = grad(&g, loss, &[("w".to_owned(), w), ("b".to_owned(), b)])?;
         let packed = g.name(g.op1(landfall::ops::Pack, &gradients)?, "packed");
         g.output("negative", g.neg(packed)?);
@@ -123,7 +123,7 @@ fn a_sum_of_16_bits_that_is_cast_to_f32_is_made_in_f32() -> Check {
         let read_twice = g.matmul(g.transpose(b)?, b)?;
         g.output("low", g.neg(read_twice)?);
         g.output("wide", g.neg(g.cast(read_twice, DType::F32)?)?);
-        g.output("sum", g.neg(g.cast(g.sum(b, &[0])?, DType::F32)?)?);
+        g.output("sum", g.neg(g.cast(g.sum(b, [0])?, DType::F32)?)?);
         let program = ran(&engine, &g, x)?;
 
         let want: Vec<f64> = product((4, 6, 90), 7000, 0).iter().map(|x| -x).collect();

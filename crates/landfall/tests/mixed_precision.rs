@@ -33,7 +33,7 @@ fn model(spec: &Arc<StateSpec>) -> Result<Model, Error> {
     let out = g.name(g.matmul(normed, g.transpose(w)?)?, "out");
     let shifted = g.name(g.add(out, x)?, "shifted");
     let squared = g.name(g.mul(shifted, shifted)?, "squared");
-    let loss = g.mean(squared, &[0, 1])?;
+    let loss = g.mean(squared, [0, 1])?;
     g.output("prediction", shifted);
     g.output("loss", loss);
     Ok(Model { graph: g, loss })

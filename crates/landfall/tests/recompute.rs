@@ -17,7 +17,7 @@ fn a_cheap_value_whose_operands_are_kept_is_made_again() -> Result<(), Error> {
     // The product's gradient reads both factors; the second is one negation of the first.
     let kept = g.exp(w)?;
     let cheap = g.neg(kept)?;
-    let loss = g.sum(g.mul(kept, cheap)?, &[0])?;
+    let loss = g.sum(g.mul(kept, cheap)?, [0])?;
     let gradient = grad(&g, loss, &[("w".to_owned(), w)])?;
     g.output("gradient", gradient[0]);
     let mut program = Program::compile(&engine, &state, "step", &g)?;

@@ -399,7 +399,7 @@ fn r29_r30_gradients_of_sorted_chunks_under_memory_pressure(engine: &Engine) -> 
         let moved = g.op(op, &[rows, d, probs])?;
         (rows, probs) = (moved[0], moved[1]);
     }
-    let loss = g.add(g.sum(g.mul(rows, cx)?, &[0, 1])?, g.sum(g.mul(probs, cp)?, &[0])?)?;
+    let loss = g.add(g.sum(g.mul(rows, cx)?, [0, 1])?, g.sum(g.mul(probs, cp)?, [0])?)?;
     let found = grad(&g, loss, &[("x".to_owned(), x), ("p".to_owned(), p)])?;
     g.output("rows", rows);
     g.output("probs", probs);

@@ -201,6 +201,21 @@ impl Graph {
         self.view("broadcast_to", x, View::Broadcast, |l| l.broadcast_to(shape), Location::caller())
     }
 
+    /// The same value, as a constant to [`grad`](crate::grad): no gradient flows through it. A view.
+    pub fn detach(&self, x: Value) -> Value {
+        let mut inner = self.inner.borrow_mut();
+        let source = inner.info(x).clone();
+        let key = (x, format!("{:?}", View::Detach));
+        if let Some(&v) = inner.known_views.get(&key) {
+            return v;
+        }
+        let v = inner.add_value(source.spec, Origin::View { of: x, view: View::Detach });
+        let info = &mut inner.values[v.index()];
+        (info.base, info.layout) = (source.base, source.layout);
+        inner.known_views.insert(key, v);
+        v
+    }
+
     /// Windows of `size` elements every `step` along the last axis: a view whose windows may overlap.
     ///
     /// # Errors

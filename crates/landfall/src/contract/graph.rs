@@ -26,9 +26,17 @@ impl Value {
 pub(crate) enum View {
     Reshape,
     Permute(Vec<usize>),
-    Slice { axis: usize, start: usize },
+    Slice {
+        axis: usize,
+        start: usize,
+    },
     Broadcast,
-    Unfold { size: usize, step: usize },
+    Unfold {
+        size: usize,
+        step: usize,
+    },
+    /// The value itself, through which no gradient flows.
+    Detach,
 }
 
 /// The origin of a value.

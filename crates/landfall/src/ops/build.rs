@@ -3,7 +3,7 @@
 use crate::contract::{Graph, Op, Origin, Value, View};
 use crate::error::Error;
 use crate::ops;
-use crate::values::{DType, Rule, Shape, Spec};
+use crate::values::{Axes, DType, Rule, Shape, Spec};
 use std::panic::Location;
 
 /// Methods that append one op and give its one output.
@@ -201,43 +201,56 @@ impl Graph {
         self.op1(ops::Where, &args)
     }
 
-    /// Sum over `axes`, which are taken out.
+    /// Sum over `axes`, which are taken out of the shape, or kept with size 1 ([`Keep`](crate::Keep)).
     ///
     /// # Errors
     /// Each axis must exist.
     #[track_caller]
-    pub fn sum(&self, x: Value, axes: &[usize]) -> Result<Value, Error> {
+    pub fn sum(&self, x: Value, axes: impl Axes) -> Result<Value, Error> {
         self.reduced(ops::Reduction::Sum, x, axes)
     }
 
-    /// Mean over `axes`, which are taken out.
+    /// Mean over `axes`, as [`Graph::sum`].
     ///
     /// # Errors
     /// Each axis must exist.
     #[track_caller]
-    pub fn mean(&self, x: Value, axes: &[usize]) -> Result<Value, Error> {
+    pub fn mean(&self, x: Value, axes: impl Axes) -> Result<Value, Error> {
         self.reduced(ops::Reduction::Mean, x, axes)
     }
 
-    /// Largest element over `axes`, which are taken out.
+    /// Largest element over `axes`, as [`Graph::sum`].
     ///
     /// # Errors
     /// Each axis must exist.
     #[track_caller]
-    pub fn max(&self, x: Value, axes: &[usize]) -> Result<Value, Error> {
+    pub fn max(&self, x: Value, axes: impl Axes) -> Result<Value, Error> {
         self.reduced(ops::Reduction::Max, x, axes)
     }
 
     /// A reduction over `axes`. Over sizes of 1 alone there is nothing to join: a view.
     #[track_caller]
-    fn reduced(&self, reduction: ops::Reduction, x: Value, axes: &[usize]) -> Result<Value, Error> {
-        let shape = self.shape(x);
-        if axes.iter().any(|&a| shape.dims().get(a).is_none_or(|&d| d != 1)) {
-            return self.op1(ops::Reduce::new(reduction, axes), &[x]);
-        }
+    pub(in crate::ops) fn reduced<A: Axes>(
+        &self,
+        reduction: ops::Reduction,
+        x: Value,
+        axes: A,
+    ) -> Result<Value, Error> {
+        let (shape, at) = (self.shape(x), Location::caller());
+        let op = ops::Reduce::new(reduction, &[]).name();
+        let axes = axes.indices(shape.rank()).map_err(|r| r.of(op, &self.specs(&[x]), None, Some(at)))?;
         let mut kept = Shape::SCALAR;
-        (0..shape.rank()).filter(|a| !axes.contains(a)).for_each(|a| kept.push(shape.dims()[a]));
-        self.reshape(x, kept)
+        let sizes = shape.dims().iter().enumerate();
+        for (axis, &size) in sizes {
+            match axes.contains(&axis) {
+                true if A::KEEPS => kept.push(1),
+                true => {}
+                false => kept.push(size),
+            }
+        }
+        let joins = axes.iter().any(|&a| shape.dims()[a] != 1);
+        let result = if joins { self.op1(ops::Reduce::new(reduction, &axes), &[x])? } else { x };
+        self.reshape(result, kept)
     }
 
     /// Matrix product over the last two axes; the leading axes are a batch and are broadcast.

@@ -58,6 +58,7 @@ macro_rules! families {
 pub(crate) mod attention;
 mod build;
 mod by_name;
+mod composite;
 pub(crate) mod elementwise;
 pub(crate) mod experts;
 pub(crate) mod loss;
@@ -67,6 +68,7 @@ pub(crate) mod norm;
 pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod step;
+mod var;
 
 pub use crate::contract::{
     Alias, Attribute, AttributeType, AttributeValue, Attributes, Body, Cost, Coverage, Data, FusedBody, Grad,
@@ -76,6 +78,7 @@ pub use crate::contract::{
 pub use crate::values::Precision;
 pub use by_name::by_name;
 use std::sync::Arc;
+pub use var::Var;
 
 /// The elements of a cursor: everything that changes from step to step.
 pub mod cursor {

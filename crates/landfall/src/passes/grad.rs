@@ -68,6 +68,7 @@ fn reach(graph: &Graph, wrt: &[Value], from: usize) -> Vec<bool> {
     for i in from..inner.values.len() {
         needed[i] |= match &inner.values[i].origin {
             Origin::Input | Origin::Slab => false,
+            Origin::View { view: View::Detach, .. } => false,
             Origin::View { of, .. } => needed[of.index()],
             Origin::Node { node } => inner.nodes[*node].inputs.iter().any(|v| needed[v.index()]),
         };
@@ -223,6 +224,7 @@ fn through_view(graph: &Graph, of: Value, view: &View, cotangent: Value) -> Resu
     let source = graph.shape(of);
     match view {
         View::Reshape => graph.reshape(cotangent, source),
+        View::Detach => graph.fill(graph.spec(of).dtype, source, 0.0),
         View::Permute(axes) => {
             let mut inverse = vec![0; axes.len()];
             for (to, &from) in axes.iter().enumerate() {

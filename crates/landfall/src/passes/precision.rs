@@ -269,6 +269,7 @@ impl Graph {
             View::Slice { axis, start } => self.slice(of, *axis, *start, shape.dims()[*axis]),
             View::Broadcast => self.broadcast_to(of, shape),
             View::Unfold { size, step } => self.unfold(of, *size, *step),
+            View::Detach => Ok(self.detach(of)),
         }
     }
 

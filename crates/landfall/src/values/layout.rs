@@ -292,7 +292,7 @@ impl Layout {
     pub fn unsqueeze(&self, axis: usize) -> Result<Self, Rule> {
         let rank = self.shape.rank();
         if axis > rank || rank == MAX_RANK {
-            return Err(Rule::Axis { axis, rank });
+            return Err(Rule::Axis { axis: axis as isize, rank });
         }
         let mut out = Self { shape: Shape::SCALAR, strides: [0; MAX_RANK], offset: self.offset };
         for i in 0..=rank {
@@ -328,7 +328,11 @@ impl Layout {
     }
 
     fn size(&self, axis: usize) -> Result<usize, Rule> {
-        self.shape.dims().get(axis).copied().ok_or(Rule::Axis { axis, rank: self.shape.rank() })
+        self.shape
+            .dims()
+            .get(axis)
+            .copied()
+            .ok_or(Rule::Axis { axis: axis as isize, rank: self.shape.rank() })
     }
 }
 

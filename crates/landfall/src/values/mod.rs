@@ -2,6 +2,7 @@
 //! rules that a call may violate.
 
 mod ancestors;
+mod axes;
 mod block;
 pub(crate) mod dtype;
 mod edges;
@@ -16,6 +17,7 @@ mod rule;
 mod shape;
 
 pub(crate) use ancestors::Ancestors;
+pub use axes::{All, Axes, Axis, Keep};
 pub use block::{Block, StoredId};
 pub(crate) use dtype::with_dtype;
 pub use dtype::{Accumulate, Class, DType, Element};

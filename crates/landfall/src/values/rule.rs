@@ -13,8 +13,8 @@ pub enum Rule {
     Arity { expected: usize, got: usize },
     #[error("writes {expected} outputs, got {got}")]
     Outputs { expected: usize, got: usize },
-    #[error("axis is {axis}, the rank is {rank}; axis must be < rank")]
-    Axis { axis: usize, rank: usize },
+    #[error("axis is {axis}, the rank is {rank}; axis must be below the rank and at least −rank")]
+    Axis { axis: isize, rank: usize },
     #[error("arg {arg} has rank {rank}; it must be {expected}")]
     Rank { arg: usize, rank: usize, expected: &'static str },
     #[error("arg {} axis {} is {}, arg {} axis {} is {}; they must be equal", .lhs.0, .lhs.1, .lhs.2, .rhs.0, .rhs.1, .rhs.2)]

@@ -22,7 +22,7 @@ pub(crate) fn step(engine: &Engine) -> Result<(Program, State), Error> {
     let h = g.tanh(g.matmul(x, g.transpose(w1)?)?)?;
     let y = g.matmul(h, g.transpose(w2)?)?;
     let one = g.affine(y, 1.0, -1.0)?;
-    let loss = g.mean(g.mul(one, one)?, &[0, 1])?;
+    let loss = g.mean(g.mul(one, one)?, [0, 1])?;
     let grads = grad(&g, loss, &[("w1".into(), w1), ("w2".into(), w2)])?;
     let packed = g.op1(landfall::ops::Pack, &grads)?;
     let scaled = g.affine(packed, -0.1, 0.0)?;

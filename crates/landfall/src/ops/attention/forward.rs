@@ -93,9 +93,9 @@ fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
     }
     let weights = g.op1(Softmax { axis: 3 }, &[scores])?;
     let out = g.permute(g.matmul(weights, v)?, &[0, 2, 1, 3])?;
-    let max = g.max(scores, &[3])?;
+    let max = g.max(scores, [3])?;
     let kept = g.reshape(max, g.shape(scores).with(3, 1))?;
-    let sum = g.sum(g.exp(g.sub(scores, kept)?)?, &[3])?;
+    let sum = g.sum(g.exp(g.sub(scores, kept)?)?, [3])?;
     let mut outputs = vec![g.cast(out, dtype)?, g.add(max, g.ln(sum)?)?];
     if op.emit_scores {
         outputs.push(g.cast(scores, dtype)?);

@@ -35,7 +35,7 @@ impl Op for Concat {
         let Some(first) = args.first() else { return Err(Rule::Arity { expected: 1, got: 0 }) };
         let rank = first.shape.rank();
         if self.axis >= rank {
-            return Err(Rule::Axis { axis: self.axis, rank });
+            return Err(Rule::Axis { axis: self.axis as isize, rank });
         }
         let mut size = 0usize;
         for (arg, spec) in args.iter().enumerate() {

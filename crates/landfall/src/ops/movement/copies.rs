@@ -137,8 +137,11 @@ impl Op for Pad {
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         let [x] = rules::arity(args)?;
-        let size =
-            x.shape.dims().get(self.axis).ok_or(Rule::Axis { axis: self.axis, rank: x.shape.rank() })?;
+        let size = x
+            .shape
+            .dims()
+            .get(self.axis)
+            .ok_or(Rule::Axis { axis: self.axis as isize, rank: x.shape.rank() })?;
         let size = size.saturating_add(self.before).saturating_add(self.after);
         Ok(Outputs::one(Spec { shape: x.shape.with(self.axis, size), ..x }))
     }

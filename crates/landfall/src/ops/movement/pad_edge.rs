@@ -65,7 +65,7 @@ impl Op for PadEdge {
             let shape = g.shape(cx.inputs[0]);
             let (axis, kept) = (shape.rank() - 1, shape.last() - 1);
             let head = g.slice(c, axis, 0, kept)?;
-            let tail = g.sum(g.slice(c, axis, kept, after + 1)?, &[axis])?;
+            let tail = g.sum(g.slice(c, axis, kept, after + 1)?, [axis])?;
             let tail = g.reshape(tail, shape.with(axis, 1))?;
             Ok(vec![Some(g.concat(&[head, tail], axis)?)])
         })

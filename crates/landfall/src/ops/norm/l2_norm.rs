@@ -57,7 +57,7 @@ fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
     let spec = g.spec(args[0]);
     let x = g.cast(args[0], spec.dtype.accumulate())?;
     let axis = spec.shape.rank().saturating_sub(1);
-    let squares = g.sum(g.mul(x, x)?, &[axis])?;
+    let squares = g.sum(g.mul(x, x)?, [axis])?;
     let mut factor = g.rsqrt(g.affine(squares, 1.0, eps)?)?;
     if scaled {
         factor = g.mul(factor, g.cast(args[1], spec.dtype.accumulate())?)?;

@@ -65,9 +65,9 @@ fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
     let wide = |v| g.cast(v, spec.dtype.accumulate());
     let (x, axis) = (wide(args[0])?, spec.shape.rank().saturating_sub(1));
     let keep = |v| g.reshape(v, spec.shape.with(axis, 1));
-    let mean = g.mean(x, &[axis])?;
+    let mean = g.mean(x, [axis])?;
     let centred = g.sub(x, keep(mean)?)?;
-    let variance = g.mean(g.mul(centred, centred)?, &[axis])?;
+    let variance = g.mean(g.mul(centred, centred)?, [axis])?;
     let rstd = g.rsqrt(g.affine(variance, 1.0, eps)?)?;
     let scaled = g.mul(g.mul(centred, keep(rstd)?)?, wide(args[1])?)?;
     Ok(vec![g.cast(g.add(scaled, wide(args[2])?)?, spec.dtype)?, mean, rstd])

@@ -167,7 +167,7 @@ impl Op for Reduce {
         let args: [Spec; 1] = rules::arity(args)?;
         let rank = args[0].shape.rank();
         if let Some(axis) = (rank..16).find(|&a| self.reduces(a)) {
-            return Err(Rule::Axis { axis, rank });
+            return Err(Rule::Axis { axis: axis as isize, rank });
         }
         if args[0].dtype == DType::Bool {
             return Err(Rule::Dtype { arg: 0, dtype: DType::Bool, expected: "a number" });

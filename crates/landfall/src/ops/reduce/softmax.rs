@@ -52,9 +52,9 @@ fn keep(g: &Graph, of: Value, shape: Shape, axis: usize) -> Result<Value, Error>
 fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
     let Softmax { axis } = *attributes::<Softmax>(op).map_err(|r| r.of(op.name(), &[], None, None))?;
     let (x, shape) = (args[0], g.shape(args[0]));
-    let max = keep(g, g.max(x, &[axis])?, shape, axis)?;
+    let max = keep(g, g.max(x, [axis])?, shape, axis)?;
     let e = g.exp(g.sub(x, max)?)?;
-    let total = keep(g, g.sum(e, &[axis])?, shape, axis)?;
+    let total = keep(g, g.sum(e, [axis])?, shape, axis)?;
     Ok(vec![g.div(e, total)?])
 }
 
@@ -66,7 +66,7 @@ impl Op for Softmax {
         let x = rules::one_float(args)?;
         let rank = x.shape.rank();
         if self.axis >= rank {
-            return Err(Rule::Axis { axis: self.axis, rank });
+            return Err(Rule::Axis { axis: self.axis as isize, rank });
         }
         Ok(Outputs::one(x))
     }
@@ -81,7 +81,7 @@ impl Op for Softmax {
             let Softmax { axis } =
                 *attributes::<Softmax>(op).map_err(|r| r.of(op.name(), &[], None, None))?;
             let (g, y, c) = (cx.graph, cx.outputs[0], cotangent(cx)?);
-            let along = g.sum(g.mul(c, y)?, &[axis])?;
+            let along = g.sum(g.mul(c, y)?, [axis])?;
             let along = keep(g, along, g.shape(y), axis)?;
             Ok(vec![Some(g.mul(y, g.sub(c, along)?)?)])
         })

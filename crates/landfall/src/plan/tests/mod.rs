@@ -82,7 +82,7 @@ fn three(g: &Graph) -> Result<(), Error> {
     let a = g.name(g.neg(x)?, "a");
     let b = g.name(g.tanh(x)?, "b");
     let y = g.name(g.matmul(a, b)?, "y");
-    g.output("sum", g.sum(y, &[0, 1])?);
+    g.output("sum", g.sum(y, [0, 1])?);
     Ok(())
 }
 
@@ -131,7 +131,7 @@ fn permutation(g: &Graph) -> Result<(), Error> {
     let t = g.transpose(a)?;
     g.name(g.copy(t)?, "copy");
     let c = g.copy(t)?;
-    g.output("sum", g.sum(c, &[0, 1])?);
+    g.output("sum", g.sum(c, [0, 1])?);
     Ok(())
 }
 
@@ -155,7 +155,7 @@ fn r30_second_output_of_a_permutation_in_place() -> Result<(), Error> {
         let probs = g.name(g.neg(g.input("p", DType::F64, [4]))?, "probs");
         let out = g.op(ReverseRows, &[x, probs])?;
         g.name(out[1], "permuted_probs");
-        let sum = g.sum(out[0], &[1])?;
+        let sum = g.sum(out[0], [1])?;
         g.output("y", g.add(sum, out[1])?);
         Ok(())
     })?;
@@ -175,7 +175,7 @@ fn in_place_op_shifted_against_its_input() -> Result<(), Error> {
         let x = g.input("x", DType::F64, [64]);
         let a = g.name(g.neg(x)?, "a");
         let b = g.name(g.tanh(a)?, "b");
-        g.output("sum", g.sum(b, &[0])?);
+        g.output("sum", g.sum(b, [0])?);
         Ok(())
     })?;
     assert_eq!(p.plan.in_place, 1, "tanh runs in place: exactly on its input is fine");
@@ -198,7 +198,7 @@ fn in_place_on_an_operand_that_is_also_read_otherwise() -> Result<(), Error> {
         let a = g.name(g.neg(x)?, "a");
         let t = g.transpose(a)?;
         let b = g.name(g.add(a, t)?, "b");
-        g.output("sum", g.sum(b, &[0, 1])?);
+        g.output("sum", g.sum(b, [0, 1])?);
         Ok(())
     })?;
     assert_eq!(p.plan.in_place, 0, "a + aᵀ must not run in place on a");
@@ -281,7 +281,7 @@ fn two_outputs_in_one_buffer() -> Result<(), Error> {
 fn update(g: &Graph) -> Result<(), Error> {
     let out = g.op1(Decay { keep: 0.5 }, &[g.slab("weights")?, g.slab("constants")?])?;
     g.name(out, "updated");
-    g.output("sum", g.sum(out, &[0])?);
+    g.output("sum", g.sum(out, [0])?);
     Ok(())
 }
 
@@ -350,10 +350,10 @@ fn use_after_the_end_of_a_value() -> Result<(), Error> {
     let mut p = planned(|g| {
         let x = g.input("x", DType::F64, [4, 4]);
         let a = g.name(g.neg(x)?, "a");
-        let s = g.sum(a, &[0, 1])?;
+        let s = g.sum(a, [0, 1])?;
         let b = g.name(g.tanh(g.matmul(x, x)?)?, "b");
         g.output("s", s);
-        g.output("t", g.sum(b, &[0, 1])?);
+        g.output("t", g.sum(b, [0, 1])?);
         Ok(())
     })?;
     let reader = p.maker("sum#1");

@@ -14,7 +14,7 @@ fn hungry(g: &Graph) -> Result<(), Error> {
     let a = g.name(g.neg(x)?, "a");
     let b = g.name(g.op1(Hungry, &[a])?, "b");
     let c = g.name(g.matmul(a, b)?, "c");
-    g.output("y", g.sum(c, &[0, 1])?);
+    g.output("y", g.sum(c, [0, 1])?);
     Ok(())
 }
 
@@ -127,7 +127,7 @@ fn overwrite_without_its_edge() -> Result<(), Error> {
     // The sum reads w, and the update overwrites it: only an edge keeps them in order.
     let mut p = planned(|g| {
         let w = g.slab("weights")?;
-        g.output("before", g.sum(w, &[0])?);
+        g.output("before", g.sum(w, [0])?);
         g.op1(Decay { keep: 0.5 }, &[w, g.slab("constants")?])?;
         Ok(())
     })?;
@@ -149,7 +149,7 @@ fn second_write_without_its_edge() -> Result<(), Error> {
         let x = g.input("x", DType::F64, [4, 4]);
         let out = g.op(Butterfly, &[x, g.neg(x)?])?;
         g.name(out[1], "dropped");
-        let s = g.sum(out[0], &[0, 1])?;
+        let s = g.sum(out[0], [0, 1])?;
         let b = g.name(g.tanh(g.matmul(x, x)?)?, "b");
         g.output("y", g.add(b, s)?);
         Ok(())
@@ -188,7 +188,7 @@ fn parts_of_a_packing_land_in_it() -> Result<(), Error> {
     // A part that is read after the packing keeps memory of its own: that of the packing may have changed by then.
     let p = planned(|g| {
         let parts = build(g)?;
-        g.output("later", g.sum(parts[0], &[0])?);
+        g.output("later", g.sum(parts[0], [0])?);
         Ok(())
     })?;
     assert_eq!(p.lowered.values[p.id("a").0].home, Home::Arena);

@@ -1,0 +1,275 @@
+//! Functions that are a few ops each: written once here for graphs, with their gradients through those ops.
+
+use crate::contract::{Graph, Value};
+use crate::error::Error;
+use crate::ops;
+use crate::values::{All, Axes, Axis, Keep, Rule, Shape};
+use std::panic::Location;
+
+impl Graph {
+    /// The index of an axis that may be negative.
+    #[track_caller]
+    pub(in crate::ops) fn axis(&self, op: &'static str, x: Value, axis: impl Axis) -> Result<usize, Error> {
+        let at = Location::caller();
+        let index = axis.index(self.shape(x).rank());
+        Ok(index.map_err(|r| r.of(op, &self.specs(&[x]), None, Some(at)))?)
+    }
+
+    /// A constant in the dtype of `like`, as a scalar.
+    ///
+    /// # Errors
+    /// An integer dtype must hold the value.
+    #[track_caller]
+    pub fn scalar(&self, like: Value, value: f64) -> Result<Value, Error> {
+        self.fill(self.spec(like).dtype, Shape::SCALAR, value)
+    }
+
+    /// `x²`.
+    ///
+    /// # Errors
+    /// `x` must be a number.
+    #[track_caller]
+    pub fn square(&self, x: Value) -> Result<Value, Error> {
+        self.mul(x, x)
+    }
+
+    /// `x` to a constant power: by multiplications, a root or a reciprocal where that is exact, else [`ops::Pow`].
+    ///
+    /// # Errors
+    /// `x` must be of a float dtype.
+    #[track_caller]
+    pub fn powf(&self, x: Value, exponent: f64) -> Result<Value, Error> {
+        match exponent {
+            1.0 => Ok(x),
+            2.0 => self.square(x),
+            3.0 => self.mul(self.square(x)?, x),
+            0.5 => self.sqrt(x),
+            -1.0 => self.recip(x),
+            -0.5 => self.rsqrt(x),
+            _ => self.pow(x, self.scalar(x, exponent)?),
+        }
+    }
+
+    /// `x` where `x > 0`, else `slope · x`.
+    ///
+    /// # Errors
+    /// `x` must be of a float dtype.
+    #[track_caller]
+    pub fn leaky_relu(&self, x: Value, slope: f64) -> Result<Value, Error> {
+        self.op1(ops::LeakyRelu { slope }, &[x])
+    }
+
+    /// `x` where `x > 0`, else `alpha · (eˣ − 1)` (Clevert et al. 2016).
+    ///
+    /// # Errors
+    /// `x` must be of a float dtype.
+    #[track_caller]
+    pub fn elu(&self, x: Value, alpha: f64) -> Result<Value, Error> {
+        // The exponential of a large x would make the gradient of the side that is not taken infinite.
+        let zero = self.scalar(x, 0.0)?;
+        let below = self.affine(self.expm1(self.minimum(x, zero)?)?, alpha, 0.0)?;
+        self.select(self.greater(x, zero)?, x, below)
+    }
+
+    /// `¬x`, of bool.
+    ///
+    /// # Errors
+    /// `x` must be bool.
+    #[track_caller]
+    pub fn not(&self, x: Value) -> Result<Value, Error> {
+        let at = Location::caller();
+        let spec = self.spec(x);
+        if spec.dtype != crate::values::DType::Bool {
+            let rule = Rule::Dtype { arg: 0, dtype: spec.dtype, expected: "bool" };
+            return Err(rule.of("not", &[spec], None, Some(at)).into());
+        }
+        self.equal(x, self.scalar(x, 0.0)?)
+    }
+
+    /// Whether `x` is NaN, as bool.
+    ///
+    /// # Errors
+    /// None that a valid value can cause.
+    #[track_caller]
+    pub fn is_nan(&self, x: Value) -> Result<Value, Error> {
+        self.not_equal(x, x)
+    }
+
+    /// Whether `x` is neither NaN nor infinite, as bool.
+    ///
+    /// # Errors
+    /// `x` must be of a float dtype.
+    #[track_caller]
+    pub fn is_finite(&self, x: Value) -> Result<Value, Error> {
+        self.less(self.abs(x)?, self.scalar(x, f64::INFINITY)?)
+    }
+
+    /// `value` where `mask` (bool, broadcast) holds, `x` elsewhere.
+    ///
+    /// # Errors
+    /// `mask` must be bool; an integer dtype must hold the value.
+    #[track_caller]
+    pub fn masked_fill(&self, x: Value, mask: Value, value: f64) -> Result<Value, Error> {
+        self.select(mask, self.scalar(x, value)?, x)
+    }
+
+    /// Whether any element over `axes` is true, of bool.
+    ///
+    /// # Errors
+    /// `x` must be bool, each axis exist.
+    #[track_caller]
+    pub fn any(&self, x: Value, axes: impl Axes) -> Result<Value, Error> {
+        let most = self.max(self.cast(x, crate::values::DType::U8)?, axes)?;
+        self.cast(most, crate::values::DType::Bool)
+    }
+
+    /// Whether all elements over `axes` are true, of bool.
+    ///
+    /// # Errors
+    /// `x` must be bool, each axis exist.
+    #[track_caller]
+    pub fn all(&self, x: Value, axes: impl Axes) -> Result<Value, Error> {
+        self.not(self.any(self.not(x)?, axes)?)
+    }
+
+    /// Mean of the squared distances from the mean over `axes`, divided by `n − correction` instead of `n`: 0 for the variance
+    /// of a population, 1 for an estimate from a sample.
+    ///
+    /// # Errors
+    /// Each axis must exist; more elements than `correction`.
+    #[track_caller]
+    pub fn variance<A: Axes>(&self, x: Value, axes: A, correction: usize) -> Result<Value, Error> {
+        let (shape, at) = (self.shape(x), Location::caller());
+        let refused = |rule: Rule| rule.of("variance", &self.specs(&[x]), None, Some(at));
+        let indices = axes.indices(shape.rank()).map_err(refused)?;
+        let n: usize = indices.iter().map(|&a| shape.dims()[a]).product();
+        if n <= correction {
+            let value = correction as f64;
+            let expected = "less than the number of elements";
+            return Err(refused(Rule::Attribute { name: "correction", value, expected }).into());
+        }
+        let centered = self.sub(x, self.mean(x, Keep(&indices))?)?;
+        let mean = self.mean(self.square(centered)?, axes)?;
+        if correction == 0 { Ok(mean) } else { self.affine(mean, n as f64 / (n - correction) as f64, 0.0) }
+    }
+
+    /// Square root of the [`variance`](Graph::variance).
+    ///
+    /// # Errors
+    /// As of the variance.
+    #[track_caller]
+    pub fn standard_deviation(&self, x: Value, axes: impl Axes, correction: usize) -> Result<Value, Error> {
+        self.sqrt(self.variance(x, axes, correction)?)
+    }
+
+    /// `√Σx²` over `axes`.
+    ///
+    /// # Errors
+    /// Each axis must exist; `x` must be of a float dtype.
+    #[track_caller]
+    pub fn norm(&self, x: Value, axes: impl Axes) -> Result<Value, Error> {
+        self.sqrt(self.sum(self.square(x)?, axes)?)
+    }
+
+    /// `ln Σ eˣ` over `axes`, without overflow: the largest element is subtracted first.
+    ///
+    /// # Errors
+    /// Each axis must exist; `x` must be of a float dtype.
+    #[track_caller]
+    pub fn logsumexp<A: Axes>(&self, x: Value, axes: A) -> Result<Value, Error> {
+        let (shape, at) = (self.shape(x), Location::caller());
+        let indices = axes.indices(shape.rank());
+        let indices = indices.map_err(|r| r.of("logsumexp", &self.specs(&[x]), None, Some(at)))?;
+        // The derivative with respect to what is subtracted and added again is 0. Where it is infinite the difference would be NaN.
+        let most = self.detach(self.max(x, Keep(&indices))?);
+        let most = self.select(self.is_finite(most)?, most, self.scalar(most, 0.0)?)?;
+        let sum = self.sum(self.exp(self.sub(x, most)?)?, axes)?;
+        let most = self.reshape(most, self.shape(sum))?;
+        self.add(self.ln(sum)?, most)
+    }
+
+    /// `e^(x − logsumexp x)` along an axis ([`ops::Softmax`]).
+    ///
+    /// # Errors
+    /// The axis must exist; `x` must be of a float dtype.
+    #[track_caller]
+    pub fn softmax(&self, x: Value, axis: impl Axis) -> Result<Value, Error> {
+        let axis = self.axis("softmax", x, axis)?;
+        self.op1(ops::Softmax { axis }, &[x])
+    }
+
+    /// `x − logsumexp x` along an axis.
+    ///
+    /// # Errors
+    /// The axis must exist; `x` must be of a float dtype.
+    #[track_caller]
+    pub fn log_softmax(&self, x: Value, axis: impl Axis) -> Result<Value, Error> {
+        let axis = self.axis("log_softmax", x, axis)?;
+        self.sub(x, self.logsumexp(x, Keep(axis))?)
+    }
+
+    /// `Σ lhs·rhs / max(|lhs|·|rhs|, eps)` along an axis.
+    ///
+    /// # Errors
+    /// The axis must exist; float arguments of one dtype whose shapes can be broadcast.
+    #[track_caller]
+    pub fn cosine_similarity(
+        &self,
+        lhs: Value,
+        rhs: Value,
+        axis: impl Axis,
+        eps: f64,
+    ) -> Result<Value, Error> {
+        let axis = self.axis("cosine_similarity", lhs, axis)?;
+        let product = self.sum(self.mul(lhs, rhs)?, axis)?;
+        let size = self.mul(self.norm(lhs, axis)?, self.norm(rhs, axis)?)?;
+        self.div(product, self.maximum(size, self.scalar(size, eps)?)?)
+    }
+
+    /// Mean of all elements.
+    ///
+    /// # Errors
+    /// `x` must be of a float dtype.
+    #[track_caller]
+    pub fn mean_all(&self, x: Value) -> Result<Value, Error> {
+        self.mean(x, All)
+    }
+
+    /// Every `step`-th of the elements from `start` on along an axis, `len` in all: a view.
+    ///
+    /// # Errors
+    /// The range must be within the axis, `step` at least 1.
+    #[track_caller]
+    pub fn slice_step(
+        &self,
+        x: Value,
+        axis: impl Axis,
+        start: usize,
+        len: usize,
+        step: usize,
+    ) -> Result<Value, Error> {
+        let (shape, at) = (self.shape(x), Location::caller());
+        let axis = self.axis("slice_step", x, axis)?;
+        let size = shape.dims()[axis];
+        let last = len.saturating_sub(1).saturating_mul(step).saturating_add(start);
+        if step == 0 || (len > 0 && last >= size) {
+            let rule = Rule::Slice { axis, start, len, step, size };
+            return Err(rule.of("slice_step", &self.specs(&[x]), None, Some(at)).into());
+        }
+        if step == 1 || len < 2 {
+            return self.slice(x, axis, start, len);
+        }
+        // Windows of one element: views whose gradient is known.
+        let mut order: Vec<usize> = (0..shape.rank()).collect();
+        order.swap(axis, shape.rank() - 1);
+        let range = self.permute(self.slice(x, axis, start, last + 1 - start)?, &order)?;
+        let picked = self.unfold(range, 1, step)?;
+        let picked = self.slice(picked, shape.rank() - 1, 0, len)?;
+        let kept = shape.with(axis, len);
+        let mut swapped = kept;
+        for (to, &from) in order.iter().enumerate() {
+            swapped = swapped.with(to, kept.dims()[from]);
+        }
+        self.permute(self.reshape(picked, swapped)?, &order)
+    }
+}

@@ -1,0 +1,199 @@
+//! Functions that are written in ops: each against naive loops in f64, its gradient against differences, on each device.
+
+#[path = "device/gpu.rs"]
+mod gpu;
+
+use gpu::on_each_device;
+use landfall::rng::Rng;
+use landfall::{All, DType, Engine, Error, Graph, HostTensor, Keep, Program, State, StateSpec, Value, grad};
+use std::sync::Arc;
+
+on_each_device!(
+    values_are_those_of_naive_loops,
+    gradients_are_those_of_differences,
+    truth_values_and_masks,
+    a_detached_value_is_a_constant,
+);
+
+type Built = fn(&Graph, Value) -> Result<Value, Error>;
+/// Rows of 5 in, the numbers of a row's result out.
+type Naive = fn(&[f64]) -> Vec<f64>;
+
+/// Functions of `[3, 5]`, each row by itself, over the given range.
+const ROWS: &[(&str, (f64, f64), Built, Naive)] = &[
+    ("square", (-2.0, 2.0), |g, x| g.square(x), |r| each(r, |x| x * x)),
+    ("cube", (-2.0, 2.0), |g, x| g.powf(x, 3.0), |r| each(r, |x| x * x * x)),
+    ("power", (0.3, 2.0), |g, x| g.powf(x, 1.7), |r| each(r, |x| x.powf(1.7))),
+    ("root", (0.3, 2.0), |g, x| g.powf(x, -0.5), |r| each(r, |x| x.powf(-0.5))),
+    ("leaky relu", (0.2, 2.0), |g, x| g.leaky_relu(g.neg(x)?, 0.1), |r| each(r, |x| -0.1 * x)),
+    ("elu", (-3.0, -0.2), |g, x| g.elu(x, 1.5), |r| each(r, |x| 1.5 * x.exp_m1())),
+    ("elu above", (0.2, 3.0), |g, x| g.elu(x, 1.5), |r| each(r, |x| x)),
+    ("variance", (-2.0, 2.0), |g, x| g.variance(x, -1, 0), |r| vec![variance(r, 0.0)]),
+    ("unbiased", (-2.0, 2.0), |g, x| g.variance(x, [1], 1), |r| vec![variance(r, 1.0)]),
+    (
+        "deviation",
+        (-2.0, 2.0),
+        |g, x| g.standard_deviation(x, Keep(-1), 1),
+        |r| vec![variance(r, 1.0).sqrt()],
+    ),
+    ("norm", (-2.0, 2.0), |g, x| g.norm(x, 1), |r| vec![r.iter().map(|x| x * x).sum::<f64>().sqrt()]),
+    ("logsumexp", (-9.0, 9.0), |g, x| g.logsumexp(x, -1), |r| vec![logsumexp(r)]),
+    ("softmax", (-4.0, 4.0), |g, x| g.softmax(x, -1), |r| each(r, |x| (x - logsumexp(r)).exp())),
+    ("log softmax", (-4.0, 4.0), |g, x| g.log_softmax(x, -1), |r| each(r, |x| x - logsumexp(r))),
+    ("every second", (-2.0, 2.0), |g, x| g.slice_step(x, -1, 1, 2, 2), |r| vec![r[1], r[3]]),
+    (
+        "sum, kept",
+        (-2.0, 2.0),
+        |g, x| g.sub(x, g.sum(x, Keep(-1))?),
+        |r| each(r, |x| x - r.iter().sum::<f64>()),
+    ),
+    (
+        "cosine similarity",
+        (0.5, 2.0),
+        |g, x| g.cosine_similarity(x, g.slice_step(x, 0, 0, 3, 1)?, -1, 1e-8),
+        |_| vec![1.0],
+    ),
+];
+
+fn each(row: &[f64], f: impl Fn(f64) -> f64) -> Vec<f64> {
+    row.iter().map(|&x| f(x)).collect()
+}
+
+fn variance(row: &[f64], correction: f64) -> f64 {
+    let n = row.len() as f64;
+    let mean = row.iter().sum::<f64>() / n;
+    row.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / (n - correction)
+}
+
+fn logsumexp(row: &[f64]) -> f64 {
+    row.iter().map(|x| x.exp()).sum::<f64>().ln()
+}
+
+/// Runs a graph of one input on the device and gives its outputs.
+fn run(
+    e: &Engine,
+    x: &HostTensor,
+    build: impl FnOnce(&Graph, Value) -> Result<Vec<Value>, Error>,
+) -> Result<Vec<HostTensor>, Error> {
+    let spec = Arc::new(StateSpec::new());
+    let mut state = State::new(e, &spec)?;
+    let g = Graph::new(&spec);
+    let outputs = build(&g, g.input("x", x.spec.dtype, x.spec.shape))?;
+    let names: Vec<String> = (0..outputs.len()).map(|i| format!("out {i}")).collect();
+    names.iter().zip(outputs).for_each(|(name, v)| g.output(name, v));
+    let mut program = Program::compile(e, &state, "composite", &g)?;
+    if x.spec.dtype == DType::F64 {
+        program.write("x", &x.data)?;
+    } else {
+        program.write("x", &x.data.iter().map(|&v| v as f32).collect::<Vec<f32>>())?;
+    }
+    program.run(&mut state)?;
+    names.iter().map(|name| program.read_host(name)).collect()
+}
+
+fn drawn(dtype: DType, (lo, hi): (f64, f64), stream: u32) -> Result<HostTensor, Error> {
+    let mut rng = Rng::new(7, stream);
+    let data = (0..15).map(|_| lo + (hi - lo) * rng.uniform()).collect();
+    Ok(HostTensor::new(dtype, [3, 5], data)?.rounded())
+}
+
+fn values_are_those_of_naive_loops(e: &Engine) -> Result<(), Error> {
+    for (dtype, bound) in [(DType::F64, 1e-13), (DType::F32, 3e-6)] {
+        for (i, &(name, range, build, naive)) in ROWS.iter().enumerate() {
+            let x = drawn(dtype, range, i as u32)?;
+            let got = run(e, &x, |g, x| Ok(vec![build(g, x)?]))?.remove(0);
+            let want: Vec<f64> = x.data.chunks(5).flat_map(naive).collect();
+            assert_eq!(got.data.len(), want.len(), "{name}");
+            for (g, w) in got.data.iter().zip(&want) {
+                assert!((g - w).abs() <= bound * (1.0 + w.abs()), "{name} in {dtype}: {g}, it must be {w}");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn gradients_are_those_of_differences(e: &Engine) -> Result<(), Error> {
+    for (i, &(name, range, build, naive)) in ROWS.iter().enumerate() {
+        let x = drawn(DType::F64, range, i as u32)?;
+        // Weights that differ, so that no error cancels.
+        let weighed =
+            |row: &[f64]| naive(row).iter().enumerate().map(|(k, y)| y * (k as f64 + 0.5)).sum::<f64>();
+        let got = run(e, &x, |g, x| {
+            let y = build(g, x)?;
+            let y = if g.shape(y).rank() == 1 { g.reshape(y, [3, 1])? } else { y };
+            let width = g.shape(y).dims()[1];
+            let mut loss = g.scalar(x, 0.0)?;
+            for k in 0..width {
+                let part = g.affine(g.sum(g.slice(y, 1, k, 1)?, All)?, k as f64 + 0.5, 0.0)?;
+                loss = g.add(loss, part)?;
+            }
+            grad(g, loss, &[("x".to_owned(), x)])
+        })?
+        .remove(0);
+        for (at, &slope) in got.data.iter().enumerate() {
+            let (row, h) = (at / 5, 1e-5);
+            let moved = |by: f64| {
+                let mut r = x.data[row * 5..row * 5 + 5].to_vec();
+                r[at % 5] += by;
+                weighed(&r)
+            };
+            let want = (moved(h) - moved(-h)) / (2.0 * h);
+            assert!(
+                (slope - want).abs() <= 1e-7 * (1.0 + want.abs()),
+                "{name} at {at}: {slope}, it must be {want}"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn truth_values_and_masks(e: &Engine) -> Result<(), Error> {
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    let x = HostTensor::new(DType::F32, [2, 4], vec![1.0, nan, inf, -2.0, 0.5, 3.0, 4.0, -1.0])?;
+    let out = run(e, &x, |g, x| {
+        let (nan, finite) = (g.is_nan(x)?, g.is_finite(x)?);
+        let filled = g.masked_fill(x, g.not(finite)?, 9.0)?;
+        let either = g.maximum(nan, g.less(x, g.scalar(x, 0.0)?)?)?;
+        Ok(vec![nan, finite, filled, either, g.any(nan, -1)?, g.all(finite, Keep(1))?, g.logsumexp(x, 1)?])
+    })?;
+    let data: Vec<&[f64]> = out.iter().map(|t| t.data.as_slice()).collect();
+    assert_eq!(data[0], [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+    assert_eq!(data[1], [1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
+    assert_eq!(data[2], [1.0, 9.0, 9.0, -2.0, 0.5, 3.0, 4.0, -1.0]);
+    assert_eq!(data[3], [0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
+    assert_eq!((data[4], data[5]), (&[1.0, 0.0][..], &[0.0, 1.0][..]));
+    assert!(data[6][0].is_nan() && data[6][1] > 4.0);
+    // Of numbers that are all −∞ the result is −∞, of one that is ∞ it is that.
+    let edge = HostTensor::new(DType::F32, [2, 2], vec![-inf, -inf, inf, 1.0])?;
+    let out = run(e, &edge, |g, x| Ok(vec![g.logsumexp(x, -1)?]))?;
+    assert_eq!(out[0].data, [-inf, inf]);
+    Ok(())
+}
+
+fn a_detached_value_is_a_constant(e: &Engine) -> Result<(), Error> {
+    let x = HostTensor::new(DType::F64, [2], vec![3.0, -1.0])?;
+    let out = run(e, &x, |g, x| {
+        let product = g.mul(x, g.detach(g.square(x)?))?;
+        let slope = grad(g, g.sum(product, All)?, &[("x".to_owned(), x)])?.remove(0);
+        Ok(vec![product, slope])
+    })?;
+    assert_eq!(out[0].data, [27.0, -1.0]);
+    assert_eq!(out[1].data, [9.0, 1.0]);
+    Ok(())
+}
+
+#[test]
+fn errors_name_the_axis_and_the_rank() {
+    let g = Graph::new(&Arc::new(StateSpec::new()));
+    let x = g.input("x", DType::F32, [4, 3]);
+    let text = |r: Result<Value, Error>| r.err().map(|e| e.to_string()).unwrap_or_default();
+    let wrong = text(g.sum(x, -3));
+    assert!(wrong.starts_with("sum(f32[4, 3]): axis is -3, the rank is 2; axis must be below"), "{wrong}");
+    assert!(wrong.contains("composites.rs"), "{wrong}");
+    let wrong = text(g.variance(x, 1, 3));
+    assert!(wrong.contains("correction is 3; it must be less than the number of elements"), "{wrong}");
+    let wrong = text(g.slice_step(x, 1, 0, 3, 2));
+    assert!(wrong.starts_with("slice_step(f32[4, 3])"), "{wrong}");
+    let wrong = text(g.not(x));
+    assert!(wrong.starts_with("not(f32[4, 3]): arg 0 is f32; it must be bool"), "{wrong}");
+}
