@@ -61,6 +61,7 @@ mod by_name;
 mod composite;
 pub(crate) mod elementwise;
 pub(crate) mod experts;
+pub(crate) mod indexing;
 pub(crate) mod loss;
 pub(crate) mod matmul;
 pub(crate) mod movement;
@@ -85,4 +86,4 @@ pub mod cursor {
     pub use super::step::cursor::{BASE, BATCH, EPOCH, LEN, MICRO, SEED, STEP, WINDOWS};
 }
 
-families! { attention elementwise experts loss matmul movement norm random reduce step }
+families! { attention elementwise experts indexing loss matmul movement norm random reduce step }

@@ -271,8 +271,8 @@ fn constant(c: f64) -> String {
 // a few units in the last place over the whole range (no fast-math).
 fn unary(f: Unary, x: &str) -> String {
     match f {
-        Unary::Neg => format!("negate({x})"),
-        Unary::Abs => format!("magnitude({x})"),
+        Unary::Neg => format!("negative_of({x})"),
+        Unary::Abs => format!("magnitude_of({x})"),
         Unary::Exp => format!("COARSE ? coarse_exp({x}) : exp({x})"),
         Unary::Ln => format!("log({x})"),
         Unary::Sqrt => format!("sqrt({x})"),
@@ -295,9 +295,9 @@ fn unary(f: Unary, x: &str) -> String {
 
 fn binary(f: Binary, a: &str, b: &str) -> String {
     match f {
-        Binary::Add => format!("add({a}, {b})"),
-        Binary::Sub => format!("subtract({a}, {b})"),
-        Binary::Mul => format!("multiply({a}, {b})"),
+        Binary::Add => format!("sum_of({a}, {b})"),
+        Binary::Sub => format!("difference_of({a}, {b})"),
+        Binary::Mul => format!("product_of({a}, {b})"),
         Binary::Pow => format!("pow({a}, {b})"),
         Binary::Rem => format!("remainder_of({a}, {b})"),
         Binary::Div => format!("{a} / {b}"),

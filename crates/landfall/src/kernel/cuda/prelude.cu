@@ -143,21 +143,21 @@ template <> struct Narrow<u8> {
 template <class T, class A> DEVICE T narrow(A x) { return Narrow<T>::of(x); }
 
 // The arithmetic of pointwise expressions; integers wrap, which signed overflow in C++ does not.
-template <class A> DEVICE A add(A a, A b) { return a + b; }
-template <class A> DEVICE A subtract(A a, A b) { return a - b; }
-template <class A> DEVICE A multiply(A a, A b) { return a * b; }
-template <class A> DEVICE A negate(A a) { return -a; }
-template <class A> DEVICE A magnitude(A a) { return fabs(a); }
+template <class A> DEVICE A sum_of(A a, A b) { return a + b; }
+template <class A> DEVICE A difference_of(A a, A b) { return a - b; }
+template <class A> DEVICE A product_of(A a, A b) { return a * b; }
+template <class A> DEVICE A negative_of(A a) { return -a; }
+template <class A> DEVICE A magnitude_of(A a) { return fabs(a); }
 // The remainder with the sign of the divisor.
 template <class A> DEVICE A remainder_of(A a, A b) {
     A r = fmod(a, b);
     return r != A(0) && (r < A(0)) != (b < A(0)) ? r + b : r;
 }
-DEVICE i64 add(i64 a, i64 b) { return i64(u64(a) + u64(b)); }
-DEVICE i64 subtract(i64 a, i64 b) { return i64(u64(a) - u64(b)); }
-DEVICE i64 multiply(i64 a, i64 b) { return i64(u64(a) * u64(b)); }
-DEVICE i64 negate(i64 a) { return i64(0 - u64(a)); }
-DEVICE i64 magnitude(i64 a) { return a < 0 ? negate(a) : a; }
+DEVICE i64 sum_of(i64 a, i64 b) { return i64(u64(a) + u64(b)); }
+DEVICE i64 difference_of(i64 a, i64 b) { return i64(u64(a) - u64(b)); }
+DEVICE i64 product_of(i64 a, i64 b) { return i64(u64(a) * u64(b)); }
+DEVICE i64 negative_of(i64 a) { return i64(0 - u64(a)); }
+DEVICE i64 magnitude_of(i64 a) { return a < 0 ? negative_of(a) : a; }
 DEVICE i64 remainder_of(i64 a, i64 b) {
     if (b == 0 || b == -1) return 0;  // by -1 the least integer would overflow
     i64 r = a % b;

@@ -1,0 +1,361 @@
+//! The numbers of positions.
+
+use crate::contract::{
+    Body, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value, attributes,
+    op_attributes, rules,
+};
+use crate::error::Error;
+use crate::kernel::cpu;
+use crate::kernel::cuda::{self, BLOCK, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::ops;
+use crate::values::{Axis, DType, DeviceKind, Element, HostTensor, Keep, Rule, Shape, Spec, with_dtype};
+
+op_list! { Iota }
+
+op_attributes! {
+    /// `out[.., i, ..] = start + step · i` along an axis: a range.
+    ///
+    /// No arguments; any number dtype. Computed in f64, of integers exactly as long as every number is below 2⁵³. Not
+    /// differentiable. Errors: an integer dtype with a start or step that is no integer, or a number that it does not hold.
+    ///
+    /// ```
+    /// use landfall::{DType, Engine, Spec, ops};
+    /// let op = ops::Iota { spec: Spec::new(DType::I64, [4]), axis: 0, start: 10.0, step: 2.0 };
+    /// assert_eq!(Engine::cpu()?.eval(&op, &[])?.read::<i64>()?, [10, 12, 14, 16]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[derive(Debug, Clone, Copy)]
+    pub struct Iota {
+        /// Dtype and shape of the result.
+        pub spec: Spec = Spec { dtype: DType::F32, shape: Shape::SCALAR },
+        /// The axis that is counted along.
+        pub axis: usize = 0,
+        /// The first number.
+        pub start: f64 = 0.0,
+        /// The difference of neighbours.
+        pub step: f64 = 1.0,
+    }
+}
+
+impl Op for Iota {
+    fn name(&self) -> &'static str {
+        "iota"
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        rules::arity::<0>(args)?;
+        let (dtype, rank) = (self.spec.dtype, self.spec.shape.rank());
+        let Some(&size) = self.spec.shape.dims().get(self.axis) else {
+            return Err(Rule::Axis { axis: self.axis as isize, rank });
+        };
+        if dtype == DType::Bool {
+            return Err(Rule::Dtype { arg: 0, dtype, expected: "a number" });
+        }
+        // The ends hold every number between them.
+        let last = self.start + self.step * size.saturating_sub(1) as f64;
+        for value in [self.start, self.step, last] {
+            let whole = value.fract() == 0.0 && value.abs() < 2f64.powi(53);
+            let least = if value == self.step { f64::MIN } else { f64::from(u8::MIN) };
+            let holds = match dtype {
+                DType::I32 => value.abs() < 2f64.powi(31),
+                DType::U8 => value <= 255.0 && value >= least,
+                DType::I64 | DType::F32 | DType::F64 | DType::BF16 | DType::F16 | DType::Bool => true,
+            };
+            if !dtype.is_float() && !(whole && holds) {
+                return Err(Rule::Attribute {
+                    name: "number of the range",
+                    value,
+                    expected: "one of its dtype",
+                });
+            }
+        }
+        Ok(Outputs::one(self.spec))
+    }
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
+    }
+    fn body(&self) -> Body {
+        Body::Primitive("a range")
+    }
+    fn vjp(&self) -> Grad {
+        Grad::None("it has no arguments")
+    }
+    fn mixing(&self) -> Mixing {
+        // Its dtype is an attribute, which says what is wanted.
+        Mixing::Full
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const {
+            &[
+                Kernel::cpu("iota", |op, call| {
+                    let op = attributes::<Iota>(op)?;
+                    with_dtype!(any op.spec.dtype, T => op.write::<T>(call))
+                }),
+                Kernel::cuda("iota", Iota::launch),
+            ]
+        }
+    }
+}
+
+cuda_kernel! {
+    /// A thread writes a number.
+    struct Numbers = "iota", BLOCK;
+    out: view_out T,
+    n: size,
+    inner: size,
+    size: size,
+    rank: u32,
+    shape: dims,
+    start: f64,
+    step: f64,
+}
+
+static SOURCE: Source = Source {
+    name: "iota",
+    pieces: &[Piece::new(
+        "iota",
+        "KERNEL(iota) {
+    u64 at = thread_index();
+    if (at < n) out[offset_of<u64>(at, rank, shape, out.stride)] = narrow<T>(start + step * double(at / inner % size));
+}
+",
+    )],
+    entries: &[Numbers::KERNEL],
+};
+
+impl Iota {
+    /// Elements that one number is repeated for.
+    fn inner(&self) -> usize {
+        self.spec.shape.dims()[self.axis + 1..].iter().product()
+    }
+
+    fn number(&self, inner: usize, at: usize) -> f64 {
+        self.start + self.step * (at / inner.max(1) % self.spec.shape.dims()[self.axis].max(1)) as f64
+    }
+
+    fn write<T: Element>(&self, call: &cpu::Call<'_>) -> Result<(), Rule> {
+        let mut out = call.output::<T>(0)?;
+        let inner = self.inner();
+        for at in 0..out.elements() {
+            out.set_flat(at, T::from_f64(self.number(inner, at)));
+        }
+        Ok(())
+    }
+
+    fn launch(op: &dyn Op, call: &mut cuda::Call<'_>) -> Result<(), Failure> {
+        let op = attributes::<Self>(op)?;
+        let out = call.output(0)?;
+        let shape = out.spec().shape;
+        let n = shape.elements();
+        if n == 0 {
+            return Ok(());
+        }
+        let args = Numbers {
+            out,
+            n,
+            inner: op.inner(),
+            size: shape.dims()[op.axis],
+            rank: shape.rank() as u32,
+            shape: shape.dims(),
+            start: op.start,
+            step: op.step,
+        };
+        call.launch(&Module::new(&SOURCE).of("T", out.dtype()), Geometry::linear(n, BLOCK)?, &args)
+    }
+}
+
+impl Tested for Iota {
+    fn reference(&self, _: &[HostTensor]) -> Vec<HostTensor> {
+        let inner = self.inner();
+        vec![HostTensor::from_fn(self.spec, |at| self.number(inner, at))]
+    }
+    fn samples(&self) -> Vec<Sample> {
+        let of = |dtype, shape: &[usize], axis, start, step| Self {
+            spec: Spec { dtype, shape: Shape::new(shape).unwrap_or(Shape::SCALAR) },
+            axis,
+            start,
+            step,
+        };
+        let mut all = Vec::new();
+        for dtype in DType::ALL.iter().copied().filter(|&d| d != DType::Bool) {
+            for (shape, axis) in
+                [(&[7][..], 0), (&[1], 0), (&[0], 0), (&[3, 5], 0), (&[3, 5, 4], 1), (&[2, 130], 1)]
+            {
+                all.push(Sample::new(of(dtype, shape, axis, 3.0, 1.0), vec![]));
+            }
+        }
+        all.push(Sample::new(of(DType::F32, &[9], 0, -1.0, 0.25), vec![]));
+        all.push(Sample::new(of(DType::I64, &[9], 0, 5.0, -3.0), vec![]));
+        all.push(Sample::bad(of(DType::F32, &[3], 1, 0.0, 1.0), vec![], "axis is 1, the rank is 1"));
+        all.push(Sample::bad(of(DType::U8, &[300], 0, 0.0, 1.0), vec![], "number of the range is 299"));
+        all.push(Sample::bad(of(DType::I32, &[3], 0, 0.5, 1.0), vec![], "number of the range is 0.5"));
+        all.push(Sample::bad(
+            of(DType::F32, &[3], 0, 0.0, 1.0),
+            vec![SampleArg::any([3])],
+            "takes 0 arguments",
+        ));
+        all
+    }
+}
+
+impl Graph {
+    /// The numbers `start + step · i` for `i < count`.
+    ///
+    /// # Errors
+    /// As of [`Iota`].
+    #[track_caller]
+    pub fn arange(&self, dtype: DType, start: f64, step: f64, count: usize) -> Result<Value, Error> {
+        self.op1(Iota { spec: Spec::new(dtype, [count]), axis: 0, start, step }, &[])
+    }
+
+    /// `count` numbers from `first` to `last`, both included, in equal steps.
+    ///
+    /// # Errors
+    /// As of [`Iota`]; a float dtype.
+    #[track_caller]
+    pub fn linspace(&self, dtype: DType, first: f64, last: f64, count: usize) -> Result<Value, Error> {
+        let step = if count > 1 { (last - first) / (count - 1) as f64 } else { 0.0 };
+        self.arange(dtype, first, step, count)
+    }
+
+    /// `[.., classes]`: 1 where the last index is that of `ids` (i64 `[..]`), else 0. An id out of range gives zeros.
+    ///
+    /// # Errors
+    /// `ids` must be i64.
+    #[track_caller]
+    pub fn one_hot(&self, ids: Value, classes: usize, dtype: DType) -> Result<Value, Error> {
+        let shape = self.shape(ids);
+        let mut column = shape;
+        column.push(1);
+        let classes = self.arange(DType::I64, 0.0, 1.0, classes)?;
+        self.cast(self.equal(self.reshape(ids, column)?, classes)?, dtype)
+    }
+
+    /// Whether `column ≤ row + diagonal`, as bool `[rows, columns]`: the lower triangle.
+    ///
+    /// # Errors
+    /// None that valid sizes can cause.
+    #[track_caller]
+    pub fn lower_triangle(&self, rows: usize, columns: usize, diagonal: i64) -> Result<Value, Error> {
+        let row = self.arange(DType::I64, diagonal as f64, 1.0, rows)?;
+        let column = self.arange(DType::I64, 0.0, 1.0, columns)?;
+        self.less_equal(column, self.reshape(row, [rows, 1])?)
+    }
+
+    /// The matrix `[n, n]` with ones on its diagonal.
+    ///
+    /// # Errors
+    /// None that a valid size can cause.
+    #[track_caller]
+    pub fn eye(&self, dtype: DType, n: usize) -> Result<Value, Error> {
+        self.one_hot(self.arange(DType::I64, 0.0, 1.0, n)?, n, dtype)
+    }
+
+    /// The elements in reverse order along an axis.
+    ///
+    /// # Errors
+    /// The axis must exist.
+    #[track_caller]
+    pub fn flip(&self, x: Value, axis: impl Axis) -> Result<Value, Error> {
+        let axis = self.axis("flip", x, axis)?;
+        let n = self.shape(x).dims()[axis];
+        let back = self.arange(DType::I64, n.saturating_sub(1) as f64, -1.0, n)?;
+        self.take(x, axis, back)
+    }
+
+    /// The elements moved by `shift` places along an axis, those past the end to the front.
+    ///
+    /// # Errors
+    /// The axis must exist.
+    #[track_caller]
+    pub fn roll(&self, x: Value, axis: impl Axis, shift: isize) -> Result<Value, Error> {
+        let axis = self.axis("roll", x, axis)?;
+        let n = self.shape(x).dims()[axis];
+        let by = shift.rem_euclid(n.max(1) as isize).unsigned_abs();
+        if by == 0 {
+            return Ok(x);
+        }
+        self.concat(&[self.slice(x, axis, n - by, by)?, self.slice(x, axis, 0, n - by)?], axis)
+    }
+
+    /// The tensor `times` times behind itself along an axis.
+    ///
+    /// # Errors
+    /// The axis must exist; at least once.
+    #[track_caller]
+    pub fn tile(&self, x: Value, axis: impl Axis, times: usize) -> Result<Value, Error> {
+        let axis = self.axis("tile", x, axis)?;
+        self.concat(&vec![x; times], axis)
+    }
+
+    /// Each element `times` times along an axis.
+    ///
+    /// # Errors
+    /// The axis must exist; the rank be below 8.
+    #[track_caller]
+    pub fn repeat_interleave(&self, x: Value, axis: impl Axis, times: usize) -> Result<Value, Error> {
+        let axis = self.axis("repeat_interleave", x, axis)?;
+        let shape = self.shape(x);
+        let mut sizes: Vec<usize> = shape.dims().to_vec();
+        sizes.insert(axis + 1, 1);
+        let fits = |sizes: &[usize]| {
+            let rule = Rule::Rank { arg: 0, rank: shape.rank(), expected: "below 8" };
+            Shape::new(sizes)
+                .ok_or_else(|| Error::from(rule.of("repeat_interleave", &[self.spec(x)], None, None)))
+        };
+        let column = self.reshape(x, fits(&sizes)?)?;
+        sizes[axis + 1] = times;
+        let many = self.broadcast_to(column, fits(&sizes)?)?;
+        self.reshape(many, shape.with(axis, shape.dims()[axis] * times))
+    }
+
+    /// Index of the largest element along an axis, the first of equal ones, as i64 ([`Keep`] keeps the axis).
+    ///
+    /// # Errors
+    /// The axis must exist; `x` must be a number.
+    #[track_caller]
+    pub fn argmax(&self, x: Value, axis: impl Axis) -> Result<Value, Error> {
+        let axis = self.axis("argmax", x, axis)?;
+        let n = self.shape(x).dims()[axis];
+        // The first position that holds the maximum: the largest of n − position among them. NaN equals nothing, but is one.
+        let most = self.max(x, Keep(axis))?;
+        let holds = self.maximum(self.equal(x, most)?, self.is_nan(x)?)?;
+        let spec = Spec { dtype: DType::I64, shape: self.shape(x) };
+        let rank = self.op1(Iota { spec, axis, start: n as f64, step: -1.0 }, &[])?;
+        let first = self.max(self.select(holds, rank, self.scalar(rank, 0.0)?)?, axis)?;
+        self.sub(self.scalar(first, n as f64)?, first)
+    }
+
+    /// Index of the smallest element along an axis, the first of equal ones, as i64.
+    ///
+    /// # Errors
+    /// As of [`Graph::argmax`].
+    #[track_caller]
+    pub fn argmin(&self, x: Value, axis: impl Axis) -> Result<Value, Error> {
+        self.argmax(self.neg(x)?, axis)
+    }
+
+    /// Smallest element over `axes`, as [`Graph::sum`] takes them.
+    ///
+    /// # Errors
+    /// Each axis must exist; `x` must be of a float dtype.
+    #[track_caller]
+    pub fn min(&self, x: Value, axes: impl crate::values::Axes) -> Result<Value, Error> {
+        self.neg(self.max(self.neg(x)?, axes)?)
+    }
+
+    /// Draws from a normal distribution with mean 0 and standard deviation 1, by Box and Muller's transform of two uniform draws
+    /// ([`ops::Uniform`]) of the cursor's random numbers.
+    ///
+    /// # Errors
+    /// As of [`ops::Uniform`]; a float dtype.
+    #[track_caller]
+    pub fn normal(&self, spec: Spec, stream: u32, cursor: Value) -> Result<Value, Error> {
+        // In f32 at least: a draw that a narrow dtype rounds to 1 would give the logarithm of 0.
+        let wide = Spec { dtype: spec.dtype.accumulate(), ..spec };
+        let draw = |stream| self.op1(ops::Uniform { spec: wide, low: 0.0, high: 1.0, stream }, &[cursor]);
+        let (u, v) = (self.affine(draw(stream)?, -1.0, 1.0)?, draw(stream + 1)?);
+        let radius = self.sqrt(self.affine(self.ln(u)?, -2.0, 0.0)?)?;
+        let drawn = self.mul(radius, self.cos(self.affine(v, std::f64::consts::TAU, 0.0)?)?)?;
+        self.cast(drawn, spec.dtype)
+    }
+}
