@@ -146,13 +146,13 @@ pub(crate) struct Setup {
     /// Learning rate schedule: constant, official, cosine, one-cycle or halving.
     #[arg(long, value_parser = named::<Schedule>)]
     schedule: Option<Schedule>,
-    /// Optimizer: adam or adamw.
+    /// Optimizer: adam, adamw, sgd or lion.
     #[arg(long, value_parser = named::<OptimizerKind>)]
     optimizer: Option<OptimizerKind>,
-    /// Decay rates of the optimizer's two moments.
+    /// Decay rates of the optimizer's two moments; with sgd the first is the momentum.
     #[arg(long, value_name = "B1,B2", value_parser = betas, allow_negative_numbers = true)]
     betas: Option<Pair>,
-    /// Weight decay of matrices [default: 0; 0.01 with --optimizer adamw].
+    /// Weight decay of matrices [default: 0; 0.01 with --optimizer adamw or lion].
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     weight_decay: Option<f64>,
     /// Loss: mse, mae or huber [default: mse]; cross-entropy for classes.

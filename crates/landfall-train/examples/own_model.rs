@@ -22,7 +22,7 @@ impl Model for Drift {
 /// The mean of `ln(1 + d²)`: large errors weigh little more than middling ones.
 pub(crate) fn cauchy(g: &Graph, prediction: Value, target: Value) -> Result<Value, Error> {
     let d = g.sub(prediction, target)?;
-    g.mean(g.ln(g.affine(g.mul(d, d)?, 1.0, 1.0)?)?, &[0, 1, 2])
+    g.mean(g.ln(g.affine(g.mul(d, d)?, 1.0, 1.0)?)?, [0, 1, 2])
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

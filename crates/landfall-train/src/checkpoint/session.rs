@@ -2,7 +2,7 @@
 
 use super::{CheckpointError, File, Tensor};
 use crate::nn::{Parameter, Parameters};
-use crate::train::{LOSS_SCALE, MOMENTS, Session};
+use crate::train::{KEPT, LOSS_SCALE, Session};
 use landfall::{DType, Error, HostTensor, Shape, Spec};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -49,7 +49,7 @@ pub fn save(
     for parameter in p.list() {
         put_parts(&mut file, parameter, "", &session.state.read_host(&parameter.name)?);
         if resumable && !parameter.frozen {
-            for moment in &MOMENTS {
+            for moment in session.kept() {
                 let value = session.state.read_host(&moment.entry(&parameter.name))?;
                 put_parts(&mut file, parameter, moment.checkpoint_prefix, &value);
             }
@@ -152,7 +152,7 @@ pub fn load_checkpoint(path: &Path, file: &File, session: &mut Session) -> Resul
     let p = session.model().parameters().clone();
     let mut moments = Vec::new();
     for parameter in p.list().iter().filter(|p| !p.frozen) {
-        for moment in &MOMENTS {
+        for moment in session.kept() {
             let value = get_parts(path, file, parameter, moment.checkpoint_prefix)?;
             moments.push((moment.entry(&parameter.name), value));
         }
@@ -239,7 +239,7 @@ fn check_rest(path: &Path, file: &File, p: &Parameters) -> Result<(), Checkpoint
         .chain(p.buffers().iter().map(|b| b.name.as_str()))
         .collect();
     for (name, tensor) in &file.tensors {
-        let bare = MOMENTS.iter().find_map(|m| name.strip_prefix(m.checkpoint_prefix)).unwrap_or(name);
+        let bare = KEPT.iter().find_map(|m| name.strip_prefix(m.checkpoint_prefix)).unwrap_or(name);
         if known.contains(bare) || p.counters().contains(name) {
             continue;
         }

@@ -79,7 +79,7 @@ impl Model for DLinear {
             let first = g.broadcast_to(g.slice(x, 2, 0, 1)?, [b, channels, side])?;
             g.op1(ops::PadEdge { after: side }, &[g.op1(ops::Concat { axis: 2 }, &[first, x])?])?
         };
-        let trend = g.name(g.mean(g.unfold(padded, self.config.kernel, 1)?, &[3])?, "trend");
+        let trend = g.name(g.mean(g.unfold(padded, self.config.kernel, 1)?, [3])?, "trend");
         let rest = self.seasonal.forward(cx, g.sub(x, trend)?)?;
         Ok(g.name(g.add(rest, self.trend.forward(cx, trend)?)?, "prediction"))
     }

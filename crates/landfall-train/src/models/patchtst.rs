@@ -305,9 +305,9 @@ impl Model for PatchTst {
         let (g, c) = (cx.graph, &self.config);
         let (b, channels) = super::windows(g, x, "patchtst", c.context)?;
         let statistics = if c.revin {
-            let mean = g.reshape(g.mean(x, &[2])?, [b, channels, 1])?;
+            let mean = g.reshape(g.mean(x, [2])?, [b, channels, 1])?;
             let centred = g.sub(x, mean)?;
-            let variance = g.reshape(g.mean(g.mul(centred, centred)?, &[2])?, [b, channels, 1])?;
+            let variance = g.reshape(g.mean(g.mul(centred, centred)?, [2])?, [b, channels, 1])?;
             let std = g.sqrt(g.affine(variance, 1.0, 1e-5)?)?;
             Some((g.div(centred, std)?, mean, std))
         } else {
@@ -328,7 +328,7 @@ impl Model for PatchTst {
         match c.task {
             Task::Forecast | Task::Classify => Ok(g.name(y, "prediction")),
             Task::Regress => {
-                let mean = g.mean(y, &[1])?;
+                let mean = g.mean(y, [1])?;
                 Ok(g.name(g.reshape(mean, [b, 1, width])?, "prediction"))
             }
         }

@@ -38,6 +38,8 @@ pub struct Context<'a> {
     pub parameters: &'a Parameters,
     /// What the pass is for.
     pub mode: Mode,
+    /// What entries of trainable parameters begin with: nothing, or the slab of their average.
+    entries: &'static str,
     streams: Cell<u32>,
     running: RefCell<Vec<RunningStatistic>>,
     penalties: RefCell<Vec<Value>>,
@@ -51,6 +53,7 @@ impl<'a> Context<'a> {
             graph,
             parameters,
             mode,
+            entries: "",
             streams: Cell::new(1),
             running: RefCell::default(),
             penalties: RefCell::default(),
@@ -63,7 +66,16 @@ impl<'a> Context<'a> {
     /// [`Error::NoEntry`] when the graph's state was made for another model.
     #[track_caller]
     pub fn parameter(&self, id: ParameterId) -> Result<Value, Error> {
-        self.graph.entry(&self.parameters.get(id).name)
+        let parameter = self.parameters.get(id);
+        match self.entries {
+            prefix if prefix.is_empty() || parameter.frozen => self.graph.entry(&parameter.name),
+            prefix => self.graph.entry(&format!("{prefix}.{}", parameter.name)),
+        }
+    }
+
+    /// The same pass with the entries of another slab, laid out as the parameters', in place of the trainable parameters.
+    pub(crate) fn reading(self, slab: &'static str) -> Self {
+        Self { entries: slab, ..self }
     }
 
     /// The dtype that the model computes in: its parameters'.

@@ -9,4 +9,4 @@ mod parameter;
 pub use context::{Context, Mode, RunningStatistic};
 pub use layers::{Dropout, Linear, Norm, NormKind, gelu};
 pub use moe::{MoeConfig, MoeFeedForward, MoeOutput};
-pub use parameter::{Buffer, Init, Parameter, ParameterId, Parameters};
+pub use parameter::{Buffer, Group, Init, Parameter, ParameterId, Parameters};

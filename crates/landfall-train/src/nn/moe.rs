@@ -104,8 +104,8 @@ impl MoeFeedForward {
         let p = g.op1(ops::Softmax { axis: 1 }, &[logits])?;
         let chosen = g.op(TopK { k: c.chosen, renormalise: true }, &[p])?;
         let routed = g.cast(chosen[0], g.spec(p).dtype)?;
-        let products = g.mul(g.sum(routed, &[0])?, g.mean(p, &[0])?)?;
+        let products = g.mul(g.sum(routed, [0])?, g.mean(p, [0])?)?;
         let pairs = (tokens * c.chosen).max(1) as f64;
-        Ok((chosen, g.affine(g.sum(products, &[0])?, c.experts as f64 / pairs, 0.0)?))
+        Ok((chosen, g.affine(g.sum(products, [0])?, c.experts as f64 / pairs, 0.0)?))
     }
 }

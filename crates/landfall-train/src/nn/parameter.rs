@@ -62,6 +62,8 @@ pub struct Parameter {
     pub decay: bool,
     /// Whether the optimizer leaves it alone.
     pub frozen: bool,
+    /// Number of its [group](Parameters::group); 0 is everything that no group names.
+    pub group: usize,
     /// Names in checkpoints: equal parts along axis 0, in order. One part is the tensor itself.
     pub parts: Vec<String>,
     /// The line that made it, for errors.
@@ -92,6 +94,22 @@ pub struct Parameters {
     constants: Vec<(String, f64)>,
     /// Names of step counters that checkpoints in the official form hold.
     counters: Vec<String>,
+    groups: Vec<Group>,
+}
+
+/// A group of parameters that the optimizer treats alike: its factor of the learning rate and its weight decay.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Group {
+    /// Factor of the learning rate.
+    pub lr: f64,
+    /// Weight decay in place of the options'.
+    pub weight_decay: Option<f64>,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Self { lr: 1.0, weight_decay: None }
+    }
 }
 
 impl Parameters {
@@ -123,6 +141,7 @@ impl Parameters {
             init,
             decay: shape.rank() >= 2,
             frozen: false,
+            group: 0,
             parts: parts.iter().map(|&p| p.to_owned()).collect(),
             at: Location::caller(),
         });
@@ -148,6 +167,28 @@ impl Parameters {
     pub fn freeze(&mut self, pattern: &str) -> usize {
         let hit = self.list.iter_mut().filter(|p| p.name.contains(pattern));
         hit.map(|p| p.frozen = true).count()
+    }
+
+    /// Makes a group of every parameter whose name contains `pattern` and that is in no group yet: the optimizer takes this
+    /// factor of the learning rate and this weight decay for them. Returns how many parameters that are.
+    ///
+    /// ```
+    /// use landfall_train::nn::{Group, Linear, Parameters};
+    /// let mut p = Parameters::default();
+    /// Linear::new(&mut p, "body", 8, 8);
+    /// Linear::new(&mut p, "head", 8, 2);
+    /// assert_eq!(p.group("head.", Group { lr: 10.0, weight_decay: Some(0.0) }), 2);
+    /// ```
+    pub fn group(&mut self, pattern: &str, group: Group) -> usize {
+        self.groups.push(group);
+        let number = self.groups.len();
+        let hit = self.list.iter_mut().filter(|p| p.group == 0 && p.name.contains(pattern));
+        hit.map(|p| p.group = number).count()
+    }
+
+    /// The group of this number.
+    pub(crate) fn group_of(&self, number: usize) -> Group {
+        number.checked_sub(1).and_then(|i| self.groups.get(i)).copied().unwrap_or_default()
     }
 
     /// The parameter of this number.
@@ -180,11 +221,12 @@ impl Parameters {
         &self.counters
     }
 
-    /// Trainable parameters in the order of the optimizer's slab: those that decay, then the others.
+    /// Trainable parameters in the order of the optimizer's slab: by group, of each those that decay, then the others.
     #[must_use]
     pub fn trainable(&self) -> Vec<&Parameter> {
-        let of = |decay| self.list.iter().filter(move |p| !p.frozen && p.decay == decay);
-        of(true).chain(of(false)).collect()
+        let mut all: Vec<&Parameter> = self.list.iter().filter(|p| !p.frozen).collect();
+        all.sort_by_key(|p| (p.group, !p.decay));
+        all
     }
 
     /// Number of trainable elements.

@@ -6,7 +6,7 @@ use super::{CheckpointEvery, RunError};
 use crate::data::synthetic::WalkData;
 use crate::data::{Fill, Panel, ReadOptions, Split, TokenData};
 use crate::models::{ModelConfig, Preset, Recipe, Task};
-use crate::train::{Betas, Draws, Loss, OptimizerKind, Order, Schedule, TrainingOptions};
+use crate::train::{Betas, Draws, Loss, Order, Schedule, TrainingOptions};
 use std::path::PathBuf;
 
 /// Where the data comes from.
@@ -346,13 +346,11 @@ impl Settings {
         let schedule = self.schedule.unwrap_or(recipe.schedule);
         let optimizer = self.optimizer.unwrap_or(recipe.optimizer);
         // The official recipe's 0.95 is a side effect of a one-cycle schedule that it creates and does not use.
-        let first = if schedule == Schedule::Official { 0.95 } else { 0.9 };
-        let [first, second] = self.betas.unwrap_or([first, 0.999]);
-        let decay = match optimizer {
-            same if same == recipe.optimizer => recipe.weight_decay,
-            OptimizerKind::AdamW => 0.01,
-            OptimizerKind::Adam => 0.0,
-        };
+        let usual = optimizer.betas();
+        let first = if schedule == Schedule::Official { 0.95 } else { usual.first };
+        let [first, second] = self.betas.unwrap_or([first, usual.second]);
+        let same = optimizer == recipe.optimizer;
+        let decay = if same { recipe.weight_decay } else { optimizer.weight_decay() };
         let clip = number(
             "--clip",
             self.clip.unwrap_or(recipe.clip.unwrap_or(0.0)),
@@ -394,6 +392,7 @@ impl Settings {
             schedule,
             optimizer,
             betas: Betas { first: beta(first)?, second: beta(second)? },
+            average: None,
             weight_decay: number(
                 "--weight-decay",
                 self.weight_decay.unwrap_or(decay),

@@ -2,15 +2,15 @@
 
 use super::draws::Twister;
 use super::names::{
-    CLASS_LABELS, CLASSES, CURSORS, DATA, EVALUATION_CURSOR, LABELS, LEARNING_RATES, LISTED_ORDER, ORDER,
-    REPORTS, SCHEDULE, STEP_RING, SUMS, TRAIN_CURSOR, VALUES, WINDOW_TABLE, WINDOWS,
+    CLASS_LABELS, CLASSES, DATA, EVALUATION_CURSOR, LABELS, LISTED_ORDER, ORDER, SUMS, TRAIN_CURSOR, VALUES,
+    WINDOW_TABLE, WINDOWS,
 };
-use super::session::RING;
 use super::steps::Sizes;
-use super::{Dataset, Draws, Order, Span, Target, TrainingOptions, optimizer, scores};
+use super::update::Minimiser;
+use super::{Dataset, Draws, Order, Span, Target, TrainingOptions, scores};
 use crate::data::Segment;
 use crate::nn::Parameters;
-use landfall::ops::{self, cursor};
+use landfall::ops;
 use landfall::{DType, Error, Rule, Shape, StateSpec};
 use std::panic::Location;
 
@@ -110,7 +110,9 @@ impl<'a> Layout<'a> {
     /// The slabs of the state, in their order: what steps change first, then what they only read.
     pub(super) fn state(&self, parameters: &Parameters) -> Result<StateSpec, Error> {
         let mut spec = StateSpec::new();
-        optimizer::add_slabs(&mut spec, parameters, self.options)?;
+        let optimizer = self.options.optimizer.of(self.options);
+        let minimiser = Minimiser { parameters, optimizer: optimizer.as_ref(), options: self.options };
+        minimiser.add_slabs(&mut spec)?;
         self.add_counters(&mut spec)?;
         self.add_data(&mut spec)?;
         let windows = entry(WINDOWS, [self.dataset.stretches.len(), 3]);
@@ -119,18 +121,17 @@ impl<'a> Layout<'a> {
             let order = entry(ORDER, [self.epochs(), self.training.count]);
             spec.add_constant(LISTED_ORDER, DType::I64, &[order])?;
         }
-        spec.add_constant(SCHEDULE, DType::F64, &[entry(LEARNING_RATES, [self.steps])])?;
+        Minimiser::add_rates(&mut spec, self.steps)?;
         Ok(spec)
     }
 
     /// Cursors, an evaluation's sums, and the reports of steps.
     fn add_counters(&self, spec: &mut StateSpec) -> Result<(), Error> {
-        let cursors = [TRAIN_CURSOR, EVALUATION_CURSOR].map(|name| entry(name, [cursor::LEN]));
-        spec.add(CURSORS, DType::I64, &cursors)?;
+        Minimiser::add_cursors(spec, &[TRAIN_CURSOR, EVALUATION_CURSOR])?;
         let shape = [self.dataset.series, self.dataset.targets()];
         let sums: Vec<_> = scores::sums(&self.options.loss).map(|name| entry(name, shape)).collect();
         spec.add(SUMS, DType::F64, &sums)?;
-        spec.add(REPORTS, DType::F64, &[entry(STEP_RING, [RING, 3])])
+        Minimiser::add_reports(spec)
     }
 
     /// Values and labels.

@@ -1,5 +1,6 @@
 //! Training: what a step is made of, and the loop that runs it.
 
+mod arrays;
 mod dataset;
 mod draws;
 mod evaluation;
@@ -13,13 +14,18 @@ mod schedule;
 mod scores;
 mod session;
 mod steps;
+mod trainer;
+mod update;
 
+pub use arrays::{Arrays, Batch};
 pub use dataset::{Dataset, Span, Stretch, Target};
 pub use draws::Draws;
 pub use evaluation::{ClassScore, Evaluation, QuantileScore};
 pub use loss::Loss;
-pub(crate) use names::{LOSS_SCALE, MOMENTS};
-pub use optimizer::OptimizerKind;
+pub use names::{FIRST_MOMENT, Moment, SECOND_MOMENT};
+pub(crate) use names::{KEPT, LOSS_SCALE};
+pub use optimizer::{Adam, Lion, Optimizer, OptimizerKind, Sgd, Update};
 pub use options::{Betas, Order, TrainingOptions};
 pub use schedule::Schedule;
 pub use session::{LossFunction, RING, Session, StepRecord};
+pub use trainer::{Epoch, Predictor, Trainer, Weights};

@@ -8,20 +8,25 @@ pub(super) const FROZEN: &str = "frozen";
 /// Slab of running statistics.
 pub(super) const BUFFERS: &str = "buffers";
 
-/// One of the optimizer's moments of the gradients.
-#[derive(Debug)]
-pub(crate) struct Moment {
+/// Values that are kept for every trainable element, from step to step: the optimizer's moments of the gradients, the average of
+/// the weights.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Moment {
     /// Its slab, laid out as the parameters'.
     pub(super) slab: &'static str,
     /// What its tensors' names begin with in a checkpoint.
     pub(crate) checkpoint_prefix: &'static str,
 }
 
-/// The first and the second moment.
-pub(crate) const MOMENTS: [Moment; 2] = [
-    Moment { slab: "moment.first", checkpoint_prefix: "optimizer.first." },
-    Moment { slab: "moment.second", checkpoint_prefix: "optimizer.second." },
-];
+/// The first moment of the gradients: their running mean, or sum.
+pub const FIRST_MOMENT: Moment = Moment { slab: "moment.first", checkpoint_prefix: "optimizer.first." };
+/// The second moment: the running mean of their squares.
+pub const SECOND_MOMENT: Moment = Moment { slab: "moment.second", checkpoint_prefix: "optimizer.second." };
+/// The exponential moving average of the weights.
+pub(crate) static AVERAGE: Moment = Moment { slab: "average", checkpoint_prefix: "average." };
+
+/// All that a checkpoint may hold for a trainable parameter beside itself.
+pub(crate) static KEPT: [&Moment; 3] = [&FIRST_MOMENT, &SECOND_MOMENT, &AVERAGE];
 
 impl Moment {
     /// Its entry for a parameter.

@@ -1,92 +1,246 @@
-//! Optimizers: slabs of the state, and the end of a step's graph.
+//! Optimizers: what each keeps for every trainable element, and the update that it adds to a step's graph.
 
-use super::TrainingOptions;
-use super::names::{
-    BUFFERS, FROZEN, GRADIENTS, LOSS_SCALE, MEAN_GRADIENTS, MEAN_LOSS, MEANS, MOMENTS, PARAMETERS, mean_of,
-};
-use crate::nn::Parameters;
-use landfall::{DType, Error, Graph, Shape, StateSpec, Value, ops};
+use super::names::{FIRST_MOMENT, Moment, SECOND_MOMENT};
+use super::options::{Betas, TrainingOptions};
+use landfall::{DType, Error, Graph, Shape, Value, ops};
 use serde::{Deserialize, Serialize};
+use std::fmt::Debug;
+use std::sync::Arc;
 
-/// Which optimizer.
+/// An optimizer by name. One of your own is an [`Optimizer`], which [`Trainer::with_optimizer`](super::Trainer::with_optimizer)
+/// takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum OptimizerKind {
-    /// Adam (Kingma & Ba 2015); weight decay is added to the gradient.
+    /// [`Adam`]; weight decay is added to the gradient.
     Adam,
-    /// AdamW (Loshchilov & Hutter 2019); weight decay shrinks the parameters.
+    /// [`Adam`] with decoupled weight decay, which shrinks the parameters (Loshchilov & Hutter 2019).
     AdamW,
+    /// [`Sgd`]; the first of the betas is its momentum.
+    Sgd,
+    /// [`Lion`].
+    Lion,
 }
 
-/// Adds the slabs that a model and its optimizer need under these options.
-pub(crate) fn add_slabs(
-    spec: &mut StateSpec,
-    p: &Parameters,
-    options: &TrainingOptions,
-) -> Result<(), Error> {
-    let dtype = options.dtype;
-    let entries = |list: &[&crate::nn::Parameter]| {
-        list.iter().map(|p| (p.name.clone(), p.shape)).collect::<Vec<(String, Shape)>>()
-    };
-    let wide = dtype.accumulate();
-    let trainable = entries(&p.trainable());
-    let frozen: Vec<&crate::nn::Parameter> = p.list().iter().filter(|p| p.frozen).collect();
-    spec.add(PARAMETERS, wide, &trainable)?;
-    spec.add_constant(FROZEN, wide, &entries(&frozen))?;
-    let buffers: Vec<(String, Shape)> = p.buffers().iter().map(|b| (b.name.clone(), b.shape)).collect();
-    spec.add(BUFFERS, wide, &buffers)?;
-    for moment in &MOMENTS {
-        let named: Vec<(String, Shape)> = trainable.iter().map(|(n, s)| (moment.entry(n), *s)).collect();
-        spec.add(moment.slab, wide, &named)?;
+impl OptimizerKind {
+    /// Its decay rates, where none are asked for.
+    #[must_use]
+    pub const fn betas(self) -> Betas {
+        match self {
+            Self::Adam | Self::AdamW | Self::Sgd => Betas { first: 0.9, second: 0.999 },
+            Self::Lion => Betas { first: 0.9, second: 0.99 },
+        }
     }
-    if options.accumulate > 1 {
-        let elements = spec.find_slab(PARAMETERS)?.1.elements;
-        spec.add(GRADIENTS, wide, &[(MEAN_GRADIENTS.to_owned(), [elements].into())])?;
-        let statistics = p.buffers().iter().map(|b| (mean_of(&b.name), b.shape));
-        let means: Vec<_> =
-            std::iter::once((MEAN_LOSS.to_owned(), Shape::SCALAR)).chain(statistics).collect();
-        spec.add(MEANS, wide, &means)?;
+
+    /// Its weight decay, where none is asked for.
+    #[must_use]
+    pub const fn weight_decay(self) -> f64 {
+        match self {
+            Self::Adam | Self::Sgd => 0.0,
+            Self::AdamW | Self::Lion => 0.01,
+        }
     }
-    if dtype == DType::F16 {
-        spec.add(LOSS_SCALE, DType::F32, &[(LOSS_SCALE.to_owned(), [2].into())])?;
+
+    /// The optimizer of these options.
+    #[must_use]
+    pub fn of(self, options: &TrainingOptions) -> Arc<dyn Optimizer> {
+        let betas = options.betas;
+        match self {
+            Self::Adam | Self::AdamW => Arc::new(Adam { betas, eps: 1e-8, decoupled: self == Self::AdamW }),
+            Self::Sgd => Arc::new(Sgd { momentum: betas.first, nesterov: false }),
+            Self::Lion => Arc::new(Lion { betas }),
+        }
     }
-    Ok(())
 }
 
-/// What the optimizer needs of a step.
-pub(crate) struct Update {
-    /// Gradients, packed as the parameters' slab.
-    pub(crate) gradients: Value,
-    /// The step's cursor.
-    pub(crate) cursor: Value,
+/// An optimizer: it may keep values for every trainable element, and appends the update to a step's graph.
+///
+/// A step without an update (its loss or a gradient is not finite) must change nothing: write with [`Graph::assign`] and
+/// [`Update::ok`].
+pub trait Optimizer: Debug + Send + Sync {
+    /// What it keeps for every trainable element, in a slab laid out as the parameters', zeros at first: none, one or two.
+    fn moments(&self) -> &'static [Moment];
+    /// Appends the update of these parameters and gives their new values.
+    ///
+    /// # Errors
+    /// A rule that an op's arguments violate.
+    fn update(&self, g: &Graph, update: &Update) -> Result<Value, Error>;
+}
+
+/// What an optimizer updates: a group of parameters, packed one after the other in one dimension.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Update {
+    /// The parameters.
+    pub parameters: Value,
+    /// Their gradients, before `scale`.
+    pub gradients: Value,
+    /// The optimizer's moments, in its order.
+    pub moments: Vec<Value>,
+    /// The step's cursor, which holds the number of the step ([`ops::cursor`]).
+    pub cursor: Value,
     /// Learning rate, an f64 scalar.
-    pub(crate) lr: Value,
-    /// Factor of the gradients.
-    pub(crate) scale: Value,
-    /// Whether the step is sound.
-    pub(crate) ok: Value,
+    pub lr: Value,
+    /// Factor of the gradients, a scalar: it clips them and undoes a loss scale.
+    pub scale: Value,
+    /// Whether the step is sound, a bool scalar.
+    pub ok: Value,
+    /// Weight decay of the first elements.
+    pub weight_decay: f64,
+    /// How many these are: matrices come first, vectors do not decay.
+    pub decay_elements: usize,
 }
 
-/// Appends the update of every trainable parameter: one op over the whole slab.
-pub(crate) fn update(
+impl Update {
+    /// These elements of it: all that decay, or all that do not.
+    fn part(&self, g: &Graph, start: usize, len: usize, weight_decay: f64) -> Result<Self, Error> {
+        let slice = |v| g.slice(v, 0, start, len);
+        Ok(Self {
+            parameters: slice(self.parameters)?,
+            gradients: slice(self.gradients)?,
+            moments: self.moments.iter().map(|&m| slice(m)).collect::<Result<_, _>>()?,
+            weight_decay,
+            decay_elements: if weight_decay == 0.0 { 0 } else { len },
+            ..*self
+        })
+    }
+
+    /// What decays and what does not, as updates of their own. For optimizers that are written in ops on whole tensors.
+    ///
+    /// # Errors
+    /// None that a valid update can cause.
+    pub fn parts(&self, g: &Graph) -> Result<Vec<Self>, Error> {
+        let n = g.shape(self.parameters).elements();
+        let cut = if self.weight_decay == 0.0 { 0 } else { self.decay_elements.min(n) };
+        if cut == 0 || cut == n {
+            return Ok(vec![self.part(g, 0, n, if cut == 0 { 0.0 } else { self.weight_decay })?]);
+        }
+        Ok(vec![self.part(g, 0, cut, self.weight_decay)?, self.part(g, cut, n - cut, 0.0)?])
+    }
+
+    /// The gradients times their factor, in the dtype of the parameters.
+    ///
+    /// # Errors
+    /// None that a valid update can cause.
+    pub fn scaled_gradients(&self, g: &Graph) -> Result<Value, Error> {
+        let dtype = g.spec(self.parameters).dtype;
+        g.mul(g.cast(self.gradients, dtype)?, g.cast(self.scale, dtype)?)
+    }
+
+    /// The learning rate in the dtype of the parameters.
+    ///
+    /// # Errors
+    /// None that a valid update can cause.
+    pub fn rate(&self, g: &Graph) -> Result<Value, Error> {
+        g.cast(self.lr, g.spec(self.parameters).dtype)
+    }
+}
+
+/// Adam (Kingma & Ba 2015), with bias-corrected moments: one kernel for all elements ([`ops::Adam`]).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Adam {
+    /// Decay rates of the moments.
+    pub betas: Betas,
+    /// Added to the root of the second moment.
+    pub eps: f64,
+    /// Whether weight decay shrinks the parameters (AdamW) or is added to the gradient.
+    pub decoupled: bool,
+}
+
+impl Optimizer for Adam {
+    fn moments(&self) -> &'static [Moment] {
+        const { &[FIRST_MOMENT, SECOND_MOMENT] }
+    }
+    fn update(&self, g: &Graph, u: &Update) -> Result<Value, Error> {
+        let op = ops::Adam {
+            beta1: self.betas.first,
+            beta2: self.betas.second,
+            eps: self.eps,
+            weight_decay: u.weight_decay,
+            decoupled: self.decoupled,
+            decay_elements: u.decay_elements,
+        };
+        let args = [u.parameters, u.gradients, u.moments[0], u.moments[1], u.cursor, u.lr, u.scale, u.ok];
+        Ok(g.op(op, &args)?[0])
+    }
+}
+
+/// Stochastic gradient descent: with `b ← momentum · b + gradient`, `parameter ← parameter − lr · b`, as `torch.optim.SGD`
+/// without dampening. Weight decay is added to the gradient.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sgd {
+    /// Decay rate of the sum of gradients; 0 for none.
+    pub momentum: f64,
+    /// Whether the step goes along `gradient + momentum · b` (Nesterov 1983) instead of `b`.
+    pub nesterov: bool,
+}
+
+impl Optimizer for Sgd {
+    fn moments(&self) -> &'static [Moment] {
+        if self.momentum == 0.0 { &[] } else { const { &[FIRST_MOMENT] } }
+    }
+    fn update(&self, g: &Graph, update: &Update) -> Result<Value, Error> {
+        each_part(g, update, |g, u| {
+            let mut step = u.scaled_gradients(g)?;
+            if u.weight_decay != 0.0 {
+                step = g.add(step, g.affine(u.parameters, u.weight_decay, 0.0)?)?;
+            }
+            if let Some(&sum) = u.moments.first() {
+                let gradient = step;
+                step = g.add(g.affine(sum, self.momentum, 0.0)?, gradient)?;
+                g.assign(sum, step, u.ok)?;
+                if self.nesterov {
+                    step = g.add(gradient, g.affine(step, self.momentum, 0.0)?)?;
+                }
+            }
+            g.assign(u.parameters, g.sub(u.parameters, g.mul(step, u.rate(g)?)?)?, u.ok)
+        })
+    }
+}
+
+/// Lion (Chen et al. 2023): `parameter ← parameter − lr · (sign(β₁·m + (1 − β₁)·gradient) + weight decay · parameter)`, then
+/// `m ← β₂·m + (1 − β₂)·gradient`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lion {
+    /// Weight of the moment in the step's direction, and its decay rate.
+    pub betas: Betas,
+}
+
+impl Optimizer for Lion {
+    fn moments(&self) -> &'static [Moment] {
+        const { &[FIRST_MOMENT] }
+    }
+    fn update(&self, g: &Graph, update: &Update) -> Result<Value, Error> {
+        each_part(g, update, |g, u| {
+            let (gradient, m) = (u.scaled_gradients(g)?, u.moments[0]);
+            let mean = |beta: f64| g.add(g.affine(m, beta, 0.0)?, g.affine(gradient, 1.0 - beta, 0.0)?);
+            let mut step = g.sign(mean(self.betas.first)?)?;
+            if u.weight_decay != 0.0 {
+                step = g.add(step, g.affine(u.parameters, u.weight_decay, 0.0)?)?;
+            }
+            let moved = g.sub(u.parameters, g.mul(step, u.rate(g)?)?)?;
+            g.assign(m, mean(self.betas.second)?, u.ok)?;
+            g.assign(u.parameters, moved, u.ok)
+        })
+    }
+}
+
+/// Appends an update to each part of a group and gives all new values.
+fn each_part(
     g: &Graph,
-    p: &Parameters,
-    options: &TrainingOptions,
-    step: &Update,
-) -> Result<(), Error> {
-    let (_, slab) = g.state_spec().find_slab(PARAMETERS)?;
-    let decaying = p.trainable().iter().filter(|p| p.decay).count();
-    let decay_elements = slab.entries.get(decaying).map_or(slab.elements, |e| e.offset);
-    let op = ops::Adam {
-        beta1: options.betas.first,
-        beta2: options.betas.second,
-        eps: 1e-8,
-        weight_decay: options.weight_decay,
-        decoupled: options.optimizer == OptimizerKind::AdamW,
-        decay_elements,
-    };
-    let [first, second] = &MOMENTS;
-    let (parameters, first, second) = (g.slab(PARAMETERS)?, g.slab(first.slab)?, g.slab(second.slab)?);
-    g.op(op, &[parameters, step.gradients, first, second, step.cursor, step.lr, step.scale, step.ok])?;
-    Ok(())
+    update: &Update,
+    of: impl Fn(&Graph, &Update) -> Result<Value, Error>,
+) -> Result<Value, Error> {
+    let new = update.parts(g)?.iter().map(|part| of(g, part)).collect::<Result<Vec<_>, _>>()?;
+    match new.as_slice() {
+        [one] => Ok(*one),
+        many => g.concat(many, 0),
+    }
+}
+
+/// A scalar in the dtype of the learning rate.
+pub(super) fn scaled_rate(g: &Graph, lr: Value, factor: f64) -> Result<Value, Error> {
+    debug_assert_eq!(g.spec(lr), landfall::Spec::new(DType::F64, Shape::SCALAR), "rates are f64 scalars");
+    if factor == 1.0 { Ok(lr) } else { g.affine(lr, factor, 0.0) }
 }

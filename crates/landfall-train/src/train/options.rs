@@ -49,6 +49,9 @@ pub struct TrainingOptions {
     pub betas: Betas,
     /// Weight decay of matrices; vectors do not decay.
     pub weight_decay: f64,
+    /// Decay rate of an exponential moving average of the weights, if one is kept beside them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub average: Option<f64>,
     /// Largest global gradient norm, if gradients are clipped.
     pub clip: Option<f64>,
     /// Dtype of arithmetic: f32, f64, bf16 or f16. With the last two, products and the pointwise ops between them run in
@@ -83,6 +86,7 @@ impl Default for TrainingOptions {
             optimizer: OptimizerKind::Adam,
             betas: Betas { first: 0.9, second: 0.999 },
             weight_decay: 0.0,
+            average: None,
             clip: None,
             dtype: DType::F32,
             products: Precision::Strict,

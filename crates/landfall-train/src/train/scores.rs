@@ -76,9 +76,9 @@ pub(super) fn classes(g: &Graph, logits: Value, y: Value, count: &Count<'_>) -> 
     let error = g.sub(probabilities, g.select(is_class, one, zero)?)?;
     count(SQUARED, g.mul(error, error)?)?;
     count(ABSOLUTE, g.abs(error)?)?;
-    let top = g.reshape(g.max(logits, &[2])?, one_each)?;
-    let own = g.reshape(g.sum(g.select(is_class, logits, zero)?, &[2])?, one_each)?;
-    let below = g.reshape(g.sum(g.exp(g.sub(logits, top)?)?, &[2])?, one_each)?;
+    let top = g.reshape(g.max(logits, [2])?, one_each)?;
+    let own = g.reshape(g.sum(g.select(is_class, logits, zero)?, [2])?, one_each)?;
+    let below = g.reshape(g.sum(g.exp(g.sub(logits, top)?)?, [2])?, one_each)?;
     count(CROSS_ENTROPY, g.add(g.ln(below)?, g.sub(top, own)?)?)?;
     count(CORRECT, g.select(at_most(g, top, own)?, one, zero)?)
 }

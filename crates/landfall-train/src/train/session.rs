@@ -3,9 +3,10 @@
 use super::evaluation::{ClassScore, Evaluation, QuantileScore};
 use super::fill::fill;
 use super::layout::Layout;
-use super::names::{CONTEXT, EVALUATION_CURSOR, LOSS_SCALE, PREDICTION, STEP_RING, TRAIN_CURSOR};
+use super::names::{CONTEXT, EVALUATION_CURSOR, LOSS_SCALE, Moment, PREDICTION, STEP_RING, TRAIN_CURSOR};
 use super::scores::{ABSOLUTE, CORRECT, COVERED, CROSS_ENTROPY, PINBALL, SQUARED, sums};
 use super::steps::Programs;
+use super::update::kept;
 use super::{Dataset, Loss, Span, TrainingOptions};
 use crate::data::Segment;
 use crate::models::Model;
@@ -118,6 +119,11 @@ impl Session {
         &self.options
     }
 
+    /// What a checkpoint to resume from holds for every trainable element beside the parameters.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = &'static Moment> + use<> {
+        kept(self.options.optimizer.of(&self.options).as_ref(), &self.options)
+    }
+
     /// Steps of one epoch: whole batches only.
     #[must_use]
     pub fn steps_per_epoch(&self) -> usize {
@@ -194,11 +200,7 @@ impl Session {
     /// A device fault.
     pub fn records(&mut self, from: usize, to: usize) -> Result<Vec<StepRecord>, Error> {
         self.state.read_into(STEP_RING, &mut self.ring)?;
-        let record = |step: usize| {
-            let row = &self.ring[(step - 1) % RING * 3..][..3];
-            StepRecord { step, loss: row[0], grad_norm: row[1], lr: row[2] }
-        };
-        Ok((from.max(1)..=to).map(record).collect())
+        Ok(records(&self.ring, from, to))
     }
 
     /// The factor of the loss in f16, and the sound steps since it changed; `None` for the dtypes that need none. A step
@@ -345,6 +347,15 @@ impl Session {
         start[cursor::WINDOWS] = span.count as i64;
         self.state.write(EVALUATION_CURSOR, &start)
     }
+}
+
+/// The reports of the steps `from..=to` in the ring.
+pub(super) fn records(ring: &[f64], from: usize, to: usize) -> Vec<StepRecord> {
+    let record = |step: usize| {
+        let row = &ring[(step - 1) % RING * 3..][..3];
+        StepRecord { step, loss: row[0], grad_norm: row[1], lr: row[2] }
+    };
+    (from.max(1)..=to).map(record).collect()
 }
 
 /// Where a session keeps what it knows of a segment.

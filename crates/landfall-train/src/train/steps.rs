@@ -1,18 +1,14 @@
 //! The graphs of a session: a step of training, of evaluation, of prediction.
 
 use super::layout::Layout;
-use super::names::{
-    CONTEXT, EVALUATION_CURSOR, LABELS, LEARNING_RATES, LOSS_SCALE, MEAN_GRADIENTS, MEAN_LOSS, ORDER,
-    PREDICTION, STEP_RING, TRAIN_CURSOR, VALUES, WINDOWS, mean_of,
-};
-use super::optimizer::{self, Update};
+use super::names::{CONTEXT, EVALUATION_CURSOR, LABELS, ORDER, PREDICTION, TRAIN_CURSOR, VALUES, WINDOWS};
 use super::session::LossFunction;
+use super::update::{self, Minimiser};
 use super::{Loss, Target, TrainingOptions, scores};
 use crate::models::Model;
 use crate::nn::{Context, Mode};
 use landfall::{
-    DType, Engine, Error, Graph, Program, ProgramSet, Shape, State, StateSpec, Value, grad, mixed_precision,
-    ops,
+    DType, Engine, Error, Graph, Program, ProgramSet, Shape, State, StateSpec, Value, mixed_precision, ops,
 };
 use std::sync::Arc;
 
@@ -134,115 +130,14 @@ fn train_graph(
     loss: &LossFunction<'_>,
 ) -> Result<Graph, Error> {
     let forward = Graph::new(spec);
-    let parameters = model.parameters();
-    let cursor = forward.entry(TRAIN_CURSOR)?;
-    // A micro-batch reads a copy: the cursor itself can then move on, and the next micro-batch need not wait for this one.
-    let at =
-        if options.accumulate > 1 { forward.name(forward.copy(cursor)?, "cursor.micro") } else { cursor };
-    let Batch { x, y, .. } = batch(&forward, at, order, options.accumulate, s)?;
-    let cx = Context::new(&forward, parameters, Mode::Train { cursor: at });
+    let cursors = update::begin(&forward, TRAIN_CURSOR, options)?;
+    let Batch { x, y, .. } = batch(&forward, cursors.1, order, options.accumulate, s)?;
+    let cx = Context::new(&forward, model.parameters(), Mode::Train { cursor: cursors.1 });
     let prediction = predicted(&cx, model, x, s)?;
-    let loss = forward.name(cx.penalised(loss(&forward, prediction, y)?)?, "loss");
-    let running = cx.into_running();
-    let mixed = mixed_precision(&forward, options.dtype, options.products)?;
-    let (g, cursor, at, loss) = (mixed.graph(), mixed.value(cursor)?, mixed.value(at)?, mixed.value(loss)?);
-    let scale = LossScale::of(g, options.dtype)?;
-    let wrt: Vec<(String, Value)> = parameters
-        .trainable()
-        .iter()
-        .map(|p| Ok((p.name.clone(), g.entry(&p.name)?)))
-        .collect::<Result<_, Error>>()?;
-    let minimised = scale.as_ref().map_or(Ok(loss), |s| g.mul(loss, s.scale))?;
-    let gradients = grad(g, minimised, &wrt).map_err(|e| {
-        let Error::NoPath { name, .. } = e else { return e };
-        // The line that made the parameter says more than this one.
-        let at = parameters.list().iter().find(|p| p.name == name).map(|p| p.at);
-        Error::NoPath { name, at }
-    })?;
-    for (v, (name, _)) in gradients.iter().zip(&wrt) {
-        g.name(*v, &format!("gradient of {name}"));
-    }
-    let packed = g.name(g.op1(ops::Pack, &gradients)?, "gradients");
-    let micro = MicroBatches { count: options.accumulate, cursor, at };
-    let packed = micro.mean(g, MEAN_GRADIENTS, packed)?;
-    let loss = micro.mean(g, MEAN_LOSS, loss)?;
-    let running = running.into_iter().map(|r| {
-        let mean = micro.mean(g, &mean_of(&r.buffer), mixed.value(r.batch)?)?;
-        Ok((r, mean))
-    });
-    let running = running.collect::<Result<Vec<_>, Error>>()?;
-    let cursor = micro.end(g)?;
-    let norm = g.op1(ops::GlobalNorm, &[packed])?;
-    let norm = g.name(scale.as_ref().map_or(Ok(norm), |s| g.mul(norm, s.inverse))?, "gradient norm");
-    let clipped = options.clip.map(|max| g.op1(ops::ClipScale { max }, &[norm])).transpose()?;
-    // What the gradients are multiplied by undoes the loss scale and clips at once.
-    let factor = match (clipped, &scale) {
-        (Some(clip), Some(s)) => g.mul(clip, s.inverse)?,
-        (Some(clip), None) => clip,
-        (None, Some(s)) => s.inverse,
-        (None, None) => g.fill(g.spec(norm).dtype, Shape::SCALAR, 1.0)?,
-    };
-    let ok = g.op1(ops::AllFinite, &[loss, norm])?;
-    let lr = g.op1(ops::Lookup, &[g.entry(LEARNING_RATES)?, cursor])?;
-    optimizer::update(g, parameters, options, &Update { gradients: packed, cursor, lr, scale: factor, ok })?;
-    for (r, batch) in running {
-        let op = ops::RunningUpdate { momentum: r.momentum, unbiased_count: r.unbiased_count };
-        g.op(op, &[g.entry(&r.buffer)?, batch, ok])?;
-    }
-    if scale.is_some() {
-        g.op(ops::LossScale::default(), &[g.entry(LOSS_SCALE)?, ok])?;
-    }
-    g.op(ops::RingPush, &[g.entry(STEP_RING)?, cursor, loss, norm, lr])?;
-    g.op(ops::Advance { batches }, &[cursor, ok])?;
-    Ok(mixed.into_graph())
-}
-
-/// The micro-batches that a batch is cut into. They are one part of the step's program that runs several times; what a
-/// step needs of all of them is a mean, which lies in the state.
-struct MicroBatches {
-    count: usize,
-    cursor: Value,
-    /// The cursor of the micro-batch at hand.
-    at: Value,
-}
-
-impl MicroBatches {
-    /// The mean of a value over the micro-batches, in this entry of the state; the value itself, if there is but one.
-    fn mean(&self, g: &Graph, entry: &str, value: Value) -> Result<Value, Error> {
-        match self.count {
-            1 => Ok(value),
-            micro_batches => g.op1(ops::MicroBatchMean { micro_batches }, &[g.entry(entry)?, value, self.at]),
-        }
-    }
-
-    /// Ends what is repeated; the cursor of what follows.
-    fn end(self, g: &Graph) -> Result<Value, Error> {
-        match self.count {
-            1 => Ok(self.cursor),
-            micro_batches => {
-                let next = g.op1(ops::AdvanceMicro { micro_batches }, &[self.cursor])?;
-                g.repeat_so_far(micro_batches)?;
-                Ok(next)
-            }
-        }
-    }
-}
-
-/// What the loss is multiplied by, so that f16 holds the gradients, and what undoes it.
-struct LossScale {
-    scale: Value,
-    inverse: Value,
-}
-
-impl LossScale {
-    /// That of the state, if this dtype needs one.
-    fn of(g: &Graph, dtype: DType) -> Result<Option<Self>, Error> {
-        if dtype != DType::F16 {
-            return Ok(None);
-        }
-        let scale = g.reshape(g.slice(g.entry(LOSS_SCALE)?, 0, 0, 1)?, Shape::SCALAR)?;
-        Ok(Some(Self { scale, inverse: g.recip(scale)? }))
-    }
+    let loss = loss(&forward, prediction, y)?;
+    let optimizer = options.optimizer.of(options);
+    let minimiser = Minimiser { parameters: model.parameters(), optimizer: optimizer.as_ref(), options };
+    minimiser.step(update::end(cx, cursors, loss, batches)?)
 }
 
 fn evaluate_graph(
@@ -262,7 +157,7 @@ fn evaluate_graph(
     let mask = g.reshape(valid, [s.batch, 1, 1])?;
     let zero = g.fill(g.spec(prediction).dtype, Shape::SCALAR, 0.0)?;
     let count = |name: &str, value: Value| {
-        let sums = g.cast(g.sum(g.select(mask, value, zero)?, &[2])?, DType::F64)?;
+        let sums = g.cast(g.sum(g.select(mask, value, zero)?, [2])?, DType::F64)?;
         g.op(ops::Accumulate, &[g.entry(name)?, series, sums]).map(|_| ())
     };
     match s.target {

@@ -50,23 +50,23 @@ impl Op for Iota {
         if dtype == DType::Bool {
             return Err(Rule::Dtype { arg: 0, dtype, expected: "a number" });
         }
+        if dtype.is_float() {
+            return Ok(Outputs::one(self.spec));
+        }
         // The ends hold every number between them.
         let last = self.start + self.step * size.saturating_sub(1) as f64;
-        for value in [self.start, self.step, last] {
-            let whole = value.fract() == 0.0 && value.abs() < 2f64.powi(53);
-            let least = if value == self.step { f64::MIN } else { f64::from(u8::MIN) };
-            let holds = match dtype {
-                DType::I32 => value.abs() < 2f64.powi(31),
-                DType::U8 => value <= 255.0 && value >= least,
-                DType::I64 | DType::F32 | DType::F64 | DType::BF16 | DType::F16 | DType::Bool => true,
-            };
-            if !dtype.is_float() && !(whole && holds) {
-                return Err(Rule::Attribute {
-                    name: "number of the range",
-                    value,
-                    expected: "one of its dtype",
-                });
+        let (least, most) = match dtype {
+            DType::I32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
+            DType::U8 => (0.0, 255.0),
+            DType::I64 | DType::F32 | DType::F64 | DType::BF16 | DType::F16 | DType::Bool => {
+                (-2f64.powi(53), 2f64.powi(53))
             }
+        };
+        let numbers = [self.start, last].into_iter().filter(|_| size > 0);
+        if let Some(value) =
+            numbers.chain([self.step.fract()]).find(|v| v.fract() != 0.0 || !(least..=most).contains(v))
+        {
+            return Err(Rule::Attribute { name: "number of the range", value, expected: "one of its dtype" });
         }
         Ok(Outputs::one(self.spec))
     }

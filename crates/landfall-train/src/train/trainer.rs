@@ -1,0 +1,330 @@
+//! The training of any graph on the user's own arrays: the pieces that a session is built of, without its windows.
+
+use super::arrays::{Arrays, Batch};
+use super::names::{AVERAGE, LEARNING_RATES, LOSS_SCALE, STEP_RING, TRAIN_CURSOR, WINDOW_TABLE, WINDOWS};
+use super::optimizer::Optimizer;
+use super::session::{RING, StepRecord, records};
+use super::update::{self, Minimiser, begin_average};
+use super::{Draws, Order, TrainingOptions};
+use crate::nn::{Context, Mode, Parameters};
+use landfall::ops::{self, cursor};
+use landfall::{
+    DType, Engine, Error, Graph, HostTensor, Program, Rule, State, StateSpec, Value, mixed_precision,
+};
+use std::ops::ControlFlow;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// Which weights a prediction is made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weights {
+    /// Those of the last step.
+    Last,
+    /// Their exponential moving average ([`TrainingOptions::average`]).
+    Average,
+}
+
+/// Trains a loss that is written as graph values on [`Arrays`] of its own: state, one captured step, and programs that predict.
+///
+/// ```
+/// use landfall::{DType, Engine};
+/// use landfall_train::nn::{Linear, Parameters, loss};
+/// use landfall_train::train::{Arrays, Trainer, TrainingOptions, Weights};
+///
+/// // y = 2·x, learned from eight samples.
+/// let x: Vec<f32> = (0..8).map(|i| i as f32 / 4.0).collect();
+/// let y: Vec<f32> = x.iter().map(|x| 2.0 * x).collect();
+/// let data = Arrays::new().with("x", [8, 1], x)?.with("y", [8, 1], y)?;
+///
+/// let mut parameters = Parameters::default();
+/// let layer = Linear::new(&mut parameters, "layer", 1, 1);
+/// let options = TrainingOptions { batch: 4, epochs: 200, lr: 0.05, ..TrainingOptions::default() };
+/// let mut trainer = Trainer::new(&Engine::cpu()?, &parameters, &data, options, |cx, batch| {
+///     loss::mse(cx.graph, layer.forward(cx, batch.get("x")?)?, batch.get("y")?)
+/// })?;
+/// trainer.run(|_, _| Ok::<_, landfall::Error>(std::ops::ControlFlow::Continue(())))?;
+///
+/// let given = Arrays::new().with("x", [1, 1], vec![3.0f32])?;
+/// let mut predictor =
+///     trainer.predictor(&given, 1, Weights::Last, |cx, batch| layer.forward(cx, batch.get("x")?))?;
+/// assert!((predictor.run(&mut trainer, &given)?.data[0] - 6.0).abs() < 0.05);
+/// # Ok::<(), landfall::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Trainer {
+    engine: Engine,
+    /// Parameters, moments, statistics, counters and data.
+    pub state: State,
+    parameters: Parameters,
+    options: TrainingOptions,
+    step: Program,
+    steps: usize,
+    steps_per_epoch: usize,
+    ring: Vec<f64>,
+    cursor: Vec<i64>,
+}
+
+/// An epoch that is over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Epoch {
+    /// Its number, from 1.
+    pub number: usize,
+    /// What its steps report, in order.
+    pub steps: Vec<StepRecord>,
+}
+
+impl Epoch {
+    /// The mean loss of its steps.
+    #[must_use]
+    pub fn loss(&self) -> f64 {
+        self.steps.iter().map(|s| s.loss).sum::<f64>() / self.steps.len().max(1) as f64
+    }
+}
+
+impl Trainer {
+    /// Lays out the state, writes data and initial values, and compiles the step. `loss` writes the loss of a batch, a scalar, as
+    /// values of `cx.graph`; the `loss` of the options is not used. A last batch that is not full is left out.
+    ///
+    /// # Errors
+    /// A parameter without a gradient, a loss that is no scalar, a rule that an op's arguments break, not enough memory.
+    #[track_caller]
+    pub fn new(
+        engine: &Engine,
+        parameters: &Parameters,
+        data: &Arrays,
+        options: TrainingOptions,
+        loss: impl FnOnce(&Context<'_>, &Batch) -> Result<Value, Error>,
+    ) -> Result<Self, Error> {
+        let optimizer = options.optimizer.of(&options);
+        Self::with_optimizer(engine, parameters, data, options, optimizer.as_ref(), loss)
+    }
+
+    /// As [`Trainer::new`], with an optimizer of your own in place of the options'.
+    ///
+    /// # Errors
+    /// As [`Trainer::new`].
+    #[track_caller]
+    pub fn with_optimizer(
+        engine: &Engine,
+        parameters: &Parameters,
+        data: &Arrays,
+        mut options: TrainingOptions,
+        optimizer: &dyn Optimizer,
+        loss: impl FnOnce(&Context<'_>, &Batch) -> Result<Value, Error>,
+    ) -> Result<Self, Error> {
+        let at = Location::caller();
+        let refused = |name, value, expected| {
+            Rule::Attribute { name, value, expected }.of("trainer", &[], None, Some(at))
+        };
+        options.batch = options.batch.min(data.rows());
+        if options.batch == 0 {
+            return Err(refused("samples of a batch", 0.0, "at least 1").into());
+        }
+        if options.accumulate == 0 || !options.batch.is_multiple_of(options.accumulate) {
+            return Err(refused("accumulate", options.accumulate as f64, "a divisor of the batch").into());
+        }
+        if options.draws != Draws::Philox {
+            return Err(refused("draws", 1.0, "philox: other programs' draws are a session's alone").into());
+        }
+        let steps_per_epoch = data.rows() / options.batch;
+        let steps = options.max_steps.unwrap_or(options.epochs.saturating_mul(steps_per_epoch)).max(1);
+        let minimiser = Minimiser { parameters, optimizer, options: &options };
+        let mut spec = StateSpec::new();
+        minimiser.add_slabs(&mut spec)?;
+        Minimiser::add_cursors(&mut spec, &[TRAIN_CURSOR])?;
+        Minimiser::add_reports(&mut spec)?;
+        data.add_slabs(&mut spec)?;
+        spec.add_constant(WINDOW_TABLE, DType::I64, &[(WINDOWS.to_owned(), [1, 3].into())])?;
+        Minimiser::add_rates(&mut spec, steps)?;
+        let mut state = State::new(engine, &Arc::new(spec))?;
+
+        let g = Graph::new(state.spec());
+        let cursors = update::begin(&g, TRAIN_CURSOR, &options)?;
+        let order = match options.order {
+            Order::Shuffle => ops::Order::Shuffled,
+            Order::Sequential => ops::Order::Sequential,
+        };
+        let micro_batches = options.accumulate;
+        let pick = ops::BatchWindows { batch: options.batch / micro_batches, micro_batches, order };
+        let index = g.op(pick, &[cursors.1, g.entry(WINDOWS)?])?[0];
+        let batch = data.gathered(&g, index)?;
+        let cx = Context::new(&g, parameters, Mode::Train { cursor: cursors.1 });
+        let loss = loss(&cx, &batch)?;
+        let graph = minimiser.step(update::end(cx, cursors, loss, steps_per_epoch)?)?;
+        let step = Program::compile(engine, &state, "train", &graph)?;
+
+        data.write(&mut state)?;
+        state.write(WINDOWS, &[0i64; 3])?;
+        state.write(LEARNING_RATES, &options.schedule.table(options.lr, steps, steps_per_epoch))?;
+        parameters.initialise(&mut state, options.seed)?;
+        begin_average(&mut state, parameters, &options)?;
+        if options.dtype == DType::F16 {
+            state.write(LOSS_SCALE, &[ops::LossScale::INITIAL, 0.0])?;
+        }
+        let mut start = [0i64; cursor::LEN];
+        start[cursor::SEED] = options.seed as i64;
+        start[cursor::WINDOWS] = data.rows() as i64;
+        state.write(TRAIN_CURSOR, &start)?;
+        Ok(Self {
+            engine: engine.clone(),
+            state,
+            parameters: parameters.clone(),
+            options,
+            step,
+            steps,
+            steps_per_epoch,
+            ring: Vec::new(),
+            cursor: Vec::new(),
+        })
+    }
+
+    /// Steps of the whole run.
+    #[must_use]
+    pub fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// The program of a step.
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        &self.step
+    }
+
+    /// A schedule of your own: the learning rate of each step, counted from 0.
+    ///
+    /// # Errors
+    /// A device fault.
+    pub fn schedule(&mut self, rate: impl Fn(usize) -> f64) -> Result<(), Error> {
+        self.state.write(LEARNING_RATES, &(0..self.steps).map(rate).collect::<Vec<f64>>())
+    }
+
+    /// Runs one training step. Nothing is read back and nothing is allocated.
+    ///
+    /// # Errors
+    /// A device fault.
+    pub fn step(&mut self) -> Result<(), Error> {
+        self.step.run(&mut self.state)
+    }
+
+    /// Steps done.
+    ///
+    /// # Errors
+    /// A device fault; an index out of range that a kernel flagged.
+    pub fn position(&mut self) -> Result<usize, Error> {
+        self.state.read_into(TRAIN_CURSOR, &mut self.cursor)?;
+        Ok(usize::try_from(self.cursor[cursor::STEP]).unwrap_or(0))
+    }
+
+    /// Reports of the steps numbered `from..=to`, of which the last [`RING`] are kept.
+    ///
+    /// # Errors
+    /// A device fault.
+    pub fn records(&mut self, from: usize, to: usize) -> Result<Vec<StepRecord>, Error> {
+        self.state.read_into(STEP_RING, &mut self.ring)?;
+        Ok(records(&self.ring, from, to))
+    }
+
+    /// Runs the steps that are left and calls `each` after every epoch, and at the end: it may read, predict, write a file, and
+    /// end the run with [`ControlFlow::Break`].
+    ///
+    /// # Errors
+    /// [`Error::NonFinite`] with the name of the first value that is not finite, if a step makes no progress because of one; a
+    /// device fault; what `each` returns.
+    pub fn run<E: From<Error>>(
+        &mut self,
+        mut each: impl FnMut(&mut Self, &Epoch) -> Result<ControlFlow<()>, E>,
+    ) -> Result<(), E> {
+        let mut done = self.position()?;
+        while done < self.steps {
+            let number = done / self.steps_per_epoch + 1;
+            let end = (number * self.steps_per_epoch).min(self.steps);
+            let mut epoch = Epoch { number, steps: Vec::new() };
+            while done < end {
+                let until = end.min(done + RING);
+                for _ in done..until {
+                    self.step()?;
+                }
+                let now = self.position()?;
+                // In f16 a step that overflows is repeated with half the loss scale.
+                if now == done && self.options.dtype != DType::F16 {
+                    self.step.find_non_finite(&mut self.state)?;
+                }
+                epoch.steps.extend(self.records(done + 1, now)?);
+                done = now;
+            }
+            if each(self, &epoch)?.is_break() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Compiles a program that predicts batches of this many samples: `given` are arrays as it will be run on (names, dtypes and
+    /// sizes count, not contents), `value` writes what it gives, with one row for each sample.
+    ///
+    /// # Errors
+    /// As [`Trainer::new`]; [`Error::NoEntry`] for [`Weights::Average`] where none is kept.
+    #[track_caller]
+    pub fn predictor(
+        &self,
+        given: &Arrays,
+        batch: usize,
+        weights: Weights,
+        value: impl FnOnce(&Context<'_>, &Batch) -> Result<Value, Error>,
+    ) -> Result<Predictor, Error> {
+        let g = Graph::new(self.state.spec());
+        let inputs = given.inputs(&g, batch);
+        let mut cx = Context::new(&g, &self.parameters, Mode::Evaluate);
+        if weights == Weights::Average {
+            cx = cx.reading(AVERAGE.slab);
+        }
+        let value = value(&cx, &inputs)?;
+        let spec = g.spec(value);
+        if spec.shape.dims().first() != Some(&batch) {
+            let rule = match spec.shape.rank() {
+                0 => Rule::Axis { axis: 0, rank: 0 },
+                _ => Rule::ArgShape { arg: 0, shape: spec.shape, expected: spec.shape.with(0, batch) },
+            };
+            return Err(rule.of("predictor", &[spec], None, Some(Location::caller())).into());
+        }
+        g.output(VALUE, value);
+        let graph = mixed_precision(&g, self.options.dtype, self.options.products)?.into_graph();
+        Ok(Predictor { program: Program::compile(&self.engine, &self.state, "predict", &graph)?, batch })
+    }
+}
+
+/// What a predictor's program gives.
+const VALUE: &str = "value";
+
+/// A program that computes something of samples with a trainer's weights, batch by batch.
+#[derive(Debug)]
+pub struct Predictor {
+    program: Program,
+    batch: usize,
+}
+
+impl Predictor {
+    /// Computes it for every sample: `[rows, ..]`.
+    ///
+    /// # Errors
+    /// [`Error::NoBinding`] or [`Error::HostData`] for arrays of other names, dtypes or sizes than the program's; a device fault.
+    pub fn run(&mut self, trainer: &mut Trainer, data: &Arrays) -> Result<HostTensor, Error> {
+        let mut all = Vec::new();
+        let mut spec = None;
+        for first in (0..data.rows()).step_by(self.batch) {
+            data.write_rows(&mut self.program, first, self.batch)?;
+            self.program.run(&mut trainer.state)?;
+            let mut some = self.program.read_host(VALUE)?;
+            let width = some.data.len() / self.batch;
+            some.data.truncate((data.rows() - first).min(self.batch) * width);
+            all.append(&mut some.data);
+            spec = Some(some.spec);
+        }
+        let spec = spec.ok_or(Error::NoBinding {
+            kind: "sample",
+            name: "of no rows".to_owned(),
+            known: String::new(),
+        })?;
+        Ok(HostTensor::new(spec.dtype, spec.shape.with(0, data.rows()), all)?)
+    }
+}
