@@ -69,9 +69,9 @@ texts! {
         g.op1(Butterfly, &[x, x])
     } => "butterfly(f64[4], f64[4]): writes 2 outputs, got 1";
     axis: |e| call(&e, &Reduce::new(Reduction::Sum, &[2]), [t(&e, F32, [4, 8])?], [t(&e, F32, [4])?])
-        => "sum(f32[4, 8] on cpu): axis is 2, the rank is 2; axis must be < rank";
+        => "sum(f32[4, 8] on cpu): axis is 2, the rank is 2; axis must be < rank and at least −rank";
     axis_of_a_view: |e| t(&e, F32, [4, 8])?.view().slice(2, 0, 1).map(|_| ())
-        => "slice(f32[4, 8] on cpu): axis is 2, the rank is 2; axis must be < rank";
+        => "slice(f32[4, 8] on cpu): axis is 2, the rank is 2; axis must be < rank and at least −rank";
     rank: |e| call(&e, &Fold::default(), [t(&e, F32, [4])?], [t(&e, F32, [4])?])
         => "fold(f32[4] on cpu): arg 0 has rank 1; it must be at least 2";
     dim: |e| call(&e, &MatMul::default(), [t(&e, F32, [4, 8])?, t(&e, F32, [7, 2])?], [t(&e, F32, [4, 2])?])
@@ -187,7 +187,7 @@ texts! {
     graph_pad: |_e| {
         let g = graph();
         g.op1(Pad { axis: 3, before: 1, after: 1 }, &[g.input("a", F32, [4, 3])])
-    } => "pad(f32[4, 3]): axis is 3, the rank is 2; axis must be < rank";
+    } => "pad(f32[4, 3]): axis is 3, the rank is 2; axis must be < rank and at least −rank";
     no_gradient: |_e| {
         let g = graph();
         let w = g.input("w", F32, [4]);

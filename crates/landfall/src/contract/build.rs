@@ -45,7 +45,9 @@ impl Graph {
 
     pub(crate) fn specs(&self, values: &[Value]) -> Vec<Spec> {
         let inner = self.inner.borrow();
-        values.iter().map(|&v| inner.info(v).spec).collect()
+        let scalar = Spec::new(DType::F32, Shape::SCALAR);
+        // A value of another graph has no spec here; the method that was given it is refused.
+        values.iter().map(|&v| inner.owns(0, v).map_or(scalar, |()| inner.info(v).spec)).collect()
     }
 
     pub(crate) fn append(
@@ -54,6 +56,7 @@ impl Graph {
         inputs: &[Value],
         at: &'static Location<'static>,
     ) -> Result<Vec<Value>, Error> {
+        self.sound(op.name(), inputs, at)?;
         let specs = self.specs(inputs);
         let outputs = op.infer(&specs).map_err(|r| r.of(op.name(), &specs, None, Some(at)))?;
         let mut inner = self.inner.borrow_mut();
@@ -87,6 +90,7 @@ impl Graph {
         layout: impl FnOnce(&Layout) -> Result<Layout, Rule>,
         at: &'static Location<'static>,
     ) -> Result<Value, Error> {
+        self.sound(op, &[of], at)?;
         let mut inner = self.inner.borrow_mut();
         let source = inner.info(of).clone();
         let layout = layout(&source.layout).map_err(|r| r.of(op, &[source.spec], None, Some(at)))?;
@@ -106,9 +110,20 @@ impl Graph {
         Ok(v)
     }
 
-    /// An input that the host writes before a run.
+    /// An input, which the host writes before the first run. A name that is taken is refused by the next method that returns a
+    /// `Result`, or by the compiler.
+    #[track_caller]
     pub fn input(&self, name: &str, dtype: DType, shape: impl Into<Shape>) -> Value {
+        let at = Location::caller();
         let mut inner = self.inner.borrow_mut();
+        if inner.inputs.iter().any(|(n, _)| n == name) {
+            inner.refuse(Rule::Name { kind: "input", name: name.to_owned() }.of(
+                "input",
+                &[],
+                None,
+                Some(at),
+            ));
+        }
         let v = inner.add_value(Spec::new(dtype, shape), Origin::Input);
         inner.inputs.push((name.to_owned(), v));
         inner.values[v.index()].name = Some(name.to_owned());
@@ -202,8 +217,9 @@ impl Graph {
     }
 
     /// The same value, as a constant to [`grad`](crate::grad): no gradient flows through it. A view.
+    #[track_caller]
     pub fn detach(&self, x: Value) -> Value {
-        let mut inner = self.inner.borrow_mut();
+        let Some(mut inner) = self.noted("detach", x) else { return x };
         let source = inner.info(x).clone();
         let key = (x, format!("{:?}", View::Detach));
         if let Some(&v) = inner.known_views.get(&key) {

@@ -5,19 +5,23 @@
 
 use super::{Op, StateSpec};
 use crate::error::Error;
-use crate::values::{Layout, Rule, Shape, Spec};
-use std::cell::RefCell;
+use crate::values::{DType, Layout, OpError, Rule, Shape, Spec};
+use std::cell::{RefCell, RefMut};
 use std::collections::{HashMap, HashSet};
 use std::panic::Location;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A value of a graph. Valid only for the graph that created it.
+/// A value of a graph. Of use in the graph that made it, and its copies, alone: any other refuses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Value(pub(crate) u32);
+pub struct Value {
+    graph: u32,
+    index: u32,
+}
 
 impl Value {
     pub(crate) fn index(self) -> usize {
-        self.0 as usize
+        self.index as usize
     }
 }
 
@@ -83,6 +87,10 @@ impl Node {
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Inner {
+    /// Which graph it is: its values have this number.
+    id: u32,
+    /// What methods without a `Result` found wrong first; the next one with a `Result` returns it.
+    fault: Option<OpError>,
     pub(crate) values: Vec<ValueInfo>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) inputs: Vec<(String, Value)>,
@@ -112,7 +120,9 @@ impl Graph {
     /// An empty graph over a state (an empty spec for programs without one).
     #[must_use]
     pub fn new(state: &Arc<StateSpec>) -> Self {
-        Self { state: Arc::clone(state), inner: RefCell::default() }
+        static GRAPHS: AtomicU32 = AtomicU32::new(0);
+        let inner = Inner { id: GRAPHS.fetch_add(1, Ordering::Relaxed), ..Inner::default() };
+        Self { state: Arc::clone(state), inner: RefCell::new(inner) }
     }
 
     /// The state that the graph reads and updates.
@@ -121,21 +131,26 @@ impl Graph {
         &self.state
     }
 
-    /// Dtype and shape of a value.
+    /// Dtype and shape of a value. Of a value of another graph those of an f32 scalar; then the next method that returns a
+    /// `Result`, or the compiler, returns the error.
     #[must_use]
+    #[track_caller]
     pub fn spec(&self, value: Value) -> Spec {
-        self.inner.borrow().values[value.index()].spec
+        self.noted("spec", value).map_or(Spec::new(DType::F32, Shape::SCALAR), |inner| inner.info(value).spec)
     }
 
-    /// Dimension sizes of a value.
+    /// Dimension sizes of a value; of a value of another graph as of [`Graph::spec`].
     #[must_use]
+    #[track_caller]
     pub fn shape(&self, value: Value) -> Shape {
         self.spec(value).shape
     }
 
-    /// Names a value for plans, errors and the search for a non-finite value.
+    /// Names a value for plans, errors and the search for a non-finite value. A value of another graph is refused as by
+    /// [`Graph::spec`].
+    #[track_caller]
     pub fn name(&self, value: Value, name: &str) -> Value {
-        let mut inner = self.inner.borrow_mut();
+        let Some(mut inner) = self.noted("name", value) else { return value };
         let full = inner.scope.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
         let base = inner.values[value.index()].base;
         inner.values[base.index()].name.get_or_insert_with(|| full.clone());
@@ -168,9 +183,54 @@ impl Graph {
         Ok(())
     }
 
-    /// Marks a value as an output of the program, readable by this name after a run.
+    /// Marks a value as an output of the program, readable by this name after a run. A name that is taken, or a value of another
+    /// graph, is refused by the next method that returns a `Result`, or by the compiler.
+    #[track_caller]
     pub fn output(&self, name: &str, value: Value) {
-        self.inner.borrow_mut().outputs.push((name.to_owned(), value));
+        let at = Location::caller();
+        let Some(mut inner) = self.noted("output", value) else { return };
+        let taken = inner.outputs.iter().find(|(n, _)| n == name).map(|(_, v)| *v);
+        if taken.is_some_and(|other| other != value) {
+            inner.refuse(Rule::Name { kind: "output", name: name.to_owned() }.of(
+                "output",
+                &[],
+                None,
+                Some(at),
+            ));
+        } else if taken.is_none() {
+            inner.outputs.push((name.to_owned(), value));
+        }
+    }
+
+    /// The graph's contents, if the value is its own; else the error is noted.
+    #[track_caller]
+    pub(super) fn noted(&self, method: &'static str, value: Value) -> Option<RefMut<'_, Inner>> {
+        let mut inner = self.inner.borrow_mut();
+        match inner.owns(0, value) {
+            Ok(()) => Some(inner),
+            Err(rule) => {
+                inner.refuse(rule.of(method, &[], None, Some(Location::caller())));
+                None
+            }
+        }
+    }
+
+    /// That all values are the graph's own, and that nothing was refused before.
+    ///
+    /// # Errors
+    /// The first fault.
+    pub(crate) fn sound(
+        &self,
+        op: &'static str,
+        values: &[Value],
+        at: &'static Location<'static>,
+    ) -> Result<(), Error> {
+        let inner = self.inner.borrow();
+        if let Some(fault) = &inner.fault {
+            return Err(fault.clone().into());
+        }
+        let all = values.iter().enumerate().try_for_each(|(arg, &v)| inner.owns(arg, v));
+        Ok(all.map_err(|rule| rule.of(op, &[], None, Some(at)))?)
     }
 }
 
@@ -179,8 +239,26 @@ impl Inner {
         &self.values[value.index()]
     }
 
+    /// The value of this number.
+    pub(crate) fn value(&self, index: usize) -> Value {
+        Value { graph: self.id, index: index as u32 }
+    }
+
+    /// That a value is one of this graph.
+    pub(crate) fn owns(&self, arg: usize, value: Value) -> Result<(), Rule> {
+        if value.graph == self.id && value.index() < self.values.len() {
+            return Ok(());
+        }
+        Err(Rule::ForeignValue { arg, value: value.index, of: value.graph, graph: self.id })
+    }
+
+    /// Notes a fault, if it is the first.
+    pub(super) fn refuse(&mut self, fault: OpError) {
+        self.fault.get_or_insert(fault);
+    }
+
     pub(crate) fn add_value(&mut self, spec: Spec, origin: Origin) -> Value {
-        let v = Value(self.values.len() as u32);
+        let v = self.value(self.values.len());
         self.values.push(ValueInfo {
             spec,
             origin,
@@ -204,7 +282,7 @@ impl Inner {
                 }
             }
             (None, Origin::View { of, .. }) => self.describe(*of),
-            (None, Origin::Input | Origin::Slab) => format!("value#{}", value.0),
+            (None, Origin::Input | Origin::Slab) => format!("value#{}", value.index),
         }
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod cache;
 pub(crate) mod cpu;
 pub(crate) mod cuda;
+mod faults;
 pub(crate) mod null;
 
 use crate::contract::{Kernel, Op};
@@ -190,7 +191,7 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     /// Copies to the host, after everything issued before.
     ///
     /// # Errors
-    /// A device fault, or [`Error::Index`] that a kernel flagged since the last download.
+    /// A device fault; [`Error::Index`] if a launch that read an index out of range wrote these bytes.
     fn download(&self, from: Address, data: &mut [u8]) -> Result<(), Error>;
     /// Sets every byte.
     ///
@@ -243,7 +244,7 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     /// Waits until all issued work is complete.
     ///
     /// # Errors
-    /// A device fault.
+    /// A device fault; [`Error::Index`] for the first index out of range since the last time.
     fn synchronize(&self) -> Result<(), Error>;
     /// Counters since the device was created.
     fn counters(&self) -> Counters;

@@ -29,6 +29,12 @@ pub enum Error {
     Memory { bytes: usize, device: DeviceKind, in_use: usize },
     #[error("{what} is {expected}, the data given is {given}")]
     HostData { what: String, expected: Spec, given: Spec },
+    #[error("reading {what}: the program has not run yet; run it first")]
+    NotRun { what: String },
+    #[error(
+        "program {program} cannot run: its input {input} was never written; write it with Program::write(\"{input}\", ..)"
+    )]
+    Unwritten { program: String, input: String },
     #[error(
         "reading {what}: its memory holds the result of another program's run; run this program again first"
     )]

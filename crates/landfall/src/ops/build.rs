@@ -43,6 +43,7 @@ impl Graph {
     #[track_caller]
     pub fn reshape(&self, x: Value, shape: impl Into<Shape>) -> Result<Value, Error> {
         let (shape, at) = (shape.into(), Location::caller());
+        self.sound("reshape", &[x], at)?;
         let fits = {
             let inner = self.inner.borrow();
             let layout = inner.info(x).layout;
@@ -60,6 +61,7 @@ impl Graph {
         values: [Value; N],
     ) -> Result<[Value; N], Error> {
         let at = Location::caller();
+        self.sound(op, &values, at)?;
         let specs = self.specs(&values);
         let mut shape = specs[0].shape;
         for s in &specs[1..] {
@@ -175,6 +177,7 @@ impl Graph {
     /// None that a valid value can cause.
     #[track_caller]
     pub fn cast(&self, x: Value, dtype: DType) -> Result<Value, Error> {
+        self.sound("cast", &[x], Location::caller())?;
         let x = self.before_widening(x);
         if self.spec(x).dtype == dtype { Ok(x) } else { self.op1(ops::Cast { dtype }, &[x]) }
     }
@@ -236,8 +239,10 @@ impl Graph {
         x: Value,
         axes: A,
     ) -> Result<Value, Error> {
-        let (shape, at) = (self.shape(x), Location::caller());
         let op = ops::Reduce::new(reduction, &[]).name();
+        let at = Location::caller();
+        self.sound(op, &[x], at)?;
+        let shape = self.shape(x);
         let axes = axes.indices(shape.rank()).map_err(|r| r.of(op, &self.specs(&[x]), None, Some(at)))?;
         let mut kept = Shape::SCALAR;
         let sizes = shape.dims().iter().enumerate();
@@ -274,6 +279,7 @@ impl Graph {
     #[track_caller]
     fn product(&self, args: &[Value]) -> Result<Value, Error> {
         let at = Location::caller();
+        self.sound("matmul", args, at)?;
         let specs = self.specs(args);
         let (l, r) = (specs[0].shape, specs[1].shape);
         let mut args = args.to_vec();

@@ -15,6 +15,8 @@ use std::panic::Location;
 #[track_caller]
 pub fn grad(graph: &Graph, loss: Value, wrt: &[(String, Value)]) -> Result<Vec<Value>, Error> {
     let at = Some(Location::caller());
+    let values: Vec<Value> = std::iter::once(loss).chain(wrt.iter().map(|w| w.1)).collect();
+    graph.sound("grad", &values, Location::caller())?;
     let spec = graph.spec(loss);
     if spec.shape != Shape::SCALAR || !spec.dtype.is_float() {
         return Err(Error::Loss { spec, at });
@@ -91,7 +93,7 @@ fn pullback(
         accumulate(graph, &mut cotangents, value, cotangent)?;
     }
     for i in (from..needed.len()).rev() {
-        let value = Value(i as u32);
+        let value = graph.inner.borrow().value(i);
         if let Some(parts) = slices.remove(&value) {
             let joined = join_slices(graph, value, parts)?;
             accumulate(graph, &mut cotangents, value, joined)?;

@@ -74,15 +74,18 @@ impl Mixed {
     /// A value of the f32 graph in the new one, in its original dtype.
     ///
     /// # Errors
-    /// None for a value of the f32 graph.
+    /// A value of another graph.
+    #[track_caller]
     pub fn value(&self, value: Value) -> Result<Value, Error> {
+        let own = self.source.owns(0, value);
+        own.map_err(|rule| rule.of("mixed precision", &[], None, Some(std::panic::Location::caller())))?;
         self.in_dtype(value, self.source.info(value).spec.dtype)
     }
 
     fn rewrite(&mut self, compute: DType, products: Precision, low: &[bool]) -> Result<(), Error> {
         let inputs = self.source.inputs.clone();
         for index in 0..self.source.values.len() {
-            let old = Value(index as u32);
+            let old = self.source.value(index);
             let info = self.source.info(old).clone();
             let new = match &info.origin {
                 Origin::Input => {

@@ -86,7 +86,7 @@ impl Members {
     fn of(inner: &Inner) -> Self {
         let mut all = vec![Vec::new(); inner.values.len()];
         for (v, info) in inner.values.iter().enumerate() {
-            all[info.base.index()].push(Value(v as u32));
+            all[info.base.index()].push(inner.value(v));
         }
         Self(all)
     }

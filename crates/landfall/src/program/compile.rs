@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::lower::{Lowered, lower};
 use crate::passes::optimise;
 use crate::plan::{Plan, Report, assign, order, unroll, verify};
+use std::panic::Location;
 use std::sync::Arc;
 
 /// Compiles programs that share one arena: they run on one state, which only one run uses at a time. Plans without
@@ -31,11 +32,13 @@ impl<'a> ProgramSet<'a> {
     ///
     /// # Errors
     /// [`Error::Op`] if no kernel accepts an instruction, [`Error::Plan`] if the checker refuses the plan,
-    /// [`Error::ForeignState`] if the graph was built over another state.
+    /// [`Error::ForeignState`] if the graph was built over another state, what a method of the graph without a `Result` found.
+    #[track_caller]
     pub fn add(&mut self, name: &str, graph: &Graph) -> Result<Report, Error> {
         if **graph.state_spec() != **self.state.spec() {
             return Err(Error::ForeignState);
         }
+        graph.sound("compile", &[], Location::caller())?;
         let (lowered, plan) = compile(graph, self.engine)?;
         let report = Report::new(&lowered, &plan, self.state.bytes(), self.engine.device());
         self.graphs.push((name.to_owned(), lowered, plan));

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::lower::{Arg, Home, Lowered};
 use crate::plan::{Plan, Report};
 use crate::values::{Address, Block, DType, Element, HostTensor, Operand, Rule, Spec, StoredId};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,8 @@ pub struct Program {
     list: LaunchList,
     arena: Arc<Arena>,
     own: HashMap<StoredId, Buffer>,
+    /// Inputs that were never written.
+    unwritten: BTreeSet<String>,
     runs: u64,
 }
 
@@ -52,6 +54,8 @@ impl Program {
     ) -> Result<Self, Error> {
         let memory = Arc::clone(state.memory());
         let mut own = HashMap::new();
+        let holds = |v: StoredId| lowered.values[v.0].spec.bytes() > 0;
+        let inputs = lowered.inputs.iter().filter(|(_, v)| holds(*v)).map(|(name, _)| name.clone()).collect();
         for (v, value) in lowered.values.iter().enumerate().filter(|(_, v)| v.home == Home::Own) {
             own.insert(StoredId(v), Buffer::new(engine.handle(), value.spec.bytes())?);
         }
@@ -71,6 +75,7 @@ impl Program {
             list,
             arena,
             own,
+            unwritten: inputs,
             runs: 0,
         })
     }
@@ -78,9 +83,9 @@ impl Program {
     /// Runs the recorded program on its state: no allocation, no host write, one replay.
     ///
     /// # Errors
-    /// [`Error::ForeignState`] for another state; a device fault, with the kernel's name.
+    /// [`Error::ForeignState`] for another state; [`Error::Unwritten`] for an input that was never written; a device fault, with the kernel's name.
     pub fn run(&mut self, state: &mut State) -> Result<(), Error> {
-        self.owns(state)?;
+        self.ready(state)?;
         self.recording.replay()?;
         self.runs += 1;
         Ok(())
@@ -101,7 +106,7 @@ impl Program {
     /// # Errors
     /// As [`Program::run`].
     pub fn reissue(&mut self, state: &mut State) -> Result<(), Error> {
-        self.owns(state)?;
+        self.ready(state)?;
         self.recording.reissue()?;
         self.runs += 1;
         Ok(())
@@ -155,7 +160,7 @@ impl Program {
         state: &mut State,
         mut then: impl FnMut(&RecordedLaunch, &[String]) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.owns(state)?;
+        self.ready(state)?;
         for k in self.list.repeat.sequence(self.list.launches.len()) {
             let (launch, i) = (&self.list.launches[k], &self.lowered.instructions[k]);
             crate::contract::check::aliasing(launch.op.as_ref(), &launch.inputs, &launch.outputs)
@@ -177,6 +182,15 @@ impl Program {
     ) -> Error {
         let specs: Vec<Spec> = launch.inputs.iter().map(Operand::spec).collect();
         rule.of(launch.op.name(), &specs, Some(self.engine.device()), at).into()
+    }
+
+    /// That it can run on this state: no input runs as what its memory happens to hold.
+    fn ready(&self, state: &State) -> Result<(), Error> {
+        self.owns(state)?;
+        match self.unwritten.first() {
+            None => Ok(()),
+            Some(input) => Err(Error::Unwritten { program: self.name.clone(), input: input.clone() }),
+        }
     }
 
     fn owns(&self, state: &State) -> Result<(), Error> {
@@ -255,7 +269,9 @@ impl Program {
             let given = Spec::new(T::DTYPE, [data.len()]);
             return Err(Error::HostData { what: format!("input {name}"), expected: spec, given });
         };
-        self.engine.handle().upload(buffer.address(), bytemuck::cast_slice(data))
+        self.engine.handle().upload(buffer.address(), bytemuck::cast_slice(data))?;
+        self.unwritten.remove(name);
+        Ok(())
     }
 
     /// The operand of an output of the last run.
@@ -263,7 +279,7 @@ impl Program {
         let arg = self.output(name)?;
         let stale = || Error::Stale { what: format!("output {name}") };
         if self.runs == 0 {
-            return Err(stale());
+            return Err(Error::NotRun { what: format!("output {name}") });
         }
         let place = self.plan.places[arg.value.0];
         let base = match place.block {
@@ -277,7 +293,7 @@ impl Program {
     /// Copies an output of the last run to the host as `f64`.
     ///
     /// # Errors
-    /// [`Error::NoBinding`]; [`Error::Stale`] before the first run; a flagged index; a device fault.
+    /// [`Error::NoBinding`]; [`Error::NotRun`] before the first run; [`Error::Stale`] after that of another program; a flagged index; a device fault.
     pub fn read_host(&self, name: &str) -> Result<HostTensor, Error> {
         read_operand(&self.engine, &self.result(name)?)
     }

@@ -324,9 +324,11 @@ fn indices_of_trials_are_valid() {
             }
         }
         let all = [
+            "gather",
             "grouped_matmul",
             "grouped_matmul_grad",
             "permute",
+            "scatter_add",
             "sort_chunks",
             "unpermute",
             "unpermute_grad",

@@ -13,7 +13,13 @@ pub enum Rule {
     Arity { expected: usize, got: usize },
     #[error("writes {expected} outputs, got {got}")]
     Outputs { expected: usize, got: usize },
-    #[error("axis is {axis}, the rank is {rank}; axis must be below the rank and at least −rank")]
+    #[error(
+        "arg {arg} is value {value} of graph {of}; this is graph {graph}, which takes its own values alone: build both with one Graph"
+    )]
+    ForeignValue { arg: usize, value: u32, of: u32, graph: u32 },
+    #[error("there is another {kind} {name}; each needs a name of its own")]
+    Name { kind: &'static str, name: String },
+    #[error("axis is {axis}, the rank is {rank}; axis must be < rank and at least −rank")]
     Axis { axis: isize, rank: usize },
     #[error("arg {arg} has rank {rank}; it must be {expected}")]
     Rank { arg: usize, rank: usize, expected: &'static str },

@@ -2,12 +2,12 @@
 
 mod hardware;
 
+use super::faults::{self, Footprint, Marks};
 use super::{Counters, Counting, Device, Hardware, Launch, LaunchList, Recording};
 use crate::contract::Run;
 use crate::error::{Error, IndexFault};
 use crate::kernel::cpu::{Call, isa, memory};
 use crate::values::{Address, DeviceKind};
-
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct Cpu {
     pool: Option<rayon::ThreadPool>,
     counting: Counting,
-    fault: Mutex<Option<IndexFault>>,
+    marks: Marks,
 }
 
 impl Cpu {
@@ -31,7 +31,7 @@ impl Cpu {
                 })?)
             }
         };
-        Ok(Arc::new(Self { pool, counting: Counting::default(), fault: Mutex::new(None) }))
+        Ok(Arc::new(Self { pool, counting: Counting::default(), marks: Marks::default() }))
     }
 }
 
@@ -50,42 +50,41 @@ impl Device for Cpu {
 
     fn free(&self, address: Address, bytes: usize) {
         self.counting.freed(bytes);
+        self.marks.overwritten(&(address.0..address.0 + bytes as u64));
         memory::free(address, bytes);
     }
 
     fn upload(&self, to: Address, data: &[u8]) -> Result<(), Error> {
         self.counting.transfers.fetch_add(1, Relaxed);
         memory::bytes_mut(to, data.len()).copy_from_slice(data);
+        self.marks.overwritten(&(to.0..to.0 + data.len() as u64));
         Ok(())
     }
 
     fn download(&self, from: Address, data: &mut [u8]) -> Result<(), Error> {
         self.counting.transfers.fetch_add(1, Relaxed);
-        if let Some(fault) = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            return Err(fault.into());
-        }
+        self.marks.check(from, data.len())?;
         data.copy_from_slice(memory::bytes(from, data.len()));
         Ok(())
     }
 
     fn fill(&self, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
         memory::bytes_mut(to, bytes).fill(value);
+        self.marks.overwritten(&(to.0..to.0 + bytes as u64));
         Ok(())
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<(), Error> {
-        self.counting.launches.fetch_add(1, Relaxed);
-        let Run::Cpu(kernel) = launch.kernel.run else {
-            return Err(Error::Kernel {
-                op: launch.op.name(),
-                kernel: launch.kernel.name,
-                device: DeviceKind::Cpu,
-                why: "it is a kernel of another device",
-            });
-        };
-        let call = Call::new(launch.operands(), self.pool.as_ref(), &self.fault);
-        kernel(launch.op, &call)
-            .map_err(|rule| rule.of(launch.op.name(), &call.specs(), Some(DeviceKind::Cpu), None).into())
+        let fault = Mutex::new(None);
+        self.run(launch, &fault)?;
+        if self.marks.any() {
+            let overwritten = faults::overwritten(launch.op, launch.inputs, launch.outputs);
+            overwritten.for_each(|bytes| self.marks.overwritten(&bytes));
+        }
+        if let Some(fault) = fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            self.marks.add(fault, faults::written(launch.outputs));
+        }
+        Ok(())
     }
 
     fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
@@ -99,7 +98,7 @@ impl Device for Cpu {
     }
 
     fn synchronize(&self) -> Result<(), Error> {
-        Ok(())
+        self.marks.report()
     }
 
     fn counters(&self) -> Counters {
@@ -114,6 +113,24 @@ impl Device for Cpu {
     }
 }
 
+impl Cpu {
+    /// Runs a launch; an index out of range goes to `fault`, if it is the first there.
+    fn run(&self, launch: &Launch<'_>, fault: &Mutex<Option<IndexFault>>) -> Result<(), Error> {
+        self.counting.launches.fetch_add(1, Relaxed);
+        let Run::Cpu(kernel) = launch.kernel.run else {
+            return Err(Error::Kernel {
+                op: launch.op.name(),
+                kernel: launch.kernel.name,
+                device: DeviceKind::Cpu,
+                why: "it is a kernel of another device",
+            });
+        };
+        let call = Call::new(launch.operands(), self.pool.as_ref(), fault);
+        kernel(launch.op, &call)
+            .map_err(|rule| rule.of(launch.op.name(), &call.specs(), Some(DeviceKind::Cpu), None).into())
+    }
+}
+
 /// A launch list with raw addresses.
 #[derive(Debug)]
 struct Replay {
@@ -124,10 +141,18 @@ struct Replay {
 impl Recording for Replay {
     fn replay(&self) -> Result<(), Error> {
         self.device.counting.replays.fetch_add(1, Relaxed);
-        let mut result = Ok(());
+        let (mut result, fault) = (Ok(()), Mutex::new(None));
         self.device.enter(&mut || {
-            result = self.list.sequence().try_for_each(|l| self.device.launch(&l.as_launch()));
+            result = self.list.sequence().try_for_each(|l| self.device.run(&l.as_launch(), &fault));
         });
+        let (marks, fault) = (&self.device.marks, fault.into_inner().unwrap_or_else(PoisonError::into_inner));
+        if fault.is_some() || marks.any() {
+            let footprint = Footprint::of(&self.list);
+            footprint.overwritten.iter().for_each(|bytes| marks.overwritten(bytes));
+            if let Some(fault) = fault {
+                marks.add(fault, footprint.written);
+            }
+        }
         result
     }
 }

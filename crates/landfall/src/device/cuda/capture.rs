@@ -8,9 +8,11 @@
 
 use super::driver::{Captured, Stream, check};
 use super::edges::{TouchedOperands, step_edges};
+use super::faults::Taken;
 use super::graph::{Executable, Graph};
 use super::outline::implied;
 use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked};
+use crate::device::faults::Footprint;
 use crate::device::{Device, LaunchList, Recording};
 use crate::error::Error;
 use crate::kernel::Operands;
@@ -70,6 +72,8 @@ struct Steps<'a> {
     list: Vec<StepNode>,
     /// The operands of each step of the current launch.
     given: Vec<TouchedOperands>,
+    /// Where its ops report an index out of range.
+    records: Vec<(Taken, &'static str)>,
 }
 
 impl Steps<'_> {
@@ -78,10 +82,14 @@ impl Steps<'_> {
         self.given.push(given);
     }
 
-    /// The steps of a list of launches, the number of steps in the loop body, and its iterations.
-    fn of(device: &Cuda, of: &LaunchList) -> Result<(Vec<StepNode>, Repeat), Error> {
+    /// The steps of a list of launches, the number of steps in the loop body and its iterations, and the records.
+    fn of(
+        device: &Cuda,
+        of: &LaunchList,
+    ) -> Result<(Vec<StepNode>, Repeat, Vec<(Taken, &'static str)>), Error> {
         let (launches, mut repeat) = (&of.launches, of.repeat);
-        let mut steps = Steps { device, list: Vec::with_capacity(launches.len()), given: Vec::new() };
+        let list = Vec::with_capacity(launches.len());
+        let mut steps = Steps { device, list, given: Vec::new(), records: Vec::new() };
         let mut given = Vec::with_capacity(launches.len());
         for (n, launch) in launches.iter().enumerate() {
             super::lower(&launch.as_launch(), device.kind(), &mut steps)?;
@@ -93,7 +101,7 @@ impl Steps<'_> {
         let after = step_edges(of, &given);
         implied(of, &given, &after)?;
         steps.list.iter_mut().zip(after).for_each(|(step, after)| step.after = after);
-        Ok((steps.list, repeat))
+        Ok((steps.list, repeat, steps.records))
     }
 }
 
@@ -104,7 +112,7 @@ pub(super) fn filling(device: &Cuda, to: Address, bytes: usize, value: u8) -> Re
     let why = || Error::Capture { what: "a fill has no kernel".to_owned() };
     let operands =
         Operands { op: "fill", inputs: &[], outputs: &outputs, workspace: Address(0), workspace_bytes: 0 };
-    let mut steps = Steps { device, list: Vec::new(), given: Vec::new() };
+    let mut steps = Steps { device, list: Vec::new(), given: Vec::new(), records: Vec::new() };
     pointwise::run(|e| e.constant(f64::from(value)), &mut Call::new(operands, &mut steps)).map_err(|f| {
         match f {
             Failure::Device(error) => error,
@@ -138,8 +146,14 @@ impl Sink for Steps<'_> {
         Eager::new(self.device, false).tensor_map(tile)
     }
 
-    fn faults(&mut self, op: &'static str) -> (Address, u32) {
-        Eager::new(self.device, false).faults(op)
+    fn faults(&mut self, op: &'static str) -> Result<[Address; 2], Error> {
+        // One for each op of the list, whatever the number of its launches.
+        let known = self.records.iter().find(|(_, o)| *o == op).map(|(taken, _)| *taken);
+        let taken = known.map_or_else(|| self.device.faults.take(&self.device.stream), Ok)?;
+        if known.is_none() {
+            self.records.push((taken, op));
+        }
+        Ok(self.device.faults.addresses(taken))
     }
 
     fn architecture(&self) -> Option<&str> {
@@ -162,7 +176,7 @@ pub(super) fn apart<R>(call: impl FnOnce() -> R) -> R {
 
 /// Captures a launch list. The context must be current.
 pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Error> {
-    let (steps, repeat) = Steps::of(device, list)?;
+    let (steps, repeat, records) = Steps::of(device, list)?;
     let stream = Stream::new()?;
     let early = device.context.waits();
     let (graph, freed) = {
@@ -186,7 +200,8 @@ pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Er
         });
     }
     let executable = graph.instantiate()?;
-    Ok(Replay { executable, nodes: nodes.len(), steps, repeat, device: Arc::clone(device) })
+    let (nodes, footprint, device) = (nodes.len(), Footprint::of(list), Arc::clone(device));
+    Ok(Replay { executable, nodes, steps, repeat, footprint, records, device })
 }
 
 const MEMORY: [sys::CUgraphNodeType; 2] =
@@ -268,6 +283,9 @@ pub(super) struct Replay {
     /// Keeps the graph's code loaded.
     steps: Vec<StepNode>,
     repeat: Repeat,
+    footprint: Footprint,
+    /// Where its ops report an index out of range.
+    records: Vec<(Taken, &'static str)>,
     device: Arc<Cuda>,
 }
 
@@ -286,13 +304,17 @@ impl Recording for Replay {
         device.enter()?;
         device.counting.replays.fetch_add(1, Relaxed);
         device.counted(1, self.steps.last().and_then(|s| s.step.issued()));
-        device.annotate_error(self.executable.launch(&device.stream))
+        let looks = device.faults.looks();
+        device.annotate_error(self.executable.launch(&device.stream))?;
+        self.wrote(looks);
+        Ok(())
     }
 
     fn reissue(&self) -> Result<(), Error> {
         let device = &self.device;
         device.enter()?;
         device.counted(self.repeat.count(self.steps.len()) as u64, None);
+        let looks = device.faults.looks();
         self.repeat.sequence(self.steps.len()).try_for_each(|n| {
             let s = &self.steps[n];
             let issued = s.step.issue(&device.stream);
@@ -300,13 +322,25 @@ impl Recording for Replay {
                 locked(&device.issuing).last = s.step.issued();
             }
             device.annotate_error(issued)
-        })
+        })?;
+        self.wrote(looks);
+        Ok(())
+    }
+}
+
+impl Replay {
+    fn wrote(&self, looks: u64) {
+        let faults = &self.device.faults;
+        if !self.records.is_empty() || faults.watching() {
+            faults.replayed(&self.records, &self.footprint, looks);
+        }
     }
 }
 
 impl Drop for Replay {
     fn drop(&mut self) {
         // The driver must not be running what is destroyed next. A failure in Drop cannot be reported.
-        _ = self.device.context.enter().and_then(|()| self.device.stream.synchronize());
+        _ = self.device.context.enter().and_then(|()| self.device.faults.look(&self.device.stream));
+        self.device.faults.give_back(&self.records);
     }
 }

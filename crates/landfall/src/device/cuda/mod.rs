@@ -7,6 +7,7 @@ mod compile;
 mod driver;
 mod dry;
 mod edges;
+mod faults;
 mod graph;
 mod launch_cache;
 mod listing;
@@ -20,15 +21,17 @@ pub use listing::launches;
 pub(crate) use outline::prove;
 pub use probe::{Gpu, Survey, survey};
 
+use super::faults::{overwritten, written};
 use super::{Counters, Counting, Device, Hardware, Launch, LaunchList, Recording};
 use crate::contract::{Op, Run};
-use crate::error::{Error, IndexFault};
+use crate::error::Error;
 use crate::kernel::cuda::{
     Addresses, Call, Failure, Geometry, KernelLaunch, Module, ProductLaunch, Sink, TENSOR_MAP_WORDS, Tile,
     Values,
 };
 use crate::values::{Address, DeviceKind, Operand};
-use driver::{Context, Loaded, Memory, Pinned, Stream};
+use driver::{Context, Loaded, Memory, Stream};
+use faults::{Faults, Taken};
 use launch_cache::{LaunchCache, LaunchKey};
 use product::{Product, Products};
 use rustc_hash::FxHashMap;
@@ -47,7 +50,7 @@ pub(crate) struct Cuda {
     compiler: Compiler,
     issuing: Mutex<Issuing>,
     products: Products,
-    faults: Mutex<Faults>,
+    faults: Faults,
     /// The first fault that destroyed the context.
     failure: OnceLock<Error>,
     frees: Mutex<Frees>,
@@ -72,15 +75,6 @@ struct Issuing {
     last: Option<Issued>,
     /// Number of launches.
     launches: u64,
-}
-
-/// The device record in which kernels report an index out of range, and its copy on the host.
-#[derive(Debug)]
-struct Faults {
-    record: Address,
-    copy: Pinned,
-    /// The ops that use the record, by their number in it.
-    ops: Vec<&'static str>,
 }
 
 /// Memory freed during a capture, on this thread or another: the driver is called when the capture ends.
@@ -110,9 +104,6 @@ impl fmt::Display for Issued {
     }
 }
 
-/// Bytes of a fault record in `prelude.cu`.
-const RECORD: usize = 32;
-
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -128,15 +119,16 @@ impl Cuda {
         let stream = Stream::new()?;
         let pooled = std::env::var_os("LANDFALL_CUDA_POOL").is_none_or(|v| v != "0");
         let memory = if pooled { Memory::pool(&context)? } else { Memory::pieces() };
-        let full = Error::Memory { bytes: RECORD, device: DeviceKind::Cuda(ordinal), in_use: 0 };
-        let record = memory.allocate(&stream, RECORD)?.ok_or(full)?;
-        stream.fill(record, RECORD, 0)?;
+        let bytes = Faults::BYTES;
+        let full = Error::Memory { bytes, device: DeviceKind::Cuda(ordinal), in_use: 0 };
+        let records = memory.allocate(&stream, bytes)?.ok_or(full)?;
+        stream.fill(records, bytes, 0)?;
         Ok(Arc::new(Self {
             ordinal,
             compiler,
             issuing: Mutex::default(),
             products: Products::default(),
-            faults: Mutex::new(Faults { record, copy: Pinned::new(RECORD)?, ops: Vec::new() }),
+            faults: Faults::new(records)?,
             failure: OnceLock::new(),
             frees: Mutex::default(),
             counting: Counting::default(),
@@ -206,22 +198,30 @@ impl Cuda {
         }
         error
     }
+}
 
-    /// The index fault that a kernel reported since the last download; the stream must be synchronized.
-    fn fault(&self, faults: &mut Faults) -> Result<Option<IndexFault>, Error> {
-        let copy = faults.copy.bytes_mut();
-        let word = |at: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&copy[at..at + 8]);
-            u64::from_le_bytes(bytes)
-        };
-        let (head, position, value, limit) = (word(0), word(8), word(16), word(24));
-        if head as u32 == 0 {
-            return Ok(None);
+impl Cuda {
+    /// Issues an eager launch.
+    fn eager(&self, launch: &Launch<'_>, keep: bool) -> Result<Eager<'_>, Error> {
+        let mut eager = Eager::new(self, keep);
+        let issued = self.annotate_error(lower(launch, self.kind(), &mut eager));
+        if let (Err(_), Some(taken)) = (&issued, eager.record) {
+            self.faults.unused(taken);
         }
-        self.stream.fill(faults.record, RECORD, 0)?;
-        let op = faults.ops.get((head >> 32) as usize).copied().unwrap_or("an op");
-        Ok(Some(IndexFault { op, position: position as usize, value: value as i64, limit: limit as usize }))
+        issued?;
+        self.overwrote(launch.op, launch.inputs, launch.outputs);
+        if let Some(taken) = eager.record {
+            self.faults.issued(taken, launch.op.name(), written(launch.outputs));
+        }
+        Ok(eager)
+    }
+
+    /// What a launch overwrote holds no faulty result any more.
+    #[inline]
+    fn overwrote(&self, op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) {
+        if self.faults.watching() {
+            overwritten(op, inputs, outputs).for_each(|bytes| self.faults.overwritten(&bytes));
+        }
     }
 }
 
@@ -292,11 +292,13 @@ struct Eager<'a> {
     /// Whether to keep a kernel launch, and the last one.
     keep: bool,
     kept: Option<Prepared>,
+    /// Where it reports an index out of range, if it checks one.
+    record: Option<Taken>,
 }
 
 impl<'a> Eager<'a> {
     fn new(device: &'a Cuda, keep: bool) -> Self {
-        Self { device, launches: 0, keep, kept: None }
+        Self { device, launches: 0, keep, kept: None, record: None }
     }
 }
 
@@ -352,13 +354,11 @@ impl Sink for Eager<'_> {
         tensor_map::encode(tile)
     }
 
-    fn faults(&mut self, op: &'static str) -> (Address, u32) {
-        let mut faults = locked(&self.device.faults);
-        let number = faults.ops.iter().position(|&o| o == op).unwrap_or_else(|| {
-            faults.ops.push(op);
-            faults.ops.len() - 1
-        });
-        (faults.record, number as u32)
+    fn faults(&mut self, _: &'static str) -> Result<[Address; 2], Error> {
+        let faults = &self.device.faults;
+        let taken = self.record.map_or_else(|| faults.take(&self.device.stream), Ok)?;
+        self.record = Some(taken);
+        Ok(faults.addresses(taken))
     }
 
     fn architecture(&self) -> Option<&str> {
@@ -397,6 +397,7 @@ impl Device for Cuda {
 
     fn free(&self, address: Address, bytes: usize) {
         self.counting.freed(bytes);
+        self.faults.overwritten(&(address.0..address.0 + bytes as u64));
         let mut frees = locked(&self.frees);
         if frees.capturing {
             frees.waiting.push(address);
@@ -413,17 +414,15 @@ impl Device for Cuda {
             return Ok(());
         }
         self.enter()?;
-        self.annotate_error(self.stream.upload(to, data))
+        self.annotate_error(self.stream.upload(to, data))?;
+        self.faults.overwritten(&(to.0..to.0 + data.len() as u64));
+        Ok(())
     }
 
     fn download(&self, from: Address, data: &mut [u8]) -> Result<(), Error> {
         self.counting.transfers.fetch_add(1, Relaxed);
         self.enter()?;
-        let mut faults = locked(&self.faults);
-        let record = faults.record;
-        let read = self.annotate_error(self.stream.read_back(record, faults.copy.bytes_mut(), from, data));
-        let fault = read.and_then(|()| self.annotate_error(self.fault(&mut faults)))?;
-        fault.map_or(Ok(()), |f| Err(f.into()))
+        self.annotate_error(self.faults.read(&self.stream, from, data))
     }
 
     fn fill(&self, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
@@ -431,12 +430,14 @@ impl Device for Cuda {
             return Ok(());
         }
         self.enter()?;
-        self.annotate_error(self.stream.fill(to, bytes, value))
+        self.annotate_error(self.stream.fill(to, bytes, value))?;
+        self.faults.overwritten(&(to.0..to.0 + bytes as u64));
+        Ok(())
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<(), Error> {
         self.enter()?;
-        self.annotate_error(lower(launch, self.kind(), &mut Eager::new(self, false)))
+        self.eager(launch, false).map(drop)
     }
 
     fn call(&self, launch: &Launch<'_>) -> Result<(), Error> {
@@ -446,9 +447,9 @@ impl Device for Cuda {
             return self.launch(launch);
         };
         self.enter()?;
-        let mut eager = Eager::new(self, true);
-        self.annotate_error(lower(launch, self.kind(), &mut eager))?;
-        if let (1, Some(prepared)) = (eager.launches, eager.kept) {
+        let eager = self.eager(launch, true)?;
+        // A launch that checks an index has a record of its own each time.
+        if let (1, Some(prepared), None) = (eager.launches, eager.kept, eager.record) {
             locked(&self.issuing).calls.insert(&key, prepared);
         }
         Ok(())
@@ -465,6 +466,7 @@ impl Device for Cuda {
             prepared.issue(&self.stream)
         });
         drop(issuing);
+        self.overwrote(op, inputs, outputs);
         Some(self.annotate_error(issued))
     }
 
@@ -496,7 +498,7 @@ impl Device for Cuda {
 
     fn synchronize(&self) -> Result<(), Error> {
         self.enter()?;
-        self.annotate_error(self.stream.synchronize())
+        self.annotate_error(self.faults.synchronize(&self.stream))
     }
 
     fn counters(&self) -> Counters {
@@ -511,8 +513,8 @@ impl Device for Cuda {
 impl Drop for Cuda {
     fn drop(&mut self) {
         // Loaded code and memory are released next: nothing may still run. A failure in Drop cannot be reported.
-        let record = locked(&self.faults).record;
-        _ = self.context.enter().and_then(|()| self.memory.free(&self.stream, record));
+        let records = self.faults.memory();
+        _ = self.context.enter().and_then(|()| self.memory.free(&self.stream, records));
         _ = self.stream.synchronize();
     }
 }

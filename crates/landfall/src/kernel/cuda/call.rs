@@ -232,8 +232,8 @@ pub(crate) trait Sink {
     fn fill(&mut self, op: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error>;
     /// The driver's encoding of a tensor map.
     fn tensor_map(&self, tile: &Tile<'_>) -> Result<[u64; tensor_map::WORDS], Error>;
-    /// The record for index faults, and the number of an op in it.
-    fn faults(&mut self, op: &'static str) -> (Address, u32);
+    /// The record in which the launch of an op reports an index out of range, and the flag that it sets then.
+    fn faults(&mut self, op: &'static str) -> Result<[Address; 2], Error>;
     /// The architecture that modules are compiled for; none if for all.
     fn architecture(&self) -> Option<&str>;
 }
@@ -409,8 +409,8 @@ impl<'a> Call<'a> {
             (Kind::F64, &Arg::F64(v)) => values.push(&[v.to_bits()]),
             (Kind::Dims, Arg::Dims(v)) => values.push(v),
             (Kind::Faults, Arg::Faults) => {
-                let (record, op) = self.sink.faults(self.operands.op);
-                values.push(&[record.0, u64::from(op)])
+                let [record, flag] = self.sink.faults(self.operands.op).map_err(|error| error.to_string())?;
+                values.push(&[record.0, flag.0])
             }
             (kind, arg) => return Err(format!("it takes {kind:?}, got {}", arg.kind())),
         })

@@ -262,23 +262,23 @@ template <class F, class A> DEVICE A block_all(A x, A identity, A* shared) {
     return warp_all<F>(lane < warps ? shared[lane] : identity);
 }
 
-// An index out of range: the first one reported is kept until the host reads.
+// An index out of range: the first one that a launch reports is kept until the host reads. `raised` tells the host to look.
 struct FaultRecord {
-    u32 taken, op;
+    u32 taken, unused;
     u64 position;
     i64 value;
     u64 limit;
 };
 struct Faults {
     FaultRecord* record;
-    u64 op;
+    u32* raised;
 };
 DEVICE void flag(const Faults& faults, u64 position, i64 value, u64 limit) {
     if (atomicCAS(&faults.record->taken, 0u, 1u) != 0u) return;
-    faults.record->op = u32(faults.op);
     faults.record->position = position;
     faults.record->value = value;
     faults.record->limit = limit;
+    atomicExch(faults.raised, 1u);
 }
 
 // Philox4x32-10 (Salmon, Moraes, Dror and Shaw, SC 2011), word for word the CPU's.

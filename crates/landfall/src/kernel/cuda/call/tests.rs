@@ -50,8 +50,8 @@ impl Sink for Taken {
     fn tensor_map(&self, tile: &Tile<'_>) -> Result<[u64; tensor_map::WORDS], Error> {
         Ok([u64::from(tile.axes[0].1); tensor_map::WORDS])
     }
-    fn faults(&mut self, _: &'static str) -> (Address, u32) {
-        (Address(77), 5)
+    fn faults(&mut self, _: &'static str) -> Result<[Address; 2], Error> {
+        Ok([Address(77), Address(5)])
     }
     fn architecture(&self) -> Option<&str> {
         Some("sm_90a")

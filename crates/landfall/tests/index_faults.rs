@@ -1,0 +1,167 @@
+//! An index out of range belongs to the tensors that the launch wrote: reading them fails until they are overwritten.
+
+#[path = "device/gpu.rs"]
+mod gpu;
+
+use gpu::{on_each_device, own};
+use landfall::ops::{CrossEntropy, Gather, Neg};
+use landfall::{All, DType, Engine, Error, Graph, Program, State, StateSpec, Tensor};
+use std::sync::Arc;
+
+on_each_device!(
+    reading_the_result_fails_every_time_and_nothing_else_does,
+    overwriting_ends_it,
+    a_program_is_one_launch,
+    synchronize_reports_it,
+    many_launches_between_two_reads,
+);
+
+fn rows(e: &Engine, index: &[i64]) -> Result<(Tensor, Tensor), Error> {
+    Ok((e.tensor([3], &[10.0f32, 20.0, 30.0])?, e.tensor([index.len()], index)?))
+}
+
+const ROWS: Gather = Gather { axis: 0, rows: true };
+
+fn is_fault<T>(result: Result<T, Error>, op: &str, value: i64) {
+    let text = result.err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(text.starts_with(&format!("{op}: index {value} at position ")), "{text}");
+}
+
+fn reading_the_result_fails_every_time_and_nothing_else_does(e: &Engine) -> Result<(), Error> {
+    let e = own(e)?;
+    let (x, index) = rows(&e, &[0, 7, 1])?;
+    let wrong = e.eval(&ROWS, &[x.view(), index.view()])?;
+    let sound = e.eval(&Neg, &[x.view()])?;
+    assert_eq!(sound.read::<f32>()?, [-10.0, -20.0, -30.0]);
+    for _ in 0..3 {
+        is_fault(wrong.read::<f32>(), "gather", 7);
+        is_fault(wrong.view().slice(0, 2, 1)?.item::<f32>(), "gather", 7);
+        assert_eq!(x.read::<f32>()?, [10.0, 20.0, 30.0]);
+    }
+    // On every thread.
+    std::thread::scope(|s| {
+        s.spawn(|| is_fault(wrong.read::<f32>(), "gather", 7));
+        s.spawn(|| assert!(sound.read::<f32>().is_ok()));
+    });
+    // What reads the wrong result has a result of its own.
+    let negated = e.eval(&Neg, &[wrong.view()])?;
+    assert!(negated.read::<f32>().is_ok());
+    // A label, whose loss is one number.
+    let logits = e.tensor([2, 3], &[0.0f32; 6])?;
+    let labels = e.tensor([2], &[1i64, 9])?;
+    let loss = e.eval(&CrossEntropy, &[logits.view(), labels.view()])?;
+    is_fault(loss.item::<f32>(), "cross_entropy", 9);
+    is_fault(wrong.read::<f32>(), "gather", 7);
+    Ok(())
+}
+
+fn overwriting_ends_it(e: &Engine) -> Result<(), Error> {
+    let e = own(e)?;
+    let (x, index) = rows(&e, &[5, 0, 1])?;
+    let good = e.tensor([3], &[2i64, 1, 0])?;
+    let mut out = e.empty(DType::F32, [3])?;
+    let fail = |out: &mut Tensor| e.call(&ROWS, &[x.view(), index.view()], &mut [out.view_mut()]);
+    // By the same op, before anybody read.
+    fail(&mut out)?;
+    e.call(&ROWS, &[x.view(), good.view()], &mut [out.view_mut()])?;
+    assert_eq!(out.read::<f32>()?, [30.0, 20.0, 10.0]);
+    // By another op, after it was read.
+    fail(&mut out)?;
+    is_fault(out.read::<f32>(), "gather", 5);
+    e.call(&Neg, &[x.view()], &mut [out.view_mut()])?;
+    assert_eq!(out.read::<f32>()?, [-10.0, -20.0, -30.0]);
+    // By the host.
+    fail(&mut out)?;
+    out.write(&[1.0f32, 2.0, 3.0])?;
+    assert_eq!(out.read::<f32>()?, [1.0, 2.0, 3.0]);
+    // In part: the rest is as it was. In place is no overwriting.
+    fail(&mut out)?;
+    e.call(&Neg, &[x.view().slice(0, 0, 1)?], &mut [out.view_mut().slice(0, 0, 1)?])?;
+    assert_eq!(out.view().slice(0, 0, 1)?.item::<f32>()?, -10.0);
+    is_fault(out.view().slice(0, 1, 2)?.read::<f32>(), "gather", 5);
+    e.call_in_place(&Neg, 0, &mut out.view_mut(), &[])?;
+    is_fault(out.view().slice(0, 1, 2)?.read::<f32>(), "gather", 5);
+    // Memory that is given back and given out again.
+    drop(out);
+    let other = e.tensor([3], &[4.0f32, 5.0, 6.0])?;
+    assert_eq!(other.read::<f32>()?, [4.0, 5.0, 6.0]);
+    Ok(())
+}
+
+fn a_program_is_one_launch(e: &Engine) -> Result<(), Error> {
+    let e = own(e)?;
+    let mut spec = StateSpec::new();
+    spec.add("kept", DType::F32, &[("sum".to_owned(), [2].into())])?;
+    spec.add("other", DType::F32, &[("rest".to_owned(), [2].into())])?;
+    let spec = Arc::new(spec);
+    let mut state = State::new(&e, &spec)?;
+    state.write("sum", &[1.0f32, 2.0])?;
+    state.write("rest", &[5.0f32, 6.0])?;
+    let g = Graph::new(&spec);
+    let (index, sum) = (g.input("index", DType::I64, [2]), g.entry("sum")?);
+    let table = g.arange(DType::F32, 0.0, 10.0, 4)?;
+    let picked = g.embedding(g.reshape(table, [4, 1])?, index)?;
+    let picked = g.reshape(picked, [2])?;
+    let yes = g.fill(DType::Bool, [2], 1.0)?;
+    g.assign(sum, g.add(sum, picked)?, yes)?;
+    g.output("total", g.sum(picked, All)?);
+    g.output("nothing of it", g.affine(g.entry("rest")?, 2.0, 0.0)?);
+    let mut p = Program::compile(&e, &state, "adds", &g)?;
+    p.write("index", &[1i64, 3])?;
+    p.run(&mut state)?;
+    assert_eq!((p.read::<f32>("total")?, state.read::<f32>("sum")?), (vec![40.0], vec![11.0, 32.0]));
+    p.write("index", &[1i64, 4])?;
+    p.run(&mut state)?;
+    for _ in 0..2 {
+        is_fault(p.read::<f32>("total"), "gather", 4);
+        is_fault(state.read::<f32>("sum"), "gather", 4);
+    }
+    // What the run did not write.
+    assert_eq!(state.read::<f32>("rest")?, [5.0, 6.0]);
+    // A sound run gives its outputs, but the sum still holds what was added before.
+    p.write("index", &[0i64, 0])?;
+    p.run(&mut state)?;
+    assert_eq!(p.read::<f32>("total")?, [0.0]);
+    is_fault(state.read::<f32>("sum"), "gather", 4);
+    state.write("sum", &[0.0f32, 0.0])?;
+    p.run(&mut state)?;
+    assert_eq!(state.read::<f32>("sum")?, [0.0, 0.0]);
+    // A fault of an early run is not forgotten by the sound ones behind it.
+    p.write("index", &[-1i64, 0])?;
+    p.run(&mut state)?;
+    p.write("index", &[0i64, 0])?;
+    (0..5).try_for_each(|_| p.run(&mut state))?;
+    is_fault(state.read::<f32>("sum"), "gather", -1);
+    Ok(())
+}
+
+fn synchronize_reports_it(e: &Engine) -> Result<(), Error> {
+    let e = own(e)?;
+    let (x, index) = rows(&e, &[0, 3])?;
+    e.synchronize()?;
+    let wrong = e.eval(&ROWS, &[x.view(), index.view()])?;
+    is_fault(e.synchronize(), "gather", 3);
+    e.synchronize()?;
+    is_fault(wrong.read::<f32>(), "gather", 3);
+    Ok(())
+}
+
+/// More launches than there are records on a GPU: none is lost, none is blamed on another.
+fn many_launches_between_two_reads(e: &Engine) -> Result<(), Error> {
+    let e = own(e)?;
+    let (x, good) = rows(&e, &[0, 1])?;
+    let bad = e.tensor([2], &[0i64, 8])?;
+    let mut all = Vec::new();
+    for i in 0..2500 {
+        let index = if i % 700 == 3 { &bad } else { &good };
+        all.push(e.eval(&ROWS, &[x.view(), index.view()])?);
+    }
+    for (i, t) in all.iter().enumerate() {
+        if i % 700 == 3 {
+            is_fault(t.read::<f32>(), "gather", 8);
+        } else {
+            assert_eq!(t.read::<f32>()?, [10.0, 20.0]);
+        }
+    }
+    Ok(())
+}
