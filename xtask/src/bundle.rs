@@ -14,9 +14,11 @@ const TESTS: &[(&str, &[&str])] = &[
         &[
             LIBRARY,
             "suite",
+            "composites",
             "contract",
             "cuda",
             "drops",
+            "index_faults",
             "numbers",
             "product",
             "random_graphs",

@@ -120,8 +120,8 @@ fn names_and_combinations() {
         ),
         ("train --columns load", "--columns and generated data: it belongs to a file; give --data too"),
         (
-            "train --optimizer sgd",
-            "invalid value 'sgd' for '--optimizer <OPTIMIZER>': choose adam or adamw; --help lists what there is",
+            "train --optimizer rmsprop",
+            "invalid value 'rmsprop' for '--optimizer <OPTIMIZER>': choose adam, adamw, sgd or lion; --help lists what there is",
         ),
         (
             "train --horizon ten",

@@ -3,46 +3,9 @@
 use super::ScatterAdd;
 use crate::contract::{Op, attributes};
 use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::ops::indexing::radix::Room;
 use crate::ops::movement::copies as movement;
-use crate::values::{DType, Operand, Rule, Spec};
-
-/// Keys of one digit, and keys of one block: `DIGITS` and `TILE` in the source.
-const DIGITS: usize = 256;
-const TILE: usize = 2048;
-
-cuda_kernel! {
-    /// A block counts the digits of a tile.
-    struct Count = "count_digits", DIGITS as u32;
-    keys: input_of I64,
-    tiles: output_of I32,
-    n: size,
-    shift: u32,
-}
-
-cuda_kernel! {
-    /// One block sums all counts.
-    struct RunningSum = "running_sum", 1024;
-    tiles: output_of I32,
-    n: size,
-}
-
-cuda_kernel! {
-    /// A block moves a tile.
-    struct PlaceDigits = "place_digits", DIGITS as u32;
-    keys: input_of I64,
-    positions: input_of I32,
-    keys_out: output_of I64,
-    positions_out: output_of I32,
-    tiles: input_of I32,
-    n: size,
-    shift: u32,
-}
-
-static RADIX: Source = Source {
-    name: "radix",
-    pieces: &[Piece::new("radix", include_str!("radix.cu"))],
-    entries: &[Count::KERNEL, RunningSum::KERNEL, PlaceDigits::KERNEL],
-};
+use crate::values::Spec;
 
 cuda_kernel! {
     /// A thread makes a key.
@@ -84,30 +47,6 @@ static SCATTER: Source = Source {
     entries: &[KeysOf::KERNEL, AddSorted::KERNEL],
 };
 
-/// Bytes of the keys and of the positions of a sort.
-fn sizes(n: usize) -> [usize; 2] {
-    [n * size_of::<i64>(), (n * size_of::<i32>()).next_multiple_of(8)]
-}
-
-/// Keys with their positions, before and after a pass, and the counts of a pass, all in the workspace.
-struct Room {
-    keys: [Operand; 2],
-    positions: [Operand; 2],
-    tiles: Operand,
-}
-
-impl Room {
-    fn of(call: &Call<'_>, n: usize) -> Result<Self, Rule> {
-        let [keys, positions] = sizes(n);
-        let of = |at, dtype, n: usize| call.scratch(at, Spec::new(dtype, [n]));
-        Ok(Self {
-            keys: [of(0, DType::I64, n)?, of(keys, DType::I64, n)?],
-            positions: [of(2 * keys, DType::I32, n)?, of(2 * keys + positions, DType::I32, n)?],
-            tiles: of(2 * (keys + positions), DType::I32, DIGITS * n.div_ceil(TILE))?,
-        })
-    }
-}
-
 /// The number of keys: an index of rows is one key, whatever the row's width.
 fn keys(op: &dyn Op, args: &[Spec]) -> usize {
     let rows = attributes::<ScatterAdd>(op).is_ok_and(|op| op.rows);
@@ -116,34 +55,7 @@ fn keys(op: &dyn Op, args: &[Spec]) -> usize {
 
 /// Bytes that a call needs.
 pub(super) fn workspace(op: &dyn Op, args: &[Spec]) -> usize {
-    let n = keys(op, args);
-    2 * sizes(n).iter().sum::<usize>() + DIGITS * n.div_ceil(TILE) * size_of::<i32>()
-}
-
-/// Sorts `n` keys, all below `limit`, and their positions; gives which of the two rooms holds them.
-fn sort(call: &mut Call<'_>, room: &Room, n: usize, limit: usize) -> Result<usize, Failure> {
-    let module = Module::new(&RADIX);
-    let (tiles, blocks) = (&room.tiles, n.div_ceil(TILE));
-    let bits = usize::BITS - limit.saturating_sub(1).leading_zeros();
-    let mut now = 0;
-    for shift in (0..bits).step_by(8) {
-        let keys = &room.keys[now];
-        let tile = Geometry::blocks(blocks, DIGITS as u32)?;
-        call.launch(&module, tile, &Count { keys, tiles, n, shift })?;
-        call.launch(&module, Geometry::blocks(1, 1024)?, &RunningSum { tiles, n: DIGITS * blocks })?;
-        let args = PlaceDigits {
-            keys,
-            positions: &room.positions[now],
-            keys_out: &room.keys[1 - now],
-            positions_out: &room.positions[1 - now],
-            tiles,
-            n,
-            shift,
-        };
-        call.launch(&module, tile, &args)?;
-        now = 1 - now;
-    }
-    Ok(now)
+    Room::bytes(keys(op, args))
 }
 
 /// [`ScatterAdd`].
@@ -158,10 +70,6 @@ pub(super) fn scatter_add(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failur
     let p = op.indexing().parts(out.layout(), index.layout(), source.layout())?;
     if p.picked.shape().elements() == 0 {
         return Ok(());
-    }
-    if i32::try_from(n).is_err() {
-        let expected = "below 2^31";
-        return Err(Rule::Attribute { name: "number of indices", value: n as f64, expected }.into());
     }
     let room = Room::of(call, n)?;
     // Of rows a key is a row and the width is its elements; of elements a key is an element.
@@ -182,7 +90,7 @@ pub(super) fn scatter_add(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failur
     };
     let module = Module::new(&SCATTER).of("T", out.dtype());
     call.launch(&module, Geometry::linear(n, BLOCK)?, &args)?;
-    let now = sort(call, &room, n, p.size * inner)?;
+    let now = room.sort(call, 0, Room::bits(p.size * inner))?;
     let rest = out.layout().slice(op.axis, 0, 1, 1)?.squeeze(op.axis)?;
     let args = AddSorted {
         keys: &room.keys[now],
