@@ -5,13 +5,14 @@ mod gpu;
 
 use gpu::on_each_device;
 use landfall::ops::{
-    Adam, Add, Approximation, Cast, Compare, Comparison, Exp, Gelu, Maximum, Mul, Neg, Rem, Softmax, Tanh,
-    Tested,
+    Adam, Add, Approximation, Cast, Compare, Comparison, Exp, Gelu, Maximum, Mul, Neg, Rem, Softmax, Sort,
+    Tanh, Tested,
 };
 use landfall::{DType, Engine, Error, HostTensor, Spec};
 
 on_each_device!(
     integers_are_exact_and_wrap,
+    sorting_has_a_place_for_every_number,
     r22_wide_ranges_give_what_they_must,
     r27_the_first_ten_steps_are_the_papers
 );
@@ -50,6 +51,28 @@ fn integers_are_exact_and_wrap(e: &Engine) -> Result<(), Error> {
     let float = e.tensor([3], &[300.5f32, -1.0, f32::NAN])?;
     e.call(&Cast { dtype: DType::U8 }, &[float.view()], &mut [out.view_mut()])?;
     assert_eq!(out.read::<u8>()?, [255, 0, 0]);
+    Ok(())
+}
+
+/// NaN is the greatest, −0 equals 0, 64-bit integers are exact, and equal elements keep their order.
+fn sorting_has_a_place_for_every_number(e: &Engine) -> Result<(), Error> {
+    let (nan, inf) = (f32::NAN, f32::INFINITY);
+    let x = e.tensor([8], &[nan, 1.0, 0.0, -inf, -0.0, inf, -2.5, nan])?;
+    for (descending, order) in [(false, [3, 6, 2, 4, 1, 5, 0, 7]), (true, [0, 7, 5, 1, 2, 4, 6, 3])] {
+        let sorted = e.eval_all(&Sort { axis: 0, descending }, &[x.view()])?;
+        assert_eq!(sorted[1].read::<i64>()?, order);
+        let values = sorted[0].read::<f32>()?;
+        let nans = if descending { 0..2 } else { 6..8 };
+        assert!(values.iter().enumerate().all(|(i, v)| v.is_nan() == nans.contains(&i)), "{values:?}");
+        for dtype in [DType::F64, DType::BF16, DType::F16] {
+            let x = e.eval(&Cast { dtype }, &[x.view()])?;
+            assert_eq!(e.eval_all(&Sort { axis: 0, descending }, &[x.view()])?[1].read::<i64>()?, order);
+        }
+    }
+    let big = e.tensor([2, 3], &[i64::MAX, (1 << 53) + 1, 1 << 53, -1, i64::MIN, 0])?;
+    let sorted = e.eval_all(&Sort { axis: 1, descending: false }, &[big.view()])?;
+    assert_eq!(sorted[0].read::<i64>()?, [1 << 53, (1 << 53) + 1, i64::MAX, i64::MIN, -1, 0]);
+    assert_eq!(sorted[1].read::<i64>()?, [2, 1, 0, 1, 0, 2]);
     Ok(())
 }
 
