@@ -8,7 +8,7 @@
 
 use super::driver::{Captured, Stream, check};
 use super::edges::{TouchedOperands, step_edges};
-use super::faults::Taken;
+use super::faults::Records;
 use super::graph::{Executable, Graph};
 use super::outline::implied;
 use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked};
@@ -73,7 +73,7 @@ struct Steps<'a> {
     /// The operands of each step of the current launch.
     given: Vec<TouchedOperands>,
     /// Where its ops report an index out of range.
-    records: Vec<(Taken, &'static str)>,
+    records: Records,
 }
 
 impl Steps<'_> {
@@ -83,10 +83,7 @@ impl Steps<'_> {
     }
 
     /// The steps of a list of launches, the number of steps in the loop body and its iterations, and the records.
-    fn of(
-        device: &Cuda,
-        of: &LaunchList,
-    ) -> Result<(Vec<StepNode>, Repeat, Vec<(Taken, &'static str)>), Error> {
+    fn of(device: &Cuda, of: &LaunchList) -> Result<(Vec<StepNode>, Repeat, Records), Error> {
         let (launches, mut repeat) = (&of.launches, of.repeat);
         let list = Vec::with_capacity(launches.len());
         let mut steps = Steps { device, list, given: Vec::new(), records: Vec::new() };
@@ -285,7 +282,7 @@ pub(super) struct Replay {
     repeat: Repeat,
     footprint: Footprint,
     /// Where its ops report an index out of range.
-    records: Vec<(Taken, &'static str)>,
+    records: Records,
     device: Arc<Cuda>,
 }
 

@@ -59,6 +59,9 @@ struct Pending {
     kept: bool,
 }
 
+/// The records of a captured graph, one for each op that checks an index.
+pub(super) type Records = Vec<(Taken, &'static str)>;
+
 impl Faults {
     /// Bytes of device memory that the records take.
     pub(super) const BYTES: usize = RECORD * (RECORDS + 1);
