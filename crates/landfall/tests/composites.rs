@@ -5,7 +5,9 @@ mod gpu;
 
 use gpu::on_each_device;
 use landfall::rng::Rng;
-use landfall::{All, DType, Engine, Error, Graph, HostTensor, Keep, Program, State, StateSpec, Value, grad};
+use landfall::{
+    All, DType, Engine, Error, Graph, HostTensor, Keep, Program, Spec, State, StateSpec, Value, grad, ops,
+};
 use std::sync::Arc;
 
 on_each_device!(
@@ -13,6 +15,8 @@ on_each_device!(
     gradients_are_those_of_differences,
     truth_values_and_masks,
     a_detached_value_is_a_constant,
+    made_of_ranges,
+    normal_draws,
 );
 
 type Built = fn(&Graph, Value) -> Result<Value, Error>;
@@ -179,6 +183,74 @@ fn a_detached_value_is_a_constant(e: &Engine) -> Result<(), Error> {
     })?;
     assert_eq!(out[0].data, [27.0, -1.0]);
     assert_eq!(out[1].data, [9.0, 1.0]);
+    Ok(())
+}
+
+/// What is made of ranges and rows: one-hot, triangles, flips and the like, against what they are by definition.
+fn made_of_ranges(e: &Engine) -> Result<(), Error> {
+    let x = HostTensor::new(DType::F32, [2, 3], vec![1.0, 2.0, 3.0, 4.0, 6.0, 5.0])?;
+    let out = run(e, &x, |g, x| {
+        let ids = g.cast(x, DType::I64)?;
+        Ok(vec![
+            g.one_hot(g.slice(ids, 0, 0, 1)?, 4, DType::F32)?,
+            g.cast(g.lower_triangle(2, 3, 0)?, DType::F32)?,
+            g.eye(DType::F32, 2)?,
+            g.flip(x, -1)?,
+            g.roll(x, 1, -1)?,
+            g.tile(x, 0, 2)?,
+            g.repeat_interleave(x, 1, 2)?,
+            g.argmax(x, -1)?,
+            g.argmin(x, 0)?,
+            g.min(x, 1)?,
+            g.linspace(DType::F32, 1.0, 2.0, 5)?,
+            g.largest(x, -1, 2)?.1,
+            g.gather(x, 1, g.argsort(x, 1, true)?)?,
+        ])
+    })?;
+    let want: [(&[usize], &[f64]); 13] = [
+        (&[1, 3, 4], &[0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
+        (&[2, 3], &[1.0, 0.0, 0.0, 1.0, 1.0, 0.0]),
+        (&[2, 2], &[1.0, 0.0, 0.0, 1.0]),
+        (&[2, 3], &[3.0, 2.0, 1.0, 5.0, 6.0, 4.0]),
+        (&[2, 3], &[2.0, 3.0, 1.0, 6.0, 5.0, 4.0]),
+        (&[4, 3], &[1.0, 2.0, 3.0, 4.0, 6.0, 5.0, 1.0, 2.0, 3.0, 4.0, 6.0, 5.0]),
+        (&[2, 6], &[1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0, 6.0, 6.0, 5.0, 5.0]),
+        (&[2], &[2.0, 1.0]),
+        (&[3], &[0.0, 0.0, 0.0]),
+        (&[2], &[1.0, 4.0]),
+        (&[5], &[1.0, 1.25, 1.5, 1.75, 2.0]),
+        (&[2, 2], &[2.0, 1.0, 1.0, 2.0]),
+        (&[2, 3], &[3.0, 2.0, 1.0, 6.0, 5.0, 4.0]),
+    ];
+    for (i, (got, (shape, data))) in out.iter().zip(want).enumerate() {
+        assert_eq!((got.dims(), got.data.as_slice()), (shape, data), "result {i}");
+    }
+    Ok(())
+}
+
+/// Draws have mean 0 and standard deviation 1, differ from stream to stream, and are the same again for the same cursor.
+fn normal_draws(e: &Engine) -> Result<(), Error> {
+    let x = HostTensor::new(DType::F32, [], vec![0.0])?;
+    let draw = || {
+        run(e, &x, |g, _| {
+            let cursor = g.fill(DType::I64, [ops::cursor::LEN], 3.0)?;
+            let of = |stream| g.normal(Spec::new(DType::F32, [20_000]), stream, cursor);
+            Ok(vec![of(1)?, of(7)?])
+        })
+    };
+    let (first, again) = (draw()?, draw()?);
+    assert_eq!(first, again);
+    assert_ne!(first[0], first[1]);
+    for t in &first {
+        let mean = t.data.iter().sum::<f64>() / 20_000.0;
+        let spread = (t.data.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / 20_000.0).sqrt();
+        let beyond = t.data.iter().filter(|v| v.abs() > 2.0).count() as f64 / 20_000.0;
+        // Four standard errors of each.
+        assert!(
+            mean.abs() < 0.029 && (spread - 1.0).abs() < 0.021 && (beyond - 0.0455).abs() < 0.006,
+            "{mean} {spread} {beyond}"
+        );
+    }
     Ok(())
 }
 

@@ -122,12 +122,12 @@ texts! {
         let null = Engine::null();
         let (a, mut out) = (t(&null, F32, [4])?, t(&e, F32, [4])?);
         e.call(&Neg, &[a.view()], &mut [out.view_mut()])
-    } => "neg(f32[4] on cpu): operand 0 lies on null, the engine works on cpu; no op leaves its device";
+    } => "neg(f32[4] on cpu): operand 0 belongs to another engine (on null; this one works on cpu); make it with this engine, or copy it through the host";
     device_of_an_output: |e| {
         let other = Engine::cpu_with_threads(1)?;
         let (a, mut out) = (t(&e, F32, [4])?, t(&other, F32, [4])?);
         e.call(&Neg, &[a.view()], &mut [out.view_mut()])
-    } => "neg(f32[4] on cpu): operand 1 lies on cpu, the engine works on cpu; no op leaves its device";
+    } => "neg(f32[4] on cpu): operand 1 belongs to another engine (on cpu; this one works on cpu); make it with this engine, or copy it through the host";
     unsupported: |e| call(&e, &Hungry, [t(&e, F32, [4])?], [t(&e, F32, [4])?])
         => "hungry(f32[4] on cpu): no kernel of cpu takes f32";
     unsupported_in_a_program: |e| {

@@ -118,7 +118,7 @@ impl StateSpec {
         let found = self.slabs.iter().enumerate().find(|(_, s)| s.name == name);
         found.ok_or_else(|| Error::NoEntry {
             name: name.to_owned(),
-            known: self.slabs.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", "),
+            known: known(self.slabs.iter().map(|s| &s.name)),
         })
     }
 
@@ -130,7 +130,17 @@ impl StateSpec {
         let found = self.by_name.get(name).map(|&(s, e)| (&self.slabs[s], &self.slabs[s].entries[e]));
         found.ok_or_else(|| Error::NoEntry {
             name: name.to_owned(),
-            known: format!("{} entries", self.slabs.iter().map(|s| s.entries.len()).sum::<usize>()),
+            known: known(self.slabs.iter().flat_map(|s| &s.entries).map(|e| &e.name)),
         })
+    }
+}
+
+/// The names that an error lists: a few, and how many more there are.
+fn known<'n>(names: impl Iterator<Item = &'n String>) -> String {
+    let all: Vec<&str> = names.map(String::as_str).collect();
+    match all.len() {
+        0 => "none".to_owned(),
+        n if n > 8 => format!("{} and {} more", all[..8].join(", "), n - 8),
+        _ => all.join(", "),
     }
 }

@@ -60,7 +60,9 @@ pub enum Rule {
         "output {output} has elements that share memory (shape {shape}, strides {strides:?}); an output never overlaps itself"
     )]
     SelfOverlap { output: usize, shape: Shape, strides: Vec<usize> },
-    #[error("operand {operand} lies on {found}, the engine works on {expected}; no op leaves its device")]
+    #[error(
+        "operand {operand} belongs to another engine (on {found}; this one works on {expected}); make it with this engine, or copy it through the host"
+    )]
     Device { operand: usize, found: DeviceKind, expected: DeviceKind },
     #[error("no kernel of {device} takes {dtype}")]
     Unsupported { device: DeviceKind, dtype: DType },

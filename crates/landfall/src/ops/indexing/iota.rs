@@ -9,6 +9,7 @@ use crate::kernel::cpu;
 use crate::kernel::cuda::{self, BLOCK, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 use crate::ops;
 use crate::values::{Axis, DType, DeviceKind, Element, HostTensor, Keep, Rule, Shape, Spec, with_dtype};
+use std::panic::Location;
 
 op_list! { Iota }
 
@@ -115,7 +116,9 @@ static SOURCE: Source = Source {
         "iota",
         "KERNEL(iota) {
     u64 at = thread_index();
-    if (at < n) out[offset_of<u64>(at, rank, shape, out.stride)] = narrow<T>(start + step * double(at / inner % size));
+    // Two roundings, as on the processor.
+    double number = __dadd_rn(start, __dmul_rn(step, double(at / inner % size)));
+    if (at < n) out[offset_of<u64>(at, rank, shape, out.stride)] = narrow<T>(number);
 }
 ",
     )],
@@ -198,6 +201,16 @@ impl Tested for Iota {
 }
 
 impl Graph {
+    /// The shape of a value with one more axis before axis `at`.
+    #[track_caller]
+    fn with_axis(&self, op: &'static str, x: Value, at: usize, size: usize) -> Result<Shape, Error> {
+        let caller = Location::caller();
+        let mut sizes = self.shape(x).dims().to_vec();
+        sizes.insert(at, size);
+        let rule = Rule::Rank { arg: 0, rank: sizes.len() - 1, expected: "below 8" };
+        Ok(Shape::new(&sizes).ok_or_else(|| rule.of(op, &self.specs(&[x]), None, Some(caller)))?)
+    }
+
     /// The numbers `start + step · i` for `i < count`.
     ///
     /// # Errors
@@ -223,9 +236,7 @@ impl Graph {
     /// `ids` must be i64.
     #[track_caller]
     pub fn one_hot(&self, ids: Value, classes: usize, dtype: DType) -> Result<Value, Error> {
-        let shape = self.shape(ids);
-        let mut column = shape;
-        column.push(1);
+        let column = self.with_axis("one_hot", ids, self.shape(ids).rank(), 1)?;
         let classes = self.arange(DType::I64, 0.0, 1.0, classes)?;
         self.cast(self.equal(self.reshape(ids, column)?, classes)?, dtype)
     }
@@ -295,16 +306,8 @@ impl Graph {
     pub fn repeat_interleave(&self, x: Value, axis: impl Axis, times: usize) -> Result<Value, Error> {
         let axis = self.axis("repeat_interleave", x, axis)?;
         let shape = self.shape(x);
-        let mut sizes: Vec<usize> = shape.dims().to_vec();
-        sizes.insert(axis + 1, 1);
-        let fits = |sizes: &[usize]| {
-            let rule = Rule::Rank { arg: 0, rank: shape.rank(), expected: "below 8" };
-            Shape::new(sizes)
-                .ok_or_else(|| Error::from(rule.of("repeat_interleave", &[self.spec(x)], None, None)))
-        };
-        let column = self.reshape(x, fits(&sizes)?)?;
-        sizes[axis + 1] = times;
-        let many = self.broadcast_to(column, fits(&sizes)?)?;
+        let [column, wide] = [1, times].map(|n| self.with_axis("repeat_interleave", x, axis + 1, n));
+        let many = self.broadcast_to(self.reshape(x, column?)?, wide?)?;
         self.reshape(many, shape.with(axis, shape.dims()[axis] * times))
     }
 
