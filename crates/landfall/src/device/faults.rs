@@ -95,7 +95,8 @@ pub(crate) fn cut(spans: &mut Vec<Bytes>, bytes: &Bytes) {
     *spans = spans.iter().flat_map(rest).filter(|s| s.start < s.end).collect();
 }
 
-fn span(operand: &Operand) -> Bytes {
+/// The bytes of an operand.
+pub(crate) fn span(operand: &Operand) -> Bytes {
     let (start, end) = operand.span();
     start..end
 }

@@ -9,7 +9,7 @@ constexpr u64 COARSE = 1;
 DEVICE A evaluate(A x0, A x1) {
     const A r0 = x0;
     const A r1 = x1;
-    const A r2 = r0 + r1;
+    const A r2 = sum_of(r0, r1);
     return r2;
 }
 #define KERNEL_contiguous __global__ void __launch_bounds__(256) contiguous(const T0* x0, const T1* x1, TO* out, u64 n, u32 uniform)

@@ -100,7 +100,7 @@ DEVICE double coarse_normal_cdf(double x) { return normcdf(x); }
 DEVICE A evaluate(A x0) {
     const A r0 = x0;
     const A r1 = COARSE ? coarse_normal_cdf(r0) : normal_cdf(r0);
-    const A r2 = r0 * r1;
+    const A r2 = product_of(r0, r1);
     return r2;
 }
 #define KERNEL_contiguous __global__ void __launch_bounds__(256) contiguous(const T0* x0, TO* out, u64 n, u32 uniform)

@@ -6,9 +6,10 @@
 
 use super::driver::{Pinned, Stream};
 use super::locked;
-use crate::device::faults::{Bytes, Footprint, Marks, cut};
+use crate::contract::MAX_OUTPUTS;
+use crate::device::faults::{Bytes, Footprint, Marks, cut, span};
 use crate::error::{Error, IndexFault};
-use crate::values::Address;
+use crate::values::{Address, Operand};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -31,15 +32,41 @@ pub(super) struct Faults {
 struct Inner {
     /// The host's copies: of the flag, and of the records.
     flag: Pinned,
-    records: Pinned,
+    copies: Pinned,
+    /// What the host knows of each record. Their memory is kept: a launch allocates nothing.
+    records: Box<[Record]>,
     /// Records that nobody has.
     free: Vec<u32>,
-    /// Launches and replays that the host does not yet know to be sound.
-    pending: Vec<Pending>,
+    /// Records of launches and replays that the host does not yet know to be sound.
+    pending: Vec<u32>,
     /// How often the host looked. A launch that was issued while it looked may have set the flag just before that was cleared,
     /// so the next look reads the records in any case.
     looks: u64,
     suspect: bool,
+}
+
+/// What the host knows of a record.
+#[derive(Debug)]
+struct Record {
+    op: &'static str,
+    /// The bytes that were written and that nobody overwrote since.
+    written: Vec<Bytes>,
+    pending: bool,
+    /// Whether it belongs to a captured graph, which keeps it.
+    kept: bool,
+}
+
+impl Inner {
+    /// What reports to this record was issued.
+    fn issued(&mut self, taken: Taken, op: &'static str, kept: bool, written: impl FnOnce(&mut Vec<Bytes>)) {
+        self.suspect |= self.looks != taken.looks;
+        let record = &mut self.records[taken.record as usize];
+        (record.op, record.kept) = (op, kept);
+        written(&mut record.written);
+        if !std::mem::replace(&mut record.pending, true) {
+            self.pending.push(taken.record);
+        }
+    }
 }
 
 /// A record of a launch that is about to be issued.
@@ -47,16 +74,6 @@ struct Inner {
 pub(super) struct Taken {
     record: u32,
     looks: u64,
-}
-
-#[derive(Debug)]
-struct Pending {
-    record: u32,
-    op: &'static str,
-    /// The bytes that it wrote and nobody overwrote since.
-    written: Vec<Bytes>,
-    /// Whether the record belongs to a captured graph, which keeps it.
-    kept: bool,
 }
 
 /// The records of a captured graph, one for each op that checks an index.
@@ -68,11 +85,14 @@ impl Faults {
 
     /// Records in this memory, which is zeroed.
     pub(super) fn new(memory: Address) -> Result<Self, Error> {
+        let record =
+            || Record { op: "", written: Vec::with_capacity(MAX_OUTPUTS), pending: false, kept: false };
         let inner = Inner {
             flag: Pinned::new(RECORD)?,
-            records: Pinned::new(RECORD * RECORDS)?,
+            copies: Pinned::new(RECORD * RECORDS)?,
+            records: std::iter::repeat_with(record).take(RECORDS).collect(),
             free: (0..RECORDS as u32).rev().collect(),
-            pending: Vec::new(),
+            pending: Vec::with_capacity(RECORDS),
             looks: 0,
             suspect: false,
         };
@@ -116,11 +136,12 @@ impl Faults {
         locked(&self.inner).looks
     }
 
-    /// A launch of `op` that reports to this record was issued, and wrote these bytes.
-    pub(super) fn issued(&self, taken: Taken, op: &'static str, written: Vec<Bytes>) {
-        let mut inner = locked(&self.inner);
-        inner.suspect |= inner.looks != taken.looks;
-        inner.pending.push(Pending { record: taken.record, op, written, kept: false });
+    /// A launch of `op` that reports to this record was issued, and wrote these outputs.
+    pub(super) fn issued(&self, taken: Taken, op: &'static str, outputs: &[Operand]) {
+        locked(&self.inner).issued(taken, op, false, |written| {
+            written.clear();
+            written.extend(outputs.iter().map(span));
+        });
         self.watching.store(true, Relaxed);
     }
 
@@ -133,13 +154,9 @@ impl Faults {
     pub(super) fn replayed(&self, records: &[(Taken, &'static str)], footprint: &Footprint, looks: u64) {
         footprint.overwritten.iter().for_each(|bytes| self.overwritten(bytes));
         let mut inner = locked(&self.inner);
-        inner.suspect |= inner.looks != looks;
         for &(Taken { record, .. }, op) in records {
-            let written = footprint.written.clone();
-            match inner.pending.iter_mut().find(|p| p.kept && p.record == record) {
-                Some(before) => before.written = written,
-                None => inner.pending.push(Pending { record, op, written, kept: true }),
-            }
+            let written = |to: &mut Vec<Bytes>| to.clone_from(&footprint.written);
+            inner.issued(Taken { record, looks }, op, true, written);
             self.watching.store(true, Relaxed);
         }
     }
@@ -153,7 +170,10 @@ impl Faults {
     /// These bytes were overwritten.
     pub(super) fn overwritten(&self, bytes: &Bytes) {
         if self.watching() {
-            locked(&self.inner).pending.iter_mut().for_each(|p| cut(&mut p.written, bytes));
+            let mut inner = locked(&self.inner);
+            let Inner { records, pending, .. } = &mut *inner;
+            pending.iter().for_each(|&r| cut(&mut records[r as usize].written, bytes));
+            drop(inner);
             self.marks.overwritten(bytes);
         }
     }
@@ -185,8 +205,12 @@ impl Faults {
     /// Gives records of a captured graph back, after a look at them.
     pub(super) fn give_back(&self, records: &[(Taken, &'static str)]) {
         let mut inner = locked(&self.inner);
-        inner.pending.retain(|p| !(p.kept && records.iter().any(|(r, _)| r.record == p.record)));
-        inner.free.extend(records.iter().map(|(r, _)| r.record));
+        let given = |record: u32| records.iter().any(|(taken, _)| taken.record == record);
+        inner.pending.retain(|&record| !given(record));
+        for (taken, _) in records {
+            inner.records[taken.record as usize].pending = false;
+            inner.free.push(taken.record);
+        }
     }
 
     /// What the copied flag means for the launches that are pending; the stream is synchronized.
@@ -202,25 +226,26 @@ impl Faults {
         };
         let flagged = std::mem::take(&mut inner.suspect) || word(inner.flag.bytes_mut(), 0) as u32 != 0;
         if flagged {
-            stream.read_back(self.memory.offset(RECORD), inner.records.bytes_mut(), self.memory, &mut [])?;
+            stream.read_back(self.memory.offset(RECORD), inner.copies.bytes_mut(), self.memory, &mut [])?;
             stream.fill(self.memory, RECORD, 0)?;
         }
-        for p in std::mem::take(&mut inner.pending) {
-            if flagged {
-                let at = p.record as usize * RECORD;
-                let record: [u64; 4] = [0, 8, 16, 24].map(|k| word(inner.records.bytes_mut(), at + k));
-                let [taken, position, value, limit] = record;
-                if taken as u32 != 0 {
-                    stream.fill(self.memory.offset(at + RECORD), RECORD, 0)?;
-                    let (position, limit) = (position as usize, limit as usize);
-                    let fault = IndexFault { op: p.op, position, value: value as i64, limit };
-                    self.marks.add(fault, p.written);
-                }
+        let Inner { copies, records, free, pending, .. } = inner;
+        for &number in pending.iter() {
+            let at = number as usize * RECORD;
+            let [taken, position, value, limit] = [0, 8, 16, 24].map(|k| word(copies.bytes_mut(), at + k));
+            let record = &mut records[number as usize];
+            record.pending = false;
+            if flagged && taken as u32 != 0 {
+                stream.fill(self.memory.offset(at + RECORD), RECORD, 0)?;
+                let (position, limit) = (position as usize, limit as usize);
+                let fault = IndexFault { op: record.op, position, value: value as i64, limit };
+                self.marks.add(fault, record.written.clone());
             }
-            if !p.kept {
-                inner.free.push(p.record);
+            if !record.kept {
+                free.push(number);
             }
         }
+        pending.clear();
         self.watching.store(false, Relaxed);
         Ok(())
     }

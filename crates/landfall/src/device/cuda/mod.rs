@@ -21,7 +21,7 @@ pub use listing::launches;
 pub(crate) use outline::prove;
 pub use probe::{Gpu, Survey, survey};
 
-use super::faults::{overwritten, written};
+use super::faults::overwritten;
 use super::{Counters, Counting, Device, Hardware, Launch, LaunchList, Recording};
 use crate::contract::{Op, Run};
 use crate::error::Error;
@@ -211,7 +211,7 @@ impl Cuda {
         issued?;
         self.overwrote(launch.op, launch.inputs, launch.outputs);
         if let Some(taken) = eager.record {
-            self.faults.issued(taken, launch.op.name(), written(launch.outputs));
+            self.faults.issued(taken, launch.op.name(), launch.outputs);
         }
         Ok(eager)
     }

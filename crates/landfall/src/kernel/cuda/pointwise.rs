@@ -286,9 +286,9 @@ fn unary(f: Unary, x: &str) -> String {
         Unary::Cos => format!("cos({x})"),
         Unary::Expm1 => format!("expm1({x})"),
         Unary::Log1p => format!("log1p({x})"),
-        Unary::Floor => format!("floor({x})"),
-        Unary::Ceil => format!("ceil({x})"),
-        Unary::Round => format!("rint({x})"),
+        Unary::Floor => format!("floor_of({x})"),
+        Unary::Ceil => format!("ceil_of({x})"),
+        Unary::Round => format!("round_of({x})"),
         Unary::Sign => format!("A({x} > A(0)) - A({x} < A(0))"),
     }
 }

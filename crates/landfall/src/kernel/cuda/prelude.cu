@@ -153,6 +153,12 @@ template <class A> DEVICE A remainder_of(A a, A b) {
     A r = fmod(a, b);
     return r != A(0) && (r < A(0)) != (b < A(0)) ? r + b : r;
 }
+template <class A> DEVICE A floor_of(A a) { return floor(a); }
+template <class A> DEVICE A ceil_of(A a) { return ceil(a); }
+template <class A> DEVICE A round_of(A a) { return rint(a); }
+DEVICE i64 floor_of(i64 a) { return a; }
+DEVICE i64 ceil_of(i64 a) { return a; }
+DEVICE i64 round_of(i64 a) { return a; }
 DEVICE i64 sum_of(i64 a, i64 b) { return i64(u64(a) + u64(b)); }
 DEVICE i64 difference_of(i64 a, i64 b) { return i64(u64(a) - u64(b)); }
 DEVICE i64 product_of(i64 a, i64 b) { return i64(u64(a) * u64(b)); }
