@@ -245,8 +245,7 @@ impl Trainer {
                     self.step()?;
                 }
                 let now = self.position()?;
-                // In f16 a step that overflows is repeated with half the loss scale.
-                if now == done && self.options.dtype != DType::F16 {
+                if now == done && !self.scales_down()? {
                     self.step.find_non_finite(&mut self.state)?;
                 }
                 epoch.steps.extend(self.records(done + 1, now)?);
@@ -257,6 +256,11 @@ impl Trainer {
             }
         }
         Ok(())
+    }
+
+    /// Whether a step that overflows is repeated with a smaller loss scale: in f16, as long as there is one above 1.
+    fn scales_down(&self) -> Result<bool, Error> {
+        Ok(self.options.dtype == DType::F16 && self.state.read::<f32>(LOSS_SCALE)?[0] >= 1.0)
     }
 
     /// Compiles a program that predicts batches of this many samples: `given` are arrays as it will be run on (names, dtypes and
@@ -320,11 +324,8 @@ impl Predictor {
             all.append(&mut some.data);
             spec = Some(some.spec);
         }
-        let spec = spec.ok_or(Error::NoBinding {
-            kind: "sample",
-            name: "of no rows".to_owned(),
-            known: String::new(),
-        })?;
+        let none = Rule::Attribute { name: "number of samples", value: 0.0, expected: "at least 1" };
+        let spec = spec.ok_or_else(|| none.of("predictor", &[], None, None))?;
         Ok(HostTensor::new(spec.dtype, spec.shape.with(0, data.rows()), all)?)
     }
 }

@@ -3,7 +3,7 @@
 use crate::kernel::cuda::{
     Arg, BLOCK, Call, Element, Entry, Failure, Geometry, Kind, Module, Param, Piece, Source,
 };
-use crate::values::{Binary, Expression, Layout, MAX_RANK, Operand, Reg, Rule, Step, Unary, collapse};
+use crate::values::{Binary, DType, Expression, Layout, MAX_RANK, Operand, Reg, Rule, Step, Unary, collapse};
 use arrayvec::ArrayVec;
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -101,7 +101,11 @@ pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_
         return Ok(());
     }
     let operands = || inputs.iter().chain([out]);
-    let arithmetic = Expression::arithmetic(operands().map(Operand::dtype));
+    let mut arithmetic = Expression::arithmetic(operands().map(Operand::dtype));
+    // Integers wrap modulo 2^32 as modulo 2^64, in half the registers.
+    if arithmetic == DType::I64 && operands().all(|o| o.dtype() != DType::I64) {
+        arithmetic = DType::I32;
+    }
     let widest = operands().map(|o| o.dtype().size()).max().unwrap_or(1);
     let vector = 16 / widest;
     let mut module = Module::new(source);

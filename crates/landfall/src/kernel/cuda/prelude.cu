@@ -138,6 +138,7 @@ template <> struct Narrow<u8> {
     DEVICE static u8 of(double x) { return x >= 255.0 ? u8(255) : x > 0.0 ? u8(i32(x)) : u8(0); }
     DEVICE static u8 of(float x) { return x >= 255.0f ? u8(255) : x > 0.0f ? u8(i32(x)) : u8(0); }
     DEVICE static u8 of(u8 x) { return x; }
+    DEVICE static u8 of(i32 x) { return u8(x); }
     DEVICE static u8 of(i64 x) { return u8(x); }
 };
 template <class T, class A> DEVICE T narrow(A x) { return Narrow<T>::of(x); }
@@ -156,19 +157,22 @@ template <class A> DEVICE A remainder_of(A a, A b) {
 template <class A> DEVICE A floor_of(A a) { return floor(a); }
 template <class A> DEVICE A ceil_of(A a) { return ceil(a); }
 template <class A> DEVICE A round_of(A a) { return rint(a); }
-DEVICE i64 floor_of(i64 a) { return a; }
-DEVICE i64 ceil_of(i64 a) { return a; }
-DEVICE i64 round_of(i64 a) { return a; }
-DEVICE i64 sum_of(i64 a, i64 b) { return i64(u64(a) + u64(b)); }
-DEVICE i64 difference_of(i64 a, i64 b) { return i64(u64(a) - u64(b)); }
-DEVICE i64 product_of(i64 a, i64 b) { return i64(u64(a) * u64(b)); }
-DEVICE i64 negative_of(i64 a) { return i64(0 - u64(a)); }
-DEVICE i64 magnitude_of(i64 a) { return a < 0 ? negative_of(a) : a; }
-DEVICE i64 remainder_of(i64 a, i64 b) {
-    if (b == 0 || b == -1) return 0;  // by -1 the least integer would overflow
-    i64 r = a % b;
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
+#define INTEGER(I, U)                                                                            \
+    DEVICE I sum_of(I a, I b) { return I(U(a) + U(b)); }                                         \
+    DEVICE I difference_of(I a, I b) { return I(U(a) - U(b)); }                                  \
+    DEVICE I product_of(I a, I b) { return I(U(a) * U(b)); }                                     \
+    DEVICE I negative_of(I a) { return I(0 - U(a)); }                                            \
+    DEVICE I magnitude_of(I a) { return a < 0 ? negative_of(a) : a; }                            \
+    DEVICE I floor_of(I a) { return a; }                                                         \
+    DEVICE I ceil_of(I a) { return a; }                                                          \
+    DEVICE I round_of(I a) { return a; }                                                         \
+    DEVICE I remainder_of(I a, I b) {                                                            \
+        /* By -1 the quotient of the least integer would overflow. */                            \
+        I r = b == 0 || b == -1 ? I(0) : a % b;                                                  \
+        return r != 0 && (r < 0) != (b < 0) ? r + b : r;                                         \
+    }
+INTEGER(i32, u32)
+INTEGER(i64, u64)
 
 // N elements that one access moves: N * sizeof(T) is 1, 2, 4, 8 or 16, and so is the alignment of the address.
 template <int BYTES> struct Word;
