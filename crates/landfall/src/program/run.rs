@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::lower::{Arg, Home, Lowered};
 use crate::plan::{Plan, Report};
 use crate::values::{Address, Block, DType, Element, HostTensor, Operand, Rule, Spec, StoredId};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -54,8 +54,12 @@ impl Program {
     ) -> Result<Self, Error> {
         let memory = Arc::clone(state.memory());
         let mut own = HashMap::new();
-        let holds = |v: StoredId| lowered.values[v.0].spec.bytes() > 0;
-        let inputs = lowered.inputs.iter().filter(|(_, v)| holds(*v)).map(|(name, _)| name.clone()).collect();
+        // What nobody reads, or holds nothing, need not be written.
+        let args = lowered.instructions.iter().flat_map(|i| &i.inputs);
+        let read: HashSet<StoredId> =
+            args.chain(lowered.outputs.iter().map(|(_, a)| a)).map(|a| a.value).collect();
+        let needed = |v: &StoredId| read.contains(v) && lowered.values[v.0].spec.bytes() > 0;
+        let inputs = lowered.inputs.iter().filter(|(_, v)| needed(v)).map(|(name, _)| name.clone()).collect();
         for (v, value) in lowered.values.iter().enumerate().filter(|(_, v)| v.home == Home::Own) {
             own.insert(StoredId(v), Buffer::new(engine.handle(), value.spec.bytes())?);
         }
