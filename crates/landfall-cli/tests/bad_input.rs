@@ -121,7 +121,7 @@ fn names_and_combinations() {
         ("train --columns load", "--columns and generated data: it belongs to a file; give --data too"),
         (
             "train --optimizer rmsprop",
-            "invalid value 'rmsprop' for '--optimizer <OPTIMIZER>': choose adam, adamw, sgd or lion; --help lists what there is",
+            "invalid value 'rmsprop' for '--optimizer <OPTIMIZER>': choose one of adam, adamw, sgd, lion; --help lists what there is",
         ),
         (
             "train --horizon ten",

@@ -543,7 +543,7 @@ mod tests {
         assert!(error.starts_with("f.toml:1: unknown variant `exponential`, expected one of"), "{error}");
         assert_eq!(error.lines().count(), 1);
         assert_eq!(named::<OptimizerKind>("adamw"), Ok(OptimizerKind::AdamW));
-        assert_eq!(named::<OptimizerKind>("rmsprop"), Err("choose adam, adamw, sgd or lion".to_owned()));
+        assert_eq!(named::<OptimizerKind>("rmsprop"), Err("choose one of adam, adamw, sgd, lion".to_owned()));
         assert_eq!(named::<Schedule>("x").expect_err("none").lines().count(), 1);
     }
 
