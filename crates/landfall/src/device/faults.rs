@@ -83,16 +83,25 @@ fn overlap(a: &Bytes, b: &Bytes) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-/// Takes bytes out of spans.
+/// Takes bytes out of spans, in place: memory is needed only where one falls in two.
 pub(crate) fn cut(spans: &mut Vec<Bytes>, bytes: &Bytes) {
-    if !spans.iter().any(|s| overlap(s, bytes)) {
-        return;
+    let mut at = 0;
+    while let Some(s) = spans.get_mut(at) {
+        if !overlap(s, bytes) {
+            at += 1;
+            continue;
+        }
+        let (left, right) = (s.start..bytes.start, bytes.end..s.end);
+        match (left.is_empty(), right.is_empty()) {
+            (true, true) => _ = spans.swap_remove(at),
+            (false, true) => *s = left,
+            (true, false) => *s = right,
+            (false, false) => {
+                *s = left;
+                spans.push(right);
+            }
+        }
     }
-    let rest = |s: &Bytes| {
-        let parts = [s.start..s.end.min(bytes.start), s.start.max(bytes.end)..s.end];
-        if overlap(s, bytes) { parts } else { [s.clone(), 0..0] }
-    };
-    *spans = spans.iter().flat_map(rest).filter(|s| s.start < s.end).collect();
 }
 
 /// The bytes of an operand.

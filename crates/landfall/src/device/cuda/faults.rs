@@ -152,8 +152,14 @@ impl Faults {
 
     /// A captured graph whose ops report to these records was replayed.
     pub(super) fn replayed(&self, records: &[(Taken, &'static str)], footprint: &Footprint, looks: u64) {
-        footprint.overwritten.iter().for_each(|bytes| self.overwritten(bytes));
         let mut inner = locked(&self.inner);
+        let Inner { records: all, pending, .. } = &mut *inner;
+        // Of its own records the bytes are noted anew below.
+        let own = |record: u32| records.iter().any(|(taken, _)| taken.record == record);
+        for bytes in &footprint.overwritten {
+            pending.iter().filter(|r| !own(**r)).for_each(|&r| cut(&mut all[r as usize].written, bytes));
+            self.marks.overwritten(bytes);
+        }
         for &(Taken { record, .. }, op) in records {
             let written = |to: &mut Vec<Bytes>| to.clone_from(&footprint.written);
             inner.issued(Taken { record, looks }, op, true, written);

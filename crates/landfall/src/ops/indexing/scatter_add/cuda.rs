@@ -60,10 +60,9 @@ pub(super) fn workspace(op: &dyn Op, args: &[Spec]) -> usize {
 
 /// [`ScatterAdd`].
 pub(super) fn scatter_add(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
-    let given = call.specs();
-    let n = keys(op, &given);
-    let op = attributes::<ScatterAdd>(op)?;
     let (into, index, source, out) = (call.input(0)?, call.input(1)?, call.input(2)?, call.output(0)?);
+    let n = keys(op, &[into.spec(), index.spec(), source.spec()]);
+    let op = attributes::<ScatterAdd>(op)?;
     if call.in_place(0).is_none() {
         movement::cuda::copy(call, into, out)?;
     }
