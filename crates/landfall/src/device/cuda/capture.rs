@@ -198,6 +198,7 @@ pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Er
     }
     let executable = graph.instantiate()?;
     let (nodes, footprint, device) = (nodes.len(), Footprint::of(list), Arc::clone(device));
+    device.faults.reserve(&records, &footprint);
     Ok(Replay { executable, nodes, steps, repeat, footprint, records, device })
 }
 

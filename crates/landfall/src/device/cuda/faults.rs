@@ -150,6 +150,14 @@ impl Faults {
         locked(&self.inner).free.push(taken.record);
     }
 
+    /// Room for the bytes that a captured graph writes, so that its first replay allocates nothing either.
+    pub(super) fn reserve(&self, records: &[(Taken, &'static str)], footprint: &Footprint) {
+        let mut inner = locked(&self.inner);
+        for (taken, _) in records {
+            inner.records[taken.record as usize].written.reserve(footprint.written.len());
+        }
+    }
+
     /// A captured graph whose ops report to these records was replayed.
     pub(super) fn replayed(&self, records: &[(Taken, &'static str)], footprint: &Footprint, looks: u64) {
         let mut inner = locked(&self.inner);
