@@ -16,6 +16,7 @@ on_each_device!(
     truth_values_and_masks,
     a_detached_value_is_a_constant,
     made_of_ranges,
+    extremes_of_integers_are_exact,
     normal_draws,
 );
 
@@ -225,6 +226,27 @@ fn made_of_ranges(e: &Engine) -> Result<(), Error> {
     for (i, (got, (shape, data))) in out.iter().zip(want).enumerate() {
         assert_eq!((got.dims(), got.data.as_slice()), (shape, data), "result {i}");
     }
+    Ok(())
+}
+
+/// The first of the largest and of the smallest, also where a negative would wrap or f64 does not hold the number.
+fn extremes_of_integers_are_exact(e: &Engine) -> Result<(), Error> {
+    let spec = Arc::new(StateSpec::new());
+    let mut state = State::new(e, &spec)?;
+    let g = Graph::new(&spec);
+    let (big, bytes) = (g.input("big", DType::I64, [2, 3]), g.input("bytes", DType::U8, [4]));
+    for (name, x) in [("big", big), ("bytes", bytes)] {
+        g.output(&format!("{name} max"), g.argmax(x, -1)?);
+        g.output(&format!("{name} min"), g.argmin(x, -1)?);
+    }
+    assert!(g.min(bytes, -1).is_err() && g.argmax(g.input("none", DType::F32, [0]), 0).is_err());
+    let mut p = Program::compile(e, &state, "extremes", &g)?;
+    p.write("big", &[1i64 << 53, (1 << 53) + 1, 1 << 53, i64::MIN, i64::MAX, i64::MIN])?;
+    p.write("bytes", &[1u8, 0, 255, 0])?;
+    p.run(&mut state)?;
+    let read = |name: &str| p.read::<i64>(name);
+    assert_eq!((read("big max")?, read("big min")?), (vec![1, 1], vec![0, 0]));
+    assert_eq!((read("bytes max")?, read("bytes min")?), (vec![2], vec![1]));
     Ok(())
 }
 
