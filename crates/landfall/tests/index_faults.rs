@@ -4,13 +4,14 @@
 mod gpu;
 
 use gpu::{on_each_device, own};
-use landfall::ops::{CrossEntropy, Gather, Neg};
-use landfall::{All, DType, Engine, Error, Graph, Program, State, StateSpec, Tensor};
+use landfall::ops::{CrossEntropy, Gather, Neg, ScatterAdd};
+use landfall::{All, DType, Engine, Error, Graph, Program, Shape, State, StateSpec, Tensor};
 use std::sync::Arc;
 
 on_each_device!(
     reading_the_result_fails_every_time_and_nothing_else_does,
     overwriting_ends_it,
+    the_position_is_that_in_the_index,
     a_program_is_one_launch,
     synchronize_reports_it,
     many_launches_between_two_reads,
@@ -52,6 +53,34 @@ fn reading_the_result_fails_every_time_and_nothing_else_does(e: &Engine) -> Resu
     let loss = e.eval(&CrossEntropy, &[logits.view(), labels.view()])?;
     is_fault(loss.item::<f32>(), "cross_entropy", 9);
     is_fault(wrong.read::<f32>(), "gather", 7);
+    Ok(())
+}
+
+/// The position is that in the index, row-major, whatever the table's other axes.
+fn the_position_is_that_in_the_index(e: &Engine) -> Result<(), Error> {
+    let e = own(e)?;
+    let x = e.tensor([2, 3, 4], &[1.0f32; 24])?;
+    for (rows, shape, at) in [(true, vec![5], 3), (true, vec![2, 2], 2), (false, vec![2, 5, 4], 26)] {
+        let shape = Shape::new(&shape).unwrap_or(Shape::SCALAR);
+        let mut index = vec![1i64; shape.elements()];
+        index[at] = -2;
+        let index = e.tensor(shape, &index)?;
+        let gathered = e.eval(&Gather { axis: 1, rows }, &[x.view(), index.view()])?;
+        let text = |t: &Tensor| t.read::<f32>().err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(
+            text(&gathered).starts_with(&format!("gather: index -2 at position {at} ")),
+            "{}",
+            text(&gathered)
+        );
+        let source = e.tensor(gathered.shape(), &vec![1.0f32; gathered.shape().elements()])?;
+        let args = [x.view(), index.view(), source.view()];
+        let added = e.eval(&ScatterAdd { axis: 1, rows }, &args)?;
+        assert!(
+            text(&added).starts_with(&format!("scatter_add: index -2 at position {at} ")),
+            "{}",
+            text(&added)
+        );
+    }
     Ok(())
 }
 

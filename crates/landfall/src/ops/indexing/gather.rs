@@ -5,13 +5,13 @@ mod cuda;
 use super::parts::{Indexing, flag_first};
 use super::scatter_add::ScatterAdd;
 use crate::contract::{
-    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value,
+    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Spread, Tested, Value,
     attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::Call;
 use crate::ops::elementwise::pointwise::cotangent;
-use crate::values::{Axis, DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+use crate::values::{Axis, DType, DeviceKind, Element, HostTensor, Layout, Rule, Shape, Spec, with_dtype};
 
 op_list! { Gather }
 
@@ -94,13 +94,13 @@ impl Op for Gather {
         // What is picked is read and written; the rest of the table is not touched.
         2 * outputs[0].bytes() + args[1].bytes()
     }
-    fn trial(&self, args: &[Spec], spread: crate::contract::Spread) -> Vec<Option<HostTensor>> {
+    fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
         vec![None, trial_index(args, self.axis, spread)]
     }
 }
 
 /// Indices for a trial: each row of a table named as often as the distribution says.
-pub(super) fn trial_index(args: &[Spec], axis: usize, spread: crate::contract::Spread) -> Option<HostTensor> {
+pub(super) fn trial_index(args: &[Spec], axis: usize, spread: Spread) -> Option<HostTensor> {
     let size = *args[0].shape.dims().get(axis)?;
     let parts = spread.parts(args[1].shape.elements(), size.max(1));
     let all: Vec<i64> =
@@ -193,7 +193,7 @@ fn gather<T: Element>(op: &Gather, call: &Call<'_>) -> Result<(), Rule> {
     let out = out.relaid(p.picked);
     let (outer, run) = (out.outer(), out.cols());
     let each = out.elements() / outer;
-    let last = |l: &crate::values::Layout| l.strides().last().copied().unwrap_or(0);
+    let last = |l: &Layout| l.strides().last().copied().unwrap_or(0);
     let (step_x, step_i) = (last(&p.table), last(&p.index));
     call.parallel(out, outer, (GRAIN / each).max(1), |start, mut part| {
         let layout = *part.layout();

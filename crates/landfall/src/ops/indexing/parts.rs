@@ -2,6 +2,7 @@
 
 use crate::contract::rules;
 use crate::kernel::cpu::Call;
+use crate::kernel::cuda::Piece;
 use crate::values::{DType, Layout, MAX_RANK, Rule, Shape, Spec};
 use arrayvec::ArrayVec;
 
@@ -24,7 +25,13 @@ pub(super) struct Parts {
     pub(super) picked: Layout,
     /// Elements of `rest`.
     pub(super) rest: usize,
+    /// Indices along the indexed axis, and elements of `rest` behind that axis; of whole rows 0.
+    pub(super) count: usize,
+    pub(super) inner: usize,
 }
+
+/// The row that an index names, in CUDA C++.
+pub(super) const NAMED: Piece = Piece::new("named", include_str!("parts/named.cu"));
 
 impl Indexing {
     /// The shape of the picked elements, for a table and an index of these specs.
@@ -91,11 +98,14 @@ impl Indexing {
         let others: Shape = table.shape().without(axis);
         // An axis of no elements has no index 0 to start from; then nothing is picked either.
         let table = if size == 0 { *picked.shape() } else { others };
+        let inner: usize = others.dims()[axis..].iter().product();
+        let (count, inner) =
+            if self.rows { (index.shape().elements(), 0) } else { (index.shape().dims()[0], inner) };
         let table = match size {
             0 => Layout::contiguous(table),
             _ => rest.squeeze(axis)?.broadcast_to(*picked.shape())?,
         };
-        Ok(Parts { size, step, table, index, picked, rest: others.elements() })
+        Ok(Parts { size, step, table, index, picked, rest: others.elements(), count, inner })
     }
 }
 

@@ -1,6 +1,7 @@
 //! A stable radix sort of positions by 64-bit keys, on a GPU.
 
 use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::ops::experts::routing::cuda::SCAN;
 use crate::values::{DType, Operand, Rule, Spec};
 
 /// Keys of one digit, and keys of one block: `DIGITS` and `TILE` in the source.
@@ -18,7 +19,7 @@ cuda_kernel! {
 
 cuda_kernel! {
     /// One block sums all counts.
-    struct RunningSum = "running_sum", 1024;
+    struct RunningSum = "running_sum", DIGITS as u32;
     tiles: output_of I32,
     n: size,
 }
@@ -37,7 +38,7 @@ cuda_kernel! {
 
 static RADIX: Source = Source {
     name: "radix",
-    pieces: &[Piece::new("radix", include_str!("radix/radix.cu"))],
+    pieces: &[SCAN, Piece::new("radix", include_str!("radix/radix.cu"))],
     entries: &[Count::KERNEL, RunningSum::KERNEL, PlaceDigits::KERNEL],
 };
 
@@ -93,7 +94,11 @@ impl Room {
             let keys = &self.keys[now];
             let tile = Geometry::blocks(blocks, DIGITS as u32)?;
             call.launch(&module, tile, &Count { keys, tiles, n, shift })?;
-            call.launch(&module, Geometry::blocks(1, 1024)?, &RunningSum { tiles, n: DIGITS * blocks })?;
+            call.launch(
+                &module,
+                Geometry::blocks(1, DIGITS as u32)?,
+                &RunningSum { tiles, n: DIGITS * blocks },
+            )?;
             let args = PlaceDigits {
                 keys,
                 positions: &self.positions[now],

@@ -5,14 +5,14 @@ mod cuda;
 use super::gather::{Gather, cases, positions, trial_index};
 use super::parts::{Indexing, flag_first};
 use crate::contract::{
-    Body, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value, attributes,
-    op_attributes, rules,
+    Body, Data, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Spread, Tested, Value,
+    attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::{Call, Chunks};
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::values::{
-    Accumulate, Axis, DType, DeviceKind, Element, HostTensor, MAX_RANK, Rule, Spec, with_dtype,
+    Accumulate, Axis, DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Rule, Spec, with_dtype,
 };
 use arrayvec::ArrayVec;
 
@@ -104,7 +104,7 @@ impl Op for ScatterAdd {
     fn flops(&self, args: &[Spec], _: &[Spec]) -> usize {
         args[2].shape.elements()
     }
-    fn trial(&self, args: &[Spec], spread: crate::contract::Spread) -> Vec<Option<HostTensor>> {
+    fn trial(&self, args: &[Spec], spread: Spread) -> Vec<Option<HostTensor>> {
         vec![None, trial_index(args, self.axis, spread), None]
     }
 }
@@ -130,20 +130,20 @@ impl Tested for ScatterAdd {
         let mut all: Vec<Sample> = cases().into_iter().map(sample).collect();
         // One row that takes all, and more rows than a radix has digits.
         let many = |rows: usize, count: usize, data: Vec<f64>| {
-            let index = SampleArg::with(Some(DType::I64), [count], crate::contract::Data::Exact(data));
+            let index = SampleArg::with(Some(DType::I64), [count], Data::Exact(data));
             Sample::new(*self, vec![SampleArg::any([rows, 3]), index, SampleArg::any([count, 3])])
         };
         all.push(many(4, 600, vec![2.0; 600]));
         all.push(many(70_000, 700, (0..700).map(|i| f64::from(i * 7919 % 70_000)).collect()));
         let bad = |args, text| Sample::bad(*self, args, text);
-        let ids = || SampleArg::with(Some(DType::I64), [2], crate::contract::Data::Int(0, 2));
+        let ids = || SampleArg::with(Some(DType::I64), [2], Data::Int(0, 2));
         all.extend([
             bad(
                 vec![SampleArg::any([4, 3]), ids(), SampleArg::any([3, 3])],
                 "arg 2 is [3, 3]; it must be [2, 3]",
             ),
             bad(
-                vec![SampleArg::with(Some(DType::Bool), [4], crate::contract::Data::Int(0, 2)), ids(), ids()],
+                vec![SampleArg::with(Some(DType::Bool), [4], Data::Int(0, 2)), ids(), ids()],
                 "arg 0 is bool; it must be a number",
             ),
             bad(vec![SampleArg::any([4, 3]), ids()], "takes 3 arguments, got 2"),
@@ -168,7 +168,7 @@ fn scatter_add<T: Element>(op: &ScatterAdd, call: &Call<'_>) -> Result<(), Rule>
         return Ok(());
     }
     // The table with the indexed axis first, as the sums lie.
-    let first = |l: &crate::values::Layout| {
+    let first = |l: &Layout| {
         let axes = (0..l.shape().rank()).filter(|&a| a != op.axis);
         l.permute(&std::iter::once(op.axis).chain(axes).collect::<ArrayVec<usize, MAX_RANK>>())
     };
@@ -178,7 +178,7 @@ fn scatter_add<T: Element>(op: &ScatterAdd, call: &Call<'_>) -> Result<(), Rule>
         None => out.read().with_layout(first(out.layout())?),
     };
     let (positions, run) = (p.picked.shape().elements(), p.picked.shape().last().max(1));
-    let last = |l: &crate::values::Layout| l.strides().last().copied().unwrap_or(0);
+    let last = |l: &Layout| l.strides().last().copied().unwrap_or(0);
     let (step, step_i) = (last(&p.picked), last(&p.index));
     call.parallel(
         Chunks { data: &mut *sums, width: p.rest },

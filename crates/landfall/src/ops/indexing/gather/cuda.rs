@@ -3,6 +3,7 @@
 use super::Gather;
 use crate::contract::{Op, attributes};
 use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::ops::indexing::parts::NAMED;
 use crate::values::collapse;
 
 cuda_kernel! {
@@ -15,6 +16,9 @@ cuda_kernel! {
     n: size,
     size: size,
     step: size,
+    count: size,
+    rest: size,
+    inner: size,
     narrow_offsets: flag,
     rank: u32,
     shape: dims,
@@ -25,7 +29,7 @@ cuda_kernel! {
 
 static SOURCE: Source = Source {
     name: "gather",
-    pieces: &[Piece::new("gather", include_str!("gather.cu"))],
+    pieces: &[NAMED, Piece::new("gather", include_str!("gather.cu"))],
     entries: &[Pick::KERNEL],
 };
 
@@ -49,6 +53,9 @@ pub(super) fn gather(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         n,
         size: p.size,
         step: p.step,
+        count: p.count,
+        rest: p.rest,
+        inner: p.inner,
         narrow_offsets: n < 1 << 31 && layouts.iter().all(|l| l.span().len() <= 1 << 32),
         rank: picked.shape().rank() as u32,
         shape: picked.shape().dims(),

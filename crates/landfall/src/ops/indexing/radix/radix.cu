@@ -1,7 +1,7 @@
 // A stable sort of `n` positions by a key, 8 bits a pass, least significant first. A block takes a tile of TILE neighbours; of
 // equal digits those of earlier tiles come first, and within a tile earlier ones.
 
-constexpr u32 DIGITS = 256, TILE = 2048;
+constexpr u32 DIGITS = THREADS, TILE = 2048;
 
 // How many keys of each tile have each digit: counts[digit][tile], so that one running sum gives where each tile's go.
 KERNEL(count_digits) {
@@ -14,32 +14,15 @@ KERNEL(count_digits) {
     tiles[u64(threadIdx.x) * gridDim.x + blockIdx.x] = i32(counts[threadIdx.x]);
 }
 
-// An exclusive running sum of `n` counts, by one block: each thread sums a part of every round.
+// An exclusive running sum of `n` counts, by one block.
 KERNEL(running_sum) {
-    __shared__ i32 parts[32];
-    i32 before = 0;
-    u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    for (u64 round = 0; round < n; round += blockDim.x) {
+    __shared__ i64 sums[THREADS / 32];
+    i64 before = 0;
+    for (u64 round = 0; round < n; round += THREADS) {
         u64 at = round + threadIdx.x;
-        i32 own = at < n ? tiles[at] : 0, sum = own;
-#pragma unroll
-        for (int step = 1; step < 32; step *= 2) {
-            i32 left = __shfl_up_sync(0xFFFFFFFFu, sum, step);
-            if (lane >= step) sum += left;
-        }
-        if (lane == 31) parts[warp] = sum;
-        __syncthreads();
-        i32 of_warps = lane < blockDim.x / 32 ? parts[lane] : 0;
-#pragma unroll
-        for (int step = 1; step < 32; step *= 2) {
-            i32 left = __shfl_up_sync(0xFFFFFFFFu, of_warps, step);
-            if (lane >= step) of_warps += left;
-        }
-        i32 earlier = warp == 0 ? 0 : __shfl_sync(0xFFFFFFFFu, of_warps, warp - 1);
-        i32 all = __shfl_sync(0xFFFFFFFFu, of_warps, blockDim.x / 32 - 1);
-        if (at < n) tiles[at] = before + earlier + sum - own;
-        before += all;
-        __syncthreads();
+        Scanned part = scanned(at < n ? tiles[at] : 0, sums);
+        if (at < n) tiles[at] = i32(before + part.below);
+        before += part.all;
     }
 }
 

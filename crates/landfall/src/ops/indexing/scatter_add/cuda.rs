@@ -3,6 +3,7 @@
 use super::ScatterAdd;
 use crate::contract::{Op, attributes};
 use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::ops::indexing::parts::NAMED;
 use crate::ops::indexing::radix::Room;
 use crate::ops::movement::copies as movement;
 use crate::values::Spec;
@@ -16,6 +17,8 @@ cuda_kernel! {
     faults: faults,
     n: size,
     size: size,
+    count: size,
+    rest: size,
     inner: size,
     rank: u32,
     shape: dims,
@@ -43,7 +46,7 @@ cuda_kernel! {
 
 static SCATTER: Source = Source {
     name: "scatter_add",
-    pieces: &[Piece::new("scatter", include_str!("scatter.cu"))],
+    pieces: &[NAMED, Piece::new("scatter", include_str!("scatter.cu"))],
     entries: &[KeysOf::KERNEL, AddSorted::KERNEL],
 };
 
@@ -72,7 +75,7 @@ pub(super) fn scatter_add(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failur
     }
     let room = Room::of(call, n)?;
     // Of rows a key is a row and the width is its elements; of elements a key is an element.
-    let (inner, width) = if op.rows { (1, p.rest) } else { (p.rest, 1) };
+    let (rest, width) = if op.rows { (1, p.rest) } else { (p.rest, 1) };
     // The index in the order of the keys.
     let by = if op.rows { *index.layout() } else { p.index };
     let args = KeysOf {
@@ -82,14 +85,16 @@ pub(super) fn scatter_add(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failur
         faults: (),
         n,
         size: p.size,
-        inner,
+        count: p.count,
+        rest,
+        inner: p.inner,
         rank: by.shape().rank() as u32,
         shape: by.shape().dims(),
         index_stride: by.strides(),
     };
     let module = Module::new(&SCATTER).of("T", out.dtype());
     call.launch(&module, Geometry::linear(n, BLOCK)?, &args)?;
-    let now = room.sort(call, 0, Room::bits(p.size * inner))?;
+    let now = room.sort(call, 0, Room::bits(p.size * rest))?;
     let rest = out.layout().slice(op.axis, 0, 1, 1)?.squeeze(op.axis)?;
     let args = AddSorted {
         keys: &room.keys[now],

@@ -1,13 +1,9 @@
-// A position for each index, its key the element of the table that it leads to; `inner` keys lie in a row of the table.
+// A position for each index, its key the element of the table that it leads to; `rest` keys lie in a row of the table.
 KERNEL(keys_of) {
     u64 at = thread_index();
     if (at >= n) return;
     i64 named = index[offset_of<u64>(at, rank, shape, index_stride)];
-    if (named < 0 || u64(named) >= size) {
-        flag(faults, at, named, size);
-        named = named < 0 ? 0 : i64(size) - 1;
-    }
-    keys[at] = i64(u64(named) * inner + at % inner);
+    keys[at] = i64(named_row(named, at, size, count, rest, inner, faults) * rest + at % rest);
     positions[at] = i32(at);
 }
 
