@@ -67,9 +67,8 @@ impl Engine {
         if bytes > 0 {
             self.reserve(bytes)?;
         }
-        let mut outputs: Vec<TensorMut<'_>> = results.iter_mut().map(Tensor::view_mut).collect();
+        let outputs: Vec<TensorMut<'_>> = results.iter_mut().map(Tensor::view_mut).collect();
         self.bind(op, inputs.len(), |i| Ok(inputs[i]), &outputs, at)?;
-        outputs.clear();
         Ok(results)
     }
 }

@@ -73,7 +73,7 @@ struct Steps<'a> {
     /// The operands of each step of the current launch.
     given: Vec<TouchedOperands>,
     /// Where its ops report an index out of range.
-    records: Records,
+    records: &'a mut Records,
 }
 
 impl Steps<'_> {
@@ -82,11 +82,11 @@ impl Steps<'_> {
         self.given.push(given);
     }
 
-    /// The steps of a list of launches, the number of steps in the loop body and its iterations, and the records.
-    fn of(device: &Cuda, of: &LaunchList) -> Result<(Vec<StepNode>, Repeat, Records), Error> {
+    /// The steps of a list of launches, the number of steps in the loop body, and its iterations.
+    fn of(device: &Cuda, of: &LaunchList, records: &mut Records) -> Result<(Vec<StepNode>, Repeat), Error> {
         let (launches, mut repeat) = (&of.launches, of.repeat);
         let list = Vec::with_capacity(launches.len());
-        let mut steps = Steps { device, list, given: Vec::new(), records: Vec::new() };
+        let mut steps = Steps { device, list, given: Vec::new(), records };
         let mut given = Vec::with_capacity(launches.len());
         for (n, launch) in launches.iter().enumerate() {
             super::lower(&launch.as_launch(), device.kind(), &mut steps)?;
@@ -98,7 +98,7 @@ impl Steps<'_> {
         let after = step_edges(of, &given);
         implied(of, &given, &after)?;
         steps.list.iter_mut().zip(after).for_each(|(step, after)| step.after = after);
-        Ok((steps.list, repeat, steps.records))
+        Ok((steps.list, repeat))
     }
 }
 
@@ -109,7 +109,7 @@ pub(super) fn filling(device: &Cuda, to: Address, bytes: usize, value: u8) -> Re
     let why = || Error::Capture { what: "a fill has no kernel".to_owned() };
     let operands =
         Operands { op: "fill", inputs: &[], outputs: &outputs, workspace: Address(0), workspace_bytes: 0 };
-    let mut steps = Steps { device, list: Vec::new(), given: Vec::new(), records: Vec::new() };
+    let mut steps = Steps { device, list: Vec::new(), given: Vec::new(), records: &mut Vec::new() };
     pointwise::run(|e| e.constant(f64::from(value)), &mut Call::new(operands, &mut steps)).map_err(|f| {
         match f {
             Failure::Device(error) => error,
@@ -173,7 +173,17 @@ pub(super) fn apart<R>(call: impl FnOnce() -> R) -> R {
 
 /// Captures a launch list. The context must be current.
 pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Error> {
-    let (steps, repeat, records) = Steps::of(device, list)?;
+    let mut records = Records::new();
+    let recorded = replay_of(device, list, &mut records);
+    if recorded.is_err() {
+        device.faults.give_back(&records);
+    }
+    recorded
+}
+
+/// The captured list, which takes over the records of its ops.
+fn replay_of(device: &Arc<Cuda>, list: &LaunchList, records: &mut Records) -> Result<Replay, Error> {
+    let (steps, repeat) = Steps::of(device, list, records)?;
     let stream = Stream::new()?;
     let early = device.context.waits();
     let (graph, freed) = {
@@ -198,7 +208,8 @@ pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Er
     }
     let executable = graph.instantiate()?;
     let (nodes, footprint, device) = (nodes.len(), Footprint::of(list), Arc::clone(device));
-    device.faults.reserve(&records, &footprint);
+    device.faults.reserve(records, &footprint);
+    let records = std::mem::take(records);
     Ok(Replay { executable, nodes, steps, repeat, footprint, records, device })
 }
 

@@ -54,7 +54,8 @@ attribute_choices!(Reduction: Sum = "sum", Mean = "mean", Max = "max");
 op_attributes! {
     /// `out[kept] = reduction over the axes of x[kept, reduced]`.
     ///
-    /// `x`: any shape, a number; the axes are taken out of the shape. Accumulation: f32 in tiles, f64 over tiles. Disjoint.
+    /// `x`: any shape, a number; the axes are taken out of the shape. Accumulation: f32 in tiles, f64 over tiles.
+    /// Integers pass through f64 and saturate at the ends of their dtype: exact below 2⁵³. Disjoint.
     /// Gradient: of a sum the cotangent broadcast, of a mean divided by the count, of a maximum shared equally among the
     /// elements that equal it. Deterministic, whatever the number of threads.
     #[derive(Debug, Clone, Copy)]

@@ -13,7 +13,8 @@ DEVICE u64 ordered(i64 x) { return u64(x) ^ 1ull << 63; }
 DEVICE u64 ordered(i32 x) { return u32(x) ^ 1u << 31; }
 DEVICE u64 ordered(u8 x) { return x; }
 
-// A key and a position for each element, the rows one after the other. `flip` has a bit for each of the key's that is turned.
+// A key and a position for each element, the rows one after the other. `flip` is a mask of the bits to
+// invert: all, for a descending order.
 KERNEL(element_keys) {
     u64 at = thread_index();
     if (at >= n) return;
