@@ -40,6 +40,11 @@ pub enum Unary {
 }
 
 impl Unary {
+    /// Whether its value for an integer is an integer, so that it is computed in integers.
+    const fn of_integers(self) -> bool {
+        matches!(self, Self::Neg | Self::Abs | Self::Sign | Self::Floor | Self::Ceil | Self::Round)
+    }
+
     /// Approximate number of operations: decides whether it is recomputed or saved.
     #[must_use]
     pub const fn flops(self) -> usize {
@@ -215,12 +220,18 @@ impl Expression {
         self.mul(x, c)
     }
 
-    /// The dtype in which an expression over operands of these dtypes runs: i64, wrapping, if all are integers or bool; else
-    /// f64 if an f64 or an integer of 32 bits or more is among them; else f32.
+    /// The dtype in which the expression runs over operands of these dtypes: i64, wrapping, if all are integers or bool and so
+    /// is every function of it; else f64 if an f64 or an integer of 32 bits or more is among them; else f32.
     #[must_use]
-    pub fn arithmetic(operands: impl Iterator<Item = DType> + Clone) -> DType {
+    pub fn arithmetic(&self, operands: impl Iterator<Item = DType> + Clone) -> DType {
         let wide = |d: DType| matches!(d, DType::F64 | DType::I64 | DType::I32);
-        if !operands.clone().any(DType::is_float) {
+        let of_integers = |step: &Step| match *step {
+            Step::Unary(f, _) => f.of_integers(),
+            Step::Binary(f, ..) => !matches!(f, Binary::Div | Binary::Pow),
+            Step::Const(c) => c.fract() == 0.0,
+            Step::Arg(_) | Step::Select(..) => true,
+        };
+        if !operands.clone().any(DType::is_float) && self.steps().iter().all(of_integers) {
             DType::I64
         } else if operands.clone().any(wide) {
             DType::F64
@@ -238,5 +249,40 @@ impl Expression {
             Step::Binary(..) | Step::Select(..) => 1,
         };
         self.steps().iter().map(of).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_computed_in_integers_where_every_function_is_of_integers() {
+        use DType::{Bool, F16, F32, F64, I32, I64, U8};
+        let whole = Expression::new(|e| {
+            let (x, y) = (e.arg(0), e.arg(1));
+            let sum = e.add(x, y);
+            e.unary(Unary::Abs, sum)
+        });
+        let root = Expression::new(|e| {
+            let x = e.arg(0);
+            e.unary(Unary::Sqrt, x)
+        });
+        let half = Expression::new(|e| {
+            let x = e.arg(0);
+            e.scale(x, 0.5)
+        });
+        for (e, operands, want) in [
+            (&whole, &[I64, I32][..], I64),
+            (&whole, &[U8, Bool], I64),
+            (&whole, &[I32, F32], F64),
+            (&whole, &[U8, F16], F32),
+            (&root, &[I64, I64], F64),
+            (&root, &[U8, U8], F32),
+            (&half, &[I32, I32], F64),
+            (&half, &[F64, F64], F64),
+        ] {
+            assert_eq!(e.arithmetic(operands.iter().copied()), want, "{operands:?}");
+        }
     }
 }

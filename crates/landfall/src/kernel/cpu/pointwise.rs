@@ -105,7 +105,7 @@ impl Tile for i64 {
             Unary::Abs => map(x, out, Self::wrapping_abs),
             Unary::Sign => map(x, out, Self::signum),
             Unary::Floor | Unary::Ceil | Unary::Round => out.copy_from_slice(x),
-            // Of these no op takes integers: their rules say so before a kernel runs.
+            // An expression with one of these runs in floats.
             Unary::Exp
             | Unary::Ln
             | Unary::Sqrt
@@ -278,7 +278,7 @@ pub(crate) fn run(expression: &Expression, call: &Call<'_>) -> Result<(), Rule> 
         *dtype = call.dtype(i)?;
     }
     let wrong = Err(Rule::Dtype { arg: 0, dtype: out, expected: "a dtype of the expression's arithmetic" });
-    match Expression::arithmetic(dtypes.iter().copied()) {
+    match expression.arithmetic(dtypes.iter().copied()) {
         DType::I64 => with_dtype!(int out, T => typed::<i64, T>(expression, call), else wrong),
         DType::F32 => with_dtype!(narrow out, T => typed::<f32, T>(expression, call), else wrong),
         DType::F64 | DType::BF16 | DType::F16 | DType::I32 | DType::U8 | DType::Bool => {

@@ -172,10 +172,11 @@ impl Module {
         module
     }
 
-    /// Adds the function `evaluate` of the expression that `build` writes, in place.
+    /// Adds the function `evaluate` of the expression that `build` writes, in place, and gives the expression.
     #[inline]
-    pub(crate) fn evaluate(&mut self, build: impl FnOnce(&mut Expression) -> Reg) {
+    pub(crate) fn evaluate(&mut self, build: impl FnOnce(&mut Expression) -> Reg) -> &Expression {
         self.expression.write(build);
+        &self.expression
     }
 
     /// Restricts it to this architecture, such as `sm_90a`, for architecture-specific instructions.

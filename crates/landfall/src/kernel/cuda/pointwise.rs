@@ -101,15 +101,14 @@ pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_
         return Ok(());
     }
     let operands = || inputs.iter().chain([out]);
-    let mut arithmetic = Expression::arithmetic(operands().map(Operand::dtype));
+    let mut module = Module::new(source);
+    let mut arithmetic = module.evaluate(build).arithmetic(operands().map(Operand::dtype));
     // Integers wrap modulo 2^32 as modulo 2^64, in half the registers.
     if arithmetic == DType::I64 && operands().all(|o| o.dtype() != DType::I64) {
         arithmetic = DType::I32;
     }
     let widest = operands().map(|o| o.dtype().size()).max().unwrap_or(1);
     let vector = 16 / widest;
-    let mut module = Module::new(source);
-    module.evaluate(build);
     for (name, o) in TYPES.iter().zip(inputs) {
         module.bind(name, o.dtype());
     }
