@@ -58,7 +58,7 @@ pub use error::Error;
 #[doc(hidden)]
 pub use half;
 pub use kernel::cpu;
-pub use ops::Var;
+pub use ops::{Var, Visible};
 pub use passes::{Mixed, grad, mixed_precision};
 pub use program::{Program, ProgramSet};
 pub use values::{

@@ -23,12 +23,7 @@ const EVERYWHERE: DType = DType::BF16;
 
 /// Kernels that may spill registers to memory: file, kernel, what the module's label must contain, and the reason.
 const SPILLS: &[(&str, &str, &str, &str)] = &[
-    (
-        "pointwise",
-        "contiguous",
-        " A=f64 ",
-        "f64 division and exponentials call a routine for rare operands, round which the assembler saves registers",
-    ),
+    ("pointwise", "contiguous", " A=f64 ", ROUTINE),
     ("attention_block", "attention", " A=f64 ", A_BLOCK_MORE),
     ("attention_small_seq", "attention", " A=", A_BLOCK_MORE),
     ("batch_norm_grad", "gradient", " A=", A_BLOCK_MORE),
@@ -38,9 +33,13 @@ const SPILLS: &[(&str, &str, &str, &str)] = &[
     ("layer_norm_grad", "column_sums", " A=", A_BLOCK_MORE),
     ("layer_norm_grad", "gradient_sums", " A=", A_BLOCK_MORE),
     ("softmax", "cross_entropy", " A=f32 ", A_BLOCK_MORE),
+    ("masked_attention", "masked_attention", " A=", ROUTINE),
+    ("masked_attention_grad", "masked_rows", " A=", A_BLOCK_MORE),
+    ("masked_attention_grad", "masked_columns", " A=", A_BLOCK_MORE),
     ("pair_probs", "pair_probs", "", A_BLOCK_MORE),
     ("unpermute_grad", "unpermute_grad", " BLOCK=0", A_BLOCK_MORE),
 ];
+const ROUTINE: &str = "f64 division, logarithms and exponentials call a routine for rare operands, round which the assembler saves registers";
 const A_BLOCK_MORE: &str = "the assembler keeps a few words in memory, so that one more block runs at once";
 
 /// Modules of every sample in every dtype that it takes, and whether each is compiled for every architecture.

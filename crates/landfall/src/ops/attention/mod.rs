@@ -3,4 +3,4 @@
 pub(crate) mod cpu_heads;
 pub(crate) mod cpu_tiles;
 
-family! { cosine cosine_grad forward grad }
+family! { cosine cosine_grad forward grad masked masked_grad }

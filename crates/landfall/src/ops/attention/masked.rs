@@ -1,0 +1,447 @@
+//! Attention over the keys that each query may see: causal, by a mask, by a number of keys, with grouped heads.
+
+mod cpu;
+pub(in crate::ops) mod cuda;
+
+use super::masked_grad::MaskedAttentionGrad;
+use crate::contract::{
+    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value, Vjp,
+    attributes, op_attributes, rules,
+};
+use crate::error::Error;
+use crate::kernel::cpu::with_float;
+use crate::ops::reduce::softmax::Softmax;
+use crate::values::{DType, DeviceKind, HostTensor, Keep, Rule, Shape, Spec};
+
+pub(in crate::ops) use cpu::gradient;
+
+op_list! { MaskedAttention; Visible }
+
+op_attributes! {
+    /// `out = softmax(S)·v` over the keys that a query sees, `S = scale·q·kᵀ (+ mask)`, for each batch entry and head.
+    ///
+    /// `q`: `[B, M, h, e]`; `k`, `v`: `[B, N, g, e]` with `g` a divisor of `h`: query head `i` reads key head `i·g/h` (grouped
+    /// heads; one key head for all is multi-query attention). With `mask` also `mask`: `[B, h, M, N]`, bool (true where the query
+    /// sees the key) or of the dtype of `q` (added to the scores; −∞ hides a key); broadcast axes have stride 0 and cost nothing.
+    /// With `lengths` also `lengths`: `i64[B]`, the number of keys that are there, the first ones. `causal`: query `i` of `M` sees
+    /// the keys up to `i + n − M` of `n`, the number of keys: the last query sees the last key. Results: `out` `[B, M, h, e]`,
+    /// `lse` `[B, h, M]`, the logarithm of the sum of a row's exponentials, in the accumulation dtype, kept for the gradient. A
+    /// query that sees no key gets zeros, and −∞.
+    ///
+    /// Memory: no matrix of scores, forward or backward. Accumulation: f32 (f64 for f64). Disjoint. Gradient:
+    /// [`MaskedAttentionGrad`]; that of an added mask is computed only where it is used, by products that keep the scores; `lse`
+    /// carries none. Errors: shapes and dtypes as above; a length out of `0..=N` is reported when a result is read. Deterministic,
+    /// whatever the number of threads. Sources: Vaswani et al. (2017); Ainslie et al., "GQA" (2023); Dao et al.,
+    /// "FlashAttention" (2022).
+    ///
+    /// ```
+    /// use landfall::{Engine, ops};
+    /// let engine = Engine::cpu()?;
+    /// let q = engine.tensor([1, 2, 1, 1], &[0.0f64, 0.0])?;
+    /// let v = engine.tensor([1, 2, 1, 1], &[1.0f64, 3.0])?;
+    /// let op = ops::MaskedAttention { causal: true, ..Default::default() };
+    /// let results = engine.eval_all(&op, &[q.view(), q.view(), v.view()])?;
+    /// assert_eq!(results[0].read::<f64>()?, [1.0, 2.0]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    #[derive(Debug, Clone, Copy)]
+    pub struct MaskedAttention {
+        /// Factor of the products, commonly `1/√e`.
+        pub scale: f64 = 0.5,
+        /// Whether a query sees no key behind its own place.
+        pub causal: bool = false,
+        /// Whether a mask is an argument.
+        pub mask: bool = false,
+        /// Whether the numbers of keys are the last argument.
+        pub lengths: bool = false,
+    }
+}
+
+/// Sizes of a call.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::ops) struct Sizes {
+    pub(in crate::ops) batch: usize,
+    pub(in crate::ops) queries: usize,
+    pub(in crate::ops) heads: usize,
+    pub(in crate::ops) features: usize,
+    pub(in crate::ops) keys: usize,
+    pub(in crate::ops) key_heads: usize,
+}
+
+impl Sizes {
+    pub(in crate::ops) fn of(q: &Shape, k: &Shape) -> Self {
+        let (q, k) = (q.dims(), k.dims());
+        Self { batch: q[0], queries: q[1], heads: q[2], features: q[3], keys: k[1], key_heads: k[2] }
+    }
+
+    /// Query heads that read one key head.
+    pub(in crate::ops) fn group(&self) -> usize {
+        self.heads / self.key_heads.max(1)
+    }
+
+    /// The keys that query `i` may see of `n`: the first ones.
+    pub(in crate::ops) fn visible(&self, causal: bool, i: usize, n: usize) -> usize {
+        if causal { (n + i + 1).saturating_sub(self.queries).min(n) } else { n }
+    }
+
+    /// `[B, h, M, N]`.
+    pub(in crate::ops) fn scores(&self) -> Shape {
+        [self.batch, self.heads, self.queries, self.keys].into()
+    }
+
+    /// `[B, h, M]`.
+    pub(in crate::ops) fn rows(&self) -> Shape {
+        [self.batch, self.heads, self.queries].into()
+    }
+}
+
+impl MaskedAttention {
+    /// Arguments of the forward op.
+    pub(in crate::ops) fn arguments(&self) -> usize {
+        3 + usize::from(self.mask) + usize::from(self.lengths)
+    }
+
+    /// Position of the lengths, if there are any.
+    pub(in crate::ops) fn lengths_at(&self) -> Option<usize> {
+        self.lengths.then_some(3 + usize::from(self.mask))
+    }
+
+    /// Checks the arguments of the forward op.
+    pub(in crate::ops) fn check(&self, args: &[Spec]) -> Result<Sizes, Rule> {
+        rules::float(args, &[0])?;
+        for (arg, spec) in args.iter().enumerate().take(3) {
+            let rank = spec.shape.rank();
+            if rank != 4 {
+                return Err(Rule::Rank { arg, rank, expected: "4: [batch, tokens, heads, features]" });
+            }
+            rules::same_dtype(args, 0, arg)?;
+        }
+        let s = Sizes::of(&args[0].shape, &args[1].shape);
+        if s.heads != s.key_heads * s.group() {
+            let expected = "a divisor of the number of query heads";
+            return Err(Rule::Attribute { name: "number of key heads", value: s.key_heads as f64, expected });
+        }
+        rules::shape(args, 1, [s.batch, s.keys, s.key_heads, s.features])?;
+        rules::same_shape(args, 1, 2)?;
+        if self.mask {
+            rules::shape(args, 3, s.scores())?;
+            if args[3].dtype != DType::Bool && args[3].dtype != args[0].dtype {
+                return Err(Rule::Dtype { arg: 3, dtype: args[3].dtype, expected: "bool or the dtype of q" });
+            }
+        }
+        if let Some(at) = self.lengths_at() {
+            rules::dtype(args, at, DType::I64)?;
+            rules::shape(args, at, [s.batch])?;
+        }
+        Ok(s)
+    }
+
+    /// The scores `[B, h, M, N]` in the accumulation dtype, −∞ where a query does not see a key.
+    pub(in crate::ops) fn scores(&self, g: &Graph, args: &[Value]) -> Result<Value, Error> {
+        let s = Sizes::of(&g.shape(args[0]), &g.shape(args[1]));
+        let wide = |v| g.cast(v, g.spec(args[0]).dtype.accumulate());
+        let q = g.permute(wide(args[0])?, &[0, 2, 1, 3])?;
+        let k = g.permute(self.spread(g, &s, wide(args[1])?)?, &[0, 2, 3, 1])?;
+        let mut scores = g.affine(g.matmul(q, k)?, self.scale, 0.0)?;
+        let hidden = f64::NEG_INFINITY;
+        if self.mask {
+            scores = match g.spec(args[3]).dtype {
+                DType::Bool => g.masked_fill(scores, g.not(args[3])?, hidden)?,
+                _ => g.add(scores, wide(args[3])?)?,
+            };
+        }
+        let places = g.reshape(g.arange(DType::I64, 0.0, 1.0, s.keys)?, [1, 1, 1, s.keys])?;
+        let ends = match self.lengths_at() {
+            Some(at) => g.reshape(args[at], [s.batch, 1, 1, 1])?,
+            None => g.fill(DType::I64, [1, 1, 1, 1], s.keys as f64)?,
+        };
+        if self.lengths {
+            scores = g.masked_fill(scores, g.greater_equal(places, ends)?, hidden)?;
+        }
+        if self.causal {
+            let own = g.arange(DType::I64, 1.0 - s.queries as f64, 1.0, s.queries)?;
+            let ends = g.add(g.reshape(own, [1, 1, s.queries, 1])?, ends)?;
+            scores = g.masked_fill(scores, g.greater_equal(places, ends)?, hidden)?;
+        }
+        Ok(scores)
+    }
+
+    /// Keys or values with a head for each query head.
+    pub(in crate::ops) fn spread(&self, g: &Graph, s: &Sizes, x: Value) -> Result<Value, Error> {
+        if s.group() == 1 { Ok(x) } else { g.repeat_interleave(x, 2, s.group()) }
+    }
+}
+
+fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
+    let op = attributes::<MaskedAttention>(op).map_err(|r| r.of("masked_attention", &[], None, None))?;
+    let dtype = g.spec(args[0]).dtype;
+    let s = Sizes::of(&g.shape(args[0]), &g.shape(args[1]));
+    let scores = op.scores(g, args)?;
+    let lse = g.logsumexp(scores, [3])?;
+    let blind = g.equal(lse, g.scalar(lse, f64::NEG_INFINITY)?)?;
+    // A row of −∞ alone has no softmax.
+    let rows = g.reshape(blind, [s.batch, s.heads, s.queries, 1])?;
+    let weights = g.op1(Softmax { axis: 3 }, &[g.masked_fill(scores, rows, 0.0)?])?;
+    let weights = g.masked_fill(weights, rows, 0.0)?;
+    let v = g.permute(op.spread(g, &s, g.cast(args[2], dtype.accumulate())?)?, &[0, 2, 1, 3])?;
+    let out = g.permute(g.matmul(weights, v)?, &[0, 2, 1, 3])?;
+    Ok(vec![g.cast(out, dtype)?, lse])
+}
+
+fn vjp(op: &dyn Op, cx: &Vjp<'_>) -> Result<Vec<Option<Value>>, Error> {
+    let fail = |rule: Rule| Error::from(rule.of("masked_attention", &[], None, None));
+    let op = attributes::<MaskedAttention>(op).map_err(fail)?;
+    let &[Some(g_out), None] = cx.cotangents else {
+        return Err(fail(Rule::NoGradient { why: "lse is kept for the gradient and carries none itself" }));
+    };
+    let (g, inputs) = (cx.graph, cx.inputs);
+    let mut args = inputs.to_vec();
+    args.extend([cx.outputs[0], cx.outputs[1], g_out]);
+    let MaskedAttention { scale, causal, mask, lengths } = *op;
+    let grads = g.op(MaskedAttentionGrad { scale, causal, mask, lengths }, &args)?;
+    let mut grads: Vec<Option<Value>> = grads.into_iter().map(Some).collect();
+    grads.resize(inputs.len(), None);
+    if mask && g.spec(inputs[3]).dtype != DType::Bool {
+        grads[3] = Some(mask_gradient(op, cx, g_out)?);
+    }
+    Ok(grads)
+}
+
+/// Gradient of the added mask, that of the scores: a program in which nothing uses it does not compute it.
+fn mask_gradient(op: &MaskedAttention, cx: &Vjp<'_>, g_out: Value) -> Result<Value, Error> {
+    let (g, inputs) = (cx.graph, cx.inputs);
+    let dtype = g.spec(inputs[0]).dtype;
+    let s = Sizes::of(&g.shape(inputs[0]), &g.shape(inputs[1]));
+    let wide = |v| g.cast(v, dtype.accumulate());
+    let lse = g.reshape(cx.outputs[1], [s.batch, s.heads, s.queries, 1])?;
+    let seen = g.select(g.is_finite(lse)?, lse, g.scalar(lse, 0.0)?)?;
+    let weights = g.exp(g.sub(op.scores(g, inputs)?, seen)?)?;
+    let v = g.permute(op.spread(g, &s, wide(inputs[2])?)?, &[0, 2, 3, 1])?;
+    let slope = g.matmul(g.permute(wide(g_out)?, &[0, 2, 1, 3])?, v)?;
+    let level = g.sum(g.mul(wide(g_out)?, wide(cx.outputs[0])?)?, Keep(3))?;
+    let level = g.permute(level, &[0, 2, 1, 3])?;
+    g.cast(g.mul(weights, g.sub(slope, level)?)?, dtype)
+}
+
+impl Op for MaskedAttention {
+    fn name(&self) -> &'static str {
+        "masked_attention"
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        if args.len() != self.arguments() {
+            return Err(Rule::Arity { expected: self.arguments(), got: args.len() });
+        }
+        let s = self.check(args)?;
+        Ok([args[0], Spec { dtype: args[0].dtype.accumulate(), shape: s.rows() }].into())
+    }
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL; 2]
+    }
+    fn body(&self) -> Body {
+        Body::Fused(body)
+    }
+    fn vjp(&self) -> Grad {
+        Grad::Rule(vjp)
+    }
+    fn mixing(&self) -> Mixing {
+        Mixing::Product { operands: usize::MAX }
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const {
+            &[
+                Kernel::cpu("masked_attention", |op, call| {
+                    let op = attributes::<MaskedAttention>(op)?;
+                    with_float!(call, 0, T => cpu::forward::<T>(op, call))
+                })
+                .with_workspace(|_, args| cpu::workspace(args, cpu::forward_slot)),
+                Kernel::cuda("masked_attention", cuda::forward),
+            ]
+        }
+    }
+    fn flops(&self, args: &[Spec], outputs: &[Spec]) -> usize {
+        // Two products; scale, maximum, difference, exponential and sum of each score.
+        let s = Sizes::of(&args[0].shape, &args[1].shape);
+        outputs[1].shape.elements().saturating_mul(s.keys).saturating_mul(4 * s.features + 5)
+    }
+}
+
+/// The reference of one query's weights: of each key `exp(S − lse)`, and `lse`.
+pub(super) struct Row {
+    pub(super) weights: Vec<f64>,
+    pub(super) lse: f64,
+}
+
+impl MaskedAttention {
+    /// The weights of query `i` of head `h` of batch entry `b`.
+    pub(super) fn row(&self, args: &[HostTensor], b: usize, h: usize, i: usize) -> Row {
+        let s = Sizes::of(&args[0].spec.shape, &args[1].spec.shape);
+        let n = self.lengths_at().map_or(s.keys, |at| args[at].int(b).clamp(0, s.keys as i64) as usize);
+        let visible = s.visible(self.causal, i, n);
+        let q = &args[0].data[((b * s.queries + i) * s.heads + h) * s.features..][..s.features];
+        let score = |j: usize| {
+            let at = ((b * s.keys + j) * s.key_heads + h / s.group()) * s.features;
+            let dot: f64 = q.iter().zip(&args[1].data[at..]).map(|(q, k)| q * k).sum();
+            let mask =
+                if self.mask { args[3].data[((b * s.heads + h) * s.queries + i) * s.keys + j] } else { 0.0 };
+            let boolean = self.mask && args[3].spec.dtype == DType::Bool;
+            if j >= visible || (boolean && mask == 0.0) {
+                f64::NEG_INFINITY
+            } else {
+                self.scale * dot + if boolean { 0.0 } else { mask }
+            }
+        };
+        let scores: Vec<f64> = (0..s.keys).map(score).collect();
+        let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if max == f64::NEG_INFINITY {
+            return Row { weights: vec![0.0; s.keys], lse: max };
+        }
+        let sum: f64 = scores.iter().map(|s| (s - max).exp()).sum();
+        Row { weights: scores.iter().map(|s| (s - max).exp() / sum).collect(), lse: max + sum.ln() }
+    }
+}
+
+impl Tested for MaskedAttention {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
+        let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
+        let s = Sizes::of(&specs[0].shape, &specs[1].shape);
+        let mut out: Vec<HostTensor> = outputs.iter().map(|&o| HostTensor::from_fn(o, |_| 0.0)).collect();
+        for at in 0..s.rows().elements() {
+            let (b, h, i) = (at / s.queries / s.heads, at / s.queries % s.heads, at % s.queries);
+            let row = self.row(args, b, h, i);
+            out[1].data[at] = row.lse;
+            for c in 0..s.features {
+                let v = |j: usize| {
+                    args[2].data[((b * s.keys + j) * s.key_heads + h / s.group()) * s.features + c]
+                };
+                out[0].data[((b * s.queries + i) * s.heads + h) * s.features + c] =
+                    (0..s.keys).map(|j| row.weights[j] * v(j)).sum();
+            }
+        }
+        out
+    }
+    fn samples(&self) -> Vec<Sample> {
+        let mut all: Vec<Sample> = cases().into_iter().map(|(op, args)| Sample::new(op, args)).collect();
+        let x = |shape: [usize; 4]| SampleArg::any(shape);
+        let three = |q, k, v| vec![x(q), x(k), x(v)];
+        let same = [2, 5, 2, 4];
+        let masked = |mask| {
+            let mut args = three(same, same, same);
+            args.push(mask);
+            args
+        };
+        let op = Self { mask: true, ..*self };
+        let int = |dtype, shape: &[usize]| {
+            SampleArg::with(Some(dtype), Shape::new(shape).unwrap_or(Shape::SCALAR), Data::Int(0, 2))
+        };
+        all.extend([
+            Sample::bad(*self, three(same, same, [2, 6, 2, 4]), "their shapes must be equal"),
+            Sample::bad(
+                *self,
+                three([2, 5, 3, 4], same, same),
+                "number of key heads is 2; it must be a divisor",
+            ),
+            Sample::bad(*self, three(same, [2, 5, 2, 3], [2, 5, 2, 3]), "arg 1 is [2, 5, 2, 3]"),
+            Sample::bad(*self, vec![SampleArg::any([5, 2, 4]); 3], "arg 0 has rank 3; it must be 4"),
+            Sample::bad(*self, vec![x(same); 2], "takes 3 arguments, got 2"),
+            Sample::bad(
+                op,
+                masked(int(DType::Bool, &[2, 2, 5, 4])),
+                "arg 3 is [2, 2, 5, 4]; it must be [2, 2, 5, 5]",
+            ),
+            Sample::bad(op, masked(int(DType::I32, &[2, 2, 5, 5])), "it must be bool or the dtype of q"),
+            Sample::bad(
+                Self { lengths: true, ..*self },
+                masked(int(DType::I64, &[3])),
+                "arg 3 is [3]; it must be [2]",
+            ),
+        ]);
+        all
+    }
+}
+
+/// Sample calls: equal and unequal lengths, grouped heads, every kind of mask, queries that see nothing, tails, wide heads.
+pub(super) fn cases() -> Vec<(MaskedAttention, Vec<SampleArg>)> {
+    /// What a case has beside its shapes.
+    #[derive(Clone, Copy)]
+    enum Mask {
+        None,
+        Bool,
+        Added,
+    }
+    let case = |q: [usize; 4], keys: usize, key_heads: usize, causal: bool, mask: Mask, lengths: &[f64]| {
+        let most = if q[3] > 35 { 1.0 } else { 2.0 };
+        let k = [q[0], keys, key_heads, q[3]];
+        let mut args: Vec<SampleArg> = [q, k, k].map(|s| SampleArg::range(s, -most, most)).into();
+        let scores = [q[0], q[2], q[1], keys];
+        match mask {
+            Mask::None => {}
+            Mask::Bool => args.push(SampleArg::with(Some(DType::Bool), scores, Data::Int(0, 2))),
+            Mask::Added => args.push(SampleArg::any(scores)),
+        }
+        if !lengths.is_empty() {
+            args.push(SampleArg::with(Some(DType::I64), [lengths.len()], Data::Exact(lengths.to_vec())));
+        }
+        let masked = !matches!(mask, Mask::None);
+        (MaskedAttention { scale: 0.25, causal, mask: masked, lengths: !lengths.is_empty() }, args)
+    };
+    vec![
+        case([1, 1, 1, 1], 1, 1, false, Mask::None, &[]),
+        case([2, 5, 2, 4], 5, 2, true, Mask::None, &[]),
+        case([1, 7, 4, 3], 9, 2, false, Mask::Bool, &[]),
+        case([2, 3, 6, 8], 20, 1, true, Mask::Added, &[]),
+        case([2, 40, 2, 17], 33, 1, true, Mask::None, &[]),
+        case([3, 1, 4, 16], 50, 2, true, Mask::None, &[50.0, 1.0, 0.0]),
+        case([2, 6, 2, 5], 70, 2, false, Mask::Bool, &[3.0, 70.0]),
+        case([1, 5, 1, 70], 600, 1, true, Mask::None, &[550.0]),
+        case([1, 33, 2, 130], 35, 2, false, Mask::Added, &[]),
+        case([1, 3, 1, 300], 4, 1, true, Mask::None, &[]),
+        case([0, 5, 2, 4], 5, 2, true, Mask::None, &[]),
+        case([2, 3, 2, 4], 0, 2, false, Mask::None, &[]),
+    ]
+}
+
+impl Graph {
+    /// Attention `[B, M, h, e]` of queries `[B, M, h, e]` over keys and values `[B, N, g, e]` that a query may see
+    /// ([`MaskedAttention`]); `scale` is `1/√e`.
+    ///
+    /// ```
+    /// use landfall::{DType, Graph, StateSpec, Visible};
+    /// let graph = Graph::new(&std::sync::Arc::new(StateSpec::new()));
+    /// let q = graph.input("q", DType::F32, [8, 64, 4, 16]);
+    /// let k = graph.input("k", DType::F32, [8, 64, 2, 16]);
+    /// let v = graph.input("v", DType::F32, [8, 64, 2, 16]);
+    /// let out = graph.attend(q, k, v, Visible { causal: true, ..Default::default() })?;
+    /// assert_eq!(graph.shape(out).dims(), [8, 64, 4, 16]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The shapes and dtypes of [`MaskedAttention`]; the mask must be broadcastable to `[B, h, M, N]`.
+    #[track_caller]
+    pub fn attend(&self, q: Value, k: Value, v: Value, visible: Visible) -> Result<Value, Error> {
+        let (queries, keys) = (self.shape(q), self.shape(k));
+        let mut args = vec![q, k, v];
+        let whole = queries.rank() == 4 && keys.rank() == 4;
+        if let Some(mask) = visible.mask {
+            let scores = Sizes::of(&queries, &keys).scores();
+            args.push(if whole { self.broadcast_to(mask, scores)? } else { mask });
+        }
+        args.extend(visible.lengths);
+        let scale = (queries.last().max(1) as f64).powf(-0.5);
+        let Visible { causal, mask, lengths } = visible;
+        let op = MaskedAttention { scale, causal, mask: mask.is_some(), lengths: lengths.is_some() };
+        Ok(self.op(op, &args)?[0])
+    }
+}
+
+/// Which keys a query sees in [`Graph::attend`]: without anything, all.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Visible {
+    /// Those up to the query's own place, the last query at the last key.
+    pub causal: bool,
+    /// Where a mask is true; or a mask of the dtype of the queries is added to the scores. Broadcast to `[B, h, M, N]`.
+    pub mask: Option<Value>,
+    /// The first ones of each batch entry, so many: `i64[B]`.
+    pub lengths: Option<Value>,
+}
