@@ -16,7 +16,7 @@ on_each_device!(
     truth_values_and_masks,
     a_detached_value_is_a_constant,
     made_of_ranges,
-    extremes_of_integers_are_exact,
+    reductions_of_integers_are_exact,
     normal_draws,
 );
 
@@ -229,8 +229,8 @@ fn made_of_ranges(e: &Engine) -> Result<(), Error> {
     Ok(())
 }
 
-/// The first of the largest and of the smallest, also where a negative would wrap or f64 does not hold the number.
-fn extremes_of_integers_are_exact(e: &Engine) -> Result<(), Error> {
+/// Extremes, their first places, sums and products, also where a negative would wrap or f64 does not hold the number.
+fn reductions_of_integers_are_exact(e: &Engine) -> Result<(), Error> {
     let spec = Arc::new(StateSpec::new());
     let mut state = State::new(e, &spec)?;
     let g = Graph::new(&spec);
@@ -239,14 +239,24 @@ fn extremes_of_integers_are_exact(e: &Engine) -> Result<(), Error> {
         g.output(&format!("{name} max"), g.argmax(x, -1)?);
         g.output(&format!("{name} min"), g.argmin(x, -1)?);
     }
-    assert!(g.min(bytes, -1).is_err() && g.argmax(g.input("none", DType::F32, [0]), 0).is_err());
-    let mut p = Program::compile(e, &state, "extremes", &g)?;
+    g.output("least", g.min(big, All)?);
+    g.output("sum", g.sum(bytes, All)?);
+    g.output("wrapped", g.sum(big, -1)?);
+    g.output("product", g.prod(bytes, Keep(0))?);
+    g.output("one row", g.sum(g.reshape(bytes, [4, 1])?, 1)?);
+    g.output("running", g.cumsum(bytes, 0)?);
+    assert!(g.mean(bytes, -1).is_err() && g.argmax(g.input("none", DType::F32, [0]), 0).is_err());
+    let mut p = Program::compile(e, &state, "integers", &g)?;
     p.write("big", &[1i64 << 53, (1 << 53) + 1, 1 << 53, i64::MIN, i64::MAX, i64::MIN])?;
-    p.write("bytes", &[1u8, 0, 255, 0])?;
+    p.write("bytes", &[1u8, 7, 255, 7])?;
     p.run(&mut state)?;
     let read = |name: &str| p.read::<i64>(name);
     assert_eq!((read("big max")?, read("big min")?), (vec![1, 1], vec![0, 0]));
-    assert_eq!((read("bytes max")?, read("bytes min")?), (vec![2], vec![1]));
+    assert_eq!((read("bytes max")?, read("bytes min")?), (vec![2], vec![0]));
+    // Sums and products of bytes are i64; what i64 does not hold wraps.
+    assert_eq!((read("least")?, read("sum")?, read("product")?), (vec![i64::MIN], vec![270], vec![255 * 49]));
+    assert_eq!((read("one row")?, read("running")?), (vec![1, 7, 255, 7], vec![1, 8, 263, 270]));
+    assert_eq!(read("wrapped")?, [3 * (1 << 53) + 1, i64::MAX]);
     Ok(())
 }
 

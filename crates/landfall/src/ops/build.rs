@@ -204,7 +204,7 @@ impl Graph {
         self.op1(ops::Where, &args)
     }
 
-    /// Sum over `axes`, which are taken out of the shape, or kept with size 1 ([`Keep`](crate::Keep)).
+    /// Sum over `axes`, which are taken out of the shape, or kept with size 1 ([`Keep`](crate::Keep)); of integers i64.
     ///
     /// # Errors
     /// Each axis must exist.
@@ -231,7 +231,25 @@ impl Graph {
         self.reduced(ops::Reduction::Max, x, axes)
     }
 
-    /// A reduction over `axes`. Over sizes of 1 alone there is nothing to join: a view.
+    /// Smallest element over `axes`, as [`Graph::sum`].
+    ///
+    /// # Errors
+    /// Each axis must exist.
+    #[track_caller]
+    pub fn min(&self, x: Value, axes: impl Axes) -> Result<Value, Error> {
+        self.reduced(ops::Reduction::Min, x, axes)
+    }
+
+    /// Product over `axes`, as [`Graph::sum`]; of integers i64.
+    ///
+    /// # Errors
+    /// Each axis must exist.
+    #[track_caller]
+    pub fn prod(&self, x: Value, axes: impl Axes) -> Result<Value, Error> {
+        self.reduced(ops::Reduction::Prod, x, axes)
+    }
+
+    /// A reduction over `axes`. Over sizes of 1 alone there is nothing to join: a view, of integers that a sum widens a cast.
     #[track_caller]
     pub(in crate::ops) fn reduced<A: Axes>(
         &self,
@@ -254,7 +272,11 @@ impl Graph {
             }
         }
         let joins = axes.iter().any(|&a| shape.dims()[a] != 1);
-        let result = if joins { self.op1(ops::Reduce::new(reduction, &axes), &[x])? } else { x };
+        let reduce = ops::Reduce::new(reduction, &axes);
+        let dtype =
+            reduce.infer(&self.specs(&[x])).map_err(|r| r.of(op, &self.specs(&[x]), None, Some(at)))?[0]
+                .dtype;
+        let result = if joins { self.op1(reduce, &[x])? } else { self.cast(x, dtype)? };
         self.reshape(result, kept)
     }
 

@@ -62,7 +62,9 @@ mod composite;
 pub(crate) mod elementwise;
 pub(crate) mod experts;
 pub(crate) mod indexing;
+mod layers;
 pub(crate) mod loss;
+mod losses;
 pub(crate) mod matmul;
 pub(crate) mod movement;
 pub(crate) mod norm;
@@ -78,6 +80,8 @@ pub use crate::contract::{
 };
 pub use crate::values::Precision;
 pub use by_name::by_name;
+pub use layers::Windows;
+pub use losses::Labels;
 use std::sync::Arc;
 pub use var::Var;
 

@@ -144,7 +144,8 @@ impl<'g> Var<'g> {
         mean_all(); transpose();
         powf(exponent: f64); leaky_relu(slope: f64); elu(alpha: f64); clamp(low: f64, high: f64);
         affine(mul: f64, add: f64); cast(dtype: DType);
-        sum(axes: impl Axes); mean(axes: impl Axes); max(axes: impl Axes); any(axes: impl Axes); all(axes: impl Axes);
+        cumsum(axis: impl Axis); sum(axes: impl Axes); mean(axes: impl Axes); max(axes: impl Axes); min(axes: impl Axes);
+        prod(axes: impl Axes); any(axes: impl Axes); all(axes: impl Axes);
         variance(axes: impl Axes, correction: usize); standard_deviation(axes: impl Axes, correction: usize);
         norm(axes: impl Axes); logsumexp(axes: impl Axes); softmax(axis: impl Axis); log_softmax(axis: impl Axis);
         reshape(shape: impl Into<Shape>); broadcast_to(shape: impl Into<Shape>); permute(axes: &[usize]);

@@ -317,17 +317,7 @@ impl Graph {
     /// The axis must exist and have an element.
     #[track_caller]
     pub fn argmax(&self, x: Value, axis: impl Axis) -> Result<Value, Error> {
-        let (axis, n) = self.filled_axis("argmax", x, axis)?;
-        if !self.spec(x).dtype.is_float() {
-            return self.first_of(x, axis, true);
-        }
-        // The first position that holds the maximum: the largest of n − position among them. NaN equals nothing, but is one.
-        let most = self.max(x, Keep(axis))?;
-        let holds = self.maximum(self.equal(x, most)?, self.is_nan(x)?)?;
-        let spec = Spec { dtype: DType::I64, shape: self.shape(x) };
-        let rank = self.op1(Iota { spec, axis, start: n as f64, step: -1.0 }, &[])?;
-        let first = self.max(self.select(holds, rank, self.scalar(rank, 0.0)?)?, axis)?;
-        self.sub(self.scalar(first, n as f64)?, first)
+        self.first_extreme("argmax", ops::Reduction::Max, x, axis)
     }
 
     /// Index of the smallest element along an axis, the first of equal ones, as i64. NaN counts as smaller than every number.
@@ -336,46 +326,31 @@ impl Graph {
     /// As of [`Graph::argmax`].
     #[track_caller]
     pub fn argmin(&self, x: Value, axis: impl Axis) -> Result<Value, Error> {
-        let (axis, _) = self.filled_axis("argmin", x, axis)?;
-        match self.spec(x).dtype.is_float() {
-            true => self.argmax(self.neg(x)?, axis),
-            false => self.first_of(x, axis, false),
-        }
+        self.first_extreme("argmin", ops::Reduction::Min, x, axis)
     }
 
-    /// An axis that has elements, and their number.
+    /// Index of the first element that is the extreme of its axis.
     #[track_caller]
-    fn filled_axis(&self, op: &'static str, x: Value, axis: impl Axis) -> Result<(usize, usize), Error> {
+    fn first_extreme(
+        &self,
+        op: &'static str,
+        reduction: ops::Reduction,
+        x: Value,
+        axis: impl Axis,
+    ) -> Result<Value, Error> {
         let axis = self.axis(op, x, axis)?;
         let n = self.shape(x).dims()[axis];
         if n == 0 {
             let rule = Rule::Attribute { name: "size of the axis", value: 0.0, expected: "at least 1" };
             return Err(rule.of(op, &[self.spec(x)], None, Some(Location::caller())).into());
         }
-        Ok((axis, n))
-    }
-
-    /// Index of the first element in order. Of integers: the negative of one may wrap, and a maximum passes through f64, which
-    /// does not hold every 64-bit integer.
-    #[track_caller]
-    fn first_of(&self, x: Value, axis: usize, descending: bool) -> Result<Value, Error> {
-        let first = self.slice(self.argsort(x, axis, descending)?, axis, 0, 1)?;
-        self.reshape(first, self.shape(x).without(axis))
-    }
-
-    /// Smallest element over `axes`, as [`Graph::sum`] takes them.
-    ///
-    /// # Errors
-    /// Each axis must exist; `x` must be of a float dtype.
-    #[track_caller]
-    pub fn min(&self, x: Value, axes: impl crate::values::Axes) -> Result<Value, Error> {
-        let spec = self.spec(x);
-        if !spec.dtype.is_float() {
-            // The negative of an integer may wrap.
-            let rule = Rule::Dtype { arg: 0, dtype: spec.dtype, expected: "a float; use sort for integers" };
-            return Err(rule.of("min", &[spec], None, Some(Location::caller())).into());
-        }
-        self.neg(self.max(self.neg(x)?, axes)?)
+        // The largest of n − position among those that hold the extreme. NaN equals nothing, but is one.
+        let extreme = self.reduced(reduction, x, Keep(axis))?;
+        let holds = self.maximum(self.equal(x, extreme)?, self.is_nan(x)?)?;
+        let spec = Spec { dtype: DType::I64, shape: self.shape(x) };
+        let rank = self.op1(Iota { spec, axis, start: n as f64, step: -1.0 }, &[])?;
+        let first = self.max(self.select(holds, rank, self.scalar(rank, 0.0)?)?, axis)?;
+        self.sub(self.scalar(first, n as f64)?, first)
     }
 
     /// Draws from a normal distribution with mean 0 and standard deviation 1, by Box and Muller's transform of two uniform draws

@@ -1,3 +1,3 @@
 //! Many elements joined to one: reductions and softmax.
 
-family! { reduction softmax }
+family! { cumsum reduction softmax }

@@ -1,4 +1,4 @@
-//! Sum, mean and maximum over axes.
+//! Sum, mean, product, maximum and minimum over axes.
 //!
 //! Elements are added in tiles of [`TILE`] in the accumulation dtype and the tiles' sums in f64, so that an error grows
 //! with the tile and not with the number of elements. Work is cut by shape: rows of outputs where there are many,
@@ -15,12 +15,10 @@ use crate::contract::{
     attribute_choices, attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::pointwise::{Arith, pieces};
-use crate::kernel::cpu::{Call, Chunks, View, isa};
+use crate::kernel::cpu::{Call, Chunks, View, isa, with_float};
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::elementwise::scalar::{Compare, Comparison};
-use crate::values::{
-    DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Math, Rule, Shape, Spec, with_dtype,
-};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Layout, MAX_RANK, Math, Rule, Shape, Spec};
 
 op_list! { Reduce; Reduction }
 
@@ -45,19 +43,23 @@ pub enum Reduction {
     Sum,
     /// Sum divided by the number of elements; NaN over none.
     Mean,
-    /// Largest element, NaN if there is one; −∞ over no elements.
+    /// Largest element, NaN if there is one; −∞ over no elements, of integers the smallest number of the dtype.
     Max,
+    /// Smallest element, NaN if there is one; ∞ over no elements, of integers the largest number of the dtype.
+    Min,
+    /// Product; 1 over no elements.
+    Prod,
 }
 
-attribute_choices!(Reduction: Sum = "sum", Mean = "mean", Max = "max");
+attribute_choices!(Reduction: Sum = "sum", Mean = "mean", Max = "max", Min = "min", Prod = "prod");
 
 op_attributes! {
     /// `out[kept] = reduction over the axes of x[kept, reduced]`.
     ///
     /// `x`: any shape, a number; the axes are taken out of the shape. Accumulation: f32 in tiles, f64 over tiles.
-    /// Integers pass through f64 and saturate at the ends of their dtype: exact below 2⁵³. Disjoint.
-    /// Gradient: of a sum the cotangent broadcast, of a mean divided by the count, of a maximum shared equally among the
-    /// elements that equal it. Deterministic, whatever the number of threads.
+    /// Sums and products of integers are i64 and wrap modulo 2⁶⁴, extremes keep the dtype; a mean is of floats alone. Disjoint.
+    /// Gradient: of a sum the cotangent broadcast, of a mean divided by the count, of an extreme shared equally among the
+    /// elements that equal it, of a product the product of the others. Deterministic, whatever the number of threads.
     #[derive(Debug, Clone, Copy)]
     pub struct Reduce {
         /// What is computed.
@@ -162,6 +164,8 @@ impl Op for Reduce {
             Reduction::Sum => "sum",
             Reduction::Mean => "mean",
             Reduction::Max => "max",
+            Reduction::Min => "min",
+            Reduction::Prod => "prod",
         }
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
@@ -173,10 +177,23 @@ impl Op for Reduce {
         if args[0].dtype == DType::Bool {
             return Err(Rule::Dtype { arg: 0, dtype: DType::Bool, expected: "a number" });
         }
+        if self.reduction == Reduction::Mean {
+            rules::float(&args, &[0])?;
+        }
         let mut shape = Shape::SCALAR;
         (0..rank).filter(|&a| !self.reduces(a)).for_each(|a| shape.push(args[0].shape.dims()[a]));
-        let dtype = args[0].dtype;
-        Ok(Outputs::one(Spec::new(if self.wide { dtype.accumulate() } else { dtype }, shape)))
+        let dtype = match args[0].dtype {
+            float if float.is_float() => {
+                if self.wide {
+                    float.accumulate()
+                } else {
+                    float
+                }
+            }
+            _ if matches!(self.reduction, Reduction::Sum | Reduction::Prod) => DType::I64,
+            integer => integer,
+        };
+        Ok(Outputs::one(Spec::new(dtype, shape)))
     }
     fn outputs(&self) -> &[Output] {
         &[Output::FULL]
@@ -200,7 +217,18 @@ impl Op for Reduce {
             Ok(vec![Some(match op.reduction {
                 Reduction::Sum => c,
                 Reduction::Mean => g.affine(c, 1.0 / op.counts(&shape).1.max(1) as f64, 0.0)?,
-                Reduction::Max => {
+                Reduction::Prod => {
+                    // Of one zero the product of the others, of several zeros 0.
+                    let axes: Vec<usize> = (0..shape.rank()).filter(|&a| op.reduces(a)).collect();
+                    let zero = g.equal(x, g.scalar(x, 0.0)?)?;
+                    let zeros = g.sum(g.cast(zero, dtype)?, &axes)?;
+                    let others = g.reduced(Reduction::Prod, g.masked_fill(x, zero, 1.0)?, &axes)?;
+                    let none = g.scalar(others, 0.0)?;
+                    let alone = spread(g.select(g.equal(zeros, g.scalar(zeros, 1.0)?)?, others, none)?)?;
+                    let whole = spread(g.select(g.equal(zeros, none)?, others, none)?)?;
+                    g.mul(c, g.select(zero, alone, g.div(whole, g.masked_fill(x, zero, 1.0)?)?)?)?
+                }
+                Reduction::Max | Reduction::Min => {
                     let equal = g.op1(
                         Compare { comparison: Comparison::Equal },
                         &[x, spread(g.cast(cx.outputs[0], dtype)?)?],
@@ -219,13 +247,21 @@ impl Op for Reduce {
                 Kernel::cpu("reduce", |op, call| {
                     let op = attributes::<Reduce>(op)?;
                     let dtype = call.dtype(0)?;
-                    let halves = matches!(dtype, DType::F32 | DType::BF16 | DType::F16);
-                    if dtype != call.output_dtype(0)? {
-                        return with_dtype!(any dtype, T => run::<f32, T, f32>(op, call));
+                    let wide = dtype != call.output_dtype(0)?;
+                    match dtype {
+                        DType::F64 => run::<f64, f64, f64>(op, call),
+                        DType::F32 | DType::BF16 | DType::F16 => with_float!(call, 0, T => if wide {
+                            run::<f32, T, f32>(op, call)
+                        } else {
+                            run::<f32, T, T>(op, call)
+                        }),
+                        DType::I64 => run::<i64, i64, i64>(op, call),
+                        DType::I32 if wide => run::<i64, i32, i64>(op, call),
+                        DType::I32 => run::<i64, i32, i32>(op, call),
+                        DType::U8 if wide => run::<i64, u8, i64>(op, call),
+                        DType::U8 => run::<i64, u8, u8>(op, call),
+                        DType::Bool => Err(Rule::Dtype { arg: 0, dtype, expected: "a number" }),
                     }
-                    with_dtype!(any dtype, T => {
-                        if halves { run::<f32, T, T>(op, call) } else { run::<f64, T, T>(op, call) }
-                    })
                 })
                 .with_workspace(|op, args| {
                     let chunks = attributes::<Reduce>(op).map_or(1, |r| r.chunks(&args[0].shape));
@@ -246,7 +282,7 @@ impl Tested for Reduce {
         let x = &args[0];
         let Ok(outputs) = self.infer(&[x.spec]) else { return Vec::new() };
         let (_, count) = self.counts(&x.spec.shape);
-        let start = if self.reduction == Reduction::Max { f64::NEG_INFINITY } else { 0.0 };
+        let start = <f64 as Fold>::start(self.reduction);
         let mut out = HostTensor::from_fn(outputs[0], |_| start);
         for (i, &v) in x.data.iter().enumerate() {
             let (mut rest, mut at, mut step) = (i, 0, 1);
@@ -261,6 +297,8 @@ impl Tested for Reduce {
             out.data[at] = match self.reduction {
                 Reduction::Sum | Reduction::Mean => out.data[at] + v,
                 Reduction::Max => Math::max(out.data[at], v),
+                Reduction::Min => Math::min(out.data[at], v),
+                Reduction::Prod => out.data[at] * v,
             };
         }
         if self.reduction == Reduction::Mean {
@@ -290,15 +328,20 @@ impl Tested for Reduce {
             (&[2100, 48], &[0]),
             (&[6, 70, 3, 16], &[0, 2]),
         ];
+        // A product of many numbers is a normal number only where they are near 1.
+        let arg = |reduction, shape: Shape| match reduction {
+            Reduction::Prod if shape.elements() > 100 => SampleArg::range(shape, 0.9, 1.1),
+            _ => SampleArg::any(shape),
+        };
         let mut all = Vec::new();
-        for reduction in [Reduction::Sum, Reduction::Mean, Reduction::Max] {
+        for reduction in [Reduction::Sum, Reduction::Mean, Reduction::Max, Reduction::Min, Reduction::Prod] {
             for &(shape, axes) in cases {
                 let Some(shape) = Shape::new(shape) else { continue };
-                all.push(Sample::new(Self::new(reduction, axes), vec![SampleArg::any(shape)]));
+                all.push(Sample::new(Self::new(reduction, axes), vec![arg(reduction, shape)]));
             }
             for (shape, axis) in [([3, 5], 0), ([3, 2100], 1), ([17_000, 6], 0), ([0, 3], 0)] {
                 let op = Self::new(reduction, &[axis]).wide();
-                all.push(Sample::new(op, vec![SampleArg::any(shape)]));
+                all.push(Sample::new(op, vec![arg(reduction, shape.into())]));
             }
             all.push(Sample::bad(
                 Self::new(reduction, &[2]),
@@ -315,49 +358,115 @@ impl Tested for Reduce {
     }
 }
 
-/// One running result: tiles in the accumulation dtype, the total in f64.
-#[derive(Clone, Copy)]
-struct Total {
-    reduction: Reduction,
-    value: f64,
+/// A type of running results: floats, in tiles and then in f64, or integers, which wrap.
+pub(super) trait Fold: Copy + Send + Sync {
+    /// The type of a result over tiles.
+    type Total: Fold + Element;
+
+    /// The result over nothing.
+    fn start(reduction: Reduction) -> Self;
+    fn load<T: Element>(x: T) -> Self;
+    fn join(self, x: Self, reduction: Reduction) -> Self;
+    fn total(self) -> Self::Total;
+    /// The result over `count` elements.
+    fn result<R: Element>(self, reduction: Reduction, count: usize) -> R;
 }
 
-impl Total {
-    fn new(reduction: Reduction) -> Self {
-        Self { reduction, value: if reduction == Reduction::Max { f64::NEG_INFINITY } else { 0.0 } }
-    }
+macro_rules! folds_floats {
+    ($($A:ident)*) => { $(
+        impl Fold for $A {
+            type Total = f64;
+
+            #[inline(always)]
+            fn start(reduction: Reduction) -> Self {
+                match reduction {
+                    Reduction::Sum | Reduction::Mean => 0.0,
+                    Reduction::Max => Self::NEG_INFINITY,
+                    Reduction::Min => Self::INFINITY,
+                    Reduction::Prod => 1.0,
+                }
+            }
+            #[inline(always)]
+            fn load<T: Element>(x: T) -> Self {
+                Arith::load(x)
+            }
+            #[inline(always)]
+            fn join(self, x: Self, reduction: Reduction) -> Self {
+                match reduction {
+                    Reduction::Sum | Reduction::Mean => self + x,
+                    Reduction::Max => Math::max(self, x),
+                    Reduction::Min => Math::min(self, x),
+                    Reduction::Prod => self * x,
+                }
+            }
+            #[inline(always)]
+            fn total(self) -> f64 {
+                self.as_f64()
+            }
+            #[inline(always)]
+            fn result<R: Element>(self, reduction: Reduction, count: usize) -> R {
+                let scale = if reduction == Reduction::Mean { 1.0 / count as f64 } else { 1.0 };
+                R::from_f64(self.as_f64() * scale)
+            }
+        }
+    )* };
+}
+folds_floats! { f32 f64 }
+
+impl Fold for i64 {
+    type Total = Self;
 
     #[inline(always)]
-    fn join(&mut self, part: f64) {
-        self.value = match self.reduction {
-            Reduction::Sum | Reduction::Mean => self.value + part,
-            Reduction::Max => Math::max(self.value, part),
-        };
+    fn start(reduction: Reduction) -> Self {
+        match reduction {
+            Reduction::Sum | Reduction::Mean => 0,
+            Reduction::Max => Self::MIN,
+            Reduction::Min => Self::MAX,
+            Reduction::Prod => 1,
+        }
+    }
+    #[inline(always)]
+    fn load<T: Element>(x: T) -> Self {
+        x.to_i64()
+    }
+    #[inline(always)]
+    fn join(self, x: Self, reduction: Reduction) -> Self {
+        match reduction {
+            Reduction::Sum | Reduction::Mean => self.wrapping_add(x),
+            Reduction::Max => Ord::max(self, x),
+            Reduction::Min => Ord::min(self, x),
+            Reduction::Prod => self.wrapping_mul(x),
+        }
+    }
+    #[inline(always)]
+    fn total(self) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn result<R: Element>(self, _: Reduction, _: usize) -> R {
+        R::from_i64(self)
     }
 }
 
 /// Of elements of `T`, summed in `A`, into results of `R`.
-fn run<A: Arith, T: Element, R: Element>(op: &Reduce, call: &Call<'_>) -> Result<(), Rule> {
+fn run<A: Fold, T: Element, R: Element>(op: &Reduce, call: &Call<'_>) -> Result<(), Rule> {
     let x = call.input::<T>(0)?;
     let mut out = call.output::<R>(0)?;
     let shape = *x.layout().shape();
     let (outputs, reduced) = op.counts(&shape);
-    let scale = if op.reduction == Reduction::Mean { 1.0 / reduced as f64 } else { 1.0 };
+    let reduction = op.reduction;
     if outputs == 0 {
         return Ok(());
     }
     if reduced == 0 {
-        out.fill(R::from_f64(if op.reduction == Reduction::Mean {
-            f64::NAN
-        } else {
-            Total::new(op.reduction).value
-        }));
+        // Of integers the ends of the dtype.
+        out.fill(R::from_f64(if reduction == Reduction::Mean { f64::NAN } else { f64::start(reduction) }));
         return Ok(());
     }
-    let job = Job { x, axes: op.split(x.layout())?, reduction: op.reduction };
+    let job = Job { x, axes: op.split(x.layout())?, reduction };
     let chunks = op.chunks(&shape);
     if chunks > 1 {
-        let partial = call.workspace::<f64>()?;
+        let partial = call.workspace::<A::Total>()?;
         let whole = Chunks { data: &mut partial[..chunks * outputs], width: outputs };
         call.parallel(
             whole,
@@ -372,9 +481,9 @@ fn run<A: Arith, T: Element, R: Element>(op: &Reduce, call: &Call<'_>) -> Result
             },
         );
         for o in 0..outputs {
-            let mut total = Total::new(op.reduction);
-            partial.chunks(outputs).take(chunks).for_each(|row| total.join(row[o]));
-            out.set_flat(o, R::from_f64(total.value * scale));
+            let rows = partial.chunks(outputs).take(chunks);
+            let total = rows.fold(A::Total::start(reduction), |total, row| total.join(row[o], reduction));
+            out.set_flat(o, total.result(reduction, reduced));
         }
         return Ok(());
     }
@@ -388,11 +497,13 @@ fn run<A: Arith, T: Element, R: Element>(op: &Reduce, call: &Call<'_>) -> Result
         #[inline(always)]
         |start, mut part| {
             let n = part.elements();
-            let mut totals = [0.0; COLS];
+            let mut totals = [A::Total::start(reduction); COLS];
             for at in (0..n).step_by(COLS) {
                 let some = &mut totals[..COLS.min(n - at)];
                 job.range::<A>(start * each + at, some, 0, reduced);
-                some.iter().enumerate().for_each(|(i, &t)| part.set_flat(at + i, R::from_f64(t * scale)));
+                some.iter()
+                    .enumerate()
+                    .for_each(|(i, t)| part.set_flat(at + i, t.result(reduction, reduced)));
             }
         },
     );
@@ -408,7 +519,7 @@ struct Job<'a, T> {
 impl<T: Element> Job<'_, T> {
     /// Results of outputs `first..first + totals.len()` over reduced elements `from..from + len`.
     #[inline(always)]
-    fn range<A: Arith>(&self, first: usize, totals: &mut [f64], from: usize, len: usize) {
+    fn range<A: Fold>(&self, first: usize, totals: &mut [A::Total], from: usize, len: usize) {
         let (kept, reduced) = &self.axes;
         let run = |l: &Layout| l.strides().last().copied().unwrap_or(0);
         // Whichever side is contiguous is walked innermost; columns also where neither does.
@@ -435,54 +546,56 @@ impl<T: Element> Job<'_, T> {
     }
 
     #[inline(always)]
-    fn row<A: Arith>(&self, start: usize, from: usize, len: usize) -> f64 {
+    fn row<A: Fold>(&self, start: usize, from: usize, len: usize) -> A::Total {
         let (data, reduced) = (self.x.data(), &self.axes.1);
-        let mut total = Total::new(self.reduction);
+        let mut total = A::Total::start(self.reduction);
         for done in (0..len).step_by(TILE) {
-            let mut lanes = [A::of_f64(Total::new(self.reduction).value); LANES];
+            let mut lanes = [A::start(self.reduction); LANES];
             pieces(reduced, from + done, TILE.min(len - done), |first, at, n, stride| {
                 let at = at - reduced.offset() + start;
                 if stride == 1 {
                     // A piece goes on in the lane where the one before it ended.
                     let (head, rest) = data[at..at + n].split_at((LANES - first % LANES).min(n));
                     for (l, &v) in lanes[first % LANES..].iter_mut().zip(head) {
-                        *l = self.join(*l, A::load(v));
+                        *l = l.join(A::load(v), self.reduction);
                     }
                     let whole = rest.chunks_exact(LANES);
                     let tail = whole.remainder();
                     for c in whole {
                         for l in 0..LANES {
-                            lanes[l] = self.join(lanes[l], A::load(c[l]));
+                            lanes[l] = lanes[l].join(A::load(c[l]), self.reduction);
                         }
                     }
                     for (l, &v) in lanes.iter_mut().zip(tail) {
-                        *l = self.join(*l, A::load(v));
+                        *l = l.join(A::load(v), self.reduction);
                     }
                 } else {
                     for j in 0..n {
                         let l = &mut lanes[(first + j) % LANES];
-                        *l = self.join(*l, A::load(data[at + j * stride]));
+                        *l = l.join(A::load(data[at + j * stride]), self.reduction);
                     }
                 }
             });
-            lanes.iter().for_each(|&l| total.join(l.as_f64()));
+            for l in lanes {
+                total = total.join(l.total(), self.reduction);
+            }
         }
-        total.value
+        total
     }
 
     #[inline(always)]
-    fn columns<A: Arith, const COLS: usize>(
+    fn columns<A: Fold, const COLS: usize>(
         &self,
         (start, stride): (usize, usize),
-        totals: &mut [f64],
+        totals: &mut [A::Total],
         from: usize,
         len: usize,
     ) {
         let (data, reduced) = (self.x.data(), &self.axes.1);
         let n = totals.len();
-        let start_value = Total::new(self.reduction).value;
-        totals.fill(start_value);
-        let mut sums = [[A::of_f64(start_value); COLS]; LANES];
+        let nothing = A::start(self.reduction);
+        totals.fill(A::Total::start(self.reduction));
+        let mut sums = [[nothing; COLS]; LANES];
         for done in (0..len).step_by(TILE) {
             let m = TILE.min(len - done);
             pieces(reduced, from + done, m, |first, at, rows, step| {
@@ -492,29 +605,22 @@ impl<T: Element> Job<'_, T> {
                     if stride == 1 {
                         isa::read_ahead(data, at + AHEAD * step, n);
                         for (s, &v) in sums.iter_mut().zip(&data[at..at + n]) {
-                            *s = self.join(*s, A::load(v));
+                            *s = s.join(A::load(v), self.reduction);
                         }
                     } else {
                         for (j, s) in sums.iter_mut().enumerate() {
-                            *s = self.join(*s, A::load(data[at + j * stride]));
+                            *s = s.join(A::load(data[at + j * stride]), self.reduction);
                         }
                     }
                 }
             });
             for lane in &mut sums[..LANES.min(m)] {
                 for (t, s) in totals.iter_mut().zip(&mut lane[..n]) {
-                    let mut total = Total { reduction: self.reduction, value: *t };
-                    total.join(s.as_f64());
-                    *t = total.value;
-                    *s = A::of_f64(start_value);
+                    *t = t.join(s.total(), self.reduction);
+                    *s = nothing;
                 }
             }
         }
-    }
-
-    #[inline(always)]
-    fn join<A: Arith>(&self, sum: A, x: A) -> A {
-        if self.reduction == Reduction::Max { Math::max(sum, x) } else { sum + x }
     }
 }
 

@@ -13,7 +13,7 @@ cuda_kernel! {
     struct OfRows = "reduce", BLOCK;
     x: view_in T,
     out: view_out R,
-    partial: scratch_of F64,
+    partial: scratch W,
     outputs: size,
     reduced: size,
     lanes: u32,
@@ -36,7 +36,7 @@ cuda_kernel! {
     struct OfColumns = "columns", BLOCK;
     x: view_in T,
     out: view_out R,
-    partial: scratch_of F64,
+    partial: scratch W,
     outputs: size,
     reduced: size,
     lanes: u32,
@@ -54,7 +54,7 @@ cuda_kernel! {
 cuda_kernel! {
     /// A warp joins the segments of a row.
     struct Finish = "finish", BLOCK;
-    partial: scratch_of F64,
+    partial: scratch W,
     out: view_out R,
     outputs: size,
     segments: size,
@@ -69,11 +69,12 @@ static SOURCE: Source = Source {
     entries: &[OfRows::KERNEL, OfColumns::KERNEL, Finish::KERNEL],
 };
 
-/// Integers are summed in f64, which the processor does too.
+/// Integers are reduced in i64, as on the CPU.
 fn accumulation(dtype: DType) -> DType {
     match dtype {
         DType::F32 | DType::BF16 | DType::F16 => DType::F32,
-        DType::F64 | DType::I32 | DType::I64 | DType::U8 | DType::Bool => DType::F64,
+        DType::F64 => DType::F64,
+        DType::I32 | DType::I64 | DType::U8 | DType::Bool => DType::I64,
     }
 }
 
@@ -90,9 +91,16 @@ fn together(x: &Operand, rows: &Layout, row: &Layout) -> usize {
 
 /// The module for results of a dtype, and rows of which a thread takes `together` neighbours where they lie as columns.
 fn module(dtype: DType, result: DType, reduction: Reduction, together: usize) -> Module {
-    let max = u64::from(reduction == Reduction::Max);
-    let module = Module::new(&SOURCE).of("T", dtype).of("A", accumulation(dtype)).of("R", result);
-    module.constant("UNIT", unit(dtype) as u64).constant("IS_MAX", max).constant("ACROSS", together as u64)
+    let join = match reduction {
+        Reduction::Sum | Reduction::Mean => 0,
+        Reduction::Max => 1,
+        Reduction::Min => 2,
+        Reduction::Prod => 3,
+    };
+    let totals = if dtype.is_float() { DType::F64 } else { DType::I64 };
+    let module =
+        Module::new(&SOURCE).of("T", dtype).of("A", accumulation(dtype)).of("W", totals).of("R", result);
+    module.constant("UNIT", unit(dtype) as u64).constant("JOIN", join).constant("ACROSS", together as u64)
 }
 
 /// Bytes of the segments' results.

@@ -1,28 +1,47 @@
-// Sums and maxima over rows, each cut in `segments`: a group of lanes takes one segment of one row.
+// Reductions of rows, each cut in `segments`: a group of lanes takes one segment of one row. Totals run in W: double, or i64
+// for integers, which wrap.
 
-template <bool M> struct JoinOf { typedef Sum type; };
-template <> struct JoinOf<true> { typedef Max type; };
-typedef JoinOf<IS_MAX != 0>::type Join;
-DEVICE double nothing() { return IS_MAX ? __longlong_as_double(0xFFF0000000000000ll) : 0.0; }
+struct Product {
+    template <class V> DEVICE static V of(V a, V b) { return product_of(a, b); }
+};
+struct Total {
+    template <class V> DEVICE static V of(V a, V b) { return sum_of(a, b); }
+};
+template <u32 J> struct JoinOf { typedef Total type; };
+template <> struct JoinOf<1> { typedef Max type; };
+template <> struct JoinOf<2> { typedef Min type; };
+template <> struct JoinOf<3> { typedef Product type; };
+typedef JoinOf<u32(JOIN)>::type Join;
+
+// The result over nothing. Of integers that of an extreme is the end of the dtype.
+template <class V> DEVICE V nothing() {
+    if (JOIN == 3) return V(1);
+    if (JOIN == 0) return V(0);
+    double end = __longlong_as_double(JOIN == 1 ? 0xFFF0000000000000ll : 0x7FF0000000000000ll);
+    if constexpr (V(1) / V(2) == V(0)) return V(narrow<R>(end));
+    else return V(end);
+}
+DEVICE double scaled(double total, double scale) { return total * scale; }
+DEVICE i64 scaled(i64 total, double) { return total; }
 
 KERNEL(reduce) {
-    __shared__ double shared[THREADS];
+    __shared__ W shared[THREADS];
     Group g = group_of(lanes, across);
     u64 segment = blockIdx.x % segments, output = blockIdx.x / segments * u64(g.rows) + g.row;
-    double total = nothing();
+    W total = nothing<W>();
     if (output < outputs) {
         const T* row = x + place_of(output, outputs, rank_x, shape_x, x.stride);
         u64 end = min(reduced, (segment + 1) * length);
         for (u64 first = segment * length + g.lane * N; first < end; first += u64(lanes) * N) {
             A v[N];
-            load_unit(v, row, first, end, A(nothing()), contiguous, rank_row, shape_row, stride_row);
-            total = Join::of(total, double(unit_all<Join>(v)));
+            load_unit(v, row, first, end, nothing<A>(), contiguous, rank_row, shape_row, stride_row);
+            total = Join::of(total, W(unit_all<Join>(v)));
         }
     }
     total = group_all<Join>(total, g, shared);
     if (g.lane != 0 || output >= outputs) return;
     if (segments == 1) {
-        out[place_of(output, outputs, rank_out, shape_out, out.stride)] = narrow<R>(total * scale);
+        out[place_of(output, outputs, rank_out, shape_out, out.stride)] = narrow<R>(scaled(total, scale));
     } else {
         partial[output * segments + segment] = total;
     }
@@ -35,14 +54,14 @@ constexpr u32 AHEAD = ACROSS == 1 ? 2 : 1;
 // elements are `pitch` apart. A thread is a lane of ACROSS neighbours, and moves an element of each by one access; lanes
 // are `width` threads apart.
 KERNEL(columns) {
-    __shared__ double shared[ACROSS * THREADS];
+    __shared__ W shared[ACROSS * THREADS];
     u32 lane = threadIdx.x / width, t = threadIdx.x;
     u64 segment = blockIdx.x % segments, output = (blockIdx.x / segments * u64(width) + t % width) * ACROSS;
     u64 end = output < outputs ? min(reduced, (segment + 1) * length) : 0, step = u64(lanes) * N;
     const T* column = x + place_of(output < outputs ? output : 0, outputs, rank_x, shape_x, x.stride);
-    double total[ACROSS];
+    W total[ACROSS];
 #pragma unroll
-    for (int j = 0; j < ACROSS; j++) total[j] = nothing();
+    for (int j = 0; j < ACROSS; j++) total[j] = nothing<W>();
     for (u64 first = segment * length + lane * N; first < end; first += AHEAD * step) {
         Vector<T, ACROSS> line[AHEAD][N];
         u32 count[AHEAD];  // of elements; past them the last again
@@ -63,8 +82,8 @@ KERNEL(columns) {
             for (int j = 0; j < ACROSS; j++) {
                 A v[N];
 #pragma unroll
-                for (u32 i = 0; i < N; i++) v[i] = i < count[u] ? A(widen(line[u][i].v[j])) : A(nothing());
-                total[j] = Join::of(total[j], double(unit_all<Join>(v)));
+                for (u32 i = 0; i < N; i++) v[i] = i < count[u] ? A(widen(line[u][i].v[j])) : nothing<A>();
+                total[j] = Join::of(total[j], W(unit_all<Join>(v)));
             }
         }
     }
@@ -75,16 +94,16 @@ KERNEL(columns) {
         if (lane >= half) continue;
 #pragma unroll
         for (int j = 0; j < ACROSS; j++) {
-            double* at = shared + j * THREADS + t;
+            W* at = shared + j * THREADS + t;
             *at = Join::of(*at, at[half * width]);
         }
     }
     if (lane != 0 || output >= outputs) return;
 #pragma unroll
     for (int j = 0; j < ACROSS; j++) {
-        double sum = shared[j * THREADS + t];
+        W sum = shared[j * THREADS + t];
         if (segments == 1) {
-            out[place_of(output + j, outputs, rank_out, shape_out, out.stride)] = narrow<R>(sum * scale);
+            out[place_of(output + j, outputs, rank_out, shape_out, out.stride)] = narrow<R>(scaled(sum, scale));
         } else {
             partial[(output + j) * segments + segment] = sum;
         }
@@ -96,19 +115,19 @@ KERNEL(finish) {
     constexpr int TOGETHER = 8;
     u64 output = thread_index() / 32;
     if (output >= outputs) return;
-    double total = nothing();
+    W total = nothing<W>();
     for (u64 first = threadIdx.x % 32; first < segments; first += 32 * TOGETHER) {
-        double v[TOGETHER];
+        W v[TOGETHER];
 #pragma unroll
         for (int i = 0; i < TOGETHER; i++) {
             u64 at = first + 32 * i;
-            v[i] = at < segments ? partial[output * segments + at] : nothing();
+            v[i] = at < segments ? partial[output * segments + at] : nothing<W>();
         }
 #pragma unroll
         for (int i = 0; i < TOGETHER; i++) total = Join::of(total, v[i]);
     }
     total = warp_all<Join>(total);
     if (threadIdx.x % 32 == 0) {
-        out[place_of(output, outputs, rank_out, shape_out, out.stride)] = narrow<R>(total * scale);
+        out[place_of(output, outputs, rank_out, shape_out, out.stride)] = narrow<R>(scaled(total, scale));
     }
 }
