@@ -69,6 +69,7 @@ pub(crate) mod matmul;
 pub(crate) mod movement;
 pub(crate) mod norm;
 pub(crate) mod random;
+pub(crate) mod recurrent;
 pub(crate) mod reduce;
 pub(crate) mod step;
 mod var;
@@ -90,4 +91,4 @@ pub mod cursor {
     pub use super::step::cursor::{BASE, BATCH, EPOCH, LEN, MICRO, SEED, STEP, WINDOWS};
 }
 
-families! { attention elementwise experts indexing loss matmul movement norm random reduce step }
+families! { attention elementwise experts indexing loss matmul movement norm random recurrent reduce step }
