@@ -37,12 +37,33 @@ def row(name, draw, peer, **how):
     ROWS.append(Row(name, draw, peer, **how))
 
 
-def one(low=-3, high=3):
-    return lambda d: ([d.tensor(d.shape(0), low, high)], {})
+# Numbers at the ends of functions, and what is no number.
+INFINITE = (math.nan, math.inf, -math.inf)
+ENDS = INFINITE + (0.0, -0.0, 1e-40, -1e-40, 88.8, -88.8, -104.0, 710.0, -746.0, 1.0, -1.0, 2.5, 1e-9)
 
 
-def two(low=-3, high=3):
-    return lambda d: (d.broadcast(2, low, high), {})
+def mixed(d, values, *args):
+    """In one of five cases the arguments have some of these values, and then no gradient."""
+    if d.float and values and d.chance(0.2):
+        for arg in args:
+            arg.learned = False
+            for value in values:
+                arg.leaf[torch.tensor(d.rng.random(arg.leaf.shape) < 0.5 / len(values))] = value
+    return list(args)
+
+
+def one(low=-3, high=3, ends=ENDS + (1e30, -1e30)):
+    """Numbers of a range; in one of five cases whole ones, at which some functions have an edge."""
+    def draw(d):
+        make = d.whole if d.chance(0.2) else d.tensor
+        return mixed(d, ends, make(d.shape(0), low, high)), {}
+    return draw
+
+
+def two(low=-3, high=3, ties=True):
+    def draw(d):
+        return mixed(d, ENDS, *d.broadcast(2, low, high, whole=ties and d.chance(0.2))), {}
+    return draw
 
 
 # Pointwise, of one argument.
@@ -61,8 +82,9 @@ row("rsqrt", one(0.1, 9), torch.rsqrt)
 row("recip", one(0.1, 9), torch.reciprocal)
 row("tanh", one(-9, 9), torch.tanh)
 row("erf", one(-4, 4), torch.erf)
-row("sin", one(-99, 99), torch.sin)
-row("cos", one(-99, 99), torch.cos)
+ACCURATE = dict(note="up to 10⁶: beyond, the absolute error grows as |x|·2⁻⁵²")
+row("sin", one(-99, 99, ENDS), torch.sin, **ACCURATE)
+row("cos", one(-99, 99, ENDS), torch.cos, **ACCURATE)
 row("expm1", one(-3, 3), torch.expm1)
 row("log1p", one(-0.9, 9), torch.log1p)
 row("sigmoid", one(-30, 30), torch.sigmoid)
@@ -70,19 +92,20 @@ row("relu", one(), F.relu)
 row("silu", one(-30, 30), F.silu)
 row("softplus", one(-15, 15), F.softplus, note="above 20 PyTorch's is x itself")
 row("copy", lambda d: ([d.tensor(d.shape(0))], {}), torch.clone, dtypes=ANY)
-row("leaky_relu", lambda d: ([d.tensor(d.shape(0))], dict(slope=d.number(0, 1))),
+row("leaky_relu", lambda d: (one()(d)[0], dict(slope=d.number(0, 1))),
     lambda x, slope: F.leaky_relu(x, slope))
 row("affine", lambda d: ([d.tensor(d.shape(0))], dict(mul=d.number(-2, 2), add=d.number(-2, 2))),
     lambda x, mul, add: x * mul + add)
-row("clamp", lambda d: ([d.tensor(d.shape(0))], dict(low=d.number(-2, 0), high=d.number(0, 2))),
-    lambda x, low, high: x.clamp(low, high))
-row("gelu", lambda d: ([d.tensor(d.shape(0), -6, 6)], dict(approximation=d.pick(("erf", "tanh")))),
+row("clamp", lambda d: (one()(d)[0], dict(low=d.number(-2, 0), high=d.number(0, 2))),
+    lambda x, low, high: x.clamp(low, high),
+    note="the gradient at the bounds themselves: ours is the cotangent, that of PyTorch 2.15 is 0")
+row("gelu", lambda d: (one(-6, 6)(d)[0], dict(approximation=d.pick(("erf", "tanh")))),
     lambda x, approximation: F.gelu(x, approximate="none" if approximation == "erf" else "tanh"))
 row("square", one(), torch.square, dtypes=NUMBERS, **METHOD)
 row("powf", lambda d: ([d.tensor(d.shape(0), 0.3, 3)],
                        dict(exponent=d.pick((1.0, 2.0, 3.0, 0.5, -1.0, -0.5, 1.7, -2.3)))),
     lambda x, exponent: x ** exponent, **METHOD)
-row("elu", lambda d: ([d.tensor(d.shape(0))], dict(alpha=d.number(0.5, 2))), F.elu, **METHOD)
+row("elu", lambda d: (one()(d)[0], dict(alpha=d.number(0.5, 2))), F.elu, **METHOD)
 row("not", one(), torch.logical_not, dtypes=("bool",), smooth=False, **METHOD)
 row("is_nan", lambda d: ([special(d)], {}), torch.isnan, smooth=False, **METHOD)
 row("is_finite", lambda d: ([special(d)], {}), torch.isfinite, smooth=False, **METHOD)
@@ -100,7 +123,7 @@ def halves(d):
 def special(d):
     """Numbers some of which are NaN or infinite."""
     made = d.tensor(d.shape(0))
-    for value in (math.nan, math.inf, -math.inf):
+    for value in INFINITE:
         made.leaf[torch.tensor(d.rng.random(made.leaf.shape) < 0.2)] = value
     return made
 
@@ -121,11 +144,12 @@ row("div", lambda d: (signed(d), {}), torch.div, **METHOD)
 row("maximum", two(), torch.maximum, dtypes=ANY, **METHOD)
 row("minimum", two(), torch.minimum, dtypes=ANY, **METHOD)
 row("rem", lambda d: (signed(d), {}), torch.remainder, dtypes=NUMBERS, note="not near multiples of the divisor", **METHOD)
-row("pow", two(0.3, 3), torch.pow, **METHOD)
+row("pow", two(0.3, 3, ties=False), torch.pow, note="the gradient at 0⁰: PyTorch's are 0, ours NaN and −∞", **METHOD)
 COMPARISONS = {"equal": torch.eq, "not_equal": torch.ne, "less": torch.lt, "less_equal": torch.le,
                "greater": torch.gt, "greater_equal": torch.ge}
 for name, peer in COMPARISONS.items():
-    row(name, lambda d: (d.broadcast(2, -2, 2, whole=True), {}), peer, dtypes=ANY, smooth=False, **METHOD)
+    row(name, lambda d: (mixed(d, INFINITE, *d.broadcast(2, -2, 2, whole=True)), {}), peer, dtypes=ANY, smooth=False,
+        **METHOD)
 row("compare", lambda d: (alike(d, 2), dict(comparison=d.pick(tuple(COMPARISONS)))),
     lambda x, y, comparison: COMPARISONS[comparison](x, y), dtypes=ANY, smooth=False)
 row("where", lambda d: ([d.tensor(s := d.shape(0), dtype="bool"), d.tensor(s), d.tensor(s)], {}), torch.where, dtypes=ANY)
@@ -156,7 +180,7 @@ def narrowed(x, dtype):
     return x if dtype.is_floating_point else x.clamp(torch.iinfo(dtype).min, torch.iinfo(dtype).max).to(dtype)
 
 
-def over(least=1, broadcast=True, **how):
+def over(least=1, values=INFINITE, broadcast=True, **how):
     """A tensor, some of its axes of at least so many elements, whether they stay."""
     def draw(d):
         while True:
@@ -164,7 +188,9 @@ def over(least=1, broadcast=True, **how):
             axes = d.axes(shape)
             if math.prod(shape[a] for a in axes) >= least:
                 break
-        return [d.tensor(shape, broadcast=broadcast)], dict(axes=axes, keep=d.chance(), **{k: v(d) for k, v in how.items()})
+        make = d.whole if broadcast and d.chance(0.2) else d.tensor
+        x = make(shape, broadcast=broadcast)
+        return mixed(d, values, x), dict(axes=axes, keep=d.chance(), **{k: v(d) for k, v in how.items()})
     return draw
 
 
@@ -176,22 +202,23 @@ row("max", over(), lambda x, axes, keep: x.amax(axes, keepdim=keep), dtypes=NUMB
 row("min", over(), lambda x, axes, keep: x.amin(axes, keepdim=keep), **METHOD)
 row("any", over(), lambda x, axes, keep: x.any(axes, keepdim=keep), dtypes=("bool",), smooth=False, **METHOD)
 row("all", over(), lambda x, axes, keep: x.all(axes, keepdim=keep), dtypes=("bool",), smooth=False, **METHOD)
-row("norm", over(), lambda x, axes, keep: torch.linalg.vector_norm(x, dim=axes, keepdim=keep), **METHOD)
+row("norm", over(broadcast=False), lambda x, axes, keep: torch.linalg.vector_norm(x, dim=axes, keepdim=keep),
+    note="the gradient of zeros: PyTorch's is 0, ours NaN", **METHOD)
 row("logsumexp", over(), lambda x, axes, keep: x.logsumexp(axes, keepdim=keep), **METHOD)
 row("variance", over(2, correction=lambda d: d.int(0, 1)),
     lambda x, axes, keep, correction: x.var(axes, correction=correction, keepdim=keep), **METHOD)
 row("standard_deviation", over(2, broadcast=False, correction=lambda d: d.int(0, 1)),
     lambda x, axes, keep, correction: x.std(axes, correction=correction, keepdim=keep),
-    note="of equal elements the gradient is infinite", **METHOD)
+    note="the gradient of equal elements: PyTorch's is 0, ours NaN", **METHOD)
 row("mean_all", lambda d: ([d.tensor(d.shape(0))], {}), torch.mean, **METHOD)
 row("global_norm", lambda d: ([d.tensor(d.shape(0))], {}), torch.linalg.vector_norm)
 
 
-def along(low=-3, high=3, **how):
+def along(low=-3, high=3, values=(), **how):
     """A tensor and one of its axes."""
     def draw(d):
         shape = d.shape()
-        return [d.tensor(shape, low, high)], dict(axis=d.axis(shape), **{k: v(d) for k, v in how.items()})
+        return mixed(d, values, d.tensor(shape, low, high)), dict(axis=d.axis(shape), **{k: v(d) for k, v in how.items()})
     return draw
 
 
@@ -200,7 +227,7 @@ def order(**how):
     def draw(d):
         shape = d.shape()
         x = d.whole(shape) if d.chance() else d.tensor(shape)
-        return [x], dict(axis=d.axis(shape), **{k: v(d) for k, v in how.items()})
+        return mixed(d, INFINITE, x), dict(axis=d.axis(shape), **{k: v(d) for k, v in how.items()})
     return draw
 
 
@@ -213,10 +240,13 @@ def from_front(draw):
     return changed
 
 
-row("softmax", along(-9, 9), lambda x, axis: x.softmax(axis), **METHOD)
-row("log_softmax", along(-9, 9), lambda x, axis: x.log_softmax(axis), **METHOD)
+row("softmax", along(-9, 9, INFINITE), lambda x, axis: x.softmax(axis), **METHOD)
+row("log_softmax", along(-9, 9), lambda x, axis: x.log_softmax(axis),
+    note="large numbers: ours is x − logsumexp x, whose rounding error grows with |x|; PyTorch subtracts the maximum first",
+    **METHOD)
 row("cosine_similarity", lambda d: ([d.tensor(s := d.shape(), 0.2, 3), d.tensor(s)], dict(axis=d.axis(s), eps=1e-8)),
-    lambda x, y, axis, eps: F.cosine_similarity(x, y, axis, eps), **METHOD)
+    lambda x, y, axis, eps: F.cosine_similarity(x, y, axis, eps), note="the gradient of zeros: PyTorch's is 0, ours NaN",
+    bounds=dict(f32=(1e-5, 1e-4)), **METHOD)
 row("argmax", order(), lambda x, axis: x.argmax(axis), dtypes=NUMBERS, smooth=False, **METHOD)
 row("argmin", order(), lambda x, axis: x.argmin(axis), dtypes=NUMBERS, smooth=False, **METHOD)
 row("sort", order(descending=lambda d: d.chance()),

@@ -18,7 +18,7 @@ FLOATS = ("f64", "f32")
 INTEGERS = ("i64", "i32", "u8")
 # Sizes of axes: 1, odd ones, and those around the width of a vector.
 SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17)
-LONG = (31, 64, 129, 300)
+LONG = (31, 64, 129, 300, 1030)
 ELEMENTS = 6000
 
 
