@@ -10,13 +10,15 @@ permuted, sliced, with steps, broadcast. Its gradients are those of a random cot
 worst errors of each op: absolute, and relative to max(|PyTorch's|, 1). In f32 both sides round; so the table also lists how
 far each is from what PyTorch makes of the same numbers in f64. Results of integers and truth values must be equal.
 
-It fails if an error is beyond its bound (in f32 also beyond twice PyTorch's own error), if the engine refuses a call, or if an op of the engine's table has no row here, no
-row that it is a part of, and no reason why PyTorch has nothing for it. Rows are in `parity_cases.py` and `parity_layers.py`.
+It fails if an error is beyond its bound (in f32 also beyond twice PyTorch's own error), if the engine refuses a call, or if an
+op of the engine's table or a method of its graph has no row here, no row that it is a part of, and no reason why PyTorch has
+nothing for it. Rows are in `parity_cases.py` and `parity_layers.py`.
 """
 
 import argparse
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import zlib
@@ -202,19 +204,31 @@ def shown(row, found):
     return line(row.title, sum(w.cases for w in found.values()), errors, integers, f"{beyond} BEYOND" if beyond else "")
 
 
-def uncovered(names, seen):
-    """What the table of ops has and this script does not, and the other way round."""
+def methods():
+    """The methods of the graph that give a value, from the engine's sources."""
+    sources = ROOT / "crates/landfall/src"
+    found = set()
+    for file in [*(sources / "ops").rglob("*.rs"), *(sources / "contract").rglob("*.rs")]:
+        for block in re.findall(r"^impl Graph \{\n(.*?)^\}", file.read_text(), re.M | re.S):
+            found.update(re.findall(r"^    pub fn (\w+)[^{]*?&self[^{]*?-> Result<\(?Value", block, re.M))
+            # Those that a macro makes of an op.
+            found.update(re.findall(r"^        (\w+) = ops::", block, re.M))
+    return found
+
+
+def uncovered(ops, seen):
+    """What the table of ops and the graph have and this script does not, and the other way round."""
+    names = set(ops) | methods()
+    rows = {row.title for row in ROWS}
+    parts, reasons = parity_layers.PART_OF, parity_layers.NO_PEER
     faults = []
-    titles = {row.title for row in ROWS}
-    for name in names:
-        part, reason = parity_layers.PART_OF.get(name), parity_layers.NO_PEER.get(name)
-        ways = [name in titles, part is not None, reason is not None]
-        if sum(ways) != 1:
-            faults.append(f"the op {name} has {sum(ways)} of: a row, a row that it is a part of, a reason why not")
-        if part in seen and name not in seen[part] and part != "dropout":
-            faults.append(f"the op {name} is in no program of the row {part}")
-    known = set(parity_layers.PART_OF) | set(parity_layers.NO_PEER)
-    return faults + [f"there is no op {name} any more" for name in sorted(known - set(names))]
+    for name in sorted(names):
+        ways = sum(name in of for of in (rows, parts, reasons))
+        if ways != 1:
+            faults.append(f"{name} has {ways} of: a row, a row that it is a part of, a reason why not")
+        if parts.get(name) in seen and name not in seen[parts[name]] and name not in parity_layers.DRAWN_WITH:
+            faults.append(f"{name} is in no program of the row {parts[name]}")
+    return faults + [f"there is no {name} any more" for name in sorted(set(parts) | set(reasons)) if name not in names]
 
 
 def main():

@@ -65,8 +65,8 @@ class Engine:
     def answer(self, request, tensors=()):
         self.process.stdin.write(json.dumps(request).encode() + b"\n")
         for x in tensors:
-            raw = x.detach().contiguous().reshape(-1).view(torch.uint8)
-            self.process.stdin.write(raw.numpy().tobytes())
+            flat = torch.empty(x.numel(), dtype=x.dtype).copy_(x.detach().reshape(-1))
+            self.process.stdin.write(flat.view(torch.uint8).numpy().tobytes())
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:

@@ -12,16 +12,24 @@ from parity_engine import Arg
 PART_OF = {
     "attention_grad": "attention", "batch_norm_grad": "batch_norm", "cosine_attention_grad": "cosine_attention",
     "cross_entropy_grad": "cross_entropy", "gelu_grad": "gelu", "grouped_matmul_grad": "grouped_matmul",
-    "l2_norm_grad": "l2_norm", "layer_norm_grad": "layer_norm", "mae_grad": "mae", "mse_grad": "mse",
+    "l2_norm_grad": "l2_norm", "layer_norm_grad": "layer_norm", "mae_grad": "mae",
+    "masked_attention_grad": "masked_attention", "mse_grad": "mse",
     "pair_probs": "permute", "top_k_grad": "top_k", "unpermute_grad": "unpermute", "bernoulli": "dropout",
 }
 
-# Ops that PyTorch has nothing for.
+# What is called where a case is drawn, outside of the row's programs.
+DRAWN_WITH = {"bernoulli"}
+
+# Ops, and methods of the graph, that PyTorch has nothing for.
 NO_PEER = {
     "advance": "it counts batches in the cursor",
     "advance_micro": "it counts micro-batches in the cursor",
+    "entry": "an entry of the state is no function",
     "batch_windows": "windows of an epoch in an order of the engine's own (a keyed bijection)",
+    "normal": "as uniform",
+    "op1": "it takes any op",
     "ring_push": "it writes into a ring that the host reads",
+    "slab": "a slab of the state is no function",
     "uniform": "random numbers of the cursor's counters (Philox), which PyTorch's generators do not draw",
 }
 
@@ -109,7 +117,51 @@ def cosine_attention(qkv, temperature, eps):
     return (scores.softmax(-1) @ v).transpose(1, 2), scores.logsumexp(-1).detach()
 
 
+def seen(d):
+    """Queries, keys and values with grouped heads, a mask or none, lengths or none."""
+    b, m, n, e = d.int(1, 3), d.pick((1, 2, 5, 9, 33)), d.pick((1, 3, 8, 17, 70)), d.pick((1, 3, 4, 8, 16, 24))
+    groups, repeated = d.int(1, 3), d.int(1, 3)
+    heads, mask = groups * repeated, d.pick((None, "bool", d.dtype))
+    args = [d.tensor([b, m, heads, e], broadcast=False)]
+    args += [d.tensor([b, n, groups, e], broadcast=False) for _ in range(2)]
+    args += [d.tensor([b, heads, m, n], dtype=mask)] if mask else []
+    lengths = d.chance(0.3)
+    args += [d.index([b], n + 1)] if lengths else []
+    return args, dict(scale=d.number(0.1, 0.6), causal=d.chance(), mask=mask is not None, lengths=lengths)
+
+
+def masked_attention(q, k, v, *more, scale, causal, mask, lengths):
+    repeated = q.shape[2] // k.shape[2]
+    q, k, v = q.transpose(1, 2), *(x.transpose(1, 2).repeat_interleave(repeated, 1) for x in (k, v))
+    m, n = q.shape[2], k.shape[2]
+    ends = more[-1] if lengths else torch.full([q.shape[0]], n)
+    last = ends.reshape(-1, 1, 1, 1) + (torch.arange(m).reshape(-1, 1) - m if causal else -1)
+    visible = (torch.arange(n) <= last) & (torch.arange(n) < ends.reshape(-1, 1, 1, 1))
+    added = q.new_zeros(q.shape[0], q.shape[1], m, n)
+    if mask:
+        visible, added = (visible & more[0], added) if more[0].dtype == torch.bool else (visible, added + more[0])
+    some = visible.any(-1, keepdim=True)
+    added = torch.where(visible | ~some, added, -math.inf)
+    out = torch.where(some, F.scaled_dot_product_attention(q, k, v, attn_mask=added, scale=scale), 0)
+    lse = torch.where(some.squeeze(-1), (scale * q @ k.transpose(-1, -2) + added).logsumexp(-1), -math.inf)
+    return out.transpose(1, 2), lse.detach()
+
+
+def attend(q, k, v, *more, causal, mask, lengths):
+    scale = q.shape[-1] ** -0.5
+    return masked_attention(q, k, v, *more, scale=scale, causal=causal, mask=mask, lengths=lengths)[0]
+
+
+def without_scale(draw):
+    def changed(d):
+        args, attributes = draw(d)
+        return args, {k: v for k, v in attributes.items() if k != "scale"}
+    return changed
+
+
 row("attention", attention, attended)
+row("masked_attention", seen, masked_attention)
+row("attend", without_scale(seen), attend, **METHOD)
 row("cosine_attention", cosine, cosine_attention, bounds=dict(f32=(1e-5, 1e-4)))
 
 

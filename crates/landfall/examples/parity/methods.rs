@@ -1,7 +1,7 @@
 //! The methods of a graph by name: one line each.
 
 use crate::{Failure, sizes};
-use landfall::{DType, Graph, Keep, Value};
+use landfall::{DType, Graph, Keep, Value, Visible};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
@@ -84,6 +84,12 @@ pub(crate) fn call(g: &Graph, name: &str, x: &[Value], a: &Map<String, Json>) ->
         "softmax" => g.softmax(arg(0)?, axis()?)?,
         "log_softmax" => g.log_softmax(arg(0)?, axis()?)?,
         "cosine_similarity" => g.cosine_similarity(arg(0)?, arg(1)?, axis()?, get(a, "eps")?)?,
+        "attend" => {
+            // Behind queries, keys and values the mask and the lengths, where there are any.
+            let mask = if get(a, "mask")? { Some(arg(3)?) } else { None };
+            let lengths = if get(a, "lengths")? { Some(arg(3 + usize::from(mask.is_some()))?) } else { None };
+            g.attend(arg(0)?, arg(1)?, arg(2)?, Visible { causal: get(a, "causal")?, mask, lengths })?
+        }
         "argmax" => g.argmax(arg(0)?, axis()?)?,
         "argmin" => g.argmin(arg(0)?, axis()?)?,
         "argsort" => g.argsort(arg(0)?, axis()?, get(a, "descending")?)?,
