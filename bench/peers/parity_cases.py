@@ -56,7 +56,7 @@ def one(low=-3, high=3, ends=ENDS + (1e30, -1e30)):
     """Numbers of a range; in one of five cases whole ones, at which some functions have an edge."""
     def draw(d):
         make = d.whole if d.chance(0.2) else d.tensor
-        return mixed(d, ends, make(d.shape(0), low, high)), {}
+        return mixed(d, ends, make(d.shape(0, empty=True), low, high)), {}
     return draw
 
 

@@ -46,7 +46,7 @@ class Arg:
             else:
                 axis, start, count, step = how
                 index = [slice(None)] * x.dim()
-                index[axis] = slice(start, start + (count - 1) * step + 1, step)
+                index[axis] = slice(start, start + count * step, step) if count else slice(0, 0)
                 x = x[tuple(index)]
         return x
 
@@ -132,13 +132,15 @@ class Draw:
     def size(self):
         return self.pick(SIZES)
 
-    def shape(self, least=1, most=4):
-        """A shape of a rank within these bounds; now and then one axis is long."""
+    def shape(self, least=1, most=4, empty=False):
+        """A shape of a rank within these bounds; now and then one axis is long, or where it may be, of size 0."""
         shape = [self.size() for _ in range(self.int(least, most))]
         if shape and self.chance(0.3):
             shape[self.int(0, len(shape) - 1)] = self.pick(LONG)
         while numpy.prod(shape) > ELEMENTS:
             shape[int(numpy.argmax(shape))] //= 2
+        if shape and empty and self.chance(0.05):
+            shape[self.int(0, len(shape) - 1)] = 0
         return shape
 
     def axis(self, shape):
@@ -160,10 +162,11 @@ class Draw:
                 shape.pop(0)
         for _ in range(2):
             if shape and self.chance(0.4):
-                axis, start, step = self.int(0, len(shape) - 1), self.int(0, 2), self.pick((1, 1, 2, 3))
+                axis = self.int(0, len(shape) - 1)
                 count = shape[axis]
+                start, step = (self.int(0, 2), self.pick((1, 1, 2, 3))) if count else (0, 1)
                 views.insert(0, {"slice": [axis, start, count, step]})
-                shape[axis] = start + (count - 1) * step + 1 + self.int(0, 2)
+                shape[axis] = start + max(count - 1, 0) * step + min(count, 1) + self.int(0, 2)
             if len(shape) > 1 and self.chance(0.6):
                 order = [int(a) for a in self.rng.permutation(len(shape))]
                 views.insert(0, {"permute": order})
@@ -206,7 +209,7 @@ class Draw:
 
     def broadcast(self, count, low=-3, high=3, whole=False):
         """Tensors whose shapes go together by broadcasting."""
-        shape = self.shape(0)
+        shape = self.shape(0, empty=True)
         shapes = [list(shape) for _ in range(count)]
         for other in shapes[1:] if self.chance() else shapes[:-1]:
             for axis in range(len(other)):
