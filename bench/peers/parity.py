@@ -9,7 +9,7 @@ It needs `torch` and `numpy`. Each op is called at least 20 times in each of its
 permuted, sliced, with steps, broadcast. Its gradients are those of a random cotangent of each output. A table lists the
 worst errors of each op: absolute (of numbers up to 10⁶), and relative to max(|PyTorch's|, 1). In f32 both sides round; so the
 table also lists how far each is from what PyTorch makes of the same numbers in f64. Results of integers and truth values must
-be equal.
+be equal. NaN, infinite numbers and others at the ends of functions are among the cases, and there outputs alone are compared.
 
 It fails if an error is beyond its bound (in f32 also beyond twice PyTorch's own error), if the engine refuses a call, or if an
 op of the engine's table or a method of its graph has no row here, no row that it is a part of, and no reason why PyTorch has
