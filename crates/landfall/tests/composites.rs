@@ -13,6 +13,7 @@ use std::sync::Arc;
 on_each_device!(
     values_are_those_of_naive_loops,
     gradients_are_those_of_differences,
+    elu_is_smooth_at_zero,
     truth_values_and_masks,
     a_detached_value_is_a_constant,
     made_of_ranges,
@@ -148,6 +149,16 @@ fn gradients_are_those_of_differences(e: &Engine) -> Result<(), Error> {
                 "{name} at {at}: {slope}, it must be {want}"
             );
         }
+    }
+    Ok(())
+}
+
+/// With an alpha of 1 both sides have the slope 1; else it is that of the side below, as in PyTorch.
+fn elu_is_smooth_at_zero(e: &Engine) -> Result<(), Error> {
+    let x = HostTensor::new(DType::F64, [3], vec![0.0, -0.0, 90.0])?;
+    for alpha in [1.0, 1.5] {
+        let slope = run(e, &x, |g, x| grad(g, g.sum(g.elu(x, alpha)?, All)?, &[("x".to_owned(), x)]))?;
+        assert_eq!(slope[0].data, [alpha, alpha, 1.0]);
     }
     Ok(())
 }

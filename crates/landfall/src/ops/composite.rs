@@ -65,10 +65,12 @@ impl Graph {
     /// `x` must be of a float dtype.
     #[track_caller]
     pub fn elu(&self, x: Value, alpha: f64) -> Result<Value, Error> {
-        // The exponential of a large x would make the gradient of the side that is not taken infinite.
+        // The exponential of a large x would make the gradient of the side that is not taken infinite. (A minimum of x and 0 would
+        // halve the gradient at 0.)
         let zero = self.scalar(x, 0.0)?;
-        let below = self.affine(self.expm1(self.minimum(x, zero)?)?, alpha, 0.0)?;
-        self.select(self.greater(x, zero)?, x, below)
+        let positive = self.greater(x, zero)?;
+        let below = self.affine(self.expm1(self.select(positive, zero, x)?)?, alpha, 0.0)?;
+        self.select(positive, x, below)
     }
 
     /// `¬x`, of bool.
