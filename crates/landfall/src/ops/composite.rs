@@ -150,9 +150,14 @@ impl Graph {
             let expected = "less than the number of elements";
             return Err(refused(Rule::Attribute { name: "correction", value, expected }).into());
         }
-        let centered = self.sub(x, self.mean(x, Keep(&indices))?)?;
+        let dtype = self.spec(x).dtype;
+        let wide = self.cast(x, dtype.accumulate())?;
+        let centered = self.sub(wide, self.mean(wide, Keep(&indices))?)?;
         let mean = self.mean(self.square(centered)?, axes)?;
-        if correction == 0 { Ok(mean) } else { self.affine(mean, n as f64 / (n - correction) as f64, 0.0) }
+        self.cast(
+            if correction == 0 { mean } else { self.affine(mean, n as f64 / (n - correction) as f64, 0.0)? },
+            dtype,
+        )
     }
 
     /// Square root of the [`variance`](Graph::variance).
@@ -161,7 +166,9 @@ impl Graph {
     /// As of the variance.
     #[track_caller]
     pub fn standard_deviation(&self, x: Value, axes: impl Axes, correction: usize) -> Result<Value, Error> {
-        self.sqrt(self.variance(x, axes, correction)?)
+        let dtype = self.spec(x).dtype;
+        let variance = self.variance(self.cast(x, dtype.accumulate())?, axes, correction)?;
+        self.cast(self.root(variance)?, dtype)
     }
 
     /// `√Σx²` over `axes`.
@@ -170,7 +177,17 @@ impl Graph {
     /// Each axis must exist; `x` must be of a float dtype.
     #[track_caller]
     pub fn norm(&self, x: Value, axes: impl Axes) -> Result<Value, Error> {
-        self.sqrt(self.sum(self.square(x)?, axes)?)
+        let dtype = self.spec(x).dtype;
+        let wide = self.cast(x, dtype.accumulate())?;
+        self.cast(self.root(self.sum(self.square(wide)?, axes)?)?, dtype)
+    }
+
+    /// The square root, with a slope of 0 at 0, where that of a sum of squares has no direction.
+    #[track_caller]
+    fn root(&self, x: Value) -> Result<Value, Error> {
+        let zero = self.scalar(x, 0.0)?;
+        let none = self.equal(x, zero)?;
+        self.select(none, zero, self.sqrt(self.masked_fill(x, none, 1.0)?)?)
     }
 
     /// `ln Σ eˣ` over `axes`, without overflow: the largest element is subtracted first.
@@ -182,12 +199,20 @@ impl Graph {
         let (shape, at) = (self.shape(x), Location::caller());
         let indices = axes.indices(shape.rank());
         let indices = indices.map_err(|r| r.of("logsumexp", &self.specs(&[x]), None, Some(at)))?;
-        // The derivative with respect to what is subtracted and added again is 0. Where it is infinite the difference would be NaN.
-        let most = self.detach(self.max(x, Keep(&indices))?);
-        let most = self.select(self.is_finite(most)?, most, self.scalar(most, 0.0)?)?;
-        let sum = self.sum(self.exp(self.sub(x, most)?)?, axes)?;
+        let (below, most) = self.below_largest(x, &indices)?;
+        let sum = self.sum(self.exp(below)?, axes)?;
         let most = self.reshape(most, self.shape(sum))?;
-        self.add(self.ln(sum)?, most)
+        self.cast(self.add(self.ln(sum)?, most)?, self.spec(x).dtype)
+    }
+
+    /// `x − max x` over axes, and the maximum, both in the accumulation dtype. The derivative with respect to what is subtracted
+    /// and added again is 0. Where it is infinite the difference would be NaN.
+    #[track_caller]
+    fn below_largest(&self, x: Value, axes: &[usize]) -> Result<(Value, Value), Error> {
+        let wide = self.cast(x, self.spec(x).dtype.accumulate())?;
+        let most = self.detach(self.max(wide, Keep(axes))?);
+        let most = self.select(self.is_finite(most)?, most, self.scalar(most, 0.0)?)?;
+        Ok((self.sub(wide, most)?, most))
     }
 
     /// `e^(x − logsumexp x)` along an axis ([`ops::Softmax`]).
@@ -207,7 +232,10 @@ impl Graph {
     #[track_caller]
     pub fn log_softmax(&self, x: Value, axis: impl Axis) -> Result<Value, Error> {
         let axis = self.axis("log_softmax", x, axis)?;
-        self.sub(x, self.logsumexp(x, Keep(axis))?)
+        // Not x less its logsumexp: of large numbers that difference has lost its digits.
+        let (below, _) = self.below_largest(x, &[axis])?;
+        let sum = self.sum(self.exp(below)?, Keep(axis))?;
+        self.cast(self.sub(below, self.ln(sum)?)?, self.spec(x).dtype)
     }
 
     /// `Σ lhs·rhs / max(|lhs|·|rhs|, eps)` along an axis.
@@ -223,9 +251,11 @@ impl Graph {
         eps: f64,
     ) -> Result<Value, Error> {
         let axis = self.axis("cosine_similarity", lhs, axis)?;
+        let dtype = self.spec(lhs).dtype;
+        let [lhs, rhs] = [self.cast(lhs, dtype.accumulate())?, self.cast(rhs, dtype.accumulate())?];
         let product = self.sum(self.mul(lhs, rhs)?, axis)?;
         let size = self.mul(self.norm(lhs, axis)?, self.norm(rhs, axis)?)?;
-        self.div(product, self.maximum(size, self.scalar(size, eps)?)?)
+        self.cast(self.div(product, self.maximum(size, self.scalar(size, eps)?)?)?, dtype)
     }
 
     /// Mean of all elements.

@@ -317,9 +317,10 @@ impl Graph {
         let refused = |rule: Rule| Error::from(rule.of("scatter", &specs, None, Some(at)));
         if specs[1].dtype != DType::I64 || specs[1].shape.rank() != 1 {
             let Spec { dtype, shape } = specs[1];
-            return Err(refused(match dtype {
-                DType::I64 => Rule::Rank { arg: 1, rank: shape.rank(), expected: "1" },
-                _ => Rule::Dtype { arg: 1, dtype, expected: "i64" },
+            return Err(refused(if dtype == DType::I64 {
+                Rule::Rank { arg: 1, rank: shape.rank(), expected: "1" }
+            } else {
+                Rule::Dtype { arg: 1, dtype, expected: "i64" }
             }));
         }
         let (rows, count) = (specs[0].shape.dims()[axis], specs[1].shape.last());

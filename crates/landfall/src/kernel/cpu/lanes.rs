@@ -120,6 +120,14 @@ pub(crate) fn rows<'a, T: Element>(out: ViewMut<'a, T>, dims: &[usize]) -> (View
     }
 }
 
+/// Elements of scratch memory cut one after the other.
+#[inline(always)]
+pub(crate) fn cut<'a, A>(rest: &mut &'a mut [A], len: usize) -> &'a mut [A] {
+    let (part, tail) = std::mem::take(rest).split_at_mut(len);
+    *rest = tail;
+    part
+}
+
 /// Workspace of tasks: `width` elements for every `each` indices of the first axis.
 #[derive(Debug)]
 pub(crate) struct Slots<'a, T> {

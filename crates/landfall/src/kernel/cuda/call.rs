@@ -35,6 +35,15 @@ impl From<Error> for Failure {
 /// Threads of a block, where nothing speaks for another number.
 pub(crate) const BLOCK: u32 = 256;
 
+/// A size as a 32-bit number, for kernels that divide by it.
+///
+/// # Errors
+/// It must be below 2³².
+pub(crate) fn size(of: usize) -> Result<u32, Rule> {
+    let value = of as f64;
+    u32::try_from(of).map_err(|_| Rule::Attribute { name: "size", value, expected: "below 2^32" })
+}
+
 /// Blocks, threads and dynamic shared memory of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {

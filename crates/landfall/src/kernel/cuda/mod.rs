@@ -15,6 +15,7 @@ mod product;
 mod tensor_map;
 pub(crate) mod vectors;
 
+pub(crate) use call::size;
 pub use call::{Arg, Call, Failure, Geometry};
 pub(crate) use call::{BLOCK, KernelLaunch, Sink, Values};
 pub use module::{Module, Piece, Source};

@@ -6,10 +6,10 @@
 //! four features at a time. Queries are taken one by one, and a tile is the line of scores of one query.
 
 use crate::kernel::cpu::isa::{Kernel, Real, Simd, prefetch_read};
-use crate::kernel::cpu::lanes::{LANES, SavedStat};
+use crate::kernel::cpu::lanes::{LANES, SavedStat, cut};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{View, ViewMut};
-use crate::ops::attention::cpu_tiles::{BATCH_PER_PANEL, Matrix, Sizes, cut};
+use crate::ops::attention::cpu_tiles::{BATCH_PER_PANEL, Matrix, Sizes};
 use crate::values::{Element, Layout, Math};
 use std::ops::Range;
 

@@ -414,11 +414,3 @@ pub(in crate::ops) fn exponentials<A: Arith>(tile: &mut [A], less: &[A; LANES]) 
         *v = Math::exp(*v);
     }
 }
-
-/// Elements of scratch memory cut one after the other.
-#[inline(always)]
-pub(in crate::ops) fn cut<'a, A>(rest: &mut &'a mut [A], len: usize) -> &'a mut [A] {
-    let (part, tail) = std::mem::take(rest).split_at_mut(len);
-    *rest = tail;
-    part
-}

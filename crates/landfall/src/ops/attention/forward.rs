@@ -8,12 +8,12 @@ use crate::contract::{
 };
 use crate::error::Error;
 use crate::kernel::cpu::isa::{Real, dispatch};
-use crate::kernel::cpu::lanes::{LANES, Slots};
+use crate::kernel::cpu::lanes::{LANES, Slots, cut};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, with_float};
 use crate::ops::attention::cpu_heads::{Forward, forward_lines};
 use crate::ops::attention::cpu_tiles::{
-    BATCH_PER_PANEL, Matrix, Sizes, add_rows, cut, exponentials, largest, load_lines, load_panel, over_keys,
+    BATCH_PER_PANEL, Matrix, Sizes, add_rows, exponentials, largest, load_lines, load_panel, over_keys,
     scores, store_rows, sums,
 };
 use crate::ops::attention::grad::AttentionGrad;

@@ -5,13 +5,13 @@ use crate::contract::{
     rules,
 };
 use crate::kernel::cpu::isa::{Real, dispatch};
-use crate::kernel::cpu::lanes::{LANES, SavedStat, Slots, saved_stat_dtype};
+use crate::kernel::cpu::lanes::{LANES, SavedStat, Slots, cut, saved_stat_dtype};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, ViewMut, with_float};
 use crate::ops::attention::cpu_heads::{Gradient, gradient_lines};
 use crate::ops::attention::cpu_tiles::{
-    BATCH_PER_PANEL, Matrix, Sizes, add_rows, cut, exponentials, load_lines, load_panel, over_keys,
-    over_queries, rows, scores, store_rows,
+    BATCH_PER_PANEL, Matrix, Sizes, add_rows, exponentials, load_lines, load_panel, over_keys, over_queries,
+    rows, scores, store_rows,
 };
 use crate::ops::attention::forward::{SHAPES, check, cuda, score_shapes};
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec};

@@ -145,9 +145,10 @@ impl MaskedAttention {
         let mut scores = g.affine(g.matmul(q, k)?, self.scale, 0.0)?;
         let hidden = f64::NEG_INFINITY;
         if self.mask {
-            scores = match g.spec(args[3]).dtype {
-                DType::Bool => g.masked_fill(scores, g.not(args[3])?, hidden)?,
-                _ => g.add(scores, wide(args[3])?)?,
+            scores = if g.spec(args[3]).dtype == DType::Bool {
+                g.masked_fill(scores, g.not(args[3])?, hidden)?
+            } else {
+                g.add(scores, wide(args[3])?)?
             };
         }
         let places = g.reshape(g.arange(DType::I64, 0.0, 1.0, s.keys)?, [1, 1, 1, s.keys])?;

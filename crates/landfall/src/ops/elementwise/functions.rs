@@ -123,19 +123,25 @@ pointwise! {
     expression |e, a, b| e.binary(Binary::Pow, a, b);
     reference |x| x[0].powf(x[1]);
     vjp both!(|cx, c| {
-        // rhs · lhs^(rhs − 1)
-        let less = cx.graph.affine(cx.inputs[1], 1.0, -1.0)?;
-        let power = cx.graph.pow(cx.inputs[0], less)?;
-        let slope = cx.graph.mul(cx.inputs[1], power)?;
-        cx.graph.mul(c, slope)
+        // rhs · lhs^(rhs − 1); of a power of 0, which is 1 everywhere, 0.
+        let g = cx.graph;
+        let less = g.affine(cx.inputs[1], 1.0, -1.0)?;
+        let power = g.pow(cx.inputs[0], less)?;
+        let zero = g.scalar(c, 0.0)?;
+        let constant = g.equal(cx.inputs[1], zero)?;
+        let slope = g.select(constant, zero, g.mul(cx.inputs[1], power)?)?;
+        g.mul(c, slope)
     }, |cx, c| {
-        // lhs^rhs · ln lhs; 0 where the power is 0, whose logarithm's −∞ would give NaN.
+        // lhs^rhs · ln lhs; of a power of 0 that is finite 0: its logarithm's −∞ would give NaN.
         let g = cx.graph;
         let ln = g.ln(cx.inputs[0])?;
         let slope = g.mul(cx.outputs[0], ln)?;
-        let zero = g.fill(g.spec(c).dtype, Shape::SCALAR, 0.0)?;
+        let zero = g.scalar(c, 0.0)?;
+        let of_zero = g.equal(cx.inputs[0], zero)?;
         let vanishes = g.equal(cx.outputs[0], zero)?;
         let slope = g.select(vanishes, zero, slope)?;
+        let flat = g.minimum(of_zero, g.less_equal(zero, cx.inputs[1])?)?;
+        let slope = g.select(flat, zero, slope)?;
         g.mul(c, slope)
     });
 

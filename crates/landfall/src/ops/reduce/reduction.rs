@@ -182,16 +182,13 @@ impl Op for Reduce {
         }
         let mut shape = Shape::SCALAR;
         (0..rank).filter(|&a| !self.reduces(a)).for_each(|a| shape.push(args[0].shape.dims()[a]));
-        let dtype = match args[0].dtype {
-            float if float.is_float() => {
-                if self.wide {
-                    float.accumulate()
-                } else {
-                    float
-                }
-            }
-            _ if matches!(self.reduction, Reduction::Sum | Reduction::Prod) => DType::I64,
-            integer => integer,
+        let own = args[0].dtype;
+        let dtype = if own.is_float() {
+            if self.wide { own.accumulate() } else { own }
+        } else if matches!(self.reduction, Reduction::Sum | Reduction::Prod) {
+            DType::I64
+        } else {
+            own
         };
         Ok(Outputs::one(Spec::new(dtype, shape)))
     }

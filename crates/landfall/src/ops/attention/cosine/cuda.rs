@@ -2,8 +2,9 @@
 
 use super::{CosineAttention, CosineAttentionGrad, Sizes, lanes, rows_of};
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
-use crate::ops::attention::forward::cuda::size;
+use crate::kernel::cuda::{
+    BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel, size,
+};
 use crate::values::{Operand, Rule, Spec};
 
 /// Rows of a thread: what two read of shared memory is read once.

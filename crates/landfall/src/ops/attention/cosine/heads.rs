@@ -2,13 +2,13 @@
 
 use super::part;
 use crate::kernel::cpu::isa::{Kernel, Real, Simd};
-use crate::kernel::cpu::lanes::{LANES, SavedStat};
+use crate::kernel::cpu::lanes::{LANES, SavedStat, cut};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{View, ViewMut};
 use crate::ops::attention::cpu_heads::{
     BLOCK, Heads, LaneVec, combine, exponentials, largest, logarithm, products, put, slope, spread_block,
 };
-use crate::ops::attention::cpu_tiles::{BATCH_PER_PANEL, Sizes, cut};
+use crate::ops::attention::cpu_tiles::{BATCH_PER_PANEL, Sizes};
 use crate::values::{Element, Layout, Math};
 
 /// Lines of scratch memory that [`Forward`] takes.

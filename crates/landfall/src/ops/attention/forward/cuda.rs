@@ -2,7 +2,9 @@
 
 use super::Attention;
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::kernel::cuda::{
+    BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel, size,
+};
 use crate::ops::attention::cpu_tiles::Sizes;
 use crate::ops::attention::grad::AttentionGrad;
 use crate::values::{DType, Rule, Spec};
@@ -264,11 +266,6 @@ fn chunk(e: usize, dtype: DType, most: usize) -> u64 {
 fn rows(s: &Sizes) -> Result<Geometry, Rule> {
     let threads = s.n.next_multiple_of(32).min(ROWS as usize);
     Geometry::blocks(s.batch * s.heads * s.n.div_ceil(threads), threads as u32)
-}
-
-pub(in crate::ops) fn size(of: usize) -> Result<u32, Rule> {
-    let value = of as f64;
-    u32::try_from(of).map_err(|_| Rule::Attribute { name: "size", value, expected: "below 2^32" })
 }
 
 /// [`Attention`], in the way that is asked for, if one is. In place of an operand that the call has not, another is passed

@@ -5,10 +5,10 @@
 
 use super::{MaskedAttention, Sizes};
 use crate::kernel::cpu::isa::Real;
-use crate::kernel::cpu::lanes::{LANES, SavedStat, Slots};
+use crate::kernel::cpu::lanes::{LANES, SavedStat, Slots, cut};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, View, ViewMut};
-use crate::ops::attention::cpu_tiles::{Matrix, cut};
+use crate::ops::attention::cpu_tiles::Matrix;
 use crate::values::{DType, Element, Math, Rule, Spec};
 
 /// Keys that are summed in the accumulation dtype before they are added to an f64 total.

@@ -2,8 +2,7 @@
 
 use super::{MaskedAttention, Sizes};
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
-use crate::ops::attention::forward::cuda::size;
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel, size};
 use crate::ops::attention::masked_grad::MaskedAttentionGrad;
 use crate::values::{DType, Operand, Rule};
 

@@ -2,10 +2,9 @@
 //! is read serves all of them.
 
 use super::{Cell, Recurrence, Sizes};
-use crate::kernel::cpu::lanes::Slots;
+use crate::kernel::cpu::lanes::{Slots, cut};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, View};
-use crate::ops::attention::cpu_tiles::cut;
 use crate::values::{DType, Element, Math, Rule};
 
 /// Sequences of a task.

@@ -2,8 +2,7 @@
 
 use super::{Cell, Recurrence, Sizes};
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
-use crate::ops::attention::forward::cuda::size;
+use crate::kernel::cuda::{Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel, size};
 use crate::ops::recurrent::recurrence_grad::RecurrenceGrad;
 use crate::values::{DType, Rule};
 

@@ -2,8 +2,9 @@
 
 use super::CumSum;
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
-use crate::ops::attention::forward::cuda::size;
+use crate::kernel::cuda::{
+    BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel, size,
+};
 use crate::values::DType;
 
 /// Elements that a thread adds before it looks at the other threads' sums: `EACH` in the source.
