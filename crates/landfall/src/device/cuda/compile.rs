@@ -4,7 +4,7 @@ use super::cache::Cache;
 use super::probe;
 use crate::device::cache;
 use crate::error::{Absence, Error, Version};
-use crate::kernel::cuda::Module;
+use crate::kernel::cuda::{Compiled, Module};
 use cudarc::nvrtc::result::{self as nvrtc, NvrtcError};
 use cudarc::nvrtc::sys;
 use std::ffi::{CStr, CString};
@@ -15,15 +15,6 @@ pub struct Compiler {
     version: Version,
     arch: String,
     cache: Option<Cache>,
-}
-
-/// Compiled code of a module.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Compiled {
-    /// A `.cubin` file.
-    pub code: Vec<u8>,
-    /// The assembler's report on each kernel; empty if the code came from the cache.
-    pub log: String,
 }
 
 // No fast-math: division, square roots and subnormal numbers stay exact. Line numbers cost nothing at run time and let
