@@ -97,6 +97,7 @@ impl LaunchList {
 
 /// Counters of a device since its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Counters {
     /// Allocations of device memory.
     pub allocations: u64,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 /// One GPU, as reported by the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Gpu {
     /// Its index.
     pub ordinal: u32,
@@ -20,6 +21,7 @@ pub struct Gpu {
 
 /// The CUDA installation of this machine.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Survey {
     /// The CUDA version of the driver.
     pub driver: Result<Version, Absence>,

@@ -22,6 +22,7 @@ use std::sync::OnceLock;
 
 /// An instruction set that kernels are compiled for, narrowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Isa {
     /// The baseline of the target (SSE2 on x86-64, NEON on 64-bit ARM).
     Baseline,
