@@ -6,18 +6,12 @@ use crate::error::{Absence, Error};
 use crate::kernel::cuda::{Compiled, Module};
 use std::sync::Arc;
 
-/// No GPU.
-#[derive(Debug)]
-pub(crate) enum Cuda {}
-
-impl Cuda {
-    /// There is none.
-    ///
-    /// # Errors
-    /// [`Absence::Feature`].
-    pub(crate) fn new(_ordinal: u32) -> Result<Arc<dyn Device>, Error> {
-        Err(Absence::Feature.into())
-    }
+/// There is none.
+///
+/// # Errors
+/// [`Absence::Feature`].
+pub(crate) fn open(_ordinal: u32) -> Result<Arc<dyn Device>, Error> {
+    Err(Absence::Feature.into())
 }
 
 /// Compiles modules for one architecture: there is none in a build without the feature `cuda`.

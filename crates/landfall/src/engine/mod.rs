@@ -62,7 +62,7 @@ impl Engine {
     /// [`Error::Absent`] names the missing part (driver, GPU, NVRTC) and what to install, or says that this build lacks
     /// the feature `cuda`.
     pub fn cuda(ordinal: u32) -> Result<Self, Error> {
-        Self::as_asked(cuda::Cuda::new(ordinal)?)
+        Self::as_asked(cuda::open(ordinal)?)
     }
 
     /// An engine that checks and counts everything and computes nothing.

@@ -122,8 +122,9 @@ impl Program {
     fn log(&self) -> Result<String, NvrtcError> {
         // SAFETY: the program exists.
         let raw = unsafe { nvrtc::get_program_log(self.0) }?;
-        let bytes: Vec<u8> = raw.into_iter().map(|c| c as u8).collect();
-        Ok(CStr::from_bytes_until_nul(&bytes).map(|t| t.to_string_lossy().into_owned()).unwrap_or_default())
+        Ok(CStr::from_bytes_until_nul(bytemuck::cast_slice(&raw))
+            .map(|t| t.to_string_lossy().into_owned())
+            .unwrap_or_default())
     }
 
     fn code(&self) -> Result<Vec<u8>, NvrtcError> {

@@ -36,11 +36,19 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+/// The GPU of this index.
+///
+/// # Errors
+/// [`Error::Absent`] for a missing part; a fault of the driver.
+pub(crate) fn open(ordinal: u32) -> Result<Arc<dyn Device>, Error> {
+    Ok(Cuda::new(ordinal)?)
+}
+
 /// A GPU with one stream for eager work.
 ///
 /// Field order is drop order: fields that live in the context are dropped before it.
 #[derive(Debug)]
-pub(crate) struct Cuda {
+struct Cuda {
     ordinal: u32,
     compiler: Compiler,
     issuing: Mutex<Issuing>,
@@ -104,11 +112,7 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Cuda {
-    /// The GPU of this index.
-    ///
-    /// # Errors
-    /// [`Error::Absent`] for a missing part; a fault of the driver.
-    pub(crate) fn new(ordinal: u32) -> Result<Arc<Self>, Error> {
+    fn new(ordinal: u32) -> Result<Arc<Self>, Error> {
         let context = Context::new(ordinal)?;
         let compiler = Compiler::new(&Compiler::architecture(context.capability))?;
         let stream = Stream::new()?;
