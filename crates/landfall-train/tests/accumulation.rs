@@ -65,6 +65,7 @@ fn session(
             let series = synthetic::demo(300, 2, 5)?;
             (Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, context, horizon)?.0, Loss::Mse)
         }
+        _ => return Err("no data for this model".into()),
     };
     let options = TrainingOptions {
         batch: BATCH,

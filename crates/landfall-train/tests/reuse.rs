@@ -45,6 +45,7 @@ fn small(preset: Preset) -> ModelConfig {
         ModelConfig::Dlinear(c) => {
             ModelConfig::Dlinear(DLinearConfig { context: 32, horizon: 8, kernel: 5, ..c })
         }
+        other => other,
     }
 }
 

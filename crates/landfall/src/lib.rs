@@ -73,11 +73,13 @@ pub mod codegen {
 
 /// NVIDIA GPUs: the kernel-author API, a survey of the installation, and module compilation.
 pub mod cuda {
-    pub use crate::device::cuda::{Compiled, Compiler, Gpu, Survey, launches, survey};
+    pub use crate::device::cuda::{Compiler, survey};
+    pub use crate::device::steps::launches;
+    pub use crate::device::{Gpu, Survey};
     pub use crate::error::{Absence, Version};
     pub use crate::kernel::cuda::{
-        Arg, Call, Element, Entry, Failure, Geometry, KernelArgs, Kind, Module, Param, Piece, RowFrame,
-        RowView, Source, Tile, Transfer,
+        Arg, Call, Compiled, Element, Entry, Failure, Geometry, KernelArgs, Kind, Module, Param, Piece,
+        RowFrame, RowView, Source, Tile, Transfer,
     };
     pub use crate::values::Operand;
 }

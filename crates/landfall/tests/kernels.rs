@@ -191,7 +191,9 @@ fn compare(name: &str, text: &str) -> Result<(), String> {
 fn compiler() -> Result<Option<Compiler>, String> {
     match Compiler::uncached(ARCHITECTURES[0]) {
         Ok(compiler) => Ok(Some(compiler)),
-        Err(absent @ Absence::Nvrtc) if std::env::var_os("LANDFALL_REQUIRE_NVRTC").is_none() => {
+        Err(absent @ (Absence::Feature | Absence::Nvrtc))
+            if std::env::var_os("LANDFALL_REQUIRE_NVRTC").is_none() =>
+        {
             eprintln!("skipped: {absent}");
             Ok(None)
         }

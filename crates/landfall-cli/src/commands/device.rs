@@ -80,6 +80,7 @@ mod tests {
         let (found, needed) = (Version { major: 11, minor: 8 }, Version { major: 12, minor: 0 });
         let arch = "sm_90a".to_owned();
         let absences = [
+            (Absence::Feature, "this build has no CUDA", "build with the feature `cuda`"),
             (Absence::Driver, "no NVIDIA driver", "install the NVIDIA driver"),
             (Absence::DriverStart { why: "X".to_owned() }, "does not start: X", "nvidia-smi"),
             (Absence::DriverVersion { found, needed }, "for CUDA 11.8; at least 12.0", "newer driver"),

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Doctor) -> Result<(), CliError> {
 }
 
 fn said(gpu: &Gpu) -> String {
-    let Gpu { ordinal, name, capability: (major, minor), free, total } = gpu;
+    let Gpu { ordinal, name, capability: (major, minor), free, total, .. } = gpu;
     format!(
         "cuda:{ordinal}: {name}, compute capability {major}.{minor}, {} MiB of {} MiB free",
         mib(*free),

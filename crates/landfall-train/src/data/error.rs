@@ -24,6 +24,7 @@ impl fmt::Display for Place {
 
 /// What is wrong with the data or with what was asked of it.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DataError {
     /// Samples of tokens are not as they must be.
     #[error(transparent)]

@@ -33,6 +33,7 @@ pub trait Model: Send + Sync {
 /// The configuration of one of this crate's models.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum ModelConfig {
     /// A [`PatchTst`].
     Patchtst(PatchTstConfig),

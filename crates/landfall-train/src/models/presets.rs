@@ -77,6 +77,7 @@ impl PatchTstConfig {
 
 /// The presets of this crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Preset {
     /// The default recipe: sizes and number of steps from the data, and a choice among networks and baselines by
     /// validation.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A loss by name. A loss of your own goes to [`Session::with_loss`](super::Session::with_loss).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Loss {
     /// Mean squared error.
     #[default]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// How the learning rate changes over a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Schedule {
     /// The same rate throughout.
     Constant,

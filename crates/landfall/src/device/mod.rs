@@ -2,9 +2,14 @@
 
 pub(crate) mod cache;
 pub(crate) mod cpu;
+#[cfg_attr(not(feature = "cuda"), path = "cuda_absent.rs")]
 pub(crate) mod cuda;
 mod faults;
 pub(crate) mod null;
+pub(crate) mod steps;
+mod survey;
+
+pub use survey::{Gpu, Survey};
 
 use crate::contract::{Kernel, Op};
 use crate::error::Error;
@@ -92,6 +97,7 @@ impl LaunchList {
 
 /// Counters of a device since its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Counters {
     /// Allocations of device memory.
     pub allocations: u64,

@@ -19,7 +19,7 @@ pub(crate) use state::StateMemory;
 pub use tensor::{Tensor, TensorMut, TensorRef};
 
 use crate::contract::{MAX_OUTPUTS, Op, check};
-use crate::device::{Counters, Device, Launch, cpu, cuda, null};
+use crate::device::{Counters, Device, Launch, cpu, cuda, null, steps};
 use crate::error::{Allocator, Error};
 use crate::sanitizer::Sanitizer;
 use crate::values::{Address, DType, DeviceKind, Element, HostTensor, Operand, Rule, Shape, Spec};
@@ -59,9 +59,10 @@ impl Engine {
     /// An engine on the NVIDIA GPU of this index.
     ///
     /// # Errors
-    /// [`Error::Absent`] names the missing part (driver, GPU, NVRTC) and what to install.
+    /// [`Error::Absent`] names the missing part (driver, GPU, NVRTC) and what to install, or says that this build lacks
+    /// the feature `cuda`.
     pub fn cuda(ordinal: u32) -> Result<Self, Error> {
-        Self::as_asked(cuda::Cuda::new(ordinal)?)
+        Self::as_asked(cuda::open(ordinal)?)
     }
 
     /// An engine that checks and counts everything and computes nothing.
@@ -86,7 +87,7 @@ impl Engine {
     /// ```
     #[must_use]
     pub fn planning_for_cuda() -> Self {
-        Self::on(null::Null::planning(DeviceKind::Cuda(0), cuda::prove))
+        Self::on(null::Null::planning(DeviceKind::Cuda(0), steps::prove))
     }
 
     fn on(device: Arc<dyn Device>) -> Self {

@@ -8,6 +8,8 @@ use std::fmt;
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum Absence {
+    #[error("this build has no CUDA; build with the feature `cuda`")]
+    Feature,
     #[error(
         "no NVIDIA driver: libcuda.so.1 was not found; install the NVIDIA driver (580 or newer for CUDA 13)"
     )]

@@ -22,6 +22,7 @@ pub const QUARANTINE: usize = 1 << 28;
 
 /// A finding of the sanitizer, with its culprit.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Violation {
     /// The launch, or `None` if no known launch touched the memory.
     pub launch: Option<Culprit>,
@@ -33,6 +34,7 @@ pub struct Violation {
 
 /// A launch, for errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Culprit {
     /// Its number in the program that was run; `None` for an eager call.
     pub instruction: Option<usize>,

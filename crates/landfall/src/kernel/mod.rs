@@ -2,6 +2,7 @@
 //! kernels. A kernel knows its op by name only.
 
 pub mod cpu;
+#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "the driver alone reads some of it"))]
 pub(crate) mod cuda;
 mod operands;
 

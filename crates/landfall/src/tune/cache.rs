@@ -34,6 +34,7 @@ struct Kept {
 /// A cache problem for the user's attention; tuning continues without the cache.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
+#[non_exhaustive]
 pub enum Notice {
     #[error("the tuned choice for {instruction} in {} is damaged ({why}): it is tuned anew", .path.display())]
     Damaged { instruction: String, path: PathBuf, why: String },

@@ -51,7 +51,8 @@ impl Accumulate for u8 {}
 
 macro_rules! dtypes {
     ($( $(#[$doc:meta])* $variant:ident = $name:literal, $rust:ty, $acc:ty, $class:ident, epsilon $eps:expr, safetensors $st:literal; )*) => {
-        /// Element type of a tensor.
+        /// Element type of a tensor. It stays exhaustive, as [`DeviceKind`](crate::DeviceKind) does: every op says what it
+        /// does with each, so a new one is a breaking change.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum DType { $( $(#[$doc])* $variant, )* }
 

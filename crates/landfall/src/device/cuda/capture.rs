@@ -7,12 +7,13 @@
 //! and it is ended on the error path too, so that the engine stays usable after a failure.
 
 use super::driver::{Captured, Stream, check};
-use super::edges::{TouchedOperands, step_edges};
 use super::faults::Records;
 use super::graph::{Executable, Graph};
-use super::outline::implied;
 use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked};
 use crate::device::faults::Footprint;
+use crate::device::steps::edges::{TouchedOperands, step_edges};
+use crate::device::steps::lower;
+use crate::device::steps::outline::implied;
 use crate::device::{Device, LaunchList, Recording};
 use crate::error::Error;
 use crate::kernel::Operands;
@@ -89,7 +90,7 @@ impl Steps<'_> {
         let mut steps = Steps { device, list, given: Vec::new(), records };
         let mut given = Vec::with_capacity(launches.len());
         for (n, launch) in launches.iter().enumerate() {
-            super::lower(&launch.as_launch(), device.kind(), &mut steps)?;
+            lower(&launch.as_launch(), device.kind(), &mut steps)?;
             given.push(std::mem::take(&mut steps.given));
             if n + 1 == of.repeat.instructions {
                 repeat.instructions = steps.list.len();

@@ -4,7 +4,7 @@ use super::cache::Cache;
 use super::probe;
 use crate::device::cache;
 use crate::error::{Absence, Error, Version};
-use crate::kernel::cuda::Module;
+use crate::kernel::cuda::{Compiled, Module};
 use cudarc::nvrtc::result::{self as nvrtc, NvrtcError};
 use cudarc::nvrtc::sys;
 use std::ffi::{CStr, CString};
@@ -15,15 +15,6 @@ pub struct Compiler {
     version: Version,
     arch: String,
     cache: Option<Cache>,
-}
-
-/// Compiled code of a module.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Compiled {
-    /// A `.cubin` file.
-    pub code: Vec<u8>,
-    /// The assembler's report on each kernel; empty if the code came from the cache.
-    pub log: String,
 }
 
 // No fast-math: division, square roots and subnormal numbers stay exact. Line numbers cost nothing at run time and let
@@ -131,8 +122,9 @@ impl Program {
     fn log(&self) -> Result<String, NvrtcError> {
         // SAFETY: the program exists.
         let raw = unsafe { nvrtc::get_program_log(self.0) }?;
-        let bytes: Vec<u8> = raw.into_iter().map(|c| c as u8).collect();
-        Ok(CStr::from_bytes_until_nul(&bytes).map(|t| t.to_string_lossy().into_owned()).unwrap_or_default())
+        Ok(CStr::from_bytes_until_nul(bytemuck::cast_slice(&raw))
+            .map(|t| t.to_string_lossy().into_owned())
+            .unwrap_or_default())
     }
 
     fn code(&self) -> Result<Vec<u8>, NvrtcError> {

@@ -5,29 +5,24 @@ mod cache;
 mod capture;
 mod compile;
 mod driver;
-mod dry;
-mod edges;
 mod faults;
 mod graph;
 mod launch_cache;
-mod listing;
-pub(crate) mod outline;
 mod probe;
 mod product;
 mod tensor_map;
 
-pub use compile::{Compiled, Compiler};
-pub use listing::launches;
-pub(crate) use outline::prove;
-pub use probe::{Gpu, Survey, survey};
+pub use compile::Compiler;
+pub use probe::survey;
 
 use super::faults::overwritten;
+use super::steps::lower;
 use super::{Counters, Counting, Device, Hardware, Launch, LaunchList, Recording};
-use crate::contract::{Op, Run};
+use crate::contract::Op;
 use crate::error::Error;
+use crate::kernel::cuda::product::Addresses;
 use crate::kernel::cuda::{
-    Addresses, Call, Failure, Geometry, KernelLaunch, Module, ProductLaunch, Sink, TENSOR_MAP_WORDS, Tile,
-    Values,
+    Geometry, KernelLaunch, Module, ProductLaunch, Sink, TENSOR_MAP_WORDS, Tile, Values,
 };
 use crate::values::{Address, DeviceKind, Operand};
 use driver::{Context, Loaded, Memory, Stream};
@@ -41,11 +36,19 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+/// The GPU of this index.
+///
+/// # Errors
+/// [`Error::Absent`] for a missing part; a fault of the driver.
+pub(crate) fn open(ordinal: u32) -> Result<Arc<dyn Device>, Error> {
+    Ok(Cuda::new(ordinal)?)
+}
+
 /// A GPU with one stream for eager work.
 ///
 /// Field order is drop order: fields that live in the context are dropped before it.
 #[derive(Debug)]
-pub(crate) struct Cuda {
+struct Cuda {
     ordinal: u32,
     compiler: Compiler,
     issuing: Mutex<Issuing>,
@@ -109,11 +112,7 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Cuda {
-    /// The GPU of this index.
-    ///
-    /// # Errors
-    /// [`Error::Absent`] for a missing part; a fault of the driver.
-    pub(crate) fn new(ordinal: u32) -> Result<Arc<Self>, Error> {
+    fn new(ordinal: u32) -> Result<Arc<Self>, Error> {
         let context = Context::new(ordinal)?;
         let compiler = Compiler::new(&Compiler::architecture(context.capability))?;
         let stream = Stream::new()?;
@@ -364,21 +363,6 @@ impl Sink for Eager<'_> {
     fn architecture(&self) -> Option<&str> {
         Some(self.device.compiler.arch())
     }
-}
-
-/// Passes a launch of an op to a sink.
-fn lower(launch: &Launch<'_>, device: DeviceKind, sink: &mut dyn Sink) -> Result<(), Error> {
-    let Run::Cuda(run) = launch.kernel.run else {
-        let (op, kernel) = (launch.op.name(), launch.kernel.name);
-        return Err(Error::Kernel { op, kernel, device, why: "it is a kernel of another device" });
-    };
-    run(launch.op, &mut Call::new(launch.operands(), sink)).map_err(|failure| match failure {
-        Failure::Device(error) => error,
-        Failure::Rule(rule) => {
-            let specs: Vec<_> = launch.inputs.iter().map(Operand::spec).collect();
-            rule.of(launch.op.name(), &specs, Some(device), None).into()
-        }
-    })
 }
 
 impl Device for Cuda {

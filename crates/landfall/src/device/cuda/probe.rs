@@ -1,6 +1,7 @@
 //! Probes for driver, GPUs, NVRTC and cuBLASLt. Absence is an error that says what to install; a library is called only
 //! after it was found.
 
+use crate::device::{Gpu, Survey};
 use crate::error::{Absence, Error, Version};
 use cudarc::driver::sys as driver_sys;
 use cudarc::nvrtc::sys as nvrtc_sys;
@@ -85,36 +86,6 @@ pub(super) fn cublaslt() -> Result<(), Absence> {
 pub(super) fn cublaslt_version() -> Result<u32, Absence> {
     // SAFETY: the library was found; the call takes nothing and returns a number.
     cublaslt().map(|()| unsafe { cudarc::cublaslt::sys::cublasLtGetVersion() } as u32)
-}
-
-/// One GPU, as reported by the driver.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gpu {
-    /// Its index.
-    pub ordinal: u32,
-    /// Its name.
-    pub name: String,
-    /// Compute capability.
-    pub capability: (i32, i32),
-    /// Free bytes of its memory.
-    pub free: usize,
-    /// Total bytes of its memory.
-    pub total: usize,
-}
-
-/// The CUDA installation of this machine.
-#[derive(Debug, Clone)]
-pub struct Survey {
-    /// The CUDA version of the driver.
-    pub driver: Result<Version, Absence>,
-    /// The GPUs, or why they cannot be listed.
-    pub gpus: Result<Vec<Gpu>, Error>,
-    /// The version of NVRTC, which kernels need.
-    pub nvrtc: Result<Version, Absence>,
-    /// The version of cuBLASLt, which matmul needs.
-    pub cublaslt: Result<Version, Absence>,
-    /// The folder of compiled kernels; `None` if there is no cache folder.
-    pub cache: Option<std::path::PathBuf>,
 }
 
 /// Probes the machine. Never panics, needs no GPU.

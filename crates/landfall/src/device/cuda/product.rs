@@ -7,7 +7,7 @@ use super::capture::apart;
 use super::driver::Stream;
 use super::{driver, locked, probe};
 use crate::error::Error;
-use crate::kernel::cuda::{Addresses, Matrix, Problem};
+use crate::kernel::cuda::product::{Addresses, Matrix, Problem};
 use crate::values::{DType, Precision};
 use cudarc::cublaslt::sys as lt;
 use std::collections::HashMap;

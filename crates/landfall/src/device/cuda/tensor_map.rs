@@ -2,7 +2,8 @@
 
 use super::driver::check;
 use crate::error::Error;
-use crate::kernel::cuda::{TENSOR_MAP_AXES as MAX_AXES, TENSOR_MAP_WORDS as WORDS, Tile};
+use crate::kernel::cuda::Tile;
+use crate::kernel::cuda::tensor_map::{MAX_AXES, WORDS};
 use crate::values::DType;
 use cudarc::driver::sys;
 

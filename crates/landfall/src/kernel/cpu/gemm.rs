@@ -36,6 +36,7 @@ const PACK_COLS: usize = 96;
 
 /// Why a product was not computed. Nothing was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum GemmError {
     /// A matrix exceeds its slice.
     #[error(

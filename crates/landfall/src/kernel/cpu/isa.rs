@@ -6,7 +6,11 @@
 //!
 //! Pointwise results are the same bytes on every instruction set: Rust never contracts `a * b + c` implicitly, and the
 //! wider sets only change the number of elements per instruction. Code that needs a fused multiply-add calls
-//! [`Simd::mul_add`] or [`Lanes::mul_add`], and then differs between [`Isa::Baseline`] and the other two.
+//! [`Simd::mul_add`] or [`Lanes::mul_add`], and then differs between sets that have one and the x86-64 baseline, which
+//! has none.
+//!
+//! On other architectures than x86-64, [`Isa::Baseline`] is the one set: plain arrays, which the compiler maps to the
+//! target's registers. 64-bit ARM fuses, so that its results are those of AVX2 and AVX-512.
 
 mod lanes;
 mod prefetch;
@@ -18,8 +22,9 @@ use std::sync::OnceLock;
 
 /// An instruction set that kernels are compiled for, narrowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Isa {
-    /// The baseline of the target (SSE2 on x86-64).
+    /// The baseline of the target (SSE2 on x86-64, NEON on 64-bit ARM).
     Baseline,
     /// AVX2, FMA and F16C: 256-bit vectors.
     Avx2,
@@ -106,6 +111,9 @@ fn probe() -> Isa {
     Isa::Baseline
 }
 
+/// Whether the target's baseline has a fused multiply-add, as every 64-bit ARM CPU does.
+const BASELINE_FUSES: bool = cfg!(target_arch = "aarch64");
+
 /// Proof that the CPU supports an instruction set: only [`dispatch`] makes one, after a CPU check.
 ///
 /// # Safety
@@ -118,11 +126,14 @@ pub unsafe trait Simd: Copy + Send + Sync + 'static {
     /// A vector register of `f64`.
     type F64: Lanes<f64>;
 
+    /// Whether the set has a fused multiply-add.
+    const FUSES: bool = BASELINE_FUSES || !matches!(Self::ISA, Isa::Baseline);
+
     /// `a·b + c`: one rounding if the set has a fused multiply-add, else two. Vectorizes in loops.
     #[inline(always)]
     #[must_use]
     fn mul_add<A: Real>(self, a: A, b: A, c: A) -> A {
-        if Self::ISA == Isa::Baseline { a.times(b).plus(c) } else { a.fused(b, c) }
+        if Self::FUSES { a.fused(b, c) } else { a.times(b).plus(c) }
     }
 }
 

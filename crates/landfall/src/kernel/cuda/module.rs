@@ -56,6 +56,15 @@ const SMALL_BLOCK: u32 = 64;
 /// Maximum number of names that a module binds.
 const MAX_BOUND: usize = 12;
 
+/// Compiled code of a module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compiled {
+    /// A `.cubin` file.
+    pub code: Vec<u8>,
+    /// The assembler's report on each kernel; empty if the code came from the cache.
+    pub log: String,
+}
+
 /// A [`Source`] with all its bindings: the unit of compilation, caching and loading.
 ///
 /// Stored inline: a module is described without allocation, so an eager call can look it up. Only bound names are

@@ -8,7 +8,7 @@ use super::fault::{Fault, Saboteur, Which, tail};
 use crate::case::{Case, Check, Failure, cases, ensure};
 use crate::compare::{Worst, bound, close};
 use crate::contract::{Alias, Cost, Coverage, Graph, StateSpec, Tested, Value};
-use crate::device::cuda::outline::{implied, outline};
+use crate::device::steps::outline::{implied, outline};
 use crate::engine::{Engine, Issue, Reuse, Tensor};
 use crate::error::{Allocator, Error};
 use crate::gpu::gpu;

@@ -1,6 +1,6 @@
 //! Vector registers of `f32` and `f64`, for GEMM, the only kernel that must allocate registers itself.
 
-use super::{Simd, turn};
+use super::{BASELINE_FUSES, Simd, turn};
 use crate::values::{Accumulate, Element};
 use std::fmt;
 
@@ -140,8 +140,11 @@ unsafe impl<T: Real, const N: usize> Lanes<T> for Array<T, N> {
     }
     #[inline(always)]
     unsafe fn mul_add(self, rhs: Self, addend: Self) -> Self {
-        // Not `f32::mul_add`: without the instruction that is a libm call per lane.
-        Self(std::array::from_fn(|i| self.0[i].times(rhs.0[i]).plus(addend.0[i])))
+        // Without the instruction, a fused one is a libm call per lane.
+        Self(std::array::from_fn(|i| match BASELINE_FUSES {
+            true => self.0[i].fused(rhs.0[i], addend.0[i]),
+            false => self.0[i].times(rhs.0[i]).plus(addend.0[i]),
+        }))
     }
 }
 

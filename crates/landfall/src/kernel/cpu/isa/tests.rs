@@ -97,7 +97,7 @@ fn a_sum_of_products_is_rounded_once_where_there_is_an_instruction() {
     // The square of 1 + 2^-12 has a last term of 2^-24, which a second rounding loses.
     let x = 1.0 + f32::EPSILON * 2048.0;
     for isa in Isa::available() {
-        let expected = if isa == Isa::Baseline { x * x - 1.0 } else { x.mul_add(x, -1.0) };
+        let expected = if isa == Isa::Baseline && !BASELINE_FUSES { x * x - 1.0 } else { x.mul_add(x, -1.0) };
         assert_eq!(dispatch_on(isa, Sum([x, x, -1.0])), expected, "{}", isa.name());
     }
     assert_ne!(x * x - 1.0, x.mul_add(x, -1.0));

@@ -2,9 +2,11 @@
 
 use super::dry::{Dry, Notes};
 use super::edges::{TouchedOperands, step_edges, unordered};
-use super::{Address, KernelLaunch, LaunchList, ProductLaunch, lower};
+use super::lower;
+use crate::device::LaunchList;
 use crate::error::Error;
-use crate::values::DeviceKind;
+use crate::kernel::cuda::{KernelLaunch, ProductLaunch};
+use crate::values::{Address, DeviceKind};
 
 /// Collects the operands of steps; runs nothing.
 #[derive(Default)]

@@ -1,8 +1,8 @@
 //! Launches without a GPU: what a driver would be asked for is made up.
 
-use super::{Address, KernelLaunch, ProductLaunch, Sink};
 use crate::error::Error;
-use crate::kernel::cuda::{TENSOR_MAP_WORDS, Tile};
+use crate::kernel::cuda::{KernelLaunch, ProductLaunch, Sink, TENSOR_MAP_WORDS, Tile};
+use crate::values::Address;
 
 /// Takes note of launches; runs nothing.
 pub(super) trait Notes {

@@ -113,7 +113,7 @@ impl Edges {
 }
 
 /// The predecessors of each step of a list; `steps` are those of each launch.
-pub(super) fn step_edges(list: &LaunchList, steps: &[Vec<TouchedOperands>]) -> Vec<Vec<usize>> {
+pub(crate) fn step_edges(list: &LaunchList, steps: &[Vec<TouchedOperands>]) -> Vec<Vec<usize>> {
     let mut edges = Edges::default();
     list.launches.iter().zip(steps).flat_map(|(l, steps)| edges.of(&l.as_launch(), steps)).collect()
 }

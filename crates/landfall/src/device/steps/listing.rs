@@ -1,11 +1,11 @@
 //! Lists the kernels that an op's calls launch, without a GPU, so that every kernel can be compiled and tested.
 
 use super::dry::{Dry, Notes};
-use super::{Address, Launch, Module, lower};
+use super::{Launch, lower};
 use crate::contract::{Op, Output, check};
 use crate::error::Error;
-use crate::kernel::cuda::{KernelLaunch, ProductLaunch};
-use crate::values::{ALIGNMENT, DeviceKind, Layout, Operand, Rule, Spec, align};
+use crate::kernel::cuda::{KernelLaunch, Module, ProductLaunch};
+use crate::values::{ALIGNMENT, Address, DeviceKind, Layout, Operand, Rule, Spec, align};
 
 /// Collects kernels; runs nothing.
 #[derive(Default)]
