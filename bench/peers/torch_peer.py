@@ -323,6 +323,17 @@ def op_call(row, dtype):
     if op == "add":
         lhs, rhs, out = random(*sizes), random(*sizes), random(*sizes)
         return lambda: torch.add(lhs, rhs, out=out)
+    if op in ("gru-train", "gru-train-cudnn"):
+        batch, steps, hidden = sizes
+        layer = torch.nn.GRU(hidden, hidden, batch_first=True).to(DEVICE, dtype)
+        leaves, cotangent = [random(batch, steps, hidden, grad=True), *layer.parameters()], random(*sizes)
+
+        def train():
+            # The row without cuDNN: what PyTorch does by itself, as for a cell that cuDNN does not have.
+            with torch.backends.cudnn.flags(enabled=op == "gru-train-cudnn"):
+                return torch.autograd.grad(layer(leaves[0])[0], leaves, cotangent)
+
+        return train
     if op == "adam":
         parameter = torch.randn(*sizes, device=DEVICE).requires_grad_()
         parameter.grad = torch.randn(*sizes, device=DEVICE)

@@ -19,6 +19,7 @@ const TESTS: &[(&str, &[&str])] = &[
             "cuda",
             "drops",
             "index_faults",
+            "layers",
             "numbers",
             "product",
             "random_graphs",

@@ -187,6 +187,8 @@ op_rows! {
     "transpose" transpose: [6400, 256] [37632, 128];
     "sum-rows" sum_rows: [37632, 128];
     "sum-columns" sum_columns: [37632, 128];
+    "gru-train" gru_train: [128, 96, 128];
+    "gru-train-cudnn" gru_train: [128, 96, 128];
     "adam" adam: [81728] [101185];
     "add" add: [1024];
 }
@@ -292,6 +294,41 @@ fn sum_rows(s: &[usize]) -> Vec<Call> {
 
 fn sum_columns(s: &[usize]) -> Vec<Call> {
     vec![call(ops::Reduce::new(ops::Reduction::Sum, &[0]), [normal([s[0], s[1]])])]
+}
+
+/// Forward and backward of a GRU over `[batch, steps, hidden]` with as many inputs as units: the products with the inputs'
+/// weight and of all gradients, and the steps. The two rows differ in what their peer may call.
+fn gru_train(s: &[usize]) -> Vec<Call> {
+    let [batch, steps, hidden] = [s[0], s[1], s[2]];
+    let (rows, width, cell) = (batch * steps, 3 * hidden, ops::Cell::Gru);
+    let (weight, state, states) =
+        (|| normal([width, hidden]), || normal([batch, hidden]), || normal([batch, steps, hidden]));
+    let gates = || normal([rows, width]);
+    let bias_grad = || call(ops::Reduce::new(ops::Reduction::Sum, &[0]), [gates()]);
+    vec![
+        call(ops::MatMul::default(), [normal([rows, hidden]), transposed(weight()), normal([width])]),
+        call(ops::Copy, [transposed(weight())]),
+        call(
+            ops::Recurrence { cell },
+            [normal([batch, steps, width]), state(), all(DType::F32, [hidden, width], 0.05), normal([width])],
+        ),
+        call(
+            ops::RecurrenceGrad { cell },
+            [
+                all(DType::F32, [width, hidden], 0.05),
+                state(),
+                states(),
+                normal([batch, steps, 4 * hidden]),
+                states(),
+            ],
+        ),
+        call(ops::Concat { axis: 1 }, [normal([batch, 1, hidden]), normal([batch, steps - 1, hidden])]),
+        call(ops::MatMul::default(), [transposed(gates()), normal([rows, hidden])]),
+        call(ops::MatMul::default(), [transposed(gates()), normal([rows, hidden])]),
+        call(ops::MatMul::default(), [gates(), weight()]),
+        bias_grad(),
+        bias_grad(),
+    ]
 }
 
 /// So small that its time is the host's.
