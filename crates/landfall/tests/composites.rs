@@ -16,6 +16,7 @@ on_each_device!(
     elu_is_smooth_at_zero,
     truth_values_and_masks,
     a_detached_value_is_a_constant,
+    second_derivatives_are_those_of_differences,
     made_of_ranges,
     reductions_of_integers_are_exact,
     normal_draws,
@@ -161,6 +162,62 @@ fn elu_is_smooth_at_zero(e: &Engine) -> Result<(), Error> {
         assert_eq!(slope[0].data, [alpha, alpha, 1.0]);
     }
     Ok(())
+}
+
+/// Of ops that are fused: their bodies in primitives have gradients of any order. GELU's have one of their own.
+fn second_derivatives_are_those_of_differences(e: &Engine) -> Result<(), Error> {
+    let cases: [(&str, Built); 6] = [
+        ("gelu", |g, x| g.op1(ops::Gelu { approximation: ops::Approximation::Erf }, &[x])),
+        ("gelu by tanh", |g, x| g.op1(ops::Gelu { approximation: ops::Approximation::Tanh }, &[x])),
+        ("softmax", |g, x| g.softmax(x, -1)),
+        ("layer norm", |g, x| {
+            let (one, zero) = (g.fill(DType::F64, [5], 1.0)?, g.fill(DType::F64, [5], 0.0)?);
+            Ok(g.op(ops::LayerNorm { eps: 1e-5 }, &[x, one, zero])?[0])
+        }),
+        ("unit rows", |g, x| g.op1(ops::L2Norm { eps: 1e-3, scaled: false }, &[x])),
+        ("attention", |g, x| {
+            let x = g.reshape(x, [1, 3, 1, 5])?;
+            let op = ops::MaskedAttention { scale: 0.5, causal: true, mask: false, lengths: false };
+            g.reshape(g.op(op, &[x, x, x])?[0], [3, 5])
+        }),
+    ];
+    for (i, (name, build)) in cases.into_iter().enumerate() {
+        let x = drawn(DType::F64, (-1.5, 1.5), 40 + i as u32)?;
+        // A function of the first gradient whose slope differs from element to element, and its gradient.
+        let both = |x: &HostTensor| {
+            run(e, x, |g, x| {
+                let y = g.in_primitives(|| build(g, x))?;
+                let slope = grad(g, g.sum(g.mul(y, g.square(y)?)?, All)?, &named_x(x))?[0];
+                let value = g.sum(g.mul(slope, g.sin(slope)?)?, All)?;
+                Ok(vec![value, grad(g, value, &named_x(x))?[0]])
+            })
+        };
+        let got = both(&x)?;
+        for at in 0..15 {
+            let moved = |by: f64| -> Result<f64, Error> {
+                let mut x = x.clone();
+                x.data[at] += by;
+                Ok(both(&x)?[0].data[0])
+            };
+            let want = (moved(1e-5)? - moved(-1e-5)?) / 2e-5;
+            let got = got[1].data[at];
+            assert!(
+                (got - want).abs() <= 1e-6 * (1.0 + want.abs()),
+                "{name} at {at}: {got}, it must be {want}"
+            );
+        }
+    }
+    let g = Graph::new(&Arc::new(StateSpec::new()));
+    let x = g.input("x", DType::F64, [3, 5]);
+    let unit = g.op1(ops::L2Norm { eps: 1e-3, scaled: false }, &[x])?;
+    let slope = grad(&g, g.sum(g.mul(unit, g.square(unit)?)?, All)?, &named_x(x))?[0];
+    let refused = grad(&g, g.sum(slope, All)?, &named_x(x)).err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(refused.contains("build the forward pass in Graph::in_primitives"), "{refused}");
+    Ok(())
+}
+
+fn named_x(x: Value) -> [(String, Value); 1] {
+    [("x".to_owned(), x)]
 }
 
 fn truth_values_and_masks(e: &Engine) -> Result<(), Error> {

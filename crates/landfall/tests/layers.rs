@@ -12,7 +12,14 @@ use landfall::{
 };
 use std::sync::Arc;
 
-on_each_device!(convolutions_and_pools, norms_gates_and_positions, losses, rows_are_overwritten, attention);
+on_each_device!(
+    convolutions_and_pools,
+    norms_gates_and_positions,
+    losses,
+    rows_are_overwritten,
+    attention,
+    loops
+);
 
 /// An input: its shape and range, or integers below a bound.
 enum In<'a> {
@@ -389,6 +396,51 @@ fn attention(e: &Engine) -> Result<(), Error> {
     check(e, "attention with a mask of truth values", &inputs[..3], &build, &|x| attend(x, true, false))
 }
 
+/// A GRU as one op and as a loop of its steps, both against naive loops.
+fn loops(e: &Engine) -> Result<(), Error> {
+    let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+    let naive = |x: &[Vec<f64>]| {
+        let mut out = Vec::new();
+        for b in 0..2 {
+            let mut h = x[1][b * 3..b * 3 + 3].to_vec();
+            for t in 0..5 {
+                let gates = &x[0][(b * 5 + t) * 9..][..9];
+                let sums: Vec<f64> =
+                    (0..9).map(|j| x[3][j] + (0..3).map(|k| x[2][j * 3 + k] * h[k]).sum::<f64>()).collect();
+                for u in 0..3 {
+                    let (r, z) = (sigmoid(gates[u] + sums[u]), sigmoid(gates[3 + u] + sums[3 + u]));
+                    let n = (gates[6 + u] + r * sums[6 + u]).tanh();
+                    h[u] = (1.0 - z) * n + z * h[u];
+                }
+                out.extend(&h);
+            }
+        }
+        out
+    };
+    let inputs = [
+        Range(&[2, 5, 9], -1.0, 1.0),
+        Range(&[2, 3], -1.0, 1.0),
+        Range(&[9, 3], -1.0, 1.0),
+        Range(&[9], -1.0, 1.0),
+    ];
+    check(e, "gru", &inputs, &|g, x| g.gru(x[0], x[1], x[2], x[3]), &naive)?;
+    let steps = |g: &Graph, x: &[Value]| {
+        let (last, states) = g.scan(&[x[1]], &[x[0]], |_, carried, gates| {
+            let h = carried[0];
+            let sums = g.matmul_add(h, g.transpose(x[2])?, x[3])?;
+            let of = |v, gate: usize| g.slice(v, 1, gate * 3, 3);
+            let r = g.sigmoid(g.add(of(gates[0], 0)?, of(sums, 0)?)?)?;
+            let z = g.sigmoid(g.add(of(gates[0], 1)?, of(sums, 1)?)?)?;
+            let n = g.tanh(g.add(of(gates[0], 2)?, g.mul(r, of(sums, 2)?)?)?)?;
+            let h = g.add(n, g.mul(z, g.sub(h, n)?)?)?;
+            Ok((vec![h], vec![h]))
+        })?;
+        let end = g.slice(states[0], 1, 4, 1)?;
+        g.add(states[0], g.sub(end, g.reshape(last[0], [2, 1, 3])?)?)
+    };
+    check(e, "scan", &inputs, &steps, &naive)
+}
+
 #[test]
 fn errors_name_op_shapes_and_rule() {
     let g = Graph::new(&Arc::new(StateSpec::new()));
@@ -401,6 +453,8 @@ fn errors_name_op_shapes_and_rule() {
     );
     let wrong = text(g.max_pool(x, Windows::of(4).dilation(4)));
     assert!(wrong.contains("span of the window is 13; it must be at most the padded length"), "{wrong}");
+    let wrong = text(g.scan(&[w], &[x], |_, _, x| Ok((vec![x[0]], vec![]))).map(|r| r.0[0]));
+    assert!(wrong.contains("what step 0 carries on differs in number, shapes or dtypes"), "{wrong}");
     let wrong = text(g.hadamard(x));
     assert!(wrong.contains("last size is 9; it must be a power of two"), "{wrong}");
     let wrong = text(g.group_norm(x, 3, w, w, 0.0));

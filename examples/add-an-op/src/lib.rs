@@ -1,12 +1,13 @@
 //! `scale_rows`: an op outside of the engine's crate, with everything that one of the table has.
 
+use landfall::codegen::Unary;
 use landfall::cuda::{self, Geometry, KernelArgs, Module, Piece, Source};
 use landfall::ops::{
     Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attributes,
 };
 use landfall::{
     DType, DeviceKind, Element, Error, Graph, HostTensor, MAX_RANK, Rule, Spec, Value, cpu, cuda_kernel,
-    op_attributes, with_dtype,
+    op_attributes, ops, with_dtype,
 };
 
 op_attributes! {
@@ -175,5 +176,67 @@ impl Tested for ScaleRows {
         all.push(Sample::bad(*self, vec![ints(), ints()], "it must be f32, f64, bf16 or f16"));
         all.push(Sample::bad(*self, vec![], "takes 2 arguments, got 0"));
         all
+    }
+}
+
+op_attributes! {
+    /// `x · tanh(ln(1 + eˣ))`.
+    ///
+    /// `x`: float; result as `x`. Arithmetic in the accumulation dtype, rounded once. In place on `x`. Deterministic. Source: Misra,
+    /// "Mish: A Self Regularized Non-Monotonic Activation Function" (2019).
+    #[derive(Debug, Clone, Copy)]
+    pub struct Mish;
+}
+
+impl Op for Mish {
+    fn name(&self) -> &'static str {
+        "mish"
+    }
+
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        let &[x] = args else { return Err(Rule::Arity { expected: 1, got: args.len() }) };
+        if !x.dtype.is_float() {
+            return Err(Rule::Dtype { arg: 0, dtype: x.dtype, expected: "f32, f64, bf16 or f16" });
+        }
+        Ok(Outputs::one(x))
+    }
+
+    fn outputs(&self) -> &[Output] {
+        const { &[Output::in_place(&[0])] }
+    }
+
+    fn body(&self) -> Body {
+        Body::Pointwise(|_, e| {
+            let x = e.arg(0);
+            let power = e.unary(Unary::Exp, x);
+            let log = e.unary(Unary::Log1p, power);
+            let tanh = e.unary(Unary::Tanh, log);
+            e.mul(x, tanh)
+        })
+    }
+
+    fn vjp(&self) -> Grad {
+        Grad::Rule(|_, cx| {
+            let (g, x) = (cx.graph, cx.inputs[0]);
+            let Some(c) = cx.cotangents[0] else { return Ok(vec![None]) };
+            let tanh = g.tanh(g.softplus(x)?)?;
+            let rest = g.affine(g.square(tanh)?, -1.0, 1.0)?;
+            let slope = g.add(tanh, g.mul(g.mul(x, g.sigmoid(x)?)?, rest)?)?;
+            Ok(vec![Some(g.mul(c, slope)?)])
+        })
+    }
+
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        ops::pointwise_kernels::<Self>()
+    }
+}
+
+impl Tested for Mish {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        ops::pointwise_reference(args, args[0].spec.dtype, |x| x[0] * x[0].exp().ln_1p().tanh())
+    }
+
+    fn samples(&self) -> Vec<Sample> {
+        ops::pointwise_samples(*self, &[(-4.0, 4.0)])
     }
 }

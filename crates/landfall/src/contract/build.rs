@@ -1,7 +1,7 @@
 //! Graph building: inputs, state entries, nodes and views.
 
-use crate::contract::Op;
 use crate::contract::graph::{Graph, Node, Origin, Value, View};
+use crate::contract::{Body, Op};
 use crate::error::Error;
 use crate::values::{DType, Layout, Rule, Shape, Spec};
 use std::panic::Location;
@@ -59,6 +59,10 @@ impl Graph {
         self.sound(op.name(), inputs, at)?;
         let specs = self.specs(inputs);
         let outputs = op.infer(&specs).map_err(|r| r.of(op.name(), &specs, None, Some(at)))?;
+        let primitives = self.inner.borrow().primitives;
+        if let (true, Body::Fused(body)) = (primitives, op.body()) {
+            return body(op.as_ref(), self, inputs);
+        }
         let mut inner = self.inner.borrow_mut();
         let inner = &mut *inner;
         let updates = op.outputs().iter().any(|o| o.updated().is_some());

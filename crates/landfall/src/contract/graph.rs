@@ -107,6 +107,8 @@ pub(crate) struct Inner {
     pub(super) scope: Vec<String>,
     /// Whether ops added now are kept in f32.
     pub(crate) full_precision: bool,
+    /// Whether fused ops are added as their bodies.
+    pub(super) primitives: bool,
 }
 
 /// A step under construction. Methods take `&self`, so calls nest.
@@ -163,6 +165,28 @@ impl Graph {
         self.inner.borrow_mut().scope.push(name.to_owned());
         let result = build();
         self.inner.borrow_mut().scope.pop();
+        result
+    }
+
+    /// Adds the fused ops that `build` calls (norms, softmax, attention, recurrent layers) as the primitive ops that their bodies are
+    /// written in. Their gradients then have gradients themselves, which those of fused ops have not, and intermediate results lie
+    /// in memory.
+    ///
+    /// ```
+    /// use landfall::{All, DType, Graph, StateSpec, grad};
+    /// let g = Graph::new(&std::sync::Arc::new(StateSpec::new()));
+    /// let x = g.input("x", DType::F64, [3, 5]);
+    /// let y = g.in_primitives(|| g.softmax(x, -1))?;
+    /// let named = [("x".to_owned(), x)];
+    /// let slope = grad(&g, g.sum(g.square(y)?, All)?, &named)?[0];
+    /// let curvature = grad(&g, g.sum(g.square(slope)?, All)?, &named)?[0];
+    /// assert_eq!(g.shape(curvature).dims(), [3, 5]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    pub fn in_primitives<R>(&self, build: impl FnOnce() -> R) -> R {
+        let outer = std::mem::replace(&mut self.inner.borrow_mut().primitives, true);
+        let result = build();
+        self.inner.borrow_mut().primitives = outer;
         result
     }
 

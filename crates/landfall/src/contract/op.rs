@@ -261,6 +261,12 @@ pub enum Grad {
     None(&'static str),
 }
 
+impl Grad {
+    /// That of an op which is a gradient itself.
+    pub const ONCE: Self =
+        Self::None("second derivatives are not provided; build the forward pass in Graph::in_primitives");
+}
+
 /// The arguments of a gradient rule.
 #[derive(Debug, Clone, Copy)]
 pub struct Vjp<'a> {

@@ -71,6 +71,7 @@ pub(crate) mod norm;
 pub(crate) mod random;
 pub(crate) mod recurrent;
 pub(crate) mod reduce;
+mod scan;
 pub(crate) mod step;
 mod var;
 
@@ -81,6 +82,9 @@ pub use crate::contract::{
 };
 pub use crate::values::Precision;
 pub use by_name::by_name;
+pub use elementwise::pointwise::{
+    kernels as pointwise_kernels, map as pointwise_reference, samples as pointwise_samples,
+};
 pub use layers::Windows;
 pub use losses::Labels;
 use std::sync::Arc;

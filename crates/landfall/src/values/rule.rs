@@ -78,6 +78,10 @@ pub enum Rule {
     ReshapeStrides { from: Shape, to: Shape, strides: Vec<usize> },
     #[error("shape {from} cannot be broadcast to {to}; each size, aligned at the end, must be 1 or equal")]
     Broadcast { from: Shape, to: Shape },
+    #[error(
+        "what step {step} carries on differs in number, shapes or dtypes from what it was given; a step must keep them"
+    )]
+    Carried { step: usize },
     #[error("axes {axes:?} must name each of the {rank} axes once")]
     Permutation { axes: Vec<usize>, rank: usize },
     #[error(

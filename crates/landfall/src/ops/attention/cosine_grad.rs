@@ -55,7 +55,7 @@ impl Op for CosineAttentionGrad {
         Body::Opaque("its results share scores that are never stored")
     }
     fn vjp(&self) -> Grad {
-        Grad::None("second derivatives are not provided")
+        Grad::ONCE
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {

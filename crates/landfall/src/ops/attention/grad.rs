@@ -83,7 +83,7 @@ impl Op for AttentionGrad {
         Body::Opaque("its results share one pass over tiles of scores that are never stored")
     }
     fn vjp(&self) -> Grad {
-        Grad::None("second derivatives are not provided")
+        Grad::ONCE
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {

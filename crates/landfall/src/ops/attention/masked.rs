@@ -202,13 +202,13 @@ fn vjp(op: &dyn Op, cx: &Vjp<'_>) -> Result<Vec<Option<Value>>, Error> {
     let grads = g.op(MaskedAttentionGrad { scale, causal, mask, lengths }, &args)?;
     let mut grads: Vec<Option<Value>> = grads.into_iter().map(Some).collect();
     grads.resize(inputs.len(), None);
-    if mask && g.spec(inputs[3]).dtype != DType::Bool {
+    if mask && cx.needs[3] && g.spec(inputs[3]).dtype != DType::Bool {
         grads[3] = Some(mask_gradient(op, cx, g_out)?);
     }
     Ok(grads)
 }
 
-/// Gradient of the added mask, that of the scores: a program in which nothing uses it does not compute it.
+/// Gradient of the added mask, that of the scores.
 fn mask_gradient(op: &MaskedAttention, cx: &Vjp<'_>, g_out: Value) -> Result<Value, Error> {
     let (g, inputs) = (cx.graph, cx.inputs);
     let dtype = g.spec(inputs[0]).dtype;

@@ -65,7 +65,7 @@ impl Op for MaskedAttentionGrad {
         Body::Opaque("its results share the scores of a query, which are never stored")
     }
     fn vjp(&self) -> Grad {
-        Grad::None("second derivatives are not provided")
+        Grad::ONCE
     }
     fn mixing(&self) -> Mixing {
         Mixing::Product { operands: usize::MAX }

@@ -2,9 +2,10 @@
 
 use super::pointwise::{SHAPES, cotangent, kernels, map, samples};
 use crate::contract::{
-    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attribute_choices, attributes,
-    op_attributes, rules,
+    Body, Data, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value,
+    attribute_choices, attributes, op_attributes, rules,
 };
+use crate::error::Error;
 use crate::values::{Binary, DType, DeviceKind, Expression, HostTensor, Math, Reg, Rule, Spec, Unary};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
@@ -121,7 +122,7 @@ op_attributes! {
     /// Gradient of [`Gelu`]: `out = cotangent·(Φ(x) + x·Φ′(x))`.
     ///
     /// `x`, `cotangent`: one shape and float dtype, which are the result's. Arithmetic in the accumulation dtype, rounded
-    /// once. In place on either. No second derivatives. Deterministic. Source: as [`Gelu`].
+    /// once. In place on either. Gradient: by ops, from the second derivative. Deterministic. Source: as [`Gelu`].
     #[derive(Debug, Clone, Copy)]
     pub struct GeluGrad {
         /// How Φ is computed.
@@ -172,7 +173,17 @@ impl Op for GeluGrad {
         })
     }
     fn vjp(&self) -> Grad {
-        Grad::None("second derivatives are not provided")
+        Grad::Rule(|op, cx| {
+            let Self { approximation } = attributes::<Self>(op).copied().unwrap_or_default();
+            let (g, x, c) = (cx.graph, cx.inputs[0], cotangent(cx)?);
+            let of_x = if cx.needs[0] {
+                Some(g.mul(c, g.mul(cx.inputs[1], second(g, x, approximation)?)?)?)
+            } else {
+                None
+            };
+            let of_cotangent = if cx.needs[1] { Some(g.op1(Self { approximation }, &[x, c])?) } else { None };
+            Ok(vec![of_x, of_cotangent])
+        })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         kernels::<Self>()
@@ -206,5 +217,24 @@ impl Tested for GeluGrad {
             "their shapes must be equal",
         ));
         all
+    }
+}
+
+/// The second derivative of [`Gelu`]: `Φ′(x)·(2 − x²)`; of the approximation with `u = LINEAR·(x + 0.044715·x³)` and
+/// `t = tanh u`: `(1 − t²)·(u′ + x·(½·u″ − t·u′²))`.
+fn second(g: &Graph, x: Value, approximation: Approximation) -> Result<Value, Error> {
+    let square = g.square(x)?;
+    match approximation {
+        Approximation::Erf => {
+            let density = g.affine(g.exp(g.affine(square, -0.5, 0.0)?)?, 0.5 * LINEAR, 0.0)?;
+            g.mul(density, g.affine(square, -1.0, 2.0)?)
+        }
+        Approximation::Tanh => {
+            let cubic = 0.044_715 * LINEAR;
+            let t = g.tanh(g.mul(x, g.affine(square, cubic, LINEAR)?)?)?;
+            let slope = g.affine(square, 3.0 * cubic, LINEAR)?;
+            let bend = g.sub(g.affine(x, 3.0 * cubic, 0.0)?, g.mul(t, g.square(slope)?)?)?;
+            g.mul(g.affine(g.square(t)?, -1.0, 1.0)?, g.add(slope, g.mul(x, bend)?)?)
+        }
     }
 }

@@ -36,13 +36,22 @@ fn run_cuda(
     }
 }
 
-/// The kernels of a pointwise op.
-pub(in crate::ops) fn kernels<T: Op>() -> &'static [Kernel] {
+/// The kernels of an op whose [`Body`] is a pointwise expression, for every device, also of a user's own op.
+///
+/// ```
+/// use landfall::ops::{self, Kernel, Op};
+/// fn kernels<T: Op>() -> &'static [Kernel] {
+///     ops::pointwise_kernels::<T>()
+/// }
+/// # let _ = kernels::<ops::Abs>;
+/// ```
+#[must_use]
+pub fn kernels<T: Op>() -> &'static [Kernel] {
     const { &[Kernel::cpu("pointwise", run::<T>), Kernel::cuda("pointwise", run_cuda)] }
 }
 
-/// Applies a scalar function to each element of references. Of integers the result wraps modulo 2^bits.
-pub(in crate::ops) fn map(args: &[HostTensor], dtype: DType, f: impl Fn(&[f64]) -> f64) -> Vec<HostTensor> {
+/// The reference of a pointwise op: a function of one element of each argument. Of integers the result wraps modulo 2^bits.
+pub fn map(args: &[HostTensor], dtype: DType, f: impl Fn(&[f64]) -> f64) -> Vec<HostTensor> {
     let spec = Spec { dtype, shape: args[0].spec.shape };
     let wraps = !args[0].spec.dtype.is_float();
     let at = |i: usize| {
@@ -67,8 +76,8 @@ pub(in crate::ops) fn map(args: &[HostTensor], dtype: DType, f: impl Fn(&[f64]) 
 pub(in crate::ops) const SHAPES: &[&[usize]] =
     &[&[], &[0], &[1], &[7], &[3, 5], &[257], &[4, 1, 4], &[2, 3, 64], &[3, 0, 2]];
 
-/// Samples over [`SHAPES`], each argument uniform in its range.
-pub(in crate::ops) fn samples(op: impl Tested + Clone, ranges: &[(f64, f64)]) -> Vec<Sample> {
+/// Sample calls of a pointwise op: scalar, empty, size 1, tails round a tile, each argument uniform in its range.
+pub fn samples(op: impl Tested + Clone, ranges: &[(f64, f64)]) -> Vec<Sample> {
     let shapes = SHAPES.iter().filter_map(|s| Shape::new(s));
     let args = |shape| ranges.iter().map(|&(lo, hi)| SampleArg::range(shape, lo, hi)).collect();
     shapes.map(|shape: Shape| Sample::new(op.clone(), args(shape))).collect()

@@ -244,7 +244,7 @@ impl Op for GroupedMatMulGrad {
         Body::Opaque("where experts' rows start lies on the device")
     }
     fn vjp(&self) -> Grad {
-        Grad::None("second derivatives are not provided")
+        Grad::ONCE
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {

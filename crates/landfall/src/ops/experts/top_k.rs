@@ -167,7 +167,7 @@ impl Op for TopKGrad {
         Body::Opaque("its sums run over the chosen elements alone")
     }
     fn vjp(&self) -> Grad {
-        Grad::None("second derivatives are not provided")
+        Grad::ONCE
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {

@@ -67,7 +67,6 @@ op_attributes! {
     }
 }
 
-const SECOND: &str = "second derivatives are not provided";
 const MAPPED: &str = "its map lies on the device";
 
 impl Op for Unpermute {
@@ -203,7 +202,7 @@ impl Op for UnpermuteGrad {
         Body::Opaque(MAPPED)
     }
     fn vjp(&self) -> Grad {
-        Grad::None(SECOND)
+        Grad::ONCE
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
@@ -287,7 +286,7 @@ impl Op for PairProbs {
         Body::Opaque(MAPPED)
     }
     fn vjp(&self) -> Grad {
-        Grad::None(SECOND)
+        Grad::ONCE
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {

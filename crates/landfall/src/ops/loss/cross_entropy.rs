@@ -167,7 +167,7 @@ impl Op for CrossEntropyGrad {
         Body::Opaque("its labels lie on the device")
     }
     fn vjp(&self) -> Grad {
-        Grad::None("second derivatives are not provided")
+        Grad::ONCE
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {

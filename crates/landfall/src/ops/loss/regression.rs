@@ -212,7 +212,7 @@ macro_rules! loss {
             }
             fn outputs(&self) -> &[Output] { const { &[Output::in_place(&[0, 1])] } }
             fn body(&self) -> Body { Body::Fused(|_, g, args| slope(g, $term, args)) }
-            fn vjp(&self) -> Grad { Grad::None("second derivatives are not provided") }
+            fn vjp(&self) -> Grad { Grad::ONCE }
             fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
                 const { &[
                     Kernel::cpu($grad_name, |_, call| {

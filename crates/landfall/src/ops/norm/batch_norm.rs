@@ -215,7 +215,7 @@ impl Op for BatchNormGrad {
         Body::Opaque("the column sums are results and feed the first result")
     }
     fn vjp(&self) -> Grad {
-        Grad::None("second derivatives are not provided")
+        Grad::ONCE
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {

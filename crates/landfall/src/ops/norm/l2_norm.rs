@@ -252,7 +252,7 @@ impl Op for L2NormGrad {
         Body::Opaque("both sums are taken in one pass over a row")
     }
     fn vjp(&self) -> Grad {
-        Grad::None("second derivatives are not provided")
+        Grad::ONCE
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {

@@ -234,7 +234,7 @@ impl Op for LayerNormGrad {
         Body::Opaque("three results share one pass over the rows")
     }
     fn vjp(&self) -> Grad {
-        Grad::None("second derivatives are not provided")
+        Grad::ONCE
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {

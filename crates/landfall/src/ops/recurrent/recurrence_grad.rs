@@ -63,7 +63,7 @@ impl Op for RecurrenceGrad {
         Body::Opaque("its results share the gradient of the state, which goes from step to step")
     }
     fn vjp(&self) -> Grad {
-        Grad::None("second derivatives are not provided")
+        Grad::ONCE
     }
     fn mixing(&self) -> Mixing {
         Mixing::Full
