@@ -237,6 +237,8 @@ impl Tested for Mish {
     }
 
     fn samples(&self) -> Vec<Sample> {
-        ops::pointwise_samples(*self, &[(-4.0, 4.0)])
+        let mut all = ops::pointwise_samples(*self, &[(-4.0, 4.0)]);
+        all.push(Sample::bad(*self, vec![], "takes 1 arguments, got 0"));
+        all
     }
 }
