@@ -58,7 +58,7 @@ pub use error::Error;
 #[doc(hidden)]
 pub use half;
 pub use kernel::cpu;
-pub use ops::{Labels, Var, Visible, Windows};
+pub use ops::{KvCache, Labels, Var, Visible, Windows};
 pub use passes::{Mixed, grad, mixed_precision};
 pub use program::{Program, ProgramSet};
 pub use values::{

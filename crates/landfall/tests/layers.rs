@@ -7,8 +7,8 @@ mod gpu;
 use gpu::on_each_device;
 use landfall::rng::Rng;
 use landfall::{
-    All, DType, Engine, Error, Graph, HostTensor, Labels, Program, Shape, State, StateSpec, Value, Visible,
-    Windows, grad,
+    All, DType, Engine, Error, Graph, HostTensor, KvCache, Labels, Program, Shape, State, StateSpec, Value,
+    Visible, Windows, grad,
 };
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ on_each_device!(
     losses,
     rows_are_overwritten,
     attention,
-    loops
+    loops,
+    generation
 );
 
 /// An input: its shape and range, or integers below a bound.
@@ -439,6 +440,59 @@ fn loops(e: &Engine) -> Result<(), Error> {
         g.add(states[0], g.sub(end, g.reshape(last[0], [2, 1, 3])?)?)
     };
     check(e, "scan", &inputs, &steps, &naive)
+}
+
+/// Tokens one by one, and some at once, over a cache, against attention over all of them; then one too many.
+fn generation(e: &Engine) -> Result<(), Error> {
+    let (batch, tokens, heads, shared, e_size) = (2, 7, 4, 2, 3);
+    let all = draw(
+        DType::F32,
+        &[
+            Range(&[batch, tokens, heads, e_size], -1.0, 1.0),
+            Range(&[batch, tokens, shared, e_size], -1.0, 1.0),
+            Range(&[batch, tokens, shared, e_size], -1.0, 1.0),
+        ],
+    )?;
+    let causal = Visible { causal: true, ..Default::default() };
+    let (whole, _) = run(e, &all, &|g, x| g.attend(x[0], x[1], x[2], causal))?;
+    let mut spec = StateSpec::new();
+    let cache = KvCache::new(&mut spec, "cache", DType::F32, [batch, tokens, shared, e_size])?;
+    let spec = Arc::new(spec);
+    let mut state = State::new(e, &spec)?;
+    let mut programs = Vec::new();
+    for n in [3, 1] {
+        let g = Graph::new(&spec);
+        let x = |name: &str, heads: usize| g.input(name, DType::F32, [batch, n, heads, e_size]);
+        g.output("out", cache.attend(&g, x("q", heads), x("k", shared), x("v", shared))?);
+        programs.push((n, Program::compile(e, &state, "generate", &g)?));
+    }
+    let slice = |t: &HostTensor, heads: usize, from: usize, n: usize| -> Vec<f32> {
+        let row = heads * e_size;
+        (0..batch)
+            .flat_map(|b| t.data[(b * tokens + from) * row..][..n * row].iter().map(|&v| v as f32))
+            .collect()
+    };
+    let mut at = 0;
+    for which in [0, 1, 1, 1, 1] {
+        let (n, program) = &mut programs[which];
+        for (name, t, heads) in [("q", &all[0], heads), ("k", &all[1], shared), ("v", &all[2], shared)] {
+            program.write(name, &slice(t, heads, at, *n))?;
+        }
+        program.run(&mut state)?;
+        let got = program.read::<f32>("out")?;
+        for (g, w) in got.iter().zip(slice(&whole, heads, at, *n)) {
+            assert!((g - w).abs() < 1e-5, "token {at}: {g}, it must be {w}");
+        }
+        at += *n;
+    }
+    assert_eq!(state.read::<i64>("cache.length")?, [7]);
+    programs[1].1.run(&mut state)?;
+    let full = programs[1].1.read::<f32>("out").err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(
+        full.contains("7") && full.contains("assign_rows") || full.contains("masked_attention"),
+        "{full}"
+    );
+    Ok(())
 }
 
 #[test]

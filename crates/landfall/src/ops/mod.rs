@@ -58,6 +58,7 @@ macro_rules! families {
 pub(crate) mod attention;
 mod build;
 mod by_name;
+mod cache;
 mod composite;
 pub(crate) mod elementwise;
 pub(crate) mod experts;
@@ -82,6 +83,7 @@ pub use crate::contract::{
 };
 pub use crate::values::Precision;
 pub use by_name::by_name;
+pub use cache::KvCache;
 pub use elementwise::pointwise::{
     kernels as pointwise_kernels, map as pointwise_reference, samples as pointwise_samples,
 };
