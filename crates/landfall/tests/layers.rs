@@ -78,15 +78,13 @@ fn run(
     }
     let mut program = Program::compile(e, &state, "layer", &g)?;
     for (i, x) in inputs.iter().enumerate() {
-        match x.spec.dtype {
-            DType::F64 => program.write(&format!("x{i}"), &x.data)?,
-            DType::F32 => {
-                program.write(&format!("x{i}"), &x.data.iter().map(|&v| v as f32).collect::<Vec<f32>>())?
-            }
-            _ => {
-                let all: Vec<i64> = (0..x.data.len()).map(|k| x.int(k)).collect();
-                program.write(&format!("x{i}"), &all)?;
-            }
+        let name = format!("x{i}");
+        if x.spec.dtype == DType::F64 {
+            program.write(&name, &x.data)?;
+        } else if x.spec.dtype == DType::F32 {
+            program.write(&name, &x.data.iter().map(|&v| v as f32).collect::<Vec<f32>>())?;
+        } else {
+            program.write(&name, &(0..x.data.len()).map(|k| x.int(k)).collect::<Vec<i64>>())?;
         }
     }
     program.run(&mut state)?;
@@ -264,7 +262,7 @@ fn norms_gates_and_positions(e: &Engine) -> Result<(), Error> {
     )?;
     for n in [1, 2, 8, 64, 2048] {
         let naive = |x: &[Vec<f64>]| {
-            let sign = |i: usize, j: usize| if (i & j).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+            let sign = |i: usize, j: usize| if (i & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
             let one = |r: &[f64], i: usize| {
                 r.iter().enumerate().map(|(j, v)| sign(i, j) * v).sum::<f64>() / (n as f64).sqrt()
             };
@@ -488,10 +486,7 @@ fn generation(e: &Engine) -> Result<(), Error> {
     assert_eq!(state.read::<i64>("cache.length")?, [7]);
     programs[1].1.run(&mut state)?;
     let full = programs[1].1.read::<f32>("out").err().map(|e| e.to_string()).unwrap_or_default();
-    assert!(
-        full.contains("7") && full.contains("assign_rows") || full.contains("masked_attention"),
-        "{full}"
-    );
+    assert!(full.contains("assign_rows: index 7"), "{full}");
     Ok(())
 }
 
