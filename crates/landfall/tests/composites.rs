@@ -366,6 +366,10 @@ fn errors_name_the_axis_and_the_rank() {
     assert!(wrong.contains("correction is 3; it must be less than the number of elements"), "{wrong}");
     let wrong = text(g.slice_step(x, 1, 0, 3, 2));
     assert!(wrong.starts_with("slice_step(f32[4, 3])"), "{wrong}");
+    let y = g.input("y", DType::F32, [2, 4, 3]);
+    let wrong = text(g.matmul(y, g.input("z", DType::F32, [4, 5])));
+    let rule = "matmul(f32[2, 4, 3], f32[4, 5]): arg 0 axis 2 is 3, arg 1 axis 0 is 4; they must be equal";
+    assert!(wrong.starts_with(rule), "{wrong}");
     let wrong = text(g.not(x));
     assert!(wrong.starts_with("not(f32[4, 3]): arg 0 is f32; it must be bool"), "{wrong}");
 }

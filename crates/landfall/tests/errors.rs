@@ -201,9 +201,18 @@ fn host_data_that_does_not_fit() -> Result<(), Error> {
     let e = Engine::cpu_with_threads(1)?;
     let mut a = t(&e, F32, [4, 3])?;
     let text = |r: Result<(), Error>| r.expect_err("it does not fit").to_string();
-    assert_eq!(text(a.write(&[0.0f32; 11])), "tensor is f32[4, 3], the data given is f32[11]");
-    assert_eq!(text(a.write(&[0.0f64; 12])), "tensor is f32[4, 3], the data given is f64[12]");
-    assert_eq!(text(a.read::<i32>().map(|_| ())), "tensor is f32[4, 3], the data given is i32[12]");
+    assert_eq!(
+        text(a.write(&[0.0f32; 11])),
+        "tensor is f32[4, 3], the memory of the host is f32[11]; dtype and number of elements must be equal"
+    );
+    assert_eq!(
+        text(a.write(&[0.0f64; 12])),
+        "tensor is f32[4, 3], the memory of the host is f64[12]; dtype and number of elements must be equal"
+    );
+    assert_eq!(
+        text(a.read::<i32>().map(|_| ())),
+        "tensor is f32[4, 3], the memory of the host is i32[12]; dtype and number of elements must be equal"
+    );
     let text = text(e.empty(F64, [usize::MAX / 2, 4]).map(|_| ()));
     assert!(text.starts_with("allocation of 18446744073709551615 bytes on cpu failed ("), "{text}");
     Ok(())

@@ -32,6 +32,7 @@ const SPILLS: &[(&str, &str, &str, &str)] = &[
     ("layer_norm", "layer_norm", " A=f32 ", A_BLOCK_MORE),
     ("layer_norm_grad", "column_sums", " A=", A_BLOCK_MORE),
     ("layer_norm_grad", "gradient_sums", " A=", A_BLOCK_MORE),
+    ("recurrence", "recurrence", " A=", A_BLOCK_MORE),
     ("softmax", "cross_entropy", " A=f32 ", A_BLOCK_MORE),
     ("masked_attention", "masked_attention", " A=", ROUTINE),
     ("masked_attention_grad", "masked_rows", " A=", A_BLOCK_MORE),

@@ -27,7 +27,9 @@ pub enum Error {
     Plan(#[from] PlanError),
     #[error("allocation of {bytes} bytes on {device} failed ({in_use} bytes are in use there)")]
     Memory { bytes: usize, device: DeviceKind, in_use: usize },
-    #[error("{what} is {expected}, the data given is {given}")]
+    #[error(
+        "{what} is {expected}, the memory of the host is {given}; dtype and number of elements must be equal"
+    )]
     HostData { what: String, expected: Spec, given: Spec },
     #[error("reading {what}: the program has not run yet; run it first")]
     NotRun { what: String },

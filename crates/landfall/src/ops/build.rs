@@ -307,6 +307,11 @@ impl Graph {
         let mut args = args.to_vec();
         // A batch times one matrix is one product with more rows.
         if l.rank() > 2 && r.rank() == 2 && l.last() > 0 {
+            let inner = [l.last(), r.dims()[0]];
+            if inner[0] != inner[1] {
+                let rule = Rule::Dim { lhs: (0, l.rank() - 1, inner[0]), rhs: (1, 0, inner[1]) };
+                return Err(rule.of("matmul", &specs, None, Some(at)).into());
+            }
             args[0] = self.reshape(args[0], [l.elements() / l.last(), l.last()])?;
             let product = self.op1(ops::MatMul::default(), &args)?;
             return self.reshape(product, l.with(l.rank() - 1, r.last()));

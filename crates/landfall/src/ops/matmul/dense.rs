@@ -388,12 +388,13 @@ impl Op for MatMul {
         rules::same_dtype(&args, 0, 1)?;
         let rank = args[0].shape.rank();
         for (arg, spec) in args.iter().enumerate() {
-            if spec.shape.rank() < 2 || spec.shape.rank() != rank {
-                return Err(Rule::Rank {
-                    arg,
-                    rank: spec.shape.rank(),
-                    expected: "at least 2, the same for both",
-                });
+            let own = spec.shape.rank();
+            if own < 2 {
+                return Err(Rule::Rank { arg, rank: own, expected: "at least 2" });
+            }
+            if own != rank {
+                let expected = "that of arg 0; broadcast the argument of fewer axes to the other's batch";
+                return Err(Rule::Rank { arg, rank: own, expected });
             }
         }
         (0..rank - 2).try_for_each(|axis| rules::same_dim(&args, (0, axis), (1, axis)))?;

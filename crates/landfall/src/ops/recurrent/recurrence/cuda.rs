@@ -104,8 +104,7 @@ impl Share {
             .of("A", dtype.accumulate())
             .constant("GATES", cell.gates() as u64)
             .constant("ROWS", self.rows as u64)
-            .constant("PARTS", self.parts as u64)
-            .constant("SHARED", shared as u64);
+            .constant("PARTS", self.parts as u64);
         let blocks = Geometry::blocks(s.batch.div_ceil(self.rows), (self.width * self.parts) as u32)?;
         Ok((module, Geometry { shared: shared as u32, ..blocks }))
     }
