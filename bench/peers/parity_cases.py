@@ -183,7 +183,7 @@ def signed(d):
 # Reductions.
 
 
-def over(least=1, values=INFINITE, change=None, **how):
+def over(least=1, values=INFINITE, change=None, broadcast=True, **how):
     """A tensor, some of its axes of at least so many elements, whether they stay. `change` is called with the tensor and the axes in
     one of four cases."""
     def draw(d):
@@ -196,8 +196,9 @@ def over(least=1, values=INFINITE, change=None, **how):
             x = d.tensor(shape, broadcast=False)
             change(d, x, axes)
         else:
-            x = d.whole(shape) if d.chance(0.2) else d.tensor(shape)
-        return x if changed else mixed(d, values, x), dict(axes=axes, keep=d.chance(), **{k: v(d) for k, v in how.items()})
+            x = d.whole(shape) if d.chance(0.2) else d.tensor(shape, broadcast=broadcast)
+        more = {k: v(d) for k, v in how.items()}
+        return [x] if changed else mixed(d, values, x), dict(axes=axes, keep=d.chance(), **more)
     return draw
 
 
@@ -220,9 +221,9 @@ def zeros(d, x, axes):
 
 
 def alike_or_far(d, x, axes):
-    """Rows of equal elements, or numbers far from 0."""
+    """Rows of equal elements (whole ones, of whose mean PyTorch's rounding makes no other number), or numbers far from 0."""
     seen, mask = some_rows(d, x, axes)
-    seen.copy_(torch.where(mask, d.number(-9, 9), seen)) if d.chance() else seen.add_(d.pick((100, -1000)))
+    seen.copy_(torch.where(mask, d.int(-9, 9), seen)) if d.chance() else seen.add_(d.pick((100, -1000)))
 
 
 def signs(d, x, axes):
@@ -250,7 +251,7 @@ row("norm", over(change=zeros), lambda x, axes, keep: torch.linalg.vector_norm(x
 row("logsumexp", over(), lambda x, axes, keep: x.logsumexp(axes, keepdim=keep), **METHOD)
 row("variance", over(2, change=alike_or_far, correction=lambda d: d.int(0, 1)),
     lambda x, axes, keep, correction: x.var(axes, correction=correction, keepdim=keep), **METHOD)
-row("standard_deviation", over(2, change=alike_or_far, correction=lambda d: d.int(0, 1)),
+row("standard_deviation", over(2, change=alike_or_far, broadcast=False, correction=lambda d: d.int(0, 1)),
     lambda x, axes, keep, correction: x.std(axes, correction=correction, keepdim=keep), **METHOD)
 row("mean_all", lambda d: ([d.tensor(d.shape(0))], {}), torch.mean, **METHOD)
 row("global_norm", lambda d: ([d.tensor(d.shape(0))], {}), torch.linalg.vector_norm)
@@ -304,8 +305,10 @@ def directions(d):
 
 
 row("softmax", along(-9, 9, INFINITE), lambda x, axis: x.softmax(axis), **METHOD)
-row("log_softmax", lambda d: far(d, *along(-9, 9, INFINITE)(d)), lambda x, axis: x.log_softmax(axis), **METHOD)
-row("cosine_similarity", directions, lambda x, y, axis, eps: F.cosine_similarity(x, y, axis, eps), **METHOD)
+row("log_softmax", lambda d: far(d, *along(-9, 9, (math.nan, -math.inf))(d)), lambda x, axis: x.log_softmax(axis),
+    note="rows with ∞: PyTorch's are NaN, ours −∞ but for that element", **METHOD)
+row("cosine_similarity", directions, lambda x, y, axis, eps: F.cosine_similarity(x, y, axis, eps),
+    note="the gradient where one row alone is 0: PyTorch bounds each norm by eps, ours their product", **METHOD)
 row("cumsum", from_front(order(reverse=lambda d: d.chance())),
     lambda x, axis, reverse: x.flip(axis).cumsum(axis).flip(axis) if reverse else x.cumsum(axis), dtypes=NUMBERS)
 row("cumsum", order(), lambda x, axis: x.cumsum(axis), dtypes=NUMBERS, title="cumsum (method)", **METHOD)

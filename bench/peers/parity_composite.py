@@ -5,7 +5,7 @@ import math
 import torch
 from torch.nn import functional as F
 
-from parity_cases import ANY, INFINITE, METHOD, mixed, row, two
+from parity_cases import ANY, INFINITE, METHOD, mixed, row
 from parity_layers import CLOSE, SUMS, normed
 
 # Recurrent layers. The engine takes the inputs of the gates: for PyTorch's cell these are a product with a unit matrix.
@@ -62,7 +62,7 @@ def convolved(d):
     groups, biased = d.pick((1, 1, 2, 3)), d.chance()
     channels, outputs = groups * d.pick((1, 2, 3, 8)), groups * d.pick((1, 2, 5, 8))
     args = [d.tensor([d.int(1, 4), channels, length]), d.tensor([outputs, channels // groups, windows["size"]])]
-    return args + ([d.tensor([outputs])] if biased else []), dict(windows, groups=groups, bias=biased)
+    return args + ([d.tensor([outputs])] if biased else []), dict(windows, groups=groups, biased=biased)
 
 
 def conv1d(x, weight, bias=None, size=1, stride=1, padding=0, dilation=1, groups=1, **_):
@@ -136,7 +136,8 @@ def turned(d):
 def rotary(x, places, base):
     """Pairs of features as complex numbers, times those of the angles."""
     half = x.shape[-1] // 2
-    angles = places.to(x.dtype).expand(x.shape[:2]).reshape(*x.shape[:2], 1, 1) * base ** (-torch.arange(half, dtype=x.dtype) / half)
+    frequencies = base ** (-torch.arange(half, dtype=x.dtype) / half)
+    angles = places.to(x.dtype).expand(x.shape[:2]).reshape(*x.shape[:2], 1, 1) * frequencies
     y = torch.complex(x[..., :half], x[..., half:]) * torch.polar(torch.ones_like(angles), angles)
     return torch.cat([y.real, y.imag], -1)
 
@@ -157,9 +158,9 @@ def hadamard(x):
 row("rms_norm", rooted, lambda x, weight, eps: F.rms_norm(x, x.shape[-1:], weight, eps), **METHOD)
 row("group_norm", group_normed, lambda x, weight, bias, groups, eps: torch.group_norm(x, groups, weight, bias, eps),
     **METHOD, **CLOSE)
-row("rotary", turned, rotary, bounds=dict(f32=(1e-4, 1e-4)), note="positions below 100: in f32 the error of an angle grows with it",
-    **METHOD)
-row("swiglu", two(-30, 30), lambda gate, x: F.silu(gate) * x, **METHOD)
+row("rotary", turned, rotary, bounds=dict(f32=(1e-4, 1e-4)),
+    note="positions from 100 on: in f32 the error of an angle grows with it", **METHOD)
+row("swiglu", lambda d: (mixed(d, INFINITE, *d.broadcast(2, -30, 30)), {}), lambda gate, x: F.silu(gate) * x, **METHOD)
 row("hadamard", of_power, hadamard, **METHOD)
 
 
@@ -228,7 +229,7 @@ def kl_divergence(log_q, p):
     return F.kl_div(log_q, p, reduction="batchmean")
 
 
-row("cross_entropy", classified, cross_entropy, title="cross_entropy of", note="the gradient of weights: PyTorch has none",
+row("cross_entropy", classified, cross_entropy, title="cross_entropy (method)", note="the gradient of weights: PyTorch has none",
     **METHOD)
 row("binary_cross_entropy", judged,
     lambda x, t: F.binary_cross_entropy_with_logits(*torch.broadcast_tensors(x, t)), **METHOD)

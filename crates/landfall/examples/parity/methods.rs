@@ -99,7 +99,7 @@ pub(crate) fn call(g: &Graph, name: &str, x: &[Value], a: &Map<String, Json>) ->
         }
         "cumsum" => g.cumsum(arg(0)?, axis()?)?,
         "conv1d" => {
-            let bias = if get(a, "bias")? { Some(arg(2)?) } else { None };
+            let bias = if get(a, "biased")? { Some(arg(2)?) } else { None };
             g.conv1d(arg(0)?, arg(1)?, bias, windows(a)?, get(a, "groups")?)?
         }
         "max_pool" => g.max_pool(arg(0)?, windows(a)?)?,
