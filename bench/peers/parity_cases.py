@@ -184,8 +184,7 @@ def signed(d):
 
 
 def over(least=1, values=INFINITE, change=None, broadcast=True, **how):
-    """A tensor, some of its axes of at least so many elements, whether they stay. `change` is called with the tensor and the axes in
-    one of four cases."""
+    """A tensor, some of its axes of at least so many elements, whether they stay; in one of four cases `change` is called."""
     def draw(d):
         while True:
             shape = d.shape()
@@ -290,8 +289,7 @@ def far(d, args, attributes):
 
 
 def directions(d):
-    """Two tensors; in one of four cases with rows of zeros at the same places, in one of eight with some in one of the two, and then
-    no gradient."""
+    """Two tensors; in one of four cases with rows of zeros in both, in one of eight with some in one, and then no gradient."""
     shape, rows = d.shape(), d.pick(("both", "both", "one", "", "", "", "", ""))
     axis = d.axis(shape)
     x, y = d.tensor(shape, broadcast=not rows), d.tensor(shape, broadcast=not rows)

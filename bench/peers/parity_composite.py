@@ -195,16 +195,21 @@ def classified(d):
     logits, labels = d.tensor(shape, -9, 9), d.index(shape[:-1], shape[-1])
     if ignored is not None:
         labels.leaf[torch.tensor(d.rng.random(labels.leaf.shape) < 0.3)] = ignored
-        # The mean of no rows is NaN.
-        logits.learned = bool((labels.leaf != ignored).any())
-    args = [logits, labels] + ([d.tensor(shape[-1:], 0.1, 2, learned=False)] if weighted else [])
+        logits.learned = bool((labels.value(labels.leaf) != ignored).any())
+    args = [logits, labels]
+    if weighted:
+        args.append(d.tensor(shape[-1:], 0.1, 2, learned=logits.learned and d.chance()))
     return args, dict(weights=weighted, ignored=ignored, smoothing=d.pick((0.0, 0.0, 0.1, 0.9)))
 
 
 def cross_entropy(logits, labels, *weights, ignored, smoothing, **_):
-    ignored = -100 if ignored is None else ignored
-    return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), *weights, ignore_index=ignored,
-                           label_smoothing=smoothing)
+    logits, labels, ignored = logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), -100 if ignored is None else ignored
+    if not any(w.requires_grad for w in weights):
+        return F.cross_entropy(logits, labels, *weights, ignore_index=ignored, label_smoothing=smoothing)
+    # PyTorch's has no gradient of the weights.
+    logits, labels = logits[labels != ignored], labels[labels != ignored]
+    targets = (1 - smoothing) * F.one_hot(labels, logits.shape[-1]).to(logits.dtype) + smoothing / logits.shape[-1]
+    return -(targets * logits.log_softmax(-1) * weights[0]).sum() / weights[0][labels].sum()
 
 
 def judged(d):
@@ -229,8 +234,8 @@ def kl_divergence(log_q, p):
     return F.kl_div(log_q, p, reduction="batchmean")
 
 
-row("cross_entropy", classified, cross_entropy, title="cross_entropy (method)", note="the gradient of weights: PyTorch has none",
-    **METHOD)
+row("cross_entropy", classified, cross_entropy, title="cross_entropy (method)",
+    note="the gradient where every row is ignored, of a loss of NaN: PyTorch's is 0, ours NaN", **METHOD)
 row("binary_cross_entropy", judged,
     lambda x, t: F.binary_cross_entropy_with_logits(*torch.broadcast_tensors(x, t)), **METHOD)
 row("kl_divergence", diverging, kl_divergence, note="the gradient of probabilities of 0: PyTorch's is NaN", **METHOD)
