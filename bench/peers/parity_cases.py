@@ -292,7 +292,9 @@ def directions(d):
     """Two tensors; in one of four cases with rows of zeros in both, in one of eight with some in one, and then no gradient."""
     shape, rows = d.shape(), d.pick(("both", "both", "one", "", "", "", "", ""))
     axis = d.axis(shape)
-    x, y = d.tensor(shape, broadcast=not rows), d.tensor(shape, broadcast=not rows)
+    x, y = (d.tensor(shape, 0.2, 3, broadcast=not rows) for _ in range(2))
+    for z in (x, y):
+        z.leaf *= torch.tensor(d.rng.choice([-1, 1], z.leaf.shape))
     if rows:
         seen, mask = some_rows(d, x, [axis % len(shape)])
         seen.masked_fill_(mask, 0)
