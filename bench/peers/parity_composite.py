@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from parity_cases import ANY, INFINITE, METHOD, mixed, row
-from parity_layers import CLOSE, SUMS, normed
+from parity_layers import CLOSE, SUMS
 
 # Recurrent layers. The engine takes the inputs of the gates: for PyTorch's cell these are a product with a unit matrix.
 
