@@ -13,7 +13,7 @@ be equal. NaN, infinite numbers and others at the ends of functions are among th
 
 It fails if an error is beyond its bound (in f32 also beyond twice PyTorch's own error), if the engine refuses a call, or if an
 op of the engine's table or a method of its graph has no row here, no row that it is a part of, and no reason why PyTorch has
-nothing for it. Rows are in `parity_cases.py` and `parity_layers.py`.
+nothing for it. Rows are in `parity_cases.py`, `parity_layers.py` and `parity_composite.py`.
 """
 
 import argparse
@@ -26,6 +26,7 @@ import zlib
 
 import torch
 
+import parity_composite  # noqa: F401, its rows
 import parity_layers
 from parity_cases import ROWS
 from parity_engine import DTYPES, FLOATS, NAMES, Draw, Engine, Refused
@@ -198,7 +199,7 @@ def number(x):
 
 def line(title, cases, errors, integers, verdict):
     columns = "".join(f" {a:>7} {r:>7} |" for a, r in errors)
-    return f"{title:<18} {cases:>5} |{columns} {integers:>9} {verdict}".rstrip()
+    return f"{title:<22} {cases:>5} |{columns} {integers:>9} {verdict}".rstrip()
 
 
 def shown(row, found):

@@ -60,9 +60,9 @@ def one(low=-3, high=3, ends=ENDS + (1e30, -1e30)):
     return draw
 
 
-def two(low=-3, high=3, ties=True):
+def two(low=-3, high=3):
     def draw(d):
-        return mixed(d, ENDS, *d.broadcast(2, low, high, whole=ties and d.chance(0.2))), {}
+        return mixed(d, ENDS, *d.broadcast(2, low, high, whole=d.chance(0.2))), {}
     return draw
 
 
@@ -131,6 +131,13 @@ def special(d):
 # Pointwise, of several arguments, with broadcasting.
 
 
+def powers(d):
+    """A base and an exponent; in one of five cases whole ones, from 0 on."""
+    if d.chance(0.2):
+        return d.broadcast(2, 0, 3, whole=True), {}
+    return mixed(d, ENDS, *d.broadcast(2, 0.3, 3)), {}
+
+
 def chosen(d):
     """A condition and two tensors that go together by broadcasting."""
     condition, x, y = d.broadcast(3)
@@ -144,7 +151,7 @@ row("div", lambda d: (signed(d), {}), torch.div, **METHOD)
 row("maximum", two(), torch.maximum, dtypes=ANY, **METHOD)
 row("minimum", two(), torch.minimum, dtypes=ANY, **METHOD)
 row("rem", lambda d: (signed(d), {}), torch.remainder, dtypes=NUMBERS, note="not near multiples of the divisor", **METHOD)
-row("pow", two(0.3, 3, ties=False), torch.pow, note="the gradient at 0⁰: PyTorch's are 0, ours NaN and −∞", **METHOD)
+row("pow", powers, torch.pow, **METHOD)
 COMPARISONS = {"equal": torch.eq, "not_equal": torch.ne, "less": torch.lt, "less_equal": torch.le,
                "greater": torch.gt, "greater_equal": torch.ge}
 for name, peer in COMPARISONS.items():
@@ -176,40 +183,75 @@ def signed(d):
 # Reductions.
 
 
-def narrowed(x, dtype):
-    return x if dtype.is_floating_point else x.clamp(torch.iinfo(dtype).min, torch.iinfo(dtype).max).to(dtype)
-
-
-def over(least=1, values=INFINITE, broadcast=True, **how):
-    """A tensor, some of its axes of at least so many elements, whether they stay."""
+def over(least=1, values=INFINITE, change=None, broadcast=True, **how):
+    """A tensor, some of its axes of at least so many elements, whether they stay; in one of four cases `change` is called."""
     def draw(d):
         while True:
             shape = d.shape()
             axes = d.axes(shape)
             if math.prod(shape[a] for a in axes) >= least:
                 break
-        make = d.whole if broadcast and d.chance(0.2) else d.tensor
-        x = make(shape, broadcast=broadcast)
-        return mixed(d, values, x), dict(axes=axes, keep=d.chance(), **{k: v(d) for k, v in how.items()})
+        if changed := change and d.chance(0.25):
+            x = d.tensor(shape, broadcast=False)
+            change(d, x, axes)
+        else:
+            x = d.whole(shape) if d.chance(0.2) else d.tensor(shape, broadcast=broadcast)
+        more = {k: v(d) for k, v in how.items()}
+        return [x] if changed else mixed(d, values, x), dict(axes=axes, keep=d.chance(), **more)
     return draw
 
 
-row("sum", over(), lambda x, axes, keep: narrowed(x.sum(axes, keepdim=keep), x.dtype), dtypes=NUMBERS,
-    note="of integers, PyTorch's sum in i64 that is brought into the range of the dtype: PyTorch's own wrap, ours saturate",
-    **METHOD)
+def huge(d, x, axes):
+    """Of i64, sums and products beyond the dtype."""
+    if x.leaf.dtype == torch.int64:
+        x.leaf *= torch.tensor(d.rng.integers(0, 2**61, x.leaf.shape))
+
+
+def some_rows(d, x, axes):
+    """What `x` is to the op, and a mask of some of its rows along the axes."""
+    seen = x.value(x.leaf)
+    return seen, torch.tensor(d.rng.random([1 if i in axes else n for i, n in enumerate(seen.shape)]) < 0.5)
+
+
+def zeros(d, x, axes):
+    """Rows of zeros along the axes."""
+    seen, mask = some_rows(d, x, axes)
+    seen.masked_fill_(mask, 0)
+
+
+def alike_or_far(d, x, axes):
+    """Rows of equal elements (whole ones, of whose mean PyTorch's rounding makes no other number), or numbers far from 0."""
+    seen, mask = some_rows(d, x, axes)
+    seen.copy_(torch.where(mask, d.int(-9, 9), seen)) if d.chance() else seen.add_(d.pick((100, -1000)))
+
+
+def signs(d, x, axes):
+    """Numbers whose product is of a usual size, some of them 0."""
+    seen, mask = some_rows(d, x, axes)
+    size = torch.tensor(d.rng.uniform(0.6, 1.6, seen.shape)) * d.rng.choice([-1, 1], seen.shape)
+    few = torch.tensor(d.rng.random(seen.shape) < 1 / (1 + seen.numel() / max(mask.numel(), 1)))
+    seen.copy_(torch.where(mask & few, 0, size))
+
+
+def prod(x, axes, keep):
+    for axis in reversed(sorted(axes)):
+        x = x.prod(axis, keepdim=keep)
+    return x
+
+
+row("sum", over(change=huge), lambda x, axes, keep: x.sum(axes, keepdim=keep), dtypes=NUMBERS, **METHOD)
+row("prod", lambda d: over(change=signs if d.float else huge)(d), prod, dtypes=NUMBERS, **METHOD)
 row("mean", over(), lambda x, axes, keep: x.mean(axes, keepdim=keep), **METHOD)
 row("max", over(), lambda x, axes, keep: x.amax(axes, keepdim=keep), dtypes=NUMBERS, **METHOD)
-row("min", over(), lambda x, axes, keep: x.amin(axes, keepdim=keep), **METHOD)
+row("min", over(), lambda x, axes, keep: x.amin(axes, keepdim=keep), dtypes=NUMBERS, **METHOD)
 row("any", over(), lambda x, axes, keep: x.any(axes, keepdim=keep), dtypes=("bool",), smooth=False, **METHOD)
 row("all", over(), lambda x, axes, keep: x.all(axes, keepdim=keep), dtypes=("bool",), smooth=False, **METHOD)
-row("norm", over(broadcast=False), lambda x, axes, keep: torch.linalg.vector_norm(x, dim=axes, keepdim=keep),
-    note="the gradient of zeros: PyTorch's is 0, ours NaN", **METHOD)
+row("norm", over(change=zeros), lambda x, axes, keep: torch.linalg.vector_norm(x, dim=axes, keepdim=keep), **METHOD)
 row("logsumexp", over(), lambda x, axes, keep: x.logsumexp(axes, keepdim=keep), **METHOD)
-row("variance", over(2, correction=lambda d: d.int(0, 1)),
+row("variance", over(2, change=alike_or_far, correction=lambda d: d.int(0, 1)),
     lambda x, axes, keep, correction: x.var(axes, correction=correction, keepdim=keep), **METHOD)
-row("standard_deviation", over(2, broadcast=False, correction=lambda d: d.int(0, 1)),
-    lambda x, axes, keep, correction: x.std(axes, correction=correction, keepdim=keep),
-    note="the gradient of equal elements: PyTorch's is 0, ours NaN", **METHOD)
+row("standard_deviation", over(2, change=alike_or_far, broadcast=False, correction=lambda d: d.int(0, 1)),
+    lambda x, axes, keep, correction: x.std(axes, correction=correction, keepdim=keep), **METHOD)
 row("mean_all", lambda d: ([d.tensor(d.shape(0))], {}), torch.mean, **METHOD)
 row("global_norm", lambda d: ([d.tensor(d.shape(0))], {}), torch.linalg.vector_norm)
 
@@ -240,14 +282,36 @@ def from_front(draw):
     return changed
 
 
+def far(d, args, attributes):
+    """In one of four cases all numbers are far from 0."""
+    args[0].leaf += d.pick((0, 0, 0, d.pick((100, -1e4, 1e6))))
+    return args, attributes
+
+
+def directions(d):
+    """Two tensors; in one of four cases with rows of zeros in both, in one of eight with some in one, and then no gradient."""
+    shape, rows = d.shape(), d.pick(("both", "both", "one", "", "", "", "", ""))
+    axis = d.axis(shape)
+    x, y = (d.tensor(shape, 0.2, 3, broadcast=not rows) for _ in range(2))
+    for z in (x, y):
+        z.leaf *= torch.tensor(d.rng.choice([-1, 1], z.leaf.shape))
+    if rows:
+        seen, mask = some_rows(d, x, [axis % len(shape)])
+        seen.masked_fill_(mask, 0)
+        x.learned = y.learned = rows == "both"
+        if rows == "both":
+            y.value(y.leaf).masked_fill_(mask, 0)
+    return [x, y], dict(axis=axis, eps=1e-8)
+
+
 row("softmax", along(-9, 9, INFINITE), lambda x, axis: x.softmax(axis), **METHOD)
-row("log_softmax", along(-9, 9), lambda x, axis: x.log_softmax(axis),
-    note="large numbers: ours is x − logsumexp x, whose rounding error grows with |x|; PyTorch subtracts the maximum first",
-    **METHOD)
-row("cosine_similarity", lambda d: ([d.tensor(s := d.shape(), 0.2, 3), d.tensor(s, *d.pick(((0.2, 3), (-3, -0.2))))],
-                                    dict(axis=d.axis(s), eps=1e-8)),
-    lambda x, y, axis, eps: F.cosine_similarity(x, y, axis, eps), note="the gradient of zeros: PyTorch's is 0, ours NaN",
-    **METHOD)
+row("log_softmax", lambda d: far(d, *along(-9, 9, (math.nan, -math.inf))(d)), lambda x, axis: x.log_softmax(axis),
+    note="rows with ∞: PyTorch's are NaN, ours −∞ but for that element", **METHOD)
+row("cosine_similarity", directions, lambda x, y, axis, eps: F.cosine_similarity(x, y, axis, eps),
+    note="the gradient where one row alone is 0: PyTorch bounds each norm by eps, ours their product", **METHOD)
+row("cumsum", from_front(order(reverse=lambda d: d.chance())),
+    lambda x, axis, reverse: x.flip(axis).cumsum(axis).flip(axis) if reverse else x.cumsum(axis), dtypes=NUMBERS)
+row("cumsum", order(), lambda x, axis: x.cumsum(axis), dtypes=NUMBERS, title="cumsum (method)", **METHOD)
 row("argmax", order(), lambda x, axis: x.argmax(axis), dtypes=NUMBERS, smooth=False, **METHOD)
 row("argmin", order(), lambda x, axis: x.argmin(axis), dtypes=NUMBERS, smooth=False, **METHOD)
 row("sort", order(descending=lambda d: d.chance()),

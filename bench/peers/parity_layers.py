@@ -12,7 +12,7 @@ from parity_engine import Arg
 PART_OF = {
     "attention_grad": "attention", "batch_norm_grad": "batch_norm", "cosine_attention_grad": "cosine_attention",
     "cross_entropy_grad": "cross_entropy", "gelu_grad": "gelu", "grouped_matmul_grad": "grouped_matmul",
-    "l2_norm_grad": "l2_norm", "layer_norm_grad": "layer_norm", "mae_grad": "mae",
+    "gru_grad": "gru", "l2_norm_grad": "l2_norm", "layer_norm_grad": "layer_norm", "lstm_grad": "lstm", "mae_grad": "mae",
     "masked_attention_grad": "masked_attention", "mse_grad": "mse",
     "pair_probs": "permute", "top_k_grad": "top_k", "unpermute_grad": "unpermute", "bernoulli": "dropout",
 }

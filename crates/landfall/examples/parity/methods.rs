@@ -1,7 +1,7 @@
 //! The methods of a graph by name: one line each.
 
 use crate::{Failure, sizes};
-use landfall::{DType, Graph, Keep, Value, Visible};
+use landfall::{DType, Graph, Keep, Labels, Value, Visible, Windows};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
@@ -14,6 +14,12 @@ fn get<T: DeserializeOwned>(of: &Map<String, Json>, name: &str) -> Result<T, Fai
 fn dtype(of: &Map<String, Json>) -> Result<DType, Failure> {
     let name: String = get(of, "dtype")?;
     Ok(DType::ALL.iter().copied().find(|d| d.name() == name).ok_or_else(|| format!("no dtype {name}"))?)
+}
+
+fn windows(of: &Map<String, Json>) -> Result<Windows, Failure> {
+    let [size, stride, padding, dilation] =
+        ["size", "stride", "padding", "dilation"].map(|name| get(of, name));
+    Ok(Windows { size: size?, stride: stride?, padding: padding?, dilation: dilation? })
 }
 
 /// Calls a method of a graph on arguments. The attributes have the names of the method's other parameters.
@@ -75,6 +81,7 @@ pub(crate) fn call(g: &Graph, name: &str, x: &[Value], a: &Map<String, Json>) ->
         "mean" => reduced!(mean),
         "max" => reduced!(max),
         "min" => reduced!(min),
+        "prod" => reduced!(prod),
         "any" => reduced!(any),
         "all" => reduced!(all),
         "norm" => reduced!(norm),
@@ -90,6 +97,25 @@ pub(crate) fn call(g: &Graph, name: &str, x: &[Value], a: &Map<String, Json>) ->
             let lengths = if get(a, "lengths")? { Some(arg(3 + usize::from(mask.is_some()))?) } else { None };
             g.attend(arg(0)?, arg(1)?, arg(2)?, Visible { causal: get(a, "causal")?, mask, lengths })?
         }
+        "cumsum" => g.cumsum(arg(0)?, axis()?)?,
+        "conv1d" => {
+            let bias = if get(a, "biased")? { Some(arg(2)?) } else { None };
+            g.conv1d(arg(0)?, arg(1)?, bias, windows(a)?, get(a, "groups")?)?
+        }
+        "max_pool" => g.max_pool(arg(0)?, windows(a)?)?,
+        "mean_pool" => g.mean_pool(arg(0)?, windows(a)?)?,
+        "rms_norm" => g.rms_norm(arg(0)?, arg(1)?, get(a, "eps")?)?,
+        "group_norm" => g.group_norm(arg(0)?, get(a, "groups")?, arg(1)?, arg(2)?, get(a, "eps")?)?,
+        "rotary" => g.rotary(arg(0)?, arg(1)?, get(a, "base")?)?,
+        "swiglu" => binary!(swiglu),
+        "hadamard" => unary!(hadamard),
+        "cross_entropy" => {
+            let weights = if get(a, "weights")? { Some(arg(2)?) } else { None };
+            let options = Labels { weights, ignored: get(a, "ignored")?, smoothing: get(a, "smoothing")? };
+            g.cross_entropy(arg(0)?, arg(1)?, options)?
+        }
+        "binary_cross_entropy" => binary!(binary_cross_entropy),
+        "kl_divergence" => binary!(kl_divergence),
         "argmax" => g.argmax(arg(0)?, axis()?)?,
         "argmin" => g.argmin(arg(0)?, axis()?)?,
         "argsort" => g.argsort(arg(0)?, axis()?, get(a, "descending")?)?,
@@ -104,6 +130,7 @@ pub(crate) fn call(g: &Graph, name: &str, x: &[Value], a: &Map<String, Json>) ->
         "gather" => g.gather(arg(0)?, axis()?, arg(1)?)?,
         "take" => g.take(arg(0)?, axis()?, arg(1)?)?,
         "embedding" => binary!(embedding),
+        "scatter" => g.scatter(arg(0)?, axis()?, arg(1)?, arg(2)?)?,
         "scatter_add" => g.scatter_add(arg(0)?, axis()?, arg(1)?, arg(2)?)?,
         "index_add" => g.index_add(arg(0)?, axis()?, arg(1)?, arg(2)?)?,
         "one_hot" => g.one_hot(arg(0)?, get(a, "classes")?, dtype(a)?)?,
