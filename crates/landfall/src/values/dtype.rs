@@ -147,11 +147,24 @@ macro_rules! element {
     )* };
 }
 
+/// `x` rounded to odd: what lies between two numbers of f32 becomes the one whose last bit is 1. Rounding that to 16 bits is as
+/// rounding `x` itself (Boldo and Melquiond 2008); by way of the nearest f32, or with the low bits of `x` left out, what lies
+/// just above the middle of two numbers would go down.
+#[inline(always)]
+fn to_odd(x: f64) -> f32 {
+    let near = x as f32;
+    if f64::from(near) == x || x.is_nan() {
+        return near;
+    }
+    let below = if f64::from(near).abs() > x.abs() { near.to_bits() - 1 } else { near.to_bits() };
+    f32::from_bits(below | 1)
+}
+
 element! {
     f32, F32, f32, |x| x, |x| x, |x| x as f32, f64::from, |x| x as i64, |x| x as f32;
     f64, F64, f64, |x| x, |x| x, |x| x, |x| x, |x| x as i64, |x| x as f64;
-    bf16, BF16, f32, bf16::to_f32, bf16::from_f32, bf16::from_f64, f64::from, |x| x.to_f32() as i64, |x| bf16::from_f64(x as f64);
-    f16, F16, f32, f16::to_f32, f16::from_f32, f16::from_f64, f64::from, |x| x.to_f32() as i64, |x| f16::from_f64(x as f64);
+    bf16, BF16, f32, bf16::to_f32, bf16::from_f32, |x| bf16::from_f32(to_odd(x)), f64::from, |x| x.to_f32() as i64, |x| bf16::from_f32(to_odd(x as f64));
+    f16, F16, f32, f16::to_f32, f16::from_f32, |x| f16::from_f32(to_odd(x)), f64::from, |x| x.to_f32() as i64, |x| f16::from_f32(to_odd(x as f64));
     i32, I32, i32, |x| x, |x| x, |x| x as i32, f64::from, i64::from, |x| x as i32;
     i64, I64, i64, |x| x, |x| x, |x| x as i64, |x| x as f64, |x| x, |x| x;
     u8, U8, u8, |x| x, |x| x, |x| x as u8, f64::from, i64::from, |x| x as u8;
@@ -196,3 +209,42 @@ macro_rules! with_dtype {
 }
 
 pub(crate) use with_dtype;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Doubles just beside the middle of two numbers of 16 bits, and the ends of both dtypes.
+    #[test]
+    fn sixteen_bits_are_rounded_once() {
+        assert_eq!(
+            bf16::from_f64(61.125_022_899_248_826).to_f64(),
+            61.0,
+            "the crate's own rounding has been repaired"
+        );
+        for (x, want) in [
+            (61.125_022_899_248_826, 61.25),
+            (61.125, 61.0),
+            (61.124_999_999_9, 61.0),
+            (-61.125_022_899_248_826, -61.25),
+            (1e39, f64::INFINITY),
+            (3.39e38, 3.389_531_389_251_535_5e38),
+            (0.0, 0.0),
+        ] {
+            assert_eq!(<bf16 as Element>::from_f64(x).to_f64(), want, "{x}");
+        }
+        for (x, want) in [
+            (2049.000_000_001, 2050.0),
+            (2049.0, 2048.0),
+            (1.0 + 2f64.powi(-11) + 1e-12, 1.0 + 2f64.powi(-10)),
+            (65_519.999, 65_504.0),
+            (65_520.0, f64::INFINITY),
+            (2f64.powi(-25) * 1.000_000_001, 2f64.powi(-24)),
+            (2f64.powi(-25), 0.0),
+            (1e-300, 0.0),
+        ] {
+            assert_eq!(<f16 as Element>::from_f64(x).to_f64(), want, "{x}");
+        }
+        assert!(<bf16 as Element>::from_f64(f64::NAN).to_f64().is_nan());
+    }
+}

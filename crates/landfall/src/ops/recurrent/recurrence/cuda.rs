@@ -121,7 +121,8 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     let share = Share::of(&s);
-    let units = 2 + if share.parts > 1 { share.parts * cell.gates() } else { 0 };
+    let states = if cell == Cell::Lstm { 3 } else { 2 };
+    let units = states + if share.parts > 1 { share.parts * cell.gates() } else { 0 };
     let (module, geometry) = share.module(&FORWARD, cell, &s, x.dtype(), units)?;
     let args = Forward {
         x: &x,

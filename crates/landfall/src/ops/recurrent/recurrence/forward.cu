@@ -2,11 +2,14 @@ KERNEL(recurrence) {
     extern __shared__ __align__(16) u8 dynamic[];
     A* now = reinterpret_cast<A*>(dynamic);
     A* next = now + ROWS * hidden;
-    A* partial = next + ROWS * hidden;
+    // The cells, not rounded between steps either.
+    A* cells = next + ROWS * hidden;
+    A* partial = LSTM ? cells + ROWS * hidden : cells;
     u32 first = blockIdx.x * u32(ROWS), lane = threadIdx.x % width, part = threadIdx.x / width;
     for (u32 i = threadIdx.x; i < ROWS * hidden; i += blockDim.x) {
         u32 b = first + i / hidden;
         now[i] = b < batch ? read(h0, b, i % hidden) : A(0);
+        if (LSTM) cells[i] = b < batch ? read(c0, b, i % hidden) : A(0);
     }
     __syncthreads();
     u32 length = (hidden + PARTS - 1) / PARTS, from = part * length, end = min(hidden, from + length);
@@ -73,9 +76,8 @@ KERNEL(recurrence) {
                 if (LSTM) {
                     kept[2] = hyperbolic_tangent(in[2] + sums[r][2]);
                     kept[3] = sigmoid(in[GATES - 1] + sums[r][GATES - 1]);
-                    // The cell in its own memory, rounded; the next step reads what this thread wrote.
-                    A before = t == 0 ? read(c0, b, u) : A(widen(at(c, b, t - 1, u)));
-                    A after = kept[1] * before + kept[0] * kept[2];
+                    A after = kept[1] * cells[r * hidden + u] + kept[0] * kept[2];
+                    cells[r * hidden + u] = after;
                     at(c, b, t, u) = narrow<T>(after);
                     state = kept[3] * hyperbolic_tangent(after);
                 } else {
