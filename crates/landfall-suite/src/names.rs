@@ -184,8 +184,7 @@ const TOPICS: &[(&str, &[Name])] = &[
             "roll", SEVERAL, "roll", "roll", "roll";
             "tile", SEVERAL, "repeat, tile", "repeat", "repeat, repeat_dim";
             "repeat_interleave", SEVERAL, "repeat_interleave", "none", "none";
-            "", "permute", "permute(..).contiguous()", "permute, contiguous", "permute";
-            "", "pad", "nn.functional.pad", "pad_with_zeros", "pad";
+                "", "pad", "nn.functional.pad", "pad_with_zeros", "pad";
             "", "pad_edge", "pad(mode='replicate')", "pad_with_same", "none";
             "", "fold", "nn.functional.fold", "none", "none";
         },
@@ -242,7 +241,8 @@ const TOPICS: &[(&str, &[Name])] = &[
         names! {
             "", "top_k", "topk of a softmax", "", "none";
             "", "route_map", "none", "", "none";
-            "", "sort_chunks", "none", "", "none";
+            "", "permute", "none", "", "none";
+        "", "sort_chunks", "none", "", "none";
             "", "chunk_map", "none", "", "none";
             "", "pair_probs", "none", "", "none";
             "", "unpermute", "none", "", "none";
@@ -320,8 +320,8 @@ empty cell that we have not looked it up. PyTorch's names are those of `torch`, 
 no module.
 
 *Graph* is the method of `landfall::Graph`, *Var* the method or operator of `landfall::Var`; an op without a method is added with
-`Graph::op1`, or called eagerly with `Engine::call`. *Lies on*: the arguments whose memory the result may share. An op of several has the
-dtypes of the ops that it is made of, and its gradient is theirs. [ops.md](ops.md) has the attributes, and each reason why there is no
+`Graph::op1`, or called eagerly with `Engine::call`. *Dtypes* are those of the arguments that the op leaves open. *Lies on*: the arguments
+whose memory the result may share. What is made of several ops has the dtypes and the gradient of these. [ops.md](ops.md) has the attributes, and each reason why there is no
 gradient.
 ";
 
@@ -393,7 +393,7 @@ pub(crate) fn render(facts: &[Facts]) -> Check<String> {
                 VIEW | SEVERAL | CONSTANT => None,
                 op => Some(known(op).ok_or_else(|| Failure(format!("there is no op {op} in the table")))?),
             };
-            text.push_str(&row(name, fact, &of_var));
+            text.push_str(&row(name, fact, &methods, &of_var));
         }
     }
     text.push_str("\n## Programs\n\n| PyTorch | candle | burn | Landfall |\n|---|---|---|---|\n");
@@ -403,7 +403,7 @@ pub(crate) fn render(facts: &[Facts]) -> Check<String> {
     Ok(text)
 }
 
-fn row(name: &Name, fact: Option<&Facts>, of_var: &BTreeSet<String>) -> String {
+fn row(name: &Name, fact: Option<&Facts>, methods: &BTreeSet<String>, of_var: &BTreeSet<String>) -> String {
     let code = |text: &str| match text {
         "" => String::new(),
         text => format!("`{text}`"),
@@ -411,7 +411,10 @@ fn row(name: &Name, fact: Option<&Facts>, of_var: &BTreeSet<String>) -> String {
     let var = match OPERATORS.iter().find(|(method, _)| *method == name.method) {
         Some((_, operator)) => code(operator),
         None if of_var.contains(name.method) => code(name.method),
-        None if name.method.is_empty() && of_var.contains(name.op) => code(name.op),
+        // A method of `Var` alone.
+        None if name.method.is_empty() && of_var.contains(name.op) && !methods.contains(name.op) => {
+            code(name.op)
+        }
         None => String::new(),
     };
     let foreign = |text: &str| match text {
