@@ -261,6 +261,14 @@ impl Panel {
     }
 
     /// What was read, and what was changed on the way.
+    ///
+    /// ```
+    /// use landfall_train::data::{Panel, synthetic};
+    /// let summary = Panel::from(synthetic::demo(200, 2, 1)?).summary();
+    /// assert_eq!((summary.rows, summary.season.period), (200, 24));
+    /// println!("{}", summary.lines().join("\n"));
+    /// # Ok::<(), landfall_train::data::DataError>(())
+    /// ```
     pub fn summary(&self) -> Summary {
         let dates = || self.series.iter().filter_map(Series::dates);
         let at = |dates: &Dates, date: Option<&chrono::NaiveDateTime>| date.map(|d| (*d, dates.format(*d)));

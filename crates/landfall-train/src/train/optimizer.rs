@@ -153,6 +153,22 @@ impl Update {
 
     /// What decays and what does not, as updates of their own. For optimizers that are written in ops on whole tensors.
     ///
+    /// ```
+    /// use landfall::{Error, Graph, Value};
+    /// use landfall_train::train::Update;
+    ///
+    /// /// Gradient descent with decoupled weight decay.
+    /// fn update(g: &Graph, update: &Update) -> Result<Value, Error> {
+    ///     let mut new = Vec::new();
+    ///     for u in update.parts(g)? {
+    ///         let decayed = g.affine(u.parameters, u.weight_decay, 0.0)?; // 0 for vectors
+    ///         let step = g.mul(g.add(u.scaled_gradients(g)?, decayed)?, u.rate(g)?)?;
+    ///         new.push(g.assign(u.parameters, g.sub(u.parameters, step)?, u.ok)?);
+    ///     }
+    ///     g.concat(&new, 0)
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// None that a valid update can cause.
     pub fn parts(&self, g: &Graph) -> Result<Vec<Self>, Error> {
