@@ -12,7 +12,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   readme [--except COMMAND]...  runs each line of the README's sh blocks from the top of the checkout, except those named
   kernels [LABEL|--everywhere]  compiles every CUDA kernel, or those of modules whose label begins so, with the run-time compiler
                                 of the Python wheel, for Hopper, or for every architecture; needs no GPU
-  ops                           writes docs/ops.md, what each op takes on which device, from the table of ops
+  ops                           writes docs/ops.md, what each op takes on which device, and docs/names.md, what it is called elsewhere,
+                                from the table of ops
   shuffle [ARGUMENT]...         runs the suite of every op in one process, in the orders of ten seeds; --help lists arguments
   bundle [TEST]...              puts test binaries (all, or these) and the program into bundle/, with a runner for a machine with a GPU
   campaign NAME [ARGUMENT]...   ends runs at random moments, fills the disk, gives damaged files; without NAME lists campaigns";
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes the table of ops in the documentation.
+/// Writes the tables of ops in the documentation.
 fn ops(top: &Path) -> Result<(), String> {
     let test = ["test", "--package", "landfall-suite", "--lib", "--", "--exact", "support::support_table"];
     must(Command::new(env!("CARGO")).current_dir(top).args(test).env("LANDFALL_BLESS", "1"))

@@ -24,6 +24,8 @@ mod gradient;
 mod heap;
 mod launch;
 mod layouts;
+#[cfg(test)]
+mod names;
 mod parity;
 mod place;
 mod programs;

@@ -1,4 +1,4 @@
-//! The table of ops in the documentation, rendered from the table in the source.
+//! The tables of ops in the documentation, rendered from the table in the source.
 
 use crate::case::{Case, Check, Failure, cases, ensure, few};
 use crate::device::On;
@@ -88,7 +88,23 @@ fn mark(cpu: &Engine, cases: &[&Case]) -> Check<&'static str> {
     })
 }
 
-fn row(cpu: &Engine, op: &dyn Tested) -> Check<String> {
+/// What the documentation says of an op.
+pub(crate) struct Facts {
+    /// Its names, with the attributes of its samples.
+    pub(crate) names: Vec<&'static str>,
+    /// A mark for each dtype.
+    pub(crate) marks: Vec<&'static str>,
+    /// The devices that have kernels for all of its cases.
+    pub(crate) devices: &'static str,
+    /// What its results may share memory with.
+    pub(crate) alias: String,
+    coverage: String,
+    body: &'static str,
+    /// Its gradient, or why there is none.
+    pub(crate) gradient: String,
+}
+
+fn facts(cpu: &Engine, op: &dyn Tested) -> Check<Facts> {
     let all = cases(op)?;
     let of = |dtype: &DType| mark(cpu, &all.iter().filter(|c| c.dtype == *dtype).collect::<Vec<_>>());
     let marks: Vec<&str> = DType::ALL.iter().map(of).collect::<Check<_>>()?;
@@ -108,24 +124,25 @@ fn row(cpu: &Engine, op: &dyn Tested) -> Check<String> {
         Grad::FromBody => "from its body".to_owned(),
         Grad::None(why) => format!("none: {why}"),
     };
-    Ok(format!(
-        "| {} | {} | {} | {coverage} | {body} | {gradient} |\n",
-        names(op).iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(" "),
-        marks.join(" | "),
-        listed(op.outputs(), |o| alias(o.alias)),
-    ))
+    let devices = match mark(cpu, &all.iter().collect::<Vec<_>>())? {
+        "✓" => "all",
+        one => one,
+    };
+    let alias = listed(op.outputs(), |o| alias(o.alias));
+    Ok(Facts { names: names(op), marks, devices, alias, coverage, body, gradient })
 }
 
-fn render() -> Check<String> {
+fn render(facts: &[Facts]) -> String {
     let dtypes: Vec<&str> = DType::ALL.iter().map(|d| d.name()).collect();
     let mut text = format!(
         "{HEAD}| op | {} | may share memory with | writes | made of | gradient |\n|{}\n",
         dtypes.join(" | "),
         "---|".repeat(DType::ALL.len() + 5)
     );
-    let cpu = On::Cpu.engine()?;
-    for op in table() {
-        text.push_str(&row(&cpu, op.as_ref())?);
+    for Facts { names, marks, alias, coverage, body, gradient, .. } in facts {
+        let names = names.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(" ");
+        let marks = marks.join(" | ");
+        text.push_str(&format!("| {names} | {marks} | {alias} | {coverage} | {body} | {gradient} |\n"));
     }
     text.push_str(ATTRIBUTES);
     for op in table() {
@@ -144,13 +161,20 @@ fn render() -> Check<String> {
             ));
         }
     }
-    Ok(text)
+    text
 }
 
 #[test]
 fn support_table() -> Check {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ops.md");
-    let text = render()?;
+    let cpu = On::Cpu.engine()?;
+    let all = table().iter().map(|op| facts(&cpu, op.as_ref())).collect::<Check<Vec<_>>>()?;
+    is_written("ops.md", render(&all))?;
+    is_written("names.md", crate::names::render(&all)?)
+}
+
+/// Writes a page of the documentation where that is asked for, and else says whether it is what it should be.
+fn is_written(page: &str, text: String) -> Check {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
     let failed = |e: std::io::Error| Failure(format!("{}: {e}", path.display()));
     if std::env::var_os("LANDFALL_BLESS").is_some() {
         let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
@@ -161,7 +185,7 @@ fn support_table() -> Check {
     if same {
         Ok(())
     } else {
-        Err(Failure("docs/ops.md is not what the ops say: run `cargo xtask ops`".to_owned()))
+        Err(Failure(format!("docs/{page} is not what the ops say: run `cargo xtask ops`")))
     }
 }
 

@@ -34,6 +34,23 @@ impl From<&HostTensor> for Tensor {
 }
 
 /// The contents of a checkpoint file.
+///
+/// ```
+/// use landfall::{DType, HostTensor};
+/// use landfall_train::checkpoint::{CheckpointError, File, Tensor};
+///
+/// let mut file = File::default();
+/// let weight = HostTensor::new(DType::F32, [2, 2], vec![1.0, 2.0, 3.0, 4.0]).map_err(landfall::Error::from)?;
+/// file.tensors.insert("weight".to_owned(), Tensor::from(&weight));
+/// file.metadata.insert("format".to_owned(), "an example".to_owned());
+/// let path = std::env::temp_dir().join(format!("landfall-file-{}.safetensors", std::process::id()));
+/// file.write(&path)?;
+/// let read = File::read(&path)?;
+/// assert_eq!(read, file);
+/// assert_eq!(read.tensors["weight"].host().map_err(landfall::Error::from)?.data, [1.0, 2.0, 3.0, 4.0]);
+/// # std::fs::remove_file(&path).ok();
+/// # Ok::<(), CheckpointError>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct File {
     /// Tensors by name.

@@ -35,6 +35,33 @@ impl Progress {
 
 /// Writes a session's weights, and with `progress` all that a resumed run needs.
 ///
+/// ```
+/// # use landfall::Engine;
+/// # use landfall_train::checkpoint;
+/// # use landfall_train::data::{Split, synthetic};
+/// # use landfall_train::models::{NLinear, NLinearConfig};
+/// # use landfall_train::train::{Dataset, Session, TrainingOptions};
+/// # let (dataset, _) = Dataset::forecast(synthetic::demo(300, 1, 7)?, Split::ratio(0.7, 0.1, 0.2)?, 12, 4)?;
+/// # let new = || -> Result<Session, Box<dyn std::error::Error>> {
+/// #     let model = NLinear::new(NLinearConfig { context: 12, horizon: 4, outputs: 1 })?;
+/// #     Ok(Session::new(&Engine::cpu()?, Box::new(model), &dataset, 12, 4, TrainingOptions::default())?)
+/// # };
+/// # let (mut session, mut other) = (new()?, new()?);
+/// use landfall_train::checkpoint::{File, Progress};
+/// # let path = std::env::temp_dir().join(format!("landfall-save-{}.safetensors", std::process::id()));
+/// session.step()?;
+/// let progress = Progress { step: 1, batch: 1, ..Progress::default() };
+/// checkpoint::save(&path, &session, "", &progress, true)?;
+///
+/// // Another process goes on from there, with the same bytes.
+/// let resumed = checkpoint::load_checkpoint(&path, &File::read(&path)?, &mut other)?;
+/// assert_eq!(resumed, progress);
+/// (session.step()?, other.step()?);
+/// assert_eq!(session.state.read::<f32>("Linear.weight")?, other.state.read::<f32>("Linear.weight")?);
+/// # std::fs::remove_file(&path).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// [`CheckpointError::Write`]; a device fault.
 pub fn save(
@@ -86,6 +113,27 @@ pub fn save(
 }
 
 /// Writes a session's weights and nothing else; [`read_weights`] reads them back.
+///
+/// ```
+/// # use landfall::Engine;
+/// # use landfall_train::checkpoint;
+/// # use landfall_train::data::{Split, synthetic};
+/// # use landfall_train::models::{NLinear, NLinearConfig};
+/// # use landfall_train::train::{Dataset, Session, TrainingOptions};
+/// # let (dataset, _) = Dataset::forecast(synthetic::demo(300, 1, 7)?, Split::ratio(0.7, 0.1, 0.2)?, 12, 4)?;
+/// # let new = || -> Result<Session, Box<dyn std::error::Error>> {
+/// #     let model = NLinear::new(NLinearConfig { context: 12, horizon: 4, outputs: 1 })?;
+/// #     Ok(Session::new(&Engine::cpu()?, Box::new(model), &dataset, 12, 4, TrainingOptions::default())?)
+/// # };
+/// # let (mut session, mut other) = (new()?, new()?);
+/// # let path = std::env::temp_dir().join(format!("landfall-weights-{}.safetensors", std::process::id()));
+/// session.step()?;
+/// checkpoint::write_weights(&path, &session)?;
+/// checkpoint::read_weights(&path, &mut other)?;
+/// assert_eq!(session.state.read::<f32>("Linear.weight")?, other.state.read::<f32>("Linear.weight")?);
+/// # std::fs::remove_file(&path).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// As [`save`].

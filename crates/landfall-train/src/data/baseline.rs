@@ -10,6 +10,13 @@ use serde::{Deserialize, Serialize};
 use super::{DataError, Scaler, ScoreSums, Scores, Series, WindowForecast, Windows};
 
 /// A forecast that repeats what the context ends with.
+///
+/// ```
+/// use landfall_train::data::Baseline;
+/// let history = [1, 2, 3, 4];
+/// let next: Vec<i32> = Baseline::SeasonalNaive { period: 2 }.continuation(&history).take(5).collect();
+/// assert_eq!(next, [3, 4, 3, 4, 3]);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Baseline {

@@ -24,6 +24,16 @@ const BLANKS: u8 = b' ';
 
 /// Reads the text of a file that holds one series; `file` names it in messages and becomes the series' source.
 ///
+/// ```
+/// use landfall_train::data::{ReadOptions, csv};
+/// let text = "date,load,price\n2024-01-01,1.5,30\n2024-01-02,2.5,31\n2024-01-03,2.0,32\n";
+/// let series = csv::parse(text.as_bytes(), "load.csv", &ReadOptions::default())?;
+/// assert_eq!(series.columns(), ["load", "price"]);
+/// assert_eq!(series.values()[0], [1.5, 2.5, 2.0]);
+/// assert!(series.dates().is_some());
+/// # Ok::<(), landfall_train::data::DataError>(())
+/// ```
+///
 /// # Errors
 /// Whatever keeps the text from being one series, with the line and the column where there is one.
 pub fn parse(bytes: &[u8], file: &str, options: &ReadOptions) -> Result<Series, DataError> {

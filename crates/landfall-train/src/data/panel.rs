@@ -8,6 +8,17 @@ use super::message::{count, list};
 use super::{DataError, Dates, Frequency, ReadOptions, Season, Series, Summary, csv};
 
 /// Series with the same columns, of which the first ones are to be forecast.
+///
+/// ```
+/// use landfall_train::data::{Panel, Series};
+/// let series = |name: &str, values: Vec<f64>| {
+///     Series::new(name, vec!["sales".to_owned(), "price".to_owned()], vec![values.clone(), values], None)
+/// };
+/// let shops = vec![series("north", vec![1.0, 2.0, 3.0])?, series("south", vec![4.0, 5.0])?];
+/// let panel = Panel::new(shops)?.with_targets(&["sales".to_owned()])?; // price is an input only
+/// assert_eq!((panel.rows(), panel.targets()), (5, 1));
+/// # Ok::<(), landfall_train::data::DataError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
     series: Vec<Series>,
@@ -48,6 +59,16 @@ impl Found {
 }
 
 /// Reads the one series of the file at `path`.
+///
+/// ```
+/// use landfall_train::data::{ReadOptions, read};
+/// # let path = std::env::temp_dir().join(format!("landfall-read-{}.csv", std::process::id()));
+/// # std::fs::write(&path, "date;load\n2024-01-01 00:00;1,5\n2024-01-01 01:00;2,5\n2024-01-01 02:00;3,5\n").ok();
+/// let series = read(&path, &ReadOptions::default())?; // finds separator, dates and decimal commas
+/// assert_eq!(series.values()[0], [1.5, 2.5, 3.5]);
+/// # std::fs::remove_file(&path).ok();
+/// # Ok::<(), landfall_train::data::DataError>(())
+/// ```
 ///
 /// # Errors
 /// As [`Panel::read`]; [`DataError::ManySeries`].
@@ -240,6 +261,14 @@ impl Panel {
     }
 
     /// What was read, and what was changed on the way.
+    ///
+    /// ```
+    /// use landfall_train::data::{Panel, synthetic};
+    /// let summary = Panel::from(synthetic::demo(200, 2, 1)?).summary();
+    /// assert_eq!((summary.rows, summary.season.period), (200, 24));
+    /// println!("{}", summary.lines().join("\n"));
+    /// # Ok::<(), landfall_train::data::DataError>(())
+    /// ```
     pub fn summary(&self) -> Summary {
         let dates = || self.series.iter().filter_map(Series::dates);
         let at = |dates: &Dates, date: Option<&chrono::NaiveDateTime>| date.map(|d| (*d, dates.format(*d)));

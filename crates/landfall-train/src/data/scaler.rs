@@ -49,6 +49,15 @@ impl Scaler {
     /// The mean is taken first and the variance from the differences to it (the one-pass formula loses
     /// all digits of a small spread around a large mean). A constant column is divided by 1.
     ///
+    /// ```
+    /// use landfall_train::data::{Scaler, Series};
+    /// let series = Series::new("s", vec!["x".to_owned()], vec![vec![1.0, 3.0, 100.0]], None)?;
+    /// let scaler = Scaler::fit(&series, 0..2)?; // the training rows
+    /// assert_eq!((scaler.mean(), scaler.std()), (&[2.0][..], &[1.0][..]));
+    /// assert_eq!(scaler.inverse(0, -1.0), 1.0);
+    /// # Ok::<(), landfall_train::data::DataError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`DataError::RowRange`] for rows outside the series or none, [`DataError::Unscalable`] when the
     /// statistics of a column overflow.

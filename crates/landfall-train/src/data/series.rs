@@ -15,6 +15,13 @@ pub struct Series {
 impl Series {
     /// A series of `values`, one `Vec` per column; `source` names it in messages.
     ///
+    /// ```
+    /// use landfall_train::data::Series;
+    /// let series = Series::new("sensor", vec!["level".to_owned()], vec![vec![1.0, 2.0, 3.0]], None)?;
+    /// assert_eq!((series.rows(), series.channels()), (3, 1));
+    /// # Ok::<(), landfall_train::data::DataError>(())
+    /// ```
+    ///
     /// # Errors
     /// No column or no row, two columns of one name, columns or dates of different length, a value that
     /// is not finite.

@@ -9,6 +9,19 @@ use std::hash::{Hash, Hasher};
 
 /// What to read of a file. Whatever is `None` is found in the file; what was found stands in
 /// [`Found`](super::Found), and reading again with it as options reads an extended file alike.
+///
+/// ```
+/// use landfall_train::data::{ReadOptions, csv};
+/// let options = ReadOptions {
+///     columns: Some(vec!["load".to_owned()]),
+///     date_column: Some(vec!["day".to_owned()]),
+///     date_format: Some("%d.%m.%Y".to_owned()),
+///     ..ReadOptions::default()
+/// };
+/// let text = "day,load,note\n01.02.2024,1,a\n02.02.2024,2,b\n03.02.2024,3,c\n";
+/// assert_eq!(csv::parse(text.as_bytes(), "load.csv", &options)?.values(), [[1.0, 2.0, 3.0]]);
+/// # Ok::<(), landfall_train::data::DataError>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadOptions {
     /// The columns to read, in this order; all columns of numbers when `None`. Cells of the others are not looked at.

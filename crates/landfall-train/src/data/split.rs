@@ -14,6 +14,14 @@ use super::windows::Windows;
 const ETT: [usize; 3] = [8640, 2880, 2880];
 
 /// How the rows are divided.
+///
+/// ```
+/// use landfall_train::data::Split;
+/// let split: Split = "0.7,0.1,0.2".parse()?;
+/// assert_eq!(split, Split::ratio(0.7, 0.1, 0.2)?);
+/// assert_eq!(split.rows(1000)?, [700, 100, 200]);
+/// # Ok::<(), landfall_train::data::DataError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Split {

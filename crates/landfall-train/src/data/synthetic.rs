@@ -186,6 +186,13 @@ impl Factors {
 /// fades over hours are its own. The noise is what sets a model apart: seasonal naive and last value
 /// copy it into the forecast, a model that averages it out over the context is well below both.
 ///
+/// ```
+/// use landfall_train::data::synthetic;
+/// let series = synthetic::demo(100, 3, 1)?;
+/// assert_eq!((series.rows(), series.channels()), (100, 3));
+/// # Ok::<(), landfall_train::data::DataError>(())
+/// ```
+///
 /// # Errors
 /// [`DataError::BadSize`] for no rows or columns, or more than memory or the calendar hold.
 pub fn demo(rows: usize, channels: usize, seed: u64) -> Result<Series, DataError> {

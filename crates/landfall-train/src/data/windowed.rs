@@ -16,6 +16,15 @@ pub struct Member {
 
 /// Series of a panel that hold windows. Each is divided in time and scaled on its own: no window crosses from one
 /// series into another, and no series lends another its mean or spread.
+///
+/// ```
+/// use landfall_train::data::{Segment, Split, WindowedPanel, synthetic};
+/// let panel = synthetic::demo(200, 2, 1)?.into();
+/// let windowed = WindowedPanel::fit(panel, Split::ratio(0.7, 0.1, 0.2)?, 24, 6)?; // context, horizon
+/// let segments = &windowed.members()[0].segments;
+/// assert_eq!(segments.windows(Segment::Train).count(), 140 - 24 - 6 + 1);
+/// # Ok::<(), landfall_train::data::DataError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct WindowedPanel {
     members: Vec<Member>,

@@ -16,6 +16,14 @@ pub struct Windows {
 impl Windows {
     /// The windows of `rows`, at least one.
     ///
+    /// ```
+    /// use landfall_train::data::Windows;
+    /// let windows = Windows::new(0..100, 24, 6)?; // rows, context, horizon
+    /// assert_eq!(windows.count(), 71);
+    /// assert_eq!(windows.target(0), 24..30); // the rows that the first window forecasts
+    /// # Ok::<(), landfall_train::data::DataError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`DataError::ZeroContext`], [`DataError::ZeroHorizon`], or [`DataError::NoWindow`] when the range
     /// is too short.

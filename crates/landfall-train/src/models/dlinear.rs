@@ -37,6 +37,13 @@ impl DLinearConfig {
 ///
 /// With `trend` the moving average over `kernel` rows (the ends repeated) and `rest = x − trend`:
 /// `y = W_s·rest + b_s + W_t·trend + b_t`, shared over the channels. Initial values: uniform in ±1/√L.
+///
+/// ```
+/// use landfall_train::models::{DLinear, DLinearConfig, Model};
+/// let model = DLinear::new(DLinearConfig { context: 96, horizon: 24, kernel: 25, outputs: 1 })?;
+/// assert_eq!(model.parameters().count(), 2 * (96 * 24 + 24));
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct DLinear {
     config: DLinearConfig,

@@ -17,6 +17,35 @@ use landfall::{Error, Graph, Rule, Value};
 use serde::{Deserialize, Serialize};
 
 /// A model that the trainer can train.
+///
+/// ```
+/// use landfall::{Error, Value};
+/// use landfall_train::models::Model;
+/// use landfall_train::nn::{Context, Linear, Parameters};
+///
+/// /// One linear map from the context to the horizon, the same for every channel.
+/// struct Map {
+///     parameters: Parameters,
+///     map: Linear,
+/// }
+///
+/// impl Model for Map {
+///     fn parameters(&self) -> &Parameters {
+///         &self.parameters
+///     }
+///     fn parameters_mut(&mut self) -> &mut Parameters {
+///         &mut self.parameters
+///     }
+///     fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
+///         self.map.forward(cx, x)
+///     }
+/// }
+///
+/// let mut parameters = Parameters::new();
+/// let map = Linear::new(&mut parameters, "map", 96, 24);
+/// let model = Map { parameters, map }; // `Session::new` takes it in a box
+/// assert_eq!(model.parameters().list().len(), 2);
+/// ```
 pub trait Model: Send + Sync {
     /// Its parameters and buffers.
     fn parameters(&self) -> &Parameters;

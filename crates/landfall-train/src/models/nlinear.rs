@@ -31,6 +31,13 @@ impl NLinearConfig {
 ///
 /// With `l = x[L − 1]`: `y = W·(x − l) + b + l`, shared over the channels. The level of a window passes through unchanged,
 /// so a series whose level drifts away from the training rows' is forecast as well as before.
+///
+/// ```
+/// use landfall_train::models::{Model, NLinear, NLinearConfig};
+/// let model = NLinear::new(NLinearConfig { context: 96, horizon: 24, outputs: 1 })?;
+/// assert_eq!(model.parameters().count(), 96 * 24 + 24);
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct NLinear {
     config: NLinearConfig,

@@ -30,6 +30,26 @@ pub struct RunningStatistic {
 }
 
 /// A forward pass under construction.
+///
+/// ```
+/// use landfall::{DType, Graph, StateSpec};
+/// use landfall_train::nn::{Context, Init, Mode, Parameters};
+/// use std::sync::Arc;
+///
+/// let mut p = Parameters::new();
+/// let scale = p.add("scale", [4], Init::Constant(1.0));
+/// // A `Trainer` or a `Session` makes the state; by hand it is an entry for each parameter.
+/// let mut spec = StateSpec::new();
+/// let entries: Vec<_> = p.list().iter().map(|p| (p.name.clone(), p.shape)).collect();
+/// spec.add("parameters", DType::F32, &entries)?;
+/// let g = Graph::new(&Arc::new(spec));
+///
+/// let cx = Context::new(&g, &p, Mode::Evaluate);
+/// let x = g.input("x", DType::F32, [8, 4]);
+/// let y = cx.graph.mul(x, cx.parameter(scale)?)?;
+/// assert_eq!(g.shape(y).dims(), [8, 4]);
+/// # Ok::<(), landfall::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Context<'a> {
     /// The graph that layers add to.
@@ -97,6 +117,24 @@ impl<'a> Context<'a> {
     }
 
     /// Asks for a scalar to be added to a training step's loss, such as a load-balancing loss.
+    ///
+    /// ```
+    /// use landfall::{Engine, Error};
+    /// use landfall_train::nn::{Linear, Parameters, loss};
+    /// use landfall_train::train::{Arrays, Trainer, TrainingOptions};
+    /// let data = Arrays::new().with("x", [4, 2], vec![1.0f32; 8])?.with("y", [4, 1], vec![1.0f32; 4])?;
+    /// let mut p = Parameters::new();
+    /// let layer = Linear::new(&mut p, "layer", 2, 1);
+    /// let options = TrainingOptions { batch: 4, ..TrainingOptions::default() };
+    /// let mut trainer = Trainer::new(&Engine::cpu()?, &p, &data, options, |cx, batch| {
+    ///     // A penalty on the weights that is a part of the loss.
+    ///     let w = cx.parameter(layer.weight())?;
+    ///     cx.penalise(cx.graph.affine(cx.graph.mean_all(cx.graph.square(w)?)?, 0.01, 0.0)?);
+    ///     loss::mse(cx.graph, layer.forward(cx, batch.get("x")?)?, batch.get("y")?)
+    /// })?;
+    /// trainer.step()?;
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
     pub fn penalise(&self, loss: Value) {
         self.penalties.borrow_mut().push(loss);
     }

@@ -5,6 +5,26 @@ use super::parameter::{Init, ParameterId, Parameters};
 use landfall::{Error, Value, ops};
 
 /// `y = x · Wᵀ + b`, weight `[out, in]`, bias `[out]`.
+///
+/// ```
+/// use landfall_train::nn::{Context, Linear, Mode, Parameters};
+/// # use landfall::{DType, Graph, StateSpec};
+/// # fn graph(p: &Parameters) -> Result<Graph, landfall::Error> {
+/// #     let mut spec = StateSpec::new();
+/// #     let entries: Vec<_> = p.list().iter().map(|p| (p.name.clone(), p.shape)).collect();
+/// #     spec.add("parameters", DType::F32, &entries)?;
+/// #     let buffers: Vec<_> = p.buffers().iter().map(|b| (b.name.clone(), b.shape)).collect();
+/// #     spec.add("buffers", DType::F32, &buffers)?;
+/// #     Ok(Graph::new(&std::sync::Arc::new(spec)))
+/// # }
+/// let mut p = Parameters::new();
+/// let layer = Linear::new(&mut p, "layer", 4, 2);
+/// let g = graph(&p)?; // over a state with an entry for each parameter, as a `Trainer` makes it
+/// let cx = Context::new(&g, &p, Mode::Evaluate);
+/// let y = layer.forward(&cx, g.input("x", DType::F32, [8, 16, 4]))?;
+/// assert_eq!(g.shape(y).dims(), [8, 16, 2]);
+/// # Ok::<(), landfall::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Linear {
     weight: ParameterId,
@@ -19,6 +39,13 @@ impl Linear {
     }
 
     /// A layer with these initial values.
+    ///
+    /// ```
+    /// use landfall_train::nn::{Init, Linear, Parameters};
+    /// let mut p = Parameters::new();
+    /// let layer = Linear::with_init(&mut p, "head", 64, 10, Init::kaiming_normal(64), Init::Constant(0.0));
+    /// assert_eq!(p.get(layer.weight()).shape.dims(), [10, 64]);
+    /// ```
     #[track_caller]
     pub fn with_init(
         p: &mut Parameters,
@@ -33,6 +60,16 @@ impl Linear {
     }
 
     /// One layer that checkpoints hold as several of equal width: `parts[i].weight`, `parts[i].bias`.
+    ///
+    /// ```
+    /// use landfall_train::nn::{Init, Linear, Parameters};
+    /// let mut p = Parameters::new();
+    /// // One product for query, key and value, which a checkpoint holds as three.
+    /// let parts = ["q", "k", "v"].map(|part| format!("attention.{part}"));
+    /// let qkv = Linear::stacked(&mut p, "attention.qkv", &parts, 16, 16, Init::fan_in(16), Init::fan_in(16));
+    /// assert_eq!(p.get(qkv.weight()).shape.dims(), [48, 16]);
+    /// assert_eq!(p.get(qkv.weight()).parts[1], "attention.k.weight");
+    /// ```
     #[track_caller]
     pub fn stacked(
         p: &mut Parameters,
@@ -54,6 +91,13 @@ impl Linear {
     }
 
     /// The same without a bias: `parts[i].weight` in checkpoints, uniform in ±1/√inputs.
+    ///
+    /// ```
+    /// use landfall_train::nn::{Linear, Parameters};
+    /// let mut p = Parameters::new();
+    /// Linear::unbiased(&mut p, "embed", &["embed".to_owned()], 8, 32);
+    /// assert_eq!((p.list().len(), p.count()), (1, 8 * 32));
+    /// ```
     #[track_caller]
     pub fn unbiased(p: &mut Parameters, name: &str, parts: &[String], inputs: usize, outputs: usize) -> Self {
         let full: Vec<String> = parts.iter().map(|part| format!("{part}.weight")).collect();
@@ -96,6 +140,18 @@ impl Linear {
 }
 
 /// Drops elements with probability `rate` in training and scales the others by 1/(1 − rate).
+///
+/// ```
+/// use landfall::{DType, Graph, StateSpec};
+/// use landfall_train::nn::{Context, Dropout, Mode, Parameters};
+/// let g = Graph::new(&std::sync::Arc::new(StateSpec::new()));
+/// let p = Parameters::new();
+/// let x = g.input("x", DType::F32, [8, 4]);
+/// // In evaluation it does nothing.
+/// let cx = Context::new(&g, &p, Mode::Evaluate);
+/// assert_eq!(Dropout { rate: 0.1 }.forward(&cx, x)?, x);
+/// # Ok::<(), landfall::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dropout {
     /// Probability of dropping an element, in [0, 1).
@@ -121,6 +177,16 @@ impl Dropout {
 
 /// GELU in its exact (erf) or its tanh form.
 ///
+/// ```
+/// use landfall::{DType, Graph, StateSpec, ops::Approximation};
+/// use landfall_train::nn::{Context, Mode, Parameters, gelu};
+/// let (g, p) = (Graph::new(&std::sync::Arc::new(StateSpec::new())), Parameters::new());
+/// let cx = Context::new(&g, &p, Mode::Evaluate);
+/// let y = gelu(&cx, g.input("x", DType::F32, [8, 4]), Approximation::Tanh)?;
+/// assert_eq!(g.shape(y).dims(), [8, 4]);
+/// # Ok::<(), landfall::Error>(())
+/// ```
+///
 /// # Errors
 /// `x` must be of a float dtype.
 #[track_caller]
@@ -139,6 +205,29 @@ pub enum NormKind {
 }
 
 /// A norm over the last axis' features, eps 1e-5.
+///
+/// ```
+/// use landfall_train::nn::{Context, Mode, Norm, NormKind, Parameters};
+/// # use landfall::{DType, Graph, StateSpec};
+/// # fn graph(p: &Parameters) -> Result<Graph, landfall::Error> {
+/// #     let mut spec = StateSpec::new();
+/// #     let entries: Vec<_> = p.list().iter().map(|p| (p.name.clone(), p.shape)).collect();
+/// #     spec.add("parameters", DType::F32, &entries)?;
+/// #     let buffers: Vec<_> = p.buffers().iter().map(|b| (b.name.clone(), b.shape)).collect();
+/// #     spec.add("buffers", DType::F32, &buffers)?;
+/// #     Ok(Graph::new(&std::sync::Arc::new(spec)))
+/// # }
+/// let mut p = Parameters::new();
+/// let layer = Norm::new(&mut p, "layer", NormKind::Layer, 16);
+/// let batch = Norm::new(&mut p, "batch", NormKind::Batch, 16);
+/// assert_eq!(p.buffers().len(), 2); // the running mean and variance of the batch norm
+/// let g = graph(&p)?;
+/// let cx = Context::new(&g, &p, Mode::Evaluate);
+/// let x = g.input("x", DType::F32, [8, 5, 16]);
+/// let y = batch.forward(&cx, layer.forward(&cx, x)?)?;
+/// assert_eq!(g.shape(y).dims(), [8, 5, 16]);
+/// # Ok::<(), landfall::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Norm {
     kind: NormKind,

@@ -10,6 +10,24 @@ fn mean_of_all(g: &Graph, x: Value) -> Result<Value, Error> {
 
 /// Mean of `(prediction − target)²`, over equal shapes.
 ///
+/// ```
+/// # use landfall::{DType, Engine, Graph, Program, State, StateSpec};
+/// # use landfall_train::nn::loss;
+/// # let engine = Engine::cpu()?;
+/// # let spec = std::sync::Arc::new(StateSpec::new());
+/// # let mut state = State::new(&engine, &spec)?;
+/// # let g = Graph::new(&spec);
+/// let prediction = g.input("prediction", DType::F32, [2]);
+/// let target = g.input("target", DType::F32, [2]);
+/// g.output("loss", loss::mse(&g, prediction, target)?);
+/// # let mut program = Program::compile(&engine, &state, "loss", &g)?;
+/// program.write("prediction", &[1.0f32, 3.0])?;
+/// program.write("target", &[1.0f32, 1.0])?;
+/// program.run(&mut state)?;
+/// assert_eq!(program.read::<f32>("loss")?, [2.0]);
+/// # Ok::<(), landfall::Error>(())
+/// ```
+///
 /// # Errors
 /// Shapes or dtypes that differ.
 #[track_caller]
@@ -19,6 +37,24 @@ pub fn mse(g: &Graph, prediction: Value, target: Value) -> Result<Value, Error> 
 
 /// Mean of `|prediction − target|`, over equal shapes.
 ///
+/// ```
+/// # use landfall::{DType, Engine, Graph, Program, State, StateSpec};
+/// # use landfall_train::nn::loss;
+/// # let engine = Engine::cpu()?;
+/// # let spec = std::sync::Arc::new(StateSpec::new());
+/// # let mut state = State::new(&engine, &spec)?;
+/// # let g = Graph::new(&spec);
+/// let prediction = g.input("prediction", DType::F32, [2]);
+/// let target = g.input("target", DType::F32, [2]);
+/// g.output("loss", loss::mae(&g, prediction, target)?);
+/// # let mut program = Program::compile(&engine, &state, "loss", &g)?;
+/// program.write("prediction", &[1.0f32, 4.0])?;
+/// program.write("target", &[1.0f32, 1.0])?;
+/// program.run(&mut state)?;
+/// assert_eq!(program.read::<f32>("loss")?, [1.5]);
+/// # Ok::<(), landfall::Error>(())
+/// ```
+///
 /// # Errors
 /// Shapes or dtypes that differ.
 #[track_caller]
@@ -27,6 +63,24 @@ pub fn mae(g: &Graph, prediction: Value, target: Value) -> Result<Value, Error> 
 }
 
 /// Mean of `½d²` where `|d| ≤ delta` and of `delta·(|d| − ½delta)` beyond, `d = prediction − target` (Huber 1964).
+///
+/// ```
+/// # use landfall::{DType, Engine, Graph, Program, State, StateSpec};
+/// # use landfall_train::nn::loss;
+/// # let engine = Engine::cpu()?;
+/// # let spec = std::sync::Arc::new(StateSpec::new());
+/// # let mut state = State::new(&engine, &spec)?;
+/// # let g = Graph::new(&spec);
+/// let prediction = g.input("prediction", DType::F32, [2]);
+/// let target = g.input("target", DType::F32, [2]);
+/// g.output("loss", loss::huber(&g, prediction, target, 1.0)?);
+/// # let mut program = Program::compile(&engine, &state, "loss", &g)?;
+/// program.write("prediction", &[1.5f32, 4.0])?;
+/// program.write("target", &[1.0f32, 1.0])?;
+/// program.run(&mut state)?;
+/// assert_eq!(program.read::<f32>("loss")?, [(0.125 + 2.5) / 2.0]);
+/// # Ok::<(), landfall::Error>(())
+/// ```
 ///
 /// # Errors
 /// Shapes or dtypes that differ; `delta` must be above 0.
@@ -48,6 +102,25 @@ pub fn huber(g: &Graph, prediction: Value, target: Value, delta: f64) -> Result<
 /// Mean of `max(τ·d, (τ − 1)·d)`, `d = target − prediction`, over the levels τ and all elements (Koenker & Bassett 1978).
 ///
 /// `prediction`: `[B, C, Q·H]`, level by level; `target`: `[B, C, H]`.
+///
+/// ```
+/// # use landfall::{DType, Engine, Graph, Program, State, StateSpec};
+/// # use landfall_train::nn::loss;
+/// # let engine = Engine::cpu()?;
+/// # let spec = std::sync::Arc::new(StateSpec::new());
+/// # let mut state = State::new(&engine, &spec)?;
+/// # let g = Graph::new(&spec);
+/// // Two levels of one value: the prediction is twice as wide as the target.
+/// let prediction = g.input("prediction", DType::F32, [1, 1, 2]);
+/// let target = g.input("target", DType::F32, [1, 1, 1]);
+/// g.output("loss", loss::quantile(&g, prediction, target, &[0.25, 0.75])?);
+/// # let mut program = Program::compile(&engine, &state, "loss", &g)?;
+/// program.write("prediction", &[0.0f32, 8.0])?;
+/// program.write("target", &[4.0f32])?;
+/// program.run(&mut state)?;
+/// assert_eq!(program.read::<f32>("loss")?, [(0.25 * 4.0 + 0.25 * 4.0) / 2.0]);
+/// # Ok::<(), landfall::Error>(())
+/// ```
 ///
 /// # Errors
 /// A prediction that is not Q times as wide as the target; levels must be between 0 and 1.
@@ -81,6 +154,24 @@ pub fn quantile(g: &Graph, prediction: Value, target: Value, levels: &[f64]) -> 
 /// Mean over all rows of `ln Σ_k exp(logits[k]) − logits[label]`: the negative logarithm of the label's probability.
 ///
 /// `logits`: `[.., K]`; `labels`: i64 `[..]`, each in `0..K`.
+///
+/// ```
+/// # use landfall::{DType, Engine, Graph, Program, State, StateSpec};
+/// # use landfall_train::nn::loss;
+/// # let engine = Engine::cpu()?;
+/// # let spec = std::sync::Arc::new(StateSpec::new());
+/// # let mut state = State::new(&engine, &spec)?;
+/// # let g = Graph::new(&spec);
+/// let logits = g.input("logits", DType::F32, [2, 4]);
+/// let labels = g.input("labels", DType::I64, [2]);
+/// g.output("loss", loss::cross_entropy(&g, logits, labels)?);
+/// # let mut program = Program::compile(&engine, &state, "loss", &g)?;
+/// program.write("logits", &[0.0f32; 8])?;
+/// program.write("labels", &[3i64, 0])?;
+/// program.run(&mut state)?;
+/// assert!((program.read::<f32>("loss")?[0] - 4.0f32.ln()).abs() < 1e-6);
+/// # Ok::<(), landfall::Error>(())
+/// ```
 ///
 /// # Errors
 /// Labels of another dtype or shape; no classes.

@@ -33,6 +33,29 @@ pub struct MoeConfig {
 /// load-balancing loss `E · Σ_e f_e · P_e`, with `f_e` the part of the pairs that go to e and `P_e` the mean of `p[·, e]`, is
 /// added to a training step's loss, times `balance`: it is least, 1, where experts have equal loads. The router runs in f32
 /// whatever the compute dtype. Source: Shazeer et al. 2017; Fedus et al., "Switch Transformers" (2021).
+///
+/// ```
+/// use landfall_train::nn::{Context, Mode, MoeConfig, MoeFeedForward, Parameters};
+/// # use landfall::{DType, Graph, StateSpec};
+/// # fn graph(p: &Parameters) -> Result<Graph, landfall::Error> {
+/// #     let mut spec = StateSpec::new();
+/// #     let entries: Vec<_> = p.list().iter().map(|p| (p.name.clone(), p.shape)).collect();
+/// #     spec.add("parameters", DType::F32, &entries)?;
+/// #     let buffers: Vec<_> = p.buffers().iter().map(|b| (b.name.clone(), b.shape)).collect();
+/// #     spec.add("buffers", DType::F32, &buffers)?;
+/// #     Ok(Graph::new(&std::sync::Arc::new(spec)))
+/// # }
+/// let mut p = Parameters::new();
+/// let config =
+///     MoeConfig { experts: 4, chosen: 2, features: 8, hidden: 32, capacity: None, align: 1, balance: 0.01 };
+/// let layer = MoeFeedForward::new(&mut p, "moe", config);
+/// let g = graph(&p)?;
+/// let cx = Context::new(&g, &p, Mode::Evaluate);
+/// let out = layer.forward(&cx, g.input("x", DType::F32, [2, 16, 8]))?;
+/// assert_eq!(g.shape(out.y).dims(), [2, 16, 8]);
+/// assert_eq!(g.shape(out.load).dims(), [4]);
+/// # Ok::<(), landfall::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct MoeFeedForward {
     config: MoeConfig,

@@ -5,6 +5,13 @@ use landfall::{Shape, State};
 use std::panic::Location;
 
 /// Initial values of a parameter.
+///
+/// ```
+/// use landfall_train::nn::Init;
+/// assert_eq!(Init::fan_in(4), Init::Uniform(0.5)); // PyTorch's linear layers
+/// assert_eq!(Init::xavier_uniform(3, 3), Init::Uniform(1.0));
+/// assert_eq!(Init::kaiming_normal(8), Init::Normal(0.5));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Init {
     /// Every element this value.
@@ -86,6 +93,17 @@ pub struct Buffer {
 pub struct ParameterId(pub(crate) usize);
 
 /// All parameters and buffers of a model, in the order its layers made them.
+///
+/// ```
+/// use landfall_train::nn::{Init, Linear, Parameters};
+/// let mut p = Parameters::new();
+/// Linear::new(&mut p, "first", 2, 8); // layers add their own
+/// let bias = p.add("bias", [8], Init::Constant(0.0));
+/// assert_eq!(p.get(bias).name, "bias");
+/// let names: Vec<&str> = p.list().iter().map(|p| p.name.as_str()).collect();
+/// assert_eq!(names, ["first.weight", "first.bias", "bias"]);
+/// assert_eq!(p.count(), 2 * 8 + 8 + 8);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parameters {
     list: Vec<Parameter>,
@@ -164,6 +182,15 @@ impl Parameters {
     }
 
     /// Leaves every parameter whose name contains `pattern` as it is. Returns how many that are.
+    ///
+    /// ```
+    /// use landfall_train::nn::{Linear, Parameters};
+    /// let mut p = Parameters::new();
+    /// Linear::new(&mut p, "backbone", 8, 8);
+    /// Linear::new(&mut p, "head", 8, 2);
+    /// assert_eq!(p.freeze("backbone."), 2);
+    /// assert_eq!(p.trainable().len(), 2);
+    /// ```
     pub fn freeze(&mut self, pattern: &str) -> usize {
         let hit = self.list.iter_mut().filter(|p| p.name.contains(pattern));
         hit.map(|p| p.frozen = true).count()
@@ -237,6 +264,19 @@ impl Parameters {
 
     /// Writes initial values into a state. Each parameter draws from a stream of its own, so that a model's values do
     /// not depend on what other parameters there are.
+    ///
+    /// ```
+    /// use landfall::{DType, Engine, State, StateSpec};
+    /// use landfall_train::nn::{Init, Parameters};
+    /// let mut p = Parameters::new();
+    /// p.add("w", [2, 2], Init::Constant(0.5));
+    /// let mut spec = StateSpec::new();
+    /// spec.add("parameters", DType::F32, &[("w".to_owned(), [2, 2].into())])?;
+    /// let mut state = State::new(&Engine::cpu()?, &std::sync::Arc::new(spec))?;
+    /// p.initialise(&mut state, 1)?;
+    /// assert_eq!(state.read::<f32>("w")?, [0.5; 4]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`landfall::Error::NoEntry`] when the state was made for another model.

@@ -110,6 +110,13 @@ impl Arrays {
     }
 
     /// The samples `from..to`, cut to those that there are.
+    ///
+    /// ```
+    /// use landfall_train::train::Arrays;
+    /// let data = Arrays::new().with("x", [10], (0..10).collect::<Vec<i64>>())?;
+    /// assert_eq!(data.slice(8, 20).rows(), 2);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
     #[must_use]
     pub fn slice(&self, from: usize, to: usize) -> Self {
         let to = to.min(self.rows());
@@ -118,6 +125,14 @@ impl Arrays {
     }
 
     /// The first `rows` samples, and the rest.
+    ///
+    /// ```
+    /// use landfall_train::train::Arrays;
+    /// let data = Arrays::new().with("x", [10, 2], vec![0.0f32; 20])?;
+    /// let (test, training) = data.split(3);
+    /// assert_eq!((test.rows(), training.rows()), (3, 7));
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
     #[must_use]
     pub fn split(&self, rows: usize) -> (Self, Self) {
         (self.slice(0, rows), self.slice(rows, self.rows()))

@@ -66,6 +66,16 @@ pub struct Dataset {
 impl Dataset {
     /// Windows over the series of a panel, each scaled by its training rows.
     ///
+    /// ```
+    /// use landfall_train::data::{Split, synthetic};
+    /// use landfall_train::train::Dataset;
+    /// let series = synthetic::demo(200, 3, 1)?;
+    /// let (dataset, windowed) = Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, 24, 6)?;
+    /// assert_eq!((dataset.channels, dataset.rows), (3, 200));
+    /// assert_eq!(windowed.targets(), 3);
+    /// # Ok::<(), landfall_train::data::DataError>(())
+    /// ```
+    ///
     /// # Errors
     /// When the series are too short for the split, or a value overflows when scaled.
     pub fn forecast(

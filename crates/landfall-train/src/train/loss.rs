@@ -5,6 +5,14 @@ use landfall::{Error, Graph, Value};
 use serde::{Deserialize, Serialize};
 
 /// A loss by name. A loss of your own goes to [`Session::with_loss`](super::Session::with_loss).
+///
+/// ```
+/// use landfall_train::train::{Loss, TrainingOptions};
+/// let loss = Loss::Quantile(vec![0.1, 0.5, 0.9]);
+/// assert_eq!((loss.outputs(), loss.point()), (3, 1)); // three values for each row, the second is the forecast
+/// let options = TrainingOptions { loss, ..TrainingOptions::default() };
+/// assert_eq!(options.loss.levels(), [0.1, 0.5, 0.9]);
+/// ```
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

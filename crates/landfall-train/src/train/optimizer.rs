@@ -9,6 +9,19 @@ use std::sync::Arc;
 
 /// An optimizer by name. One of your own is an [`Optimizer`], which [`Trainer::with_optimizer`](super::Trainer::with_optimizer)
 /// takes.
+///
+/// ```
+/// use landfall_train::train::{OptimizerKind, TrainingOptions};
+/// let kind = OptimizerKind::Lion;
+/// let options = TrainingOptions {
+///     optimizer: kind,
+///     betas: kind.betas(),
+///     weight_decay: kind.weight_decay(),
+///     lr: 1e-4,
+///     ..TrainingOptions::default()
+/// };
+/// assert_eq!(options.betas.second, 0.99);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -58,6 +71,38 @@ impl OptimizerKind {
 ///
 /// A step without an update (its loss or a gradient is not finite) must change nothing: write with [`Graph::assign`] and
 /// [`Update::ok`].
+///
+/// ```
+/// use landfall::{Engine, Error, Graph, Value};
+/// use landfall_train::nn::{Linear, Parameters, loss};
+/// use landfall_train::train::{Arrays, Moment, Optimizer, Trainer, TrainingOptions, Update};
+///
+/// /// Moves each parameter by the learning rate, against the sign of its gradient.
+/// #[derive(Debug)]
+/// struct SignDescent;
+///
+/// impl Optimizer for SignDescent {
+///     fn moments(&self) -> &'static [Moment] {
+///         &[]
+///     }
+///     fn update(&self, g: &Graph, u: &Update) -> Result<Value, Error> {
+///         let step = g.mul(g.sign(u.scaled_gradients(g)?)?, u.rate(g)?)?;
+///         g.assign(u.parameters, g.sub(u.parameters, step)?, u.ok)
+///     }
+/// }
+///
+/// let data = Arrays::new().with("x", [4, 1], vec![1.0f32; 4])?.with("y", [4, 1], vec![9.0f32; 4])?;
+/// let mut p = Parameters::new();
+/// let layer = Linear::new(&mut p, "layer", 1, 1);
+/// let options = TrainingOptions { batch: 4, lr: 0.5, ..TrainingOptions::default() };
+/// let mut trainer = Trainer::with_optimizer(&Engine::cpu()?, &p, &data, options, &SignDescent, |cx, batch| {
+///     loss::mse(cx.graph, layer.forward(cx, batch.get("x")?)?, batch.get("y")?)
+/// })?;
+/// let before = trainer.state.read::<f32>("layer.weight")?[0];
+/// trainer.step()?;
+/// assert_eq!(trainer.state.read::<f32>("layer.weight")?[0], before + 0.5);
+/// # Ok::<(), landfall::Error>(())
+/// ```
 pub trait Optimizer: Debug + Send + Sync {
     /// What it keeps for every trainable element, in a slab laid out as the parameters', zeros at first: none, one or two.
     fn moments(&self) -> &'static [Moment];
@@ -108,6 +153,22 @@ impl Update {
 
     /// What decays and what does not, as updates of their own. For optimizers that are written in ops on whole tensors.
     ///
+    /// ```
+    /// use landfall::{Error, Graph, Value};
+    /// use landfall_train::train::Update;
+    ///
+    /// /// Gradient descent with decoupled weight decay.
+    /// fn update(g: &Graph, update: &Update) -> Result<Value, Error> {
+    ///     let mut new = Vec::new();
+    ///     for u in update.parts(g)? {
+    ///         let decayed = g.affine(u.parameters, u.weight_decay, 0.0)?; // 0 for vectors
+    ///         let step = g.mul(g.add(u.scaled_gradients(g)?, decayed)?, u.rate(g)?)?;
+    ///         new.push(g.assign(u.parameters, g.sub(u.parameters, step)?, u.ok)?);
+    ///     }
+    ///     g.concat(&new, 0)
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// None that a valid update can cause.
     pub fn parts(&self, g: &Graph) -> Result<Vec<Self>, Error> {
@@ -138,6 +199,12 @@ impl Update {
 }
 
 /// Adam (Kingma & Ba 2015), with bias-corrected moments: one kernel for all elements ([`ops::Adam`]).
+///
+/// ```
+/// use landfall_train::train::{Adam, Betas, Optimizer};
+/// let optimizer = Adam { betas: Betas { first: 0.9, second: 0.95 }, eps: 1e-8, decoupled: true }; // for `Trainer::with_optimizer`
+/// assert_eq!(optimizer.moments().len(), 2);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Adam {
     /// Decay rates of the moments.
@@ -168,6 +235,12 @@ impl Optimizer for Adam {
 
 /// Stochastic gradient descent: with `b ← momentum · b + gradient`, `parameter ← parameter − lr · b`, as `torch.optim.SGD`
 /// without dampening. Weight decay is added to the gradient.
+///
+/// ```
+/// use landfall_train::train::{Optimizer, Sgd};
+/// let optimizer = Sgd { momentum: 0.9, nesterov: true }; // for `Trainer::with_optimizer`
+/// assert_eq!(optimizer.moments().len(), 1);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sgd {
     /// Decay rate of the sum of gradients; 0 for none.
@@ -201,6 +274,12 @@ impl Optimizer for Sgd {
 
 /// Lion (Chen et al. 2023): `parameter ← parameter − lr · (sign(β₁·m + (1 − β₁)·gradient) + weight decay · parameter)`, then
 /// `m ← β₂·m + (1 − β₂)·gradient`.
+///
+/// ```
+/// use landfall_train::train::{Betas, Lion, Optimizer};
+/// let optimizer = Lion { betas: Betas { first: 0.9, second: 0.99 } }; // for `Trainer::with_optimizer`
+/// assert_eq!(optimizer.moments().len(), 1);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lion {
     /// Weight of the moment in the step's direction, and its decay rate.

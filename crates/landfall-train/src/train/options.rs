@@ -26,6 +26,23 @@ pub struct Betas {
 }
 
 /// Everything that decides what a step does, besides model and data.
+///
+/// ```
+/// use landfall::DType;
+/// use landfall_train::train::{OptimizerKind, Schedule, TrainingOptions};
+/// let options = TrainingOptions {
+///     batch: 64,
+///     accumulate: 4, // four micro-batches of 16
+///     lr: 3e-4,
+///     schedule: Schedule::Cosine,
+///     optimizer: OptimizerKind::AdamW,
+///     weight_decay: 0.01,
+///     clip: Some(1.0),
+///     dtype: DType::BF16,
+///     ..TrainingOptions::default()
+/// };
+/// assert_eq!((options.epochs, options.seed), (10, 2021));
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainingOptions {

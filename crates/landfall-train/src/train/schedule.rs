@@ -3,6 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 /// How the learning rate changes over a run.
+///
+/// ```
+/// use landfall_train::train::Schedule;
+/// // Warm-up over the first 5 of 100 steps, then a half cosine.
+/// let rates = Schedule::Cosine.table(0.1, 100, 10);
+/// assert!(rates[0] < rates[4] && rates[4] == 0.1 && rates[99] < 1e-3);
+/// assert_eq!(Schedule::parse("one-cycle"), Some(Schedule::OneCycle));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

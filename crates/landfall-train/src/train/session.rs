@@ -31,6 +31,28 @@ pub struct StepRecord {
 }
 
 /// Model, data and optimizer on a device.
+///
+/// ```
+/// use landfall::Engine;
+/// use landfall_train::data::{Segment, Split, synthetic};
+/// use landfall_train::models::{DLinear, DLinearConfig};
+/// use landfall_train::train::{Dataset, Session, TrainingOptions};
+///
+/// let series = synthetic::demo(400, 2, 7)?; // 400 hours, 2 columns
+/// let (dataset, _) = Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, 24, 6)?;
+/// let model = DLinear::new(DLinearConfig { context: 24, horizon: 6, kernel: 5, outputs: 1 })?;
+/// let options = TrainingOptions { lr: 0.01, ..TrainingOptions::default() };
+/// let mut session = Session::new(&Engine::cpu()?, Box::new(model), &dataset, 24, 6, options)?;
+/// let before = session.evaluate(Segment::Validation)?.errors().0;
+/// for _ in 0..3 * session.steps_per_epoch() {
+///     session.step()?;
+/// }
+/// let after = session.evaluate(Segment::Validation)?.errors().0;
+/// assert!(after < before, "{after} {before}");
+/// let forecast = session.predict(&[0.0; 2 * 24])?; // scaled, [channels, horizon]
+/// assert_eq!(forecast.len(), 2 * 6);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Session {
     /// The engine that runs it.
     pub engine: Engine,

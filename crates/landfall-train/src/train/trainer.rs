@@ -192,6 +192,23 @@ impl Trainer {
 
     /// A schedule of your own: the learning rate of each step, counted from 0.
     ///
+    /// ```
+    /// # use landfall::{Engine, Error};
+    /// # use landfall_train::nn::{Linear, Parameters, loss};
+    /// # use landfall_train::train::{Arrays, Trainer, TrainingOptions, Weights};
+    /// # let data = Arrays::new().with("x", [8, 2], vec![1.0f32; 16])?.with("y", [8, 1], vec![1.0f32; 8])?;
+    /// # let mut parameters = Parameters::new();
+    /// # let layer = Linear::new(&mut parameters, "layer", 2, 1);
+    /// # let options = TrainingOptions { batch: 4, epochs: 3, ..TrainingOptions::default() };
+    /// # let mut trainer = Trainer::new(&Engine::cpu()?, &parameters, &data, options, |cx, batch| {
+    /// #     loss::mse(cx.graph, layer.forward(cx, batch.get("x")?)?, batch.get("y")?)
+    /// # })?;
+    /// // A linear decay to 0.
+    /// let steps = trainer.steps();
+    /// trainer.schedule(|step| 1e-3 * (1.0 - step as f64 / steps as f64))?;
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A device fault.
     pub fn schedule(&mut self, rate: impl Fn(usize) -> f64) -> Result<(), Error> {
@@ -217,6 +234,24 @@ impl Trainer {
 
     /// Reports of the steps numbered `from..=to`, of which the last [`RING`] are kept.
     ///
+    /// ```
+    /// # use landfall::{Engine, Error};
+    /// # use landfall_train::nn::{Linear, Parameters, loss};
+    /// # use landfall_train::train::{Arrays, Trainer, TrainingOptions, Weights};
+    /// # let data = Arrays::new().with("x", [8, 2], vec![1.0f32; 16])?.with("y", [8, 1], vec![1.0f32; 8])?;
+    /// # let mut parameters = Parameters::new();
+    /// # let layer = Linear::new(&mut parameters, "layer", 2, 1);
+    /// # let options = TrainingOptions { batch: 4, epochs: 3, ..TrainingOptions::default() };
+    /// # let mut trainer = Trainer::new(&Engine::cpu()?, &parameters, &data, options, |cx, batch| {
+    /// #     loss::mse(cx.graph, layer.forward(cx, batch.get("x")?)?, batch.get("y")?)
+    /// # })?;
+    /// trainer.step()?;
+    /// trainer.step()?;
+    /// let records = trainer.records(1, 2)?;
+    /// assert!(records[1].loss < records[0].loss && records[0].grad_norm > 0.0);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A device fault.
     pub fn records(&mut self, from: usize, to: usize) -> Result<Vec<StepRecord>, Error> {
@@ -226,6 +261,26 @@ impl Trainer {
 
     /// Runs the steps that are left and calls `each` after every epoch, and at the end: it may read, predict, write a file, and
     /// end the run with [`ControlFlow::Break`].
+    ///
+    /// ```
+    /// # use landfall::{Engine, Error};
+    /// # use landfall_train::nn::{Linear, Parameters, loss};
+    /// # use landfall_train::train::{Arrays, Trainer, TrainingOptions, Weights};
+    /// # let data = Arrays::new().with("x", [8, 2], vec![1.0f32; 16])?.with("y", [8, 1], vec![1.0f32; 8])?;
+    /// # let mut parameters = Parameters::new();
+    /// # let layer = Linear::new(&mut parameters, "layer", 2, 1);
+    /// # let options = TrainingOptions { batch: 4, epochs: 3, ..TrainingOptions::default() };
+    /// # let mut trainer = Trainer::new(&Engine::cpu()?, &parameters, &data, options, |cx, batch| {
+    /// #     loss::mse(cx.graph, layer.forward(cx, batch.get("x")?)?, batch.get("y")?)
+    /// # })?;
+    /// use std::ops::ControlFlow;
+    /// trainer.run(|_, epoch| {
+    ///     println!("epoch {}: loss {:.3}", epoch.number, epoch.loss());
+    ///     Ok::<_, Error>(if epoch.number == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    /// })?;
+    /// assert_eq!(trainer.position()?, 4); // two epochs of two batches
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::NonFinite`] with the name of the first value that is not finite, if a step makes no progress because of one; a
@@ -301,6 +356,24 @@ impl Trainer {
 const VALUE: &str = "value";
 
 /// A program that computes something of samples with a trainer's weights, batch by batch.
+///
+/// ```
+/// # use landfall::{Engine, Error};
+/// # use landfall_train::nn::{Linear, Parameters, loss};
+/// # use landfall_train::train::{Arrays, Trainer, TrainingOptions, Weights};
+/// # let data = Arrays::new().with("x", [8, 2], vec![1.0f32; 16])?.with("y", [8, 1], vec![1.0f32; 8])?;
+/// # let mut parameters = Parameters::new();
+/// # let layer = Linear::new(&mut parameters, "layer", 2, 1);
+/// # let options = TrainingOptions { batch: 4, epochs: 3, ..TrainingOptions::default() };
+/// # let mut trainer = Trainer::new(&Engine::cpu()?, &parameters, &data, options, |cx, batch| {
+/// #     loss::mse(cx.graph, layer.forward(cx, batch.get("x")?)?, batch.get("y")?)
+/// # })?;
+/// let given = Arrays::new().with("x", [3, 2], vec![0.0f32; 6])?;
+/// let mut predictor =
+///     trainer.predictor(&given, 2, Weights::Last, |cx, batch| layer.forward(cx, batch.get("x")?))?;
+/// assert_eq!(predictor.run(&mut trainer, &given)?.spec.to_string(), "f32[3, 1]"); // two batches, the last one half full
+/// # Ok::<(), landfall::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Predictor {
     program: Program,

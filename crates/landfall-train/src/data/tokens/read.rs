@@ -318,6 +318,15 @@ impl TokenData {
 
     /// Reads a file's text; `file` names it in messages.
     ///
+    /// ```
+    /// use landfall_train::data::TokenData;
+    /// let text = "sample,token,return,label\n1,btc,0.5,up\n1,eth,-0.5,down\n2,btc,0.25,up\n2,eth,0.125,up\n";
+    /// let data = TokenData::parse(text.as_bytes(), "tokens.csv", None, true)?;
+    /// assert_eq!(data.names.tokens, ["btc", "eth"]);
+    /// assert_eq!((data.inputs, data.labels), (vec![0.5, -0.5, 0.25, 0.125], vec![1, 0, 1, 1])); // down, up
+    /// # Ok::<(), landfall_train::data::DataError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`TokenData::read`].
     pub fn parse(
