@@ -56,7 +56,7 @@ def main():
     tensors = load_file(sys.argv[1])
     ours, rows = tensors.pop("losses"), tensors.pop("data.bytes")
     weights = {name: value.requires_grad_() for name, value in tensors.items()}
-    optimizer = torch.optim.AdamW(weights.values(), lr=0.003, weight_decay=0.0)
+    optimizer = torch.optim.Adam(weights.values(), lr=0.003)
     theirs = []
     for batch in rows.split(BATCH):
         optimizer.zero_grad()
