@@ -224,6 +224,7 @@ const TOPICS: &[(&str, &[Name])] = &[
         "Steps of training",
         names! {
             "assign", "assign", "copy_", "Var::set", "none";
+            "assign_rows", "assign_rows", "slice assignment, index_copy_", "slice_set", "slice_assign";
             "", "adam", "optim.Adam, optim.AdamW", "candle_nn::AdamW", "optim::Adam, optim::AdamW";
             "", "clip_scale", "nn.utils.clip_grad_norm_", "none", "GradientClippingConfig::Norm";
             "", "loss_scale", "amp.GradScaler", "none", "none";

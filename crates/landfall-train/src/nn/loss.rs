@@ -1,6 +1,6 @@
 //! Losses as graph functions: a prediction and a target in, a scalar out.
 
-use landfall::{Error, Graph, Rule, Value, ops};
+use landfall::{Error, Graph, Labels, Rule, Value, ops};
 use std::panic::Location;
 
 fn mean_of_all(g: &Graph, x: Value) -> Result<Value, Error> {
@@ -178,4 +178,82 @@ pub fn quantile(g: &Graph, prediction: Value, target: Value, levels: &[f64]) -> 
 #[track_caller]
 pub fn cross_entropy(g: &Graph, logits: Value, labels: Value) -> Result<Value, Error> {
     g.op1(ops::CrossEntropy, &[logits, labels])
+}
+
+/// As [`cross_entropy`], with factors of the classes, a label that does not count, or smoothed labels
+/// ([`Graph::cross_entropy`]).
+///
+/// ```
+/// use landfall::{DType, Graph, Labels, StateSpec};
+/// use landfall_train::nn::loss;
+/// let g = Graph::new(&std::sync::Arc::new(StateSpec::new()));
+/// let logits = g.input("logits", DType::F32, [8, 32, 10]);
+/// let labels = g.input("labels", DType::I64, [8, 32]);
+/// let options = Labels { ignored: Some(-1), smoothing: 0.1, ..Labels::default() };
+/// let loss = loss::cross_entropy_with(&g, logits, labels, options)?;
+/// assert_eq!(g.shape(loss).rank(), 0);
+/// # Ok::<(), landfall::Error>(())
+/// ```
+///
+/// # Errors
+/// As of [`cross_entropy`]; the factors must be `[K]`, the smoothing in [0, 1).
+#[track_caller]
+pub fn cross_entropy_with(g: &Graph, logits: Value, labels: Value, options: Labels) -> Result<Value, Error> {
+    g.cross_entropy(logits, labels, options)
+}
+
+/// Mean of `−(t·ln σ(x) + (1 − t)·ln(1 − σ(x)))` with x the logits, t the targets in [0, 1] and σ the sigmoid
+/// ([`Graph::binary_cross_entropy`]).
+///
+/// ```
+/// use landfall::{DType, Graph, StateSpec};
+/// use landfall_train::nn::loss;
+/// let g = Graph::new(&std::sync::Arc::new(StateSpec::new()));
+/// let logits = g.input("logits", DType::F32, [8, 3]);
+/// let targets = g.input("targets", DType::F32, [8, 3]);
+/// assert_eq!(g.shape(loss::binary_cross_entropy(&g, logits, targets)?).rank(), 0);
+/// # Ok::<(), landfall::Error>(())
+/// ```
+///
+/// # Errors
+/// Shapes or dtypes that differ.
+#[track_caller]
+pub fn binary_cross_entropy(g: &Graph, logits: Value, targets: Value) -> Result<Value, Error> {
+    equal_shapes(g, "binary_cross_entropy", logits, targets)?;
+    g.binary_cross_entropy(logits, targets)
+}
+
+/// Mean over rows of `Σ_k p_k·(ln p_k − log_q_k)`, the Kullback–Leibler divergence of the distribution p from the predicted one,
+/// of which `log_q` are the logarithms ([`Graph::kl_divergence`]).
+///
+/// `log_q`, `p`: `[.., K]`, such as [`Graph::log_softmax`] and [`Graph::softmax`] of the last axis give.
+///
+/// ```
+/// use landfall::{DType, Graph, StateSpec};
+/// use landfall_train::nn::loss;
+/// let g = Graph::new(&std::sync::Arc::new(StateSpec::new()));
+/// let logits = g.input("logits", DType::F32, [8, 10]);
+/// let teacher = g.input("teacher", DType::F32, [8, 10]);
+/// let loss = loss::kl_divergence(&g, g.log_softmax(logits, -1)?, g.softmax(teacher, -1)?)?;
+/// assert_eq!(g.shape(loss).rank(), 0);
+/// # Ok::<(), landfall::Error>(())
+/// ```
+///
+/// # Errors
+/// Shapes or dtypes that differ; scalars.
+#[track_caller]
+pub fn kl_divergence(g: &Graph, log_q: Value, p: Value) -> Result<Value, Error> {
+    equal_shapes(g, "kl_divergence", log_q, p)?;
+    g.kl_divergence(log_q, p)
+}
+
+/// Refuses a prediction and a target of different shapes: broadcasting would pair each with all of the other's.
+#[track_caller]
+fn equal_shapes(g: &Graph, op: &'static str, lhs: Value, rhs: Value) -> Result<(), Error> {
+    let (lhs_shape, rhs_shape) = (g.shape(lhs), g.shape(rhs));
+    if lhs_shape == rhs_shape {
+        return Ok(());
+    }
+    let rule = Rule::Shapes { lhs: 0, lhs_shape, rhs: 1, rhs_shape };
+    Err(rule.of(op, &[g.spec(lhs), g.spec(rhs)], None, Some(Location::caller())).into())
 }

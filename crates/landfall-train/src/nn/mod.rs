@@ -1,12 +1,22 @@
 //! Layers: parameters by name, and the graph that a forward pass adds.
 
+mod attention;
 mod context;
+mod convolution;
+mod embedding;
 mod layers;
 pub mod loss;
 mod moe;
+mod norms;
 mod parameter;
+mod recurrent;
 
+pub use attention::{AttentionConfig, MultiHeadAttention};
 pub use context::{Context, Mode, RunningStatistic};
+pub use convolution::Conv1d;
+pub use embedding::Embedding;
 pub use layers::{Dropout, Linear, Norm, NormKind, gelu};
 pub use moe::{MoeConfig, MoeFeedForward, MoeOutput};
+pub use norms::{GroupNorm, RmsNorm};
 pub use parameter::{Buffer, Group, Init, Parameter, ParameterId, Parameters};
+pub use recurrent::{Gru, Lstm};

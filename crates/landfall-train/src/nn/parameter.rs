@@ -1,8 +1,9 @@
 //! Parameters and buffers of a model: names, shapes, initial values, who decays and who is frozen.
 
 use landfall::rng::Rng;
-use landfall::{Shape, State};
+use landfall::{DType, Shape, State, StateSpec};
 use std::panic::Location;
+use std::sync::Arc;
 
 /// Initial values of a parameter.
 ///
@@ -262,6 +263,39 @@ impl Parameters {
         self.list.iter().filter(|p| !p.frozen).map(|p| p.shape.elements()).sum()
     }
 
+    /// A state of all parameters and buffers and nothing else, for a forward pass outside of training.
+    ///
+    /// ```
+    /// use landfall::{DType, Engine, Graph, Program, State};
+    /// use landfall_train::nn::{Context, Init, Linear, Mode, Parameters};
+    /// let mut p = Parameters::new();
+    /// let layer = Linear::with_init(&mut p, "layer", 2, 1, Init::Constant(3.0), Init::Constant(1.0));
+    /// let engine = Engine::cpu()?;
+    /// let spec = p.state_spec(DType::F32)?;
+    /// let mut state = State::new(&engine, &spec)?;
+    /// p.initialise(&mut state, 0)?;
+    ///
+    /// let g = Graph::new(&spec);
+    /// let cx = Context::new(&g, &p, Mode::Evaluate);
+    /// g.output("y", layer.forward(&cx, g.input("x", DType::F32, [1, 2]))?);
+    /// let mut program = Program::compile(&engine, &state, "forward", &g)?;
+    /// program.write("x", &[1.0f32, 2.0])?;
+    /// program.run(&mut state)?;
+    /// assert_eq!(program.read::<f32>("y")?, [10.0]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`landfall::Error::TwiceNamed`] where two have one name.
+    pub fn state_spec(&self, dtype: DType) -> Result<Arc<StateSpec>, landfall::Error> {
+        let mut spec = StateSpec::new();
+        let parameters: Vec<(String, Shape)> = self.list.iter().map(|p| (p.name.clone(), p.shape)).collect();
+        let buffers: Vec<(String, Shape)> = self.buffers.iter().map(|b| (b.name.clone(), b.shape)).collect();
+        spec.add("parameters", dtype, &parameters)?;
+        spec.add("buffers", dtype, &buffers)?;
+        Ok(Arc::new(spec))
+    }
+
     /// Writes initial values into a state. Each parameter draws from a stream of its own, so that a model's values do
     /// not depend on what other parameters there are.
     ///
@@ -300,10 +334,10 @@ impl Parameters {
         values: impl IntoIterator<Item = Vec<f64>>,
     ) -> Result<(), landfall::Error> {
         for (p, values) in self.list.iter().zip(values) {
-            state.write_host(&p.name, &landfall::HostTensor::new(landfall::DType::F64, p.shape, values)?)?;
+            state.write_host(&p.name, &landfall::HostTensor::new(DType::F64, p.shape, values)?)?;
         }
         for b in &self.buffers {
-            let spec = landfall::Spec::new(landfall::DType::F64, b.shape);
+            let spec = landfall::Spec::new(DType::F64, b.shape);
             state.write_host(&b.name, &landfall::HostTensor::from_fn(spec, |_| b.init))?;
         }
         Ok(())
