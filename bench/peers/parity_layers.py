@@ -403,6 +403,22 @@ def assigned(d):
     return [d.tensor(shape, plain=True, state=True), d.tensor(shape), d.tensor(shape, dtype="bool")], {}
 
 
+def assigned_rows(d):
+    shape = d.shape(1)
+    axis = d.int(0, len(shape) - 1)
+    rows = d.int(1, shape[axis])
+    part = [rows if a == axis else size for a, size in enumerate(shape)]
+    start = d.int(0, shape[axis] - rows)
+    return [d.tensor(shape, plain=True, state=True), d.tensor(part), d.tensor([], start, start, dtype="i64")], \
+        dict(axis=axis)
+
+
+def write_rows(target, rows, start, axis):
+    target = target.clone()
+    target.narrow(axis, int(start), rows.shape[axis]).copy_(rows)
+    return target
+
+
 def averaged(d):
     shape, n = d.shape(0), d.int(1, 5)
     return [d.tensor(shape, plain=True, state=True), d.tensor(shape), d.cursor(micro=d.int(0, n - 1))], \
@@ -443,6 +459,7 @@ row("loss_scale", lambda d: ([Arg(torch.tensor([2.0 ** d.int(0, 16), float(d.int
     loss_scale, dtypes=("f32",), smooth=False, rounds=False, note="as torch.amp.GradScaler's")
 row("accumulate", summed, lambda sums, groups, values: sums.index_add(0, groups, values), dtypes=("f64",), smooth=False)
 row("assign", assigned, lambda target, value, ok: torch.where(ok, value, target), smooth=False)
+row("assign_rows", assigned_rows, write_rows, smooth=False)
 row("micro_batch_mean", averaged, lambda mean, value, cursor, micro_batches:
     (mean if cursor[6] > 0 else 0) + value / micro_batches, smooth=False)
 row("lookup", lambda d: ([d.tensor([n := d.size()]), d.cursor(d.int(0, n + 2))], {}),
