@@ -5,16 +5,18 @@
 //! chunks of the reduced range where there are few, whose partial results are then added in order.
 
 mod cuda;
+mod fold;
 mod group;
 
 pub(in crate::ops) use cuda::sum_partials;
+pub(super) use fold::Fold;
 pub(in crate::ops) use group::{BLOCK, Group, across, row_view, unit};
 
 use crate::contract::{
     AttributeType, AttributeValue, Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested,
     attribute_choices, attributes, op_attributes, rules,
 };
-use crate::kernel::cpu::pointwise::{Arith, pieces};
+use crate::kernel::cpu::pointwise::pieces;
 use crate::kernel::cpu::{Call, Chunks, View, isa, with_float};
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::elementwise::scalar::{Compare, Comparison};
@@ -352,96 +354,6 @@ impl Tested for Reduce {
             "it must be a number",
         ));
         all
-    }
-}
-
-/// A type of running results: floats, in tiles and then in f64, or integers, which wrap.
-pub(super) trait Fold: Copy + Send + Sync {
-    /// The type of a result over tiles.
-    type Total: Fold + Element;
-
-    /// The result over nothing.
-    fn start(reduction: Reduction) -> Self;
-    fn load<T: Element>(x: T) -> Self;
-    fn join(self, x: Self, reduction: Reduction) -> Self;
-    fn total(self) -> Self::Total;
-    /// The result over `count` elements.
-    fn result<R: Element>(self, reduction: Reduction, count: usize) -> R;
-}
-
-macro_rules! folds_floats {
-    ($($A:ident)*) => { $(
-        impl Fold for $A {
-            type Total = f64;
-
-            #[inline(always)]
-            fn start(reduction: Reduction) -> Self {
-                match reduction {
-                    Reduction::Sum | Reduction::Mean => 0.0,
-                    Reduction::Max => Self::NEG_INFINITY,
-                    Reduction::Min => Self::INFINITY,
-                    Reduction::Prod => 1.0,
-                }
-            }
-            #[inline(always)]
-            fn load<T: Element>(x: T) -> Self {
-                Arith::load(x)
-            }
-            #[inline(always)]
-            fn join(self, x: Self, reduction: Reduction) -> Self {
-                match reduction {
-                    Reduction::Sum | Reduction::Mean => self + x,
-                    Reduction::Max => Math::max(self, x),
-                    Reduction::Min => Math::min(self, x),
-                    Reduction::Prod => self * x,
-                }
-            }
-            #[inline(always)]
-            fn total(self) -> f64 {
-                self.as_f64()
-            }
-            #[inline(always)]
-            fn result<R: Element>(self, reduction: Reduction, count: usize) -> R {
-                let scale = if reduction == Reduction::Mean { 1.0 / count as f64 } else { 1.0 };
-                R::from_f64(self.as_f64() * scale)
-            }
-        }
-    )* };
-}
-folds_floats! { f32 f64 }
-
-impl Fold for i64 {
-    type Total = Self;
-
-    #[inline(always)]
-    fn start(reduction: Reduction) -> Self {
-        match reduction {
-            Reduction::Sum | Reduction::Mean => 0,
-            Reduction::Max => Self::MIN,
-            Reduction::Min => Self::MAX,
-            Reduction::Prod => 1,
-        }
-    }
-    #[inline(always)]
-    fn load<T: Element>(x: T) -> Self {
-        x.to_i64()
-    }
-    #[inline(always)]
-    fn join(self, x: Self, reduction: Reduction) -> Self {
-        match reduction {
-            Reduction::Sum | Reduction::Mean => self.wrapping_add(x),
-            Reduction::Max => Ord::max(self, x),
-            Reduction::Min => Ord::min(self, x),
-            Reduction::Prod => self.wrapping_mul(x),
-        }
-    }
-    #[inline(always)]
-    fn total(self) -> Self {
-        self
-    }
-    #[inline(always)]
-    fn result<R: Element>(self, _: Reduction, _: usize) -> R {
-        R::from_i64(self)
     }
 }
 
