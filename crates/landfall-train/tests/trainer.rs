@@ -314,3 +314,41 @@ fn embeddings_train_by_rows() -> Result<(), Error> {
     assert_eq!(learned[7..], [0.25, 0.25]);
     Ok(())
 }
+
+/// Six steps at once, and three before and three after a file, leave the same bytes; a file of another trainer changes nothing.
+#[test]
+fn a_file_goes_on_where_it_was_written() -> Result<(), Box<dyn std::error::Error>> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("trainer.safetensors");
+    let options = |o: &mut TrainingOptions| {
+        o.order = Order::Shuffle;
+        o.average = Some(0.9);
+        o.schedule = Schedule::Cosine;
+    };
+    let new = |kind| bowl(kind, true, options, None);
+    let entries = ["w", "b"];
+    let bytes = |t: &Trainer| entries.map(|name| t.state.read_host(name).map(|h| h.to_bytes()));
+    let mut whole = new(OptimizerKind::Adam)?;
+    (0..6).try_for_each(|_| whole.step())?;
+    let mut first = new(OptimizerKind::Adam)?;
+    (0..3).try_for_each(|_| first.step())?;
+    first.save(&path)?;
+    let mut second = new(OptimizerKind::Adam)?;
+    second.load(&path)?;
+    assert_eq!(second.position()?, 3);
+    (0..3).try_for_each(|_| second.step())?;
+    assert_eq!((second.position()?, bytes(&second)), (6, bytes(&whole)));
+    // Without moments the file does not fit, and the trainer is as it was.
+    let mut other = new(OptimizerKind::Sgd)?;
+    other.step()?;
+    let before = bytes(&other);
+    let refused = other.load(&path).err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(refused.contains("trainer.safetensors: tensor "), "{refused}");
+    assert_eq!(bytes(&other), before);
+    let cut = std::fs::read(&path)?;
+    std::fs::write(&path, &cut[..cut.len() - 9])?;
+    let refused = second.load(&path).err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(refused.contains("is not a whole safetensors file"), "{refused}");
+    assert_eq!(bytes(&second), bytes(&whole));
+    Ok(())
+}

@@ -2,6 +2,7 @@
 
 mod file;
 mod session;
+mod trainer;
 
 pub(crate) use file::replace;
 pub use file::{File, Tensor};
