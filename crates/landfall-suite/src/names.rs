@@ -96,7 +96,7 @@ const TOPICS: &[(&str, &[Name])] = &[
             "silu", "silu", "silu", "silu", "activation::silu";
             "softplus", "softplus", "softplus", "none", "activation::softplus";
             "swiglu", SEVERAL, "silu(gate) * x", "candle_nn::ops::swiglu", "nn::SwiGlu";
-            "", "gelu", "gelu", "gelu_erf (exact), gelu (tanh)", "activation::gelu";
+            "gelu", "gelu", "gelu", "gelu_erf (exact), gelu (tanh)", "activation::gelu";
             "softmax", "softmax", "softmax", "candle_nn::ops::softmax", "activation::softmax";
             "log_softmax", SEVERAL, "log_softmax", "candle_nn::ops::log_softmax", "activation::log_softmax";
             "", "dropout", "dropout", "candle_nn::ops::dropout", "nn::Dropout";
@@ -138,7 +138,7 @@ const TOPICS: &[(&str, &[Name])] = &[
     (
         "Norms",
         names! {
-            "", "layer_norm", "layer_norm", "candle_nn::ops::layer_norm", "nn::LayerNorm";
+            "layer_norm", "layer_norm", "layer_norm", "candle_nn::ops::layer_norm", "nn::LayerNorm";
             "", "batch_norm", "batch_norm", "candle_nn::BatchNorm", "nn::BatchNorm";
             "", "l2_norm", "normalize", "", "linalg::vector_normalize";
             "rms_norm", SEVERAL, "rms_norm", "candle_nn::ops::rms_norm", "nn::RmsNorm";
@@ -184,7 +184,7 @@ const TOPICS: &[(&str, &[Name])] = &[
             "roll", SEVERAL, "roll", "roll", "roll";
             "tile", SEVERAL, "repeat, tile", "repeat", "repeat, repeat_dim";
             "repeat_interleave", SEVERAL, "repeat_interleave", "none", "none";
-                "", "pad", "nn.functional.pad", "pad_with_zeros", "pad";
+                "pad", "pad", "nn.functional.pad", "pad_with_zeros", "pad";
             "", "pad_edge", "pad(mode='replicate')", "pad_with_same", "none";
             "", "fold", "nn.functional.fold", "none", "none";
         },

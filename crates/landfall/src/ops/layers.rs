@@ -166,6 +166,34 @@ impl Graph {
         self.mean(self.windows("mean_pool", x, windows, 0.0)?, -1)
     }
 
+    /// `x·Φ(x)` with the normal distribution function ([`ops::Gelu`]; its approximation by tanh is an attribute of the op).
+    ///
+    /// # Errors
+    /// `x` must be of a float dtype.
+    #[track_caller]
+    pub fn gelu(&self, x: Value) -> Result<Value, Error> {
+        self.op1(ops::Gelu::default(), &[x])
+    }
+
+    /// `(x − mean) / √(variance + eps) · weight + bias` over the last axis, `weight` and `bias` `[d]` ([`ops::LayerNorm`]).
+    ///
+    /// # Errors
+    /// `x` must be of a float dtype and have an axis; shapes as above.
+    #[track_caller]
+    pub fn layer_norm(&self, x: Value, weight: Value, bias: Value, eps: f64) -> Result<Value, Error> {
+        Ok(self.op(ops::LayerNorm { eps }, &[x, weight, bias])?[0])
+    }
+
+    /// `x` with so many zeros before and after it along an axis ([`ops::Pad`]).
+    ///
+    /// # Errors
+    /// The axis must exist.
+    #[track_caller]
+    pub fn pad(&self, x: Value, axis: impl Axis, before: usize, after: usize) -> Result<Value, Error> {
+        let axis = self.axis("pad", x, axis)?;
+        self.op1(ops::Pad { axis, before, after }, &[x])
+    }
+
     /// `x / √(mean x² + eps) · weight` over the last axis, `weight` `[d]` (Zhang and Sennrich 2019).
     ///
     /// # Errors

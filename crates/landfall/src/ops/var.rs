@@ -2,7 +2,6 @@
 
 use crate::contract::{Graph, Op, Value};
 use crate::error::Error;
-use crate::ops;
 use crate::values::{Axes, Axis, DType, Shape, Spec};
 use std::fmt;
 use std::ops::{Add, Div, Mul, Neg, Not, Rem, Sub};
@@ -120,15 +119,6 @@ impl<'g> Var<'g> {
         self.graph.var(self.graph.detach(self.value))
     }
 
-    /// `x · ½(1 + erf(x/√2))`: the exact GELU ([`ops::Gelu`]).
-    ///
-    /// # Errors
-    /// The value must be of a float dtype.
-    #[track_caller]
-    pub fn gelu(self) -> Result<Self, Error> {
-        self.op(ops::Gelu::default(), &[])
-    }
-
     /// Elements of `lhs` where this value (bool) holds, of `rhs` elsewhere.
     ///
     /// # Errors
@@ -140,10 +130,13 @@ impl<'g> Var<'g> {
 
     methods! {
         abs(); exp(); ln(); sqrt(); rsqrt(); recip(); tanh(); erf(); sign(); sin(); cos(); expm1(); log1p();
-        floor(); ceil(); round(); sigmoid(); relu(); silu(); softplus(); square(); is_nan(); is_finite(); copy();
+        floor(); ceil(); round(); gelu(); sigmoid(); relu(); silu(); softplus(); square(); is_nan(); is_finite(); copy();
         mean_all(); transpose();
         powf(exponent: f64); leaky_relu(slope: f64); elu(alpha: f64); clamp(low: f64, high: f64);
         affine(mul: f64, add: f64); cast(dtype: DType);
+        argmax(axis: impl Axis); argmin(axis: impl Axis); flip(axis: impl Axis); roll(axis: impl Axis, shift: isize);
+        tile(axis: impl Axis, times: usize); take(axis: impl Axis, index: Value); gather(axis: impl Axis, index: Value);
+        masked_fill(mask: Value, value: f64); pad(axis: impl Axis, before: usize, after: usize);
         cumsum(axis: impl Axis); sum(axes: impl Axes); mean(axes: impl Axes); max(axes: impl Axes); min(axes: impl Axes);
         prod(axes: impl Axes); any(axes: impl Axes); all(axes: impl Axes);
         variance(axes: impl Axes, correction: usize); standard_deviation(axes: impl Axes, correction: usize);
