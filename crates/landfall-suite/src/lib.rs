@@ -17,10 +17,8 @@ mod allocation;
 mod case;
 mod compare;
 mod device;
-#[path = "../../landfall/tests/device/gpu.rs"]
 mod gpu;
 mod gradient;
-#[path = "../../landfall/tests/device/heap.rs"]
 mod heap;
 mod launch;
 mod layouts;
@@ -71,4 +69,20 @@ const PROPERTIES: &[(&str, Property)] = &[
 #[must_use]
 pub fn main(ops: fn() -> Vec<Arc<dyn Tested>>) -> ExitCode {
     runner::main(&ops())
+}
+
+/// Checks one property of an op on the processor and gives the text of the first failure: for a test of what a wrong op is told.
+///
+/// ```
+/// assert_eq!(landfall_suite::check(&landfall::ops::Abs, "poison"), Ok(()));
+/// ```
+///
+/// # Errors
+/// What does not hold, with the call; a property that there is not.
+pub fn check(op: &dyn Tested, property: &str) -> Result<(), String> {
+    let Some((_, property)) = PROPERTIES.iter().find(|(name, _)| *name == property) else {
+        let known: Vec<&str> = PROPERTIES.iter().map(|(name, _)| *name).collect();
+        return Err(format!("no property is called {property}; there are {}", known.join(", ")));
+    };
+    property(On::Cpu, op).map_err(|case::Failure(why)| why)
 }
