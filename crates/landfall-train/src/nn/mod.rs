@@ -6,6 +6,7 @@ mod convolution;
 mod embedding;
 mod layers;
 pub mod loss;
+pub mod metric;
 mod moe;
 mod norms;
 mod parameter;
