@@ -107,6 +107,8 @@ row("powf", lambda d: ([d.tensor(d.shape(0), 0.3, 3)],
     lambda x, exponent: x ** exponent, **METHOD)
 row("elu", lambda d: (one()(d)[0], dict(alpha=d.number(0.5, 2))), F.elu, **METHOD)
 row("not", one(), torch.logical_not, dtypes=("bool",), smooth=False, **METHOD)
+row("and", two(), torch.logical_and, dtypes=("bool",), smooth=False, **METHOD)
+row("or", two(), torch.logical_or, dtypes=("bool",), smooth=False, **METHOD)
 row("is_nan", lambda d: ([special(d)], {}), torch.isnan, smooth=False, **METHOD)
 row("is_finite", lambda d: ([special(d)], {}), torch.isfinite, smooth=False, **METHOD)
 row("cast", lambda d: ([d.tensor(d.shape(0), 0, 100)], dict(dtype=d.pick(tuple(DTYPES)))),

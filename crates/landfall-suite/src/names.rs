@@ -75,6 +75,8 @@ const TOPICS: &[(&str, &[Name])] = &[
             "less_equal", "compare", "le, <=", "broadcast_le", "lower_equal";
             "greater", "compare", "gt, >", "broadcast_gt", "greater";
             "greater_equal", "compare", "ge, >=", "broadcast_ge", "greater_equal";
+            "and", "minimum", "logical_and, &", "none", "bool_and";
+            "or", "maximum", "logical_or, |", "none", "bool_or";
             "not", "compare", "logical_not, ~", "none", "bool_not";
             "select", "where", "where", "where_cond", "mask_where";
             "masked_fill", "where", "masked_fill", "where_cond", "mask_fill";

@@ -372,4 +372,6 @@ fn errors_name_the_axis_and_the_rank() {
     assert!(wrong.starts_with(rule), "{wrong}");
     let wrong = text(g.not(x));
     assert!(wrong.starts_with("not(f32[4, 3]): arg 0 is f32; it must be bool"), "{wrong}");
+    let wrong = text(g.and(g.is_nan(x).unwrap_or(x), x));
+    assert!(wrong.starts_with("and(bool[4, 3], f32[4, 3]): arg 1 is f32; it must be bool"), "{wrong}");
 }

@@ -70,6 +70,8 @@ pub(crate) fn call(g: &Graph, name: &str, x: &[Value], a: &Map<String, Json>) ->
         "masked_fill" => g.masked_fill(arg(0)?, arg(1)?, get(a, "value")?)?,
         "square" => unary!(square),
         "not" => unary!(not),
+        "and" => binary!(and),
+        "or" => binary!(or),
         "is_nan" => unary!(is_nan),
         "is_finite" => unary!(is_finite),
         "mean_all" => unary!(mean_all),

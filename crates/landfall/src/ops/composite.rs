@@ -3,7 +3,7 @@
 use crate::contract::{Graph, Value};
 use crate::error::Error;
 use crate::ops;
-use crate::values::{All, Axes, Axis, Keep, Rule, Shape};
+use crate::values::{All, Axes, Axis, DType, Keep, Rule, Shape};
 use std::panic::Location;
 
 impl Graph {
@@ -79,13 +79,45 @@ impl Graph {
     /// `x` must be bool.
     #[track_caller]
     pub fn not(&self, x: Value) -> Result<Value, Error> {
-        let at = Location::caller();
-        let spec = self.spec(x);
-        if spec.dtype != crate::values::DType::Bool {
-            let rule = Rule::Dtype { arg: 0, dtype: spec.dtype, expected: "bool" };
-            return Err(rule.of("not", &[spec], None, Some(at)).into());
-        }
+        self.of_truth("not", &[x], Location::caller())?;
         self.equal(x, self.scalar(x, 0.0)?)
+    }
+
+    /// `lhs ∧ rhs`, of bool. Shapes are broadcast.
+    ///
+    /// # Errors
+    /// Both must be bool.
+    #[track_caller]
+    pub fn and(&self, lhs: Value, rhs: Value) -> Result<Value, Error> {
+        self.of_truth("and", &[lhs, rhs], Location::caller())?;
+        self.minimum(lhs, rhs)
+    }
+
+    /// `lhs ∨ rhs`, of bool. Shapes are broadcast.
+    ///
+    /// # Errors
+    /// Both must be bool.
+    #[track_caller]
+    pub fn or(&self, lhs: Value, rhs: Value) -> Result<Value, Error> {
+        self.of_truth("or", &[lhs, rhs], Location::caller())?;
+        self.maximum(lhs, rhs)
+    }
+
+    /// Refuses arguments that are not bool.
+    fn of_truth(
+        &self,
+        op: &'static str,
+        args: &[Value],
+        at: &'static Location<'static>,
+    ) -> Result<(), Error> {
+        let specs = self.specs(args);
+        match specs.iter().position(|s| s.dtype != DType::Bool) {
+            None => Ok(()),
+            Some(arg) => {
+                let rule = Rule::Dtype { arg, dtype: specs[arg].dtype, expected: "bool" };
+                Err(rule.of(op, &specs, None, Some(at)).into())
+            }
+        }
     }
 
     /// Whether `x` is NaN, as bool.
@@ -121,8 +153,8 @@ impl Graph {
     /// `x` must be bool, each axis exist.
     #[track_caller]
     pub fn any(&self, x: Value, axes: impl Axes) -> Result<Value, Error> {
-        let most = self.max(self.cast(x, crate::values::DType::U8)?, axes)?;
-        self.cast(most, crate::values::DType::Bool)
+        let most = self.max(self.cast(x, DType::U8)?, axes)?;
+        self.cast(most, DType::Bool)
     }
 
     /// Whether all elements over `axes` are true, of bool.
