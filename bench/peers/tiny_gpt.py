@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 from torch.nn import functional as F
 
-BATCH, HEADS, KEY_HEADS, BASE, EPS = 16, 4, 2, 1e4, 1e-5
+BATCH, HEADS, KEY_HEADS, BASE, EPS = 12, 4, 2, 1e4, 1e-5
 
 
 def norm(w, name, x):

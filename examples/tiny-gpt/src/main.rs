@@ -14,12 +14,12 @@ use std::{error::Error, ops::ControlFlow, path::Path};
 use write_on::write_on;
 
 const TEXT: &[u8] = include_bytes!("../../../LICENSE-APACHE");
-const LENGTH: usize = 64;
+const LENGTH: usize = 48;
 const STEPS: usize = 300;
-const BATCH: usize = 16;
+const BATCH: usize = 12;
 
-/// Trains, and gives the record of the run, the mean loss of the last ten steps, and what the model writes behind the text's
-/// first bytes.
+/// Trains, and gives the record of the run, the mean loss of the last ten steps, and what the model writes behind a
+/// piece of the text.
 fn train(engine: &Engine) -> Result<(File, f64, String), Box<dyn Error>> {
     let rows = STEPS * BATCH;
     let mut rng = Rng::new(1, 0);
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn it_learns_to_write() -> Result<(), Box<dyn std::error::Error>> {
         let (_, loss, text) = super::train(&landfall::Engine::cpu_with_threads(2)?)?;
-        assert!(loss < 1.0, "{loss}");
+        assert!(loss < 1.4, "{loss}");
         assert!(text.len() > super::LENGTH, "{text}");
         Ok(())
     }

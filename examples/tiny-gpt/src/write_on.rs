@@ -5,9 +5,9 @@ use crate::{LENGTH, TEXT};
 use landfall::Error;
 use landfall_train::train::{Arrays, Trainer, Weights};
 
-/// The text's first bytes and, one after the other, the most probable byte behind those so far.
+/// A piece of the text and, one after the other, the most probable byte behind those so far.
 pub(crate) fn write_on(trainer: &mut Trainer, model: &TinyGpt) -> Result<String, Error> {
-    let mut text = TEXT[..LENGTH].to_vec();
+    let mut text = TEXT[1_000..1_000 + LENGTH].to_vec();
     let last = |text: &[u8]| {
         let last = text[text.len() - LENGTH..].iter().map(|&byte| byte.into()).collect::<Vec<i64>>();
         Arrays::new().with("bytes", [1, LENGTH], last)
