@@ -302,7 +302,7 @@ fn a_wrong_input_is_named_with_its_line() -> Check {
     let input = |name, shape: &[usize]| g.input(name, DType::F32, Shape::new(shape).unwrap_or(Shape::SCALAR));
     let text = |result: Result<Value, Error>| result.err().map(|e| e.to_string()).unwrap_or_default();
     for (refused, expected) in [
-        (text(gru.forward(&cx, input("a", &[2, 5, 4]))), "arg 0 axis 1 is 4, arg 1 axis 0 is 3"),
+        (text(gru.forward(&cx, input("a", &[2, 5, 4]))), "arg 0 axis 2 is 4, arg 1 axis 0 is 3"),
         (text(gru.forward(&cx, input("b", &[5, 3]))), "arg 0 has rank 2; it must be 3"),
         (text(gru.forward(&cx, input("c", &[]))), "rank"),
         (text(conv.forward(&cx, input("d", &[2, 4, 7]))), "groups is 4; it must be a divisor"),

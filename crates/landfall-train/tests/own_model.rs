@@ -89,7 +89,7 @@ fn mistakes_are_named_with_their_line() {
     assert_eq!(
         text,
         format!(
-            "matmul(f32[96, 48], f32[40, 12]): arg 0 axis 1 is 48, arg 1 axis 0 is 40; they must be equal  ({here}:{line})"
+            "matmul(f32[32, 3, 48], f32[40, 12]): arg 0 axis 2 is 48, arg 1 axis 0 is 40; they must be equal  ({here}:{line})"
         )
     );
     let mut p = Parameters::new();
