@@ -46,7 +46,7 @@ pub struct Betas {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainingOptions {
-    /// Windows of a batch.
+    /// Windows, or samples of a [`Trainer`](super::Trainer), of a batch; of data with fewer all of them.
     pub batch: usize,
     /// Micro-batches that a batch is cut into, which run one after another; the gradients' mean makes one update. Must
     /// divide the batch.
@@ -86,7 +86,7 @@ pub struct TrainingOptions {
     /// Where initial values and orders are drawn from.
     #[serde(default)]
     pub draws: Draws,
-    /// What is minimised.
+    /// What is minimised. A [`Trainer`](super::Trainer) is given its loss as a function and ignores this.
     pub loss: Loss,
 }
 

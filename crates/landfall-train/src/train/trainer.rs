@@ -83,7 +83,8 @@ impl Epoch {
 
 impl Trainer {
     /// Lays out the state, writes data and initial values, and compiles the step. `loss` writes the loss of a batch, a scalar, as
-    /// values of `cx.graph`; the `loss` of the options is not used. A last batch that is not full is left out.
+    /// values of `cx.graph`; the `loss` of the options is not used. A last batch that is not full is left out; of
+    /// fewer samples than a batch has, all are one batch.
     ///
     /// # Errors
     /// A parameter without a gradient, a loss that is no scalar, a rule that an op's arguments break, not enough memory.

@@ -439,10 +439,12 @@ impl Graph {
 /// Which keys a query sees in [`Graph::attend`]: without anything, all.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Visible {
-    /// Those up to the query's own place, the last query at the last key.
+    /// Those up to the query's own place, the last query at the last key. Of more queries than keys the first see none, and give
+    /// zeros.
     pub causal: bool,
-    /// Where a mask is true; or a mask of the dtype of the queries is added to the scores. Broadcast to `[B, h, M, N]`.
+    /// A bool mask, true where the query sees the key (as in PyTorch's `scaled_dot_product_attention`, the reverse of its
+    /// `nn.MultiheadAttention`); or a mask of the dtype of the queries, which is added to the scores. Broadcast to `[B, h, M, N]`.
     pub mask: Option<Value>,
-    /// The first ones of each batch entry, so many: `i64[B]`.
+    /// The number of valid keys of each batch entry, the first ones: `i64[B]`; in cross-attention those of the context.
     pub lengths: Option<Value>,
 }
