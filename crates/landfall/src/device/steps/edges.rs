@@ -120,8 +120,8 @@ pub(crate) fn step_edges(list: &LaunchList, steps: &[Vec<TouchedOperands>]) -> V
 
 /// The first launch that does not wait for one that it must come after, with the number of that one: by the plan's proved
 /// edges ([`RecordedLaunch::after`](crate::device::RecordedLaunch)), or because both touch the same bytes and one of them
-/// writes them. Of a launch of several steps, the wait must be for the last that was given the bytes in common. Launches
-/// without steps pass on what they wait for. A packing need not wait for the makers and the readers of parts that lie in their
+/// writes them. Of a launch of several steps, the wait must be for the last that was given the bytes in common. A launch without
+/// steps touches nothing: nobody waits for it, and those before and after it that share bytes wait for each other. A packing need not wait for the makers and the readers of parts that lie in their
 /// places: whoever touches those bytes next waits for them.
 pub(super) fn unordered(
     list: &LaunchList,
@@ -140,34 +140,26 @@ pub(super) fn unordered(
         done.push(before);
     }
     let mut touched = Ranges::default();
-    // Launches with steps that precede each one, by the plan.
-    let mut proved: Vec<Vec<usize>> = Vec::with_capacity(steps.len());
-    for (n, recorded) in list.launches.iter().enumerate() {
-        let with_steps = |&a: &usize| if steps[a].is_empty() { proved[a].clone() } else { vec![a] };
+    for (n, recorded) in list.launches.iter().enumerate().filter(|(n, _)| !steps[*n].is_empty()) {
         let launch = recorded.as_launch();
         let of = |a: usize| list.launches[a].as_launch();
-        let touches_part = |a: &usize| {
-            let (other, mut parts) = (of(*a), parts_in_place(&launch));
+        let touches_part = |a: usize| {
+            let (other, mut parts) = (of(a), parts_in_place(&launch));
             let operands = || other.inputs.iter().chain(other.outputs).filter(not_empty);
             parts.any(|part| operands().any(|o| o.relation(part) != Relation::Disjoint))
         };
-        let planned = recorded.after.iter().flat_map(with_steps).filter(|a| !touches_part(a));
-        let planned: Vec<usize> = planned.collect();
-        if !steps[n].is_empty() {
-            let mut needed = planned.clone();
-            touches(&launch, |start, end, writes, _| {
-                let touch = if writes { Ranges::write } else { Ranges::read };
-                touch(&mut touched, start, end, n, &mut needed);
-            });
-            needed.retain(|&a| a != n);
-            needed.sort_unstable();
-            let waits =
-                |a: usize| done[first[n]].contains(first[a] + last_in_common(&of(a), &steps[a], &launch));
-            if let Some(&missing) = needed.iter().find(|&&a| !waits(a)) {
-                return Some((n, missing));
-            }
+        let planned = recorded.after.iter().copied();
+        let mut needed: Vec<usize> = planned.filter(|&a| !steps[a].is_empty() && !touches_part(a)).collect();
+        touches(&launch, |start, end, writes, _| {
+            let touch = if writes { Ranges::write } else { Ranges::read };
+            touch(&mut touched, start, end, n, &mut needed);
+        });
+        needed.retain(|&a| a != n);
+        needed.sort_unstable();
+        let waits = |a: usize| done[first[n]].contains(first[a] + last_in_common(&of(a), &steps[a], &launch));
+        if let Some(&missing) = needed.iter().find(|&&a| !waits(a)) {
+            return Some((n, missing));
         }
-        proved.push(planned);
     }
     None
 }
