@@ -2,7 +2,7 @@
 
 use crate::case::{Check, Which, each, ensure};
 use crate::device::On;
-use crate::heap::COUNTER;
+use crate::device::heap::COUNTER;
 use crate::launch::{Operands, POISON, reserve};
 use crate::place::Place;
 use landfall::cpu::Chunks;

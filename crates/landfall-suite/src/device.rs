@@ -1,7 +1,10 @@
 //! The devices that properties are checked on.
 
+pub(crate) mod gpu;
+pub(crate) mod heap;
+
+use self::gpu::gpu;
 use crate::case::Check;
-use crate::gpu::gpu;
 use landfall::ops::Tested;
 use landfall::{Engine, Error};
 

@@ -17,9 +17,7 @@ mod allocation;
 mod case;
 mod compare;
 mod device;
-mod gpu;
 mod gradient;
-mod heap;
 mod launch;
 mod layouts;
 #[cfg(test)]

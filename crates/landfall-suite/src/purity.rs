@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Check, Which, each, ensure};
 use crate::device::On;
-use crate::heap::COUNTER;
+use crate::device::heap::COUNTER;
 use crate::launch::same;
 use landfall::ops::Tested;
 use landfall::{DType, Engine, Graph, Program, State, StateSpec, with_dtype};

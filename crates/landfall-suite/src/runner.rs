@@ -5,8 +5,8 @@
 
 use crate::PROPERTIES;
 use crate::case::{Check, Failure};
+use crate::device::gpu;
 use crate::device::{On, on_cuda};
-use crate::gpu;
 use crate::refused;
 use landfall::ops::Tested;
 use landfall::rng::Rng;

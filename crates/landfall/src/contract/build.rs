@@ -60,7 +60,7 @@ impl Graph {
         let specs = self.specs(inputs);
         let outputs = op.infer(&specs).map_err(|r| r.of(op.name(), &specs, None, Some(at)))?;
         let primitives = self.inner.borrow().primitives;
-        if let (true, Body::Fused(body)) = (primitives, op.body()) {
+        if primitives && let Body::Fused(body) = op.body() {
             return body(op.as_ref(), self, inputs);
         }
         let mut inner = self.inner.borrow_mut();

@@ -168,7 +168,7 @@ impl Graph {
         result
     }
 
-    /// Adds the fused ops that `build` calls (norms, softmax, attention, recurrent layers) as the primitive ops that their bodies are
+    /// Adds the fused ops that `build` calls (norms, attention, recurrent layers and others) as the primitive ops that their bodies are
     /// written in. Their gradients then have gradients themselves, which those of fused ops have not, and intermediate results lie
     /// in memory.
     ///
@@ -176,7 +176,8 @@ impl Graph {
     /// use landfall::{All, DType, Graph, StateSpec, grad};
     /// let g = Graph::new(&std::sync::Arc::new(StateSpec::new()));
     /// let x = g.input("x", DType::F64, [3, 5]);
-    /// let y = g.in_primitives(|| g.softmax(x, -1))?;
+    /// let weight = g.fill(DType::F64, [5], 1.0)?;
+    /// let y = g.in_primitives(|| g.rms_norm(x, weight, 1e-6))?;
     /// let named = [("x".to_owned(), x)];
     /// let slope = grad(&g, g.sum(g.square(y)?, All)?, &named)?[0];
     /// let curvature = grad(&g, g.sum(g.square(slope)?, All)?, &named)?[0];

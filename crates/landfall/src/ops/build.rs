@@ -273,10 +273,13 @@ impl Graph {
         }
         let joins = axes.iter().any(|&a| shape.dims()[a] != 1);
         let reduce = ops::Reduce::new(reduction, &axes);
-        let dtype =
-            reduce.infer(&self.specs(&[x])).map_err(|r| r.of(op, &self.specs(&[x]), None, Some(at)))?[0]
-                .dtype;
-        let result = if joins { self.op1(reduce, &[x])? } else { self.cast(x, dtype)? };
+        let result = if joins {
+            self.op1(reduce, &[x])?
+        } else {
+            let specs = self.specs(&[x]);
+            let outputs = reduce.infer(&specs).map_err(|r| r.of(op, &specs, None, Some(at)))?;
+            self.cast(x, outputs[0].dtype)?
+        };
         self.reshape(result, kept)
     }
 

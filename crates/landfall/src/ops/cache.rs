@@ -91,7 +91,7 @@ impl KvCache {
             values,
             Visible { causal: true, lengths: Some(lengths), ..Default::default() },
         )?;
-        g.assign(length, after, g.equal(after, after)?)?;
+        g.assign(length, after, g.fill(DType::Bool, [], 1.0)?)?;
         Ok(out)
     }
 }

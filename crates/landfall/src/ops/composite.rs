@@ -79,7 +79,7 @@ impl Graph {
     /// `x` must be bool.
     #[track_caller]
     pub fn not(&self, x: Value) -> Result<Value, Error> {
-        self.of_truth("not", &[x], Location::caller())?;
+        self.check_bool("not", &[x], Location::caller())?;
         self.equal(x, self.scalar(x, 0.0)?)
     }
 
@@ -89,7 +89,7 @@ impl Graph {
     /// Both must be bool.
     #[track_caller]
     pub fn and(&self, lhs: Value, rhs: Value) -> Result<Value, Error> {
-        self.of_truth("and", &[lhs, rhs], Location::caller())?;
+        self.check_bool("and", &[lhs, rhs], Location::caller())?;
         self.minimum(lhs, rhs)
     }
 
@@ -99,12 +99,12 @@ impl Graph {
     /// Both must be bool.
     #[track_caller]
     pub fn or(&self, lhs: Value, rhs: Value) -> Result<Value, Error> {
-        self.of_truth("or", &[lhs, rhs], Location::caller())?;
+        self.check_bool("or", &[lhs, rhs], Location::caller())?;
         self.maximum(lhs, rhs)
     }
 
     /// Refuses arguments that are not bool.
-    fn of_truth(
+    fn check_bool(
         &self,
         op: &'static str,
         args: &[Value],
@@ -200,7 +200,7 @@ impl Graph {
     pub fn standard_deviation(&self, x: Value, axes: impl Axes, correction: usize) -> Result<Value, Error> {
         let dtype = self.spec(x).dtype;
         let variance = self.variance(self.cast(x, dtype.accumulate())?, axes, correction)?;
-        self.cast(self.root(variance)?, dtype)
+        self.cast(self.sqrt_flat_at_zero(variance)?, dtype)
     }
 
     /// `√Σx²` over `axes`.
@@ -211,12 +211,12 @@ impl Graph {
     pub fn norm(&self, x: Value, axes: impl Axes) -> Result<Value, Error> {
         let dtype = self.spec(x).dtype;
         let wide = self.cast(x, dtype.accumulate())?;
-        self.cast(self.root(self.sum(self.square(wide)?, axes)?)?, dtype)
+        self.cast(self.sqrt_flat_at_zero(self.sum(self.square(wide)?, axes)?)?, dtype)
     }
 
     /// The square root, with a slope of 0 at 0, where that of a sum of squares has no direction.
     #[track_caller]
-    fn root(&self, x: Value) -> Result<Value, Error> {
+    fn sqrt_flat_at_zero(&self, x: Value) -> Result<Value, Error> {
         let zero = self.scalar(x, 0.0)?;
         let none = self.equal(x, zero)?;
         self.select(none, zero, self.sqrt(self.masked_fill(x, none, 1.0)?)?)
@@ -231,7 +231,7 @@ impl Graph {
         let (shape, at) = (self.shape(x), Location::caller());
         let indices = axes.indices(shape.rank());
         let indices = indices.map_err(|r| r.of("logsumexp", &self.specs(&[x]), None, Some(at)))?;
-        let (below, most) = self.below_largest(x, &indices)?;
+        let (below, most) = self.minus_max(x, &indices)?;
         let sum = self.sum(self.exp(below)?, axes)?;
         let most = self.reshape(most, self.shape(sum))?;
         self.cast(self.add(self.ln(sum)?, most)?, self.spec(x).dtype)
@@ -240,7 +240,7 @@ impl Graph {
     /// `x − max x` over axes, and the maximum, both in the accumulation dtype. The derivative with respect to what is subtracted
     /// and added again is 0. Where it is infinite the difference would be NaN.
     #[track_caller]
-    fn below_largest(&self, x: Value, axes: &[usize]) -> Result<(Value, Value), Error> {
+    fn minus_max(&self, x: Value, axes: &[usize]) -> Result<(Value, Value), Error> {
         let wide = self.cast(x, self.spec(x).dtype.accumulate())?;
         let most = self.detach(self.max(wide, Keep(axes))?);
         let most = self.select(self.is_finite(most)?, most, self.scalar(most, 0.0)?)?;
@@ -265,7 +265,7 @@ impl Graph {
     pub fn log_softmax(&self, x: Value, axis: impl Axis) -> Result<Value, Error> {
         let axis = self.axis("log_softmax", x, axis)?;
         // Not x less its logsumexp: of large numbers that difference has lost its digits.
-        let (below, _) = self.below_largest(x, &[axis])?;
+        let (below, _) = self.minus_max(x, &[axis])?;
         let sum = self.sum(self.exp(below)?, Keep(axis))?;
         self.cast(self.sub(below, self.ln(sum)?)?, self.spec(x).dtype)
     }

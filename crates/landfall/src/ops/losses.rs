@@ -3,7 +3,7 @@
 use crate::contract::{Graph, Value};
 use crate::error::Error;
 use crate::ops;
-use crate::values::{All, DType, Rule};
+use crate::values::{All, Rule};
 use std::panic::Location;
 
 /// What [`Graph::cross_entropy`] takes beside logits and labels.
@@ -43,7 +43,7 @@ impl Graph {
         let (counts, labels) = match ignored {
             None => (None, labels),
             Some(label) => {
-                let unused = self.equal(labels, self.int(label)?)?;
+                let unused = self.equal(labels, self.scalar(labels, label as f64)?)?;
                 (Some(self.not(unused)?), self.select(unused, self.scalar(labels, 0.0)?, labels)?)
             }
         };
@@ -67,12 +67,6 @@ impl Graph {
             losses = self.add(self.affine(losses, 1.0 - smoothing, 0.0)?, even)?;
         }
         self.div(self.sum(losses, All)?, self.sum(factors, All)?)
-    }
-
-    /// An i64 constant, exact.
-    #[track_caller]
-    fn int(&self, value: i64) -> Result<Value, Error> {
-        self.fill(DType::I64, [], value as f64)
     }
 
     /// Mean of `−(t·ln σ(x) + (1 − t)·ln(1 − σ(x)))` with `σ` the sigmoid, without overflow: `softplus(x) − t·x`.

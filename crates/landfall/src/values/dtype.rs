@@ -217,11 +217,6 @@ mod tests {
     /// Doubles just beside the middle of two numbers of 16 bits, and the ends of both dtypes.
     #[test]
     fn sixteen_bits_are_rounded_once() {
-        assert_eq!(
-            bf16::from_f64(61.125_022_899_248_826).to_f64(),
-            61.0,
-            "the crate's own rounding has been repaired"
-        );
         for (x, want) in [
             (61.125_022_899_248_826, 61.25),
             (61.125, 61.0),

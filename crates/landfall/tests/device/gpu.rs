@@ -1,1 +1,1 @@
-../../../landfall-suite/src/gpu.rs
+../../../landfall-suite/src/device/gpu.rs

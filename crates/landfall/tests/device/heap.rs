@@ -1,1 +1,1 @@
-../../../landfall-suite/src/heap.rs
+../../../landfall-suite/src/device/heap.rs

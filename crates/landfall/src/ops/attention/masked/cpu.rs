@@ -55,11 +55,10 @@ where
     fn of(op: &'a MaskedAttention, s: Sizes, call: &Call<'a>) -> Result<Self, Rule> {
         let boolean = op.mask && call.dtype(3)? == DType::Bool;
         let lengths = op.lengths_at().map(|at| call.input::<i64>(at)).transpose()?;
-        for b in 0..if lengths.is_some() { s.batch } else { 0 } {
-            let n = lengths.as_ref().map_or(0, |l| l.flat(b));
-            if n < 0 || n > s.keys as i64 {
-                call.flag(b, n, s.keys + 1);
-                break;
+        if let Some(lengths) = &lengths {
+            let wrong = (0..s.batch).find(|&b| !(0..=s.keys as i64).contains(&lengths.flat(b)));
+            if let Some(b) = wrong {
+                call.flag(b, lengths.flat(b), s.keys + 1);
             }
         }
         Ok(Self {

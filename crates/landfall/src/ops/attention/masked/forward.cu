@@ -3,10 +3,8 @@ KERNEL(masked_attention) {
     u32 row = u32(thread_index() / 32);
     if (row >= rows) return;
     u32 lane = threadIdx.x % 32;
-    u32 i = row % queries, head = row / queries % heads, b = row / queries / heads;
-    i64 length = length_of(lengths, b, keys);
-    if (i == 0 && head == 0) check_length(length, b, keys, faults);
-    u32 n = visible_to(causal, i, queries, keys_of(length, keys));
+    Query own = query_of(row, queries, heads, keys, causal, lengths, faults);
+    u32 i = own.i, head = own.head, b = own.b, n = own.n;
     const T* query = row_of(q, b, i, head);
     const T* key = row_of(k, b, 0, head / group);
     const T* value = row_of(v, b, 0, head / group);

@@ -8,10 +8,8 @@ KERNEL(masked_rows) {
     u32 row = u32(thread_index() / 32);
     if (row >= rows) return;
     u32 lane = threadIdx.x % 32;
-    u32 i = row % queries, head = row / queries % heads, b = row / queries / heads;
-    i64 length = length_of(lengths, b, keys);
-    if (i == 0 && head == 0) check_length(length, b, keys, faults);
-    u32 n = visible_to(causal, i, queries, keys_of(length, keys));
+    Query at = query_of(row, queries, heads, keys, causal, lengths, faults);
+    u32 i = at.i, head = at.head, b = at.b, n = at.n;
     const T* query = row_of(q, b, i, head);
     const T* g = row_of(slope, b, i, head);
     const T* result = row_of(out, b, i, head);
@@ -30,8 +28,8 @@ KERNEL(masked_rows) {
             u32 j = from + lane;
             A change = A(0);
             if (j < n) {
-                const T* at = key + u64(j) * k.stride.v[1];
-                A score = masked(A(scale) * dot(query, q.stride.v[3], at, k.stride.v[3], features), mask, b, head, i, j);
+                const T* own_key = key + u64(j) * k.stride.v[1];
+                A score = masked(A(scale) * dot(query, q.stride.v[3], own_key, k.stride.v[3], features), mask, b, head, i, j);
                 A along = dot(g, slope.stride.v[3], value + u64(j) * v.stride.v[1], v.stride.v[3], features);
                 change = exponential(score - less) * (along - own);
             }

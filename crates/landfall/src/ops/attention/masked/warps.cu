@@ -38,6 +38,17 @@ DEVICE u32 visible_to(bool causal, u32 i, u32 queries, u32 n) {
     u32 end = n + i + 1;
     return end <= queries ? 0 : min(end - queries, n);
 }
+// A query, its head and batch entry, and the number of keys that it sees.
+struct Query { u32 i, head, b, n; };
+template <class N>
+DEVICE Query query_of(u32 row, u32 queries, u32 heads, u32 keys, bool causal, const View<const N>& lengths, const Faults& faults) {
+    Query x = {row % queries, row / queries % heads, row / queries / heads, 0};
+    i64 length = length_of(lengths, x.b, keys);
+    if (x.i == 0 && x.head == 0) check_length(length, x.b, keys, faults);
+    x.n = visible_to(causal, x.i, queries, keys_of(length, keys));
+    return x;
+}
+
 // A score with its mask.
 DEVICE A masked(A score, const View<const M>& mask, u64 b, u64 head, u64 i, u64 j) {
     if (MASK == 0) return score;
