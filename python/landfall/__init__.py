@@ -1,0 +1,1 @@
+"""Landfall: a tensor engine in which every result lands in the memory you gave it."""

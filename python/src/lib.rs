@@ -1,0 +1,8 @@
+//! Landfall from Python: the extension module `landfall._landfall`.
+#![deny(unsafe_code)]
+
+use pyo3::prelude::*;
+
+/// The compiled part of the package `landfall`.
+#[pymodule]
+mod _landfall {}
