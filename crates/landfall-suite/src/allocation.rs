@@ -60,7 +60,7 @@ impl Count {
     }
 }
 
-landfall::op_attributes! { impl Count; }
+landfall::op_attributes! { impl Count(); }
 
 impl Op for Count {
     fn name(&self) -> &'static str {

@@ -12,7 +12,7 @@ const HEAD: &str = "# Ops
 
 Rendered from the op table by `cargo xtask ops`; every mark is a tested call, and says that the op has kernels on each
 device, `cpu` and `cuda` (a device's name instead: on that one alone). A dtype is that of the arguments that the op leaves
-open. *May share memory*: what an output may lie in, by number of the argument. *Made of*: `pointwise` ops are one scalar
+open. An argument with *if* is given where that attribute has that value. *May share memory*: what an output may lie in. *Made of*: `pointwise` ops are one scalar
 expression, `fused` ones are also written in other ops, which is tested to agree.
 
 ";
@@ -20,8 +20,8 @@ expression, `fused` ones are also written in other ops, which is tested to agree
 const ATTRIBUTES: &str = "
 ## Attributes
 
-What an op can be told, in the order in which its text in plans names it. `landfall::ops::by_name` takes them by name; the
-default is that of the table's op.
+What an op can be told, in the order in which its text in plans names it. `landfall::ops::by_name` takes them by name,
+`by_name_for` also axes that count from the end; the default is that of the table's op.
 
 | op | attribute | takes | default | what it does |
 |---|---|---|---|---|
@@ -46,12 +46,13 @@ fn listed<T>(of: &[T], text: impl Fn(&T) -> String) -> String {
     texts.join("; ")
 }
 
-fn alias(alias: Alias) -> String {
-    let numbers = |which: &[usize]| which.iter().map(usize::to_string).collect::<Vec<_>>().join(" or ");
+fn alias(op: &dyn Tested, alias: Alias) -> String {
+    let name = |i: &usize| op.arguments().get(*i).map_or("?", |argument| argument.name);
+    let names = |which: &[usize]| which.iter().map(name).collect::<Vec<_>>().join(" or ");
     match alias {
         Alias::Disjoint => "nothing".to_owned(),
-        Alias::InPlace(which) => numbers(which),
-        Alias::Must(i) => format!("is {i}"),
+        Alias::InPlace(which) => names(which),
+        Alias::Must(i) => format!("is {}", name(&i)),
         Alias::Parts(align) => format!("parts, from multiples of {align}"),
     }
 }
@@ -98,6 +99,7 @@ pub(crate) struct Facts {
     pub(crate) devices: &'static str,
     /// What its results may share memory with.
     pub(crate) alias: String,
+    arguments: String,
     coverage: String,
     body: &'static str,
     /// Its gradient, or why there is none.
@@ -128,30 +130,30 @@ fn facts(cpu: &Engine, op: &dyn Tested) -> Check<Facts> {
         "✓" => "all",
         one => one,
     };
-    let alias = listed(op.outputs(), |o| alias(o.alias));
-    Ok(Facts { names: names(op), marks, devices, alias, coverage, body, gradient })
+    let alias = listed(op.outputs(), |o| alias(op, o.alias));
+    let arguments = op.arguments().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    Ok(Facts { names: names(op), marks, devices, alias, arguments, coverage, body, gradient })
 }
 
 fn render(facts: &[Facts]) -> String {
     let dtypes: Vec<&str> = DType::ALL.iter().map(|d| d.name()).collect();
     let mut text = format!(
-        "{HEAD}| op | {} | may share memory with | writes | made of | gradient |\n|{}\n",
+        "{HEAD}| op | arguments | {} | may share memory with | writes | made of | gradient |\n|{}\n",
         dtypes.join(" | "),
-        "---|".repeat(DType::ALL.len() + 5)
+        "---|".repeat(DType::ALL.len() + 6)
     );
-    for Facts { names, marks, alias, coverage, body, gradient, .. } in facts {
+    for Facts { names, marks, alias, arguments, coverage, body, gradient, .. } in facts {
         let names = names.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(" ");
         let marks = marks.join(" | ");
-        text.push_str(&format!("| {names} | {marks} | {alias} | {coverage} | {body} | {gradient} |\n"));
+        text.push_str(&format!(
+            "| {names} | {arguments} | {marks} | {alias} | {coverage} | {body} | {gradient} |\n"
+        ));
     }
     text.push_str(ATTRIBUTES);
     for op in table() {
         for (index, attribute) in op.declared().iter().enumerate() {
             let default = op.attribute(index).unwrap_or(AttributeValue::None);
-            let takes = match attribute.choices {
-                [] => attribute.takes.to_owned(),
-                choices => choices.join(", "),
-            };
+            let takes = attribute.accepts();
             let doc: Vec<&str> = attribute.doc.split_whitespace().collect();
             text.push_str(&format!(
                 "| `{}` | `{}` | {takes} | {default} | {} |\n",

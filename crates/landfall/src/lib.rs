@@ -49,8 +49,8 @@ pub mod tune;
 mod values;
 
 pub use contract::{
-    Attribute, AttributeType, AttributeValue, Attributes, ENTRY_ALIGNMENT, Entry, Graph, Slab, StateSpec,
-    Value,
+    Argument, Attribute, AttributeType, AttributeValue, Attributes, ENTRY_ALIGNMENT, Entry, Given, Graph,
+    Slab, StateSpec, Value,
 };
 pub use device::{Counters, Foreign, ForeignStream};
 pub use engine::{Engine, State, Tensor, TensorMut, TensorRef, View};

@@ -84,7 +84,7 @@ fn twice(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     call.launch(&Module::new(source), geometry, &Double { x: &x, out: &out, n })
 }
 
-landfall::op_attributes! { impl Twice; }
+landfall::op_attributes! { impl Twice(x); }
 
 impl Op for Twice {
     fn name(&self) -> &'static str {

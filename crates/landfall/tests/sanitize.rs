@@ -47,7 +47,7 @@ fn kernel(op: &dyn Op, call: &Call<'_>) -> Result<(), Rule> {
     Ok(())
 }
 
-landfall::op_attributes! { impl Sinner; }
+landfall::op_attributes! { impl Sinner(x); }
 
 impl Op for Sinner {
     fn name(&self) -> &'static str {

@@ -3,7 +3,7 @@
 use landfall::codegen::Unary;
 use landfall::cuda::{self, Geometry, KernelArgs, Module, Piece, Source};
 use landfall::ops::{
-    Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attributes,
+    Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, arity, attributes,
 };
 use landfall::{
     DType, DeviceKind, Element, Error, Graph, HostTensor, MAX_RANK, Rule, Spec, Value, cpu, cuda_kernel,
@@ -16,7 +16,7 @@ op_attributes! {
     /// `x`: `[.., d]`, float; `factor`: `[..]`, of the same dtype; result as `x`. Arithmetic in the accumulation dtype,
     /// rounded once. In place on `x`. Gradient: `(offset + factor) · gy` and `Σⱼ gy · x`. Deterministic.
     #[derive(Debug, Clone, Copy)]
-    pub struct ScaleRows {
+    pub struct ScaleRows(x, factor) {
         /// Added to each factor.
         pub offset: f64 = 1.0,
     }
@@ -28,7 +28,8 @@ impl Op for ScaleRows {
     }
 
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let &[x, factor] = args else { return Err(Rule::Arity { expected: 2, got: args.len() }) };
+        arity(self, args)?;
+        let [x, factor] = [args[0], args[1]];
         if !x.dtype.is_float() {
             return Err(Rule::Dtype { arg: 0, dtype: x.dtype, expected: "f32, f64, bf16 or f16" });
         }
@@ -185,7 +186,7 @@ op_attributes! {
     /// `x`: float; result as `x`. Arithmetic in the accumulation dtype, rounded once. In place on `x`. Deterministic. Source: Misra,
     /// "Mish: A Self Regularized Non-Monotonic Activation Function" (2019).
     #[derive(Debug, Clone, Copy)]
-    pub struct Mish;
+    pub struct Mish(x);
 }
 
 impl Op for Mish {
@@ -194,7 +195,8 @@ impl Op for Mish {
     }
 
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let &[x] = args else { return Err(Rule::Arity { expected: 1, got: args.len() }) };
+        arity(self, args)?;
+        let x = args[0];
         if !x.dtype.is_float() {
             return Err(Rule::Dtype { arg: 0, dtype: x.dtype, expected: "f32, f64, bf16 or f16" });
         }

@@ -2,14 +2,15 @@
 //! out of range.
 
 use landfall::ops::{
-    Body, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, pointwise_reference,
+    Body, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, arity, attributes,
+    pointwise_reference,
 };
 use landfall::{DeviceKind, Engine, Error, HostTensor, Rule, Spec, cpu, op_attributes, with_dtype};
 
 op_attributes! {
     /// `y[i] = 2·x[n − 1 − i]` of a vector, with a fault.
     #[derive(Debug, Clone, Copy)]
-    pub struct Reversed {
+    pub struct Reversed(x) {
         /// Says that it may run in place, though it reads elements after it has written there.
         pub in_place: bool = false,
         /// Leaves the last element as it is.
@@ -24,7 +25,8 @@ impl Op for Reversed {
         "reversed"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let &[x] = args else { return Err(Rule::Arity { expected: 1, got: args.len() }) };
+        arity(self, args)?;
+        let x = args[0];
         if !x.dtype.is_float() {
             return Err(Rule::Dtype { arg: 0, dtype: x.dtype, expected: "a float" });
         }

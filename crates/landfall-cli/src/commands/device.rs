@@ -109,7 +109,12 @@ mod tests {
         assert!(lacks(&rule.of("add", &[], None, None).into()));
         let device = DeviceKind::Cuda(0);
         assert!(!lacks(&Error::Memory { bytes: 1, device, in_use: 0 }));
-        assert!(!lacks(&Error::Op(Rule::Arity { expected: 1, got: 2 }.of("add", &[], None, None))));
+        assert!(!lacks(&Error::Op(Rule::Arity { takes: "1 argument (x)".to_owned(), got: 2 }.of(
+            "add",
+            &[],
+            None,
+            None
+        ))));
     }
 
     /// A fault while something is made is not hidden by going elsewhere.

@@ -1,5 +1,6 @@
-//! Attributes of ops: declared once, with type, default and documentation.
+//! Declarations of ops: arguments and attributes, once, with types, defaults and documentation.
 
+use super::Argument;
 use crate::values::{DType, Precision, Rule, Shape, Spec};
 use std::fmt;
 
@@ -12,9 +13,27 @@ pub struct Attribute {
     pub takes: &'static str,
     /// The allowed names, if it is an enumeration.
     pub choices: &'static [&'static str],
+    /// Of an axis, or several: the argument whose axes they are, or else the attribute that has a shape.
+    pub axis_of: Option<&'static str>,
     /// Its documentation.
     pub doc: &'static str,
 }
+
+impl Attribute {
+    /// The accepted values, as text for a person: the names of an enumeration, or of what it is an axis.
+    #[must_use]
+    pub fn accepts(&self) -> String {
+        match (self.axis_of, self.choices) {
+            (Some(of), _) if self.takes == AXES => format!("{AXES} of {of}"),
+            (Some(of), _) => format!("an axis of {of}"),
+            (None, []) => self.takes.to_owned(),
+            (None, choices) => choices.join(", "),
+        }
+    }
+}
+
+/// What an attribute takes that names several axes.
+const AXES: &str = "axes";
 
 /// The value of an attribute of any type.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,6 +92,10 @@ pub trait AttributeType: Sized {
     const CHOICES: &'static [&'static str] = &[];
     /// Converts to an attribute value.
     fn value(&self) -> AttributeValue;
+    /// The name of the value, of a truth value and of an enumeration.
+    fn choice(&self) -> Option<&'static str> {
+        None
+    }
     /// Converts back; `None` if the value is not of this type.
     fn from_value(value: &AttributeValue) -> Option<Self>;
 }
@@ -81,6 +104,9 @@ impl AttributeType for bool {
     const TAKES: &'static str = "true or false";
     fn value(&self) -> AttributeValue {
         AttributeValue::Bool(*self)
+    }
+    fn choice(&self) -> Option<&'static str> {
+        Some(if *self { "true" } else { "false" })
     }
     fn from_value(value: &AttributeValue) -> Option<Self> {
         if let AttributeValue::Bool(v) = value { Some(*v) } else { None }
@@ -114,7 +140,10 @@ macro_rules! integers {
                 AttributeValue::Int(i64::try_from(*self).unwrap_or(i64::MAX))
             }
             fn from_value(value: &AttributeValue) -> Option<Self> {
-                if let AttributeValue::Int(v) = value { Self::try_from(*v).ok() } else { None }
+                let AttributeValue::Int(v) = value else { return None };
+                let read = Self::try_from(*v).ok()?;
+                // The largest number of 64 bits, which says that there is no bound, was written as that of an i64.
+                Some(if *v == i64::MAX { Self::MAX } else { read })
             }
         }
     )* };
@@ -187,6 +216,9 @@ macro_rules! attribute_choices {
             fn value(&self) -> $crate::AttributeValue {
                 $crate::AttributeValue::Text(match self { $(Self::$Variant => $name),* }.to_owned())
             }
+            fn choice(&self) -> Option<&'static str> {
+                Some(match self { $(Self::$Variant => $name),* })
+            }
             fn from_value(value: &$crate::AttributeValue) -> Option<Self> {
                 let $crate::AttributeValue::Text(name) = value else { return None };
                 match name.as_str() {
@@ -201,12 +233,19 @@ pub(crate) use attribute_choices;
 
 attribute_choices!(Precision: Strict = "strict", Tf32 = "tf32");
 
-/// The attributes of an op. Made by [`op_attributes!`](crate::op_attributes).
+/// The declaration of an op: its documentation, arguments and attributes. Made by
+/// [`op_attributes!`](crate::op_attributes).
 pub trait Attributes {
+    /// What the op computes, with formula, arguments, results and rules, in Markdown with links of Rust.
+    fn doc(&self) -> &'static str;
+    /// The declared arguments, in order.
+    fn arguments(&self) -> &'static [Argument];
     /// The declared attributes, in field order.
     fn declared(&self) -> &'static [Attribute];
     /// The value of the attribute of this index; `None` if there is none.
     fn attribute(&self, index: usize) -> Option<AttributeValue>;
+    /// The value of the attribute of this name, if that is a truth value or one of an enumeration.
+    fn choice(&self, attribute: &str) -> Option<&'static str>;
     /// Sets the attribute of this name.
     ///
     /// # Errors
@@ -215,22 +254,28 @@ pub trait Attributes {
     fn set(&mut self, name: &str, value: &AttributeValue) -> Result<(), Rule>;
 }
 
-/// Declares an op's type with its attributes: name, type, default and documentation, each once. Generates the struct,
-/// its `Default` and its [`Attributes`](crate::ops::Attributes), which supply the op's text in plans and caches, its
-/// page in the documentation and calls by name.
+/// Declares an op's type: its documentation, its arguments, and its attributes with name, type, default and
+/// documentation, each once. Generates the struct, its `Default` and its [`Attributes`](crate::ops::Attributes), which
+/// supply the op's text in plans and caches, its page in the documentation, errors, and calls by name.
+///
+/// The arguments stand in order behind the name of the type. `x if flag` is given where the attribute `flag` is true
+/// and only there, `x if kind = "name"` where `kind` is of that name; `x or none` may be left out; the last may be
+/// `x and more`, one argument or several, or `x or none and more`, any number. An attribute `axis of x` counts the axes of argument
+/// `x`, and a call by name takes negative numbers for it ([`by_name_for`](crate::ops::by_name_for)).
 ///
 /// ```
 /// use landfall::ops::{Attributes, AttributeValue};
 /// landfall::op_attributes! {
 ///     /// `y = low` below `low`, else `x`.
 ///     #[derive(Debug, Clone, Copy)]
-///     pub struct Floor {
+///     pub struct Floor(x) {
 ///         /// The least value.
 ///         pub low: f64 = 0.0,
 ///     }
 /// }
 /// let mut op = Floor::default();
 /// assert_eq!((op.declared()[0].name, op.low), ("low", 0.0));
+/// assert_eq!((op.arguments()[0].name, op.doc()), ("x", " `y = low` below `low`, else `x`.\n"));
 /// op.set("low", &AttributeValue::Float(-1.5))?;
 /// assert_eq!(op.low, -1.5);
 /// # Ok::<(), landfall::Rule>(())
@@ -238,28 +283,38 @@ pub trait Attributes {
 #[macro_export]
 macro_rules! op_attributes {
     // A type whose fields are not attributes.
-    (impl $Op:ident;) => {
-        $crate::op_attributes! { @list $Op }
+    (
+        $(#[doc = $doc:expr])*
+        impl $Op:ident($($args:tt)*);
+    ) => {
+        $crate::op_attributes! { @list $Op [$($doc,)*] ($($args)*) }
     };
     (
-        $(#[$meta:meta])*
-        $vis:vis struct $Op:ident;
+        $(#[doc = $doc:expr])*
+        $(#[derive($($derive:tt)*)])?
+        $vis:vis struct $Op:ident($($args:tt)*);
     ) => {
-        $(#[$meta])*
+        $(#[doc = $doc])*
+        $(#[derive($($derive)*)])?
         #[derive(Default)]
         $vis struct $Op;
 
-        $crate::op_attributes! { @list $Op }
+        $crate::op_attributes! { @list $Op [$($doc,)*] ($($args)*) }
     };
     (
-        $(#[$meta:meta])*
-        $vis:vis struct $Op:ident {
-            $($(#[doc = $doc:literal])* $field_vis:vis $field:ident: $Type:ty = $default:expr),* $(,)?
+        $(#[doc = $doc:expr])*
+        $(#[derive($($derive:tt)*)])?
+        $vis:vis struct $Op:ident($($args:tt)*) {
+            $(
+                $(#[doc = $field_doc:literal])*
+                $field_vis:vis $field:ident $(of $of:ident)?: $Type:ty = $default:expr
+            ),* $(,)?
         }
     ) => {
-        $(#[$meta])*
+        $(#[doc = $doc])*
+        $(#[derive($($derive)*)])?
         $vis struct $Op {
-            $($(#[doc = $doc])* $field_vis $field: $Type),*
+            $($(#[doc = $field_doc])* $field_vis $field: $Type),*
         }
 
         impl Default for $Op {
@@ -268,22 +323,40 @@ macro_rules! op_attributes {
             }
         }
 
-        $crate::op_attributes! { @list $Op $([$($doc)*] $field: $Type)* }
+        $crate::op_attributes! {
+            @list $Op [$($doc,)*] ($($args)*) $([$($field_doc)*] $field $(of $of)?: $Type;)*
+        }
     };
-    (@list $Op:ident $([$($doc:literal)*] $field:ident: $Type:ty)*) => {
+    (
+        @list $Op:ident [$($doc:expr,)*] ($($args:tt)*)
+        $([$($field_doc:literal)*] $field:ident $(of $of:ident)?: $Type:ty;)*
+    ) => {
         impl $crate::Attributes for $Op {
+            fn doc(&self) -> &'static str {
+                concat!($($doc, "\n"),*)
+            }
+            fn arguments(&self) -> &'static [$crate::Argument] {
+                $crate::op_attributes!(@arguments $($args)*)
+            }
             fn declared(&self) -> &'static [$crate::Attribute] {
                 &[$($crate::Attribute {
                     name: stringify!($field),
                     takes: <$Type as $crate::AttributeType>::TAKES,
                     choices: <$Type as $crate::AttributeType>::CHOICES,
-                    doc: concat!($($doc, "\n"),*),
+                    axis_of: $crate::op_attributes!(@axis_of $($of)?),
+                    doc: concat!($($field_doc, "\n"),*),
                 }),*]
             }
             fn attribute(&self, index: usize) -> Option<$crate::AttributeValue> {
                 let values: &[&dyn Fn() -> $crate::AttributeValue] =
                     &[$(&|| $crate::AttributeType::value(&self.$field)),*];
                 values.get(index).map(|value| value())
+            }
+            fn choice(&self, attribute: &str) -> Option<&'static str> {
+                match attribute {
+                    $(stringify!($field) => $crate::AttributeType::choice(&self.$field),)*
+                    _ => None,
+                }
             }
             #[allow(unused_variables, reason = "an op without attributes takes none")]
             fn set(&mut self, name: &str, value: &$crate::AttributeValue) -> Result<(), $crate::Rule> {
@@ -302,5 +375,27 @@ macro_rules! op_attributes {
             }
         }
     };
+    (@axis_of) => { None };
+    (@axis_of $of:ident) => { Some(stringify!($of)) };
+    (@arguments $(
+        $arg:ident $(if $attribute:ident $(= $is:literal)?)? $(or $none:ident)? $(and $more:ident)?
+    ),*) => {
+        &[$($crate::Argument {
+            name: stringify!($arg),
+            given: $crate::op_attributes!(
+                @given $(if $attribute $(= $is)?)? $(or $none)? $(and $more)?
+            ),
+        }),*]
+    };
+    (@given) => { $crate::Given::Always };
+    (@given if $attribute:ident) => {
+        $crate::Given::If { attribute: stringify!($attribute), is: "true" }
+    };
+    (@given if $attribute:ident = $is:literal) => {
+        $crate::Given::If { attribute: stringify!($attribute), is: $is }
+    };
+    (@given or none) => { $crate::Given::Optional };
+    (@given and more) => { $crate::Given::Many { least: 1 } };
+    (@given or none and more) => { $crate::Given::Many { least: 0 } };
 }
 pub(crate) use op_attributes;

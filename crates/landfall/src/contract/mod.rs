@@ -1,5 +1,6 @@
 //! The contract: op definitions, the graph of ops over typed values, and the checks of a call.
 
+mod argument;
 mod attribute;
 mod build;
 pub(crate) mod check;
@@ -9,6 +10,7 @@ pub(crate) mod rules;
 mod sample;
 mod slab;
 
+pub use argument::{Argument, Given, arity};
 pub use attribute::{Attribute, AttributeType, AttributeValue, Attributes};
 pub(crate) use attribute::{attribute_choices, op_attributes};
 pub use graph::{Graph, Value};

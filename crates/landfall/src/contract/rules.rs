@@ -1,9 +1,12 @@
 //! Argument checks that many ops share.
 
+use super::{Attributes, argument};
 use crate::values::{DType, Rule, Shape, Spec};
 
-pub(crate) fn arity<const N: usize>(args: &[Spec]) -> Result<[Spec; N], Rule> {
-    args.try_into().map_err(|_| Rule::Arity { expected: N, got: args.len() })
+/// The arguments of an op whose call has this many.
+pub(crate) fn arity<const N: usize>(op: &impl Attributes, args: &[Spec]) -> Result<[Spec; N], Rule> {
+    argument::arity(op, args)?;
+    args.try_into().map_err(|_| Rule::Arity { takes: format!("{N} arguments"), got: args.len() })
 }
 
 pub(crate) fn float(args: &[Spec], which: &[usize]) -> Result<(), Rule> {
@@ -17,8 +20,8 @@ pub(crate) fn float(args: &[Spec], which: &[usize]) -> Result<(), Rule> {
 }
 
 /// The argument of an op that takes one, a float.
-pub(crate) fn one_float(args: &[Spec]) -> Result<Spec, Rule> {
-    let args: [Spec; 1] = arity(args)?;
+pub(crate) fn one_float(op: &impl Attributes, args: &[Spec]) -> Result<Spec, Rule> {
+    let args: [Spec; 1] = arity(op, args)?;
     float(&args, &[0])?;
     Ok(args[0])
 }

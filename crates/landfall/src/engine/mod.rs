@@ -385,7 +385,10 @@ impl Engine {
                 let output = outputs.get(j).ok_or(Rule::Outputs { expected: j + 1, got: outputs.len() })?;
                 Ok(output.as_ref())
             }
-            None => rest.next().copied().ok_or(Rule::Arity { expected: count, got: i }),
+            None => rest
+                .next()
+                .copied()
+                .ok_or_else(|| Rule::Arity { takes: format!("{count} arguments"), got: i }),
         };
         self.bind(op, count, input, outputs, at)
     }
@@ -409,7 +412,8 @@ impl Engine {
         };
         let mut collect = || {
             if count > check::MAX_INPUTS {
-                return Err(Rule::Arity { expected: check::MAX_INPUTS, got: count });
+                let takes = format!("at most {} arguments in an eager call", check::MAX_INPUTS);
+                return Err(Rule::Arity { takes, got: count });
             }
             if outputs.len() > MAX_OUTPUTS {
                 return Err(Rule::Outputs { expected: MAX_OUTPUTS, got: outputs.len() });

@@ -48,8 +48,9 @@ pub(crate) fn lower(graph: &Optimised, device: DeviceKind, reuse: Reuse) -> Resu
             let spec = inner.info(o).spec;
             let mut home = Home::Arena;
             if let Some(i) = node.op.outputs().get(j).and_then(Output::updated) {
+                let takes = || format!("at least {} arguments", i + 1);
                 let target: &Arg =
-                    inputs.get(i).ok_or_else(|| fail(Rule::Arity { expected: i + 1, got: inputs.len() }))?;
+                    inputs.get(i).ok_or_else(|| fail(Rule::Arity { takes: takes(), got: inputs.len() }))?;
                 if !target.layout.is_contiguous() {
                     return Err(fail(Rule::Update { input: i, what: "not contiguous" }));
                 }

@@ -77,12 +77,12 @@ pub(crate) mod step;
 mod var;
 
 pub use crate::contract::{
-    Alias, Attribute, AttributeType, AttributeValue, Attributes, Body, Cost, Coverage, Data, FusedBody, Grad,
-    GradRule, Kernel, MAX_OUTPUTS, Mixing, Op, Output, Outputs, Run, Sample, SampleArg, Spread, Tested, Vjp,
-    alias, attributes, text,
+    Alias, Argument, Attribute, AttributeType, AttributeValue, Attributes, Body, Cost, Coverage, Data,
+    FusedBody, Given, Grad, GradRule, Kernel, MAX_OUTPUTS, Mixing, Op, Output, Outputs, Run, Sample,
+    SampleArg, Spread, Tested, Vjp, alias, arity, attributes, text,
 };
 pub use crate::values::Precision;
-pub use by_name::by_name;
+pub use by_name::{Named, by_name, by_name_for, named};
 pub use cache::KvCache;
 pub use elementwise::pointwise::{
     kernels as pointwise_kernels, map as pointwise_reference, samples as pointwise_samples,

@@ -39,7 +39,10 @@ impl Graph {
     ) -> Result<(Vec<Value>, Vec<Value>), Error> {
         let (specs, at) = (self.specs(over), Location::caller());
         let refused = |rule: Rule| Error::from(rule.of("scan", &specs, None, Some(at)));
-        let Some(first) = specs.first() else { return Err(refused(Rule::Arity { expected: 1, got: 0 })) };
+        let Some(first) = specs.first() else {
+            let takes = "at least 1 value to step over".to_owned();
+            return Err(refused(Rule::Arity { takes, got: 0 }));
+        };
         let mut steps = 0;
         for (arg, spec) in specs.iter().enumerate() {
             let &[batch, own, ref rest @ ..] = spec.shape.dims() else {

@@ -9,8 +9,8 @@ use std::panic::Location;
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant's text says what its fields are")]
 pub enum Rule {
-    #[error("takes {expected} arguments, got {got}")]
-    Arity { expected: usize, got: usize },
+    #[error("takes {takes}, got {got}")]
+    Arity { takes: String, got: usize },
     #[error("writes {expected} outputs, got {got}")]
     Outputs { expected: usize, got: usize },
     #[error(
@@ -39,8 +39,8 @@ pub enum Rule {
     Elements { spec: Spec, got: usize },
     #[error("element {index} is {value}; {dtype} does not hold it")]
     Number { index: usize, value: f64, dtype: DType },
-    #[error("no op is called {name:?}; landfall::ops::table lists all")]
-    OpName { name: String },
+    #[error("no {kind} is called {name:?}; the nearest names are {}", .nearest.join(", "))]
+    OpName { kind: &'static str, name: String, nearest: Vec<&'static str> },
     #[error("it has no attribute {name:?}; {}", attribute_names(.known))]
     AttributeName { name: String, known: &'static [&'static str] },
     #[error("{name} is {value}; it must be {}", attribute_takes(.takes, .choices))]

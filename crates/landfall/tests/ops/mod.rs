@@ -4,21 +4,19 @@
 use landfall::cpu::Call;
 use landfall::cuda::{self, Failure, Geometry, KernelArgs, Module, Piece, Source};
 use landfall::cuda_kernel;
-use landfall::ops::{Body, Coverage, Kernel, Op, Output, Outputs, Sample, Tested, attributes};
+use landfall::ops::{Body, Coverage, Kernel, Op, Output, Outputs, Sample, Tested, arity, attributes};
 use landfall::{DType, DeviceKind, HostTensor, Rule, Spec};
 
 macro_rules! op {
-    ($Op:ident $name:literal $arity:literal; infer $infer:expr; outputs $outputs:expr; reference $reference:expr; kernel $kernel:expr; $(cuda $cuda:expr;)?) => {
-        landfall::op_attributes! { impl $Op; }
+    ($Op:ident $name:literal ($($arg:ident),*); infer $infer:expr; outputs $outputs:expr; reference $reference:expr; kernel $kernel:expr; $(cuda $cuda:expr;)?) => {
+        landfall::op_attributes! { impl $Op($($arg),*); }
 
         impl Op for $Op {
             fn name(&self) -> &'static str {
                 $name
             }
             fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-                if args.len() != $arity {
-                    return Err(Rule::Arity { expected: $arity, got: args.len() });
-                }
+                arity(self, args)?;
                 let infer: fn(&Self, &[Spec]) -> Outputs = $infer;
                 Ok(infer(self, args))
             }
@@ -58,7 +56,7 @@ pub(crate) struct Decay {
 }
 
 op! {
-    Decay "decay" 2;
+    Decay "decay" (target, x);
     infer |_, args| Outputs::one(args[0]);
     outputs &[Output { coverage: Coverage::Full, ..Output::update(0) }];
     reference |op, args| {
@@ -121,7 +119,7 @@ fn set_even(call: &Call<'_>) -> Result<(), Rule> {
 pub(crate) struct SetEven;
 
 op! {
-    SetEven "set_even" 2;
+    SetEven "set_even" (target, x);
     infer |_, args| Outputs::one(args[0]);
     outputs &[Output::update(0)];
     reference |_, args| {
@@ -136,7 +134,7 @@ op! {
 pub(crate) struct Undeclared;
 
 op! {
-    Undeclared "undeclared" 2;
+    Undeclared "undeclared" (target, x);
     infer |_, args| Outputs::one(args[0]);
     outputs &[Output { coverage: Coverage::Accumulates, ..Output::FULL }];
     reference |_, args| SetEven.reference(args);
@@ -148,7 +146,7 @@ op! {
 pub(crate) struct Butterfly;
 
 op! {
-    Butterfly "butterfly" 2;
+    Butterfly "butterfly" (a, b);
     infer |_, args| Outputs::from([args[0], args[0]]);
     outputs &[Output::in_place(&[0]), Output::in_place(&[1])];
     reference |_, args| {
@@ -174,7 +172,7 @@ op! {
 pub(crate) struct ReverseRows;
 
 op! {
-    ReverseRows "reverse_rows" 2;
+    ReverseRows "reverse_rows" (a, b);
     infer |_, args| Outputs::from([args[0], args[1]]);
     outputs &[Output::FULL; 2];
     reference |_, args| {
@@ -215,7 +213,7 @@ pub(crate) enum Fault {
 pub(crate) struct Faulty(pub(crate) Fault);
 
 op! {
-    Faulty "faulty" 1;
+    Faulty "faulty" (x);
     infer |_, args| Outputs::one(args[0]);
     outputs &[Output::FULL];
     reference |_, args| args.to_vec();
@@ -235,7 +233,7 @@ op! {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hungry;
 
-landfall::op_attributes! { impl Hungry; }
+landfall::op_attributes! { impl Hungry(x); }
 
 impl Op for Hungry {
     fn name(&self) -> &'static str {

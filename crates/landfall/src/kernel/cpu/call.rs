@@ -99,7 +99,8 @@ impl<'a> Call<'a> {
 
     fn operand(&self, i: usize) -> Result<&'a Operand, Rule> {
         let inputs = self.operands.inputs;
-        inputs.get(i).ok_or(Rule::Arity { expected: inputs.len(), got: i + 1 })
+        let takes = || format!("{} arguments", inputs.len());
+        inputs.get(i).ok_or_else(|| Rule::Arity { takes: takes(), got: i + 1 })
     }
 
     /// The output that input `i` aliases, if it is used in place.

@@ -293,7 +293,7 @@ fn typed<A: Tile, T: Element>(expression: &Expression, call: &Call<'_>) -> Resul
     let mut layouts = [Layout::SCALAR; MAX_ARGS + 1];
     let n = call.inputs();
     if n > sources.len() {
-        return Err(Rule::Arity { expected: sources.len(), got: n });
+        return Err(Rule::Arity { takes: format!("at most {MAX_ARGS} arguments"), got: n });
     }
     layouts[0] = *target.layout();
     for i in 0..n {

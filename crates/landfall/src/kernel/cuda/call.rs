@@ -283,7 +283,8 @@ impl<'a> Call<'a> {
     /// There must be an input `i`.
     pub fn input(&self, i: usize) -> Result<&'a Operand, Rule> {
         let inputs = self.operands.inputs;
-        inputs.get(i).ok_or(Rule::Arity { expected: inputs.len(), got: i + 1 })
+        let takes = || format!("{} arguments", inputs.len());
+        inputs.get(i).ok_or_else(|| Rule::Arity { takes: takes(), got: i + 1 })
     }
 
     /// Output `j`.

@@ -94,7 +94,7 @@ pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_
     let (inputs, out) = (call.inputs(), call.output(0)?);
     let n = inputs.len();
     let Some(source) = SOURCES.get(n) else {
-        return Err(Rule::Arity { expected: MAX_ARGS, got: n }.into());
+        return Err(Rule::Arity { takes: format!("at most {MAX_ARGS} arguments"), got: n }.into());
     };
     let elements = out.layout().shape().elements();
     if elements == 0 {

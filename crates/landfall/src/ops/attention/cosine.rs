@@ -48,7 +48,7 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct CosineAttention {
+    pub struct CosineAttention(qkv, temperature) {
         /// Added to the sums of squares.
         pub eps: f64 = 1e-6,
     }
@@ -160,7 +160,7 @@ impl Op for CosineAttention {
         "cosine_attention"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 2] = rules::arity(args)?;
+        let args: [Spec; 2] = rules::arity(self, args)?;
         check(&args)?;
         let qkv = args[0];
         let lse = Spec { dtype: qkv.dtype.accumulate(), shape: levels_of(&qkv.shape) };
@@ -248,7 +248,7 @@ impl Tested for CosineAttention {
             bad(vec![SampleArg::any([2, 5, 2, 4]), SampleArg::any([2])], "arg 0 has rank 4; it must be 5"),
             bad(vec![SampleArg::any([2, 5, 3, 2, 4]), SampleArg::any([3])], "arg 1 is [3]; it must be [2]"),
             bad(vec![SampleArg::any([2, 5, 3, 2, 4]), whole], "arg 1 is i32"),
-            bad(vec![SampleArg::any([2, 5, 3, 2, 4])], "takes 2 arguments, got 1"),
+            bad(vec![SampleArg::any([2, 5, 3, 2, 4])], "takes 2 arguments (qkv, temperature), got 1"),
         ]);
         all
     }

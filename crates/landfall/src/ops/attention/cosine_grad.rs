@@ -27,7 +27,7 @@ op_attributes! {
     /// `temperature`, as these. Accumulation: f32 (f64 for f64) of a head, f64 over the batch. Disjoint. No second derivatives.
     /// Errors: as the forward op. Deterministic, whatever the number of threads.
     #[derive(Debug, Clone, Copy)]
-    pub struct CosineAttentionGrad {
+    pub struct CosineAttentionGrad(qkv, temperature, out, lse, g_out) {
         /// As in the forward pass.
         pub eps: f64 = 1e-6,
     }
@@ -38,7 +38,7 @@ impl Op for CosineAttentionGrad {
         "cosine_attention_grad"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 5] = rules::arity(args)?;
+        let args: [Spec; 5] = rules::arity(self, args)?;
         check(&args)?;
         for arg in [2, 4] {
             rules::same_dtype(&args, 0, arg)?;
@@ -151,7 +151,7 @@ impl Tested for CosineAttentionGrad {
             bad(with(3, [2, 2, 4].into()), "arg 3 is [2, 2, 4]; it must be [2, 2, 5]"),
             bad(with(4, [2, 5, 2, 3].into()), "arg 4 is [2, 5, 2, 3]; it must be [2, 5, 2, 4]"),
             bad(with(1, [3].into()), "arg 1 is [3]; it must be [2]"),
-            bad(good[..4].to_vec(), "takes 5 arguments, got 4"),
+            bad(good[..4].to_vec(), "takes 5 arguments (qkv, temperature, out, lse, g_out), got 4"),
         ]);
         all
     }

@@ -4,7 +4,7 @@ pub(in crate::ops) mod cuda;
 
 use crate::contract::{
     Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value, Vjp,
-    attributes, op_attributes, rules,
+    arity, attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::isa::{Real, dispatch};
@@ -47,7 +47,7 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct Attention {
+    pub struct Attention(q, k, v, prev if previous) {
         /// Factor of the products, commonly `1/√e`.
         pub scale: f64 = 0.5,
         /// Whether the scores of the layer before are a fourth argument.
@@ -131,10 +131,7 @@ impl Op for Attention {
         "attention"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let expected = 3 + usize::from(self.previous);
-        if args.len() != expected {
-            return Err(Rule::Arity { expected, got: args.len() });
-        }
+        arity(self, args)?;
         check(args, self.previous)?;
         let (scores, rows) = score_shapes(&args[0].shape);
         let (out, lse) = (args[0], Spec { dtype: args[0].dtype.accumulate(), shape: rows });
@@ -242,7 +239,7 @@ impl Tested for Attention {
             vec![any.clone(), any.clone(), any.clone(), SampleArg::any([2, 2, 5, 4])],
             "arg 3 is [2, 2, 5, 4]; it must be [2, 2, 5, 5]",
         ));
-        all.push(Sample::bad(*self, vec![any.clone(), any.clone()], "takes 3 arguments, got 2"));
+        all.push(Sample::bad(*self, vec![any.clone(), any.clone()], "takes 3 arguments (q, k, v), got 2"));
         let other = SampleArg::with(Some(DType::I32), [2, 5, 2, 4], Data::Int(0, 2));
         all.push(Sample::bad(*self, vec![any.clone(), any, other], "their dtypes must be equal"));
         all

@@ -1,8 +1,8 @@
 //! Gradient of scaled dot-product attention.
 
 use crate::contract::{
-    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
-    rules,
+    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, arity, attributes,
+    op_attributes, rules,
 };
 use crate::kernel::cpu::isa::{Real, dispatch};
 use crate::kernel::cpu::lanes::{LANES, SavedStat, Slots, cut, saved_stat_dtype};
@@ -30,7 +30,7 @@ op_attributes! {
     /// `g_scores`, else disjoint. No second derivatives. Errors: as the forward op. Deterministic, whatever the number of
     /// threads. Source: Dao et al., "FlashAttention" (2022), algorithm 4.
     #[derive(Debug, Clone, Copy)]
-    pub struct AttentionGrad {
+    pub struct AttentionGrad(q, k, v, prev if previous, out, lse, g_out, g_scores if score_cotangent) {
         /// Factor of the products.
         pub scale: f64 = 0.5,
         /// Whether the scores of the layer before are an argument, and their gradient a result.
@@ -52,10 +52,7 @@ impl Op for AttentionGrad {
         "attention_grad"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let expected = self.saved() + 3 + usize::from(self.score_cotangent);
-        if args.len() != expected {
-            return Err(Rule::Arity { expected, got: args.len() });
-        }
+        arity(self, args)?;
         check(args, self.previous)?;
         let (scores, rows) = score_shapes(&args[0].shape);
         let at = self.saved();
@@ -179,7 +176,11 @@ impl Tested for AttentionGrad {
             }
         }
         let any = SampleArg::any([2, 5, 2, 4]);
-        all.push(Sample::bad(*self, vec![any.clone(); 5], "takes 6 arguments, got 5"));
+        all.push(Sample::bad(
+            *self,
+            vec![any.clone(); 5],
+            "takes 6 arguments (q, k, v, out, lse, g_out), got 5",
+        ));
         let mut bad = vec![any; 6];
         bad[4] = SampleArg::with(Some(DType::F32), [2, 2, 4], Data::Range(1.0, 3.0));
         all.push(Sample::bad(*self, bad, "arg 4 is [2, 2, 4]; it must be [2, 2, 5]"));

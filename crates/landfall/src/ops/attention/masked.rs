@@ -6,7 +6,7 @@ pub(in crate::ops) mod cuda;
 use super::masked_grad::MaskedAttentionGrad;
 use crate::contract::{
     Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value, Vjp,
-    attributes, op_attributes, rules,
+    arity, attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::with_float;
@@ -45,7 +45,7 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct MaskedAttention {
+    pub struct MaskedAttention(q, k, v, mask if mask, lengths if lengths) {
         /// Factor of the products, commonly `1/√e`.
         pub scale: f64 = 0.5,
         /// Whether a query sees no key behind its own place.
@@ -97,7 +97,7 @@ impl Sizes {
 
 impl MaskedAttention {
     /// Arguments of the forward op.
-    pub(in crate::ops) fn arguments(&self) -> usize {
+    pub(in crate::ops) fn operands(&self) -> usize {
         3 + usize::from(self.mask) + usize::from(self.lengths)
     }
 
@@ -229,9 +229,7 @@ impl Op for MaskedAttention {
         "masked_attention"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        if args.len() != self.arguments() {
-            return Err(Rule::Arity { expected: self.arguments(), got: args.len() });
-        }
+        arity(self, args)?;
         let s = self.check(args)?;
         Ok([args[0], Spec { dtype: args[0].dtype.accumulate(), shape: s.rows() }].into())
     }
@@ -344,7 +342,7 @@ impl Tested for MaskedAttention {
             ),
             Sample::bad(*self, three(same, [2, 5, 2, 3], [2, 5, 2, 3]), "arg 1 is [2, 5, 2, 3]"),
             Sample::bad(*self, vec![SampleArg::any([5, 2, 4]); 3], "arg 0 has rank 3; it must be 4"),
-            Sample::bad(*self, vec![x(same); 2], "takes 3 arguments, got 2"),
+            Sample::bad(*self, vec![x(same); 2], "takes 3 arguments (q, k, v), got 2"),
             Sample::bad(
                 op,
                 masked(int(DType::Bool, &[2, 2, 5, 4])),

@@ -2,7 +2,7 @@
 
 use super::masked::{MaskedAttention, Sizes, cases, cuda, gradient};
 use crate::contract::{
-    Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attributes,
+    Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, arity, attributes,
     op_attributes, rules,
 };
 use crate::kernel::cpu::lanes::saved_stat_dtype;
@@ -16,11 +16,11 @@ op_attributes! {
     /// `dS = P∘(g_out·vᵀ − rowsum(g_out∘out))`, `gq = scale·dS·k`, `gk = scale·dSᵀ·q`, `gv = Pᵀ·g_out`, these two summed over the
     /// query heads of a key head.
     ///
-    /// Arguments: those of [`MaskedAttention`], then `out` and `g_out`, `[B, M, h, e]`, around `lse`, `[B, h, M]` in f32 or f64.
+    /// Arguments: those of [`MaskedAttention`], `q`, `k`, `v` and where it has them `mask` and `lengths`; then `out` and `g_out`, `[B, M, h, e]`, around `lse`, `[B, h, M]` in f32 or f64.
     /// Results: `gq` as `q`, `gk` and `gv` as `k`. Accumulation: f32 (f64 for f64). Disjoint. No second derivatives. Errors: as
     /// of the forward op. Deterministic, whatever the number of threads. Source: Dao et al., "FlashAttention" (2022), algorithm 4.
     #[derive(Debug, Clone, Copy)]
-    pub struct MaskedAttentionGrad {
+    pub struct MaskedAttentionGrad(q, k, v, mask if mask, lengths if lengths, out, lse, g_out) {
         /// As in the forward pass.
         pub scale: f64 = 0.5,
         /// As in the forward pass.
@@ -45,10 +45,8 @@ impl Op for MaskedAttentionGrad {
         "masked_attention_grad"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let at = self.forward().arguments();
-        if args.len() != at + 3 {
-            return Err(Rule::Arity { expected: at + 3, got: args.len() });
-        }
+        let at = self.forward().operands();
+        arity(self, args)?;
         let s = self.forward().check(args)?;
         for i in [at, at + 2] {
             rules::same_dtype(args, 0, i)?;
@@ -97,7 +95,7 @@ impl Tested for MaskedAttentionGrad {
         let specs: Vec<Spec> = args.iter().map(|a| a.spec).collect();
         let Ok(outputs) = self.infer(&specs) else { return Vec::new() };
         let (op, s) = (self.forward(), Sizes::of(&specs[0].shape, &specs[1].shape));
-        let [out, lse, g] = [0, 1, 2].map(|i| &args[op.arguments() + i].data);
+        let [out, lse, g] = [0, 1, 2].map(|i| &args[op.operands() + i].data);
         let (q, k, v) = (&args[0].data, &args[1].data, &args[2].data);
         let mut grads: Vec<HostTensor> = outputs.iter().map(|&o| HostTensor::from_fn(o, |_| 0.0)).collect();
         for at in 0..s.rows().elements() {
@@ -143,7 +141,11 @@ impl Tested for MaskedAttentionGrad {
             all.push(Sample::new(grad(op)(s.features), args));
         }
         let any = SampleArg::any([2, 5, 2, 4]);
-        all.push(Sample::bad(*self, vec![any.clone(); 5], "takes 6 arguments, got 5"));
+        all.push(Sample::bad(
+            *self,
+            vec![any.clone(); 5],
+            "takes 6 arguments (q, k, v, out, lse, g_out), got 5",
+        ));
         let mut bad = vec![any; 6];
         bad[4] = SampleArg::with(Some(DType::F32), [2, 2, 4], Data::Range(1.0, 3.0));
         all.push(Sample::bad(*self, bad, "arg 4 is [2, 2, 4]; it must be [2, 2, 5]"));

@@ -14,7 +14,7 @@ op_list! { Clamp }
 op_attributes! {
     /// `out = min(max(x, low), high)`; NaN stays NaN.
     ///
-    /// `x`: any shape, float. In place on `x`. The bounds are rounded to the accumulation dtype, the result to the dtype of `x`.
+    /// `x`: any shape, float. Result: as `x`. In place on `x`. The bounds are rounded to the accumulation dtype, the result to the dtype of `x`.
     /// Gradient: the cotangent where `low ≤ x ≤ high`, else 0. Errors: `low` above `high`, or NaN. Source: the definition.
     ///
     /// ```
@@ -27,7 +27,7 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct Clamp {
+    pub struct Clamp(x) {
         /// The least result.
         pub low: f64 = -1.0,
         /// The greatest result.
@@ -51,7 +51,7 @@ impl Op for Clamp {
         "clamp"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let x = rules::one_float(args)?;
+        let x = rules::one_float(self, args)?;
         // False for NaN too.
         if self.low <= self.high {
             Ok(Outputs::one(x))
@@ -109,7 +109,7 @@ impl Tested for Clamp {
             vec![SampleArg::any([3])],
             "it must be at most high",
         ));
-        all.push(Sample::bad(*self, vec![], "takes 1 arguments, got 0"));
+        all.push(Sample::bad(*self, vec![], "takes 1 argument (x), got 0"));
         all
     }
 }

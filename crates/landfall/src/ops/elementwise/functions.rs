@@ -38,61 +38,62 @@ fn rectified(cx: &Vjp<'_>, slope: f64) -> Result<Vec<Option<Value>>, Error> {
 }
 
 pointwise! {
-    /// `out = sin x`, in radians.
+    /// `out = sin x`, in radians. Gradient: `cotangent · cos x`.
     Sin "sin" [x] float in (-9.0, 9.0);
     expression |e, x| e.unary(Unary::Sin, x);
     reference |x| x[0].sin();
     vjp times!(|cx, x, _| cx.graph.cos(x));
 
-    /// `out = cos x`, in radians.
+    /// `out = cos x`, in radians. Gradient: `−cotangent · sin x`.
     Cos "cos" [x] float in (-9.0, 9.0);
     expression |e, x| e.unary(Unary::Cos, x);
     reference |x| x[0].cos();
     vjp times!(|cx, x, _| { let s = cx.graph.sin(x)?; cx.graph.neg(s) });
 
-    /// `out = eˣ − 1`, accurate near 0.
+    /// `out = eˣ − 1`, accurate near 0. Gradient: `cotangent · (out + 1)`.
     Expm1 "expm1" [x] float in (-2.0, 2.0);
     expression |e, x| e.unary(Unary::Expm1, x);
     reference |x| x[0].exp_m1();
     vjp times!(|cx, _, y| cx.graph.affine(y, 1.0, 1.0));
 
-    /// `out = ln(1 + x)`, accurate near 0; −∞ at −1, NaN below.
+    /// `out = ln(1 + x)`, accurate near 0; −∞ at −1, NaN below. Gradient: `cotangent / (1 + x)`.
     Log1p "log1p" [x] float in (-0.75, 4.0);
     expression |e, x| e.unary(Unary::Log1p, x);
     reference |x| x[0].ln_1p();
     vjp times!(|cx, x, _| { let below = cx.graph.affine(x, 1.0, 1.0)?; cx.graph.recip(below) });
 
-    /// `out = ⌊x⌋`: the largest integer that is not greater.
+    /// `out = ⌊x⌋`: the largest integer that is not greater. No gradient.
     Floor "floor" [x] number in ANY;
     expression |e, x| e.unary(Unary::Floor, x);
     reference |x| x[0].floor();
     vjp Grad::None("it is constant between its steps");
 
-    /// `out = ⌈x⌉`: the smallest integer that is not less.
+    /// `out = ⌈x⌉`: the smallest integer that is not less. No gradient.
     Ceil "ceil" [x] number in ANY;
     expression |e, x| e.unary(Unary::Ceil, x);
     reference |x| x[0].ceil();
     vjp Grad::None("it is constant between its steps");
 
-    /// `out` = the integer nearest to `x`, the even one of two, as in numpy and PyTorch.
+    /// `out` = the integer nearest to `x`, the even one of two, as in numpy and PyTorch. No gradient.
     Round "round" [x] number in ANY;
     expression |e, x| e.unary(Unary::Round, x);
     reference |x| x[0].round_ties_even();
     vjp Grad::None("it is constant between its steps");
 
-    /// `out = 1 / (1 + e⁻ˣ)`.
+    /// `out = 1 / (1 + e⁻ˣ)`. Gradient: `cotangent · (out − out²)`.
     Sigmoid "sigmoid" [x] float in (-9.0, 9.0);
     expression sigmoid;
     reference |x| 1.0 / (1.0 + (-x[0]).exp());
     vjp times!(|cx, _, y| { let q = cx.graph.mul(y, y)?; cx.graph.sub(y, q) });
 
-    /// `out = max(x, 0)`, NaN stays NaN; slope 0 at 0, as in PyTorch.
+    /// `out = max(x, 0)`, NaN stays NaN. Gradient: the cotangent where `x > 0`, else 0, also at 0, as in PyTorch.
     Relu "relu" [x] float in ANY;
     expression |e, x| { let zero = e.constant(0.0); e.binary(Binary::Max, x, zero) };
     reference |x| if x[0] > 0.0 || x[0].is_nan() { x[0] } else { 0.0 };
     vjp Grad::Rule(|_, cx| rectified(cx, 0.0));
 
-    /// `out = x / (1 + e⁻ˣ)`: x · sigmoid x, also called swish.
+    /// `out = x / (1 + e⁻ˣ)`: x · sigmoid x, also called swish. Gradient: `cotangent · (s + out · (1 − s))` with
+    /// `s = sigmoid x`.
     Silu "silu" [x] float in (-9.0, 9.0);
     expression |e, x| { let below = one_plus_exp_neg(e, x); e.binary(Binary::Div, x, below) };
     reference |x| x[0] / (1.0 + (-x[0]).exp());
@@ -104,7 +105,8 @@ pointwise! {
         cx.graph.add(s, rest)
     });
 
-    /// `out = ln(1 + eˣ)`, as `max(x, 0) + ln(1 + e^(−|x|))`, which never overflows.
+    /// `out = ln(1 + eˣ)`, as `max(x, 0) + ln(1 + e^(−|x|))`, which never overflows. Gradient:
+    /// `cotangent · sigmoid x`.
     Softplus "softplus" [x] float in (-9.0, 9.0);
     expression |e, x| {
         let magnitude = e.unary(Unary::Abs, x);
@@ -119,6 +121,7 @@ pointwise! {
     vjp times!(|cx, x, _| cx.graph.sigmoid(x));
 
     /// `out = lhs^rhs`, with the special cases of IEEE 754: NaN for a negative number to a fractional power.
+    /// Gradients: `cotangent · rhs · lhs^(rhs − 1)` and `cotangent · out · ln lhs`; 0 of a power of 0.
     Pow "pow" [lhs, rhs] float in POSITIVE, ANY;
     expression |e, a, b| e.binary(Binary::Pow, a, b);
     reference |x| x[0].powf(x[1]);
@@ -146,7 +149,7 @@ pointwise! {
     });
 
     /// `out = lhs − ⌊lhs / rhs⌋ · rhs`: the remainder with the sign of `rhs`, as `%` in Python, numpy and PyTorch. Of
-    /// integers 0 where `rhs` is 0, of floats NaN.
+    /// integers 0 where `rhs` is 0, of floats NaN. Gradients: `cotangent` and `−cotangent · ⌊lhs / rhs⌋`.
     Rem "rem" [lhs, rhs] number in (-1.9, -1.1), (2.0, 3.0);
     expression |e, a, b| e.binary(Binary::Rem, a, b);
     reference |x| x[0] - (x[0] / x[1]).floor() * x[1];
@@ -161,9 +164,10 @@ pointwise! {
 op_attributes! {
     /// `out = x` where `x > 0`, else `slope · x`.
     ///
-    /// `x`: any shape, float. In place on `x`. Gradient: the cotangent where `x > 0`, else `slope` times it, also at 0.
+    /// `x`: any shape, float. Result: as `x`. In place on `x`. Gradient: the cotangent where `x > 0`, else `slope` times
+    /// it, also at 0. Errors: `x` must be a float. Deterministic.
     #[derive(Debug, Clone, Copy)]
-    pub struct LeakyRelu {
+    pub struct LeakyRelu(x) {
         /// The factor of negative numbers.
         pub slope: f64 = 0.01,
     }
@@ -174,7 +178,7 @@ impl Op for LeakyRelu {
         "leaky_relu"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        rules::one_float(args).map(Outputs::one)
+        rules::one_float(self, args).map(Outputs::one)
     }
     fn outputs(&self) -> &[Output] {
         const { &[Output::in_place(&[0])] }
@@ -204,7 +208,7 @@ impl Tested for LeakyRelu {
     fn samples(&self) -> Vec<Sample> {
         let mut all = samples(*self, &[ANY]);
         all.extend(samples(Self { slope: 0.5 }, &[ANY]).into_iter().take(4));
-        all.push(Sample::bad(*self, vec![], "takes 1 arguments, got 0"));
+        all.push(Sample::bad(*self, vec![], "takes 1 argument (x), got 0"));
         all
     }
 }

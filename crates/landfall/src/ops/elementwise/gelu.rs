@@ -59,7 +59,7 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct Gelu {
+    pub struct Gelu(x) {
         /// How Φ is computed.
         pub approximation: Approximation = Approximation::default(),
     }
@@ -70,7 +70,7 @@ impl Op for Gelu {
         "gelu"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        rules::one_float(args).map(Outputs::one)
+        rules::one_float(self, args).map(Outputs::one)
     }
     fn outputs(&self) -> &[Output] {
         const { &[Output::in_place(&[0])] }
@@ -113,7 +113,7 @@ impl Tested for Gelu {
         all.extend(samples(Self { approximation: Approximation::Tanh }, &[(-6.0, 6.0)]));
         let ints = SampleArg::with(Some(DType::I32), [3], Data::Int(0, 5));
         all.push(Sample::bad(*self, vec![ints], "it must be f32, f64, bf16 or f16"));
-        all.push(Sample::bad(*self, vec![], "takes 1 arguments, got 0"));
+        all.push(Sample::bad(*self, vec![], "takes 1 argument (x), got 0"));
         all
     }
 }
@@ -122,9 +122,10 @@ op_attributes! {
     /// Gradient of [`Gelu`]: `out = cotangent·(Φ(x) + x·Φ′(x))`.
     ///
     /// `x`, `cotangent`: one shape and float dtype, which are the result's. Arithmetic in the accumulation dtype, rounded
-    /// once. In place on either. Gradient: by ops, from the second derivative. Deterministic. Source: as [`Gelu`].
+    /// once. In place on either. Gradient: by ops, from the second derivative. Errors: shapes
+    /// or dtypes that differ, no float. Deterministic. Source: as [`Gelu`].
     #[derive(Debug, Clone, Copy)]
-    pub struct GeluGrad {
+    pub struct GeluGrad(x, cotangent) {
         /// How Φ is computed.
         pub approximation: Approximation = Approximation::default(),
     }
@@ -135,7 +136,7 @@ impl Op for GeluGrad {
         "gelu_grad"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 2] = rules::arity(args)?;
+        let args: [Spec; 2] = rules::arity(self, args)?;
         rules::float(&args, &[0])?;
         rules::same_dtype(&args, 0, 1)?;
         rules::same_shape(&args, 0, 1)?;

@@ -85,25 +85,26 @@ pub fn samples(op: impl Tested + Clone, ranges: &[(f64, f64)]) -> Vec<Sample> {
 
 macro_rules! pointwise {
     ($(
-        $(#[$doc:meta])*
+        $(#[doc = $doc:literal])*
         $Name:ident $name:literal [$($arg:ident),+] $class:ident in $($range:expr),+;
         expression $build:expr;
         reference $reference:expr;
         vjp $vjp:expr;
     )*) => { $(
         op_attributes! {
-            $(#[$doc])*
+            $(#[doc = $doc])*
             ///
-            /// Arguments of one shape and dtype, which are the result's. Arithmetic in the accumulation dtype, rounded
-            /// once; integers wrap modulo 2^bits, as in numpy. In place on any argument. Deterministic.
+            #[doc = pointwise!(@doc $class $($arg)+)]
+            /// Arithmetic in the accumulation dtype, rounded once; integers wrap modulo 2^bits, as in numpy.
+            /// Deterministic.
             #[derive(Debug, Clone, Copy)]
-            pub struct $Name;
+            pub struct $Name($($arg),+);
         }
 
         impl Op for $Name {
             fn name(&self) -> &'static str { $name }
             fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-                let args: [Spec; pointwise!(@count $($arg)+)] = rules::arity(args)?;
+                let args: [Spec; pointwise!(@count $($arg)+)] = rules::arity(self, args)?;
                 pointwise!(@class $class args);
                 for i in 1..args.len() {
                     rules::same_dtype(&args, 0, i)?;
@@ -137,6 +138,18 @@ macro_rules! pointwise {
             }
         }
     )* };
+    (@doc $class:ident x) => {
+        concat!(" `x`: any shape, ", pointwise!(@dtype $class), ". Result: as `x`. In place on `x`. Errors: another dtype.")
+    };
+    (@doc $class:ident lhs rhs) => {
+        concat!(
+            " `lhs`, `rhs`: one shape and dtype, ", pointwise!(@dtype $class),
+            ". Result: as they. In place on `lhs` or `rhs`. Errors: shapes or dtypes that differ, another dtype.",
+        )
+    };
+    (@dtype float) => { "a float" };
+    (@dtype number) => { "a number" };
+    (@dtype any) => { "any" };
     (@count x) => { 1 };
     (@count lhs rhs) => { 2 };
     (@which x) => { &[0] };
@@ -152,7 +165,7 @@ macro_rules! pointwise {
         }
     };
     (@class any $args:ident) => {};
-    (@bad $all:ident $Name:ident x) => { $all.push(Sample::bad($Name, vec![], "takes 1 arguments, got 0")) };
+    (@bad $all:ident $Name:ident x) => { $all.push(Sample::bad($Name, vec![], "takes 1 argument (x), got 0")) };
     (@bad $all:ident $Name:ident lhs rhs) => {
         $all.push(Sample::bad($Name, vec![SampleArg::any([4, 8]), SampleArg::any([4, 6])], "their shapes must be equal"));
         $all.push(Sample::bad(
@@ -202,61 +215,61 @@ pub(super) const POSITIVE: (f64, f64) = (0.25, 4.0);
 const WIDE: (f64, f64) = (-120.0, 120.0);
 
 pointwise! {
-    /// `out = −x`.
+    /// `out = −x`. Gradient: `−cotangent`.
     Neg "neg" [x] number in ANY;
     expression |e, x| e.unary(Unary::Neg, x);
     reference |x| -x[0];
     vjp Grad::Rule(|_, cx| Ok(vec![Some(cx.graph.neg(cotangent(cx)?)?)]));
 
-    /// `out = |x|`; gradient 0 at 0.
+    /// `out = |x|`. Gradient: `cotangent · sign x`, 0 at 0.
     Abs "abs" [x] number in ANY;
     expression |e, x| e.unary(Unary::Abs, x);
     reference |x| x[0].abs();
     vjp times!(|cx, x, _| cx.graph.sign(x));
 
-    /// `out = −1, 0 or 1`.
+    /// `out = −1, 0 or 1`, the sign of `x`. No gradient.
     Sign "sign" [x] number in ANY;
     expression |e, x| e.unary(Unary::Sign, x);
     reference |x| if x[0] > 0.0 { 1.0 } else if x[0] < 0.0 { -1.0 } else { 0.0 };
     vjp Grad::None("it is constant between its steps");
 
-    /// `out = eˣ`.
+    /// `out = eˣ`. Gradient: `cotangent · out`.
     Exp "exp" [x] float in (-9.0, 9.0);
     expression |e, x| e.unary(Unary::Exp, x);
     reference |x| x[0].exp();
     vjp times!(|_, _, y| Ok(y));
 
-    /// `out = ln x`.
+    /// `out = ln x`. Gradient: `cotangent / x`.
     Ln "ln" [x] float in POSITIVE;
     expression |e, x| e.unary(Unary::Ln, x);
     reference |x| x[0].ln();
     vjp times!(|cx, x, _| cx.graph.recip(x));
 
-    /// `out = √x`.
+    /// `out = √x`. Gradient: `cotangent / (2 · out)`.
     Sqrt "sqrt" [x] float in POSITIVE;
     expression |e, x| e.unary(Unary::Sqrt, x);
     reference |x| x[0].sqrt();
     vjp times!(|cx, _, y| { let r = cx.graph.recip(y)?; cx.graph.affine(r, 0.5, 0.0) });
 
-    /// `out = 1/√x`.
+    /// `out = 1/√x`. Gradient: `−cotangent · out / (2 · x)`.
     Rsqrt "rsqrt" [x] float in POSITIVE;
     expression |e, x| e.unary(Unary::Rsqrt, x);
     reference |x| 1.0 / x[0].sqrt();
     vjp times!(|cx, x, y| { let q = cx.graph.div(y, x)?; cx.graph.affine(q, -0.5, 0.0) });
 
-    /// `out = 1/x`.
+    /// `out = 1/x`. Gradient: `−cotangent · out²`.
     Recip "recip" [x] float in POSITIVE;
     expression |e, x| e.unary(Unary::Recip, x);
     reference |x| 1.0 / x[0];
     vjp times!(|cx, _, y| { let q = cx.graph.mul(y, y)?; cx.graph.neg(q) });
 
-    /// `out = tanh x`.
+    /// `out = tanh x`. Gradient: `cotangent · (1 − out²)`.
     Tanh "tanh" [x] float in WIDE;
     expression |e, x| e.unary(Unary::Tanh, x);
     reference |x| x[0].tanh();
     vjp times!(|cx, _, y| { let q = cx.graph.mul(y, y)?; cx.graph.affine(q, -1.0, 1.0) });
 
-    /// `out = 2/√π · ∫₀ˣ e^(−t²) dt`.
+    /// `out = 2/√π · ∫₀ˣ e^(−t²) dt`. Gradient: `cotangent · 2/√π · e^(−x²)`.
     Erf "erf" [x] float in (-4.0, 4.0);
     expression |e, x| e.unary(Unary::Erf, x);
     reference |x| Math::erf(x[0]);
@@ -267,25 +280,25 @@ pointwise! {
         cx.graph.affine(q, std::f64::consts::FRAC_2_SQRT_PI, 0.0)
     });
 
-    /// `out = lhs + rhs`.
+    /// `out = lhs + rhs`. Gradients: `cotangent` and `cotangent`.
     Add "add" [lhs, rhs] number in ANY, ANY;
     expression |e, a, b| e.binary(Binary::Add, a, b);
     reference |x| x[0] + x[1];
     vjp both!(|_, c| Ok(c), |_, c| Ok(c));
 
-    /// `out = lhs − rhs`.
+    /// `out = lhs − rhs`. Gradients: `cotangent` and `−cotangent`.
     Sub "sub" [lhs, rhs] number in ANY, ANY;
     expression |e, a, b| e.binary(Binary::Sub, a, b);
     reference |x| x[0] - x[1];
     vjp both!(|_, c| Ok(c), |cx, c| cx.graph.neg(c));
 
-    /// `out = lhs · rhs`.
+    /// `out = lhs · rhs`. Gradients: `cotangent · rhs` and `cotangent · lhs`.
     Mul "mul" [lhs, rhs] number in ANY, ANY;
     expression |e, a, b| e.binary(Binary::Mul, a, b);
     reference |x| x[0] * x[1];
     vjp both!(|cx, c| cx.graph.mul(c, cx.inputs[1]), |cx, c| cx.graph.mul(c, cx.inputs[0]));
 
-    /// `out = lhs / rhs`.
+    /// `out = lhs / rhs`. Gradients: `cotangent / rhs` and `−cotangent · out / rhs`.
     Div "div" [lhs, rhs] float in ANY, POSITIVE;
     expression |e, a, b| e.binary(Binary::Div, a, b);
     reference |x| x[0] / x[1];

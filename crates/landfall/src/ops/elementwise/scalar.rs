@@ -12,9 +12,10 @@ op_list! { Affine, Cast, Compare, Fill, Where; Comparison }
 op_attributes! {
     /// `out = x · mul + add` with constants.
     ///
-    /// `x`: any shape, float. In place on `x`. Gradient: `cotangent · mul`.
+    /// `x`: any shape, float. Result: as `x`, with one rounding. In place on `x`. Gradient: `cotangent · mul`. Errors: `x`
+    /// must be a float. Deterministic.
     #[derive(Debug, Clone, Copy)]
-    pub struct Affine {
+    pub struct Affine(x) {
         /// Factor.
         pub mul: f64 = -1.5,
         /// Addend.
@@ -27,7 +28,7 @@ impl Op for Affine {
         "affine"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        rules::one_float(args).map(Outputs::one)
+        rules::one_float(self, args).map(Outputs::one)
     }
     fn outputs(&self) -> &[Output] {
         const { &[Output::in_place(&[0])] }
@@ -79,9 +80,10 @@ op_attributes! {
     /// `out = x` in another dtype: to floats rounded to nearest; floats to integers truncated, saturated, NaN as 0; integers to
     /// narrower integers modulo 2^bits; to bool `x ≠ 0`.
     ///
-    /// In place where both dtypes are the same. Gradient: the cotangent cast back; none to or from integers.
+    /// `x`: any shape and dtype. Result: of its shape. Disjoint. Gradient: the cotangent cast back; none to or from
+    /// integers. Errors: none. Deterministic.
     #[derive(Debug, Clone, Copy)]
-    pub struct Cast {
+    pub struct Cast(x) {
         /// The dtype of the result.
         pub dtype: DType = DType::F32,
     }
@@ -92,7 +94,7 @@ impl Op for Cast {
         "cast"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 1] = rules::arity(args)?;
+        let args: [Spec; 1] = rules::arity(self, args)?;
         Ok(Outputs::one(Spec { dtype: self.dtype, ..args[0] }))
     }
     fn outputs(&self) -> &[Output] {
@@ -144,7 +146,7 @@ impl Tested for Cast {
         let mut all: Vec<Sample> =
             DType::ALL.iter().flat_map(|&dtype| samples(Self { dtype }, &[(-3.0, 3.0)])).collect();
         all.push(Sample::new(Self { dtype: DType::U8 }, vec![SampleArg::range([40], -500.0, 500.0)]));
-        all.push(Sample::bad(*self, vec![], "takes 1 arguments, got 0"));
+        all.push(Sample::bad(*self, vec![], "takes 1 argument (x), got 0"));
         all
     }
 }
@@ -152,10 +154,11 @@ impl Tested for Cast {
 op_attributes! {
     /// `out = condition ? lhs : rhs`.
     ///
-    /// `condition`: bool; `lhs`, `rhs`: one dtype; all of one shape. In place on `lhs` or `rhs`. Gradient: the cotangent
-    /// where each was taken, zero elsewhere.
+    /// `condition`: bool; `lhs`, `rhs`: one dtype, any; all of one shape. Result: as `lhs`. In place on `lhs` or `rhs`.
+    /// Gradients of `lhs` and `rhs`: the cotangent where each was taken, zero elsewhere. Errors: shapes or dtypes that
+    /// differ, a condition that is not bool. Deterministic.
     #[derive(Debug, Clone, Copy)]
-    pub struct Where;
+    pub struct Where(condition, lhs, rhs);
 }
 
 impl Op for Where {
@@ -163,7 +166,7 @@ impl Op for Where {
         "where"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 3] = rules::arity(args)?;
+        let args: [Spec; 3] = rules::arity(self, args)?;
         rules::dtype(&args, 0, DType::Bool)?;
         rules::same_dtype(&args, 1, 2)?;
         rules::same_shape(&args, 0, 1)?;
@@ -238,9 +241,10 @@ attribute_choices!(Comparison: Equal = "equal", Less = "less", LessEqual = "less
 op_attributes! {
     /// `out = lhs (=, <, ≤, ≠, >, ≥) rhs` as bool, integers exactly. Comparisons with NaN are false, `≠` is true.
     ///
-    /// Arguments of one shape and dtype. Disjoint (the result has another dtype). Not differentiable.
+    /// `lhs`, `rhs`: one shape and dtype, any. Result: bool, of that shape. Disjoint. Not differentiable. Errors: shapes or
+    /// dtypes that differ. Deterministic.
     #[derive(Debug, Clone, Copy)]
-    pub struct Compare {
+    pub struct Compare(lhs, rhs) {
         /// Which comparison.
         pub comparison: Comparison = Comparison::Less,
     }
@@ -257,7 +261,7 @@ impl Op for Compare {
         "compare"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 2] = rules::arity(args)?;
+        let args: [Spec; 2] = rules::arity(self, args)?;
         rules::same_dtype(&args, 0, 1)?;
         rules::same_shape(&args, 0, 1)?;
         Ok(Outputs::one(Spec { dtype: DType::Bool, ..args[0] }))
@@ -323,9 +327,10 @@ impl Tested for Compare {
 op_attributes! {
     /// `out = value` everywhere.
     ///
-    /// No arguments; any dtype and shape. Errors: a value that an integer dtype does not hold.
+    /// No arguments. Result: `spec`, any dtype and shape. Disjoint. Not differentiable. Errors: a value that an integer dtype
+    /// does not hold.
     #[derive(Debug, Clone, Copy)]
-    pub struct Fill {
+    pub struct Fill() {
         /// Dtype and shape of the result.
         pub spec: Spec = Spec { dtype: DType::F32, shape: Shape::SCALAR },
         /// The value; rounded to a float dtype.
@@ -338,7 +343,7 @@ impl Op for Fill {
         "fill"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        rules::arity::<0>(args)?;
+        rules::arity::<0>(self, args)?;
         let (least, greatest, expected) = match self.spec.dtype {
             DType::F32 | DType::F64 | DType::BF16 | DType::F16 => return Ok(Outputs::one(self.spec)),
             DType::I32 => (f64::from(i32::MIN), f64::from(i32::MAX), "an integer that i32 holds"),
@@ -383,7 +388,7 @@ impl Tested for Fill {
             SHAPES.iter().filter_map(move |s| Some(Spec { dtype, shape: Shape::new(s)? }))
         });
         let mut all: Vec<Sample> = specs.map(|spec| Sample::new(Self { spec, value: 1.0 }, vec![])).collect();
-        all.push(Sample::bad(*self, vec![SampleArg::any([4])], "takes 0 arguments, got 1"));
+        all.push(Sample::bad(*self, vec![SampleArg::any([4])], "takes no arguments, got 1"));
         let bad =
             |dtype, value| Sample::bad(Self { spec: Spec::new(dtype, [2]), value }, vec![], "value is ");
         all.extend([

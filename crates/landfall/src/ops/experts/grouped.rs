@@ -31,7 +31,7 @@ op_attributes! {
     /// `counts` and behind them in `offsets`. Errors: other dtypes, ranks or sizes, no expert. Deterministic. Source: Gale et
     /// al., "MegaBlocks: Efficient Sparse Training with Mixture-of-Experts" (2022).
     #[derive(Debug, Clone, Copy)]
-    pub struct GroupedMatMul;
+    pub struct GroupedMatMul(x, w, counts, offsets);
 }
 
 op_attributes! {
@@ -41,7 +41,7 @@ op_attributes! {
     /// `x`: `[N, K]`, float; `gy`: `[N, F]` of its dtype; `counts` and `offsets` as there. Result: `[E, K, F]`. Sums in the
     /// accumulation dtype, in the order of rows. Disjoint. No second derivatives. Errors as there. Deterministic.
     #[derive(Debug, Clone, Copy)]
-    pub struct GroupedMatMulGrad;
+    pub struct GroupedMatMulGrad(x, gy, counts, offsets);
 }
 
 /// Checks counts and offsets; the number of experts.
@@ -76,7 +76,7 @@ impl Op for GroupedMatMul {
         "grouped_matmul"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 4] = rules::arity(args)?;
+        let args: [Spec; 4] = rules::arity(self, args)?;
         rules::float(&args, &[0])?;
         rules::same_dtype(&args, 0, 1)?;
         let [rows, k] = sizes(&args, 0, "2")?;
@@ -177,7 +177,7 @@ impl Tested for GroupedMatMul {
             bad(vec![any(), w(0, 4), int(0), int(1)], "the number of experts is 0; it must be at least 1"),
             bad(vec![any(), w(2, 4), any(), int(3)], "it must be i32 or i64"),
             bad(vec![any(), any(), int(2), int(3)], "arg 1 has rank 2; it must be 3"),
-            bad(vec![any()], "takes 4 arguments, got 1"),
+            bad(vec![any()], "takes 4 arguments (x, w, counts, offsets), got 1"),
         ]);
         all
     }
@@ -229,7 +229,7 @@ impl Op for GroupedMatMulGrad {
         "grouped_matmul_grad"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 4] = rules::arity(args)?;
+        let args: [Spec; 4] = rules::arity(self, args)?;
         rules::float(&args, &[0])?;
         rules::same_dtype(&args, 0, 1)?;
         let [_, k] = sizes(&args, 0, "2")?;
@@ -295,7 +295,7 @@ impl Tested for GroupedMatMulGrad {
         all.extend([
             bad(vec![any(6), any(5), int(2), int(3)], "arg 0 axis 0 is 6, arg 1 axis 0 is 5"),
             bad(vec![any(6), any(6), int(2), int(4)], "arg 3 is [4]; it must be [3]"),
-            bad(vec![any(6), any(6), int(2)], "takes 4 arguments, got 3"),
+            bad(vec![any(6), any(6), int(2)], "takes 4 arguments (x, gy, counts, offsets), got 3"),
         ]);
         all
     }

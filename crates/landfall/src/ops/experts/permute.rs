@@ -7,7 +7,7 @@ use super::routing::{Factors, Map, Routed, copy_row, grain, map_sizes, pairs, si
 use super::unpermute::{PairProbs, Unpermute};
 use crate::contract::{
     Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Spread, Tested, Value,
-    attributes, op_attributes, rules,
+    arity, attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::{Call, with_float};
@@ -43,7 +43,7 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct Permute {
+    pub struct Permute(x, map, source, p if probs) {
         /// Whether probabilities are brought along.
         pub probs: bool = false,
         /// Whether a pair with a probability of 0 has a row of zeros. (As TransformerEngine does it, for those who come from
@@ -57,10 +57,7 @@ impl Op for Permute {
         "permute"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let expected = 3 + usize::from(self.probs);
-        if args.len() != expected {
-            return Err(Rule::Arity { expected, got: args.len() });
-        }
+        arity(self, args)?;
         if self.drop_zero && !self.probs {
             return Err(Rule::Attribute {
                 name: "drop_zero",
@@ -200,8 +197,12 @@ impl Tested for Permute {
             Sample::bad(plain, vec![any(), any(), source(4)], "it must be i32 or i64"),
             Sample::bad(plain, vec![any(), int([4, 3]), int([4, 1])], "arg 2 has rank 2; it must be 1"),
             Sample::bad(plain, vec![int([4, 3]), int([4, 3]), source(4)], "it must be f32, f64, bf16 or f16"),
-            Sample::bad(plain, vec![any()], "takes 3 arguments, got 1"),
-            Sample::bad(with, vec![any(), int([4, 3]), source(4)], "takes 4 arguments, got 3"),
+            Sample::bad(plain, vec![any()], "takes 3 arguments (x, map, source), got 1"),
+            Sample::bad(
+                with,
+                vec![any(), int([4, 3]), source(4)],
+                "takes 4 arguments (x, map, source, p), got 3",
+            ),
             Sample::bad(
                 with,
                 vec![any(), int([4, 3]), source(4), p([5, 2])],

@@ -53,7 +53,7 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct RouteMap {
+    pub struct RouteMap(routed) {
         /// The most experts of a token.
         pub most: usize = 2,
         /// Rows of the permuted buffer: its capacity.
@@ -101,7 +101,7 @@ impl Op for RouteMap {
         "route_map"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let [routed]: [Spec; 1] = rules::arity(args)?;
+        let [routed]: [Spec; 1] = rules::arity(self, args)?;
         if !matches!(routed.dtype, DType::Bool | DType::U8 | DType::I32 | DType::I64) {
             return Err(Rule::Dtype { arg: 0, dtype: routed.dtype, expected: "bool, u8, i32 or i64" });
         }

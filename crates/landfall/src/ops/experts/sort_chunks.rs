@@ -5,7 +5,7 @@ mod cuda;
 use super::routing::cuda::{Share, shares};
 use super::routing::{Numbers, copy_row, grain, is_index, sizes};
 use crate::contract::{
-    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Spread, Tested, attributes,
+    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Spread, Tested, arity, attributes,
     op_attributes, rules,
 };
 use crate::kernel::cpu::{Call, with_float};
@@ -27,7 +27,7 @@ op_attributes! {
     /// with the sum behind the last size. Disjoint. No gradient: row numbers are integers. Errors: other dtypes, ranks or
     /// sizes, more than 2,048 chunks, more rows than the dtype numbers. Deterministic.
     #[derive(Debug, Clone, Copy)]
-    pub struct ChunkMap {
+    pub struct ChunkMap(sizes, order) {
         /// Number of rows.
         pub rows: usize = 8,
     }
@@ -59,7 +59,7 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct SortChunks {
+    pub struct SortChunks(x, d, p if probs) {
         /// Whether probabilities are brought along.
         pub probs: bool = false,
         /// Whether rows are brought back.
@@ -72,7 +72,7 @@ impl Op for ChunkMap {
         "chunk_map"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 2] = rules::arity(args)?;
+        let args: [Spec; 2] = rules::arity(self, args)?;
         is_index(&args, 0)?;
         rules::same_dtype(&args, 0, 1)?;
         let [chunks] = sizes(&args, 0, "1")?;
@@ -142,7 +142,7 @@ impl Tested for ChunkMap {
                 "the number of chunks is 0; it must be from 1",
             ),
             bad(1 << 31, vec![arg(2, DType::I32), arg(2, DType::I32)], "it must be less than 2^31 for i32"),
-            bad(4, vec![arg(2, DType::I32)], "takes 2 arguments, got 1"),
+            bad(4, vec![arg(2, DType::I32)], "takes 2 arguments (sizes, order), got 1"),
         ]);
         all
     }
@@ -175,10 +175,7 @@ impl Op for SortChunks {
         "sort_chunks"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let expected = 2 + usize::from(self.probs);
-        if args.len() != expected {
-            return Err(Rule::Arity { expected, got: args.len() });
-        }
+        arity(self, args)?;
         rules::float(args, &[0])?;
         is_index(args, 1)?;
         let [rows, _] = sizes(args, 0, "2")?;
@@ -290,7 +287,7 @@ impl Tested for SortChunks {
             Sample::bad(*self, vec![any(), d(3)], "arg 1 is [3]; it must be [4]"),
             Sample::bad(*self, vec![any(), SampleArg::any([4])], "it must be i32 or i64"),
             Sample::bad(*self, vec![SampleArg::any([4]), d(4)], "arg 0 has rank 1; it must be 2"),
-            Sample::bad(*self, vec![any()], "takes 2 arguments, got 1"),
+            Sample::bad(*self, vec![any()], "takes 2 arguments (x, d), got 1"),
             Sample::bad(with, vec![any(), d(4), SampleArg::any([3])], "arg 2 is [3]; it must be [4]"),
         ]);
         all

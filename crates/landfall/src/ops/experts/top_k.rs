@@ -33,7 +33,7 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct TopK {
+    pub struct TopK(p) {
         /// Experts of each token.
         pub k: usize = 2,
         /// Whether the chosen probabilities are divided by their sum.
@@ -49,7 +49,7 @@ op_attributes! {
     /// `p`: `[T, E]`, float; `routed`: `[T, E]`, bool; `gw`: as `p`. Result as `p`. Sums in the accumulation dtype. Disjoint.
     /// No second derivatives. Errors: other dtypes or shapes. Deterministic.
     #[derive(Debug, Clone, Copy)]
-    pub struct TopKGrad {
+    pub struct TopKGrad(p, routed, gw) {
         /// Whether the weights were divided by their sum.
         pub renormalise: bool = true,
     }
@@ -67,7 +67,7 @@ impl Op for TopK {
         "top_k"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let [p]: [Spec; 1] = rules::arity(args)?;
+        let [p]: [Spec; 1] = rules::arity(self, args)?;
         rules::float(args, &[0])?;
         let [_, experts] = sizes(args, 0, "2")?;
         if self.k == 0 || self.k > experts {
@@ -151,7 +151,7 @@ impl Op for TopKGrad {
         "top_k_grad"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 3] = rules::arity(args)?;
+        let args: [Spec; 3] = rules::arity(self, args)?;
         rules::float(&args, &[0])?;
         rules::dtype(&args, 1, DType::Bool)?;
         rules::same_dtype(&args, 0, 2)?;
@@ -220,7 +220,7 @@ impl Tested for TopKGrad {
             case(4, 256, 32, true),
             Sample::bad(*self, vec![any(), bools(3, 5), any()], "their shapes must be equal"),
             Sample::bad(*self, vec![any(), any(), any()], "it must be bool"),
-            Sample::bad(*self, vec![any(), bools(3, 4)], "takes 3 arguments, got 2"),
+            Sample::bad(*self, vec![any(), bools(3, 4)], "takes 3 arguments (p, routed, gw), got 2"),
         ]
     }
 }

@@ -6,8 +6,8 @@ use super::permute::Permute;
 use super::routing::cuda::{Share, shares};
 use super::routing::{Factors, Map, Numbers, Routed, grain, is_index, map_sizes, pairs, sizes, trial_map};
 use crate::contract::{
-    Body, Cost, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Spread, Tested, attributes,
-    op_attributes, rules,
+    Body, Cost, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Spread, Tested, arity,
+    attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::lanes::{TILE, sum2};
 use crate::kernel::cpu::pointwise::Arith;
@@ -40,7 +40,7 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct Unpermute;
+    pub struct Unpermute(y, map, source, w or none);
 }
 
 op_attributes! {
@@ -51,7 +51,7 @@ op_attributes! {
     /// accumulation dtype. Disjoint, every result and every argument. No second derivatives. Errors and numbers out of range as
     /// there. Deterministic.
     #[derive(Debug, Clone, Copy)]
-    pub struct UnpermuteGrad;
+    pub struct UnpermuteGrad(y, map, source, w, gz);
 }
 
 op_attributes! {
@@ -61,7 +61,7 @@ op_attributes! {
     /// `v`: `[N]`, float; `map`: `[T, 2·most + 1]`, i32 or i64. Result: `[T, experts]` as `v`. Disjoint. No second derivatives.
     /// Errors and numbers out of range as [`Permute`]. Deterministic.
     #[derive(Debug, Clone, Copy)]
-    pub struct PairProbs {
+    pub struct PairProbs(v, map) {
         /// Number of experts.
         pub experts: usize = 4,
     }
@@ -74,9 +74,7 @@ impl Op for Unpermute {
         "unpermute"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        if args.len() != 4 {
-            let _: [Spec; 3] = rules::arity(args)?;
-        }
+        arity(self, args)?;
         let (tokens, columns) = merged(args)?;
         Ok(Outputs::one(Spec::new(args[0].dtype, [tokens, columns])))
     }
@@ -147,7 +145,7 @@ impl Tested for Unpermute {
             bad(vec![any(6), int([4, 2]), source(6)], "the width of the map is 2; it must be 2 · most + 1"),
             bad(vec![any(6), int([4, 3]), source(6), any(5)], "arg 1 axis 0 is 4, arg 3 axis 0 is 5"),
             bad(vec![any(6), int([4, 3]), source(6), int([4, 2])], "it must be f32, f64, bf16 or f16"),
-            bad(vec![any(6)], "takes 3 arguments, got 1"),
+            bad(vec![any(6)], "takes 3 or 4 arguments (y, map, source, w), got 1"),
         ]);
         all
     }
@@ -189,7 +187,7 @@ impl Op for UnpermuteGrad {
         "unpermute_grad"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 5] = rules::arity(args)?;
+        let args: [Spec; 5] = rules::arity(self, args)?;
         let (tokens, columns) = merged(&args[..4])?;
         rules::same_dtype(&args, 0, 4)?;
         rules::shape(&args, 4, [tokens, columns])?;
@@ -261,7 +259,10 @@ impl Tested for UnpermuteGrad {
             vec![any(6), int([4, 3]), source.clone(), any(4), any(5)],
             "arg 4 is [5, 8]; it must be [4, 8]",
         ));
-        all.push(bad(vec![any(6), int([4, 3]), source, any(4)], "takes 5 arguments, got 4"));
+        all.push(bad(
+            vec![any(6), int([4, 3]), source, any(4)],
+            "takes 5 arguments (y, map, source, w, gz), got 4",
+        ));
         all
     }
 }
@@ -271,7 +272,7 @@ impl Op for PairProbs {
         "pair_probs"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 2] = rules::arity(args)?;
+        let args: [Spec; 2] = rules::arity(self, args)?;
         rules::float(&args, &[0])?;
         is_index(&args, 1)?;
         let [_] = sizes(&args, 0, "1")?;

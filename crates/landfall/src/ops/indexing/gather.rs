@@ -25,8 +25,8 @@ op_attributes! {
     /// axis (PyTorch's `gather`). Of `rows` `out[.., j.., ..] = x[.., index[j..], ..]`, the axis replaced by those of the index
     /// (PyTorch's `index_select`; of axis 0 an embedding).
     ///
-    /// `x`: any dtype; `index`: i64. Disjoint. Gradient: [`ScatterAdd`] of the cotangent into zeros. An index out of range is
-    /// reported when the result is read. Deterministic. Source: the definition.
+    /// `x`: any dtype; `index`: i64. Result: of the dtype of `x`. Disjoint. Gradient: [`ScatterAdd`] of the cotangent into zeros. An index out of range is
+    /// reported when the result is read. Errors: no such axis, an index of another dtype or shape. Deterministic. Source: the definition.
     ///
     /// ```
     /// use landfall::{Engine, ops};
@@ -38,9 +38,9 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct Gather {
+    pub struct Gather(x, index) {
         /// The axis.
-        pub axis: usize = 0,
+        pub axis of x: usize = 0,
         /// Whether an index names a whole row.
         pub rows: bool = true,
     }
@@ -57,7 +57,7 @@ impl Op for Gather {
         "gather"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 2] = rules::arity(args)?;
+        let args: [Spec; 2] = rules::arity(self, args)?;
         let shape = self.indexing().picked(&args[0], &args[1], 1)?;
         Ok(Outputs::one(Spec { shape, ..args[0] }))
     }
@@ -177,7 +177,7 @@ impl Tested for Gather {
                 vec![SampleArg::any([4, 3]), SampleArg::with(Some(DType::I64), [5, 3], Data::Int(0, 2))],
                 "arg 1 is [5, 3]; it must be [4, 3]",
             ),
-            bad(0, true, vec![SampleArg::any([4])], "takes 2 arguments, got 1"),
+            bad(0, true, vec![SampleArg::any([4])], "takes 2 arguments (x, index), got 1"),
         ]);
         all
     }

@@ -16,8 +16,8 @@ op_list! { Iota }
 op_attributes! {
     /// `out[.., i, ..] = start + step · i` along an axis: a range.
     ///
-    /// No arguments; any number dtype. Computed in f64, of integers exactly as long as every number is below 2⁵³. Not
-    /// differentiable. Errors: an integer dtype with a start or step that is no integer, or a number that it does not hold.
+    /// No arguments. Result: `spec`, of any number dtype. Disjoint. Computed in f64, of integers exactly as long as every number is below 2⁵³. Not
+    /// differentiable. Errors: an integer dtype with a start or step that is no integer, or a number that it does not hold, no such axis.
     ///
     /// ```
     /// use landfall::{DType, Engine, Spec, ops};
@@ -26,11 +26,11 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct Iota {
+    pub struct Iota() {
         /// Dtype and shape of the result.
         pub spec: Spec = Spec { dtype: DType::F32, shape: Shape::SCALAR },
         /// The axis that is counted along.
-        pub axis: usize = 0,
+        pub axis of spec: usize = 0,
         /// The first number.
         pub start: f64 = 0.0,
         /// The difference of neighbours.
@@ -43,7 +43,7 @@ impl Op for Iota {
         "iota"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        rules::arity::<0>(args)?;
+        rules::arity::<0>(self, args)?;
         let (dtype, rank) = (self.spec.dtype, self.spec.shape.rank());
         let Some(&size) = self.spec.shape.dims().get(self.axis) else {
             return Err(Rule::Axis { axis: self.axis as isize, rank });
@@ -194,7 +194,7 @@ impl Tested for Iota {
         all.push(Sample::bad(
             of(DType::F32, &[3], 0, 0.0, 1.0),
             vec![SampleArg::any([3])],
-            "takes 0 arguments",
+            "takes no arguments",
         ));
         all
     }

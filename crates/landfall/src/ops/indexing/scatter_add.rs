@@ -27,9 +27,10 @@ op_attributes! {
     /// Of single elements `out[.., index[.., j, ..], ..] += source[.., j, ..]` (PyTorch's `scatter_add`), of `rows`
     /// `out[.., index[j..], ..] += source[.., j.., ..]` (PyTorch's `index_add`).
     ///
-    /// `into`, `source`: one dtype, a number; `index`: i64. In place on `into`. Sums in the accumulation dtype, integers wrap.
+    /// `into`, `source`: one dtype, a number; `index`: i64. Result: as `into`. In place on `into`. Sums in the accumulation dtype, integers wrap.
     /// Deterministic: into each element sources are added in row-major order of the index, whatever the number of threads.
     /// Gradient: of `into` the cotangent, of `source` its [`Gather`]. An index out of range is reported when the result is read.
+    /// Errors: no such axis, dtypes or shapes that do not fit.
     /// Cost on a GPU: a stable radix sort of the indices, 8 bits a pass, then one read of the source. Source: the definition.
     ///
     /// ```
@@ -44,9 +45,9 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct ScatterAdd {
+    pub struct ScatterAdd(into, index, source) {
         /// The axis.
-        pub axis: usize = 0,
+        pub axis of into: usize = 0,
         /// Whether an index names a whole row.
         pub rows: bool = true,
     }
@@ -63,7 +64,7 @@ impl Op for ScatterAdd {
         "scatter_add"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 3] = rules::arity(args)?;
+        let args: [Spec; 3] = rules::arity(self, args)?;
         if args[0].dtype == DType::Bool {
             return Err(Rule::Dtype { arg: 0, dtype: DType::Bool, expected: "a number" });
         }
@@ -146,7 +147,7 @@ impl Tested for ScatterAdd {
                 vec![SampleArg::with(Some(DType::Bool), [4], Data::Int(0, 2)), ids(), ids()],
                 "arg 0 is bool; it must be a number",
             ),
-            bad(vec![SampleArg::any([4, 3]), ids()], "takes 3 arguments, got 2"),
+            bad(vec![SampleArg::any([4, 3]), ids()], "takes 3 arguments (into, index, source), got 2"),
         ]);
         all
     }

@@ -15,10 +15,11 @@ use std::cmp::Ordering;
 op_list! { Sort }
 
 op_attributes! {
-    /// The elements of `x` along an axis in ascending (or `descending`) order, and the index of each in `x` as i64.
+    /// The elements of `x` along an axis in ascending (or `descending`) order, and the index of each in `x` as i64:
+    /// `values[.., j, ..] = x[.., indices[.., j, ..], ..]`.
     ///
     /// `x`: any dtype. Results: values and indices of its shape. Stable: equal elements keep their order. NaN counts as greater than
-    /// every number, −0 equals 0. Disjoint. Gradient of the values: the cotangent, put back by the indices. Deterministic. On a GPU
+    /// every number, −0 equals 0. Disjoint. Gradient of the values: the cotangent, put back by the indices. Errors: no such axis. Deterministic. On a GPU
     /// a radix sort of all rows at once, 8 bits of the element and of the row's number a pass. Source: the definition.
     ///
     /// ```
@@ -31,9 +32,9 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct Sort {
+    pub struct Sort(x) {
         /// The axis.
-        pub axis: usize = 0,
+        pub axis of x: usize = 0,
         /// Whether the greatest comes first.
         pub descending: bool = false,
     }
@@ -62,7 +63,7 @@ impl Op for Sort {
         "sort"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let [x] = rules::arity(args)?;
+        let [x] = rules::arity(self, args)?;
         if self.axis >= x.shape.rank() {
             return Err(Rule::Axis { axis: self.axis as isize, rank: x.shape.rank() });
         }
@@ -146,7 +147,7 @@ impl Tested for Sort {
             vec![SampleArg::any([3])],
             "axis is 1, the rank is 1",
         ));
-        all.push(Sample::bad(*self, vec![], "takes 1 arguments, got 0"));
+        all.push(Sample::bad(*self, vec![], "takes 1 argument (x), got 0"));
         all
     }
 }

@@ -40,7 +40,7 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct CrossEntropy;
+    pub struct CrossEntropy(logits, labels);
 }
 
 op_attributes! {
@@ -53,7 +53,7 @@ op_attributes! {
     /// Arithmetic in the accumulation dtype, rounded once. In place on `logits`. No second derivatives. Labels out of range
     /// and errors as [`CrossEntropy`]. Deterministic, whatever the number of threads.
     #[derive(Debug, Clone, Copy)]
-    pub struct CrossEntropyGrad;
+    pub struct CrossEntropyGrad(logits, labels, cotangent);
 }
 
 /// Checks the logits and the labels.
@@ -76,7 +76,7 @@ impl Op for CrossEntropy {
         "cross_entropy"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 2] = rules::arity(args)?;
+        let args: [Spec; 2] = rules::arity(self, args)?;
         check(&args)?;
         Ok(Outputs::one(Spec { shape: Shape::SCALAR, ..args[0] }))
     }
@@ -143,7 +143,7 @@ impl Tested for CrossEntropy {
                 vec![SampleArg::any([4, 0]), labels(DType::I64, 4)],
                 "the number of classes is 0; it must be at least 1",
             ),
-            bad(vec![any()], "takes 2 arguments, got 1"),
+            bad(vec![any()], "takes 2 arguments (logits, labels), got 1"),
         ]);
         all
     }
@@ -154,7 +154,7 @@ impl Op for CrossEntropyGrad {
         "cross_entropy_grad"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 3] = rules::arity(args)?;
+        let args: [Spec; 3] = rules::arity(self, args)?;
         check(&args)?;
         rules::same_dtype(&args, 0, 2)?;
         rules::shape(&args, 2, Shape::SCALAR)?;

@@ -150,21 +150,21 @@ where
 
 macro_rules! loss {
     ($(
-        $(#[$doc:meta])*
+        $(#[doc = $doc:literal])*
         $Name:ident $name:literal $term:expr, $value:expr;
-        $(#[$grad_doc:meta])*
+        $(#[doc = $grad_doc:literal])*
         $Grad:ident $grad_name:literal, $slope:expr;
     )*) => { $(
         op_attributes! {
-            $(#[$doc])*
+            $(#[doc = $doc])*
             #[derive(Debug, Clone, Copy)]
-            pub struct $Name;
+            pub struct $Name(prediction, target);
         }
 
         impl Op for $Name {
             fn name(&self) -> &'static str { $name }
             fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-                let args: [Spec; 2] = rules::arity(args)?;
+                let args: [Spec; 2] = rules::arity(self, args)?;
                 pair(&args)?;
                 Ok(Outputs::one(Spec { shape: Shape::SCALAR, ..args[0] }))
             }
@@ -196,15 +196,15 @@ macro_rules! loss {
         }
 
         op_attributes! {
-            $(#[$grad_doc])*
+            $(#[doc = $grad_doc])*
             #[derive(Debug, Clone, Copy)]
-            pub struct $Grad;
+            pub struct $Grad(prediction, target, cotangent);
         }
 
         impl Op for $Grad {
             fn name(&self) -> &'static str { $grad_name }
             fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-                let args: [Spec; 3] = rules::arity(args)?;
+                let args: [Spec; 3] = rules::arity(self, args)?;
                 pair(&args)?;
                 rules::same_dtype(&args, 0, 2)?;
                 rules::shape(&args, 2, Shape::SCALAR)?;
@@ -301,7 +301,7 @@ loss! {
     ///
     /// `prediction`, `target`: one shape and float dtype, which are the result's; `cotangent`: a scalar of that dtype.
     /// Arithmetic in the accumulation dtype, rounded once. In place on `prediction` or `target`. No second
-    /// derivatives. Deterministic.
+    /// derivatives. Errors: shapes and dtypes must be equal. Deterministic.
     MseGrad "mse_grad", |d| 2.0 * d;
     /// Mean absolute error: `out = (1/n) Σ |prediction − target|` over all `n` elements.
     ///
@@ -314,6 +314,6 @@ loss! {
     ///
     /// `prediction`, `target`: one shape and float dtype, which are the result's; `cotangent`: a scalar of that dtype.
     /// Arithmetic in the accumulation dtype, rounded once. In place on `prediction` or `target`. No second
-    /// derivatives. Deterministic.
+    /// derivatives. Errors: shapes and dtypes must be equal. Deterministic.
     MaeGrad "mae_grad", |d| if d > 0.0 { 1.0 } else if d < 0.0 { -1.0 } else { 0.0 };
 }

@@ -5,7 +5,7 @@ mod cut;
 mod join;
 
 use crate::contract::{
-    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value,
+    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value, arity,
     attributes, op_attributes, rules,
 };
 use crate::error::Error;
@@ -28,14 +28,15 @@ op_attributes! {
     /// `out[.., i, j] = Σ_p lhs[.., i, p] · rhs[.., p, j]` (+ `addend[.., i, j]`) (+ `bias[j]`).
     ///
     /// `lhs`: `[batch.., m, k]`, `rhs`: `[batch.., k, n]` of one float dtype and equal batch axes; result `[batch.., m, n]`.
-    /// Behind them optionally an `addend` of the result's shape, and a `bias`: `[n]`, both of the result's dtype.
+    /// Behind them optionally `addend`, of the result's shape, and `bias`: `[n]`, both of the result's dtype.
     /// Any strides: a transposed operand is a view. Accumulation in f32 (f64 for f64) in blocks over `k`; what is added is
-    /// added before the one rounding to the result's dtype. The result shares no memory with an operand.
+    /// added before the one rounding to the result's dtype. Disjoint. Errors: ranks below 2, inner or batch sizes or dtypes that
+    /// differ, an addend or bias that does not fit.
     /// Gradients: `cotangent · rhsᵀ`, `lhsᵀ · cotangent` (of the same precision, of the cotangent in the factors' dtype), the
     /// cotangent, and that summed over all but the last axis. Deterministic, whatever the number of threads; on a GPU the
     /// order of a sum also depends on how operands lie.
     #[derive(Debug, Clone, Copy)]
-    pub struct MatMul {
+    pub struct MatMul(lhs, rhs, addend or none, bias or none) {
         /// How f32 factors are multiplied.
         pub precision: Precision = Precision::default(),
         /// Whether the result is of the accumulation dtype, f32 of bf16 and f16, instead of the factors'.
@@ -380,10 +381,10 @@ impl Op for MatMul {
         "matmul"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        arity(self, args)?;
         let (addend, bias) = added_of(args);
         let given = args;
-        let extra = usize::from(addend.is_some()) + usize::from(bias.is_some());
-        let args: [Spec; 2] = rules::arity(&args[..args.len() - extra])?;
+        let args = [args[0], args[1]];
         rules::float(&args, &[0])?;
         rules::same_dtype(&args, 0, 1)?;
         let rank = args[0].shape.rank();

@@ -1,7 +1,7 @@
 //! Concatenation along an axis.
 
 use crate::contract::{
-    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value,
+    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value, arity,
     attributes, op_attributes, rules,
 };
 use crate::error::Error;
@@ -17,13 +17,13 @@ op_list! { Concat }
 op_attributes! {
     /// The arguments behind each other along one axis: `out[.., n_0 + … + n_(k−1) + i, ..] = x_k[.., i, ..]`.
     ///
-    /// Arguments: one or more `x_k [.., n_k, ..]` of one dtype, any, whose other sizes are equal. Result:
+    /// Arguments: one or more `x`, number k `[.., n_k, ..]`, of one dtype, any, whose other sizes are equal. Result:
     /// `[.., Σ n_k, ..]`. Disjoint: moving elements while another task still reads them corrupts them. Gradient: the slices
     /// of the cotangent. Deterministic. Errors: no argument, no such axis, other dtypes, ranks or sizes.
     #[derive(Debug, Clone, Copy)]
-    pub struct Concat {
+    pub struct Concat(x and more) {
         /// The axis along which they lie.
-        pub axis: usize = 0,
+        pub axis of x: usize = 0,
     }
 }
 
@@ -32,7 +32,8 @@ impl Op for Concat {
         "concat"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let Some(first) = args.first() else { return Err(Rule::Arity { expected: 1, got: 0 }) };
+        arity(self, args)?;
+        let first = args[0];
         let rank = first.shape.rank();
         if self.axis >= rank {
             return Err(Rule::Axis { axis: self.axis as isize, rank });
@@ -48,7 +49,7 @@ impl Op for Concat {
             others.try_for_each(|axis| rules::same_dim(args, (0, axis), (arg, axis)))?;
             size = size.saturating_add(spec.shape.dims()[self.axis]);
         }
-        Ok(Outputs::one(Spec { shape: first.shape.with(self.axis, size), ..*first }))
+        Ok(Outputs::one(Spec { shape: first.shape.with(self.axis, size), ..first }))
     }
     fn outputs(&self) -> &[Output] {
         &[Output::FULL]
@@ -136,7 +137,7 @@ impl Tested for Concat {
             case(1, &[&[90, 336], &[90, 24]]),
             case(2, &[&[33, 12, 64], &[33, 12, 64], &[33, 12, 64]]),
             case(1, &[&[5, 8], &[5, 16], &[5, 0], &[5, 3], &[5, 1], &[5, 24]]),
-            bad(0, &[], "takes 1 arguments, got 0"),
+            bad(0, &[], "takes at least 1 argument (x, ..), got 0"),
             bad(1, &[&[3], &[3]], "axis is 1, the rank is 1; axis must be < rank"),
             bad(0, &[&[3, 4], &[3, 5]], "arg 0 axis 1 is 4, arg 1 axis 1 is 5; they must be equal"),
             bad(0, &[&[3, 4], &[3]], "arg 1 has rank 1; it must be that of arg 0"),

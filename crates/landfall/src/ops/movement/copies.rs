@@ -4,7 +4,7 @@
 pub(in crate::ops) mod cuda;
 
 use crate::contract::{
-    Body, Data, ENTRY_ALIGNMENT, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested,
+    Body, Data, ENTRY_ALIGNMENT, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, arity,
     attributes, op_attributes, part_offsets, rules,
 };
 use crate::kernel::cpu::{Call, Row, RowMut, View, ViewMut, with_float};
@@ -54,9 +54,10 @@ fn copy_row<T: Element>(from: Row<'_, T>, start: usize, to: &mut RowMut<'_, T>) 
 op_attributes! {
     /// `out = x`, row-major without gaps.
     ///
-    /// `x`: any shape, dtype and layout. Disjoint. Gradient: the cotangent.
+    /// `x`: any shape, dtype and layout. Result: of its shape and dtype. Disjoint. Gradient: the cotangent. Errors: none.
+    /// Deterministic.
     #[derive(Debug, Clone, Copy)]
-    pub struct Copy;
+    pub struct Copy(x);
 }
 
 impl Op for Copy {
@@ -64,7 +65,7 @@ impl Op for Copy {
         "copy"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        rules::arity::<1>(args).map(|a| Outputs::one(a[0]))
+        rules::arity::<1>(self, args).map(|a| Outputs::one(a[0]))
     }
     fn outputs(&self) -> &[Output] {
         &[Output::FULL]
@@ -111,7 +112,7 @@ impl Tested for Copy {
         ];
         let shapes = shapes.iter().filter_map(|s| Shape::new(s));
         let mut all: Vec<Sample> = shapes.map(|s| Sample::new(*self, vec![SampleArg::any(s)])).collect();
-        all.push(Sample::bad(*self, vec![], "takes 1 arguments, got 0"));
+        all.push(Sample::bad(*self, vec![], "takes 1 argument (x), got 0"));
         all
     }
 }
@@ -119,11 +120,12 @@ impl Tested for Copy {
 op_attributes! {
     /// `out[.., before + i, ..] = x[.., i, ..]` along one axis, zero elsewhere.
     ///
-    /// `x`: any shape and dtype. Disjoint. Gradient: the slice of the cotangent.
+    /// `x`: any dtype, rank 1 or more. Result: `x` with `before + after` more elements along the axis. Disjoint. Gradient: the
+    /// slice of the cotangent. Errors: no such axis. Deterministic.
     #[derive(Debug, Clone, Copy)]
-    pub struct Pad {
+    pub struct Pad(x) {
         /// The axis that grows.
-        pub axis: usize = 0,
+        pub axis of x: usize = 0,
         /// Zeros put before.
         pub before: usize = 0,
         /// Zeros put after.
@@ -136,7 +138,7 @@ impl Op for Pad {
         "pad"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let [x] = rules::arity(args)?;
+        let [x] = rules::arity(self, args)?;
         let size = x
             .shape
             .dims()
@@ -222,13 +224,15 @@ impl Tested for Pad {
 }
 
 op_attributes! {
-    /// The arguments behind each other in one flat tensor, each from the next multiple of 16 elements on; gaps are zero.
+    /// The arguments behind each other in one flat tensor: `out[s_k + i] = x_k[i]`, where each `s_k` is the first multiple
+    /// of 16 elements behind the argument before; gaps are zero.
     /// The layout of a state's slab, so that gradients packed in the order of the parameters match them element for element.
     ///
-    /// Arguments: any shapes, one dtype; result `[n]`. Alias: an argument may already lie in its place, then it is not
-    /// copied (a program's producers write there). Gradient: the parts of the cotangent.
+    /// Arguments: one or more `x`, any shapes, one dtype. Result: `[n]`. Alias: an argument may already lie in its place, then it is not
+    /// copied (a program's producers write there). Gradient: the parts of the cotangent. Errors: no argument, dtypes
+    /// that differ. Deterministic.
     #[derive(Debug, Clone, Copy)]
-    pub struct Pack;
+    pub struct Pack(x and more);
 }
 
 impl Op for Pack {
@@ -236,7 +240,8 @@ impl Op for Pack {
         "pack"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let Some(first) = args.first() else { return Err(Rule::Arity { expected: 1, got: 0 }) };
+        arity(self, args)?;
+        let first = args[0];
         (1..args.len()).try_for_each(|i| rules::same_dtype(args, 0, i))?;
         let last = part_offsets(args.iter().copied(), ENTRY_ALIGNMENT).last().unwrap_or(0);
         let end = last + args[args.len() - 1].shape.elements();
@@ -297,7 +302,7 @@ impl Tested for Pack {
                 ],
             ),
             Sample::new(*self, vec![SampleArg::any([0]), SampleArg::any([7]), SampleArg::any([7])]),
-            Sample::bad(*self, vec![], "takes 1 arguments, got 0"),
+            Sample::bad(*self, vec![], "takes at least 1 argument (x, ..), got 0"),
             Sample::bad(
                 *self,
                 vec![SampleArg::any([4]), SampleArg::with(Some(DType::Bool), [4], Data::Int(0, 2))],
@@ -331,9 +336,9 @@ op_attributes! {
     /// The adjoint of `unfold`: `out[.., i] = Σ x[.., w, j]` over all windows `w` and positions `j` with `w·step + j = i`.
     ///
     /// `x`: `[.., windows, size]`, float; result `[.., length]`. Accumulation in window order. Disjoint. Gradient: the
-    /// cotangent unfolded.
+    /// cotangent unfolded. Errors: no float, windows of another size or number. Deterministic.
     #[derive(Debug, Clone, Copy)]
-    pub struct Fold {
+    pub struct Fold(x) {
         /// Elements of a window.
         pub size: usize = 3,
         /// Distance between starts of windows.
@@ -348,7 +353,7 @@ impl Op for Fold {
         "fold"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let [x] = rules::arity(args)?;
+        let [x] = rules::arity(self, args)?;
         rules::float(args, &[0])?;
         let rank = x.shape.rank();
         if rank < 2 {

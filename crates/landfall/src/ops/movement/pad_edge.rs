@@ -17,10 +17,10 @@ const GRAIN: usize = 32 * 1024;
 op_attributes! {
     /// `out[.., i] = x[.., min(i, n − 1)]` for `i < n + after`.
     ///
-    /// Argument: x `[.., n]` (n ≥ 1), any dtype. Result: `[.., n + after]`. Disjoint. Gradient: the cotangent, its tail
+    /// Argument: `x` `[.., n]` (n ≥ 1), any dtype. Result: `[.., n + after]`. Disjoint. Gradient: the cotangent, its tail
     /// added up into the last element. Deterministic. Errors: rank 0, n is 0.
     #[derive(Debug, Clone, Copy)]
-    pub struct PadEdge {
+    pub struct PadEdge(x) {
         /// Elements put behind.
         pub after: usize = 3,
     }
@@ -31,7 +31,7 @@ impl Op for PadEdge {
         "pad_edge"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let [x] = rules::arity(args)?;
+        let [x] = rules::arity(self, args)?;
         let Some(axis) = x.shape.rank().checked_sub(1) else {
             return Err(Rule::Rank { arg: 0, rank: 0, expected: "at least 1" });
         };

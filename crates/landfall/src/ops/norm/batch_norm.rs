@@ -59,7 +59,7 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct BatchNorm {
+    pub struct BatchNorm(x, weight, bias) {
         /// Added to the variance.
         pub eps: f64 = 1e-5,
     }
@@ -84,7 +84,7 @@ impl Op for BatchNorm {
         "batch_norm"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 3] = rules::arity(args)?;
+        let args: [Spec; 3] = rules::arity(self, args)?;
         rules::float(&args, &[0])?;
         let x = args[0];
         if x.shape.rank() == 0 {
@@ -179,9 +179,9 @@ op_attributes! {
     ///
     /// `gy`, `x`: `[.., d]`, `weight`: `[d]`, one float dtype; `mean`, `variance`: `[d]` in f32 or f64. Results: `gx` as
     /// `x`, `gweight` and `gbias` `[d]`. Accumulation: f32 in tiles (f64 for f64), f64 over tiles. Disjoint. No second
-    /// derivatives. Deterministic, whatever the number of threads.
+    /// derivatives. Errors: dtypes or shapes that differ from these. Deterministic, whatever the number of threads.
     #[derive(Debug, Clone, Copy)]
-    pub struct BatchNormGrad {
+    pub struct BatchNormGrad(gy, x, weight, mean, variance) {
         /// Added to the variance.
         pub eps: f64 = 1e-5,
     }
@@ -192,7 +192,7 @@ impl Op for BatchNormGrad {
         "batch_norm_grad"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 5] = rules::arity(args)?;
+        let args: [Spec; 5] = rules::arity(self, args)?;
         rules::float(&args, &[0])?;
         rules::same_dtype(&args, 0, 1)?;
         rules::same_dtype(&args, 0, 2)?;

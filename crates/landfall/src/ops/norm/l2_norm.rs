@@ -44,7 +44,7 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct L2Norm {
+    pub struct L2Norm(x, scale if scaled) {
         /// Added to the sum of squares.
         pub eps: f64 = 1e-6,
         /// Whether there is a scale.
@@ -94,11 +94,11 @@ impl Op for L2Norm {
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         if self.scaled {
-            let args: [Spec; 2] = rules::arity(args)?;
+            let args: [Spec; 2] = rules::arity(self, args)?;
             check(&args, 0)?;
             check_scale(&args, 0, 1)?;
         } else {
-            let args: [Spec; 1] = rules::arity(args)?;
+            let args: [Spec; 1] = rules::arity(self, args)?;
             check(&args, 0)?;
         }
         Ok(Outputs::one(args[0]))
@@ -165,14 +165,14 @@ impl Tested for L2Norm {
         all.push(Sample::bad(scaled, short, "arg 1 is [3]; it must be [4, 3]"));
         let whole = SampleArg::with(Some(DType::I32), [4], Data::Int(0, 5));
         all.push(Sample::bad(scaled, vec![SampleArg::any([4, 8]), whole], "arg 1 is i32"));
-        all.push(Sample::bad(scaled, vec![SampleArg::any([4, 8])], "takes 2 arguments, got 1"));
+        all.push(Sample::bad(scaled, vec![SampleArg::any([4, 8])], "takes 2 arguments (x, scale), got 1"));
         let empty = vec![SampleArg::any([3, 0]), SampleArg::any([3])];
         all.push(Sample::bad(scaled, empty, "size of the axis of a scaled row is 0"));
         all.push(Sample::new(*self, vec![SampleArg::with(None, [3, 40], Data::Wide)]));
         all.push(Sample::bad(*self, vec![SampleArg::any([])], "arg 0 has rank 0; it must be at least 1"));
         let ints = SampleArg::with(Some(DType::I32), [3], Data::Int(0, 5));
         all.push(Sample::bad(*self, vec![ints], "it must be f32, f64, bf16 or f16"));
-        all.push(Sample::bad(*self, vec![], "takes 1 arguments, got 0"));
+        all.push(Sample::bad(*self, vec![], "takes 1 argument (x), got 0"));
         all
     }
 }
@@ -215,7 +215,7 @@ op_attributes! {
     /// Accumulation: f32 in tiles (f64 for f64), f64 over tiles. In place on `gy` or `x`. No second derivatives. Errors: shapes
     /// or dtypes that differ. Deterministic, whatever the number of threads.
     #[derive(Debug, Clone, Copy)]
-    pub struct L2NormGrad {
+    pub struct L2NormGrad(gy, x, scale if scaled) {
         /// As in the forward pass.
         pub eps: f64 = 1e-6,
         /// As in the forward pass.
@@ -234,12 +234,12 @@ impl Op for L2NormGrad {
             rules::same_shape(args, 0, 1)
         };
         if self.scaled {
-            let args: [Spec; 3] = rules::arity(args)?;
+            let args: [Spec; 3] = rules::arity(self, args)?;
             rows(&args)?;
             check_scale(&args, 1, 2)?;
             Ok([args[1], args[2]].into())
         } else {
-            let args: [Spec; 2] = rules::arity(args)?;
+            let args: [Spec; 2] = rules::arity(self, args)?;
             rows(&args)?;
             Ok(Outputs::one(args[1]))
         }

@@ -48,7 +48,7 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct LayerNorm {
+    pub struct LayerNorm(x, weight, bias) {
         /// Added to the variance.
         pub eps: f64 = 1e-5,
     }
@@ -90,7 +90,7 @@ impl Op for LayerNorm {
         "layer_norm"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 3] = rules::arity(args)?;
+        let args: [Spec; 3] = rules::arity(self, args)?;
         rules::float(&args, &[0])?;
         let x = args[0];
         if x.shape.rank() == 0 {
@@ -201,9 +201,9 @@ op_attributes! {
     ///
     /// `gy`, `x`: `[.., d]`, `weight`: `[d]`, of one float dtype, or the weight of the accumulation dtype; `mean`, `rstd`: `[..]`
     /// in f32 or f64. Results: `gx` as `x`, `gweight` and `gbias` `[d]` as `weight`. Accumulation: f32 in tiles (f64 for f64), f64 over tiles. Disjoint. No
-    /// second derivatives. Deterministic, whatever the number of threads.
+    /// second derivatives. Errors: dtypes or shapes that differ from these. Deterministic, whatever the number of threads.
     #[derive(Debug, Clone, Copy)]
-    pub struct LayerNormGrad;
+    pub struct LayerNormGrad(gy, x, weight, mean, rstd);
 }
 
 impl Op for LayerNormGrad {
@@ -211,7 +211,7 @@ impl Op for LayerNormGrad {
         "layer_norm_grad"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 5] = rules::arity(args)?;
+        let args: [Spec; 5] = rules::arity(self, args)?;
         rules::float(&args, &[0])?;
         rules::same_dtype(&args, 0, 1)?;
         affine_dtype(&args, 0, 2)?;

@@ -32,7 +32,7 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct RunningUpdate {
+    pub struct RunningUpdate(running, batch, ok) {
         /// Weight of the batch.
         pub momentum: f64 = 0.1,
         /// Number of elements that a biased batch variance was taken over, to make it unbiased.
@@ -56,7 +56,7 @@ impl Op for RunningUpdate {
         "running_update"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 3] = rules::arity(args)?;
+        let args: [Spec; 3] = rules::arity(self, args)?;
         rules::float(&args, &[0])?;
         rules::same_dtype(&args, 0, 1)?;
         rules::same_shape(&args, 0, 1)?;

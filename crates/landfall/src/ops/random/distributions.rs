@@ -88,11 +88,11 @@ op_attributes! {
     /// `out_i = low + (high − low) · u_i`, `u_i` uniform in [0, 1) (24 bits, for f64 53), rounded to the dtype once (which
     /// may round up to `high`).
     ///
-    /// Argument: cursor `i64[8]`. Result: `spec`, a float. Arithmetic in f64. Disjoint. No gradient. Deterministic: the
+    /// Argument: `cursor` `i64[8]`. Result: `spec`, a float. Arithmetic in f64. Disjoint. No gradient. Deterministic: the
     /// same on every device. Errors: a dtype that is not a float; `low`, `high` not finite. Source: Salmon, Moraes, Dror
     /// and Shaw 2011 (Philox4x32-10).
     #[derive(Debug, Clone, Copy)]
-    pub struct Uniform {
+    pub struct Uniform(cursor) {
         /// Dtype and shape of the result.
         pub spec: Spec = Spec { dtype: DType::F32, shape: Shape::SCALAR },
         /// Lower end.
@@ -116,7 +116,7 @@ impl Op for Uniform {
         "uniform"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 1] = rules::arity(args)?;
+        let args: [Spec; 1] = rules::arity(self, args)?;
         cursor::rule(&args, 0)?;
         for (name, value) in [("low", self.low), ("high", self.high)] {
             if !value.is_finite() {
@@ -226,10 +226,10 @@ pub(in crate::ops) fn sample_cursor() -> SampleArg {
 op_attributes! {
     /// `out_i = 1` with probability `keep`, else 0, each on its own.
     ///
-    /// Argument: cursor `i64[8]`. Result: bool of `shape`. Disjoint. No gradient. Deterministic: a comparison of integers,
+    /// Argument: `cursor` `i64[8]`. Result: bool of `shape`. Disjoint. No gradient. Deterministic: a comparison of integers,
     /// the same on every device. Errors: `keep` outside [0, 1]. Source: Salmon, Moraes, Dror and Shaw 2011.
     #[derive(Debug, Clone, Copy)]
-    pub struct Bernoulli {
+    pub struct Bernoulli(cursor) {
         /// Shape of the result.
         pub shape: Shape = Shape::SCALAR,
         /// Probability of 1, as a multiple of 2⁻³².
@@ -244,7 +244,7 @@ impl Op for Bernoulli {
         "bernoulli"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 1] = rules::arity(args)?;
+        let args: [Spec; 1] = rules::arity(self, args)?;
         cursor::rule(&args, 0)?;
         if !(0.0..=1.0).contains(&self.keep) {
             return Err(Rule::Attribute { name: "keep", value: self.keep, expected: "in [0, 1]" });
@@ -301,7 +301,7 @@ impl Tested for Bernoulli {
             vec![at.clone()],
             "keep is 1.5; it must be in [0, 1]",
         ));
-        all.push(Sample::bad(*self, vec![], "takes 1 arguments, got 0"));
+        all.push(Sample::bad(*self, vec![], "takes 1 argument (cursor), got 0"));
         all
     }
 }

@@ -16,12 +16,12 @@ op_list! { Dropout }
 op_attributes! {
     /// `out_i = x_i / (1 − rate)` with probability `1 − rate`, else 0.
     ///
-    /// Arguments: x of any shape, float; cursor `i64[8]`. Result: as x. The mask is [`Bernoulli`]'s of the same stream at
-    /// the same step. Arithmetic in the accumulation dtype, rounded once. In place on x. Gradient: the same op on the
+    /// Arguments: `x` of any shape, float; `cursor` `i64[8]`. Result: as `x`. The mask is [`Bernoulli`]'s of the same stream at
+    /// the same step. Arithmetic in the accumulation dtype, rounded once. In place on `x`. Gradient: the same op on the
     /// cotangent, which draws the same mask again. Deterministic. Errors: `rate` outside [0, 1). Source: Srivastava,
     /// Hinton, Krizhevsky, Sutskever and Salakhutdinov 2014.
     #[derive(Debug, Clone, Copy)]
-    pub struct Dropout {
+    pub struct Dropout(x, cursor) {
         /// Probability of 0.
         pub rate: f64 = 0.25,
         /// Which numbers: ops with the same stream draw the same.
@@ -34,7 +34,7 @@ impl Op for Dropout {
         "dropout"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 2] = rules::arity(args)?;
+        let args: [Spec; 2] = rules::arity(self, args)?;
         rules::float(&args, &[0])?;
         cursor::rule(&args, 1)?;
         if !(0.0..1.0).contains(&self.rate) {

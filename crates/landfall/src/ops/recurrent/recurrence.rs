@@ -5,7 +5,7 @@ pub(super) mod cuda;
 
 use super::recurrence_grad::RecurrenceGrad;
 use crate::contract::{
-    Body, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value, Vjp,
+    Body, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value, Vjp, arity,
     attribute_choices, attributes, op_attributes, rules,
 };
 use crate::error::Error;
@@ -52,7 +52,7 @@ op_attributes! {
     /// carries none. Errors: shapes and dtypes as above. Deterministic, whatever the number of threads. Sources: Cho et al. (2014), in
     /// the form of PyTorch's `GRU`; Hochreiter and Schmidhuber (1997), with forget gates.
     #[derive(Debug, Clone, Copy)]
-    pub struct Recurrence {
+    pub struct Recurrence(x, h0, weight, bias, c0 if cell = "lstm") {
         /// What is computed in a step.
         pub cell: Cell = Cell::Gru,
     }
@@ -87,10 +87,7 @@ impl Sizes {
 impl Recurrence {
     fn check(&self, args: &[Spec]) -> Result<Sizes, Rule> {
         let gates = self.cell.gates();
-        let expected = if self.cell == Cell::Lstm { 5 } else { 4 };
-        if args.len() != expected {
-            return Err(Rule::Arity { expected, got: args.len() });
-        }
+        arity(self, args)?;
         rules::float(args, &[0])?;
         let rank = args[0].shape.rank();
         if rank != 3 {
@@ -328,7 +325,11 @@ impl Tested for Recurrence {
             bad([&[2, 3, 6], &[3, 2], &[2, 6], &[6]], "arg 1 is [3, 2]; it must be [2, 2]"),
             bad([&[2, 3, 6], &[2, 2], &[6, 2], &[6]], "arg 2 is [6, 2]; it must be [2, 6]"),
             bad([&[2, 6], &[2, 2], &[2, 6], &[6]], "arg 0 has rank 2; it must be 3"),
-            Sample::bad(Self { cell: Cell::Lstm }, vec![any(&[2, 3, 8]); 4], "takes 5 arguments, got 4"),
+            Sample::bad(
+                Self { cell: Cell::Lstm },
+                vec![any(&[2, 3, 8]); 4],
+                "takes 5 arguments (x, h0, weight, bias, c0), got 4",
+            ),
         ]);
         all
     }

@@ -2,8 +2,8 @@
 
 use super::recurrence::{Cell, SHAPES, Sizes, cuda, gradient};
 use crate::contract::{
-    Body, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
-    rules,
+    Body, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, arity, attributes,
+    op_attributes, rules,
 };
 use crate::kernel::cpu::with_float;
 use crate::values::{DeviceKind, HostTensor, Rule, Spec};
@@ -12,14 +12,15 @@ op_list! { RecurrenceGrad }
 
 op_attributes! {
     /// Gradient of [`Recurrence`](super::recurrence::Recurrence) with respect to the gates' inputs and the first state, from the
-    /// last step to the first. That of the weight is a product of `g_s` and the states, over all steps.
+    /// last step to the first: `g_x`, `g_s`, `g_h0` and `g_c0`. That of the weight is a product of `g_s` and the states, over all steps.
     ///
     /// Arguments: `weight`: `[G·H, H]`; `h0`: `[B, H]`; `h`: `[B, T, H]`; `saved`: `[B, T, 4·H]`; `g_h`: `[B, T, H]`; of an LSTM also
     /// `c0`, `c` and `g_c`, shaped as `h0`, `h` and `g_h`; of one float dtype and any strides. Results: `g_x` `[B, T, G·H]`; `g_h0`
     /// `[B, H]`; of a GRU `g_s` `[B, T, 3·H]`, which of an LSTM is `g_x`; of an LSTM `g_c0` `[B, H]`. Between steps the gradient of
-    /// the state is in the accumulation dtype. Disjoint. No second derivatives. Deterministic, whatever the number of threads.
+    /// the state is in the accumulation dtype. Disjoint. No second derivatives. Errors: shapes
+    /// and dtypes as above. Deterministic, whatever the number of threads.
     #[derive(Debug, Clone, Copy)]
-    pub struct RecurrenceGrad {
+    pub struct RecurrenceGrad(weight, h0, h, saved, g_h, c0 if cell = "lstm", c if cell = "lstm", g_c if cell = "lstm") {
         /// As in the forward pass.
         pub cell: Cell = Cell::Gru,
     }
@@ -33,10 +34,7 @@ impl Op for RecurrenceGrad {
         }
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let expected = if self.cell == Cell::Lstm { 8 } else { 5 };
-        if args.len() != expected {
-            return Err(Rule::Arity { expected, got: args.len() });
-        }
+        arity(self, args)?;
         rules::float(args, &[0])?;
         (1..args.len()).try_for_each(|i| rules::same_dtype(args, 0, i))?;
         let rank = args[2].shape.rank();
@@ -173,7 +171,11 @@ impl Tested for RecurrenceGrad {
             }
         }
         let any = SampleArg::any([2, 3, 4]);
-        all.push(Sample::bad(Self { cell: Cell::Gru }, vec![any.clone(); 4], "takes 5 arguments, got 4"));
+        all.push(Sample::bad(
+            Self { cell: Cell::Gru },
+            vec![any.clone(); 4],
+            "takes 5 arguments (weight, h0, h, saved, g_h), got 4",
+        ));
         all.push(Sample::bad(
             Self { cell: Cell::Gru },
             vec![any; 5],

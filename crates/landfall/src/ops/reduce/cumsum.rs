@@ -24,7 +24,7 @@ op_attributes! {
     /// `out[.., i, ..] = Σ_{j ≤ i} x[.., j, ..]` along an axis; in `reverse` `Σ_{j ≥ i}`.
     ///
     /// `x`: a number, any shape. Result as `x`, of integers i64, which wraps modulo 2⁶⁴. Accumulation: f64, so that each element
-    /// is rounded once. Disjoint. Gradient: the running sum of the cotangent in the other direction. Deterministic, whatever the
+    /// is rounded once. Disjoint. Gradient: the running sum of the cotangent in the other direction. Errors: no such axis, bool. Deterministic, whatever the
     /// number of threads. Source: the definition.
     ///
     /// ```
@@ -36,9 +36,9 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct CumSum {
+    pub struct CumSum(x) {
         /// The axis.
-        pub axis: usize = 0,
+        pub axis of x: usize = 0,
         /// Whether sums run from the end.
         pub reverse: bool = false,
     }
@@ -59,7 +59,7 @@ impl Op for CumSum {
         "cumsum"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 1] = rules::arity(args)?;
+        let args: [Spec; 1] = rules::arity(self, args)?;
         let Spec { dtype, shape } = args[0];
         if self.axis >= shape.rank() {
             return Err(Rule::Axis { axis: self.axis as isize, rank: shape.rank() });

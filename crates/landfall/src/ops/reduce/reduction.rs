@@ -58,16 +58,17 @@ attribute_choices!(Reduction: Sum = "sum", Mean = "mean", Max = "max", Min = "mi
 op_attributes! {
     /// `out[kept] = reduction over the axes of x[kept, reduced]`.
     ///
-    /// `x`: any shape, a number; the axes are taken out of the shape. Accumulation: f32 in tiles, f64 over tiles.
+    /// `x`: any shape, a number. Result: its shape without the axes. Accumulation: f32 in tiles, f64 over tiles.
     /// Sums and products of integers are i64 and wrap modulo 2⁶⁴, extremes keep the dtype; a mean is of floats alone. Disjoint.
     /// Gradient: of a sum the cotangent broadcast, of a mean divided by the count, of an extreme shared equally among the
-    /// elements that equal it, of a product the product of the others. Deterministic, whatever the number of threads.
+    /// elements that equal it, of a product the product of the others. Errors: no such axis, bool, a mean of
+    /// integers. Deterministic, whatever the number of threads.
     #[derive(Debug, Clone, Copy)]
-    pub struct Reduce {
+    pub struct Reduce(x) {
         /// What is computed.
         pub reduction: Reduction = Reduction::Sum,
         /// The axes.
-        axes: Axes = Axes::of(&[0]),
+        axes of x: Axes = Axes::of(&[0]),
         /// Whether the result is of the accumulation dtype, f32 of bf16 and f16, instead of the argument's.
         wide: bool = false,
     }
@@ -171,7 +172,7 @@ impl Op for Reduce {
         }
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 1] = rules::arity(args)?;
+        let args: [Spec; 1] = rules::arity(self, args)?;
         let rank = args[0].shape.rank();
         if let Some(axis) = (rank..16).find(|&a| self.reduces(a)) {
             return Err(Rule::Axis { axis: axis as isize, rank });

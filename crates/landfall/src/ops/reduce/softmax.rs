@@ -38,9 +38,9 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct Softmax {
+    pub struct Softmax(x) {
         /// The axis that sums to 1.
-        pub axis: usize = 0,
+        pub axis of x: usize = 0,
     }
 }
 
@@ -63,7 +63,7 @@ impl Op for Softmax {
         "softmax"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let x = rules::one_float(args)?;
+        let x = rules::one_float(self, args)?;
         let rank = x.shape.rank();
         if self.axis >= rank {
             return Err(Rule::Axis { axis: self.axis as isize, rank });
@@ -145,7 +145,7 @@ impl Tested for Softmax {
         ));
         let ints = SampleArg::with(Some(DType::I32), [3], Data::Int(0, 5));
         all.push(Sample::bad(*self, vec![ints], "it must be f32, f64, bf16 or f16"));
-        all.push(Sample::bad(*self, vec![], "takes 1 arguments, got 0"));
+        all.push(Sample::bad(*self, vec![], "takes 1 argument (x), got 0"));
         all
     }
 }

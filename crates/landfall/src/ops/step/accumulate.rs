@@ -13,11 +13,11 @@ op_list! { Accumulate }
 op_attributes! {
     /// `sums[groups[b], c] ← sums[groups[b], c] + values[b, c]`, for `b` from first to last.
     ///
-    /// Arguments: sums `f64[G, C]` with `G ≥ 1`, groups `i64[B]`, values `f64[B, C]`. The output is `sums` itself. Sums of
+    /// Arguments: `sums` `f64[G, C]` with `G ≥ 1`, `groups` `i64[B]`, `values` `f64[B, C]`. The result is `sums` itself. Sums of
     /// rows in one order: deterministic. A group out of range is clamped, and the next read on the host returns
     /// `Error::Index` with its position. Not differentiable: it updates the state. Errors: other dtypes or shapes.
     #[derive(Debug, Clone, Copy)]
-    pub struct Accumulate;
+    pub struct Accumulate(sums, groups, values);
 }
 
 impl Op for Accumulate {
@@ -25,7 +25,7 @@ impl Op for Accumulate {
         "accumulate"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 3] = rules::arity(args)?;
+        let args: [Spec; 3] = rules::arity(self, args)?;
         rules::dtype(&args, 0, DType::F64)?;
         rules::dtype(&args, 1, DType::I64)?;
         rules::dtype(&args, 2, DType::F64)?;

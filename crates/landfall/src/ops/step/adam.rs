@@ -29,14 +29,14 @@ op_attributes! {
     /// param ← param − lr / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + ε)
     /// ```
     ///
-    /// Arguments: param `[n]`, a float; grad `[n]`, of param's or the accumulation dtype; m, v `[n]`, of the accumulation
-    /// dtype (f32, for f64 f64); cursor `i64[8]`; lr `f64[]`; scale, a scalar of the accumulation dtype; ok `bool[]`.
-    /// Results: param, m and v, updated where they are; with ok 0 all three are left as they are. Arithmetic in the
+    /// Arguments: `param` `[n]`, a float; `grad` `[n]`, of the dtype of `param` or the accumulation dtype; `m`, `v` `[n]`, of
+    /// the accumulation dtype (f32, for f64 f64); `cursor` `i64[8]`; `lr` `f64[]`; `scale`, a scalar of the accumulation
+    /// dtype; `ok` `bool[]`. Results: `param`, `m` and `v`, updated where they are; with ok 0 all three are left as they are. Arithmetic in the
     /// accumulation dtype; scalars in f64, rounded to it once. No gradient. Deterministic, whatever the number of threads.
     /// Errors: β outside [0, 1), ε or the decay negative, other dtypes or shapes. Source: Kingma and Ba 2015; Loshchilov
     /// and Hutter 2019; the order of operations is PyTorch's.
     #[derive(Debug, Clone, Copy)]
-    pub struct Adam {
+    pub struct Adam(param, grad, m, v, cursor, lr, scale, ok) {
         /// Decay of the first moment, β₁.
         pub beta1: f64 = 0.9,
         /// Decay of the second moment, β₂.
@@ -57,7 +57,7 @@ impl Op for Adam {
         "adam"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 8] = rules::arity(args)?;
+        let args: [Spec; 8] = rules::arity(self, args)?;
         let [param, grad, m, v, ..] = args;
         for (name, value) in [("beta1", self.beta1), ("beta2", self.beta2)] {
             if !(0.0..1.0).contains(&value) {

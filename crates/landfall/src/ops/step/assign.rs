@@ -13,10 +13,10 @@ op_list! { Assign }
 op_attributes! {
     /// `target ← value` where `ok` holds; elsewhere it keeps its contents.
     ///
-    /// `target`, `value`: one dtype and shape; `ok`: bool, of the same shape (one truth value is broadcast). The result is
-    /// `target`, updated in place. Not differentiable. The end of an optimizer that is written in other ops.
+    /// `target`, `value`: one dtype and shape; `ok`: bool, of the same shape (one truth value is a view that repeats it). The
+    /// result is `target`, updated in place. Not differentiable. Errors: other dtypes or shapes. Deterministic. The end of an optimizer that is written in other ops.
     #[derive(Debug, Clone, Copy)]
-    pub struct Assign;
+    pub struct Assign(target, value, ok);
 }
 
 impl Graph {
@@ -37,7 +37,7 @@ impl Op for Assign {
         "assign"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 3] = rules::arity(args)?;
+        let args: [Spec; 3] = rules::arity(self, args)?;
         rules::same_dtype(&args, 0, 1)?;
         rules::same_shape(&args, 0, 1)?;
         rules::dtype(&args, 2, DType::Bool)?;

@@ -17,11 +17,11 @@ op_attributes! {
     ///
     /// `target`: any dtype and shape; `rows`: the same with at most as many rows along the axis; `start`: i64 `[]`. The result is
     /// `target`, updated in place. A start for which the rows do not fit is reported when the result is read; the rows then go to the
-    /// nearest place where they do. Not differentiable. Deterministic. Appends to a cache of keys and values.
+    /// nearest place where they do. Not differentiable. Errors: no such axis, more rows than `target` has, other dtypes or shapes. Deterministic. Appends to a cache of keys and values.
     #[derive(Debug, Clone, Copy)]
-    pub struct AssignRows {
+    pub struct AssignRows(target, rows, start) {
         /// The axis.
-        pub axis: usize = 0,
+        pub axis of target: usize = 0,
     }
 }
 
@@ -48,7 +48,7 @@ impl Op for AssignRows {
         "assign_rows"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 3] = rules::arity(args)?;
+        let args: [Spec; 3] = rules::arity(self, args)?;
         let (target, rows) = (args[0].shape, args[1].shape);
         let Some(&all) = target.dims().get(self.axis) else {
             return Err(Rule::Axis { axis: self.axis as isize, rank: target.rank() });

@@ -3,8 +3,8 @@
 mod cuda;
 
 use crate::contract::{
-    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
-    rules,
+    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, arity, attributes,
+    op_attributes, rules,
 };
 use crate::kernel::cpu::pointwise::pieces;
 use crate::kernel::cpu::{Call, Chunks, View, with_float};
@@ -23,12 +23,12 @@ const LANES: usize = 16;
 op_attributes! {
     /// `out = √(Σ xᵢ²)`.
     ///
-    /// Argument: x of any shape, float. Result: a scalar of the accumulation dtype (f32, for f64 f64). Squares and sums in
+    /// Argument: `x` of any shape, float. Result: a scalar of the accumulation dtype (f32, for f64 f64). Squares and sums in
     /// f64, in an order that depends on the number of elements alone (on the processor 16 lanes side by side in chunks): no
     /// f32 overflows or loses small elements. Disjoint. Gradient: `cotangent · x / norm`, 0 where the norm is 0.
     /// Deterministic, whatever the number of threads. Errors: a dtype that is not a float.
     #[derive(Debug, Clone, Copy)]
-    pub struct GlobalNorm;
+    pub struct GlobalNorm(x);
 }
 
 impl Op for GlobalNorm {
@@ -36,7 +36,7 @@ impl Op for GlobalNorm {
         "global_norm"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let x = rules::one_float(args)?;
+        let x = rules::one_float(self, args)?;
         Ok(Outputs::one(Spec::new(x.dtype.accumulate(), [])))
     }
     fn outputs(&self) -> &[Output] {
@@ -182,11 +182,11 @@ fn add_squares<T: Element>(lanes: &mut [f64; LANES], data: &[T]) {
 op_attributes! {
     /// `out = min(1, max / (norm + 10⁻⁶))`: what gradients are multiplied by so that their norm is at most `max`.
     ///
-    /// Argument: norm, a float scalar (any shape is taken element by element). Result: as the argument. In place. NaN stays
+    /// Argument: `norm`, a float scalar (any shape is taken element by element). Result: as the argument. In place on `norm`. NaN stays
     /// NaN. No gradient: clipping is outside of the loss. Deterministic. Errors: `max` not above 0. Source: Pascanu,
     /// Mikolov and Bengio 2013, with PyTorch's 10⁻⁶.
     #[derive(Debug, Clone, Copy)]
-    pub struct ClipScale {
+    pub struct ClipScale(norm) {
         /// The largest norm that is left as it is.
         pub max: f64 = 1.0,
     }
@@ -197,7 +197,7 @@ impl Op for ClipScale {
         "clip_scale"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let x = rules::one_float(args)?;
+        let x = rules::one_float(self, args)?;
         // Not `<=`: NaN is refused too.
         if self.max > 0.0 {
             Ok(Outputs::one(x))
@@ -240,7 +240,7 @@ impl Tested for ClipScale {
         let norms = Data::Exact(vec![0.0, 0.5, 4.9, 5.0, 5.1, 1e4]);
         all.push(Sample::new(Self { max: 5.0 }, vec![SampleArg::with(None, [6], norms)]));
         all.push(Sample::bad(Self { max: 0.0 }, vec![SampleArg::any([])], "max is 0; it must be above 0"));
-        all.push(Sample::bad(*self, vec![], "takes 1 arguments, got 0"));
+        all.push(Sample::bad(*self, vec![], "takes 1 argument (norm), got 0"));
         all
     }
 }
@@ -248,10 +248,10 @@ impl Tested for ClipScale {
 op_attributes! {
     /// `out = 1` if every element of every argument is finite, else 0.
     ///
-    /// Arguments: any number of floats, shapes and dtypes mixed. Result: `bool[]`. Disjoint. No gradient. Deterministic.
+    /// Arguments: one or more `x`, floats, shapes and dtypes mixed. Result: `bool[]`. Disjoint. No gradient. Deterministic.
     /// Errors: no argument, a dtype that is not a float.
     #[derive(Debug, Clone, Copy)]
-    pub struct AllFinite;
+    pub struct AllFinite(x and more);
 }
 
 impl Op for AllFinite {
@@ -259,9 +259,7 @@ impl Op for AllFinite {
         "all_finite"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        if args.is_empty() {
-            return Err(Rule::Arity { expected: 1, got: 0 });
-        }
+        arity(self, args)?;
         (0..args.len()).try_for_each(|i| rules::float(args, &[i]))?;
         Ok(Outputs::one(Spec::new(DType::Bool, [])))
     }
@@ -310,7 +308,7 @@ impl Tested for AllFinite {
             all.push(Sample::new(*self, args));
         }
         all.push(Sample::new(*self, vec![SampleArg::any([40_000]), SampleArg::any([3, 11_000])]));
-        all.push(Sample::bad(*self, vec![], "takes 1 arguments, got 0"));
+        all.push(Sample::bad(*self, vec![], "takes at least 1 argument (x, ..), got 0"));
         all.push(Sample::bad(
             *self,
             vec![SampleArg::any([2]), SampleArg::with(Some(DType::I32), [3], Data::Int(0, 5))],

@@ -4,7 +4,7 @@
 mod cuda;
 
 use crate::contract::{
-    Body, Cost, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes,
+    Body, Cost, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, arity, attributes,
     op_attributes, rules,
 };
 use crate::kernel::cpu::{Call, with_float};
@@ -62,10 +62,10 @@ op_attributes! {
     /// The next cursor: with `ok`, `STEP += 1`, `BATCH += 1`, and when `BATCH` reaches `batches`, `BATCH = 0` and
     /// `EPOCH += 1`; else the cursor as it is, so that a step that overflowed is as if it had not been.
     ///
-    /// Arguments: cursor `i64[8]`, ok `bool[]`. Result: `i64[8]`, which is the cursor itself. No gradient. Deterministic.
+    /// Arguments: `cursor` `i64[8]`, `ok` `bool[]`. Result: `i64[8]`, which is the cursor itself. No gradient. Deterministic.
     /// Errors: `batches` is 0, other dtypes or shapes.
     #[derive(Debug, Clone, Copy)]
-    pub struct Advance {
+    pub struct Advance(cursor, ok) {
         /// Batches of an epoch.
         pub batches: usize = 3,
     }
@@ -88,7 +88,7 @@ impl Op for Advance {
         "advance"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 2] = rules::arity(args)?;
+        let args: [Spec; 2] = rules::arity(self, args)?;
         rule(&args, 0)?;
         rules::dtype(&args, 1, DType::Bool)?;
         rules::shape(&args, 1, [])?;
@@ -160,10 +160,10 @@ impl Tested for Advance {
 op_attributes! {
     /// The cursor of the next micro-batch: `MICRO ← (MICRO + 1) mod micro_batches`, 0 again after the last.
     ///
-    /// Argument: cursor `i64[8]`. Result: `i64[8]`, which is the cursor itself. No gradient. Deterministic. Errors:
+    /// Argument: `cursor` `i64[8]`. Result: `i64[8]`, which is the cursor itself. No gradient. Deterministic. Errors:
     /// `micro_batches` is 0, another dtype or shape.
     #[derive(Debug, Clone, Copy)]
-    pub struct AdvanceMicro {
+    pub struct AdvanceMicro(cursor) {
         /// Micro-batches of a step.
         pub micro_batches: usize = 3,
     }
@@ -174,7 +174,7 @@ impl Op for AdvanceMicro {
         "advance_micro"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 1] = rules::arity(args)?;
+        let args: [Spec; 1] = rules::arity(self, args)?;
         rule(&args, 0)?;
         micro_batches(self.micro_batches)?;
         Ok(Outputs::one(args[0]))
@@ -245,10 +245,10 @@ pub(in crate::ops) fn micro_batches(count: usize) -> Result<(), Rule> {
 op_attributes! {
     /// `out = table[min(STEP, n − 1)]`: a schedule computed before the run, such as the learning rate of each step.
     ///
-    /// Arguments: table `f64[n]` (n ≥ 1), cursor `i64[8]`. Result: `f64[]`. Disjoint. No gradient. Deterministic. Errors:
+    /// Arguments: `table` `f64[n]` (n ≥ 1), `cursor` `i64[8]`. Result: `f64[]`. Disjoint. No gradient. Deterministic. Errors:
     /// an empty table, other dtypes or shapes.
     #[derive(Debug, Clone, Copy)]
-    pub struct Lookup;
+    pub struct Lookup(table, cursor);
 }
 
 impl Op for Lookup {
@@ -256,7 +256,7 @@ impl Op for Lookup {
         "lookup"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 2] = rules::arity(args)?;
+        let args: [Spec; 2] = rules::arity(self, args)?;
         rules::dtype(&args, 0, DType::F64)?;
         rule(&args, 1)?;
         match args[0].shape.dims() {
@@ -326,11 +326,11 @@ impl Tested for Lookup {
 op_attributes! {
     /// Writes `v_0 … v_(K−1)` into row `STEP mod R` of a ring: what the host may read later, some steps at once.
     ///
-    /// Arguments: ring `f64[R, K]` (R ≥ 1), cursor `i64[8]`, then K values of any float dtype and shape `[]`. Result: the
+    /// Arguments: `ring` `f64[R, K]` (R ≥ 1), `cursor` `i64[8]`, then K `values` of any float dtype and shape `[]`. Result: the
     /// ring itself; the other rows keep what they held. No gradient. Deterministic. Errors: R is 0, a number of values
     /// that differs from K, other dtypes or shapes.
     #[derive(Debug, Clone, Copy)]
-    pub struct RingPush;
+    pub struct RingPush(ring, cursor, values or none and more);
 }
 
 impl Op for RingPush {
@@ -338,20 +338,25 @@ impl Op for RingPush {
         "ring_push"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let [ring, _, ..] = args else { return Err(Rule::Arity { expected: 2, got: args.len() }) };
+        arity(self, args)?;
+        let ring = args[0];
         rules::dtype(args, 0, DType::F64)?;
         rule(args, 1)?;
         match *ring.shape.dims() {
             [0, _] => Err(Rule::Attribute { name: "rows of the ring", value: 0.0, expected: "at least 1" }),
             [_, k] if k.saturating_add(2) != args.len() => {
-                Err(Rule::Arity { expected: k.saturating_add(2), got: args.len() })
+                let takes = format!(
+                    "{} arguments (ring, cursor, a value for each of {k} columns)",
+                    k.saturating_add(2)
+                );
+                Err(Rule::Arity { takes, got: args.len() })
             }
             [_, _] => {
                 for arg in 2..args.len() {
                     rules::float(args, &[arg])?;
                     rules::shape(args, arg, [])?;
                 }
-                Ok(Outputs::one(*ring))
+                Ok(Outputs::one(ring))
             }
             ref dims => Err(Rule::Rank { arg: 0, rank: dims.len(), expected: "2" }),
         }
@@ -409,7 +414,11 @@ impl Tested for RingPush {
             push(4, 3, 4, &[None, Some(DType::BF16), Some(DType::F64)]),
             push(1, 1, 17, &[None]),
             push(5, 0, 2, &[]),
-            Sample::bad(*self, vec![ring(4, 2), sample(&[]), SampleArg::any([])], "takes 4 arguments, got 3"),
+            Sample::bad(
+                *self,
+                vec![ring(4, 2), sample(&[]), SampleArg::any([])],
+                "takes 4 arguments (ring, cursor, a value for each of 2 columns), got 3",
+            ),
             Sample::bad(
                 *self,
                 vec![ring(4, 1), sample(&[]), SampleArg::with(Some(DType::I32), [], Data::Int(0, 3))],

@@ -20,7 +20,7 @@ op_attributes! {
     /// not ok:  scale ← max(scale · backoff, least), run ← 0
     /// ```
     ///
-    /// Arguments: state `f32[2]`; ok `bool[]`, false where the step's gradients overflowed. Result: the state itself. No
+    /// Arguments: `state` `f32[2]`; `ok` `bool[]`, false where the step's gradients overflowed. Result: the state itself. No
     /// gradient. Deterministic. Errors: `growth` below 1, `backoff` outside (0, 1], `least` not above 0, an interval of 0 or
     /// above 2²⁴ (f32 counts no further), other dtypes or shapes. Source: Micikevicius et al., "Mixed Precision Training"
     /// (2018); the defaults are PyTorch's.
@@ -35,7 +35,7 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct LossScale {
+    pub struct LossScale(state, ok) {
         /// Sound steps in a row after which the scale grows.
         pub interval: usize = 2000,
         /// What it is multiplied by then.
@@ -58,7 +58,7 @@ impl Op for LossScale {
         "loss_scale"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 2] = rules::arity(args)?;
+        let args: [Spec; 2] = rules::arity(self, args)?;
         rules::dtype(&args, 0, DType::F32)?;
         rules::shape(&args, 0, [2])?;
         rules::dtype(&args, 1, DType::Bool)?;

@@ -21,7 +21,7 @@ const GRAIN: usize = 16 * 1024;
 op_attributes! {
     /// `mean ← value/n` in micro-batch 0, `mean + value/n` in the others, n their number: after the last, the mean over all.
     ///
-    /// `mean`, `value`: one shape and float dtype; cursor `i64[8]`, whose MICRO says which micro-batch it is. What `mean`
+    /// `mean`, `value`: one shape and float dtype; `cursor` `i64[8]`, whose MICRO says which micro-batch it is. What `mean`
     /// held before the first is not read, so nothing of a step that was given up stays. Arithmetic in the accumulation
     /// dtype, rounded once each time; the order of the sum is that of the micro-batches. The result is `mean` itself
     /// (`Must(0)`). No gradient. Errors: `micro_batches` is 0; shapes and dtypes must be equal. Deterministic.
@@ -42,7 +42,7 @@ op_attributes! {
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
-    pub struct MicroBatchMean {
+    pub struct MicroBatchMean(mean, value, cursor) {
         /// Micro-batches of a step.
         pub micro_batches: usize = 3,
     }
@@ -59,7 +59,7 @@ impl Op for MicroBatchMean {
         "micro_batch_mean"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 3] = rules::arity(args)?;
+        let args: [Spec; 3] = rules::arity(self, args)?;
         rules::float(&args, &[0])?;
         rules::same_dtype(&args, 0, 1)?;
         rules::same_shape(&args, 0, 1)?;
@@ -119,7 +119,10 @@ impl Tested for MicroBatchMean {
                 vec![SampleArg::any([3]), SampleArg::with(Some(DType::I32), [3], Data::Int(0, 3)), cursor(0)],
                 "their dtypes must be equal",
             ),
-            bad(vec![SampleArg::any([3]), SampleArg::any([3])], "takes 3 arguments, got 2"),
+            bad(
+                vec![SampleArg::any([3]), SampleArg::any([3])],
+                "takes 3 arguments (mean, value, cursor), got 2",
+            ),
             Sample::bad(
                 Self { micro_batches: 0 },
                 vec![SampleArg::any([3]), SampleArg::any([3]), cursor(0)],

@@ -5,7 +5,7 @@ mod cuda;
 use super::cursor;
 use super::cursor::{BASE, BATCH, EPOCH, MICRO, SEED, WINDOWS};
 use crate::contract::{
-    Body, Cost, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attribute_choices,
+    Body, Cost, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, arity, attribute_choices,
     attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::Call;
@@ -37,11 +37,11 @@ op_attributes! {
     /// first window on, up to that of the next row, `start(w) = start + (w − first)`, and all belong to `group`. So windows
     /// of many series, each run of them without a gap, cost a row for each run, whatever their number.
     ///
-    /// Arguments: cursor `i64[8]`, table `i64[R, 3]` with `R ≥ 1`, and for [`Order::Listed`] a list `i64[E, P]`. Results: starts
+    /// Arguments: `cursor` `i64[8]`, `table` `i64[R, 3]` with `R ≥ 1`, and in the order `listed` also `list` `i64[E, P]`. Results: starts
     /// `i64[batch]`, groups `i64[batch]`, valid `bool[batch]`. Disjoint. No gradient. Deterministic. A window before the first row counts back from it. Errors:
     /// another dtype or shape. The bijection is a Feistel network with cycle walking: no order is stored.
     #[derive(Debug, Clone, Copy)]
-    pub struct BatchWindows {
+    pub struct BatchWindows(cursor, table, list if order = "listed") {
         /// Windows of a micro-batch: of a whole batch, where that is not cut.
         pub batch: usize = 4,
         /// Micro-batches of a batch.
@@ -107,10 +107,7 @@ impl Op for BatchWindows {
         "batch_windows"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let expected = 2 + usize::from(self.order == Order::Listed);
-        if args.len() != expected {
-            return Err(Rule::Arity { expected, got: args.len() });
-        }
+        arity(self, args)?;
         cursor::rule(args, 0)?;
         if let Some(list) = args.get(2) {
             rules::dtype(args, 2, DType::I64)?;
@@ -246,7 +243,11 @@ impl Tested for BatchWindows {
         all.extend([by_list(0, 0, list([1, 2], &[4, 3])), by_list(1, 0, list([1, 3], &[-1, 5, 1]))]);
         all.extend([by_list(0, 0, list([0, 5], &[])), by_list(0, 0, list([2, 0], &[]))]);
         let by_none = Self { order: Order::Listed, ..*self };
-        all.push(Sample::bad(by_none, vec![cursor::sample(&[]), table(one)], "takes 3 arguments, got 2"));
+        all.push(Sample::bad(
+            by_none,
+            vec![cursor::sample(&[]), table(one)],
+            "takes 3 arguments (cursor, table, list), got 2",
+        ));
         let flat = SampleArg::with(Some(DType::I64), [5], Data::Int(0, 5));
         let flat = vec![cursor::sample(&[]), table(one), flat];
         all.push(Sample::bad(by_none, flat, "arg 2 has rank 1; it must be 2: [epochs, positions]"));
@@ -267,11 +268,11 @@ impl Tested for BatchWindows {
 op_attributes! {
     /// `out[b, c, t] = series[c, starts[b] · stride + offset + t]` for `t < length`, else 0.
     ///
-    /// Arguments: series `[C, T]` of any dtype, starts `i64[B]`. Result: `[B, C, width]`. Disjoint. No gradient: the
+    /// Arguments: `series` `[C, T]` of any dtype, `starts` `i64[B]`. Result: `[B, C, width]`. Disjoint. No gradient: the
     /// series is data. Deterministic. An index out of range is clamped, and the next read on the host returns
     /// `Error::Index` with the position of its start. Errors: `length` above T or `width`, other ranks or dtypes.
     #[derive(Debug, Clone, Copy)]
-    pub struct WindowGather {
+    pub struct WindowGather(series, starts) {
         /// Distance between the starts of windows, in elements of the series.
         pub stride: usize = 1,
         /// Elements between the start of a window and the first that is taken.
@@ -297,7 +298,7 @@ impl Op for WindowGather {
         "window_gather"
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let args: [Spec; 2] = rules::arity(args)?;
+        let args: [Spec; 2] = rules::arity(self, args)?;
         rules::dtype(&args, 1, DType::I64)?;
         let &[c, t] = args[0].shape.dims() else {
             return Err(Rule::Rank { arg: 0, rank: args[0].shape.rank(), expected: "2" });

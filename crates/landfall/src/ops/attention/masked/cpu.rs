@@ -242,7 +242,7 @@ pub(in crate::ops) mod gradient {
         T::Acc: Arith + Real,
     {
         let (q, k, v) = (call.input::<T>(0)?, call.input::<T>(1)?, call.input::<T>(2)?);
-        let at = op.arguments();
+        let at = op.operands();
         let (out, lse, g) = (call.input::<T>(at)?, SavedStat::of(call, at + 1)?, call.input::<T>(at + 2)?);
         let (gq, gk, gv) = (call.output::<T>(0)?, call.output::<T>(1)?, call.output::<T>(2)?);
         let s = Sizes::of(q.layout().shape(), k.layout().shape());

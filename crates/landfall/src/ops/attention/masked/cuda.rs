@@ -142,7 +142,7 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
 pub(in crate::ops) fn gradient(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let op = &attributes::<MaskedAttentionGrad>(op)?.forward();
     let of = Shared::of(op, call)?;
-    let at = op.arguments();
+    let at = op.operands();
     let (out, lse, slope) = (*call.input(at)?, *call.input(at + 1)?, *call.input(at + 2)?);
     let (gq, gk, gv) = (*call.output(0)?, *call.output(1)?, *call.output(2)?);
     let (out, lse, slope, level) = (&out, &lse, &slope, 0);
