@@ -52,8 +52,8 @@ pub use contract::{
     Argument, Attribute, AttributeType, AttributeValue, Attributes, ENTRY_ALIGNMENT, Entry, Given, Graph,
     Slab, StateSpec, Value,
 };
-pub use device::Counters;
-pub use engine::{Engine, State, Tensor, TensorMut, TensorRef};
+pub use device::{Counters, Foreign, ForeignStream};
+pub use engine::{Engine, State, Tensor, TensorMut, TensorRef, View};
 pub use error::Error;
 #[doc(hidden)]
 pub use half;
@@ -63,7 +63,7 @@ pub use passes::{Mixed, grad, mixed_precision};
 pub use program::{Program, ProgramSet};
 pub use values::{
     Accumulate, All, Axes, Axis, Class, DType, DeviceKind, Element, HostTensor, Keep, Layout, MAX_RANK, Math,
-    OpError, Relation, Rule, Shape, Spec,
+    OpError, Overlap, Relation, Rule, Shape, Spec,
 };
 
 /// Scalar expressions, in which pointwise ops are defined; each device generates its kernel from the expression.

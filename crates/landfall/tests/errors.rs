@@ -97,18 +97,18 @@ texts! {
     r07_product_in_place: |e| {
         let (mut a, b) = (t(&e, F32, [4, 4])?, t(&e, F32, [4, 4])?);
         e.call_in_place(&MatMul::default(), 0, &mut a.view_mut(), &[b.view()])
-    } => "matmul(f32[4, 4], f32[4, 4] on cpu): output 0 and input 0 are Identical in memory; the op allows no shared memory";
+    } => "matmul(f32[4, 4], f32[4, 4] on cpu): output 0 and input 0 are Identical in memory (bytes 0..64 and 0..64); the op allows no shared memory";
     r29_copy_in_place: |e| {
         let mut a = t(&e, F32, [4, 4])?;
         e.call_in_place(&Copy, 0, &mut a.view_mut(), &[])
-    } => "copy(f32[4, 4] on cpu): output 0 and input 0 are Identical in memory; the op allows no shared memory";
+    } => "copy(f32[4, 4] on cpu): output 0 and input 0 are Identical in memory (bytes 0..64 and 0..64); the op allows no shared memory";
     r30_second_output_in_place: |e| {
         // The rows have a destination of their own shape; the probabilities are given their own memory twice.
         let (mut x, mut p) = (t(&e, F64, [4, 2])?, t(&e, F64, [4])?);
         assert_eq!(ReverseRows.outputs(), [Output::FULL; 2]);
         let mut targets = [x.view_mut(), p.view_mut()];
         e.call_updating(&ReverseRows, &[0, 1], &mut targets, &[])
-    } => "reverse_rows(f64[4, 2], f64[4] on cpu): output 0 and input 0 are Identical in memory; the op allows no shared memory";
+    } => "reverse_rows(f64[4, 2], f64[4] on cpu): output 0 and input 0 are Identical in memory (bytes 0..64 and 0..64); the op allows no shared memory";
     update_elsewhere: |e| {
         let (a, b) = (t(&e, F64, [4])?, t(&e, F64, [4])?);
         call(&e, &Decay { keep: 0.5 }, [a, b], [t(&e, F64, [4])?])
@@ -117,7 +117,7 @@ texts! {
         // Two halves that interleave in memory are never handed out.
         let mut a = t(&e, F32, [4, 4])?;
         a.view_mut().permute(&[1, 0])?.split_at_mut(2).map(|_| ())
-    } => "split_at_mut(f32[4, 4] on cpu): outputs 0 and 1 share memory; each output needs its own";
+    } => "split_at_mut(f32[4, 4] on cpu): outputs 0 and 1 share memory (bytes 0..56 and 8..64); each output needs its own";
     device: |e| {
         let null = Engine::null();
         let (a, mut out) = (t(&null, F32, [4])?, t(&e, F32, [4])?);

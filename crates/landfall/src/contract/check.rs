@@ -66,7 +66,8 @@ pub(crate) fn aliasing(op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> 
             return Err(Rule::SelfOverlap { output, shape: *o.layout.shape(), strides });
         }
         if let Some(other) = outputs[..output].iter().position(|p| p.relation(o) != Relation::Disjoint) {
-            return Err(Rule::OutputsOverlap { first: other, second: output });
+            let bytes = outputs[other].overlap(o);
+            return Err(Rule::OutputsOverlap { first: other, second: output, bytes });
         }
         let alias = alias(op, output);
         for (input, i) in inputs.iter().enumerate() {
@@ -74,7 +75,8 @@ pub(crate) fn aliasing(op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) -> 
             let empty_update =
                 matches!(alias, Alias::Must(m) if m == input) && i.layout.shape().elements() == 0;
             if !empty_update && !permits(alias, input, relation, || is_part(alias, input, inputs, o)) {
-                return Err(Rule::Alias { output, input, relation, allowed: allowed(alias) });
+                let (bytes, allowed) = (o.overlap(i), allowed(alias));
+                return Err(Rule::Alias { output, input, relation, bytes, allowed });
             }
         }
     }

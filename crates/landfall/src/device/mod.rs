@@ -5,10 +5,12 @@ pub(crate) mod cpu;
 #[cfg_attr(not(feature = "cuda"), path = "cuda_absent.rs")]
 pub(crate) mod cuda;
 mod faults;
+mod foreign;
 pub(crate) mod null;
 pub(crate) mod steps;
 mod survey;
 
+pub use foreign::{Foreign, ForeignStream};
 pub use survey::{Gpu, Survey};
 
 use crate::contract::{Kernel, Op};
@@ -109,6 +111,8 @@ pub struct Counters {
     pub replays: u64,
     /// Copies from the host to the device or back.
     pub host_transfers: u64,
+    /// Times that the host waited for the device.
+    pub synchronizations: u64,
 }
 
 /// What a device counts while it is used: [`Counters`] that change behind a shared reference.
@@ -119,6 +123,7 @@ pub(crate) struct Counting {
     pub(crate) launches: AtomicU64,
     pub(crate) replays: AtomicU64,
     pub(crate) transfers: AtomicU64,
+    pub(crate) synchronizations: AtomicU64,
 }
 
 impl Counting {
@@ -141,6 +146,7 @@ impl Counting {
             launches: self.launches.load(Relaxed),
             replays: self.replays.load(Relaxed),
             host_transfers: self.transfers.load(Relaxed),
+            synchronizations: self.synchronizations.load(Relaxed),
         }
     }
 }
@@ -189,6 +195,24 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     fn allocate(&self, bytes: usize) -> Result<Address, Error>;
     /// Frees memory that [`Device::allocate`] returned for the same size.
     fn free(&self, address: Address, bytes: usize);
+    /// Takes in memory of another library, of this device: what is issued from now on comes after its owner's work.
+    ///
+    /// # Errors
+    /// A device fault; a device that checks its own memory refuses it.
+    fn adopt(&self, foreign: &Foreign) -> Result<(), Error>;
+    /// Lets go of memory that was taken in: its owner's further work comes after everything issued.
+    fn release(&self, foreign: &Foreign);
+    /// Issues on another library's stream from now on, after everything issued before; `None` for its own.
+    ///
+    /// # Errors
+    /// [`Error::NoStream`] if the device has none; a device fault.
+    fn follow(&self, _stream: Option<ForeignStream>) -> Result<(), Error> {
+        Err(Error::NoStream { device: self.kind() })
+    }
+    /// The handle of the stream on which it issues, if it has one.
+    fn stream(&self) -> Option<u64> {
+        None
+    }
     /// Copies from the host, after everything issued before.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The null device: accepts every launch that the CPU, or an absent GPU, would accept, checks and counts it, computes
 //! nothing.
 
-use super::{Counters, Counting, Device, Hardware, Launch, LaunchList, Recording};
+use super::{Counters, Counting, Device, Foreign, Hardware, Launch, LaunchList, Recording};
 use crate::error::Error;
 use crate::values::{Address, DeviceKind, align};
 use std::sync::Arc;
@@ -56,6 +56,12 @@ impl Device for Null {
     fn free(&self, _: Address, bytes: usize) {
         self.counting.freed(bytes);
     }
+
+    fn adopt(&self, _: &Foreign) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn release(&self, _: &Foreign) {}
 
     fn upload(&self, _: Address, _: &[u8]) -> Result<(), Error> {
         self.counting.transfers.fetch_add(1, Relaxed);

@@ -1,21 +1,31 @@
-//! Buffers: device memory with one owner, freed when it drops.
+//! Buffers: memory of a device with one owner, given back when it drops.
 
-use crate::device::Device;
+use crate::device::{Device, Foreign};
 use crate::error::Error;
 use crate::values::Address;
 use std::sync::Arc;
 
-/// A block of device memory. Its address is constant for its life; it is freed when it drops, in stream order.
+/// A block of device memory: allocated for it, and freed in stream order when it drops; or another library's, which is
+/// released then. Its address is constant for its life.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     device: Arc<dyn Device>,
     address: Address,
     bytes: usize,
+    foreign: Option<Foreign>,
 }
 
 impl Buffer {
     pub(crate) fn new(device: &Arc<dyn Device>, bytes: usize) -> Result<Self, Error> {
-        Ok(Self { address: device.allocate(bytes)?, device: Arc::clone(device), bytes })
+        let address = device.allocate(bytes)?;
+        Ok(Self { address, device: Arc::clone(device), bytes, foreign: None })
+    }
+
+    /// Memory of another library.
+    pub(super) fn foreign(device: &Arc<dyn Device>, foreign: Foreign) -> Result<Self, Error> {
+        device.adopt(&foreign)?;
+        let (address, bytes) = (foreign.address, foreign.bytes);
+        Ok(Self { device: Arc::clone(device), address, bytes, foreign: Some(foreign) })
     }
 
     pub(crate) fn address(&self) -> Address {
@@ -33,6 +43,9 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        self.device.free(self.address, self.bytes);
+        match &self.foreign {
+            Some(foreign) => self.device.release(foreign),
+            None => self.device.free(self.address, self.bytes),
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! Calls that allocate their results: the convenience over [`Engine::call`].
 
-use super::{Engine, Tensor, TensorMut, TensorRef};
+use super::{Engine, Gates, Tensor, TensorMut, TensorRef, View};
 use crate::contract::{Body, Op};
 use crate::error::Error;
-use crate::values::{Layout, Rule, Shape, Spec};
+use crate::values::{Layout, OpError, Rule, Shape, Spec};
 use std::panic::Location;
 
 impl Engine {
@@ -45,20 +45,9 @@ impl Engine {
     #[track_caller]
     pub fn eval_all(&self, op: &dyn Op, inputs: &[TensorRef<'_>]) -> Result<Vec<Tensor>, Error> {
         let at = Location::caller();
-        let given: Vec<Spec> = inputs.iter().map(TensorRef::spec).collect();
-        let fail = |rule: Rule| Error::from(rule.of(op.name(), &given, Some(self.device()), Some(at)));
-        let mut inputs = inputs.to_vec();
-        if matches!(op.body(), Body::Pointwise(_)) {
-            let common = (given.iter()).try_fold(Shape::SCALAR, |to, s| {
-                to.broadcast(&s.shape).ok_or(Rule::Broadcast { from: s.shape, to })
-            });
-            let common = common.map_err(fail)?;
-            for view in &mut inputs {
-                let broadcast = |l: &Layout| l.broadcast_to(common);
-                *view = view.under(op.name(), broadcast)?;
-            }
-        }
+        let inputs = self.broadcast(op, inputs, at)?;
         let specs: Vec<Spec> = inputs.iter().map(TensorRef::spec).collect();
+        let fail = |rule: Rule| Error::from(rule.of(op.name(), &specs, Some(self.device()), Some(at)));
         let bytes = self.workspace(op, &specs)?;
         let mut results = Vec::new();
         for spec in op.infer(&specs).map_err(fail)?.iter() {
@@ -70,5 +59,64 @@ impl Engine {
         let outputs: Vec<TensorMut<'_>> = results.iter_mut().map(Tensor::view_mut).collect();
         self.bind(op, inputs.len(), |i| Ok(inputs[i]), &outputs, at)?;
         Ok(results)
+    }
+
+    /// Calls an op on views: it writes its results to `outputs`. An input that is to be written in place is given as the
+    /// output too. Pointwise ops broadcast their inputs; workspace is reserved as needed.
+    ///
+    /// # Errors
+    /// As [`Engine::call`]; an output that is read-only.
+    #[track_caller]
+    pub fn call_views(&self, op: &dyn Op, inputs: &[&View], outputs: &[&View]) -> Result<(), Error> {
+        let at = Location::caller();
+        let _gates = Gates::of(
+            inputs.iter().map(|v| (*v, false)).chain(outputs.iter().map(|v| (*v, v.is_writable()))),
+        );
+        let refs: Vec<TensorRef<'_>> = inputs.iter().map(|v| v.as_ref()).collect();
+        if let Some(output) = outputs.iter().position(|v| !v.is_writable()) {
+            let specs: Vec<Spec> = refs.iter().map(TensorRef::spec).collect();
+            return Err(Rule::ReadOnly { output }
+                .of(op.name(), &specs, Some(self.device()), Some(at))
+                .into());
+        }
+        let refs = self.broadcast(op, &refs, at)?;
+        let targets: Vec<TensorMut<'_>> = outputs.iter().map(|v| v.as_mut()).collect();
+        match self.bind(op, refs.len(), |i| Ok(refs[i]), &targets, at) {
+            Err(Error::Op(OpError { rule: Rule::Workspace { needed, .. }, .. })) => {
+                self.reserve(needed)?;
+                self.bind(op, refs.len(), |i| Ok(refs[i]), &targets, at)
+            }
+            done => done,
+        }
+    }
+
+    /// As [`Engine::eval_all`], on views.
+    ///
+    /// # Errors
+    /// As [`Engine::eval_all`].
+    #[track_caller]
+    pub fn eval_views(&self, op: &dyn Op, inputs: &[&View]) -> Result<Vec<View>, Error> {
+        let _gates = Gates::of(inputs.iter().map(|v| (*v, false)));
+        let refs: Vec<TensorRef<'_>> = inputs.iter().map(|v| v.as_ref()).collect();
+        Ok(self.eval_all(op, &refs)?.into_iter().map(View::from).collect())
+    }
+
+    /// The arguments of a pointwise op in their common shape; those of others as they are.
+    fn broadcast<'t>(
+        &self,
+        op: &dyn Op,
+        inputs: &[TensorRef<'t>],
+        at: &'static Location<'static>,
+    ) -> Result<Vec<TensorRef<'t>>, Error> {
+        let alike = inputs.windows(2).all(|pair| pair[0].spec().shape == pair[1].spec().shape);
+        if alike || !matches!(op.body(), Body::Pointwise(_)) {
+            return Ok(inputs.to_vec());
+        }
+        let given: Vec<Spec> = inputs.iter().map(TensorRef::spec).collect();
+        let common = (given.iter()).try_fold(Shape::SCALAR, |to, s| {
+            to.broadcast(&s.shape).ok_or(Rule::Broadcast { from: s.shape, to })
+        });
+        let common = common.map_err(|rule| rule.of(op.name(), &given, Some(self.device()), Some(at)))?;
+        inputs.iter().map(|view| view.under(op.name(), |l: &Layout| l.broadcast_to(common))).collect()
     }
 }

@@ -8,6 +8,7 @@ mod read;
 mod reuse;
 mod state;
 mod tensor;
+mod view;
 
 pub use agree::agree;
 pub(crate) use buffer::Buffer;
@@ -17,12 +18,14 @@ pub use reuse::Reuse;
 pub use state::State;
 pub(crate) use state::StateMemory;
 pub use tensor::{Tensor, TensorMut, TensorRef};
+pub(crate) use view::Gates;
+pub use view::View;
 
 use crate::contract::{MAX_OUTPUTS, Op, check};
-use crate::device::{Counters, Device, Launch, cpu, cuda, null, steps};
+use crate::device::{Counters, Device, Foreign, ForeignStream, Launch, cpu, cuda, null, steps};
 use crate::error::{Allocator, Error};
 use crate::sanitizer::Sanitizer;
-use crate::values::{Address, DType, DeviceKind, Element, HostTensor, Operand, Rule, Shape, Spec};
+use crate::values::{Address, DType, DeviceKind, Element, HostTensor, Layout, Operand, Rule, Shape, Spec};
 use arrayvec::ArrayVec;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -233,6 +236,32 @@ impl Engine {
         let t = Tensor::new(&self.device, host.spec)?;
         self.device.upload(t.view().operand().base, &host.to_bytes())?;
         Ok(t)
+    }
+
+    /// A view of another library's memory, in its place: nothing is copied.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] if the memory is of another device, the address is no multiple of the element size, or the layout
+    /// leaves the memory, and from an engine with the sanitizer, which checks memory of its own; a device fault.
+    pub fn wrap(&self, memory: Foreign, dtype: DType, layout: Layout) -> Result<View, Error> {
+        View::wrap(&self.device, memory, dtype, layout)
+    }
+
+    /// Issues all work on another library's CUDA stream from now on, so that its work and the engine's are ordered without
+    /// waiting; `None` for the engine's own stream. What was issued before comes first. While that stream is being captured,
+    /// calls and programs become part of the capture; allocating, copying from or to the host and waiting are refused.
+    ///
+    /// # Errors
+    /// [`Error::NoStream`] unless the device is a GPU; [`Error::Capture`] where a capture stands between the two streams; a
+    /// device fault.
+    pub fn follow(&self, stream: Option<ForeignStream>) -> Result<(), Error> {
+        self.device.follow(stream)
+    }
+
+    /// The handle of the CUDA stream on which work is issued; `None` unless the device is a GPU.
+    #[must_use]
+    pub fn stream(&self) -> Option<u64> {
+        self.device.stream()
     }
 
     /// Grows the workspace of eager calls to at least `bytes` bytes. It grows here and nowhere else.

@@ -41,6 +41,11 @@ impl Tensor {
         Ok(Self { buffer, operand })
     }
 
+    /// The memory, and the whole tensor there.
+    pub(super) fn into_parts(self) -> (Buffer, Operand) {
+        (self.buffer, self.operand)
+    }
+
     /// Dtype and shape.
     #[must_use]
     pub fn spec(&self) -> Spec {
@@ -169,7 +174,11 @@ macro_rules! views {
 views!(TensorRef,);
 views!(TensorMut,);
 
-impl TensorRef<'_> {
+impl<'a> TensorRef<'a> {
+    pub(super) fn new(operand: Operand, device: &'a Arc<dyn Device>) -> Self {
+        Self { operand, device }
+    }
+
     /// Broadcasts: stretches axes of size 1 and prepends axes; moves no data. (Only for reading: an output never
     /// overlaps itself.)
     ///
@@ -191,6 +200,11 @@ impl TensorRef<'_> {
 }
 
 impl<'a> TensorMut<'a> {
+    /// A view of memory whose holder sees to it that nobody else uses it meanwhile.
+    pub(super) fn new(operand: Operand, device: &'a Arc<dyn Device>) -> Self {
+        Self { operand, device, exclusive: PhantomData }
+    }
+
     /// The same view for reading.
     #[must_use]
     pub fn as_ref(&self) -> TensorRef<'_> {
@@ -225,7 +239,8 @@ impl<'a> TensorMut<'a> {
         };
         let (low, high) = (of(low), of(high));
         if low.operand.relation(&high.operand) != Relation::Disjoint {
-            return Err(Rule::OutputsOverlap { first: 0, second: 1 }
+            let bytes = low.operand.overlap(&high.operand);
+            return Err(Rule::OutputsOverlap { first: 0, second: 1, bytes }
                 .of("split_at_mut", &[spec], Some(kind), at_line)
                 .into());
         }

@@ -57,6 +57,10 @@ pub enum Error {
     Symbol { module: String, kernel: &'static str },
     #[error("capturing a CUDA graph: {what}")]
     Capture { what: String },
+    #[error("memory of another library: {why}")]
+    Foreign { why: String },
+    #[error("{device} has no stream to issue on; only a GPU has")]
+    NoStream { device: DeviceKind },
     #[error("parameter {name} is trainable, but no gradient path leads from the loss to it; use it or freeze it{}", At(.at))]
     NoPath { name: String, at: Option<&'static Location<'static>> },
     #[error("the gradient of parameter {parameter} runs through {cause}")]
@@ -71,6 +75,8 @@ pub enum Error {
     ForeignState,
     #[error("program has no {kind} {name}; it has {known}")]
     NoBinding { kind: &'static str, name: String, known: String },
+    #[error("binding {name}: {why}")]
+    Binding { name: String, why: String },
     #[error("the device {name} is not there: {why}")]
     NoDevice { name: String, why: String },
     #[error(transparent)]

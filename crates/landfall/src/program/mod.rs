@@ -1,6 +1,7 @@
 //! Programs: lowered, planned, verified, allocated, recorded, run.
 
 mod arena;
+mod bind;
 mod compile;
 mod list;
 mod pin;

@@ -5,7 +5,7 @@ use super::compile::ProgramSet;
 use super::list::launch_list;
 use crate::contract::{Cost, Graph};
 use crate::device::{LaunchList, RecordedLaunch, Recording};
-use crate::engine::{Buffer, Engine, State, StateMemory};
+use crate::engine::{Engine, Gates, State, StateMemory, View};
 use crate::error::Error;
 use crate::lower::{Arg, Home, Lowered};
 use crate::plan::{Plan, Report};
@@ -14,21 +14,25 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// The memory of inputs and outputs.
+pub(super) type Own = HashMap<StoredId, View>;
+
 /// A planned, verified and recorded step. It owns its memory for its whole lifetime; running it allocates nothing.
 #[derive(Debug)]
 pub struct Program {
-    engine: Engine,
+    pub(super) engine: Engine,
     name: String,
-    lowered: Lowered,
+    pub(super) lowered: Lowered,
     plan: Plan,
     state: Arc<StateMemory>,
     // Field order is drop order: the recording is dropped before the memory that it points to.
     recording: Box<dyn Recording>,
     list: LaunchList,
     arena: Arc<Arena>,
-    own: HashMap<StoredId, Buffer>,
+    /// The memory of inputs and outputs: the program's, or what was bound.
+    pub(super) own: Own,
     /// Inputs that were never written.
-    unwritten: BTreeSet<String>,
+    pub(super) unwritten: BTreeSet<String>,
     runs: u64,
 }
 
@@ -53,7 +57,7 @@ impl Program {
         arena: Arc<Arena>,
     ) -> Result<Self, Error> {
         let memory = Arc::clone(state.memory());
-        let mut own = HashMap::new();
+        let mut own = Own::new();
         // What nobody reads, or holds nothing, need not be written.
         let args = lowered.instructions.iter().flat_map(|i| &i.inputs);
         let read: HashSet<StoredId> =
@@ -61,13 +65,9 @@ impl Program {
         let needed = |v: &StoredId| read.contains(v) && lowered.values[v.0].spec.bytes() > 0;
         let inputs = lowered.inputs.iter().filter(|(_, v)| needed(v)).map(|(name, _)| name.clone()).collect();
         for (v, value) in lowered.values.iter().enumerate().filter(|(_, v)| v.home == Home::Own) {
-            own.insert(StoredId(v), Buffer::new(engine.handle(), value.spec.bytes())?);
+            own.insert(StoredId(v), View::from(engine.empty(value.spec.dtype, value.spec.shape)?));
         }
-        let list = launch_list(&lowered, &plan, |block, offset| match block {
-            Block::Arena => arena.address(offset),
-            Block::Slab(s) => memory.slab(s).offset(offset),
-            Block::Own(o) => own.get(&o).map_or(Address(0), Buffer::address).offset(offset),
-        });
+        let list = addressed(&lowered, &plan, &arena, &memory, &own);
         let recording = Arc::clone(engine.handle()).record(list.clone())?;
         Ok(Self {
             engine: engine.clone(),
@@ -90,7 +90,10 @@ impl Program {
     /// [`Error::ForeignState`] for another state; [`Error::Unwritten`] for an input that was never written; a device fault, with the kernel's name.
     pub fn run(&mut self, state: &mut State) -> Result<(), Error> {
         self.ready(state)?;
-        self.recording.replay()?;
+        {
+            let _gates = self.gates();
+            self.recording.replay()?;
+        }
         self.runs += 1;
         Ok(())
     }
@@ -111,7 +114,10 @@ impl Program {
     /// As [`Program::run`].
     pub fn reissue(&mut self, state: &mut State) -> Result<(), Error> {
         self.ready(state)?;
-        self.recording.reissue()?;
+        {
+            let _gates = self.gates();
+            self.recording.reissue()?;
+        }
         self.runs += 1;
         Ok(())
     }
@@ -165,6 +171,7 @@ impl Program {
         mut then: impl FnMut(&RecordedLaunch, &[String]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.ready(state)?;
+        let gates = self.gates();
         for k in self.list.repeat.sequence(self.list.launches.len()) {
             let (launch, i) = (&self.list.launches[k], &self.lowered.instructions[k]);
             crate::contract::check::aliasing(launch.op.as_ref(), &launch.inputs, &launch.outputs)
@@ -174,7 +181,21 @@ impl Program {
                 i.outputs.iter().map(|o| self.lowered.values[o.value.0].name.clone()).collect();
             then(launch, &names)?;
         }
+        drop(gates);
         self.runs += 1;
+        Ok(())
+    }
+
+    /// Keeps others from the memory that a run reads and writes, which a view of it may share.
+    fn gates(&self) -> Gates<'_> {
+        Gates::of(self.own.iter().map(|(id, view)| (view, !self.lowered.values[id.0].initial)))
+    }
+
+    /// Records the program with its inputs and outputs in this memory.
+    pub(super) fn record_at(&mut self, own: Own) -> Result<(), Error> {
+        let list = addressed(&self.lowered, &self.plan, &self.arena, &self.state, &own);
+        self.recording = Arc::clone(self.engine.handle()).record(list.clone())?;
+        (self.list, self.own) = (list, own);
         Ok(())
     }
 
@@ -211,7 +232,10 @@ impl Program {
         let device = self.engine.handle();
         self.arena.fill(device, byte)?;
         let mut outputs = self.own.iter().filter(|(v, _)| !self.lowered.values[v.0].initial);
-        outputs.try_for_each(|(_, b)| device.fill(b.address(), b.bytes(), byte))
+        outputs.try_for_each(|(_, v)| {
+            let _gates = Gates::of([(v, true)]);
+            device.fill(v.operand().base, v.spec().bytes(), byte)
+        })
     }
 
     /// Its name.
@@ -248,7 +272,7 @@ impl Program {
         })
     }
 
-    fn output(&self, name: &str) -> Result<&Arg, Error> {
+    pub(super) fn output(&self, name: &str) -> Result<&Arg, Error> {
         let found = self.lowered.outputs.iter().find(|(n, _)| n == name);
         found
             .map(|(_, a)| a)
@@ -269,11 +293,11 @@ impl Program {
             found.ok_or_else(|| self.unknown("input", name, self.lowered.inputs.iter().map(|(n, _)| n)))?;
         let spec = self.lowered.values[v.0].spec;
         let fits = T::DTYPE == spec.dtype || (T::DTYPE == DType::U8 && spec.dtype == DType::Bool);
-        let Some(buffer) = self.own.get(&v).filter(|_| fits && data.len() == spec.shape.elements()) else {
+        let Some(view) = self.own.get(&v).filter(|_| fits && data.len() == spec.shape.elements()) else {
             let given = Spec::new(T::DTYPE, [data.len()]);
             return Err(Error::HostData { what: format!("input {name}"), expected: spec, given });
         };
-        self.engine.handle().upload(buffer.address(), bytemuck::cast_slice(data))?;
+        view.write_bytes(bytemuck::cast_slice(data))?;
         self.unwritten.remove(name);
         Ok(())
     }
@@ -288,7 +312,7 @@ impl Program {
         let place = self.plan.places[arg.value.0];
         let base = match place.block {
             Block::Slab(s) => self.state.slab(s),
-            Block::Own(o) => self.own.get(&o).map_or(Address(0), Buffer::address),
+            Block::Own(o) => start(&self.own, o),
             Block::Arena => return Err(stale()),
         };
         Ok(Operand { base: base.offset(place.offset), dtype: arg.dtype, layout: arg.layout })
@@ -299,7 +323,9 @@ impl Program {
     /// # Errors
     /// [`Error::NoBinding`]; [`Error::NotRun`] before the first run; [`Error::Stale`] after that of another program; a flagged index; a device fault.
     pub fn read_host(&self, name: &str) -> Result<HostTensor, Error> {
-        read_operand(&self.engine, &self.result(name)?)
+        let result = self.result(name)?;
+        let _gates = self.gates();
+        read_operand(&self.engine, &result)
     }
 
     /// Copies an output of the last run to the host.
@@ -313,6 +339,7 @@ impl Program {
             let given = Spec { dtype: T::DTYPE, ..spec };
             return Err(Error::HostData { what: format!("output {name}"), expected: spec, given });
         }
+        let _gates = self.gates();
         let span = operand.layout.span();
         let mut flat = vec![T::from_f64(0.0); span.len()];
         let from = operand.base.offset(span.start * size_of::<T>());
@@ -323,6 +350,20 @@ impl Program {
         }
         Ok((0..spec.shape.elements()).map(|i| flat[layout.index_flat(i)]).collect())
     }
+}
+
+/// The launches with the addresses of their operands.
+fn addressed(lowered: &Lowered, plan: &Plan, arena: &Arena, state: &StateMemory, own: &Own) -> LaunchList {
+    launch_list(lowered, plan, |block, offset| match block {
+        Block::Arena => arena.address(offset),
+        Block::Slab(s) => state.slab(s).offset(offset),
+        Block::Own(o) => start(own, o).offset(offset),
+    })
+}
+
+/// The first byte of an input's or output's memory.
+fn start(own: &Own, of: StoredId) -> Address {
+    own.get(&of).map_or(Address(0), |view| Address(view.address()))
 }
 
 /// The elements of an operand on the host, row-major.

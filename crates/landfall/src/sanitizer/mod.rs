@@ -12,7 +12,7 @@
 mod launch;
 mod memory;
 
-use crate::device::{Counters, Counting, Device, Hardware, Launch, LaunchList, Recording};
+use crate::device::{Counters, Counting, Device, Foreign, Hardware, Launch, LaunchList, Recording};
 use crate::error::{Allocator, Culprit, Error, Violation};
 use crate::values::{Address, DeviceKind, Operand};
 use memory::Memory;
@@ -100,6 +100,15 @@ impl Device for Sanitizer {
         self.counting.freed(bytes);
         self.memory().free(address);
     }
+
+    fn adopt(&self, foreign: &Foreign) -> Result<(), Error> {
+        // It poisons all memory that a launch touches, which the owner of this memory could see.
+        Err(Error::Foreign {
+            why: format!("{foreign:?} has no guard bands, so the sanitizer refuses it; copy it to a tensor"),
+        })
+    }
+
+    fn release(&self, _: &Foreign) {}
 
     fn upload(&self, to: Address, data: &[u8]) -> Result<(), Error> {
         self.counting.transfers.fetch_add(1, Relaxed);

@@ -28,6 +28,33 @@ impl Layout {
         Self { shape, strides, offset: 0 }
     }
 
+    /// These strides and this offset, in elements.
+    ///
+    /// ```
+    /// use landfall::Layout;
+    /// let columns = Layout::strided([3, 2].into(), &[1, 3], 0)?;
+    /// assert_eq!(columns, Layout::contiguous([2, 3].into()).permute(&[1, 0])?);
+    /// # Ok::<(), landfall::Rule>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There must be as many strides as axes, and the last element must have an address.
+    pub fn strided(shape: Shape, strides: &[usize], offset: usize) -> Result<Self, Rule> {
+        let refused = || Rule::Strides { shape, strides: strides.to_vec(), offset };
+        let mut out = Self { shape, strides: [0; MAX_RANK], offset };
+        if strides.len() != shape.rank() {
+            return Err(refused());
+        }
+        out.strides[..strides.len()].copy_from_slice(strides);
+        let mut last = offset;
+        for (&d, &s) in shape.dims().iter().zip(strides).filter(|_| shape.elements() > 0) {
+            let reach = (d - 1).checked_mul(s).ok_or_else(refused)?;
+            // No more than any address space has.
+            last = last.checked_add(reach).filter(|&l| l < 1 << 60).ok_or_else(refused)?;
+        }
+        Ok(out)
+    }
+
     /// Dimension sizes.
     #[must_use]
     pub fn shape(&self) -> &Shape {

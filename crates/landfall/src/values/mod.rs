@@ -29,7 +29,7 @@ pub(crate) use layout::collapse;
 pub use layout::{Layout, Relation};
 pub use math::Math;
 pub(crate) use operand::{ALIGNMENT, Address, align};
-pub use operand::{DeviceKind, Operand};
+pub use operand::{DeviceKind, Operand, Overlap};
 pub use precision::Precision;
 pub use repeat::Repeat;
 pub use rule::{OpError, Rule};

@@ -2,6 +2,7 @@
 
 use super::{DType, Layout, Relation, Spec};
 use std::fmt;
+use std::ops::Range;
 
 /// The kinds of devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,6 +46,27 @@ pub(crate) const fn align(bytes: usize) -> usize {
     match bytes.checked_next_multiple_of(ALIGNMENT) {
         Some(n) => n,
         None => usize::MAX,
+    }
+}
+
+/// The bytes of two operands, counted from the first byte of either. As text it begins with a space, and is empty where they
+/// have none in common.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overlap {
+    /// Those of the first.
+    pub first: Range<u64>,
+    /// Those of the second.
+    pub second: Range<u64>,
+}
+
+impl fmt::Display for Overlap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, second } = self;
+        // How far apart two allocations lie says nothing.
+        if first.start >= second.end || second.start >= first.end {
+            return Ok(());
+        }
+        write!(f, " (bytes {}..{} and {}..{})", first.start, first.end, second.start, second.end)
     }
 }
 
@@ -96,6 +118,13 @@ impl Operand {
         let span = self.layout.span();
         let size = self.dtype.size();
         (self.base.0 + (span.start * size) as u64, self.base.0 + (span.end * size) as u64)
+    }
+
+    /// The bytes of this operand and of another, from the first byte of either.
+    pub(crate) fn overlap(&self, other: &Self) -> Overlap {
+        let (a, b) = (self.span(), other.span());
+        let first = a.0.min(b.0);
+        Overlap { first: a.0 - first..a.1 - first, second: b.0 - first..b.1 - first }
     }
 
     /// How two operands relate in memory. Byte ranges decide: views that interleave within one range overlap.

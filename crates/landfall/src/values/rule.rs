@@ -1,6 +1,6 @@
 //! The rules of ops: what a call may violate, with the op, its arguments and the numbers.
 
-use super::{DType, DeviceKind, Relation, Shape, Spec};
+use super::{DType, DeviceKind, Overlap, Relation, Shape, Spec};
 use std::fmt;
 use std::panic::Location;
 
@@ -52,10 +52,18 @@ pub enum Rule {
     },
     #[error("output {output} must be {expected}, the destination given is {given}")]
     Destination { output: usize, expected: Spec, given: Spec },
-    #[error("output {output} and input {input} are {relation:?} in memory; the op allows {allowed}")]
-    Alias { output: usize, input: usize, relation: Relation, allowed: &'static str },
-    #[error("outputs {first} and {second} share memory; each output needs its own")]
-    OutputsOverlap { first: usize, second: usize },
+    #[error("output {output} and input {input} are {relation:?} in memory{bytes}; the op allows {allowed}")]
+    Alias { output: usize, input: usize, relation: Relation, bytes: Overlap, allowed: &'static str },
+    #[error("output {output} is read-only memory; give a destination that may be written")]
+    ReadOnly { output: usize },
+    #[error(
+        "the elements do not lie row-major without gaps (shape {shape}, strides {strides:?}); copy them first"
+    )]
+    NotContiguous { shape: Shape, strides: Vec<usize> },
+    #[error("{} strides are no layout of shape {shape} ({strides:?} from element {offset} on)", .strides.len())]
+    Strides { shape: Shape, strides: Vec<usize>, offset: usize },
+    #[error("outputs {first} and {second} share memory{bytes}; each output needs its own")]
+    OutputsOverlap { first: usize, second: usize, bytes: Overlap },
     #[error(
         "output {output} has elements that share memory (shape {shape}, strides {strides:?}); an output never overlaps itself"
     )]

@@ -51,7 +51,7 @@ fn partial_overlap_is_refused() {
                         let updated = op.outputs().iter().any(|o| o.updated() == Some(i));
                         let refused = match told {
                             Err(Rule::Alias { output, input, .. }) => output == j && (input == i || must),
-                            Err(Rule::OutputsOverlap { first, second }) => {
+                            Err(Rule::OutputsOverlap { first, second, .. }) => {
                                 updated && (first == j || second == j)
                             }
                             _ => false,

@@ -3,7 +3,7 @@
 mod hardware;
 
 use super::faults::{self, Footprint, Marks};
-use super::{Counters, Counting, Device, Hardware, Launch, LaunchList, Recording};
+use super::{Counters, Counting, Device, Foreign, Hardware, Launch, LaunchList, Recording};
 use crate::contract::Run;
 use crate::error::{Error, IndexFault};
 use crate::kernel::cpu::{Call, isa, memory};
@@ -54,6 +54,14 @@ impl Device for Cpu {
         memory::free(address, bytes);
     }
 
+    fn adopt(&self, _: &Foreign) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn release(&self, foreign: &Foreign) {
+        self.marks.overwritten(&(foreign.address.0..foreign.address.0 + foreign.bytes as u64));
+    }
+
     fn upload(&self, to: Address, data: &[u8]) -> Result<(), Error> {
         self.counting.transfers.fetch_add(1, Relaxed);
         memory::bytes_mut(to, data.len()).copy_from_slice(data);
@@ -98,6 +106,7 @@ impl Device for Cpu {
     }
 
     fn synchronize(&self) -> Result<(), Error> {
+        self.counting.synchronizations.fetch_add(1, Relaxed);
         self.marks.report()
     }
 

@@ -6,9 +6,10 @@
 //! only a context-wide synchronization by another thread can invalidate ([`apart`]); frees are deferred until it ends;
 //! and it is ended on the error path too, so that the engine stays usable after a failure.
 
-use super::driver::{Captured, Stream, check};
+use super::driver::check;
 use super::faults::Records;
 use super::graph::{Executable, Graph};
+use super::stream::{Captured, Stream};
 use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked};
 use crate::device::faults::Footprint;
 use crate::device::steps::edges::{TouchedOperands, step_edges};
@@ -211,7 +212,7 @@ fn replay_of(device: &Arc<Cuda>, list: &LaunchList, records: &mut Records) -> Re
     let (nodes, footprint, device) = (nodes.len(), Footprint::of(list), Arc::clone(device));
     device.faults.reserve(records, &footprint);
     let records = std::mem::take(records);
-    Ok(Replay { executable, nodes, steps, repeat, footprint, records, device })
+    Ok(Replay { executable, graph, nodes, steps, repeat, footprint, records, device })
 }
 
 const MEMORY: [sys::CUgraphNodeType; 2] =
@@ -275,11 +276,12 @@ fn capture(
     issue: impl FnOnce(&Stream) -> Result<(), Error>,
 ) -> Result<Graph, Error> {
     // SAFETY: the stream lives; nobody else has it.
-    check("cuStreamBeginCapture", unsafe { sys::cuStreamBeginCapture_v2(stream.0, mode) })?;
+    check("cuStreamBeginCapture", unsafe { sys::cuStreamBeginCapture_v2(stream.handle(), mode) })?;
     let issued = issue(stream);
     let mut graph = null_mut();
     // SAFETY: the stream is capturing; the driver writes a handle, or null where the capture was spoilt.
-    let ended = check("cuStreamEndCapture", unsafe { sys::cuStreamEndCapture(stream.0, &raw mut graph) });
+    let ended =
+        check("cuStreamEndCapture", unsafe { sys::cuStreamEndCapture(stream.handle(), &raw mut graph) });
     let graph = Graph::captured(graph);
     issued?;
     ended?;
@@ -289,6 +291,8 @@ fn capture(
 /// A captured launch list. Field order is drop order.
 pub(super) struct Replay {
     executable: Executable,
+    /// What another library's capture takes in.
+    graph: Graph,
     nodes: usize,
     /// Keeps the graph's code loaded.
     steps: Vec<StepNode>,
@@ -314,6 +318,11 @@ impl Recording for Replay {
         device.enter()?;
         device.counting.replays.fetch_add(1, Relaxed);
         device.counted(1, self.steps.last().and_then(|s| s.step.issued()));
+        if device.stream.is_captured() {
+            device.annotate_error(self.graph.captured_by(&device.stream))?;
+            device.faults.lent(&self.records, &self.footprint);
+            return Ok(());
+        }
         let looks = device.faults.looks();
         device.annotate_error(self.executable.launch(&device.stream))?;
         self.wrote(looks);

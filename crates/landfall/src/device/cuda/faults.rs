@@ -4,8 +4,9 @@
 //! replays. A kernel that finds an index out of range fills in its record and sets one flag. The host reads the flag with
 //! every copy from the device; only if it is set does it read the records, and marks the bytes that those launches wrote.
 
-use super::driver::{Pinned, Stream};
+use super::driver::Pinned;
 use super::locked;
+use super::stream::Stream;
 use crate::contract::MAX_OUTPUTS;
 use crate::device::faults::{Bytes, Footprint, Marks, cut, span};
 use crate::error::{Error, IndexFault};
@@ -54,6 +55,8 @@ struct Record {
     pending: bool,
     /// Whether it belongs to a captured graph, which keeps it.
     kept: bool,
+    /// Whether another library's graph replays it, so that it may report at any time.
+    lent: bool,
 }
 
 impl Inner {
@@ -85,8 +88,13 @@ impl Faults {
 
     /// Records in this memory, which is zeroed.
     pub(super) fn new(memory: Address) -> Result<Self, Error> {
-        let record =
-            || Record { op: "", written: Vec::with_capacity(MAX_OUTPUTS), pending: false, kept: false };
+        let record = || Record {
+            op: "",
+            written: Vec::with_capacity(MAX_OUTPUTS),
+            pending: false,
+            kept: false,
+            lent: false,
+        };
         let inner = Inner {
             flag: Pinned::new(RECORD)?,
             copies: Pinned::new(RECORD * RECORDS)?,
@@ -175,6 +183,14 @@ impl Faults {
         }
     }
 
+    /// A captured graph whose ops report to these records became a part of another library's graph, which replays it
+    /// unseen: from now on its records are read at every look.
+    pub(super) fn lent(&self, records: &[(Taken, &'static str)], footprint: &Footprint) {
+        self.replayed(records, footprint, self.looks());
+        let mut inner = locked(&self.inner);
+        records.iter().for_each(|(taken, _)| inner.records[taken.record as usize].lent = true);
+    }
+
     /// Whether [`overwritten`](Self::overwritten) has anything to do.
     #[inline]
     pub(super) fn watching(&self) -> bool {
@@ -222,7 +238,8 @@ impl Faults {
         let given = |record: u32| records.iter().any(|(taken, _)| taken.record == record);
         inner.pending.retain(|&record| !given(record));
         for (taken, _) in records {
-            inner.records[taken.record as usize].pending = false;
+            let record = &mut inner.records[taken.record as usize];
+            (record.pending, record.lent) = (false, false);
             inner.free.push(taken.record);
         }
     }
@@ -248,7 +265,7 @@ impl Faults {
             let at = number as usize * RECORD;
             let [taken, position, value, limit] = [0, 8, 16, 24].map(|k| word(copies.bytes_mut(), at + k));
             let record = &mut records[number as usize];
-            record.pending = false;
+            record.pending = record.lent;
             if flagged && taken as u32 != 0 {
                 stream.fill(self.memory.offset(at + RECORD), RECORD, 0)?;
                 let (position, limit) = (position as usize, limit as usize);
@@ -259,8 +276,8 @@ impl Faults {
                 free.push(number);
             }
         }
-        pending.clear();
-        self.watching.store(false, Relaxed);
+        pending.retain(|&number| records[number as usize].pending);
+        self.watching.store(!pending.is_empty(), Relaxed);
         Ok(())
     }
 }

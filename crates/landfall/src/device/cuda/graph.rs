@@ -1,7 +1,8 @@
 //! CUDA graphs, as a capture returns them.
 
 use super::capture::filling;
-use super::driver::{Stream, check, node_type};
+use super::driver::check;
+use super::stream::{Stream, node_type};
 use super::{Address, Cuda, Prepared};
 use crate::error::Error;
 use cudarc::driver::sys;
@@ -77,6 +78,11 @@ impl Graph {
         Ok(())
     }
 
+    /// Adds a copy to the capture of a stream, as one node.
+    pub(super) fn captured_by(&self, stream: &Stream) -> Result<(), Error> {
+        stream.capture_graph(self.0)
+    }
+
     /// Instantiates the graph.
     pub(super) fn instantiate(&self) -> Result<Executable, Error> {
         let mut handle = null_mut();
@@ -87,6 +93,11 @@ impl Graph {
         Ok(Executable(handle))
     }
 }
+
+// SAFETY: a handle; nothing changes the graph after its capture, and the driver copies it from any thread.
+unsafe impl Send for Graph {}
+// SAFETY: as above.
+unsafe impl Sync for Graph {}
 
 impl Drop for Graph {
     fn drop(&mut self) {
@@ -105,7 +116,7 @@ impl Executable {
     /// Launches it on a stream. All memory that it references must live until it is complete.
     pub(super) fn launch(&self, stream: &Stream) -> Result<(), Error> {
         // SAFETY: graph and stream live, and so does all memory that the graph names: its program owns it.
-        check("cuGraphLaunch", unsafe { sys::cuGraphLaunch(self.0, stream.0) })
+        check("cuGraphLaunch", unsafe { sys::cuGraphLaunch(self.0, stream.handle()) })
     }
 }
 

@@ -8,8 +8,10 @@ mod driver;
 mod faults;
 mod graph;
 mod launch_cache;
+mod memory;
 mod probe;
 mod product;
+mod stream;
 mod tensor_map;
 
 pub use compile::Compiler;
@@ -17,7 +19,7 @@ pub use probe::survey;
 
 use super::faults::overwritten;
 use super::steps::lower;
-use super::{Counters, Counting, Device, Hardware, Launch, LaunchList, Recording};
+use super::{Counters, Counting, Device, Foreign, ForeignStream, Hardware, Launch, LaunchList, Recording};
 use crate::contract::Op;
 use crate::error::Error;
 use crate::kernel::cuda::product::Addresses;
@@ -25,9 +27,10 @@ use crate::kernel::cuda::{
     Geometry, KernelLaunch, Module, ProductLaunch, Sink, TENSOR_MAP_WORDS, Tile, Values,
 };
 use crate::values::{Address, DeviceKind, Operand};
-use driver::{Context, Loaded, Memory, Stream};
+use driver::{Context, Loaded};
 use faults::{Faults, Taken};
 use launch_cache::{LaunchCache, LaunchKey};
+use memory::Memory;
 use product::{Product, Products};
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -35,6 +38,7 @@ use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
+use stream::{Relaxation, Stream};
 
 /// The GPU of this index.
 ///
@@ -144,6 +148,8 @@ impl Cuda {
         if let Some(found) = locked(&self.issuing).modules.get(module) {
             return Ok(Arc::clone(found));
         }
+        // A capture by another library may forbid what loading code does.
+        let _relaxed = self.stream.is_captured().then(Relaxation::begin).transpose()?;
         // Compiled outside of the lock: other threads' launches continue.
         let compiled = self.compiler.compile(module)?;
         let loaded = Arc::new(Loaded::new(&self.context, module, &compiled.code)?);
@@ -278,6 +284,7 @@ impl Cuda {
         launch: &ProductLaunch,
     ) -> Result<Option<PreparedProduct>, Error> {
         let issued = Issued { op, what: "cublasLtMatmul", of: None };
+        let _relaxed = self.stream.is_captured().then(Relaxation::begin).transpose()?;
         let found = self.products.find(&launch.problem)?;
         Ok(found.map(|product| PreparedProduct { product, addresses: launch.addresses, issued }))
     }
@@ -304,6 +311,8 @@ impl<'a> Eager<'a> {
 impl Sink for Eager<'_> {
     fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
         let (device, issued) = (self.device, Some(launch.issued(op)));
+        // In a capture, edges would express an early launch.
+        let early = device.context.waits() && !device.stream.is_captured();
         self.launches += 1;
         if self.keep {
             self.kept = Some(device.prepare(op, &launch)?);
@@ -311,7 +320,7 @@ impl Sink for Eager<'_> {
         // Repeated calls without a check do not come here: they are small, and bound by host time (decision 0018).
         let issue = |loaded: &Loaded| {
             let (function, params) = (loaded.functions[launch.entry], &mut launch.values.pointers());
-            match device.context.waits() {
+            match early {
                 true => device.stream.launch_early(function, &launch.geometry, params),
                 false => device.stream.launch(function, &launch.geometry, params),
             }
@@ -372,6 +381,7 @@ impl Device for Cuda {
 
     fn allocate(&self, bytes: usize) -> Result<Address, Error> {
         self.enter()?;
+        self.stream.outside_of_capture("memory would be allocated")?;
         let in_use = self.counting.in_use.load(Relaxed);
         let full = Error::Memory { bytes, device: self.kind(), in_use: in_use as usize };
         let address = self.annotate_error(self.memory.allocate(&self.stream, bytes))?.ok_or(full)?;
@@ -392,12 +402,41 @@ impl Device for Cuda {
         _ = self.enter().and_then(|()| self.annotate_error(self.memory.free(&self.stream, address)));
     }
 
+    fn adopt(&self, foreign: &Foreign) -> Result<(), Error> {
+        let Some(stream) = foreign.stream else { return Ok(()) };
+        self.enter()?;
+        self.annotate_error(self.stream.joins(stream, true))
+    }
+
+    fn release(&self, foreign: &Foreign) {
+        self.faults.overwritten(&(foreign.address.0..foreign.address.0 + foreign.bytes as u64));
+        let order = || match foreign.stream {
+            Some(stream) => self.stream.joins(stream, false),
+            None => {
+                self.counting.synchronizations.fetch_add(1, Relaxed);
+                self.stream.synchronize()
+            }
+        };
+        // A device error in Drop cannot be returned; the next call reports it.
+        _ = self.enter().and_then(|()| self.annotate_error(order()));
+    }
+
+    fn follow(&self, stream: Option<ForeignStream>) -> Result<(), Error> {
+        self.enter()?;
+        self.annotate_error(self.stream.follow(stream))
+    }
+
+    fn stream(&self) -> Option<u64> {
+        Some(self.stream.handle() as u64)
+    }
+
     fn upload(&self, to: Address, data: &[u8]) -> Result<(), Error> {
         self.counting.transfers.fetch_add(1, Relaxed);
         if data.is_empty() {
             return Ok(());
         }
         self.enter()?;
+        self.stream.outside_of_capture("memory of the host would be copied")?;
         self.annotate_error(self.stream.upload(to, data))?;
         self.faults.overwritten(&(to.0..to.0 + data.len() as u64));
         Ok(())
@@ -405,7 +444,9 @@ impl Device for Cuda {
 
     fn download(&self, from: Address, data: &mut [u8]) -> Result<(), Error> {
         self.counting.transfers.fetch_add(1, Relaxed);
+        self.counting.synchronizations.fetch_add(1, Relaxed);
         self.enter()?;
+        self.stream.outside_of_capture("the host would wait for a result")?;
         self.annotate_error(self.faults.read(&self.stream, from, data))
     }
 
@@ -481,7 +522,9 @@ impl Device for Cuda {
     }
 
     fn synchronize(&self) -> Result<(), Error> {
+        self.counting.synchronizations.fetch_add(1, Relaxed);
         self.enter()?;
+        self.stream.outside_of_capture("the host would wait for the device")?;
         self.annotate_error(self.faults.synchronize(&self.stream))
     }
 

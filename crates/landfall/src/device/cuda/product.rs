@@ -4,7 +4,7 @@
 //! is our right-hand side.
 
 use super::capture::apart;
-use super::driver::Stream;
+use super::stream::Stream;
 use super::{driver, locked, probe};
 use crate::error::Error;
 use crate::kernel::cuda::product::{Addresses, Matrix, Problem};
@@ -233,7 +233,7 @@ impl Product {
                 from_ref(&self.algorithm),
                 pointer(at.workspace),
                 self.problem.workspace,
-                stream.0.cast(),
+                stream.handle().cast(),
             )
         })
     }

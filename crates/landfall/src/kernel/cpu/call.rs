@@ -128,9 +128,12 @@ impl<'a> Call<'a> {
     /// # Errors
     /// Its dtype must be `T`'s, and it must not share memory with an output.
     pub fn input<T: Element>(&self, i: usize) -> Result<View<'a, T>, Rule> {
-        let aliased =
-            Rule::Alias { output: 0, input: i, relation: Relation::Overlapping, allowed: "no shared memory" };
-        self.input_or_in_place(i)?.ok_or(aliased)
+        self.input_or_in_place(i)?.ok_or_else(|| {
+            let output = self.in_place(i).unwrap_or(0);
+            let bytes = self.operands.outputs[output].overlap(&self.operands.inputs[i]);
+            let (relation, allowed) = (Relation::Overlapping, "no shared memory");
+            Rule::Alias { output, input: i, relation, bytes, allowed }
+        })
     }
 
     /// Output `j`. Each output can be taken once.
@@ -159,7 +162,8 @@ impl<'a> Call<'a> {
 
     fn take(&self, bit: u32, output: usize) -> Result<(), Rule> {
         if self.taken.replace(self.taken.get() | bit) & bit != 0 {
-            return Err(Rule::OutputsOverlap { first: output, second: output });
+            let bytes = self.operands.outputs.get(output).map(|o| o.overlap(o)).unwrap_or_default();
+            return Err(Rule::OutputsOverlap { first: output, second: output, bytes });
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! A device that spoils launches. It exists in this test binary alone.
 
-use crate::device::{Counters, Device, Hardware, Launch, LaunchList, Recording};
+use crate::device::{Counters, Device, Foreign, Hardware, Launch, LaunchList, Recording};
 use crate::error::Error;
 use crate::values::{Address, DeviceKind, Operand, Relation};
 use std::ops::Range;
@@ -142,6 +142,14 @@ impl Device for Saboteur {
 
     fn free(&self, address: Address, bytes: usize) {
         self.inner.free(address, bytes);
+    }
+
+    fn adopt(&self, foreign: &Foreign) -> Result<(), Error> {
+        self.inner.adopt(foreign)
+    }
+
+    fn release(&self, foreign: &Foreign) {
+        self.inner.release(foreign);
     }
 
     fn upload(&self, to: Address, data: &[u8]) -> Result<(), Error> {

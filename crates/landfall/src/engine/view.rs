@@ -1,0 +1,320 @@
+//! Owning views: a layout of memory that lives as long as a view of it, the engine's or another library's.
+
+use super::buffer::Buffer;
+use super::tensor::{Tensor, TensorMut, TensorRef};
+use crate::device::{Device, Foreign};
+use crate::error::Error;
+use crate::values::{Address, DType, DeviceKind, Element, HostTensor, Layout, Operand, Rule, Shape, Spec};
+use std::panic::Location;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// A view that keeps its memory alive. A clone is another view of the same memory.
+///
+/// Where the compiler cannot see who else holds the memory, each call checks: the byte ranges of its operands by the op's
+/// alias rule, as every call does, and that no other call on views of the same memory runs at the same time: it waits.
+///
+/// ```
+/// use landfall::{Engine, View, ops};
+/// let engine = Engine::cpu()?;
+/// let x = View::from(engine.tensor([4], &[1.0f32, 2.0, 3.0, 4.0])?);
+/// let (low, high) = (x.slice(0, 0, 2)?, x.slice(0, 2, 2)?);
+/// engine.call_views(&ops::Add, &[&low, &high], &[&low])?;
+/// assert_eq!(x.read::<f32>()?, [4.0, 6.0, 3.0, 4.0]);
+/// // Elements that are written while others still read them: refused.
+/// let middle = x.slice(0, 1, 2)?;
+/// assert!(engine.call_views(&ops::Add, &[&low, &high], &[&middle]).is_err());
+/// # Ok::<(), landfall::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct View {
+    memory: Arc<Memory>,
+    operand: Operand,
+}
+
+/// Memory that views share.
+#[derive(Debug)]
+struct Memory {
+    buffer: Buffer,
+    writable: bool,
+    /// Held for reading or for writing while a call is issued; on the CPU the call is then complete.
+    gate: RwLock<()>,
+}
+
+/// Keeps others from the memory of some views.
+#[derive(Debug, Default)]
+pub(crate) struct Gates<'a> {
+    _readers: Vec<RwLockReadGuard<'a, ()>>,
+    _writers: Vec<RwLockWriteGuard<'a, ()>>,
+}
+
+impl View {
+    /// A view of another library's memory.
+    ///
+    /// # Errors
+    /// The address is not a multiple of the element size, or the layout leaves the memory; what the device refuses.
+    pub(super) fn wrap(
+        device: &Arc<dyn Device>,
+        foreign: Foreign,
+        dtype: DType,
+        layout: Layout,
+    ) -> Result<Self, Error> {
+        let refused = |why: String| Err(Error::Foreign { why });
+        if foreign.device != device.kind() {
+            return refused(format!(
+                "{foreign:?}, this engine is on {}; use an engine of its device, or copy it",
+                device.kind()
+            ));
+        }
+        let (size, end) = (dtype.size(), layout.span().end);
+        if !foreign.address.0.is_multiple_of(size as u64) {
+            return refused(format!(
+                "{foreign:?}, which is no multiple of the {size} bytes of an element of {dtype}; copy it"
+            ));
+        }
+        if end.checked_mul(size).is_none_or(|bytes| bytes > foreign.bytes) {
+            return refused(format!(
+                "{foreign:?}; shape {} with strides {:?} from element {} on ends at element {end} of {dtype}, behind it",
+                layout.shape(),
+                layout.strides(),
+                layout.offset()
+            ));
+        }
+        let (base, writable) = (foreign.address, foreign.writable);
+        let buffer = Buffer::foreign(device, foreign)?;
+        let memory = Arc::new(Memory { buffer, writable, gate: RwLock::new(()) });
+        Ok(Self { memory, operand: Operand { base, dtype, layout } })
+    }
+
+    /// Dtype and shape.
+    #[must_use]
+    pub fn spec(&self) -> Spec {
+        self.operand.spec()
+    }
+
+    /// Element type.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.operand.dtype
+    }
+
+    /// Dimension sizes.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        *self.operand.layout.shape()
+    }
+
+    /// Offset and strides in the memory.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.operand.layout
+    }
+
+    /// The address of the first element in its device's memory, for other libraries. It is valid while a view of the memory
+    /// lives.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.operand.address()
+    }
+
+    /// The kind of device.
+    #[must_use]
+    pub fn device(&self) -> DeviceKind {
+        self.memory.buffer.device().kind()
+    }
+
+    /// Whether calls may write it.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.memory.writable
+    }
+
+    #[track_caller]
+    fn under(&self, op: &'static str, layout: Result<Layout, Rule>) -> Result<Self, Error> {
+        let at = Some(Location::caller());
+        let layout = layout.map_err(|rule| rule.of(op, &[self.spec()], Some(self.device()), at))?;
+        Ok(Self { memory: Arc::clone(&self.memory), operand: self.operand.relaid(layout) })
+    }
+
+    /// As [`TensorRef::reshape`].
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn reshape(&self, shape: impl Into<Shape>) -> Result<Self, Error> {
+        self.under("reshape", self.layout().reshape(shape.into()))
+    }
+
+    /// As [`TensorRef::permute`].
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn permute(&self, axes: &[usize]) -> Result<Self, Error> {
+        self.under("permute", self.layout().permute(axes))
+    }
+
+    /// As [`TensorRef::slice`].
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn slice(&self, axis: usize, start: usize, len: usize) -> Result<Self, Error> {
+        self.strided_slice(axis, start, len, 1)
+    }
+
+    /// Elements `start`, `start + step`, … along an axis, `len` of them.
+    ///
+    /// # Errors
+    /// The axis must exist, the step be at least 1, and the last element be within the axis.
+    #[track_caller]
+    pub fn strided_slice(&self, axis: usize, start: usize, len: usize, step: usize) -> Result<Self, Error> {
+        self.under("slice", self.layout().slice(axis, start, len, step))
+    }
+
+    /// As [`TensorRef::squeeze`].
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn squeeze(&self, axis: usize) -> Result<Self, Error> {
+        self.under("squeeze", self.layout().squeeze(axis))
+    }
+
+    /// Inserts an axis of size 1 before `axis`.
+    ///
+    /// # Errors
+    /// The axis must be at most the rank, and the rank below [`MAX_RANK`](crate::MAX_RANK).
+    #[track_caller]
+    pub fn unsqueeze(&self, axis: usize) -> Result<Self, Error> {
+        self.under("unsqueeze", self.layout().unsqueeze(axis))
+    }
+
+    /// As [`TensorRef::broadcast_to`]; a view that shares elements is refused as an output.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn broadcast_to(&self, shape: impl Into<Shape>) -> Result<Self, Error> {
+        self.under("broadcast_to", self.layout().broadcast_to(shape.into()))
+    }
+
+    /// As [`TensorRef::unfold`].
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn unfold(&self, size: usize, step: usize) -> Result<Self, Error> {
+        self.under("unfold", self.layout().unfold(size, step))
+    }
+
+    /// Copies the elements to the host, row-major, after every call that writes them.
+    ///
+    /// # Errors
+    /// As [`Tensor::read`].
+    pub fn read<T: Element>(&self) -> Result<Vec<T>, Error> {
+        let _gates = Gates::of([(self, false)]);
+        self.as_ref().read()
+    }
+
+    /// Copies the elements to `out`, row-major.
+    ///
+    /// # Errors
+    /// As [`Tensor::read_into`].
+    pub fn read_into<T: Element>(&self, out: &mut [T]) -> Result<(), Error> {
+        let _gates = Gates::of([(self, false)]);
+        self.as_ref().read_into(out)
+    }
+
+    /// Copies the elements to the host as `f64`.
+    ///
+    /// # Errors
+    /// As [`Tensor::read_host`].
+    pub fn read_host(&self) -> Result<HostTensor, Error> {
+        let _gates = Gates::of([(self, false)]);
+        self.as_ref().read_host()
+    }
+
+    /// Copies elements from the host.
+    ///
+    /// # Errors
+    /// [`Error::HostData`] if dtype or number of elements differ; memory that is read-only; elements that do not lie row-major
+    /// without gaps; a device fault.
+    #[track_caller]
+    pub fn write<T: Element>(&self, data: &[T]) -> Result<(), Error> {
+        super::read::expect::<T>("tensor", self.spec(), data.len())?;
+        self.write_bytes(bytemuck::cast_slice(data))
+    }
+
+    /// Copies the bytes of the elements, row-major, from the host.
+    ///
+    /// # Errors
+    /// As [`View::write`].
+    #[track_caller]
+    pub fn write_bytes(&self, data: &[u8]) -> Result<(), Error> {
+        let (spec, kind) = (self.spec(), Some(self.device()));
+        let fail = |rule: Rule| Error::from(rule.of("write", &[spec], kind, Some(Location::caller())));
+        if data.len() != spec.bytes() {
+            let given = Spec::new(DType::U8, [data.len()]);
+            return Err(Error::HostData { what: "tensor".to_owned(), expected: spec, given });
+        }
+        if !self.is_writable() {
+            return Err(fail(Rule::ReadOnly { output: 0 }));
+        }
+        if !self.layout().is_contiguous() {
+            return Err(fail(Rule::NotContiguous {
+                shape: spec.shape,
+                strides: self.layout().strides().to_vec(),
+            }));
+        }
+        let _gates = Gates::of([(self, true)]);
+        self.memory.buffer.device().upload(Address(self.address()), data)
+    }
+
+    /// The view as an operand that is read. Its gate is held by the caller.
+    pub(super) fn as_ref(&self) -> TensorRef<'_> {
+        TensorRef::new(self.operand, self.memory.buffer.device())
+    }
+
+    /// The view as an operand that is written. Its gate is held by the caller, and byte ranges are checked by the call.
+    pub(super) fn as_mut(&self) -> TensorMut<'_> {
+        TensorMut::new(self.operand, self.memory.buffer.device())
+    }
+
+    pub(crate) fn operand(&self) -> &Operand {
+        &self.operand
+    }
+
+    pub(crate) fn handle(&self) -> &Arc<dyn Device> {
+        self.memory.buffer.device()
+    }
+}
+
+impl From<Tensor> for View {
+    fn from(tensor: Tensor) -> Self {
+        let (buffer, operand) = tensor.into_parts();
+        Self { memory: Arc::new(Memory { buffer, writable: true, gate: RwLock::new(()) }), operand }
+    }
+}
+
+impl<'a> Gates<'a> {
+    /// Waits until nobody else uses the memory of these views, each of which is written or only read.
+    pub(crate) fn of(views: impl IntoIterator<Item = (&'a View, bool)>) -> Self {
+        let mut memories: Vec<(&'a Arc<Memory>, bool)> =
+            views.into_iter().map(|(v, writes)| (&v.memory, writes)).collect();
+        // In one order for all threads, so that none waits in a circle; of one memory the writer first.
+        memories.sort_by_key(|&(memory, writes)| (Arc::as_ptr(memory), !writes));
+        memories.dedup_by_key(|(memory, _)| Arc::as_ptr(memory));
+        let mut gates = Self::default();
+        for (memory, writes) in memories {
+            match writes {
+                true => {
+                    gates._writers.push(memory.gate.write().unwrap_or_else(PoisonError::into_inner));
+                }
+                false => {
+                    gates._readers.push(memory.gate.read().unwrap_or_else(PoisonError::into_inner));
+                }
+            }
+        }
+        gates
+    }
+}
