@@ -4,7 +4,7 @@
 
 `draw(d)` makes a random call: arguments and attributes, and if the peer needs more than these, a dict for it alone.
 `peer(*arguments, **attributes)` is the same in PyTorch; an output that is None is not compared. `METHOD`: a method of the
-graph instead of an op by its name; it needs a line in `crates/landfall/examples/parity/methods.rs`.
+graph instead of an op by its name, of which `landfall::ops::methods` has a table.
 """
 
 import math

@@ -61,11 +61,11 @@ def convolved(d):
     windows, length = fitting(d)
     groups, biased = d.pick((1, 1, 2, 3)), d.chance()
     channels, outputs = groups * d.pick((1, 2, 3, 8)), groups * d.pick((1, 2, 5, 8))
-    args = [d.tensor([d.int(1, 4), channels, length]), d.tensor([outputs, channels // groups, windows["size"]])]
-    return args + ([d.tensor([outputs])] if biased else []), dict(windows, groups=groups, biased=biased)
+    args = [d.tensor([d.int(1, 4), channels, length]), d.tensor([outputs, channels // groups, windows.pop("size")])]
+    return args + ([d.tensor([outputs])] if biased else []), dict(windows, groups=groups)
 
 
-def conv1d(x, weight, bias=None, size=1, stride=1, padding=0, dilation=1, groups=1, **_):
+def conv1d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     return F.conv1d(x, weight, bias, stride, padding, dilation, groups)
 
 

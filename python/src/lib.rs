@@ -1,8 +1,31 @@
 //! Landfall from Python: the extension module `landfall._landfall`.
+//!
+//! Exceptions, engines and dtypes below; `device` shares memory with other libraries, and alone has unsafe code; `tensor` and
+//! `ops` are what a user sees.
 #![deny(unsafe_code)]
+
+#[allow(unsafe_code, reason = "the memory of other libraries becomes the engine's here; nothing else may")]
+mod device;
+mod dtype;
+mod engines;
+mod error;
+mod operand;
+mod ops;
+mod tensor;
 
 use pyo3::prelude::*;
 
 /// The compiled part of the package `landfall`.
 #[pymodule]
-mod _landfall {}
+mod _landfall {
+    #[pymodule_export]
+    use crate::engines::{counters, forget, synchronize};
+    #[pymodule_export]
+    use crate::operand::from_dlpack;
+    #[pymodule_export]
+    use crate::ops::{_ops, _reference, _samples, OpFunction};
+    #[pymodule_export]
+    use crate::tensor::make::{_from_bytes, empty, from_numpy, tensor, zeros};
+    #[pymodule_export]
+    use crate::tensor::{Memory, Tensor};
+}

@@ -15,9 +15,7 @@
 //! the ops of a program with gradients. The request `{"list": true}` is answered by the ops of the table. What cannot be
 //! evaluated is answered by `{"error": "..."}`.
 
-mod methods;
-
-use landfall::ops::{AttributeValue, by_name, table};
+use landfall::ops::{AttributeValue, Given, by_name, method, methods, named};
 use landfall::{DType, Engine, Graph, HostTensor, Program, Shape, Spec, State, StateSpec, Value, grad};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
@@ -27,7 +25,7 @@ use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
 
 /// What a request may fail with.
-pub(crate) type Failure = Box<dyn Error>;
+type Failure = Box<dyn Error>;
 
 /// What is to be evaluated.
 #[derive(Debug, Deserialize)]
@@ -91,7 +89,7 @@ impl Argument {
 }
 
 /// A shape of these sizes.
-pub(crate) fn sizes(of: &[usize]) -> Result<Shape, Failure> {
+fn sizes(of: &[usize]) -> Result<Shape, Failure> {
     Ok(Shape::new(of).ok_or_else(|| format!("no shape has the sizes {of:?}"))?)
 }
 
@@ -114,7 +112,11 @@ fn main() -> Result<(), Failure> {
             request.cotangents.iter().map(|c| c.as_ref().map(|c| c.read(&mut input)).transpose());
         let cotangents = cotangents.collect::<Result<Vec<_>, _>>()?;
         if request.list {
-            writeln!(output, "{}", json!({ "ops": names()? }))?;
+            writeln!(
+                output,
+                "{}",
+                json!({ "ops": named().iter().map(|named| named.op.name()).collect::<Vec<_>>() })
+            )?;
         } else {
             answer(&mut output, evaluate(&engine, &request, &args, &cotangents))?;
         }
@@ -135,22 +137,6 @@ fn answer(to: &mut impl Write, result: Result<Answer, Failure>) -> Result<(), Fa
         to.write_all(&tensor.to_bytes())?;
     }
     Ok(())
-}
-
-/// Every name of an op of the table: some have one for each choice of an attribute.
-fn names() -> Result<BTreeSet<&'static str>, Failure> {
-    let mut all = BTreeSet::new();
-    for mut op in table() {
-        all.insert(op.name());
-        let Some(op) = Arc::get_mut(&mut op) else { continue };
-        for attribute in op.declared() {
-            for &choice in attribute.choices {
-                op.set(attribute.name, &choice.into())?;
-                all.insert(op.name());
-            }
-        }
-    }
-    Ok(all)
 }
 
 fn evaluate(
@@ -178,7 +164,7 @@ fn evaluate(
         taken.push(argument.views.iter().try_fold(value, |x, view| viewed(&g, x, view))?);
     }
     let outputs = match request.method {
-        true => methods::call(&g, &request.name, &taken, &request.attributes)?,
+        true => call(&g, request, &taken)?,
         false => g.op_dyn(op(request)?, &taken)?,
     };
     let wrt: Vec<_> = request.gradients.iter().map(|&i| (names[i].clone(), given[i])).collect();
@@ -240,6 +226,33 @@ fn viewed(g: &Graph, x: Value, view: &View) -> Result<Value, landfall::Error> {
 fn op(request: &Request) -> Result<Arc<dyn landfall::ops::Op>, Failure> {
     let values = request.attributes.iter().map(|(name, value)| Ok((name.as_str(), attribute(value)?)));
     Ok(by_name(&request.name, &values.collect::<Result<Vec<_>, Failure>>()?)?)
+}
+
+/// The results of a method. An attribute that is called as an argument that may be left out says whether it is given.
+fn call(g: &Graph, request: &Request, values: &[Value]) -> Result<Vec<Value>, Failure> {
+    if request.name == "detach" {
+        // By itself it has no gradient to compare: the first argument is added.
+        let &[x, y] = values else { return Err("detach is of the second of two values".into()) };
+        return Ok(vec![g.add(x, g.detach(y))?]);
+    }
+    let found = methods().iter().find(|method| method.name == request.name);
+    let optional = |name: &str| {
+        let arguments = found.map_or(&[][..], |method| method.arguments);
+        arguments.iter().any(|argument| argument.name == name && argument.given == Given::Optional)
+    };
+    let mut rest = values.iter().copied();
+    let mut args = Vec::new();
+    for argument in found.map_or(&[][..], |method| method.arguments) {
+        let left_out = request.attributes.get(argument.name) == Some(&Json::Bool(false));
+        args.push(if left_out { None } else { rest.next() });
+    }
+    args.extend(rest.map(Some));
+    while args.last() == Some(&None) {
+        _ = args.pop();
+    }
+    let given = request.attributes.iter().filter(|(name, _)| !optional(name));
+    let given = given.map(|(name, value)| Ok((name.as_str(), attribute(value)?)));
+    Ok(method(g, &request.name, &args, &given.collect::<Result<Vec<_>, Failure>>()?)?)
 }
 
 fn attribute(value: &Json) -> Result<AttributeValue, Failure> {

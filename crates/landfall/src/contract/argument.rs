@@ -65,24 +65,25 @@ impl fmt::Display for Argument {
 /// # Errors
 /// [`Rule::Arity`] with the names of the arguments that the op takes.
 pub fn arity<A: Attributes + ?Sized>(op: &A, args: &[Spec]) -> Result<(), Rule> {
-    let (least, most) = counts(op);
-    if (least..=most).contains(&args.len()) { Ok(()) } else { Err(refused(op, args.len())) }
+    number(op.arguments().iter().filter(|argument| argument.taken(op)), args.len())
 }
 
-/// The fewest and the most arguments of a call.
-fn counts<A: Attributes + ?Sized>(op: &A) -> (usize, usize) {
-    op.arguments().iter().filter(|a| a.taken(op)).fold((0, 0), |(least, most), a| match a.given {
+/// Checks the number of arguments of a call that takes these.
+///
+/// # Errors
+/// [`Rule::Arity`] with their names.
+pub(crate) fn number<'a>(taken: impl Iterator<Item = &'a Argument> + Clone, got: usize) -> Result<(), Rule> {
+    let (least, most) = taken.clone().fold((0, 0), |(least, most), argument| match argument.given {
         Given::Always | Given::If { .. } => (least + 1, most + 1),
         Given::Optional => (least, most + 1),
         Given::Many { least: own } => (least + own, usize::MAX),
-    })
-}
-
-fn refused<A: Attributes + ?Sized>(op: &A, got: usize) -> Rule {
-    let (least, most) = counts(op);
-    let mut names: Vec<&str> = op.arguments().iter().filter(|a| a.taken(op)).map(|a| a.name).collect();
-    let number = match (least, most) {
-        (_, 0) => return Rule::Arity { takes: "no arguments".to_owned(), got },
+    });
+    if (least..=most).contains(&got) {
+        return Ok(());
+    }
+    let mut names: Vec<&str> = taken.map(|argument| argument.name).collect();
+    let count = match (least, most) {
+        (_, 0) => return Err(Rule::Arity { takes: "no arguments".to_owned(), got }),
         (1, 1) => "1 argument".to_owned(),
         (n, usize::MAX) => {
             names.push("..");
@@ -92,5 +93,5 @@ fn refused<A: Attributes + ?Sized>(op: &A, got: usize) -> Rule {
         (n, m) if m == n + 1 => format!("{n} or {m} arguments"),
         (n, m) => format!("{n} to {m} arguments"),
     };
-    Rule::Arity { takes: format!("{number} ({})", names.join(", ")), got }
+    Err(Rule::Arity { takes: format!("{count} ({})", names.join(", ")), got })
 }

@@ -1,6 +1,6 @@
 //! The contract: op definitions, the graph of ops over typed values, and the checks of a call.
 
-mod argument;
+pub(crate) mod argument;
 mod attribute;
 mod build;
 pub(crate) mod check;

@@ -67,6 +67,7 @@ mod layers;
 pub(crate) mod loss;
 mod losses;
 pub(crate) mod matmul;
+mod methods;
 pub(crate) mod movement;
 pub(crate) mod norm;
 pub(crate) mod random;
@@ -89,6 +90,7 @@ pub use elementwise::pointwise::{
 };
 pub use layers::Windows;
 pub use losses::Labels;
+pub use methods::{Method, Parameter, method, methods};
 use std::sync::Arc;
 pub use var::Var;
 

@@ -41,6 +41,8 @@ pub enum Rule {
     Number { index: usize, value: f64, dtype: DType },
     #[error("no {kind} is called {name:?}; the nearest names are {}", .nearest.join(", "))]
     OpName { kind: &'static str, name: String, nearest: Vec<&'static str> },
+    #[error("needs {name}, {takes}")]
+    Missing { name: &'static str, takes: &'static str },
     #[error("it has no attribute {name:?}; {}", attribute_names(.known))]
     AttributeName { name: String, known: &'static [&'static str] },
     #[error("{name} is {value}; it must be {}", attribute_takes(.takes, .choices))]

@@ -1,0 +1,99 @@
+//! The engines of the process: one for each device, made when it is first needed.
+//!
+//! A fork copies an engine without its threads, so a child forgets its parent's engines and makes its own
+//! (`landfall/__init__.py` registers [`forget`]).
+
+use crate::error::{Class, Raise};
+use landfall::{DeviceKind, Engine};
+use pyo3::prelude::*;
+use pyo3::types::{IntoPyDict, PyDict};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+/// How often this process was forked from another that had loaded the package.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// Locked only by threads that hold the interpreter's lock, and never while they let go of it: no thread can hold it while
+/// another forks.
+static ENGINES: Mutex<Engines> = Mutex::new(Engines { made: Vec::new(), parent_had_cuda: false });
+
+struct Engines {
+    /// They live as long as the process: tensors of any thread may be the last to go.
+    made: Vec<(DeviceKind, &'static Engine)>,
+    parent_had_cuda: bool,
+}
+
+/// The generation of engines; a tensor of another one belongs to an engine of the parent process.
+pub(crate) fn generation() -> u64 {
+    GENERATION.load(Relaxed)
+}
+
+/// The engine of a device.
+pub(crate) fn on(py: Python<'_>, device: DeviceKind) -> PyResult<&'static Engine> {
+    let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, engine)) = engines.made.iter().find(|(of, _)| *of == device) {
+        return Ok(engine);
+    }
+    let engine = match device {
+        DeviceKind::Cpu => Engine::cpu(),
+        DeviceKind::Cuda(_) if engines.parent_had_cuda => return Err(Class::Device.new(py, FORKED)),
+        DeviceKind::Cuda(ordinal) => Engine::cuda(ordinal),
+        DeviceKind::Null => Ok(Engine::null()),
+    };
+    let engine = &*Box::leak(Box::new(engine.raised(py)?));
+    engines.made.push((device, engine));
+    Ok(engine)
+}
+
+/// Why a child has no GPU.
+pub(crate) const FORKED: &str = "this process was forked from one that uses CUDA, which does not survive a fork; start \
+    processes with \"spawn\": multiprocessing.set_start_method(\"spawn\")";
+
+/// Called in a forked child, before anything else of the package.
+#[pyfunction]
+#[pyo3(name = "_forget_engines")]
+pub(crate) fn forget() {
+    GENERATION.fetch_add(1, Relaxed);
+    let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+    engines.parent_had_cuda |= engines.made.iter().any(|(of, _)| matches!(of, DeviceKind::Cuda(_)));
+    engines.made.clear();
+}
+
+/// The device that a Python argument names.
+pub(crate) fn device(py: Python<'_>, name: Option<&str>) -> PyResult<DeviceKind> {
+    let Some(name) = name else { return Ok(DeviceKind::Cpu) };
+    let ordinal = match name.split_once(':') {
+        None if name == "cpu" => return Ok(DeviceKind::Cpu),
+        None if name == "cuda" => Some(0),
+        Some(("cuda", ordinal)) => ordinal.parse().ok(),
+        None | Some(_) => None,
+    };
+    ordinal.map(DeviceKind::Cuda).ok_or_else(|| {
+        Class::Device.new(py, format!("no device is called {name:?}; there are \"cpu\", \"cuda\" and \"cuda:N\""))
+    })
+}
+
+/// What a device has counted since it was first used: allocations, bytes_in_use, launches, replays, host_transfers,
+/// synchronizations.
+#[pyfunction]
+#[pyo3(signature = (device = None))]
+pub(crate) fn counters<'py>(py: Python<'py>, device: Option<&str>) -> PyResult<Bound<'py, PyDict>> {
+    let counted = on(py, self::device(py, device)?)?.counters();
+    [
+        ("allocations", counted.allocations),
+        ("bytes_in_use", counted.bytes_in_use),
+        ("launches", counted.launches),
+        ("replays", counted.replays),
+        ("host_transfers", counted.host_transfers),
+        ("synchronizations", counted.synchronizations),
+    ]
+    .into_py_dict(py)
+}
+
+/// Waits until a device has done all work.
+#[pyfunction]
+#[pyo3(signature = (device = None))]
+pub(crate) fn synchronize(py: Python<'_>, device: Option<&str>) -> PyResult<()> {
+    let engine = on(py, self::device(py, device)?)?;
+    py.detach(|| engine.synchronize()).raised(py)
+}

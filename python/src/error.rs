@@ -1,0 +1,145 @@
+//! Errors of the engine as Python exceptions: the classes are in `landfall/errors.py`.
+
+use landfall::{Error, Overlap, Rule};
+use pyo3::prelude::*;
+
+/// A class of `landfall.errors`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    Error,
+    Alias,
+    Shape,
+    DType,
+    Argument,
+    AttributeValue,
+    Index,
+    Memory,
+    Device,
+    ReadOnly,
+    Exchange,
+}
+
+impl Class {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Error => "Error",
+            Self::Alias => "AliasError",
+            Self::Shape => "ShapeError",
+            Self::DType => "DTypeError",
+            Self::Argument => "ArgumentError",
+            Self::AttributeValue => "AttributeValueError",
+            Self::Index => "IndexOutOfRangeError",
+            Self::Memory => "OutOfMemoryError",
+            Self::Device => "DeviceError",
+            Self::ReadOnly => "ReadOnlyError",
+            Self::Exchange => "ExchangeError",
+        }
+    }
+
+    /// An exception of this class.
+    pub(crate) fn new(self, py: Python<'_>, text: impl Into<String>) -> PyErr {
+        match self.exception(py, text.into()) {
+            Ok(exception) => PyErr::from_value(exception),
+            Err(error) => error,
+        }
+    }
+
+    fn exception(self, py: Python<'_>, text: String) -> PyResult<Bound<'_, PyAny>> {
+        py.import("landfall.errors")?.getattr(self.name())?.call1((text,))
+    }
+
+    /// The class of a violated rule.
+    fn of_rule(rule: &Rule) -> Self {
+        if overlap(rule).is_some() || matches!(rule, Rule::SelfOverlap { .. }) {
+            return Self::Alias;
+        }
+        if matches!(rule, Rule::Dtype { .. } | Rule::Dtypes { .. } | Rule::Unsupported { .. }) {
+            return Self::DType;
+        }
+        if matches!(
+            rule,
+            Rule::Arity { .. } | Rule::Outputs { .. } | Rule::OpName { .. } | Rule::AttributeName { .. }
+        ) {
+            return Self::Argument;
+        }
+        if matches!(rule, Rule::Attribute { .. } | Rule::AttributeValue { .. } | Rule::Number { .. }) {
+            return Self::AttributeValue;
+        }
+        if matches!(rule, Rule::Device { .. }) {
+            return Self::Device;
+        }
+        if matches!(rule, Rule::ReadOnly { .. }) {
+            return Self::ReadOnly;
+        }
+        Self::Shape
+    }
+
+    fn of(error: &Error) -> Self {
+        if let Error::Op(error) = error {
+            return Self::of_rule(&error.rule);
+        }
+        if matches!(error, Error::Memory { .. }) {
+            return Self::Memory;
+        }
+        if matches!(error, Error::Index { .. }) {
+            return Self::Index;
+        }
+        if matches!(error, Error::Foreign { .. }) {
+            return Self::Exchange;
+        }
+        if matches!(
+            error,
+            Error::Absent(_)
+                | Error::Cuda { .. }
+                | Error::NoDevice { .. }
+                | Error::NoStream { .. }
+                | Error::Compile { .. }
+                | Error::Capture { .. }
+        ) {
+            return Self::Device;
+        }
+        Self::Error
+    }
+}
+
+/// The bytes that a rule says meet.
+fn overlap(rule: &Rule) -> Option<&Overlap> {
+    if let Rule::Alias { bytes, .. } | Rule::OutputsOverlap { bytes, .. } = rule { Some(bytes) } else { None }
+}
+
+/// An error of the engine as an exception.
+pub(crate) fn raise(py: Python<'_>, error: impl Into<Error>) -> PyErr {
+    let mut error = error.into();
+    if let Error::Op(op) = &mut error {
+        // The line is one of this package; Python's traceback shows the caller's.
+        op.at = None;
+    }
+    let exception = Class::of(&error).new(py, error.to_string());
+    match details(exception.value(py), &error) {
+        Ok(()) => exception,
+        Err(failed) => failed,
+    }
+}
+
+/// What an `AliasError` says beside its text.
+fn details(exception: &Bound<'_, PyAny>, error: &Error) -> PyResult<()> {
+    let Error::Op(error) = error else { return Ok(()) };
+    exception.setattr("op", error.op)?;
+    exception.setattr("shapes", error.args.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    if let Some(Overlap { first, second }) = overlap(&error.rule) {
+        exception.setattr("byte_ranges", [(first.start, first.end), (second.start, second.end)])?;
+    }
+    Ok(())
+}
+
+/// Adds what a result of the engine is to Python.
+pub(crate) trait Raise<T> {
+    /// The value, or the exception.
+    fn raised(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T, E: Into<Error>> Raise<T> for Result<T, E> {
+    fn raised(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| raise(py, error))
+    }
+}

@@ -1,0 +1,163 @@
+//! Arguments of calls: tensors, arrays of other libraries, and Python numbers.
+
+use crate::device::{CPU, CUDA, Imported, MAX_VERSION, from_array, from_capsule, from_exchange_api};
+use crate::engines;
+use crate::error::Class;
+use crate::tensor::Tensor;
+use landfall::{DeviceKind, View};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCapsule, PyDict, PyFloat, PyInt, PyType};
+
+/// Classes of numpy.
+struct Numpy {
+    array: Py<PyType>,
+    scalar: Py<PyType>,
+    masked: Py<PyType>,
+}
+
+fn numpy(py: Python<'_>) -> PyResult<&Numpy> {
+    static NUMPY: PyOnceLock<Numpy> = PyOnceLock::new();
+    NUMPY.get_or_try_init(py, || {
+        let class = |module: &str, name: &str| -> PyResult<Py<PyType>> {
+            Ok(py.import(module)?.getattr(name)?.cast_into::<PyType>()?.unbind())
+        };
+        Ok(Numpy {
+            array: class("numpy", "ndarray")?,
+            scalar: class("numpy", "generic")?,
+            masked: class("numpy.ma", "MaskedArray")?,
+        })
+    })
+}
+
+/// The array that an object is, without a copy; `None` if it is no array.
+pub(crate) fn array(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+    let py = object.py();
+    if let Ok(tensor) = object.cast::<Tensor>() {
+        return Ok(Some(Imported { view: tensor.get().view(py)?, stream: None }));
+    }
+    let numpy = numpy(py)?;
+    if object.is_instance(numpy.array.bind(py))? {
+        if object.is_instance(numpy.masked.bind(py))? {
+            return Err(Class::Exchange.new(
+                py,
+                "a masked array would lose its mask; fill it first, x.filled(value), or pass x.data",
+            ));
+        }
+        return Ok(Some(Imported { view: from_array(object)?, stream: None }));
+    }
+    if object.is_instance(numpy.scalar.bind(py))? {
+        return Ok(None);
+    }
+    let imported = match from_exchange_api(object)? {
+        Some(imported) => imported,
+        None if object.hasattr(pyo3::intern!(py, "__dlpack__"))? => {
+            return Ok(Some(Imported { view: from_protocol(object)?, stream: None }));
+        }
+        None => return Ok(None),
+    };
+    // `__dlpack__` of torch refuses these; its exchange API leaves that to the caller.
+    if let Some(needs) = object.getattr_opt(pyo3::intern!(py, "requires_grad"))?
+        && needs.is_truthy()?
+    {
+        return Err(Class::Exchange.new(
+            py,
+            "the array requires a gradient, which would be lost here; pass x.detach(), or wrap the call in a torch op",
+        ));
+    }
+    Ok(Some(imported))
+}
+
+/// The array that an object is.
+pub(crate) fn required(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Imported> {
+    array(object)?.ok_or_else(|| no_array(object, what))
+}
+
+/// The exception of an object that is no array.
+pub(crate) fn no_array(object: &Bound<'_, PyAny>, what: &str) -> PyErr {
+    let class = object.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
+    Class::Argument.new(
+        object.py(),
+        format!(
+            "{what} is a {class}; it must be a landfall.Tensor, a numpy array or anything with __dlpack__: make one of a \
+             list or a frame with landfall.tensor(..)"
+        ),
+    )
+}
+
+/// An array by `__dlpack__`.
+fn from_protocol(object: &Bound<'_, PyAny>) -> PyResult<View> {
+    let py = object.py();
+    let (kind, ordinal): (i32, i32) = object.call_method0(pyo3::intern!(py, "__dlpack_device__"))?.extract()?;
+    let wishes = PyDict::new(py);
+    if let (CUDA, Ok(ordinal)) = (kind, u32::try_from(ordinal)) {
+        // The producer has this stream wait for its work.
+        wishes.set_item("stream", engines::on(py, DeviceKind::Cuda(ordinal))?.stream())?;
+    }
+    let newest = wishes.copy()?;
+    newest.set_item("max_version", MAX_VERSION)?;
+    let name = pyo3::intern!(py, "__dlpack__");
+    let capsule = match object.call_method(name, (), Some(&newest)) {
+        // Producers before DLPack 1.0 do not know the keyword.
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => object.call_method(name, (), Some(&wishes))?,
+        made => made?,
+    };
+    let capsule = capsule.cast_into::<PyCapsule>().map_err(|error| {
+        Class::Exchange.new(py, format!("__dlpack__ returned {error}; it must return a capsule"))
+    })?;
+    from_capsule(&capsule)
+}
+
+/// A new tensor over the memory of an array, or of a DLPack capsule.
+#[pyfunction]
+#[pyo3(signature = (array, /, *, copy = None))]
+pub(crate) fn from_dlpack(array: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Tensor> {
+    let py = array.py();
+    let view = match array.cast::<PyCapsule>() {
+        Ok(capsule) => from_capsule(capsule)?,
+        Err(_) => required(array, "array")?.view,
+    };
+    let tensor = Tensor::new(view);
+    if copy == Some(true) { tensor.copied(py) } else { Ok(tensor) }
+}
+
+/// The DLPack number of a device.
+pub(crate) fn dlpack_device(device: DeviceKind) -> (i32, u32) {
+    match device {
+        DeviceKind::Cpu | DeviceKind::Null => (CPU, 0),
+        DeviceKind::Cuda(ordinal) => (CUDA, ordinal),
+    }
+}
+
+/// A number of Python or numpy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Number {
+    Int(i64),
+    Float(f64),
+}
+
+/// The number that an object is; `None` if it is none.
+pub(crate) fn number(object: &Bound<'_, PyAny>) -> PyResult<Option<Number>> {
+    let py = object.py();
+    // A truth value is an integer of Python.
+    if object.is_instance_of::<PyInt>() {
+        let value = object.extract().map_err(|_| {
+            Class::AttributeValue.new(py, format!("the number {object} is beyond 64-bit integers; give a float"))
+        })?;
+        return Ok(Some(Number::Int(value)));
+    }
+    if object.is_instance_of::<PyFloat>() {
+        return Ok(Some(Number::Float(object.extract()?)));
+    }
+    if object.is_instance(numpy(py)?.scalar.bind(py))? {
+        let item = object.call_method0("item")?;
+        // One that stays a scalar of numpy has no counterpart.
+        return if item.is_instance(numpy(py)?.scalar.bind(py))? {
+            Ok(item.extract().ok().map(Number::Float))
+        } else {
+            number(&item)
+        };
+    }
+    Ok(None)
+}

@@ -1,0 +1,92 @@
+//! Keywords of ops: objects of Python as values of attributes, and back.
+
+use crate::error::Class;
+use crate::tensor::make::sizes;
+use crate::tensor::text;
+use crate::{dtype, operand};
+use landfall::ops::{Attribute, AttributeType, AttributeValue};
+use landfall::{DType, Spec};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt, PySequence, PyString, PyTuple};
+
+/// The value that an object gives an attribute, whose default says of which type it is.
+pub(super) fn value(
+    attribute: &Attribute,
+    default: Option<&AttributeValue>,
+    given: &Bound<'_, PyAny>,
+) -> PyResult<AttributeValue> {
+    let refused = || {
+        Class::AttributeValue.new(
+            given.py(),
+            format!("{} is {}; it must be {}", attribute.name, text(given), attribute.accepts()),
+        )
+    };
+    if attribute.takes == DType::TAKES {
+        return Ok(dtype::of(given)?.name().into());
+    }
+    if attribute.takes == Spec::TAKES && !given.is_instance_of::<PyString>() {
+        let (dtype, shape): (Bound<'_, PyAny>, Bound<'_, PyAny>) = given.extract().map_err(|_| refused())?;
+        return Ok(AttributeValue::Text(format!("{}{:?}", dtype::of(&dtype)?.name(), sizes(&shape)?)));
+    }
+    if given.is_none() {
+        return Ok(AttributeValue::None);
+    }
+    if let Ok(truth) = given.cast::<PyBool>() {
+        return Ok(AttributeValue::Bool(truth.is_true()));
+    }
+    if let Ok(name) = given.cast::<PyString>() {
+        return Ok(AttributeValue::Text(name.to_str().map_err(|_| refused())?.to_owned()));
+    }
+    // Of one axis no list need be made.
+    let listed = matches!(default, Some(AttributeValue::Ints(_)));
+    if listed && (given.is_instance_of::<PyInt>() || given.is_instance_of::<PySequence>()) {
+        return Ok(AttributeValue::Ints(sizes(given).map_err(|_| refused())?));
+    }
+    match operand::number(given)? {
+        Some(operand::Number::Int(value)) => Ok(AttributeValue::Int(value)),
+        Some(operand::Number::Float(value)) => Ok(AttributeValue::Float(value)),
+        None => Err(refused()),
+    }
+}
+
+/// A value as an object of Python, for signatures.
+pub(super) fn object<'py>(py: Python<'py>, value: &AttributeValue) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        AttributeValue::None => py.None().into_bound(py),
+        AttributeValue::Bool(v) => PyBool::new(py, *v).to_owned().into_any(),
+        AttributeValue::Int(v) => v.into_pyobject(py)?.into_any(),
+        AttributeValue::Float(v) => PyFloat::new(py, *v).into_any(),
+        AttributeValue::Text(v) => PyString::new(py, named(v)).into_any(),
+        AttributeValue::Ints(v) => PyTuple::new(py, v)?.into_any(),
+    })
+}
+
+/// A name as Python's libraries have it: dtypes as numpy names them.
+fn named(name: &str) -> &str {
+    match DType::parse(name) {
+        Some(dtype) => dtype::numpy_name(dtype),
+        None => name,
+    }
+}
+
+/// The type of an attribute in stubs.
+pub(super) fn annotation(attribute: &Attribute, default: Option<&AttributeValue>) -> String {
+    let optional = matches!(default, None | Some(AttributeValue::None));
+    let kind = if attribute.takes == DType::TAKES {
+        "DTypeLike".to_owned()
+    } else if attribute.takes == Spec::TAKES {
+        "str | tuple[DTypeLike, int | Sequence[int]]".to_owned()
+    } else if attribute.takes == bool::TAKES {
+        "bool".to_owned()
+    } else if !attribute.choices.is_empty() {
+        let choices: Vec<String> = attribute.choices.iter().map(|choice| format!("{choice:?}")).collect();
+        format!("Literal[{}]", choices.join(", "))
+    } else if attribute.takes == f64::TAKES {
+        "float".to_owned()
+    } else if matches!(default, Some(AttributeValue::Ints(_))) {
+        "int | Sequence[int]".to_owned()
+    } else {
+        "int".to_owned()
+    };
+    if optional { format!("{kind} | None") } else { kind }
+}

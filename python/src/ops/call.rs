@@ -1,0 +1,299 @@
+//! Calls of ops from Python.
+
+use super::{Entry, attribute, entry};
+use crate::error::{Class, Raise, raise};
+use crate::device::Imported;
+use crate::operand::{self, Number};
+use crate::tensor::{Tensor, text};
+use crate::{dtype, engines};
+use landfall::ops::{AttributeValue, Body, Given, Output, Tested};
+use landfall::{DType, DeviceKind, Engine, ForeignStream, HostTensor, Shape, Spec, View};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+use std::sync::{Mutex, PoisonError};
+
+/// Calls on a GPU choose a stream and then issue on it: one at a time.
+static ON_STREAM: Mutex<()> = Mutex::new(());
+
+/// A call as Python makes it.
+pub(super) fn from_python<'py>(
+    entry: &Entry,
+    args: &Bound<'py, PyTuple>,
+    keywords: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = args.py();
+    let args: Vec<Bound<'py, PyAny>> = args.iter().collect();
+    let (mut out, mut attributes) = (None, Vec::new());
+    for (name, value) in keywords.into_iter().flat_map(|keywords| keywords.iter()) {
+        let name = name.cast_into::<PyString>()?;
+        let name = name.to_str()?;
+        if name == "out" {
+            out = Some(value).filter(|value| !value.is_none());
+            continue;
+        }
+        let Some((declared, default)) = entry.attributes().find(|(attribute, _)| attribute.name == name) else {
+            let known: Vec<&str> = entry.attributes().map(|(attribute, _)| attribute.name).collect();
+            let argument = entry.op().arguments().iter().any(|argument| argument.name == name);
+            return Err(Class::Argument.new(
+                py,
+                if argument {
+                    format!("{}: {name} is an argument; give it by position", entry.name())
+                } else {
+                    format!("{} has no keyword {name:?}; it has {}", entry.name(), [&known[..], &["out"]].concat().join(", "))
+                },
+            ));
+        };
+        attributes.push((declared.name, attribute::value(declared, default.as_ref(), &value)?));
+    }
+    let args: Vec<&Bound<'py, PyAny>> = args.iter().collect();
+    issue(entry, py, &args, out.as_ref(), &attributes)
+}
+
+/// A call of the op of this name.
+pub(crate) fn call<'py>(
+    py: Python<'py>,
+    name: &str,
+    args: &[&Bound<'py, PyAny>],
+    out: Option<&Bound<'py, PyAny>>,
+    attributes: &[(&'static str, AttributeValue)],
+) -> PyResult<Bound<'py, PyAny>> {
+    issue(entry(py, name)?, py, args, out, attributes)
+}
+
+/// A copy in memory of its own, row-major.
+pub(crate) fn copy(py: Python<'_>, view: &View) -> PyResult<View> {
+    one(py, "copy", view, &[])
+}
+
+/// A copy in another dtype.
+pub(crate) fn cast(py: Python<'_>, view: &View, dtype: DType) -> PyResult<View> {
+    one(py, "cast", view, &[("dtype", dtype.name().into())])
+}
+
+fn one(
+    py: Python<'_>,
+    name: &str,
+    view: &View,
+    attributes: &[(&'static str, AttributeValue)],
+) -> PyResult<View> {
+    let op = entry(py, name)?.made(py, attributes, &[view.spec()])?;
+    let engine = engines::on(py, view.device())?;
+    let results = py.detach(|| engine.eval_views(op.as_ref(), &[view])).raised(py)?;
+    results.into_iter().next().ok_or_else(|| Class::Error.new(py, format!("{name} has no result")))
+}
+
+/// What an argument is.
+enum Arg {
+    Array(Imported),
+    Number(Number),
+}
+
+fn issue<'py>(
+    entry: &Entry,
+    py: Python<'py>,
+    args: &[&Bound<'py, PyAny>],
+    out: Option<&Bound<'py, PyAny>>,
+    attributes: &[(&'static str, AttributeValue)],
+) -> PyResult<Bound<'py, PyAny>> {
+    // An argument that the call does not have can be given as None.
+    let args: Vec<_> = args.iter().copied().filter(|arg| !arg.is_none()).collect();
+    let read = args.iter().enumerate().map(|(i, arg)| argument(entry, i, arg)).collect::<PyResult<Vec<_>>>()?;
+    let targets = out.map(destinations).transpose()?;
+    let written = match &targets {
+        None => Vec::new(),
+        Some(targets) => targets
+            .iter()
+            .enumerate()
+            .map(|(j, target)| operand::required(target, &format!("{}: out {j}", entry.name())))
+            .collect::<PyResult<Vec<_>>>()?,
+    };
+    let arrays = || {
+        let arrays = read.iter().filter_map(|arg| if let Arg::Array(array) = arg { Some(array) } else { None });
+        arrays.chain(&written)
+    };
+    let device = arrays().next().map_or(DeviceKind::Cpu, |array| array.view.device());
+    let stream = arrays().find_map(|array| array.stream);
+    let engine = engines::on(py, device)?;
+    let inputs = views(entry, py, engine, &read, attributes)?;
+    let specs: Vec<Spec> = inputs.iter().map(View::spec).collect();
+    let op = entry.made(py, attributes, &specs)?;
+    let inputs: Vec<&View> = inputs.iter().collect();
+    if let Some(out) = out {
+        let outputs: Vec<&View> = written.iter().map(|array| &array.view).collect();
+        run(py, engine, stream, || engine.call_views(op.as_ref(), &inputs, &outputs))?;
+        return Ok(out.clone());
+    }
+    if op.outputs().iter().any(|output| output.updated().is_some()) {
+        return updating(py, engine, stream, op.as_ref(), &inputs, &args);
+    }
+    let results = run(py, engine, stream, || engine.eval_views(op.as_ref(), &inputs))?;
+    let results = results.into_iter().map(|view| Ok(Bound::new(py, Tensor::new(view))?.into_any()));
+    joined(py, results.collect::<PyResult<Vec<_>>>()?)
+}
+
+/// Issues a call, without the interpreter's lock, on the stream of the library that the arrays are from.
+fn run<T: Send>(
+    py: Python<'_>,
+    engine: &Engine,
+    stream: Option<ForeignStream>,
+    call: impl FnOnce() -> Result<T, landfall::Error> + Send,
+) -> PyResult<T> {
+    let done = py.detach(|| {
+        if engine.device() == DeviceKind::Cpu {
+            return call();
+        }
+        let _alone = ON_STREAM.lock().unwrap_or_else(PoisonError::into_inner);
+        if stream.is_some() {
+            engine.follow(stream)?;
+        }
+        call()
+    });
+    done.raised(py)
+}
+
+/// A call of an op that updates arguments, which are the results.
+fn updating<'py>(
+    py: Python<'py>,
+    engine: &Engine,
+    stream: Option<ForeignStream>,
+    op: &dyn Tested,
+    inputs: &[&View],
+    args: &[&Bound<'py, PyAny>],
+) -> PyResult<Bound<'py, PyAny>> {
+    let specs: Vec<Spec> = inputs.iter().map(|view| view.spec()).collect();
+    let wanted = op.infer(&specs).map_err(|rule| raise(py, rule.of(op.name(), &specs, Some(engine.device()), None)))?;
+    let (mut outputs, mut results) = (Vec::new(), Vec::new());
+    for (j, spec) in wanted.iter().enumerate() {
+        let updated = op.outputs().get(j).and_then(Output::updated);
+        match updated.and_then(|i| Some((*inputs.get(i)?, *args.get(i)?))) {
+            Some((view, arg)) => {
+                if operand::number(arg)?.is_some() {
+                    return Err(Class::Argument.new(
+                        py,
+                        format!("{} updates {}, which must be an array, not a number", op.name(), text(arg)),
+                    ));
+                }
+                outputs.push(view.clone());
+                results.push(arg.clone());
+            }
+            None => {
+                let view = View::from(engine.empty(spec.dtype, spec.shape).raised(py)?);
+                outputs.push(view.clone());
+                results.push(Bound::new(py, Tensor::new(view))?.into_any());
+            }
+        }
+    }
+    let outputs: Vec<&View> = outputs.iter().collect();
+    run(py, engine, stream, || engine.call_views(op, inputs, &outputs))?;
+    joined(py, results)
+}
+
+/// One result by itself, several as a tuple.
+fn joined<'py>(py: Python<'py>, mut results: Vec<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+    match (results.len(), results.pop()) {
+        (1, Some(result)) => Ok(result),
+        (_, last) => {
+            results.extend(last);
+            Ok(PyTuple::new(py, results)?.into_any())
+        }
+    }
+}
+
+/// The destinations of `out`: an array, or a tuple of arrays.
+fn destinations<'py>(out: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    Ok(match out.cast::<PyTuple>() {
+        Ok(tuple) => tuple.iter().collect(),
+        Err(_) => vec![out.clone()],
+    })
+}
+
+fn argument(entry: &Entry, index: usize, given: &Bound<'_, PyAny>) -> PyResult<Arg> {
+    let declared = entry.op().arguments();
+    let name = || match (declared.get(..=index), declared.get(index)) {
+        (Some(upto), Some(argument)) if upto.iter().all(|a| a.given == Given::Always) => argument.name,
+        _ => "an argument",
+    };
+    if matches!(entry.op().body(), Body::Pointwise(_))
+        && let Some(number) = operand::number(given)?
+    {
+        return Ok(Arg::Number(number));
+    }
+    operand::array(given)?.map(Arg::Array).ok_or_else(|| {
+        operand::no_array(given, &format!("{}: {} (number {index})", entry.name(), name()))
+    })
+}
+
+/// The arguments as views; a number is one of no axes, of a dtype that the op takes beside the arrays.
+fn views(
+    entry: &Entry,
+    py: Python<'_>,
+    engine: &Engine,
+    args: &[Arg],
+    attributes: &[(&'static str, AttributeValue)],
+) -> PyResult<Vec<View>> {
+    let dtype = if args.iter().any(|arg| matches!(arg, Arg::Number(_))) {
+        number_dtype(entry, py, args, attributes)?
+    } else {
+        DType::F32
+    };
+    let view = |arg: &Arg| match arg {
+        Arg::Array(array) => Ok(array.view.clone()),
+        Arg::Number(number) => scalar(py, engine, *number, dtype),
+    };
+    args.iter().map(view).collect()
+}
+
+/// The dtype of the numbers among the arguments: that of an array, so that the op takes all.
+fn number_dtype(
+    entry: &Entry,
+    py: Python<'_>,
+    args: &[Arg],
+    attributes: &[(&'static str, AttributeValue)],
+) -> PyResult<DType> {
+    let mut dtypes: Vec<DType> = Vec::new();
+    for arg in args {
+        if let Arg::Array(array) = arg
+            && !dtypes.contains(&array.view.dtype())
+        {
+            dtypes.push(array.view.dtype());
+        }
+    }
+    let Some(&first) = dtypes.first() else {
+        return Err(Class::Argument.new(
+            py,
+            format!("{}: all arguments are numbers; make one an array with landfall.tensor(..)", entry.name()),
+        ));
+    };
+    let takes = |dtype: &DType| {
+        let spec = |arg: &Arg| match arg {
+            Arg::Array(array) => Spec { shape: Shape::SCALAR, ..array.view.spec() },
+            Arg::Number(_) => Spec { shape: Shape::SCALAR, dtype: *dtype },
+        };
+        let specs: Vec<Spec> = args.iter().map(spec).collect();
+        entry.made(py, attributes, &specs).is_ok_and(|op| op.infer(&specs).is_ok())
+    };
+    Ok(dtypes.iter().copied().find(takes).unwrap_or(first))
+}
+
+/// A number as a tensor of no axes.
+fn scalar(py: Python<'_>, engine: &Engine, number: Number, dtype: DType) -> PyResult<View> {
+    let host = match number {
+        Number::Int(value) if dtype == DType::I64 => HostTensor::from_ints([], vec![value]),
+        Number::Int(value) => HostTensor::new(dtype, [], vec![value as f64]),
+        Number::Float(value) => HostTensor::new(dtype, [], vec![value]),
+    };
+    let host = host.map_err(|_| {
+        let shown = match number {
+            Number::Int(value) => value.to_string(),
+            Number::Float(value) => value.to_string(),
+        };
+        Class::DType.new(
+            py,
+            format!(
+                "the number {shown} beside an array of {0}, which does not hold it; convert the array, or give a number of {0}",
+                dtype::numpy_name(dtype)
+            ),
+        )
+    })?;
+    engine.from_host(&host).map(View::from).raised(py)
+}

@@ -1,0 +1,131 @@
+//! The docstrings of ops, from the op table.
+
+use super::Entry;
+use crate::dtype;
+use landfall::ops::{Alias, Coverage, Given, Grad, Output, Sample, Tested};
+use landfall::{DType, Spec};
+use std::fmt::Write;
+
+/// The text of `help(landfall.ops.NAME)`, behind the signature.
+pub(super) fn text(entry: &Entry) -> String {
+    let op = entry.op();
+    let mut text = plain(op.doc());
+    let mut section = |title: &str, lines: Vec<String>| {
+        if !lines.is_empty() {
+            // Formatting into a string cannot fail.
+            _ = write!(text, "\n\n{title}:\n    {}", lines.join("\n    "));
+        }
+    };
+    section("Arguments", arguments(op));
+    section("Keywords", keywords(entry));
+    section("Memory", memory(op));
+    section("Dtypes", dtypes(op));
+    section("Gradient", gradient(op));
+    text
+}
+
+/// Documentation of Rust as plain text: without examples, and with names in place of links.
+fn plain(doc: &str) -> String {
+    let (mut lines, mut fence) = (Vec::new(), None);
+    for line in doc.lines() {
+        let line = line.strip_prefix(' ').unwrap_or(line);
+        match (line.strip_prefix("```"), fence) {
+            (Some(_), Some(_)) => fence = None,
+            // A block of a language that is named is a formula; the others are examples in Rust.
+            (Some(language), None) => fence = Some(!language.trim().is_empty()),
+            (None, Some(true)) => lines.push(format!("    {line}")),
+            (None, Some(false)) => {}
+            (None, None) => lines.push(linkless(line)),
+        }
+    }
+    lines.join("\n").trim().to_owned()
+}
+
+/// `[text](target)` and `[text]` as the text, where that is code.
+fn linkless(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some((before, behind)) = rest.split_once("[`") {
+        let Some((name, after)) = behind.split_once("`]") else { break };
+        out.push_str(before);
+        out.push('`');
+        out.push_str(name.rsplit("::").next().unwrap_or(name));
+        out.push('`');
+        rest = after.strip_prefix('(').and_then(|a| a.split_once(')')).map_or(after, |(_, after)| after);
+    }
+    out + rest
+}
+
+fn arguments(op: &dyn Tested) -> Vec<String> {
+    let given = |given: Given| match given {
+        Given::Always => String::new(),
+        Given::If { attribute, is: "true" } => format!(", with {attribute}=True and only then"),
+        Given::If { attribute, is } => format!(", with {attribute}={is:?} and only then"),
+        Given::Optional => ", or none".to_owned(),
+        Given::Many { least } => format!(", any number from {least} on"),
+    };
+    let line = |a: &landfall::ops::Argument| format!("{}{}", a.name, given(a.given));
+    op.arguments().iter().map(line).collect()
+}
+
+fn keywords(entry: &Entry) -> Vec<String> {
+    let line = |(attribute, default): (&landfall::ops::Attribute, Option<landfall::ops::AttributeValue>)| {
+        let doc = attribute.doc.split_whitespace().collect::<Vec<_>>().join(" ");
+        let default = default.map_or_else(String::new, |value| format!(", by default {value}"));
+        format!("{}: {}{default}. {doc}", attribute.name, attribute.accepts())
+    };
+    let mut lines: Vec<String> = entry.attributes().map(line).collect();
+    lines.push(match entry.op().outputs().len() {
+        0 | 1 => "out: the array that the result is written to, which is returned".to_owned(),
+        n => format!("out: a tuple of the {n} arrays that the results are written to, which is returned"),
+    });
+    lines
+}
+
+fn memory(op: &dyn Tested) -> Vec<String> {
+    let name = |input: usize| op.arguments().get(input).map_or("the argument", |argument| argument.name);
+    let line = |(output, rule): (usize, &Output)| {
+        let may = match rule.alias {
+            Alias::Disjoint => "shares memory with no argument".to_owned(),
+            Alias::InPlace(inputs) => {
+                let names: Vec<&str> = inputs.iter().map(|&input| name(input)).collect();
+                format!("may be {} itself, element for element; no other overlap", names.join(" or "))
+            }
+            Alias::Must(input) => format!("is {}, which is updated where it lies", name(input)),
+            Alias::Parts(_) => "may hold each argument as its own part; no other overlap".to_owned(),
+        };
+        let rest = match rule.coverage {
+            Coverage::Full | Coverage::Accumulates => "",
+            Coverage::Zeroed => ", with zeros where the result leaves elements open",
+        };
+        format!("output {output} {may}{rest}")
+    };
+    op.outputs().iter().enumerate().map(line).collect()
+}
+
+fn dtypes(op: &dyn Tested) -> Vec<String> {
+    let taken: Vec<&str> = taken(op).into_iter().map(dtype::numpy_name).collect();
+    if taken.is_empty() { Vec::new() } else { vec![taken.join(", ")] }
+}
+
+/// The dtypes of the arguments that the op leaves open.
+pub(super) fn taken(op: &dyn Tested) -> Vec<DType> {
+    let samples = op.samples();
+    let open =
+        |sample: &&Sample| sample.refused.is_none() && sample.args.iter().any(|arg| arg.dtype.is_none());
+    let takes = |dtype: DType| {
+        samples.iter().filter(open).any(|sample| {
+            let specs: Vec<Spec> =
+                sample.args.iter().map(|arg| Spec::new(arg.dtype.unwrap_or(dtype), arg.shape)).collect();
+            sample.op.name() == op.name() && sample.op.infer(&specs).is_ok()
+        })
+    };
+    DType::ALL.iter().copied().filter(|dtype| takes(*dtype)).collect()
+}
+
+fn gradient(op: &dyn Tested) -> Vec<String> {
+    match op.vjp() {
+        Grad::Rule(_) | Grad::FromBody => Vec::new(),
+        Grad::None(why) => vec![format!("none: {why}")],
+    }
+}
