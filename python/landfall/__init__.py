@@ -14,6 +14,8 @@ from ._landfall import (
     tensor,
     zeros,
 )
+from .graph import Program, Spec, Value, compile, spec
+from .train import Trainer
 from .errors import (
     AliasError,
     ArgumentError,
@@ -38,15 +40,21 @@ __all__ = [
     "ExchangeError",
     "IndexOutOfRangeError",
     "OutOfMemoryError",
+    "Program",
     "ReadOnlyError",
     "ShapeError",
+    "Spec",
     "Tensor",
+    "Trainer",
+    "Value",
+    "compile",
     "counters",
     "empty",
     "errors",
     "from_dlpack",
     "from_numpy",
     "ops",
+    "spec",
     "synchronize",
     "tensor",
     "zeros",

@@ -3,7 +3,8 @@
 use super::trace::{Step, Tracer, replay};
 use super::value::Value;
 use crate::error::{Class, Raise};
-use crate::operand::{self, Imported};
+use crate::device::Imported;
+use crate::operand;
 use crate::tensor::Tensor;
 use crate::{dtype, engines};
 use landfall::{DeviceKind, Engine, ForeignStream, Graph, Program, Spec, State, StateSpec, View};
@@ -77,18 +78,34 @@ pub(crate) fn _compile(
     }
     let outputs = outputs.iter().map(|(name, value)| (name.clone(), value.get().spec())).collect();
     let ready = py.detach(|| {
-        let spec = Arc::new(StateSpec::new());
-        let graph = Graph::new(&spec);
-        let values = replay(&steps, &graph)?;
-        for (name, number) in &named {
-            graph.output(name, values[*number]);
-        }
-        let state = State::new(engine, &spec)?;
-        let program = Program::compile(engine, &state, "function", &graph)?;
-        Ok::<_, landfall::Error>(Ready { program, state })
+        let first = ready(engine, &steps, &named, &[])?;
+        // An output that lies in other memory, such as a part of an input, is copied to memory of its own.
+        let parts = named.iter().map(|(name, _)| name).filter(|name| first.program.view(name).is_err());
+        let parts: Vec<&String> = parts.collect();
+        if parts.is_empty() { Ok(first) } else { ready(engine, &steps, &named, &parts) }
     });
     let ready = Mutex::new(ready.raised(py)?);
     Ok(Compiled { ready, engine, generation: engines::generation(), inputs, outputs })
+}
+
+/// Compiles recorded calls with these outputs, of which some are copied.
+fn ready(
+    engine: &Engine,
+    steps: &[Step],
+    outputs: &[(String, usize)],
+    copied: &[&String],
+) -> Result<Ready, landfall::Error> {
+    let spec = Arc::new(StateSpec::new());
+    let graph = Graph::new(&spec);
+    let values = replay(steps, &graph)?;
+    for (name, number) in outputs {
+        let value = values[*number];
+        let copy = copied.contains(&name);
+        graph.output(name, if copy { graph.op1(landfall::ops::Copy, &[value])? } else { value });
+    }
+    let state = State::new(engine, &spec)?;
+    let program = Program::compile(engine, &state, "function", &graph)?;
+    Ok(Ready { program, state })
 }
 
 impl Compiled {
@@ -151,9 +168,10 @@ impl Compiled {
         self.engine.device().to_string()
     }
 
-    /// The memory plan as text.
-    fn report(&self, py: Python<'_>) -> PyResult<String> {
-        self.with(py, None, |ready| Ok(ready.program.report().to_string()))
+    /// The memory plan, as JSON.
+    fn _report(&self, py: Python<'_>) -> PyResult<String> {
+        let report = self.with(py, None, |ready| Ok(ready.program.report()))?;
+        serde_json::to_string(&report).map_err(|e| Class::Error.new(py, e.to_string()))
     }
 
     /// Copies these inputs, on the device, runs, and copies the results to `out`, or to new tensors.

@@ -1,7 +1,7 @@
 //! A function's calls on values, recorded so that they can be made again on another graph.
 
 use landfall::ops::{AttributeValue, Tested, method};
-use landfall::{Error, Graph, Spec, StateSpec, Value};
+use landfall::{Error, Graph, Shape, Spec, StateSpec, Value};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -92,6 +92,20 @@ impl Tracer {
         tracing.values.extend(values);
         tracing.steps.push(step);
         Ok(first..tracing.values.len())
+    }
+
+    /// Replaces values of a pointwise op's arguments by ones of their common shape.
+    pub(crate) fn broadcast(&self, args: &mut [usize]) -> Result<(), Error> {
+        let common = args.iter().try_fold(Shape::SCALAR, |to, &arg| to.broadcast(&self.spec(arg).shape));
+        // Shapes that do not fit are refused by the op, with its name.
+        let Some(common) = common else { return Ok(()) };
+        for arg in args.iter_mut().filter(|arg| self.spec(**arg).shape != common) {
+            let sizes = AttributeValue::Ints(common.dims().iter().map(|&d| d as i64).collect());
+            let step =
+                Step::Method { name: "broadcast_to", args: vec![Some(*arg)], given: vec![("shape", sizes)] };
+            *arg = self.add(step)?.start;
+        }
+        Ok(())
     }
 
     /// Dtype and shape of a value.

@@ -4,10 +4,11 @@ use super::trace::{Step, Tracer};
 use crate::attribute;
 use crate::error::{Class, Raise};
 use crate::operand::{self, Number};
-use crate::tensor::{cuts, text};
+use crate::tensor::cuts::{self, Cut};
+use crate::tensor::text;
 use crate::{dtype, tensor};
 use landfall::ops::{Attribute, AttributeValue, Given, Method, Parameter, methods};
-use landfall::{DType, Spec};
+use landfall::Spec;
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -46,6 +47,17 @@ impl Value {
     ) -> PyResult<Bound<'py, PyAny>> {
         let args = std::iter::once(self.number).chain(args.iter().copied()).map(Some).collect();
         self.add(py, Step::Method { name, args, given })
+    }
+
+    /// A method that gives one value.
+    fn one(
+        &self,
+        py: Python<'_>,
+        name: &'static str,
+        given: Vec<(&'static str, AttributeValue)>,
+    ) -> PyResult<Self> {
+        let step = Step::Method { name, args: vec![Some(self.number)], given };
+        Ok(self.of(self.tracer.add(step).raised(py)?.start))
     }
 
     /// An operand of this value's function: a value, or a number as one of this value's dtype.
@@ -87,11 +99,28 @@ impl Value {
         reflected: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = other.py();
-        let Some(other) = self.operand(other)? else { return Ok(py.NotImplemented().into_bound(py)) };
+        let Some(other) = self.operand(other)? else {
+            if other.hasattr(pyo3::intern!(py, "__dlpack__"))? {
+                return Err(no_constant(py, &format!("the operand of {name}"), other));
+            }
+            return Ok(py.NotImplemented().into_bound(py));
+        };
         if reflected { self.of(other).method(py, name, &[self.number], Vec::new()) } else {
             self.method(py, name, &[other], Vec::new())
         }
     }
+}
+
+/// An array beside a value.
+fn no_constant(py: Python<'_>, what: &str, given: &Bound<'_, PyAny>) -> PyErr {
+    let class = given.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
+    Class::Argument.new(
+        py,
+        format!(
+            "{what} is a {class}, beside a value of a traced function; pass arrays to the function as arguments, or as params \
+             of landfall.compile"
+        ),
+    )
 }
 
 fn stranger(py: Python<'_>) -> PyErr {
@@ -116,16 +145,7 @@ pub(crate) fn traced(args: &[&Bound<'_, PyAny>], op: &str) -> PyResult<Option<(A
     let Some(first) = args.iter().find_map(|arg| arg.cast::<Value>().ok()) else { return Ok(None) };
     let first = first.get();
     let number = |(i, arg): (usize, &&Bound<'_, PyAny>)| {
-        first.operand(arg)?.ok_or_else(|| {
-            Class::Argument.new(
-                arg.py(),
-                format!(
-                    "{op}: argument {i} is {}, beside a value of a traced function; pass arrays to the function as \
-                     arguments, or as params of landfall.compile",
-                    text(arg)
-                ),
-            )
-        })
+        first.operand(arg)?.ok_or_else(|| no_constant(arg.py(), &format!("{op}: argument {i}"), arg))
     };
     let numbers = args.iter().enumerate().map(number).collect::<PyResult<Vec<_>>>()?;
     Ok(Some((Arc::clone(&first.tracer), numbers)))
@@ -133,6 +153,12 @@ pub(crate) fn traced(args: &[&Bound<'_, PyAny>], op: &str) -> PyResult<Option<(A
 
 #[pymethods]
 impl Value {
+    /// numpy leaves operators to this class.
+    #[classattr]
+    fn __array_ufunc__(py: Python<'_>) -> Py<PyAny> {
+        py.None()
+    }
+
     /// The dtype's name, such as "float32".
     #[getter]
     fn dtype(&self) -> &'static str {
@@ -195,28 +221,27 @@ impl Value {
         PyTuple::new(py, range.map(|number| self.of(number)))
     }
 
-    fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = key.py();
-        let int = |v: usize| AttributeValue::Int(v as i64);
-        let mut out = Bound::new(py, self.clone())?.into_any();
+        let mut out = self.clone();
         for cut in cuts::of(self.spec(), key)? {
-            let value = out.cast::<Self>()?.get().clone();
-            out = match cut {
-                cuts::Cut::NewAxis(axis) => {
-                    value.method(py, "unsqueeze", &[], vec![("axis", int(axis))])?
+            let mut sizes: Vec<i64> = out.spec().shape.dims().iter().map(|&d| d as i64).collect();
+            let (axis, start, len, step) = match cut {
+                Cut::NewAxis(axis) => {
+                    sizes.insert(axis, 1);
+                    out = out.one(py, "reshape", vec![("shape", AttributeValue::Ints(sizes))])?;
+                    continue;
                 }
-                cuts::Cut::Range { axis, start, len, step } => {
-                    let given =
-                        vec![("axis", int(axis)), ("start", int(start)), ("len", int(len)), ("step", int(step))];
-                    value.method(py, "slice_step", &[], given)?
-                }
-                cuts::Cut::At { axis, index } => {
-                    let given = vec![("axis", int(axis)), ("start", int(index)), ("len", int(1))];
-                    let row = value.method(py, "slice", &[], given)?;
-                    let row = row.cast::<Self>()?.get().clone();
-                    row.method(py, "squeeze", &[], vec![("axis", int(axis))])?
-                }
+                Cut::Range { axis, start, len, step } => (axis, start, len, step),
+                Cut::At { axis, index } => (axis, index, 1, 1),
             };
+            let places = [("axis", axis), ("start", start), ("len", len), ("step", step)];
+            let given = places.into_iter().map(|(name, v)| (name, AttributeValue::Int(v as i64))).collect();
+            out = out.one(py, "slice_step", given)?;
+            if matches!(cut, Cut::At { .. }) {
+                sizes.remove(axis);
+                out = out.one(py, "reshape", vec![("shape", AttributeValue::Ints(sizes))])?;
+            }
         }
         Ok(out)
     }
@@ -373,7 +398,7 @@ struct BoundMethod {
 impl BoundMethod {
     fn given(&self, parameter: &Parameter, value: &Bound<'_, PyAny>) -> PyResult<(&'static str, AttributeValue)> {
         let Parameter { name, takes, choices, doc, .. } = *parameter;
-        let attribute = Attribute { name, takes, choices, doc };
+        let attribute = Attribute { name, takes, choices, axis_of: None, doc };
         Ok((name, attribute::value(&attribute, parameter.default().as_ref(), value)?))
     }
 }
