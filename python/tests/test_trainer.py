@@ -103,3 +103,15 @@ def test_a_loss_that_is_not_finite_ends_the_training():
     with pytest.raises(lf.Error, match="changed nothing"):
         trainer.fit()
     assert (trainer.state_dict()["weight"].numpy() == 0).all()
+
+
+def test_files(tmp_path):
+    given = {"a": np.arange(6, dtype="i8").reshape(2, 3) + 2**60, "b": np.float32([1.5]), "c": lf.tensor([True, False])}
+    lf.save(tmp_path / "t.safetensors", given)
+    read = lf.load(tmp_path / "t.safetensors")
+    assert (read["a"].numpy() == given["a"]).all() and read["b"].tolist() == [1.5] and read["c"].tolist() == [True, False]
+    with pytest.raises(lf.Error, match="missing.safetensors"):
+        lf.load(tmp_path / "missing.safetensors")
+    (tmp_path / "half.safetensors").write_bytes((tmp_path / "t.safetensors").read_bytes()[:40])
+    with pytest.raises(lf.Error, match="half.safetensors"):
+        lf.load(tmp_path / "half.safetensors")

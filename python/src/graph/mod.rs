@@ -1,5 +1,7 @@
-//! Traced functions: `trace` records their calls, `value` is what they compute with, `program` runs them, `train` trains them.
+//! Traced functions: `trace` records their calls, `value` is what they compute with, `program` runs them, `train` trains them; `files`
+//! keeps what they learned.
 
+pub(crate) mod files;
 pub(crate) mod program;
 pub(crate) mod trace;
 pub(crate) mod train;
