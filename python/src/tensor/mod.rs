@@ -286,8 +286,7 @@ impl Tensor {
 
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = key.py();
-        let place = Bound::new(py, self.__getitem__(key)?)?.into_any();
-        ops::call(py, "assign", &[&place, value], None, &[]).map(drop)
+        ops::assign(py, &index::index(&self.view(py)?, key)?, value)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
