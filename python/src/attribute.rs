@@ -21,6 +21,7 @@ pub(crate) fn value(
             format!("{} is {}; it must be {}", attribute.name, text(given), attribute.accepts()),
         )
     };
+    let given = &operand::plain(given)?;
     if attribute.takes == DType::TAKES {
         return Ok(dtype::of(given)?.name().into());
     }
@@ -35,7 +36,10 @@ pub(crate) fn value(
         return Ok(AttributeValue::Bool(truth.is_true()));
     }
     if let Ok(name) = given.cast::<PyString>() {
-        return Ok(AttributeValue::Text(name.to_str().map_err(|_| refused())?.to_owned()));
+        let name = name.to_str().map_err(|_| refused())?;
+        // A choice between dtypes takes their names of either kind.
+        let own = dtype::parse(name).map(DType::name).filter(|own| attribute.choices.contains(own));
+        return Ok(own.unwrap_or(name).into());
     }
     // Of one axis no list need be made.
     let listed = matches!(default, Some(AttributeValue::Ints(_)));
@@ -79,7 +83,7 @@ pub(crate) fn annotation(attribute: &Attribute, default: Option<&AttributeValue>
     } else if attribute.takes == bool::TAKES {
         "bool".to_owned()
     } else if !attribute.choices.is_empty() {
-        let choices: Vec<String> = attribute.choices.iter().map(|choice| format!("{choice:?}")).collect();
+        let choices: Vec<String> = attribute.choices.iter().map(|choice| format!("{:?}", named(choice))).collect();
         format!("Literal[{}]", choices.join(", "))
     } else if attribute.takes == f64::TAKES {
         "float".to_owned()

@@ -3,7 +3,6 @@
 use crate::error::Class;
 use landfall::DType;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
 
 /// The name that numpy and torch have for a dtype.
 pub(crate) fn numpy_name(dtype: DType) -> &'static str {
@@ -29,24 +28,17 @@ pub(crate) fn all() -> String {
     DType::ALL.iter().map(|dtype| numpy_name(*dtype)).collect::<Vec<_>>().join(", ")
 }
 
-/// The dtype that a Python object names: text, a numpy or torch dtype, a scalar type.
+/// The dtype that a Python object names: text, a torch dtype, or what numpy makes a dtype of.
 pub(crate) fn of(given: &Bound<'_, PyAny>) -> PyResult<DType> {
-    let name = match given.cast::<PyString>() {
-        Ok(text) => text.to_string(),
-        // numpy's dtypes have a name, its scalar types one of a class, torch's dtypes their text.
-        Err(_) => match given.getattr("name").or_else(|_| given.getattr("__name__")) {
-            Ok(name) => name.str()?.to_string(),
-            Err(_) => given.str()?.to_string(),
-        },
-    };
-    let name = match name.strip_prefix("torch.").unwrap_or(&name) {
-        // Python's types are those of numpy's default arrays.
-        "float" => "float64",
-        "int" => "int64",
-        name => name,
+    let text = given.str()?.to_string();
+    if let Some(dtype) = parse(text.strip_prefix("torch.").unwrap_or(&text)) {
+        return Ok(dtype);
     }
-    .to_owned();
-    parse(&name).ok_or_else(|| {
+    // numpy's default, for None, is no choice of the caller's.
+    let numpy = given.py().import("numpy")?.call_method1("dtype", (given,)).ok().filter(|_| !given.is_none());
+    let name = numpy.and_then(|dtype| dtype.getattr("name").ok()?.extract::<String>().ok());
+    name.as_deref().and_then(parse).ok_or_else(|| {
+        let name = name.unwrap_or(text);
         Class::DType.new(given.py(), format!("Landfall has no dtype {name:?}; it has {}", all()))
     })
 }

@@ -137,6 +137,14 @@ pub(crate) enum Number {
     Float(f64),
 }
 
+/// A scalar of numpy as Python's own; anything else as it is.
+pub(crate) fn plain<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    match object.is_instance(numpy(object.py())?.scalar.bind(object.py()))? {
+        true => object.call_method0("item"),
+        false => Ok(object.clone()),
+    }
+}
+
 /// The number that an object is; `None` if it is none.
 pub(crate) fn number(object: &Bound<'_, PyAny>) -> PyResult<Option<Number>> {
     let py = object.py();
@@ -150,14 +158,13 @@ pub(crate) fn number(object: &Bound<'_, PyAny>) -> PyResult<Option<Number>> {
     if object.is_instance_of::<PyFloat>() {
         return Ok(Some(Number::Float(object.extract()?)));
     }
-    if object.is_instance(numpy(py)?.scalar.bind(py))? {
-        let item = object.call_method0("item")?;
-        // One that stays a scalar of numpy has no counterpart.
-        return if item.is_instance(numpy(py)?.scalar.bind(py))? {
-            Ok(item.extract().ok().map(Number::Float))
-        } else {
-            number(&item)
-        };
+    if !object.is_instance(numpy(py)?.scalar.bind(py))? {
+        return Ok(None);
     }
-    Ok(None)
+    let own = plain(object)?;
+    // One of ml_dtypes stays what it is, and one of text or time is no number.
+    match own.is(object) || own.get_type().is(object.get_type()) {
+        true => Ok(own.extract().ok().map(Number::Float)),
+        false => number(&own),
+    }
 }

@@ -18,6 +18,7 @@ const TESTS: &[(&str, &[&str])] = &[
             "contract",
             "cuda",
             "drops",
+            "foreign",
             "index_faults",
             "layers",
             "numbers",

@@ -2,14 +2,14 @@
 
 use super::{Entry, entry};
 use crate::attribute;
+use crate::error::{Class, Raise};
 use crate::graph::trace::{Step, Tracer};
 use crate::graph::value::{added, traced};
-use crate::error::{Class, Raise, raise};
 use crate::device::Imported;
 use crate::operand::{self, Number};
 use crate::tensor::{Tensor, text};
 use crate::{dtype, engines};
-use landfall::ops::{AttributeValue, Body, Given, Output, Tested};
+use landfall::ops::{AttributeValue, Body, Given, Tested};
 use landfall::{DType, DeviceKind, Engine, ForeignStream, HostTensor, Shape, Spec, View};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
@@ -80,6 +80,31 @@ fn one(
     let engine = engines::on(py, view.device())?;
     let results = py.detach(|| engine.eval_views(op.as_ref(), &[view])).raised(py)?;
     results.into_iter().next().ok_or_else(|| Class::Error.new(py, format!("{name} has no result")))
+}
+
+/// Writes a number, or an array that is broadcast and converted, to the elements of a view.
+pub(crate) fn assign(py: Python<'_>, place: &View, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    let engine = engines::on(py, place.device())?;
+    let (value, stream) = match operand::number(value)? {
+        Some(number) => (scalar(py, engine, number, place.dtype())?, None),
+        None => {
+            let array = operand::required(value, "value")?;
+            (array.view, array.stream)
+        }
+    };
+    let value = value.broadcast_to(place.shape()).raised(py)?;
+    // `x[i] += y` assigns what it has updated in place.
+    if (value.address(), value.device(), value.dtype()) == (place.address(), place.device(), place.dtype())
+        && value.layout().strides() == place.layout().strides()
+    {
+        return Ok(());
+    }
+    let (name, attributes) = match value.dtype() == place.dtype() {
+        true => ("copy", Vec::new()),
+        false => ("cast", vec![("dtype", place.dtype().name().into())]),
+    };
+    let op = entry(py, name)?.made(py, &attributes, &[value.spec()])?;
+    engines::issue(py, engine, stream, || engine.call_views(op.as_ref(), &[&value], &[place]))
 }
 
 /// What an argument is.
@@ -166,12 +191,9 @@ fn updating<'py>(
     inputs: &[&View],
     args: &[&Bound<'py, PyAny>],
 ) -> PyResult<Bound<'py, PyAny>> {
-    let specs: Vec<Spec> = inputs.iter().map(|view| view.spec()).collect();
-    let wanted = op.infer(&specs).map_err(|rule| raise(py, rule.of(op.name(), &specs, Some(engine.device()), None)))?;
     let (mut outputs, mut results) = (Vec::new(), Vec::new());
-    for (j, spec) in wanted.iter().enumerate() {
-        let updated = op.outputs().get(j).and_then(Output::updated);
-        match updated.and_then(|i| Some((*inputs.get(i)?, *args.get(i)?))) {
+    for (j, output) in op.outputs().iter().enumerate() {
+        match output.updated().and_then(|i| Some((*inputs.get(i)?, *args.get(i)?))) {
             Some((view, arg)) => {
                 if operand::number(arg)?.is_some() {
                     return Err(Class::Argument.new(
@@ -183,6 +205,12 @@ fn updating<'py>(
                 results.push(arg.clone());
             }
             None => {
+                let specs: Vec<Spec> = inputs.iter().map(|view| view.spec()).collect();
+                let wanted = op
+                    .infer(&specs)
+                    .map_err(|rule| rule.of(op.name(), &specs, Some(engine.device()), None))
+                    .raised(py)?;
+                let Some(spec) = wanted.get(j) else { continue };
                 let view = View::from(engine.empty(spec.dtype, spec.shape).raised(py)?);
                 outputs.push(view.clone());
                 results.push(Bound::new(py, Tensor::new(view))?.into_any());

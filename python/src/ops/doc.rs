@@ -2,7 +2,7 @@
 
 use super::Entry;
 use crate::dtype;
-use landfall::ops::{Alias, Coverage, Given, Grad, Output, Sample, Tested};
+use landfall::ops::{Alias, Argument, Attribute, AttributeValue, Coverage, Given, Grad, Output, Sample, Tested};
 use landfall::{DType, Spec};
 use std::fmt::Write;
 
@@ -16,9 +16,9 @@ pub(super) fn text(entry: &Entry) -> String {
             _ = write!(text, "\n\n{title}:\n    {}", lines.join("\n    "));
         }
     };
-    section("Arguments", arguments(op));
+    section("Arguments", arguments(entry));
     section("Keywords", keywords(entry));
-    section("Memory", memory(op));
+    section("Memory", memory(entry));
     section("Dtypes", dtypes(op));
     section("Gradient", gradient(op));
     text
@@ -56,7 +56,7 @@ fn linkless(line: &str) -> String {
     out + rest
 }
 
-fn arguments(op: &dyn Tested) -> Vec<String> {
+fn arguments(entry: &Entry) -> Vec<String> {
     let given = |given: Given| match given {
         Given::Always => String::new(),
         Given::If { attribute, is: "true" } => format!(", with {attribute}=True and only then"),
@@ -64,12 +64,11 @@ fn arguments(op: &dyn Tested) -> Vec<String> {
         Given::Optional => ", or none".to_owned(),
         Given::Many { least } => format!(", any number from {least} on"),
     };
-    let line = |a: &landfall::ops::Argument| format!("{}{}", a.name, given(a.given));
-    op.arguments().iter().map(line).collect()
+    entry.arguments().map(|a: Argument| format!("{}{}", entry.shown(&a), given(a.given))).collect()
 }
 
 fn keywords(entry: &Entry) -> Vec<String> {
-    let line = |(attribute, default): (&landfall::ops::Attribute, Option<landfall::ops::AttributeValue>)| {
+    let line = |(attribute, default): (&Attribute, Option<AttributeValue>)| {
         let doc = attribute.doc.split_whitespace().collect::<Vec<_>>().join(" ");
         let default = default.map_or_else(String::new, |value| format!(", by default {value}"));
         format!("{}: {}{default}. {doc}", attribute.name, attribute.accepts())
@@ -82,13 +81,14 @@ fn keywords(entry: &Entry) -> Vec<String> {
     lines
 }
 
-fn memory(op: &dyn Tested) -> Vec<String> {
-    let name = |input: usize| op.arguments().get(input).map_or("the argument", |argument| argument.name);
+fn memory(entry: &Entry) -> Vec<String> {
+    let op = entry.op();
+    let name = |input: usize| op.arguments().get(input).map_or_else(String::new, |a| entry.shown(a));
     let line = |(output, rule): (usize, &Output)| {
         let may = match rule.alias {
             Alias::Disjoint => "shares memory with no argument".to_owned(),
             Alias::InPlace(inputs) => {
-                let names: Vec<&str> = inputs.iter().map(|&input| name(input)).collect();
+                let names: Vec<String> = inputs.iter().map(|&input| name(input)).collect();
                 format!("may be {} itself, element for element; no other overlap", names.join(" or "))
             }
             Alias::Must(input) => format!("is {}, which is updated where it lies", name(input)),

@@ -4,13 +4,13 @@ mod call;
 mod doc;
 mod samples;
 
-pub(crate) use call::{call, cast, copy};
+pub(crate) use call::{assign, call, cast, copy};
 pub(crate) use samples::{_reference, _samples};
 
 use crate::attribute;
 use crate::error::{Class, Raise};
 use landfall::Spec;
-use landfall::ops::{Attribute, AttributeValue, Given, Named, Tested, by_name_for, named};
+use landfall::ops::{Argument, Attribute, AttributeValue, Body, Given, Named, Tested, by_name_for, named};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -67,6 +67,24 @@ impl Entry {
             .map(|(index, attribute)| (attribute, op.attribute(index)))
     }
 
+    /// The arguments that calls under this name have.
+    fn arguments(&self) -> impl Iterator<Item = Argument> {
+        let op = self.op();
+        op.arguments().iter().filter_map(move |argument| match argument.given {
+            // The name has decided.
+            Given::If { attribute, .. } if Some(attribute) == self.named.by => {
+                argument.taken(op).then_some(Argument { given: Given::Always, ..*argument })
+            }
+            Given::Always | Given::If { .. } | Given::Optional | Given::Many { .. } => Some(*argument),
+        })
+    }
+
+    /// The name that an argument has in Python, where no two parameters have one name.
+    fn shown(&self, argument: &Argument) -> String {
+        let taken = argument.name == "out" || self.attributes().any(|(a, _)| a.name == argument.name);
+        format!("{}{}", argument.name, if taken { "_" } else { "" })
+    }
+
     /// The op with these attributes, for arguments of these specs.
     fn made(
         &self,
@@ -92,7 +110,7 @@ impl Entry {
     }
 }
 
-/// An op of the table. Call it with arrays, its keywords, and `out`.
+// An op of the table. The class has no docstring of its own: it would hide those of its objects.
 #[pyclass(frozen, module = "landfall", name = "Op")]
 pub(crate) struct OpFunction {
     entry: &'static Entry,
@@ -138,7 +156,7 @@ impl OpFunction {
         let (parameter, kind) = (inspect.getattr("Parameter")?, inspect.getattr("Parameter")?);
         let parameters = PyList::empty(py);
         let mut optional = false;
-        for argument in self.entry.op().arguments() {
+        for argument in self.entry.arguments() {
             let many = matches!(argument.given, Given::Many { .. });
             // Behind an argument that some calls lack Python has no place for one that all have.
             optional |= matches!(argument.given, Given::If { .. } | Given::Optional);
@@ -148,7 +166,7 @@ impl OpFunction {
             if let Some(default) = default {
                 keywords.set_item("default", default)?;
             }
-            parameters.append(parameter.call((argument.name, kind.getattr(by)?), Some(&keywords))?)?;
+            parameters.append(parameter.call((self.entry.shown(&argument), kind.getattr(by)?), Some(&keywords))?)?;
         }
         let keyword = |name: &str, default: Bound<'py, PyAny>| {
             let keywords = PyDict::new(py);
@@ -171,10 +189,24 @@ impl OpFunction {
             .collect()
     }
 
-    /// The number of results, for stubs.
+    /// The type of an argument, for stubs.
     #[getter]
-    fn _results(&self) -> usize {
-        self.entry.op().outputs().len()
+    fn _takes(&self) -> &'static str {
+        match self.entry.op().body() {
+            Body::Pointwise(_) => "Array | float",
+            Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) => "Array",
+        }
+    }
+
+    /// The type of the results, for stubs.
+    #[getter]
+    fn _gives(&self) -> &'static str {
+        match self.entry.op().outputs() {
+            // The arguments that it updates.
+            outputs if outputs.iter().any(|output| output.updated().is_some()) => "Any",
+            [_] => "Tensor",
+            _ => "tuple[Tensor, ...]",
+        }
     }
 
     fn __repr__(&self) -> String {

@@ -52,6 +52,21 @@ impl Tensor {
         Ok(Self::new(to))
     }
 
+    /// The view that an index names.
+    fn cut(&self, key: &Bound<'_, PyAny>) -> PyResult<View> {
+        let py = key.py();
+        let mut view = self.view(py)?;
+        for cut in cuts::of(view.spec(), key)? {
+            view = match cut {
+                Cut::NewAxis(axis) => view.unsqueeze(axis),
+                Cut::Range { axis, start, len, step } => view.strided_slice(axis, start, len, step),
+                Cut::At { axis, index } => view.slice(axis, index, 1).and_then(|row| row.squeeze(axis)),
+            }
+            .raised(py)?;
+        }
+        Ok(view)
+    }
+
     /// Its one element.
     fn one<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if self.view.shape().elements() != 1 {
@@ -282,23 +297,12 @@ impl Tensor {
     }
 
     fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let py = key.py();
-        let mut view = self.view(py)?;
-        for cut in cuts::of(view.spec(), key)? {
-            view = match cut {
-                Cut::NewAxis(axis) => view.unsqueeze(axis),
-                Cut::Range { axis, start, len, step } => view.strided_slice(axis, start, len, step),
-                Cut::At { axis, index } => view.slice(axis, index, 1).and_then(|row| row.squeeze(axis)),
-            }
-            .raised(py)?;
-        }
-        Ok(Self::new(view))
+        self.cut(key).map(Self::new)
     }
 
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = key.py();
-        let place = Bound::new(py, self.__getitem__(key)?)?.into_any();
-        ops::call(py, "assign", &[&place, value], None, &[]).map(drop)
+        ops::assign(py, &self.cut(key)?, value)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
