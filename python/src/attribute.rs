@@ -83,7 +83,8 @@ pub(crate) fn annotation(attribute: &Attribute, default: Option<&AttributeValue>
     } else if attribute.takes == bool::TAKES {
         "bool".to_owned()
     } else if !attribute.choices.is_empty() {
-        let choices: Vec<String> = attribute.choices.iter().map(|choice| format!("{:?}", named(choice))).collect();
+        let choices: Vec<String> =
+            attribute.choices.iter().map(|choice| format!("{:?}", named(choice))).collect();
         format!("Literal[{}]", choices.join(", "))
     } else if attribute.takes == f64::TAKES {
         "float".to_owned()

@@ -93,7 +93,8 @@ pub(crate) fn device(py: Python<'_>, name: Option<&str>) -> PyResult<DeviceKind>
         None | Some(_) => None,
     };
     ordinal.map(DeviceKind::Cuda).ok_or_else(|| {
-        Class::Device.new(py, format!("no device is called {name:?}; there are \"cpu\", \"cuda\" and \"cuda:N\""))
+        Class::Device
+            .new(py, format!("no device is called {name:?}; there are \"cpu\", \"cuda\" and \"cuda:N\""))
     })
 }
 

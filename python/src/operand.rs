@@ -89,7 +89,8 @@ pub(crate) fn no_array(object: &Bound<'_, PyAny>, what: &str) -> PyErr {
 /// An array by `__dlpack__`.
 fn from_protocol(object: &Bound<'_, PyAny>) -> PyResult<View> {
     let py = object.py();
-    let (kind, ordinal): (i32, i32) = object.call_method0(pyo3::intern!(py, "__dlpack_device__"))?.extract()?;
+    let (kind, ordinal): (i32, i32) =
+        object.call_method0(pyo3::intern!(py, "__dlpack_device__"))?.extract()?;
     let wishes = PyDict::new(py);
     if let (CUDA, Ok(ordinal)) = (kind, u32::try_from(ordinal)) {
         // The producer has this stream wait for its work.
@@ -100,7 +101,9 @@ fn from_protocol(object: &Bound<'_, PyAny>) -> PyResult<View> {
     let name = pyo3::intern!(py, "__dlpack__");
     let capsule = match object.call_method(name, (), Some(&newest)) {
         // Producers before DLPack 1.0 do not know the keyword.
-        Err(error) if error.is_instance_of::<PyTypeError>(py) => object.call_method(name, (), Some(&wishes))?,
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => {
+            object.call_method(name, (), Some(&wishes))?
+        }
         made => made?,
     };
     let capsule = capsule.cast_into::<PyCapsule>().map_err(|error| {
@@ -151,7 +154,8 @@ pub(crate) fn number(object: &Bound<'_, PyAny>) -> PyResult<Option<Number>> {
     // A truth value is an integer of Python.
     if object.is_instance_of::<PyInt>() {
         let value = object.extract().map_err(|_| {
-            Class::AttributeValue.new(py, format!("the number {object} is beyond 64-bit integers; give a float"))
+            Class::AttributeValue
+                .new(py, format!("the number {object} is beyond 64-bit integers; give a float"))
         })?;
         return Ok(Some(Number::Int(value)));
     }

@@ -111,9 +111,7 @@ fn rename(capsule: &Bound<'_, PyCapsule>, name: &'static std::ffi::CStr) -> PyRe
 /// The tensor of an object whose class offers the C exchange API; `None` for another.
 pub(crate) fn from_exchange_api(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
     let py = object.py();
-    let Some(capsule) =
-        object.get_type().getattr_opt(pyo3::intern!(py, "__dlpack_c_exchange_api__"))?
-    else {
+    let Some(capsule) = object.get_type().getattr_opt(pyo3::intern!(py, "__dlpack_c_exchange_api__"))? else {
         return Ok(None);
     };
     let Ok(capsule) = capsule.cast_into::<PyCapsule>() else { return Ok(None) };
@@ -167,7 +165,8 @@ fn wrap(py: Python<'_>, lent: Lent, stream: Option<ForeignStream>) -> PyResult<V
     }
     let tensor = lent.tensor();
     let dtype = tensor.dtype.dtype().map_err(|name| {
-        Class::DType.new(py, format!("the array is of {name}, which Landfall does not have; it has {}", dtype::all()))
+        Class::DType
+            .new(py, format!("the array is of {name}, which Landfall does not have; it has {}", dtype::all()))
     })?;
     let device = match (tensor.device.kind, u32::try_from(tensor.device.ordinal)) {
         (CPU | CUDA_HOST, _) => DeviceKind::Cpu,

@@ -24,7 +24,9 @@ fn layout(py: Python<'_>, sizes: &[i64], strides: Option<&[i64]>) -> PyResult<La
     let Ok(Some(shape)) = shape.map(|sizes| Shape::new(&sizes)) else {
         return refused(
             Class::Shape,
-            format!("the array has shape {sizes:?}; a tensor has at most {MAX_RANK} axes, none of a negative size"),
+            format!(
+                "the array has shape {sizes:?}; a tensor has at most {MAX_RANK} axes, none of a negative size"
+            ),
         );
     };
     let contiguous = Layout::contiguous(shape);

@@ -25,7 +25,11 @@ pub(crate) fn save(py: Python<'_>, path: PathBuf, tensors: &Bound<'_, PyDict>) -
 /// The tensors of a safetensors file by name, on a device.
 #[pyfunction]
 #[pyo3(signature = (path, device = None))]
-pub(crate) fn load<'py>(py: Python<'py>, path: PathBuf, device: Option<&str>) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn load<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    device: Option<&str>,
+) -> PyResult<Bound<'py, PyDict>> {
     let device: DeviceKind = engines::device(py, device)?;
     let engine = engines::on(py, device)?;
     let file = py.detach(|| File::read(&path)).map_err(|e| Class::Error.new(py, e.to_string()))?;

@@ -2,8 +2,8 @@
 
 use super::trace::{Step, Tracer, replay};
 use super::value::Value;
-use crate::error::{Class, Raise};
 use crate::device::Imported;
+use crate::error::{Class, Raise};
 use crate::operand;
 use crate::tensor::Tensor;
 use crate::{dtype, engines};
@@ -72,7 +72,9 @@ pub(crate) fn _compile(
     for (name, value) in &outputs {
         let value = value.get();
         if !Arc::ptr_eq(&value.tracer, tracer) {
-            return Err(Class::Argument.new(py, format!("output {name} is a value of another traced function")));
+            return Err(
+                Class::Argument.new(py, format!("output {name} is a value of another traced function"))
+            );
         }
         named.push((name.clone(), value.number));
     }
@@ -220,7 +222,8 @@ impl Compiled {
     fn bind(&self, py: Python<'_>, arrays: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
         let Some(arrays) = arrays else { return Ok(()) };
         let memory = self.imported(arrays)?;
-        let views: Vec<(&str, &View)> = memory.iter().map(|(name, array)| (name.as_str(), &array.view)).collect();
+        let views: Vec<(&str, &View)> =
+            memory.iter().map(|(name, array)| (name.as_str(), &array.view)).collect();
         let stream = memory.values().find_map(|array| array.stream);
         self.with(py, stream, |ready| ready.program.bind(&views))
     }

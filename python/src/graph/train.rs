@@ -3,11 +3,11 @@
 use super::program::Trace;
 use super::trace::{Site, Step, replay};
 use super::value::Value;
+use crate::engines;
 use crate::error::{Class, Raise};
 use crate::operand;
 use crate::tensor::Tensor;
 use crate::tensor::elements::host;
-use crate::engines;
 use landfall::{Engine, Error, Graph, HostTensor, Spec, Value as Node, View, with_dtype};
 use landfall_train::nn::{Context, Dropout, Init, ParameterId, Parameters};
 use landfall_train::train::{Arrays, Batch, StepRecord, Trainer, TrainingOptions};
@@ -92,7 +92,10 @@ impl PyTrainer {
             let name: String = name.extract()?;
             let view = operand::required(&array, &format!("parameter {name}"))?.view;
             if !view.dtype().is_float() {
-                let text = format!("parameter {name} is {}; a parameter that is trained is of a float dtype", view.spec());
+                let text = format!(
+                    "parameter {name} is {}; a parameter that is trained is of a float dtype",
+                    view.spec()
+                );
                 return Err(Class::DType.new(py, text));
             }
             given.push((name, host(py, &view)?));
@@ -173,9 +176,13 @@ impl PyTrainer {
             given.push((name, host(py, &view)?));
         }
         if let Some(missing) = self.names.iter().find(|name| !given.iter().any(|(own, _)| own == *name)) {
-            return Err(Class::Argument.new(py, format!("parameter {missing} is missing; nothing was changed")));
+            return Err(
+                Class::Argument.new(py, format!("parameter {missing} is missing; nothing was changed"))
+            );
         }
-        self.with(py, |trainer| given.iter().try_for_each(|(name, values)| trainer.state.write_host(name, values)))
+        self.with(py, |trainer| {
+            given.iter().try_for_each(|(name, values)| trainer.state.write_host(name, values))
+        })
     }
 
     /// Writes all that steps change to a safetensors file: parameters, moments, the position.

@@ -7,8 +7,8 @@ use crate::operand::{self, Number};
 use crate::tensor::cuts::{self, Cut};
 use crate::tensor::text;
 use crate::{dtype, tensor};
-use landfall::ops::{Attribute, AttributeValue, Given, Method, Parameter, methods};
 use landfall::Spec;
+use landfall::ops::{Attribute, AttributeValue, Given, Method, Parameter, methods};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -75,7 +75,10 @@ impl Value {
         if !dtype.is_float() && !whole {
             return Err(Class::DType.new(
                 py,
-                format!("the number {value} beside a value of {}; cast the value first", dtype::numpy_name(dtype)),
+                format!(
+                    "the number {value} beside a value of {}; cast the value first",
+                    dtype::numpy_name(dtype)
+                ),
             ));
         }
         let step = Step::Method {
@@ -105,7 +108,9 @@ impl Value {
             }
             return Ok(py.NotImplemented().into_bound(py));
         };
-        if reflected { self.of(other).method(py, name, &[self.number], Vec::new()) } else {
+        if reflected {
+            self.of(other).method(py, name, &[self.number], Vec::new())
+        } else {
             self.method(py, name, &[other], Vec::new())
         }
     }
@@ -208,13 +213,19 @@ impl Value {
     /// elsewhere the value itself.
     fn dropout<'py>(&self, py: Python<'py>, rate: f64) -> PyResult<Bound<'py, PyAny>> {
         if !(0.0..1.0).contains(&rate) {
-            return Err(Class::AttributeValue.new(py, format!("rate is {rate}; it must be from 0 and below 1")));
+            return Err(
+                Class::AttributeValue.new(py, format!("rate is {rate}; it must be from 0 and below 1"))
+            );
         }
         self.add(py, Step::Dropout { of: self.number, rate })
     }
 
     /// The gradients of this scalar with respect to other values of the function, in order.
-    fn gradients<'py>(&self, py: Python<'py>, values: Vec<Bound<'py, Self>>) -> PyResult<Bound<'py, PyTuple>> {
+    fn gradients<'py>(
+        &self,
+        py: Python<'py>,
+        values: Vec<Bound<'py, Self>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
         let numbers = values.iter().map(|v| self.same(v.get(), py)).collect::<PyResult<Vec<_>>>()?;
         let step = Step::Gradients { of: self.number, with_respect_to: numbers };
         let range = self.tracer.add(step).raised(py)?;
@@ -258,7 +269,8 @@ impl Value {
 
     fn __dir__(slf: &Bound<'_, Self>) -> PyResult<Vec<String>> {
         let class = slf.get_type();
-        let mut names: Vec<String> = class.dir()?.iter().map(|name| name.extract()).collect::<PyResult<_>>()?;
+        let mut names: Vec<String> =
+            class.dir()?.iter().map(|name| name.extract()).collect::<PyResult<_>>()?;
         names.extend(methods().iter().map(|method| method.name.to_owned()));
         Ok(names)
     }
@@ -338,7 +350,9 @@ impl Value {
             Some(Number::Int(v)) => {
                 self.method(py, "powf", &[], vec![("exponent", AttributeValue::Float(v as f64))])
             }
-            Some(Number::Float(v)) => self.method(py, "powf", &[], vec![("exponent", AttributeValue::Float(v))]),
+            Some(Number::Float(v)) => {
+                self.method(py, "powf", &[], vec![("exponent", AttributeValue::Float(v))])
+            }
             None => self.binary("pow", exponent, false),
         }
     }
@@ -396,7 +410,11 @@ struct BoundMethod {
 }
 
 impl BoundMethod {
-    fn given(&self, parameter: &Parameter, value: &Bound<'_, PyAny>) -> PyResult<(&'static str, AttributeValue)> {
+    fn given(
+        &self,
+        parameter: &Parameter,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<(&'static str, AttributeValue)> {
         let Parameter { name, takes, choices, doc, .. } = *parameter;
         let attribute = Attribute { name, takes, choices, axis_of: None, doc };
         Ok((name, attribute::value(&attribute, parameter.default().as_ref(), value)?))
@@ -424,7 +442,8 @@ impl BoundMethod {
             if takes_value && (value.is_some() || arg.is_none()) {
                 values.push(value);
             } else {
-                let parameter = open.next().ok_or_else(|| refused(format!("{} is one argument too many", text(&arg))))?;
+                let parameter =
+                    open.next().ok_or_else(|| refused(format!("{} is one argument too many", text(&arg))))?;
                 given.push(self.given(parameter, &arg)?);
             }
         }
@@ -432,15 +451,23 @@ impl BoundMethod {
             let name: String = name.extract()?;
             if let Some(place) = method.arguments.iter().position(|a| a.name == name) {
                 let Some(value) = self.value.operand(&value)? else {
-                    return Err(refused(format!("{name} is {}; it must be a value or a number", text(&value))));
+                    return Err(refused(format!(
+                        "{name} is {}; it must be a value or a number",
+                        text(&value)
+                    )));
                 };
                 values.resize(values.len().max(place + 1), None);
                 values[place] = Some(value);
                 continue;
             }
             let Some(parameter) = method.parameters.iter().find(|p| p.name == name) else {
-                let known: Vec<&str> = method.arguments.iter().skip(1).map(|a| a.name)
-                    .chain(method.parameters.iter().map(|p| p.name)).collect();
+                let known: Vec<&str> = method
+                    .arguments
+                    .iter()
+                    .skip(1)
+                    .map(|a| a.name)
+                    .chain(method.parameters.iter().map(|p| p.name))
+                    .collect();
                 return Err(refused(format!("it has no keyword {name:?}; it has {}", known.join(", "))));
             };
             given.push(self.given(parameter, &value)?);

@@ -2,10 +2,10 @@
 
 use super::{Entry, entry};
 use crate::attribute;
+use crate::device::Imported;
 use crate::error::{Class, Raise};
 use crate::graph::trace::{Step, Tracer};
 use crate::graph::value::{added, traced};
-use crate::device::Imported;
 use crate::operand::{self, Number};
 use crate::tensor::{Tensor, text};
 use crate::{dtype, engines};
@@ -31,7 +31,8 @@ pub(super) fn from_python<'py>(
             out = Some(value).filter(|value| !value.is_none());
             continue;
         }
-        let Some((declared, default)) = entry.attributes().find(|(attribute, _)| attribute.name == name) else {
+        let Some((declared, default)) = entry.attributes().find(|(attribute, _)| attribute.name == name)
+        else {
             let known: Vec<&str> = entry.attributes().map(|(attribute, _)| attribute.name).collect();
             let argument = entry.op().arguments().iter().any(|argument| argument.name == name);
             return Err(Class::Argument.new(
@@ -39,7 +40,11 @@ pub(super) fn from_python<'py>(
                 if argument {
                     format!("{}: {name} is an argument; give it by position", entry.name())
                 } else {
-                    format!("{} has no keyword {name:?}; it has {}", entry.name(), [&known[..], &["out"]].concat().join(", "))
+                    format!(
+                        "{} has no keyword {name:?}; it has {}",
+                        entry.name(),
+                        [&known[..], &["out"]].concat().join(", ")
+                    )
                 },
             ));
         };
@@ -125,7 +130,8 @@ fn issue<'py>(
     }
     // An argument that the call does not have can be given as None.
     let args: Vec<_> = args.iter().copied().filter(|arg| !arg.is_none()).collect();
-    let read = args.iter().enumerate().map(|(i, arg)| argument(entry, i, arg)).collect::<PyResult<Vec<_>>>()?;
+    let read =
+        args.iter().enumerate().map(|(i, arg)| argument(entry, i, arg)).collect::<PyResult<Vec<_>>>()?;
     let targets = out.map(destinations).transpose()?;
     let written = match &targets {
         None => Vec::new(),
@@ -136,7 +142,8 @@ fn issue<'py>(
             .collect::<PyResult<Vec<_>>>()?,
     };
     let arrays = || {
-        let arrays = read.iter().filter_map(|arg| if let Arg::Array(array) = arg { Some(array) } else { None });
+        let arrays =
+            read.iter().filter_map(|arg| if let Arg::Array(array) = arg { Some(array) } else { None });
         arrays.chain(&written)
     };
     let device = arrays().next().map_or(DeviceKind::Cpu, |array| array.view.device());
@@ -171,7 +178,10 @@ fn in_graph<'py>(
     if out.is_some() {
         return Err(Class::Argument.new(
             py,
-            format!("{}: out beside values of a traced function, whose memory is planned; leave it out", entry.name()),
+            format!(
+                "{}: out beside values of a traced function, whose memory is planned; leave it out",
+                entry.name()
+            ),
         ));
     }
     if matches!(entry.op().body(), Body::Pointwise(_)) {
@@ -252,9 +262,9 @@ fn argument(entry: &Entry, index: usize, given: &Bound<'_, PyAny>) -> PyResult<A
     {
         return Ok(Arg::Number(number));
     }
-    operand::array(given)?.map(Arg::Array).ok_or_else(|| {
-        operand::no_array(given, &format!("{}: {} (number {index})", entry.name(), name()))
-    })
+    operand::array(given)?
+        .map(Arg::Array)
+        .ok_or_else(|| operand::no_array(given, &format!("{}: {} (number {index})", entry.name(), name())))
 }
 
 /// The arguments as views; a number is one of no axes, of a dtype that the op takes beside the arrays.
@@ -295,7 +305,10 @@ fn number_dtype(
     let Some(&first) = dtypes.first() else {
         return Err(Class::Argument.new(
             py,
-            format!("{}: all arguments are numbers; make one an array with landfall.tensor(..)", entry.name()),
+            format!(
+                "{}: all arguments are numbers; make one an array with landfall.tensor(..)",
+                entry.name()
+            ),
         ));
     };
     let takes = |dtype: &DType| {

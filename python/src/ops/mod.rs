@@ -166,7 +166,8 @@ impl OpFunction {
             if let Some(default) = default {
                 keywords.set_item("default", default)?;
             }
-            parameters.append(parameter.call((self.entry.shown(&argument), kind.getattr(by)?), Some(&keywords))?)?;
+            parameters
+                .append(parameter.call((self.entry.shown(&argument), kind.getattr(by)?), Some(&keywords))?)?;
         }
         let keyword = |name: &str, default: Bound<'py, PyAny>| {
             let keywords = PyDict::new(py);

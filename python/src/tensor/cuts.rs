@@ -59,7 +59,8 @@ pub(crate) fn of(spec: Spec, key: &Bound<'_, PyAny>) -> PyResult<Vec<Cut>> {
         } else if let Some(at) = integer(item) {
             let size = sizes[from];
             let from_front = if at < 0 { at.checked_add(size as i64) } else { Some(at) };
-            let Some(index) = from_front.and_then(|at| usize::try_from(at).ok()).filter(|&at| at < size) else {
+            let Some(index) = from_front.and_then(|at| usize::try_from(at).ok()).filter(|&at| at < size)
+            else {
                 return refused(Class::Index, format!("{at} is out of range of axis {from} of size {size}"));
             };
             cuts.push(Cut::At { axis, index });

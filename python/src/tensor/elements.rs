@@ -8,8 +8,10 @@ use pyo3::types::{PyBool, PyDict, PyList};
 
 /// The bytes of the elements, row-major.
 pub(crate) fn bytes(py: Python<'_>, view: &View) -> PyResult<Vec<u8>> {
-    py.detach(|| with_dtype!(any view.dtype(), T => view.read::<T>().map(|v| bytemuck::cast_slice(&v).to_vec())))
-        .raised(py)
+    py.detach(
+        || with_dtype!(any view.dtype(), T => view.read::<T>().map(|v| bytemuck::cast_slice(&v).to_vec())),
+    )
+    .raised(py)
 }
 
 /// The elements, on the host.
@@ -96,7 +98,9 @@ pub(super) fn array<'py>(py: Python<'py>, view: View) -> PyResult<Bound<'py, PyA
     if device != DeviceKind::Cpu {
         return Err(Class::Device.new(
             py,
-            format!("a numpy array lies in main memory, {spec} on {device}; copy it there: x.to(\"cpu\").numpy()"),
+            format!(
+                "a numpy array lies in main memory, {spec} on {device}; copy it there: x.to(\"cpu\").numpy()"
+            ),
         ));
     }
     let array = py.import("numpy")?.call_method1("asarray", (Memory { view },))?;

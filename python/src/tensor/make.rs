@@ -18,15 +18,18 @@ pub(crate) fn sizes(given: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
     if given.is_instance_of::<PyInt>() {
         return Ok(vec![one(given)?]);
     }
-    let list = given.cast::<PySequence>().map_err(|_| refused(format!("{} is no shape", super::text(given))))?;
+    let list =
+        given.cast::<PySequence>().map_err(|_| refused(format!("{} is no shape", super::text(given))))?;
     list.try_iter()?.map(|size| one(&size?)).collect()
 }
 
 /// The shape that an object gives.
 pub(crate) fn shape(given: &Bound<'_, PyAny>) -> PyResult<Shape> {
     let sizes = sizes(given)?;
-    let refused =
-        || Class::Shape.new(given.py(), format!("shape {sizes:?}; it has at most {MAX_RANK} axes, of sizes from 0"));
+    let refused = || {
+        Class::Shape
+            .new(given.py(), format!("shape {sizes:?}; it has at most {MAX_RANK} axes, of sizes from 0"))
+    };
     let whole: Vec<usize> =
         sizes.iter().map(|&d| usize::try_from(d)).collect::<Result<_, _>>().map_err(|_| refused())?;
     Shape::new(&whole).ok_or_else(refused)
