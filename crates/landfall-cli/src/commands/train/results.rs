@@ -1,10 +1,9 @@
 //! What a run that finished says.
 
-use super::Comparison;
-use super::choice::Chosen;
 use crate::commands::{METRICS, class_rows, metric_cells, quantile_line, series_rows};
 use crate::error::CliError;
 use crate::output::{self, digits};
+use crate::training::{Chosen, Comparison, Finished};
 use landfall_train::choice::MIN_WINDOWS;
 use landfall_train::data::synthetic::WalkData;
 use landfall_train::data::{Metrics, Segment};
@@ -16,17 +15,24 @@ use std::path::Path;
 const FEW_WINDOWS: usize = 20;
 
 /// A run that finished, and what its results are compared with.
-pub(super) struct Finished<'a> {
-    pub(super) resolved: &'a Resolved,
-    pub(super) records: &'a [EvaluationRecord],
-    pub(super) simple: &'a [BaselineRecord],
-    pub(super) comparison: &'a Comparison,
+pub(super) struct Results<'a> {
+    resolved: &'a Resolved,
+    records: &'a [EvaluationRecord],
+    simple: &'a [BaselineRecord],
+    comparison: &'a Comparison,
     /// What the default recipe chose.
-    pub(super) chosen: Option<&'a Chosen>,
-    pub(super) path: &'a Path,
+    chosen: Option<&'a Chosen>,
+    path: &'a Path,
 }
 
-impl Finished<'_> {
+impl<'a> Results<'a> {
+    /// Those of a run in this directory.
+    pub(super) fn of(finished: &'a Finished, path: &'a Path) -> Self {
+        let Finished { resolved, comparison, chosen, records, .. } = finished;
+        let simple = records.last().map_or(&[][..], |r| &r.baselines);
+        Self { resolved, records, simple, comparison, chosen: chosen.as_ref(), path }
+    }
+
     /// Prints the scores beside those of the baselines, and where the run is.
     pub(super) fn print(&self) -> Result<(), CliError> {
         let Some(last) = self.records.last() else { return Ok(()) };

@@ -11,12 +11,12 @@ use serde_json::json;
 use std::sync::Arc;
 
 /// What was chosen, with its errors on the test windows.
-pub(super) struct Chosen {
-    pub(super) choice: Choice,
+pub(crate) struct Chosen {
+    pub(crate) choice: Choice,
     /// Errors of what the run forecasts with.
-    pub(super) forecast: EvaluationRecord,
+    pub(crate) forecast: EvaluationRecord,
     /// Errors of its network on its own.
-    pub(super) network: EvaluationRecord,
+    pub(crate) network: EvaluationRecord,
 }
 
 /// Chooses by validation, writes the choice into the run's folder, and scores it; none when it was stopped.
