@@ -1,8 +1,13 @@
 //! Landfall from Python: the extension module `landfall._landfall`.
 #![deny(unsafe_code)]
 
+mod forecast;
+
 use pyo3::prelude::*;
 
 /// The compiled part of the package `landfall`.
 #[pymodule]
-mod _landfall {}
+mod _landfall {
+    #[pymodule_export]
+    use super::forecast::module;
+}

@@ -11,7 +11,7 @@ use crate::signals::Stop;
 use crate::training::{Begun, Comparison, Ended as Part, Finished, NewRun, Ready};
 use landfall_train::data::WindowedPanel;
 use landfall_train::models::Task;
-use landfall_train::run::{Device, EvaluationRecord, Run, Settings, Source, Weights, count};
+use landfall_train::run::{EvaluationRecord, Run, Settings, Source, Weights, count};
 use landfall_train::train::Session;
 use results::Results;
 use serde_json::json;
@@ -65,7 +65,7 @@ pub(super) fn fresh(
     out: Option<&Path>,
     stop: Stop,
 ) -> Result<Ended, CliError> {
-    let ready = Ready::new(NewRun { settings, out: out.map(Path::to_owned), tuned })?;
+    let ready = Ready::new(NewRun { settings, out: out.map(Path::to_owned), tuned, frame: None })?;
     if ready.only_counts() {
         return count_only(ready, json).map(Ended::early);
     }
@@ -111,7 +111,7 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
             "no --data: this trains on a generated hourly series, {rows} rows of {channels} columns, seed {seed}"
         ),
         (Source::Files { .. } | Source::Walk { .. } | Source::Assets { .. }, Comparison::Series(_)) => {
-            ready.summary.join("\n")
+            ready.summary.as_ref().map_or_else(String::new, |summary| summary.lines().join("\n"))
         }
         (_, Comparison::Labels(w)) => {
             let (n, c) = (w.samples, w.channels);
@@ -139,7 +139,7 @@ fn announce(ready: &Ready) -> Result<(), CliError> {
         session.steps_per_epoch(),
         s.hash()?
     ))?;
-    output::line(&line(s.computed_on.unwrap_or(Device::Auto), ready.chosen.as_deref()))
+    output::line(&line(ready.device(), ready.chosen.as_deref()))
 }
 
 fn count_only(mut ready: Ready, json: bool) -> Result<u8, CliError> {
@@ -181,14 +181,13 @@ fn go(begun: Begun, json: bool, stop: Stop) -> Result<Ended, CliError> {
         Part::Done(finished) => finished,
         Part::Interrupted { step } => return interrupted(&path, step, &stop, json).map(Ended::early),
     };
-    let results = Results::of(&finished, &path);
-    results.print()?;
-    let Finished { resolved, session, comparison, steps, .. } = &finished;
+    Results::of(&finished, &path).print()?;
+    let Finished { resolved, session, comparison, .. } = &finished;
     if let (Comparison::Series(panel), false) = (comparison, json) {
         picture(&path, panel, session)?;
     }
     if json {
-        let mut object = results.object(*steps);
+        let mut object = finished.object(&path);
         object["configuration"] = json!(resolved.settings.hash()?);
         output::json(&object)?;
     }

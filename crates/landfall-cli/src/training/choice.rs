@@ -32,7 +32,8 @@ pub(super) fn chosen(
     let Some(choice) = made.map_err(CliError::During)? else { return Ok(None) };
     resolved.settings.forecaster = Some(choice.forecaster.clone());
     folder.write("choice.json", &format!("{}\n", json!(choice))).map_err(CliError::During)?;
-    folder.write("config.toml", &resolved.settings.to_toml()?).map_err(CliError::During)?;
+    let configuration = resolved.settings.to_toml_in(folder.path())?;
+    folder.write("config.toml", &configuration).map_err(CliError::During)?;
     let run = Run::open(folder.path())?;
     let mut own;
     let session = if choice.forecaster.ridge.is_some() {

@@ -5,6 +5,7 @@ use crate::device::{Placed, on};
 use crate::error::CliError;
 use landfall::tune::{Cache, Tuned, tune};
 use landfall_train::choice::Plan;
+use landfall_train::data::Summary;
 use landfall_train::run::{Data, Device, Resolved};
 use landfall_train::train::{Dataset, Session};
 use std::sync::Arc;
@@ -16,17 +17,17 @@ pub(crate) struct Loaded {
     pub(super) comparison: Comparison,
     /// How a forecaster will be chosen, by the default recipe.
     pub(super) plan: Option<Plan>,
-    /// The data in words.
-    pub(super) summary: Vec<String>,
+    /// What was read of series.
+    pub(super) summary: Option<Summary>,
     pub(crate) notes: Vec<String>,
 }
 
 /// Reads the data and makes a session of it.
 pub(crate) fn load(resolved: &mut Resolved) -> Result<Loaded, CliError> {
-    let (mut plan, mut summary) = (None, Vec::new());
+    let (mut plan, mut summary) = (None, None);
     let (dataset, comparison, notes) = match resolved.load()? {
         Data::Series(panel) => {
-            summary = panel.summary().lines();
+            summary = Some(panel.summary());
             *resolved = resolved.clone().sized(&panel)?;
             let (mut dataset, panel) = resolved.forecast(panel)?;
             let left_out = panel.left_out().to_vec();

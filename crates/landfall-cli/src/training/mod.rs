@@ -8,6 +8,7 @@ mod begun;
 mod choice;
 mod comparison;
 mod loaded;
+mod object;
 mod ready;
 mod unchanged;
 

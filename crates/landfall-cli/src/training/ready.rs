@@ -8,8 +8,10 @@ use crate::device::Placed;
 use crate::error::CliError;
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
 use landfall_train::choice::Plan;
+use landfall_train::data::Summary;
 use landfall_train::run::{
-    Device, FitOptions, Resolved, Run, RunError, RunFolder, RunLock, Settings, TestScoring, Units, complete,
+    Device, FitOptions, KEPT_DATA, KEPT_FRAME, OneOrMore, Resolved, Run, RunError, RunFolder, RunLock,
+    Settings, TestScoring, Units, complete,
 };
 use landfall_train::train::{Dataset, Schedule, Session};
 use serde_json::json;
@@ -25,11 +27,14 @@ pub struct NewRun {
     pub out: Option<PathBuf>,
     /// Whether it takes the kernels that tuning found.
     pub tuned: bool,
+    /// What is to be known of the data frame that its only file of data was. With it the directory keeps both, so that
+    /// nothing outside of it is needed any more.
+    pub frame: Option<String>,
 }
 
 /// Where a run is written.
 enum Place {
-    New(Option<PathBuf>),
+    New { out: Option<PathBuf>, frame: Option<String> },
     Resumed(RunLock),
 }
 
@@ -42,8 +47,8 @@ pub struct Ready {
     pub(super) choice: Option<(Plan, Dataset)>,
     /// Why `auto` chose the device that it did.
     pub(crate) chosen: Option<String>,
-    /// What was read of a series, for a person.
-    pub(crate) summary: Vec<String>,
+    /// What was read of a series.
+    pub(crate) summary: Option<Summary>,
     /// What else a person has to know.
     pub(crate) notes: Vec<String>,
     pub(crate) from: Progress,
@@ -57,14 +62,14 @@ impl Ready {
     /// Settings that do not fit together, a directory that holds a run already, data that cannot be read or is too short, a
     /// device that is not there.
     pub fn new(run: NewRun) -> Result<Self, CliError> {
-        let NewRun { settings, out, tuned } = run;
+        let NewRun { settings, out, tuned, frame } = run;
         let init = settings.init.clone();
         let resolved = settings.resolve()?;
         if let Some(path) = out.as_ref().filter(|p| p.exists() && !RunFolder::is_unbegun(p)) {
             return Err(RunError::Exists { path: path.clone() }.into());
         }
         let init = init.map(|path| File::read(&path).map(|file| (path, file))).transpose()?;
-        Self::prepare(resolved, tuned, Place::New(out), |session| {
+        Self::prepare(resolved, tuned, Place::New { out, frame }, |session| {
             if let Some((path, file)) = &init {
                 load_weights(path, file, session)?;
             }
@@ -152,6 +157,19 @@ impl Ready {
         Ok(Self { resolved, session, comparison, choice, summary, chosen, notes, from, place })
     }
 
+    /// What a person has to know of how the data was read, and of the run.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let of_data = self.summary.as_ref().map_or(&[][..], |summary| &summary.notes);
+        [of_data, &self.notes].concat()
+    }
+
+    /// Where it computes.
+    #[must_use]
+    pub fn device(&self) -> Device {
+        self.resolved.settings.computed_on.unwrap_or(Device::Auto)
+    }
+
     /// Updates done before it goes on.
     #[must_use]
     pub fn done(&self) -> usize {
@@ -175,17 +193,50 @@ impl Ready {
     /// # Errors
     /// A directory that cannot be made or written, or that another process has just begun a run in.
     pub fn begin(mut self) -> Result<Begun, CliError> {
-        let configuration = self.resolved.settings.to_toml()?;
-        let folder = match std::mem::replace(&mut self.place, Place::New(None)) {
-            Place::New(Some(path)) => RunFolder::create(&path, &configuration)?,
-            Place::New(None) => numbered(&self.resolved, &configuration)?,
-            Place::Resumed(lock) => {
-                let folder = RunFolder::resume(lock, self.from.step)?;
-                folder.write("config.toml", &configuration)?;
-                folder
-            }
-        };
+        let (folder, configuration) =
+            match std::mem::replace(&mut self.place, Place::New { out: None, frame: None }) {
+                Place::New { out: Some(path), frame } => self.create(&path, frame.as_deref())?,
+                Place::New { out: None, frame } => self.numbered(frame.as_deref())?,
+                Place::Resumed(lock) => {
+                    let folder = RunFolder::resume(lock, self.from.step)?;
+                    let configuration = self.resolved.settings.to_toml_in(folder.path())?;
+                    folder.write("config.toml", &configuration)?;
+                    (folder, configuration)
+                }
+            };
         Ok(Begun { ready: self, folder, configuration })
+    }
+
+    /// A new directory, with the data where it is kept.
+    fn create(&mut self, path: &Path, frame: Option<&str>) -> Result<(RunFolder, String), CliError> {
+        let given = self.resolved.settings.data.clone();
+        if frame.is_some() {
+            self.resolved.settings.data = Some(OneOrMore(vec![path.join(KEPT_DATA)]));
+        }
+        let configuration = self.resolved.settings.to_toml_in(path)?;
+        let folder = RunFolder::create(path, &configuration)?;
+        if let (Some(frame), Some(OneOrMore(files))) = (frame, given) {
+            let data = path.join(KEPT_DATA);
+            for file in files {
+                std::fs::copy(file, &data).map_err(|why| CliError::Write { path: data.clone(), why })?;
+            }
+            folder.write(KEPT_FRAME, frame)?;
+        }
+        Ok((folder, configuration))
+    }
+
+    /// The first free `runs/<model>-<number>`.
+    fn numbered(&mut self, frame: Option<&str>) -> Result<(RunFolder, String), CliError> {
+        let name = self.resolved.settings.preset.clone().unwrap_or_else(|| "run".to_owned());
+        let given = self.resolved.settings.data.clone();
+        for number in 1usize.. {
+            self.resolved.settings.data.clone_from(&given);
+            match self.create(&PathBuf::from("runs").join(format!("{name}-{number}")), frame) {
+                Err(CliError::Run(RunError::Exists { .. })) => {}
+                other => return other,
+            }
+        }
+        unreachable!("a folder holds fewer entries than there are numbers")
     }
 
     /// The memory plan of each program.
@@ -220,16 +271,4 @@ impl Ready {
             configuration,
         }
     }
-}
-
-/// The first free `runs/<model>-<number>`.
-fn numbered(resolved: &Resolved, configuration: &str) -> Result<RunFolder, CliError> {
-    let name = resolved.settings.preset.as_deref().unwrap_or("run");
-    for number in 1usize.. {
-        match RunFolder::create(&PathBuf::from("runs").join(format!("{name}-{number}")), configuration) {
-            Err(RunError::Exists { .. }) => {}
-            other => return Ok(other?),
-        }
-    }
-    unreachable!("a folder holds fewer entries than there are numbers")
 }

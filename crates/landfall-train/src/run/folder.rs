@@ -19,6 +19,12 @@ const PLAN: &str = "plan.json";
 const LOCK: &str = "lock";
 const CHOICE: &str = "choice.json";
 
+/// The file of a run's directory with the data that it was trained on, in a run that keeps it.
+pub const KEPT_DATA: &str = "data.csv";
+
+/// The file with what is to be known of the data frame that this was.
+pub const KEPT_FRAME: &str = "frame.json";
+
 /// The right to write a run directory. One process has it at a time; the system takes it back when the process ends,
 /// however it ends.
 #[derive(Debug)]
@@ -150,6 +156,9 @@ impl RunFolder {
                 || [CONFIG, METRICS, PLAN, LOCK, CHOICE].contains(&name)
                 || [ModelKind::Nlinear, ModelKind::Dlinear].iter().any(|kind| weights_name(*kind) == name)
         };
+        // Beside a configuration this is a run's own copy; alone it is somebody's data.
+        let kept = |name: &str| [KEPT_DATA, KEPT_FRAME].contains(&name) && path.join(CONFIG).exists();
+        let before = |name: &str| before(name) || kept(name);
         let Ok(entries) = std::fs::read_dir(path) else { return false };
         entries.into_iter().all(|e| e.is_ok_and(|e| e.file_name().to_str().is_some_and(before)))
             && matches!(Self::last_evaluation(path), Ok(None))
