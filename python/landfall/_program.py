@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 
-from ._landfall import forecast as _rust
+from . import _landfall
 
 
 def main() -> int:
@@ -13,7 +13,7 @@ def main() -> int:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # The program handles the signal itself: Python's handler would raise KeyboardInterrupt after it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    return int(_rust.program(sys.argv))
+    return int(_landfall._program(sys.argv))
 
 
 if __name__ == "__main__":

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import folders, frames
-from ._landfall import forecast as _rust
-from .errors import ComputeError, FileError, InvalidTypeError, InvalidValueError, MissingPackageError, NotFittedError
+from . import _landfall, folders, frames
+from .errors import DeviceError, FileError, ArgumentError, InvalidValueError, MissingPackageError, NotFittedError
 from .frames import Frame, Layout, OneSeries, Table
 from .progress import Progress
 
@@ -87,7 +86,7 @@ class Forecaster:
             `device`, `dtype`, `quantiles`, `split`, `network={"d_model": 16}`, ... `Forecaster.settings()` lists all.
 
     Raises:
-        InvalidTypeError: For an unknown setting.
+        ArgumentError: For an unknown setting.
         InvalidValueError: For settings that do not fit together.
     """
 
@@ -116,10 +115,10 @@ class Forecaster:
         self._columns = self._targets + [c for c in columns or () if c not in self._targets]
         for name in (series_id, date_column, *self._columns):
             if name is not None and not isinstance(name, str):
-                raise InvalidTypeError(f"the name of a column is a str, not {name!r}")
+                raise ArgumentError(f"the name of a column is a str, not {name!r}")
         self._settings: dict[str, Any] = {"model": None if model == "auto" else model, "horizon": horizon, **settings}
         self._settings = {name: value for name, value in self._settings.items() if value is not None}
-        _rust.check(_json(self._settings))
+        _landfall._check(_json(self._settings))
         self._layout: Layout | None = None
         self._path: Path | None = None
         self._temporary: folders.TemporaryFolder | None = None
@@ -131,7 +130,7 @@ class Forecaster:
     def settings() -> list[str]:
         """The names of all settings."""
         own = ("alias", "folder", "progress")
-        return sorted({*own, *(name for name in _rust.keywords() if name not in _OF_THE_FRAME)})
+        return sorted({*own, *(name for name in _landfall._keywords() if name not in _OF_THE_FRAME)})
 
     @property
     def folder(self) -> Path:
@@ -157,10 +156,10 @@ class Forecaster:
 
         Raises:
             MissingColumnError: A column that is not there.
-            InvalidTypeError: A column, or a frame, of the wrong type.
+            ArgumentError: A column, or a frame, of the wrong type.
             InvalidValueError: Values, dates or names that cannot be read; series that are too short.
             FileError: A folder that exists already.
-            ComputeError: A device that is not there; a step that gave no finite numbers.
+            DeviceError: A device that is not there; a step that gave no finite numbers.
         """
         table = self._read(df)
         self._train(table)
@@ -178,7 +177,7 @@ class Forecaster:
         path = self._need_run()
         _known(changes)
         with self._events() as event:
-            _rust.resume(path, _json(changes), event)
+            _landfall._resume(path, _json(changes), event)
         self._complete = True
         return self
 
@@ -430,7 +429,7 @@ class Forecaster:
                     self._complete, self._fitted = False, None
                 event(name, what)
 
-            _rust.train(_json(settings), files[0], out, json.dumps(state), begun)
+            _landfall._train(_json(settings), files[0], out, json.dumps(state), begun)
         self._complete = True
 
     @contextmanager
@@ -468,7 +467,7 @@ class Forecaster:
         device = self._settings.get("device", "auto")
         _no_gpu_after_fork(device)
         with _files([text for text in texts if text is not None]) as files:
-            answers = _rust.forecast(path, [[file] for file in files], weights, device, self._settings.get("threads"))
+            answers = _landfall._forecast(path, [[file] for file in files], weights, device, self._settings.get("threads"))
         for note in dict.fromkeys(note for _, notes in answers for note in notes):
             warnings.warn(note, DataWarning, stacklevel=3)
         return [forecasts for forecasts, _ in answers]
@@ -501,12 +500,12 @@ def _known(settings: Mapping[str, Any]) -> None:
         if name in known:
             continue
         if name in _OF_THE_FRAME:
-            raise InvalidTypeError(f"setting `{name}` is not needed: the frame is the data")
+            raise ArgumentError(f"setting `{name}` is not needed: the frame is the data")
         if name in _DETECTED:
-            raise InvalidTypeError(f"no setting `{name}`: {_DETECTED[name]}")
+            raise ArgumentError(f"no setting `{name}`: {_DETECTED[name]}")
         near = [_ELSEWHERE[name]] if name in _ELSEWHERE else difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else "Forecaster.settings() lists all"
-        raise InvalidTypeError(f"no setting `{name}`; {hint}")
+        raise ArgumentError(f"no setting `{name}`; {hint}")
 
 
 def _json(settings: Mapping[str, Any]) -> str:
@@ -515,7 +514,7 @@ def _json(settings: Mapping[str, Any]) -> str:
             return value.tolist()
         if isinstance(value, os.PathLike):
             return os.fspath(value)
-        raise InvalidTypeError(f"settings are numbers, texts, lists and dicts, not {type(value).__qualname__}")
+        raise ArgumentError(f"settings are numbers, texts, lists and dicts, not {type(value).__qualname__}")
 
     return json.dumps(settings, default=plain)
 
@@ -534,7 +533,7 @@ def _files(texts: Sequence[str]) -> Iterator[list[Path]]:
 
 def _no_gpu_after_fork(device: str) -> None:
     if _gpu_process not in (None, os.getpid()) and device != "cpu":
-        raise ComputeError(
+        raise DeviceError(
             "this process was forked from one that has used a GPU, and CUDA does not survive a fork; start workers by "
             'multiprocessing.get_context("spawn"), or give device="cpu"'
         )

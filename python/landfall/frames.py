@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import InvalidTypeError, InvalidValueError, MissingColumnError
+from .errors import ArgumentError, InvalidValueError, MissingColumnError
 
 #: A data frame of pandas or of polars. Neither is a dependency.
 Frame = Any
@@ -338,20 +338,20 @@ def _reader(frame: Frame) -> _Pandas | _Polars:
     if kind == "polars":
         return _Polars(frame)
     if type(frame).__name__ == "LazyFrame":
-        raise InvalidTypeError("a LazyFrame holds no rows yet; collect() it first")
-    raise InvalidTypeError(
+        raise ArgumentError("a LazyFrame holds no rows yet; collect() it first")
+    raise ArgumentError(
         f"a data frame of pandas or polars is needed, not {type(frame).__module__}.{type(frame).__qualname__}"
     )
 
 
-def _no_dates(column: str, dtype: Any, how: str) -> InvalidTypeError:
-    return InvalidTypeError(
+def _no_dates(column: str, dtype: Any, how: str) -> ArgumentError:
+    return ArgumentError(
         f"column `{column}` has the type {dtype}; it must hold dates, timestamps or integers. {how}"
     )
 
 
-def _no_numbers(column: str, dtype: Any) -> InvalidTypeError:
-    return InvalidTypeError(f"column `{column}` has the type {dtype}; it must hold numbers")
+def _no_numbers(column: str, dtype: Any) -> ArgumentError:
+    return ArgumentError(f"column `{column}` has the type {dtype}; it must hold numbers")
 
 
 def _same_time(clock: np.ndarray) -> bool:

@@ -1,4 +1,4 @@
-//! Forecasting from Python: `landfall._landfall.forecast`, for `landfall.forecaster`. What computes is the program's own.
+//! Forecasting from Python, for `landfall/forecaster.py`. What computes is the program's own.
 
 use landfall_cli::CliError;
 use landfall_cli::forecasting::{Predictor, series};
@@ -8,7 +8,6 @@ use landfall_train::run::{
     Device, EvaluationRecord, Forecast, Observer, OneOrMore, Run, RunError, Settings, SettingsError,
     StepLine, Weights,
 };
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -23,28 +22,21 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Stack of the thread that trains: that of a main thread.
 const STACK: usize = 8 << 20;
 
-/// What forecasters are made of.
-#[pymodule(name = "forecast")]
-pub(crate) mod module {
-    #[pymodule_export]
-    use super::{check, forecast, keywords, program, resume, train};
-}
-
 /// Runs the program with a command line; its exit code.
-#[pyfunction]
-fn program(py: Python<'_>, line: Vec<std::ffi::OsString>) -> u8 {
+#[pyfunction(name = "_program")]
+pub(crate) fn program(py: Python<'_>, line: Vec<std::ffi::OsString>) -> u8 {
     py.detach(|| landfall_cli::program(line))
 }
 
 /// The names of the settings that a forecaster takes.
-#[pyfunction]
-fn keywords() -> Vec<String> {
+#[pyfunction(name = "_keywords")]
+pub(crate) fn keywords() -> Vec<String> {
     Settings::keywords()
 }
 
 /// Checks that settings, an object of JSON, fit together.
-#[pyfunction]
-fn check(py: Python<'_>, settings: &str) -> PyResult<()> {
+#[pyfunction(name = "_check")]
+pub(crate) fn check(py: Python<'_>, settings: &str) -> PyResult<()> {
     let checked = || -> Result<(), CliError> {
         let settings = parsed(settings)?;
         let data = Some(OneOrMore(vec![PathBuf::from("data.csv")]));
@@ -56,8 +48,8 @@ fn check(py: Python<'_>, settings: &str) -> PyResult<()> {
 
 /// Trains a new run on a file; the results as JSON. `out` is its directory, `frame` a description of the data frame, which the
 /// directory keeps beside the file. `observer` is called with the name of an event and its JSON.
-#[pyfunction]
-fn train(
+#[pyfunction(name = "_train")]
+pub(crate) fn train(
     py: Python<'_>,
     settings: &str,
     data: PathBuf,
@@ -73,8 +65,13 @@ fn train(
 }
 
 /// Goes on with a run, with changed settings; as `train`.
-#[pyfunction]
-fn resume(py: Python<'_>, run: PathBuf, settings: &str, observer: &Bound<'_, PyAny>) -> PyResult<String> {
+#[pyfunction(name = "_resume")]
+pub(crate) fn resume(
+    py: Python<'_>,
+    run: PathBuf,
+    settings: &str,
+    observer: &Bound<'_, PyAny>,
+) -> PyResult<String> {
     watched(py, observer, |relay| {
         let changes = parsed(settings)?;
         changes.changes_nothing_else()?;
@@ -89,8 +86,8 @@ type Forecasted = (String, Option<Vec<i64>>, Vec<Vec<f64>>, Vec<Vec<Vec<f64>>>);
 
 /// Forecasts the rows after the last one, once for each list of files; without one, after the run's own data. Each answer is
 /// the forecasts of its series, and what a person has to know.
-#[pyfunction]
-fn forecast(
+#[pyfunction(name = "_forecast")]
+pub(crate) fn forecast(
     py: Python<'_>,
     run: PathBuf,
     files: Vec<Vec<PathBuf>>,
@@ -233,16 +230,12 @@ fn watched(
                 exception = Some(e);
             }
         }
-        py.detach(|| worker.join()).map_err(|_| {
-            PyRuntimeError::new_err("internal error: the run's thread panicked; please report it")
-        })
+        py.detach(|| worker.join()).map_err(|_| internal(py, "the thread of the run panicked"))
     })?;
     match (exception, ended) {
         (Some(e), _) => Err(e),
         (None, Ok(Some(results))) => Ok(results.to_string()),
-        (None, Ok(None)) => {
-            Err(PyRuntimeError::new_err("internal error: the run stopped and nothing stopped it"))
-        }
+        (None, Ok(None)) => Err(internal(py, "the run stopped and nothing stopped it")),
         (None, Err(e)) => Err(raised(py, &e)),
     }
 }
@@ -256,13 +249,19 @@ fn next(received: &mut Receiver<Event>) -> (Vec<Event>, bool) {
     }
 }
 
-/// An error as the exception of its kind, a class of `landfall.errors`.
+/// An error as the exception of its kind.
 fn raised(py: Python<'_>, e: &CliError) -> PyErr {
-    let exception = || {
-        let class = py.import("landfall.errors")?.getattr(class(e))?;
-        class.call1((in_python(e),))
-    };
-    match exception() {
+    exception(py, class(e), &in_python(e))
+}
+
+/// A defect of this program.
+fn internal(py: Python<'_>, what: &str) -> PyErr {
+    exception(py, "Error", &format!("internal error: {what}; please report it with the code that you ran"))
+}
+
+/// An exception of a class of `landfall.errors`.
+fn exception(py: Python<'_>, class: &str, text: &str) -> PyErr {
+    match py.import("landfall.errors").and_then(|errors| errors.getattr(class)?.call1((text,))) {
         Ok(exception) => PyErr::from_value(exception),
         Err(other) => other,
     }
@@ -270,10 +269,7 @@ fn raised(py: Python<'_>, e: &CliError) -> PyErr {
 
 /// The name of the class of an error.
 fn class(e: &CliError) -> &'static str {
-    let of_run = match e {
-        CliError::Run(e) | CliError::During(e) => Some(e),
-        _ => None,
-    };
+    let of_run = if let CliError::Run(e) | CliError::During(e) = e { Some(e) } else { None };
     let file = matches!(
         of_run,
         Some(
@@ -289,26 +285,31 @@ fn class(e: &CliError) -> &'static str {
                 | RunError::Settings(SettingsError::Read { .. } | SettingsError::Version { .. })
         )
     ) || matches!(e, CliError::Write { .. });
-    let compute = matches!(of_run, Some(RunError::NonFinite { .. } | RunError::Engine(_)))
-        || matches!(e, CliError::NoDevice { .. });
-    match (file, compute) {
-        (true, _) => "FileError",
-        (_, true) => "ComputeError",
-        _ if matches!(of_run, Some(RunError::Data(DataError::UnknownColumn { .. }))) => "MissingColumnError",
-        _ => "InvalidValueError",
+    let device = matches!(of_run, Some(RunError::Engine(_))) || matches!(e, CliError::NoDevice { .. });
+    if file {
+        "FileError"
+    } else if device {
+        "DeviceError"
+    } else if matches!(of_run, Some(RunError::NonFinite { .. })) {
+        "NonFiniteError"
+    } else if matches!(of_run, Some(RunError::Data(DataError::UnknownColumn { .. }))) {
+        "MissingColumnError"
+    } else {
+        "InvalidValueError"
     }
 }
 
 /// The message of an error, with keywords for the flags of the program.
 fn in_python(e: &CliError) -> String {
-    let text = match e {
-        CliError::Run(RunError::Exists { path }) => return exists(path),
-        other => other.to_string(),
-    };
+    if let CliError::Run(RunError::Exists { path }) = e {
+        return exists(path);
+    }
     let mut flags = Settings::keywords();
     // The longer of two that begin alike first.
     flags.sort_by_key(|name| std::cmp::Reverse(name.len()));
-    flags.iter().fold(text, |text, name| text.replace(&format!("--{}", name.replace('_', "-")), name))
+    flags
+        .iter()
+        .fold(e.to_string(), |text, name| text.replace(&format!("--{}", name.replace('_', "-")), name))
 }
 
 fn exists(path: &Path) -> String {

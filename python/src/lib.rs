@@ -9,5 +9,5 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _landfall {
     #[pymodule_export]
-    use super::forecast::module;
+    use crate::forecast::{check, forecast, keywords, program, resume, train};
 }

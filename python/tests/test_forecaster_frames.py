@@ -168,7 +168,7 @@ def test_columns_of_the_wrong_type(library):
         "column `ds` has the type .*; it must hold dates, timestamps or integers. Convert it: ",
     )
     refused(make(library, {**columns, "y": ["x"] * 480}), TypeError, "column `y` has the type .*; it must hold numbers")
-    with pytest.raises(errors.InvalidTypeError, match="a data frame of pandas or polars is needed, not builtins.dict"):
+    with pytest.raises(errors.ArgumentError, match="a data frame of pandas or polars is needed, not builtins.dict"):
         fit(columns)
 
 
@@ -225,7 +225,7 @@ def test_frames_that_differ_from_the_fitted_one(library):
 
 
 def test_settings_are_the_programs():
-    with pytest.raises(errors.InvalidTypeError, match="no setting `max_step`; did you mean `max_steps`"):
+    with pytest.raises(errors.ArgumentError, match="no setting `max_step`; did you mean `max_steps`"):
         Forecaster(max_step=3)
     with pytest.raises(TypeError, match="no setting `input_size`; did you mean `context`"):
         Forecaster(input_size=3)

@@ -214,7 +214,7 @@ def test_a_child_does_not_remove_its_parents_folder():
 def test_a_gpu_that_was_used_before_a_fork_is_refused(monkeypatch):
     monkeypatch.setattr(landfall.forecaster, "_gpu_process", os.getpid() + 1)
     frame = make("pandas", long_columns())
-    with pytest.raises(errors.ComputeError, match="CUDA does not survive a fork; start workers by"):
+    with pytest.raises(errors.DeviceError, match="CUDA does not survive a fork; start workers by"):
         Forecaster("patchtst", **{**SMALL, "device": "auto"}).fit(frame)
     assert len(fitted(frame)) == 12
 

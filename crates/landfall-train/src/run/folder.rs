@@ -279,3 +279,22 @@ fn evaluations(text: &str) -> HashSet<(String, usize)> {
 pub(super) fn weights_name(kind: ModelKind) -> String {
     format!("{}.safetensors", kind.name())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_beside_a_configuration_is_a_runs_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let run = folder.path().join("run");
+        std::fs::create_dir(&run).expect("made");
+        std::fs::write(run.join(KEPT_DATA), "ds,y\n").expect("written");
+        assert!(!RunFolder::is_unbegun(&run), "somebody's data is no run");
+        assert!(matches!(RunFolder::create(&run, ""), Err(RunError::Exists { .. })));
+        std::fs::write(run.join(CONFIG), "").expect("written");
+        assert!(RunFolder::is_unbegun(&run));
+        std::fs::write(run.join("checkpoint.safetensors"), "").expect("written");
+        assert!(!RunFolder::is_unbegun(&run));
+    }
+}

@@ -571,6 +571,21 @@ mod tests {
     }
 
     #[test]
+    fn data_in_a_run_is_named_relative_to_it() {
+        let data = |path: &str| Some(OneOrMore(vec![PathBuf::from(path)]));
+        let of =
+            |path| Settings { version: Some(Settings::VERSION), data: data(path), ..Settings::default() };
+        let text = of("/runs/a/data.csv").to_toml_in(Path::new("/runs/a")).expect("writable");
+        assert_eq!(text, "version = 1\ndata = \"data.csv\"\n");
+        // The directory may have moved; a person's file has paths from where the program is run.
+        let read = |text: &str| Settings::parse(text, Path::new("/else/b/config.toml")).expect("sound").data;
+        assert_eq!(read(&text), data("/else/b/data.csv"));
+        assert_eq!(read("data = \"data.csv\"\n"), data("data.csv"));
+        let other = of("/runs/ab/data.csv").to_toml_in(Path::new("/runs/a")).expect("writable");
+        assert_eq!(read(&other), data("/runs/ab/data.csv"));
+    }
+
+    #[test]
     fn a_resumed_run_keeps_its_settings() {
         let given = Settings { epochs: Some(3), lr: Some(0.1), ..Settings::default() };
         assert_eq!(
