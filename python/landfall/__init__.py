@@ -16,35 +16,15 @@ from ._landfall import (
     tensor,
     zeros,
 )
+from .errors import *  # noqa: F403
+from .forecaster import DataWarning, Forecaster
 from .graph import Program, Spec, Value, compile, spec
 from .train import Trainer
-from .errors import (
-    AliasError,
-    ArgumentError,
-    AttributeValueError,
-    DeviceError,
-    DTypeError,
-    Error,
-    ExchangeError,
-    IndexOutOfRangeError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    ShapeError,
-)
 
 __all__ = [
-    "AliasError",
-    "ArgumentError",
-    "AttributeValueError",
-    "DTypeError",
-    "DeviceError",
-    "Error",
-    "ExchangeError",
-    "IndexOutOfRangeError",
-    "OutOfMemoryError",
+    "DataWarning",
+    "Forecaster",
     "Program",
-    "ReadOnlyError",
-    "ShapeError",
     "Spec",
     "Tensor",
     "Trainer",
@@ -62,6 +42,7 @@ __all__ = [
     "synchronize",
     "tensor",
     "zeros",
+    *errors.__all__,
 ]
 
 # A fork copies an engine without its threads: a child makes its own.

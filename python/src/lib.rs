@@ -1,7 +1,7 @@
 //! Landfall from Python: the extension module `landfall._landfall`.
 //!
 //! Exceptions, engines and dtypes below; `device` shares memory with other libraries, and alone has unsafe code; `tensor`,
-//! `ops` and `graph` are what a user sees.
+//! `ops`, `graph` and `forecast` are what a user sees.
 #![deny(unsafe_code)]
 
 mod attribute;
@@ -10,6 +10,7 @@ mod device;
 mod dtype;
 mod engines;
 mod error;
+mod forecast;
 mod graph;
 mod operand;
 mod ops;
@@ -22,6 +23,8 @@ use pyo3::prelude::*;
 mod _landfall {
     #[pymodule_export]
     use crate::engines::{counters, forget, synchronize};
+    #[pymodule_export]
+    use crate::forecast::{check, forecast, keywords, program, resume, train};
     #[pymodule_export]
     use crate::graph::files::{load, save};
     #[pymodule_export]
