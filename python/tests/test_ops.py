@@ -81,7 +81,7 @@ def check(name, args, keywords, got, rng):
         if not same.all():
             changes = changes or condition(name, args, keywords, want, rng)
             arithmetic = max(ARITHMETIC[x.dtype] for x in [*args, g] if x.dtype in EPSILON)
-            bound = EPSILON[g.dtype] * np.abs(exact) + 64 * arithmetic * changes[i]
+            bound = EPSILON[g.dtype] * np.abs(exact) + 64 * arithmetic * (changes[i] + np.abs(exact))
             same = close(seen, exact, bound, g.dtype)
         if not same.all():
             at = np.argmin(same)
