@@ -36,7 +36,7 @@ pub(crate) fn on(py: Python<'_>, device: DeviceKind) -> PyResult<&'static Engine
     }
     let engine = match device {
         DeviceKind::Cpu => Engine::cpu(),
-        DeviceKind::Cuda(_) if engines.parent_had_cuda => return Err(Class::Device.new(py, FORKED)),
+        DeviceKind::Cuda(_) if engines.parent_had_cuda => return Err(Class::Device.error(py, FORKED)),
         DeviceKind::Cuda(ordinal) => Engine::cuda(ordinal),
         DeviceKind::Null => Ok(Engine::null()),
     };
@@ -69,7 +69,8 @@ pub(crate) fn device(py: Python<'_>, name: Option<&str>) -> PyResult<DeviceKind>
         None | Some(_) => None,
     };
     ordinal.map(DeviceKind::Cuda).ok_or_else(|| {
-        Class::Device.new(py, format!("no device is called {name:?}; there are \"cpu\", \"cuda\" and \"cuda:N\""))
+        Class::Device
+            .error(py, format!("no device is called {name:?}; there are \"cpu\", \"cuda\" and \"cuda:N\""))
     })
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn array(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
     let numpy = numpy(py)?;
     if object.is_instance(numpy.array.bind(py))? {
         if object.is_instance(numpy.masked.bind(py))? {
-            return Err(Class::Exchange.new(
+            return Err(Class::Exchange.error(
                 py,
                 "a masked array would lose its mask; fill it first, x.filled(value), or pass x.data",
             ));
@@ -61,7 +61,7 @@ pub(crate) fn array(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
     if let Some(needs) = object.getattr_opt(pyo3::intern!(py, "requires_grad"))?
         && needs.is_truthy()?
     {
-        return Err(Class::Exchange.new(
+        return Err(Class::Exchange.error(
             py,
             "the array requires a gradient, which would be lost here; pass x.detach(), or wrap the call in a torch op",
         ));
@@ -77,7 +77,7 @@ pub(crate) fn required(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Import
 /// The exception of an object that is no array.
 pub(crate) fn no_array(object: &Bound<'_, PyAny>, what: &str) -> PyErr {
     let class = object.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
-    Class::Argument.new(
+    Class::Argument.error(
         object.py(),
         format!(
             "{what} is a {class}; it must be a landfall.Tensor, a numpy array or anything with __dlpack__: make one of a \
@@ -89,22 +89,26 @@ pub(crate) fn no_array(object: &Bound<'_, PyAny>, what: &str) -> PyErr {
 /// An array by `__dlpack__`.
 fn from_protocol(object: &Bound<'_, PyAny>) -> PyResult<View> {
     let py = object.py();
-    let (kind, ordinal): (i32, i32) = object.call_method0(pyo3::intern!(py, "__dlpack_device__"))?.extract()?;
+    let (kind, ordinal): (i32, i32) =
+        object.call_method0(pyo3::intern!(py, "__dlpack_device__"))?.extract()?;
     let wishes = PyDict::new(py);
     if let (CUDA, Ok(ordinal)) = (kind, u32::try_from(ordinal)) {
-        // The producer has this stream wait for its work.
-        wishes.set_item("stream", engines::on(py, DeviceKind::Cuda(ordinal))?.stream())?;
+        // The producer has this stream wait for its work. The legacy default stream is 1 here.
+        let stream = engines::on(py, DeviceKind::Cuda(ordinal))?.stream();
+        wishes.set_item("stream", stream.map(|stream| stream.max(1)))?;
     }
     let newest = wishes.copy()?;
     newest.set_item("max_version", MAX_VERSION)?;
     let name = pyo3::intern!(py, "__dlpack__");
     let capsule = match object.call_method(name, (), Some(&newest)) {
         // Producers before DLPack 1.0 do not know the keyword.
-        Err(error) if error.is_instance_of::<PyTypeError>(py) => object.call_method(name, (), Some(&wishes))?,
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => {
+            object.call_method(name, (), Some(&wishes))?
+        }
         made => made?,
     };
     let capsule = capsule.cast_into::<PyCapsule>().map_err(|error| {
-        Class::Exchange.new(py, format!("__dlpack__ returned {error}; it must return a capsule"))
+        Class::Exchange.error(py, format!("__dlpack__ returned {error}; it must return a capsule"))
     })?;
     from_capsule(&capsule)
 }
@@ -151,7 +155,8 @@ pub(crate) fn number(object: &Bound<'_, PyAny>) -> PyResult<Option<Number>> {
     // A truth value is an integer of Python.
     if object.is_instance_of::<PyInt>() {
         let value = object.extract().map_err(|_| {
-            Class::AttributeValue.new(py, format!("the number {object} is beyond 64-bit integers; give a float"))
+            Class::AttributeValue
+                .error(py, format!("the number {object} is beyond 64-bit integers; give a float"))
         })?;
         return Ok(Some(Number::Int(value)));
     }

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -24,6 +25,8 @@ def forked(work):
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
+        # A child that waits for threads that it does not have ends.
+        signal.alarm(60)
         try:
             answer = work()
         except BaseException as error:

@@ -16,7 +16,7 @@ pub(super) fn value(
     given: &Bound<'_, PyAny>,
 ) -> PyResult<AttributeValue> {
     let refused = || {
-        Class::AttributeValue.new(
+        Class::AttributeValue.error(
             given.py(),
             format!("{} is {}; it must be {}", attribute.name, text(given), attribute.accepts()),
         )
@@ -83,7 +83,8 @@ pub(super) fn annotation(attribute: &Attribute, default: Option<&AttributeValue>
     } else if attribute.takes == bool::TAKES {
         "bool".to_owned()
     } else if !attribute.choices.is_empty() {
-        let choices: Vec<String> = attribute.choices.iter().map(|choice| format!("{:?}", named(choice))).collect();
+        let choices: Vec<String> =
+            attribute.choices.iter().map(|choice| format!("{:?}", named(choice))).collect();
         format!("Literal[{}]", choices.join(", "))
     } else if attribute.takes == f64::TAKES {
         "float".to_owned()

@@ -1,8 +1,8 @@
 //! Calls of ops from Python.
 
 use super::{Entry, attribute, entry};
-use crate::error::{Class, Raise};
 use crate::device::Imported;
+use crate::error::{Class, Raise};
 use crate::operand::{self, Number};
 use crate::tensor::{Tensor, text};
 use crate::{dtype, engines};
@@ -31,15 +31,20 @@ pub(super) fn from_python<'py>(
             out = Some(value).filter(|value| !value.is_none());
             continue;
         }
-        let Some((declared, default)) = entry.attributes().find(|(attribute, _)| attribute.name == name) else {
+        let Some((declared, default)) = entry.attributes().find(|(attribute, _)| attribute.name == name)
+        else {
             let known: Vec<&str> = entry.attributes().map(|(attribute, _)| attribute.name).collect();
             let argument = entry.op().arguments().iter().any(|argument| argument.name == name);
-            return Err(Class::Argument.new(
+            return Err(Class::Argument.error(
                 py,
                 if argument {
                     format!("{}: {name} is an argument; give it by position", entry.name())
                 } else {
-                    format!("{} has no keyword {name:?}; it has {}", entry.name(), [&known[..], &["out"]].concat().join(", "))
+                    format!(
+                        "{} has no keyword {name:?}; it has {}",
+                        entry.name(),
+                        [&known[..], &["out"]].concat().join(", ")
+                    )
                 },
             ));
         };
@@ -79,7 +84,7 @@ fn one(
     let op = entry(py, name)?.made(py, attributes, &[view.spec()])?;
     let engine = engines::on(py, view.device())?;
     let results = py.detach(|| engine.eval_views(op.as_ref(), &[view])).raised(py)?;
-    results.into_iter().next().ok_or_else(|| Class::Error.new(py, format!("{name} has no result")))
+    results.into_iter().next().ok_or_else(|| Class::Error.error(py, format!("{name} has no result")))
 }
 
 /// Writes a number, or an array that is broadcast and converted, to the elements of a view.
@@ -122,7 +127,8 @@ fn issue<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     // An argument that the call does not have can be given as None.
     let args: Vec<_> = args.iter().copied().filter(|arg| !arg.is_none()).collect();
-    let read = args.iter().enumerate().map(|(i, arg)| argument(entry, i, arg)).collect::<PyResult<Vec<_>>>()?;
+    let read =
+        args.iter().enumerate().map(|(i, arg)| argument(entry, i, arg)).collect::<PyResult<Vec<_>>>()?;
     let targets = out.map(destinations).transpose()?;
     let written = match &targets {
         None => Vec::new(),
@@ -133,7 +139,8 @@ fn issue<'py>(
             .collect::<PyResult<Vec<_>>>()?,
     };
     let arrays = || {
-        let arrays = read.iter().filter_map(|arg| if let Arg::Array(array) = arg { Some(array) } else { None });
+        let arrays =
+            read.iter().filter_map(|arg| if let Arg::Array(array) = arg { Some(array) } else { None });
         arrays.chain(&written)
     };
     let device = arrays().next().map_or(DeviceKind::Cpu, |array| array.view.device());
@@ -190,7 +197,7 @@ fn updating<'py>(
         match output.updated().and_then(|i| Some((*inputs.get(i)?, *args.get(i)?))) {
             Some((view, arg)) => {
                 if operand::number(arg)?.is_some() {
-                    return Err(Class::Argument.new(
+                    return Err(Class::Argument.error(
                         py,
                         format!("{} updates {}, which must be an array, not a number", op.name(), text(arg)),
                     ));
@@ -246,9 +253,9 @@ fn argument(entry: &Entry, index: usize, given: &Bound<'_, PyAny>) -> PyResult<A
     {
         return Ok(Arg::Number(number));
     }
-    operand::array(given)?.map(Arg::Array).ok_or_else(|| {
-        operand::no_array(given, &format!("{}: {} (number {index})", entry.name(), name()))
-    })
+    operand::array(given)?
+        .map(Arg::Array)
+        .ok_or_else(|| operand::no_array(given, &format!("{}: {} (number {index})", entry.name(), name())))
 }
 
 /// The arguments as views; a number is one of no axes, of a dtype that the op takes beside the arrays.
@@ -287,9 +294,12 @@ fn number_dtype(
         }
     }
     let Some(&first) = dtypes.first() else {
-        return Err(Class::Argument.new(
+        return Err(Class::Argument.error(
             py,
-            format!("{}: all arguments are numbers; make one an array with landfall.tensor(..)", entry.name()),
+            format!(
+                "{}: all arguments are numbers; make one an array with landfall.tensor(..)",
+                entry.name()
+            ),
         ));
     };
     let takes = |dtype: &DType| {
@@ -315,7 +325,7 @@ fn scalar(py: Python<'_>, engine: &Engine, number: Number, dtype: DType) -> PyRe
             Number::Int(value) => value.to_string(),
             Number::Float(value) => value.to_string(),
         };
-        Class::DType.new(
+        Class::DType.error(
             py,
             format!(
                 "the number {shown} beside an array of {0}, which does not hold it; convert the array, or give a number of {0}",

@@ -2,7 +2,9 @@
 
 use super::Entry;
 use crate::dtype;
-use landfall::ops::{Alias, Argument, Attribute, AttributeValue, Coverage, Given, Grad, Output, Sample, Tested};
+use landfall::ops::{
+    Alias, Argument, Attribute, AttributeValue, Coverage, Given, Grad, Output, Sample, Tested,
+};
 use landfall::{DType, Spec};
 use std::fmt::Write;
 

@@ -45,7 +45,7 @@ pub(crate) fn entries() -> &'static [Entry] {
 pub(crate) fn entry(py: Python<'_>, name: &str) -> PyResult<&'static Entry> {
     let all = entries();
     let found = all.binary_search_by(|entry| entry.name().cmp(name)).ok().and_then(|at| all.get(at));
-    found.ok_or_else(|| Class::Argument.new(py, format!("no op is called {name:?}; landfall.ops has all")))
+    found.ok_or_else(|| Class::Argument.error(py, format!("no op is called {name:?}; landfall.ops has all")))
 }
 
 impl Entry {
@@ -166,7 +166,8 @@ impl OpFunction {
             if let Some(default) = default {
                 keywords.set_item("default", default)?;
             }
-            parameters.append(parameter.call((self.entry.shown(&argument), kind.getattr(by)?), Some(&keywords))?)?;
+            parameters
+                .append(parameter.call((self.entry.shown(&argument), kind.getattr(by)?), Some(&keywords))?)?;
         }
         let keyword = |name: &str, default: Bound<'py, PyAny>| {
             let keywords = PyDict::new(py);

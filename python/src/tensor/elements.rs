@@ -8,8 +8,10 @@ use pyo3::types::{PyBool, PyDict, PyList};
 
 /// The bytes of the elements, row-major.
 pub(crate) fn bytes(py: Python<'_>, view: &View) -> PyResult<Vec<u8>> {
-    py.detach(|| with_dtype!(any view.dtype(), T => view.read::<T>().map(|v| bytemuck::cast_slice(&v).to_vec())))
-        .raised(py)
+    py.detach(
+        || with_dtype!(any view.dtype(), T => view.read::<T>().map(|v| bytemuck::cast_slice(&v).to_vec())),
+    )
+    .raised(py)
 }
 
 /// The elements, on the host.
@@ -94,9 +96,11 @@ pub(super) fn tuple<'py>(
 pub(super) fn array<'py>(py: Python<'py>, view: View) -> PyResult<Bound<'py, PyAny>> {
     let (spec, device) = (view.spec(), view.device());
     if device != DeviceKind::Cpu {
-        return Err(Class::Device.new(
+        return Err(Class::Device.error(
             py,
-            format!("a numpy array lies in main memory, {spec} on {device}; copy it there: x.to(\"cpu\").numpy()"),
+            format!(
+                "a numpy array lies in main memory, {spec} on {device}; copy it there: x.to(\"cpu\").numpy()"
+            ),
         ));
     }
     let array = py.import("numpy")?.call_method1("asarray", (Memory { view },))?;
@@ -104,7 +108,7 @@ pub(super) fn array<'py>(py: Python<'py>, view: View) -> PyResult<Bound<'py, PyA
         return Ok(array);
     }
     let Ok(ml_dtypes) = py.import("ml_dtypes") else {
-        return Err(Class::DType.new(
+        return Err(Class::DType.error(
             py,
             format!(
                 "numpy has no {} of its own; `pip install ml_dtypes`, or convert: ops.cast(x, dtype=\"float32\").numpy()",

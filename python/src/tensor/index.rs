@@ -15,7 +15,8 @@ pub(super) fn index(view: &View, key: &Bound<'_, PyAny>) -> PyResult<View> {
     let rank = view.shape().rank();
     let is_ellipsis = |item: &Bound<'_, PyAny>| item.is_instance_of::<PyEllipsis>();
     let named = items.iter().filter(|item| !item.is_none() && !is_ellipsis(item)).count();
-    let refused = |class: Class, why: String| Err(class.new(py, format!("index of {}: {why}", view.spec())));
+    let refused =
+        |class: Class, why: String| Err(class.error(py, format!("index of {}: {why}", view.spec())));
     if named > rank {
         return refused(Class::Index, format!("it names {named} axes, the tensor has {rank}"));
     }

@@ -54,9 +54,13 @@ impl Tensor {
     /// Its one element.
     fn one<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if self.view.shape().elements() != 1 {
-            return Err(Class::Shape.new(
+            return Err(Class::Shape.error(
                 py,
-                format!("{} has {} elements; a number has one", self.view.spec(), self.view.shape().elements()),
+                format!(
+                    "{} has {} elements; a number has one",
+                    self.view.spec(),
+                    self.view.shape().elements()
+                ),
             ));
         }
         elements::number(py, &elements::host(py, &self.view(py)?)?, 0)
@@ -166,14 +170,15 @@ impl Tensor {
         let known = given.iter().filter(|d| **d >= 0).fold(1i64, |n, d| n.saturating_mul(*d));
         let rest = if known == 0 { 0 } else { elements as i64 / known };
         let open = given.iter().filter(|d| **d == -1).count();
-        let sizes: Option<Vec<usize>> = given
-            .iter()
-            .map(|&d| usize::try_from(if d == -1 { rest } else { d }).ok())
-            .collect();
+        let sizes: Option<Vec<usize>> =
+            given.iter().map(|&d| usize::try_from(if d == -1 { rest } else { d }).ok()).collect();
         let Some(to) = sizes.filter(|_| open < 2).and_then(|sizes| Shape::new(&sizes)) else {
-            return Err(Class::Shape.new(
+            return Err(Class::Shape.error(
                 py,
-                format!("{} cannot have shape {given:?}; it has at most 8 axes, one of them -1", self.view.spec()),
+                format!(
+                    "{} cannot have shape {given:?}; it has at most 8 axes, one of them -1",
+                    self.view.spec()
+                ),
             ));
         };
         self.view(py)?.reshape(to).raised(py).map(Self::new)
@@ -239,9 +244,12 @@ impl Tensor {
         match (same, copy) {
             (true, Some(true)) => array.call_method0("copy"),
             (true, _) => Ok(array),
-            (false, Some(false)) => Err(Class::Exchange.new(
+            (false, Some(false)) => Err(Class::Exchange.error(
                 py,
-                format!("{} becomes an array of another dtype only by a copy, and copy=False", self.view.spec()),
+                format!(
+                    "{} becomes an array of another dtype only by a copy, and copy=False",
+                    self.view.spec()
+                ),
             )),
             (false, _) => array.call_method1("astype", (dtype,)),
         }
@@ -275,9 +283,12 @@ impl Tensor {
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        self.view.shape().dims().first().copied().ok_or_else(|| {
-            Class::DType.new(py, format!("{} has no axis, so no length", self.view.spec()))
-        })
+        self.view
+            .shape()
+            .dims()
+            .first()
+            .copied()
+            .ok_or_else(|| Class::DType.error(py, format!("{} has no axis, so no length", self.view.spec())))
     }
 
     fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -423,7 +434,7 @@ impl Tensor {
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let refused = |why: String| Err(Class::Exchange.new(py, why));
+        let refused = |why: String| Err(Class::Exchange.error(py, why));
         if max_version.is_none_or(|(major, _)| major < 1) {
             return refused(format!(
                 "the consumer asks for a capsule of DLPack {}, which cannot say what is read-only; this package speaks 1.x: \
@@ -454,13 +465,17 @@ impl Tensor {
         match (view.device(), stream) {
             (DeviceKind::Cpu | DeviceKind::Null, None) | (_, Some(-1)) => {}
             (DeviceKind::Cpu | DeviceKind::Null, Some(stream)) => {
-                return refused(format!("the tensor is on the CPU, which has no stream {stream}; pass stream=None"));
+                return refused(format!(
+                    "the tensor is on the CPU, which has no stream {stream}; pass stream=None"
+                ));
             }
             // 1 is the legacy default stream.
             (device, stream) => match u64::try_from(stream.unwrap_or(1)) {
                 Ok(stream) if stream != 0 => order_after(py, device, stream)?,
                 Ok(_) | Err(_) => {
-                    return refused(format!("stream {stream:?}; 0 is ambiguous: 1 and 2 are the default streams, -1 is none"));
+                    return refused(format!(
+                        "stream {stream:?}; 0 is ambiguous: 1 and 2 are the default streams, -1 is none"
+                    ));
                 }
             },
         }
