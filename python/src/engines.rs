@@ -3,8 +3,8 @@
 //! A fork copies an engine without its threads, so a child forgets its parent's engines and makes its own
 //! (`landfall/__init__.py` registers [`forget`]).
 
-use crate::error::{Class, Raise};
-use landfall::{DeviceKind, Engine};
+use crate::error::{Class, Raise, raise};
+use landfall::{DeviceKind, Engine, Error};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -30,17 +30,27 @@ pub(crate) fn generation() -> u64 {
 
 /// The engine of a device.
 pub(crate) fn on(py: Python<'_>, device: DeviceKind) -> PyResult<&'static Engine> {
+    // Exceptions are made when the lock is free again: that may let another thread run.
+    match find_or_make(device) {
+        Ok(engine) => Ok(engine),
+        Err(Some(error)) => Err(raise(py, error)),
+        Err(None) => Err(Class::Device.error(py, FORKED)),
+    }
+}
+
+/// The engine of a device; no error is that of a GPU in a child of a process that uses one.
+fn find_or_make(device: DeviceKind) -> Result<&'static Engine, Option<Error>> {
     let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, engine)) = engines.made.iter().find(|(of, _)| *of == device) {
         return Ok(engine);
     }
     let engine = match device {
         DeviceKind::Cpu => Engine::cpu(),
-        DeviceKind::Cuda(_) if engines.parent_had_cuda => return Err(Class::Device.error(py, FORKED)),
+        DeviceKind::Cuda(_) if engines.parent_had_cuda => return Err(None),
         DeviceKind::Cuda(ordinal) => Engine::cuda(ordinal),
         DeviceKind::Null => Ok(Engine::null()),
     };
-    let engine = &*Box::leak(Box::new(engine.raised(py)?));
+    let engine = &*Box::leak(Box::new(engine?));
     engines.made.push((device, engine));
     Ok(engine)
 }
