@@ -10,47 +10,40 @@ from ._landfall import (
     empty,
     from_dlpack,
     from_numpy,
+    load,
+    save,
     synchronize,
     tensor,
     zeros,
 )
-from .errors import (
-    AliasError,
-    ArgumentError,
-    AttributeValueError,
-    DeviceError,
-    DTypeError,
-    Error,
-    ExchangeError,
-    IndexOutOfRangeError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    ShapeError,
-)
+from .errors import *  # noqa: F403
+from .forecaster import DataWarning, Forecaster
+from .graph import Program, Spec, Value, compile, spec
+from .train import Trainer
 
 __all__ = [
-    "AliasError",
-    "ArgumentError",
-    "AttributeValueError",
-    "DTypeError",
-    "DeviceError",
-    "Error",
-    "ExchangeError",
-    "IndexOutOfRangeError",
-    "OutOfMemoryError",
-    "ReadOnlyError",
-    "ShapeError",
+    "DataWarning",
+    "Forecaster",
+    "Program",
+    "Spec",
     "Tensor",
+    "Trainer",
+    "Value",
+    "compile",
     "counters",
     "empty",
     "errors",
     "from_dlpack",
     "from_numpy",
+    "load",
     "ops",
+    "save",
+    "spec",
     "synchronize",
     "tensor",
     "zeros",
 ]
+__all__ += errors.__all__
 
 # A fork copies an engine without its threads: a child makes its own.
 if hasattr(_os, "register_at_fork"):

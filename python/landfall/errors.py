@@ -8,7 +8,13 @@ __all__ = [
     "DeviceError",
     "Error",
     "ExchangeError",
+    "FileError",
     "IndexOutOfRangeError",
+    "InvalidValueError",
+    "MissingColumnError",
+    "MissingPackageError",
+    "NonFiniteError",
+    "NotFittedError",
     "OutOfMemoryError",
     "ReadOnlyError",
     "ShapeError",
@@ -65,3 +71,30 @@ class ReadOnlyError(Error, ValueError):
 
 class ExchangeError(Error, BufferError):
     """Memory that cannot be shared with another library as it is."""
+
+
+class InvalidValueError(Error, ValueError):
+    """A setting, a frame or a file that is not as it must be."""
+
+
+class MissingColumnError(Error, KeyError):
+    """A column that is not there."""
+
+    # A KeyError quotes its message.
+    __str__ = Exception.__str__
+
+
+class FileError(Error, OSError):
+    """A file or a folder that cannot be read or written, or that is not what it must be."""
+
+
+class NonFiniteError(Error, ArithmeticError):
+    """A training step that gave infinity or no number."""
+
+
+class NotFittedError(Error, RuntimeError):
+    """A forecaster without a run, or whose run is not complete."""
+
+
+class MissingPackageError(Error, ImportError):
+    """An optional package that is not installed."""

@@ -4,7 +4,7 @@
 //! (`landfall/__init__.py` registers [`forget`]).
 
 use crate::error::{Class, Raise, raise};
-use landfall::{DeviceKind, Engine, Error};
+use landfall::{DeviceKind, Engine, Error, ForeignStream};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,6 +21,30 @@ struct Engines {
     /// They live as long as the process: tensors of any thread may be the last to go.
     made: Vec<(DeviceKind, &'static Engine)>,
     parent_had_cuda: bool,
+}
+
+/// Held by a call on a GPU.
+static ON_STREAM: Mutex<()> = Mutex::new(());
+
+/// Issues a call, without the interpreter's lock, on the stream of the library that the arrays are from.
+pub(crate) fn issue<T: Send>(
+    py: Python<'_>,
+    engine: &Engine,
+    stream: Option<ForeignStream>,
+    call: impl FnOnce() -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    let done = py.detach(|| {
+        if engine.device() == DeviceKind::Cpu {
+            return call();
+        }
+        // A call chooses a stream and then issues on it: one at a time.
+        let _alone = ON_STREAM.lock().unwrap_or_else(PoisonError::into_inner);
+        if stream.is_some() {
+            engine.follow(stream)?;
+        }
+        call()
+    });
+    done.raised(py)
 }
 
 /// The generation of engines; a tensor of another one belongs to an engine of the parent process.

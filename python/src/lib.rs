@@ -1,14 +1,17 @@
 //! Landfall from Python: the extension module `landfall._landfall`.
 //!
-//! Exceptions, engines and dtypes below; `device` shares memory with other libraries, and alone has unsafe code; `tensor` and
-//! `ops` are what a user sees.
+//! Exceptions, engines and dtypes below; `device` shares memory with other libraries, and alone has unsafe code; `tensor`,
+//! `ops`, `graph` and `forecast` are what a user sees.
 #![deny(unsafe_code)]
 
+mod attribute;
 #[allow(unsafe_code, reason = "the memory of other libraries becomes the engine's here; nothing else may")]
 mod device;
 mod dtype;
 mod engines;
 mod error;
+mod forecast;
+mod graph;
 mod operand;
 mod ops;
 mod tensor;
@@ -20,6 +23,16 @@ use pyo3::prelude::*;
 mod _landfall {
     #[pymodule_export]
     use crate::engines::{counters, forget, synchronize};
+    #[pymodule_export]
+    use crate::forecast::{check, forecast, keywords, program, resume, train};
+    #[pymodule_export]
+    use crate::graph::files::{load, save};
+    #[pymodule_export]
+    use crate::graph::program::{_compile, Compiled, Trace};
+    #[pymodule_export]
+    use crate::graph::train::{_training_options, PyTrainer};
+    #[pymodule_export]
+    use crate::graph::value::Value;
     #[pymodule_export]
     use crate::operand::from_dlpack;
     #[pymodule_export]

@@ -26,8 +26,9 @@ def test_stubs_of_ops_are_up_to_date():
 
 def test_stubs_agree_with_the_package(tmp_path):
     pytest.importorskip("mypy")
-    allowed = PYTHON / "tests" / "stubs-allowed.txt"
-    status, text = run(tmp_path, "-m", "mypy.stubtest", "landfall", "--concise", "--allowlist", str(allowed))
+    config, allowed = PYTHON / "pyproject.toml", PYTHON / "tests" / "stubs-allowed.txt"
+    options = ["--concise", "--allowlist", str(allowed), "--mypy-config-file", str(config)]
+    status, text = run(tmp_path, "-m", "mypy.stubtest", "landfall", *options)
     assert status == 0, text
 
 

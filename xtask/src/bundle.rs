@@ -18,6 +18,7 @@ const TESTS: &[(&str, &[&str])] = &[
             "contract",
             "cuda",
             "drops",
+            "foreign",
             "index_faults",
             "layers",
             "numbers",
@@ -42,6 +43,8 @@ const TESTS: &[(&str, &[&str])] = &[
         ],
     ),
 ];
+/// The name that stands for the Python package and its tests, which are packed where they are named.
+const PYTHON: &str = "python";
 /// The program.
 const PROGRAM: (&str, &str) = ("landfall-cli", "landfall");
 /// Files of the shared folder that those tests read, copied where they are there.
@@ -54,7 +57,8 @@ const RUNNER: &str = include_str!("run.sh");
 
 /// Builds and packs these test targets, or all.
 pub(crate) fn run(top: &Path, chosen: &[String]) -> Result<(), String> {
-    let known = |name: &String| TESTS.iter().any(|(_, tests)| tests.contains(&name.as_str()));
+    let known =
+        |name: &String| name == PYTHON || TESTS.iter().any(|(_, tests)| tests.contains(&name.as_str()));
     if let Some(other) = chosen.iter().find(|name| !known(name)) {
         let all: Vec<&str> = TESTS.iter().flat_map(|(_, tests)| tests.iter().copied()).collect();
         return Err(format!(
@@ -85,6 +89,9 @@ pub(crate) fn run(top: &Path, chosen: &[String]) -> Result<(), String> {
     {
         copy(binary, &bundle.join(name))?;
     }
+    if chosen.iter().any(|c| c == PYTHON) {
+        python(top, &bundle)?;
+    }
     pack(&bundle)?;
     let shared = std::env::var_os("LANDFALL_SHARED").map_or_else(|| top.join("../shared"), PathBuf::from);
     for data in DATA.iter().filter(|d| shared.join(d).exists()) {
@@ -102,6 +109,19 @@ pub(crate) fn run(top: &Path, chosen: &[String]) -> Result<(), String> {
     } else {
         Ok(())
     }
+}
+
+/// The Python package with its extension module, and its tests.
+fn python(top: &Path, bundle: &Path) -> Result<(), String> {
+    let args = ["build", "--package", "landfall-python", "--features", "extension-module"];
+    let library = built(top, &args)?.into_iter().find(|(name, _)| name == "_landfall");
+    let (_, library) = library.ok_or("cargo made no extension module")?;
+    let to = bundle.join("tests").join(PYTHON);
+    make(&to)?;
+    for folder in ["landfall", "tests"] {
+        must(Command::new("cp").arg("-r").arg(top.join("python").join(folder)).arg(&to))?;
+    }
+    copy(&library, &to.join("landfall/_landfall.abi3.so"))
 }
 
 /// Packs the programs as one: each holds the whole engine, and a window as large as several of them finds what they share.
@@ -139,7 +159,12 @@ fn built(top: &Path, args: &[&str]) -> Result<Vec<(String, PathBuf)>, String> {
     let messages = text.lines().filter_map(|l| serde_json::from_str::<Value>(l).ok());
     Ok(messages
         .filter_map(|m| {
-            Some((m["target"]["name"].as_str()?.to_owned(), PathBuf::from(m["executable"].as_str()?)))
+            // A library has no executable, but files.
+            let library = m["filenames"]
+                .as_array()
+                .and_then(|f| f.iter().find_map(|f| f.as_str().filter(|f| f.ends_with(".so"))));
+            let file = m["executable"].as_str().or(library)?;
+            Some((m["target"]["name"].as_str()?.to_owned(), PathBuf::from(file)))
         })
         .collect())
 }

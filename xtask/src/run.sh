@@ -2,6 +2,7 @@
 # Runs the tests on a GPU. A test that finds none fails, and so does a run in which no test ran.
 #   run.sh [FILTER]           the tests whose names contain FILTER, "cuda" if there is none
 #   run.sh shuffle [ARGUMENT]... the suite of every op in one process, in the orders of ten seeds
+#   run.sh python [ARGUMENT]...  the tests of the Python package, with pytest
 #   run.sh sanitize [FILTER]  every kernel under compute-sanitizer: memcheck, racecheck, initcheck and synccheck, on
 #                             the few cases that launch all kernels; FILTER chooses ops: "softmax"
 # Logs go to $OUT, or beside this file.
@@ -35,6 +36,7 @@ tests() {
     : >"$log"
     failed=0
     for test in tests/*; do
+        [ -d "$test" ] && continue
         echo "== $test" >>"$log"
         "$test" "$1" --show-output >>"$log" 2>&1 || failed=1
     done
@@ -111,6 +113,14 @@ shuffle)
     shift
     tests/suite --seeds 10 "$@" 2>&1 | tee "$out/gpu-shuffle.log" | grep -E '^(seed|test result:)'
     ! grep -q 'test result: FAILED' "$out/gpu-shuffle.log" && grep -q 'test result: ok' "$out/gpu-shuffle.log"
+    ;;
+python)
+    prepare
+    shift
+    PYTHONPATH="$PWD/tests/python${PYTHONPATH:+:$PYTHONPATH}" python3 -m pytest -p no:cacheprovider tests/python/tests "$@" >"$out/python.log" 2>&1
+    ended=$?
+    grep -E '^(FAILED|ERROR|SKIPPED|[0-9]+ |=.* (passed|failed|error))' "$out/python.log"
+    exit "$ended"
     ;;
 sanitize)
     prepare

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 /// Why a command fails.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CliError {
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each variant's text says what its fields are")]
+pub enum CliError {
     #[error(transparent)]
     Run(#[from] RunError),
     /// A run that had begun.
@@ -47,7 +49,8 @@ pub(crate) enum CliError {
 
 impl CliError {
     /// 2 for what was asked or given, 1 for what went wrong on the way.
-    pub(crate) fn code(&self) -> u8 {
+    #[must_use]
+    pub fn code(&self) -> u8 {
         match self {
             Self::During(_) | Self::Output(_) => 1,
             Self::Run(_)

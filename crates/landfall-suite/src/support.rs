@@ -12,8 +12,9 @@ const HEAD: &str = "# Ops
 
 Rendered from the op table by `cargo xtask ops`; every mark is a tested call, and says that the op has kernels on each
 device, `cpu` and `cuda` (a device's name instead: on that one alone). A dtype is that of the arguments that the op leaves
-open. An argument with *if* is given where that attribute has that value. *May share memory*: what an output may lie in. *Made of*: `pointwise` ops are one scalar
-expression, `fused` ones are also written in other ops, which is tested to agree.
+open. An argument with *if* is given where the attribute is true, or has the value, and only there. *May share memory*: the
+arguments that an output may lie in. *Made of*: `pointwise` ops are one scalar expression, `fused` ones are also written in
+other ops, which is tested to agree.
 
 ";
 

@@ -52,11 +52,11 @@ use DType::{BF16, F16, F32, F64, I32};
 
 texts! {
     arity: |e| call(&e, &Add, [t(&e, F32, [4])?], [t(&e, F32, [4])?])
-        => "add(f32[4] on cpu): takes 2 arguments, got 1";
+        => "add(f32[4] on cpu): takes 2 arguments (lhs, rhs), got 1";
     arity_beyond_the_limit: |e| {
         let a = t(&e, F32, [1])?;
         e.call(&landfall::ops::Pack, &[a.view(); 17], &mut [])
-    } => "pack( on cpu): takes 16 arguments, got 17";
+    } => "pack( on cpu): takes at most 16 arguments in an eager call, got 17";
     outputs: |e| call(&e, &Butterfly, [t(&e, F64, [4])?, t(&e, F64, [4])?], [t(&e, F64, [4])?])
         => "butterfly(f64[4], f64[4] on cpu): writes 2 outputs, got 1";
     outputs_beyond_the_limit: |e| {

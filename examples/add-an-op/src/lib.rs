@@ -175,7 +175,7 @@ impl Tested for ScaleRows {
         ));
         let ints = || SampleArg::with(Some(DType::I32), [3], Data::Int(0, 5));
         all.push(Sample::bad(*self, vec![ints(), ints()], "it must be f32, f64, bf16 or f16"));
-        all.push(Sample::bad(*self, vec![], "takes 2 arguments, got 0"));
+        all.push(Sample::bad(*self, vec![], "takes 2 arguments (x, factor), got 0"));
         all
     }
 }
@@ -240,7 +240,7 @@ impl Tested for Mish {
 
     fn samples(&self) -> Vec<Sample> {
         let mut all = ops::pointwise_samples(*self, &[(-4.0, 4.0)]);
-        all.push(Sample::bad(*self, vec![], "takes 1 arguments, got 0"));
+        all.push(Sample::bad(*self, vec![], "takes 1 argument (x), got 0"));
         all
     }
 }

@@ -79,7 +79,7 @@ impl Tested for Reversed {
     fn samples(&self) -> Vec<Sample> {
         vec![
             Sample::new(*self, vec![SampleArg::any([7])]),
-            Sample::bad(*self, vec![], "takes 1 arguments, got 0"),
+            Sample::bad(*self, vec![], "takes 1 argument (x), got 0"),
         ]
     }
 }

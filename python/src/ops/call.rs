@@ -1,8 +1,11 @@
 //! Calls of ops from Python.
 
-use super::{Entry, attribute, entry};
+use super::{Entry, entry};
+use crate::attribute;
 use crate::device::Imported;
 use crate::error::{Class, Raise};
+use crate::graph::trace::{Step, Tracer};
+use crate::graph::value::{added, traced};
 use crate::operand::{self, Number};
 use crate::tensor::{Tensor, text};
 use crate::{dtype, engines};
@@ -10,10 +13,7 @@ use landfall::ops::{AttributeValue, Body, Given, Tested};
 use landfall::{DType, DeviceKind, Engine, ForeignStream, HostTensor, Shape, Spec, View};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
-use std::sync::{Mutex, PoisonError};
-
-/// Calls on a GPU choose a stream and then issue on it: one at a time.
-static ON_STREAM: Mutex<()> = Mutex::new(());
+use std::sync::Arc;
 
 /// A call as Python makes it.
 pub(super) fn from_python<'py>(
@@ -109,7 +109,7 @@ pub(crate) fn assign(py: Python<'_>, place: &View, value: &Bound<'_, PyAny>) -> 
         false => ("cast", vec![("dtype", place.dtype().name().into())]),
     };
     let op = entry(py, name)?.made(py, &attributes, &[value.spec()])?;
-    run(py, engine, stream, || engine.call_views(op.as_ref(), &[&value], &[place]))
+    engines::issue(py, engine, stream, || engine.call_views(op.as_ref(), &[&value], &[place]))
 }
 
 /// What an argument is.
@@ -125,6 +125,9 @@ fn issue<'py>(
     out: Option<&Bound<'py, PyAny>>,
     attributes: &[(&'static str, AttributeValue)],
 ) -> PyResult<Bound<'py, PyAny>> {
+    if let Some((tracer, numbers)) = traced(args, entry.name())? {
+        return in_graph(entry, py, &tracer, numbers, out, attributes);
+    }
     // An argument that the call does not have can be given as None.
     let args: Vec<_> = args.iter().copied().filter(|arg| !arg.is_none()).collect();
     let read =
@@ -152,35 +155,41 @@ fn issue<'py>(
     let inputs: Vec<&View> = inputs.iter().collect();
     if let Some(out) = out {
         let outputs: Vec<&View> = written.iter().map(|array| &array.view).collect();
-        run(py, engine, stream, || engine.call_views(op.as_ref(), &inputs, &outputs))?;
+        engines::issue(py, engine, stream, || engine.call_views(op.as_ref(), &inputs, &outputs))?;
         return Ok(out.clone());
     }
     if op.outputs().iter().any(|output| output.updated().is_some()) {
         return updating(py, engine, stream, op.as_ref(), &inputs, &args);
     }
-    let results = run(py, engine, stream, || engine.eval_views(op.as_ref(), &inputs))?;
+    let results = engines::issue(py, engine, stream, || engine.eval_views(op.as_ref(), &inputs))?;
     let results = results.into_iter().map(|view| Ok(Bound::new(py, Tensor::new(view))?.into_any()));
     joined(py, results.collect::<PyResult<Vec<_>>>()?)
 }
 
-/// Issues a call, without the interpreter's lock, on the stream of the library that the arrays are from.
-fn run<T: Send>(
-    py: Python<'_>,
-    engine: &Engine,
-    stream: Option<ForeignStream>,
-    call: impl FnOnce() -> Result<T, landfall::Error> + Send,
-) -> PyResult<T> {
-    let done = py.detach(|| {
-        if engine.device() == DeviceKind::Cpu {
-            return call();
-        }
-        let _alone = ON_STREAM.lock().unwrap_or_else(PoisonError::into_inner);
-        if stream.is_some() {
-            engine.follow(stream)?;
-        }
-        call()
-    });
-    done.raised(py)
+/// A call on values of a traced function.
+fn in_graph<'py>(
+    entry: &Entry,
+    py: Python<'py>,
+    tracer: &Arc<Tracer>,
+    mut args: Vec<usize>,
+    out: Option<&Bound<'py, PyAny>>,
+    attributes: &[(&'static str, AttributeValue)],
+) -> PyResult<Bound<'py, PyAny>> {
+    if out.is_some() {
+        return Err(Class::Argument.error(
+            py,
+            format!(
+                "{}: out beside values of a traced function, whose memory is planned; leave it out",
+                entry.name()
+            ),
+        ));
+    }
+    if matches!(entry.op().body(), Body::Pointwise(_)) {
+        tracer.broadcast(&mut args).raised(py)?;
+    }
+    let specs: Vec<Spec> = args.iter().map(|&arg| tracer.spec(arg)).collect();
+    let op = entry.made(py, attributes, &specs)?;
+    added(py, tracer, Step::Op { op, args })
 }
 
 /// A call of an op that updates arguments, which are the results.
@@ -219,7 +228,7 @@ fn updating<'py>(
         }
     }
     let outputs: Vec<&View> = outputs.iter().collect();
-    run(py, engine, stream, || engine.call_views(op, inputs, &outputs))?;
+    engines::issue(py, engine, stream, || engine.call_views(op, inputs, &outputs))?;
     joined(py, results)
 }
 

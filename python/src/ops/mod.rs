@@ -1,6 +1,5 @@
 //! `landfall.ops`: each op of the table by name, with its attributes as keywords.
 
-mod attribute;
 mod call;
 mod doc;
 mod samples;
@@ -8,6 +7,7 @@ mod samples;
 pub(crate) use call::{assign, call, cast, copy};
 pub(crate) use samples::{_reference, _samples};
 
+use crate::attribute;
 use crate::error::{Class, Raise};
 use landfall::ops::{Argument, Attribute, AttributeValue, Body, Given, Named, Tested, by_name_for, named};
 use landfall::{Rule, Spec};

@@ -1,6 +1,7 @@
 //! The samples and references of the op table, for the tests of this package.
 
-use super::{Entry, attribute, entry};
+use super::{Entry, entry};
+use crate::attribute;
 use crate::dtype;
 use crate::error::Raise;
 use crate::operand;

@@ -15,7 +15,7 @@ pub(crate) fn bytes(py: Python<'_>, view: &View) -> PyResult<Vec<u8>> {
 }
 
 /// The elements, on the host.
-pub(super) fn host(py: Python<'_>, view: &View) -> PyResult<HostTensor> {
+pub(crate) fn host(py: Python<'_>, view: &View) -> PyResult<HostTensor> {
     py.detach(|| view.read_host()).raised(py)
 }
 

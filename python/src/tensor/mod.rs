@@ -1,7 +1,7 @@
 //! `landfall.Tensor`: a view that owns its memory, or shares it with another library.
 
-mod elements;
-mod index;
+pub(crate) mod cuts;
+pub(crate) mod elements;
 pub(crate) mod make;
 
 pub(crate) use elements::Memory;
@@ -9,6 +9,7 @@ pub(crate) use elements::Memory;
 use crate::device::{adopt, capsule, order_after};
 use crate::error::{Class, Raise};
 use crate::{dtype, engines, operand, ops};
+use cuts::Cut;
 use landfall::{DeviceKind, Shape, View};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
@@ -49,6 +50,21 @@ impl Tensor {
         let to = View::from(engines::on(py, device)?.empty(view.dtype(), view.shape()).raised(py)?);
         to.write_bytes(&elements::bytes(py, &view)?).raised(py)?;
         Ok(Self::new(to))
+    }
+
+    /// The view that an index names.
+    fn cut(&self, key: &Bound<'_, PyAny>) -> PyResult<View> {
+        let py = key.py();
+        let mut view = self.view(py)?;
+        for cut in cuts::of(view.spec(), key)? {
+            view = match cut {
+                Cut::NewAxis(axis) => view.unsqueeze(axis),
+                Cut::Range { axis, start, len, step } => view.strided_slice(axis, start, len, step),
+                Cut::At { axis, index } => view.slice(axis, index, 1).and_then(|row| row.squeeze(axis)),
+            }
+            .raised(py)?;
+        }
+        Ok(view)
     }
 
     /// Its one element.
@@ -292,12 +308,12 @@ impl Tensor {
     }
 
     fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Self> {
-        index::index(&self.view(key.py())?, key).map(Self::new)
+        self.cut(key).map(Self::new)
     }
 
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = key.py();
-        ops::assign(py, &index::index(&self.view(py)?, key)?, value)
+        ops::assign(py, &self.cut(key)?, value)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -491,7 +507,7 @@ impl Tensor {
 }
 
 /// The integers of a variadic method: one sequence, or each by itself.
-fn listed(given: &Bound<'_, PyTuple>) -> PyResult<Vec<i64>> {
+pub(crate) fn listed(given: &Bound<'_, PyTuple>) -> PyResult<Vec<i64>> {
     match given.len() {
         1 => make::sizes(&given.get_item(0)?),
         _ => make::sizes(given.as_any()),

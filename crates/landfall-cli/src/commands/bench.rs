@@ -8,8 +8,8 @@ mod rows;
 
 pub(crate) use record::processor;
 
-use super::device::on;
 use crate::args::Bench;
+use crate::device::on;
 use crate::error::CliError;
 use crate::output::{self, table};
 use crate::signals::Stop;

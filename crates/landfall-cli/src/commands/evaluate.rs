@@ -1,8 +1,8 @@
 //! `landfall evaluate`: a run, or a baseline, on the test windows.
 
-use super::device::on;
 use super::{METRICS, class_rows, fill, metric_cells, note_all, predictions, series_rows};
 use crate::args::{self, Evaluate};
+use crate::device::on;
 use crate::error::CliError;
 use crate::output;
 use landfall_train::data::{Baseline, Metrics, Panel, ReadOptions, Segment, Split, WindowedPanel, baseline};

@@ -1,13 +1,12 @@
 //! `landfall forecast`: the rows after the last one, in the units of the data.
 
-use super::device::on;
 use super::{fill, note_all};
 use crate::args::Forecast as Args;
 use crate::error::CliError;
+use crate::forecasting::{Predictor, series};
 use crate::output;
-use landfall_train::models::Task;
 use landfall_train::report::plot;
-use landfall_train::run::{Data, Forecast, Run, RunError};
+use landfall_train::run::{Forecast, Run};
 use serde_json::json;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -21,24 +20,13 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         return Err(CliError::OutExists(path.clone()));
     }
     let run = Run::open(&args.run)?;
-    let fill = fill(args.fill.as_ref())?;
-    if run.resolved().network.task() == Task::Classify {
-        return Err(RunError::Classes { path: args.run.clone() }.into());
-    }
-    let Data::Series(panel) = run.load(&args.data, fill)? else {
-        return Err(RunError::NoFuture { path: args.run.clone() }.into());
-    };
-    let horizon = run.resolved().network.horizon();
-    // Refused before a session is made: it takes a moment.
-    let needed = run.resolved().network.context();
-    if let [only] = panel.series() {
-        only.last_rows(needed)?;
-    }
-    let placed = on(args.with.device, args.with.threads, |engine| run.predictor(engine, args.with.weights))?;
-    output::note(&placed.line());
-    let mut session = placed.made;
-    let (forecasts, left_out) = run.forecast_all(&mut session, &panel)?;
+    let panel = series(&run, &args.data, fill(args.fill.as_ref())?)?;
+    let mut predictor = Predictor::new(run, args.with.weights, args.with.device, args.with.threads)?;
+    output::note(predictor.device());
+    let (forecasts, left_out) = predictor.forecast(&panel)?;
     note_all(panel.notices().iter().chain(&left_out));
+    let run = predictor.run();
+    let horizon = run.resolved().network.horizon();
     let columns = panel.columns().get(..run.targets()).unwrap_or_default();
     let table = Table::new(&forecasts, columns, run.levels(), horizon);
     if let Some(path) = &args.out {

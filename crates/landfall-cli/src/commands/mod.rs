@@ -1,7 +1,6 @@
 //! The commands.
 
 pub(crate) mod bench;
-mod device;
 pub(crate) mod doctor;
 pub(crate) mod evaluate;
 pub(crate) mod forecast;
@@ -13,23 +12,9 @@ mod seeds;
 pub(crate) mod train;
 pub(crate) mod tune;
 
-use crate::error::CliError;
 use crate::output;
-use landfall::Engine;
 use landfall_train::data::{DataError, Fill, Metrics};
-use landfall_train::run::{ClassRecord, EvaluationRecord, QuantileRecord, SeriesRecord, SettingsError};
-
-/// An engine on the processor.
-fn cpu(threads: Option<usize>) -> Result<Engine, CliError> {
-    match threads {
-        None => Ok(Engine::cpu()?),
-        Some(n @ 1..=1024) => Ok(Engine::cpu_with_threads(n)?),
-        Some(n) => {
-            let rule = "it must be 1 to 1024";
-            Err(SettingsError::Range { key: "--threads", value: n.to_string(), rule }.into())
-        }
-    }
-}
+use landfall_train::run::{ClassRecord, EvaluationRecord, QuantileRecord, SeriesRecord};
 
 /// A fill rule by its name.
 fn fill(name: Option<&String>) -> Result<Option<Fill>, DataError> {

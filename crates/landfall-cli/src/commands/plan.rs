@@ -1,7 +1,7 @@
 //! `landfall plan`: the memory of a training step, without data and without computing.
 
-use super::device::on;
 use crate::args::Plan;
+use crate::device::on;
 use crate::error::CliError;
 use crate::output::{self, mib, table};
 use landfall::plan::Report;

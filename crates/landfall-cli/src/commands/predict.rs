@@ -1,8 +1,8 @@
 //! `landfall predict`: the classes of samples, and how probable each class is.
 
-use super::device::on;
 use super::forecast::{quoted, write};
 use crate::args::Predict as Args;
+use crate::device::on;
 use crate::error::CliError;
 use crate::output;
 use landfall_train::run::{ClassPrediction, Run};

@@ -1,8 +1,8 @@
 //! `landfall report`: a run in pictures.
 
-use super::device::on;
 use super::{fill, forecast, note_all};
 use crate::args::Report as Args;
+use crate::device::on;
 use crate::error::CliError;
 use crate::output;
 use landfall_train::data::Segment;

@@ -1,12 +1,12 @@
 //! `landfall tune`: the fastest kernel for each instruction of a training step.
 
 use super::note_all;
-use super::train::{begin, settings};
+use super::train::settings;
 use crate::args::Tune;
 use crate::error::CliError;
 use crate::output::{self, table};
-use landfall::tune::{Cache, Row, Tuned, Verdict, tune};
-use landfall_train::train::Session;
+use crate::training::{load, tune_of};
+use landfall::tune::{Row, Tuned, Verdict};
 use serde_json::json;
 
 /// Tunes and prints.
@@ -15,24 +15,16 @@ pub(crate) fn run(args: &Tune) -> Result<(), CliError> {
         return Err(CliError::KnownAhead(flag));
     }
     let mut resolved = settings(&args.setup)?.resolve()?;
-    let begun = begin(&mut resolved)?;
-    note_all(&begun.notes);
-    let device = begun.placed.line();
-    let found = of(begun.placed.made, args.again)?;
+    let loaded = load(&mut resolved)?;
+    note_all(&loaded.notes);
+    let device = loaded.placed.line();
+    let found = tune_of(loaded.placed.made, args.again)?;
     note_all(&found.notices.iter().map(ToString::to_string).collect::<Vec<_>>());
     if args.json {
         return output::json(&json!({"device": found.choices.device, "instructions": found.rows}));
     }
     output::line(&device)?;
     output::line(&shown(&found))
-}
-
-/// Tunes the instructions of a session's programs, which give up their memory first.
-pub(super) fn of(session: Session, again: bool) -> Result<Tuned, CliError> {
-    let engine = session.engine.clone();
-    let cases: Vec<_> = session.programs().iter().flat_map(|p| p.tuning_cases()).collect();
-    drop(session);
-    Ok(tune(&engine, &cases, Cache::of_user().as_ref(), again)?)
 }
 
 fn shown(found: &Tuned) -> String {

@@ -19,6 +19,12 @@ const PLAN: &str = "plan.json";
 const LOCK: &str = "lock";
 const CHOICE: &str = "choice.json";
 
+/// The file of a run's directory with the data that it was trained on, in a run that keeps it.
+pub const KEPT_DATA: &str = "data.csv";
+
+/// The file with what is to be known of the data frame that this was.
+pub const KEPT_FRAME: &str = "frame.json";
+
 /// The right to write a run directory. One process has it at a time; the system takes it back when the process ends,
 /// however it ends.
 #[derive(Debug)]
@@ -150,6 +156,9 @@ impl RunFolder {
                 || [CONFIG, METRICS, PLAN, LOCK, CHOICE].contains(&name)
                 || [ModelKind::Nlinear, ModelKind::Dlinear].iter().any(|kind| weights_name(*kind) == name)
         };
+        // Beside a configuration this is a run's own copy; alone it is somebody's data.
+        let kept = |name: &str| [KEPT_DATA, KEPT_FRAME].contains(&name) && path.join(CONFIG).exists();
+        let before = |name: &str| before(name) || kept(name);
         let Ok(entries) = std::fs::read_dir(path) else { return false };
         entries.into_iter().all(|e| e.is_ok_and(|e| e.file_name().to_str().is_some_and(before)))
             && matches!(Self::last_evaluation(path), Ok(None))
@@ -269,4 +278,23 @@ fn evaluations(text: &str) -> HashSet<(String, usize)> {
 /// Name of the file with the weights of a linear network that was chosen.
 pub(super) fn weights_name(kind: ModelKind) -> String {
     format!("{}.safetensors", kind.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_beside_a_configuration_is_a_runs_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let run = folder.path().join("run");
+        std::fs::create_dir(&run).expect("made");
+        std::fs::write(run.join(KEPT_DATA), "ds,y\n").expect("written");
+        assert!(!RunFolder::is_unbegun(&run), "somebody's data is no run");
+        assert!(matches!(RunFolder::create(&run, ""), Err(RunError::Exists { .. })));
+        std::fs::write(run.join(CONFIG), "").expect("written");
+        assert!(RunFolder::is_unbegun(&run));
+        std::fs::write(run.join("checkpoint.safetensors"), "").expect("written");
+        assert!(!RunFolder::is_unbegun(&run));
+    }
 }

@@ -28,6 +28,8 @@ pub enum SettingsError {
     Unwritable(String),
     #[error("{}: written in version {found} of the format, and this program reads up to {known}; use a newer landfall", .path.display())]
     Version { path: PathBuf, found: u32, known: u32 },
+    #[error("{key}: {why}")]
+    Keyword { key: String, why: String },
     #[error("{key} {value}: {rule}")]
     Range { key: &'static str, value: String, rule: &'static str },
     #[error("unknown {key} `{value}`; choose from {known}")]
@@ -356,7 +358,8 @@ impl Settings {
         Self::parse(&text, path)
     }
 
-    /// Parses a file's text; `path` names it in messages.
+    /// Parses a file's text; `path` names it in messages. Data that a run keeps in its directory is named relative to it
+    /// ([`Settings::to_toml_in`]), and found there.
     ///
     /// # Errors
     /// [`SettingsError::Toml`]; [`SettingsError::Version`] for a file of a newer program.
@@ -372,8 +375,17 @@ impl Settings {
                 Some(found) if found > Self::VERSION => {
                     Err(SettingsError::Version { path: path.to_owned(), found, known: Self::VERSION })
                 }
-                Some(_) | None => Ok(settings),
+                Some(_) => {
+                    Ok(settings.with_data(|data| path.parent().map_or(data.clone(), |run| run.join(&data))))
+                }
+                None => Ok(settings),
             })
+    }
+
+    /// The same settings with other paths of the files of data.
+    fn with_data(mut self, moved: impl Fn(PathBuf) -> PathBuf) -> Self {
+        self.data = self.data.map(|OneOrMore(paths)| OneOrMore(paths.into_iter().map(moved).collect()));
+        self
     }
 
     /// Version of the format of run directories that this program writes, and the newest that it reads.
@@ -473,6 +485,17 @@ impl Settings {
         Ok(digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect())
     }
 
+    /// The settings as the text of the `config.toml` of the run in this directory. Data that lies there is named relative to
+    /// it, so that the directory may be moved with all that it needs.
+    ///
+    /// # Errors
+    /// As [`Settings::to_toml`].
+    pub fn to_toml_in(&self, run: &Path) -> Result<String, SettingsError> {
+        let run = std::path::absolute(run).unwrap_or_else(|_| run.to_owned());
+        let inside = |data: PathBuf| data.strip_prefix(&run).map(Path::to_owned).unwrap_or(data);
+        self.clone().with_data(inside).to_toml()
+    }
+
     /// The settings as a file's text.
     ///
     /// # Errors
@@ -545,6 +568,21 @@ mod tests {
         assert_eq!(named::<OptimizerKind>("adamw"), Ok(OptimizerKind::AdamW));
         assert_eq!(named::<OptimizerKind>("rmsprop"), Err("choose one of adam, adamw, sgd, lion".to_owned()));
         assert_eq!(named::<Schedule>("x").expect_err("none").lines().count(), 1);
+    }
+
+    #[test]
+    fn data_in_a_run_is_named_relative_to_it() {
+        let data = |path: &str| Some(OneOrMore(vec![PathBuf::from(path)]));
+        let of =
+            |path| Settings { version: Some(Settings::VERSION), data: data(path), ..Settings::default() };
+        let text = of("/runs/a/data.csv").to_toml_in(Path::new("/runs/a")).expect("writable");
+        assert_eq!(text, "version = 1\ndata = \"data.csv\"\n");
+        // The directory may have moved; a person's file has paths from where the program is run.
+        let read = |text: &str| Settings::parse(text, Path::new("/else/b/config.toml")).expect("sound").data;
+        assert_eq!(read(&text), data("/else/b/data.csv"));
+        assert_eq!(read("data = \"data.csv\"\n"), data("data.csv"));
+        let other = of("/runs/ab/data.csv").to_toml_in(Path::new("/runs/a")).expect("writable");
+        assert_eq!(read(&other), data("/runs/ab/data.csv"));
     }
 
     #[test]

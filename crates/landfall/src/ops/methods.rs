@@ -216,9 +216,8 @@ pub fn method(
     };
     let call = Call { method: &all[found], graph, args, given, at };
     call.checked()?;
-    (call.method.body)(&call).map_err(|error| match error {
+    (call.method.body)(&call).map_err(|error| {
         // The line of the table says nothing to the caller.
-        Error::Op(refused) => Error::Op(OpError { at: Some(at), ..refused }),
-        other => other,
+        if let Error::Op(refused) = error { Error::Op(OpError { at: Some(at), ..refused }) } else { error }
     })
 }

@@ -70,6 +70,7 @@ pub(crate) mod matmul;
 mod methods;
 pub(crate) mod movement;
 pub(crate) mod norm;
+mod plain;
 pub(crate) mod random;
 pub(crate) mod recurrent;
 pub(crate) mod reduce;
@@ -91,6 +92,7 @@ pub use elementwise::pointwise::{
 pub use layers::Windows;
 pub use losses::Labels;
 pub use methods::{Method, Parameter, method, methods};
+pub use plain::plain;
 use std::sync::Arc;
 pub use var::Var;
 

@@ -1,8 +1,8 @@
 //! Our side of a row: what is timed, built and warmed up.
 
 use super::rows::{Arg, Call, Data, OpRow, Row, Step, Way, call};
-use crate::commands::tune;
 use crate::error::CliError;
+use crate::training::tune_of;
 use landfall::ops::{self, Cost, Op};
 use landfall::rng::Rng;
 use landfall::{
@@ -200,7 +200,7 @@ impl Ours {
         };
         let mut session = Session::new(engine, model, &dataset, context, horizon, options.clone())?;
         if way == Way::Tuned {
-            let found = tune::of(session, false)?;
+            let found = tune_of(session, false)?;
             let model = config.build().map_err(SettingsError::Network)?;
             let engine = engine.with_choices(found.choices);
             session = Session::new(&engine, model, &dataset, context, horizon, options)?;

@@ -1,32 +1,37 @@
 //! What a run that finished says.
 
-use super::Comparison;
-use super::choice::Chosen;
 use crate::commands::{METRICS, class_rows, metric_cells, quantile_line, series_rows};
 use crate::error::CliError;
 use crate::output::{self, digits};
+use crate::training::{Chosen, Comparison, Finished};
 use landfall_train::choice::MIN_WINDOWS;
 use landfall_train::data::synthetic::WalkData;
 use landfall_train::data::{Metrics, Segment};
 use landfall_train::run::{BaselineRecord, Choice, EvaluationRecord, Resolved, Scored};
-use serde_json::json;
 use std::path::Path;
 
 /// Fewer test windows than these say little: neighbouring windows share most of their rows.
 const FEW_WINDOWS: usize = 20;
 
 /// A run that finished, and what its results are compared with.
-pub(super) struct Finished<'a> {
-    pub(super) resolved: &'a Resolved,
-    pub(super) records: &'a [EvaluationRecord],
-    pub(super) simple: &'a [BaselineRecord],
-    pub(super) comparison: &'a Comparison,
+pub(super) struct Results<'a> {
+    resolved: &'a Resolved,
+    records: &'a [EvaluationRecord],
+    simple: &'a [BaselineRecord],
+    comparison: &'a Comparison,
     /// What the default recipe chose.
-    pub(super) chosen: Option<&'a Chosen>,
-    pub(super) path: &'a Path,
+    chosen: Option<&'a Chosen>,
+    path: &'a Path,
 }
 
-impl Finished<'_> {
+impl<'a> Results<'a> {
+    /// Those of a run in this directory.
+    pub(super) fn of(finished: &'a Finished, path: &'a Path) -> Self {
+        let Finished { resolved, comparison, chosen, records, .. } = finished;
+        let simple = records.last().map_or(&[][..], |r| &r.baselines);
+        Self { resolved, records, simple, comparison, chosen: chosen.as_ref(), path }
+    }
+
     /// Prints the scores beside those of the baselines, and where the run is.
     pub(super) fn print(&self) -> Result<(), CliError> {
         let Some(last) = self.records.last() else { return Ok(()) };
@@ -140,25 +145,6 @@ impl Finished<'_> {
     fn saved(&self) -> Result<(), CliError> {
         output::line(&format!("Run saved to {}", self.path.display()))
     }
-
-    /// The object of `--json`.
-    pub(super) fn object(&self, steps: usize) -> serde_json::Value {
-        let mut object = object(self.path, steps, self.records, self.simple, self.comparison);
-        if let Some(c) = self.chosen {
-            object["winner"] = json!(c.choice.winner.name);
-            object["forecaster"] = json!(c.choice.forecaster);
-            object["network"] = json!({"name": c.choice.forecaster.network.name(), "mse": c.network.mse, "mae": c.network.mae});
-            object["choice"] = json!({
-                "rolling": c.choice.rolling,
-                "validation_windows": c.choice.validation_windows,
-                "windows": c.choice.windows,
-                "candidates": c.choice.candidates,
-            });
-            object["seasonal_period"] = json!(self.resolved.period);
-            object["context"] = json!(self.resolved.network.context());
-        }
-        object
-    }
 }
 
 /// What was chosen, by what, and by how much.
@@ -190,50 +176,4 @@ fn mean_label(walk: &WalkData) -> (f64, f64) {
     let mean = labels.iter().sum::<f64>() / n;
     let sum = |f: fn(f64) -> f64| labels.iter().map(|l| f(l - mean)).sum::<f64>() / n;
     (sum(|e| e * e), sum(f64::abs))
-}
-
-fn object(
-    path: &Path,
-    steps: usize,
-    records: &[EvaluationRecord],
-    simple: &[BaselineRecord],
-    comparison: &Comparison,
-) -> serde_json::Value {
-    let mut object = json!({"run": path, "steps": steps});
-    if let Some(r) = records.last() {
-        object["split"] = json!(r.split);
-        object["mse"] = json!(r.mse);
-        object["mae"] = json!(r.mae);
-        object["mse_drop_last"] = json!(r.mse_drop_last);
-        object["mae_drop_last"] = json!(r.mae_drop_last);
-        object["windows"] = json!(r.windows);
-        if let Some(Metrics { rmse, mase, smape, r2 }) = r.metrics {
-            for (key, value) in [("rmse", rmse), ("mase", mase), ("smape", smape), ("r2", r2)] {
-                object[key] = json!(value);
-            }
-            object["columns"] = json!(r.columns);
-        }
-        if let Some(q) = r.quantiles {
-            object["quantiles"] = json!(q);
-        }
-        if !r.series.is_empty() {
-            object["series"] = json!(r.series);
-        }
-        if let Some(c) = r.classes {
-            object["accuracy"] = json!(c.accuracy);
-            object["cross_entropy"] = json!(c.cross_entropy);
-        }
-    }
-    if let Comparison::Classes(known) = comparison {
-        for (name, accuracy) in known.scores() {
-            object[name.replace(' ', "_")] = json!({"accuracy": accuracy});
-        }
-    }
-    for s in simple {
-        let key = s.name.split(' ').next().unwrap_or(&s.name);
-        let Metrics { rmse, mase, smape, r2 } = s.metrics;
-        object[key] =
-            json!({"mse": s.mse, "mae": s.mae, "rmse": rmse, "mase": mase, "smape": smape, "r2": r2});
-    }
-    object
 }

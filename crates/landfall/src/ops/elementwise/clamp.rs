@@ -36,7 +36,7 @@ op_attributes! {
 }
 
 impl Graph {
-    /// [`Clamp`] of a value.
+    /// `min(max(x, low), high)` ([`Clamp`]).
     ///
     /// # Errors
     /// The rule that the argument or the bounds break, with the caller's line.

@@ -1,9 +1,8 @@
 //! The device of a command.
 
-use super::cpu;
 use crate::error::CliError;
 use landfall::{Engine, Error, OpError, Rule};
-use landfall_train::run::{Device, RunError};
+use landfall_train::run::{Device, RunError, SettingsError};
 
 /// What was made on a device, and where that is.
 pub(crate) struct Placed<T> {
@@ -33,6 +32,18 @@ pub(crate) fn line(device: Device, why: Option<&str>) -> String {
     match why {
         Some(why) => format!("device auto: {what} ({why})"),
         None => format!("device {what}"),
+    }
+}
+
+/// An engine on the processor.
+fn cpu(threads: Option<usize>) -> Result<Engine, CliError> {
+    match threads {
+        None => Ok(Engine::cpu()?),
+        Some(n @ 1..=1024) => Ok(Engine::cpu_with_threads(n)?),
+        Some(n) => {
+            let rule = "it must be 1 to 1024";
+            Err(SettingsError::Range { key: "--threads", value: n.to_string(), rule }.into())
+        }
     }
 }
 

@@ -1,38 +1,49 @@
-//! Views by index: `x[1, :, None, ..., ::2]`.
+//! Indices of Python: `x[1, :, None, ..., ::2]` as cuts of one axis each.
 
-use crate::error::{Class, Raise};
-use landfall::View;
+use crate::error::Class;
+use landfall::Spec;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PySlice, PyTuple};
 
-/// The view that an index names.
-pub(super) fn index(view: &View, key: &Bound<'_, PyAny>) -> PyResult<View> {
+/// What an index does to one axis, counted in what the cuts before left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// A new axis of size 1.
+    NewAxis(usize),
+    /// Elements `start`, `start + step`, …, `len` of them.
+    Range { axis: usize, start: usize, len: usize, step: usize },
+    /// One element, without its axis.
+    At { axis: usize, index: usize },
+}
+
+/// The cuts of an index of an array.
+pub(crate) fn of(spec: Spec, key: &Bound<'_, PyAny>) -> PyResult<Vec<Cut>> {
     let py = key.py();
     let items: Vec<Bound<'_, PyAny>> = match key.cast::<PyTuple>() {
         Ok(tuple) => tuple.iter().collect(),
         Err(_) => vec![key.clone()],
     };
-    let rank = view.shape().rank();
+    let (sizes, rank) = (spec.shape.dims(), spec.shape.rank());
     let is_ellipsis = |item: &Bound<'_, PyAny>| item.is_instance_of::<PyEllipsis>();
     let named = items.iter().filter(|item| !item.is_none() && !is_ellipsis(item)).count();
-    let refused =
-        |class: Class, why: String| Err(class.error(py, format!("index of {}: {why}", view.spec())));
+    let refused = |class: Class, why: String| Err(class.error(py, format!("index of {spec}: {why}")));
     if named > rank {
         return refused(Class::Index, format!("it names {named} axes, the tensor has {rank}"));
     }
     if items.iter().filter(|item| is_ellipsis(item)).count() > 1 {
         return refused(Class::Index, "it has more than one ...".to_owned());
     }
-    let (mut out, mut axis) = (view.clone(), 0);
+    // `from` is the axis of the array, `axis` the same one in what is left of it.
+    let (mut cuts, mut axis, mut from) = (Vec::new(), 0, 0);
     for item in &items {
         if item.is_none() {
-            out = out.unsqueeze(axis).raised(py)?;
+            cuts.push(Cut::NewAxis(axis));
             axis += 1;
         } else if is_ellipsis(item) {
             axis += rank - named;
+            from += rank - named;
         } else if let Ok(slice) = item.cast::<PySlice>() {
-            let size = out.shape().dims()[axis];
-            let range = slice.indices(size as isize)?;
+            let range = slice.indices(sizes[from] as isize)?;
             let Ok(step) = usize::try_from(range.step) else {
                 return refused(
                     Class::Index,
@@ -40,17 +51,20 @@ pub(super) fn index(view: &View, key: &Bound<'_, PyAny>) -> PyResult<View> {
                 );
             };
             let start = usize::try_from(range.start).unwrap_or(0);
-            out = out.strided_slice(axis, start, range.slicelength, step).raised(py)?;
+            if (start, range.slicelength, step) != (0, sizes[from], 1) {
+                cuts.push(Cut::Range { axis, start, len: range.slicelength, step });
+            }
             axis += 1;
+            from += 1;
         } else if let Some(at) = integer(item) {
-            let size = out.shape().dims()[axis];
+            let size = sizes[from];
             let from_front = if at < 0 { at.checked_add(size as i64) } else { Some(at) };
-            let Some(at) =
-                from_front.and_then(|at| usize::try_from(at).ok()).filter(|&from_front| from_front < size)
+            let Some(index) = from_front.and_then(|at| usize::try_from(at).ok()).filter(|&at| at < size)
             else {
-                return refused(Class::Index, format!("{at} is out of range of axis {axis} of size {size}"));
+                return refused(Class::Index, format!("{at} is out of range of axis {from} of size {size}"));
             };
-            out = out.slice(axis, at, 1).and_then(|row| row.squeeze(axis)).raised(py)?;
+            cuts.push(Cut::At { axis, index });
+            from += 1;
         } else {
             return refused(
                 Class::Argument,
@@ -61,7 +75,7 @@ pub(super) fn index(view: &View, key: &Bound<'_, PyAny>) -> PyResult<View> {
             );
         }
     }
-    Ok(out)
+    Ok(cuts)
 }
 
 /// The integer that an index is: anything with `__index__`, but no truth value.

@@ -11,12 +11,12 @@ use serde_json::json;
 use std::sync::Arc;
 
 /// What was chosen, with its errors on the test windows.
-pub(super) struct Chosen {
-    pub(super) choice: Choice,
+pub(crate) struct Chosen {
+    pub(crate) choice: Choice,
     /// Errors of what the run forecasts with.
-    pub(super) forecast: EvaluationRecord,
+    pub(crate) forecast: EvaluationRecord,
     /// Errors of its network on its own.
-    pub(super) network: EvaluationRecord,
+    pub(crate) network: EvaluationRecord,
 }
 
 /// Chooses by validation, writes the choice into the run's folder, and scores it; none when it was stopped.
@@ -32,7 +32,8 @@ pub(super) fn chosen(
     let Some(choice) = made.map_err(CliError::During)? else { return Ok(None) };
     resolved.settings.forecaster = Some(choice.forecaster.clone());
     folder.write("choice.json", &format!("{}\n", json!(choice))).map_err(CliError::During)?;
-    folder.write("config.toml", &resolved.settings.to_toml()?).map_err(CliError::During)?;
+    let configuration = resolved.settings.to_toml_in(folder.path())?;
+    folder.write("config.toml", &configuration).map_err(CliError::During)?;
     let run = Run::open(folder.path())?;
     let mut own;
     let session = if choice.forecaster.ridge.is_some() {

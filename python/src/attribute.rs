@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PySequence, PyString, PyTuple};
 
 /// The value that an object gives an attribute, whose default says of which type it is.
-pub(super) fn value(
+pub(crate) fn value(
     attribute: &Attribute,
     default: Option<&AttributeValue>,
     given: &Bound<'_, PyAny>,
@@ -54,7 +54,7 @@ pub(super) fn value(
 }
 
 /// A value as an object of Python, for signatures.
-pub(super) fn object<'py>(py: Python<'py>, value: &AttributeValue) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn object<'py>(py: Python<'py>, value: &AttributeValue) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         AttributeValue::None => py.None().into_bound(py),
         AttributeValue::Bool(v) => PyBool::new(py, *v).to_owned().into_any(),
@@ -74,7 +74,7 @@ fn named(name: &str) -> &str {
 }
 
 /// The type of an attribute in stubs.
-pub(super) fn annotation(attribute: &Attribute, default: Option<&AttributeValue>) -> String {
+pub(crate) fn annotation(attribute: &Attribute, default: Option<&AttributeValue>) -> String {
     let optional = matches!(default, None | Some(AttributeValue::None));
     let kind = if attribute.takes == DType::TAKES {
         "DTypeLike".to_owned()

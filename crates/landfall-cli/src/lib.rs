@@ -1,0 +1,75 @@
+//! The program `landfall` as a library: [`program`] is all of it, for a command line; [`training`] and [`forecasting`] are what
+//! its commands compute with, and print nothing.
+#![deny(unsafe_code)]
+
+mod args;
+mod commands;
+mod device;
+mod error;
+pub mod forecasting;
+mod output;
+mod signals;
+pub mod training;
+
+pub use error::CliError;
+
+use args::{Args, Command};
+use clap::{CommandFactory, Parser};
+use std::ffi::OsString;
+
+/// Runs the program with a command line, whose first word is the program's name; its exit code. It prints to standard output
+/// and standard error, and watches for the signals that end a run.
+pub fn program(line: impl IntoIterator<Item = OsString>) -> u8 {
+    // What reaches this hook is a defect of the program; it is said in one line, like every other error.
+    std::panic::set_hook(Box::new(|info| {
+        let what = info.payload_as_str().unwrap_or("no message");
+        let at = info.location().map(ToString::to_string).unwrap_or_default();
+        output::error(&format!("internal error at {at}: {what}; please report it with the command you ran"));
+    }));
+    signals::survive_file_limits();
+    let line: Vec<OsString> = line.into_iter().collect();
+    let code = std::panic::catch_unwind(|| match Args::try_parse_from(&line) {
+        Ok(args) => run(&args),
+        Err(e) => refused(&e),
+    });
+    code.unwrap_or(1)
+}
+
+fn run(args: &Args) -> u8 {
+    let done = match &args.command {
+        Command::Train(train) => commands::train::run(train),
+        Command::Evaluate(evaluate) => commands::evaluate::run(evaluate).map(|()| 0),
+        Command::Forecast(forecast) => commands::forecast::run(forecast).map(|()| 0),
+        Command::Report(report) => commands::report::run(report).map(|()| 0),
+        Command::Predict(predict) => commands::predict::run(predict).map(|()| 0),
+        Command::Plan(plan) => commands::plan::run(plan).map(|()| 0),
+        Command::Tune(tune) => commands::tune::run(tune).map(|()| 0),
+        Command::Bench(bench) => commands::bench::run(bench),
+        Command::Doctor(doctor) => commands::doctor::run(doctor).map(|()| 0),
+        Command::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut Args::command(), "landfall", &mut text);
+            output::line(String::from_utf8_lossy(&text).trim_end()).map(|()| 0)
+        }
+    };
+    done.unwrap_or_else(|e| {
+        output::error(&e.to_string());
+        e.code()
+    })
+}
+
+/// A command line that does not parse, in one line; or the help that was asked for.
+fn refused(e: &clap::Error) -> u8 {
+    if !e.use_stderr() || e.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // A reader that went away has read enough.
+        let _ = e.print();
+        return u8::try_from(e.exit_code()).unwrap_or(2);
+    }
+    let text = e.to_string();
+    let lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
+    let said = lines.filter(|l| !l.starts_with("Usage:") && !l.starts_with("For more information"));
+    let line = said.collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
+    let line = line.strip_prefix("error: ").unwrap_or(&line).trim_end_matches('.');
+    output::error(&format!("{line}; --help lists what there is"));
+    2
+}

@@ -1,0 +1,130 @@
+//! A run with a directory: its steps, the choice of a forecaster, its end.
+
+use super::choice::{Chosen, chosen};
+use super::comparison::Comparison;
+use super::ready::Ready;
+use crate::error::CliError;
+use landfall_train::choice::Plan;
+use landfall_train::run::{EvaluationRecord, Observer, Outcome, Resolved, RunFolder, fit};
+use landfall_train::train::{Dataset, Session};
+use std::path::Path;
+
+/// A run with a directory, before its first step or the next one.
+pub struct Begun {
+    pub(super) ready: Ready,
+    pub(super) folder: RunFolder,
+    pub(super) configuration: String,
+}
+
+/// How a part of a run ended.
+pub enum Ended<T> {
+    /// It is done.
+    Done(T),
+    /// The observer stopped it after so many updates, with a checkpoint.
+    Interrupted {
+        /// Updates done.
+        step: usize,
+    },
+}
+
+/// A run that has taken its steps.
+pub struct Trained {
+    resolved: Resolved,
+    session: Session,
+    comparison: Comparison,
+    choice: Option<(Plan, Dataset)>,
+    folder: RunFolder,
+    records: Vec<EvaluationRecord>,
+    steps: usize,
+}
+
+/// A run that is done.
+pub struct Finished {
+    pub(crate) resolved: Resolved,
+    pub(crate) session: Session,
+    pub(crate) comparison: Comparison,
+    pub(crate) chosen: Option<Chosen>,
+    pub(crate) records: Vec<EvaluationRecord>,
+    pub(crate) steps: usize,
+}
+
+impl Begun {
+    /// The run's directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// What is to be done.
+    #[must_use]
+    pub fn ready(&self) -> &Ready {
+        &self.ready
+    }
+
+    /// Takes the steps, or those that remain.
+    ///
+    /// # Errors
+    /// A step that is not finite, a file that cannot be written, a device fault.
+    pub fn fit(self, observer: &mut dyn Observer) -> Result<Ended<Trained>, CliError> {
+        let Self { ready, mut folder, configuration } = self;
+        folder.write("plan.json", &ready.plans()).map_err(CliError::During)?;
+        let options = ready.options(configuration);
+        let Ready { resolved, mut session, comparison, choice, from, .. } = ready;
+        let outcome = if resolved.trains() {
+            fit(&mut session, &mut folder, from, &options, observer).map_err(CliError::During)?
+        } else {
+            Outcome::Finished { records: Vec::new(), steps: 0 }
+        };
+        Ok(match outcome {
+            Outcome::Interrupted { step } => Ended::Interrupted { step },
+            Outcome::Finished { records, steps } => {
+                Ended::Done(Trained { resolved, session, comparison, choice, folder, records, steps })
+            }
+        })
+    }
+}
+
+impl Trained {
+    /// Updates done.
+    #[must_use]
+    pub fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// Where the run ended before its last step: the number of validations without improvement that it allows.
+    #[must_use]
+    pub fn patience(&self) -> Option<usize> {
+        let early = self.resolved.trains() && self.steps < self.resolved.steps(&self.session);
+        self.resolved.patience.filter(|_| early)
+    }
+
+    /// Chooses what the run forecasts with and scores it, by the default recipe; other runs are done. `stop` is asked
+    /// between steps.
+    ///
+    /// # Errors
+    /// As [`Begun::fit`].
+    pub fn choose(self, stop: &dyn Fn() -> bool) -> Result<Ended<Finished>, CliError> {
+        let Self { mut resolved, mut session, comparison, choice, mut folder, mut records, steps } = self;
+        let mut made = None;
+        if let (Some(choice), Comparison::Series(panel)) = (&choice, &comparison) {
+            made = chosen(&mut resolved, &mut session, panel, choice, &mut folder, stop)?;
+            let Some(chosen) = &made else { return Ok(Ended::Interrupted { step: steps }) };
+            records = vec![chosen.forecast.clone()];
+        }
+        Ok(Ended::Done(Finished { resolved, session, comparison, chosen: made, records, steps }))
+    }
+}
+
+impl Finished {
+    /// The evaluations of what the run forecasts with; the last one is that of the test windows.
+    #[must_use]
+    pub fn records(&self) -> &[EvaluationRecord] {
+        &self.records
+    }
+
+    /// Updates done.
+    #[must_use]
+    pub fn steps(&self) -> usize {
+        self.steps
+    }
+}

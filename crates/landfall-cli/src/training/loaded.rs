@@ -1,0 +1,57 @@
+//! The data of a run, and a session over it.
+
+use super::comparison::{Classes, Comparison};
+use crate::device::{Placed, on};
+use crate::error::CliError;
+use landfall::tune::{Cache, Tuned, tune};
+use landfall_train::choice::Plan;
+use landfall_train::data::Summary;
+use landfall_train::run::{Data, Device, Resolved};
+use landfall_train::train::{Dataset, Session};
+use std::sync::Arc;
+
+/// A session on the device that was asked for, with its data.
+pub(crate) struct Loaded {
+    pub(crate) placed: Placed<Session>,
+    pub(crate) dataset: Dataset,
+    pub(super) comparison: Comparison,
+    /// How a forecaster will be chosen, by the default recipe.
+    pub(super) plan: Option<Plan>,
+    /// What was read of series.
+    pub(super) summary: Option<Summary>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Reads the data and makes a session of it.
+pub(crate) fn load(resolved: &mut Resolved) -> Result<Loaded, CliError> {
+    let (mut plan, mut summary) = (None, None);
+    let (dataset, comparison, notes) = match resolved.load()? {
+        Data::Series(panel) => {
+            summary = Some(panel.summary());
+            *resolved = resolved.clone().sized(&panel)?;
+            let (mut dataset, panel) = resolved.forecast(panel)?;
+            let left_out = panel.left_out().to_vec();
+            if resolved.is_default_recipe() {
+                let (folds, planned) = resolved.planned(&dataset, &panel);
+                (plan, dataset) = (Some(folds), planned);
+            }
+            (dataset, Comparison::Series(Arc::new(panel)), left_out)
+        }
+        Data::Tokens(data) => {
+            let (dataset, data) = resolved.classify(data)?;
+            (dataset, Comparison::Classes(Classes::of(&data, resolved.split)?), Vec::new())
+        }
+        Data::Walk(walk) => (Dataset::regression(&walk), Comparison::Labels(walk), Vec::new()),
+    };
+    let asked = resolved.settings.device.unwrap_or(Device::Auto);
+    let placed = on(asked, resolved.settings.threads, |engine| resolved.session(engine, &dataset))?;
+    Ok(Loaded { placed, dataset, comparison, plan, summary, notes })
+}
+
+/// Tunes the instructions of a session's programs, which give up their memory first.
+pub(crate) fn tune_of(session: Session, again: bool) -> Result<Tuned, CliError> {
+    let engine = session.engine.clone();
+    let cases: Vec<_> = session.programs().iter().flat_map(|p| p.tuning_cases()).collect();
+    drop(session);
+    Ok(tune(&engine, &cases, Cache::of_user().as_ref(), again)?)
+}

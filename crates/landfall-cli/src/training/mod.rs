@@ -1,0 +1,19 @@
+//! Training as the program does it, in steps that print nothing.
+//!
+//! Settings, or an earlier run, make a [`Ready`]: whatever can be refused has been. [`Ready::begin`] makes its directory;
+//! [`Begun::fit`] takes its steps under an observer; and [`Trained::choose`] chooses what it forecasts with, by the default
+//! recipe, and scores it.
+
+mod begun;
+mod choice;
+mod comparison;
+mod loaded;
+mod object;
+mod ready;
+mod unchanged;
+
+pub use begun::{Begun, Ended, Finished, Trained};
+pub(crate) use choice::Chosen;
+pub(crate) use comparison::Comparison;
+pub(crate) use loaded::{load, tune_of};
+pub use ready::{NewRun, Ready};

@@ -1,0 +1,274 @@
+//! Runs that can begin: new ones, and earlier ones that go on.
+
+use super::begun::Begun;
+use super::comparison::Comparison;
+use super::loaded::{Loaded, load, tune_of};
+use super::unchanged::{samples_unchanged, unchanged};
+use crate::device::Placed;
+use crate::error::CliError;
+use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
+use landfall_train::choice::Plan;
+use landfall_train::data::Summary;
+use landfall_train::run::{
+    Device, FitOptions, KEPT_DATA, KEPT_FRAME, OneOrMore, Resolved, Run, RunError, RunFolder, RunLock,
+    Settings, TestScoring, Units, complete,
+};
+use landfall_train::train::{Dataset, Schedule, Session};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A run to be made.
+#[derive(Debug, Clone, Default)]
+pub struct NewRun {
+    /// Its settings, as in a configuration file.
+    pub settings: Settings,
+    /// Its directory, a new one; `None` for the first free `runs/<model>-<number>`.
+    pub out: Option<PathBuf>,
+    /// Whether it takes the kernels that tuning found.
+    pub tuned: bool,
+    /// What is to be known of the data frame that its only file of data was. With it the directory keeps both, so that
+    /// nothing outside of it is needed any more.
+    pub frame: Option<String>,
+}
+
+/// Where a run is written.
+enum Place {
+    New { out: Option<PathBuf>, frame: Option<String> },
+    Resumed(RunLock),
+}
+
+/// A run that can begin: its data is read and its session made, and nothing is written yet.
+pub struct Ready {
+    pub(crate) resolved: Resolved,
+    pub(crate) session: Session,
+    pub(crate) comparison: Comparison,
+    /// How a forecaster will be chosen, and on which data.
+    pub(super) choice: Option<(Plan, Dataset)>,
+    /// Why `auto` chose the device that it did.
+    pub(crate) chosen: Option<String>,
+    /// What was read of a series.
+    pub(crate) summary: Option<Summary>,
+    /// What else a person has to know.
+    pub(crate) notes: Vec<String>,
+    pub(crate) from: Progress,
+    place: Place,
+}
+
+impl Ready {
+    /// A new run.
+    ///
+    /// # Errors
+    /// Settings that do not fit together, a directory that holds a run already, data that cannot be read or is too short, a
+    /// device that is not there.
+    pub fn new(run: NewRun) -> Result<Self, CliError> {
+        let NewRun { settings, out, tuned, frame } = run;
+        let init = settings.init.clone();
+        let resolved = settings.resolve()?;
+        if let Some(path) = out.as_ref().filter(|p| p.exists() && !RunFolder::is_unbegun(p)) {
+            return Err(RunError::Exists { path: path.clone() }.into());
+        }
+        let init = init.map(|path| File::read(&path).map(|file| (path, file))).transpose()?;
+        Self::prepare(resolved, tuned, Place::New { out, frame }, |session| {
+            if let Some((path, file)) = &init {
+                load_weights(path, file, session)?;
+            }
+            Ok(Progress::default())
+        })
+    }
+
+    /// An earlier run, with the settings that these change; and what a person has to know of its going on.
+    ///
+    /// # Errors
+    /// [`CliError::Complete`]; what is no run, or has no checkpoint; other data than it was trained on; as [`Ready::new`].
+    pub fn resumed(changes: &Settings, path: &Path) -> Result<(Self, Vec<String>), CliError> {
+        let stored = Run::open(path)?;
+        let lock = RunLock::take(path)?;
+        let before = stored.resolved().settings.clone();
+        let resolved = changes.over(&before)?.resolve()?;
+        let checkpoint = path.join("checkpoint.safetensors");
+        if !checkpoint.exists() && RunFolder::last_evaluation(path)?.is_some() {
+            // Linear networks are fit without steps, so a run of theirs has no checkpoint.
+            return Err(CliError::Complete { run: path.to_owned(), done: 0, total: 0 });
+        }
+        if !checkpoint.exists() {
+            return Err(RunError::NoCheckpoint { path: path.to_owned() }.into());
+        }
+        let file = File::read(&checkpoint)?;
+        let ready = Self::prepare(resolved, false, Place::Resumed(lock), |session| {
+            load_checkpoint(&checkpoint, &file, session).map_err(CliError::from)
+        })?;
+        match &ready.comparison {
+            Comparison::Series(now) => unchanged(path, &stored, now)?,
+            Comparison::Classes(_) => samples_unchanged(path, &before, &ready.resolved.settings)?,
+            Comparison::Labels(_) => {}
+        }
+        // A run that was stopped while it chose has done its steps.
+        let chooses = ready.choice.is_some() && before.forecaster.is_none();
+        if !chooses && complete(&ready.session, path, &ready.from, &ready.options(String::new()))? {
+            let total = ready.steps();
+            return Err(CliError::Complete { run: path.to_owned(), done: ready.from.step, total });
+        }
+        let notes = ready.changed(&before);
+        Ok((ready, notes))
+    }
+
+    /// What a run that goes on does unlike before, a sentence each.
+    fn changed(&self, before: &Settings) -> Vec<String> {
+        let (s, mut notes) = (&self.resolved.settings, Vec::new());
+        if let (Some(was), Some(now)) = (before.computed_on, s.computed_on)
+            && was != now
+        {
+            notes.push(format!(
+                "the run computed on {was} and goes on on {now}: its results differ by rounding from those of one device"
+            ));
+        }
+        let longer = (s.epochs, s.max_steps) != (before.epochs, before.max_steps);
+        if longer && matches!(s.schedule, Some(Schedule::Cosine | Schedule::OneCycle)) {
+            let note =
+                "this schedule spans the whole run, so the rates from here on are those of the new length";
+            notes.push(note.to_owned());
+        }
+        notes
+    }
+
+    /// Everything that can be refused happens here, before a file is written.
+    fn prepare(
+        mut resolved: Resolved,
+        tuned: bool,
+        place: Place,
+        start: impl FnOnce(&mut Session) -> Result<Progress, CliError>,
+    ) -> Result<Self, CliError> {
+        let Loaded { placed, dataset, comparison, plan, summary, mut notes } = load(&mut resolved)?;
+        let Placed { made: mut session, device, why: chosen } = placed;
+        if tuned {
+            let engine = session.engine.clone();
+            let found = tune_of(session, false)?;
+            notes.extend(found.notices.iter().map(ToString::to_string));
+            resolved.settings.kernels = Some(found.choices);
+            session = resolved.session(&engine, &dataset)?;
+        }
+        if let Some(why) = resolved.unpinned(&session.engine)? {
+            notes.push(format!("the run's tuned kernels do not hold here ({why}): the ops' own are taken"));
+        }
+        resolved.settings.computed_on = Some(device);
+        let from = start(&mut session)?;
+        let choice = plan.map(|plan| (plan, dataset));
+        Ok(Self { resolved, session, comparison, choice, summary, chosen, notes, from, place })
+    }
+
+    /// What a person has to know of how the data was read, and of the run.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let of_data = self.summary.as_ref().map_or(&[][..], |summary| &summary.notes);
+        [of_data, &self.notes].concat()
+    }
+
+    /// Where it computes.
+    #[must_use]
+    pub fn device(&self) -> Device {
+        self.resolved.settings.computed_on.unwrap_or(Device::Auto)
+    }
+
+    /// Updates done before it goes on.
+    #[must_use]
+    pub fn done(&self) -> usize {
+        self.from.step
+    }
+
+    /// Updates of the whole run.
+    #[must_use]
+    pub fn steps(&self) -> usize {
+        self.resolved.steps(&self.session)
+    }
+
+    /// Whether it only counts: a device that computes nothing leaves no run.
+    #[must_use]
+    pub fn only_counts(&self) -> bool {
+        self.resolved.settings.device == Some(Device::Null)
+    }
+
+    /// Makes the run's directory, or opens the one of a run that goes on.
+    ///
+    /// # Errors
+    /// A directory that cannot be made or written, or that another process has just begun a run in.
+    pub fn begin(mut self) -> Result<Begun, CliError> {
+        let (folder, configuration) =
+            match std::mem::replace(&mut self.place, Place::New { out: None, frame: None }) {
+                Place::New { out: Some(path), frame } => self.create(&path, frame.as_deref())?,
+                Place::New { out: None, frame } => self.numbered(frame.as_deref())?,
+                Place::Resumed(lock) => {
+                    let folder = RunFolder::resume(lock, self.from.step)?;
+                    let configuration = self.resolved.settings.to_toml_in(folder.path())?;
+                    folder.write("config.toml", &configuration)?;
+                    (folder, configuration)
+                }
+            };
+        Ok(Begun { ready: self, folder, configuration })
+    }
+
+    /// A new directory, with the data where it is kept.
+    fn create(&mut self, path: &Path, frame: Option<&str>) -> Result<(RunFolder, String), CliError> {
+        let given = self.resolved.settings.data.clone();
+        if frame.is_some() {
+            self.resolved.settings.data = Some(OneOrMore(vec![path.join(KEPT_DATA)]));
+        }
+        let configuration = self.resolved.settings.to_toml_in(path)?;
+        let folder = RunFolder::create(path, &configuration)?;
+        if let (Some(frame), Some(OneOrMore(files))) = (frame, given) {
+            let data = path.join(KEPT_DATA);
+            for file in files {
+                std::fs::copy(file, &data).map_err(|why| CliError::Write { path: data.clone(), why })?;
+            }
+            folder.write(KEPT_FRAME, frame)?;
+        }
+        Ok((folder, configuration))
+    }
+
+    /// The first free `runs/<model>-<number>`.
+    fn numbered(&mut self, frame: Option<&str>) -> Result<(RunFolder, String), CliError> {
+        let name = self.resolved.settings.preset.clone().unwrap_or_else(|| "run".to_owned());
+        let given = self.resolved.settings.data.clone();
+        for number in 1usize.. {
+            self.resolved.settings.data.clone_from(&given);
+            match self.create(&PathBuf::from("runs").join(format!("{name}-{number}")), frame) {
+                Err(CliError::Run(RunError::Exists { .. })) => {}
+                other => return other,
+            }
+        }
+        unreachable!("a folder holds fewer entries than there are numbers")
+    }
+
+    /// The memory plan of each program.
+    pub(super) fn plans(&self) -> String {
+        let plan = |p: &landfall::Program| json!({"program": p.name(), "plan": p.report()});
+        json!(self.session.programs().map(plan)).to_string()
+    }
+
+    /// How long the run goes on and what it reports.
+    pub(super) fn options(&self, configuration: String) -> FitOptions {
+        let Self { resolved, comparison, choice, .. } = self;
+        let test = match comparison {
+            Comparison::Series(panel) => {
+                Some(TestScoring { panel: Arc::clone(panel), period: resolved.period })
+            }
+            Comparison::Labels(_) | Comparison::Classes(_) => None,
+        };
+        let units = match comparison {
+            Comparison::Series(panel) => Units::of(panel),
+            Comparison::Labels(_) => Units::labels(),
+            Comparison::Classes(_) => resolved.settings.names.as_ref().map(Units::tokens).unwrap_or_default(),
+        };
+        FitOptions {
+            epochs: resolved.training.epochs,
+            max_steps: resolved.training.max_steps,
+            validate_every: choice.as_ref().and_then(|(plan, _)| resolved.validate_every(plan)),
+            patience: resolved.patience,
+            checkpoint: resolved.checkpoint,
+            log_every: resolved.log_every,
+            units,
+            test,
+            configuration,
+        }
+    }
+}

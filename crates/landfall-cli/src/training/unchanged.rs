@@ -1,0 +1,40 @@
+//! Whether the data of a run that goes on is what it was trained on.
+
+use crate::error::CliError;
+use landfall_train::data::WindowedPanel;
+use landfall_train::run::{Run, Settings};
+use std::path::Path;
+
+/// Checks that the series of a run have the statistics that they had when it began.
+pub(super) fn unchanged(path: &Path, stored: &Run, now: &WindowedPanel) -> Result<(), CliError> {
+    let (run, was) = (path.to_owned(), stored.scalers());
+    let names = || now.members().iter().map(|m| m.series.name());
+    if was.len() != now.members().len() || !was.iter().map(|(name, _)| name.as_str()).eq(names()) {
+        let (before, now) =
+            (was.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), names().collect::<Vec<_>>());
+        return Err(CliError::SeriesChanged { run, before: before.join(", "), now: now.join(", ") });
+    }
+    for ((_, was), m) in was.iter().zip(now.members()) {
+        let same = |c: &usize| was.mean()[*c] == m.scaler.mean()[*c] && was.std()[*c] == m.scaler.std()[*c];
+        if let Some(c) = (0..was.channels()).find(|c| !same(c)) {
+            let (source_name, column) = (m.series.source().to_owned(), m.series.columns()[c].clone());
+            return Err(CliError::DataChanged { run, source_name, column });
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the tokens of a run have the statistics that they had when it began.
+pub(super) fn samples_unchanged(path: &Path, was: &Settings, now: &Settings) -> Result<(), CliError> {
+    let tables = |s: &Settings| s.scaler.clone().unwrap_or_default();
+    let features = now.names.as_ref().map_or(&[][..], |names| &names.features);
+    for (was, now) in tables(was).iter().zip(&tables(now)) {
+        let same = |f: &usize| was.mean.get(*f) == now.mean.get(*f) && was.std.get(*f) == now.std.get(*f);
+        if let Some(f) = (0..features.len()).find(|f| !same(f)) {
+            let column = format!("{}.{}", now.series, features[f]);
+            let (run, source_name) = (path.to_owned(), "its data".to_owned());
+            return Err(CliError::DataChanged { run, source_name, column });
+        }
+    }
+    Ok(())
+}

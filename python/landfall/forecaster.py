@@ -1,0 +1,607 @@
+"""Forecasters of series in data frames: :class:`Forecaster`."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _landfall, folders, frames
+from .errors import DeviceError, FileError, ArgumentError, InvalidValueError, MissingPackageError, NotFittedError
+from .frames import Frame, Layout, OneSeries, Table
+from .progress import Progress
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Settings that are the frame's: what it says need not be said again.
+_OF_THE_FRAME = ("data", "separator", "date_format", "synthetic", "samples", "channels")
+
+#: What other libraries call a setting.
+_ELSEWHERE = {
+    "h": "horizon",
+    "input_size": "context",
+    "lookback": "context",
+    "learning_rate": "lr",
+    "batch_size": "batch",
+    "windows_batch_size": "batch",
+    "random_seed": "seed",
+    "random_state": "seed",
+    "id_col": "series_id",
+    "time_col": "date_column",
+    "target_col": "target",
+    "precision": "dtype",
+    "accelerator": "device",
+    "optimizer_kwargs": "betas",
+    "early_stop_patience_steps": "patience",
+    "gradient_clip_val": "clip",
+    "patch_len": "patch",
+    "quantile": "quantiles",
+    "val_size": "split",
+}
+
+#: Settings that have no name here, and why.
+_DETECTED = {
+    "freq": "the frequency is that of the dates",
+    "scaler": "each series is scaled by mean and standard deviation of its training rows",
+    "scaler_type": "each series is scaled by mean and standard deviation of its training rows",
+}
+
+#: The process that has used a GPU: in a forked child of it no GPU can be used.
+_gpu_process: int | None = None
+
+
+class DataWarning(UserWarning):
+    """What was filled, changed or left out of a frame."""
+
+
+class Forecaster:
+    """Forecasts the rows after the last ones of series, with a model that :meth:`fit` trains.
+
+    Frames are those of pandas or polars in long form: a row for each series and date, with columns `unique_id`, `ds` and
+    `y`. A frame without the column `unique_id` holds one series. Dates are dates, timestamps or integers.
+
+    Args:
+        model: `auto` (trains a PatchTST, fits linear models, and keeps what validates best), `patchtst`, `dlinear` or
+            `nlinear`; a paper's recipe is chosen by `preset` instead.
+        horizon: Rows to forecast; by default a season of the data.
+        alias: The name of the column of forecasts; by default that of the model.
+        folder: Directory of the run, a new one, which every command of the program `landfall` takes; by default a temporary
+            one, which is removed with the forecaster. :meth:`save` keeps it.
+        progress: Whether a bar is shown while it trains; by default in notebooks and terminals.
+        series_id: The column that names the series; by default `unique_id`, of a frame that has it.
+        date_column: The column of dates.
+        target: The column to forecast, or a list of columns; by default `y`, or all of `columns`.
+        columns: All columns that the model reads; by default those to forecast. Other columns of a frame are not looked at.
+        settings: Any other setting of `landfall train`, by its name: `context`, `epochs`, `max_steps`, `batch`, `lr`, `seed`,
+            `device`, `dtype`, `quantiles`, `split`, `network={"d_model": 16}`, ... `Forecaster.settings()` lists all.
+
+    Raises:
+        ArgumentError: For an unknown setting.
+        InvalidValueError: For settings that do not fit together.
+    """
+
+    def __init__(
+        self,
+        model: str = "auto",
+        horizon: int | None = None,
+        *,
+        alias: str | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        progress: bool | None = None,
+        series_id: str | None = None,
+        date_column: str = "ds",
+        target: str | Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        **settings: Any,
+    ) -> None:
+        _known(settings)
+        self.alias = alias or settings.get("preset") or model
+        self.progress = progress
+        self._given_folder = None if folder is None else Path(folder)
+        self._series_id = series_id
+        self._date_column = date_column
+        targets = [target] if isinstance(target, str) else None if target is None else list(target)
+        self._targets = targets or (list(columns) if columns is not None else ["y"])
+        self._columns = self._targets + [c for c in columns or () if c not in self._targets]
+        for name in (series_id, date_column, *self._columns):
+            if name is not None and not isinstance(name, str):
+                raise ArgumentError(f"the name of a column is a str, not {name!r}")
+        self._settings: dict[str, Any] = {"model": None if model == "auto" else model, "horizon": horizon, **settings}
+        self._settings = {name: value for name, value in self._settings.items() if value is not None}
+        _landfall._check(_json(self._settings))
+        self._layout: Layout | None = None
+        self._path: Path | None = None
+        self._temporary: folders.TemporaryFolder | None = None
+        self._fitted: Frame | None = None
+        self._ids: dict[str, Any] = {}
+        self._complete = False
+
+    @staticmethod
+    def settings() -> list[str]:
+        """The names of all settings."""
+        own = ("alias", "folder", "progress")
+        return sorted({*own, *(name for name in _landfall._keywords() if name not in _OF_THE_FRAME)})
+
+    @property
+    def folder(self) -> Path:
+        """The directory of the run: `landfall report FOLDER` and every other command of the program takes it."""
+        return self._need_run()
+
+    @property
+    def scores(self) -> dict[str, Any]:
+        """The errors on the test windows, which are the last rows of each series as `split` divides them: `mse` and `mae` in
+        scaled units, `columns` in those of the data, `baselines`, and `forecaster`, what was chosen to forecast with."""
+        path = self._need_run() / "metrics.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        records = [json.loads(line) for line in lines if '"split"' in line]
+        tested = [record for record in records if record["split"] != "validation"]
+        if not tested:
+            raise NotFittedError("the run was not tested yet: it was interrupted; resume() it")
+        return dict(tested[-1])
+
+    def fit(self, df: Frame) -> Forecaster:
+        """Trains on the series of a frame, and writes a run folder: the frame as `data.csv`, every setting, the weights. A
+        missing value is interpolated, and so are rows that the dates skip, up to a third of all; a warning says so. Ctrl-C
+        ends it with a checkpoint and raises `KeyboardInterrupt`; :meth:`resume` goes on.
+
+        Raises:
+            MissingColumnError: A column that is not there.
+            ArgumentError: A column, or a frame, of the wrong type.
+            InvalidValueError: Values, dates or names that cannot be read; series that are too short.
+            FileError: A folder that exists already.
+            DeviceError: A device that is not there; a step that gave no finite numbers.
+        """
+        table = self._read(df)
+        self._train(table)
+        self._fitted = df.iloc[:0] if table.layout.kind == "pandas" else df.clear()
+        return self
+
+    def resume(self, **changes: Any) -> Forecaster:
+        """Goes on with a run that was interrupted; its results are those of one that was not. Of the settings `epochs`,
+        `max_steps`, `log_every`, `checkpoint_every`, `device` and `threads` may be changed.
+
+        Raises:
+            NotFittedError: Without a run.
+            InvalidValueError: A run that is complete; a setting that a run keeps.
+        """
+        path = self._need_run()
+        _known(changes)
+        with self._events() as event:
+            _landfall._resume(path, _json(changes), event)
+        self._complete = True
+        return self
+
+    def predict(self, df: Frame | None = None, horizon: int | None = None, *, weights: str = "best") -> Frame:
+        """Forecasts the rows after the last ones of each series: `unique_id`, `ds`, and the forecast under the name of the
+        model. Of several columns to forecast the names are `<model>_<column>`, of quantiles `<model>_q0.1`.
+
+        Args:
+            df: The series to continue, by default those of :meth:`fit`; they may have newer rows. No training takes place.
+            horizon: Rows to forecast, at most those that it was fitted for.
+            weights: `best`, those of the lowest validation error, or `last`.
+
+        Raises:
+            NotFittedError: Before :meth:`fit`.
+            InvalidValueError: Series that are too short; a longer horizon; dates that are not evenly spaced.
+        """
+        if weights not in ("best", "last"):
+            raise InvalidValueError(f"weights {weights!r}: give best or last")
+        path, layout = self._need_run(), self._need_layout()
+        if df is None:
+            forecasts = self._forecasts(path, [None], weights)[0]
+            ends = self._ends(path) if layout.step is not None else {}
+        else:
+            table = self._read(df, layout)
+            layout = table.layout
+            forecasts = self._forecasts(path, [table.csv()], weights)[0]
+            ends = {one.key: one.dates[one.known() - 1] for one in table.series if one.known()}
+            self._ids.update({one.key: one.name for one in table.series})
+        rows = _Rows(layout, self._columns[: len(self._targets)], self.alias, self._levels())
+        for key, stamps, values, quantiles in forecasts:
+            steps = len(values[0])
+            if horizon is not None and not 1 <= horizon <= steps:
+                raise InvalidValueError(
+                    f"horizon {horizon}: the model forecasts 1 to {steps} rows; fit it with a longer horizon"
+                )
+            key = key if layout.series_id is not None else ""
+            dates = _continued(layout, stamps, ends.get(key), steps)
+            rows.add(self._ids.get(key, key), {layout.date_column: dates}, values, quantiles, slice(0, horizon))
+        return rows.frame(df if df is not None else self._fitted)
+
+    def cross_validation(self, df: Frame, n_windows: int = 1, step_size: int = 1, *, refit: bool = False) -> Frame:
+        """Forecasts the last rows of each series from rows before them, and puts the actual values beside: `unique_id`, `ds`,
+        `cutoff` (the last date before the forecast), `y`, and the forecast under the name of the model.
+
+        The model is fitted on the rows before the first cutoff, or, with `refit`, for each window on the rows before its own.
+        Each forecast is the one that :meth:`predict` would make of a frame that ends at the cutoff. This forecaster's own run
+        stays as it is.
+
+        Args:
+            df: The series.
+            n_windows: Forecasts of each series; the last one ends with its last row.
+            step_size: Rows from one cutoff to the next.
+            refit: Whether the model is fitted again for each window.
+
+        Raises:
+            InvalidValueError: Series that are too short, and as :meth:`fit` and :meth:`predict`.
+        """
+        for name, number in (("n_windows", n_windows), ("step_size", step_size)):
+            if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
+                raise InvalidValueError(f"{name} {number!r}: give a whole number from 1 on")
+        horizon = self._settings.get("horizon")
+        if horizon is None:
+            raise InvalidValueError("cross_validation needs a horizon: Forecaster(horizon=...)")
+        whole = self._read(df)
+        layout = whole.layout
+        held_out = [horizon + step_size * (n_windows - 1 - window) for window in range(n_windows)]
+        long_enough = [one for one in whole.series if len(one.dates) > held_out[0]]
+        if not long_enough:
+            longest = max(len(one.dates) for one in whole.series)
+            raise InvalidValueError(
+                f"{n_windows} windows of horizon {horizon}, {step_size} rows apart, take {held_out[0]} rows and some before them to fit on; "
+                f"the longest series has {longest}: give longer series, or fewer or closer windows"
+            )
+        for one in whole.series:
+            if len(one.dates) <= held_out[0]:
+                warnings.warn(
+                    f"series `{one.key}` is left out: it has {len(one.dates)} rows and the windows take {held_out[0]}",
+                    DataWarning,
+                    stacklevel=2,
+                )
+        before = [Table(layout, [one.first(len(one.dates) - rows) for one in long_enough]) for rows in held_out]
+        fitted: list[Forecaster] = []
+        for table in before if refit else before[:1]:
+            forecaster = self._like_this()
+            forecaster._train(table)
+            fitted.append(forecaster)
+        if refit:
+            forecasts = [f._forecasts(f.folder, [t.csv()], "best")[0] for f, t in zip(fitted, before)]
+        else:
+            forecasts = fitted[0]._forecasts(fitted[0].folder, [table.csv() for table in before], "best")
+        series = {one.key: one for one in long_enough}
+        rows = _Rows(layout, self._columns[: len(self._targets)], self.alias, self._levels())
+        for key, one in series.items():
+            for table, answers in zip(before, forecasts):
+                for found, stamps, values, quantiles in answers:
+                    if layout.series_id is None or found == key:
+                        rows.add_window(one, _past(table, key), stamps, values, quantiles)
+        return rows.frame(df)
+
+    def plot(
+        self, forecasts: Frame | None = None, *, series: Sequence[Any] | None = None, history: int | None = None
+    ) -> Figure:
+        """Draws the last rows of each series and its forecast, of quantiles the range between the outermost.
+
+        Args:
+            forecasts: What :meth:`predict` returned; by default it is called.
+            series: Names of series to draw; by default the first four.
+            history: Rows of history; by default four horizons.
+
+        Raises:
+            MissingPackageError: Without matplotlib.
+        """
+        try:
+            from .plots import plot
+        except ImportError as e:
+            raise MissingPackageError(
+                f"plot() needs matplotlib ({e}); install it: pip install 'landfall[plot]'"
+            ) from None
+        layout, path = self._need_layout(), self._need_run()
+        predicted = self.predict() if forecasts is None else forecasts
+        return plot(
+            self._own_table(path),
+            predicted,
+            layout,
+            self.alias,
+            self._targets,
+            self._levels(),
+            self._ids,
+            series,
+            history,
+        )
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Copies the run into a new directory, where :meth:`load` and the program find it.
+
+        Raises:
+            FileError: A directory that exists.
+        """
+        target = Path(folder)
+        if target.exists():
+            raise FileError(f"{target} exists already; choose another folder")
+        folders.write(folders.contents(self._need_run()), target)
+        return target
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], *, progress: bool | None = None) -> Forecaster:
+        """The forecaster whose run is in a directory, complete or interrupted. It reads and writes that directory.
+
+        Raises:
+            FileError: A directory that holds no run of a forecaster.
+        """
+        path = Path(folder)
+        try:
+            state = json.loads((path / "frame.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise FileError(
+                f"{path} holds no frame.json, so no Forecaster was fitted there; the program reads other runs: landfall forecast {path}"
+            ) from None
+        made = cls._of_state(state, progress)
+        made._path = path
+        made._complete = (path / "best.safetensors").exists()
+        return made
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self._settings.items())
+        where = f", folder={str(self._path)!r}" if self._path is not None and self._temporary is None else ""
+        return f"Forecaster({settings}{where})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The files themselves: another process, or machine, need not see the folder.
+        state = {**self.__dict__, "_temporary": None, "_path": None}
+        files = None if self._path is None else folders.contents(self._path)
+        return {"attributes": state, "files": files}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state["attributes"])
+        if state["files"] is not None:
+            self._temporary = folders.TemporaryFolder()
+            self._path = self._temporary.path / "run"
+            folders.write(state["files"], self._path)
+
+    @classmethod
+    def _of_state(cls, state: Mapping[str, Any], progress: bool | None) -> Forecaster:
+        """One that was fitted, of what its run folder says of it."""
+        layout = Layout(**state["layout"])
+        targets, columns = layout.columns[: layout.targets], layout.columns
+        settings = dict(state["settings"])
+        made = cls(
+            settings.pop("model", "auto"),
+            settings.pop("horizon", None),
+            alias=state["alias"],
+            progress=progress,
+            series_id=layout.series_id,
+            date_column=layout.date_column,
+            target=targets,
+            columns=columns,
+            **settings,
+        )
+        made._layout = layout
+        made._ids = {key: int(key) if layout.names == "integer" else key for key in state["series"]}
+        return made
+
+    def _like_this(self) -> Forecaster:
+        """An unfitted forecaster of the same settings, with a folder of its own."""
+        settings = dict(self._settings)
+        return Forecaster(
+            settings.pop("model", "auto"),
+            settings.pop("horizon", None),
+            alias=self.alias,
+            progress=self.progress,
+            series_id=self._series_id,
+            date_column=self._date_column,
+            target=self._targets,
+            columns=self._columns,
+            **settings,
+        )
+
+    def _read(self, df: Frame, like: Layout | None = None) -> Table:
+        # A run of one series without a name continues one.
+        series_id = self._series_id if like is None else like.series_id
+        return frames.read(
+            df,
+            series_id=series_id or ("unique_id" if like is None else None),
+            named=series_id is not None,
+            date_column=self._date_column,
+            columns=self._columns,
+            targets=len(self._targets),
+            like=like,
+        )
+
+    def _train(self, table: Table) -> None:
+        layout = table.layout
+        state = {
+            "layout": dataclasses.asdict(layout),
+            "alias": self.alias,
+            "settings": json.loads(_json(self._settings)),
+            "series": [one.key for one in table.series],
+        }
+        settings = {**self._settings, **layout.settings()}
+        temporary = folders.TemporaryFolder() if self._given_folder is None else None
+        out = self._given_folder if temporary is None else temporary.path / "run"
+        with _files([table.csv()]) as files, self._events() as event:
+
+            def begun(name: str, what: str) -> None:
+                if name == "started":
+                    # From here on there is a run to go on with.
+                    self._layout, self._temporary, self._path = layout, temporary, out
+                    self._ids = {one.key: one.name for one in table.series}
+                    self._complete, self._fitted = False, None
+                event(name, what)
+
+            _landfall._train(_json(settings), files[0], out, json.dumps(state), begun)
+        self._complete = True
+
+    @contextmanager
+    def _events(self) -> Iterator[Callable[[str, str], None]]:
+        """Shows the events of a run while it trains."""
+        _no_gpu_after_fork(self._settings.get("device", "auto"))
+        shown = Progress(self.progress, self.alias)
+
+        def event(name: str, text: str) -> None:
+            global _gpu_process
+            what = json.loads(text)
+            if name == "started":
+                if what["device"].startswith("cuda"):
+                    _gpu_process = os.getpid()
+                for note in what["notes"]:
+                    warnings.warn(note, DataWarning, stacklevel=5)
+                shown.start(what["done"], what["steps"])
+            elif name == "progress":
+                shown.step(what["done"], what["steps"])
+            elif name == "step":
+                shown.say(loss=what["loss"])
+            elif name == "evaluation":
+                shown.say(**{f"{what['record']['split']}_mse": what["record"]["mse"]})
+
+        try:
+            yield event
+        except KeyboardInterrupt as e:
+            if hasattr(e, "add_note"):
+                e.add_note("The run was interrupted after a step, with a checkpoint; resume() goes on.")
+            raise
+        finally:
+            shown.close()
+
+    def _forecasts(self, path: Path, texts: Sequence[str | None], weights: str) -> list[Any]:
+        device = self._settings.get("device", "auto")
+        _no_gpu_after_fork(device)
+        with _files([text for text in texts if text is not None]) as files:
+            answers = _landfall._forecast(path, [[file] for file in files], weights, device, self._settings.get("threads"))
+        for note in dict.fromkeys(note for _, notes in answers for note in notes):
+            warnings.warn(note, DataWarning, stacklevel=3)
+        return [forecasts for forecasts, _ in answers]
+
+    def _levels(self) -> list[float]:
+        return [float(q) for q in self._settings.get("quantiles", ())]
+
+    def _need_run(self) -> Path:
+        if self._path is None:
+            raise NotFittedError("this forecaster is not fitted; call fit(df) first, or Forecaster.load(folder)")
+        return self._path
+
+    def _need_layout(self) -> Layout:
+        self._need_run()
+        assert self._layout is not None
+        return self._layout
+
+    def _own_table(self, path: Path) -> Table:
+        """The series of the run's own file."""
+        layout = self._need_layout()
+        return frames.read_csv((path / "data.csv").read_text(encoding="utf-8"), layout, self._ids)
+
+    def _ends(self, path: Path) -> dict[str, Any]:
+        return {one.key: one.dates[one.known() - 1] for one in self._own_table(path).series if one.known()}
+
+
+def _known(settings: Mapping[str, Any]) -> None:
+    known = Forecaster.settings()
+    for name in settings:
+        if name in known:
+            continue
+        if name in _OF_THE_FRAME:
+            raise ArgumentError(f"setting `{name}` is not needed: the frame is the data")
+        if name in _DETECTED:
+            raise ArgumentError(f"no setting `{name}`: {_DETECTED[name]}")
+        near = [_ELSEWHERE[name]] if name in _ELSEWHERE else difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else "Forecaster.settings() lists all"
+        raise ArgumentError(f"no setting `{name}`; {hint}")
+
+
+def _json(settings: Mapping[str, Any]) -> str:
+    def plain(value: Any) -> Any:
+        if isinstance(value, (np.generic, np.ndarray)):
+            return value.tolist()
+        if isinstance(value, os.PathLike):
+            return os.fspath(value)
+        raise ArgumentError(f"settings are numbers, texts, lists and dicts, not {type(value).__qualname__}")
+
+    return json.dumps(settings, default=plain)
+
+
+@contextmanager
+def _files(texts: Sequence[str]) -> Iterator[list[Path]]:
+    """Texts as files, for as long as they are read."""
+    with tempfile.TemporaryDirectory(prefix="landfall-") as folder:
+        paths = []
+        for number, text in enumerate(texts):
+            paths.append(Path(folder) / str(number) / "data.csv")
+            paths[-1].parent.mkdir()
+            paths[-1].write_text(text, encoding="utf-8")
+        yield paths
+
+
+def _no_gpu_after_fork(device: str) -> None:
+    if _gpu_process not in (None, os.getpid()) and device != "cpu":
+        raise DeviceError(
+            "this process was forked from one that has used a GPU, and CUDA does not survive a fork; start workers by "
+            'multiprocessing.get_context("spawn"), or give device="cpu"'
+        )
+
+
+def _continued(layout: Layout, stamps: list[int] | None, end: Any, steps: int) -> np.ndarray:
+    """The dates of a forecast."""
+    if layout.step is not None:
+        return np.int64(end) + layout.step * np.arange(1, steps + 1, dtype=np.int64)
+    return np.asarray(stamps, dtype=np.int64)
+
+
+def _past(table: Table, key: str) -> OneSeries:
+    return next(one for one in table.series if one.key == key)
+
+
+class _Rows:
+    """Rows of forecasts, which become a frame."""
+
+    def __init__(self, layout: Layout, targets: Sequence[str], alias: str, levels: Sequence[float]) -> None:
+        self.layout = layout
+        self.names: list[Any] = []
+        self.dates: dict[str, list[np.ndarray]] = {}
+        self.values: dict[str, list[np.ndarray]] = {}
+        several = len(targets) > 1
+        self.targets = list(targets)
+        self.columns = [f"{alias}_{target}" if several else alias for target in targets]
+        self.levels = levels
+
+    def add(
+        self,
+        name: Any,
+        dates: Mapping[str, np.ndarray],
+        values: Any,
+        quantiles: Any,
+        kept: Any,
+        actual: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        """Adds rows of a series: those of `kept`."""
+        for column, stamps in dates.items():
+            self.dates.setdefault(column, []).append(stamps[kept])
+        columns: dict[str, Any] = dict(actual or {})
+        for c, column in enumerate(self.columns):
+            columns[column] = np.asarray(values[c], dtype=np.float64)
+            for level, numbers in zip(self.levels, quantiles[c] if quantiles else ()):
+                columns[f"{column}_q{level:g}"] = np.asarray(numbers, dtype=np.float64)
+        for column, numbers in columns.items():
+            self.values.setdefault(column, []).append(numbers[kept])
+        self.names.extend([name] * len(next(iter(columns.values()))[kept]))
+
+    def add_window(
+        self, one: OneSeries, past: OneSeries, stamps: list[int] | None, values: Any, quantiles: Any
+    ) -> None:
+        """Adds the forecast of a window beside the actual values of its dates."""
+        steps = len(values[0])
+        dates = _continued(self.layout, stamps, past.dates[past.known() - 1], steps)
+        places = np.minimum(np.searchsorted(one.dates, dates), len(one.dates) - 1)
+        there = one.dates[places] == dates
+        actual = {
+            t: np.where(there, one.values[i][places].astype(np.float64), np.nan) for i, t in enumerate(self.targets)
+        }
+        cutoffs = np.full(steps, past.dates[-1], dtype=np.int64)
+        columns = {self.layout.date_column: dates, "cutoff": cutoffs}
+        # Where the last values before the cutoff are missing the forecast begins with them.
+        self.add(one.name, columns, values, quantiles, dates > past.dates[-1], actual)
+
+    def frame(self, like: Frame | None) -> Frame:
+        """All rows."""
+        dates = {name: np.concatenate(parts) for name, parts in self.dates.items()}
+        values = {name: np.concatenate(parts) for name, parts in self.values.items()}
+        return frames.build(self.layout, self.names, dates, values, like)

@@ -1,0 +1,584 @@
+"""Data frames of pandas and polars as series in long form, and forecasts as frames of the same kind."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import ArgumentError, InvalidValueError, MissingColumnError
+
+#: A data frame of pandas or of polars. Neither is a dependency.
+Frame = Any
+
+_DAY = 86_400_000_000_000
+#: Nanoseconds that a format of dates can tell apart, coarsest first; each reads those before it.
+_FORMATS = (
+    (_DAY, "D", "%Y-%m-%d"),
+    (1_000_000_000, "s", "%Y-%m-%d %H:%M:%S"),
+    (1_000_000, "ms", "%Y-%m-%d %H:%M:%S%.3f"),
+    (1_000, "us", "%Y-%m-%d %H:%M:%S%.6f"),
+    (1, "ns", "%Y-%m-%d %H:%M:%S%.9f"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """What a frame's columns are, so that forecasts can be of its kind."""
+
+    #: `pandas` or `polars`.
+    kind: str
+    #: The column that names the series, if there is one.
+    series_id: str | None
+    #: The column of the dates.
+    date_column: str
+    #: The columns of numbers, those to forecast first.
+    columns: list[str]
+    #: How many of them are forecast.
+    targets: int
+    #: `integer`, `date`, or the unit of the timestamps: `ns`, `us`, `ms` or `s`.
+    dates: str
+    #: The time zone of the timestamps.
+    zone: str | None = None
+    #: Whether dates are kept as the zone's clock shows them, because they all show the same time of day; else as UTC.
+    clock: bool = False
+    #: How the dates are written, of those that are no integers.
+    date_format: str | None = None
+    #: The step of integers.
+    step: int | None = None
+    #: The type of the series' names: `integer`, `category` or `text`.
+    names: str = "text"
+
+    @property
+    def date_header(self) -> str:
+        """The name of the column of dates in the file. Integers are counted rows, and the name of a date would make years of
+        them."""
+        name = self.date_column if self.step is None else "step"
+        while self.step is not None and name in (self.series_id, *self.columns):
+            name += "_"
+        return name
+
+    def settings(self) -> dict[str, Any]:
+        """How the program reads the file, as settings."""
+        return {
+            "separator": ",",
+            "series_id": self.series_id,
+            "date_column": self.date_column if self.step is None else None,
+            "date_format": self.date_format,
+            "columns": self.columns,
+            "target": self.columns[: self.targets] if self.targets < len(self.columns) else None,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class OneSeries:
+    """The rows of a series, sorted by date."""
+
+    #: As the file has it; empty for the series of a frame without names.
+    key: str
+    #: As the frame has it.
+    name: Any
+    #: Nanoseconds since 1970, or integers.
+    dates: np.ndarray
+    #: A column for each of the layout's, NaN where a value is missing.
+    values: list[np.ndarray]
+
+    def first(self, rows: int) -> OneSeries:
+        """Its first rows."""
+        return dataclasses.replace(self, dates=self.dates[:rows], values=[v[:rows] for v in self.values])
+
+    def known(self) -> int:
+        """Rows up to the last one with a value: those that a forecast follows."""
+        any_value = np.logical_or.reduce([~np.isnan(v) for v in self.values])
+        found = np.flatnonzero(any_value)
+        return int(found[-1]) + 1 if len(found) else 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """The series of a frame."""
+
+    layout: Layout
+    series: list[OneSeries]
+
+    def csv(self) -> str:
+        """The text of a file that holds it, number for number."""
+        layout = self.layout
+        head = [layout.series_id, layout.date_header, *layout.columns]
+        lines = [",".join(_quoted(name) for name in head if name is not None)]
+        for one in self.series:
+            lines.extend(self._rows(one))
+        return "\n".join(lines) + "\n"
+
+    def _rows(self, one: OneSeries) -> list[str]:
+        cells = [_dates(one.dates, self.layout), *(_numbers(v) for v in one.values)]
+        if self.layout.series_id is not None:
+            cells.insert(0, [_quoted(one.key)] * len(one.dates))
+        return [",".join(row) for row in zip(*cells)]
+
+
+def _quoted(cell: str) -> str:
+    return '"' + cell.replace('"', '""') + '"' if any(c in cell for c in ',"\n\r') else cell
+
+
+def _dates(dates: np.ndarray, layout: Layout) -> list[str]:
+    if layout.step is not None:
+        return [str(d) for d in dates.tolist()]
+    pattern, offset, _ = (layout.date_format or "").partition("%:z")
+    unit: Any = next(unit for _, unit, known in _FORMATS if known == pattern)
+    texts = np.datetime_as_string(dates.view("datetime64[ns]"), unit=unit).tolist()
+    suffix = "+00:00" if offset else ""
+    return [text.replace("T", " ") + suffix for text in texts]
+
+
+def _numbers(values: np.ndarray) -> list[str]:
+    # The fewest digits that are this number and no other of its type.
+    texts = values.astype(str).tolist() if values.dtype == np.float32 else [repr(v) for v in values.tolist()]
+    return ["" if text == "nan" else text for text in texts]
+
+
+def read(
+    frame: Frame,
+    *,
+    series_id: str | None,
+    named: bool,
+    date_column: str,
+    columns: Sequence[str],
+    targets: int,
+    like: Layout | None = None,
+) -> Table:
+    """The series of a frame. `named` says that its names were asked for: else a frame without them is one series. With `like`
+    the frame is to be continued by a forecaster that was fitted on such a frame."""
+    reader = _reader(frame)
+    present = reader.columns
+    if series_id is not None and series_id not in present:
+        if named:
+            raise _missing(series_id, "series_id", present)
+        series_id = None
+    if date_column not in present:
+        raise _missing(date_column, "date_column", present)
+    for column in columns:
+        if column not in present:
+            raise _missing(column, "columns" if len(columns) > targets else "target", present)
+    used = [name for name in (series_id, date_column, *columns) if name is not None]
+    for name in used:
+        if used.count(name) > 1:
+            raise InvalidValueError(
+                f"column `{name}` is asked for twice: each has one part, the series' name, the date or a value"
+            )
+        if name != name.strip() or not name:
+            raise InvalidValueError(f"column {name!r}: its name is empty or begins or ends with a blank; rename it")
+    if reader.rows == 0:
+        raise InvalidValueError("the frame has no rows")
+    dates, utc, zone, unit = reader.dates(date_column)
+    clock = utc is not None and (_same_time(dates) if like is None else like.clock)
+    if utc is not None and not clock:
+        dates = utc
+    values = [reader.numbers(column) for column in columns]
+    codes, labels, names = reader.labels(series_id)
+    keys = _keys(labels, series_id)
+    series = []
+    order = np.lexsort((dates, codes))
+    for code, rows in enumerate(np.split(order, np.cumsum(np.bincount(codes))[:-1])):
+        one = OneSeries(keys[code], labels[code], dates[rows], [v[rows] for v in values])
+        _check(one, rows, columns, date_column, unit)
+        series.append(one)
+    layout = Layout(
+        kind=reader.kind,
+        series_id=series_id,
+        date_column=date_column,
+        columns=list(columns),
+        targets=targets,
+        dates=unit,
+        zone=zone,
+        clock=clock,
+        names=names,
+    )
+    if unit == "integer":
+        layout = dataclasses.replace(layout, step=_step(series, date_column))
+    else:
+        layout = dataclasses.replace(layout, date_format=_format(series, zone, clock))
+    return Table(layout if like is None else _continued(layout, like), series)
+
+
+def _missing(name: str, setting: str, present: Sequence[str]) -> MissingColumnError:
+    known = ", ".join(present)
+    return MissingColumnError(f"no column `{name}`; the frame has {known}. Name the column by {setting}=...")
+
+
+def _keys(labels: Sequence[Any], series_id: str | None) -> list[str]:
+    if series_id is None:
+        return [""]
+    keys = [str(label).strip() for label in labels]
+    seen: dict[str, Any] = {}
+    for key, label in zip(keys, labels):
+        if not key:
+            raise InvalidValueError(f"column `{series_id}`: a name is empty; name the series that each row belongs to")
+        if key in seen:
+            raise InvalidValueError(
+                f"column `{series_id}`: {seen[key]!r} and {label!r} are one name as text; rename one of them"
+            )
+        seen[key] = label
+    return keys
+
+
+def _check(one: OneSeries, rows: np.ndarray, columns: Sequence[str], date_column: str, unit: str) -> None:
+    where = f"series `{one.key}`: " if one.key else ""
+    twice = np.flatnonzero(one.dates[1:] == one.dates[:-1])
+    if len(twice):
+        at = int(twice[0])
+        date = _shown(one.dates[at], unit)
+        raise InvalidValueError(
+            f"{where}{date_column} {date} is there twice, in rows {rows[at]} and {rows[at + 1]} of the frame (from 0); keep one "
+            "row per series and date, or name the column that tells series apart with series_id"
+        )
+    for column, values in zip(columns, one.values):
+        infinite = np.flatnonzero(np.isinf(values))
+        if len(infinite):
+            row = int(rows[infinite[0]])
+            raise InvalidValueError(
+                f"{where}column `{column}` is infinite in row {row} of the frame (from 0); correct it, or make it missing"
+            )
+
+
+def _shown(date: Any, unit: str) -> str:
+    return (
+        str(int(date))
+        if unit == "integer"
+        else str(np.int64(date).view("datetime64[ns]").astype("datetime64[s]")).replace("T", " ")
+    )
+
+
+def _step(series: Sequence[OneSeries], date_column: str) -> int:
+    """The step of integers, which must be the same from each row to the next."""
+    steps = np.concatenate([np.diff(one.dates) for one in series])
+    if not len(steps):
+        return 1
+    found, counts = np.unique(steps, return_counts=True)
+    step = int(found[np.argmax(counts)])
+    for one in series:
+        uneven = np.flatnonzero(np.diff(one.dates) != step)
+        if len(uneven):
+            at = int(uneven[0])
+            where = f"series `{one.key}`: " if one.key else ""
+            raise InvalidValueError(
+                f"{where}{date_column} steps from {one.dates[at]} to {one.dates[at + 1]}, where the usual step is {step}; add the rows "
+                "between, their values may be missing, or give dates"
+            )
+    return step
+
+
+def _format(series: Sequence[OneSeries], zone: str | None, clock: bool) -> str:
+    """The shortest format that the dates can be written in."""
+    size = next(size for size, _, _ in _FORMATS if all(not np.any(one.dates % size) for one in series))
+    # Beside an offset a time of day is always written.
+    size = min(size, 1_000_000_000) if zone is not None and not clock else size
+    pattern = next(pattern for known, _, pattern in _FORMATS if known == size)
+    return pattern + "%:z" if zone is not None and not clock else pattern
+
+
+def _continued(layout: Layout, like: Layout) -> Layout:
+    """The layout of a frame that a forecaster continues: written as the one that it was fitted on."""
+    if (layout.step is None) != (like.step is None):
+        was, now = ("dates" if one.step is None else "integers" for one in (like, layout))
+        raise InvalidValueError(
+            f"column `{like.date_column}` holds {now} here and held {was} in the frame that was fitted; give the same"
+        )
+    if layout.step not in (like.step, 1) and like.step is not None:
+        raise InvalidValueError(
+            f"column `{like.date_column}` has steps of {layout.step} here and had steps of {like.step} in the frame that was fitted"
+        )
+    if like.date_format is not None and layout.date_format is not None:
+        order = [pattern for _, _, pattern in _FORMATS]
+        plain = [f.removesuffix("%:z") for f in (layout.date_format, like.date_format)]
+        if order.index(plain[0]) > order.index(plain[1]):
+            raise InvalidValueError(
+                f"column `{like.date_column}` has times here that are finer than those of the frame that was fitted ({plain[0]} against "
+                f"{plain[1]}); give data of the same frequency"
+            )
+        if (layout.zone is None) != (like.zone is None):
+            raise InvalidValueError(
+                f"column `{like.date_column}`: the time zone is {layout.zone} here and was {like.zone} in the frame that was fitted; give the same"
+            )
+    return dataclasses.replace(like, kind=layout.kind, dates=layout.dates, zone=layout.zone, names=layout.names)
+
+
+def build(
+    layout: Layout,
+    names: Sequence[Any],
+    dates: Mapping[str, np.ndarray],
+    values: Mapping[str, np.ndarray],
+    like: Frame | None,
+) -> Frame:
+    """A frame of the layout's kind: the names of its rows' series, columns of dates, columns of numbers. `like` is the frame
+    that was fitted, where it is still there: names then have its type."""
+    if layout.kind == "polars":
+        return _polars_frame(layout, names, dates, values, like)
+    return _pandas_frame(layout, names, dates, values, like)
+
+
+def kind_of(frame: Frame) -> str | None:
+    """`pandas` or `polars`, or `None` for what is no frame of either."""
+    for kind in ("pandas", "polars"):
+        module = sys.modules.get(kind)
+        if module is not None and isinstance(frame, module.DataFrame):
+            return kind
+    return None
+
+
+def _reader(frame: Frame) -> _Pandas | _Polars:
+    kind = kind_of(frame)
+    if kind == "pandas":
+        return _Pandas(frame)
+    if kind == "polars":
+        return _Polars(frame)
+    if type(frame).__name__ == "LazyFrame":
+        raise ArgumentError("a LazyFrame holds no rows yet; collect() it first")
+    raise ArgumentError(
+        f"a data frame of pandas or polars is needed, not {type(frame).__module__}.{type(frame).__qualname__}"
+    )
+
+
+def _no_dates(column: str, dtype: Any, how: str) -> ArgumentError:
+    return ArgumentError(
+        f"column `{column}` has the type {dtype}; it must hold dates, timestamps or integers. {how}"
+    )
+
+
+def _no_numbers(column: str, dtype: Any) -> ArgumentError:
+    return ArgumentError(f"column `{column}` has the type {dtype}; it must hold numbers")
+
+
+def _same_time(clock: np.ndarray) -> bool:
+    """Whether a clock shows the same time of day at all these dates."""
+    return len(clock) > 1 and not np.any(np.diff(clock) % _DAY)
+
+
+#: Dates of a column: as its clock shows them; in UTC, where it has a time zone; the zone; the unit.
+_Dates = tuple[np.ndarray, "np.ndarray | None", "str | None", str]
+
+
+class _Pandas:
+    kind = "pandas"
+
+    def __init__(self, frame: Frame) -> None:
+        # Names in the index, as some programs have them, are columns.
+        names = [name for name in frame.index.names if name is not None and name not in frame.columns]
+        frame = frame.reset_index(names) if names else frame
+        self.columns = [str(c) for c in frame.columns]
+        self.frame = frame.set_axis(self.columns, axis=1)
+        self.rows = len(frame)
+        twice = {c for c in self.columns if self.columns.count(c) > 1}
+        if twice:
+            raise InvalidValueError(f"column `{sorted(twice)[0]}` is there twice; rename one of them")
+
+    def dates(self, column: str) -> _Dates:
+        import pandas as pd
+
+        cells = self.frame[column]
+        if cells.isna().any():
+            raise InvalidValueError(
+                f"column `{column}` is missing in row {int(np.flatnonzero(cells.isna())[0])} of the frame (from 0); give each row its date"
+            )
+        if pd.api.types.is_integer_dtype(cells.dtype):
+            return cells.to_numpy(dtype=np.int64), None, None, "integer"
+        if cells.dtype == object and pd.api.types.infer_dtype(cells) in ("date", "datetime"):
+            cells = pd.to_datetime(cells)
+        if not pd.api.types.is_datetime64_any_dtype(cells.dtype):
+            how = f'Convert it: df["{column}"] = pd.to_datetime(df["{column}"])'
+            if isinstance(cells.dtype, pd.PeriodDtype):
+                how = f'Convert it: df["{column}"] = df["{column}"].dt.to_timestamp()'
+            raise _no_dates(column, cells.dtype, how)
+        zone = cells.dt.tz
+        unit = getattr(cells.dt, "unit", "ns")
+        try:
+            if zone is None:
+                return cells.to_numpy(dtype="datetime64[ns]").view(np.int64), None, None, unit
+            clock = cells.dt.tz_localize(None).to_numpy(dtype="datetime64[ns]").view(np.int64)
+            utc = cells.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy(dtype="datetime64[ns]").view(np.int64)
+        except pd.errors.OutOfBoundsDatetime as e:
+            raise InvalidValueError(f"column `{column}`: {e}; dates from 1678 to 2261 can be read") from None
+        return clock, utc, str(zone), unit
+
+    def numbers(self, column: str) -> np.ndarray:
+        import pandas as pd
+
+        cells = self.frame[column]
+        if not pd.api.types.is_numeric_dtype(cells.dtype):
+            raise _no_numbers(column, cells.dtype)
+        single = str(cells.dtype).lower() == "float32"
+        return cells.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
+
+    def labels(self, column: str | None) -> tuple[np.ndarray, list[Any], str]:
+        import pandas as pd
+
+        if column is None:
+            return np.zeros(self.rows, dtype=np.int64), [None], "text"
+        cells = self.frame[column]
+        codes, labels = pd.factorize(cells)
+        if (codes < 0).any():
+            raise InvalidValueError(
+                f"column `{column}` is missing in row {int(np.flatnonzero(codes < 0)[0])} of the frame (from 0); name each row's series"
+            )
+        integer = pd.api.types.is_integer_dtype(cells.dtype)
+        category = isinstance(cells.dtype, pd.CategoricalDtype)
+        return codes, list(labels), "category" if category else "integer" if integer else "text"
+
+
+class _Polars:
+    kind = "polars"
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.columns = list(frame.columns)
+        self.rows = frame.height
+
+    def dates(self, column: str) -> _Dates:
+        import polars as pl
+
+        cells = self.frame[column]
+        if cells.null_count():
+            row = int(cells.is_null().arg_max() or 0)
+            raise InvalidValueError(
+                f"column `{column}` is missing in row {row} of the frame (from 0); give each row its date"
+            )
+        if cells.dtype.is_integer():
+            return cells.cast(pl.Int64).to_numpy().copy(), None, None, "integer"
+        if cells.dtype == pl.Date:
+            return cells.cast(pl.Datetime("ns")).to_physical().to_numpy().copy(), None, None, "date"
+        if not isinstance(cells.dtype, pl.Datetime):
+            raise _no_dates(column, cells.dtype, f'Convert it: df.with_columns(pl.col("{column}").str.to_datetime())')
+        unit, zone = cells.dtype.time_unit, cells.dtype.time_zone
+
+        def stamps(naive: Any) -> np.ndarray:
+            return naive.cast(pl.Datetime("ns")).to_physical().to_numpy().copy()
+
+        if zone is None:
+            return stamps(cells), None, None, unit
+        utc = stamps(cells.dt.convert_time_zone("UTC").dt.replace_time_zone(None))
+        return stamps(cells.dt.replace_time_zone(None)), utc, zone, unit
+
+    def numbers(self, column: str) -> np.ndarray:
+        import polars as pl
+
+        cells = self.frame[column]
+        if not (cells.dtype.is_numeric() or cells.dtype == pl.Boolean):
+            raise _no_numbers(column, cells.dtype)
+        return cells.cast(pl.Float32 if cells.dtype == pl.Float32 else pl.Float64).to_numpy().copy()
+
+    def labels(self, column: str | None) -> tuple[np.ndarray, list[Any], str]:
+        import polars as pl
+
+        if column is None:
+            return np.zeros(self.rows, dtype=np.int64), [None], "text"
+        cells = self.frame[column]
+        if cells.null_count():
+            row = int(cells.is_null().arg_max() or 0)
+            raise InvalidValueError(
+                f"column `{column}` is missing in row {row} of the frame (from 0); name each row's series"
+            )
+        labels = cells.unique(maintain_order=True).to_list()
+        places = {label: i for i, label in enumerate(labels)}
+        codes = np.fromiter((places[label] for label in cells.to_list()), dtype=np.int64, count=self.rows)
+        names = (
+            "category"
+            if cells.dtype in (pl.Categorical, pl.Enum)
+            else "integer"
+            if cells.dtype.is_integer()
+            else "text"
+        )
+        return codes, labels, names
+
+
+def _pandas_frame(
+    layout: Layout,
+    names: Sequence[Any],
+    dates: Mapping[str, np.ndarray],
+    values: Mapping[str, np.ndarray],
+    like: Frame | None,
+) -> Frame:
+    import pandas as pd
+
+    columns: dict[str, Any] = {}
+    if layout.series_id is not None:
+        column = pd.Series(list(names))
+        if like is not None and kind_of(like) == "pandas" and layout.series_id in like.columns:
+            column = column.astype(like[layout.series_id].dtype)
+        elif layout.names == "category":
+            column = column.astype("category")
+        columns[layout.series_id] = column
+    for name, stamps in dates.items():
+        if layout.step is not None:
+            columns[name] = stamps
+            continue
+        index = pd.DatetimeIndex(stamps.view("datetime64[ns]"))
+        if layout.zone is not None and layout.clock:
+            index = index.tz_localize(
+                layout.zone, ambiguous=np.ones(len(index), dtype=bool), nonexistent="shift_forward"
+            )
+        elif layout.zone is not None:
+            index = index.tz_localize("UTC").tz_convert(layout.zone)
+        unit = layout.dates if layout.dates in ("s", "ms", "us", "ns") else "ns"
+        columns[name] = index.as_unit(unit) if hasattr(index, "as_unit") else index
+    return pd.DataFrame({**columns, **values})
+
+
+def _polars_frame(
+    layout: Layout,
+    names: Sequence[Any],
+    dates: Mapping[str, np.ndarray],
+    values: Mapping[str, np.ndarray],
+    like: Frame | None,
+) -> Frame:
+    import polars as pl
+
+    columns: list[Any] = []
+    if layout.series_id is not None:
+        dtype = None
+        if like is not None and kind_of(like) == "polars" and layout.series_id in like.columns:
+            dtype = like.schema[layout.series_id]
+        elif layout.names == "category":
+            dtype = pl.Categorical
+        columns.append(pl.Series(layout.series_id, list(names), dtype=dtype))
+    for name, stamps in dates.items():
+        column = pl.Series(name, stamps)
+        if layout.step is None:
+            column = column.cast(pl.Datetime("ns"))
+            if layout.dates == "date":
+                column = column.cast(pl.Date)
+            else:
+                unit: Any = layout.dates if layout.dates in ("ms", "us", "ns") else "us"
+                column = column.cast(pl.Datetime(unit))
+                if layout.zone is not None and layout.clock:
+                    column = column.dt.replace_time_zone(layout.zone, ambiguous="earliest", non_existent="null")
+                elif layout.zone is not None:
+                    column = column.dt.replace_time_zone("UTC").dt.convert_time_zone(layout.zone)
+        columns.append(column)
+    columns.extend(pl.Series(name, column) for name, column in values.items())
+    return pl.DataFrame(columns)
+
+
+def read_csv(text: str, layout: Layout, ids: Mapping[str, Any]) -> Table:
+    """The table that :meth:`Table.csv` wrote."""
+    rows = list(csv.reader(io.StringIO(text)))[1:]
+    first = 0 if layout.series_id is None else 1
+    keys = [row[0] if first else "" for row in rows]
+    if layout.step is not None:
+        dates = np.array([int(row[first]) for row in rows], dtype=np.int64)
+    else:
+        plain = [row[first].removesuffix("+00:00").replace(" ", "T") for row in rows]
+        dates = np.array(plain, dtype="datetime64[ns]").view(np.int64)
+    columns = range(first + 1, first + 1 + len(layout.columns))
+    values = [np.array([float(row[c] or "nan") for row in rows]) for c in columns]
+    series = []
+    places: dict[str, list[int]] = {}
+    for place, key in enumerate(keys):
+        places.setdefault(key, []).append(place)
+    for key, its in places.items():
+        series.append(OneSeries(key, ids.get(key, key), dates[its], [v[its] for v in values]))
+    return Table(layout, series)

@@ -1,0 +1,203 @@
+"""Functions as programs: traced once, their memory planned and checked, run without allocation.
+
+    def predict(x, weight, bias):
+        return (x @ weight + bias).softmax(axis=-1)
+
+    program = landfall.compile(predict, x, params={"weight": weight, "bias": bias})
+    y = program(x)
+
+A function is called once, with values in place of arrays: a value has a dtype, a shape and methods, and no contents. What
+it returns, a value, a tuple or a dictionary of values, are the program's outputs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ._landfall import Program as _Program
+from ._landfall import Tensor, Trace, Value, _compile, from_dlpack
+from .errors import ArgumentError
+
+__all__ = ["Program", "Spec", "Value", "compile", "spec"]
+
+
+class Spec:
+    """The dtype and shape of an argument that is not at hand when a function is compiled."""
+
+    def __init__(self, shape: int | tuple[int, ...], dtype: Any = "float32"):
+        self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return f"landfall.spec({self.shape}, {self.dtype!r})"
+
+
+spec = Spec
+
+
+def _described(name: str, given: Any) -> tuple[Any, tuple[int, ...], str | None]:
+    """Dtype, shape and device of an argument, an array or a spec."""
+    if isinstance(given, Spec):
+        return given.dtype, given.shape, None
+    array = given if isinstance(given, Tensor) else from_dlpack(given)
+    return array.dtype, array.shape, array.device
+
+
+def _parameters(function: Callable, count: int, skipped: Mapping[str, Any]) -> list[str]:
+    """The names of the first `count` parameters of a function that are not among `skipped`."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return [f"arg{i}" for i in range(count)]
+    names: list[str] = []
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}{i}" for i in range(count - len(names))]
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            if parameter.name not in skipped:
+                names.append(parameter.name)
+    if len(names) < count:
+        raise ArgumentError(
+            f"{getattr(function, '__name__', 'the function')} takes {len(names)} arrays by position, {count} were given"
+        )
+    return names[:count]
+
+
+def _outputs(returned: Any) -> tuple[list[tuple[str, Value]], Callable[[list], Any]]:
+    """The values that a function returned, by name, and how their results are returned."""
+    if isinstance(returned, Value):
+        return [("out", returned)], lambda results: results[0]
+    if isinstance(returned, Mapping):
+        names = list(returned)
+        return [(name, returned[name]) for name in names], lambda results: dict(zip(names, results))
+    if isinstance(returned, (tuple, list)):
+        return [(f"out{i}", value) for i, value in enumerate(returned)], tuple
+    raise ArgumentError(
+        f"the function returned {returned!r}; it must return a value, or a tuple or a dictionary of values: "
+        "what it computes with its arguments"
+    )
+
+
+class Program:
+    """A compiled function. Call it with arrays: `program(x)` gives new tensors, `program(x, out=y)` writes to `y`.
+
+    The program owns its memory, the arena, for as long as it lives. `bind` places arguments and results in arrays of your
+    own, from where `run` then computes without a copy.
+    """
+
+    def __init__(self, program: _Program, names: list[str], restore: Callable[[list], Any]):
+        self._program = program
+        self._names = names
+        self._restore = restore
+
+    @property
+    def inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Dtype and shape of each input, parameters included."""
+        return {name: (dtype, tuple(shape)) for name, dtype, shape in self._program.inputs}
+
+    @property
+    def outputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Dtype and shape of each output."""
+        return {name: (dtype, tuple(shape)) for name, dtype, shape in self._program.outputs}
+
+    @property
+    def device(self) -> str:
+        """The device that it runs on."""
+        return self._program.device
+
+    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+        """Runs on these arguments, which are copied on the device; the results are new tensors, or lie in `out`: one array,
+        or as many in the form in which the function returned its values."""
+        if len(args) > len(self._names):
+            raise ArgumentError(f"the program takes {', '.join(self._names)}; {len(args)} arguments were given")
+        given = dict(zip(self._names, args))
+        twice = sorted(given.keys() & named.keys())
+        if twice:
+            raise ArgumentError(f"{twice[0]} was given twice, by position and by name")
+        given.update(named)
+        missing = [name for name in self._names if name not in given]
+        if missing and given:
+            raise ArgumentError(f"the argument {missing[0]} is missing")
+        if out is None:
+            return self._restore(self._program.call(given, None))
+        names = [name for name, _, _ in self._program.outputs]
+        if isinstance(out, Mapping):
+            targets = dict(out)
+        else:
+            listed = list(out) if isinstance(out, (tuple, list)) else [out]
+            if len(listed) != len(names):
+                raise ArgumentError(f"out has {len(listed)} arrays, the program has {len(names)} outputs")
+            targets = dict(zip(names, listed))
+        self._program.call(given, targets)
+        return out
+
+    def bind(self, **arrays: Any) -> None:
+        """Places inputs and outputs in the memory of these arrays. `run` then reads and writes them in place."""
+        self._program.bind(**arrays)
+
+    def run(self, stream_of: Any = None) -> None:
+        """Runs on what is bound, or was given last, without a copy. On a GPU it is issued on the current stream of the library
+        of the array `stream_of`."""
+        self._program.run(stream_of)
+
+    def memory(self, name: str) -> Tensor:
+        """The memory of an input or output, without a copy. An output's holds its result until the next run."""
+        return self._program.memory(name)
+
+    def report(self) -> dict[str, Any]:
+        """The memory plan: bytes, instructions, launches, and a row for each value."""
+        return json.loads(self._program._report())
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{name}: {dtype}{list(shape)}" for name, (dtype, shape) in self.inputs.items())
+        outputs = ", ".join(f"{name}: {dtype}{list(shape)}" for name, (dtype, shape) in self.outputs.items())
+        return f"<landfall.Program ({inputs}) -> ({outputs}) on {self.device}>"
+
+
+def trace(
+    function: Callable, args: tuple, params: Mapping[str, Any]
+) -> tuple[Trace, Any, list[str], set[str]]:
+    """Calls a function with values: the trace, what it returned, the names of its arguments, the devices of the arrays."""
+    names = _parameters(function, len(args), params)
+    tracer, devices = Trace(), set()
+
+    def value(name: str, given: Any) -> Value:
+        dtype, shape, device = _described(name, given)
+        if device is not None:
+            devices.add(device)
+        return tracer.input(name, dtype, shape)
+
+    values = [value(name, given) for name, given in zip(names, args)]
+    keywords = {name: value(name, given) for name, given in params.items()}
+    return tracer, function(*values, **keywords), names, devices
+
+
+def device_of(devices: Iterable[str | None], device: str | None) -> str:
+    """The one device of arrays, or the one that was asked for. What has no contents is on none."""
+    known = sorted(name for name in devices if name is not None)
+    if device is None and len(known) > 1:
+        raise ArgumentError(f"the arrays are on {' and '.join(known)}; they must be on one device")
+    return device or (known or ["cpu"])[0]
+
+
+def compile(
+    function: Callable, *args: Any, params: Mapping[str, Any] | None = None, device: str | None = None
+) -> Program:
+    """Compiles a function for arguments of these dtypes and shapes: arrays, or `landfall.spec(shape, dtype)`.
+
+    `params` are arrays that the function takes by keyword; the program reads them where they lie, without a copy, and so
+    sees what is written there later. They must lie row-major without gaps.
+    """
+    params = dict(params or {})
+    tracer, returned, names, devices = trace(function, args, params)
+    outputs, restore = _outputs(returned)
+    for name, value in outputs:
+        if not isinstance(value, Value):
+            raise ArgumentError(f"output {name} is {value!r}; it must be a value that the function computed")
+    program = _compile(tracer, outputs, device_of(devices, device))
+    if params:
+        program.bind(**params)
+    return Program(program, names, restore)

@@ -1,0 +1,61 @@
+"""Charts of forecasts. Importing this needs matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from . import frames
+from .errors import InvalidValueError
+from .frames import Frame, Layout, Table
+
+#: Series that are drawn where none are named.
+_MOST = 4
+
+
+def plot(
+    table: Table,
+    predicted: Frame,
+    layout: Layout,
+    alias: str,
+    targets: Sequence[str],
+    levels: Sequence[float],
+    ids: Mapping[str, Any],
+    series: Sequence[Any] | None,
+    history: int | None,
+) -> Figure:
+    """Draws series and their forecasts, one chart below the other."""
+    names = (
+        np.array([str(n) for n in predicted[layout.series_id]])
+        if layout.series_id is not None
+        else np.array([""] * len(predicted))
+    )
+    stamps = np.asarray(predicted[layout.date_column])
+    wanted = [str(name) for name in series] if series is not None else [one.key for one in table.series][:_MOST]
+    known = {one.key: one for one in table.series}
+    for name in wanted:
+        if name not in known:
+            raise InvalidValueError(f"no series `{name}`; choose from {', '.join(list(known)[:20])}")
+    charts = [(name, target) for name in wanted for target in targets]
+    figure, axes = plt.subplots(len(charts), 1, figsize=(9, 2.6 * len(charts)), squeeze=False, layout="constrained")
+    for axis, (name, target) in zip(axes[:, 0], charts):
+        one, mask = known[name], names == name
+        column = alias if len(targets) == 1 else f"{alias}_{target}"
+        rows = history if history is not None else 4 * max(1, int(mask.sum()))
+        own = frames.build(layout, [one.name] * len(one.dates), {layout.date_column: one.dates}, {}, None)
+        dates = np.asarray(own[layout.date_column])[-rows:]
+        axis.plot(dates, one.values[layout.columns.index(target)][-rows:], color="0.35", label=target)
+        axis.plot(stamps[mask], np.asarray(predicted[column])[mask], color="C0", label=column)
+        if len(levels) > 1:
+            low, high = (np.asarray(predicted[f"{column}_q{level:g}"])[mask] for level in (levels[0], levels[-1]))
+            axis.fill_between(
+                stamps[mask], low, high, color="C0", alpha=0.2, linewidth=0, label=f"{levels[0]:g} to {levels[-1]:g}"
+            )
+        axis.set_title(" ".join(part for part in (name, target if len(targets) > 1 else "") if part), loc="left")
+        axis.legend(loc="upper left", frameon=False)
+        axis.tick_params(axis="x", rotation=0)
+    return figure

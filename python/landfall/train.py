@@ -1,0 +1,130 @@
+"""Training of a loss that is written as a function.
+
+    def loss(batch, params):
+        predicted = batch["x"] @ params["weight"] + params["bias"]
+        return ((predicted - batch["y"]) ** 2).mean()
+
+    trainer = landfall.Trainer(loss, {"weight": w, "bias": b}, {"x": x, "y": y}, batch=32, epochs=10, lr=1e-3)
+    trainer.fit()
+    torch_module.load_state_dict(...)  # trainer.state_dict() has the parameters by name
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ._landfall import Tensor, Trace, Value, _training_options
+from ._landfall import Trainer as _Trainer
+from .errors import ArgumentError
+from .graph import _described, device_of
+
+__all__ = ["Trainer"]
+
+
+class Trainer:
+    """Trains `params`, arrays by name, to make `loss(batch, params)` small over samples of `data`, arrays by name with one row
+    for each sample. The function is called once, with dictionaries of values; it returns a scalar.
+
+    The options are those of the program: batch, epochs, max_steps, lr, optimizer ("adam", "adamw", "sgd", "lion"), betas,
+    weight_decay, clip, accumulate, average, dtype, seed, order, schedule. The arrays are copied; nothing that was given is
+    written.
+    """
+
+    def __init__(
+        self,
+        loss: Callable[[dict[str, Value], dict[str, Value]], Value],
+        params: Mapping[str, Any],
+        data: Mapping[str, Any],
+        *,
+        device: str | None = None,
+        **options: Any,
+    ):
+        merged = json.loads(_training_options())
+        unknown = sorted(set(options) - set(merged))
+        if unknown:
+            raise ArgumentError(f"a trainer has no option {unknown[0]!r}; it has {', '.join(sorted(merged))}")
+        if isinstance(options.get("betas"), (tuple, list)):
+            options["betas"] = dict(zip(("first", "second"), options["betas"]))
+        merged.update(options)
+        shared = sorted(params.keys() & data.keys())
+        if shared:
+            raise ArgumentError(f"{shared[0]} is the name of a parameter and of data; give one of them another name")
+        if not data:
+            raise ArgumentError("data is empty; it has an array for each name that the loss reads, with one row for each sample")
+        tracer, devices = Trace(), set()
+        rows = {}
+        for name, given in data.items():
+            dtype, shape, device_ = _described(name, given)
+            devices.add(device_)
+            if not shape:
+                raise ArgumentError(f"data {name} has no axes; it has one row for each sample")
+            rows[name] = (dtype, shape)
+        count = min(shape[0] for _, shape in rows.values())
+        batch = min(merged["batch"], count) // max(1, merged["accumulate"])
+        values = {name: tracer.input(name, dtype, (batch, *shape[1:])) for name, (dtype, shape) in rows.items()}
+        weights = {}
+        for name, given in params.items():
+            dtype, shape, device_ = _described(name, given)
+            devices.add(device_)
+            weights[name] = tracer.input(name, dtype, shape)
+        scalar = loss(values, weights)
+        if not isinstance(scalar, Value) or scalar.ndim != 0:
+            raise ArgumentError(f"the loss is {scalar!r}; it must be a value without axes, such as a mean")
+        self._trainer = _Trainer(
+            tracer, scalar, dict(params), dict(data), json.dumps(merged), device_of(devices, device)
+        )
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole training."""
+        return self._trainer.steps
+
+    @property
+    def position(self) -> int:
+        """Steps done."""
+        return self._trainer.position
+
+    def step(self, count: int = 1) -> None:
+        """Runs so many steps, and reads nothing back."""
+        self._trainer.step(count)
+
+    def records(self, first: int, last: int) -> list[dict[str, float]]:
+        """What the steps numbered `first` to `last` report: step, loss, grad_norm and lr. The last 4,096 are kept."""
+        return self._trainer.records(first, last)
+
+    def fit(self, report: Callable[[dict[str, float]], None] | None = None, every: int = 100) -> list[float]:
+        """Runs the steps that are left; the loss of each. `report` is called with the record of every `every`-th step."""
+        losses: list[float] = []
+        done = self.position
+        while done < self.steps:
+            count = min(every, self.steps - done)
+            self.step(count)
+            now = self.position
+            if now == done:
+                raise ArgumentError(
+                    f"step {done + 1} changed nothing: its loss or a gradient is not finite; a smaller lr or clip=1.0 may help"
+                )
+            records = self.records(done + 1, now)
+            losses += [record["loss"] for record in records]
+            if report is not None:
+                report(records[-1])
+            done = now
+        return losses
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Copies of the parameters by name."""
+        return self._trainer.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Sets all parameters from arrays by name."""
+        self._trainer.load_state_dict(dict(state))
+
+    def save(self, path: Any) -> None:
+        """Writes all that steps change, the parameters among it, to a safetensors file."""
+        self._trainer.save(path)
+
+    def load(self, path: Any) -> None:
+        """Goes on from a file of `save`."""
+        self._trainer.load(path)

@@ -1,0 +1,8 @@
+//! Traced functions: `trace` records their calls, `value` is what they compute with, `program` runs them, `train` trains them; `files`
+//! keeps what they learned.
+
+pub(crate) mod files;
+pub(crate) mod program;
+pub(crate) mod trace;
+pub(crate) mod train;
+pub(crate) mod value;

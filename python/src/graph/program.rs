@@ -1,0 +1,250 @@
+//! `landfall.compile`: a traced function as a program whose memory is planned before it runs.
+
+use super::trace::{Step, Tracer, replay};
+use super::value::Value;
+use crate::device::Imported;
+use crate::error::{Class, Raise};
+use crate::operand;
+use crate::tensor::Tensor;
+use crate::{dtype, engines};
+use landfall::{DeviceKind, Engine, ForeignStream, Graph, Program, Spec, State, StateSpec, View};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The calls of a function, while it is traced.
+#[pyclass(frozen, module = "landfall", name = "Trace")]
+pub(crate) struct Trace {
+    pub(super) tracer: Arc<Tracer>,
+}
+
+#[pymethods]
+impl Trace {
+    #[new]
+    fn new() -> Self {
+        Self { tracer: Tracer::new() }
+    }
+
+    /// A value from outside, by name.
+    fn input(&self, name: String, dtype: &Bound<'_, PyAny>, shape: &Bound<'_, PyAny>) -> PyResult<Value> {
+        let spec = Spec::new(dtype::of(dtype)?, crate::tensor::make::shape(shape)?);
+        let number = self.tracer.add(Step::Input { name, spec }).raised(dtype.py())?.start;
+        Ok(Value { tracer: Arc::clone(&self.tracer), number })
+    }
+}
+
+/// A compiled function. Its memory is planned, checked and allocated once; a run allocates nothing. On a GPU it is one CUDA
+/// graph. It owns that memory, its arena, as long as it lives: a CUDA graph of another library's that captured it must not be
+/// replayed after.
+#[pyclass(frozen, module = "landfall._landfall", name = "Program")]
+pub(crate) struct Compiled {
+    ready: Mutex<Ready>,
+    engine: &'static Engine,
+    generation: u64,
+    /// Names and specs, in order.
+    inputs: Vec<(String, Spec)>,
+    outputs: Vec<(String, Spec)>,
+}
+
+struct Ready {
+    program: Program,
+    state: State,
+}
+
+/// Compiles traced calls: `outputs` are values by name.
+#[pyfunction]
+pub(crate) fn _compile(
+    py: Python<'_>,
+    trace: &Bound<'_, Trace>,
+    outputs: Vec<(String, Bound<'_, Value>)>,
+    device: Option<&str>,
+) -> PyResult<Compiled> {
+    let engine = engines::on(py, engines::device(py, device)?)?;
+    let tracer = &trace.get().tracer;
+    let steps = tracer.steps();
+    let inputs = steps.iter().filter_map(|step| match step {
+        Step::Input { name, spec } => Some((name.clone(), *spec)),
+        Step::Op { .. } | Step::Method { .. } | Step::Dropout { .. } | Step::Gradients { .. } => None,
+    });
+    let inputs: Vec<(String, Spec)> = inputs.collect();
+    let mut named = Vec::new();
+    for (name, value) in &outputs {
+        let value = value.get();
+        if !Arc::ptr_eq(&value.tracer, tracer) {
+            return Err(
+                Class::Argument.error(py, format!("output {name} is a value of another traced function"))
+            );
+        }
+        named.push((name.clone(), value.number));
+    }
+    let outputs = outputs.iter().map(|(name, value)| (name.clone(), value.get().spec())).collect();
+    let ready = py.detach(|| {
+        let first = ready(engine, &steps, &named, &[])?;
+        // An output that lies in other memory, such as a part of an input, is copied to memory of its own.
+        let parts = named.iter().map(|(name, _)| name).filter(|name| first.program.view(name).is_err());
+        let parts: Vec<&String> = parts.collect();
+        if parts.is_empty() { Ok(first) } else { ready(engine, &steps, &named, &parts) }
+    });
+    let ready = Mutex::new(ready.raised(py)?);
+    Ok(Compiled { ready, engine, generation: engines::generation(), inputs, outputs })
+}
+
+/// Compiles recorded calls with these outputs, of which some are copied.
+fn ready(
+    engine: &Engine,
+    steps: &[Step],
+    outputs: &[(String, usize)],
+    copied: &[&String],
+) -> Result<Ready, landfall::Error> {
+    let spec = Arc::new(StateSpec::new());
+    let graph = Graph::new(&spec);
+    let values = replay(steps, &graph)?;
+    for (name, number) in outputs {
+        let value = values[*number];
+        let copy = copied.contains(&name);
+        graph.output(name, if copy { graph.op1(landfall::ops::Copy, &[value])? } else { value });
+    }
+    let state = State::new(engine, &spec)?;
+    let program = Program::compile(engine, &state, "function", &graph)?;
+    Ok(Ready { program, state })
+}
+
+impl Compiled {
+    /// Runs `work` on the program without the interpreter's lock, on the stream of the arrays.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        stream: Option<ForeignStream>,
+        work: impl FnOnce(&mut Ready) -> Result<T, landfall::Error> + Send,
+    ) -> PyResult<T> {
+        if self.generation != engines::generation() {
+            return Err(Class::Device.error(
+                py,
+                "the program was compiled before this process was forked, and its memory belongs to the parent; compile it here",
+            ));
+        }
+        engines::issue(py, self.engine, stream, || {
+            work(&mut self.ready.lock().unwrap_or_else(PoisonError::into_inner))
+        })
+    }
+
+    /// Arrays by name, each of an input or output.
+    fn imported(&self, arrays: &Bound<'_, PyDict>) -> PyResult<BTreeMap<String, Imported>> {
+        let read = |(name, array): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+            let name: String = name.extract()?;
+            let array = operand::required(&array, &name)?;
+            self.on_device(array.view.device(), &name, arrays.py())?;
+            Ok((name, array))
+        };
+        arrays.iter().map(read).collect()
+    }
+
+    fn on_device(&self, device: DeviceKind, name: &str, py: Python<'_>) -> PyResult<()> {
+        if device == self.engine.device() {
+            return Ok(());
+        }
+        let text =
+            format!("{name} is on {device}, the program on {}; copy it there first", self.engine.device());
+        Err(Class::Device.error(py, text))
+    }
+}
+
+#[pymethods]
+impl Compiled {
+    /// Names, dtypes and shapes of the inputs.
+    #[getter]
+    fn inputs(&self) -> Vec<(String, &'static str, Vec<usize>)> {
+        described(&self.inputs)
+    }
+
+    /// Names, dtypes and shapes of the outputs.
+    #[getter]
+    fn outputs(&self) -> Vec<(String, &'static str, Vec<usize>)> {
+        described(&self.outputs)
+    }
+
+    /// The device's name.
+    #[getter]
+    fn device(&self) -> String {
+        self.engine.device().to_string()
+    }
+
+    /// The memory plan, as JSON.
+    fn _report(&self, py: Python<'_>) -> PyResult<String> {
+        let report = self.with(py, None, |ready| Ok(ready.program.report()))?;
+        serde_json::to_string(&report).map_err(|e| Class::Error.error(py, e.to_string()))
+    }
+
+    /// Copies these inputs, on the device, runs, and copies the results to `out`, or to new tensors.
+    fn call(
+        &self,
+        py: Python<'_>,
+        arrays: &Bound<'_, PyDict>,
+        out: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Vec<Tensor>> {
+        let inputs = self.imported(arrays)?;
+        let outputs = out.map(|out| self.imported(out)).transpose()?;
+        let all = || inputs.values().chain(outputs.iter().flat_map(BTreeMap::values));
+        let stream = all().find_map(|array| array.stream);
+        let results = self.with(py, stream, |ready| {
+            for (name, array) in &inputs {
+                ready.program.write_view(name, &array.view)?;
+            }
+            ready.program.run(&mut ready.state)?;
+            let mut results = Vec::new();
+            for (name, _) in &self.outputs {
+                let from = ready.program.view(name)?;
+                match outputs.as_ref().map(|out| out.get(name)) {
+                    Some(Some(to)) => {
+                        self.engine.call_views(&landfall::ops::Copy, &[&from], &[&to.view])?;
+                    }
+                    Some(None) => {}
+                    None => results.extend(self.engine.eval_views(&landfall::ops::Copy, &[&from])?),
+                }
+            }
+            Ok(results)
+        })?;
+        Ok(results.into_iter().map(Tensor::new).collect())
+    }
+
+    /// Runs in the memory that is bound, or was written: no copy, no allocation. `stream_of` is an array on whose library's
+    /// current stream it runs.
+    #[pyo3(signature = (stream_of = None))]
+    fn run(&self, py: Python<'_>, stream_of: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let stream = stream_of.map(|array| operand::required(array, "stream_of")).transpose()?;
+        self.with(py, stream.and_then(|array| array.stream), |ready| ready.program.run(&mut ready.state))
+    }
+
+    /// Places inputs and outputs in the memory of these arrays: runs then read and write it in place. The arrays must lie
+    /// row-major without gaps, and are kept alive. It records the program anew.
+    #[pyo3(signature = (**arrays))]
+    fn bind(&self, py: Python<'_>, arrays: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        let Some(arrays) = arrays else { return Ok(()) };
+        let memory = self.imported(arrays)?;
+        let views: Vec<(&str, &View)> =
+            memory.iter().map(|(name, array)| (name.as_str(), &array.view)).collect();
+        let stream = memory.values().find_map(|array| array.stream);
+        self.with(py, stream, |ready| ready.program.bind(&views))
+    }
+
+    /// The memory of an input or output, without a copy: an output's holds the result until the next run.
+    fn memory(&self, py: Python<'_>, name: &str) -> PyResult<Tensor> {
+        self.with(py, None, |ready| ready.program.view(name)).map(Tensor::new)
+    }
+
+    fn __reduce__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Err(Class::Error.error(
+            py,
+            "a program is memory of a device and code for it, and is not pickled; pickle its function and params, and compile \
+             them again",
+        ))
+    }
+}
+
+fn described(list: &[(String, Spec)]) -> Vec<(String, &'static str, Vec<usize>)> {
+    let one = |(name, spec): &(String, Spec)| {
+        (name.clone(), dtype::numpy_name(spec.dtype), spec.shape.dims().to_vec())
+    };
+    list.iter().map(one).collect()
+}

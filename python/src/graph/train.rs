@@ -1,0 +1,243 @@
+//! `landfall.Trainer`: trains a loss that is written as a function.
+
+use super::program::Trace;
+use super::trace::{Site, Step, replay};
+use super::value::Value;
+use crate::engines;
+use crate::error::{Class, Raise};
+use crate::operand;
+use crate::tensor::Tensor;
+use crate::tensor::elements::host;
+use landfall::{Engine, Error, Graph, HostTensor, Spec, Value as Node, View, with_dtype};
+use landfall_train::nn::{Context, Dropout, Init, ParameterId, Parameters};
+use landfall_train::train::{Arrays, Batch, StepRecord, Trainer, TrainingOptions};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The step of a training: parameters by name, and samples of a batch.
+struct Training<'a> {
+    cx: &'a Context<'a>,
+    batch: &'a Batch,
+    parameters: &'a BTreeMap<String, ParameterId>,
+}
+
+impl Site for Training<'_> {
+    fn graph(&self) -> &Graph {
+        self.cx.graph
+    }
+
+    fn input(&self, name: &str, _: Spec) -> Result<Node, Error> {
+        match self.parameters.get(name) {
+            Some(&id) => self.cx.parameter(id),
+            None => self.batch.get(name),
+        }
+    }
+
+    fn dropout(&self, of: Node, rate: f64) -> Result<Node, Error> {
+        Dropout { rate }.forward(self.cx, of)
+    }
+}
+
+/// Adds the samples of an array.
+fn with(arrays: Arrays, name: &str, view: &View) -> Result<Arrays, Error> {
+    with_dtype!(any view.dtype(), T => arrays.with(name, view.shape(), view.read::<T>()?))
+}
+
+/// Steps between two looks at whether the user wants to stop.
+const STEPS_BETWEEN_SIGNALS: usize = 32;
+
+/// Trains parameters on arrays of samples: forward pass, gradients, clipping and the optimizer's update are one program, which
+/// on a GPU is one CUDA graph.
+#[pyclass(frozen, module = "landfall._landfall", name = "Trainer")]
+pub(crate) struct PyTrainer {
+    trainer: Mutex<Trainer>,
+    engine: &'static Engine,
+    generation: u64,
+    names: Vec<String>,
+    steps: usize,
+}
+
+/// The options of a trainer with their defaults, as JSON.
+#[pyfunction]
+pub(crate) fn _training_options(py: Python<'_>) -> PyResult<String> {
+    serde_json::to_string(&TrainingOptions::default()).map_err(|e| Class::Error.error(py, e.to_string()))
+}
+
+#[pymethods]
+impl PyTrainer {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        trace: &Bound<'_, Trace>,
+        loss: &Bound<'_, Value>,
+        params: &Bound<'_, PyDict>,
+        data: &Bound<'_, PyDict>,
+        options: &str,
+        device: Option<&str>,
+    ) -> PyResult<Self> {
+        let engine = engines::on(py, engines::device(py, device)?)?;
+        let options: TrainingOptions = serde_json::from_str(options)
+            .map_err(|e| Class::Argument.error(py, format!("options of the trainer: {e}")))?;
+        let steps = trace.get().tracer.steps();
+        let loss = loss.get();
+        if !Arc::ptr_eq(&loss.tracer, &trace.get().tracer) {
+            return Err(Class::Argument.error(py, "the loss is a value of another traced function"));
+        }
+        let number = loss.number;
+        let mut given = Vec::new();
+        for (name, array) in params {
+            let name: String = name.extract()?;
+            let view = operand::required(&array, &format!("parameter {name}"))?.view;
+            if !view.dtype().is_float() {
+                let text = format!(
+                    "parameter {name} is {}; a parameter that is trained is of a float dtype",
+                    view.spec()
+                );
+                return Err(Class::DType.error(py, text));
+            }
+            given.push((name, host(py, &view)?));
+        }
+        let mut arrays = Arrays::new();
+        for (name, array) in data {
+            let name: String = name.extract()?;
+            let view = operand::required(&array, &format!("data {name}"))?.view;
+            arrays = py.detach(|| with(arrays, &name, &view)).raised(py)?;
+        }
+        let names = given.iter().map(|(name, _)| name.clone()).collect();
+        let trainer = py.detach(|| trainer(engine, &steps, number, &given, &arrays, options)).raised(py)?;
+        let steps = trainer.steps();
+        Ok(Self { trainer: Mutex::new(trainer), engine, generation: engines::generation(), names, steps })
+    }
+
+    /// Steps of the whole training.
+    #[getter]
+    fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// Steps done.
+    #[getter]
+    fn position(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, Trainer::position)
+    }
+
+    /// Runs so many steps, and reads nothing back. Ctrl-C ends it between two steps.
+    #[pyo3(signature = (count = 1))]
+    fn step(&self, py: Python<'_>, count: usize) -> PyResult<()> {
+        let mut left = count;
+        while left > 0 {
+            let now = left.min(STEPS_BETWEEN_SIGNALS);
+            self.with(py, |trainer| (0..now).try_for_each(|_| trainer.step()))?;
+            left -= now;
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
+    /// What the steps numbered `first` to `last` report: dictionaries of step, loss, grad_norm and lr. The last 4,096 are kept.
+    fn records<'py>(&self, py: Python<'py>, first: usize, last: usize) -> PyResult<Bound<'py, PyList>> {
+        let records = self.with(py, |trainer| trainer.records(first, last))?;
+        let list = PyList::empty(py);
+        for StepRecord { step, loss, grad_norm, lr } in records {
+            let record = PyDict::new(py);
+            record.set_item("step", step)?;
+            record.set_item("loss", loss)?;
+            record.set_item("grad_norm", grad_norm)?;
+            record.set_item("lr", lr)?;
+            list.append(record)?;
+        }
+        Ok(list)
+    }
+
+    /// Copies of the parameters by name.
+    fn state_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for name in &self.names {
+            let values = self.with(py, |trainer| trainer.state.read_host(name))?;
+            let tensor = self.engine.from_host(&values).raised(py)?;
+            dict.set_item(name, Tensor::new(View::from(tensor)))?;
+        }
+        Ok(dict)
+    }
+
+    /// Sets the parameters, all of them, from arrays by name.
+    fn load_state_dict(&self, py: Python<'_>, state: &Bound<'_, PyDict>) -> PyResult<()> {
+        let mut given: Vec<(String, HostTensor)> = Vec::new();
+        for (name, array) in state {
+            let name: String = name.extract()?;
+            if !self.names.contains(&name) {
+                let text = format!("there is no parameter {name}; there are {}", self.names.join(", "));
+                return Err(Class::Argument.error(py, text));
+            }
+            let view = operand::required(&array, &name)?.view;
+            given.push((name, host(py, &view)?));
+        }
+        if let Some(missing) = self.names.iter().find(|name| !given.iter().any(|(own, _)| own == *name)) {
+            return Err(
+                Class::Argument.error(py, format!("parameter {missing} is missing; nothing was changed"))
+            );
+        }
+        self.with(py, |trainer| {
+            given.iter().try_for_each(|(name, values)| trainer.state.write_host(name, values))
+        })
+    }
+
+    /// Writes all that steps change to a safetensors file: parameters, moments, the position.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.with(py, |trainer| Ok(trainer.save(&path)))?.map_err(|e| Class::Error.error(py, e.to_string()))
+    }
+
+    /// Goes on from a file of `save`.
+    fn load(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.with(py, |trainer| Ok(trainer.load(&path)))?.map_err(|e| Class::Error.error(py, e.to_string()))
+    }
+
+    fn __reduce__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Err(Class::Error.error(
+            py,
+            "a trainer is memory of a device and code for it, and is not pickled; save(path) writes its state, and load(path) \
+             of a trainer of the same function goes on from there",
+        ))
+    }
+}
+
+impl PyTrainer {
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Trainer) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        if self.generation != engines::generation() {
+            return Err(Class::Device.error(
+                py,
+                "the trainer was made before this process was forked, and its memory belongs to the parent; make it here",
+            ));
+        }
+        py.detach(|| work(&mut self.trainer.lock().unwrap_or_else(PoisonError::into_inner))).raised(py)
+    }
+}
+
+/// The trainer of recorded calls.
+fn trainer(
+    engine: &Engine,
+    steps: &[Step],
+    loss: usize,
+    given: &[(String, HostTensor)],
+    data: &Arrays,
+    options: TrainingOptions,
+) -> Result<Trainer, Error> {
+    let mut parameters = Parameters::new();
+    let ids: BTreeMap<String, ParameterId> = given
+        .iter()
+        .map(|(name, values)| (name.clone(), parameters.add(name, values.spec.shape, Init::Constant(0.0))))
+        .collect();
+    let mut trainer = Trainer::new(engine, &parameters, data, options, |cx, batch| {
+        let values = replay(steps, &Training { cx, batch, parameters: &ids })?;
+        Ok(values[loss])
+    })?;
+    given.iter().try_for_each(|(name, values)| trainer.state.write_host(name, values))?;
+    Ok(trainer)
+}

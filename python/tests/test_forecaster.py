@@ -1,0 +1,192 @@
+"""fit, predict and cross_validation on frames of pandas and polars."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from series import SMALL, ett, long_columns, make, values
+
+from landfall import DataWarning, Error, Forecaster
+
+
+@pytest.fixture(autouse=True)
+def no_warning():
+    """A warning that a test does not expect fails it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        yield
+
+
+def test_predictions_follow_the_last_rows(library):
+    frame = make(library, long_columns())
+    forecaster = Forecaster("patchtst", **SMALL).fit(frame)
+    predicted = forecaster.predict()
+    assert type(predicted) is type(frame)
+    assert list(predicted.columns) == ["unique_id", "ds", "patchtst"]
+    assert values(predicted, "unique_id") == ["a"] * 6 + ["b"] * 6
+    last = np.datetime64("2024-01-10T23", "h")
+    expected = [last + np.timedelta64(i, "h") for i in range(1, 7)]
+    assert [np.datetime64(d, "h") for d in values(predicted, "ds")] == expected * 2
+    assert predicted["ds"].dtype == frame["ds"].dtype
+    a, b = np.split(np.array(values(predicted, "patchtst")), 2)
+    # Each series in its own units: 10 and 20, plus or minus a wave of 3.
+    assert abs(a.mean() - 10) < 4 < abs(b.mean() - 10)
+    assert {"mse", "mae", "baselines"} <= set(forecaster.scores)
+
+
+def test_the_order_of_rows_does_not_matter(library):
+    columns = long_columns()
+    order = np.random.default_rng(3).permutation(len(columns["y"]))
+    mixed = {name: np.asarray(column)[order] for name, column in columns.items()}
+    sorted_, unsorted = (Forecaster("patchtst", **SMALL).fit(make(library, c)).predict() for c in (columns, mixed))
+
+    def rows(frame):
+        return sorted(zip(values(frame, "unique_id"), values(frame, "ds"), values(frame, "patchtst")))
+
+    assert rows(sorted_) == rows(unsorted)
+
+
+def test_both_libraries_give_the_same_numbers():
+    made = []
+    for library in ("pandas", "polars"):
+        frame = make(library, long_columns())
+        made.append(values(Forecaster("patchtst", **SMALL).fit(frame).predict(), "patchtst"))
+    assert made[0] == made[1]
+
+
+def test_predict_continues_newer_rows(library):
+    columns = long_columns()
+    kept = np.asarray(columns["ds"]) < np.datetime64("2024-01-10")
+    older = {name: np.asarray(column)[kept] for name, column in columns.items()}
+    forecaster = Forecaster("patchtst", **SMALL).fit(make(library, older))
+    predicted = forecaster.predict(make(library, columns), horizon=2)
+    assert len(predicted) == 4
+    assert np.datetime64(values(predicted, "ds")[0], "h") == np.datetime64("2024-01-11T00", "h")
+    with pytest.raises(Error, match="horizon 7: the model forecasts 1 to 6 rows"):
+        forecaster.predict(horizon=7)
+
+
+def test_cross_validation_forecasts_each_window_from_the_rows_before_it(library):
+    frame = make(library, long_columns())
+    forecaster = Forecaster("patchtst", **SMALL)
+    crossed = forecaster.cross_validation(frame, n_windows=3, step_size=4)
+    assert type(crossed) is type(frame)
+    assert list(crossed.columns) == ["unique_id", "ds", "cutoff", "y", "patchtst"]
+    assert len(crossed) == 2 * 3 * 6
+    cutoffs = sorted({np.datetime64(c, "h") for c in values(crossed, "cutoff")})
+    last = np.datetime64("2024-01-10T23", "h")
+    assert cutoffs == [last - np.timedelta64(hours, "h") for hours in (14, 10, 6)]
+    actual = dict(zip(zip(values(frame, "unique_id"), values(frame, "ds")), values(frame, "y")))
+    pairs = zip(values(crossed, "unique_id"), values(crossed, "ds"))
+    assert [actual[pair] for pair in pairs] == values(crossed, "y")
+    # The second window's forecast is what predict makes of the rows up to its cutoff.
+    columns = long_columns()
+    cut = lambda cutoff: {n: np.asarray(c)[np.asarray(columns["ds"]) <= cutoff] for n, c in columns.items()}  # noqa: E731
+    fitted = Forecaster("patchtst", **SMALL).fit(make(library, cut(cutoffs[0])))
+    alone = values(fitted.predict(make(library, cut(cutoffs[1]))), "patchtst")
+    second = [
+        v for v, c in zip(values(crossed, "patchtst"), values(crossed, "cutoff")) if np.datetime64(c, "h") == cutoffs[1]
+    ]
+    assert second == alone
+    with pytest.raises(Error, match="not fitted"):
+        forecaster.predict()
+
+
+def test_refit_trains_on_the_rows_before_each_cutoff(library):
+    frame = make(library, long_columns(names=("a",)))
+    once, again = (
+        Forecaster("patchtst", **SMALL).cross_validation(frame, n_windows=2, step_size=6, refit=r)
+        for r in (False, True)
+    )
+    once, again = values(once, "patchtst"), values(again, "patchtst")
+    assert once[:6] == again[:6]
+    assert once[6:] != again[6:]
+
+
+def test_missing_values_are_filled_and_said(library):
+    columns = long_columns(names=("a",))
+    columns["y"][[50, 51, 120]] = math.nan
+    with pytest.warns(DataWarning, match="3 missing values"):
+        forecaster = Forecaster("patchtst", **SMALL).fit(make(library, columns))
+    text = (forecaster.folder / "data.csv").read_text()
+    assert "2024-01-03 02:00:00,\n" in text
+
+
+def test_values_missing_before_a_cutoff_leak_nothing(library):
+    columns = long_columns(names=("a",))
+    full = columns["y"].copy()
+    cutoff = 240 - 6
+    columns["y"][cutoff - 2 : cutoff] = math.nan
+    changed = {**columns, "y": columns["y"].copy()}
+    changed["y"][cutoff:] = full[cutoff:] + 1000.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        first, second = (Forecaster("patchtst", **SMALL).cross_validation(make(library, c)) for c in (columns, changed))
+    assert values(first, "patchtst") == values(second, "patchtst")
+    assert values(first, "y") != values(second, "y")
+
+
+def test_a_frame_without_names_is_one_series(library):
+    columns = long_columns(names=("a",))
+    del columns["unique_id"]
+    predicted = Forecaster("patchtst", **SMALL).fit(make(library, columns)).predict()
+    assert list(predicted.columns) == ["ds", "patchtst"]
+    with pytest.raises(Error, match="no column `unique_id`; the frame has ds, y. Name the column by series_id"):
+        Forecaster("patchtst", series_id="unique_id", **SMALL).fit(make(library, columns))
+
+
+def test_several_columns_are_a_series_of_several_values(library):
+    columns = long_columns(names=("a",))
+    columns = {"when": columns["ds"], "load": columns["y"], "wind": columns["y"][::-1].copy(), "note": ["x"] * 240}
+    frame = make(library, columns)
+    both = Forecaster("patchtst", date_column="when", target=["wind", "load"], **SMALL).fit(frame)
+    assert list(both.predict().columns) == ["when", "patchtst_wind", "patchtst_load"]
+    crossed = both.cross_validation(frame)
+    assert list(crossed.columns) == ["when", "cutoff", "wind", "load", "patchtst_wind", "patchtst_load"]
+    assert values(crossed, "wind") == columns["wind"][-6:].tolist()
+    one = Forecaster(
+        "patchtst", alias="mine", date_column="when", target="load", columns=["load", "wind"], **SMALL
+    ).fit(frame)
+    assert list(one.predict().columns) == ["when", "mine"]
+
+
+def test_quantiles_are_columns(library):
+    frame = make(library, long_columns(names=("a",)))
+    predicted = Forecaster("patchtst", quantiles=[0.1, 0.5, 0.9], **SMALL).fit(frame).predict()
+    assert list(predicted.columns) == ["unique_id", "ds", "patchtst", "patchtst_q0.1", "patchtst_q0.5", "patchtst_q0.9"]
+    low, high = (np.array(values(predicted, f"patchtst_q{q}")) for q in (0.1, 0.9))
+    assert (low <= high).all()
+
+
+def test_ett(library):
+    path = ett("ETTh2.csv")
+    import importlib
+
+    module = importlib.import_module(library)
+    read = {"parse_dates": ["date"]} if library == "pandas" else {"try_parse_dates": True}
+    frame = module.read_csv(path, **read)[:3000]
+    small = {**SMALL, "max_steps": 60, "context": 96, "horizon": 24}
+    forecaster = Forecaster("patchtst", date_column="date", target="OT", **small).fit(frame)
+    predicted = forecaster.predict()
+    assert len(predicted) == 24 and np.isfinite(np.array(values(predicted, "patchtst"))).all()
+    crossed = forecaster.cross_validation(frame, n_windows=4, step_size=24)
+    error = np.array(values(crossed, "patchtst")) - np.array(values(crossed, "OT"))
+    spread = np.array(values(frame, "OT")).std()
+    assert np.sqrt((error**2).mean()) < spread
+
+
+def test_a_plot_has_a_chart_for_each_series(library):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    frame = make(library, long_columns())
+    forecaster = Forecaster("patchtst", quantiles=[0.1, 0.5, 0.9], **SMALL).fit(frame)
+    figure = forecaster.plot()
+    assert [axis.get_title(loc="left") for axis in figure.axes] == ["a", "b"]
+    history, forecast = figure.axes[0].lines
+    assert (len(history.get_xdata()), len(forecast.get_xdata())) == (24, 6)
+    assert len(forecaster.plot(forecaster.predict(), series=["b"]).axes) == 1
+    with pytest.raises(Error, match="no series `c`; choose from a, b"):
+        forecaster.plot(series=["c"])

@@ -1,0 +1,243 @@
+"""Types of columns, and frames that are refused."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import math
+import warnings
+
+import numpy as np
+import pytest
+from series import SMALL, long_columns, make, values, wave
+
+from landfall import DataWarning, Error, Forecaster, errors
+
+
+def fit(frame, **settings):
+    return Forecaster("patchtst", **{**SMALL, **settings}).fit(frame)
+
+
+def refused(frame, kind, match: str, **settings):
+    with pytest.raises(kind, match=match) as caught:
+        fit(frame, **settings)
+    assert isinstance(caught.value, Error)
+
+
+def test_numbers_and_dates_round_trip_in_the_file(library):
+    columns = long_columns(names=("a,b", 'c "d"'))
+    rng = np.random.default_rng(1)
+    columns["y"] = rng.normal(size=480) * 10.0 ** rng.integers(-20, 20, 480)
+    columns["ds"] = columns["ds"] + np.timedelta64(123_456_789, "ns")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        forecaster = fit(make(library, columns))
+    from landfall.frames import read_csv
+
+    table = read_csv((forecaster.folder / "data.csv").read_text(), forecaster._layout, {})
+    assert [one.key for one in table.series] == ["a,b", 'c "d"']
+    assert np.concatenate([one.values[0] for one in table.series]).tolist() == columns["y"].tolist()
+    assert np.concatenate([one.dates for one in table.series]).tolist() == columns["ds"].view(np.int64).tolist()
+
+
+def test_float32_is_written_in_its_own_digits(library):
+    columns = long_columns(names=("a",))
+    columns["y"] = columns["y"].astype(np.float32)
+    columns["y"][0] = np.float32(0.1)
+    forecaster = fit(make(library, columns))
+    assert (forecaster.folder / "data.csv").read_text().splitlines()[1] == "a,2024-01-01 00:00:00,0.1"
+
+
+def test_integer_dates_count_rows(library):
+    columns = {
+        "unique_id": [7] * 240 + [3] * 240,
+        "ds": list(range(1990, 2230)) * 2,
+        "y": np.concatenate([wave(240), wave(240, 20.0)]),
+    }
+    frame = make(library, columns)
+    forecaster = fit(frame)
+    predicted = forecaster.predict()
+    assert values(predicted, "ds") == list(range(2230, 2236)) * 2
+    assert values(predicted, "unique_id") == [7] * 6 + [3] * 6
+    crossed = forecaster.cross_validation(frame, n_windows=2, step_size=2)
+    assert values(crossed, "cutoff")[:12] == [2221] * 6 + [2223] * 6
+    assert values(crossed, "y")[:6] == columns["y"][232:238].tolist()
+    columns["ds"] = [2 * d for d in columns["ds"]]
+    assert values(fit(make(library, columns)).predict(), "ds")[:2] == [4460, 4462]
+
+
+def test_integer_dates_that_skip_rows(library):
+    columns = {"ds": [*range(100), *range(101, 241)], "y": wave(240)}
+    refused(
+        make(library, columns), ValueError, "ds steps from 99 to 101, where the usual step is 1; add the rows between"
+    )
+
+
+def test_daily_dates_of_polars_stay_dates():
+    pl = pytest.importorskip("polars")
+    days = [datetime.date(2024, 1, 1) + datetime.timedelta(days=i) for i in range(120)]
+    frame = pl.DataFrame({"unique_id": "a", "ds": days, "y": wave(120)})
+    predicted = fit(frame).predict()
+    assert predicted.schema["ds"] == pl.Date and predicted["ds"][0] == datetime.date(2024, 4, 30)
+
+
+def test_python_dates_in_pandas():
+    pd = pytest.importorskip("pandas")
+    days = [datetime.date(2024, 1, 1) + datetime.timedelta(days=i) for i in range(120)]
+    predicted = fit(pd.DataFrame({"unique_id": "a", "ds": pd.Series(days, dtype=object), "y": wave(120)})).predict()
+    assert predicted["ds"].iloc[0] == pd.Timestamp("2024-04-30")
+
+
+@pytest.mark.parametrize(("freq", "expected"), [("h", "2024-04-01 00:00+02:00"), ("D", "2024-10-17 00:00+02:00")])
+def test_time_zones_are_kept_over_a_change_of_the_clock(freq, expected):
+    pd = pytest.importorskip("pandas")
+    pl = pytest.importorskip("polars")
+    start, rows = ("2024-03-25", 24 * 7 - 1) if freq == "h" else ("2024-01-01", 290)
+    dates = pd.date_range(start, periods=rows, freq=freq, tz="Europe/Berlin")
+    frame = pd.DataFrame({"unique_id": "a", "ds": dates, "y": wave(rows)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        first = fit(frame).predict()["ds"]
+        again = fit(pl.from_pandas(frame)).predict()
+    assert first.dt.tz == frame["ds"].dt.tz
+    assert first.iloc[0] == pd.Timestamp(expected)
+    assert again["ds"].to_list() == [d.to_pydatetime() for d in first]
+    assert again.schema["ds"].time_zone == "Europe/Berlin"
+
+
+def test_categories_stay_categories():
+    pd = pytest.importorskip("pandas")
+    pl = pytest.importorskip("polars")
+    columns = long_columns()
+    frame = pd.DataFrame(columns).astype({"unique_id": "category"})
+    predicted = fit(frame).predict()
+    assert predicted["unique_id"].dtype == frame["unique_id"].dtype
+    frame = pl.DataFrame(columns).with_columns(pl.col("unique_id").cast(pl.Categorical))
+    assert fit(frame).predict().schema["unique_id"] == pl.Categorical
+
+
+def test_names_in_the_index_are_a_column():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(long_columns()).set_index("unique_id")
+    assert list(fit(frame).predict().columns) == ["unique_id", "ds", "patchtst"]
+
+
+def test_nullable_columns_of_pandas():
+    pd = pytest.importorskip("pandas")
+    columns = long_columns(names=("a",))
+    frame = pd.DataFrame(columns)
+    frame["y"] = pd.array(columns["y"], dtype="Float64")
+    frame.loc[30, "y"] = pd.NA
+    with pytest.warns(DataWarning, match="1 missing value"):
+        fit(frame)
+
+
+def test_skipped_dates_are_inserted_and_said(library):
+    columns = long_columns(names=("a",))
+    kept = np.delete(np.arange(240), [100, 101])
+    with pytest.warns(DataWarning, match="2 rows"):
+        fit(make(library, {name: np.asarray(column)[kept] for name, column in columns.items()}))
+
+
+def test_dates_that_are_there_twice(library):
+    columns = long_columns()
+    columns["ds"][250] = columns["ds"][245]
+    refused(
+        make(library, columns),
+        ValueError,
+        r"series `b`: ds 2024-01-01 05:00:00 is there twice, in rows 245 and 250 of the frame \(from 0\); keep one row",
+    )
+
+
+def test_columns_that_are_not_there(library):
+    columns = long_columns()
+    for name, setting in (("ds", "date_column"), ("y", "target")):
+        without = {n: c for n, c in columns.items() if n != name}
+        refused(
+            make(library, without), KeyError, f"no column `{name}`; the frame has .*. Name the column by {setting}="
+        )
+    refused(make(library, columns), KeyError, "no column `price`", columns=["y", "price"])
+
+
+def test_columns_of_the_wrong_type(library):
+    columns = long_columns()
+    texts = {**columns, "ds": [str(d)[:10] for d in columns["ds"]]}
+    refused(
+        make(library, texts),
+        TypeError,
+        "column `ds` has the type .*; it must hold dates, timestamps or integers. Convert it: ",
+    )
+    refused(make(library, {**columns, "y": ["x"] * 480}), TypeError, "column `y` has the type .*; it must hold numbers")
+    with pytest.raises(errors.ArgumentError, match="a data frame of pandas or polars is needed, not builtins.dict"):
+        fit(columns)
+
+
+def test_lazy_frames_are_not_collected():
+    pl = pytest.importorskip("polars")
+    refused(pl.LazyFrame(long_columns()), TypeError, r"collect\(\) it first")
+
+
+def test_values_that_can_not_be(library):
+    columns = long_columns()
+    infinite = columns["y"].copy()
+    infinite[300] = math.inf
+    refused(
+        make(library, {**columns, "y": infinite}),
+        ValueError,
+        "series `b`: column `y` is infinite in row 300 of the frame",
+    )
+    refused(make(library, {**columns, "y": np.full(480, math.nan)}), ValueError, "y.*no value")
+    names = [None, *columns["unique_id"][1:]]
+    refused(
+        make(library, {**columns, "unique_id": names}),
+        ValueError,
+        r"`unique_id` is missing in row 0 of the frame \(from 0\)",
+    )
+    module = importlib.import_module(library)
+    empty = make(library, columns)[:0]
+    assert isinstance(empty, module.DataFrame)
+    refused(empty, ValueError, "the frame has no rows")
+
+
+def test_series_that_are_too_short(library):
+    short = make(library, long_columns(rows=40, names=("a",)))
+    refused(short, ValueError, "(?s)holds no window|rows.*horizon")
+    columns, few = long_columns(rows=240, names=("a",)), long_columns(rows=10, names=("b",))
+    both = {name: np.concatenate([np.asarray(columns[name]), np.asarray(few[name])]) for name in columns}
+    with pytest.warns(DataWarning, match="series `b` .* is left out"):
+        forecaster = fit(make(library, both))
+    with pytest.warns(DataWarning, match="series `b` is left out"):
+        assert set(values(forecaster.predict(), "unique_id")) == {"a"}
+    with pytest.raises(Error, match="200 windows of horizon 6, 2 rows apart, take 404 rows"):
+        Forecaster("patchtst", **SMALL).cross_validation(short, n_windows=200, step_size=2)
+
+
+def test_frames_that_differ_from_the_fitted_one(library):
+    frame = make(library, long_columns())
+    forecaster = fit(frame)
+    others = long_columns(names=("c", "d"))
+    with pytest.raises(Error, match="no series of the run|left out"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        forecaster.predict(make(library, others))
+    integers = {**long_columns(), "ds": list(range(240)) * 2}
+    with pytest.raises(Error, match="column `ds` holds integers here and held dates"):
+        forecaster.predict(make(library, integers))
+
+
+def test_settings_are_the_programs():
+    with pytest.raises(errors.ArgumentError, match="no setting `max_step`; did you mean `max_steps`"):
+        Forecaster(max_step=3)
+    with pytest.raises(TypeError, match="no setting `input_size`; did you mean `context`"):
+        Forecaster(input_size=3)
+    with pytest.raises(TypeError, match="no setting `freq`: the frequency is that of the dates"):
+        Forecaster(freq="h")
+    with pytest.raises(ValueError, match="lr: invalid type: string"):
+        Forecaster(lr="fast")
+    with pytest.raises(ValueError, match="model: unknown variant `nbeats`, expected one of `patchtst`"):
+        Forecaster("nbeats")
+    with pytest.raises(ValueError, match="epochs 3 and max_steps 4: both say how long the run is"):
+        Forecaster(epochs=3, max_steps=4)
+    with pytest.raises(ValueError, match="loss"):
+        Forecaster(loss="mspe")
+    assert {"horizon", "max_steps", "network", "alias"} <= set(Forecaster.settings())
+    assert Forecaster(horizon=np.int64(6), lr=np.float64(0.1))._settings == {"horizon": 6, "lr": 0.1}

@@ -1,0 +1,250 @@
+"""Run folders, the program, interruption, other processes."""
+
+from __future__ import annotations
+
+import _thread
+import multiprocessing
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from series import SMALL, long_columns, make, values
+
+import landfall
+from landfall import Error, Forecaster, errors
+
+PROGRAM = [sys.executable, "-m", "landfall._program"]
+
+
+def run(*words, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [*PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=300, check=False, **options
+    )
+
+
+@pytest.fixture
+def frame(library):
+    return make(library, long_columns())
+
+
+def test_a_run_folder_is_the_programs_and_needs_nothing_outside(frame, tmp_path):
+    forecaster = Forecaster("patchtst", folder=tmp_path / "run", **SMALL).fit(frame)
+    assert forecaster.folder == tmp_path / "run"
+    moved = tmp_path / "moved"
+    shutil.move(tmp_path / "run", moved)
+    forecast = run("forecast", moved, "--device", "cpu")
+    assert forecast.returncode == 0, forecast.stderr
+    rows = [line.split(",") for line in forecast.stdout.splitlines()]
+    assert rows[0] == ["series", "ds", "y"]
+    loaded = Forecaster.load(moved)
+    predicted = loaded.predict()
+    assert [float(row[2]) for row in rows[1:]] == values(predicted, "patchtst")
+    assert type(predicted) is type(frame) and predicted["ds"].dtype == frame["ds"].dtype
+    for words in (
+        ("report", moved, "--device", "cpu"),
+        ("evaluate", moved, "--device", "cpu"),
+        ("train", "--resume", moved, "--max-steps", "25"),
+    ):
+        done = run(*words)
+        assert done.returncode == 0, done.stderr
+    assert (moved / "report.html").exists()
+
+
+def test_the_program_has_its_exit_codes():
+    assert run("--version").stdout.startswith("landfall ")
+    refused = run("train", "--horizon", "x")
+    assert refused.returncode == 2 and refused.stderr.startswith("error: ")
+    assert run("forecast", "nowhere").returncode == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_program_ends_by_a_signal_with_a_checkpoint(tmp_path, number):
+    words = [
+        *PROGRAM,
+        "train",
+        "--max-steps",
+        "1000000",
+        "--preset",
+        "patchtst-42",
+        "--context",
+        "32",
+        "--horizon",
+        "8",
+        "--out",
+        "run",
+        "--device",
+        "cpu",
+        "--log-every",
+        "1",
+    ]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if line.startswith("step 2/"):
+                break
+        process.send_signal(number)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 128 + number, err
+    assert "checkpoint saved" in err and "Traceback" not in err
+
+
+def interrupt_when(folder, name: str) -> threading.Thread:
+    """Interrupts the main thread, as Ctrl-C does, once a run has begun."""
+
+    def wait():
+        for _ in range(1200):
+            if (folder / name).exists() and (folder / name).stat().st_size > 200:
+                break
+            time.sleep(0.05)
+        _thread.interrupt_main()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_ctrl_c_ends_fit_with_a_checkpoint_and_resume_goes_on(frame, tmp_path):
+    small = {**SMALL, "max_steps": 3000, "log_every": 1, "checkpoint_every": 1_000_000}
+    whole = Forecaster("patchtst", **{**small, "max_steps": 60}).fit(frame)
+    part = Forecaster("patchtst", folder=tmp_path / "run", **small)
+    thread = interrupt_when(tmp_path / "run", "metrics.jsonl")
+    with pytest.raises(KeyboardInterrupt):
+        part.fit(frame)
+    thread.join()
+    assert (tmp_path / "run" / "checkpoint.safetensors").exists()
+    with pytest.raises(Error, match="was interrupted; resume"):
+        _ = part.scores
+    resumed = Forecaster.load(tmp_path / "run").resume(max_steps=3000)
+    assert resumed.scores["step"] >= 0
+    assert np.isfinite(values(resumed.predict(), "patchtst")).all()
+    assert whole.scores["windows"] == resumed.scores["windows"]
+    with pytest.raises(Error, match="is complete"):
+        resumed.resume()
+    with pytest.raises(Error, match="a resumed run keeps its settings"):
+        resumed.resume(lr=0.1)
+
+
+def test_a_folder_is_never_written_over(frame, tmp_path):
+    forecaster = Forecaster("nlinear", folder=tmp_path / "run", **{**SMALL, "network": None}).fit(frame)
+    with pytest.raises(
+        errors.FileError, match="already exists; choose another folder, or load it with Forecaster.load"
+    ):
+        forecaster.fit(frame)
+    with pytest.raises(OSError, match="exists already"):
+        forecaster.save(tmp_path / "run")
+    saved = forecaster.save(tmp_path / "copy")
+    assert values(Forecaster.load(saved).predict(), "nlinear") == values(forecaster.predict(), "nlinear")
+    with pytest.raises(OSError, match="holds no frame.json"):
+        Forecaster.load(tmp_path)
+
+
+def test_a_temporary_folder_lives_with_its_forecaster(frame):
+    forecaster = Forecaster("nlinear", **{**SMALL, "network": None}).fit(frame)
+    first = forecaster.folder
+    forecaster.fit(frame)
+    assert forecaster.folder != first and not first.exists() and forecaster.folder.exists()
+    last = forecaster.folder
+    del forecaster
+    assert not last.exists()
+
+
+def test_without_a_fit_there_is_no_forecast():
+    with pytest.raises(errors.NotFittedError, match=r"call fit\(df\) first"):
+        Forecaster().predict()
+    unfitted = pickle.loads(pickle.dumps(Forecaster("patchtst", horizon=3)))
+    assert repr(unfitted) == "Forecaster(model='patchtst', horizon=3)"
+
+
+def test_a_pickle_carries_its_run(frame, tmp_path):
+    forecaster = Forecaster("patchtst", folder=tmp_path / "run", **SMALL).fit(frame)
+    expected, data = values(forecaster.predict(), "patchtst"), pickle.dumps(forecaster)
+    shutil.rmtree(tmp_path / "run")
+    again = pickle.loads(data)
+    assert values(again.predict(), "patchtst") == expected
+    assert again.folder != tmp_path / "run"
+    (tmp_path / "f.pickle").write_bytes(data)
+    code = "import pickle, sys; f = pickle.load(open(sys.argv[1], 'rb')); print(list(f.predict()['patchtst']))"
+    other = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "f.pickle"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert other.returncode == 0, other.stderr
+    assert other.stdout.strip() == str(list(expected))
+
+
+def predicted(forecaster):
+    return values(forecaster.predict(), "patchtst")
+
+
+def fitted(frame):
+    return predicted(Forecaster("patchtst", **SMALL).fit(frame))
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_workers(start):
+    if start not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"this system does not {start}")
+    frame = make("pandas", long_columns())
+    forecaster = Forecaster("patchtst", **SMALL).fit(frame)
+    expected = predicted(forecaster)
+    with multiprocessing.get_context(start).Pool(2) as pool:
+        assert pool.map(predicted, [forecaster] * 3) == [expected] * 3
+        assert pool.apply_async(fitted, (frame,)).get(timeout=120) == expected
+    # The workers have gone; the folder is the parent's and still there.
+    assert predicted(forecaster) == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_child_does_not_remove_its_parents_folder():
+    forecaster = Forecaster("nlinear", **{**SMALL, "network": None}).fit(make("pandas", long_columns()))
+    child = os.fork()
+    if child == 0:
+        forecaster.__dict__.clear()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert forecaster.folder.exists()
+
+
+def test_a_gpu_that_was_used_before_a_fork_is_refused(monkeypatch):
+    monkeypatch.setattr(landfall.forecaster, "_gpu_process", os.getpid() + 1)
+    frame = make("pandas", long_columns())
+    with pytest.raises(errors.DeviceError, match="CUDA does not survive a fork; start workers by"):
+        Forecaster("patchtst", **{**SMALL, "device": "auto"}).fit(frame)
+    assert len(fitted(frame)) == 12
+
+
+def test_a_device_that_is_absent():
+    with pytest.raises(RuntimeError, match=r"device cuda:63: .*; use device cpu"):
+        Forecaster("patchtst", **{**SMALL, "device": "cuda:63"}).fit(make("pandas", long_columns()))
+
+
+def test_other_threads_run_while_it_trains():
+    seen, done = [], threading.Event()
+
+    def count():
+        while not done.is_set():
+            seen.append(time.perf_counter())
+            time.sleep(0.005)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    begin = time.perf_counter()
+    Forecaster("patchtst", **{**SMALL, "max_steps": 200}).fit(make("pandas", long_columns()))
+    took = time.perf_counter() - begin
+    done.set()
+    thread.join()
+    longest = max(b - a for a, b in zip(seen, seen[1:]))
+    assert longest < max(0.2, 0.5 * took), f"no other thread ran for {longest:.2f} of {took:.2f} s"
+
+
+def test_progress_is_shown_where_it_is_asked_for(frame, capsys):
+    Forecaster("patchtst", **{**SMALL, "progress": True}).fit(frame)
+    assert "patchtst" in capsys.readouterr().err
+    Forecaster("patchtst", **SMALL).fit(frame)
+    assert capsys.readouterr().err == ""

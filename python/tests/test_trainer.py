@@ -1,0 +1,117 @@
+"""Training of functions: exact against numpy, resumable, refused with a reason."""
+
+import landfall as lf
+import numpy as np
+import pytest
+
+
+def data(rows=256):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(rows, 4)).astype("f4")
+    return x, x @ np.array([[1.0], [2], [3], [4]], "f4") + np.float32(0.5)
+
+
+def loss(batch, params):
+    return ((batch["x"] @ params["weight"] + params["bias"] - batch["y"]) ** 2).mean()
+
+
+def start():
+    return {"weight": np.zeros((4, 1), "f4"), "bias": np.zeros(1, "f4")}
+
+
+def test_it_learns():
+    x, y = data()
+    trainer = lf.Trainer(loss, start(), {"x": x, "y": y}, batch=32, epochs=40, lr=0.05)
+    seen = []
+    losses = trainer.fit(seen.append, every=100)
+    assert trainer.position == trainer.steps == len(losses) == 320
+    assert losses[0] > 10 and losses[-1] < 1e-6 and [r["step"] for r in seen] == [100, 200, 300, 320]
+    state = trainer.state_dict()
+    np.testing.assert_allclose(state["weight"].numpy().ravel(), [1, 2, 3, 4], atol=1e-3)
+    # The trained parameters in a program of their own.
+    program = lf.compile(lambda x, weight, bias: x @ weight + bias, x, params=state)
+    np.testing.assert_allclose(program(x).numpy(), y, atol=1e-2)
+
+
+def test_steps_equal_numpy():
+    x, y = data(64)
+    trainer = lf.Trainer(
+        loss, start(), {"x": x, "y": y}, batch=64, epochs=5, lr=0.1, optimizer="sgd", betas=(0.0, 0.0), order="sequential"
+    )
+    weight, bias = np.zeros((4, 1)), np.zeros(1)
+    for step in range(5):
+        error = x @ weight + bias - y
+        trainer.step()
+        (record,) = trainer.records(step + 1, step + 1)
+        np.testing.assert_allclose(record["loss"], (error**2).mean(), rtol=1e-5)
+        weight -= 0.1 * 2 * x.T @ error / 64
+        bias -= 0.1 * 2 * error.mean()
+    state = trainer.state_dict()
+    np.testing.assert_allclose(state["weight"].numpy(), weight, rtol=1e-5)
+    np.testing.assert_allclose(state["bias"].numpy(), bias, rtol=1e-5)
+
+
+def test_a_saved_trainer_goes_on(tmp_path):
+    x, y = data()
+
+    def new():
+        return lf.Trainer(loss, start(), {"x": x, "y": y}, batch=32, epochs=4, lr=0.05)
+
+    whole, first, second = new(), new(), new()
+    expected = whole.fit()
+    first.step(13)
+    first.save(tmp_path / "state.safetensors")
+    second.load(tmp_path / "state.safetensors")
+    assert second.position == 13
+    assert second.fit() == expected[13:]
+    second.load_state_dict(start())
+    assert second.state_dict()["weight"].numpy().sum() == 0
+
+
+def test_dropout_is_for_training_alone():
+    x = np.ones((64, 128), "f4")
+
+    def dropped(batch, params):
+        return (batch["x"] * params["scale"]).dropout(0.5).mean()
+
+    trainer = lf.Trainer(dropped, {"scale": np.ones(128, "f4")}, {"x": x}, batch=64, lr=0.0, epochs=3)
+    losses = trainer.fit()
+    assert len(set(losses)) == 3 and all(0.9 < value < 1.1 for value in losses)
+    assert (lf.compile(lambda x: x.dropout(0.5), x)(x).numpy() == 1).all()
+
+
+def test_what_is_refused():
+    x, y = data()
+    for make, error, text in [
+        (lambda: lf.Trainer(loss, start(), {"x": x, "y": y}, bach=3), lf.ArgumentError, "no option 'bach'"),
+        (lambda: lf.Trainer(loss, start(), {"x": x, "y": y}, lr="much"), lf.ArgumentError, "options of the trainer"),
+        (lambda: lf.Trainer(loss, start(), {}), lf.ArgumentError, "data is empty"),
+        (lambda: lf.Trainer(loss, start(), {"x": x, "y": y[:9]}), lf.Error, r"\[9, 1\]|\[256, 1\]"),
+        (lambda: lf.Trainer(loss, start(), {"x": x, "weight": y}), lf.ArgumentError, "another name"),
+        (lambda: lf.Trainer(lambda b, p: b["x"], start(), {"x": x}), lf.ArgumentError, "without axes"),
+        (lambda: lf.Trainer(lambda b, p: b["x"].mean(), start(), {"x": x}), lf.Error, "no gradient path"),
+        (lambda: lf.Trainer(loss, {"weight": np.zeros((4, 1), "i8")}, {"x": x, "y": y}), lf.Error, "i64"),
+    ]:
+        with pytest.raises(error, match=text):
+            make()
+
+
+def test_a_loss_that_is_not_finite_ends_the_training():
+    x, y = data(32)
+    x[3] = np.nan
+    trainer = lf.Trainer(loss, start(), {"x": x, "y": y}, batch=32, epochs=2)
+    with pytest.raises(lf.Error, match="changed nothing"):
+        trainer.fit()
+    assert (trainer.state_dict()["weight"].numpy() == 0).all()
+
+
+def test_files(tmp_path):
+    given = {"a": np.arange(6, dtype="i8").reshape(2, 3) + 2**60, "b": np.float32([1.5]), "c": lf.tensor([True, False])}
+    lf.save(tmp_path / "t.safetensors", given)
+    read = lf.load(tmp_path / "t.safetensors")
+    assert (read["a"].numpy() == given["a"]).all() and read["b"].tolist() == [1.5] and read["c"].tolist() == [True, False]
+    with pytest.raises(lf.Error, match="missing.safetensors"):
+        lf.load(tmp_path / "missing.safetensors")
+    (tmp_path / "half.safetensors").write_bytes((tmp_path / "t.safetensors").read_bytes()[:40])
+    with pytest.raises(lf.Error, match="half.safetensors"):
+        lf.load(tmp_path / "half.safetensors")
