@@ -57,13 +57,22 @@ pub(crate) fn array(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
         }
         None => return Ok(None),
     };
-    // `__dlpack__` of torch refuses these; its exchange API leaves that to the caller.
+    // `__dlpack__` of torch refuses the one; its exchange API leaves that to the caller.
     if let Some(needs) = object.getattr_opt(pyo3::intern!(py, "requires_grad"))?
         && needs.is_truthy()?
     {
         return Err(Class::Exchange.error(
             py,
             "the array requires a gradient, which would be lost here; pass x.detach(), or wrap the call in a torch op",
+        ));
+    }
+    // The memory of the other holds the opposite of its numbers.
+    if let Some(is_neg) = object.getattr_opt(pyo3::intern!(py, "is_neg"))?
+        && is_neg.call0()?.is_truthy()?
+    {
+        return Err(Class::Exchange.error(
+            py,
+            "the memory of the array holds its numbers negated, as torch leaves them of x.conj().imag; pass x.resolve_neg()",
         ));
     }
     Ok(Some(imported))
