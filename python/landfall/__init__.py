@@ -42,8 +42,8 @@ __all__ = [
     "synchronize",
     "tensor",
     "zeros",
-    *errors.__all__,
 ]
+__all__ += errors.__all__
 
 # A fork copies an engine without its threads: a child makes its own.
 if hasattr(_os, "register_at_fork"):

@@ -130,7 +130,7 @@ def _dates(dates: np.ndarray, layout: Layout) -> list[str]:
     if layout.step is not None:
         return [str(d) for d in dates.tolist()]
     pattern, offset, _ = (layout.date_format or "").partition("%:z")
-    unit = next(unit for _, unit, known in _FORMATS if known == pattern)
+    unit: Any = next(unit for _, unit, known in _FORMATS if known == pattern)
     texts = np.datetime_as_string(dates.view("datetime64[ns]"), unit=unit).tolist()
     suffix = "+00:00" if offset else ""
     return [text.replace("T", " ") + suffix for text in texts]

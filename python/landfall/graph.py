@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ._landfall import Program as _Program
@@ -52,7 +52,7 @@ def _parameters(function: Callable, count: int, skipped: Mapping[str, Any]) -> l
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return [f"arg{i}" for i in range(count)]
-    names = []
+    names: list[str] = []
     for parameter in parameters:
         if parameter.kind is parameter.VAR_POSITIONAL:
             names += [f"{parameter.name}{i}" for i in range(count - len(names))]
@@ -175,11 +175,12 @@ def trace(
     return tracer, function(*values, **keywords), names, devices
 
 
-def device_of(devices: set[str], device: str | None) -> str:
-    """The one device of arrays, or the one that was asked for."""
-    if device is None and len(devices) > 1:
-        raise ArgumentError(f"the arrays are on {' and '.join(sorted(devices))}; they must be on one device")
-    return device or next(iter(devices), "cpu")
+def device_of(devices: Iterable[str | None], device: str | None) -> str:
+    """The one device of arrays, or the one that was asked for. What has no contents is on none."""
+    known = sorted(name for name in devices if name is not None)
+    if device is None and len(known) > 1:
+        raise ArgumentError(f"the arrays are on {' and '.join(known)}; they must be on one device")
+    return device or (known or ["cpu"])[0]
 
 
 def compile(

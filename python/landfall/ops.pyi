@@ -656,12 +656,12 @@ def round(x: Array | float, /, *, out: None = None) -> Tensor:
 def round(x: Array | float, /, *, out: Out) -> Out: ...
 
 @overload
-def route_map(routed: Array, /, *, most: int = 2, rows: int = 64, align: int = 1, index: Literal["i32", "i64"] = 'int32', out: None = None) -> tuple[Tensor, ...]:
+def route_map(routed: Array, /, *, most: int = 2, rows: int = 64, align: int = 1, index: Literal["int32", "int64"] = 'int32', out: None = None) -> tuple[Tensor, ...]:
     r"""Numbers the rows of a mixture-of-experts' permuted buffer: pair (t, e) has row `R(t, e) = base_e + ρ(t, e)`, where `ρ(t, e)` is the number of tokens before t that go to e, `base_e = Σ_{e' < e} ĉ_e'`, and `ĉ_e = align · ⌈c_e / align⌉` for the `c_e` tokens of e. So rows are grouped by expert, and within one the tokens keep their order."""
     ...
 
 @overload
-def route_map(routed: Array, /, *, most: int = 2, rows: int = 64, align: int = 1, index: Literal["i32", "i64"] = 'int32', out: Out) -> Out: ...
+def route_map(routed: Array, /, *, most: int = 2, rows: int = 64, align: int = 1, index: Literal["int32", "int64"] = 'int32', out: Out) -> Out: ...
 
 @overload
 def rsqrt(x: Array | float, /, *, out: None = None) -> Tensor:

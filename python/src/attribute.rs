@@ -16,7 +16,7 @@ pub(crate) fn value(
     given: &Bound<'_, PyAny>,
 ) -> PyResult<AttributeValue> {
     let refused = || {
-        Class::AttributeValue.new(
+        Class::AttributeValue.error(
             given.py(),
             format!("{} is {}; it must be {}", attribute.name, text(given), attribute.accepts()),
         )

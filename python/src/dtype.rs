@@ -39,6 +39,6 @@ pub(crate) fn of(given: &Bound<'_, PyAny>) -> PyResult<DType> {
     let name = numpy.and_then(|dtype| dtype.getattr("name").ok()?.extract::<String>().ok());
     name.as_deref().and_then(parse).ok_or_else(|| {
         let name = name.unwrap_or(text);
-        Class::DType.new(given.py(), format!("Landfall has no dtype {name:?}; it has {}", all()))
+        Class::DType.error(given.py(), format!("Landfall has no dtype {name:?}; it has {}", all()))
     })
 }

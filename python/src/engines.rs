@@ -3,7 +3,7 @@
 //! A fork copies an engine without its threads, so a child forgets its parent's engines and makes its own
 //! (`landfall/__init__.py` registers [`forget`]).
 
-use crate::error::{Class, Raise};
+use crate::error::{Class, Raise, raise};
 use landfall::{DeviceKind, Engine, Error, ForeignStream};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
@@ -54,17 +54,27 @@ pub(crate) fn generation() -> u64 {
 
 /// The engine of a device.
 pub(crate) fn on(py: Python<'_>, device: DeviceKind) -> PyResult<&'static Engine> {
+    // Exceptions are made when the lock is free again: that may let another thread run.
+    match find_or_make(device) {
+        Ok(engine) => Ok(engine),
+        Err(Some(error)) => Err(raise(py, error)),
+        Err(None) => Err(Class::Device.error(py, FORKED)),
+    }
+}
+
+/// The engine of a device; no error is that of a GPU in a child of a process that uses one.
+fn find_or_make(device: DeviceKind) -> Result<&'static Engine, Option<Error>> {
     let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, engine)) = engines.made.iter().find(|(of, _)| *of == device) {
         return Ok(engine);
     }
     let engine = match device {
         DeviceKind::Cpu => Engine::cpu(),
-        DeviceKind::Cuda(_) if engines.parent_had_cuda => return Err(Class::Device.new(py, FORKED)),
+        DeviceKind::Cuda(_) if engines.parent_had_cuda => return Err(None),
         DeviceKind::Cuda(ordinal) => Engine::cuda(ordinal),
         DeviceKind::Null => Ok(Engine::null()),
     };
-    let engine = &*Box::leak(Box::new(engine.raised(py)?));
+    let engine = &*Box::leak(Box::new(engine?));
     engines.made.push((device, engine));
     Ok(engine)
 }
@@ -94,7 +104,7 @@ pub(crate) fn device(py: Python<'_>, name: Option<&str>) -> PyResult<DeviceKind>
     };
     ordinal.map(DeviceKind::Cuda).ok_or_else(|| {
         Class::Device
-            .new(py, format!("no device is called {name:?}; there are \"cpu\", \"cuda\" and \"cuda:N\""))
+            .error(py, format!("no device is called {name:?}; there are \"cpu\", \"cuda\" and \"cuda:N\""))
     })
 }
 

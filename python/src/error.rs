@@ -37,7 +37,7 @@ impl Class {
     }
 
     /// An exception of this class.
-    pub(crate) fn new(self, py: Python<'_>, text: impl Into<String>) -> PyErr {
+    pub(crate) fn error(self, py: Python<'_>, text: impl Into<String>) -> PyErr {
         match self.exception(py, text.into()) {
             Ok(exception) => PyErr::from_value(exception),
             Err(error) => error,
@@ -114,7 +114,7 @@ pub(crate) fn raise(py: Python<'_>, error: impl Into<Error>) -> PyErr {
         // The line is one of this package; Python's traceback shows the caller's.
         op.at = None;
     }
-    let exception = Class::of(&error).new(py, error.to_string());
+    let exception = Class::of(&error).error(py, error.to_string());
     match details(exception.value(py), &error) {
         Ok(()) => exception,
         Err(failed) => failed,

@@ -40,7 +40,7 @@ pub(crate) fn array(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
     let numpy = numpy(py)?;
     if object.is_instance(numpy.array.bind(py))? {
         if object.is_instance(numpy.masked.bind(py))? {
-            return Err(Class::Exchange.new(
+            return Err(Class::Exchange.error(
                 py,
                 "a masked array would lose its mask; fill it first, x.filled(value), or pass x.data",
             ));
@@ -57,13 +57,22 @@ pub(crate) fn array(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
         }
         None => return Ok(None),
     };
-    // `__dlpack__` of torch refuses these; its exchange API leaves that to the caller.
+    // `__dlpack__` of torch refuses the one; its exchange API leaves that to the caller.
     if let Some(needs) = object.getattr_opt(pyo3::intern!(py, "requires_grad"))?
         && needs.is_truthy()?
     {
-        return Err(Class::Exchange.new(
+        return Err(Class::Exchange.error(
             py,
             "the array requires a gradient, which would be lost here; pass x.detach(), or wrap the call in a torch op",
+        ));
+    }
+    // The memory of the other holds the opposite of its numbers.
+    if let Some(is_neg) = object.getattr_opt(pyo3::intern!(py, "is_neg"))?
+        && is_neg.call0()?.is_truthy()?
+    {
+        return Err(Class::Exchange.error(
+            py,
+            "the memory of the array holds its numbers negated, as torch leaves them of x.conj().imag; pass x.resolve_neg()",
         ));
     }
     Ok(Some(imported))
@@ -77,7 +86,7 @@ pub(crate) fn required(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Import
 /// The exception of an object that is no array.
 pub(crate) fn no_array(object: &Bound<'_, PyAny>, what: &str) -> PyErr {
     let class = object.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
-    Class::Argument.new(
+    Class::Argument.error(
         object.py(),
         format!(
             "{what} is a {class}; it must be a landfall.Tensor, a numpy array or anything with __dlpack__: make one of a \
@@ -93,8 +102,9 @@ fn from_protocol(object: &Bound<'_, PyAny>) -> PyResult<View> {
         object.call_method0(pyo3::intern!(py, "__dlpack_device__"))?.extract()?;
     let wishes = PyDict::new(py);
     if let (CUDA, Ok(ordinal)) = (kind, u32::try_from(ordinal)) {
-        // The producer has this stream wait for its work.
-        wishes.set_item("stream", engines::on(py, DeviceKind::Cuda(ordinal))?.stream())?;
+        // The producer has this stream wait for its work. The legacy default stream is 1 here.
+        let stream = engines::on(py, DeviceKind::Cuda(ordinal))?.stream();
+        wishes.set_item("stream", stream.map(|stream| stream.max(1)))?;
     }
     let newest = wishes.copy()?;
     newest.set_item("max_version", MAX_VERSION)?;
@@ -107,7 +117,7 @@ fn from_protocol(object: &Bound<'_, PyAny>) -> PyResult<View> {
         made => made?,
     };
     let capsule = capsule.cast_into::<PyCapsule>().map_err(|error| {
-        Class::Exchange.new(py, format!("__dlpack__ returned {error}; it must return a capsule"))
+        Class::Exchange.error(py, format!("__dlpack__ returned {error}; it must return a capsule"))
     })?;
     from_capsule(&capsule)
 }
@@ -155,7 +165,7 @@ pub(crate) fn number(object: &Bound<'_, PyAny>) -> PyResult<Option<Number>> {
     if object.is_instance_of::<PyInt>() {
         let value = object.extract().map_err(|_| {
             Class::AttributeValue
-                .new(py, format!("the number {object} is beyond 64-bit integers; give a float"))
+                .error(py, format!("the number {object} is beyond 64-bit integers; give a float"))
         })?;
         return Ok(Some(Number::Int(value)));
     }

@@ -131,7 +131,7 @@ def test_operators_are_the_ops():
     assert a is held
     np.testing.assert_array_equal(a.numpy(), (np.array([[1, 2], [3, 4]]) + 1) * y)
     np.testing.assert_array_equal(x, a.numpy())
-    assert (a == None) is False  # noqa: E711
+    assert (a == None) is False
     with pytest.raises(TypeError):
         a + "one"
     with pytest.raises(TypeError):

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import threading
+import weakref
 
 import landfall as lf
 import numpy as np
@@ -48,10 +49,6 @@ def test_a_capsule_is_good_for_one_import():
 
     with pytest.raises(BufferError, match="used already"):
         lf.ops.exp(Dead())
-    # Others are no tensor's.
-    import datetime
-
-    del datetime
     foreign = ctypes.pythonapi.PyCapsule_New
     foreign.restype, foreign.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     with pytest.raises(lf.ExchangeError, match="no DLPack capsule"):
@@ -169,6 +166,35 @@ def test_ten_to_the_five_capsules_leave_memory_flat():
     grown = resident() - before
     # Four capsules each round: 10^5 of them, and 25,000 arrays of 8 KB.
     assert grown < 4 << 20, f"{grown} bytes more after 10^5 capsules"
+
+
+class Modern(Legacy):
+    """An array that is taken in by its `__dlpack__`."""
+
+    def __dlpack__(self, **keywords):
+        return self.array.__dlpack__(**keywords)
+
+
+@pytest.mark.parametrize("owner", [lambda x: x, Modern, Legacy], ids=["array", "capsule", "legacy capsule"])
+def test_deleters_run_without_the_interpreters_lock(owner):
+    array = np.arange(5.0)
+    gone = weakref.ref(array)
+    capsule = lf.from_dlpack(owner(array)).__dlpack__(**NEWEST)
+    del array
+    api = ctypes.pythonapi
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    api.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    managed = api.PyCapsule_GetPointer(capsule, b"dltensor_versioned")
+    api.PyCapsule_SetName(capsule, used := b"used_dltensor_versioned")
+    # The third field of DLManagedTensorVersioned. A foreign function is called without the lock.
+    deleter = ctypes.c_void_p.from_address(managed + 16).value
+    assert gone() is not None
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(managed)
+    # References that went without the lock are given up at the next call.
+    lf.zeros(())
+    assert gone() is None
+    del capsule, used
 
 
 def test_views_outlive_their_thread_and_go_in_another():

@@ -3,6 +3,8 @@
 import inspect
 import pickle
 import pydoc
+import threading
+import time
 
 import landfall as lf
 import numpy as np
@@ -61,7 +63,8 @@ def condition(name, args, keywords, want, rng):
             nudged = [lf.tensor(n, dtype=a.dtype) for n, a in zip(nudged, args)]
             other = _reference(name, nudged, keywords)
         for t, o, w in zip(total, other, want):
-            t += np.abs(o.numpy().astype("f8") - w.numpy().astype("f8")) / NUDGE
+            with np.errstate(invalid="ignore"):
+                t += np.abs(o.numpy().astype("f8") - w.numpy().astype("f8")) / NUDGE
     return total
 
 
@@ -81,7 +84,7 @@ def check(name, args, keywords, got, rng):
         if not same.all():
             changes = changes or condition(name, args, keywords, want, rng)
             arithmetic = max(ARITHMETIC[x.dtype] for x in [*args, g] if x.dtype in EPSILON)
-            bound = EPSILON[g.dtype] * np.abs(exact) + 64 * arithmetic * changes[i]
+            bound = EPSILON[g.dtype] * np.abs(exact) + 64 * arithmetic * (changes[i] + np.abs(exact))
             same = close(seen, exact, bound, g.dtype)
         if not same.all():
             at = np.argmin(same)
@@ -292,23 +295,21 @@ def test_help_gives_formula_shapes_and_alias_rule():
 
 
 def test_calls_release_the_interpreters_lock():
-    import threading
-    import time
-
     x = np.ones((700, 700), "f4")
-    out, running, ticks = np.empty_like(x), True, 0
+    out, products, ticks = np.empty_like(x), 0, 0
+    end = time.monotonic() + 0.5
 
     def work():
-        nonlocal running
-        for _ in range(5):
+        nonlocal products
+        while time.monotonic() < end:
             lf.ops.matmul(x, x, out=out)
-        running = False
+            products += 1
 
     thread = threading.Thread(target=work)
     thread.start()
-    while running:
+    while thread.is_alive():
         time.sleep(0.0005)
         ticks += 1
     thread.join()
-    # With the lock held a whole product would pass between two ticks: six at most.
-    assert ticks > 20
+    # With the lock held this thread would run once between two products.
+    assert ticks > 3 * products, (ticks, products)

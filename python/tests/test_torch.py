@@ -56,6 +56,11 @@ def test_scalars_and_empty_tensors():
 def test_what_would_lose_a_gradient_or_has_no_memory_is_refused():
     with pytest.raises(lf.ExchangeError, match="detach"):
         lf.ops.exp(torch.nn.Parameter(torch.ones(3)))
+    negated = torch.tensor([1 + 2j]).conj().imag
+    assert negated.is_neg()
+    with pytest.raises(lf.ExchangeError, match="resolve_neg"):
+        lf.ops.exp(negated)
+    assert lf.ops.copy(negated.resolve_neg()).tolist() == [-2.0]
     with pytest.raises(lf.DTypeError, match="complex"):
         lf.ops.exp(torch.ones(2, dtype=torch.complex64))
     with pytest.raises((lf.Error, BufferError, RuntimeError, ValueError)):

@@ -38,9 +38,10 @@ unsafe impl Sync for Lent {}
 
 impl Lent {
     fn tensor(&self) -> &Tensor {
-        // SAFETY: the struct is alive until its deleter is called, which only `drop` does.
         match self {
+            // SAFETY: the struct is alive until its deleter is called, which only `drop` does.
             Self::Versioned(managed) => unsafe { &managed.as_ref().tensor },
+            // SAFETY: as above.
             Self::Legacy(managed) => unsafe { &managed.as_ref().tensor },
         }
     }
@@ -90,12 +91,12 @@ pub(crate) fn from_capsule(capsule: &Bound<'_, PyCapsule>) -> PyResult<View> {
         rename(capsule, USED_LEGACY)?;
         Lent::Legacy(pointer.cast())
     } else if capsule.is_valid_checked(Some(USED_VERSIONED)) || capsule.is_valid_checked(Some(USED_LEGACY)) {
-        return Err(Class::Exchange.new(
+        return Err(Class::Exchange.error(
             py,
             "this DLPack capsule was used already, and a capsule is good for one import; call __dlpack__ again for another",
         ));
     } else {
-        return Err(Class::Exchange.new(py, format!("{} is no DLPack capsule", capsule.repr()?)));
+        return Err(Class::Exchange.error(py, format!("{} is no DLPack capsule", capsule.repr()?)));
     };
     wrap(py, lent, None)
 }
@@ -154,7 +155,7 @@ fn wrap(py: Python<'_>, lent: Lent, stream: Option<ForeignStream>) -> PyResult<V
         // SAFETY: the struct is alive; everything up to its flags has its place in every version.
         let version = unsafe { managed.as_ref().version };
         if version.major != MAX_VERSION.0 {
-            return Err(Class::Exchange.new(
+            return Err(Class::Exchange.error(
                 py,
                 format!(
                     "the tensor is one of DLPack {}.{}, this package speaks 1.x; update the one or the other",
@@ -165,14 +166,16 @@ fn wrap(py: Python<'_>, lent: Lent, stream: Option<ForeignStream>) -> PyResult<V
     }
     let tensor = lent.tensor();
     let dtype = tensor.dtype.dtype().map_err(|name| {
-        Class::DType
-            .new(py, format!("the array is of {name}, which Landfall does not have; it has {}", dtype::all()))
+        Class::DType.error(
+            py,
+            format!("the array is of {name}, which Landfall does not have; it has {}", dtype::all()),
+        )
     })?;
     let device = match (tensor.device.kind, u32::try_from(tensor.device.ordinal)) {
         (CPU | CUDA_HOST, _) => DeviceKind::Cpu,
         (CUDA, Ok(ordinal)) => DeviceKind::Cuda(ordinal),
         (kind, _) => {
-            return Err(Class::Device.new(
+            return Err(Class::Device.error(
                 py,
                 format!(
                     "the array is on DLPack device ({kind}, {}); Landfall runs on the CPU and on NVIDIA GPUs: copy it there",
@@ -191,7 +194,7 @@ fn wrap(py: Python<'_>, lent: Lent, stream: Option<ForeignStream>) -> PyResult<V
     let address = match (tensor.data as u64).wrapping_add(tensor.byte_offset) {
         _ if bytes == 0 => NOWHERE,
         0 => {
-            return Err(Class::Exchange.new(
+            return Err(Class::Exchange.error(
                 py,
                 "the array has elements but no memory (such as a fake or meta tensor); give one that holds numbers",
             ));
@@ -200,6 +203,10 @@ fn wrap(py: Python<'_>, lent: Lent, stream: Option<ForeignStream>) -> PyResult<V
     };
     let read_only = lent.read_only();
     let engine = engines::on(py, device)?;
+    if stream.is_some() {
+        // Before the memory is taken in, so that nothing waits between two streams, nor leaves one that is captured.
+        engine.follow(stream).raised(py)?;
+    }
     // SAFETY: the producer says that this memory is there until its deleter is called, which dropping `lent` does.
     let mut foreign = unsafe { Foreign::new(device, address, bytes, lent) };
     if read_only {

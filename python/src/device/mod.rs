@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 
 /// The layout of another library's array. Its strides may be anything along axes with fewer than two elements.
 fn layout(py: Python<'_>, sizes: &[i64], strides: Option<&[i64]>) -> PyResult<Layout> {
-    let refused = |class: Class, why: String| Err(class.new(py, why));
+    let refused = |class: Class, why: String| Err(class.error(py, why));
     let shape = sizes.iter().map(|&d| usize::try_from(d)).collect::<Result<Vec<_>, _>>();
     let Ok(Some(shape)) = shape.map(|sizes| Shape::new(&sizes)) else {
         return refused(
@@ -48,7 +48,7 @@ fn layout(py: Python<'_>, sizes: &[i64], strides: Option<&[i64]>) -> PyResult<La
         };
     }
     Layout::strided(shape, &strides[..shape.rank()], 0).map_err(|rule| {
-        Class::Exchange.new(py, format!("the array of shape {sizes:?} has strides {given:?}: {rule}"))
+        Class::Exchange.error(py, format!("the array of shape {sizes:?} has strides {given:?}: {rule}"))
     })
 }
 

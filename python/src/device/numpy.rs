@@ -38,7 +38,7 @@ pub(crate) fn from_array(array: &Bound<'_, PyAny>) -> PyResult<View> {
     let given = unsafe { pointer.as_ref() };
     let described = || array.getattr("dtype").map_or_else(|_| String::new(), |dtype| dtype.to_string());
     let refused = |class: Class, why: &str| {
-        Err(class.new(py, format!("the numpy array of dtype {} {why}", described())))
+        Err(class.error(py, format!("the numpy array of dtype {} {why}", described())))
     };
     let Some(dtype) = dtype_of(given).or_else(|| bfloat16(array, given)) else {
         return refused(

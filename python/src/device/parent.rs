@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 pub(crate) fn adopt(py: Python<'_>, view: &View) -> PyResult<View> {
     match view.device() {
         DeviceKind::Cpu | DeviceKind::Null => {}
-        DeviceKind::Cuda(_) => return Err(Class::Device.new(py, engines::FORKED)),
+        DeviceKind::Cuda(_) => return Err(Class::Device.error(py, engines::FORKED)),
     }
     let layout = Layout::strided(view.shape(), view.layout().strides(), 0)
         .map_err(|rule| rule.of("tensor", &[view.spec()], None, None))

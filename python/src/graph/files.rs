@@ -19,7 +19,7 @@ pub(crate) fn save(py: Python<'_>, path: PathBuf, tensors: &Bound<'_, PyDict>) -
         let view = operand::required(&array, &name)?.view;
         file.tensors.insert(name, Stored { spec: view.spec(), bytes: bytes(py, &view)? });
     }
-    py.detach(|| file.write(&path)).map_err(|e| Class::Error.new(py, e.to_string()))
+    py.detach(|| file.write(&path)).map_err(|e| Class::Error.error(py, e.to_string()))
 }
 
 /// The tensors of a safetensors file by name, on a device.
@@ -32,7 +32,7 @@ pub(crate) fn load<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let device: DeviceKind = engines::device(py, device)?;
     let engine = engines::on(py, device)?;
-    let file = py.detach(|| File::read(&path)).map_err(|e| Class::Error.new(py, e.to_string()))?;
+    let file = py.detach(|| File::read(&path)).map_err(|e| Class::Error.error(py, e.to_string()))?;
     let dict = PyDict::new(py);
     for (name, stored) in file.tensors {
         let view = View::from(engine.empty(stored.spec.dtype, stored.spec.shape).raised(py)?);

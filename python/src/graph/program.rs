@@ -73,7 +73,7 @@ pub(crate) fn _compile(
         let value = value.get();
         if !Arc::ptr_eq(&value.tracer, tracer) {
             return Err(
-                Class::Argument.new(py, format!("output {name} is a value of another traced function"))
+                Class::Argument.error(py, format!("output {name} is a value of another traced function"))
             );
         }
         named.push((name.clone(), value.number));
@@ -119,7 +119,7 @@ impl Compiled {
         work: impl FnOnce(&mut Ready) -> Result<T, landfall::Error> + Send,
     ) -> PyResult<T> {
         if self.generation != engines::generation() {
-            return Err(Class::Device.new(
+            return Err(Class::Device.error(
                 py,
                 "the program was compiled before this process was forked, and its memory belongs to the parent; compile it here",
             ));
@@ -146,7 +146,7 @@ impl Compiled {
         }
         let text =
             format!("{name} is on {device}, the program on {}; copy it there first", self.engine.device());
-        Err(Class::Device.new(py, text))
+        Err(Class::Device.error(py, text))
     }
 }
 
@@ -173,7 +173,7 @@ impl Compiled {
     /// The memory plan, as JSON.
     fn _report(&self, py: Python<'_>) -> PyResult<String> {
         let report = self.with(py, None, |ready| Ok(ready.program.report()))?;
-        serde_json::to_string(&report).map_err(|e| Class::Error.new(py, e.to_string()))
+        serde_json::to_string(&report).map_err(|e| Class::Error.error(py, e.to_string()))
     }
 
     /// Copies these inputs, on the device, runs, and copies the results to `out`, or to new tensors.
@@ -234,7 +234,7 @@ impl Compiled {
     }
 
     fn __reduce__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Err(Class::Error.new(
+        Err(Class::Error.error(
             py,
             "a program is memory of a device and code for it, and is not pickled; pickle its function and params, and compile \
              them again",

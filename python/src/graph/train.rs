@@ -63,7 +63,7 @@ pub(crate) struct PyTrainer {
 /// The options of a trainer with their defaults, as JSON.
 #[pyfunction]
 pub(crate) fn _training_options(py: Python<'_>) -> PyResult<String> {
-    serde_json::to_string(&TrainingOptions::default()).map_err(|e| Class::Error.new(py, e.to_string()))
+    serde_json::to_string(&TrainingOptions::default()).map_err(|e| Class::Error.error(py, e.to_string()))
 }
 
 #[pymethods]
@@ -80,11 +80,11 @@ impl PyTrainer {
     ) -> PyResult<Self> {
         let engine = engines::on(py, engines::device(py, device)?)?;
         let options: TrainingOptions = serde_json::from_str(options)
-            .map_err(|e| Class::Argument.new(py, format!("options of the trainer: {e}")))?;
+            .map_err(|e| Class::Argument.error(py, format!("options of the trainer: {e}")))?;
         let steps = trace.get().tracer.steps();
         let loss = loss.get();
         if !Arc::ptr_eq(&loss.tracer, &trace.get().tracer) {
-            return Err(Class::Argument.new(py, "the loss is a value of another traced function"));
+            return Err(Class::Argument.error(py, "the loss is a value of another traced function"));
         }
         let number = loss.number;
         let mut given = Vec::new();
@@ -96,7 +96,7 @@ impl PyTrainer {
                     "parameter {name} is {}; a parameter that is trained is of a float dtype",
                     view.spec()
                 );
-                return Err(Class::DType.new(py, text));
+                return Err(Class::DType.error(py, text));
             }
             given.push((name, host(py, &view)?));
         }
@@ -170,14 +170,14 @@ impl PyTrainer {
             let name: String = name.extract()?;
             if !self.names.contains(&name) {
                 let text = format!("there is no parameter {name}; there are {}", self.names.join(", "));
-                return Err(Class::Argument.new(py, text));
+                return Err(Class::Argument.error(py, text));
             }
             let view = operand::required(&array, &name)?.view;
             given.push((name, host(py, &view)?));
         }
         if let Some(missing) = self.names.iter().find(|name| !given.iter().any(|(own, _)| own == *name)) {
             return Err(
-                Class::Argument.new(py, format!("parameter {missing} is missing; nothing was changed"))
+                Class::Argument.error(py, format!("parameter {missing} is missing; nothing was changed"))
             );
         }
         self.with(py, |trainer| {
@@ -187,16 +187,16 @@ impl PyTrainer {
 
     /// Writes all that steps change to a safetensors file: parameters, moments, the position.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        self.with(py, |trainer| Ok(trainer.save(&path)))?.map_err(|e| Class::Error.new(py, e.to_string()))
+        self.with(py, |trainer| Ok(trainer.save(&path)))?.map_err(|e| Class::Error.error(py, e.to_string()))
     }
 
     /// Goes on from a file of `save`.
     fn load(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        self.with(py, |trainer| Ok(trainer.load(&path)))?.map_err(|e| Class::Error.new(py, e.to_string()))
+        self.with(py, |trainer| Ok(trainer.load(&path)))?.map_err(|e| Class::Error.error(py, e.to_string()))
     }
 
     fn __reduce__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Err(Class::Error.new(
+        Err(Class::Error.error(
             py,
             "a trainer is memory of a device and code for it, and is not pickled; save(path) writes its state, and load(path) \
              of a trainer of the same function goes on from there",
@@ -211,7 +211,7 @@ impl PyTrainer {
         work: impl FnOnce(&mut Trainer) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
         if self.generation != engines::generation() {
-            return Err(Class::Device.new(
+            return Err(Class::Device.error(
                 py,
                 "the trainer was made before this process was forked, and its memory belongs to the parent; make it here",
             ));

@@ -73,7 +73,7 @@ impl Value {
         };
         let dtype = self.spec().dtype;
         if !dtype.is_float() && !whole {
-            return Err(Class::DType.new(
+            return Err(Class::DType.error(
                 py,
                 format!(
                     "the number {value} beside a value of {}; cast the value first",
@@ -119,7 +119,7 @@ impl Value {
 /// An array beside a value.
 fn no_constant(py: Python<'_>, what: &str, given: &Bound<'_, PyAny>) -> PyErr {
     let class = given.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
-    Class::Argument.new(
+    Class::Argument.error(
         py,
         format!(
             "{what} is a {class}, beside a value of a traced function; pass arrays to the function as arguments, or as params \
@@ -129,7 +129,7 @@ fn no_constant(py: Python<'_>, what: &str, given: &Bound<'_, PyAny>) -> PyErr {
 }
 
 fn stranger(py: Python<'_>) -> PyErr {
-    Class::Argument.new(
+    Class::Argument.error(
         py,
         "a value of another traced function; a function computes with its own arguments, so pass what it needs as one",
     )
@@ -214,7 +214,7 @@ impl Value {
     fn dropout<'py>(&self, py: Python<'py>, rate: f64) -> PyResult<Bound<'py, PyAny>> {
         if !(0.0..1.0).contains(&rate) {
             return Err(
-                Class::AttributeValue.new(py, format!("rate is {rate}; it must be from 0 and below 1"))
+                Class::AttributeValue.error(py, format!("rate is {rate}; it must be from 0 and below 1"))
             );
         }
         self.add(py, Step::Dropout { of: self.number, rate })
@@ -289,7 +289,7 @@ impl Value {
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         let first = self.spec().shape.dims().first().copied();
-        first.ok_or_else(|| Class::Shape.new(py, "a value without axes has no length"))
+        first.ok_or_else(|| Class::Shape.error(py, "a value without axes has no length"))
     }
 
     fn __add__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -399,7 +399,7 @@ impl Value {
 }
 
 fn no_contents(py: Python<'_>, what: &str) -> PyErr {
-    Class::Argument.new(py, format!("a value of a traced function has no contents: {what}"))
+    Class::Argument.error(py, format!("a value of a traced function has no contents: {what}"))
 }
 
 /// A method of a value.
@@ -431,7 +431,7 @@ impl BoundMethod {
         keywords: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, method) = (args.py(), self.method);
-        let refused = |why: String| Class::Argument.new(py, format!("{}: {why}", method.name));
+        let refused = |why: String| Class::Argument.error(py, format!("{}: {why}", method.name));
         let many = method.arguments.last().is_some_and(|a| matches!(a.given, Given::Many { .. }));
         let mut values = vec![Some(self.value.number)];
         let mut given = Vec::new();

@@ -35,7 +35,7 @@ pub(super) fn from_python<'py>(
         else {
             let known: Vec<&str> = entry.attributes().map(|(attribute, _)| attribute.name).collect();
             let argument = entry.op().arguments().iter().any(|argument| argument.name == name);
-            return Err(Class::Argument.new(
+            return Err(Class::Argument.error(
                 py,
                 if argument {
                     format!("{}: {name} is an argument; give it by position", entry.name())
@@ -84,7 +84,7 @@ fn one(
     let op = entry(py, name)?.made(py, attributes, &[view.spec()])?;
     let engine = engines::on(py, view.device())?;
     let results = py.detach(|| engine.eval_views(op.as_ref(), &[view])).raised(py)?;
-    results.into_iter().next().ok_or_else(|| Class::Error.new(py, format!("{name} has no result")))
+    results.into_iter().next().ok_or_else(|| Class::Error.error(py, format!("{name} has no result")))
 }
 
 /// Writes a number, or an array that is broadcast and converted, to the elements of a view.
@@ -176,7 +176,7 @@ fn in_graph<'py>(
     attributes: &[(&'static str, AttributeValue)],
 ) -> PyResult<Bound<'py, PyAny>> {
     if out.is_some() {
-        return Err(Class::Argument.new(
+        return Err(Class::Argument.error(
             py,
             format!(
                 "{}: out beside values of a traced function, whose memory is planned; leave it out",
@@ -206,7 +206,7 @@ fn updating<'py>(
         match output.updated().and_then(|i| Some((*inputs.get(i)?, *args.get(i)?))) {
             Some((view, arg)) => {
                 if operand::number(arg)?.is_some() {
-                    return Err(Class::Argument.new(
+                    return Err(Class::Argument.error(
                         py,
                         format!("{} updates {}, which must be an array, not a number", op.name(), text(arg)),
                     ));
@@ -303,7 +303,7 @@ fn number_dtype(
         }
     }
     let Some(&first) = dtypes.first() else {
-        return Err(Class::Argument.new(
+        return Err(Class::Argument.error(
             py,
             format!(
                 "{}: all arguments are numbers; make one an array with landfall.tensor(..)",
@@ -334,7 +334,7 @@ fn scalar(py: Python<'_>, engine: &Engine, number: Number, dtype: DType) -> PyRe
             Number::Int(value) => value.to_string(),
             Number::Float(value) => value.to_string(),
         };
-        Class::DType.new(
+        Class::DType.error(
             py,
             format!(
                 "the number {shown} beside an array of {0}, which does not hold it; convert the array, or give a number of {0}",

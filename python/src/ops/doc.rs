@@ -3,7 +3,7 @@
 use super::Entry;
 use crate::dtype;
 use landfall::ops::{
-    Alias, Argument, Attribute, AttributeValue, Coverage, Given, Grad, Output, Sample, Tested,
+    Alias, Argument, Attribute, AttributeValue, Coverage, Given, Grad, Output, Sample, Tested, plain,
 };
 use landfall::{DType, Spec};
 use std::fmt::Write;
@@ -24,38 +24,6 @@ pub(super) fn text(entry: &Entry) -> String {
     section("Dtypes", dtypes(op));
     section("Gradient", gradient(op));
     text
-}
-
-/// Documentation of Rust as plain text: without examples, and with names in place of links.
-fn plain(doc: &str) -> String {
-    let (mut lines, mut fence) = (Vec::new(), None);
-    for line in doc.lines() {
-        let line = line.strip_prefix(' ').unwrap_or(line);
-        match (line.strip_prefix("```"), fence) {
-            (Some(_), Some(_)) => fence = None,
-            // A block of a language that is named is a formula; the others are examples in Rust.
-            (Some(language), None) => fence = Some(!language.trim().is_empty()),
-            (None, Some(true)) => lines.push(format!("    {line}")),
-            (None, Some(false)) => {}
-            (None, None) => lines.push(linkless(line)),
-        }
-    }
-    lines.join("\n").trim().to_owned()
-}
-
-/// `[text](target)` and `[text]` as the text, where that is code.
-fn linkless(line: &str) -> String {
-    let mut out = String::new();
-    let mut rest = line;
-    while let Some((before, behind)) = rest.split_once("[`") {
-        let Some((name, after)) = behind.split_once("`]") else { break };
-        out.push_str(before);
-        out.push('`');
-        out.push_str(name.rsplit("::").next().unwrap_or(name));
-        out.push('`');
-        rest = after.strip_prefix('(').and_then(|a| a.split_once(')')).map_or(after, |(_, after)| after);
-    }
-    out + rest
 }
 
 fn arguments(entry: &Entry) -> Vec<String> {

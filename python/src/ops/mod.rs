@@ -9,8 +9,8 @@ pub(crate) use samples::{_reference, _samples};
 
 use crate::attribute;
 use crate::error::{Class, Raise};
-use landfall::Spec;
 use landfall::ops::{Argument, Attribute, AttributeValue, Body, Given, Named, Tested, by_name_for, named};
+use landfall::{Rule, Spec};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -45,7 +45,7 @@ pub(crate) fn entries() -> &'static [Entry] {
 pub(crate) fn entry(py: Python<'_>, name: &str) -> PyResult<&'static Entry> {
     let all = entries();
     let found = all.binary_search_by(|entry| entry.name().cmp(name)).ok().and_then(|at| all.get(at));
-    found.ok_or_else(|| Class::Argument.new(py, format!("no op is called {name:?}; landfall.ops has all")))
+    found.ok_or_else(|| Class::Argument.error(py, format!("no op is called {name:?}; landfall.ops has all")))
 }
 
 impl Entry {
@@ -92,16 +92,23 @@ impl Entry {
         attributes: &[(&'static str, AttributeValue)],
         args: &[Spec],
     ) -> PyResult<Arc<dyn Tested>> {
+        // The exception is made when the lock is free again: that may let another thread run.
+        let made = self.find_or_make(attributes, args);
+        made.map_err(|rule| rule.of(self.name(), args, None, None)).raised(py)
+    }
+
+    fn find_or_make(
+        &self,
+        attributes: &[(&'static str, AttributeValue)],
+        args: &[Spec],
+    ) -> Result<Arc<dyn Tested>, Rule> {
         let ranks = || args.iter().map(|spec| spec.shape.rank());
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) =
-            made.iter().find(|m| m.attributes == attributes && m.ranks.iter().copied().eq(ranks()))
-        {
+        let same = |m: &&Made| m.attributes == attributes && m.ranks.iter().copied().eq(ranks());
+        if let Some(found) = made.iter().find(same) {
             return Ok(Arc::clone(&found.op));
         }
-        let op = by_name_for(self.name(), attributes, args)
-            .map_err(|rule| rule.of(self.name(), args, None, None))
-            .raised(py)?;
+        let op = by_name_for(self.name(), attributes, args)?;
         if made.len() == KEPT {
             made.remove(0);
         }

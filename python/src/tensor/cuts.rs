@@ -26,7 +26,7 @@ pub(crate) fn of(spec: Spec, key: &Bound<'_, PyAny>) -> PyResult<Vec<Cut>> {
     let (sizes, rank) = (spec.shape.dims(), spec.shape.rank());
     let is_ellipsis = |item: &Bound<'_, PyAny>| item.is_instance_of::<PyEllipsis>();
     let named = items.iter().filter(|item| !item.is_none() && !is_ellipsis(item)).count();
-    let refused = |class: Class, why: String| Err(class.new(py, format!("index of {spec}: {why}")));
+    let refused = |class: Class, why: String| Err(class.error(py, format!("index of {spec}: {why}")));
     if named > rank {
         return refused(Class::Index, format!("it names {named} axes, the tensor has {rank}"));
     }

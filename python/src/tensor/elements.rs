@@ -96,7 +96,7 @@ pub(super) fn tuple<'py>(
 pub(super) fn array<'py>(py: Python<'py>, view: View) -> PyResult<Bound<'py, PyAny>> {
     let (spec, device) = (view.spec(), view.device());
     if device != DeviceKind::Cpu {
-        return Err(Class::Device.new(
+        return Err(Class::Device.error(
             py,
             format!(
                 "a numpy array lies in main memory, {spec} on {device}; copy it there: x.to(\"cpu\").numpy()"
@@ -108,7 +108,7 @@ pub(super) fn array<'py>(py: Python<'py>, view: View) -> PyResult<Bound<'py, PyA
         return Ok(array);
     }
     let Ok(ml_dtypes) = py.import("ml_dtypes") else {
-        return Err(Class::DType.new(
+        return Err(Class::DType.error(
             py,
             format!(
                 "numpy has no {} of its own; `pip install ml_dtypes`, or convert: ops.cast(x, dtype=\"float32\").numpy()",

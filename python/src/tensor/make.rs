@@ -10,7 +10,8 @@ use pyo3::types::{PyInt, PySequence};
 /// The sizes that an object gives: an integer, or a sequence of integers.
 pub(crate) fn sizes(given: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
     let refused = |why: String| {
-        Class::Shape.new(given.py(), format!("{why}; a shape is an integer or a sequence of integers from 0"))
+        Class::Shape
+            .error(given.py(), format!("{why}; a shape is an integer or a sequence of integers from 0"))
     };
     let one = |size: &Bound<'_, PyAny>| {
         size.extract::<i64>().map_err(|_| refused(format!("{} is no size", super::text(size))))
@@ -28,7 +29,7 @@ pub(crate) fn shape(given: &Bound<'_, PyAny>) -> PyResult<Shape> {
     let sizes = sizes(given)?;
     let refused = || {
         Class::Shape
-            .new(given.py(), format!("shape {sizes:?}; it has at most {MAX_RANK} axes, of sizes from 0"))
+            .error(given.py(), format!("shape {sizes:?}; it has at most {MAX_RANK} axes, of sizes from 0"))
     };
     let whole: Vec<usize> =
         sizes.iter().map(|&d| usize::try_from(d)).collect::<Result<_, _>>().map_err(|_| refused())?;
@@ -115,7 +116,7 @@ pub(crate) fn tensor(
 #[pyo3(signature = (array, /))]
 pub(crate) fn from_numpy(array: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     if !array.is_instance(&array.py().import("numpy")?.getattr("ndarray")?)? {
-        return Err(Class::Argument.new(
+        return Err(Class::Argument.error(
             array.py(),
             format!("array is a {}; from_numpy takes a numpy array", array.get_type().name()?),
         ));

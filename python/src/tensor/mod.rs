@@ -70,7 +70,7 @@ impl Tensor {
     /// Its one element.
     fn one<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if self.view.shape().elements() != 1 {
-            return Err(Class::Shape.new(
+            return Err(Class::Shape.error(
                 py,
                 format!(
                     "{} has {} elements; a number has one",
@@ -189,7 +189,7 @@ impl Tensor {
         let sizes: Option<Vec<usize>> =
             given.iter().map(|&d| usize::try_from(if d == -1 { rest } else { d }).ok()).collect();
         let Some(to) = sizes.filter(|_| open < 2).and_then(|sizes| Shape::new(&sizes)) else {
-            return Err(Class::Shape.new(
+            return Err(Class::Shape.error(
                 py,
                 format!(
                     "{} cannot have shape {given:?}; it has at most 8 axes, one of them -1",
@@ -260,7 +260,7 @@ impl Tensor {
         match (same, copy) {
             (true, Some(true)) => array.call_method0("copy"),
             (true, _) => Ok(array),
-            (false, Some(false)) => Err(Class::Exchange.new(
+            (false, Some(false)) => Err(Class::Exchange.error(
                 py,
                 format!(
                     "{} becomes an array of another dtype only by a copy, and copy=False",
@@ -304,7 +304,7 @@ impl Tensor {
             .dims()
             .first()
             .copied()
-            .ok_or_else(|| Class::DType.new(py, format!("{} has no axis, so no length", self.view.spec())))
+            .ok_or_else(|| Class::DType.error(py, format!("{} has no axis, so no length", self.view.spec())))
     }
 
     fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -450,7 +450,7 @@ impl Tensor {
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let refused = |why: String| Err(Class::Exchange.new(py, why));
+        let refused = |why: String| Err(Class::Exchange.error(py, why));
         if max_version.is_none_or(|(major, _)| major < 1) {
             return refused(format!(
                 "the consumer asks for a capsule of DLPack {}, which cannot say what is read-only; this package speaks 1.x: \
