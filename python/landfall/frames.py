@@ -56,8 +56,8 @@ class Layout:
 
     @property
     def date_header(self) -> str:
-        """The name of the column of dates in the file. Integers are counted rows, and the name of a date would make years of
-        them."""
+        """The name of the column of dates in the file. Integers are counted rows, and the name of a date would make
+        years of them."""
         name = self.date_column if self.step is None else "step"
         while self.step is not None and name in (self.series_id, *self.columns):
             name += "_"
@@ -130,7 +130,7 @@ def _dates(dates: np.ndarray, layout: Layout) -> list[str]:
     if layout.step is not None:
         return [str(d) for d in dates.tolist()]
     pattern, offset, _ = (layout.date_format or "").partition("%:z")
-    unit = next(unit for _, unit, known in _FORMATS if known == pattern)
+    unit: Any = next(unit for _, unit, known in _FORMATS if known == pattern)
     texts = np.datetime_as_string(dates.view("datetime64[ns]"), unit=unit).tolist()
     suffix = "+00:00" if offset else ""
     return [text.replace("T", " ") + suffix for text in texts]
@@ -152,8 +152,8 @@ def read(
     targets: int,
     like: Layout | None = None,
 ) -> Table:
-    """The series of a frame. `named` says that its names were asked for: else a frame without them is one series. With `like`
-    the frame is to be continued by a forecaster that was fitted on such a frame."""
+    """The series of a frame. `named` says that its names were asked for: else a frame without them is one series.
+    With `like` the frame is to be continued by a forecaster that was fitted on such a frame."""
     reader = _reader(frame)
     present = reader.columns
     if series_id is not None and series_id not in present:
@@ -234,7 +234,8 @@ def _check(one: OneSeries, rows: np.ndarray, columns: Sequence[str], date_column
         at = int(twice[0])
         date = _shown(one.dates[at], unit)
         raise InvalidValueError(
-            f"{where}{date_column} {date} is there twice, in rows {rows[at]} and {rows[at + 1]} of the frame (from 0); keep one "
+            f"{where}{date_column} {date} is there twice, in rows {rows[at]} and {rows[at + 1]} of the frame "
+            "(from 0); keep one "
             "row per series and date, or name the column that tells series apart with series_id"
         )
     for column, values in zip(columns, one.values):
@@ -242,7 +243,8 @@ def _check(one: OneSeries, rows: np.ndarray, columns: Sequence[str], date_column
         if len(infinite):
             row = int(rows[infinite[0]])
             raise InvalidValueError(
-                f"{where}column `{column}` is infinite in row {row} of the frame (from 0); correct it, or make it missing"
+                f"{where}column `{column}` is infinite in row {row} of the frame (from 0); correct it, or make it "
+                "missing"
             )
 
 
@@ -267,7 +269,8 @@ def _step(series: Sequence[OneSeries], date_column: str) -> int:
             at = int(uneven[0])
             where = f"series `{one.key}`: " if one.key else ""
             raise InvalidValueError(
-                f"{where}{date_column} steps from {one.dates[at]} to {one.dates[at + 1]}, where the usual step is {step}; add the rows "
+                f"{where}{date_column} steps from {one.dates[at]} to {one.dates[at + 1]}, where the usual step is "
+                f"{step}; add the rows "
                 "between, their values may be missing, or give dates"
             )
     return step
@@ -291,19 +294,22 @@ def _continued(layout: Layout, like: Layout) -> Layout:
         )
     if layout.step not in (like.step, 1) and like.step is not None:
         raise InvalidValueError(
-            f"column `{like.date_column}` has steps of {layout.step} here and had steps of {like.step} in the frame that was fitted"
+            f"column `{like.date_column}` has steps of {layout.step} here and had steps of {like.step} in the "
+            "frame that was fitted"
         )
     if like.date_format is not None and layout.date_format is not None:
         order = [pattern for _, _, pattern in _FORMATS]
         plain = [f.removesuffix("%:z") for f in (layout.date_format, like.date_format)]
         if order.index(plain[0]) > order.index(plain[1]):
             raise InvalidValueError(
-                f"column `{like.date_column}` has times here that are finer than those of the frame that was fitted ({plain[0]} against "
+                f"column `{like.date_column}` has times here that are finer than those of the frame that was "
+                f"fitted ({plain[0]} against "
                 f"{plain[1]}); give data of the same frequency"
             )
         if (layout.zone is None) != (like.zone is None):
             raise InvalidValueError(
-                f"column `{like.date_column}`: the time zone is {layout.zone} here and was {like.zone} in the frame that was fitted; give the same"
+                f"column `{like.date_column}`: the time zone is {layout.zone} here and was {like.zone} in the "
+                "frame that was fitted; give the same"
             )
     return dataclasses.replace(like, kind=layout.kind, dates=layout.dates, zone=layout.zone, names=layout.names)
 
@@ -315,8 +321,8 @@ def build(
     values: Mapping[str, np.ndarray],
     like: Frame | None,
 ) -> Frame:
-    """A frame of the layout's kind: the names of its rows' series, columns of dates, columns of numbers. `like` is the frame
-    that was fitted, where it is still there: names then have its type."""
+    """A frame of the layout's kind: the names of its rows' series, columns of dates, columns of numbers. `like` is
+    the frame that was fitted, where it is still there: names then have its type."""
     if layout.kind == "polars":
         return _polars_frame(layout, names, dates, values, like)
     return _pandas_frame(layout, names, dates, values, like)
@@ -345,9 +351,7 @@ def _reader(frame: Frame) -> _Pandas | _Polars:
 
 
 def _no_dates(column: str, dtype: Any, how: str) -> ArgumentError:
-    return ArgumentError(
-        f"column `{column}` has the type {dtype}; it must hold dates, timestamps or integers. {how}"
-    )
+    return ArgumentError(f"column `{column}` has the type {dtype}; it must hold dates, timestamps or integers. {how}")
 
 
 def _no_numbers(column: str, dtype: Any) -> ArgumentError:
@@ -383,7 +387,8 @@ class _Pandas:
         cells = self.frame[column]
         if cells.isna().any():
             raise InvalidValueError(
-                f"column `{column}` is missing in row {int(np.flatnonzero(cells.isna())[0])} of the frame (from 0); give each row its date"
+                f"column `{column}` is missing in row {int(np.flatnonzero(cells.isna())[0])} of the frame (from "
+                "0); give each row its date"
             )
         if pd.api.types.is_integer_dtype(cells.dtype):
             return cells.to_numpy(dtype=np.int64), None, None, "integer"
@@ -412,7 +417,7 @@ class _Pandas:
         if not pd.api.types.is_numeric_dtype(cells.dtype):
             raise _no_numbers(column, cells.dtype)
         single = str(cells.dtype).lower() == "float32"
-        return cells.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
+        return np.asarray(cells.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan))
 
     def labels(self, column: str | None) -> tuple[np.ndarray, list[Any], str]:
         import pandas as pd
@@ -423,7 +428,8 @@ class _Pandas:
         codes, labels = pd.factorize(cells)
         if (codes < 0).any():
             raise InvalidValueError(
-                f"column `{column}` is missing in row {int(np.flatnonzero(codes < 0)[0])} of the frame (from 0); name each row's series"
+                f"column `{column}` is missing in row {int(np.flatnonzero(codes < 0)[0])} of the frame (from 0); "
+                "name each row's series"
             )
         integer = pd.api.types.is_integer_dtype(cells.dtype)
         category = isinstance(cells.dtype, pd.CategoricalDtype)
@@ -456,7 +462,7 @@ class _Polars:
         unit, zone = cells.dtype.time_unit, cells.dtype.time_zone
 
         def stamps(naive: Any) -> np.ndarray:
-            return naive.cast(pl.Datetime("ns")).to_physical().to_numpy().copy()
+            return np.array(naive.cast(pl.Datetime("ns")).to_physical().to_numpy())
 
         if zone is None:
             return stamps(cells), None, None, unit
@@ -469,7 +475,7 @@ class _Polars:
         cells = self.frame[column]
         if not (cells.dtype.is_numeric() or cells.dtype == pl.Boolean):
             raise _no_numbers(column, cells.dtype)
-        return cells.cast(pl.Float32 if cells.dtype == pl.Float32 else pl.Float64).to_numpy().copy()
+        return np.array(cells.cast(pl.Float32 if cells.dtype == pl.Float32 else pl.Float64).to_numpy())
 
     def labels(self, column: str | None) -> tuple[np.ndarray, list[Any], str]:
         import polars as pl

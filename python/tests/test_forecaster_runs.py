@@ -121,6 +121,9 @@ def test_ctrl_c_ends_fit_with_a_checkpoint_and_resume_goes_on(frame, tmp_path):
     assert (tmp_path / "run" / "checkpoint.safetensors").exists()
     with pytest.raises(Error, match="was interrupted; resume"):
         _ = part.scores
+    with pytest.warns(landfall.DataWarning, match="was interrupted") as caught:
+        part.predict(weights="last")
+    assert caught[0].filename == __file__
     resumed = Forecaster.load(tmp_path / "run").resume(max_steps=3000)
     assert resumed.scores["step"] >= 0
     assert np.isfinite(values(resumed.predict(), "patchtst")).all()
