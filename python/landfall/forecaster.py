@@ -120,8 +120,8 @@ class Forecaster:
         weights. A missing value is interpolated, and so are rows that the dates skip, up to a third of all; a warning
         says so. Ctrl-C ends it with a checkpoint and raises `KeyboardInterrupt`; :meth:`resume` goes on.
 
-        The model is trained on the first rows of each series; the next ones choose among weights, and the last are those
-        that :attr:`scores` are of, as the setting `split` divides them (by default `"0.7,0.1,0.2"`).
+        The model is trained on the first rows of each series; the next ones choose among weights, and the last are
+        those that :attr:`scores` are of, as the setting `split` divides them (by default `"0.7,0.1,0.2"`).
 
         Raises:
             MissingColumnError: A column that is not there.

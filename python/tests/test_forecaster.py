@@ -7,9 +7,8 @@ import warnings
 
 import numpy as np
 import pytest
-from series import SMALL, ett, long_columns, make, values
-
 from landfall import DataWarning, Error, Forecaster
+from series import SMALL, ett, long_columns, make, values
 
 
 @pytest.fixture(autouse=True)
@@ -127,6 +126,8 @@ def test_values_missing_before_a_cutoff_leak_nothing(library):
         first, second = (Forecaster("patchtst", **SMALL).cross_validation(make(library, c)) for c in (columns, changed))
     assert values(first, "patchtst") == values(second, "patchtst")
     assert values(first, "y") != values(second, "y")
+    # What it forecasts of the missing rows before the cutoff is left out.
+    assert values(first, "ds") == values(make(library, columns), "ds")[cutoff : cutoff + 4]
 
 
 def test_a_frame_without_names_is_one_series(library):

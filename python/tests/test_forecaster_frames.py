@@ -9,9 +9,8 @@ import warnings
 
 import numpy as np
 import pytest
-from series import SMALL, long_columns, make, values, wave
-
 from landfall import DataWarning, Error, Forecaster, errors
+from series import SMALL, long_columns, make, values, wave
 
 
 def fit(frame, **settings):
@@ -56,6 +55,8 @@ def test_integer_dates_count_rows(library):
     }
     frame = make(library, columns)
     forecaster = fit(frame)
+    # They are no years.
+    assert "date-column" not in (forecaster.folder / "config.toml").read_text()
     predicted = forecaster.predict()
     assert values(predicted, "ds") == list(range(2230, 2236)) * 2
     assert values(predicted, "unique_id") == [7] * 6 + [3] * 6
