@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+
 from landfall import DataWarning, Error, Forecaster
 from series import SMALL, ett, long_columns, make, values
 

@@ -9,6 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
+
 from landfall import DataWarning, Error, Forecaster, errors
 from series import SMALL, long_columns, make, values, wave
 

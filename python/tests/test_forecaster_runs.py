@@ -13,8 +13,9 @@ import sys
 import threading
 import time
 
-import landfall
 import pytest
+
+import landfall
 from landfall import Error, Forecaster, errors
 from series import SMALL, long_columns, make, values
 
