@@ -2,6 +2,6 @@
 
 from . import errors
 from .errors import Error
-from .forecaster import DataWarning, Forecaster
+from .forecaster import BaselineWarning, DataWarning, Forecaster
 
-__all__ = ["DataWarning", "Error", "Forecaster", "errors"]
+__all__ = ["BaselineWarning", "DataWarning", "Error", "Forecaster", "errors"]

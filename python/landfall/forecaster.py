@@ -32,6 +32,10 @@ class DataWarning(UserWarning):
     """What was filled, changed or left out of a frame."""
 
 
+class BaselineWarning(UserWarning):
+    """That a baseline, which needs no training, is as good on the test windows."""
+
+
 class Forecaster:
     """Forecasts the rows after the last ones of series, with a model that :meth:`fit` trains.
 
@@ -147,7 +151,8 @@ class Forecaster:
         path = self._need_run()
         keywords.check(changes)
         with self._events() as event:
-            _landfall._resume(path, keywords.to_json(changes), event)
+            results = _landfall._resume(path, keywords.to_json(changes), event)
+        self._told(results)
         return self
 
     def predict(self, df: Frame | None = None, horizon: int | None = None, *, weights: str = "best") -> Frame:
@@ -401,7 +406,15 @@ class Forecaster:
                     self._fitted = None
                 event(name, what)
 
-            _landfall._train(keywords.to_json(settings), files[0], out, json.dumps(state), begun)
+            results = _landfall._train(keywords.to_json(settings), files[0], out, json.dumps(state), begun)
+        self._told(results)
+
+    def _told(self, results: str) -> None:
+        """Says what is to be known first of the results of a run."""
+        told = json.loads(results)
+        if told["unbeaten"]:
+            _warn(told["unbeaten"], BaselineWarning)
+        Progress(self.progress, self.alias).tell(line for line in told["verdict"] if line != told["unbeaten"])
 
     @contextmanager
     def _events(self) -> Iterator[Callable[[str, str], None]]:
@@ -474,12 +487,12 @@ class Forecaster:
         return {one.key: one.dates[one.known() - 1] for one in self._own_table(path).series if one.known()}
 
 
-def _warn(note: str) -> None:
+def _warn(note: str, kind: type[Warning] = DataWarning) -> None:
     """Warns of something in the caller's own line."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
         level, frame = level + 1, frame.f_back
-    warnings.warn(note, DataWarning, stacklevel=level)
+    warnings.warn(note, kind, stacklevel=level)
 
 
 @contextmanager
