@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import sys
 import tempfile
 import warnings
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _landfall, folders, frames, keywords
-from .errors import ArgumentError, DeviceError, FileError, InvalidValueError, MissingPackageError, NotFittedError
+from .errors import ArgumentError, DeviceError, Error, FileError, InvalidValueError, MissingPackageError, NotFittedError
 from .frames import Frame, Layout, OneSeries, Table
 from .progress import Progress
 from .rows import Rows, following
@@ -92,7 +93,12 @@ class Forecaster:
                 raise ArgumentError(f"the name of a column is a str, not {name!r}")
         self._settings: dict[str, Any] = {"model": None if model == "auto" else model, "horizon": horizon, **settings}
         self._settings = {name: value for name, value in self._settings.items() if value is not None}
-        _landfall._check(keywords.to_json(self._settings))
+        try:
+            _landfall._check(keywords.to_json(self._settings))
+        except InvalidValueError as e:
+            if str(e).startswith("model: "):
+                raise InvalidValueError(f"{e}; a paper's recipe is given as preset={model!r}") from None
+            raise
         self._layout: Layout | None = None
         self._path: Path | None = None
         self._temporary: folders.TemporaryFolder | None = None
@@ -492,7 +498,7 @@ def _warn(note: str, kind: type[Warning] = DataWarning) -> None:
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
         level, frame = level + 1, frame.f_back
-    warnings.warn(note, kind, stacklevel=level)
+    warnings.warn(_of_frame(note), kind, stacklevel=level)
 
 
 @contextmanager
@@ -504,7 +510,16 @@ def _files(texts: Sequence[str]) -> Iterator[list[Path]]:
             paths.append(Path(folder) / str(number) / "data.csv")
             paths[-1].parent.mkdir()
             paths[-1].write_text(text, encoding="utf-8")
-        yield paths
+        try:
+            yield paths
+        except Error as e:
+            e.args = tuple(_of_frame(arg) if isinstance(arg, str) else arg for arg in e.args)
+            raise
+
+
+def _of_frame(text: str) -> str:
+    """A message that names the file of a frame, which its reader has never seen."""
+    return re.sub(re.escape(tempfile.gettempdir()) + r"[/\\]landfall-\w+[/\\]\d+[/\\]data\.csv", "the frame", text)
 
 
 def _no_gpu_after_fork(device: str) -> None:

@@ -40,7 +40,13 @@ pub(crate) fn check(py: Python<'_>, settings: &str) -> PyResult<()> {
     let checked = || -> Result<(), CliError> {
         let settings = parsed(settings)?;
         let data = Some(OneOrMore(vec![PathBuf::from("data.csv")]));
-        Settings { data, ..settings }.resolve()?;
+        let resolved = Settings { data, ..settings }.resolve()?;
+        if resolved.settings.device == Some(Device::Null) {
+            let why =
+                "null computes nothing, so there would be no forecasts; choose auto, cpu, cuda or cuda:N"
+                    .to_owned();
+            return Err(SettingsError::Keyword { key: "device".to_owned(), why }.into());
+        }
         Ok(())
     };
     checked().map_err(|e| raised(py, &e))
