@@ -18,7 +18,7 @@ import numpy as np
 
 from . import _landfall, folders, frames, keywords
 from .errors import ArgumentError, DeviceError, Error, FileError, InvalidValueError, MissingPackageError, NotFittedError
-from .frames import Frame, Layout, OneSeries, Table
+from .frames import Frame, Layout, Table
 from .progress import Progress
 from .rows import Rows, following
 
@@ -251,13 +251,13 @@ class Forecaster:
             forecasts = [f._forecasts(f.folder, [t.csv()], "best")[0] for f, t in zip(fitted, before)]
         else:
             forecasts = fitted[0]._forecasts(fitted[0].folder, [table.csv() for table in before], "best")
-        series = {one.key: one for one in long_enough}
         rows = Rows(layout, self._columns[: len(self._targets)], self.alias, self._levels())
-        for key, one in series.items():
-            for table, answers in zip(before, forecasts):
-                for found, stamps, values, quantiles in answers:
-                    if layout.series_id is None or found == key:
-                        rows.add_window(one, _past(table, key), stamps, values, quantiles)
+        by_key = [{key if layout.series_id else "": rest for key, *rest in answers} for answers in forecasts]
+        for place, one in enumerate(long_enough):
+            for table, answers in zip(before, by_key):
+                # One that the run left out has no forecast; a warning said so.
+                if one.key in answers:
+                    rows.add_window(one, table.series[place], *answers[one.key])
         return rows.frame(df)
 
     def plot(
@@ -528,7 +528,3 @@ def _no_gpu_after_fork(device: str) -> None:
             "this process was forked from one that has used a GPU, and CUDA does not survive a fork; start workers by "
             'multiprocessing.get_context("spawn"), or give device="cpu"'
         )
-
-
-def _past(table: Table, key: str) -> OneSeries:
-    return next(one for one in table.series if one.key == key)
