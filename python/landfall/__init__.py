@@ -17,11 +17,12 @@ from ._landfall import (
     zeros,
 )
 from .errors import *  # noqa: F403
-from .forecaster import DataWarning, Forecaster
+from .forecaster import BaselineWarning, DataWarning, Forecaster
 from .graph import Program, Spec, Value, compile, spec
 from .train import Trainer
 
 __all__ = [
+    "BaselineWarning",
     "DataWarning",
     "Forecaster",
     "Program",

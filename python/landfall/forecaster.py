@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import os
+import re
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,46 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _landfall, folders, frames
-from .errors import DeviceError, FileError, ArgumentError, InvalidValueError, MissingPackageError, NotFittedError
-from .frames import Frame, Layout, OneSeries, Table
+from . import _landfall, folders, frames, keywords
+from .errors import ArgumentError, DeviceError, Error, FileError, InvalidValueError, MissingPackageError, NotFittedError
+from .frames import Frame, Layout, Table
 from .progress import Progress
+from .rows import Rows, following
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-#: Settings that are the frame's: what it says need not be said again.
-_OF_THE_FRAME = ("data", "separator", "date_format", "synthetic", "samples", "channels")
-
-#: What other libraries call a setting.
-_ELSEWHERE = {
-    "h": "horizon",
-    "input_size": "context",
-    "lookback": "context",
-    "learning_rate": "lr",
-    "batch_size": "batch",
-    "windows_batch_size": "batch",
-    "random_seed": "seed",
-    "random_state": "seed",
-    "id_col": "series_id",
-    "time_col": "date_column",
-    "target_col": "target",
-    "precision": "dtype",
-    "accelerator": "device",
-    "optimizer_kwargs": "betas",
-    "early_stop_patience_steps": "patience",
-    "gradient_clip_val": "clip",
-    "patch_len": "patch",
-    "quantile": "quantiles",
-    "val_size": "split",
-}
-
-#: Settings that have no name here, and why.
-_DETECTED = {
-    "freq": "the frequency is that of the dates",
-    "scaler": "each series is scaled by mean and standard deviation of its training rows",
-    "scaler_type": "each series is scaled by mean and standard deviation of its training rows",
-}
 
 #: The process that has used a GPU: in a forked child of it no GPU can be used.
 _gpu_process: int | None = None
@@ -64,26 +33,32 @@ class DataWarning(UserWarning):
     """What was filled, changed or left out of a frame."""
 
 
+class BaselineWarning(UserWarning):
+    """That a baseline, which needs no training, is as good on the test windows."""
+
+
 class Forecaster:
     """Forecasts the rows after the last ones of series, with a model that :meth:`fit` trains.
 
-    Frames are those of pandas or polars in long form: a row for each series and date, with columns `unique_id`, `ds` and
-    `y`. A frame without the column `unique_id` holds one series. Dates are dates, timestamps or integers.
+    Frames are those of pandas or polars in long form: a row for each series and date, with columns `unique_id`, `ds`
+    and `y`. A frame without the column `unique_id` holds one series. Dates are dates, timestamps or integers.
 
     Args:
         model: `auto` (trains a PatchTST, fits linear models, and keeps what validates best), `patchtst`, `dlinear` or
             `nlinear`; a paper's recipe is chosen by `preset` instead.
         horizon: Rows to forecast; by default a season of the data.
         alias: The name of the column of forecasts; by default that of the model.
-        folder: Directory of the run, a new one, which every command of the program `landfall` takes; by default a temporary
-            one, which is removed with the forecaster. :meth:`save` keeps it.
+        folder: Directory of the run, a new one, which every command of the program `landfall` takes; by default a
+            temporary one, which is removed with the forecaster. :meth:`save` keeps it.
         progress: Whether a bar is shown while it trains; by default in notebooks and terminals.
         series_id: The column that names the series; by default `unique_id`, of a frame that has it.
         date_column: The column of dates.
         target: The column to forecast, or a list of columns; by default `y`, or all of `columns`.
-        columns: All columns that the model reads; by default those to forecast. Other columns of a frame are not looked at.
-        settings: Any other setting of `landfall train`, by its name: `context`, `epochs`, `max_steps`, `batch`, `lr`, `seed`,
-            `device`, `dtype`, `quantiles`, `split`, `network={"d_model": 16}`, ... `Forecaster.settings()` lists all.
+        columns: All columns that the model reads; by default those to forecast. Other columns of a frame are not
+            looked at.
+        settings: Any other setting of `landfall train`, by its name: `context`, `epochs`, `max_steps`, `batch`, `lr`,
+            `seed`, `device`, `dtype`, `quantiles`, `split`, `network={"d_model": 16}`, ... `Forecaster.settings()`
+            lists all.
 
     Raises:
         ArgumentError: For an unknown setting.
@@ -104,7 +79,7 @@ class Forecaster:
         columns: Sequence[str] | None = None,
         **settings: Any,
     ) -> None:
-        _known(settings)
+        keywords.check(settings)
         self.alias = alias or settings.get("preset") or model
         self.progress = progress
         self._given_folder = None if folder is None else Path(folder)
@@ -118,19 +93,22 @@ class Forecaster:
                 raise ArgumentError(f"the name of a column is a str, not {name!r}")
         self._settings: dict[str, Any] = {"model": None if model == "auto" else model, "horizon": horizon, **settings}
         self._settings = {name: value for name, value in self._settings.items() if value is not None}
-        _landfall._check(_json(self._settings))
+        try:
+            _landfall._check(keywords.to_json(self._settings))
+        except InvalidValueError as e:
+            if str(e).startswith("model: "):
+                raise InvalidValueError(f"{e}; a paper's recipe is given as preset={model!r}") from None
+            raise
         self._layout: Layout | None = None
         self._path: Path | None = None
         self._temporary: folders.TemporaryFolder | None = None
         self._fitted: Frame | None = None
         self._ids: dict[str, Any] = {}
-        self._complete = False
 
     @staticmethod
     def settings() -> list[str]:
         """The names of all settings."""
-        own = ("alias", "folder", "progress")
-        return sorted({*own, *(name for name in _landfall._keywords() if name not in _OF_THE_FRAME)})
+        return keywords.names()
 
     @property
     def folder(self) -> Path:
@@ -139,27 +117,29 @@ class Forecaster:
 
     @property
     def scores(self) -> dict[str, Any]:
-        """The errors on the test windows, which are the last rows of each series as `split` divides them: `mse` and `mae` in
-        scaled units, `columns` in those of the data, `baselines`, and `forecaster`, what was chosen to forecast with."""
-        path = self._need_run() / "metrics.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        records = [json.loads(line) for line in lines if '"split"' in line]
-        tested = [record for record in records if record["split"] != "validation"]
-        if not tested:
+        """The errors on the test windows, which are the last rows of each series as `split` divides them: `mse` and
+        `mae` in scaled units, `columns` in those of the data, `baselines`, and `forecaster`, what was chosen to
+        forecast with."""
+        tested = self._tested()
+        if tested is None:
             raise NotFittedError("the run was not tested yet: it was interrupted; resume() it")
-        return dict(tested[-1])
+        return tested
 
     def fit(self, df: Frame) -> Forecaster:
-        """Trains on the series of a frame, and writes a run folder: the frame as `data.csv`, every setting, the weights. A
-        missing value is interpolated, and so are rows that the dates skip, up to a third of all; a warning says so. Ctrl-C
-        ends it with a checkpoint and raises `KeyboardInterrupt`; :meth:`resume` goes on.
+        """Trains on the series of a frame, and writes a run folder: the frame as `data.csv`, every setting, the
+        weights. A missing value is interpolated, and so are rows that the dates skip, up to a third of all; a warning
+        says so. Ctrl-C ends it with a checkpoint and raises `KeyboardInterrupt`; :meth:`resume` goes on.
+
+        The model is trained on the first rows of each series; the next ones choose among weights, and the last are
+        those that :attr:`scores` are of, as the setting `split` divides them (by default `"0.7,0.1,0.2"`).
 
         Raises:
             MissingColumnError: A column that is not there.
             ArgumentError: A column, or a frame, of the wrong type.
             InvalidValueError: Values, dates or names that cannot be read; series that are too short.
             FileError: A folder that exists already.
-            DeviceError: A device that is not there; a step that gave no finite numbers.
+            DeviceError: A device that is not there.
+            NonFiniteError: A step that gave no finite numbers.
         """
         table = self._read(df)
         self._train(table)
@@ -175,18 +155,19 @@ class Forecaster:
             InvalidValueError: A run that is complete; a setting that a run keeps.
         """
         path = self._need_run()
-        _known(changes)
+        keywords.check(changes)
         with self._events() as event:
-            _landfall._resume(path, _json(changes), event)
-        self._complete = True
+            results = _landfall._resume(path, keywords.to_json(changes), event)
+        self._told(results)
         return self
 
     def predict(self, df: Frame | None = None, horizon: int | None = None, *, weights: str = "best") -> Frame:
-        """Forecasts the rows after the last ones of each series: `unique_id`, `ds`, and the forecast under the name of the
-        model. Of several columns to forecast the names are `<model>_<column>`, of quantiles `<model>_q0.1`.
+        """Forecasts the rows after the last ones of each series: `unique_id`, `ds`, and the forecast under the name
+        of the model. Of several columns to forecast the names are `<model>_<column>`, of quantiles `<model>_q0.1`.
 
         Args:
-            df: The series to continue, by default those of :meth:`fit`; they may have newer rows. No training takes place.
+            df: The series to continue, by default those of :meth:`fit`; they may have newer rows. No training takes
+                place.
             horizon: Rows to forecast, at most those that it was fitted for.
             weights: `best`, those of the lowest validation error, or `last`.
 
@@ -197,6 +178,8 @@ class Forecaster:
         if weights not in ("best", "last"):
             raise InvalidValueError(f"weights {weights!r}: give best or last")
         path, layout = self._need_run(), self._need_layout()
+        if self._tested() is None:
+            _warn("the run was interrupted, and this forecast is that of an unfinished model; resume() it first")
         if df is None:
             forecasts = self._forecasts(path, [None], weights)[0]
             ends = self._ends(path) if layout.step is not None else {}
@@ -206,7 +189,7 @@ class Forecaster:
             forecasts = self._forecasts(path, [table.csv()], weights)[0]
             ends = {one.key: one.dates[one.known() - 1] for one in table.series if one.known()}
             self._ids.update({one.key: one.name for one in table.series})
-        rows = _Rows(layout, self._columns[: len(self._targets)], self.alias, self._levels())
+        rows = Rows(layout, self._columns[: len(self._targets)], self.alias, self._levels())
         for key, stamps, values, quantiles in forecasts:
             steps = len(values[0])
             if horizon is not None and not 1 <= horizon <= steps:
@@ -214,17 +197,18 @@ class Forecaster:
                     f"horizon {horizon}: the model forecasts 1 to {steps} rows; fit it with a longer horizon"
                 )
             key = key if layout.series_id is not None else ""
-            dates = _continued(layout, stamps, ends.get(key), steps)
+            dates = following(layout, stamps, ends.get(key), steps)
             rows.add(self._ids.get(key, key), {layout.date_column: dates}, values, quantiles, slice(0, horizon))
         return rows.frame(df if df is not None else self._fitted)
 
     def cross_validation(self, df: Frame, n_windows: int = 1, step_size: int = 1, *, refit: bool = False) -> Frame:
-        """Forecasts the last rows of each series from rows before them, and puts the actual values beside: `unique_id`, `ds`,
-        `cutoff` (the last date before the forecast), `y`, and the forecast under the name of the model.
+        """Forecasts the last rows of each series from rows before them, and puts the actual values beside:
+        `unique_id`, `ds`, `cutoff` (the last date before the forecast), `y`, and the forecast under the name of the
+        model.
 
-        The model is fitted on the rows before the first cutoff, or, with `refit`, for each window on the rows before its own.
-        Each forecast is the one that :meth:`predict` would make of a frame that ends at the cutoff. This forecaster's own run
-        stays as it is.
+        The model is fitted on the rows before the first cutoff, or, with `refit`, for each window on the rows before
+        its own. Each forecast is the one that :meth:`predict` would make of a frame that ends at the cutoff. This
+        forecaster's own run stays as it is.
 
         Args:
             df: The series.
@@ -248,15 +232,14 @@ class Forecaster:
         if not long_enough:
             longest = max(len(one.dates) for one in whole.series)
             raise InvalidValueError(
-                f"{n_windows} windows of horizon {horizon}, {step_size} rows apart, take {held_out[0]} rows and some before them to fit on; "
+                f"{n_windows} windows of horizon {horizon}, {step_size} rows apart, take {held_out[0]} rows and "
+                "some before them to fit on; "
                 f"the longest series has {longest}: give longer series, or fewer or closer windows"
             )
         for one in whole.series:
             if len(one.dates) <= held_out[0]:
-                warnings.warn(
-                    f"series `{one.key}` is left out: it has {len(one.dates)} rows and the windows take {held_out[0]}",
-                    DataWarning,
-                    stacklevel=2,
+                _warn(
+                    f"series `{one.key}` is left out: it has {len(one.dates)} rows and the windows take {held_out[0]}"
                 )
         before = [Table(layout, [one.first(len(one.dates) - rows) for one in long_enough]) for rows in held_out]
         fitted: list[Forecaster] = []
@@ -268,13 +251,13 @@ class Forecaster:
             forecasts = [f._forecasts(f.folder, [t.csv()], "best")[0] for f, t in zip(fitted, before)]
         else:
             forecasts = fitted[0]._forecasts(fitted[0].folder, [table.csv() for table in before], "best")
-        series = {one.key: one for one in long_enough}
-        rows = _Rows(layout, self._columns[: len(self._targets)], self.alias, self._levels())
-        for key, one in series.items():
-            for table, answers in zip(before, forecasts):
-                for found, stamps, values, quantiles in answers:
-                    if layout.series_id is None or found == key:
-                        rows.add_window(one, _past(table, key), stamps, values, quantiles)
+        rows = Rows(layout, self._columns[: len(self._targets)], self.alias, self._levels())
+        by_key = [{key if layout.series_id else "": rest for key, *rest in answers} for answers in forecasts]
+        for place, one in enumerate(long_enough):
+            for table, answers in zip(before, by_key):
+                # One that the run left out has no forecast; a warning said so.
+                if one.key in answers:
+                    rows.add_window(one, table.series[place], *answers[one.key])
         return rows.frame(df)
 
     def plot(
@@ -334,11 +317,11 @@ class Forecaster:
             state = json.loads((path / "frame.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise FileError(
-                f"{path} holds no frame.json, so no Forecaster was fitted there; the program reads other runs: landfall forecast {path}"
+                f"{path} holds no frame.json, so no Forecaster was fitted there; the program reads other runs: "
+                f"landfall forecast {path}"
             ) from None
         made = cls._of_state(state, progress)
         made._path = path
-        made._complete = (path / "best.safetensors").exists()
         return made
 
     def __repr__(self) -> str:
@@ -413,7 +396,7 @@ class Forecaster:
         state = {
             "layout": dataclasses.asdict(layout),
             "alias": self.alias,
-            "settings": json.loads(_json(self._settings)),
+            "settings": json.loads(keywords.to_json(self._settings)),
             "series": [one.key for one in table.series],
         }
         settings = {**self._settings, **layout.settings()}
@@ -426,11 +409,18 @@ class Forecaster:
                     # From here on there is a run to go on with.
                     self._layout, self._temporary, self._path = layout, temporary, out
                     self._ids = {one.key: one.name for one in table.series}
-                    self._complete, self._fitted = False, None
+                    self._fitted = None
                 event(name, what)
 
-            _landfall._train(_json(settings), files[0], out, json.dumps(state), begun)
-        self._complete = True
+            results = _landfall._train(keywords.to_json(settings), files[0], out, json.dumps(state), begun)
+        self._told(results)
+
+    def _told(self, results: str) -> None:
+        """Says what is to be known first of the results of a run."""
+        told = json.loads(results)
+        if told["unbeaten"]:
+            _warn(told["unbeaten"], BaselineWarning)
+        Progress(self.progress, self.alias).tell(line for line in told["verdict"] if line != told["unbeaten"])
 
     @contextmanager
     def _events(self) -> Iterator[Callable[[str, str], None]]:
@@ -445,7 +435,7 @@ class Forecaster:
                 if what["device"].startswith("cuda"):
                     _gpu_process = os.getpid()
                 for note in what["notes"]:
-                    warnings.warn(note, DataWarning, stacklevel=5)
+                    _warn(note)
                 shown.start(what["done"], what["steps"])
             elif name == "progress":
                 shown.step(what["done"], what["steps"])
@@ -467,13 +457,22 @@ class Forecaster:
         device = self._settings.get("device", "auto")
         _no_gpu_after_fork(device)
         with _files([text for text in texts if text is not None]) as files:
-            answers = _landfall._forecast(path, [[file] for file in files], weights, device, self._settings.get("threads"))
+            answers = _landfall._forecast(
+                path, [[file] for file in files], weights, device, self._settings.get("threads")
+            )
         for note in dict.fromkeys(note for _, notes in answers for note in notes):
-            warnings.warn(note, DataWarning, stacklevel=3)
+            _warn(note)
         return [forecasts for forecasts, _ in answers]
 
     def _levels(self) -> list[float]:
         return [float(q) for q in self._settings.get("quantiles", ())]
+
+    def _tested(self) -> dict[str, Any] | None:
+        """The last line of the run's metrics that is one of test errors; a run that is complete has one."""
+        path = self._need_run() / "metrics.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        records = [json.loads(line) for line in lines if '"split"' in line]
+        return next((dict(r) for r in reversed(records) if r["split"] != "validation"), None)
 
     def _need_run(self) -> Path:
         if self._path is None:
@@ -494,29 +493,12 @@ class Forecaster:
         return {one.key: one.dates[one.known() - 1] for one in self._own_table(path).series if one.known()}
 
 
-def _known(settings: Mapping[str, Any]) -> None:
-    known = Forecaster.settings()
-    for name in settings:
-        if name in known:
-            continue
-        if name in _OF_THE_FRAME:
-            raise ArgumentError(f"setting `{name}` is not needed: the frame is the data")
-        if name in _DETECTED:
-            raise ArgumentError(f"no setting `{name}`: {_DETECTED[name]}")
-        near = [_ELSEWHERE[name]] if name in _ELSEWHERE else difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else "Forecaster.settings() lists all"
-        raise ArgumentError(f"no setting `{name}`; {hint}")
-
-
-def _json(settings: Mapping[str, Any]) -> str:
-    def plain(value: Any) -> Any:
-        if isinstance(value, (np.generic, np.ndarray)):
-            return value.tolist()
-        if isinstance(value, os.PathLike):
-            return os.fspath(value)
-        raise ArgumentError(f"settings are numbers, texts, lists and dicts, not {type(value).__qualname__}")
-
-    return json.dumps(settings, default=plain)
+def _warn(note: str, kind: type[Warning] = DataWarning) -> None:
+    """Warns of something in the caller's own line."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(_of_frame(note), kind, stacklevel=level)
 
 
 @contextmanager
@@ -528,7 +510,16 @@ def _files(texts: Sequence[str]) -> Iterator[list[Path]]:
             paths.append(Path(folder) / str(number) / "data.csv")
             paths[-1].parent.mkdir()
             paths[-1].write_text(text, encoding="utf-8")
-        yield paths
+        try:
+            yield paths
+        except Error as e:
+            e.args = tuple(_of_frame(arg) if isinstance(arg, str) else arg for arg in e.args)
+            raise
+
+
+def _of_frame(text: str) -> str:
+    """A message that names the file of a frame, which its reader has never seen."""
+    return re.sub(re.escape(tempfile.gettempdir()) + r"[/\\]landfall-\w+[/\\]\d+[/\\]data\.csv", "the frame", text)
 
 
 def _no_gpu_after_fork(device: str) -> None:
@@ -537,71 +528,3 @@ def _no_gpu_after_fork(device: str) -> None:
             "this process was forked from one that has used a GPU, and CUDA does not survive a fork; start workers by "
             'multiprocessing.get_context("spawn"), or give device="cpu"'
         )
-
-
-def _continued(layout: Layout, stamps: list[int] | None, end: Any, steps: int) -> np.ndarray:
-    """The dates of a forecast."""
-    if layout.step is not None:
-        return np.int64(end) + layout.step * np.arange(1, steps + 1, dtype=np.int64)
-    return np.asarray(stamps, dtype=np.int64)
-
-
-def _past(table: Table, key: str) -> OneSeries:
-    return next(one for one in table.series if one.key == key)
-
-
-class _Rows:
-    """Rows of forecasts, which become a frame."""
-
-    def __init__(self, layout: Layout, targets: Sequence[str], alias: str, levels: Sequence[float]) -> None:
-        self.layout = layout
-        self.names: list[Any] = []
-        self.dates: dict[str, list[np.ndarray]] = {}
-        self.values: dict[str, list[np.ndarray]] = {}
-        several = len(targets) > 1
-        self.targets = list(targets)
-        self.columns = [f"{alias}_{target}" if several else alias for target in targets]
-        self.levels = levels
-
-    def add(
-        self,
-        name: Any,
-        dates: Mapping[str, np.ndarray],
-        values: Any,
-        quantiles: Any,
-        kept: Any,
-        actual: Mapping[str, np.ndarray] | None = None,
-    ) -> None:
-        """Adds rows of a series: those of `kept`."""
-        for column, stamps in dates.items():
-            self.dates.setdefault(column, []).append(stamps[kept])
-        columns: dict[str, Any] = dict(actual or {})
-        for c, column in enumerate(self.columns):
-            columns[column] = np.asarray(values[c], dtype=np.float64)
-            for level, numbers in zip(self.levels, quantiles[c] if quantiles else ()):
-                columns[f"{column}_q{level:g}"] = np.asarray(numbers, dtype=np.float64)
-        for column, numbers in columns.items():
-            self.values.setdefault(column, []).append(numbers[kept])
-        self.names.extend([name] * len(next(iter(columns.values()))[kept]))
-
-    def add_window(
-        self, one: OneSeries, past: OneSeries, stamps: list[int] | None, values: Any, quantiles: Any
-    ) -> None:
-        """Adds the forecast of a window beside the actual values of its dates."""
-        steps = len(values[0])
-        dates = _continued(self.layout, stamps, past.dates[past.known() - 1], steps)
-        places = np.minimum(np.searchsorted(one.dates, dates), len(one.dates) - 1)
-        there = one.dates[places] == dates
-        actual = {
-            t: np.where(there, one.values[i][places].astype(np.float64), np.nan) for i, t in enumerate(self.targets)
-        }
-        cutoffs = np.full(steps, past.dates[-1], dtype=np.int64)
-        columns = {self.layout.date_column: dates, "cutoff": cutoffs}
-        # Where the last values before the cutoff are missing the forecast begins with them.
-        self.add(one.name, columns, values, quantiles, dates > past.dates[-1], actual)
-
-    def frame(self, like: Frame | None) -> Frame:
-        """All rows."""
-        dates = {name: np.concatenate(parts) for name, parts in self.dates.items()}
-        values = {name: np.concatenate(parts) for name, parts in self.values.items()}
-        return frames.build(self.layout, self.names, dates, values, like)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import importlib
 import io
 import sys
 from collections.abc import Mapping, Sequence
@@ -56,8 +57,8 @@ class Layout:
 
     @property
     def date_header(self) -> str:
-        """The name of the column of dates in the file. Integers are counted rows, and the name of a date would make years of
-        them."""
+        """The name of the column of dates in the file. Integers are counted rows, and the name of a date would make
+        years of them."""
         name = self.date_column if self.step is None else "step"
         while self.step is not None and name in (self.series_id, *self.columns):
             name += "_"
@@ -152,8 +153,8 @@ def read(
     targets: int,
     like: Layout | None = None,
 ) -> Table:
-    """The series of a frame. `named` says that its names were asked for: else a frame without them is one series. With `like`
-    the frame is to be continued by a forecaster that was fitted on such a frame."""
+    """The series of a frame. `named` says that its names were asked for: else a frame without them is one series.
+    With `like` the frame is to be continued by a forecaster that was fitted on such a frame."""
     reader = _reader(frame)
     present = reader.columns
     if series_id is not None and series_id not in present:
@@ -234,7 +235,8 @@ def _check(one: OneSeries, rows: np.ndarray, columns: Sequence[str], date_column
         at = int(twice[0])
         date = _shown(one.dates[at], unit)
         raise InvalidValueError(
-            f"{where}{date_column} {date} is there twice, in rows {rows[at]} and {rows[at + 1]} of the frame (from 0); keep one "
+            f"{where}{date_column} {date} is there twice, in rows {rows[at]} and {rows[at + 1]} of the frame "
+            "(from 0); keep one "
             "row per series and date, or name the column that tells series apart with series_id"
         )
     for column, values in zip(columns, one.values):
@@ -242,7 +244,8 @@ def _check(one: OneSeries, rows: np.ndarray, columns: Sequence[str], date_column
         if len(infinite):
             row = int(rows[infinite[0]])
             raise InvalidValueError(
-                f"{where}column `{column}` is infinite in row {row} of the frame (from 0); correct it, or make it missing"
+                f"{where}column `{column}` is infinite in row {row} of the frame (from 0); correct it, or make it "
+                "missing"
             )
 
 
@@ -267,7 +270,8 @@ def _step(series: Sequence[OneSeries], date_column: str) -> int:
             at = int(uneven[0])
             where = f"series `{one.key}`: " if one.key else ""
             raise InvalidValueError(
-                f"{where}{date_column} steps from {one.dates[at]} to {one.dates[at + 1]}, where the usual step is {step}; add the rows "
+                f"{where}{date_column} steps from {one.dates[at]} to {one.dates[at + 1]}, where the usual step is "
+                f"{step}; add the rows "
                 "between, their values may be missing, or give dates"
             )
     return step
@@ -291,19 +295,22 @@ def _continued(layout: Layout, like: Layout) -> Layout:
         )
     if layout.step not in (like.step, 1) and like.step is not None:
         raise InvalidValueError(
-            f"column `{like.date_column}` has steps of {layout.step} here and had steps of {like.step} in the frame that was fitted"
+            f"column `{like.date_column}` has steps of {layout.step} here and had steps of {like.step} in the "
+            "frame that was fitted"
         )
     if like.date_format is not None and layout.date_format is not None:
         order = [pattern for _, _, pattern in _FORMATS]
         plain = [f.removesuffix("%:z") for f in (layout.date_format, like.date_format)]
         if order.index(plain[0]) > order.index(plain[1]):
             raise InvalidValueError(
-                f"column `{like.date_column}` has times here that are finer than those of the frame that was fitted ({plain[0]} against "
+                f"column `{like.date_column}` has times here that are finer than those of the frame that was "
+                f"fitted ({plain[0]} against "
                 f"{plain[1]}); give data of the same frequency"
             )
         if (layout.zone is None) != (like.zone is None):
             raise InvalidValueError(
-                f"column `{like.date_column}`: the time zone is {layout.zone} here and was {like.zone} in the frame that was fitted; give the same"
+                f"column `{like.date_column}`: the time zone is {layout.zone} here and was {like.zone} in the "
+                "frame that was fitted; give the same"
             )
     return dataclasses.replace(like, kind=layout.kind, dates=layout.dates, zone=layout.zone, names=layout.names)
 
@@ -315,11 +322,10 @@ def build(
     values: Mapping[str, np.ndarray],
     like: Frame | None,
 ) -> Frame:
-    """A frame of the layout's kind: the names of its rows' series, columns of dates, columns of numbers. `like` is the frame
-    that was fitted, where it is still there: names then have its type."""
-    if layout.kind == "polars":
-        return _polars_frame(layout, names, dates, values, like)
-    return _pandas_frame(layout, names, dates, values, like)
+    """A frame of the layout's kind: the names of its rows' series, columns of dates, columns of numbers. `like` is
+    the frame that was fitted, where it is still there: names then have its type."""
+    build_frame = _library(layout.kind).build
+    return build_frame(layout, names, dates, values, like if kind_of(like) == layout.kind else None)
 
 
 def kind_of(frame: Frame) -> str | None:
@@ -331,26 +337,33 @@ def kind_of(frame: Frame) -> str | None:
     return None
 
 
-def _reader(frame: Frame) -> _Pandas | _Polars:
+def _library(kind: str) -> Any:
+    """The module of a library of frames, which imports that library."""
+    return importlib.import_module(f".frames_{kind}", __package__)
+
+
+def _reader(frame: Frame) -> Any:
     kind = kind_of(frame)
-    if kind == "pandas":
-        return _Pandas(frame)
-    if kind == "polars":
-        return _Polars(frame)
+    if kind is not None:
+        return _library(kind).Reader(frame)
     if type(frame).__name__ == "LazyFrame":
         raise ArgumentError("a LazyFrame holds no rows yet; collect() it first")
-    raise ArgumentError(
-        f"a data frame of pandas or polars is needed, not {type(frame).__module__}.{type(frame).__qualname__}"
-    )
+    name = f"{type(frame).__module__}.{type(frame).__qualname__}"
+    raise ArgumentError(f"a data frame of pandas or polars is needed, not {name}")
 
 
-def _no_dates(column: str, dtype: Any, how: str) -> ArgumentError:
-    return ArgumentError(
-        f"column `{column}` has the type {dtype}; it must hold dates, timestamps or integers. {how}"
-    )
+def no_dates(column: str, dtype: Any, how: str) -> ArgumentError:
+    """What is said of a column that holds no dates, and how to convert it."""
+    return ArgumentError(f"column `{column}` has the type {dtype}; it must hold dates, timestamps or integers. {how}")
 
 
-def _no_numbers(column: str, dtype: Any) -> ArgumentError:
+def out_of_bounds(column: str) -> InvalidValueError:
+    """What is said of dates that nanoseconds cannot count."""
+    return InvalidValueError(f"column `{column}`: a date is before 1678 or after 2261; dates between can be read")
+
+
+def no_numbers(column: str, dtype: Any) -> ArgumentError:
+    """What is said of a column that holds no numbers."""
     return ArgumentError(f"column `{column}` has the type {dtype}; it must hold numbers")
 
 
@@ -360,207 +373,7 @@ def _same_time(clock: np.ndarray) -> bool:
 
 
 #: Dates of a column: as its clock shows them; in UTC, where it has a time zone; the zone; the unit.
-_Dates = tuple[np.ndarray, "np.ndarray | None", "str | None", str]
-
-
-class _Pandas:
-    kind = "pandas"
-
-    def __init__(self, frame: Frame) -> None:
-        # Names in the index, as some programs have them, are columns.
-        names = [name for name in frame.index.names if name is not None and name not in frame.columns]
-        frame = frame.reset_index(names) if names else frame
-        self.columns = [str(c) for c in frame.columns]
-        self.frame = frame.set_axis(self.columns, axis=1)
-        self.rows = len(frame)
-        twice = {c for c in self.columns if self.columns.count(c) > 1}
-        if twice:
-            raise InvalidValueError(f"column `{sorted(twice)[0]}` is there twice; rename one of them")
-
-    def dates(self, column: str) -> _Dates:
-        import pandas as pd
-
-        cells = self.frame[column]
-        if cells.isna().any():
-            raise InvalidValueError(
-                f"column `{column}` is missing in row {int(np.flatnonzero(cells.isna())[0])} of the frame (from 0); give each row its date"
-            )
-        if pd.api.types.is_integer_dtype(cells.dtype):
-            return cells.to_numpy(dtype=np.int64), None, None, "integer"
-        if cells.dtype == object and pd.api.types.infer_dtype(cells) in ("date", "datetime"):
-            cells = pd.to_datetime(cells)
-        if not pd.api.types.is_datetime64_any_dtype(cells.dtype):
-            how = f'Convert it: df["{column}"] = pd.to_datetime(df["{column}"])'
-            if isinstance(cells.dtype, pd.PeriodDtype):
-                how = f'Convert it: df["{column}"] = df["{column}"].dt.to_timestamp()'
-            raise _no_dates(column, cells.dtype, how)
-        zone = cells.dt.tz
-        unit = getattr(cells.dt, "unit", "ns")
-        try:
-            if zone is None:
-                return cells.to_numpy(dtype="datetime64[ns]").view(np.int64), None, None, unit
-            clock = cells.dt.tz_localize(None).to_numpy(dtype="datetime64[ns]").view(np.int64)
-            utc = cells.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy(dtype="datetime64[ns]").view(np.int64)
-        except pd.errors.OutOfBoundsDatetime as e:
-            raise InvalidValueError(f"column `{column}`: {e}; dates from 1678 to 2261 can be read") from None
-        return clock, utc, str(zone), unit
-
-    def numbers(self, column: str) -> np.ndarray:
-        import pandas as pd
-
-        cells = self.frame[column]
-        if not pd.api.types.is_numeric_dtype(cells.dtype):
-            raise _no_numbers(column, cells.dtype)
-        single = str(cells.dtype).lower() == "float32"
-        return cells.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
-
-    def labels(self, column: str | None) -> tuple[np.ndarray, list[Any], str]:
-        import pandas as pd
-
-        if column is None:
-            return np.zeros(self.rows, dtype=np.int64), [None], "text"
-        cells = self.frame[column]
-        codes, labels = pd.factorize(cells)
-        if (codes < 0).any():
-            raise InvalidValueError(
-                f"column `{column}` is missing in row {int(np.flatnonzero(codes < 0)[0])} of the frame (from 0); name each row's series"
-            )
-        integer = pd.api.types.is_integer_dtype(cells.dtype)
-        category = isinstance(cells.dtype, pd.CategoricalDtype)
-        return codes, list(labels), "category" if category else "integer" if integer else "text"
-
-
-class _Polars:
-    kind = "polars"
-
-    def __init__(self, frame: Frame) -> None:
-        self.frame = frame
-        self.columns = list(frame.columns)
-        self.rows = frame.height
-
-    def dates(self, column: str) -> _Dates:
-        import polars as pl
-
-        cells = self.frame[column]
-        if cells.null_count():
-            row = int(cells.is_null().arg_max() or 0)
-            raise InvalidValueError(
-                f"column `{column}` is missing in row {row} of the frame (from 0); give each row its date"
-            )
-        if cells.dtype.is_integer():
-            return cells.cast(pl.Int64).to_numpy().copy(), None, None, "integer"
-        if cells.dtype == pl.Date:
-            return cells.cast(pl.Datetime("ns")).to_physical().to_numpy().copy(), None, None, "date"
-        if not isinstance(cells.dtype, pl.Datetime):
-            raise _no_dates(column, cells.dtype, f'Convert it: df.with_columns(pl.col("{column}").str.to_datetime())')
-        unit, zone = cells.dtype.time_unit, cells.dtype.time_zone
-
-        def stamps(naive: Any) -> np.ndarray:
-            return naive.cast(pl.Datetime("ns")).to_physical().to_numpy().copy()
-
-        if zone is None:
-            return stamps(cells), None, None, unit
-        utc = stamps(cells.dt.convert_time_zone("UTC").dt.replace_time_zone(None))
-        return stamps(cells.dt.replace_time_zone(None)), utc, zone, unit
-
-    def numbers(self, column: str) -> np.ndarray:
-        import polars as pl
-
-        cells = self.frame[column]
-        if not (cells.dtype.is_numeric() or cells.dtype == pl.Boolean):
-            raise _no_numbers(column, cells.dtype)
-        return cells.cast(pl.Float32 if cells.dtype == pl.Float32 else pl.Float64).to_numpy().copy()
-
-    def labels(self, column: str | None) -> tuple[np.ndarray, list[Any], str]:
-        import polars as pl
-
-        if column is None:
-            return np.zeros(self.rows, dtype=np.int64), [None], "text"
-        cells = self.frame[column]
-        if cells.null_count():
-            row = int(cells.is_null().arg_max() or 0)
-            raise InvalidValueError(
-                f"column `{column}` is missing in row {row} of the frame (from 0); name each row's series"
-            )
-        labels = cells.unique(maintain_order=True).to_list()
-        places = {label: i for i, label in enumerate(labels)}
-        codes = np.fromiter((places[label] for label in cells.to_list()), dtype=np.int64, count=self.rows)
-        names = (
-            "category"
-            if cells.dtype in (pl.Categorical, pl.Enum)
-            else "integer"
-            if cells.dtype.is_integer()
-            else "text"
-        )
-        return codes, labels, names
-
-
-def _pandas_frame(
-    layout: Layout,
-    names: Sequence[Any],
-    dates: Mapping[str, np.ndarray],
-    values: Mapping[str, np.ndarray],
-    like: Frame | None,
-) -> Frame:
-    import pandas as pd
-
-    columns: dict[str, Any] = {}
-    if layout.series_id is not None:
-        column = pd.Series(list(names))
-        if like is not None and kind_of(like) == "pandas" and layout.series_id in like.columns:
-            column = column.astype(like[layout.series_id].dtype)
-        elif layout.names == "category":
-            column = column.astype("category")
-        columns[layout.series_id] = column
-    for name, stamps in dates.items():
-        if layout.step is not None:
-            columns[name] = stamps
-            continue
-        index = pd.DatetimeIndex(stamps.view("datetime64[ns]"))
-        if layout.zone is not None and layout.clock:
-            index = index.tz_localize(
-                layout.zone, ambiguous=np.ones(len(index), dtype=bool), nonexistent="shift_forward"
-            )
-        elif layout.zone is not None:
-            index = index.tz_localize("UTC").tz_convert(layout.zone)
-        unit = layout.dates if layout.dates in ("s", "ms", "us", "ns") else "ns"
-        columns[name] = index.as_unit(unit) if hasattr(index, "as_unit") else index
-    return pd.DataFrame({**columns, **values})
-
-
-def _polars_frame(
-    layout: Layout,
-    names: Sequence[Any],
-    dates: Mapping[str, np.ndarray],
-    values: Mapping[str, np.ndarray],
-    like: Frame | None,
-) -> Frame:
-    import polars as pl
-
-    columns: list[Any] = []
-    if layout.series_id is not None:
-        dtype = None
-        if like is not None and kind_of(like) == "polars" and layout.series_id in like.columns:
-            dtype = like.schema[layout.series_id]
-        elif layout.names == "category":
-            dtype = pl.Categorical
-        columns.append(pl.Series(layout.series_id, list(names), dtype=dtype))
-    for name, stamps in dates.items():
-        column = pl.Series(name, stamps)
-        if layout.step is None:
-            column = column.cast(pl.Datetime("ns"))
-            if layout.dates == "date":
-                column = column.cast(pl.Date)
-            else:
-                unit: Any = layout.dates if layout.dates in ("ms", "us", "ns") else "us"
-                column = column.cast(pl.Datetime(unit))
-                if layout.zone is not None and layout.clock:
-                    column = column.dt.replace_time_zone(layout.zone, ambiguous="earliest", non_existent="null")
-                elif layout.zone is not None:
-                    column = column.dt.replace_time_zone("UTC").dt.convert_time_zone(layout.zone)
-        columns.append(column)
-    columns.extend(pl.Series(name, column) for name, column in values.items())
-    return pl.DataFrame(columns)
+ColumnDates = tuple[np.ndarray, "np.ndarray | None", "str | None", str]
 
 
 def read_csv(text: str, layout: Layout, ids: Mapping[str, Any]) -> Table:

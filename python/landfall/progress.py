@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -39,6 +40,11 @@ class Progress:
         self._said.update({key: f"{value:.4g}" for key, value in numbers.items()})
         if self._bar is not None:
             self._bar.set_postfix(self._said, refresh=False)
+
+    def tell(self, lines: Iterable[str]) -> None:
+        """Shows lines, of a run that is done."""
+        if self._shown:
+            sys.stderr.writelines(line + "\n" for line in lines)
 
     def close(self) -> None:
         """The run ended, or was stopped."""

@@ -40,7 +40,13 @@ pub(crate) fn check(py: Python<'_>, settings: &str) -> PyResult<()> {
     let checked = || -> Result<(), CliError> {
         let settings = parsed(settings)?;
         let data = Some(OneOrMore(vec![PathBuf::from("data.csv")]));
-        Settings { data, ..settings }.resolve()?;
+        let resolved = Settings { data, ..settings }.resolve()?;
+        if resolved.settings.device == Some(Device::Null) {
+            let why =
+                "null computes nothing, so there would be no forecasts; choose auto, cpu, cuda or cuda:N"
+                    .to_owned();
+            return Err(SettingsError::Keyword { key: "device".to_owned(), why }.into());
+        }
         Ok(())
     };
     checked().map_err(|e| raised(py, &e))
@@ -156,7 +162,12 @@ fn go(begun: Begun, changes: Vec<String>, relay: &mut Relay) -> Result<Option<Va
     relay.tell("trained", json!({"steps": trained.steps()}));
     let stop = Arc::clone(&relay.stop);
     match trained.choose(&|| stop.load(Ordering::Relaxed))? {
-        Ended::Done(finished) => Ok(Some(finished.object(&path))),
+        Ended::Done(finished) => {
+            let mut object = finished.object(&path);
+            object["unbeaten"] = json!(finished.unbeaten().map(|line| keywords_of(&line)));
+            object["verdict"] = finished.verdict().iter().map(|line| keywords_of(line)).collect();
+            Ok(Some(object))
+        }
         Ended::Interrupted { .. } => Ok(None),
     }
 }
@@ -299,17 +310,21 @@ fn class(e: &CliError) -> &'static str {
     }
 }
 
-/// The message of an error, with keywords for the flags of the program.
+/// The message of an error.
 fn in_python(e: &CliError) -> String {
     if let CliError::Run(RunError::Exists { path }) = e {
         return exists(path);
     }
+    keywords_of(&e.to_string())
+}
+
+/// A sentence with keywords for the flags of the program.
+fn keywords_of(text: &str) -> String {
     let mut flags = Settings::keywords();
     // The longer of two that begin alike first.
     flags.sort_by_key(|name| std::cmp::Reverse(name.len()));
-    flags
-        .iter()
-        .fold(e.to_string(), |text, name| text.replace(&format!("--{}", name.replace('_', "-")), name))
+    let flag = |name: &str| format!("--{}", name.replace('_', "-"));
+    flags.iter().fold(text.to_owned(), |text, name| text.replace(&flag(name), name))
 }
 
 fn exists(path: &Path) -> String {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -49,9 +50,10 @@ def values(frame, column: str) -> list:
 
 
 def ett(name: str) -> Path:
-    """A file of ETT, or a skip that says that it is not there."""
-    for parent in Path(__file__).resolve().parents:
-        found = parent / "shared" / "data" / name
-        if found.exists():
-            return found
-    pytest.skip(f"{name} is not in ../shared/data")
+    """A file of ETT: in `LANDFALL_SHARED`, or in `shared` beside the checkout; or a skip that says that it is not
+    there."""
+    shared = os.environ.get("LANDFALL_SHARED") or Path(__file__).resolve().parents[3] / "shared"
+    found = Path(shared) / "data" / name
+    if not found.exists():
+        pytest.skip(f"{found} is not there")
+    return found

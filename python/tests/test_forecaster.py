@@ -7,9 +7,9 @@ import warnings
 
 import numpy as np
 import pytest
-from series import SMALL, ett, long_columns, make, values
 
-from landfall import DataWarning, Error, Forecaster
+from landfall import BaselineWarning, DataWarning, Error, Forecaster
+from series import SMALL, ett, long_columns, make, values
 
 
 @pytest.fixture(autouse=True)
@@ -127,6 +127,8 @@ def test_values_missing_before_a_cutoff_leak_nothing(library):
         first, second = (Forecaster("patchtst", **SMALL).cross_validation(make(library, c)) for c in (columns, changed))
     assert values(first, "patchtst") == values(second, "patchtst")
     assert values(first, "y") != values(second, "y")
+    # What it forecasts of the missing rows before the cutoff is left out.
+    assert values(first, "ds") == values(make(library, columns), "ds")[cutoff : cutoff + 4]
 
 
 def test_a_frame_without_names_is_one_series(library):
@@ -151,6 +153,17 @@ def test_several_columns_are_a_series_of_several_values(library):
         "patchtst", alias="mine", date_column="when", target="load", columns=["load", "wind"], **SMALL
     ).fit(frame)
     assert list(one.predict().columns) == ["when", "mine"]
+
+
+def test_a_baseline_that_is_as_good_is_said(library, capsys):
+    walk = np.random.default_rng(0).normal(size=600).cumsum()
+    hours = np.datetime64("2024-01-01", "h") + np.arange(600)
+    frame = make(library, {"ds": hours.astype("datetime64[ns]"), "y": walk})
+    recipe = {**SMALL, "network": None, "preset": "dlinear", "progress": True}
+    with pytest.warns(BaselineWarning, match="does not beat last-value: MSE .*the default recipe .leave out preset."):
+        Forecaster(**recipe).fit(frame)
+    Forecaster("nlinear", **{**SMALL, "network": None, "progress": True}).fit(frame)
+    assert "Forecaster: " in capsys.readouterr().err
 
 
 def test_quantiles_are_columns(library):

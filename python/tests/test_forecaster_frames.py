@@ -9,9 +9,9 @@ import warnings
 
 import numpy as np
 import pytest
-from series import SMALL, long_columns, make, values, wave
 
 from landfall import DataWarning, Error, Forecaster, errors
+from series import SMALL, long_columns, make, values, wave
 
 
 def fit(frame, **settings):
@@ -56,6 +56,8 @@ def test_integer_dates_count_rows(library):
     }
     frame = make(library, columns)
     forecaster = fit(frame)
+    # They are no years.
+    assert "date-column" not in (forecaster.folder / "config.toml").read_text()
     predicted = forecaster.predict()
     assert values(predicted, "ds") == list(range(2230, 2236)) * 2
     assert values(predicted, "unique_id") == [7] * 6 + [3] * 6
@@ -208,6 +210,8 @@ def test_series_that_are_too_short(library):
         forecaster = fit(make(library, both))
     with pytest.warns(DataWarning, match="series `b` is left out"):
         assert set(values(forecaster.predict(), "unique_id")) == {"a"}
+    with pytest.raises(Error, match="^the frame, series `a`: 10 rows where 24 are needed"):
+        forecaster.predict(make(library, long_columns(rows=10, names=("a",))))
     with pytest.raises(Error, match="200 windows of horizon 6, 2 rows apart, take 404 rows"):
         Forecaster("patchtst", **SMALL).cross_validation(short, n_windows=200, step_size=2)
 
@@ -224,6 +228,17 @@ def test_frames_that_differ_from_the_fitted_one(library):
         forecaster.predict(make(library, integers))
 
 
+def test_dates_beyond_nanoseconds_are_refused(library):
+    columns = long_columns(names=("a",))
+    columns["ds"] = np.datetime64("1500-01-01", "ms") + np.arange(240) * np.timedelta64(86_400_000, "ms")
+    refused(make(library, columns), ValueError, "column `ds`: a date is before 1678 or after 2261")
+
+
+def test_a_run_that_computes_nothing_is_refused():
+    with pytest.raises(ValueError, match="device: null computes nothing"):
+        Forecaster("patchtst", device="null")
+
+
 def test_settings_are_the_programs():
     with pytest.raises(errors.ArgumentError, match="no setting `max_step`; did you mean `max_steps`"):
         Forecaster(max_step=3)
@@ -233,7 +248,9 @@ def test_settings_are_the_programs():
         Forecaster(freq="h")
     with pytest.raises(ValueError, match="lr: invalid type: string"):
         Forecaster(lr="fast")
-    with pytest.raises(ValueError, match="model: unknown variant `nbeats`, expected one of `patchtst`"):
+    with pytest.raises(
+        ValueError, match="model: unknown variant `nbeats`, expected one of `patchtst`.*given as preset='nbeats'"
+    ):
         Forecaster("nbeats")
     with pytest.raises(ValueError, match="epochs 3 and max_steps 4: both say how long the run is"):
         Forecaster(epochs=3, max_steps=4)

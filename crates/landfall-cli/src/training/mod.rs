@@ -11,6 +11,7 @@ mod loaded;
 mod object;
 mod ready;
 mod unchanged;
+mod verdict;
 
 pub use begun::{Begun, Ended, Finished, Trained};
 pub(crate) use choice::Chosen;

@@ -4,14 +4,10 @@ use crate::commands::{METRICS, class_rows, metric_cells, quantile_line, series_r
 use crate::error::CliError;
 use crate::output::{self, digits};
 use crate::training::{Chosen, Comparison, Finished};
-use landfall_train::choice::MIN_WINDOWS;
 use landfall_train::data::synthetic::WalkData;
 use landfall_train::data::{Metrics, Segment};
-use landfall_train::run::{BaselineRecord, Choice, EvaluationRecord, Resolved, Scored};
+use landfall_train::run::{BaselineRecord, EvaluationRecord, Resolved};
 use std::path::Path;
-
-/// Fewer test windows than these say little: neighbouring windows share most of their rows.
-const FEW_WINDOWS: usize = 20;
 
 /// A run that finished, and what its results are compared with.
 pub(super) struct Results<'a> {
@@ -21,6 +17,8 @@ pub(super) struct Results<'a> {
     comparison: &'a Comparison,
     /// What the default recipe chose.
     chosen: Option<&'a Chosen>,
+    /// What is to be known of them first.
+    verdict: Vec<String>,
     path: &'a Path,
 }
 
@@ -29,7 +27,15 @@ impl<'a> Results<'a> {
     pub(super) fn of(finished: &'a Finished, path: &'a Path) -> Self {
         let Finished { resolved, comparison, chosen, records, .. } = finished;
         let simple = records.last().map_or(&[][..], |r| &r.baselines);
-        Self { resolved, records, simple, comparison, chosen: chosen.as_ref(), path }
+        Self {
+            resolved,
+            records,
+            simple,
+            comparison,
+            chosen: chosen.as_ref(),
+            verdict: finished.verdict(),
+            path,
+        }
     }
 
     /// Prints the scores beside those of the baselines, and where the run is.
@@ -47,8 +53,8 @@ impl<'a> Results<'a> {
             ));
         }
         output::line("")?;
-        for line in self.verdict(last) {
-            output::line(&line)?;
+        for line in &self.verdict {
+            output::line(line)?;
         }
         output::line(&format!("{}\n", output::table(&self.rows(name, last))))?;
         if last.split == Segment::Train.to_string() {
@@ -106,67 +112,9 @@ impl<'a> Results<'a> {
         rows
     }
 
-    /// Whether the forecast beats the baselines, how it was chosen, and how far the figures can be trusted.
-    fn verdict(&self, last: &EvaluationRecord) -> Vec<String> {
-        let mut lines = Vec::new();
-        let better = self.simple.iter().min_by(|a, b| a.mse.total_cmp(&b.mse));
-        if let Some(s) = better.filter(|s| last.mse >= s.mse) {
-            let baseline = &s.name;
-            let what = if self.chosen.is_some_and(|c| c.choice.forecaster.share == 0.0) {
-                "No network was better than a baseline on the validation data".to_owned()
-            } else {
-                format!(
-                    "The forecast does not beat {baseline}: MSE {} against {}",
-                    digits(last.mse),
-                    digits(s.mse)
-                )
-            };
-            let tries = match self.chosen {
-                Some(_) => {
-                    "a longer series, a shorter --horizon, another --context, or further series of the same kind"
-                }
-                None => "the default recipe (leave out --preset), a larger --lr, or more --epochs",
-            };
-            lines.push(format!("{what}. Try {tries}."));
-        }
-        if let Some(c) = self.chosen {
-            lines.extend(chosen_lines(&c.choice));
-        }
-        if last.windows < FEW_WINDOWS && last.split == Segment::Test.to_string() {
-            let windows = if last.windows == 1 { "window" } else { "windows" };
-            lines.push(format!(
-                "Test has {} {windows}: these errors may be chance; a longer series or a shorter --horizon gives more.",
-                last.windows
-            ));
-        }
-        lines
-    }
-
     fn saved(&self) -> Result<(), CliError> {
         output::line(&format!("Run saved to {}", self.path.display()))
     }
-}
-
-/// What was chosen, by what, and by how much.
-fn chosen_lines(c: &Choice) -> Vec<String> {
-    let by = if c.rolling {
-        format!(
-            "rolling origins before the test rows, {} windows in all (validation has {}, at least {MIN_WINDOWS} are needed)",
-            c.windows, c.validation_windows
-        )
-    } else {
-        format!("validation, {} windows", c.windows)
-    };
-    let scored = |s: &Scored| match s.ridge {
-        Some(strength) => format!("{} (ridge strength {strength}) {}", s.name, digits(s.mse)),
-        None => format!("{} {}", s.name, digits(s.mse)),
-    };
-    let mut lines = vec![format!("Forecaster: {}, chosen by {by}.", c.winner.name)];
-    let network = c.network.as_ref().filter(|n| n.name != c.winner.name);
-    let others = network.into_iter().chain((c.baseline.name != c.winner.name).then_some(&c.baseline));
-    let parts: Vec<String> = std::iter::once(&c.winner).chain(others).map(scored).collect();
-    lines.push(format!("MSE there: {}.", parts.join(", ")));
-    lines
 }
 
 /// Errors of the mean of all labels as the prediction for each.

@@ -1,0 +1,80 @@
+//! What is to be known first of the results of a run.
+
+use super::begun::Finished;
+use landfall_train::choice::MIN_WINDOWS;
+use landfall_train::data::Segment;
+use landfall_train::report::digits;
+use landfall_train::run::{Choice, Scored};
+
+/// Fewer test windows than these say little: neighbouring windows share most of their rows.
+const FEW_WINDOWS: usize = 20;
+
+impl Finished {
+    /// Whether the forecast beats the baselines, how it was chosen, and how far the figures can be trusted: a sentence or two
+    /// each.
+    #[must_use]
+    pub fn verdict(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.unbeaten().into_iter().collect();
+        if let Some(c) = &self.chosen {
+            lines.extend(chosen_lines(&c.choice));
+        }
+        if let Some(last) = self.records.last()
+            && last.windows < FEW_WINDOWS
+            && last.split == Segment::Test.to_string()
+        {
+            let windows = if last.windows == 1 { "window" } else { "windows" };
+            lines.push(format!(
+                "Test has {} {windows}: these errors may be chance; a longer series or a shorter --horizon gives more.",
+                last.windows
+            ));
+        }
+        lines
+    }
+
+    /// That a baseline is as good as the forecast on the test windows, where one is, and what to try.
+    #[must_use]
+    pub fn unbeaten(&self) -> Option<String> {
+        let last = self.records.last()?;
+        let better = last.baselines.iter().min_by(|a, b| a.mse.total_cmp(&b.mse));
+        let s = better.filter(|s| last.mse >= s.mse)?;
+        let baseline = &s.name;
+        let what = if self.chosen.as_ref().is_some_and(|c| c.choice.forecaster.share == 0.0) {
+            "No network was better than a baseline on the validation data".to_owned()
+        } else {
+            format!(
+                "The forecast does not beat {baseline}: MSE {} against {}",
+                digits(last.mse),
+                digits(s.mse)
+            )
+        };
+        let tries = match self.chosen {
+            Some(_) => {
+                "a longer series, a shorter --horizon, another --context, or further series of the same kind"
+            }
+            None => "the default recipe (leave out --preset), a larger --lr, or more --epochs",
+        };
+        Some(format!("{what}. Try {tries}."))
+    }
+}
+
+/// What was chosen, by what, and by how much.
+fn chosen_lines(c: &Choice) -> Vec<String> {
+    let by = if c.rolling {
+        format!(
+            "rolling origins before the test rows, {} windows in all (validation has {}, at least {MIN_WINDOWS} are needed)",
+            c.windows, c.validation_windows
+        )
+    } else {
+        format!("validation, {} windows", c.windows)
+    };
+    let scored = |s: &Scored| match s.ridge {
+        Some(strength) => format!("{} (ridge strength {strength}) {}", s.name, digits(s.mse)),
+        None => format!("{} {}", s.name, digits(s.mse)),
+    };
+    let mut lines = vec![format!("Forecaster: {}, chosen by {by}.", c.winner.name)];
+    let network = c.network.as_ref().filter(|n| n.name != c.winner.name);
+    let others = network.into_iter().chain((c.baseline.name != c.winner.name).then_some(&c.baseline));
+    let parts: Vec<String> = std::iter::once(&c.winner).chain(others).map(scored).collect();
+    lines.push(format!("MSE there: {}.", parts.join(", ")));
+    lines
+}

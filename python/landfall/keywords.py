@@ -1,0 +1,83 @@
+"""The settings of a forecaster: those of the program, by their names there."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from . import _landfall
+from .errors import ArgumentError
+
+#: Arguments of a forecaster that are no settings of the program.
+_OWN = ("alias", "folder", "progress")
+
+#: Settings that are the frame's: what it says need not be said again.
+_OF_THE_FRAME = ("data", "separator", "date_format", "synthetic", "samples", "channels")
+
+#: What other libraries call a setting.
+_ELSEWHERE = {
+    "h": "horizon",
+    "input_size": "context",
+    "lookback": "context",
+    "learning_rate": "lr",
+    "batch_size": "batch",
+    "windows_batch_size": "batch",
+    "random_seed": "seed",
+    "random_state": "seed",
+    "id_col": "series_id",
+    "time_col": "date_column",
+    "target_col": "target",
+    "precision": "dtype",
+    "accelerator": "device",
+    "optimizer_kwargs": "betas",
+    "early_stop_patience_steps": "patience",
+    "gradient_clip_val": "clip",
+    "patch_len": "patch",
+    "quantile": "quantiles",
+    "val_size": "split",
+}
+
+#: Settings that have no name here, and why.
+_DETECTED = {
+    "freq": "the frequency is that of the dates",
+    "scaler": "each series is scaled by mean and standard deviation of its training rows",
+    "scaler_type": "each series is scaled by mean and standard deviation of its training rows",
+}
+
+
+def names() -> list[str]:
+    """The names of all settings."""
+    return sorted({*_OWN, *(name for name in _landfall._keywords() if name not in _OF_THE_FRAME)})
+
+
+def check(settings: Mapping[str, Any]) -> None:
+    """Refuses unknown settings, with the nearest known ones."""
+    known = names()
+    for name in settings:
+        if name in known:
+            continue
+        if name in _OF_THE_FRAME:
+            raise ArgumentError(f"setting `{name}` is not needed: the frame is the data")
+        if name in _DETECTED:
+            raise ArgumentError(f"no setting `{name}`: {_DETECTED[name]}")
+        near = [_ELSEWHERE[name]] if name in _ELSEWHERE else difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else "Forecaster.settings() lists all"
+        raise ArgumentError(f"no setting `{name}`; {hint}")
+
+
+def to_json(settings: Mapping[str, Any]) -> str:
+    """Settings as an object of JSON."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, (np.generic, np.ndarray)):
+            return value.tolist()
+        if isinstance(value, os.PathLike):
+            return os.fspath(value)
+        raise ArgumentError(f"settings are numbers, texts, lists and dicts, not {type(value).__qualname__}")
+
+    return json.dumps(settings, default=plain)
