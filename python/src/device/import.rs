@@ -203,17 +203,12 @@ fn wrap(py: Python<'_>, lent: Lent, stream: Option<ForeignStream>) -> PyResult<V
     };
     let read_only = lent.read_only();
     let engine = engines::on(py, device)?;
-    if stream.is_some() {
-        // Before the memory is taken in, so that nothing waits between two streams, nor leaves one that is captured.
-        engine.follow(stream).raised(py)?;
-    }
     // SAFETY: the producer says that this memory is there until its deleter is called, which dropping `lent` does.
     let mut foreign = unsafe { Foreign::new(device, address, bytes, lent) };
     if read_only {
         foreign = foreign.read_only();
     }
-    if let Some(stream) = stream {
-        foreign = foreign.on_stream(stream);
-    }
-    engine.wrap(foreign, dtype, layout).raised(py)
+    let Some(on) = stream else { return engine.wrap(foreign, dtype, layout).raised(py) };
+    // On that stream, so that nothing waits between two streams, nor leaves one that is captured.
+    engines::issue(py, engine, stream, || engine.wrap(foreign.on_stream(on), dtype, layout))
 }
