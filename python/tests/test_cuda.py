@@ -75,6 +75,7 @@ def test_tensors_of_the_engine_reach_a_late_consumer():
             total = x.sum()
             del x
         lf.ops.fill(spec=("float32", 1 << 20), value=9.0, out=lf.empty(1 << 20, device="cuda"))
+        torch.cuda.current_stream().wait_stream(stream)
         assert total.item() == 1 << 20
 
 

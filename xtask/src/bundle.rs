@@ -121,6 +121,7 @@ fn python(top: &Path, bundle: &Path) -> Result<(), String> {
     for folder in ["landfall", "tests"] {
         must(Command::new("cp").arg("-r").arg(top.join("python").join(folder)).arg(&to))?;
     }
+    copy(&top.join("python/stubs.py"), &to.join("stubs.py"))?;
     copy(&library, &to.join("landfall/_landfall.abi3.so"))
 }
 

@@ -92,6 +92,11 @@ pub(super) struct ExchangeApi {
     pub(super) current_work_stream: Option<unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> c_int>,
 }
 
+// SAFETY: functions and constants of a library, which live as long as the process.
+unsafe impl Send for ExchangeApi {}
+// SAFETY: as above.
+unsafe impl Sync for ExchangeApi {}
+
 impl DataType {
     /// The code of a dtype.
     pub(super) const fn of(dtype: DType) -> Self {

@@ -4,8 +4,7 @@ use super::abi::{
     CPU, CUDA, DataType, Device, IS_COPIED, MAX_VERSION, Managed, READ_ONLY, Tensor, VERSIONED, Version,
 };
 use crate::engines;
-use crate::error::Raise;
-use landfall::{DeviceKind, ForeignStream, MAX_RANK, View};
+use landfall::{DeviceKind, Engine, ForeignStream, MAX_RANK, View};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -19,10 +18,35 @@ struct Export {
     shape: [i64; MAX_RANK],
     strides: [i64; MAX_RANK],
     view: View,
+    /// The engine, and the consumer's stream, on which it may still use the memory when it lets go of it.
+    stream: Option<(&'static Engine, ForeignStream)>,
+}
+
+impl Drop for Export {
+    fn drop(&mut self) {
+        // Work of the consumer's comes before whatever reuses the memory. A failure can not be told to anybody.
+        if let Some((engine, stream)) = self.stream {
+            _ = engine.wait_for(stream);
+        }
+    }
 }
 
 /// A capsule of the view, which keeps its memory alive until the consumer lets go of it.
-pub(crate) fn capsule<'py>(py: Python<'py>, view: View, copied: bool) -> PyResult<Bound<'py, PyCapsule>> {
+/// On a GPU the consumer works on `stream`, which waits for everything issued; the engine works there from now on.
+pub(crate) fn capsule<'py>(
+    py: Python<'py>,
+    view: View,
+    copied: bool,
+    stream: Option<u64>,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let stream = match stream {
+        // SAFETY: the consumer names a stream of its own, in the primary context of the GPU.
+        Some(stream) => Some((engines::on(py, view.device())?, unsafe { ForeignStream::new(stream) })),
+        None => None,
+    };
+    if let Some((engine, stream)) = stream {
+        engines::issue(py, engine, Some(stream), || Ok(()))?;
+    }
     let list = |sizes: &[usize]| {
         let mut list = [0; MAX_RANK];
         let sizes = sizes.iter().map(|&size| i64::try_from(size).unwrap_or(i64::MAX));
@@ -53,7 +77,7 @@ pub(crate) fn capsule<'py>(py: Python<'py>, view: View, copied: bool) -> PyResul
         flags,
         tensor,
     };
-    let export = Box::into_raw(Box::new(Export { managed, shape, strides, view }));
+    let export = Box::into_raw(Box::new(Export { managed, shape, strides, view, stream }));
     // SAFETY: the box was just made, and nobody else knows it; the lists stay where they are as long as it lives.
     let pointer = unsafe {
         (*export).managed.tensor.shape = (&raw mut (*export).shape).cast();
@@ -83,11 +107,4 @@ unsafe extern "C" fn unused(capsule: *mut ffi::PyObject) {
             delete(ffi::PyCapsule_GetPointer(capsule, VERSIONED.as_ptr()).cast());
         }
     }
-}
-
-/// Orders a GPU's further work on a consumer's stream after everything issued; the engine works there from now on.
-pub(crate) fn order_after(py: Python<'_>, device: DeviceKind, stream: u64) -> PyResult<()> {
-    // SAFETY: the consumer names a stream of its own, in the primary context of the GPU.
-    let stream = unsafe { ForeignStream::new(stream) };
-    engines::on(py, device)?.follow(Some(stream)).raised(py)
 }

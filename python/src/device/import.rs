@@ -11,7 +11,8 @@ use crate::error::{Class, Raise};
 use landfall::{DeviceKind, Foreign, ForeignStream, View};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyCapsuleMethods};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
@@ -109,10 +110,14 @@ fn rename(capsule: &Bound<'_, PyCapsule>, name: &'static std::ffi::CStr) -> PyRe
     }
 }
 
-/// The tensor of an object whose class offers the C exchange API; `None` for another.
-pub(crate) fn from_exchange_api(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
-    let py = object.py();
-    let Some(capsule) = object.get_type().getattr_opt(pyo3::intern!(py, "__dlpack_c_exchange_api__"))? else {
+/// The C exchange API of a class, looked up once for the first class that has one, such as torch's tensors.
+fn exchange_api(class: &Bound<'_, PyType>) -> PyResult<Option<&'static ExchangeApi>> {
+    static FIRST: PyOnceLock<(Py<PyType>, &'static ExchangeApi)> = PyOnceLock::new();
+    let py = class.py();
+    if let Some((_, api)) = FIRST.get(py).filter(|(first, _)| first.is(class)) {
+        return Ok(Some(api));
+    }
+    let Some(capsule) = class.getattr_opt(pyo3::intern!(py, "__dlpack_c_exchange_api__"))? else {
         return Ok(None);
     };
     let Ok(capsule) = capsule.cast_into::<PyCapsule>() else { return Ok(None) };
@@ -125,7 +130,17 @@ pub(crate) fn from_exchange_api(object: &Bound<'_, PyAny>) -> PyResult<Option<Im
         api = unsafe { (*api).previous };
     }
     // SAFETY: as above; with this major version the whole table is known.
-    let Some(api) = (unsafe { api.as_ref() }) else { return Ok(None) };
+    let api: Option<&'static ExchangeApi> = unsafe { api.as_ref() };
+    if let Some(api) = api {
+        FIRST.get_or_init(py, || (class.clone().unbind(), api));
+    }
+    Ok(api)
+}
+
+/// The tensor of an object whose class offers the C exchange API; `None` for another.
+pub(crate) fn from_exchange_api(object: &Bound<'_, PyAny>) -> PyResult<Option<Imported>> {
+    let py = object.py();
+    let Some(api) = exchange_api(&object.get_type())? else { return Ok(None) };
     let (Some(managed_from_object), Some(current_work_stream)) =
         (api.managed_from_object, api.current_work_stream)
     else {
@@ -209,6 +224,10 @@ fn wrap(py: Python<'_>, lent: Lent, stream: Option<ForeignStream>) -> PyResult<V
         foreign = foreign.read_only();
     }
     let Some(on) = stream else { return engine.wrap(foreign, dtype, layout).raised(py) };
-    // On that stream, so that nothing waits between two streams, nor leaves one that is captured.
-    engines::issue(py, engine, stream, || engine.wrap(foreign.on_stream(on), dtype, layout))
+    let foreign = foreign.on_stream(on);
+    if engine.stream() == Some(on.handle()) {
+        return engine.wrap(foreign, dtype, layout).raised(py);
+    }
+    // On that stream first, so that nothing waits between two streams, nor leaves one that is captured.
+    engines::issue(py, engine, stream, || engine.wrap(foreign, dtype, layout))
 }

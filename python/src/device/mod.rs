@@ -8,7 +8,7 @@ mod numpy;
 mod parent;
 
 pub(crate) use abi::{CPU, CUDA, MAX_VERSION};
-pub(crate) use export::{capsule, order_after};
+pub(crate) use export::capsule;
 pub(crate) use import::{Imported, from_capsule, from_exchange_api};
 pub(crate) use numpy::from_array;
 pub(crate) use parent::adopt;

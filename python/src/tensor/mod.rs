@@ -6,7 +6,7 @@ pub(crate) mod make;
 
 pub(crate) use elements::Memory;
 
-use crate::device::{adopt, capsule, order_after};
+use crate::device::{adopt, capsule};
 use crate::error::{Class, Raise};
 use crate::{dtype, engines, operand, ops};
 use cuts::Cut;
@@ -478,24 +478,24 @@ impl Tensor {
         if copy == Some(true) && !copied {
             (view, copied) = (ops::copy(py, &view)?, true);
         }
-        match (view.device(), stream) {
-            (DeviceKind::Cpu | DeviceKind::Null, None) | (_, Some(-1)) => {}
+        let stream = match (view.device(), stream) {
+            (DeviceKind::Cpu | DeviceKind::Null, None) | (_, Some(-1)) => None,
             (DeviceKind::Cpu | DeviceKind::Null, Some(stream)) => {
                 return refused(format!(
                     "the tensor is on the CPU, which has no stream {stream}; pass stream=None"
                 ));
             }
             // 1 is the legacy default stream.
-            (device, stream) => match u64::try_from(stream.unwrap_or(1)) {
-                Ok(stream) if stream != 0 => order_after(py, device, stream)?,
+            (DeviceKind::Cuda(_), stream) => match u64::try_from(stream.unwrap_or(1)) {
+                Ok(stream) if stream != 0 => Some(stream),
                 Ok(_) | Err(_) => {
                     return refused(format!(
                         "stream {stream:?}; 0 is ambiguous: 1 and 2 are the default streams, -1 is none"
                     ));
                 }
             },
-        }
-        capsule(py, view, copied)
+        };
+        capsule(py, view, copied, stream)
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {

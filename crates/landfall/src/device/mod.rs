@@ -209,6 +209,13 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     fn follow(&self, _stream: Option<ForeignStream>) -> Result<(), Error> {
         Err(Error::NoStream { device: self.kind() })
     }
+    /// Orders what is issued from now on after the work on another library's stream.
+    ///
+    /// # Errors
+    /// As [`Device::follow`].
+    fn wait_for(&self, _stream: ForeignStream) -> Result<(), Error> {
+        Err(Error::NoStream { device: self.kind() })
+    }
     /// The handle of the stream on which it issues, if it has one.
     fn stream(&self) -> Option<u64> {
         None

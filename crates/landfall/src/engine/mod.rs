@@ -258,6 +258,14 @@ impl Engine {
         self.device.follow(stream)
     }
 
+    /// Orders all work from now on after what was issued on another library's CUDA stream, without waiting.
+    ///
+    /// # Errors
+    /// [`Error::NoStream`] unless the device is a GPU; a device fault.
+    pub fn wait_for(&self, stream: ForeignStream) -> Result<(), Error> {
+        self.device.wait_for(stream)
+    }
+
     /// The handle of the CUDA stream on which work is issued; `None` unless the device is a GPU.
     #[must_use]
     pub fn stream(&self) -> Option<u64> {

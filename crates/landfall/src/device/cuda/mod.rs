@@ -403,15 +403,17 @@ impl Device for Cuda {
     }
 
     fn adopt(&self, foreign: &Foreign) -> Result<(), Error> {
-        let Some(stream) = foreign.stream else { return Ok(()) };
-        self.enter()?;
-        self.annotate_error(self.stream.joins(stream, true))
+        foreign.stream.map_or(Ok(()), |stream| self.wait_for(stream))
     }
 
     fn release(&self, foreign: &Foreign) {
         self.faults.overwritten(&(foreign.address.0..foreign.address.0 + foreign.bytes as u64));
+        // On one stream all is in order.
+        if foreign.stream.is_some_and(|stream| self.stream.is(stream)) {
+            return;
+        }
         let order = || match foreign.stream {
-            Some(stream) => self.stream.joins(stream, false),
+            Some(stream) => self.stream.is_awaited_by(stream),
             None => {
                 self.counting.synchronizations.fetch_add(1, Relaxed);
                 self.stream.synchronize()
@@ -424,6 +426,14 @@ impl Device for Cuda {
     fn follow(&self, stream: Option<ForeignStream>) -> Result<(), Error> {
         self.enter()?;
         self.annotate_error(self.stream.follow(stream))
+    }
+
+    fn wait_for(&self, stream: ForeignStream) -> Result<(), Error> {
+        if self.stream.is(stream) {
+            return Ok(());
+        }
+        self.enter()?;
+        self.annotate_error(self.stream.waits_for(stream))
     }
 
     fn stream(&self) -> Option<u64> {

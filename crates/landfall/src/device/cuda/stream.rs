@@ -69,14 +69,20 @@ impl Stream {
         Ok(())
     }
 
-    /// Makes a stream wait for what was issued on another. Nothing to do where they are one.
-    pub(super) fn joins(&self, other: ForeignStream, enters: bool) -> Result<(), Error> {
-        let (ours, theirs) = (self.handle(), other.handle() as sys::CUstream);
-        match (ours == theirs, enters) {
-            (true, _) => Ok(()),
-            (false, true) => wait_for(ours, theirs),
-            (false, false) => wait_for(theirs, ours),
-        }
+    /// Whether the stream to issue on is this one.
+    #[inline]
+    pub(super) fn is(&self, other: ForeignStream) -> bool {
+        self.handle() as u64 == other.handle()
+    }
+
+    /// Waits for what was issued on another stream.
+    pub(super) fn waits_for(&self, other: ForeignStream) -> Result<(), Error> {
+        if self.is(other) { Ok(()) } else { wait_for(self.handle(), other.handle() as sys::CUstream) }
+    }
+
+    /// Makes another stream wait for what was issued on this one.
+    pub(super) fn is_awaited_by(&self, other: ForeignStream) -> Result<(), Error> {
+        if self.is(other) { Ok(()) } else { wait_for(other.handle() as sys::CUstream, self.handle()) }
     }
 
     /// Whether the stream is being captured by the library whose stream it is.
