@@ -1,10 +1,14 @@
 //! Calls that allocate their results: the convenience over [`Engine::call`].
 
-use super::{Engine, Gates, Tensor, TensorMut, TensorRef, View};
-use crate::contract::{Body, Op};
+use super::{Engine, Gate, Tensor, TensorMut, TensorRef, View, hold};
+use crate::contract::{Body, MAX_OUTPUTS, Op, check};
 use crate::error::Error;
 use crate::values::{Layout, OpError, Rule, Shape, Spec};
+use arrayvec::ArrayVec;
 use std::panic::Location;
+
+/// The most operands of a call.
+const OPERANDS: usize = check::MAX_INPUTS + MAX_OUTPUTS;
 
 impl Engine {
     /// Calls an op with one result and returns it in a new tensor. Pointwise ops broadcast their arguments; workspace is
@@ -69,9 +73,6 @@ impl Engine {
     #[track_caller]
     pub fn call_views(&self, op: &dyn Op, inputs: &[&View], outputs: &[&View]) -> Result<(), Error> {
         let at = Location::caller();
-        let _gates = Gates::of(
-            inputs.iter().map(|v| (*v, false)).chain(outputs.iter().map(|v| (*v, v.is_writable()))),
-        );
         let refs: Vec<TensorRef<'_>> = inputs.iter().map(|v| v.as_ref()).collect();
         if let Some(output) = outputs.iter().position(|v| !v.is_writable()) {
             let specs: Vec<Spec> = refs.iter().map(TensorRef::spec).collect();
@@ -81,13 +82,20 @@ impl Engine {
         }
         let refs = self.broadcast(op, &refs, at)?;
         let targets: Vec<TensorMut<'_>> = outputs.iter().map(|v| v.as_mut()).collect();
-        match self.bind(op, refs.len(), |i| Ok(refs[i]), &targets, at) {
+        let call = || self.bind(op, refs.len(), |i| Ok(refs[i]), &targets, at);
+        let issue = || match call() {
             Err(Error::Op(OpError { rule: Rule::Workspace { needed, .. }, .. })) => {
                 self.reserve(needed)?;
-                self.bind(op, refs.len(), |i| Ok(refs[i]), &targets, at)
+                call()
             }
             done => done,
-        }
+        };
+        let gates =
+            inputs.iter().map(|v| Gate::of(v, false)).chain(outputs.iter().map(|v| Gate::of(v, true)));
+        // A call of more operands is refused below.
+        let mut gates: ArrayVec<Gate, OPERANDS> = gates.take(OPERANDS).collect();
+        Gate::sort(&mut gates);
+        hold(&gates, issue)
     }
 
     /// As [`Engine::eval_all`], on views.
@@ -96,9 +104,10 @@ impl Engine {
     /// As [`Engine::eval_all`].
     #[track_caller]
     pub fn eval_views(&self, op: &dyn Op, inputs: &[&View]) -> Result<Vec<View>, Error> {
-        let _gates = Gates::of(inputs.iter().map(|v| (*v, false)));
         let refs: Vec<TensorRef<'_>> = inputs.iter().map(|v| v.as_ref()).collect();
-        Ok(self.eval_all(op, &refs)?.into_iter().map(View::from).collect())
+        let mut gates: Vec<Gate> = inputs.iter().map(|v| Gate::of(v, false)).collect();
+        Gate::sort(&mut gates);
+        Ok(hold(&gates, || self.eval_all(op, &refs))?.into_iter().map(View::from).collect())
     }
 
     /// The arguments of a pointwise op in their common shape; those of others as they are.

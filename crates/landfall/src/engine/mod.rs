@@ -18,8 +18,8 @@ pub use reuse::Reuse;
 pub use state::State;
 pub(crate) use state::StateMemory;
 pub use tensor::{Tensor, TensorMut, TensorRef};
-pub(crate) use view::Gates;
 pub use view::View;
+pub(crate) use view::{Gate, hold};
 
 use crate::contract::{MAX_OUTPUTS, Op, check};
 use crate::device::{Counters, Device, Foreign, ForeignStream, Launch, cpu, cuda, null, steps};

@@ -6,7 +6,7 @@ use crate::device::{Device, Foreign};
 use crate::error::Error;
 use crate::values::{Address, DType, DeviceKind, Element, HostTensor, Layout, Operand, Rule, Shape, Spec};
 use std::panic::Location;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// A view that keeps its memory alive. A clone is another view of the same memory.
 ///
@@ -40,11 +40,11 @@ struct Memory {
     gate: RwLock<()>,
 }
 
-/// Keeps others from the memory of some views.
-#[derive(Debug, Default)]
-pub(crate) struct Gates<'a> {
-    _readers: Vec<RwLockReadGuard<'a, ()>>,
-    _writers: Vec<RwLockWriteGuard<'a, ()>>,
+/// A memory that work is about to use, and whether it writes it.
+#[derive(Debug, Clone)]
+pub(crate) struct Gate {
+    memory: Arc<Memory>,
+    writes: bool,
 }
 
 impl View {
@@ -212,8 +212,7 @@ impl View {
     /// # Errors
     /// As [`Tensor::read`].
     pub fn read<T: Element>(&self) -> Result<Vec<T>, Error> {
-        let _gates = Gates::of([(self, false)]);
-        self.as_ref().read()
+        hold(&[Gate::of(self, false)], || self.as_ref().read())
     }
 
     /// Copies the elements to `out`, row-major.
@@ -221,8 +220,7 @@ impl View {
     /// # Errors
     /// As [`Tensor::read_into`].
     pub fn read_into<T: Element>(&self, out: &mut [T]) -> Result<(), Error> {
-        let _gates = Gates::of([(self, false)]);
-        self.as_ref().read_into(out)
+        hold(&[Gate::of(self, false)], || self.as_ref().read_into(out))
     }
 
     /// Copies the elements to the host as `f64`.
@@ -230,8 +228,7 @@ impl View {
     /// # Errors
     /// As [`Tensor::read_host`].
     pub fn read_host(&self) -> Result<HostTensor, Error> {
-        let _gates = Gates::of([(self, false)]);
-        self.as_ref().read_host()
+        hold(&[Gate::of(self, false)], || self.as_ref().read_host())
     }
 
     /// Copies elements from the host.
@@ -266,8 +263,7 @@ impl View {
                 strides: self.layout().strides().to_vec(),
             }));
         }
-        let _gates = Gates::of([(self, true)]);
-        self.memory.buffer.device().upload(Address(self.address()), data)
+        hold(&[Gate::of(self, true)], || self.memory.buffer.device().upload(Address(self.address()), data))
     }
 
     /// The view as an operand that is read. Its gate is held by the caller.
@@ -296,25 +292,28 @@ impl From<Tensor> for View {
     }
 }
 
-impl<'a> Gates<'a> {
-    /// Waits until nobody else uses the memory of these views, each of which is written or only read.
-    pub(crate) fn of(views: impl IntoIterator<Item = (&'a View, bool)>) -> Self {
-        let mut memories: Vec<(&'a Arc<Memory>, bool)> =
-            views.into_iter().map(|(v, writes)| (&v.memory, writes)).collect();
-        // In one order for all threads, so that none waits in a circle; of one memory the writer first.
-        memories.sort_by_key(|&(memory, writes)| (Arc::as_ptr(memory), !writes));
-        memories.dedup_by_key(|(memory, _)| Arc::as_ptr(memory));
-        let mut gates = Self::default();
-        for (memory, writes) in memories {
-            match writes {
-                true => {
-                    gates._writers.push(memory.gate.write().unwrap_or_else(PoisonError::into_inner));
-                }
-                false => {
-                    gates._readers.push(memory.gate.read().unwrap_or_else(PoisonError::into_inner));
-                }
-            }
-        }
-        gates
+impl Gate {
+    /// The memory of a view.
+    pub(crate) fn of(view: &View, writes: bool) -> Self {
+        Self { memory: Arc::clone(&view.memory), writes }
+    }
+
+    /// Puts gates in one order for all threads, so that none waits in a circle; of one memory the writer comes first.
+    pub(crate) fn sort(gates: &mut [Self]) {
+        gates.sort_unstable_by_key(|gate| (Arc::as_ptr(&gate.memory), !gate.writes));
+    }
+}
+
+/// Does `work` once nobody else uses the memories of these gates, which are sorted. Allocates nothing.
+pub(crate) fn hold<R>(gates: &[Gate], work: impl FnOnce() -> R) -> R {
+    let Some((first, rest)) = gates.split_first() else { return work() };
+    let same = rest.iter().take_while(|other| Arc::ptr_eq(&other.memory, &first.memory)).count();
+    let (gate, rest) = (&first.memory.gate, &rest[same..]);
+    if first.writes {
+        let _alone = gate.write().unwrap_or_else(PoisonError::into_inner);
+        hold(rest, work)
+    } else {
+        let _shared = gate.read().unwrap_or_else(PoisonError::into_inner);
+        hold(rest, work)
     }
 }

@@ -5,7 +5,7 @@ use super::compile::ProgramSet;
 use super::list::launch_list;
 use crate::contract::{Cost, Graph};
 use crate::device::{LaunchList, RecordedLaunch, Recording};
-use crate::engine::{Engine, Gates, State, StateMemory, View};
+use crate::engine::{Engine, Gate, State, StateMemory, View, hold};
 use crate::error::Error;
 use crate::lower::{Arg, Home, Lowered};
 use crate::plan::{Plan, Report};
@@ -31,6 +31,7 @@ pub struct Program {
     arena: Arc<Arena>,
     /// The memory of inputs and outputs: the program's, or what was bound.
     pub(super) own: Own,
+    gates: Vec<Gate>,
     /// Inputs that were never written.
     pub(super) unwritten: BTreeSet<String>,
     runs: u64,
@@ -69,9 +70,11 @@ impl Program {
         }
         let list = addressed(&lowered, &plan, &arena, &memory, &own);
         let recording = Arc::clone(engine.handle()).record(list.clone())?;
+        let gates = gates(&lowered, &own);
         Ok(Self {
             engine: engine.clone(),
             name,
+            gates,
             lowered,
             plan,
             state: memory,
@@ -90,10 +93,7 @@ impl Program {
     /// [`Error::ForeignState`] for another state; [`Error::Unwritten`] for an input that was never written; a device fault, with the kernel's name.
     pub fn run(&mut self, state: &mut State) -> Result<(), Error> {
         self.ready(state)?;
-        {
-            let _gates = self.gates();
-            self.recording.replay()?;
-        }
+        hold(&self.gates, || self.recording.replay())?;
         self.runs += 1;
         Ok(())
     }
@@ -114,10 +114,7 @@ impl Program {
     /// As [`Program::run`].
     pub fn reissue(&mut self, state: &mut State) -> Result<(), Error> {
         self.ready(state)?;
-        {
-            let _gates = self.gates();
-            self.recording.reissue()?;
-        }
+        hold(&self.gates, || self.recording.reissue())?;
         self.runs += 1;
         Ok(())
     }
@@ -171,31 +168,28 @@ impl Program {
         mut then: impl FnMut(&RecordedLaunch, &[String]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.ready(state)?;
-        let gates = self.gates();
-        for k in self.list.repeat.sequence(self.list.launches.len()) {
-            let (launch, i) = (&self.list.launches[k], &self.lowered.instructions[k]);
-            crate::contract::check::aliasing(launch.op.as_ref(), &launch.inputs, &launch.outputs)
-                .map_err(|rule| self.fail(launch, i.at, rule))?;
-            self.engine.handle().launch(&launch.as_launch())?;
-            let names: Vec<String> =
-                i.outputs.iter().map(|o| self.lowered.values[o.value.0].name.clone()).collect();
-            then(launch, &names)?;
-        }
-        drop(gates);
+        hold(&self.gates, || {
+            for k in self.list.repeat.sequence(self.list.launches.len()) {
+                let (launch, i) = (&self.list.launches[k], &self.lowered.instructions[k]);
+                crate::contract::check::aliasing(launch.op.as_ref(), &launch.inputs, &launch.outputs)
+                    .map_err(|rule| self.fail(launch, i.at, rule))?;
+                self.engine.handle().launch(&launch.as_launch())?;
+                let names: Vec<String> =
+                    i.outputs.iter().map(|o| self.lowered.values[o.value.0].name.clone()).collect();
+                then(launch, &names)?;
+            }
+            Ok::<(), Error>(())
+        })?;
         self.runs += 1;
         Ok(())
-    }
-
-    /// Keeps others from the memory that a run reads and writes, which a view of it may share.
-    fn gates(&self) -> Gates<'_> {
-        Gates::of(self.own.iter().map(|(id, view)| (view, !self.lowered.values[id.0].initial)))
     }
 
     /// Records the program with its inputs and outputs in this memory.
     pub(super) fn record_at(&mut self, own: Own) -> Result<(), Error> {
         let list = addressed(&self.lowered, &self.plan, &self.arena, &self.state, &own);
         self.recording = Arc::clone(self.engine.handle()).record(list.clone())?;
-        (self.list, self.own) = (list, own);
+        (self.list, self.gates) = (list, gates(&self.lowered, &own));
+        self.own = own;
         Ok(())
     }
 
@@ -233,8 +227,7 @@ impl Program {
         self.arena.fill(device, byte)?;
         let mut outputs = self.own.iter().filter(|(v, _)| !self.lowered.values[v.0].initial);
         outputs.try_for_each(|(_, v)| {
-            let _gates = Gates::of([(v, true)]);
-            device.fill(v.operand().base, v.spec().bytes(), byte)
+            hold(&[Gate::of(v, true)], || device.fill(v.operand().base, v.spec().bytes(), byte))
         })
     }
 
@@ -324,8 +317,7 @@ impl Program {
     /// [`Error::NoBinding`]; [`Error::NotRun`] before the first run; [`Error::Stale`] after that of another program; a flagged index; a device fault.
     pub fn read_host(&self, name: &str) -> Result<HostTensor, Error> {
         let result = self.result(name)?;
-        let _gates = self.gates();
-        read_operand(&self.engine, &result)
+        hold(&self.gates, || read_operand(&self.engine, &result))
     }
 
     /// Copies an output of the last run to the host.
@@ -339,11 +331,10 @@ impl Program {
             let given = Spec { dtype: T::DTYPE, ..spec };
             return Err(Error::HostData { what: format!("output {name}"), expected: spec, given });
         }
-        let _gates = self.gates();
         let span = operand.layout.span();
         let mut flat = vec![T::from_f64(0.0); span.len()];
         let from = operand.base.offset(span.start * size_of::<T>());
-        self.engine.handle().download(from, bytemuck::cast_slice_mut(&mut flat))?;
+        hold(&self.gates, || self.engine.handle().download(from, bytemuck::cast_slice_mut(&mut flat)))?;
         let layout = operand.layout.at_origin();
         if layout.is_contiguous() {
             return Ok(flat);
@@ -359,6 +350,14 @@ fn addressed(lowered: &Lowered, plan: &Plan, arena: &Arena, state: &StateMemory,
         Block::Slab(s) => state.slab(s).offset(offset),
         Block::Own(o) => start(own, o).offset(offset),
     })
+}
+
+/// The gates of what a run reads and writes, which a view may share with others.
+fn gates(lowered: &Lowered, own: &Own) -> Vec<Gate> {
+    let mut gates: Vec<Gate> =
+        own.iter().map(|(id, view)| Gate::of(view, !lowered.values[id.0].initial)).collect();
+    Gate::sort(&mut gates);
+    gates
 }
 
 /// The first byte of an input's or output's memory.
