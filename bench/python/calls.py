@@ -7,6 +7,7 @@ number. The two libraries alternate; medians of the rounds are shown.
 """
 
 import argparse
+import csv
 import statistics
 import time
 
@@ -75,7 +76,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=11)
     args = parser.parse_args()
     wait = torch.cuda.synchronize if args.device != "cpu" else (lambda: None)
-    lines = ["row,device,landfall_us,torch_us"]
+    table = [["row", "device", "landfall_us", "torch_us"]]
     torch.set_grad_enabled(False)
     for name, ours, theirs in rows(args.device):
         calls = 2000
@@ -83,11 +84,11 @@ def main():
             per_call(run, 50, wait)
         times = [(per_call(ours, calls, wait), per_call(theirs, calls, wait)) for _ in range(args.rounds)]
         a, b = (statistics.median(column) for column in zip(*times))
-        lines.append(f"{name},{args.device},{a:.2f},{b:.2f}")
-        print(lines[-1], flush=True)
+        table.append([name, args.device, f"{a:.2f}", f"{b:.2f}"])
+        print(f"{name:45} landfall {a:8.2f} us   torch {b:8.2f} us", flush=True)
     if args.csv:
-        with open(args.csv, "w", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
+        with open(args.csv, "w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(table)
 
 
 if __name__ == "__main__":

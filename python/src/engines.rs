@@ -6,6 +6,7 @@
 use crate::error::{Class, Raise, raise};
 use landfall::{DeviceKind, Engine, Error, ForeignStream};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{IntoPyDict, PyDict};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -52,8 +53,18 @@ pub(crate) fn generation() -> u64 {
     GENERATION.load(Relaxed)
 }
 
+/// Loads CUDA's libraries from wheels, once, where the system has none: `landfall/_cuda.py`.
+pub(crate) fn preload(py: Python<'_>) -> PyResult<()> {
+    static DONE: PyOnceLock<()> = PyOnceLock::new();
+    let load = || py.import("landfall._cuda")?.call_method0("preload").map(drop);
+    DONE.get_or_try_init(py, load).copied()
+}
+
 /// The engine of a device.
 pub(crate) fn on(py: Python<'_>, device: DeviceKind) -> PyResult<&'static Engine> {
+    if matches!(device, DeviceKind::Cuda(_)) {
+        preload(py)?;
+    }
     // Exceptions are made when the lock is free again: that may let another thread run.
     match find_or_make(device) {
         Ok(engine) => Ok(engine),

@@ -1,5 +1,6 @@
 //! Forecasting from Python, for `landfall/forecaster.py`. What computes is the program's own.
 
+use crate::engines;
 use landfall_cli::CliError;
 use landfall_cli::forecasting::{Predictor, series};
 use landfall_cli::training::{Begun, Ended, NewRun, Ready};
@@ -24,8 +25,9 @@ const STACK: usize = 8 << 20;
 
 /// Runs the program with a command line; its exit code.
 #[pyfunction(name = "_program")]
-pub(crate) fn program(py: Python<'_>, line: Vec<std::ffi::OsString>) -> u8 {
-    py.detach(|| landfall_cli::program(line))
+pub(crate) fn program(py: Python<'_>, line: Vec<std::ffi::OsString>) -> PyResult<u8> {
+    engines::preload(py)?;
+    Ok(py.detach(|| landfall_cli::program(line)))
 }
 
 /// The names of the settings that a forecaster takes.
@@ -63,6 +65,7 @@ pub(crate) fn train(
     frame: String,
     observer: &Bound<'_, PyAny>,
 ) -> PyResult<String> {
+    engines::preload(py)?;
     watched(py, observer, |relay| {
         let settings = Settings { data: Some(OneOrMore(vec![data])), ..parsed(settings)? };
         let ready = Ready::new(NewRun { settings, out, tuned: false, frame: Some(frame) })?;
@@ -78,6 +81,7 @@ pub(crate) fn resume(
     settings: &str,
     observer: &Bound<'_, PyAny>,
 ) -> PyResult<String> {
+    engines::preload(py)?;
     watched(py, observer, |relay| {
         let changes = parsed(settings)?;
         changes.changes_nothing_else()?;
@@ -101,6 +105,7 @@ pub(crate) fn forecast(
     device: &str,
     threads: Option<usize>,
 ) -> PyResult<Vec<(Vec<Forecasted>, Vec<String>)>> {
+    engines::preload(py)?;
     let forecasts = || -> Result<Vec<_>, CliError> {
         let weights = if weights == "last" { Weights::Last } else { Weights::Best };
         let device = device
