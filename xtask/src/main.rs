@@ -3,6 +3,7 @@
 mod bundle;
 mod campaign;
 mod kernels;
+mod licenses;
 mod readme;
 
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ const USAGE: &str = "usage: cargo xtask TASK
                                 of the Python wheel, for Hopper, or for every architecture; needs no GPU
   ops                           writes docs/ops.md, what each op takes on which device, and docs/names.md, what it is called elsewhere,
                                 from the table of ops
+  licenses [--check]            writes python/THIRD-PARTY.md, the licences of the crates in the wheel, or compares it
   shuffle [ARGUMENT]...         runs the suite of every op in one process, in the orders of ten seeds; --help lists arguments
   bundle [TEST]...              puts test binaries (all, or these) and the program into bundle/, with a runner for a machine with a GPU
   campaign NAME [ARGUMENT]...   ends runs at random moments, fills the disk, gives damaged files; without NAME lists campaigns";
@@ -25,6 +27,8 @@ fn main() -> ExitCode {
         (Some("readme"), rest) => readme::excepted(&rest).and_then(|except| readme::run(&top, &except)),
         (Some("kernels"), rest) if rest.len() < 2 => kernels::run(&top, rest.first()),
         (Some("ops"), rest) if rest.is_empty() => ops(&top),
+        (Some("licenses"), rest) if rest.is_empty() => licenses::run(&top, false),
+        (Some("licenses"), rest) if rest == ["--check"] => licenses::run(&top, true),
         (Some("shuffle"), rest) => shuffle(&top, &rest),
         (Some("campaign"), rest) => return campaign::run(&rest),
         (Some("bundle"), tests) => bundle::run(&top, &tests),
