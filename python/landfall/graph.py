@@ -157,9 +157,7 @@ class Program:
         return f"<landfall.Program ({inputs}) -> ({outputs}) on {self.device}>"
 
 
-def trace(
-    function: Callable, args: tuple, params: Mapping[str, Any]
-) -> tuple[Trace, Any, list[str], set[str]]:
+def trace(function: Callable, args: tuple, params: Mapping[str, Any]) -> tuple[Trace, Any, list[str], set[str]]:
     """Calls a function with values: the trace, what it returned, the names of its arguments, the devices of the arrays."""
     names = _parameters(function, len(args), params)
     tracer, devices = Trace(), set()

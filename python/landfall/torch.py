@@ -58,9 +58,7 @@ class _Programs:
             shapes = (graph.Spec(shape, dtype) for shape, dtype in specs)
             self._made[key] = graph.compile(self._function, *shapes, device=name)
         program = self._made[key]
-        out = [
-            torch.empty(shape, dtype=getattr(torch, dtype), device=device) for dtype, shape in self.outputs(specs)
-        ]
+        out = [torch.empty(shape, dtype=getattr(torch, dtype), device=device) for dtype, shape in self.outputs(specs)]
         program(*(arg.detach() for arg in args), out=tuple(out))
         return out
 

@@ -1,12 +1,12 @@
 """Training of a loss that is written as a function.
 
-    def loss(batch, params):
-        predicted = batch["x"] @ params["weight"] + params["bias"]
-        return ((predicted - batch["y"]) ** 2).mean()
+def loss(batch, params):
+    predicted = batch["x"] @ params["weight"] + params["bias"]
+    return ((predicted - batch["y"]) ** 2).mean()
 
-    trainer = landfall.Trainer(loss, {"weight": w, "bias": b}, {"x": x, "y": y}, batch=32, epochs=10, lr=1e-3)
-    trainer.fit()
-    torch_module.load_state_dict(...)  # trainer.state_dict() has the parameters by name
+trainer = landfall.Trainer(loss, {"weight": w, "bias": b}, {"x": x, "y": y}, batch=32, epochs=10, lr=1e-3)
+trainer.fit()
+torch_module.load_state_dict(...)  # trainer.state_dict() has the parameters by name
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class Trainer:
         if shared:
             raise ArgumentError(f"{shared[0]} is the name of a parameter and of data; give one of them another name")
         if not data:
-            raise ArgumentError("data is empty; it has an array for each name that the loss reads, with one row for each sample")
+            raise ArgumentError(
+                "data is empty; it has an array for each name that the loss reads, with one row for each sample"
+            )
         tracer, devices = Trace(), set()
         rows = {}
         for name, given in data.items():

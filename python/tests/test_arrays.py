@@ -2,9 +2,10 @@
 
 import pickle
 
-import landfall as lf
 import numpy as np
 import pytest
+
+import landfall as lf
 
 DTYPES = ["float32", "float64", "float16", "int32", "int64", "uint8", "bool"]
 
@@ -76,7 +77,9 @@ def test_views_by_index_are_those_of_numpy():
     np.testing.assert_array_equal(tensor.reshape((60,)).numpy(), x.reshape(60))
     np.testing.assert_array_equal(tensor.permute(1, -1, 0).numpy(), x.transpose(1, 2, 0))
     np.testing.assert_array_equal(tensor.T.numpy(), x.T)
-    np.testing.assert_array_equal(tensor[:, :1].broadcast_to((2, 3, 4, 5)).numpy(), np.broadcast_to(x[:, :1], (2, 3, 4, 5)))
+    np.testing.assert_array_equal(
+        tensor[:, :1].broadcast_to((2, 3, 4, 5)).numpy(), np.broadcast_to(x[:, :1], (2, 3, 4, 5))
+    )
     assert [row.tolist() for row in tensor] == x.tolist()
     assert len(tensor) == 3
 
@@ -131,7 +134,7 @@ def test_operators_are_the_ops():
     assert a is held
     np.testing.assert_array_equal(a.numpy(), (np.array([[1, 2], [3, 4]]) + 1) * y)
     np.testing.assert_array_equal(x, a.numpy())
-    assert (a == None) is False
+    assert (a == None) is False  # noqa: E711
     with pytest.raises(TypeError):
         a + "one"
     with pytest.raises(TypeError):

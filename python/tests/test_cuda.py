@@ -2,15 +2,25 @@
 
 import pickle
 
-import landfall as lf
 import numpy as np
 import pytest
+
+import landfall as lf
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("torch sees no GPU", allow_module_level=True)
 
-DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int32, torch.int64, torch.uint8, torch.bool]
+DTYPES = [
+    torch.float32,
+    torch.float64,
+    torch.bfloat16,
+    torch.float16,
+    torch.int32,
+    torch.int64,
+    torch.uint8,
+    torch.bool,
+]
 
 # Clock cycles for which a producer or consumer is late: some 50 ms.
 LATE = 100_000_000
@@ -25,10 +35,17 @@ def waits():
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_there_and_back_is_the_same_memory(dtype):
     lf.counters("cuda")
-    for x in [torch.arange(6, device="cuda").reshape(2, 3).to(dtype), torch.ones(4, 3, device="cuda").to(dtype).t()[:, ::2]]:
+    for x in [
+        torch.arange(6, device="cuda").reshape(2, 3).to(dtype),
+        torch.ones(4, 3, device="cuda").to(dtype).t()[:, ::2],
+    ]:
         before = waits()
         tensor = lf.from_dlpack(x)
-        assert (tensor.device, tensor.dtype, tensor.shape) == ("cuda:0", str(dtype).removeprefix("torch."), tuple(x.shape))
+        assert (tensor.device, tensor.dtype, tensor.shape) == (
+            "cuda:0",
+            str(dtype).removeprefix("torch."),
+            tuple(x.shape),
+        )
         back = torch.from_dlpack(tensor)
         assert back.data_ptr() == tensor.data_ptr == x.data_ptr() and back.stride() == x.stride()
         assert waits() == before

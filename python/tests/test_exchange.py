@@ -5,9 +5,10 @@ import gc
 import threading
 import weakref
 
-import landfall as lf
 import numpy as np
 import pytest
+
+import landfall as lf
 
 NEWEST = {"max_version": (1, 3)}
 

@@ -3,9 +3,10 @@
 import faulthandler
 import random
 
-import landfall as lf
 import numpy as np
 import pytest
+
+import landfall as lf
 
 CALLS = 100_000
 
@@ -65,7 +66,9 @@ def op_call(rng):
     positional = sum(p.kind is not p.KEYWORD_ONLY for p in parameters)
     number = max(0, positional + rng.choice([0, 0, 0, 0, -1, 1]))
     args = [arrays(rng)] * number if rng.random() < 0.6 else [value(rng) for _ in range(number)]
-    keywords = {p.name: objects(rng) for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "out" and rng.random() < 0.3}
+    keywords = {
+        p.name: objects(rng) for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "out" and rng.random() < 0.3
+    }
     # What a keyword sizes is not made too large to compute.
     keywords = {k: v for k, v in keywords.items() if not (isinstance(v, int) and abs(v) > 100)}
     if rng.random() < 0.4:
@@ -84,7 +87,9 @@ def function_call(rng):
 
 def method_call(rng):
     """A method or operator of a tensor."""
-    tensor = lf.tensor(np.arange(6.0).reshape(rng.choice([(2, 3), (6,), (1, 6), (3, 2, 1)])), dtype=rng.choice(["f4", "i4", "bool"]))
+    tensor = lf.tensor(
+        np.arange(6.0).reshape(rng.choice([(2, 3), (6,), (1, 6), (3, 2, 1)])), dtype=rng.choice(["f4", "i4", "bool"])
+    )
     name = rng.choice([
         "reshape", "permute", "broadcast_to", "contiguous", "copy", "to", "astype", "numpy", "__array__", "tolist", "item", "__bool__",
         "__float__", "__int__", "__len__", "__getitem__", "__setitem__", "__repr__", "__hash__", "__eq__", "__lt__", "__add__",

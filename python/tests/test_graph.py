@@ -2,9 +2,10 @@
 
 import pickle
 
-import landfall as lf
 import numpy as np
 import pytest
+
+import landfall as lf
 
 RNG = np.random.default_rng(0)
 

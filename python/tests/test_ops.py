@@ -6,9 +6,10 @@ import pydoc
 import threading
 import time
 
-import landfall as lf
 import numpy as np
 import pytest
+
+import landfall as lf
 from landfall._landfall import _reference, _samples
 
 # Relative spacing of each dtype's numbers, and that of the arithmetic behind it.
@@ -50,9 +51,7 @@ def condition(name, args, keywords, want, rng):
     total = [np.zeros(w.shape) for w in want]
     for _ in range(3):
         nudged = [
-            lf.tensor(a.astype("f8").numpy() * (1 + NUDGE * rng.uniform(-1, 1, a.shape)))
-            if a.dtype in EPSILON
-            else a
+            lf.tensor(a.astype("f8").numpy() * (1 + NUDGE * rng.uniform(-1, 1, a.shape))) if a.dtype in EPSILON else a
             for a in args
         ]
         # Arguments whose dtype an op fixes keep it, and are not nudged.
@@ -290,7 +289,13 @@ def test_signature_and_documentation_are_the_tables(name):
 
 def test_help_gives_formula_shapes_and_alias_rule():
     text = lf.ops.softmax.__doc__
-    for part in ["exp(x[.., i, ..] − m)", "any shape of rank 1 or more", "may be x itself", "float32", "axis: an axis of x"]:
+    for part in [
+        "exp(x[.., i, ..] − m)",
+        "any shape of rank 1 or more",
+        "may be x itself",
+        "float32",
+        "axis: an axis of x",
+    ]:
         assert part in text
 
 

@@ -8,9 +8,10 @@ import subprocess
 import sys
 import threading
 
-import landfall as lf
 import numpy as np
 import pytest
+
+import landfall as lf
 
 X = np.arange(1 << 18, dtype="f4").reshape(512, 512) / 1e5
 
@@ -106,7 +107,9 @@ def test_importing_starts_no_thread():
     if not os.path.isdir("/proc/self/task"):
         pytest.skip("this system does not list threads")
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=False, capture_output=True, text=True, env=environment, timeout=120
+    )
     assert done.stdout == "1\n", done.stderr
 
 

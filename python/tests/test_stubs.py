@@ -5,15 +5,18 @@ import pathlib
 import subprocess
 import sys
 
-import landfall
 import pytest
+
+import landfall
 
 PYTHON = pathlib.Path(__file__).parent.parent
 
 
 def run(folder, *command):
     """Runs Python in a folder without the package's sources, and returns its exit status and output."""
-    done = subprocess.run([sys.executable, *command], check=False, capture_output=True, text=True, cwd=folder, timeout=600)
+    done = subprocess.run(
+        [sys.executable, *command], check=False, capture_output=True, text=True, cwd=folder, timeout=600
+    )
     return done.returncode, done.stdout + done.stderr
 
 

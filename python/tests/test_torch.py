@@ -1,12 +1,22 @@
 """torch tensors: shared memory both ways, destinations, and what is refused."""
 
-import landfall as lf
 import numpy as np
 import pytest
 
+import landfall as lf
+
 torch = pytest.importorskip("torch")
 
-DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int32, torch.int64, torch.uint8, torch.bool]
+DTYPES = [
+    torch.float32,
+    torch.float64,
+    torch.bfloat16,
+    torch.float16,
+    torch.int32,
+    torch.int64,
+    torch.uint8,
+    torch.bool,
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -19,7 +29,10 @@ def test_there_and_back_is_the_same_memory(dtype):
         assert back.data_ptr() == tensor.data_ptr == x.data_ptr()
         assert back.dtype == dtype and back.stride() == x.stride() and torch.equal(back, x)
     after = lf.counters()
-    assert (after["host_transfers"], after["synchronizations"]) == (before["host_transfers"], before["synchronizations"])
+    assert (after["host_transfers"], after["synchronizations"]) == (
+        before["host_transfers"],
+        before["synchronizations"],
+    )
 
 
 def test_results_land_in_torch_memory():

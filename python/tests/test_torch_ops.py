@@ -1,8 +1,9 @@
 """Programs as ops of torch: results, gradients, compilation, state dictionaries."""
 
-import landfall as lf
 import numpy as np
 import pytest
+
+import landfall as lf
 
 torch = pytest.importorskip("torch")
 import landfall.torch as lt  # noqa: E402

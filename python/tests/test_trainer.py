@@ -1,8 +1,9 @@
 """Training of functions: exact against numpy, resumable, refused with a reason."""
 
-import landfall as lf
 import numpy as np
 import pytest
+
+import landfall as lf
 
 
 def data(rows=256):
@@ -36,7 +37,15 @@ def test_it_learns():
 def test_steps_equal_numpy():
     x, y = data(64)
     trainer = lf.Trainer(
-        loss, start(), {"x": x, "y": y}, batch=64, epochs=5, lr=0.1, optimizer="sgd", betas=(0.0, 0.0), order="sequential"
+        loss,
+        start(),
+        {"x": x, "y": y},
+        batch=64,
+        epochs=5,
+        lr=0.1,
+        optimizer="sgd",
+        betas=(0.0, 0.0),
+        order="sequential",
     )
     weight, bias = np.zeros((4, 1)), np.zeros(1)
     for step in range(5):
@@ -109,7 +118,9 @@ def test_files(tmp_path):
     given = {"a": np.arange(6, dtype="i8").reshape(2, 3) + 2**60, "b": np.float32([1.5]), "c": lf.tensor([True, False])}
     lf.save(tmp_path / "t.safetensors", given)
     read = lf.load(tmp_path / "t.safetensors")
-    assert (read["a"].numpy() == given["a"]).all() and read["b"].tolist() == [1.5] and read["c"].tolist() == [True, False]
+    assert (
+        (read["a"].numpy() == given["a"]).all() and read["b"].tolist() == [1.5] and read["c"].tolist() == [True, False]
+    )
     with pytest.raises(lf.Error, match="missing.safetensors"):
         lf.load(tmp_path / "missing.safetensors")
     (tmp_path / "half.safetensors").write_bytes((tmp_path / "t.safetensors").read_bytes()[:40])
