@@ -6,6 +6,7 @@ use crate::tensor::text;
 use crate::{dtype, operand};
 use landfall::ops::{Attribute, AttributeType, AttributeValue};
 use landfall::{DType, Spec};
+use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PySequence, PyString, PyTuple};
 
@@ -94,4 +95,16 @@ pub(crate) fn annotation(attribute: &Attribute, default: Option<&AttributeValue>
         "int".to_owned()
     };
     if optional { format!("{kind} | None") } else { kind }
+}
+
+/// The comparison that an operator of Python is: a value of the attribute of `compare`, and the name of a graph's method.
+pub(crate) fn comparison(op: CompareOp) -> &'static str {
+    match op {
+        CompareOp::Lt => "less",
+        CompareOp::Le => "less_equal",
+        CompareOp::Eq => "equal",
+        CompareOp::Ne => "not_equal",
+        CompareOp::Gt => "greater",
+        CompareOp::Ge => "greater_equal",
+    }
 }

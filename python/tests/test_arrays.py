@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import landfall as lf
-
-DTYPES = ["float32", "float64", "float16", "int32", "int64", "uint8", "bool"]
+from dtypes import DTYPES
 
 
 def transfers():

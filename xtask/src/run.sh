@@ -51,7 +51,8 @@ part() {
     shift
     # Of the inputs of a graph it sees a copy from the host as never made, now and then; of single launches it does not.
     [ "$tool" = initcheck ] && export LANDFALL_CUDA_GRAPH=0
-    log=$(mktemp "$parts/$tool.XXXXXX") || exit 1
+    # A part is a process of its own.
+    log="$parts/$tool.$$"
     # Every process listens on a port of its own; where all cores are busy, it is long until the first connects.
     timeout "$part_limit" "$sanitizer" --tool "$tool" --error-exitcode 9 --max-connections 256 --launch-timeout 120 \
         --report-api-errors explicit --show-backtrace device --target-processes application-only \

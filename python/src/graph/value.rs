@@ -378,15 +378,7 @@ impl Value {
     }
 
     fn __richcmp__<'py>(&self, other: &Bound<'py, PyAny>, op: CompareOp) -> PyResult<Bound<'py, PyAny>> {
-        let name = match op {
-            CompareOp::Lt => "less",
-            CompareOp::Le => "less_equal",
-            CompareOp::Eq => "equal",
-            CompareOp::Ne => "not_equal",
-            CompareOp::Gt => "greater",
-            CompareOp::Ge => "greater_equal",
-        };
-        self.binary(name, other, false)
+        self.binary(attribute::comparison(op), other, false)
     }
 
     fn __hash__(&self) -> u64 {

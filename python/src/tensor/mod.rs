@@ -8,7 +8,7 @@ pub(crate) use elements::Memory;
 
 use crate::device::{adopt, capsule};
 use crate::error::{Class, Raise};
-use crate::{dtype, engines, operand, ops};
+use crate::{attribute, dtype, engines, operand, ops};
 use cuts::Cut;
 use landfall::{DeviceKind, Shape, View};
 use pyo3::basic::CompareOp;
@@ -338,14 +338,7 @@ impl Tensor {
         if operand::number(other)?.is_none() && operand::array(other)?.is_none() {
             return Ok(py.NotImplemented().into_bound(py));
         }
-        let name = match op {
-            CompareOp::Lt => "less",
-            CompareOp::Le => "less_equal",
-            CompareOp::Eq => "equal",
-            CompareOp::Ne => "not_equal",
-            CompareOp::Gt => "greater",
-            CompareOp::Ge => "greater_equal",
-        };
+        let name = attribute::comparison(op);
         ops::call(py, "compare", &[slf.as_any(), other], None, &[("comparison", name.into())])
     }
 

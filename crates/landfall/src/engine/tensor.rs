@@ -33,6 +33,30 @@ pub struct TensorMut<'a> {
     exclusive: PhantomData<&'a mut Buffer>,
 }
 
+/// What an owner of memory says of its operand, for [`Tensor`] and [`View`](super::View).
+macro_rules! described {
+    () => {
+        /// Dtype and shape.
+        #[must_use]
+        pub fn spec(&self) -> Spec {
+            self.operand.spec()
+        }
+
+        /// Element type.
+        #[must_use]
+        pub fn dtype(&self) -> DType {
+            self.operand.dtype
+        }
+
+        /// Dimension sizes.
+        #[must_use]
+        pub fn shape(&self) -> Shape {
+            *self.operand.layout.shape()
+        }
+    };
+}
+pub(super) use described;
+
 impl Tensor {
     pub(crate) fn new(device: &Arc<dyn Device>, spec: Spec) -> Result<Self, Error> {
         let buffer = Buffer::new(device, spec.bytes())?;
@@ -46,23 +70,7 @@ impl Tensor {
         (self.buffer, self.operand)
     }
 
-    /// Dtype and shape.
-    #[must_use]
-    pub fn spec(&self) -> Spec {
-        self.operand.spec()
-    }
-
-    /// Element type.
-    #[must_use]
-    pub fn dtype(&self) -> DType {
-        self.operand.dtype
-    }
-
-    /// Dimension sizes.
-    #[must_use]
-    pub fn shape(&self) -> Shape {
-        *self.operand.layout.shape()
-    }
+    described!();
 
     /// A view of the whole tensor, for reading.
     #[must_use]

@@ -1,7 +1,7 @@
 //! Owning views: a layout of memory that lives as long as a view of it, the engine's or another library's.
 
 use super::buffer::Buffer;
-use super::tensor::{Tensor, TensorMut, TensorRef};
+use super::tensor::{Tensor, TensorMut, TensorRef, described};
 use crate::device::{Device, Foreign};
 use crate::error::Error;
 use crate::values::{Address, DType, DeviceKind, Element, HostTensor, Layout, Operand, Rule, Shape, Spec};
@@ -85,23 +85,7 @@ impl View {
         Ok(Self { memory, operand: Operand { base, dtype, layout } })
     }
 
-    /// Dtype and shape.
-    #[must_use]
-    pub fn spec(&self) -> Spec {
-        self.operand.spec()
-    }
-
-    /// Element type.
-    #[must_use]
-    pub fn dtype(&self) -> DType {
-        self.operand.dtype
-    }
-
-    /// Dimension sizes.
-    #[must_use]
-    pub fn shape(&self) -> Shape {
-        *self.operand.layout.shape()
-    }
+    described!();
 
     /// Offset and strides in the memory.
     #[must_use]
