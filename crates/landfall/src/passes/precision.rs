@@ -9,9 +9,9 @@
 //! | mixing | the table's ops | runs in |
 //! |---|---|---|
 //! | product | matmul, grouped matmul, attention | the compute dtype, temperatures in f32 |
-//! | between products | one scalar expression per element, dropout, the rows of layer norm and L2 norm | the compute dtype between two products, else f32 |
+//! | between products | one scalar expression per element, dropout, the rows of layer norm, batch norm and L2 norm | the compute dtype between two products, else f32 |
 //! | movement | copy, concat, pad, permute | the compute dtype if fewer bytes move |
-//! | full | everything else: batch norm, softmax, losses, reductions, updates, gathers | f32 |
+//! | full | everything else: softmax, losses, reductions, updates, gathers | f32 |
 //!
 //! "Between" means that an operand depends on a product and a product depends on the result. So the scaling of a window
 //! before the first product, and the path of the prediction from the last one to the loss, stay in f32.

@@ -10,3 +10,5 @@ pub(crate) const GROUP: Piece = Piece::new("group", include_str!("group.cu"));
 pub(crate) const ROWS: Piece = Piece::new("rows", include_str!("rows.cu"));
 /// Columns shared between the threads of a block.
 pub(crate) const COLUMNS: Piece = Piece::new("columns", include_str!("columns.cu"));
+/// Fragments of 16-bit floats for tensor cores.
+pub(crate) const FRAGMENTS: Piece = Piece::new("fragments", include_str!("fragments.cu"));

@@ -29,7 +29,8 @@ op_attributes! {
     /// also `prev`: `[B, h, N, N]`, the scores of the layer before (residual attention). Results: `out` `[B, N, h, e]`;
     /// `lse` `[B, h, N]`, the logarithm of each row's sum of exponentials, in the accumulation dtype, kept for the
     /// gradient; with `emit_scores` `S` `[B, h, N, N]`, rounded once, the next layer's `prev`. Accumulation: f32 (f64 for
-    /// f64); on the processor over more than 512 keys in f64. `S` in place on `prev`, else disjoint. Gradient:
+    /// f64); on the processor over more than 512 keys in f64; on a GPU the weights of 16-bit floats are rounded before they are
+    /// multiplied. `S` in place on `prev`, else disjoint. Gradient:
     /// [`AttentionGrad`], which computes the scores again; `lse` carries none. A row whose scores are all −∞ is NaN.
     /// Errors: rank 4, equal shapes and dtypes. Deterministic, whatever the number of threads. Sources: Vaswani et al.,
     /// "Attention Is All You Need" (2017); He et al., "RealFormer" (2021); Dao et al., "FlashAttention" (2022).
@@ -154,6 +155,10 @@ impl Op for Attention {
     fn vjp(&self) -> Grad {
         Grad::Rule(vjp)
     }
+    fn accumulate(&self, dtype: DType) -> DType {
+        // On tensor cores weights are rounded to 16 bits before they are multiplied; sums run in f32.
+        dtype
+    }
     fn mixing(&self) -> Mixing {
         Mixing::Product { operands: usize::MAX }
     }
@@ -247,8 +252,8 @@ impl Tested for Attention {
 }
 
 /// Shapes `[B, N, h, e]` of samples: few keys, whole panels, tails, several tiles, wide and very wide heads, few tokens with
-/// wide heads, nothing, sixteen heads at a time and some, a head of
-/// middle size.
+/// wide heads, nothing, sixteen heads at a time and some, a head of middle size; for tensor cores the most tokens, features that
+/// are no multiple of eight, one and several warps a head, and neighbouring heads.
 pub(in crate::ops) const SHAPES: &[[usize; 4]] = &[
     [1, 1, 1, 1],
     [2, 5, 2, 4],
@@ -265,6 +270,10 @@ pub(in crate::ops) const SHAPES: &[[usize; 4]] = &[
     [5, 42, 4, 4],
     [9, 42, 2, 3],
     [1, 64, 1, 64],
+    [1, 128, 1, 32],
+    [2, 50, 3, 20],
+    [5, 6, 4, 16],
+    [1, 42, 16, 8],
 ];
 
 /// Elements of a task's scratch memory.

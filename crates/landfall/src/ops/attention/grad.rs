@@ -82,6 +82,10 @@ impl Op for AttentionGrad {
     fn vjp(&self) -> Grad {
         Grad::ONCE
     }
+    fn accumulate(&self, dtype: DType) -> DType {
+        // As of the forward op: weights and the slopes of scores are rounded.
+        dtype
+    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[

@@ -2,9 +2,9 @@
 
 mod cuda;
 
-use super::layer_norm::vjp;
+use super::layer_norm::{affine_dtype, mixed_shapes, vjp};
 use crate::contract::{
-    Body, Data, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value, attributes,
+    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value, attributes,
     op_attributes, rules,
 };
 use crate::error::Error;
@@ -39,7 +39,7 @@ op_attributes! {
     /// Training-mode batch normalisation: `y = (x − mean)/√(variance + eps)·weight + bias` with the mean and the biased
     /// variance of each feature over all rows.
     ///
-    /// `x`: `[.., d]`, `weight`, `bias`: `[d]`, one float dtype. Results: `y` as `x`; `mean` and `variance` `[d]` in the
+    /// `x`: `[.., d]`, `weight`, `bias`: `[d]`, of one float dtype, or weight and bias of the accumulation dtype. Results: `y` as `x`; `mean` and `variance` `[d]` in the
     /// accumulation dtype, kept for the gradient and for [`RunningUpdate`](crate::ops::norm::running_update::RunningUpdate). The variance is the mean square of the
     /// differences from the mean (two passes). Accumulation: f32 in tiles (f64 for f64), f64 over tiles. Disjoint.
     /// Gradient: [`BatchNormGrad`]; `mean` and `variance` carry none. Errors: `x` has an axis, `weight` and `bias` are
@@ -91,9 +91,10 @@ impl Op for BatchNorm {
             return Err(Rule::Rank { arg: 0, rank: 0, expected: "at least 1" });
         }
         for i in [1, 2] {
-            rules::same_dtype(&args, 0, i)?;
+            affine_dtype(&args, 0, i)?;
             rules::shape(&args, i, [x.shape.last()])?;
         }
+        rules::same_dtype(&args, 1, 2)?;
         let each = Spec::new(x.dtype.accumulate(), [x.shape.last()]);
         Ok([x, each, each].into())
     }
@@ -109,12 +110,16 @@ impl Op for BatchNorm {
             vjp(BatchNormGrad { eps }, cx)
         })
     }
+    fn mixing(&self) -> Mixing {
+        // It rounds once, whatever the dtype of its weights.
+        Mixing::BetweenProducts { operands: 1 }
+    }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
         const {
             &[
                 Kernel::cpu("batch_norm", |op, call| {
                     let op = attributes::<BatchNorm>(op)?;
-                    with_float!(call, 0, T => forward::<T>(op.eps, call))
+                    with_float!(call, 0, T, W as 1 => forward::<T, W>(op.eps, call))
                 })
                 .with_workspace(|_, args| {
                     let (n, d) = sizes(&args[0].shape);
@@ -156,6 +161,14 @@ impl Tested for BatchNorm {
         // A mean far from zero: E[x²] − E[x]² would lose the variance.
         let far = vec![SampleArg::range([90, 3], 20.0, 21.0), SampleArg::any([3]), SampleArg::any([3])];
         all.push(Sample::new(Self { eps: 1e-5 }, far));
+        // Weights in f32 of rows in 16 bits, as mixed precision has them.
+        for (half, shape) in mixed_shapes() {
+            let mut mixed = args(&shape);
+            mixed[0] = SampleArg::with(Some(half), shape, Data::Range(-2.0, 2.0));
+            mixed[1] = SampleArg::with(Some(DType::F32), [shape.last()], Data::Range(0.5, 1.5));
+            mixed[2] = SampleArg::with(Some(DType::F32), [shape.last()], Data::Range(-1.0, 1.0));
+            all.push(Sample::new(Self { eps: 1e-5 }, mixed));
+        }
         all.push(Sample::bad(
             *self,
             vec![SampleArg::any([4, 8]), SampleArg::any([6]), SampleArg::any([8])],
@@ -177,8 +190,8 @@ op_attributes! {
     /// Gradient of [`BatchNorm`]: with `h = (x − mean)/√(variance + eps)` and `n` rows, `gbias = Σ gy`,
     /// `gweight = Σ gy·h` and `gx = weight/√(variance + eps)·(gy − gbias/n − h·gweight/n)`.
     ///
-    /// `gy`, `x`: `[.., d]`, `weight`: `[d]`, one float dtype; `mean`, `variance`: `[d]` in f32 or f64. Results: `gx` as
-    /// `x`, `gweight` and `gbias` `[d]`. Accumulation: f32 in tiles (f64 for f64), f64 over tiles. Disjoint. No second
+    /// `gy`, `x`: `[.., d]`, `weight`: `[d]`, of one float dtype, or the weight of the accumulation dtype; `mean`, `variance`: `[d]` in f32 or f64. Results: `gx` as
+    /// `x`, `gweight` and `gbias` `[d]` as `weight`. Accumulation: f32 in tiles (f64 for f64), f64 over tiles. Disjoint. No second
     /// derivatives. Errors: dtypes or shapes that differ from these. Deterministic, whatever the number of threads.
     #[derive(Debug, Clone, Copy)]
     pub struct BatchNormGrad(gy, x, weight, mean, variance) {
@@ -195,7 +208,7 @@ impl Op for BatchNormGrad {
         let args: [Spec; 5] = rules::arity(self, args)?;
         rules::float(&args, &[0])?;
         rules::same_dtype(&args, 0, 1)?;
-        rules::same_dtype(&args, 0, 2)?;
+        affine_dtype(&args, 0, 2)?;
         rules::same_shape(&args, 0, 1)?;
         let x = args[1];
         if x.shape.rank() == 0 {
@@ -222,7 +235,7 @@ impl Op for BatchNormGrad {
             &[
                 Kernel::cpu("batch_norm_grad", |op, call| {
                     let op = attributes::<BatchNormGrad>(op)?;
-                    with_float!(call, 0, T => backward::<T>(op.eps, call))
+                    with_float!(call, 0, T, W as 2 => backward::<T, W>(op.eps, call))
                 })
                 .with_workspace(|_, args| {
                     let (n, d) = sizes(&args[1].shape);
@@ -261,6 +274,14 @@ impl Tested for BatchNormGrad {
         };
         let shapes = SHAPES.iter().filter_map(|s| Shape::new(s));
         let mut all: Vec<Sample> = shapes.map(|s| Sample::new(Self { eps: 1e-5 }, args(&s))).collect();
+        for (half, shape) in mixed_shapes() {
+            let mut mixed = args(&shape);
+            for x in &mut mixed[..2] {
+                *x = SampleArg::with(Some(half), shape, Data::Range(-2.0, 2.0));
+            }
+            mixed[2] = SampleArg::with(Some(DType::F32), [shape.last()], Data::Range(-1.0, 1.0));
+            all.push(Sample::new(*self, mixed));
+        }
         let mut bad = args(&[4, 8].into());
         bad[1] = SampleArg::any([4, 6]);
         all.push(Sample::bad(*self, bad, "their shapes must be equal"));
@@ -281,12 +302,12 @@ fn total(partial: &[f64], width: usize, out: &mut [f64]) {
     }
 }
 
-fn forward<T: Element>(eps: f64, call: &Call<'_>) -> Result<(), Rule>
+fn forward<T: Element, W: Element<Acc = T::Acc>>(eps: f64, call: &Call<'_>) -> Result<(), Rule>
 where
     T::Acc: Arith,
 {
     let x = call.input::<T>(0)?.merge_outer();
-    let (weight, bias) = (call.input::<T>(1)?, call.input::<T>(2)?);
+    let (weight, bias) = (call.input::<W>(1)?, call.input::<W>(2)?);
     let (n, d) = sizes(x.layout().shape());
     let (y, cut) = rows(call.output::<T>(0)?, &[n, d]);
     let (mut mean, mut variance) = (call.output::<T::Acc>(1)?, call.output::<T::Acc>(2)?);
@@ -387,16 +408,16 @@ fn centres<A: Arith>(columns: Columns, mean: &[f64]) -> ([A; LINE], [A; LINE]) {
     (high, low)
 }
 
-fn backward<T: Element>(eps: f64, call: &Call<'_>) -> Result<(), Rule>
+fn backward<T: Element, W: Element<Acc = T::Acc>>(eps: f64, call: &Call<'_>) -> Result<(), Rule>
 where
     T::Acc: Arith,
 {
     let (gy, x) = (call.input::<T>(0)?.merge_outer(), call.input::<T>(1)?.merge_outer());
-    let weight = call.input::<T>(2)?;
+    let weight = call.input::<W>(2)?;
     let (mean, variance) = (SavedStat::of(call, 3)?, SavedStat::of(call, 4)?);
     let (n, d) = sizes(x.layout().shape());
     let (gx, cut) = rows(call.output::<T>(0)?, &[n, d]);
-    let (mut gweight, mut gbias) = (call.output::<T>(1)?, call.output::<T>(2)?);
+    let (mut gweight, mut gbias) = (call.output::<W>(1)?, call.output::<W>(2)?);
     let (each, count) = (chunk_rows(n, d), chunks(n, d));
     let partial = &mut call.workspace::<f64>()?[..count * 2 * d];
     let rstd = |j: usize| 1.0 / (variance.get::<f64>(j) + eps).sqrt();
@@ -443,7 +464,7 @@ where
             *slot = all;
         }
         let out = if j < d { &mut gweight } else { &mut gbias };
-        out.set_flat(j % d, T::from_f64(all));
+        out.set_flat(j % d, W::from_f64(all));
     }
     let totals = &*partial;
     call.parallel(

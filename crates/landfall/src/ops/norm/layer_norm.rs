@@ -297,7 +297,7 @@ impl Tested for LayerNormGrad {
 }
 
 /// Rows in 16 bits whose weight is in f32.
-fn mixed_shapes() -> impl Iterator<Item = (DType, Shape)> {
+pub(super) fn mixed_shapes() -> impl Iterator<Item = (DType, Shape)> {
     [(DType::BF16, [6, 64]), (DType::F16, [70, 24]), (DType::BF16, [5, 33])]
         .map(|(d, s)| (d, s.into()))
         .into_iter()

@@ -3,7 +3,7 @@
 use super::Attention;
 use crate::contract::{Op, attributes};
 use crate::kernel::cuda::{
-    BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel, size,
+    BLOCK, Call, FRAGMENTS, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel, size,
 };
 use crate::ops::attention::cpu_tiles::Sizes;
 use crate::ops::attention::grad::AttentionGrad;
@@ -170,6 +170,54 @@ static BLOCK_GRADIENT: Source = Source {
     entries: &[Gradient::KERNEL.of_block(MIDDLE)],
 };
 
+const SHORT: Piece = Piece::new("short", include_str!("short.cu"));
+
+static SHORT_FORWARD: Source = Source {
+    name: "attention_short",
+    pieces: &[FRAGMENTS, SHORT, Piece::new("short_forward", include_str!("short_forward.cu"))],
+    entries: &[Forward::KERNEL.of_block(32 * MOST_WARPS as u32)],
+};
+
+static SHORT_GRADIENT: Source = Source {
+    name: "attention_short_grad",
+    pieces: &[FRAGMENTS, SHORT, Piece::new("short_grad", include_str!("short_grad.cu"))],
+    entries: &[Gradient::KERNEL.of_block(32 * MOST_WARPS as u32)],
+};
+
+/// Warps of a block of [`Way::Short`] at most.
+const MOST_WARPS: usize = 8;
+
+/// How a block of [`Way::Short`] is filled: constants of `short.cu`.
+#[derive(Debug, Clone, Copy)]
+struct Short {
+    /// Warps of a head.
+    warps: usize,
+    /// Heads of a block: a power of two.
+    heads: usize,
+    /// Bytes of shared memory of a block.
+    shared: usize,
+}
+
+impl Short {
+    fn of(part: Part, s: &Sizes) -> Self {
+        let (lines, chunks) = (s.n.next_multiple_of(16), if s.e <= 8 { 1 } else { s.e.div_ceil(16) * 2 });
+        let strips = lines / 16;
+        // A warp alone has no one to wait for, as long as its sums fit in registers.
+        let warps = if strips * chunks <= 6 { 1 } else { strips };
+        let rows = |count: usize, chunks: usize| 2 * lines * count * (chunks | 1) * 8;
+        let room = match part {
+            Part::Forward => rows(3, chunks),
+            Part::Gradient => rows(4, chunks) + rows(1, lines / 8) + 2 * 4 * lines,
+        };
+        // Neighbouring heads lie in different banks.
+        let slot = room.next_multiple_of(128) + 16;
+        // Two blocks of a multiprocessor at least.
+        let fits = |heads: &usize| heads * warps <= MOST_WARPS && heads * slot <= ASKED * 4 / 5;
+        let heads = [8, 4, 2].into_iter().find(fits).unwrap_or(1);
+        Self { warps, heads, shared: heads * slot }
+    }
+}
+
 /// Which of the two a kernel computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -193,6 +241,8 @@ fn shared(part: Part, s: &Sizes, dtype: DType) -> usize {
 /// A way to compute attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::ops) enum Way {
+    /// 16-bit floats on tensor cores, whole heads of up to 128 tokens in shared memory.
+    Short,
     /// A block for several whole heads, a row a thread.
     Few,
     /// A block for one whole head, spread over all threads.
@@ -208,6 +258,10 @@ impl Way {
     fn takes(self, s: &Sizes, dtype: DType) -> bool {
         let size = dtype.accumulate().size();
         match self {
+            Self::Short => {
+                let fits = |part| Short::of(part, s).shared <= ASKED;
+                dtype.size() == 2 && s.n.max(s.e) <= 128 && fits(Part::Forward) && fits(Part::Gradient)
+            }
             // Four rows of each thread in shared memory.
             Self::Few => s.n <= FEW as usize && s.e * size <= 64,
             // Queries, keys, values and their results' slopes, weights and what they change by.
@@ -223,7 +277,7 @@ impl Way {
 
     /// The op's own choice: the first that takes the heads.
     fn own(s: &Sizes, dtype: DType) -> Self {
-        let ways = [Self::Few, Self::Head, Self::Block];
+        let ways = [Self::Short, Self::Few, Self::Head, Self::Block];
         ways.into_iter().find(|way| way.takes(s, dtype)).unwrap_or(Self::Rows)
     }
 
@@ -236,14 +290,22 @@ impl Way {
     /// A module for whole heads, and the blocks for all of them; `None` where it goes by rows.
     fn heads(self, part: Part, s: &Sizes, dtype: DType) -> Result<Option<(Module, Geometry)>, Rule> {
         let sources = match self {
+            Self::Short => [&SHORT_FORWARD, &SHORT_GRADIENT],
             Self::Few => [&FEW_FORWARD, &FEW_GRADIENT],
             Self::Head => [&HEAD_FORWARD, &HEAD_GRADIENT],
             Self::Block => [&BLOCK_FORWARD, &BLOCK_GRADIENT],
             Self::Rows => return Ok(None),
         };
         let module = Module::new(sources[part as usize]).of("T", dtype).of("A", dtype.accumulate());
-        let module = module.constant("FEATURES", s.e.next_multiple_of(4) as u64);
         let heads = s.batch * s.heads;
+        if self == Self::Short {
+            let Short { warps, heads: each, shared } = Short::of(part, s);
+            let numbers = [("TOKENS", s.n), ("FEATURES", s.e), ("WARPS", warps), ("HEADS", each), ("SHARED", shared)];
+            let module = numbers.into_iter().fold(module, |m, (name, value)| m.constant(name, value as u64));
+            let geometry = Geometry::blocks(heads.div_ceil(each), (32 * warps * each) as u32)?;
+            return Ok(Some((module, Geometry { shared: shared as u32, ..geometry })));
+        }
+        let module = module.constant("FEATURES", s.e.next_multiple_of(4) as u64);
         if self == Self::Few {
             return Ok(Some((module, Geometry::blocks(heads.div_ceil(FEW as usize / s.n), FEW)?)));
         }

@@ -3,7 +3,7 @@
 
 use crate::contract::Op;
 use crate::kernel::cuda::{
-    BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, Tile, cuda_kernel,
+    BLOCK, Call, FRAGMENTS, Failure, Geometry, KernelArgs, Module, Piece, Source, Tile, cuda_kernel,
 };
 use crate::ops::experts::routing::cuda::{BARRIERS, SCAN};
 use crate::values::{DType, Operand, Rule, Spec};
@@ -64,7 +64,7 @@ static ANY: Source = Source {
 
 static MMA: Source = Source {
     name: "grouped_mma",
-    pieces: &[SCAN, SEGMENTS, Piece::new("mma", include_str!("mma.cu")), GROUPED, PRODUCT, WEIGHTS],
+    pieces: &[SCAN, SEGMENTS, FRAGMENTS, Piece::new("mma", include_str!("mma.cu")), GROUPED, PRODUCT, WEIGHTS],
     entries: &[Segments::KERNEL, Product::KERNEL, Weights::KERNEL],
 };
 

@@ -17,14 +17,6 @@ template <bool ALONG> DEVICE u32 chunk_at(u32 row, u32 chunk) {
     return ALONG ? row * SLAB + (chunk ^ (row / 2 % 4)) * CHUNK : row * TILE + (chunk ^ (row % 8)) * CHUNK;
 }
 
-DEVICE u32 shared_address(const void* at) { return u32(__cvta_generic_to_shared(at)); }
-
-// 16 bytes to shared memory while other work goes on; zeros where they are not inside.
-DEVICE void copy_ahead(T* to, const T* from, bool inside) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(inside ? 16 : 0)
-                 : "memory");
-}
-
 template <bool ALONG> DEVICE void fetch(T* to, const Factor& f, u64 inner, u64 end) {
 #pragma unroll
     for (u32 i = 0; i < TILE * SLAB / CHUNK / THREADS; i++) {
@@ -38,31 +30,9 @@ template <bool ALONG> DEVICE void fetch(T* to, const Factor& f, u64 inner, u64 e
 // Four 8 x 8 parts of a slab: this lane's part starts at outer index `o` and inner index `p`.
 template <bool ALONG> DEVICE void fragment(u32 (&x)[4], const T* slab, u32 o, u32 p) {
     u32 line = threadIdx.x % 8;
-    u32 at = shared_address(slab + (ALONG ? chunk_at<ALONG>(o + line, p / CHUNK) : chunk_at<ALONG>(p + line, o / CHUNK)));
-    if (ALONG) {
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-                     : "r"(at)
-                     : "memory");
-    } else {
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-                     : "r"(at)
-                     : "memory");
-    }
-}
-
-DEVICE void multiply_add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1, bf16) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-DEVICE void multiply_add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1, f16) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    const T* row = slab + (ALONG ? chunk_at<ALONG>(o + line, p / CHUNK) : chunk_at<ALONG>(p + line, o / CHUNK));
+    if (ALONG) load_matrices(x, row);
+    else load_transposed(x, row);
 }
 
 struct Tile {

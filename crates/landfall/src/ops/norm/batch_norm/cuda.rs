@@ -27,8 +27,8 @@ cuda_kernel! {
     chunks: size,
     width: u32,
     x: rows_in T,
-    weight: view_in T,
-    bias: view_in T,
+    weight: view_in W,
+    bias: view_in W,
     y: rows_out T,
     mean: view_out A,
     variance: view_out A,
@@ -68,10 +68,10 @@ cuda_kernel! {
     mean: view_in M,
     variance: view_in V,
     eps: f64,
-    weight: view_in T,
+    weight: view_in W,
     gx: rows_out T,
-    gweight: view_out T,
-    gbias: view_out T,
+    gweight: view_out W,
+    gbias: view_out W,
     partial: scratch_of F64,
 }
 
@@ -127,7 +127,7 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let (frame, partial) = (matrices.frame(rows, columns), 0);
     let (x, y) = (matrices.view(0, &x), matrices.view(1, &y));
     let dtype = x.operand.dtype();
-    let module = Module::new(&SOURCE).of("T", dtype).of("A", dtype.accumulate());
+    let module = Module::new(&SOURCE).of("T", dtype).of("W", weight.dtype()).of("A", dtype.accumulate());
     let (sums, pass) = (Sharing::sums(rows, columns), Sharing::pass(rows, columns));
     if rows > 0 {
         let args = Statistics { frame, each: sums.each, width: sums.width as u32, x, partial };
@@ -160,8 +160,8 @@ pub(super) fn backward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> 
     if columns == 0 {
         return Ok(());
     }
-    let module = Module::new(&GRADIENT).of("T", x.dtype()).of("A", x.dtype().accumulate());
-    let module = module.of("M", mean.dtype()).of("V", variance.dtype());
+    let module = Module::new(&GRADIENT).of("T", x.dtype()).of("W", weight.dtype());
+    let module = module.of("A", x.dtype().accumulate()).of("M", mean.dtype()).of("V", variance.dtype());
     let matrices = Matrices::new([&gy, &x, &gx])?;
     let (frame, partial) = (matrices.frame(rows, columns), 0);
     let (gy, x, gx) = (matrices.view(0, &gy), matrices.view(1, &x), matrices.view(2, &gx));

@@ -29,8 +29,8 @@ KERNEL(gradient) {
     Pair sum = chunks_all(c, chunks, partial);
     if (!c.inside) return;
     if (blockIdx.y == 0 && c.lane == 0) {
-        gbias[c.column * gbias.stride.v[0]] = narrow<T>(sum.a);
-        gweight[c.column * gweight.stride.v[0]] = narrow<T>(sum.b);
+        gbias[c.column * gbias.stride.v[0]] = narrow<W>(sum.a);
+        gweight[c.column * gweight.stride.v[0]] = narrow<W>(sum.b);
     }
     A centre = A(mean[c.column * mean.stride.v[0]]);
     A rstd = A(1.0 / sqrt(double(variance[c.column * variance.stride.v[0]]) + eps));
