@@ -185,6 +185,7 @@ def training(c, name, mode):
 def op_call(row, dtype):
     """A function and its arguments."""
     op, sizes = rows.parse_op(row)
+    op = op.removeprefix("large-").removeprefix("half-")
     keys = iter(random.split(random.key(0), 8))
 
     def some(*shape):
@@ -237,6 +238,8 @@ def op_call(row, dtype):
             return jax.vjp(nn.dot_product_attention, q, k, v)[1](cotangent)
 
         return both, tuple(some(*sizes) for _ in range(4))
+    if op == "copy":
+        return jnp.copy, (some(*sizes),)
     if op == "transpose":
         return jnp.transpose, (some(*sizes),)
     if op == "sum-rows":

@@ -1,7 +1,8 @@
 """Rows of the benchmark as the peers see them.
 
 A step row is a whole training step, of a PatchTST or (where it has tokens) of a CrossAsset; its sizes are here. An op row names
-its sizes itself: `matmul/6400x64x192` is the op `matmul` on the sizes 6400, 64, 192. A routing row does so too: tokens, hidden
+its sizes itself: `matmul/6400x64x192` is the op `matmul` on the sizes 6400, 64, 192; `large-` rows are timed in f32 and bf16, `half-`
+rows in bf16. A routing row does so too: tokens, hidden
 size, experts (or chunks), experts of a token, columns of an expert's matrix; `-zipf` is how its tokens choose their experts.
 """
 
@@ -58,4 +59,6 @@ def dtypes(row, asked):
     """Those of these dtypes that a row is timed in."""
     if row in STEPS:
         return asked
-    return [d for d in asked if d in ("f32", "bf16")] if is_routing(row) else ["f32"]
+    if row.startswith("half-"):
+        return ["bf16"]
+    return [d for d in asked if d in ("f32", "bf16")] if is_routing(row) or row.startswith("large-") else ["f32"]

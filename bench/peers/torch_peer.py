@@ -257,6 +257,7 @@ def training_step(c, dtype, mode):
 def op_call(row, dtype):
     """One call of an op row."""
     op, sizes = rows.parse_op(row)
+    op = op.removeprefix("large-").removeprefix("half-")
     torch.manual_seed(2021)
 
     def random(*shape, grad=False):
@@ -311,6 +312,9 @@ def op_call(row, dtype):
             return lambda: F.scaled_dot_product_attention(q, k, v)
         leaves, cotangent = [t.detach().requires_grad_() for t in (q, k, v)], random(b, h, n, e)
         return lambda: torch.autograd.grad(F.scaled_dot_product_attention(*leaves), leaves, cotangent)
+    if op == "copy":
+        x, out = random(*sizes), random(*sizes)
+        return lambda: out.copy_(x)
     if op == "transpose":
         x, out = random(*sizes), random(*reversed(sizes))
         return lambda: out.copy_(x.t())

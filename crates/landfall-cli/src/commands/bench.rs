@@ -106,7 +106,7 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     let dtypes = args.dtypes.iter().map(|d| d.name()).collect::<Vec<_>>().join(",");
     for row in Row::select(&args.rows, true).map_err(known)? {
         if row.precisions(&args.dtypes).is_empty() {
-            let rule = "routing rows are of f32 or bf16";
+            let rule = "large and routing rows are of f32 or bf16";
             return Err(SettingsError::Range { key: "--dtypes", value: dtypes, rule }.into());
         }
     }
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     let placed = on(args.device, Some(threads), |engine| Ok(engine.clone()))?;
     let gpu = matches!(placed.made.device(), DeviceKind::Cuda(_));
     let mut rows = Row::select(&args.rows, gpu).map_err(known)?;
-    if let (false, Some(row)) = (gpu, rows.iter().find(|r| matches!(r, Row::Routing(_)))) {
+    if let (false, Some(row)) = (gpu, rows.iter().find(|r| r.on_gpus())) {
         let (key, value, rule) = ("--rows", row.name(), "this row needs a GPU (--device cuda)");
         return Err(SettingsError::Range { key, value, rule }.into());
     }

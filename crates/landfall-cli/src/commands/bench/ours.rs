@@ -91,7 +91,7 @@ impl Ours {
     pub(super) fn new(engine: &Engine, row: Row, dtype: Precision, seconds: f64) -> Result<Self, CliError> {
         let mut ours = match row {
             Row::Step(step, way) => Self::step(engine, step, way, dtype)?,
-            Row::Op(op) => Self::op(engine, op)?,
+            Row::Op(op) => Self::op(engine, op, dtype.parts().0)?,
             Row::Routing(row) => Self::cold(engine, &row.calls(dtype.parts().0), FLUSH)?,
         };
         (ours.run)(3)?;
@@ -102,7 +102,8 @@ impl Ours {
         }
         let steps = (seconds / taken * ours.steps as f64).ceil();
         ours.steps = (steps as usize).clamp(1, MOST_STEPS);
-        if let (DeviceKind::Cuda(_), None) = (engine.device(), &ours.flush) {
+        // Of rows that a GPU is timed at, the host's time does not show.
+        if matches!(engine.device(), DeviceKind::Cuda(_)) && !row.on_gpus() {
             ours.host = Some(match row {
                 Row::Op(op) => ours.issued(op)?,
                 Row::Step(..) | Row::Routing(_) => ours.submitted()?,
@@ -149,7 +150,7 @@ impl Ours {
         let engine = self.engine.clone();
         let (mut program, mut state) = bare(&engine, row)?;
         let null = Engine::null();
-        let mut calls = prepared(&null, &row.calls())?;
+        let mut calls = prepared(&null, &row.calls(DType::F32))?;
         let before = engine.counters().launches;
         (self.run)(IN_FLIGHT)?;
         let launches = (engine.counters().launches - before) as f64 / IN_FLIGHT as f64;
@@ -226,8 +227,8 @@ impl Ours {
         Ok(Self::ready(engine, Box::new(run), cost, Some(training)))
     }
 
-    fn op(engine: &Engine, row: &OpRow) -> Result<Self, CliError> {
-        let calls = prepared(engine, &row.calls())?;
+    fn op(engine: &Engine, row: &OpRow, dtype: DType) -> Result<Self, CliError> {
+        let calls = prepared(engine, &row.calls(dtype))?;
         let cost = cost(&calls);
         Ok(Self::ready(engine, issuing(engine, calls), cost, None))
     }
@@ -311,7 +312,7 @@ fn submissions<const N: usize>(
 fn bare(engine: &Engine, row: &OpRow) -> Result<(Program, State), Error> {
     let graph = Graph::new(&Arc::new(StateSpec::new()));
     let mut inputs = Vec::new();
-    for (c, call) in row.calls().into_iter().enumerate() {
+    for (c, call) in row.calls(DType::F32).into_iter().enumerate() {
         let args = call.args.iter().enumerate().map(|(a, arg)| {
             let name = format!("{c}.{a}");
             let input = graph.input(&name, arg.dtype, arg.shape);

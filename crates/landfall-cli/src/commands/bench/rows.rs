@@ -46,6 +46,8 @@ pub(super) struct OpRow {
     op: &'static str,
     sizes: &'static [usize],
     calls: fn(&[usize]) -> Vec<Call>,
+    /// Those it is timed in. A row of bf16 is timed where it is asked for, on a GPU.
+    precisions: &'static [Precision],
 }
 
 /// One call of an op.
@@ -165,12 +167,13 @@ fn deep() -> PatchTstConfig {
 /// Each op, what its calls are, and at which sizes: those of `seed` (6,400 patches of 64 features) and of `etth1`
 /// (37,632 of 16). Products are `m x k x n`; `[batch, patches, heads, head size]` is attention's order.
 macro_rules! op_rows {
-    ($($op:literal $calls:ident: $([$($size:literal),*])*;)*) => {
-        pub(super) const OPS: &[OpRow] = &[$($(OpRow { op: $op, sizes: &[$($size),*], calls: $calls }),*),*];
+    ($NAME:ident in $precisions:expr; $($op:literal $calls:ident: $([$($size:literal),*])*;)*) => {
+        pub(super) const $NAME: &[OpRow] =
+            &[$($(OpRow { op: $op, sizes: &[$($size),*], calls: $calls, precisions: $precisions }),*),*];
     };
 }
 
-op_rows! {
+op_rows! { OPS in &[Precision::F32];
     "matmul" matmul: [6400, 64, 192] [6400, 64, 256] [6400, 256, 64] [37632, 16, 48] [37632, 16, 128] [37632, 128, 16] [896, 672, 96];
     "matmul-weight-grad" weight_grad: [6400, 64, 192] [6400, 64, 256] [37632, 16, 48] [37632, 16, 128] [37632, 128, 16] [896, 672, 96];
     "matmul-input-grad" input_grad: [6400, 64, 256] [37632, 16, 128] [37632, 128, 16] [896, 672, 96];
@@ -191,6 +194,21 @@ op_rows! {
     "gru-train-cudnn" gru_train: [128, 96, 128];
     "adam" adam: [81728] [101185];
     "add" add: [1024];
+}
+
+// Bound by memory: at least 256 MB in bf16, of long rows, of short rows and of sizes that no unit divides.
+op_rows! { LARGE in &[Precision::F32, Precision::Bf16];
+    "large-copy" copy: [8192, 16384];
+    "large-softmax" softmax: [8192, 16384] [2097152, 64] [131071, 1031];
+    "large-layer-norm" layer_norm: [8192, 16384] [2097152, 64] [131071, 1031];
+    "large-transpose" transpose: [8192, 16384] [2097152, 64] [131071, 1031];
+    "large-sum-rows" sum_rows: [8192, 16384] [2097152, 64] [131071, 1031];
+    "large-sum-columns" sum_columns: [8192, 16384] [2097152, 64] [131071, 1031];
+}
+
+// Attention of the step rows, and of long sequences.
+op_rows! { HALF in &[Precision::Bf16];
+    "half-attention-train" attention_train: [896, 42, 4, 4] [10272, 42, 16, 8] [512, 64, 8, 64] [8, 8192, 16, 128];
 }
 
 pub(super) fn call(op: impl Op, args: impl Into<Vec<Arg>>) -> Call {
@@ -284,6 +302,10 @@ fn attention_train(s: &[usize]) -> Vec<Call> {
     calls
 }
 
+fn copy(s: &[usize]) -> Vec<Call> {
+    vec![call(ops::Copy, [normal([s[0], s[1]])])]
+}
+
 fn transpose(s: &[usize]) -> Vec<Call> {
     vec![call(ops::Copy, [transposed(normal([s[0], s[1]]))])]
 }
@@ -352,8 +374,15 @@ fn adam(s: &[usize]) -> Vec<Call> {
 }
 
 impl OpRow {
-    pub(super) fn calls(&self) -> Vec<Call> {
-        (self.calls)(self.sizes)
+    /// Its calls; in another dtype than f32 all but what an op keeps in f32: statistics.
+    pub(super) fn calls(&self, dtype: DType) -> Vec<Call> {
+        let mut calls = (self.calls)(self.sizes);
+        for arg in calls.iter_mut().flat_map(|call| &mut call.args) {
+            if matches!(arg.data, Data::Normal) {
+                arg.dtype = dtype;
+            }
+        }
+        calls
     }
 }
 
@@ -366,15 +395,27 @@ pub(super) fn row_name(op: &str, sizes: &[usize]) -> String {
 impl Row {
     fn all() -> impl Iterator<Item = Self> {
         let steps = STEPS.iter().map(|s| Self::Step(s, Way::Captured));
-        let ops = OPS.iter().map(Self::Op);
+        let ops = OPS.iter().chain(LARGE).chain(HALF).map(Self::Op);
         steps.chain(ops).chain(ROUTING.iter().map(Self::Routing))
+    }
+
+    /// Whether it is timed on GPUs alone, and when it is asked for.
+    pub(super) fn on_gpus(&self) -> bool {
+        match self {
+            Self::Step(..) => false,
+            Self::Op(row) => row.precisions.contains(&Precision::Bf16),
+            Self::Routing(_) => true,
+        }
     }
 
     /// Those of these precisions that it is timed in.
     pub(super) fn precisions(&self, asked: &[Precision]) -> Vec<Precision> {
         match self {
             Self::Step(..) => asked.to_vec(),
-            Self::Op(_) => vec![Precision::F32],
+            Self::Op(row) => match row.precisions {
+                [one] => vec![*one],
+                several => asked.iter().copied().filter(|p| several.contains(p)).collect(),
+            },
             Self::Routing(_) => asked.iter().copied().filter(|&p| RoutingRow::takes(p)).collect(),
         }
     }
@@ -393,27 +434,30 @@ impl Row {
     fn is_of(&self, selection: &str) -> bool {
         match self {
             Self::Step(step, _) => selection == "steps" || selection == step.name,
-            Self::Op(row) => selection == "ops" || selection == row.op || selection == self.name(),
+            Self::Op(row) => {
+                let group = if self.on_gpus() { "large" } else { "ops" };
+                selection == group || selection == row.op || selection == self.name()
+            }
             Self::Routing(row) => selection == "routing" || selection == row.op || selection == self.name(),
         }
     }
 
-    /// The rows that these words name, in the table's order: `steps`, `ops`, `routing`, an op, or a row; every step and
+    /// The rows that these words name, in the table's order: `steps`, `ops`, `large`, `routing`, an op, or a row; every step and
     /// op for no word. The large steps only by their own name, unless `large`.
     ///
     /// # Errors
     /// The word that names none, and what there is.
     pub(super) fn select(words: &[String], large: bool) -> Result<Vec<Self>, (String, String)> {
         if let Some(word) = words.iter().find(|w| !Self::all().any(|r| r.is_of(w))) {
-            let mut known = vec!["steps", "ops", "routing"];
+            let mut known = vec!["steps", "ops", "large", "routing"];
             known.extend(STEPS.iter().map(|s| s.name));
-            known.extend(OPS.iter().map(|o| o.op));
+            known.extend(OPS.iter().chain(LARGE).chain(HALF).map(|o| o.op));
             known.extend(ROUTING.iter().map(|r| r.op));
             known.dedup();
             return Err((word.clone(), known.join(", ")));
         }
         let asked = |r: &Self| match words {
-            [] => !matches!(r, Self::Routing(_)),
+            [] => !r.on_gpus(),
             words => words.iter().any(|w| r.is_of(w)),
         };
         let fits = |r: &Self| large || !matches!(r, Self::Step(s, _) if s.large) || words.contains(&r.name());
