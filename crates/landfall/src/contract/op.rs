@@ -53,6 +53,10 @@ pub trait Op: Any + Attributes + Debug + Send + Sync {
     fn accumulate(&self, dtype: DType) -> DType {
         dtype.accumulate()
     }
+    /// Whether only passes make it: a caller could not give its attributes.
+    fn internal(&self) -> bool {
+        false
+    }
     /// How mixed precision treats the op.
     fn mixing(&self) -> Mixing {
         match self.body() {

@@ -86,6 +86,9 @@ pub fn named() -> Vec<Named> {
 
 /// The names of an op, and the attribute that gives them where there are several.
 fn names(op: &mut Arc<dyn Tested>) -> Vec<(&'static str, Option<&'static str>)> {
+    if op.internal() {
+        return Vec::new();
+    }
     let own = op.name();
     if let Some(op) = Arc::get_mut(op) {
         for attribute in op.declared() {

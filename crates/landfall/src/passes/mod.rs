@@ -1,6 +1,7 @@
 //! Passes: graph to graph. Gradients, mixed precision, and optimizations that do not change a bit of the results.
 
 mod casts;
+mod fuse;
 mod grad;
 mod outputs;
 mod precision;
@@ -31,6 +32,7 @@ pub(crate) fn optimise(graph: &Graph) -> Optimised {
     let recomputed = save::choose_recomputation(&mut inner);
     casts::share_casts(&mut inner);
     products::extend_products(&mut inner);
+    fuse::fuse_pointwise(&mut inner);
     outputs::copy_outputs(&mut inner);
     Optimised { inner, state: Arc::clone(graph.state_spec()), recomputed }
 }

@@ -105,6 +105,16 @@ pub enum Step {
     Binary(Binary, Reg, Reg),
     /// Select: the second if the first is not 0, else the third.
     Select(Reg, Reg, Reg),
+    /// An earlier step, rounded to a dtype: where a chain of ops would have stored it.
+    Rounded(DType, Reg),
+    /// 1 with a probability, else 0: the element's random word of a stream is at most the limit. Words are those of the cursor,
+    /// which is the last argument of the op, and are numbered as the elements of the result, row-major.
+    Kept {
+        /// Which numbers.
+        stream: u32,
+        /// The largest word for which it is 1.
+        last: u32,
+    },
 }
 
 impl Step {
@@ -117,6 +127,8 @@ impl Step {
             Self::Unary(f, x) => [2, f as u8, x.0, 0],
             Self::Binary(f, a, b) => [3, f as u8, a.0, b.0],
             Self::Select(c, a, b) => [4, c.0, a.0, b.0],
+            Self::Rounded(dtype, x) => [5, dtype as u8, x.0, 0],
+            Self::Kept { stream, last } => return u64::from(stream) << 32 | u64::from(last) | 1 << 63,
         };
         u32::from_le_bytes(code).into()
     }
@@ -131,9 +143,18 @@ impl PartialEq for Step {
             (Self::Unary(f, x), Self::Unary(g, y)) => f == g && x == y,
             (Self::Binary(f, a, b), Self::Binary(g, c, d)) => f == g && (a, b) == (c, d),
             (Self::Select(c, a, b), Self::Select(d, x, y)) => (c, a, b) == (d, x, y),
-            (Self::Arg(_) | Self::Const(_) | Self::Unary(..) | Self::Binary(..) | Self::Select(..), _) => {
-                false
-            }
+            (Self::Rounded(d, x), Self::Rounded(e, y)) => (d, x) == (e, y),
+            (Self::Kept { stream, last }, Self::Kept { stream: s, last: l }) => (stream, last) == (s, l),
+            (
+                Self::Arg(_)
+                | Self::Const(_)
+                | Self::Unary(..)
+                | Self::Binary(..)
+                | Self::Select(..)
+                | Self::Rounded(..)
+                | Self::Kept { .. },
+                _,
+            ) => false,
         }
     }
 }
@@ -229,7 +250,8 @@ impl Expression {
             Step::Unary(f, _) => f.of_integers(),
             Step::Binary(f, ..) => !matches!(f, Binary::Div | Binary::Pow),
             Step::Const(c) => c.fract() == 0.0,
-            Step::Arg(_) | Step::Select(..) => true,
+            Step::Rounded(dtype, _) => !dtype.is_float(),
+            Step::Arg(_) | Step::Select(..) | Step::Kept { .. } => true,
         };
         if !operands.clone().any(DType::is_float) && self.steps().iter().all(of_integers) {
             DType::I64
@@ -240,13 +262,21 @@ impl Expression {
         }
     }
 
+    /// The random streams that it draws from, each once.
+    pub(crate) fn streams(&self) -> impl Iterator<Item = u32> + '_ {
+        let stream = |step: &Step| if let Step::Kept { stream, .. } = *step { Some(stream) } else { None };
+        let steps = &self.steps;
+        let first = move |at: usize, s: u32| !steps[..at].iter().any(|step| stream(step) == Some(s));
+        steps.iter().enumerate().filter_map(move |(at, step)| stream(step).filter(|&s| first(at, s)))
+    }
+
     /// Operations per element.
     #[must_use]
     pub fn flops(&self) -> usize {
         let of = |step: &Step| match step {
-            Step::Arg(_) | Step::Const(_) => 0,
+            Step::Arg(_) | Step::Const(_) | Step::Rounded(..) => 0,
             Step::Unary(f, _) => f.flops(),
-            Step::Binary(..) | Step::Select(..) => 1,
+            Step::Binary(..) | Step::Select(..) | Step::Kept { .. } => 1,
         };
         self.steps().iter().map(of).sum()
     }

@@ -267,31 +267,50 @@ fn store<A: Tile, T: Element>(target: &mut ViewMut<'_, T>, from: usize, values: 
     });
 }
 
+/// Writes the random words of a stream from an element on.
+pub(crate) type Draw<'a> = &'a (dyn Fn(u32, u64, &mut [u32]) + Sync);
+
 /// Runs the expression of a pointwise op over a call's operands.
 ///
 /// # Errors
 /// A rule that only a wrong kernel table can violate.
 pub(crate) fn run(expression: &Expression, call: &Call<'_>) -> Result<(), Rule> {
+    issue(expression, call, call.inputs(), &|_, _, _| {})
+}
+
+/// The same of an expression that draws random words; the call's last argument is where they come from.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_random(expression: &Expression, call: &Call<'_>, draw: Draw<'_>) -> Result<(), Rule> {
+    issue(expression, call, call.inputs().saturating_sub(1), draw)
+}
+
+fn issue(expression: &Expression, call: &Call<'_>, n: usize, draw: Draw<'_>) -> Result<(), Rule> {
     let out = call.output_dtype(0)?;
     let mut dtypes = [out; MAX_ARGS + 1];
-    for (i, dtype) in dtypes.iter_mut().take(call.inputs().min(MAX_ARGS)).enumerate() {
+    for (i, dtype) in dtypes.iter_mut().take(n.min(MAX_ARGS)).enumerate() {
         *dtype = call.dtype(i)?;
     }
     let wrong = Err(Rule::Dtype { arg: 0, dtype: out, expected: "a dtype of the expression's arithmetic" });
     match expression.arithmetic(dtypes.iter().copied()) {
-        DType::I64 => with_dtype!(int out, T => typed::<i64, T>(expression, call), else wrong),
-        DType::F32 => with_dtype!(narrow out, T => typed::<f32, T>(expression, call), else wrong),
+        DType::I64 => with_dtype!(int out, T => typed::<i64, T>(expression, call, n, draw), else wrong),
+        DType::F32 => with_dtype!(narrow out, T => typed::<f32, T>(expression, call, n, draw), else wrong),
         DType::F64 | DType::BF16 | DType::F16 | DType::I32 | DType::U8 | DType::Bool => {
-            with_dtype!(any out, T => typed::<f64, T>(expression, call))
+            with_dtype!(any out, T => typed::<f64, T>(expression, call, n, draw))
         }
     }
 }
 
-fn typed<A: Tile, T: Element>(expression: &Expression, call: &Call<'_>) -> Result<(), Rule> {
+fn typed<A: Tile, T: Element>(
+    expression: &Expression,
+    call: &Call<'_>,
+    n: usize,
+    draw: Draw<'_>,
+) -> Result<(), Rule> {
     let target = call.output::<T>(0)?;
     let mut sources: [Source<'_>; MAX_ARGS] = [const { Source::InPlace }; MAX_ARGS];
     let mut layouts = [Layout::SCALAR; MAX_ARGS + 1];
-    let n = call.inputs();
     if n > sources.len() {
         return Err(Rule::Arity { takes: format!("at most {MAX_ARGS} arguments"), got: n });
     }
@@ -315,9 +334,22 @@ fn typed<A: Tile, T: Element>(expression: &Expression, call: &Call<'_>) -> Resul
         while at < total {
             let len = TILE.min(total - at);
             for (r, step) in expression.steps().iter().enumerate() {
-                if let Step::Arg(i) = *step {
-                    let i = usize::from(i);
-                    sources[i].load(&layouts[i], base + at, &part, at, &mut regs[r][..len]);
+                match *step {
+                    Step::Arg(i) => {
+                        let i = usize::from(i);
+                        sources[i].load(&layouts[i], base + at, &part, at, &mut regs[r][..len]);
+                    }
+                    Step::Kept { stream, last } => {
+                        let mut words = [0; TILE];
+                        draw(stream, (base + at) as u64, &mut words[..len]);
+                        let (one, zero) = (A::constant(1.0), A::default());
+                        map(&words, &mut regs[r], |word| if word <= last { one } else { zero });
+                    }
+                    Step::Const(_)
+                    | Step::Unary(..)
+                    | Step::Binary(..)
+                    | Step::Select(..)
+                    | Step::Rounded(..) => {}
                 }
             }
             isa::vectorised(
@@ -331,14 +363,18 @@ fn typed<A: Tile, T: Element>(expression: &Expression, call: &Call<'_>) -> Resul
     Ok(())
 }
 
-/// Runs every step except the arguments, which are loaded.
+/// Runs every step except the arguments and random numbers, which are there.
 #[inline(always)]
 fn evaluate<A: Tile>(steps: &[Step], regs: &mut [[A; TILE]; MAX_STEPS], len: usize) {
     for (r, step) in steps.iter().enumerate() {
         let (before, rest) = regs.split_at_mut(r);
         let out = &mut rest[0];
         match *step {
-            Step::Arg(_) => {}
+            Step::Arg(_) | Step::Kept { .. } => {}
+            Step::Rounded(dtype, x) => {
+                let x = &before[usize::from(x.0)];
+                with_dtype!(float dtype, T => map(x, out, |x| A::load::<T>(x.store::<T>())), else *out = *x);
+            }
             Step::Const(c) => out[..len].fill(A::constant(c)),
             Step::Unary(f, x) => A::unary(f, &before[usize::from(x.0)], out),
             Step::Binary(f, a, b) => A::binary(f, &before[usize::from(a.0)], &before[usize::from(b.0)], out),
@@ -356,7 +392,7 @@ fn evaluate<A: Tile>(steps: &[Step], regs: &mut [[A; TILE]; MAX_STEPS], len: usi
 // Whole tiles, even for fewer elements: a fixed count vectorizes without a remainder loop, and the elements past the
 // end are registers that are never stored.
 #[inline(always)]
-fn map<A: Copy>(x: &[A; TILE], out: &mut [A; TILE], f: impl Fn(A) -> A) {
+fn map<X: Copy, A>(x: &[X; TILE], out: &mut [A; TILE], f: impl Fn(X) -> A) {
     for i in 0..TILE {
         out[i] = f(x[i]);
     }

@@ -12,3 +12,5 @@ pub(crate) const ROWS: Piece = Piece::new("rows", include_str!("rows.cu"));
 pub(crate) const COLUMNS: Piece = Piece::new("columns", include_str!("columns.cu"));
 /// Fragments of 16-bit floats for tensor cores.
 pub(crate) const FRAGMENTS: Piece = Piece::new("fragments", include_str!("fragments.cu"));
+/// Random words of an op.
+pub(crate) const WORDS: Piece = Piece::new("words", include_str!("words.cu"));

@@ -1,6 +1,33 @@
 // One element of the result from the same element of each argument: `evaluate`, in the arithmetic type A.
 
 #define ELEMENT(i) A(widen(v##i.v[k]))
+#define WORD(stream) w##stream.v[k]
+
+// A value as an op of its own would have stored it: no product is contracted with a sum across it.
+DEVICE float stored(float x) {
+    asm("" : "+f"(x));
+    return x;
+}
+template <class X> DEVICE X stored(X x) { return x; }
+template <class E> DEVICE A rounded(A x) { return stored(A(widen(narrow<E>(x)))); }
+
+// The random words of VECTOR elements, whose numbers are `step` apart.
+struct Drawn { u32 v[VECTOR]; };
+DEVICE Drawn drawn(const i64* cursor, u32 stream, u64 first, u64 step) {
+    Drawn all;
+    if (VECTOR % 4 == 0 && step == 1 && first % 4 == 0) {
+#pragma unroll
+        for (u32 k = 0; k < VECTOR; k += 4) {
+            Words words = words_of(cursor, 1, stream, (first + k) / 4);
+#pragma unroll
+            for (u32 i = 0; i < 4; i++) all.v[(k + i) % VECTOR] = words.v[i];
+        }
+        return all;
+    }
+#pragma unroll 1
+    for (u32 k = 0; k < VECTOR; k++) all.v[k] = word_of(cursor, 1, stream, first + k * step);
+    return all;
+}
 
 // Arguments and result are contiguous; those marked in `uniform` are a single broadcast element. A thread loads all of
 // its elements before it stores any, so the result may alias an argument.
@@ -12,17 +39,20 @@ KERNEL(contiguous) {
     Vector<T##i, VECTOR> v##i = (uniform >> i & 1) ? Vector<T##i, VECTOR>::splat(x##i[0]) \
                                                   : Vector<T##i, VECTOR>::load(x##i + first);
         EACH_ARG(LOAD)
+#define DRAW(stream) Drawn w##stream = drawn(cursor, stream##u, first, 1);
+        EACH_STREAM(DRAW)
         Vector<TO, VECTOR> result;
 #pragma unroll
         for (int k = 0; k < VECTOR; k++) {
-            result.v[k] = narrow<TO>(EVALUATE(ELEMENT));
+            result.v[k] = narrow<TO>(EVALUATE(ELEMENT, WORD));
         }
         result.store(out + first);
         return;
     }
     for (u64 at = first; at < n; at++) {
 #define TAIL(i) A(widen(x##i[(uniform >> i & 1) ? 0 : at]))
-        out[at] = narrow<TO>(EVALUATE(TAIL));
+#define TAIL_WORD(stream) word_of(cursor, 1, stream##u, at)
+        out[at] = narrow<TO>(EVALUATE(TAIL, TAIL_WORD));
     }
 }
 
@@ -70,9 +100,11 @@ KERNEL(strided) {
 #define FETCH(i) \
     Vector<T##i, VECTOR> v##i = fetch(x##i + START(stride##i), stride##i.v[0], count, along >> i & 1);
     EACH_ARG(FETCH)
+#define DRAW_STRIDED(stream) Drawn w##stream = drawn(cursor, stream##u, START(stride_index), stride_index.v[0]);
+    EACH_STREAM(DRAW_STRIDED)
     Vector<TO, VECTOR> result;
 #pragma unroll
-    for (int k = 0; k < VECTOR; k++) result.v[k] = narrow<TO>(EVALUATE(ELEMENT));
+    for (int k = 0; k < VECTOR; k++) result.v[k] = narrow<TO>(EVALUATE(ELEMENT, WORD));
     TO* to = out + START(stride_out);
     if (along_out && count == VECTOR) {
         result.store(to);

@@ -1,7 +1,8 @@
 //! The CUDA kernel for every pointwise op: the expression as a function in CUDA C++, inside `pointwise.cu`.
 
 use crate::kernel::cuda::{
-    Arg, BLOCK, Call, Element, Entry, Failure, Geometry, Kind, Module, Param, Piece, Source,
+    Arg, BLOCK, Call, Element, Entry, Failure, Geometry, Kind, Module, Param, Piece, Source, WORDS,
+    param::c_type,
 };
 use crate::values::{Binary, DType, Expression, Layout, MAX_RANK, Operand, Reg, Rule, Step, Unary, collapse};
 use arrayvec::ArrayVec;
@@ -9,7 +10,7 @@ use std::cmp::Reverse;
 use std::fmt::Write;
 
 /// Arguments of the strided kernel, which takes more than the contiguous one.
-type Args<'a> = ArrayVec<Arg<'a>, { 2 * MAX_ARGS + 10 }>;
+type Args<'a> = ArrayVec<Arg<'a>, { 2 * MAX_ARGS + 12 }>;
 
 /// Maximum number of arguments of a pointwise kernel.
 const MAX_ARGS: usize = 8;
@@ -26,11 +27,20 @@ const fn input(name: &'static str, of: &'static str) -> Param {
 /// The result, in both kernels.
 const OUT: Param = param("out", Kind::Output(Element::Bound("TO")));
 
+/// The sources for calls with and without random numbers, which have a cursor.
 macro_rules! source {
     ($($x:literal $T:literal $stride:literal),*) => {
+        [source!(@made "pointwise"; ; ; $($x $T $stride),*), source!(
+            @made "pointwise_random";
+            param("cursor", Kind::Input(Element::Is(DType::I64)));
+            param("stride_index", Kind::Dims);
+            $($x $T $stride),*
+        )]
+    };
+    (@made $name:literal; $($cursor:expr)?; $($index:expr)?; $($x:literal $T:literal $stride:literal),*) => {
         Source {
-            name: "pointwise",
-            pieces: &[Piece::new("pointwise", include_str!("pointwise.cu"))],
+            name: $name,
+            pieces: &[WORDS, Piece::new("pointwise", include_str!("pointwise.cu"))],
             entries: &[
                 Entry {
                     name: "contiguous",
@@ -38,6 +48,7 @@ macro_rules! source {
                     params: &[
                         $(input($x, $T),)*
                         OUT,
+                        $($cursor,)?
                         param("n", Kind::U64),
                         param("uniform", Kind::U32),
                     ],
@@ -48,6 +59,7 @@ macro_rules! source {
                     params: &[
                         $(input($x, $T),)*
                         OUT,
+                        $($cursor,)?
                         param("n", Kind::U64),
                         param("length", Kind::U64),
                         param("narrow_offsets", Kind::U32),
@@ -57,6 +69,7 @@ macro_rules! source {
                         param("shape", Kind::Dims),
                         param("reciprocal", Kind::Dims),
                         param("stride_out", Kind::Dims),
+                        $($index,)?
                         $(param($stride, Kind::Dims),)*
                     ],
                 },
@@ -65,8 +78,8 @@ macro_rules! source {
     };
 }
 
-/// One source for each number of arguments.
-static SOURCES: [Source; MAX_ARGS + 1] = [
+/// The sources for each number of arguments, the cursor apart.
+static SOURCES: [[Source; 2]; MAX_ARGS + 1] = [
     source!(),
     source!("x0" "T0" "stride0"),
     source!("x0" "T0" "stride0", "x1" "T1" "stride1"),
@@ -91,9 +104,32 @@ const TYPES: [&str; MAX_ARGS] = ["T0", "T1", "T2", "T3", "T4", "T5", "T6", "T7"]
 /// # Errors
 /// A rule that only a wrong kernel table can violate; a device fault.
 pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_>) -> Result<(), Failure> {
+    issue(build, call, false)
+}
+
+/// The same of an expression that draws random numbers, by the cursor that is the call's last argument.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_random(
+    build: impl FnOnce(&mut Expression) -> Reg,
+    call: &mut Call<'_>,
+) -> Result<(), Failure> {
+    issue(build, call, true)
+}
+
+fn issue(
+    build: impl FnOnce(&mut Expression) -> Reg,
+    call: &mut Call<'_>,
+    random: bool,
+) -> Result<(), Failure> {
     let (inputs, out) = (call.inputs(), call.output(0)?);
+    let (inputs, cursor) = match inputs.split_last() {
+        Some((cursor, inputs)) if random => (inputs, Some(cursor)),
+        _ => (inputs, None),
+    };
     let n = inputs.len();
-    let Some(source) = SOURCES.get(n) else {
+    let Some(sources) = SOURCES.get(n) else {
         return Err(Rule::Arity { takes: format!("at most {MAX_ARGS} arguments"), got: n }.into());
     };
     let elements = out.layout().shape().elements();
@@ -101,7 +137,7 @@ pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_
         return Ok(());
     }
     let operands = || inputs.iter().chain([out]);
-    let mut module = Module::new(source);
+    let mut module = Module::new(&sources[usize::from(random)]);
     let mut arithmetic = module.evaluate(build).arithmetic(operands().map(Operand::dtype));
     // Integers wrap modulo 2^32 as modulo 2^64, in half the registers.
     if arithmetic == DType::I64 && operands().all(|o| o.dtype() != DType::I64) {
@@ -121,6 +157,7 @@ pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_
     let mut args = Args::new();
     inputs.iter().for_each(|o| args.push(Arg::Input(o)));
     args.push(Arg::Output(out));
+    args.extend(cursor.map(Arg::Input));
     // Both are powers of two: no division.
     let address = |o: &Operand| o.address() & (vector * o.dtype().size() - 1) as u64 == 0;
     let mut contiguous = |args: &mut Args<'_>, uniform| {
@@ -133,7 +170,9 @@ pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_
     if whole(out) && inputs.iter().all(whole) {
         return contiguous(&mut args, 0);
     }
-    let layouts = walk(operands().map(|o| *o.layout()))?;
+    // Last, the number of each element.
+    let index = random.then(|| Layout::contiguous(*out.layout().shape()));
+    let layouts = walk(operands().map(|o| *o.layout()).chain(index), n)?;
     // Inputs that a thread loads as a whole vector; the result's bit follows theirs.
     let aligned = |(o, l): (&Operand, &Layout)| match l.strides().split_last() {
         None => address(o),
@@ -145,8 +184,9 @@ pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_
     let along = bits(&aligned);
     let uniform = bits(&|(_, l)| l.strides().iter().all(|&s| s == 0)) & !along;
     let (rank, all) = (layouts[n].shape().rank(), (1u32 << (n + 1)) - 1);
-    // A single element is never a whole vector, at any address.
-    if rank == 0 || rank == 1 && along >> n == 1 && along | uniform == all {
+    // A single element is never a whole vector, at any address. Elements that lie as they are numbered.
+    let numbered = layouts[n..].iter().all(|l| l.strides() == layouts[n].strides());
+    if rank == 0 || rank == 1 && along >> n == 1 && along | uniform == all && numbered {
         return contiguous(&mut args, uniform);
     }
     let mut shape: ArrayVec<usize, MAX_RANK> = layouts[n].shape().dims().iter().rev().copied().collect();
@@ -173,10 +213,13 @@ pub(crate) fn run(build: impl FnOnce(&mut Expression) -> Reg, call: &mut Call<'_
     call.launch_list(&module, "strided", Geometry::linear(units, BLOCK)?, &args)
 }
 
-/// The layouts of the inputs and, last, the result, with axes in the memory order of the result and as few as possible.
-fn walk(operands: impl Iterator<Item = Layout>) -> Result<ArrayVec<Layout, { MAX_ARGS + 1 }>, Rule> {
-    let mut layouts: ArrayVec<Layout, { MAX_ARGS + 1 }> = operands.collect();
-    if let Some(out) = layouts.last().copied() {
+/// These layouts with axes in the memory order of number `result`, and as few as possible.
+fn walk(
+    operands: impl Iterator<Item = Layout>,
+    result: usize,
+) -> Result<ArrayVec<Layout, { MAX_ARGS + 2 }>, Rule> {
+    let mut layouts: ArrayVec<Layout, { MAX_ARGS + 2 }> = operands.collect();
+    if let Some(out) = layouts.get(result).copied() {
         let mut axes: ArrayVec<usize, MAX_RANK> = (0..out.shape().rank()).collect();
         axes.sort_by_key(|&a| Reverse(out.strides()[a]));
         for l in &mut layouts {
@@ -200,7 +243,12 @@ fn reciprocal(size: u64) -> u64 {
 fn arity(e: &Expression) -> usize {
     let arg = |s: &Step| match *s {
         Step::Arg(i) => usize::from(i) + 1,
-        Step::Const(_) | Step::Unary(..) | Step::Binary(..) | Step::Select(..) => 0,
+        Step::Const(_)
+        | Step::Unary(..)
+        | Step::Binary(..)
+        | Step::Select(..)
+        | Step::Rounded(..)
+        | Step::Kept { .. } => 0,
     };
     e.steps().iter().map(arg).max().unwrap_or(0)
 }
@@ -219,9 +267,17 @@ pub(crate) fn function(e: &Expression) -> String {
     if normal || calls(Unary::Exp) {
         text.push_str(include_str!("coarse.cu"));
     }
+    let streams: Vec<u32> = e.streams().collect();
+    let drawn = |f: &dyn Fn(&u32) -> String| streams.iter().map(f).collect::<Vec<_>>();
+    let list = |args: String, drawn: Vec<String>| {
+        Some(args).into_iter().filter(|a| !a.is_empty()).chain(drawn).collect::<Vec<_>>().join(", ")
+    };
     _ = writeln!(text, "#define EACH_ARG(X) {}", each(&|i| format!("X({i})"), " "));
-    _ = writeln!(text, "#define EVALUATE(X) evaluate({})", each(&|i| format!("X({i})"), ", "));
-    _ = writeln!(text, "DEVICE A evaluate({}) {{", each(&|i| format!("A x{i}"), ", "));
+    _ = writeln!(text, "#define EACH_STREAM(X) {}", drawn(&|s| format!("X({s})")).join(" "));
+    let args = list(each(&|i| format!("X({i})"), ", "), drawn(&|s| format!("W({s})")));
+    _ = writeln!(text, "#define EVALUATE(X, W) evaluate({args})");
+    let args = list(each(&|i| format!("A x{i}"), ", "), drawn(&|s| format!("u32 w{s}")));
+    _ = writeln!(text, "DEVICE A evaluate({args}) {{");
     for (r, step) in e.steps().iter().enumerate() {
         _ = writeln!(text, "    const A r{r} = {};", code(*step));
     }
@@ -251,6 +307,8 @@ fn operand(e: &Expression, r: usize) -> String {
         Some(Step::Unary(f, x)) => format!("{f:?}({})", of(*x)),
         Some(Step::Binary(f, a, b)) => format!("{f:?}({}, {})", of(*a), of(*b)),
         Some(Step::Select(c, a, b)) => format!("Select({}, {}, {})", of(*c), of(*a), of(*b)),
+        Some(Step::Rounded(dtype, x)) => format!("{dtype}({})", of(*x)),
+        Some(Step::Kept { stream, last }) => format!("Kept({stream}, {last})"),
     }
 }
 
@@ -262,6 +320,8 @@ fn code(step: Step) -> String {
         Step::Unary(f, x) => unary(f, &r(x)),
         Step::Binary(f, a, b) => binary(f, &r(a), &r(b)),
         Step::Select(c, a, b) => format!("{} != A(0) ? {} : {}", r(c), r(a), r(b)),
+        Step::Rounded(dtype, x) => format!("rounded<{}>({})", c_type(dtype), r(x)),
+        Step::Kept { stream, last } => format!("A(w{stream} <= {last}u)"),
     }
 }
 
@@ -340,11 +400,11 @@ mod tests {
         let whole = Layout::contiguous([5, 3, 4].into());
         // All turned alike: one run of memory.
         let turned = whole.permute(&[2, 0, 1])?;
-        let alike = walk([turned, turned].into_iter())?;
+        let alike = walk([turned, turned].into_iter(), 1)?;
         assert_eq!((alike[0].shape().dims(), alike[0].strides()), (&[60][..], &[1][..]));
         // A row for all, and a result in another order.
         let row = Layout::contiguous([4].into()).broadcast_to([5, 3, 4].into())?.permute(&[2, 0, 1])?;
-        let mixed = walk([Layout::contiguous([4, 5, 3].into()), row, turned].into_iter())?;
+        let mixed = walk([Layout::contiguous([4, 5, 3].into()), row, turned].into_iter(), 2)?;
         assert!(mixed.iter().all(|l| l.shape().dims() == [15, 4]));
         assert_eq!(mixed.iter().map(|l| l.strides().to_vec()).collect::<Vec<_>>(), [[1, 15], [0, 1], [4, 1]]);
         Ok(())

@@ -9,7 +9,9 @@ use crate::ops::elementwise::pointwise::{SHAPES, cotangent};
 use crate::ops::random::distributions::{AHEAD, Bernoulli, GRAIN, TILE, Words, sample_cursor};
 use crate::ops::step::cursor;
 use crate::rng;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec, collapse};
+use crate::values::{
+    DType, DeviceKind, Element, Expression, HostTensor, Math, Reg, Rule, Shape, Spec, Step, collapse,
+};
 
 op_list! { Dropout }
 
@@ -26,6 +28,19 @@ op_attributes! {
         pub rate: f64 = 0.25,
         /// Which numbers: ops with the same stream draw the same.
         pub stream: u32 = 1,
+    }
+}
+
+impl Dropout {
+    /// Writes the op on one element; nothing where no word is kept.
+    pub(crate) fn write(&self, e: &mut Expression, x: Reg) -> Option<Reg> {
+        let keep = 1.0 - self.rate;
+        // As `rng::keep`, in 32 bits.
+        let last = u32::try_from(rng::threshold(keep).checked_sub(1)?).ok()?;
+        let kept = e.push(Step::Kept { stream: self.stream, last });
+        let scaled = e.scale(x, 1.0 / keep);
+        let zero = e.constant(0.0);
+        Some(e.push(Step::Select(kept, scaled, zero)))
     }
 }
 

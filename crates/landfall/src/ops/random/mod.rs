@@ -1,3 +1,3 @@
 //! Random numbers, a function of a seed and a position.
 
-family! { distributions dropout }
+family! { chain distributions dropout }

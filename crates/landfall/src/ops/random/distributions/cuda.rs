@@ -3,7 +3,9 @@
 use super::{Bernoulli, Uniform};
 use crate::contract::{Op, attributes};
 use crate::kernel::cuda::vectors::{collapsed, contiguous};
-use crate::kernel::cuda::{BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
+use crate::kernel::cuda::{
+    BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, WORDS, cuda_kernel,
+};
 use crate::ops::random::dropout::Dropout;
 use crate::rng;
 use crate::values::DType;
@@ -52,7 +54,7 @@ cuda_kernel! {
 
 static SOURCE: Source = Source {
     name: "random",
-    pieces: &[Piece::new("random", include_str!("random.cu"))],
+    pieces: &[WORDS, Piece::new("random", include_str!("random.cu"))],
     entries: &[FillUniform::KERNEL, FillBernoulli::KERNEL, DropOut::KERNEL],
 };
 

@@ -1,12 +1,6 @@
 // Random numbers and dropout: one thread for each block of the generator, whose four words are four elements (two of an
 // f64, which takes two words). Element i gets the words that the processor gives it, whatever the layout.
 
-DEVICE Words words_of(const i64* cursor, u64 stride_cursor, u32 stream, u64 block) {
-    u64 seed = u64(cursor[3 * stride_cursor]);
-    // Micro-batches draw 2^40 blocks apart.
-    return random_block(seed, u32(u64(cursor[0])), stream, block + (u64(cursor[6 * stride_cursor]) << 40));
-}
-
 // Stores up to N elements from `first` on: with one access where `contiguous` says so and all are there.
 template <class T, int N>
 DEVICE void place(const Several<T, N>& values, T* out, u64 first, u64 n, u32 contiguous, u32 rank, const Dims& shape,
