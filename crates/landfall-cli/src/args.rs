@@ -427,13 +427,20 @@ pub(crate) struct Bench {
     /// Duration of one sample in seconds.
     #[arg(long, value_name = "X", default_value_t = 0.5, allow_negative_numbers = true)]
     pub(crate) seconds: f64,
-    /// Samples per library.
+    /// Samples per library; with --profile, runs that are timed.
     #[arg(long, value_name = "N", default_value_t = 7)]
     pub(crate) samples: usize,
+    /// Instead of comparing, show where the time of step rows goes: time, bytes, FLOPs, rates and distance to the floor of
+    /// each node.
+    #[arg(long, conflicts_with_all = ["issued", "record"])]
+    pub(crate) profile: bool,
+    /// With --profile: write a timeline, a new file that Perfetto and Chrome open.
+    #[arg(long, value_name = "FILE.json", requires = "profile")]
+    pub(crate) trace: Option<PathBuf>,
     /// Append the medians to bench/records/<device>/<date>.csv.
     #[arg(long)]
     pub(crate) record: bool,
-    /// Print one JSON object.
+    /// Print one JSON object; with --profile it has every node.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -118,3 +118,52 @@ fn a_peer_that_fails_is_left_out() {
         assert!(ran.json()["rows"][0].get("best_peer").is_none(), "{}", ran.out);
     }
 }
+
+const PROFILE: &str = "bench --profile --rows seed --device cpu --threads 2 --samples 1";
+
+/// The profile of a step: a table, every node as JSON, and a timeline of them; peers are not started.
+#[test]
+fn a_profile_of_a_step() {
+    let f = peer("raise SystemExit('a peer was started')");
+    let ran = f.runs(&format!("{PROFILE} --trace t.json"));
+    assert!(!ran.err.contains("peer"), "{}", ran.err);
+    for word in
+        ["seed f32: train on ", "the host's clock", "GB/s", "f32 matmul", "distance", "adam", "attention"]
+    {
+        assert!(ran.out.contains(word), "{word}\n{}", ran.out);
+    }
+    let timeline: serde_json::Value = serde_json::from_str(&f.read("t.json")).expect("JSON");
+    let events = timeline["traceEvents"].as_array().expect("events");
+    let slices = events.iter().filter(|e| e["ph"] == "X").count();
+
+    let object = f.runs(&format!("{PROFILE} --json")).json();
+    let row = &object["rows"][0];
+    assert_eq!((&row["row"], &row["dtype"]), (&"seed".into(), &"f32".into()));
+    let profile = &row["profile"];
+    assert_eq!(profile["timed"], "host", "{profile}");
+    let nodes = profile["rows"].as_array().expect("nodes");
+    assert_eq!((nodes.len(), profile["launches"].as_u64()), (slices, Some(slices as u64)));
+    let sum = |key: &str| nodes.iter().filter_map(|n| n[key].as_u64()).sum::<u64>();
+    assert_eq!(
+        (Some(sum("bytes")), Some(sum("flops"))),
+        (profile["bytes"].as_u64(), profile["flops"].as_u64())
+    );
+    assert!(nodes.iter().all(|n| n["op"].is_string() && n["us"].is_f64() && n["floor_us"].is_f64()));
+}
+
+#[test]
+fn bad_requests_for_a_profile() {
+    let f = Folder::new();
+    assert_eq!(
+        f.refused("bench --profile --rows seed,matmul"),
+        "--profile and --rows matmul/6400x64x192: a profile is of whole steps; name step rows (steps, seed, etth1, wide, \
+         deep, cross-asset)"
+    );
+    assert!(f.refused("bench --trace t.json").contains("--profile"));
+    for other in ["--issued", "--record"] {
+        let error = f.refused(&format!("bench --profile {other}"));
+        assert!(error.contains(other) && error.contains("cannot be used with"), "{error}");
+    }
+    f.write("t.json", "{}");
+    assert_eq!(f.refused(&format!("{PROFILE} --trace t.json")), "t.json exists already; choose another file");
+}

@@ -4,9 +4,7 @@ use landfall::Engine;
 use landfall_train::data::{Split, synthetic};
 use landfall_train::models::Preset;
 use landfall_train::train::{Dataset, Session, TrainingOptions};
-use std::collections::BTreeMap;
 use std::error::Error;
-use std::time::{Duration, Instant};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -24,46 +22,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (context, horizon) = (config.context(), config.horizon());
     let mut session = Session::new(&engine, config.build()?, &dataset, context, horizon, options)?;
     let report = session.programs()[0].report();
-    engine.clone().enter(|| {
-        let mut times = Vec::new();
-        for _ in 0..12 {
-            let start = Instant::now();
-            session.step()?;
-            times.push(start.elapsed());
+    println!(
+        "{name}, batch {batch}, {channels} channels: arena {:.1} MiB, live peak {:.1} MiB",
+        report.arena_bytes as f64 / 1048576.0,
+        report.live_peak_bytes as f64 / 1048576.0
+    );
+    let profile = session.profile(12)?;
+    println!("{profile}");
+    if std::env::var_os("EACH").is_some() {
+        for row in &profile.rows {
+            let time = row.time().as_secs_f64() * 1e3;
+            println!("{time:9.3} ms  {} -> {}", row.name(), row.names.join(", "));
         }
-        times.sort_unstable();
-        let median = times[times.len() / 2];
-        println!(
-            "{name}, batch {batch}, {channels} channels: {:.2} ms a step (median of 12)",
-            median.as_secs_f64() * 1e3
-        );
-        println!(
-            "arena {:.1} MiB, live peak {:.1} MiB, {} instructions",
-            report.arena_bytes as f64 / 1048576.0,
-            report.live_peak_bytes as f64 / 1048576.0,
-            report.instructions
-        );
-        let mut by_op: BTreeMap<String, (Duration, usize)> = BTreeMap::new();
-        session.profile()?;
-        for _ in 0..3 {
-            for (label, time) in session.profile()? {
-                let op = label.split(" -> ").next().unwrap_or("").to_owned();
-                let slot = by_op.entry(op).or_default();
-                slot.0 += time / 3;
-                slot.1 += 1;
-            }
-        }
-        let mut rows: Vec<_> = by_op.into_iter().collect();
-        rows.sort_by_key(|(_, (t, _))| std::cmp::Reverse(*t));
-        for (op, (time, count)) in rows.iter().take(20) {
-            println!("{:9.3} ms  {:4} ×  {op}", time.as_secs_f64() * 1e3, count / 3);
-        }
-        if std::env::var_os("EACH").is_some() {
-            for (label, time) in session.profile()? {
-                println!("{:9.3} ms  {label}", time.as_secs_f64() * 1e3);
-            }
-        }
-        Ok::<_, landfall::Error>(())
-    })?;
+    }
     Ok(())
 }

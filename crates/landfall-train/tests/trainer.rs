@@ -352,3 +352,24 @@ fn a_file_goes_on_where_it_was_written() -> Result<(), Box<dyn std::error::Error
     assert_eq!(bytes(&second), bytes(&whole));
     Ok(())
 }
+
+/// A profile trains: what it leaves is what as many steps leave.
+#[test]
+fn a_profile_is_steps() -> Result<(), Error> {
+    const RUNS: usize = 2;
+    let mut profiled = bowl(OptimizerKind::AdamW, false, |_| {}, None)?;
+    let mut stepped = bowl(OptimizerKind::AdamW, false, |_| {}, None)?;
+    let profile = profiled.profile(RUNS)?;
+    let steps = 2 * (RUNS + 1);
+    for _ in 0..steps {
+        stepped.step()?;
+    }
+    assert_eq!(profiled.position()?, steps);
+    assert_eq!(profiled.records(1, steps)?, stepped.records(1, steps)?);
+    let parameters = |trainer: &Trainer| trainer.state.read::<f64>("w");
+    assert_eq!(parameters(&profiled)?, parameters(&stepped)?);
+    let report = profiled.program().report();
+    assert_eq!((profile.rows.len(), profile.cost()), (report.launches, profiled.program().cost()));
+    assert!(profile.rows.iter().any(|row| row.op == "adam"), "{profile}");
+    Ok(())
+}

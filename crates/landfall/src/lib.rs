@@ -9,6 +9,7 @@
 //! 5. [`ops`]: one definition per op; [`Engine::call`] issues an op eagerly through the same checked launch.
 //! 6. [`sanitize`]: a debugging mode that checks the memory accesses of every launch.
 //! 7. [`tune`]: finds the fastest kernel of each instruction, on private copies, on request.
+//! 8. [`profile`]: time, bytes, operations and distance to the floor of each node of a step.
 //!
 //! Modules are layered in floors, and imports go down only: see `docs/architecture.md`; `tests/floors.rs` checks it.
 //! `unsafe` code is in `device` and `kernel` only.
@@ -82,6 +83,12 @@ pub mod cuda {
         RowFrame, RowView, Source, Tile, Transfer,
     };
     pub use crate::values::Operand;
+}
+
+/// Where the time of a step goes: time, bytes, operations and distance to the floor of each node
+/// ([`Program::profile`](crate::Program::profile)).
+pub mod profile {
+    pub use crate::program::profile::{Group, Node, ProductRate, Profile, Rates, Row, Timed, trace};
 }
 
 /// The sanitizer: a debugging mode that checks the memory accesses of every launch

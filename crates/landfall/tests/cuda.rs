@@ -223,6 +223,25 @@ fn cuda_r20_a_step_is_one_launch() -> Check {
     Ok(())
 }
 
+/// A profile replays a graph of the same nodes with events between them, twice, and leaves what runs leave.
+#[test]
+fn cuda_profiles_the_replayed_graph() -> Check {
+    let Some(engine) = gpu()? else { return Ok(()) };
+    let engine = gpu::own(&engine)?;
+    let (mut program, mut state) = step(&engine)?;
+    program.run(&mut state)?;
+    let wanted = program.read::<f32>("out")?;
+    let profile = program.profile(&mut state, 5)?;
+    assert_eq!((&profile.timed, program.runs()), (&landfall::profile::Timed::Graph, 1 + 2 * (5 + 1)));
+    let nodes = profile.rows.iter().flat_map(|row| &row.nodes).map(|node| node.kernel);
+    assert_eq!(nodes.filter(|kernel| *kernel == "twice").count(), 1, "{profile}");
+    assert!(profile.rows.iter().flat_map(|row| &row.nodes).any(|node| !node.time.is_zero()), "{profile}");
+    assert_eq!(program.read::<f32>("out")?, wanted);
+    program.run(&mut state)?;
+    assert_eq!(program.read::<f32>("out")?, wanted);
+    Ok(())
+}
+
 /// Regression 12: memory that comes and goes between replays, and is poisoned when it goes, changes nothing.
 #[test]
 fn cuda_r12_replays_with_churn() -> Check {

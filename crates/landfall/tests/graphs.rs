@@ -108,7 +108,7 @@ fn an_input_that_was_never_written_does_not_run_as_zeros() -> Result<(), Error> 
     let read = text(p.read::<f32>("sum"));
     assert_eq!(read, "reading output sum: the program has not run yet; run it first");
     p.write("a", &[1.0f32, 2.0])?;
-    for error in [text(p.run(&mut state)), text(p.issue(&mut state)), text(p.profile(&mut state))] {
+    for error in [text(p.run(&mut state)), text(p.issue(&mut state)), text(p.profile(&mut state, 1))] {
         assert!(error.starts_with("program adds cannot run: its input b was never written"), "{error}");
     }
     p.write("b", &[10.0f32, 20.0])?;

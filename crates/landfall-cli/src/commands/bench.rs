@@ -2,6 +2,7 @@
 
 mod ours;
 mod peer;
+mod profile;
 mod record;
 mod routing;
 mod rows;
@@ -110,7 +111,10 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
             return Err(SettingsError::Range { key: "--dtypes", value: dtypes, rule }.into());
         }
     }
-    let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    if args.profile {
+        return profile::run(args);
+    }
+    let threads = threads(args);
     let placed = on(args.device, Some(threads), |engine| Ok(engine.clone()))?;
     let gpu = matches!(placed.made.device(), DeviceKind::Cuda(_));
     let mut rows = Row::select(&args.rows, gpu).map_err(known)?;
@@ -187,6 +191,10 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
         output::line(&report(&measured))?;
     }
     Ok(0)
+}
+
+fn threads(args: &Bench) -> usize {
+    args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 fn interrupted() -> Result<u8, CliError> {

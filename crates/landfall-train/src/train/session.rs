@@ -11,6 +11,7 @@ use super::{Dataset, Loss, Span, TrainingOptions};
 use crate::data::Segment;
 use crate::models::Model;
 use landfall::ops::cursor;
+use landfall::profile::Profile;
 use landfall::{DType, Engine, Error, Graph, Program, State, Value};
 use std::sync::Arc;
 
@@ -186,12 +187,12 @@ impl Session {
         self.programs.train.issue(&mut self.state)
     }
 
-    /// Runs one training step instruction by instruction, with the time of each.
+    /// Where the time of a training step goes: medians of `runs` steps ([`Program::profile`]). It takes `2·(runs + 1)` steps.
     ///
     /// # Errors
-    /// A device fault.
-    pub fn profile(&mut self) -> Result<Vec<(String, std::time::Duration)>, Error> {
-        self.programs.train.profile(&mut self.state)
+    /// A device fault; not enough memory for what the device's rates are measured on.
+    pub fn profile(&mut self, runs: usize) -> Result<Profile, Error> {
+        self.programs.train.profile(&mut self.state, runs)
     }
 
     /// Steps done, and the epoch (from 0) and batch that come next.

@@ -8,6 +8,7 @@ use super::update::{self, Minimiser, begin_average};
 use super::{Draws, Order, TrainingOptions};
 use crate::nn::{Context, Mode, Parameters};
 use landfall::ops::{self, cursor};
+use landfall::profile::Profile;
 use landfall::{
     DType, Engine, Error, Graph, HostTensor, Program, Rule, State, StateSpec, Value, mixed_precision,
 };
@@ -222,6 +223,32 @@ impl Trainer {
     /// A device fault.
     pub fn step(&mut self) -> Result<(), Error> {
         self.step.run(&mut self.state)
+    }
+
+    /// Where the time of a step goes: medians of `runs` steps ([`Program::profile`]). It trains: it takes `2·(runs + 1)` steps.
+    ///
+    /// ```
+    /// # use landfall::{Engine, Error};
+    /// # use landfall_train::nn::{Linear, Parameters, loss};
+    /// # use landfall_train::train::{Arrays, Trainer, TrainingOptions, Weights};
+    /// # let data = Arrays::new().with("x", [8, 2], vec![1.0f32; 16])?.with("y", [8, 1], vec![1.0f32; 8])?;
+    /// # let mut parameters = Parameters::new();
+    /// # let layer = Linear::new(&mut parameters, "layer", 2, 1);
+    /// # let options = TrainingOptions { batch: 4, epochs: 9, ..TrainingOptions::default() };
+    /// # let mut trainer = Trainer::new(&Engine::cpu()?, &parameters, &data, options, |cx, batch| {
+    /// #     loss::mse(cx.graph, layer.forward(cx, batch.get("x")?)?, batch.get("y")?)
+    /// # })?;
+    /// let profile = trainer.profile(5)?;
+    /// println!("{profile}"); // a table: time, bytes, operations, rates and distance to the floor
+    /// assert_eq!(profile.cost(), trainer.program().cost());
+    /// assert_eq!(trainer.position()?, 12);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A device fault; not enough memory for what the device's rates are measured on.
+    pub fn profile(&mut self, runs: usize) -> Result<Profile, Error> {
+        self.step.profile(&mut self.state, runs)
     }
 
     /// Steps done.

@@ -207,8 +207,7 @@ fn evaluate(
     let (outputs, gradients) = (read(&outputs)?, read(&gradients)?);
     let mut ops = BTreeSet::new();
     if !gradients.is_empty() {
-        let labels = program.profile(&mut state)?;
-        ops.extend(labels.iter().filter_map(|(label, _)| label.split('/').next().map(str::to_owned)));
+        ops.extend(program.ops().map(str::to_owned));
     }
     Ok(Answer { outputs, gradients, ops })
 }

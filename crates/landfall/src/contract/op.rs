@@ -316,6 +316,14 @@ impl Cost {
     }
 }
 
+impl std::ops::Add for Cost {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { bytes: self.bytes + other.bytes, flops: self.flops + other.flops }
+    }
+}
+
 /// One way to compute an op on a device. What an instruction runs is a kernel, so a choice between ways that a tuner may
 /// make is one between kernels: each has its own name.
 #[derive(Debug, Clone, Copy)]

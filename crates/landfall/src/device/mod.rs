@@ -9,6 +9,7 @@ mod foreign;
 pub(crate) mod null;
 pub(crate) mod steps;
 mod survey;
+pub(crate) mod times;
 
 pub use foreign::{Foreign, ForeignStream};
 pub use survey::{Gpu, Survey};
@@ -21,6 +22,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use times::Times;
 
 /// One checked kernel call: issued by eager calls, programs and recordings.
 #[derive(Debug, Clone, Copy)]
@@ -165,6 +167,14 @@ pub(crate) trait Recording: fmt::Debug + Send + Sync {
     /// As [`Recording::replay`].
     fn reissue(&self) -> Result<(), Error> {
         self.replay()
+    }
+    /// Times the list and each of its launches over `runs` runs, at least one, after a warm-up; `None` if a launch is
+    /// complete when the call that issues it returns, so that the host's clock can time it.
+    ///
+    /// # Errors
+    /// As [`Recording::replay`]; the stream is being captured by another library.
+    fn timed(&self, _runs: usize) -> Result<Option<Times>, Error> {
+        Ok(None)
     }
 }
 

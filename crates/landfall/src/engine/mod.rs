@@ -173,6 +173,11 @@ impl Engine {
         &self.bare
     }
 
+    /// A new engine on the same device without a sanitizer: nothing of this engine's may be used with it.
+    pub(crate) fn unchecked(&self) -> Self {
+        Self::on(Arc::clone(&self.bare))
+    }
+
     /// The kind of device.
     #[must_use]
     pub fn device(&self) -> DeviceKind {

@@ -5,6 +5,7 @@ mod bind;
 mod compile;
 mod list;
 mod pin;
+pub(crate) mod profile;
 mod run;
 
 pub use compile::ProgramSet;

@@ -12,7 +12,6 @@ use crate::plan::{Plan, Report};
 use crate::values::{Address, Block, DType, Element, HostTensor, Operand, Rule, Spec, StoredId};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// The memory of inputs and outputs.
 pub(super) type Own = HashMap<StoredId, View>;
@@ -26,15 +25,15 @@ pub struct Program {
     plan: Plan,
     state: Arc<StateMemory>,
     // Field order is drop order: the recording is dropped before the memory that it points to.
-    recording: Box<dyn Recording>,
-    list: LaunchList,
+    pub(super) recording: Box<dyn Recording>,
+    pub(super) list: LaunchList,
     arena: Arc<Arena>,
     /// The memory of inputs and outputs: the program's, or what was bound.
     pub(super) own: Own,
-    gates: Vec<Gate>,
+    pub(super) gates: Vec<Gate>,
     /// Inputs that were never written.
     pub(super) unwritten: BTreeSet<String>,
-    runs: u64,
+    pub(super) runs: u64,
 }
 
 impl Program {
@@ -119,26 +118,6 @@ impl Program {
         Ok(())
     }
 
-    /// Runs the program instruction by instruction and returns the time of each, with the name of its op and of its
-    /// outputs.
-    ///
-    /// # Errors
-    /// As [`Program::issue`].
-    pub fn profile(&mut self, state: &mut State) -> Result<Vec<(String, Duration)>, Error> {
-        let mut times = Vec::with_capacity(self.list.repeat.count(self.list.launches.len()));
-        let engine = self.engine.clone();
-        engine.synchronize()?;
-        let mut last = Instant::now();
-        self.each(state, |launch, names| {
-            engine.synchronize()?;
-            let label = format!("{}/{} -> {}", launch.op.name(), launch.kernel.name, names.join(", "));
-            times.push((label, last.elapsed()));
-            last = Instant::now();
-            Ok(())
-        })?;
-        Ok(times)
-    }
-
     /// Issues instruction by instruction and stops at the first floating-point value with a non-finite element.
     ///
     /// # Errors
@@ -204,7 +183,7 @@ impl Program {
     }
 
     /// That it can run on this state: no input runs as what its memory happens to hold.
-    fn ready(&self, state: &State) -> Result<(), Error> {
+    pub(super) fn ready(&self, state: &State) -> Result<(), Error> {
         self.owns(state)?;
         match self.unwritten.first() {
             None => Ok(()),
@@ -250,6 +229,11 @@ impl Program {
         Report::new(&self.lowered, &self.plan, bytes, self.engine.device())
     }
 
+    /// Names of the ops of its instructions, in issue order.
+    pub fn ops(&self) -> impl Iterator<Item = &'static str> {
+        self.list.launches.iter().map(|launch| launch.op.name())
+    }
+
     /// The recorded launches, each once.
     pub(crate) fn launches(&self) -> &[RecordedLaunch] {
         &self.list.launches
@@ -260,8 +244,7 @@ impl Program {
     pub fn cost(&self) -> Cost {
         self.list.sequence().fold(Cost::default(), |sum, launch| {
             let specs: Vec<Spec> = launch.inputs.iter().map(Operand::spec).collect();
-            let of = Cost::of(launch.op.as_ref(), &specs);
-            Cost { bytes: sum.bytes + of.bytes, flops: sum.flops + of.flops }
+            sum + Cost::of(launch.op.as_ref(), &specs)
         })
     }
 

@@ -165,47 +165,8 @@ impl Ours {
     }
 
     fn step(engine: &Engine, step: &Step, way: Way, dtype: Precision) -> Result<Self, CliError> {
-        let config = (step.config)();
-        let (context, horizon) = (config.context(), config.horizon());
-        let split = Split::ratio(0.7, 0.15, 0.15)?;
-        let (dataset, loss) = match config.tokens() {
-            Some(tokens) => {
-                let data = synthetic::assets(SAMPLES, tokens, context, 2021)?;
-                let segments = TokenSegments::new(&data, split)?;
-                (Dataset::classification(&data, segments), Loss::CrossEntropy)
-            }
-            None => {
-                let series = synthetic::demo(SERIES_ROWS, step.channels, 2021)?;
-                (Dataset::forecast(series, split, context, horizon)?.0, Loss::Mse)
-            }
-        };
-        let model = config.build().map_err(SettingsError::Network)?;
-        let parameters = model.parameters().count();
-        let (dtype, products) = dtype.parts();
-        let options = TrainingOptions {
-            batch: step.batch,
-            accumulate: step.accumulate,
-            loss,
-            epochs: 1,
-            max_steps: None,
-            lr: 1e-3,
-            schedule: Schedule::Constant,
-            optimizer: OptimizerKind::AdamW,
-            betas: Betas { first: 0.9, second: 0.999 },
-            weight_decay: 0.01,
-            clip: Some(1.0),
-            dtype,
-            products,
-            seed: 2021,
-            ..TrainingOptions::default()
-        };
-        let mut session = Session::new(engine, model, &dataset, context, horizon, options.clone())?;
-        if way == Way::Tuned {
-            let found = tune_of(session, false)?;
-            let model = config.build().map_err(SettingsError::Network)?;
-            let engine = engine.with_choices(found.choices);
-            session = Session::new(&engine, model, &dataset, context, horizon, options)?;
-        }
+        let mut session = session(engine, step, way, dtype)?;
+        let parameters = session.model().parameters().count();
         for _ in 0..WARM_UP {
             session.step()?;
         }
@@ -257,6 +218,49 @@ impl Ours {
     }
 }
 
+/// The session of a step row; in the way `Tuned` with the kernels that the tuner finds.
+pub(super) fn session(engine: &Engine, step: &Step, way: Way, dtype: Precision) -> Result<Session, CliError> {
+    let config = (step.config)();
+    let (context, horizon) = (config.context(), config.horizon());
+    let split = Split::ratio(0.7, 0.15, 0.15)?;
+    let (dataset, loss) = match config.tokens() {
+        Some(tokens) => {
+            let data = synthetic::assets(SAMPLES, tokens, context, 2021)?;
+            let segments = TokenSegments::new(&data, split)?;
+            (Dataset::classification(&data, segments), Loss::CrossEntropy)
+        }
+        None => {
+            let series = synthetic::demo(SERIES_ROWS, step.channels, 2021)?;
+            (Dataset::forecast(series, split, context, horizon)?.0, Loss::Mse)
+        }
+    };
+    let (dtype, products) = dtype.parts();
+    let options = TrainingOptions {
+        batch: step.batch,
+        accumulate: step.accumulate,
+        loss,
+        epochs: 1,
+        max_steps: None,
+        lr: 1e-3,
+        schedule: Schedule::Constant,
+        optimizer: OptimizerKind::AdamW,
+        betas: Betas { first: 0.9, second: 0.999 },
+        weight_decay: 0.01,
+        clip: Some(1.0),
+        dtype,
+        products,
+        seed: 2021,
+        ..TrainingOptions::default()
+    };
+    let model = || config.build().map_err(SettingsError::Network);
+    let made = Session::new(engine, model()?, &dataset, context, horizon, options.clone())?;
+    if way != Way::Tuned {
+        return Ok(made);
+    }
+    let engine = engine.with_choices(tune_of(made, false)?.choices);
+    Ok(Session::new(&engine, model()?, &dataset, context, horizon, options)?)
+}
+
 /// Seconds until the device has done these steps.
 fn timed(engine: &Engine, run: &mut Run, steps: usize) -> Result<f64, Error> {
     engine.synchronize()?;
@@ -271,10 +275,7 @@ fn prepared(engine: &Engine, calls: &[Call]) -> Result<Vec<Prepared>, Error> {
 }
 
 fn cost(calls: &[Prepared]) -> Cost {
-    calls.iter().fold(Cost::default(), |sum, c| Cost {
-        bytes: sum.bytes + c.cost.bytes,
-        flops: sum.flops + c.cost.flops,
-    })
+    calls.iter().fold(Cost::default(), |sum, c| sum + c.cost)
 }
 
 /// A step is all of these calls.

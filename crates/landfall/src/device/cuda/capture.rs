@@ -15,6 +15,7 @@ use crate::device::faults::Footprint;
 use crate::device::steps::edges::{TouchedOperands, step_edges};
 use crate::device::steps::lower;
 use crate::device::steps::outline::implied;
+use crate::device::times::Times;
 use crate::device::{Device, LaunchList, Recording};
 use crate::error::Error;
 use crate::kernel::Operands;
@@ -54,17 +55,46 @@ impl Step {
 
 /// One step of a graph, with the steps that it waits for.
 #[derive(Debug)]
-struct StepNode {
+pub(super) struct StepNode {
     op: &'static str,
     step: Step,
     after: Vec<usize>,
 }
 
 impl StepNode {
-    fn issue(&self, stream: &Stream) -> Result<(), Error> {
+    /// The function that it launches, or the library's call.
+    pub(super) fn kernel(&self) -> &'static str {
+        self.step.issued().map_or("fill", |issued| issued.what)
+    }
+
+    pub(super) fn issue(&self, stream: &Stream) -> Result<(), Error> {
         let op = self.op;
         let what = |e| Error::Capture { what: format!("{op} could not be captured: {e}") };
         self.step.issue(stream).map_err(what)
+    }
+}
+
+/// The steps of a launch list.
+#[derive(Debug)]
+pub(super) struct Captures {
+    pub(super) steps: Vec<StepNode>,
+    /// The steps of the loop body, and its iterations.
+    pub(super) repeat: Repeat,
+    /// The number of steps of each launch.
+    pub(super) counts: Vec<usize>,
+    /// The launches of the loop body, and its iterations.
+    pub(super) launches: Repeat,
+}
+
+impl Captures {
+    /// The steps in replay order.
+    pub(super) fn sequence(&self) -> impl Iterator<Item = &StepNode> {
+        self.repeat.sequence(self.steps.len()).map(|n| &self.steps[n])
+    }
+
+    /// The number of steps of a replay.
+    pub(super) fn count(&self) -> usize {
+        self.repeat.count(self.steps.len())
     }
 }
 
@@ -84,14 +114,16 @@ impl Steps<'_> {
         self.given.push(given);
     }
 
-    /// The steps of a list of launches, the number of steps in the loop body, and its iterations.
-    fn of(device: &Cuda, of: &LaunchList, records: &mut Records) -> Result<(Vec<StepNode>, Repeat), Error> {
+    /// The steps of a list of launches.
+    fn of(device: &Cuda, of: &LaunchList, records: &mut Records) -> Result<Captures, Error> {
         let (launches, mut repeat) = (&of.launches, of.repeat);
         let list = Vec::with_capacity(launches.len());
         let mut steps = Steps { device, list, given: Vec::new(), records };
         let mut given = Vec::with_capacity(launches.len());
+        let mut counts = Vec::with_capacity(launches.len());
         for (n, launch) in launches.iter().enumerate() {
             lower(&launch.as_launch(), device.kind(), &mut steps)?;
+            counts.push(steps.given.len());
             given.push(std::mem::take(&mut steps.given));
             if n + 1 == of.repeat.instructions {
                 repeat.instructions = steps.list.len();
@@ -100,7 +132,7 @@ impl Steps<'_> {
         let after = step_edges(of, &given);
         implied(of, &given, &after)?;
         steps.list.iter_mut().zip(after).for_each(|(step, after)| step.after = after);
-        Ok((steps.list, repeat))
+        Ok(Captures { steps: steps.list, repeat, counts, launches: of.repeat })
     }
 }
 
@@ -185,21 +217,11 @@ pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Er
 
 /// The captured list, which takes over the records of its ops.
 fn replay_of(device: &Arc<Cuda>, list: &LaunchList, records: &mut Records) -> Result<Replay, Error> {
-    let (steps, repeat) = Steps::of(device, list, records)?;
-    let stream = Stream::new()?;
+    let captures = Steps::of(device, list, records)?;
     let early = device.context.waits();
-    let (graph, freed) = {
-        let _one_at_a_time = locked(&CAPTURES);
-        locked(&device.frees).capturing = true;
-        let graph = rehearse(&steps).and_then(|()| {
-            let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-            capture(&stream, mode, |stream| issue_all(&steps, repeat, early, stream))
-        });
-        (graph, std::mem::take(&mut *locked(&device.frees)))
-    };
-    freed.waiting.into_iter().try_for_each(|a| device.memory.free(&device.stream, a))?;
-    let graph = graph?;
-    graph.fills_by_kernels(device)?;
+    let graph = graph_of(device, &captures.steps, |stream| {
+        issue_all(&captures.steps, captures.repeat, early, stream)
+    })?;
     let nodes = graph.kinds()?;
     // A graph with allocation nodes would use addresses unknown to the plan.
     let memory = nodes.iter().filter(|k| MEMORY.contains(k)).count();
@@ -212,7 +234,27 @@ fn replay_of(device: &Arc<Cuda>, list: &LaunchList, records: &mut Records) -> Re
     let (nodes, footprint, device) = (nodes.len(), Footprint::of(list), Arc::clone(device));
     device.faults.reserve(records, &footprint);
     let records = std::mem::take(records);
-    Ok(Replay { executable, graph, nodes, steps, repeat, footprint, records, device })
+    Ok(Replay { executable, graph, nodes, captures, footprint, records, device })
+}
+
+/// Captures what `issue` does with these steps on a private stream, and puts kernels in the place of memsets.
+pub(super) fn graph_of(
+    device: &Cuda,
+    steps: &[StepNode],
+    issue: impl FnOnce(&Stream) -> Result<(), Error>,
+) -> Result<Graph, Error> {
+    let stream = Stream::new()?;
+    let (graph, freed) = {
+        let _one_at_a_time = locked(&CAPTURES);
+        locked(&device.frees).capturing = true;
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        let graph = rehearse(steps).and_then(|()| capture(&stream, mode, issue));
+        (graph, std::mem::take(&mut *locked(&device.frees)))
+    };
+    freed.waiting.into_iter().try_for_each(|a| device.memory.free(&device.stream, a))?;
+    let graph = graph?;
+    graph.fills_by_kernels(device)?;
+    Ok(graph)
 }
 
 const MEMORY: [sys::CUgraphNodeType; 2] =
@@ -295,17 +337,16 @@ pub(super) struct Replay {
     graph: Graph,
     nodes: usize,
     /// Keeps the graph's code loaded.
-    steps: Vec<StepNode>,
-    repeat: Repeat,
+    pub(super) captures: Captures,
     footprint: Footprint,
     /// Where its ops report an index out of range.
     records: Records,
-    device: Arc<Cuda>,
+    pub(super) device: Arc<Cuda>,
 }
 
 impl fmt::Debug for Replay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Replay {{ nodes: {}, steps: {} }}", self.nodes, self.steps.len())
+        write!(f, "Replay {{ nodes: {}, steps: {} }}", self.nodes, self.captures.steps.len())
     }
 }
 
@@ -317,7 +358,7 @@ impl Recording for Replay {
         }
         device.enter()?;
         device.counting.replays.fetch_add(1, Relaxed);
-        device.counted(1, self.steps.last().and_then(|s| s.step.issued()));
+        device.counted(1, self.captures.steps.last().and_then(|s| s.step.issued()));
         if device.stream.is_captured() {
             device.annotate_error(self.graph.captured_by(&device.stream))?;
             device.faults.lent(&self.records, &self.footprint);
@@ -332,23 +373,33 @@ impl Recording for Replay {
     fn reissue(&self) -> Result<(), Error> {
         let device = &self.device;
         device.enter()?;
-        device.counted(self.repeat.count(self.steps.len()) as u64, None);
         let looks = device.faults.looks();
-        self.repeat.sequence(self.steps.len()).try_for_each(|n| {
-            let s = &self.steps[n];
-            let issued = s.step.issue(&device.stream);
-            if issued.is_err() {
-                locked(&device.issuing).last = s.step.issued();
-            }
-            device.annotate_error(issued)
-        })?;
+        self.issue_each(|_| Ok(()))?;
         self.wrote(looks);
         Ok(())
+    }
+
+    fn timed(&self, runs: usize) -> Result<Option<Times>, Error> {
+        self.times(runs.max(1)).map(Some)
     }
 }
 
 impl Replay {
-    fn wrote(&self, looks: u64) {
+    /// Issues the steps one by one, and after each calls `then` with its place in the sequence.
+    pub(super) fn issue_each(&self, mut then: impl FnMut(usize) -> Result<(), Error>) -> Result<(), Error> {
+        let device = &self.device;
+        device.counted(self.captures.count() as u64, None);
+        self.captures.sequence().enumerate().try_for_each(|(n, s)| {
+            let issued = s.step.issue(&device.stream);
+            if issued.is_err() {
+                locked(&device.issuing).last = s.step.issued();
+            }
+            device.annotate_error(issued.and_then(|()| then(n)))
+        })
+    }
+
+    /// What the list writes was written by a run that was issued after so many looks.
+    pub(super) fn wrote(&self, looks: u64) {
         let faults = &self.device.faults;
         if !self.records.is_empty() || faults.watching() {
             faults.replayed(&self.records, &self.footprint, looks);

@@ -13,6 +13,7 @@ mod probe;
 mod product;
 mod stream;
 mod tensor_map;
+mod timed;
 
 pub use compile::Compiler;
 pub use probe::survey;

@@ -199,15 +199,17 @@ impl Stream {
         check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(self.handle()) })
     }
 
-    /// Records an event at the current point of the stream.
+    /// Records a new event at the current point of the stream.
     pub(super) fn mark(&self) -> Result<Mark, Error> {
-        let mut event = null_mut();
-        // SAFETY: a context is current; the driver writes a handle.
-        check("cuEventCreate", unsafe { sys::cuEventCreate(&raw mut event, 0) })?;
-        let mark = Mark(event);
-        // SAFETY: both live.
-        check("cuEventRecord", unsafe { sys::cuEventRecord(mark.0, self.handle()) })?;
+        let mark = Mark::new()?;
+        self.mark_again(&mark)?;
         Ok(mark)
+    }
+
+    /// Records an event at the current point of the stream, in the place of its last recording.
+    pub(super) fn mark_again(&self, mark: &Mark) -> Result<(), Error> {
+        // SAFETY: both live.
+        check("cuEventRecord", unsafe { sys::cuEventRecord(mark.0, self.handle()) })
     }
 
     pub(super) fn upload(&self, to: Address, data: &[u8]) -> Result<(), Error> {
@@ -304,6 +306,16 @@ impl Stream {
 
 /// Calls during a capture.
 impl Stream {
+    /// Captures a node that records an event, at each launch of the graph. Without the flag the event would be no node, but
+    /// an edge to whoever waits for it.
+    pub(super) fn capture_mark(&self, mark: &Mark) -> Result<(), Error> {
+        let external = sys::CUevent_record_flags::CU_EVENT_RECORD_EXTERNAL as u32;
+        // SAFETY: the stream is capturing, and the event lives as long as the graph is launched.
+        check("cuEventRecordWithFlags", unsafe {
+            sys::cuEventRecordWithFlags(mark.0, self.handle(), external)
+        })
+    }
+
     /// The nodes of the most recent call, which the next call would wait for.
     pub(super) fn captured(&self) -> Result<Vec<Captured>, Error> {
         let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
@@ -381,12 +393,25 @@ pub(super) fn node_type(node: sys::CUgraphNode) -> Result<sys::CUgraphNodeType, 
 pub(super) struct Mark(sys::CUevent);
 
 impl Mark {
+    /// An event with the device's time, not yet recorded.
+    pub(super) fn new() -> Result<Self, Error> {
+        let mut event = null_mut();
+        // SAFETY: a context is current; the driver writes a handle.
+        check("cuEventCreate", unsafe { sys::cuEventCreate(&raw mut event, 0) })?;
+        Ok(Self(event))
+    }
+
     /// The time from an earlier event to this one, after waiting for it.
     pub(super) fn since(&self, earlier: &Self) -> Result<Duration, Error> {
         // SAFETY: the event was recorded.
         check("cuEventSynchronize", unsafe { sys::cuEventSynchronize(self.0) })?;
+        self.after(earlier)
+    }
+
+    /// The time from an earlier event to this one. The device has completed both.
+    pub(super) fn after(&self, earlier: &Self) -> Result<Duration, Error> {
         let mut milliseconds = 0.0f32;
-        // SAFETY: both events were recorded, on one stream, and are over; the driver writes one number.
+        // SAFETY: both events live; the driver writes one number, or says that one of them is not recorded or not over.
         check("cuEventElapsedTime", unsafe {
             sys::cuEventElapsedTime_v2(&raw mut milliseconds, earlier.0, self.0)
         })?;
