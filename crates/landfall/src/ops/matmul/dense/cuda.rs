@@ -6,6 +6,7 @@ use crate::kernel::cuda::{
     BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, WORKSPACE_ALIGNMENT, cuda_kernel,
 };
 use crate::values::{DType, Operand, Precision, Rule, Spec};
+use arrayvec::ArrayVec;
 
 /// Rows and columns of a block's part of the result: `TILE` in the source.
 const TILE: usize = 64;
@@ -123,7 +124,7 @@ pub(super) const fn library<const I: usize>(name: &'static str) -> Kernel {
     };
     Kernel::cuda(name, run)
         .accepting(|op, args| {
-            let another = || I > 0 || cut::of_library(args[0].dtype, sizes(args)).is_some();
+            let another = || I > 0 || cut::of_library(args[0].dtype, false, sizes(args)).is_some();
             works(args) && another() && !rounds_twice(op, args)
         })
         .with_workspace(workspace)
@@ -174,7 +175,8 @@ pub(super) fn run(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     if k <= SMALL_K {
         return any(call);
     }
-    if let Some(each) = cut::of_library(lhs.dtype(), (batch, m, n, k))
+    let specs: ArrayVec<Spec, 4> = call.inputs().iter().map(Operand::spec).collect();
+    if let Some(each) = cut::of_library(lhs.dtype(), rounds_twice(op, &specs), (batch, m, n, k))
         && cut::by_library(call, op.precision, each, (m, n, k))?
     {
         return Ok(());

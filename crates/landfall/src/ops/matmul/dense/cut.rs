@@ -56,10 +56,14 @@ pub(super) fn each(dtype: DType, (batch, m, n, k): (usize, usize, usize, usize))
     cuts.then(|| k.div_ceil(PARTS).max(PART).next_multiple_of(SLAB))
 }
 
-/// Inner elements of a part, of a product of f32 that the library is to make in parts; by sizes alone. (Products of 16
-/// bits it cuts itself.)
-pub(super) fn of_library(dtype: DType, (batch, m, n, k): (usize, usize, usize, usize)) -> Option<usize> {
-    if dtype != DType::F32 || batch != 1 {
+/// Inner elements of a part, of a product that the library is to make in parts; by sizes alone. Products of 16 bits it cuts
+/// itself, but `whole` ones: those it may not cut, because a bias would be added to a sum that was rounded.
+pub(super) fn of_library(
+    dtype: DType,
+    whole: bool,
+    (batch, m, n, k): (usize, usize, usize, usize),
+) -> Option<usize> {
+    if !(dtype == DType::F32 || dtype.size() == 2 && whole) || batch != 1 {
         return None;
     }
     let tiles = m.div_ceil(LIBRARY_TILE).saturating_mul(n.div_ceil(LIBRARY_TILE));
@@ -90,7 +94,7 @@ pub(super) fn library_varies(
     let bytes = m.saturating_mul(n).saturating_mul(dtype.size());
     let room = scratch.saturating_sub(LEAST) / bytes.max(1);
     let fits = dtype == DType::F32 && batch == 1 && (2..=room.min(PARTS)).contains(&k.div_ceil(each));
-    fits && of_library(dtype, sizes) != Some(each)
+    fits && of_library(dtype, false, sizes) != Some(each)
 }
 
 /// Rows and columns of a block's tile of a result of `m` x `n`: powers of two, with as little beside the result as may be.
@@ -130,7 +134,8 @@ pub(super) fn by_library(
 ) -> Result<bool, Failure> {
     let (whole, rest) = (k / each, k % each);
     let parts = whole + usize::from(rest > 0);
-    let result = call.output(0)?.dtype();
+    // Parts are added up before they are rounded.
+    let result = call.input(0)?.dtype().accumulate();
     let size = m * n * result.size();
     let out = call.scratch(0, Spec { dtype: result, shape: [whole, m, n].into() })?;
     // [.., inner] becomes [part, .., inner of the part].
