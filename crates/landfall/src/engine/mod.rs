@@ -39,6 +39,7 @@ pub struct Engine {
     workspace: Arc<Mutex<Option<Buffer>>>,
     reuse: Reuse,
     unroll: Option<usize>,
+    fuse: Option<bool>,
     choices: Arc<Choices>,
 }
 
@@ -96,7 +97,7 @@ impl Engine {
     fn on(device: Arc<dyn Device>) -> Self {
         let workspace = Arc::new(Mutex::new(None));
         let (reuse, choices) = (Reuse::default(), Arc::default());
-        Self { bare: Arc::clone(&device), device, workspace, reuse, unroll: None, choices }
+        Self { bare: Arc::clone(&device), device, workspace, reuse, unroll: None, fuse: None, choices }
     }
 
     /// An engine over a test's device.
@@ -138,6 +139,20 @@ impl Engine {
     #[must_use]
     pub fn reuse(&self) -> Reuse {
         self.reuse
+    }
+
+    /// The same engine; programs compiled with this handle fuse chains of pointwise ops into one kernel, or do not. The default
+    /// is that they do on a GPU, where each op would be a launch and move its arguments through memory. On a CPU a chain is
+    /// slower: its ops work in the cache anyway. Results do not change a bit.
+    #[must_use]
+    pub fn with_fusion(&self, fuse: bool) -> Self {
+        Self { fuse: Some(fuse), ..self.clone() }
+    }
+
+    /// Whether programs compiled with this handle fuse chains of pointwise ops.
+    #[must_use]
+    pub fn fuses(&self) -> bool {
+        self.fuse.unwrap_or(matches!(self.device(), DeviceKind::Cuda(_)))
     }
 
     /// The same engine with an unroll factor: programs compiled with this handle run `times` unrolled micro-batches per

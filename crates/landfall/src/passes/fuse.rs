@@ -33,7 +33,8 @@ pub(super) fn fuse_pointwise(inner: &mut Inner) {
         let mut arg = 0;
         while arg < chain.arrays.len() {
             let from = chain.arrays[arg];
-            let made = producer(inner, from).filter(|&p| readers.only(from, inner) == Some(n) && same_body(inner, p, n));
+            let made = producer(inner, from)
+                .filter(|&p| readers.only(from, inner) == Some(n) && same_body(inner, p, n));
             let part = made.and_then(|p| Some((p, Chain::of(inner, p)?)));
             match part {
                 Some((p, part)) if readers.allow(inner, &place, &part, p, n) => {
@@ -119,7 +120,8 @@ impl Chain {
             (a, b) => a.or(b),
         };
         let (made, shape) = (inner.info(part.result).spec, inner.info(self.result).spec.shape);
-        let mut all = Self { expression: Expression::default(), arrays: Vec::new(), cursor, result: self.result };
+        let mut all =
+            Self { expression: Expression::default(), arrays: Vec::new(), cursor, result: self.result };
         let read: Vec<Value> =
             part.arrays.iter().map(|&v| reshaped(inner, v, shape)).collect::<Option<_>>()?;
         let value = all.append(&part.expression, &|i| Source::Array(read[i]))?;
@@ -211,8 +213,10 @@ struct Readers {
 
 impl Readers {
     fn of(inner: &Inner, live: &[usize]) -> Self {
-        let mut all =
-            Self { nodes: vec![Vec::new(); inner.values.len()], updates: vec![Vec::new(); inner.values.len()] };
+        let mut all = Self {
+            nodes: vec![Vec::new(); inner.values.len()],
+            updates: vec![Vec::new(); inner.values.len()],
+        };
         for &n in live {
             let node = &inner.nodes[n];
             node.inputs.iter().for_each(|&v| all.nodes[inner.info(v).base.index()].push((v, Some(n))));
@@ -237,7 +241,14 @@ impl Readers {
 
     /// Whether node `to` may read what `part`, made by node `from`, reads: nothing of it is updated before, and not more
     /// memory is kept for longer than the part's result takes.
-    fn allow(&self, inner: &Inner, place: &HashMap<usize, usize>, part: &Chain, from: usize, to: usize) -> bool {
+    fn allow(
+        &self,
+        inner: &Inner,
+        place: &HashMap<usize, usize>,
+        part: &Chain,
+        from: usize,
+        to: usize,
+    ) -> bool {
         let (Some(&at), Some(&until)) = (place.get(&from), place.get(&to)) else { return false };
         let bases = part.arrays.iter().chain(&part.cursor).map(|&v| inner.info(v).base);
         let later = |node: &usize| place.get(node).is_some_and(|&p| p > until);

@@ -26,13 +26,16 @@ pub(crate) struct Optimised {
     pub(crate) recomputed: usize,
 }
 
-/// Runs the optimization passes in order; later passes preserve the results of earlier ones.
-pub(crate) fn optimise(graph: &Graph) -> Optimised {
+/// Runs the optimization passes in order; later passes preserve the results of earlier ones. Chains of pointwise ops become
+/// one kernel where `fuse` asks for it.
+pub(crate) fn optimise(graph: &Graph, fuse: bool) -> Optimised {
     let mut inner = graph.inner.borrow().clone();
     let recomputed = save::choose_recomputation(&mut inner);
     casts::share_casts(&mut inner);
     products::extend_products(&mut inner);
-    fuse::fuse_pointwise(&mut inner);
+    if fuse {
+        fuse::fuse_pointwise(&mut inner);
+    }
     outputs::copy_outputs(&mut inner);
     Optimised { inner, state: Arc::clone(graph.state_spec()), recomputed }
 }

@@ -70,7 +70,7 @@ impl<'a> ProgramSet<'a> {
 /// The compilation pipeline.
 fn compile(graph: &Graph, engine: &Engine) -> Result<(Lowered, Plan), Error> {
     let (device, reuse) = (engine.device(), engine.reuse());
-    let optimised = optimise(graph);
+    let optimised = optimise(graph, engine.fuses());
     let mut lowered = lower(&optimised, device, reuse)?;
     pin(&mut lowered, device, engine.choices())?;
     let plan = assign(&lowered, reuse);

@@ -3,13 +3,10 @@
 #define ELEMENT(i) A(widen(v##i.v[k]))
 #define WORD(stream) w##stream.v[k]
 
-// A value as an op of its own would have stored it: no product is contracted with a sum across it.
-DEVICE float stored(float x) {
-    asm("" : "+f"(x));
-    return x;
+// Once in the code, and not for each element.
+__device__ __noinline__ u32 word_at(const i64* cursor, u32 stream, u64 element) {
+    return word_of(cursor, 1, stream, element);
 }
-template <class X> DEVICE X stored(X x) { return x; }
-template <class E> DEVICE A rounded(A x) { return stored(A(widen(narrow<E>(x)))); }
 
 // The random words of VECTOR elements, whose numbers are `step` apart.
 struct Drawn { u32 v[VECTOR]; };
@@ -24,8 +21,8 @@ DEVICE Drawn drawn(const i64* cursor, u32 stream, u64 first, u64 step) {
         }
         return all;
     }
-#pragma unroll 1
-    for (u32 k = 0; k < VECTOR; k++) all.v[k] = word_of(cursor, 1, stream, first + k * step);
+#pragma unroll
+    for (u32 k = 0; k < VECTOR; k++) all.v[k] = word_at(cursor, stream, first + k * step);
     return all;
 }
 

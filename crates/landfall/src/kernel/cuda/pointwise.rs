@@ -267,6 +267,9 @@ pub(crate) fn function(e: &Expression) -> String {
     if normal || calls(Unary::Exp) {
         text.push_str(include_str!("coarse.cu"));
     }
+    if e.steps().iter().any(|s| matches!(s, Step::Rounded(..))) {
+        text.push_str(include_str!("rounded.cu"));
+    }
     let streams: Vec<u32> = e.streams().collect();
     let drawn = |f: &dyn Fn(&u32) -> String| streams.iter().map(f).collect::<Vec<_>>();
     let list = |args: String, drawn: Vec<String>| {

@@ -29,7 +29,7 @@ fn planned(build: impl FnOnce(&Graph) -> Result<(), Error>) -> Result<Planned, E
     state.add_constant("constants", DType::F64, &[("c".into(), [16].into())])?;
     let g = Graph::new(&Arc::new(state));
     build(&g)?;
-    let mut lowered = lower(&optimise(&g), DeviceKind::Cpu, Reuse::Tight)?;
+    let mut lowered = lower(&optimise(&g, false), DeviceKind::Cpu, Reuse::Tight)?;
     let plan = assign(&lowered, Reuse::Tight);
     order(&mut lowered, &plan);
     let slabs: Vec<usize> = g.state_spec().slabs().iter().map(|s| s.elements * s.dtype.size()).collect();

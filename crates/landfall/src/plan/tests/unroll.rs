@@ -42,7 +42,7 @@ fn rest(g: &Graph, mean: Value, next: Value) -> Result<(), Error> {
 }
 
 fn laid_out(g: &Graph, count: usize) -> Result<Option<Planned>, Error> {
-    let lowered = lower(&optimise(g), DeviceKind::Cpu, Reuse::Tight)?;
+    let lowered = lower(&optimise(g, false), DeviceKind::Cpu, Reuse::Tight)?;
     let plan = assign(&lowered, Reuse::Tight);
     let Some((mut lowered, plan)) = unrolled(&lowered, &plan, count) else { return Ok(None) };
     order(&mut lowered, &plan);

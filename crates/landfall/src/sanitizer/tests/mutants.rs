@@ -332,7 +332,7 @@ fn around(case: &Case) -> Check<(Graph, Vec<usize>)> {
 /// Outputs on inputs in the plan of a program, where the op forbids it: the checker must refuse every one.
 fn plans(score: &mut Score, case: &Case) -> Check {
     let (graph, slabs) = around(case)?;
-    let mut lowered = lower(&optimise(&graph), DeviceKind::Cpu, Reuse::Nothing)?;
+    let mut lowered = lower(&optimise(&graph, false), DeviceKind::Cpu, Reuse::Nothing)?;
     let mut plan = assign(&lowered, Reuse::Nothing);
     plan.cuts.clear();
     order(&mut lowered, &plan);
@@ -387,7 +387,7 @@ fn plans(score: &mut Score, case: &Case) -> Check {
 fn edges(score: &mut Score, case: &Case) -> Check {
     let (graph, slabs) = around(case)?;
     let device = DeviceKind::Cuda(0);
-    let mut lowered = lower(&optimise(&graph), device, Reuse::Tight)?;
+    let mut lowered = lower(&optimise(&graph, false), device, Reuse::Tight)?;
     let plan = assign(&lowered, Reuse::Tight);
     order(&mut lowered, &plan);
     verify(&lowered, &plan, &slabs).map_err(Error::from)?;

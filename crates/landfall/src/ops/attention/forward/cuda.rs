@@ -178,11 +178,24 @@ static SHORT_FORWARD: Source = Source {
     entries: &[Forward::KERNEL.of_block(32 * MOST_WARPS as u32)],
 };
 
+const SHORT_GRAD: Piece = Piece::new("short_grad", include_str!("short_grad.cu"));
+
+/// As registers are given to a block of twice as many threads: more blocks hide each other's waits.
 static SHORT_GRADIENT: Source = Source {
     name: "attention_short_grad",
-    pieces: &[FRAGMENTS, SHORT, Piece::new("short_grad", include_str!("short_grad.cu"))],
+    pieces: &[FRAGMENTS, SHORT, SHORT_GRAD],
+    entries: &[Gradient::KERNEL.of_block(2 * 32 * MOST_WARPS as u32)],
+};
+
+/// Of heads whose sums need the registers.
+static SHORT_GRADIENT_WIDE: Source = Source {
+    name: "attention_short_grad_wide",
+    pieces: &[FRAGMENTS, SHORT, SHORT_GRAD],
     entries: &[Gradient::KERNEL.of_block(32 * MOST_WARPS as u32)],
 };
+
+/// Features of a head at most whose sums fit in half of the registers.
+const NARROW: usize = 64;
 
 /// Warps of a block of [`Way::Short`] at most.
 const MOST_WARPS: usize = 8;
@@ -290,7 +303,7 @@ impl Way {
     /// A module for whole heads, and the blocks for all of them; `None` where it goes by rows.
     fn heads(self, part: Part, s: &Sizes, dtype: DType) -> Result<Option<(Module, Geometry)>, Rule> {
         let sources = match self {
-            Self::Short => [&SHORT_FORWARD, &SHORT_GRADIENT],
+            Self::Short => [&SHORT_FORWARD, if s.e > NARROW { &SHORT_GRADIENT_WIDE } else { &SHORT_GRADIENT }],
             Self::Few => [&FEW_FORWARD, &FEW_GRADIENT],
             Self::Head => [&HEAD_FORWARD, &HEAD_GRADIENT],
             Self::Block => [&BLOCK_FORWARD, &BLOCK_GRADIENT],

@@ -6,6 +6,9 @@ struct Room {
 // Neighbouring heads in different banks.
 struct Slot { Room room; u8 rest[(128 - sizeof(Room) % 128) % 128 + 16]; };
 
+// Wide heads: their keys and values are read again for each strip of queries, because registers are short.
+constexpr bool AGAIN = CHUNKS > 2;
+
 // rowsum(slope * out) of each query, from the slopes in shared memory.
 DEVICE void levels_of(Room& room, const T* out, const Dims& s, const Mover& m) {
     u32 width = width_of(out, s), c = m.chunk * 8;
@@ -59,13 +62,17 @@ KERNEL(gradient) {
         u32 strip = w.strip + turn * u32(WARPS), from = strip * 16;
         if (OWN * u32(WARPS) > STRIPS && strip >= STRIPS) continue;
         Strip keys, values;
-        keys.load(own.keys, from);
-        values.load(own.values, from);
+        if (!AGAIN) {
+            keys.load(own.keys, from);
+            values.load(own.values, from);
+        }
         Rows of_keys, of_values;
-#pragma unroll 2
+#pragma unroll(AGAIN ? 1 : 2)
         for (u32 first = 0; first < LINES; first += 16) {
             float weight[2][4], change[2][4];
+            if (AGAIN) keys.load(own.keys, from);
             keys.products(weight, own.queries, first);
+            if (AGAIN) values.load(own.values, from);
             values.products(change, own.slopes, first);
 #pragma unroll
             for (u32 v = 0; v < 8; v++) {
