@@ -4,25 +4,25 @@
 #define WORD(stream) w##stream.v[k]
 
 // Once in the code, and not for each element.
-__device__ __noinline__ u32 word_at(const i64* cursor, u32 stream, u64 element) {
-    return word_of(cursor, 1, stream, element);
+__device__ __noinline__ u32 word_at(const i64* cursor, u64 stride_cursor, u32 stream, u64 element) {
+    return word_of(cursor, stride_cursor, stream, element);
 }
 
 // The random words of VECTOR elements, whose numbers are `step` apart.
 struct Drawn { u32 v[VECTOR]; };
-DEVICE Drawn drawn(const i64* cursor, u32 stream, u64 first, u64 step) {
+DEVICE Drawn drawn(const View<const i64>& cursor, u32 stream, u64 first, u64 step) {
     Drawn all;
     if (VECTOR % 4 == 0 && step == 1 && first % 4 == 0) {
 #pragma unroll
         for (u32 k = 0; k < VECTOR; k += 4) {
-            Words words = words_of(cursor, 1, stream, (first + k) / 4);
+            Words words = words_of(cursor, cursor.stride.v[0], stream, (first + k) / 4);
 #pragma unroll
             for (u32 i = 0; i < 4; i++) all.v[(k + i) % VECTOR] = words.v[i];
         }
         return all;
     }
 #pragma unroll
-    for (u32 k = 0; k < VECTOR; k++) all.v[k] = word_at(cursor, stream, first + k * step);
+    for (u32 k = 0; k < VECTOR; k++) all.v[k] = word_at(cursor, cursor.stride.v[0], stream, first + k * step);
     return all;
 }
 
@@ -48,7 +48,7 @@ KERNEL(contiguous) {
     }
     for (u64 at = first; at < n; at++) {
 #define TAIL(i) A(widen(x##i[(uniform >> i & 1) ? 0 : at]))
-#define TAIL_WORD(stream) word_of(cursor, 1, stream##u, at)
+#define TAIL_WORD(stream) word_of(cursor, cursor.stride.v[0], stream##u, at)
         out[at] = narrow<TO>(EVALUATE(TAIL, TAIL_WORD));
     }
 }

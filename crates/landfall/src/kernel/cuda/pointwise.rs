@@ -32,7 +32,7 @@ macro_rules! source {
     ($($x:literal $T:literal $stride:literal),*) => {
         [source!(@made "pointwise"; ; ; $($x $T $stride),*), source!(
             @made "pointwise_random";
-            param("cursor", Kind::Input(Element::Is(DType::I64)));
+            param("cursor", Kind::ViewIn(Element::Is(DType::I64)));
             param("stride_index", Kind::Dims);
             $($x $T $stride),*
         )]
@@ -157,7 +157,7 @@ fn issue(
     let mut args = Args::new();
     inputs.iter().for_each(|o| args.push(Arg::Input(o)));
     args.push(Arg::Output(out));
-    args.extend(cursor.map(Arg::Input));
+    args.extend(cursor.map(Arg::ViewIn));
     // Both are powers of two: no division.
     let address = |o: &Operand| o.address() & (vector * o.dtype().size() - 1) as u64 == 0;
     let mut contiguous = |args: &mut Args<'_>, uniform| {

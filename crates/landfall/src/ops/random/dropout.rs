@@ -5,6 +5,7 @@ use crate::contract::{
     op_attributes, rules,
 };
 use crate::kernel::cpu::{Call, isa, with_float};
+use crate::kernel::cuda::pointwise;
 use crate::ops::elementwise::pointwise::{SHAPES, cotangent};
 use crate::ops::random::distributions::{AHEAD, Bernoulli, GRAIN, TILE, Words, sample_cursor};
 use crate::ops::step::cursor;
@@ -87,7 +88,17 @@ impl Op for Dropout {
                     let op = attributes::<Dropout>(op)?;
                     with_float!(call, 0, T => dropout::<T>(op, call))
                 }),
-                Kernel::cuda("dropout", crate::ops::random::distributions::cuda::dropout),
+                Kernel::cuda("dropout", |op, call| {
+                    let op = attributes::<Dropout>(op)?;
+                    pointwise::run_random(
+                        |e| {
+                            let x = e.arg(0);
+                            // Without a word that is kept nothing is.
+                            op.write(e, x).unwrap_or_else(|| e.constant(0.0))
+                        },
+                        call,
+                    )
+                }),
             ]
         }
     }

@@ -301,7 +301,14 @@ impl Way {
     }
 
     /// A module for whole heads, and the blocks for all of them; `None` where it goes by rows.
-    fn heads(self, part: Part, s: &Sizes, dtype: DType) -> Result<Option<(Module, Geometry)>, Rule> {
+    /// `scores` says whether previous scores are read, and whether scores (or, of the gradient, their cotangent) take part.
+    fn heads(
+        self,
+        part: Part,
+        s: &Sizes,
+        dtype: DType,
+        scores: [bool; 2],
+    ) -> Result<Option<(Module, Geometry)>, Rule> {
         let sources = match self {
             Self::Short => [&SHORT_FORWARD, if s.e > NARROW { &SHORT_GRADIENT_WIDE } else { &SHORT_GRADIENT }],
             Self::Few => [&FEW_FORWARD, &FEW_GRADIENT],
@@ -315,6 +322,9 @@ impl Way {
             let Short { warps, heads: each, shared } = Short::of(part, s);
             let numbers = [("TOKENS", s.n), ("FEATURES", s.e), ("WARPS", warps), ("HEADS", each), ("SHARED", shared)];
             let module = numbers.into_iter().fold(module, |m, (name, value)| m.constant(name, value as u64));
+            // A branch for each score would take more time than the score.
+            let [prev, scores] = scores.map(u64::from);
+            let module = module.constant("PREV", prev).constant("SCORES", scores);
             let geometry = Geometry::blocks(heads.div_ceil(each), (32 * warps * each) as u32)?;
             return Ok(Some((module, Geometry { shared: shared as u32, ..geometry })));
         }
@@ -372,7 +382,7 @@ pub(super) fn attention(op: &dyn Op, call: &mut Call<'_>, asked: Option<Way>) ->
         scale: op.scale,
     };
     let way = asked.unwrap_or_else(|| Way::own(&s, q.dtype()));
-    if let Some((module, geometry)) = way.heads(Part::Forward, &s, q.dtype())? {
+    if let Some((module, geometry)) = way.heads(Part::Forward, &s, q.dtype(), [op.previous, op.emit_scores])? {
         return call.launch(&module, geometry, &args);
     }
     let module = Module::new(&FORWARD)
@@ -412,7 +422,7 @@ pub(in crate::ops) fn attention_grad(
     let (has_prev, has_scores, scale) = (op.previous, op.score_cotangent, op.scale);
     let (heads, n, e) = (size(s.heads)?, size(s.n)?, size(s.e)?);
     let way = asked.unwrap_or_else(|| Way::own(&s, q.dtype()));
-    if let Some((module, geometry)) = way.heads(Part::Gradient, &s, q.dtype())? {
+    if let Some((module, geometry)) = way.heads(Part::Gradient, &s, q.dtype(), [has_prev, has_scores])? {
         let args = Gradient {
             q,
             k,

@@ -15,7 +15,9 @@ typedef T Line[PITCH];     // the features of a token
 typedef T Scores[SQUARE];  // of a key, by query
 typedef Several<T, 8> Chunk;
 
-constexpr float LOG2_E = 1.4426950408889634f;
+// Scores by which weights are powers of two. Those that meet others in memory are first what these are.
+constexpr float LOG2_E = 1.4426950408889634f, LN_2 = 0.6931471805599453f;
+constexpr bool MEETING = PREV || SCORES;
 DEVICE float infinity() { return __int_as_float(0x7F800000); }
 DEVICE float exponential2(float x) {
     float y;

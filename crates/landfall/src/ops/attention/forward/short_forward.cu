@@ -18,6 +18,7 @@ KERNEL(attention) {
     Warp w = warp();
     Room& own = slots[w.slot].room;
     Head head = head_at(w.slot, all, heads);
+    float scale_2 = float(scale * double(LOG2_E));
     for (u32 strip = w.strip; strip < STRIPS; strip += u32(WARPS)) {
         u32 from = strip * 16, row = from + w.row;
         Strip queries;
@@ -30,12 +31,16 @@ KERNEL(attention) {
             for (u32 v = 0; v < 8; v++) {
                 u32 key = s * 16 + v / 4 * 8 + w.column + v % 2, query = row + v / 2 % 2 * 8;
                 float& x = score[s][v / 4][v % 4];
-                x *= float(scale);
-                if (has_prev && head.inside && query < N && key < N) {
-                    x += widen(head.scores(prev)[query * prev.stride.v[2] + key * prev.stride.v[3]]);
-                }
-                if (has_scores && head.inside && query < N && key < N) {
-                    head.scores(emitted)[query * emitted.stride.v[2] + key * emitted.stride.v[3]] = narrow<T>(x);
+                if (MEETING) {
+                    bool inside = head.inside && query < N && key < N;
+                    x *= float(scale);
+                    if (PREV && inside) x += widen(head.scores(prev)[query * prev.stride.v[2] + key * prev.stride.v[3]]);
+                    if (SCORES && inside) {
+                        head.scores(emitted)[query * emitted.stride.v[2] + key * emitted.stride.v[3]] = narrow<T>(x);
+                    }
+                    x *= LOG2_E;
+                } else {
+                    x *= scale_2;
                 }
                 if (s * 16 + 16 > N && key >= N) x = -infinity();
                 // NaN is found below: its weight is NaN.
@@ -48,14 +53,14 @@ KERNEL(attention) {
             top[half] = fmaxf(top[half], __shfl_xor_sync(0xFFFFFFFFu, top[half], 2));
         }
         // While all scores are minus infinity there is nothing to be relative to.
-        float less[2] = {top[0] == -infinity() ? 0.0f : top[0] * LOG2_E, top[1] == -infinity() ? 0.0f : top[1] * LOG2_E};
+        float less[2] = {top[0] == -infinity() ? 0.0f : top[0], top[1] == -infinity() ? 0.0f : top[1]};
         Rows out;
 #pragma unroll
         for (u32 s = 0; s < STRIPS; s++) {
 #pragma unroll
             for (u32 v = 0; v < 8; v++) {
                 float& x = score[s][v / 4][v % 4];
-                x = exponential2(x * LOG2_E - less[v / 2 % 2]);
+                x = exponential2(x - less[v / 2 % 2]);
                 total[v / 2 % 2] += x;
             }
             u32 weights[4];
@@ -70,7 +75,7 @@ KERNEL(attention) {
             if (total[half] == 0.0f) total[half] = infinity() - infinity();
             u32 query = row + half * 8;
             if (w.column == 0 && head.inside && query < N) {
-                head.scores(lse)[query * lse.stride.v[2]] = top[half] + logf(total[half]);
+                head.scores(lse)[query * lse.stride.v[2]] = top[half] * LN_2 + logf(total[half]);
             }
         }
         // Nobody else reads these queries.

@@ -56,6 +56,7 @@ KERNEL(gradient) {
     }
     levels_of(of, m.head.features(out), out.stride, m);
     __syncthreads();
+    float scale_2 = float(scale * double(LOG2_E));
     u32 key_slopes[OWN][CHUNKS][2];
 #pragma unroll
     for (u32 turn = 0; turn < OWN; turn++) {
@@ -77,15 +78,15 @@ KERNEL(gradient) {
 #pragma unroll
             for (u32 v = 0; v < 8; v++) {
                 u32 query = first + v / 4 * 8 + w.column + v % 2, key = from + w.row + v / 2 % 2 * 8;
-                bool inside = head.inside && query < N && key < N;
-                float score = weight[v / 4][v % 4] * float(scale);
-                if (has_prev && inside) {
+                float score = weight[v / 4][v % 4] * (MEETING ? float(scale) : scale_2);
+                bool inside = MEETING && head.inside && query < N && key < N;
+                if (PREV && inside) {
                     score += widen(head.scores(prev)[query * prev.stride.v[2] + key * prev.stride.v[3]]);
                 }
-                float x = exponential2(score * LOG2_E - own.less[query]);
+                float x = exponential2((MEETING ? score * LOG2_E : score) - own.less[query]);
                 if (LINES > N && key >= N) x = 0.0f;
                 float c = x * (change[v / 4][v % 4] - own.levels[query]);
-                if (has_scores && inside) {
+                if (SCORES && inside) {
                     c += widen(head.scores(score_slope)[query * score_slope.stride.v[2] + key * score_slope.stride.v[3]]);
                 }
                 weight[v / 4][v % 4] = x;
@@ -138,7 +139,7 @@ KERNEL(gradient) {
             }
         }
     }
-    if (has_prev && head.inside) {
+    if (PREV && head.inside) {
         T* to = head.scores(g_prev);
         for (u32 p = threadIdx.x % u32(WARPS * 32); p < N * N; p += u32(WARPS * 32)) {
             to[p / N * g_prev.stride.v[2] + p % N * g_prev.stride.v[3]] = own.changes[p % N][p / N];

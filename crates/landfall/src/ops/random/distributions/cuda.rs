@@ -1,4 +1,4 @@
-//! Random tensors and dropout on a GPU.
+//! Random tensors on a GPU.
 
 use super::{Bernoulli, Uniform};
 use crate::contract::{Op, attributes};
@@ -6,7 +6,6 @@ use crate::kernel::cuda::vectors::{collapsed, contiguous};
 use crate::kernel::cuda::{
     BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, WORDS, cuda_kernel,
 };
-use crate::ops::random::dropout::Dropout;
 use crate::rng;
 use crate::values::DType;
 
@@ -37,25 +36,10 @@ cuda_kernel! {
     threshold: u64,
 }
 
-cuda_kernel! {
-    /// A thread draws a block of random words, and keeps or drops an element by each.
-    struct DropOut = "dropout", BLOCK;
-    cursor: view_in_of I64,
-    stream: u32,
-    x: view_in T,
-    out: view_out T,
-    n: size,
-    contiguous: flag,
-    rank: u32,
-    shape: dims,
-    threshold: u64,
-    scale: f64,
-}
-
 static SOURCE: Source = Source {
     name: "random",
     pieces: &[WORDS, Piece::new("random", include_str!("random.cu"))],
-    entries: &[FillUniform::KERNEL, FillBernoulli::KERNEL, DropOut::KERNEL],
+    entries: &[FillUniform::KERNEL, FillBernoulli::KERNEL],
 };
 
 /// [`Uniform`].
@@ -104,31 +88,5 @@ pub(super) fn bernoulli(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure>
     };
     // The element type is the other kernels'; any float will do.
     let module = Module::new(&SOURCE).of("T", DType::F32);
-    call.launch(&module, Geometry::linear(n.div_ceil(4), BLOCK)?, &args)
-}
-
-/// [`Dropout`].
-pub(in crate::ops) fn dropout(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
-    let op = attributes::<Dropout>(op)?;
-    let (x, cursor, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
-    let n = out.spec().shape.elements();
-    if n == 0 {
-        return Ok(());
-    }
-    let [out, x] = &collapsed([&out, &x]);
-    let keep = 1.0 - op.rate;
-    let args = DropOut {
-        cursor: &cursor,
-        stream: op.stream,
-        x,
-        out,
-        n,
-        contiguous: contiguous(&[out, x], 4),
-        rank: out.layout().shape().rank() as u32,
-        shape: out.layout().shape().dims(),
-        threshold: rng::threshold(keep),
-        scale: 1.0 / keep,
-    };
-    let module = Module::new(&SOURCE).of("T", out.dtype());
     call.launch(&module, Geometry::linear(n.div_ceil(4), BLOCK)?, &args)
 }

@@ -1,4 +1,4 @@
-// Random numbers and dropout: one thread for each block of the generator, whose four words are four elements (two of an
+// Random numbers: one thread for each block of the generator, whose four words are four elements (two of an
 // f64, which takes two words). Element i gets the words that the processor gives it, whatever the layout.
 
 // Stores up to N elements from `first` on: with one access where `contiguous` says so and all are there.
@@ -41,27 +41,5 @@ KERNEL(fill_bernoulli) {
     Several<u8, 4> values;
 #pragma unroll
     for (int i = 0; i < 4; i++) values.v[i] = keep(words.v[i], threshold);
-    place(values, out.data, first, n, contiguous, rank, shape, out.stride);
-}
-
-// x may be out: what a thread stores it has loaded before.
-KERNEL(dropout) {
-    typedef Accumulate<T>::type A;
-    u64 block = thread_index(), first = block * 4;
-    if (first >= n) return;
-    Words words = words_of(cursor, cursor.stride.v[0], stream, block);
-    Several<T, 4> values;
-    if (contiguous && first + 4 <= n) {
-        values = Several<T, 4>::load(x + first);
-    } else {
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            values.v[i] = first + i < n ? x[offset_of<u64>(first + i, rank, shape, x.stride)] : T();
-        }
-    }
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        values.v[i] = narrow<T>(keep(words.v[i], threshold) ? A(widen(values.v[i])) * A(scale) : A(0));
-    }
     place(values, out.data, first, n, contiguous, rank, shape, out.stride);
 }
