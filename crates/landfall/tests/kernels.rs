@@ -27,6 +27,7 @@ const SPILLS: &[(&str, &str, &str, &str)] = &[
     ("attention_block", "attention", " A=f64 ", A_BLOCK_MORE),
     ("attention_short_grad", "gradient", " A=", A_BLOCK_MORE),
     ("attention_small_seq", "attention", " A=", A_BLOCK_MORE),
+    ("batch_norm", "statistics", " A=", A_BLOCK_MORE),
     ("batch_norm_grad", "gradient", " A=", A_BLOCK_MORE),
     ("batch_norm_grad", "gradient_sums", " A=", A_BLOCK_MORE),
     ("l2_norm", "gradient", " SCALED=1 ", A_BLOCK_MORE),
