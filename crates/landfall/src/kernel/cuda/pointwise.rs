@@ -282,7 +282,14 @@ pub(crate) fn function(e: &Expression) -> String {
     let args = list(each(&|i| format!("A x{i}"), ", "), drawn(&|s| format!("u32 w{s}")));
     _ = writeln!(text, "DEVICE A evaluate({args}) {{");
     for (r, step) in e.steps().iter().enumerate() {
-        _ = writeln!(text, "    const A r{r} = {};", code(*step));
+        let stored = |s: &Step| matches!(*s, Step::Rounded(_, x) if usize::from(x.0) == r);
+        let value = match *step {
+            Step::Binary(Binary::Mul, a, b) if e.steps().iter().any(stored) => {
+                format!("stored_product(r{}, r{})", a.0, b.0)
+            }
+            step => code(step),
+        };
+        _ = writeln!(text, "    const A r{r} = {value};");
     }
     _ = writeln!(text, "    return r{};\n}}", e.steps().len().saturating_sub(1));
     text

@@ -59,13 +59,13 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
             ([of_x, of_y, of_x], row)
         }
     };
-    let (frame, group) = frame(&x, &of_x, &row_x, unit(x.dtype()));
+    let (frame, group) = frame(&x, &of_x, &row_x);
     let args = Forward {
         frame,
         eps,
         scale: &scale.unwrap_or(x).relaid(of_scale),
-        x: row_view(&x, &of_x, &row_x, unit(x.dtype())),
-        y: row_view(&y, &of_y, &row_y, unit(x.dtype())),
+        x: row_view(&x, &of_x, &row_x),
+        y: row_view(&y, &of_y, &row_y),
     };
     call.launch(&module(&x, scale.as_ref()), Geometry::blocks(group.blocks, BLOCK)?, &args)
 }
@@ -86,15 +86,15 @@ pub(super) fn backward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> 
         }
     };
     let (scale, gscale) = scales.unwrap_or((x, gx));
-    let (frame, group) = frame(&x, &of_x, &row_x, unit(x.dtype()));
+    let (frame, group) = frame(&x, &of_x, &row_x);
     let args = Gradient {
         frame,
         eps,
         scale: &scale.relaid(of_scale),
         gscale: &gscale.relaid(of_gscale),
-        gy: row_view(&gy, &of_gy, &row_gy, unit(x.dtype())),
-        x: row_view(&x, &of_x, &row_x, unit(x.dtype())),
-        gx: row_view(&gx, &of_gx, &row_gx, unit(x.dtype())),
+        gy: row_view(&gy, &of_gy, &row_gy),
+        x: row_view(&x, &of_x, &row_x),
+        gx: row_view(&gx, &of_gx, &row_gx),
     };
     let module = module(&x, scales.as_ref().map(|(scale, _)| scale));
     call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, &args)

@@ -96,18 +96,10 @@ const GROUPS: usize = 64;
 /// Columns of a block that adds up their sums, at most: a line of memory of pairs of f64.
 const WIDTH: usize = 8;
 
-/// Elements that a lane takes at once: twice as many where a row then is one warp's, which has no one to wait for.
-fn unit_of(columns: usize, dtype: DType) -> usize {
-    let unit = unit(dtype);
-    let lanes = columns.div_ceil(unit);
-    if dtype != DType::F64 && (33..=64).contains(&lanes) && columns.is_multiple_of(2 * unit) { 2 * unit } else { unit }
-}
-
 /// How blocks share the sums over the rows: those that walk rows of at most a unit a lane keep them.
 fn walked(rows: usize, columns: usize, dtype: DType) -> Option<Sharing> {
-    let unit = unit_of(columns, dtype);
-    let group = Group::whole(rows.max(1), columns, unit);
-    if rows == 0 || columns > group.lanes * unit {
+    let group = Group::whole(rows.max(1), columns, dtype);
+    if rows == 0 || columns > group.lanes * unit(dtype) {
         return None;
     }
     let each = group.blocks.div_ceil(BLOCKS).min(GROUPS);
@@ -140,14 +132,9 @@ pub(in crate::ops) fn rows<const M: usize, const V: usize, const N: usize>(
 }
 
 /// What the rows of all operands have in common, and the lanes that share one.
-pub(in crate::ops) fn frame<'a>(
-    x: &Operand,
-    starts: &'a Layout,
-    row: &'a Layout,
-    unit: usize,
-) -> (RowFrame<'a>, Group) {
+pub(in crate::ops) fn frame<'a>(x: &Operand, starts: &'a Layout, row: &'a Layout) -> (RowFrame<'a>, Group) {
     let (count, length) = sizes(&x.spec().shape);
-    let group = Group::whole(count, length.max(1), unit);
+    let group = Group::whole(count, length.max(1), x.dtype());
     let (lanes, across) = (group.lanes as u32, across(starts, row));
     (RowFrame { count, length, lanes, across, starts, row }, group)
 }
@@ -160,8 +147,8 @@ fn vector(of: &Operand) -> Layout {
 }
 
 /// Whether rows are as `single_pass.cu` says: `SINGLE_PASS` in the sources. `views` are those of all that is read and written.
-fn single_pass(frame: &RowFrame<'_>, unit: usize, views: &[RowView<'_>]) -> bool {
-    let lanes = frame.lanes as usize;
+fn single_pass(frame: &RowFrame<'_>, dtype: DType, views: &[RowView<'_>]) -> bool {
+    let (unit, lanes) = (unit(dtype), frame.lanes as usize);
     lanes <= 32
         && frame.length <= lanes * unit
         && frame.length.is_multiple_of(unit)
@@ -179,26 +166,25 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     if count == 0 {
         return Ok(());
     }
-    let unit = unit_of(length, x.dtype());
     let ([of_x, of_y, of_mean, of_rstd], [row_x, row_y]) = rows([&x, &y], [&mean, &rstd])?;
     let (row_weight, row_bias) = (vector(&weight), vector(&bias));
-    let (frame, group) = frame(&x, &of_x, &row_x, unit);
+    let (frame, group) = frame(&x, &of_x, &row_x);
     let args = Forward {
         frame,
-        x: row_view(&x, &of_x, &row_x, unit),
-        weight: row_view(&weight, &Layout::SCALAR, &row_weight, unit),
-        bias: row_view(&bias, &Layout::SCALAR, &row_bias, unit),
-        y: row_view(&y, &of_y, &row_y, unit),
+        x: row_view(&x, &of_x, &row_x),
+        weight: row_view(&weight, &Layout::SCALAR, &row_weight),
+        bias: row_view(&bias, &Layout::SCALAR, &row_bias),
+        y: row_view(&y, &of_y, &row_y),
         mean: &mean.relaid(of_mean),
         rstd: &rstd.relaid(of_rstd),
         share: 1.0 / length as f64,
         eps,
     };
-    let single_pass = single_pass(&frame, unit, &[args.x, args.weight, args.bias, args.y]);
+    let single_pass = single_pass(&frame, x.dtype(), &[args.x, args.weight, args.bias, args.y]);
     let module =
         Module::new(&SOURCE).of("T", x.dtype()).of("A", x.dtype().accumulate()).of("W", weight.dtype());
     let module =
-        module.constant("UNIT", unit as u64).constant("SINGLE_PASS", u64::from(single_pass));
+        module.constant("UNIT", unit(x.dtype()) as u64).constant("SINGLE_PASS", u64::from(single_pass));
     call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, &args)
 }
 
@@ -211,10 +197,9 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     if length == 0 {
         return Ok(());
     }
-    let unit = unit_of(length, x.dtype());
     let module = Module::new(&GRADIENT).of("T", x.dtype()).of("A", x.dtype().accumulate());
     let module = module.of("W", weight.dtype()).of("M", mean.dtype()).of("V", rstd.dtype());
-    let mut module = module.constant("UNIT", unit as u64).constant("ACROSS", 1);
+    let mut module = module.constant("UNIT", unit(x.dtype()) as u64).constant("ACROSS", 1);
     let walked = walked(count, length, x.dtype());
     let sharing = walked.unwrap_or_else(|| Sharing::sums(count, length));
     if count > 0 {
@@ -222,17 +207,17 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         let [of_gy, of_x, of_gx, of_mean, of_rstd] = starts;
         let [row_gy, row_x, row_gx] = row;
         let row_weight = vector(&weight);
-        let (frame, group) = frame(&x, &of_x, &row_x, unit);
+        let (frame, group) = frame(&x, &of_x, &row_x);
         let args = Gradient {
             frame,
-            gy: row_view(&gy, &of_gy, &row_gy, unit),
-            x: row_view(&x, &of_x, &row_x, unit),
-            weight: row_view(&weight, &Layout::SCALAR, &row_weight, unit),
+            gy: row_view(&gy, &of_gy, &row_gy),
+            x: row_view(&x, &of_x, &row_x),
+            weight: row_view(&weight, &Layout::SCALAR, &row_weight),
             mean: &mean.relaid(of_mean),
             rstd: &rstd.relaid(of_rstd),
-            gx: row_view(&gx, &of_gx, &row_gx, unit),
+            gx: row_view(&gx, &of_gx, &row_gx),
         };
-        let single_pass = single_pass(&frame, unit, &[args.gy, args.x, args.weight, args.gx]);
+        let single_pass = single_pass(&frame, x.dtype(), &[args.gy, args.x, args.weight, args.gx]);
         module.set("SINGLE_PASS", u64::from(single_pass));
         let Gradient { gy, x, weight, mean, rstd, gx, .. } = args;
         let (each, partial) = (sharing.each, 0);

@@ -38,14 +38,13 @@ pub(in crate::ops) struct Group {
 
 impl Group {
     /// Rows that are not cut: a unit for each lane, as far as the block goes.
-    pub(in crate::ops) fn whole(rows: usize, len: usize, unit: usize) -> Self {
-        Self::of(rows, len, unit, BLOCK as usize)
+    pub(in crate::ops) fn whole(rows: usize, len: usize, dtype: DType) -> Self {
+        Self::of(rows, len, dtype, BLOCK as usize)
     }
 
     /// Rows side by side in a block, cut where there are too few for all of a GPU.
     pub(in crate::ops) fn cut(rows: usize, len: usize, dtype: DType) -> Self {
-        let most = BLOCK as usize / rows.min(ROWS).next_power_of_two();
-        let uncut = Self::of(rows, len, unit(dtype), most);
+        let uncut = Self::of(rows, len, dtype, BLOCK as usize / rows.min(ROWS).next_power_of_two());
         // What all lanes take at once.
         let step = unit(dtype) * uncut.lanes;
         let segments = (len / step).min(BLOCKS / uncut.blocks);
@@ -68,8 +67,8 @@ impl Group {
         (width, threads.div_ceil(width))
     }
 
-    fn of(rows: usize, len: usize, unit: usize, most: usize) -> Self {
-        let lanes = len.div_ceil(unit).next_power_of_two().min(most);
+    fn of(rows: usize, len: usize, dtype: DType, most: usize) -> Self {
+        let lanes = len.div_ceil(unit(dtype)).next_power_of_two().min(most);
         let blocks = rows.div_ceil(BLOCK as usize / lanes);
         Self { lanes, blocks, segments: 1, length: len }
     }
@@ -88,11 +87,7 @@ pub(in crate::ops) fn across(rows: &Layout, row: &Layout) -> u32 {
 /// Whether every unit of every row is contiguous, aligned for accesses of 16 bytes (or of the unit, if smaller).
 /// `rows` and `row` are layouts with as few axes as possible.
 pub(super) fn contiguous(x: &Operand, rows: &Layout, row: &Layout) -> bool {
-    by_units(x, rows, row, unit(x.dtype()))
-}
-
-fn by_units(x: &Operand, rows: &Layout, row: &Layout, unit: usize) -> bool {
-    let size = x.dtype().size();
+    let (size, unit) = (x.dtype().size(), unit(x.dtype()));
     let access = 16.min(unit * size);
     let aligned =
         |l: &Layout, axes: usize| l.strides()[..axes].iter().all(|s| (s * size).is_multiple_of(access));
@@ -104,14 +99,9 @@ fn by_units(x: &Operand, rows: &Layout, row: &Layout, unit: usize) -> bool {
         && aligned(row, last)
 }
 
-/// The rows of an operand, as a kernel takes them that moves units of this many elements.
-pub(in crate::ops) fn row_view<'a>(
-    operand: &'a Operand,
-    starts: &'a Layout,
-    row: &'a Layout,
-    unit: usize,
-) -> RowView<'a> {
-    RowView { operand, contiguous: by_units(operand, starts, row, unit), starts, row }
+/// The rows of an operand, as a kernel takes them.
+pub(in crate::ops) fn row_view<'a>(operand: &'a Operand, starts: &'a Layout, row: &'a Layout) -> RowView<'a> {
+    RowView { operand, contiguous: contiguous(operand, starts, row), starts, row }
 }
 
 #[cfg(test)]
@@ -125,7 +115,7 @@ mod tests {
                 for (dtype, cut) in
                     [DType::F64, DType::F32, DType::BF16].map(|d| [(d, false), (d, true)]).concat()
                 {
-                    let g = if cut { Group::cut(rows, len, dtype) } else { Group::whole(rows, len, unit(dtype)) };
+                    let g = if cut { Group::cut(rows, len, dtype) } else { Group::whole(rows, len, dtype) };
                     let text = format!("{rows} rows of {len} {dtype}: {g:?}");
                     assert!(cut || g.segments == 1, "{text}");
                     assert!(g.lanes.is_power_of_two() && g.lanes <= BLOCK as usize, "{text}");

@@ -75,7 +75,7 @@ impl Rows {
         let mut starts = [of_x, of_out, labels.map_or(of_x, |l| *l.layout())];
         collapse(&mut starts);
         Ok(Self {
-            group: Group::whole(spec.shape.elements() / classes, classes, unit(spec.dtype)),
+            group: Group::whole(spec.shape.elements() / classes, classes, spec.dtype),
             across: across(&starts[0], &row_x),
             starts,
             row: [row_x, row_out],
@@ -89,11 +89,11 @@ impl Rows {
     }
 
     fn x<'a>(&'a self, operand: &'a Operand) -> RowView<'a> {
-        row_view(operand, &self.starts[0], &self.row[0], unit(operand.dtype()))
+        row_view(operand, &self.starts[0], &self.row[0])
     }
 
     fn out<'a>(&'a self, operand: &'a Operand) -> RowView<'a> {
-        row_view(operand, &self.starts[1], &self.row[1], unit(operand.dtype()))
+        row_view(operand, &self.starts[1], &self.row[1])
     }
 
     fn labels(&self, operand: &Operand) -> Operand {
@@ -117,7 +117,7 @@ pub(super) fn softmax(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
 fn loss_blocks(logits: &Spec) -> usize {
     let classes = logits.shape.last();
     let rows = logits.shape.elements() / classes.max(1);
-    if rows == 0 { 0 } else { Group::whole(rows, classes, unit(logits.dtype)).blocks.min(MAX_BLOCKS) }
+    if rows == 0 { 0 } else { Group::whole(rows, classes, logits.dtype).blocks.min(MAX_BLOCKS) }
 }
 
 /// Bytes of the blocks' sums.
