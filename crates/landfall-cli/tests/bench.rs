@@ -67,7 +67,7 @@ fn bad_requests() {
     let error = f.refused("bench --rows etth1,warp --peers none");
     assert!(
         error.starts_with(
-            "unknown row `warp`; choose from steps, ops, routing, seed, etth1, wide, deep, cross-asset, "
+            "unknown row `warp`; choose from steps, ops, large, routing, seed, etth1, wide, deep, cross-asset, "
         ),
         "{error}"
     );
@@ -77,7 +77,7 @@ fn bad_requests() {
     );
     assert_eq!(
         f.refused("bench --rows permute --dtypes tf32 --peers none"),
-        "--dtypes tf32: routing rows are of f32 or bf16"
+        "--dtypes tf32: large and routing rows are of f32 or bf16"
     );
     assert_eq!(f.refused("bench --samples 0 --peers none"), "--samples 0: it must be at least 1");
     assert_eq!(

@@ -83,9 +83,10 @@ fn run(engine: &Engine, case: &Case, seed: u64) -> Result<(Vec<HostTensor>, Repo
     Ok((outputs, program.report()))
 }
 
-fn compared(engine: &Engine) -> Result<(), Error> {
+/// Of this many graphs.
+fn compared(engine: &Engine, graphs: u64) -> Result<(), Error> {
     let (mut plain, mut fused, mut grown) = (0, 0, 0);
-    for seed in 0..400 {
+    for seed in 0..graphs {
         let case = random(seed)?;
         let (want, before) = run(&engine.with_fusion(false), &case, seed)?;
         let (got, after) = run(&engine.with_fusion(true), &case, seed)?;
@@ -94,22 +95,23 @@ fn compared(engine: &Engine) -> Result<(), Error> {
             assert_eq!(bits(got), bits(want), "seed {seed}: {name}, fused {after:#?}");
         }
         (plain, fused) = (plain + before.instructions, fused + after.instructions);
-        grown += usize::from(after.live_peak_bytes > before.live_peak_bytes);
+        grown += u64::from(after.live_peak_bytes > before.live_peak_bytes);
     }
-    println!("{plain} instructions become {fused}; more memory is live in {grown} of 400 graphs");
+    println!("{plain} instructions become {fused}; more memory is live in {grown} of {graphs} graphs");
     assert!(fused * 3 < plain * 2, "{plain} instructions became {fused}");
-    assert!(grown <= 40, "more memory was live in {grown} of 400 graphs");
+    assert!(grown * 10 <= graphs, "more memory was live in {grown} of {graphs} graphs");
     Ok(())
 }
 
 #[test]
 fn chains_give_the_bytes_of_their_ops() -> Result<(), Error> {
-    compared(&Engine::cpu_with_threads(2)?)
+    compared(&Engine::cpu_with_threads(2)?, 400)
 }
 
 #[test]
 fn chains_give_the_bytes_of_their_ops_on_cuda() -> Result<(), Error> {
-    gpu::gpu()?.map_or(Ok(()), |engine| compared(&engine))
+    // Fewer: each chain is a kernel of its own to compile.
+    gpu::gpu()?.map_or(Ok(()), |engine| compared(&engine, 40))
 }
 
 /// A chain reads its arguments later than its first op did: never after they were updated.

@@ -5,7 +5,8 @@ typedef float A;
 constexpr u64 VECTOR = 8;
 constexpr u64 COARSE = 1;
 #define EACH_ARG(X) X(0) X(1)
-#define EVALUATE(X) evaluate(X(0), X(1))
+#define EACH_STREAM(X) 
+#define EVALUATE(X, W) evaluate(X(0), X(1))
 DEVICE A evaluate(A x0, A x1) {
     const A r0 = x0;
     const A r1 = x1;

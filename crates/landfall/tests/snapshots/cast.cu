@@ -4,7 +4,8 @@ typedef float A;
 constexpr u64 VECTOR = 4;
 constexpr u64 COARSE = 0;
 #define EACH_ARG(X) X(0)
-#define EVALUATE(X) evaluate(X(0))
+#define EACH_STREAM(X) 
+#define EVALUATE(X, W) evaluate(X(0))
 DEVICE A evaluate(A x0) {
     const A r0 = x0;
     return r0;

@@ -96,7 +96,8 @@ DEVICE float coarse_normal_cdf(float x) {
 }
 DEVICE double coarse_normal_cdf(double x) { return normcdf(x); }
 #define EACH_ARG(X) X(0)
-#define EVALUATE(X) evaluate(X(0))
+#define EACH_STREAM(X) 
+#define EVALUATE(X, W) evaluate(X(0))
 DEVICE A evaluate(A x0) {
     const A r0 = x0;
     const A r1 = COARSE ? coarse_normal_cdf(r0) : normal_cdf(r0);
