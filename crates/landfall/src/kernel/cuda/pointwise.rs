@@ -283,11 +283,12 @@ pub(crate) fn function(e: &Expression) -> String {
     _ = writeln!(text, "DEVICE A evaluate({args}) {{");
     for (r, step) in e.steps().iter().enumerate() {
         let stored = |s: &Step| matches!(*s, Step::Rounded(_, x) if usize::from(x.0) == r);
-        let value = match *step {
-            Step::Binary(Binary::Mul, a, b) if e.steps().iter().any(stored) => {
-                format!("stored_product(r{}, r{})", a.0, b.0)
-            }
-            step => code(step),
+        let value = if let Step::Binary(Binary::Mul, a, b) = *step
+            && e.steps().iter().any(stored)
+        {
+            format!("stored_product(r{}, r{})", a.0, b.0)
+        } else {
+            code(*step)
         };
         _ = writeln!(text, "    const A r{r} = {value};");
     }
