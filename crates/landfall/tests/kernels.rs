@@ -25,6 +25,7 @@ const EVERYWHERE: DType = DType::BF16;
 const SPILLS: &[(&str, &str, &str, &str)] = &[
     ("pointwise", "contiguous", " A=f64 ", ROUTINE),
     ("attention_block", "attention", " A=f64 ", A_BLOCK_MORE),
+    ("attention_short", "attention", " A=", A_BLOCK_MORE),
     ("attention_short_grad", "gradient", " A=", A_BLOCK_MORE),
     ("attention_small_seq", "attention", " A=", A_BLOCK_MORE),
     ("batch_norm", "statistics", " A=", A_BLOCK_MORE),
