@@ -28,7 +28,6 @@ const SPILLS: &[(&str, &str, &str, &str)] = &[
     ("attention_short", "attention", " A=", A_BLOCK_MORE),
     ("attention_short_grad", "gradient", " A=", A_BLOCK_MORE),
     ("attention_small_seq", "attention", " A=", A_BLOCK_MORE),
-    ("batch_norm", "statistics", " A=", A_BLOCK_MORE),
     ("batch_norm_grad", "gradient", " A=", A_BLOCK_MORE),
     ("batch_norm_grad", "gradient_sums", " A=", A_BLOCK_MORE),
     ("l2_norm", "gradient", " SCALED=1 ", A_BLOCK_MORE),

@@ -7,7 +7,7 @@ use crate::kernel::cuda::{
     COLUMNS, Call, Failure, GROUP, KernelArgs, Module, Piece, RowFrame, RowView, Source, cuda_kernel,
 };
 use crate::ops::norm::layer_norm::cuda::rows;
-use crate::values::{DType, Layout, Operand, Rule, Spec};
+use crate::values::{Layout, Operand, Rule, Spec};
 
 cuda_kernel! {
     /// Sums of each column of a chunk.
@@ -15,7 +15,6 @@ cuda_kernel! {
     frame: row_frame,
     each: size,
     width: u32,
-    along: flag,
     x: rows_in T,
     partial: scratch_of F64,
 }
@@ -27,7 +26,6 @@ cuda_kernel! {
     each: size,
     chunks: size,
     width: u32,
-    along: flag,
     x: rows_in T,
     weight: view_in W,
     bias: view_in W,
@@ -50,7 +48,6 @@ cuda_kernel! {
     frame: row_frame,
     each: size,
     width: u32,
-    along: flag,
     gy: rows_in T,
     x: rows_in T,
     mean: view_in M,
@@ -66,7 +63,6 @@ cuda_kernel! {
     each: size,
     chunks: size,
     width: u32,
-    along: flag,
     gy: rows_in T,
     x: rows_in T,
     mean: view_in M,
@@ -85,16 +81,10 @@ static GRADIENT: Source = Source {
     entries: &[GradientSums::KERNEL, Gradient::KERNEL],
 };
 
-/// Adjacent columns of a thread. Four 16-bit ones moved at once gained nothing on an H100 where rows are long, and cost 13 % of
-/// a step where they have 16 columns: fewer threads share the work.
-const fn across(_: usize, _: DType) -> usize {
-    1
-}
-
 /// Bytes of scratch memory for sums over the rows of `x`.
 pub(super) fn workspace(x: &Spec) -> usize {
     let (rows, columns) = sizes(&x.shape);
-    Sharing::sums(rows, columns / across(columns, x.dtype)).workspace(columns)
+    Sharing::sums(rows, columns).workspace(columns)
 }
 
 /// Matrices of the same rows and columns: where their rows start, with as few axes as possible, and how each row goes on.
@@ -111,17 +101,6 @@ impl<const N: usize> Matrices<N> {
             (all.starts, all.row) = rows(of, [])?;
         }
         Ok(all)
-    }
-
-    /// Whether the columns of a thread are adjacent everywhere, and aligned to be moved at once.
-    fn along(&self, of: [&Operand; N], across: usize) -> bool {
-        let aligned = |(i, operand): (usize, &Operand)| {
-            let bytes = (across * operand.dtype().size()) as u64;
-            operand.address().is_multiple_of(bytes)
-                && self.row[i].strides() == [1]
-                && self.starts[i].strides().iter().all(|s| s.is_multiple_of(across))
-        };
-        across > 1 && of.into_iter().enumerate().all(aligned)
     }
 
     /// What they have in common. The kernels share columns, not rows: lanes are of no use to them.
@@ -145,16 +124,13 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     let matrices = Matrices::new([&x, &y])?;
-    let across = across(columns, x.dtype());
-    let along = matrices.along([&x, &y], across);
     let (frame, partial) = (matrices.frame(rows, columns), 0);
     let (x, y) = (matrices.view(0, &x), matrices.view(1, &y));
     let dtype = x.operand.dtype();
     let module = Module::new(&SOURCE).of("T", dtype).of("W", weight.dtype()).of("A", dtype.accumulate());
-    let module = module.constant("ACROSS", across as u64);
-    let (sums, pass) = (Sharing::sums(rows, columns / across), Sharing::pass(rows, columns / across));
+    let (sums, pass) = (Sharing::sums(rows, columns), Sharing::pass(rows, columns));
     if rows > 0 {
-        let args = Statistics { frame, each: sums.each, width: sums.width as u32, along, x, partial };
+        let args = Statistics { frame, each: sums.each, width: sums.width as u32, x, partial };
         call.launch(&module, sums.blocks()?, &args)?;
     }
     let args = Normalise {
@@ -162,7 +138,6 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         each: pass.each,
         chunks: sums.chunks,
         width: pass.width as u32,
-        along,
         x,
         weight: &weight,
         bias: &bias,
@@ -188,16 +163,13 @@ pub(super) fn backward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> 
     let module = Module::new(&GRADIENT).of("T", x.dtype()).of("W", weight.dtype());
     let module = module.of("A", x.dtype().accumulate()).of("M", mean.dtype()).of("V", variance.dtype());
     let matrices = Matrices::new([&gy, &x, &gx])?;
-    let across = across(columns, x.dtype());
-    let along = matrices.along([&gy, &x, &gx], across);
-    let module = module.constant("ACROSS", across as u64);
     let (frame, partial) = (matrices.frame(rows, columns), 0);
     let (gy, x, gx) = (matrices.view(0, &gy), matrices.view(1, &x), matrices.view(2, &gx));
     let (mean, variance) = (&mean, &variance);
-    let (sums, pass) = (Sharing::sums(rows, columns / across), Sharing::pass(rows, columns / across));
+    let (sums, pass) = (Sharing::sums(rows, columns), Sharing::pass(rows, columns));
     if rows > 0 {
         let (each, width) = (sums.each, sums.width as u32);
-        let args = GradientSums { frame, each, width, along, gy, x, mean, variance, eps, partial };
+        let args = GradientSums { frame, each, width, gy, x, mean, variance, eps, partial };
         call.launch(&module, sums.blocks()?, &args)?;
     }
     let args = Gradient {
@@ -205,7 +177,6 @@ pub(super) fn backward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> 
         each: pass.each,
         chunks: sums.chunks,
         width: pass.width as u32,
-        along,
         gy,
         x,
         mean,

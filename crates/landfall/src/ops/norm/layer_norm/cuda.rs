@@ -199,7 +199,7 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     }
     let module = Module::new(&GRADIENT).of("T", x.dtype()).of("A", x.dtype().accumulate());
     let module = module.of("W", weight.dtype()).of("M", mean.dtype()).of("V", rstd.dtype());
-    let mut module = module.constant("UNIT", unit(x.dtype()) as u64).constant("ACROSS", 1);
+    let mut module = module.constant("UNIT", unit(x.dtype()) as u64);
     let walked = walked(count, length, x.dtype());
     let sharing = walked.unwrap_or_else(|| Sharing::sums(count, length));
     if count > 0 {

@@ -125,20 +125,18 @@ KERNEL(column_sums) {
     u64 rows = frame.count;
     Matrix of_gy = matrix_of(frame, gy), of_x = matrix_of(frame, x);
     Matrix of_mean = {rows, frame.rank, frame.shape, mean.stride, 0}, of_rstd = {rows, frame.rank, frame.shape, rstd.stride, 0};
-    auto read = [&](u64 r) {
+    chunk_sums(c, rows, each, partial, [&](u64 r) {
         A g = A(widen(gy.data[place(of_gy, r, c.column)]));
         A h = (A(widen(x.data[place(of_x, r, c.column)])) - A(mean[place(of_mean, r, 0)])) * A(rstd[place(of_rstd, r, 0)]);
         Pair p = {double(g), double(g * h)};
         return p;
-    };
-    chunk_sums(c, rows, each, partial, read, [](const Pair& p, u32) { return p; });
+    });
 }
 
 KERNEL(finish) {
     Columns c = columns_of(width, length);
-    Pair sum[EACH];
-    chunks_all(sum, c, chunks, partial);
+    Pair sum = chunks_all(c, chunks, partial);
     if (!c.inside || c.lane != 0) return;
-    gbias[c.column * gbias.stride.v[0]] = narrow<W>(sum[0].a);
-    gweight[c.column * gweight.stride.v[0]] = narrow<W>(sum[0].b);
+    gbias[c.column * gbias.stride.v[0]] = narrow<W>(sum.a);
+    gweight[c.column * gweight.stride.v[0]] = narrow<W>(sum.b);
 }
