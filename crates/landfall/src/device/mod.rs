@@ -265,6 +265,14 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     fn repeat(&self, _op: &dyn Op, _inputs: &[Operand], _outputs: &[Operand]) -> Option<Result<(), Error>> {
         None
     }
+    /// Makes ready what lists of launches need before they are recorded, such as code that is compiled: for all of them at
+    /// once it takes less time than in each [`Device::record`].
+    ///
+    /// # Errors
+    /// A kernel that cannot be compiled; a device fault.
+    fn preload(&self, _lists: &[&LaunchList]) -> Result<(), Error> {
+        Ok(())
+    }
     /// Prepares a list of checked launches for replay.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use super::arena::Arena;
 use super::pin::pin;
-use super::run::Program;
+use super::run::{Placed, Program};
 use crate::contract::Graph;
 use crate::engine::{Engine, Reuse, State};
 use crate::error::Error;
@@ -61,9 +61,11 @@ impl<'a> ProgramSet<'a> {
                 Some(shared) => Arc::clone(shared),
                 None => arena(plan.arena, &plan.cuts)?,
             };
-            Program::place(self.engine, self.state, name, lowered, plan, arena)
+            Placed::new(self.engine, self.state, name, lowered, plan, arena)
         };
-        self.graphs.into_iter().map(place).collect()
+        let placed = self.graphs.into_iter().map(place).collect::<Result<Vec<_>, Error>>()?;
+        self.engine.handle().preload(&placed.iter().map(|p| &p.list).collect::<Vec<_>>())?;
+        placed.into_iter().map(|p| Program::record(self.engine, self.state, p)).collect()
     }
 }
 

@@ -36,6 +36,35 @@ pub struct Program {
     pub(super) runs: u64,
 }
 
+/// A planned program with its memory, not recorded yet.
+pub(super) struct Placed {
+    name: String,
+    lowered: Lowered,
+    plan: Plan,
+    arena: Arc<Arena>,
+    own: Own,
+    pub(super) list: LaunchList,
+}
+
+impl Placed {
+    /// Allocates the memory of inputs and outputs, and gives the launches their addresses.
+    pub(super) fn new(
+        engine: &Engine,
+        state: &State,
+        name: String,
+        lowered: Lowered,
+        plan: Plan,
+        arena: Arc<Arena>,
+    ) -> Result<Self, Error> {
+        let mut own = Own::new();
+        for (v, value) in lowered.values.iter().enumerate().filter(|(_, v)| v.home == Home::Own) {
+            own.insert(StoredId(v), View::from(engine.empty(value.spec.dtype, value.spec.shape)?));
+        }
+        let list = addressed(&lowered, &plan, &arena, state.memory(), &own);
+        Ok(Self { name, lowered, plan, arena, own, list })
+    }
+}
+
 impl Program {
     /// Compiles one graph with its own arena.
     ///
@@ -48,26 +77,15 @@ impl Program {
         set.build()?.pop().ok_or(none)
     }
 
-    pub(super) fn place(
-        engine: &Engine,
-        state: &State,
-        name: String,
-        lowered: Lowered,
-        plan: Plan,
-        arena: Arc<Arena>,
-    ) -> Result<Self, Error> {
-        let memory = Arc::clone(state.memory());
-        let mut own = Own::new();
+    /// Records a program that has its memory.
+    pub(super) fn record(engine: &Engine, state: &State, placed: Placed) -> Result<Self, Error> {
+        let Placed { name, lowered, plan, arena, own, list } = placed;
         // What nobody reads, or holds nothing, need not be written.
         let args = lowered.instructions.iter().flat_map(|i| &i.inputs);
         let read: HashSet<StoredId> =
             args.chain(lowered.outputs.iter().map(|(_, a)| a)).map(|a| a.value).collect();
         let needed = |v: &StoredId| read.contains(v) && lowered.values[v.0].spec.bytes() > 0;
         let inputs = lowered.inputs.iter().filter(|(_, v)| needed(v)).map(|(name, _)| name.clone()).collect();
-        for (v, value) in lowered.values.iter().enumerate().filter(|(_, v)| v.home == Home::Own) {
-            own.insert(StoredId(v), View::from(engine.empty(value.spec.dtype, value.spec.shape)?));
-        }
-        let list = addressed(&lowered, &plan, &arena, &memory, &own);
         let recording = Arc::clone(engine.handle()).record(list.clone())?;
         let gates = gates(&lowered, &own);
         Ok(Self {
@@ -76,7 +94,7 @@ impl Program {
             gates,
             lowered,
             plan,
-            state: memory,
+            state: Arc::clone(state.memory()),
             recording,
             list,
             arena,

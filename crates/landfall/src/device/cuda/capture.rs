@@ -9,6 +9,7 @@
 use super::driver::check;
 use super::faults::Records;
 use super::graph::{Executable, Graph};
+use super::preload::preload;
 use super::stream::{Captured, Stream};
 use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked};
 use crate::device::faults::Footprint;
@@ -217,6 +218,7 @@ pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Er
 
 /// The captured list, which takes over the records of its ops.
 fn replay_of(device: &Arc<Cuda>, list: &LaunchList, records: &mut Records) -> Result<Replay, Error> {
+    preload(device, &[list])?;
     let captures = Steps::of(device, list, records)?;
     let early = device.context.waits();
     let graph = graph_of(device, &captures.steps, |stream| {

@@ -9,6 +9,7 @@ mod faults;
 mod graph;
 mod launch_cache;
 mod memory;
+mod preload;
 mod probe;
 mod product;
 mod stream;
@@ -504,6 +505,11 @@ impl Device for Cuda {
         drop(issuing);
         self.overwrote(op, inputs, outputs);
         Some(self.annotate_error(issued))
+    }
+
+    fn preload(&self, lists: &[&LaunchList]) -> Result<(), Error> {
+        self.enter()?;
+        self.annotate_error(preload::preload(self, lists))
     }
 
     fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {

@@ -18,10 +18,29 @@ DEVICE Group group_of(u32 lanes, u32 across) {
     return g;
 }
 
-// Reduces the lanes of each row; every lane gets the result. All threads of the block call it together.
+// Reduces the threads whose numbers differ from `t` in multiples of a warp, up to `apart`. Every thread of them gets the
+// same result: the operations of F commute.
+template <class F, class V> DEVICE V of_warps(const V (&shared)[THREADS], u32 t, u32 apart) {
+    if (apart == 32) return F::of(shared[t], shared[t ^ 32]);
+    if (apart == 64) {
+        return F::of(F::of(shared[t], shared[t ^ 64]), F::of(shared[t ^ 32], shared[t ^ 96]));
+    }
+    V near = F::of(F::of(shared[t], shared[t ^ 128]), F::of(shared[t ^ 64], shared[t ^ 192]));
+    V far = F::of(F::of(shared[t ^ 32], shared[t ^ 160]), F::of(shared[t ^ 96], shared[t ^ 224]));
+    return F::of(near, far);
+}
+
+// Reduces the lanes of each row; every lane gets the result. All threads of the block call it together. The order is the
+// same in each way: lanes half of a row apart first, neighbours last.
 template <class F, class V> DEVICE V group_all(V x, const Group& g, V (&shared)[THREADS]) {
-    if (g.neighbours && g.lanes <= 32) {
-        for (u32 apart = g.lanes / 2; apart > 0; apart /= 2) x = F::of(x, __shfl_xor_sync(0xFFFFFFFFu, x, apart));
+    if (g.neighbours) {
+        if (g.lanes > 32) {
+            __syncthreads();
+            shared[threadIdx.x] = x;
+            __syncthreads();
+            x = of_warps<F>(shared, threadIdx.x, g.lanes / 2);
+        }
+        for (u32 apart = min(g.lanes / 2, 16u); apart > 0; apart /= 2) x = F::of(x, __shfl_xor_sync(0xFFFFFFFFu, x, apart));
         return x;
     }
     __syncthreads();
@@ -35,15 +54,23 @@ template <class F, class V> DEVICE V group_all(V x, const Group& g, V (&shared)[
 }
 
 // Reduces two values at once, each in the order of `group_all`: the latency of both is that of one.
-template <class F, class V> DEVICE void group_both(V& x, V& y, const Group& g, V (&shared)[THREADS]) {
-    if (g.neighbours && g.lanes <= 32) {
-        for (u32 apart = g.lanes / 2; apart > 0; apart /= 2) {
-            V other = __shfl_xor_sync(0xFFFFFFFFu, x, apart);
-            y = F::of(y, __shfl_xor_sync(0xFFFFFFFFu, y, apart));
-            x = F::of(x, other);
-        }
+template <class F, class V> DEVICE void group_both(V& x, V& y, const Group& g, V (&shared)[2][THREADS]) {
+    if (!g.neighbours) {
+        x = group_all<F>(x, g, shared[0]);
+        y = group_all<F>(y, g, shared[1]);
         return;
     }
-    x = group_all<F>(x, g, shared);
-    y = group_all<F>(y, g, shared);
+    if (g.lanes > 32) {
+        __syncthreads();
+        shared[0][threadIdx.x] = x;
+        shared[1][threadIdx.x] = y;
+        __syncthreads();
+        x = of_warps<F>(shared[0], threadIdx.x, g.lanes / 2);
+        y = of_warps<F>(shared[1], threadIdx.x, g.lanes / 2);
+    }
+    for (u32 apart = min(g.lanes / 2, 16u); apart > 0; apart /= 2) {
+        V other = __shfl_xor_sync(0xFFFFFFFFu, x, apart);
+        y = F::of(y, __shfl_xor_sync(0xFFFFFFFFu, y, apart));
+        x = F::of(x, other);
+    }
 }

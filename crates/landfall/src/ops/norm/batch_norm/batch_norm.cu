@@ -1,45 +1,60 @@
-// Batch normalisation. A first launch sums each column in chunks, a second goes over all elements. The sums are of the differences from the column's first element: then a mean far from zero costs no digits.
+// Batch normalisation. A first launch sums each column in chunks, a second goes over all elements. The sums are of the
+// differences from the column's first element: then a mean far from zero costs no digits.
 
 KERNEL(statistics) {
-    Columns c = columns_of(width, frame.length);
+    Strips c = strips_of(width, frame.length);
     Matrix of_x = matrix_of(frame, x);
-    double pivot = c.inside ? double(widen(x.data[place(of_x, 0, c.column)])) : 0.0;
-    chunk_sums(c, frame.count, each, partial, [&](u64 r) {
-        double d = double(widen(x.data[place(of_x, r, c.column)])) - pivot;
-        Pair p = {d, d * d};
-        return p;
+    auto fetch = [&](u64 r) { return part_of(x.data, of_x, r, c.column); };
+    S pivot[STRIP_COLUMNS];
+    Part first;
+    if (c.inside) first = fetch(0);
+#pragma unroll
+    for (u32 i = 0; i < STRIP_COLUMNS; i++) pivot[i] = c.inside ? S(widen(first.v[i])) : S(0);
+    strip_sums<Part>(c, frame.count, each, frame.length, partial, fetch, [&](S(&a)[STRIP_COLUMNS], S(&b)[STRIP_COLUMNS], const Part& row) {
+#pragma unroll
+        for (u32 i = 0; i < STRIP_COLUMNS; i++) {
+            S d = S(widen(row.v[i])) - pivot[i];
+            a[i] += d;
+            b[i] += d * d;
+        }
     });
 }
 
 // Each block adds the chunks of its columns for itself: they are few, and another launch would take longer.
 KERNEL(normalise) {
-    Columns c = columns_of(width, frame.length);
+    Strips c = strips_of(width, frame.length);
     Matrix of_x = matrix_of(frame, x), of_y = matrix_of(frame, y);
-    u64 rows = frame.count;
-    u64 from = blockIdx.y * each, end = c.inside ? min(from + each, rows) : 0, r = from + c.lane;
-    auto read = [&](u64 at) { return A(widen(x.data[place(of_x, at, c.column)])); };
-    A v[AHEAD];
+    u64 rows = frame.count, from = blockIdx.y * each, end = c.inside ? min(from + each, rows) : 0;
+    auto fetch = [&](u64 r) { return part_of(x.data, of_x, r, c.column); };
+    Part next[TOGETHER], first;
     // The first rows come while the sums are added.
-    if (r < end) read_ahead(v, c, r, end, read);
-    Pair sum = chunks_all(c, chunks, partial);
+    fetch_rows(next, c, from + c.lane, end, fetch);
+    if (c.inside && rows > 0) first = fetch(0);
+    Pair sums[STRIP_COLUMNS];
+    strip_totals(sums, c, columns_of(width, frame.length), chunks, partial);
     if (!c.inside) return;
-    double pivot = rows > 0 ? double(widen(x.data[c.column * of_x.step])) : 0.0;
-    double apart = sum.a / double(rows), squares = sum.b / double(rows) - apart * apart;
-    if (squares < 0.0) squares = 0.0;
-    if (blockIdx.y == 0 && c.lane == 0) {
-        mean[c.column * mean.stride.v[0]] = narrow<A>(pivot + apart);
-        variance[c.column * variance.stride.v[0]] = narrow<A>(squares);
-    }
-    A centre = A(pivot + apart);
-    A scale = A(1.0 / sqrt(squares + eps)) * A(widen(weight[c.column * weight.stride.v[0]]));
-    A shift = A(widen(bias[c.column * bias.stride.v[0]]));
-    while (r < end) {
+    A centre[STRIP_COLUMNS], scale[STRIP_COLUMNS], shift[STRIP_COLUMNS];
 #pragma unroll
-        for (u32 u = 0; u < AHEAD; u++) {
-            if (r + u * c.lanes >= end) break;
-            y.data[place(of_y, r + u * c.lanes, c.column)] = narrow<T>((v[u] - centre) * scale + shift);
+    for (u32 i = 0; i < STRIP_COLUMNS; i++) {
+        u64 column = c.column + i;
+        double pivot = rows > 0 ? double(widen(first.v[i])) : 0.0;
+        double apart = sums[i].a / double(rows), squares = sums[i].b / double(rows) - apart * apart;
+        if (squares < 0.0) squares = 0.0;
+        if (blockIdx.y == 0 && c.lane == 0) {
+            mean[column * mean.stride.v[0]] = narrow<A>(pivot + apart);
+            variance[column * variance.stride.v[0]] = narrow<A>(squares);
         }
-        r += AHEAD * c.lanes;
-        if (r < end) read_ahead(v, c, r, end, read);
+        centre[i] = A(pivot + apart);
+        scale[i] = A(1.0 / sqrt(squares + eps)) * A(widen(weight[column * weight.stride.v[0]]));
+        shift[i] = A(widen(bias[column * bias.stride.v[0]]));
     }
+    auto use = [&](u64 r, const Part& row) {
+        Part out;
+#pragma unroll
+        for (u32 i = 0; i < STRIP_COLUMNS; i++) {
+            out.v[i] = narrow<T>((A(widen(row.v[i])) - centre[i]) * scale[i] + shift[i]);
+        }
+        put_part(out, y.data, of_y, r, c.column);
+    };
+    walk(next, c, from + c.lane, end, fetch, use, [] {});
 }

@@ -2,9 +2,9 @@
 
 use super::{BatchNorm, BatchNormGrad, sizes};
 use crate::contract::{Op, attributes};
-use crate::kernel::cuda::columns::{BLOCK, Sharing};
+use crate::kernel::cuda::columns::{BLOCK, Sharing, strip};
 use crate::kernel::cuda::{
-    COLUMNS, Call, Failure, GROUP, KernelArgs, Module, Piece, RowFrame, RowView, Source, cuda_kernel,
+    COLUMNS, Call, Failure, GROUP, KernelArgs, Module, Piece, RowFrame, RowView, STRIPS, Source, cuda_kernel,
 };
 use crate::ops::norm::layer_norm::cuda::rows;
 use crate::values::{Layout, Operand, Rule, Spec};
@@ -38,7 +38,7 @@ cuda_kernel! {
 
 static SOURCE: Source = Source {
     name: "batch_norm",
-    pieces: &[GROUP, COLUMNS, Piece::new("batch_norm", include_str!("batch_norm.cu"))],
+    pieces: &[GROUP, COLUMNS, STRIPS, Piece::new("batch_norm", include_str!("batch_norm.cu"))],
     entries: &[Statistics::KERNEL, Normalise::KERNEL],
 };
 
@@ -77,14 +77,14 @@ cuda_kernel! {
 
 static GRADIENT: Source = Source {
     name: "batch_norm_grad",
-    pieces: &[GROUP, COLUMNS, Piece::new("grad", include_str!("grad.cu"))],
+    pieces: &[GROUP, COLUMNS, STRIPS, Piece::new("grad", include_str!("grad.cu"))],
     entries: &[GradientSums::KERNEL, Gradient::KERNEL],
 };
 
 /// Bytes of scratch memory for sums over the rows of `x`.
 pub(super) fn workspace(x: &Spec) -> usize {
     let (rows, columns) = sizes(&x.shape);
-    Sharing::sums(rows, columns).workspace(columns)
+    Sharing::strip_sums(rows, columns, x.dtype).workspace(columns)
 }
 
 /// Matrices of the same rows and columns: where their rows start, with as few axes as possible, and how each row goes on.
@@ -108,7 +108,20 @@ impl<const N: usize> Matrices<N> {
         RowFrame { count, length, lanes: 1, across: 0, starts: &self.starts[0], row: &self.row[0] }
     }
 
-    /// Matrix `i`, whose elements are taken one by one.
+    /// The columns of a thread, and whether it takes those of a row by one access in all of these matrices.
+    fn bind(&self, module: Module, of: [&Operand; N]) -> Module {
+        let strip = strip(of[0].spec().shape.last(), of[0].dtype());
+        let whole = (of.iter().zip(&self.starts).zip(&self.row)).all(|((o, starts), row)| {
+            let size = (strip * o.dtype().size()) as u64;
+            o.address().is_multiple_of(size)
+                && row.strides() == [1]
+                && starts.shape().rank() == 1
+                && starts.strides()[0].is_multiple_of(strip)
+        });
+        module.constant("STRIP", strip as u64).constant("WHOLE", u64::from(whole))
+    }
+
+    /// Matrix `i`.
     fn view<'a>(&'a self, i: usize, operand: &'a Operand) -> RowView<'a> {
         RowView { operand, contiguous: false, starts: &self.starts[i], row: &self.row[i] }
     }
@@ -124,11 +137,12 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     let matrices = Matrices::new([&x, &y])?;
+    let module = matrices.bind(Module::new(&SOURCE), [&x, &y]);
     let (frame, partial) = (matrices.frame(rows, columns), 0);
     let (x, y) = (matrices.view(0, &x), matrices.view(1, &y));
     let dtype = x.operand.dtype();
-    let module = Module::new(&SOURCE).of("T", dtype).of("W", weight.dtype()).of("A", dtype.accumulate());
-    let (sums, pass) = (Sharing::sums(rows, columns), Sharing::pass(rows, columns));
+    let module = module.of("T", dtype).of("W", weight.dtype()).of("A", dtype.accumulate());
+    let (sums, pass) = (Sharing::strip_sums(rows, columns, dtype), Sharing::strip_pass(rows, columns, dtype));
     if rows > 0 {
         let args = Statistics { frame, each: sums.each, width: sums.width as u32, x, partial };
         call.launch(&module, sums.blocks()?, &args)?;
@@ -160,13 +174,15 @@ pub(super) fn backward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> 
     if columns == 0 {
         return Ok(());
     }
-    let module = Module::new(&GRADIENT).of("T", x.dtype()).of("W", weight.dtype());
-    let module = module.of("A", x.dtype().accumulate()).of("M", mean.dtype()).of("V", variance.dtype());
     let matrices = Matrices::new([&gy, &x, &gx])?;
+    let module = matrices.bind(Module::new(&GRADIENT), [&gy, &x, &gx]);
+    let module = module.of("T", x.dtype()).of("W", weight.dtype());
+    let module = module.of("A", x.dtype().accumulate()).of("M", mean.dtype()).of("V", variance.dtype());
     let (frame, partial) = (matrices.frame(rows, columns), 0);
     let (gy, x, gx) = (matrices.view(0, &gy), matrices.view(1, &x), matrices.view(2, &gx));
     let (mean, variance) = (&mean, &variance);
-    let (sums, pass) = (Sharing::sums(rows, columns), Sharing::pass(rows, columns));
+    let dtype = x.operand.dtype();
+    let (sums, pass) = (Sharing::strip_sums(rows, columns, dtype), Sharing::strip_pass(rows, columns, dtype));
     if rows > 0 {
         let (each, width) = (sums.each, sums.width as u32);
         let args = GradientSums { frame, each, width, gy, x, mean, variance, eps, partial };

@@ -1,52 +1,68 @@
 // The gradient of batch normalisation: as forward, sums of each column in chunks, then all elements.
 
+// The parts of a row.
+struct Both { Part g, x; };
+
 KERNEL(gradient_sums) {
-    Columns c = columns_of(width, frame.length);
+    Strips c = strips_of(width, frame.length);
     Matrix of_gy = matrix_of(frame, gy), of_x = matrix_of(frame, x);
-    double centre = c.inside ? double(mean[c.column * mean.stride.v[0]]) : 0.0;
-    double rstd = c.inside ? 1.0 / sqrt(double(variance[c.column * variance.stride.v[0]]) + eps) : 0.0;
-    chunk_sums(c, frame.count, each, partial, [&](u64 r) {
-        double g = double(widen(gy.data[place(of_gy, r, c.column)]));
-        double h = (double(widen(x.data[place(of_x, r, c.column)])) - centre) * rstd;
-        Pair p = {g, g * h};
-        return p;
+    S centre[STRIP_COLUMNS], rstd[STRIP_COLUMNS];
+#pragma unroll
+    for (u32 i = 0; i < STRIP_COLUMNS; i++) {
+        u64 column = c.column + i;
+        centre[i] = c.inside ? S(mean[column * mean.stride.v[0]]) : S(0);
+        rstd[i] = c.inside ? S(1.0 / sqrt(double(variance[column * variance.stride.v[0]]) + eps)) : S(0);
+    }
+    auto fetch = [&](u64 r) {
+        Both both = {part_of(gy.data, of_gy, r, c.column), part_of(x.data, of_x, r, c.column)};
+        return both;
+    };
+    strip_sums<Both>(c, frame.count, each, frame.length, partial, fetch, [&](S(&a)[STRIP_COLUMNS], S(&b)[STRIP_COLUMNS], const Both& row) {
+#pragma unroll
+        for (u32 i = 0; i < STRIP_COLUMNS; i++) {
+            S g = S(widen(row.g.v[i])), h = (S(widen(row.x.v[i])) - centre[i]) * rstd[i];
+            a[i] += g;
+            b[i] += g * h;
+        }
     });
 }
 
 KERNEL(gradient) {
-    Columns c = columns_of(width, frame.length);
+    Strips c = strips_of(width, frame.length);
     Matrix of_gy = matrix_of(frame, gy), of_x = matrix_of(frame, x), of_gx = matrix_of(frame, gx);
-    u64 rows = frame.count;
-    u64 from = blockIdx.y * each, end = c.inside ? min(from + each, rows) : 0, r = from + c.lane;
-    auto read_g = [&](u64 at) { return A(widen(gy.data[place(of_gy, at, c.column)])); };
-    auto read_x = [&](u64 at) { return A(widen(x.data[place(of_x, at, c.column)])); };
-    A g[AHEAD], v[AHEAD];
+    u64 rows = frame.count, from = blockIdx.y * each, end = c.inside ? min(from + each, rows) : 0;
+    auto fetch = [&](u64 r) {
+        Both both = {part_of(gy.data, of_gy, r, c.column), part_of(x.data, of_x, r, c.column)};
+        return both;
+    };
+    Both next[TOGETHER];
     // The first rows come while the sums are added.
-    if (r < end) {
-        read_ahead(g, c, r, end, read_g);
-        read_ahead(v, c, r, end, read_x);
-    }
-    Pair sum = chunks_all(c, chunks, partial);
+    fetch_rows(next, c, from + c.lane, end, fetch);
+    Pair sums[STRIP_COLUMNS];
+    strip_totals(sums, c, columns_of(width, frame.length), chunks, partial);
     if (!c.inside) return;
-    if (blockIdx.y == 0 && c.lane == 0) {
-        gbias[c.column * gbias.stride.v[0]] = narrow<W>(sum.a);
-        gweight[c.column * gweight.stride.v[0]] = narrow<W>(sum.b);
-    }
-    A centre = A(mean[c.column * mean.stride.v[0]]);
-    A rstd = A(1.0 / sqrt(double(variance[c.column * variance.stride.v[0]]) + eps));
-    A scale = A(widen(weight[c.column * weight.stride.v[0]])) * rstd;
-    A bias_part = A(sum.a / double(rows)), weight_part = A(sum.b / double(rows));
-    while (r < end) {
+    A centre[STRIP_COLUMNS], rstd[STRIP_COLUMNS], scale[STRIP_COLUMNS], bias_part[STRIP_COLUMNS], weight_part[STRIP_COLUMNS];
 #pragma unroll
-        for (u32 u = 0; u < AHEAD; u++) {
-            u64 at = r + u * c.lanes;
-            if (at >= end) break;
-            A h = (v[u] - centre) * rstd;
-            gx.data[place(of_gx, at, c.column)] = narrow<T>(scale * (g[u] - bias_part - h * weight_part));
+    for (u32 i = 0; i < STRIP_COLUMNS; i++) {
+        u64 column = c.column + i;
+        if (blockIdx.y == 0 && c.lane == 0) {
+            gbias[column * gbias.stride.v[0]] = narrow<W>(sums[i].a);
+            gweight[column * gweight.stride.v[0]] = narrow<W>(sums[i].b);
         }
-        r += AHEAD * c.lanes;
-        if (r >= end) break;
-        read_ahead(g, c, r, end, read_g);
-        read_ahead(v, c, r, end, read_x);
+        centre[i] = A(mean[column * mean.stride.v[0]]);
+        rstd[i] = A(1.0 / sqrt(double(variance[column * variance.stride.v[0]]) + eps));
+        scale[i] = A(widen(weight[column * weight.stride.v[0]])) * rstd[i];
+        bias_part[i] = A(sums[i].a / double(rows));
+        weight_part[i] = A(sums[i].b / double(rows));
     }
+    auto use = [&](u64 r, const Both& row) {
+        Part out;
+#pragma unroll
+        for (u32 i = 0; i < STRIP_COLUMNS; i++) {
+            A h = (A(widen(row.x.v[i])) - centre[i]) * rstd[i];
+            out.v[i] = narrow<T>(scale[i] * (A(widen(row.g.v[i])) - bias_part[i] - h * weight_part[i]));
+        }
+        put_part(out, gx.data, of_gx, r, c.column);
+    };
+    walk(next, c, from + c.lane, end, fetch, use, [] {});
 }

@@ -33,7 +33,7 @@ KERNEL(l2_norm) {
 }
 
 KERNEL(gradient) {
-    __shared__ double totals[THREADS];
+    __shared__ double totals[2][THREADS];
     Group g = group_of(frame.lanes, frame.across);
     u64 r = u64(blockIdx.x) * g.rows + g.row, end = r < frame.count ? frame.length : 0, step = u64(g.lanes) * N;
     const T* row_gy = gy.data + (r < frame.count ? start_of(r, frame, gy.stride) : 0);
@@ -52,8 +52,8 @@ KERNEL(gradient) {
         squares += double(unit_all<Sum>(square));
         product += double(unit_all<Sum>(both));
     }
-    squares = group_all<Sum>(squares, g, totals) + eps;
-    product = group_all<Sum>(product, g, totals);
+    group_both<Sum>(squares, product, g, totals);
+    squares += eps;
     if (r >= frame.count) return;
     A factor = A(scale_of(r, scale, frame, scale.stride) / sqrt(squares)), along = A(product / squares);
     if (SCALED && g.lane == 0) {

@@ -4,10 +4,10 @@ use super::{LayerNorm, sizes};
 use crate::contract::{Op, attributes};
 use crate::kernel::cuda::columns::Sharing;
 use crate::kernel::cuda::{
-    COLUMNS, Call, Failure, GROUP, Geometry, KernelArgs, Module, Piece, ROWS, RowFrame, RowView, Source,
+    COLUMNS, Call, Failure, GROUP, Geometry, KernelArgs, Module, Piece, ROWS, RowFrame, SINGLE_PASS, Source,
     UNITS, cuda_kernel,
 };
-use crate::ops::reduce::reduction::{BLOCK, Group, across, row_view, split, unit};
+use crate::ops::reduce::reduction::{BLOCK, Group, across, row_view, single_pass, split, unit};
 use crate::values::{DType, Layout, Operand, Rule, Spec, collapse};
 
 cuda_kernel! {
@@ -29,6 +29,24 @@ static SOURCE: Source = Source {
     pieces: &[UNITS, GROUP, ROWS, SINGLE_PASS, Piece::new("layer_norm", include_str!("layer_norm.cu"))],
     entries: &[Forward::KERNEL],
 };
+
+/// The same of rows that are held in registers.
+static HELD: Source = Source {
+    name: "layer_norm_held",
+    pieces: &[UNITS, GROUP, HELD_ROWS, Piece::new("held_forward", include_str!("held_forward.cu"))],
+    entries: &[Forward::KERNEL],
+};
+
+const HELD_ROWS: Piece = Piece::new("held", include_str!("held.cu"));
+/// Lanes of a row that is held, at most: four units for each of a warp's.
+const HELD_LANES: u64 = 128;
+/// Blocks of held rows that a large GPU runs at once, each with the rows that it fetches ahead.
+const HELD_BLOCKS: usize = 396;
+
+/// Units of a lane, of rows that are held: `lanes` are as `single_pass` gives them.
+fn held_units(lanes: u64) -> usize {
+    (lanes as usize / 32).max(1)
+}
 
 cuda_kernel! {
     /// The gradient of the rows alone.
@@ -83,11 +101,18 @@ cuda_kernel! {
 
 static GRADIENT: Source = Source {
     name: "layer_norm_grad",
-    pieces: &[UNITS, GROUP, ROWS, COLUMNS, SINGLE_PASS, Piece::new("grad", include_str!("grad.cu"))],
+    pieces: &[UNITS, GROUP, ROWS, COLUMNS, SINGLE_PASS, FINISH, Piece::new("grad", include_str!("grad.cu"))],
     entries: &[Gradient::KERNEL, GradientSums::KERNEL, ColumnSums::KERNEL, Finish::KERNEL],
 };
 
-const SINGLE_PASS: Piece = Piece::new("single_pass", include_str!("single_pass.cu"));
+/// The same of rows that are held in registers.
+static HELD_GRADIENT: Source = Source {
+    name: "layer_norm_held_grad",
+    pieces: &[UNITS, GROUP, COLUMNS, HELD_ROWS, FINISH, Piece::new("held_grad", include_str!("held_grad.cu"))],
+    entries: &[GradientSums::KERNEL, Finish::KERNEL],
+};
+
+const FINISH: Piece = Piece::new("finish", include_str!("finish.cu"));
 
 /// Blocks of `gradient_sums` that keep all of a GPU at work, and the most groups of rows of one: each is a term of sums in
 /// the accumulation type.
@@ -146,17 +171,6 @@ fn vector(of: &Operand) -> Layout {
     row[0]
 }
 
-/// Whether rows are as `single_pass.cu` says: `SINGLE_PASS` in the sources. `views` are those of all that is read and written.
-fn single_pass(frame: &RowFrame<'_>, dtype: DType, views: &[RowView<'_>]) -> bool {
-    let (unit, lanes) = (unit(dtype), frame.lanes as usize);
-    lanes <= 32
-        && frame.length <= lanes * unit
-        && frame.length.is_multiple_of(unit)
-        && frame.starts.shape().rank() <= 1
-        && frame.across == 0
-        && views.iter().all(|view| view.contiguous)
-}
-
 /// [`LayerNorm`].
 pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let eps = attributes::<LayerNorm>(op)?.eps;
@@ -180,12 +194,13 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         share: 1.0 / length as f64,
         eps,
     };
-    let single_pass = single_pass(&frame, x.dtype(), &[args.x, args.weight, args.bias, args.y]);
-    let module =
-        Module::new(&SOURCE).of("T", x.dtype()).of("A", x.dtype().accumulate()).of("W", weight.dtype());
-    let module =
-        module.constant("UNIT", unit(x.dtype()) as u64).constant("SINGLE_PASS", u64::from(single_pass));
-    call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, &args)
+    let lanes = single_pass(&frame, x.dtype(), &[args.x, args.weight, args.bias, args.y]);
+    let held = (1..=HELD_LANES).contains(&lanes);
+    let module = Module::new(if held { &HELD } else { &SOURCE });
+    let module = module.of("T", x.dtype()).of("A", x.dtype().accumulate()).of("W", weight.dtype());
+    let module = module.constant("UNIT", unit(x.dtype()) as u64).constant("SINGLE_PASS", lanes);
+    let blocks = if held { (group.blocks.div_ceil(held_units(lanes))).min(HELD_BLOCKS) } else { group.blocks };
+    call.launch(&module, Geometry::blocks(blocks, BLOCK)?, &args)
 }
 
 /// [`crate::ops::norm::layer_norm::LayerNormGrad`].
@@ -197,9 +212,12 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     if length == 0 {
         return Ok(());
     }
-    let module = Module::new(&GRADIENT).of("T", x.dtype()).of("A", x.dtype().accumulate());
-    let module = module.of("W", weight.dtype()).of("M", mean.dtype()).of("V", rstd.dtype());
-    let mut module = module.constant("UNIT", unit(x.dtype()) as u64);
+    let bound = |source, lanes| {
+        let module = Module::new(source).of("T", x.dtype()).of("A", x.dtype().accumulate());
+        let module = module.of("W", weight.dtype()).of("M", mean.dtype()).of("V", rstd.dtype());
+        module.constant("UNIT", unit(x.dtype()) as u64).constant("SINGLE_PASS", lanes)
+    };
+    let mut module = bound(&GRADIENT, 0);
     let walked = walked(count, length, x.dtype());
     let sharing = walked.unwrap_or_else(|| Sharing::sums(count, length));
     if count > 0 {
@@ -217,22 +235,22 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
             rstd: &rstd.relaid(of_rstd),
             gx: row_view(&gx, &of_gx, &row_gx),
         };
-        let single_pass = single_pass(&frame, x.dtype(), &[args.gy, args.x, args.weight, args.gx]);
-        module.set("SINGLE_PASS", u64::from(single_pass));
+        let lanes = single_pass(&frame, x.dtype(), &[args.gy, args.x, args.weight, args.gx]);
+        let held = walked.is_some() && (1..=HELD_LANES).contains(&lanes);
+        module = bound(if held { &HELD_GRADIENT } else { &GRADIENT }, lanes);
         let Gradient { gy, x, weight, mean, rstd, gx, .. } = args;
         let (each, partial) = (sharing.each, 0);
         if walked.is_some() {
             let share = 1.0 / length as f64;
             let args = GradientSums { frame, each, gy, x, weight, mean, rstd, gx, share, partial };
-            call.launch(&module, Geometry::blocks(sharing.chunks, BLOCK)?, &args)?;
+            let threads = if held { BLOCK / held_units(lanes) as u32 } else { BLOCK };
+            call.launch(&module, Geometry::blocks(sharing.chunks, threads)?, &args)?;
         } else {
             call.launch(&module, Geometry::blocks(group.blocks, BLOCK)?, &args)?;
             let width = sharing.width as u32;
             let args = ColumnSums { frame, each, width, gy, x, mean, rstd, partial };
             call.launch(&module, sharing.blocks()?, &args)?;
         }
-    } else {
-        module.set("SINGLE_PASS", 0);
     }
     let args = Finish {
         length,

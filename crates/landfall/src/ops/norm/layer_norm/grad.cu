@@ -1,10 +1,6 @@
 // The gradient of layer normalisation: one launch for the rows and one that adds up sums over them. Those of rows of at most
 // a unit a lane are begun with the rows; those of longer ones take a launch of their own.
 
-// A product that no sum takes over: a sum of one such term is then the term itself, and their difference zero.
-DEVICE float rounded_product(float a, float b) { return __fmul_rn(a, b); }
-DEVICE double rounded_product(double a, double b) { return __dmul_rn(a, b); }
-
 // A unit of gy * weight and of the normalised x.
 DEVICE void load_parts(A (&v)[N], A (&h)[N], const T* row_gy, const RowView<const T>& gy, const T* row_x,
                        const RowView<const T>& x, const RowView<const W>& weight, u64 first, const RowFrame& frame, A centre,
@@ -21,7 +17,7 @@ DEVICE void load_parts(A (&v)[N], A (&h)[N], const T* row_gy, const RowView<cons
 }
 
 KERNEL(gradient) {
-    __shared__ double totals[THREADS];
+    __shared__ double totals[2][THREADS];
     Group g = group_of(frame.lanes, frame.across);
     u64 r = u64(blockIdx.x) * g.rows + g.row, end = r < frame.count ? frame.length : 0, step = u64(g.lanes) * N;
     u64 at = r < frame.count ? r : 0;
@@ -57,7 +53,7 @@ KERNEL(gradient) {
 // Rows of at most a unit a lane. A block walks `each` groups of them, and its lanes keep the sums of their columns on the
 // way; the next rows come while it works on these.
 KERNEL(gradient_sums) {
-    __shared__ double totals[THREADS];
+    __shared__ double totals[2][THREADS];
     __shared__ A sums[2][THREADS * N];
     Group g = lanes_of(frame);
     u64 first = g.lane * N, begin = u64(blockIdx.x) * each * g.rows + g.row;
@@ -131,12 +127,4 @@ KERNEL(column_sums) {
         Pair p = {double(g), double(g * h)};
         return p;
     });
-}
-
-KERNEL(finish) {
-    Columns c = columns_of(width, length);
-    Pair sum = chunks_all(c, chunks, partial);
-    if (!c.inside || c.lane != 0) return;
-    gbias[c.column * gbias.stride.v[0]] = narrow<W>(sum.a);
-    gweight[c.column * gweight.stride.v[0]] = narrow<W>(sum.b);
 }

@@ -2,7 +2,7 @@
 // stays in registers, a longer one is read in each pass.
 
 KERNEL(layer_norm) {
-    __shared__ double totals[THREADS];
+    __shared__ double totals[2][THREADS];
     Group g = lanes_of(frame);
     u64 r = u64(blockIdx.x) * g.rows + g.row, end = r < frame.count ? frame.length : 0, step = u64(g.lanes) * N;
     if (SINGLE_PASS) __builtin_assume(frame.length <= step);
@@ -21,7 +21,7 @@ KERNEL(layer_norm) {
         read_row(first);
         total += double(unit_all<Sum>(v));
     }
-    total = group_all<Sum>(total, g, totals);
+    total = group_all<Sum>(total, g, totals[0]);
     // The mean is rounded: what rounding left out is the mean of the differences from it.
     A centre = A(total * share);
     double rest = 0.0, squares = 0.0;

@@ -1,6 +1,6 @@
 //! How the threads of a block share rows of elements: the host's side of `group.cu`.
 
-use crate::kernel::cuda::RowView;
+use crate::kernel::cuda::{RowFrame, RowView};
 use crate::values::{DType, Layout, Operand};
 
 /// Threads of a block: `THREADS` in the source.
@@ -102,6 +102,18 @@ pub(super) fn contiguous(x: &Operand, rows: &Layout, row: &Layout) -> bool {
 /// The rows of an operand, as a kernel takes them.
 pub(in crate::ops) fn row_view<'a>(operand: &'a Operand, starts: &'a Layout, row: &'a Layout) -> RowView<'a> {
     RowView { operand, contiguous: contiguous(operand, starts, row), starts, row }
+}
+
+/// The lanes of a row, where rows are as `single_pass.cu` says: `SINGLE_PASS` in the sources; otherwise 0. `views` are those
+/// of all that is read and written.
+pub(in crate::ops) fn single_pass(frame: &RowFrame<'_>, dtype: DType, views: &[RowView<'_>]) -> u64 {
+    let (unit, lanes) = (unit(dtype), frame.lanes as usize);
+    let single = frame.length <= lanes * unit
+        && frame.length.is_multiple_of(unit)
+        && frame.starts.shape().rank() <= 1
+        && frame.across == 0
+        && views.iter().all(|view| view.contiguous);
+    if single { lanes as u64 } else { 0 }
 }
 
 #[cfg(test)]

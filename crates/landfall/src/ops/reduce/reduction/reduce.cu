@@ -47,12 +47,12 @@ KERNEL(reduce) {
     }
 }
 
-// Units that a lane reads before it uses any: many narrow accesses, or few wide ones.
+// Units that a lane reads at once: many narrow accesses, or few wide ones.
 constexpr u32 AHEAD = ACROSS == 1 ? 2 : 1;
 
 // The same, in the same order, of rows that lie as the columns of a matrix: neighbouring rows are neighbours, a row's
 // elements are `pitch` apart. A thread is a lane of ACROSS neighbours, and moves an element of each by one access; lanes
-// are `width` threads apart.
+// are `width` threads apart. The next units come while it adds these.
 KERNEL(columns) {
     __shared__ W shared[ACROSS * THREADS];
     u32 lane = threadIdx.x / width, t = threadIdx.x;
@@ -62,27 +62,38 @@ KERNEL(columns) {
     W total[ACROSS];
 #pragma unroll
     for (int j = 0; j < ACROSS; j++) total[j] = nothing<W>();
-    for (u64 first = segment * length + lane * N; first < end; first += AHEAD * step) {
-        Vector<T, ACROSS> line[AHEAD][N];
-        u32 count[AHEAD];  // of elements; past them the last again
+    Vector<T, ACROSS> next[AHEAD][N];
+    // Those from element `first` on; past the end the last one again.
+    auto fetch = [&](u64 first) {
 #pragma unroll
         for (u32 u = 0; u < AHEAD; u++) {
             u64 from = min(first + u * step, end - 1);
-            count[u] = u32(min(end - from, u64(N)));
+            u32 count = u32(min(end - from, u64(N)));
             const T* start = column + from * pitch;
 #pragma unroll
-            for (u32 i = 0; i < N; i++) {
-                line[u][i] = Vector<T, ACROSS>::load(start + min(i, count[u] - 1) * pitch);
-            }
+            for (u32 i = 0; i < N; i++) next[u][i] = Vector<T, ACROSS>::load(start + min(i, count - 1) * pitch);
         }
+    };
+    u64 first = segment * length + lane * N;
+    if (first < end) fetch(first);
+    for (; first < end; first += AHEAD * step) {
+        Vector<T, ACROSS> line[AHEAD][N];
 #pragma unroll
         for (u32 u = 0; u < AHEAD; u++) {
-            if (first + u * step >= end) break;
+#pragma unroll
+            for (u32 i = 0; i < N; i++) line[u][i] = next[u][i];
+        }
+        if (first + AHEAD * step < end) fetch(first + AHEAD * step);
+#pragma unroll
+        for (u32 u = 0; u < AHEAD; u++) {
+            u64 from = first + u * step;
+            if (from >= end) break;
+            u32 count = u32(min(end - from, u64(N)));
 #pragma unroll
             for (int j = 0; j < ACROSS; j++) {
                 A v[N];
 #pragma unroll
-                for (u32 i = 0; i < N; i++) v[i] = i < count[u] ? A(widen(line[u][i].v[j])) : nothing<A>();
+                for (u32 i = 0; i < N; i++) v[i] = i < count ? A(widen(line[u][i].v[j])) : nothing<A>();
                 total[j] = Join::of(total[j], W(unit_all<Join>(v)));
             }
         }

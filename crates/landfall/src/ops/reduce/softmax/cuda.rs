@@ -3,10 +3,10 @@
 use super::Softmax;
 use crate::contract::{Op, attributes};
 use crate::kernel::cuda::{
-    Call, Failure, GROUP, Geometry, KernelArgs, Module, Piece, ROWS, RowFrame, RowView, Source, UNITS,
-    cuda_kernel,
+    Call, Failure, GROUP, Geometry, KernelArgs, Module, Piece, ROWS, RowFrame, RowView, SINGLE_PASS, Source,
+    UNITS, cuda_kernel,
 };
-use crate::ops::reduce::reduction::{BLOCK, Group, across, row_view, split, sum_partials, unit};
+use crate::ops::reduce::reduction::{BLOCK, Group, across, row_view, single_pass, split, sum_partials, unit};
 use crate::values::{DType, Layout, Operand, Rule, Spec, collapse};
 
 /// Blocks that sum losses, at most: what a large GPU holds at once. Each goes on with the next rows.
@@ -46,13 +46,15 @@ cuda_kernel! {
 
 static SOURCE: Source = Source {
     name: "softmax",
-    pieces: &[UNITS, GROUP, ROWS, Piece::new("softmax", include_str!("softmax.cu"))],
+    pieces: &[UNITS, GROUP, ROWS, SINGLE_PASS, Piece::new("softmax", include_str!("softmax.cu"))],
     entries: &[Quotients::KERNEL, Losses::KERNEL, Slopes::KERNEL],
 };
 
-fn module(dtype: DType) -> Module {
+/// The module for these rows, in all that is read and written.
+fn module(dtype: DType, frame: &RowFrame<'_>, views: &[RowView<'_>]) -> Module {
     let module = Module::new(&SOURCE).of("T", dtype).of("A", dtype.accumulate());
-    module.constant("UNIT", unit(dtype) as u64)
+    let module = module.constant("UNIT", unit(dtype) as u64);
+    module.constant("SINGLE_PASS", single_pass(frame, dtype, views))
 }
 
 /// Rows along an axis of an argument, of a result of its shape and of labels of the shape without the axis. None is
@@ -110,7 +112,8 @@ pub(super) fn softmax(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     }
     let rows = Rows::new(&x, &out, None, op.axis)?;
     let args = Quotients { frame: rows.frame(), x: rows.x(&x), out: rows.out(&out) };
-    call.launch(&module(x.dtype()), Geometry::blocks(rows.group.blocks, BLOCK)?, &args)
+    let module = module(x.dtype(), &args.frame, &[args.x, args.out]);
+    call.launch(&module, Geometry::blocks(rows.group.blocks, BLOCK)?, &args)
 }
 
 /// Blocks that sum the losses of logits.
@@ -142,7 +145,8 @@ pub(in crate::ops) fn cross_entropy(_: &dyn Op, call: &mut Call<'_>) -> Result<(
             faults: (),
             scale,
         };
-        call.launch(&module(x.dtype()), Geometry::blocks(blocks, BLOCK)?, &args)?;
+        let module = module(x.dtype(), &args.frame, &[args.x]);
+        call.launch(&module, Geometry::blocks(blocks, BLOCK)?, &args)?;
     }
     if blocks == 1 { Ok(()) } else { sum_partials(call, &out, blocks, scale) }
 }
@@ -163,5 +167,6 @@ pub(in crate::ops) fn cross_entropy_grad(_: &dyn Op, call: &mut Call<'_>) -> Res
         faults: (),
         scale: 1.0 / labels.spec().shape.elements() as f64,
     };
-    call.launch(&module(x.dtype()), Geometry::blocks(rows.group.blocks, BLOCK)?, &args)
+    let module = module(x.dtype(), &args.frame, &[args.x, args.out]);
+    call.launch(&module, Geometry::blocks(rows.group.blocks, BLOCK)?, &args)
 }

@@ -25,14 +25,15 @@ template <bool LABELLED>
 DEVICE Sums sums_of(A (&v)[N], const T* row, u64 r, const RowFrame& frame, const RowView<const T>& x, u64 label, const Group& g,
                     A (&tops)[THREADS], double (&totals)[THREADS]) {
     u64 end = r < frame.count ? frame.length : 0, step = u64(g.lanes) * N;
+    if (SINGLE_PASS) __builtin_assume(frame.length <= step);
     Sums s = {lowest(), 0.0, 0.0};
     for (u64 first = g.lane * N; first < end; first += step) {
-        load_row(v, row, first, frame, x, lowest());
+        read(v, row, first, frame, x, lowest());
         s.top = Max::of(s.top, unit_all<Max>(v));
     }
     s.top = group_all<Max>(s.top, g, tops);
     for (u64 first = g.lane * N; first < end; first += step) {
-        if (frame.length > step) load_row(v, row, first, frame, x, lowest());
+        if (frame.length > step) read(v, row, first, frame, x, lowest());
         relative(v, s.top);
         if (LABELLED) {
 #pragma unroll
@@ -56,16 +57,17 @@ DEVICE void quotients(const RowFrame& frame, const RowView<const T>& x, const Ro
                       const T* cotangent, double scale, const Group& g) {
     __shared__ A tops[THREADS];
     __shared__ double totals[THREADS];
-    const T* row = x.data + (r < frame.count ? start_of(r, frame, x.stride) : 0);
+    const T* row = x.data + (r < frame.count ? start_at(r, frame, x.stride) : 0);
     A v[N];
     Sums s = sums_of<LABELLED>(v, row, r, frame, x, label, g, tops, totals);
     if (r >= frame.count) return;
     double factor = (LABELLED ? double(widen(*cotangent)) * scale : scale) / (s.own + s.others);
-    T* row_out = out.data + start_of(r, frame, out.stride);
+    T* row_out = out.data + start_at(r, frame, out.stride);
     u64 step = u64(g.lanes) * N;
+    if (SINGLE_PASS) __builtin_assume(frame.length <= step);
     for (u64 first = g.lane * N; first < frame.length; first += step) {
         if (frame.length > step) {
-            load_row(v, row, first, frame, x, lowest());
+            read(v, row, first, frame, x, lowest());
             relative(v, s.top);
         }
 #pragma unroll
@@ -73,12 +75,12 @@ DEVICE void quotients(const RowFrame& frame, const RowView<const T>& x, const Ro
             v[i] *= A(factor);
             if (LABELLED && first + i == label) v[i] = A(-s.others * factor);
         }
-        store_row(v, row_out, first, frame, out);
+        write(v, row_out, first, frame, out);
     }
 }
 
 KERNEL(softmax) {
-    Group g = group_of(frame.lanes, frame.across);
+    Group g = lanes_of(frame);
     quotients<false>(frame, x, out, u64(blockIdx.x) * g.rows + g.row, NO_LABEL, 0, 1.0, g);
 }
 
@@ -94,14 +96,14 @@ DEVICE u64 label_of(const i64* labels, u64 place, u64 r, u64 classes, const Grou
 KERNEL(cross_entropy) {
     __shared__ A tops[THREADS];
     __shared__ double totals[THREADS];
-    Group g = group_of(frame.lanes, frame.across);
+    Group g = lanes_of(frame);
     double total = 0.0;
     for (u64 start = u64(blockIdx.x) * g.rows; start < frame.count; start += u64(gridDim.x) * g.rows) {
         u64 r = start + g.row, label = NO_LABEL;
         const T* row = x.data;
         if (r < frame.count) {
-            row += start_of(r, frame, x.stride);
-            label = label_of(labels, start_of(r, frame, labels.stride), r, frame.length, g, faults);
+            row += start_at(r, frame, x.stride);
+            label = label_of(labels, start_at(r, frame, labels.stride), r, frame.length, g, faults);
         }
         A v[N];
         Sums s = sums_of<true>(v, row, r, frame, x, label, g, tops, totals);
@@ -120,8 +122,8 @@ KERNEL(cross_entropy) {
 }
 
 KERNEL(cross_entropy_grad) {
-    Group g = group_of(frame.lanes, frame.across);
+    Group g = lanes_of(frame);
     u64 r = u64(blockIdx.x) * g.rows + g.row, label = NO_LABEL;
-    if (r < frame.count) label = label_of(labels, start_of(r, frame, labels.stride), r, frame.length, g, faults);
+    if (r < frame.count) label = label_of(labels, start_at(r, frame, labels.stride), r, frame.length, g, faults);
     quotients<true>(frame, x, out, r, label, cotangent, scale, g);
 }

@@ -1,5 +1,6 @@
-// Where SINGLE_PASS is set, rows lie in one axis, are of whole units, at most one a lane of a warp, contiguous and aligned
-// everywhere: most are so, and without the ways for others the code is short enough to wait little for.
+// Where SINGLE_PASS is not 0, rows lie in one axis, are of whole units, at most one a lane, contiguous and aligned
+// everywhere, and a row has SINGLE_PASS lanes: most are so, and without the ways for others the code is short enough to
+// wait little for. (With `group.cu` and `rows.cu`.)
 
 template <class E>
 DEVICE void read(A (&v)[N], const E* row, u64 first, const RowFrame& frame, const RowView<const E>& view, A beyond = A(0)) {
@@ -15,6 +16,5 @@ DEVICE u64 start_at(u64 r, const RowFrame& frame, const Dims& stride) {
     return SINGLE_PASS || frame.rank == 1 ? r * stride.v[0] : start_of(r, frame, stride);
 }
 DEVICE Group lanes_of(const RowFrame& frame) {
-    if (SINGLE_PASS) __builtin_assume(frame.lanes <= 32);
-    return group_of(frame.lanes, SINGLE_PASS ? 0 : frame.across);
+    return SINGLE_PASS ? group_of(u32(SINGLE_PASS), 0) : group_of(frame.lanes, frame.across);
 }
