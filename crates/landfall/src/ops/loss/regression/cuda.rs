@@ -7,7 +7,7 @@ use crate::kernel::cuda::{
     BLOCK, Call, Failure, Geometry, KernelArgs, Module, Piece, Source, UNITS, cuda_kernel,
 };
 use crate::ops::reduce::reduction::{sum_partials, unit};
-use crate::values::{DType, Spec};
+use crate::values::{DType, Operand, Spec};
 
 cuda_kernel! {
     /// The sum of the terms of each block.
@@ -18,7 +18,6 @@ cuda_kernel! {
     partial: scratch_of F64,
     n: size,
     scale: f64,
-    contiguous: flag,
     rank: u32,
     shape: dims,
 }
@@ -32,7 +31,6 @@ cuda_kernel! {
     out: view_out T,
     n: size,
     scale: f64,
-    contiguous: flag,
     rank: u32,
     shape: dims,
 }
@@ -43,10 +41,11 @@ static SOURCE: Source = Source {
     entries: &[SumTerms::KERNEL, Slopes::KERNEL],
 };
 
-fn module(dtype: DType, term: Term) -> Module {
-    let square = u64::from(term == Term::Square);
+/// The module for these tensors.
+fn module(dtype: DType, term: Term, tensors: &[&Operand]) -> Module {
+    let (square, whole) = (u64::from(term == Term::Square), contiguous(tensors, unit(dtype)));
     let module = Module::new(&SOURCE).of("T", dtype).of("A", dtype.accumulate());
-    module.constant("UNIT", unit(dtype) as u64).constant("IS_SQUARE", square)
+    module.constant("UNIT", unit(dtype) as u64).constant("IS_SQUARE", square).constant("WHOLE", u64::from(whole))
 }
 
 /// Units of a thread, at least, before there is another block to sum over.
@@ -78,11 +77,10 @@ pub(super) fn forward(term: Term, call: &mut Call<'_>) -> Result<(), Failure> {
             partial: 0,
             n,
             scale,
-            contiguous: contiguous(&[prediction, target], unit(p.dtype())),
             rank: prediction.layout().shape().rank() as u32,
             shape: prediction.layout().shape().dims(),
         };
-        call.launch(&module(p.dtype(), term), Geometry::blocks(blocks, BLOCK)?, &args)?;
+        call.launch(&module(p.dtype(), term, &[prediction, target]), Geometry::blocks(blocks, BLOCK)?, &args)?;
     }
     if blocks == 1 { Ok(()) } else { sum_partials(call, &out, blocks, scale) }
 }
@@ -102,9 +100,8 @@ pub(super) fn backward(term: Term, call: &mut Call<'_>) -> Result<(), Failure> {
         out,
         n,
         scale: 1.0 / n as f64,
-        contiguous: contiguous(&[prediction, target, out], unit(p.dtype())),
         rank: out.layout().shape().rank() as u32,
         shape: out.layout().shape().dims(),
     };
-    call.launch(&module(p.dtype(), term), Geometry::linear(n.div_ceil(unit(out.dtype())), BLOCK)?, &args)
+    call.launch(&module(p.dtype(), term, &[prediction, target, out]), Geometry::linear(n.div_ceil(unit(out.dtype())), BLOCK)?, &args)
 }

@@ -1,5 +1,6 @@
 // Losses of two tensors of one shape. A thread takes units of neighbours; which units it takes, and the order in which
-// it adds, depend on the number of elements and of blocks only, not on the layout.
+// it adds, depend on the number of elements and of blocks only, not on the layout. Where WHOLE is set, each tensor lies in one
+// piece: the ways for others take the compiler seconds.
 
 // The term of a difference, and its derivative.
 DEVICE A value_of(A d) { return IS_SQUARE ? d * d : fabs(d); }
@@ -12,8 +13,8 @@ KERNEL(sum_terms) {
     u64 threads = u64(gridDim.x) * blockDim.x;
     for (u64 first = thread_index() * N; first < n; first += threads * N) {
         A p[N], t[N];
-        load_unit(p, prediction.data, first, n, A(0), contiguous, rank, shape, prediction.stride);
-        load_unit(t, target.data, first, n, A(0), contiguous, rank, shape, target.stride);
+        load_unit(p, prediction.data, first, n, A(0), WHOLE, WHOLE ? 1 : rank, shape, prediction.stride);
+        load_unit(t, target.data, first, n, A(0), WHOLE, WHOLE ? 1 : rank, shape, target.stride);
         A part = A(0);
 #pragma unroll
         for (int i = 0; i < N; i++) part += value_of(p[i] - t[i]);
@@ -31,9 +32,9 @@ KERNEL(slopes) {
     if (first >= n) return;
     A factor = A(double(widen(*cotangent)) * scale);
     A p[N], t[N];
-    load_unit(p, prediction.data, first, n, A(0), contiguous, rank, shape, prediction.stride);
-    load_unit(t, target.data, first, n, A(0), contiguous, rank, shape, target.stride);
+    load_unit(p, prediction.data, first, n, A(0), WHOLE, WHOLE ? 1 : rank, shape, prediction.stride);
+    load_unit(t, target.data, first, n, A(0), WHOLE, WHOLE ? 1 : rank, shape, target.stride);
 #pragma unroll
     for (int i = 0; i < N; i++) p[i] = slope_of(p[i] - t[i]) * factor;
-    store_unit(p, out, first, n, contiguous, rank, shape, out.stride);
+    store_unit(p, out, first, n, WHOLE, WHOLE ? 1 : rank, shape, out.stride);
 }
