@@ -27,8 +27,9 @@ typedef Vector<T, int(STRIP)> Part;
 template <class E> DEVICE Part part_of(const E* data, const Matrix& m, u64 row, u64 column) {
     if (WHOLE) return Part::load(data + row * m.stride.v[0] + column);
     Part part;
+    data += place(m, row, column);
 #pragma unroll
-    for (u32 i = 0; i < STRIP_COLUMNS; i++) part.v[i] = data[place(m, row, column + i)];
+    for (u32 i = 0; i < STRIP_COLUMNS; i++) part.v[i] = data[i * m.step];
     return part;
 }
 DEVICE void put_part(const Part& part, T* data, const Matrix& m, u64 row, u64 column) {
@@ -36,8 +37,9 @@ DEVICE void put_part(const Part& part, T* data, const Matrix& m, u64 row, u64 co
         part.store(data + row * m.stride.v[0] + column);
         return;
     }
+    data += place(m, row, column);
 #pragma unroll
-    for (u32 i = 0; i < STRIP_COLUMNS; i++) data[place(m, row, column + i)] = part.v[i];
+    for (u32 i = 0; i < STRIP_COLUMNS; i++) data[i * m.step] = part.v[i];
 }
 
 // The rows from `r` on that come before `end`.
