@@ -4,8 +4,8 @@ mod cuda;
 
 use super::layer_norm::{affine_dtype, mixed_shapes, vjp};
 use crate::contract::{
-    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value, attributes,
-    op_attributes, rules,
+    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value,
+    attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::columns::{Columns, LINE};

@@ -192,8 +192,19 @@ impl Tested for LayerNorm {
     }
 }
 
-const SHAPES: &[&[usize]] =
-    &[&[8], &[1, 1], &[3, 5], &[4, 4], &[2, 3, 16], &[0, 8], &[70, 33], &[5, 1300], &[700, 64], &[3, 2, 7], &[9, 512]];
+const SHAPES: &[&[usize]] = &[
+    &[8],
+    &[1, 1],
+    &[3, 5],
+    &[4, 4],
+    &[2, 3, 16],
+    &[0, 8],
+    &[70, 33],
+    &[5, 1300],
+    &[700, 64],
+    &[3, 2, 7],
+    &[9, 512],
+];
 
 op_attributes! {
     /// Gradient of [`LayerNorm`]: with `h = (x − mean)·rstd` and `g = gy·weight` in each row,

@@ -155,7 +155,9 @@ impl Tested for PointwiseChain {
         let shapes: [&[usize]; 7] = [&[], &[0], &[7], &[3, 5], &[2, 3, 64], &[257], &[5, 1111]];
         let mut all = Vec::new();
         for shape in shapes.into_iter().filter_map(Shape::new) {
-            for (dtype, result) in [(DType::BF16, DType::BF16), (DType::F32, DType::F32), (DType::F16, DType::F32)] {
+            for (dtype, result) in
+                [(DType::BF16, DType::BF16), (DType::F32, DType::F32), (DType::F16, DType::F32)]
+            {
                 let x = || SampleArg::with(Some(dtype), shape, Data::Range(-3.0, 3.0));
                 // A residual and a dropped branch.
                 let dropped = Expression::new(|e| {

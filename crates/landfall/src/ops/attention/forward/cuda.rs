@@ -310,7 +310,9 @@ impl Way {
         scores: [bool; 2],
     ) -> Result<Option<(Module, Geometry)>, Rule> {
         let sources = match self {
-            Self::Short => [&SHORT_FORWARD, if s.e > NARROW { &SHORT_GRADIENT_WIDE } else { &SHORT_GRADIENT }],
+            Self::Short => {
+                [&SHORT_FORWARD, if s.e > NARROW { &SHORT_GRADIENT_WIDE } else { &SHORT_GRADIENT }]
+            }
             Self::Few => [&FEW_FORWARD, &FEW_GRADIENT],
             Self::Head => [&HEAD_FORWARD, &HEAD_GRADIENT],
             Self::Block => [&BLOCK_FORWARD, &BLOCK_GRADIENT],
@@ -320,7 +322,8 @@ impl Way {
         let heads = s.batch * s.heads;
         if self == Self::Short {
             let Short { warps, heads: each, shared } = Short::of(part, s);
-            let numbers = [("TOKENS", s.n), ("FEATURES", s.e), ("WARPS", warps), ("HEADS", each), ("SHARED", shared)];
+            let numbers =
+                [("TOKENS", s.n), ("FEATURES", s.e), ("WARPS", warps), ("HEADS", each), ("SHARED", shared)];
             let module = numbers.into_iter().fold(module, |m, (name, value)| m.constant(name, value as u64));
             // A branch for each score would take more time than the score.
             let [prev, scores] = scores.map(u64::from);
@@ -382,7 +385,9 @@ pub(super) fn attention(op: &dyn Op, call: &mut Call<'_>, asked: Option<Way>) ->
         scale: op.scale,
     };
     let way = asked.unwrap_or_else(|| Way::own(&s, q.dtype()));
-    if let Some((module, geometry)) = way.heads(Part::Forward, &s, q.dtype(), [op.previous, op.emit_scores])? {
+    if let Some((module, geometry)) =
+        way.heads(Part::Forward, &s, q.dtype(), [op.previous, op.emit_scores])?
+    {
         return call.launch(&module, geometry, &args);
     }
     let module = Module::new(&FORWARD)

@@ -64,7 +64,15 @@ static ANY: Source = Source {
 
 static MMA: Source = Source {
     name: "grouped_mma",
-    pieces: &[SCAN, SEGMENTS, FRAGMENTS, Piece::new("mma", include_str!("mma.cu")), GROUPED, PRODUCT, WEIGHTS],
+    pieces: &[
+        SCAN,
+        SEGMENTS,
+        FRAGMENTS,
+        Piece::new("mma", include_str!("mma.cu")),
+        GROUPED,
+        PRODUCT,
+        WEIGHTS,
+    ],
     entries: &[Segments::KERNEL, Product::KERNEL, Weights::KERNEL],
 };
 

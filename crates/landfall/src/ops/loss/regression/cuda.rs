@@ -45,7 +45,10 @@ static SOURCE: Source = Source {
 fn module(dtype: DType, term: Term, tensors: &[&Operand]) -> Module {
     let (square, whole) = (u64::from(term == Term::Square), contiguous(tensors, unit(dtype)));
     let module = Module::new(&SOURCE).of("T", dtype).of("A", dtype.accumulate());
-    module.constant("UNIT", unit(dtype) as u64).constant("IS_SQUARE", square).constant("WHOLE", u64::from(whole))
+    module
+        .constant("UNIT", unit(dtype) as u64)
+        .constant("IS_SQUARE", square)
+        .constant("WHOLE", u64::from(whole))
 }
 
 /// Units of a thread, at least, before there is another block to sum over.
@@ -80,7 +83,11 @@ pub(super) fn forward(term: Term, call: &mut Call<'_>) -> Result<(), Failure> {
             rank: prediction.layout().shape().rank() as u32,
             shape: prediction.layout().shape().dims(),
         };
-        call.launch(&module(p.dtype(), term, &[prediction, target]), Geometry::blocks(blocks, BLOCK)?, &args)?;
+        call.launch(
+            &module(p.dtype(), term, &[prediction, target]),
+            Geometry::blocks(blocks, BLOCK)?,
+            &args,
+        )?;
     }
     if blocks == 1 { Ok(()) } else { sum_partials(call, &out, blocks, scale) }
 }
@@ -103,5 +110,9 @@ pub(super) fn backward(term: Term, call: &mut Call<'_>) -> Result<(), Failure> {
         rank: out.layout().shape().rank() as u32,
         shape: out.layout().shape().dims(),
     };
-    call.launch(&module(p.dtype(), term, &[prediction, target, out]), Geometry::linear(n.div_ceil(unit(out.dtype())), BLOCK)?, &args)
+    call.launch(
+        &module(p.dtype(), term, &[prediction, target, out]),
+        Geometry::linear(n.div_ceil(unit(out.dtype())), BLOCK)?,
+        &args,
+    )
 }

@@ -108,7 +108,14 @@ static GRADIENT: Source = Source {
 /// The same of rows that are held in registers.
 static HELD_GRADIENT: Source = Source {
     name: "layer_norm_held_grad",
-    pieces: &[UNITS, GROUP, COLUMNS, HELD_ROWS, FINISH, Piece::new("held_grad", include_str!("held_grad.cu"))],
+    pieces: &[
+        UNITS,
+        GROUP,
+        COLUMNS,
+        HELD_ROWS,
+        FINISH,
+        Piece::new("held_grad", include_str!("held_grad.cu")),
+    ],
     entries: &[GradientSums::KERNEL, Finish::KERNEL],
 };
 
@@ -199,7 +206,8 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let module = Module::new(if held { &HELD } else { &SOURCE });
     let module = module.of("T", x.dtype()).of("A", x.dtype().accumulate()).of("W", weight.dtype());
     let module = module.constant("UNIT", unit(x.dtype()) as u64).constant("SINGLE_PASS", lanes);
-    let blocks = if held { (group.blocks.div_ceil(held_units(lanes))).min(HELD_BLOCKS) } else { group.blocks };
+    let blocks =
+        if held { (group.blocks.div_ceil(held_units(lanes))).min(HELD_BLOCKS) } else { group.blocks };
     call.launch(&module, Geometry::blocks(blocks, BLOCK)?, &args)
 }
 
