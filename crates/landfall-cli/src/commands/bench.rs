@@ -22,6 +22,7 @@ use ours::{Host, Ours, Training};
 use peer::{Fault, Peer, Ready, Request};
 use rows::{Row, Way};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -117,7 +118,7 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     let threads = threads(args);
     let placed = on(args.device, Some(threads), |engine| Ok(engine.clone()))?;
     let gpu = matches!(placed.made.device(), DeviceKind::Cuda(_));
-    let mut rows = Row::select(&args.rows, gpu).map_err(known)?;
+    let rows = Row::select(&args.rows, gpu).map_err(known)?;
     if let (false, Some(row)) = (gpu, rows.iter().find(|r| r.on_gpus())) {
         let (key, value, rule) = ("--rows", row.name(), "this row needs a GPU (--device cuda)");
         return Err(SettingsError::Range { key, value, rule }.into());
@@ -133,59 +134,33 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     // Without a handler a signal still ends the bench; the peers end when their standard input does.
     let stop = Stop::watch();
     let folder = args.peers_folder.clone().or_else(|| root.map(|r| r.join("bench/peers")));
-    let processes = Row::processes(&rows);
-    let ways: Vec<Way> = [(args.tuned, Way::Tuned), (args.issued, Way::Issued)]
-        .into_iter()
-        .filter_map(|(asked, way)| asked.then_some(way))
-        .collect();
-    rows = rows
-        .into_iter()
-        .flat_map(|row| std::iter::once(row).chain(ways.iter().filter_map(move |&way| row.also(way))))
-        .collect();
-    let request = Request {
-        folder: folder.as_deref().unwrap_or(Path::new("bench/peers")),
-        device: engine.device(),
-        dtypes: &dtypes,
-        threads,
-        seconds: args.seconds,
-        processes: &processes,
-        limit: Duration::from_secs(args.peer_limit),
-        stop: &stop,
-    };
-    let mut peers = Vec::new();
-    for name in args.peers.iter().filter(|p| *p != "none") {
-        match Peer::start(name, &request) {
-            Ok(peer) => {
-                output::note(&format!(
-                    "{name} {}: {} rows and modes are warm",
-                    peer.version,
-                    peer.ready.len()
-                ));
-                peer.failures.iter().for_each(|f| output::note(&format!("{name}: {f}")));
-                peers.push(peer);
-            }
-            Err(Fault::Interrupted) => return interrupted(),
-            Err(fault) => output::note(&format!("{name} is left out: {fault}")),
-        }
-    }
     output::note(&format!("{device}: {} samples of {} s, in turn", args.samples, args.seconds));
-    let mut measured = Vec::new();
-    for row in rows {
-        for dtype in row.precisions(&args.dtypes) {
-            match measure(&engine, (row, dtype), args, &mut peers, &request)? {
-                Some(m) => measured.push(m),
-                None => return interrupted(),
-            }
+    let (mut measured, mut versions) = (Vec::new(), BTreeMap::new());
+    for rows in Row::turns(rows, gpu) {
+        let request = Request {
+            folder: folder.as_deref().unwrap_or(Path::new("bench/peers")),
+            device: engine.device(),
+            dtypes: &dtypes,
+            threads,
+            seconds: args.seconds,
+            processes: &Row::processes(&rows),
+            limit: Duration::from_secs(args.peer_limit),
+            stop: &stop,
+        };
+        let Some(new) = compare(&engine, &rows, args, &request, &mut versions)? else { return interrupted() };
+        // What is measured stays, whatever becomes of the rows that follow.
+        if let Some(path) = &record {
+            record::append(path, &new.iter().map(recorded).collect::<Vec<_>>())?;
         }
+        measured.extend(new);
     }
     if let Some(path) = &record {
-        let lines: Vec<record::Line> = measured.iter().map(recorded).collect();
-        record::append(path, &lines)?;
         output::note(&format!("recorded in {}", path.display()));
     }
     if args.json {
         let rows: Vec<Value> = measured.iter().map(object).collect();
-        let about: Vec<Value> = peers.iter().map(|p| json!({"name": p.name, "version": p.version})).collect();
+        let about: Vec<Value> =
+            versions.iter().map(|(name, version)| json!({"name": name, "version": version})).collect();
         output::json(&json!({"device": device, "threads": threads, "peers": about, "rows": rows}))?;
     } else {
         output::line(&report(&measured))?;
@@ -193,12 +168,54 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     Ok(0)
 }
 
+/// Times some rows beside their peers, which start for them and end with them. `None` when interrupted.
+fn compare(
+    engine: &Engine,
+    rows: &[Row],
+    args: &Bench,
+    request: &Request<'_>,
+    versions: &mut BTreeMap<String, String>,
+) -> Result<Option<Vec<Measured>>, CliError> {
+    let mut peers = Vec::new();
+    for name in args.peers.iter().filter(|p| *p != "none") {
+        match Peer::start(name, request) {
+            Ok(peer) => {
+                output::note(&format!(
+                    "{name} {}: {} rows and modes are warm",
+                    peer.version,
+                    peer.ready.len()
+                ));
+                peer.failures.iter().for_each(|f| output::note(&format!("{name}: {f}")));
+                versions.insert(peer.name.clone(), peer.version.clone());
+                peers.push(peer);
+            }
+            Err(Fault::Interrupted) => return Ok(None),
+            Err(fault) => output::note(&format!("{name} is left out: {fault}")),
+        }
+    }
+    let ways = [(args.tuned, Way::Tuned), (args.issued, Way::Issued)];
+    let ways = ways.into_iter().filter_map(|(asked, way)| asked.then_some(way));
+    let mut measured = Vec::new();
+    for row in rows
+        .iter()
+        .flat_map(|&row| std::iter::once(row).chain(ways.clone().filter_map(move |way| row.also(way))))
+    {
+        for dtype in row.precisions(&args.dtypes) {
+            match measure(engine, (row, dtype), args, &mut peers, request)? {
+                Some(m) => measured.push(m),
+                None => return Ok(None),
+            }
+        }
+    }
+    Ok(Some(measured))
+}
+
 fn threads(args: &Bench) -> usize {
     args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 fn interrupted() -> Result<u8, CliError> {
-    output::note("interrupted; nothing is recorded");
+    output::note("interrupted; rows that were complete before are recorded where --record was given");
     Ok(130)
 }
 

@@ -481,6 +481,17 @@ impl Row {
         }
     }
 
+    /// The rows whose peers run at the same time. On a GPU each step and each large row has its memory alone: peers keep what
+    /// they took until they end.
+    pub(super) fn turns(rows: Vec<Self>, gpu: bool) -> Vec<Vec<Self>> {
+        let alone = |row: &Self| {
+            gpu && (matches!(row, Self::Step(..)) || matches!(row, Self::Op(_)) && row.on_gpus())
+        };
+        let (alone, together): (Vec<Self>, Vec<Self>) = rows.into_iter().partition(alone);
+        let together = (!together.is_empty()).then_some(together);
+        alone.into_iter().map(|row| vec![row]).chain(together).collect()
+    }
+
     /// Which rows a peer times in one process: each step alone, all others together. What one step compiles or captures
     /// cannot harm another row then.
     pub(super) fn processes(rows: &[Self]) -> Vec<Vec<String>> {
