@@ -430,12 +430,34 @@ impl<T: Element> Job<'_, T> {
     /// Results of outputs `first..first + totals.len()` over reduced elements `from..from + len`.
     #[inline(always)]
     fn range<A: Fold>(&self, first: usize, totals: &mut [A::Total], from: usize, len: usize) {
+        // A choice for each element would take several times as long as its sum.
+        match self.reduction {
+            Reduction::Sum | Reduction::Mean => self.range_by::<A, true>(first, totals, from, len),
+            Reduction::Max | Reduction::Min | Reduction::Prod => {
+                self.range_by::<A, false>(first, totals, from, len);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn join<F: Fold, const SUM: bool>(&self, a: F, x: F) -> F {
+        a.join(x, if SUM { Reduction::Sum } else { self.reduction })
+    }
+
+    #[inline(always)]
+    fn range_by<A: Fold, const SUM: bool>(
+        &self,
+        first: usize,
+        totals: &mut [A::Total],
+        from: usize,
+        len: usize,
+    ) {
         let (kept, reduced) = &self.axes;
         let run = |l: &Layout| l.strides().last().copied().unwrap_or(0);
         // Whichever side is contiguous is walked innermost; columns also where neither does.
         if run(reduced) == 1 || kept.shape().elements() == 1 {
             for (i, t) in totals.iter_mut().enumerate() {
-                *t = self.row::<A>(kept.index_flat(first + i), from, len);
+                *t = self.row::<A, SUM>(kept.index_flat(first + i), from, len);
             }
         } else {
             let width = kept.shape().last();
@@ -446,9 +468,9 @@ impl<T: Element> Job<'_, T> {
                 let (start, stride) = (kept.index_flat(first + done), run(kept));
                 let totals = &mut totals[done..done + n];
                 if n > FEW_COLS {
-                    self.columns::<A, COLS>((start, stride), totals, from, len);
+                    self.columns::<A, SUM, COLS>((start, stride), totals, from, len);
                 } else {
-                    self.columns::<A, FEW_COLS>((start, stride), totals, from, len);
+                    self.columns::<A, SUM, FEW_COLS>((start, stride), totals, from, len);
                 }
                 done += n;
             }
@@ -456,7 +478,7 @@ impl<T: Element> Job<'_, T> {
     }
 
     #[inline(always)]
-    fn row<A: Fold>(&self, start: usize, from: usize, len: usize) -> A::Total {
+    fn row<A: Fold, const SUM: bool>(&self, start: usize, from: usize, len: usize) -> A::Total {
         let (data, reduced) = (self.x.data(), &self.axes.1);
         let mut total = A::Total::start(self.reduction);
         for done in (0..len).step_by(TILE) {
@@ -467,22 +489,22 @@ impl<T: Element> Job<'_, T> {
                     // A piece goes on in the lane where the one before it ended.
                     let (head, rest) = data[at..at + n].split_at((LANES - first % LANES).min(n));
                     for (l, &v) in lanes[first % LANES..].iter_mut().zip(head) {
-                        *l = l.join(A::load(v), self.reduction);
+                        *l = self.join::<A, SUM>(*l, A::load(v));
                     }
                     let whole = rest.chunks_exact(LANES);
                     let tail = whole.remainder();
                     for c in whole {
                         for l in 0..LANES {
-                            lanes[l] = lanes[l].join(A::load(c[l]), self.reduction);
+                            lanes[l] = self.join::<A, SUM>(lanes[l], A::load(c[l]));
                         }
                     }
                     for (l, &v) in lanes.iter_mut().zip(tail) {
-                        *l = l.join(A::load(v), self.reduction);
+                        *l = self.join::<A, SUM>(*l, A::load(v));
                     }
                 } else {
                     for j in 0..n {
                         let l = &mut lanes[(first + j) % LANES];
-                        *l = l.join(A::load(data[at + j * stride]), self.reduction);
+                        *l = self.join::<A, SUM>(*l, A::load(data[at + j * stride]));
                     }
                 }
             });
@@ -494,7 +516,7 @@ impl<T: Element> Job<'_, T> {
     }
 
     #[inline(always)]
-    fn columns<A: Fold, const COLS: usize>(
+    fn columns<A: Fold, const SUM: bool, const COLS: usize>(
         &self,
         (start, stride): (usize, usize),
         totals: &mut [A::Total],
@@ -515,18 +537,18 @@ impl<T: Element> Job<'_, T> {
                     if stride == 1 {
                         isa::read_ahead(data, at + AHEAD * step, n);
                         for (s, &v) in sums.iter_mut().zip(&data[at..at + n]) {
-                            *s = s.join(A::load(v), self.reduction);
+                            *s = self.join::<A, SUM>(*s, A::load(v));
                         }
                     } else {
                         for (j, s) in sums.iter_mut().enumerate() {
-                            *s = s.join(A::load(data[at + j * stride]), self.reduction);
+                            *s = self.join::<A, SUM>(*s, A::load(data[at + j * stride]));
                         }
                     }
                 }
             });
             for lane in &mut sums[..LANES.min(m)] {
                 for (t, s) in totals.iter_mut().zip(&mut lane[..n]) {
-                    *t = t.join(s.total(), self.reduction);
+                    *t = self.join::<A::Total, SUM>(*t, s.total());
                     *s = nothing;
                 }
             }
