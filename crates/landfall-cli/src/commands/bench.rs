@@ -215,7 +215,7 @@ fn threads(args: &Bench) -> usize {
 }
 
 fn interrupted() -> Result<u8, CliError> {
-    output::note("interrupted; rows that were complete before are recorded where --record was given");
+    output::note("interrupted; with --record, the rows that were complete are recorded");
     Ok(130)
 }
 

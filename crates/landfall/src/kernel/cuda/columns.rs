@@ -62,7 +62,7 @@ impl Sharing {
         Self::of(rows, columns, width, BLOCK as usize / width * ROWS, most)
     }
 
-    /// Blocks of `width` columns, whose chunks have at least `least` rows and are at most `most` of the number of groups.
+    /// Blocks of `width` columns. A chunk has at least `least` rows, and there are at most `most(groups)` chunks.
     fn of(rows: usize, columns: usize, width: usize, least: usize, most: impl Fn(usize) -> usize) -> Self {
         let groups = columns.div_ceil(width);
         let chunks = rows.div_ceil(least).clamp(1, most(groups.max(1)));
