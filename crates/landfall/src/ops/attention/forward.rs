@@ -175,11 +175,11 @@ impl Op for Attention {
                 }),
                 Kernel::cuda("attention", |op, call| cuda::attention(op, call, None)),
                 Kernel::cuda("attention_head", |op, call| cuda::attention(op, call, Some(cuda::Way::Head)))
-                    .accepting(|_, args| cuda::Way::Head.varies(args)),
+                    .accepting(|op, args| cuda::Way::Head.varies(op, args)),
                 Kernel::cuda("attention_block", |op, call| cuda::attention(op, call, Some(cuda::Way::Block)))
-                    .accepting(|_, args| cuda::Way::Block.varies(args)),
+                    .accepting(|op, args| cuda::Way::Block.varies(op, args)),
                 Kernel::cuda("attention_rows", |op, call| cuda::attention(op, call, Some(cuda::Way::Rows)))
-                    .accepting(|_, args| cuda::Way::Rows.varies(args)),
+                    .accepting(|op, args| cuda::Way::Rows.varies(op, args)),
             ]
         }
     }
@@ -262,6 +262,8 @@ pub(in crate::ops) const SHAPES: &[[usize; 4]] = &[
     [1, 42, 2, 4],
     [2, 33, 1, 17],
     [1, 300, 1, 2],
+    [2, 150, 2, 64],
+    [1, 131, 1, 128],
     [1, 35, 1, 70],
     [3, 12, 2, 64],
     [2, 3, 3, 22],

@@ -102,17 +102,17 @@ impl Op for AttentionGrad {
                 Kernel::cuda("attention_grad_head", |op, call| {
                     cuda::attention_grad(op, call, Some(cuda::Way::Head))
                 })
-                .accepting(|_, args| cuda::Way::Head.varies(args))
+                .accepting(|op, args| cuda::Way::Head.varies(op, args))
                 .with_workspace(cuda::grad_workspace),
                 Kernel::cuda("attention_grad_block", |op, call| {
                     cuda::attention_grad(op, call, Some(cuda::Way::Block))
                 })
-                .accepting(|_, args| cuda::Way::Block.varies(args))
+                .accepting(|op, args| cuda::Way::Block.varies(op, args))
                 .with_workspace(cuda::grad_workspace),
                 Kernel::cuda("attention_grad_rows", |op, call| {
                     cuda::attention_grad(op, call, Some(cuda::Way::Rows))
                 })
-                .accepting(|_, args| cuda::Way::Rows.varies(args))
+                .accepting(|op, args| cuda::Way::Rows.varies(op, args))
                 .with_workspace(cuda::grad_workspace),
             ]
         }

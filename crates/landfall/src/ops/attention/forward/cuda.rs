@@ -170,11 +170,12 @@ static BLOCK_GRADIENT: Source = Source {
     entries: &[Gradient::KERNEL.of_block(MIDDLE)],
 };
 
+const LINES: Piece = Piece::new("lines", include_str!("lines.cu"));
 const SHORT: Piece = Piece::new("short", include_str!("short.cu"));
 
 static SHORT_FORWARD: Source = Source {
     name: "attention_short",
-    pieces: &[FRAGMENTS, SHORT, Piece::new("short_forward", include_str!("short_forward.cu"))],
+    pieces: &[FRAGMENTS, LINES, SHORT, Piece::new("short_forward", include_str!("short_forward.cu"))],
     entries: &[Forward::KERNEL.of_block(32 * MOST_WARPS as u32)],
 };
 
@@ -183,16 +184,34 @@ const SHORT_GRAD: Piece = Piece::new("short_grad", include_str!("short_grad.cu")
 /// As registers are given to a block of twice as many threads: more blocks hide each other's waits.
 static SHORT_GRADIENT: Source = Source {
     name: "attention_short_grad",
-    pieces: &[FRAGMENTS, SHORT, SHORT_GRAD],
+    pieces: &[FRAGMENTS, LINES, SHORT, SHORT_GRAD],
     entries: &[Gradient::KERNEL.of_block(2 * 32 * MOST_WARPS as u32)],
 };
 
 /// Of heads whose sums need the registers.
 static SHORT_GRADIENT_WIDE: Source = Source {
     name: "attention_short_grad_wide",
-    pieces: &[FRAGMENTS, SHORT, SHORT_GRAD],
+    pieces: &[FRAGMENTS, LINES, SHORT, SHORT_GRAD],
     entries: &[Gradient::KERNEL.of_block(32 * MOST_WARPS as u32)],
 };
+
+const LONG: Piece = Piece::new("long", include_str!("long.cu"));
+
+static LONG_FORWARD: Source = Source {
+    name: "attention_long",
+    pieces: &[FRAGMENTS, LINES, LONG, Piece::new("long_forward", include_str!("long_forward.cu"))],
+    entries: &[Forward::KERNEL.of_block(LONG_THREADS)],
+};
+
+static LONG_GRADIENT: Source = Source {
+    name: "attention_long_grad",
+    pieces: &[FRAGMENTS, LINES, LONG, Piece::new("long_grad", include_str!("long_grad.cu"))],
+    entries: &[Levels::KERNEL, Columns::KERNEL.of_block(LONG_THREADS), Rows::KERNEL.of_block(LONG_THREADS)],
+};
+
+/// Threads of a block of [`Way::Long`], and its lines: `THREADS` and `OWN` in `long.cu`.
+const LONG_THREADS: u32 = 128;
+const LONG_LINES: usize = 64;
 
 /// Features of a head at most whose sums fit in half of the registers.
 const NARROW: usize = 64;
@@ -231,6 +250,21 @@ impl Short {
     }
 }
 
+/// The module of [`Way::Long`], and the blocks for all lines.
+fn long(part: Part, s: &Sizes, dtype: DType) -> Result<(Module, Geometry), Rule> {
+    let chunks = if s.e <= 8 { 1 } else { s.e.div_ceil(16) * 2 };
+    let tile = if chunks > 8 { 32 } else { 64 };
+    let (source, own, sums) = match part {
+        Part::Forward => (&LONG_FORWARD, 1, 0),
+        Part::Gradient => (&LONG_GRADIENT, 2, 2 * 2 * tile * size_of::<f32>()),
+    };
+    let shared = 2 * (4 * tile + own * LONG_LINES) * (chunks | 1) * 8 + sums;
+    let module = Module::new(source).of("T", dtype).of("A", dtype.accumulate());
+    let module = module.constant("FEATURES", s.e as u64).constant("SHARED", shared as u64);
+    let blocks = Geometry::blocks(s.batch * s.heads * s.n.div_ceil(LONG_LINES), LONG_THREADS)?;
+    Ok((module, Geometry { shared: shared as u32, ..blocks }))
+}
+
 /// Which of the two a kernel computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -256,6 +290,8 @@ fn shared(part: Part, s: &Sizes, dtype: DType) -> usize {
 pub(in crate::ops) enum Way {
     /// 16-bit floats on tensor cores, whole heads of up to 128 tokens in shared memory.
     Short,
+    /// 16-bit floats on tensor cores, sixteen rows a warp, the others by tiles: without scores in memory.
+    Long,
     /// A block for several whole heads, a row a thread.
     Few,
     /// A block for one whole head, spread over all threads.
@@ -268,13 +304,14 @@ pub(in crate::ops) enum Way {
 
 impl Way {
     /// Whether it can hold such heads.
-    fn takes(self, s: &Sizes, dtype: DType) -> bool {
+    fn takes(self, s: &Sizes, dtype: DType, scores: bool) -> bool {
         let size = dtype.accumulate().size();
         match self {
             Self::Short => {
                 let fits = |part| Short::of(part, s).shared <= ASKED;
                 dtype.size() == 2 && s.n.max(s.e) <= 128 && fits(Part::Forward) && fits(Part::Gradient)
             }
+            Self::Long => dtype.size() == 2 && s.n > 128 && s.e <= 128 && !scores,
             // Four rows of each thread in shared memory.
             Self::Few => s.n <= FEW as usize && s.e * size <= 64,
             // Queries, keys, values and their results' slopes, weights and what they change by.
@@ -289,15 +326,19 @@ impl Way {
     }
 
     /// The op's own choice: the first that takes the heads.
-    fn own(s: &Sizes, dtype: DType) -> Self {
-        let ways = [Self::Short, Self::Few, Self::Head, Self::Block];
-        ways.into_iter().find(|way| way.takes(s, dtype)).unwrap_or(Self::Rows)
+    fn own(s: &Sizes, dtype: DType, scores: bool) -> Self {
+        let ways = [Self::Short, Self::Long, Self::Few, Self::Head, Self::Block];
+        ways.into_iter().find(|way| way.takes(s, dtype, scores)).unwrap_or(Self::Rows)
     }
 
     /// Whether this is another way than the op's own choice for a call with these arguments.
-    pub(in crate::ops) fn varies(self, args: &[Spec]) -> bool {
+    pub(in crate::ops) fn varies(self, op: &dyn Op, args: &[Spec]) -> bool {
         let (s, dtype) = (Sizes::of(&args[0].shape), args[0].dtype);
-        self != Self::own(&s, dtype) && self.takes(&s, dtype)
+        let scores = match attributes::<AttentionGrad>(op) {
+            Ok(op) => op.previous || op.score_cotangent,
+            Err(_) => attributes::<Attention>(op).is_ok_and(|op| op.previous || op.emit_scores),
+        };
+        self != Self::own(&s, dtype, scores) && self.takes(&s, dtype, scores)
     }
 
     /// A module for whole heads, and the blocks for all of them; `None` where it goes by rows.
@@ -316,6 +357,7 @@ impl Way {
             Self::Few => [&FEW_FORWARD, &FEW_GRADIENT],
             Self::Head => [&HEAD_FORWARD, &HEAD_GRADIENT],
             Self::Block => [&BLOCK_FORWARD, &BLOCK_GRADIENT],
+            Self::Long => return long(part, s, dtype).map(Some),
             Self::Rows => return Ok(None),
         };
         let module = Module::new(sources[part as usize]).of("T", dtype).of("A", dtype.accumulate());
@@ -384,7 +426,7 @@ pub(super) fn attention(op: &dyn Op, call: &mut Call<'_>, asked: Option<Way>) ->
         e: size(s.e)?,
         scale: op.scale,
     };
-    let way = asked.unwrap_or_else(|| Way::own(&s, q.dtype()));
+    let way = asked.unwrap_or_else(|| Way::own(&s, q.dtype(), op.previous || op.emit_scores));
     if let Some((module, geometry)) =
         way.heads(Part::Forward, &s, q.dtype(), [op.previous, op.emit_scores])?
     {
@@ -426,8 +468,9 @@ pub(in crate::ops) fn attention_grad(
     let (gq, gk, gv, g_prev) = (&gq, &gk, &gv, &g_prev);
     let (has_prev, has_scores, scale) = (op.previous, op.score_cotangent, op.scale);
     let (heads, n, e) = (size(s.heads)?, size(s.n)?, size(s.e)?);
-    let way = asked.unwrap_or_else(|| Way::own(&s, q.dtype()));
-    if let Some((module, geometry)) = way.heads(Part::Gradient, &s, q.dtype(), [has_prev, has_scores])? {
+    let way = asked.unwrap_or_else(|| Way::own(&s, q.dtype(), has_prev || has_scores));
+    let whole = way.heads(Part::Gradient, &s, q.dtype(), [has_prev, has_scores])?;
+    if let (Some((module, geometry)), true) = (&whole, way != Way::Long) {
         let args = Gradient {
             q,
             k,
@@ -449,13 +492,16 @@ pub(in crate::ops) fn attention_grad(
             gv,
             g_prev,
         };
-        return call.launch(&module.of("L", lse.dtype()), geometry, &args);
+        return call.launch(&module.clone().of("L", lse.dtype()), *geometry, &args);
     }
-    let module = Module::new(&GRADIENT)
-        .of("T", q.dtype())
-        .of("A", q.dtype().accumulate())
-        .of("L", lse.dtype())
-        .constant("CHUNK", chunk(s.e, q.dtype(), 128));
+    let (module, geometry) = match whole {
+        Some((module, geometry)) => (module, geometry),
+        None => {
+            let module = Module::new(&GRADIENT).of("T", q.dtype()).of("A", q.dtype().accumulate());
+            (module.constant("CHUNK", chunk(s.e, q.dtype(), 128)), rows(&s)?)
+        }
+    };
+    let module = module.of("L", lse.dtype());
     let (count, level) = (s.batch * s.heads * s.n, 0);
     let levels = Levels { out, slope, level, count, heads: s.heads, n: s.n, e: s.e };
     call.launch(&module, Geometry::linear(count, BLOCK)?, &levels)?;
@@ -466,7 +512,7 @@ pub(in crate::ops) fn attention_grad(
         };
     }
     let columns = given!(Columns { gk, gv });
-    call.launch(&module, rows(&s)?, &columns)?;
+    call.launch(&module, geometry, &columns)?;
     let of_rows = given!(Rows { gq, g_prev });
-    call.launch(&module, rows(&s)?, &of_rows)
+    call.launch(&module, geometry, &of_rows)
 }
