@@ -7,10 +7,43 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 pub(crate) use landfall_train::report::digits;
 use landfall_train::run::{EvaluationRecord, Observer, StepLine};
 use serde::Serialize;
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::io::{ErrorKind, IsTerminal, Write};
+
+thread_local! {
+    /// Begins what this thread says: which of several runs it trains.
+    static PREFIX: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Does some work of several that run at once: each of its lines begins with `prefix`, and it shows no progress bar.
+pub(crate) fn prefixed<R>(prefix: &str, work: impl FnOnce() -> R) -> R {
+    PREFIX.with_borrow_mut(|own| prefix.clone_into(own));
+    let done = work();
+    PREFIX.with_borrow_mut(String::clear);
+    done
+}
+
+/// The lines of a text, each after this thread's prefix; empty ones are left out there.
+fn with_prefix(text: &str) -> Cow<'_, str> {
+    PREFIX.with_borrow(|prefix| {
+        if prefix.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let lines = text.lines().filter(|line| !line.is_empty()).map(|line| format!("{prefix}{line}"));
+        Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
+    })
+}
 
 /// Writes a line to standard output. A reader that went away has read enough; it is no error.
 pub(crate) fn line(text: &str) -> Result<(), CliError> {
+    match with_prefix(text) {
+        said if said.is_empty() && !text.is_empty() => Ok(()),
+        said => write(&said),
+    }
+}
+
+fn write(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     let written =
         out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
@@ -22,7 +55,7 @@ pub(crate) fn line(text: &str) -> Result<(), CliError> {
 
 /// Writes an object as one line.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), CliError> {
-    line(&serde_json::to_string(value).map_err(|e| CliError::Output(e.into()))?)
+    write(&serde_json::to_string(value).map_err(|e| CliError::Output(e.into()))?)
 }
 
 /// One line on standard error, where nobody may be listening any more. Its first word is red where colours are wanted: on a
@@ -41,6 +74,7 @@ pub(crate) fn note(text: &str) {
         }
         None => text.to_owned(),
     };
+    let text = with_prefix(&text);
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
@@ -73,7 +107,8 @@ pub(crate) struct Watch {
 impl Watch {
     /// Watches a run of `total` steps of which `done` are done; `stop` ends it after a step.
     pub(crate) fn new(done: usize, total: usize, stop: Stop) -> Self {
-        let terminal = std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
+        let alone = PREFIX.with_borrow(String::is_empty);
+        let terminal = alone && std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
         let bar = terminal.then(|| {
             let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
             if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} steps, {eta} left  {msg}") {

@@ -5,10 +5,14 @@ use crate::args::Train;
 use crate::error::CliError;
 use crate::output;
 use crate::signals::Stop;
-use landfall_train::run::{EvaluationRecord, RunError, RunFolder, Settings, SettingsError};
+use landfall::Engine;
+use landfall_train::run::{Device, EvaluationRecord, RunError, RunFolder, Settings, SettingsError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 /// The file that says what the runs of a directory are.
 const PLAN: &str = "seeds.toml";
@@ -83,23 +87,74 @@ pub(super) fn run(args: &Train, seeds: &[u64], stop: &Stop) -> Result<u8, CliErr
     ended
 }
 
+/// Runs on a GPU at once, at most: a small model's kernels leave most of it idle, and each run's memory has to fit beside the
+/// others'.
+const AT_ONCE: usize = 4;
+
+/// Whether a run is trained on a GPU.
+fn on_gpu(asked: Option<Device>) -> bool {
+    match asked {
+        Some(Device::Cuda(_)) => true,
+        Some(Device::Auto) | None => Engine::cuda(0).is_ok(),
+        Some(Device::Cpu | Device::Null) => false,
+    }
+}
+
+/// Trains each seed, so many at once, each in a thread; none begins after one that failed or was stopped.
+fn each(
+    seeds: &[u64],
+    at_once: usize,
+    one: impl Fn(u64) -> Result<Ended, CliError> + Sync,
+) -> Result<Vec<Ended>, CliError> {
+    if at_once == 1 {
+        let mut all = Vec::new();
+        for (i, &seed) in seeds.iter().enumerate() {
+            output::line(&format!("\nseed {seed}, {} of {}", i + 1, seeds.len()))?;
+            all.push(one(seed)?);
+            if all.last().is_some_and(|ended| ended.last.is_none()) {
+                break;
+            }
+        }
+        return Ok(all);
+    }
+    output::line(&format!("{} seeds, {at_once} at once", seeds.len()))?;
+    let (next, ended) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let work = || {
+        loop {
+            let i = next.fetch_add(1, Relaxed);
+            let Some(&seed) = seeds.get(i) else { break };
+            let result = output::prefixed(&format!("seed {seed}: "), || one(seed));
+            if !result.as_ref().is_ok_and(|ended| ended.last.is_some()) {
+                next.store(seeds.len(), Relaxed);
+            }
+            ended.lock().unwrap_or_else(PoisonError::into_inner).insert(i, result);
+        }
+    };
+    std::thread::scope(|scope| (0..at_once).for_each(|_| _ = scope.spawn(work)));
+    ended.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+}
+
 /// Trains what is not trained yet, and sums up.
 fn all(plan: &Plan, parent: &Path, json: bool, stop: &Stop) -> Result<u8, CliError> {
     let Plan { seeds, tuned, settings } = plan;
     let resolved = settings.resolve()?;
-    let mut done: Vec<(u64, EvaluationRecord)> = Vec::new();
-    for (i, &seed) in seeds.iter().enumerate() {
-        output::line(&format!("\nseed {seed}, {} of {}", i + 1, seeds.len()))?;
+    let one = |seed: u64| {
         let path = parent.join(format!("seed-{seed}"));
-        let ended = if path.exists() && !RunFolder::is_unbegun(&path) {
-            match go_on(&Settings::default(), &path, json, stop.clone()) {
-                Err(CliError::Complete { .. }) => Ended { code: 0, last: RunFolder::last_evaluation(&path)? },
-                other => other?,
-            }
-        } else {
-            let own = Settings { seed: Some(seed), ..settings.clone() };
-            fresh(*tuned, json, own, Some(&path), stop.clone())?
-        };
+        if path.exists() && !RunFolder::is_unbegun(&path) {
+            return match go_on(&Settings::default(), &path, json, stop.clone()) {
+                Err(CliError::Complete { .. }) => {
+                    Ok(Ended { code: 0, last: RunFolder::last_evaluation(&path)? })
+                }
+                other => other,
+            };
+        }
+        let own = Settings { seed: Some(seed), ..settings.clone() };
+        fresh(*tuned, json, own, Some(&path), stop.clone())
+    };
+    // Kernels are timed where nothing else runs.
+    let at_once = if on_gpu(resolved.settings.device) && !tuned { AT_ONCE.min(seeds.len()) } else { 1 };
+    let mut done: Vec<(u64, EvaluationRecord)> = Vec::new();
+    for (&seed, ended) in seeds.iter().zip(each(seeds, at_once, one)?) {
         match ended.last {
             Some(record) => done.push((seed, record)),
             None => return Ok(ended.code),
