@@ -223,7 +223,11 @@ impl Tested for Attention {
         for &shape in SHAPES {
             for (previous, emit_scores) in [(false, false), (true, false), (false, true), (true, true)] {
                 // Of many features and keys the scores would be large, and their rounding with them.
-                let most = if shape[1].min(shape[3]) > 35 { 1.0 } else { 2.0 };
+                let most = match shape[1].min(shape[3]) {
+                    0..=35 => 2.0,
+                    36..=127 => 1.0,
+                    _ => 0.5,
+                };
                 let mut args = vec![SampleArg::range(shape, -most, most); 3];
                 if previous {
                     args.push(SampleArg::any(score_shapes(&shape.into()).0));

@@ -204,6 +204,9 @@ const SHAPES: &[&[usize]] = &[
     &[700, 64],
     &[3, 2, 7],
     &[9, 512],
+    // The widest row that a warp holds; and more rows than the blocks of one launch take at once.
+    &[9, 1024],
+    &[102_000, 8],
 ];
 
 op_attributes! {

@@ -86,7 +86,7 @@ KERNEL(gradient_sums) {
         for (int i = 0; i < N; i++) {
             h[i] = (value[i] - centre) * scale;
             v[i] = rounded_product(slope[i], w[i]);
-            both[i] = v[i] * h[i];
+            both[i] = rounded_product(v[i], h[i]);
             sum_gy[i] += slope[i];
             sum_product[i] += slope[i] * h[i];
         }

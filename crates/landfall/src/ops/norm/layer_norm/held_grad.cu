@@ -43,7 +43,7 @@ KERNEL(gradient_sums, __launch_bounds__(THREADS, HELD * sizeof(T) > 4 ? 1 : 2)) 
                 A g = here ? A(widen(slope.unit[k].v[i])) : A(0);
                 h[k][i] = here ? (A(widen(value.unit[k].v[i])) - centre) * scale : A(0);
                 v[k][i] = here ? rounded_product(g, A(widen(w.unit[k].v[i]))) : A(0);
-                both[i] = v[k][i] * h[k][i];
+                both[i] = rounded_product(v[k][i], h[k][i]);
                 sum_gy[k][i] += g;
                 sum_product[k][i] += g * h[k][i];
             }

@@ -32,14 +32,15 @@ KERNEL(layer_norm) {
 #pragma unroll
         for (u32 i = 0; i < N; i++) {
             v[i] = i < count ? v[i] - centre : A(0);
-            square[i] = v[i] * v[i];
+            // Of a sum of two products either may be fused into it: then the ways would round apart.
+            square[i] = rounded_product(v[i], v[i]);
         }
         rest += double(unit_all<Sum>(v));
         squares += double(unit_all<Sum>(square));
     }
     group_both<Sum>(rest, squares, g, totals);
     rest *= share;
-    squares = squares * share - rest * rest;
+    squares = squares * share - rounded_product(rest, rest);
     if (r >= frame.count) return;
     double scale = rsqrt((squares < 0.0 ? 0.0 : squares) + eps);
     if (g.lane == 0) {
