@@ -1,6 +1,22 @@
-// Where SINGLE_PASS is not 0, rows lie in one axis, are of whole units, at most one a lane, contiguous and aligned
-// everywhere, and a row has SINGLE_PASS lanes: most are so, and without the ways for others the code is short enough to
-// wait little for. (With `group.cu` and `rows.cu`.)
+// Where SINGLE_PASS is not 0, rows lie in one axis, are of whole units, at most PASSES a lane, contiguous and aligned
+// everywhere, and a row has SINGLE_PASS lanes: it is read once and stays in registers. Most are so, and without the ways for
+// others the code is short enough to wait little for. (With `group.cu` and `rows.cu`.)
+
+constexpr u32 KEPT = SINGLE_PASS ? u32(PASSES) : 1;
+
+// Calls f with the first element of each unit of a lane, and its number among the kept ones: 0 where none are kept.
+template <class F> DEVICE void each_unit(const Group& g, u64 end, F f) {
+    u64 step = u64(g.lanes) * N;
+    if (SINGLE_PASS) {
+#pragma unroll
+        for (u32 k = 0; k < KEPT; k++) {
+            u64 first = g.lane * N + k * step;
+            if (first < end) f(first, k);
+        }
+        return;
+    }
+    for (u64 first = g.lane * N; first < end; first += step) f(first, 0u);
+}
 
 template <class E>
 DEVICE void read(A (&v)[N], const E* row, u64 first, const RowFrame& frame, const RowView<const E>& view, A beyond = A(0)) {

@@ -10,7 +10,7 @@ mod group;
 
 pub(in crate::ops) use cuda::sum_partials;
 pub(super) use fold::Fold;
-pub(in crate::ops) use group::{BLOCK, Group, across, row_view, single_pass, unit};
+pub(in crate::ops) use group::{BLOCK, Group, across, kept, row_view, single_pass, unit};
 
 use crate::contract::{
     AttributeType, AttributeValue, Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested,

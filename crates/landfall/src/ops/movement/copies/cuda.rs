@@ -71,7 +71,18 @@ static MOVEMENT: Source = Source {
 const GAPS: usize = 32;
 
 fn module(dtype: DType, vector: usize) -> Module {
-    Module::new(&MOVEMENT).of("T", dtype).constant("VECTOR", vector as u64)
+    bound(dtype, vector, false)
+}
+
+/// As [`module`]; `pairs` says that tiles move two elements at once.
+fn bound(dtype: DType, vector: usize, pairs: bool) -> Module {
+    let module = Module::new(&MOVEMENT).of("T", dtype).constant("VECTOR", vector as u64);
+    module.constant("PAIRS", u64::from(pairs))
+}
+
+/// Elements of an edge of the tile that a block exchanges.
+fn edge(dtype: DType) -> usize {
+    if dtype.size() <= 4 { 64 } else { 32 }
 }
 
 /// Copies elements between views of one shape.
@@ -181,7 +192,15 @@ fn exchange(call: &mut Call<'_>, x: &Operand, out: &Operand, axis: usize) -> Res
         v
     };
     let outer: usize = dims.iter().product::<usize>() / dims[axis] / dims[last];
-    let tiles = dims[axis].div_ceil(32) * dims[last].div_ceil(32);
+    let tiles = dims[axis].div_ceil(edge(x.dtype())) * dims[last].div_ceil(edge(x.dtype()));
+    // Two elements of 16 bits move at once, where every pair is aligned for it on both sides.
+    let even = |of: &Operand, along: usize| {
+        let strides = of.layout().strides().iter().enumerate();
+        of.address().is_multiple_of(4)
+            && dims[along].is_multiple_of(2)
+            && strides.filter(|(a, _)| *a != along).all(|(_, s)| s.is_multiple_of(2))
+    };
+    let pairs = x.dtype().size() == 2 && even(x, axis) && even(out, last);
     let args = Exchange {
         x,
         out,
@@ -194,7 +213,7 @@ fn exchange(call: &mut Call<'_>, x: &Operand, out: &Operand, axis: usize) -> Res
         stride_x: &rest(from.strides()),
         stride_out: &rest(to.strides()),
     };
-    call.launch(&module(x.dtype(), 1), Geometry::blocks(tiles * outer, BLOCK)?, &args)
+    call.launch(&bound(x.dtype(), 1, pairs), Geometry::blocks(tiles * outer, BLOCK)?, &args)
 }
 
 /// Sets every element of a view to zero.

@@ -28,23 +28,56 @@ KERNEL(copies) {
 
 // The last two axes lie exchanged in x: `cols` elements of the last axis are `stride_col` apart there, and those of the
 // axis before are neighbours; in out it is the other way round, with rows `stride_row` apart. A block moves a tile of
-// 32 by 32 through shared memory, so that both sides move whole lines; the extra column keeps banks apart.
+// EDGE by EDGE through shared memory, so that both sides move whole lines. Elements of 16 bits move in PAIRS where both sides
+// are aligned for it. The extra columns keep banks apart.
+constexpr u32 EDGE = sizeof(T) <= 4 ? 64 : 32;
+
+DEVICE u32 joined(u16 low, u16 high) { return u32(low) | u32(high) << 16; }
+// Other elements are not moved in pairs.
+template <class W> DEVICE u32 joined(const W&, const W&) { return 0; }
+
 KERNEL(exchange) {
     typedef Word<sizeof(T)>::type W;
-    __shared__ W tile[32][33];
-    u32 tiles_col = u32((cols + 31) / 32), tiles_row = u32((rows + 31) / 32);
+    typedef Word<sizeof(T) * (PAIRS ? 2 : 1)>::type Both;
+    constexpr u32 WIDE = PAIRS ? 2 : 1, LINES = 8, STEPS = EDGE / LINES, PARTS = EDGE / 32 / WIDE;
+    __shared__ __align__(8) W tile[EDGE][EDGE + WIDE];
+    u32 tiles_col = u32((cols + EDGE - 1) / EDGE), tiles_row = u32((rows + EDGE - 1) / EDGE);
     u64 block = blockIdx.x;
-    u64 col = block % tiles_col * 32, row = block / tiles_col % tiles_row * 32;
+    u64 col = block % tiles_col * EDGE, row = block / tiles_col % tiles_row * EDGE;
     u64 outer = block / tiles_col / tiles_row;
     const W* from = reinterpret_cast<const W*>(x) + offset_of<u64>(outer, rank, shape, stride_x);
     W* to = reinterpret_cast<W*>(out) + offset_of<u64>(outer, rank, shape, stride_out);
-    u32 lane = threadIdx.x % 32, line = threadIdx.x / 32;
-    for (u32 i = line; i < 32; i += 8) {
-        if (col + i < cols && row + lane < rows) tile[i][lane] = from[(col + i) * stride_col + row + lane];
+    u32 lane = threadIdx.x % 32 * WIDE, line = threadIdx.x / 32;
+    Both held[STEPS][PARTS];
+    // All of a thread's loads are on their way before the first one is needed.
+#pragma unroll
+    for (u32 s = 0; s < STEPS; s++) {
+#pragma unroll
+        for (u32 p = 0; p < PARTS; p++) {
+            u32 i = line + s * LINES, k = lane + p * 32 * WIDE;
+            if (col + i < cols && row + k < rows) {
+                held[s][p] = *reinterpret_cast<const Both*>(from + (col + i) * stride_col + row + k);
+            }
+        }
+    }
+#pragma unroll
+    for (u32 s = 0; s < STEPS; s++) {
+#pragma unroll
+        for (u32 p = 0; p < PARTS; p++) {
+            *reinterpret_cast<Both*>(&tile[line + s * LINES][lane + p * 32 * WIDE]) = held[s][p];
+        }
     }
     __syncthreads();
-    for (u32 i = line; i < 32; i += 8) {
-        if (row + i < rows && col + lane < cols) to[(row + i) * stride_row + col + lane] = tile[lane][i];
+#pragma unroll
+    for (u32 s = 0; s < STEPS; s++) {
+#pragma unroll
+        for (u32 p = 0; p < PARTS; p++) {
+            u32 i = line + s * LINES, k = lane + p * 32 * WIDE;
+            if (row + i >= rows || col + k >= cols) continue;
+            W* at = to + (row + i) * stride_row + col + k;
+            if (PAIRS) *reinterpret_cast<u32*>(at) = joined(tile[k][i], tile[k + WIDE - 1][i]);
+            else *at = tile[k][i];
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::kernel::cuda::{
     COLUMNS, Call, Failure, GROUP, Geometry, KernelArgs, Module, Piece, ROWS, RowFrame, SINGLE_PASS, Source,
     UNITS, cuda_kernel,
 };
-use crate::ops::reduce::reduction::{BLOCK, Group, across, row_view, single_pass, split, unit};
+use crate::ops::reduce::reduction::{BLOCK, Group, across, kept, row_view, single_pass, split, unit};
 use crate::values::{DType, Layout, Operand, Rule, Spec, collapse};
 
 cuda_kernel! {
@@ -201,11 +201,12 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
         share: 1.0 / length as f64,
         eps,
     };
-    let lanes = single_pass(&frame, x.dtype(), &[args.x, args.weight, args.bias, args.y]);
-    let held = (1..=HELD_LANES).contains(&lanes);
+    let (lanes, passes) = kept(&frame, x.dtype(), &[args.x, args.weight, args.bias, args.y]);
+    let held = passes == 1 && (1..=HELD_LANES).contains(&lanes);
     let module = Module::new(if held { &HELD } else { &SOURCE });
     let module = module.of("T", x.dtype()).of("A", x.dtype().accumulate()).of("W", weight.dtype());
-    let module = module.constant("UNIT", unit(x.dtype()) as u64).constant("SINGLE_PASS", lanes);
+    let module = module.constant("UNIT", unit(x.dtype()) as u64);
+    let module = module.constant("SINGLE_PASS", lanes).constant("PASSES", passes);
     let blocks =
         if held { (group.blocks.div_ceil(held_units(lanes))).min(HELD_BLOCKS) } else { group.blocks };
     call.launch(&module, Geometry::blocks(blocks, BLOCK)?, &args)
@@ -223,7 +224,7 @@ pub(super) fn backward(_: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let bound = |source, lanes| {
         let module = Module::new(source).of("T", x.dtype()).of("A", x.dtype().accumulate());
         let module = module.of("W", weight.dtype()).of("M", mean.dtype()).of("V", rstd.dtype());
-        module.constant("UNIT", unit(x.dtype()) as u64).constant("SINGLE_PASS", lanes)
+        module.constant("UNIT", unit(x.dtype()) as u64).constant("SINGLE_PASS", lanes).constant("PASSES", 1)
     };
     let mut module = bound(&GRADIENT, 0);
     let walked = walked(count, length, x.dtype());

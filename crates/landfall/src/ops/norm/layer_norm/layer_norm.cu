@@ -1,32 +1,32 @@
 // Layer normalisation and its gradient. A group of lanes takes a row; a row of at most one unit a lane is read once and
-// stays in registers, a longer one is read in each pass.
+// stays in registers, as does one of KEPT; a longer one is read in each pass.
 
 KERNEL(layer_norm) {
     __shared__ double totals[2][THREADS];
     Group g = lanes_of(frame);
     u64 r = u64(blockIdx.x) * g.rows + g.row, end = r < frame.count ? frame.length : 0, step = u64(g.lanes) * N;
-    if (SINGLE_PASS) __builtin_assume(frame.length <= step);
     auto at = [&](const Dims& stride) { return start_at(r, frame, stride); };
     const T* row = x.data + (r < frame.count ? at(x.stride) : 0);
-    A v[N], w[N], b[N];
+    A kept[KEPT][N], w[N], b[N];
     auto read_affine = [&](u64 first) {
         read(w, weight.data, first, frame, weight);
         read(b, bias.data, first, frame, bias);
     };
-    auto read_row = [&](u64 first) { read(v, row, first, frame, x); };
+    bool again = !SINGLE_PASS && frame.length > step, short_row = SINGLE_PASS ? KEPT == 1 : frame.length <= step;
     // Of a short row they come while it is summed.
-    if (frame.length <= step && g.lane * N < end) read_affine(g.lane * N);
+    if (short_row && g.lane * N < end) read_affine(g.lane * N);
     double total = 0.0;
-    for (u64 first = g.lane * N; first < end; first += step) {
-        read_row(first);
-        total += double(unit_all<Sum>(v));
-    }
+    each_unit(g, end, [&](u64 first, u32 k) {
+        read(kept[k], row, first, frame, x);
+        total += double(unit_all<Sum>(kept[k]));
+    });
     total = group_all<Sum>(total, g, totals[0]);
     // The mean is rounded: what rounding left out is the mean of the differences from it.
     A centre = A(total * share);
     double rest = 0.0, squares = 0.0;
-    for (u64 first = g.lane * N; first < end; first += step) {
-        if (frame.length > step) read_row(first);
+    each_unit(g, end, [&](u64 first, u32 k) {
+        A(&v)[N] = kept[k];
+        if (again) read(v, row, first, frame, x);
         A square[N];
         u32 count = SINGLE_PASS ? N : u32(min(end - first, u64(N)));
 #pragma unroll
@@ -37,7 +37,7 @@ KERNEL(layer_norm) {
         }
         rest += double(unit_all<Sum>(v));
         squares += double(unit_all<Sum>(square));
-    }
+    });
     group_both<Sum>(rest, squares, g, totals);
     rest *= share;
     squares = squares * share - rounded_product(rest, rest);
@@ -49,15 +49,16 @@ KERNEL(layer_norm) {
     }
     A factor = A(scale), left = A(rest);
     T* row_y = y.data + at(y.stride);
-    for (u64 first = g.lane * N; first < end; first += step) {
-        if (frame.length > step) {
-            read_row(first);
+    each_unit(g, end, [&](u64 first, u32 k) {
+        A(&v)[N] = kept[k];
+        if (again) {
+            read(v, row, first, frame, x);
 #pragma unroll
             for (int i = 0; i < N; i++) v[i] -= centre;
-            read_affine(first);
         }
+        if (!short_row) read_affine(first);
 #pragma unroll
         for (int i = 0; i < N; i++) v[i] = (v[i] - left) * factor * w[i] + b[i];
         write(v, row_y, first, frame, y);
-    }
+    });
 }

@@ -107,13 +107,27 @@ pub(in crate::ops) fn row_view<'a>(operand: &'a Operand, starts: &'a Layout, row
 /// The lanes of a row, where rows are as `single_pass.cu` says: `SINGLE_PASS` in the sources; otherwise 0. `views` are those
 /// of all that is read and written.
 pub(in crate::ops) fn single_pass(frame: &RowFrame<'_>, dtype: DType, views: &[RowView<'_>]) -> u64 {
+    match kept(frame, dtype, views) {
+        (lanes, 1) => lanes,
+        (_, _) => 0,
+    }
+}
+
+/// Elements of a row that a lane keeps in registers, at most: as many 32-bit registers, or half as many of f64.
+const KEPT: usize = 64;
+
+/// The lanes of a row that is kept in registers and the units of each, `SINGLE_PASS` and `PASSES` in the sources: 0 lanes where
+/// rows are not as `single_pass.cu` says, or too long.
+pub(in crate::ops) fn kept(frame: &RowFrame<'_>, dtype: DType, views: &[RowView<'_>]) -> (u64, u64) {
     let (unit, lanes) = (unit(dtype), frame.lanes as usize);
-    let single = frame.length <= lanes * unit
+    let passes = frame.length.div_ceil(lanes * unit).max(1);
+    let most = KEPT / (dtype.accumulate().size() / size_of::<f32>());
+    let single = (passes == 1 || passes * unit <= most)
         && frame.length.is_multiple_of(unit)
         && frame.starts.shape().rank() <= 1
         && frame.across == 0
         && views.iter().all(|view| view.contiguous);
-    if single { lanes as u64 } else { 0 }
+    if single { (lanes as u64, passes as u64) } else { (0, 1) }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::kernel::cuda::{
     Call, Failure, GROUP, Geometry, KernelArgs, Module, Piece, ROWS, RowFrame, RowView, SINGLE_PASS, Source,
     UNITS, cuda_kernel,
 };
-use crate::ops::reduce::reduction::{BLOCK, Group, across, row_view, single_pass, split, sum_partials, unit};
+use crate::ops::reduce::reduction::{BLOCK, Group, across, kept, row_view, split, sum_partials, unit};
 use crate::values::{DType, Layout, Operand, Rule, Spec, collapse};
 
 /// Blocks that sum losses, at most: what a large GPU holds at once. Each goes on with the next rows.
@@ -54,7 +54,8 @@ static SOURCE: Source = Source {
 fn module(dtype: DType, frame: &RowFrame<'_>, views: &[RowView<'_>]) -> Module {
     let module = Module::new(&SOURCE).of("T", dtype).of("A", dtype.accumulate());
     let module = module.constant("UNIT", unit(dtype) as u64);
-    module.constant("SINGLE_PASS", single_pass(frame, dtype, views))
+    let (lanes, passes) = kept(frame, dtype, views);
+    module.constant("SINGLE_PASS", lanes).constant("PASSES", passes)
 }
 
 /// Rows along an axis of an argument, of a result of its shape and of labels of the shape without the axis. None is

@@ -1,6 +1,6 @@
 // Rows of exponentials: softmax, cross-entropy and its gradient. A group of lanes takes a row. A row of at most one unit
-// a lane is read once and stays in registers; a longer one is read in each pass, which also keeps 16-bit results from
-// being rounded twice.
+// a lane, or of KEPT, is read once and stays in registers; a longer one is read in each pass, which also keeps 16-bit results
+// from being rounded twice.
 
 DEVICE float exponential(float x) { return expf(x); }
 DEVICE double exponential(double x) { return exp(x); }
@@ -19,21 +19,21 @@ struct Sums {
 };
 constexpr u64 NO_LABEL = ~0ull;
 
-// The largest element of a row and the sums of its exponentials. A row of one unit a lane leaves those in `v`. All threads
+// The largest element of a row and the sums of its exponentials. A row that is kept leaves those in `kept`. All threads
 // of the block call it together; those without a row take no part.
 template <bool LABELLED>
-DEVICE Sums sums_of(A (&v)[N], const T* row, u64 r, const RowFrame& frame, const RowView<const T>& x, u64 label, const Group& g,
+DEVICE Sums sums_of(A (&kept)[KEPT][N], const T* row, u64 r, const RowFrame& frame, const RowView<const T>& x, u64 label, const Group& g,
                     A (&tops)[THREADS], double (&totals)[THREADS]) {
     u64 end = r < frame.count ? frame.length : 0, step = u64(g.lanes) * N;
-    if (SINGLE_PASS) __builtin_assume(frame.length <= step);
     Sums s = {lowest(), 0.0, 0.0};
-    for (u64 first = g.lane * N; first < end; first += step) {
-        read(v, row, first, frame, x, lowest());
-        s.top = Max::of(s.top, unit_all<Max>(v));
-    }
+    each_unit(g, end, [&](u64 first, u32 k) {
+        read(kept[k], row, first, frame, x, lowest());
+        s.top = Max::of(s.top, unit_all<Max>(kept[k]));
+    });
     s.top = group_all<Max>(s.top, g, tops);
-    for (u64 first = g.lane * N; first < end; first += step) {
-        if (frame.length > step) read(v, row, first, frame, x, lowest());
+    each_unit(g, end, [&](u64 first, u32 k) {
+        A(&v)[N] = kept[k];
+        if (!SINGLE_PASS && frame.length > step) read(v, row, first, frame, x, lowest());
         relative(v, s.top);
         if (LABELLED) {
 #pragma unroll
@@ -44,7 +44,7 @@ DEVICE Sums sums_of(A (&v)[N], const T* row, u64 r, const RowFrame& frame, const
             }
         }
         s.others += double(unit_all<Sum>(v));
-    }
+    });
     s.others = group_all<Sum>(s.others, g, totals);
     if (LABELLED) s.own = group_all<Sum>(s.own, g, totals);
     return s;
@@ -58,15 +58,15 @@ DEVICE void quotients(const RowFrame& frame, const RowView<const T>& x, const Ro
     __shared__ A tops[THREADS];
     __shared__ double totals[THREADS];
     const T* row = x.data + (r < frame.count ? start_at(r, frame, x.stride) : 0);
-    A v[N];
-    Sums s = sums_of<LABELLED>(v, row, r, frame, x, label, g, tops, totals);
+    A kept[KEPT][N];
+    Sums s = sums_of<LABELLED>(kept, row, r, frame, x, label, g, tops, totals);
     if (r >= frame.count) return;
     double factor = (LABELLED ? double(widen(*cotangent)) * scale : scale) / (s.own + s.others);
     T* row_out = out.data + start_at(r, frame, out.stride);
     u64 step = u64(g.lanes) * N;
-    if (SINGLE_PASS) __builtin_assume(frame.length <= step);
-    for (u64 first = g.lane * N; first < frame.length; first += step) {
-        if (frame.length > step) {
+    each_unit(g, frame.length, [&](u64 first, u32 k) {
+        A(&v)[N] = kept[k];
+        if (!SINGLE_PASS && frame.length > step) {
             read(v, row, first, frame, x, lowest());
             relative(v, s.top);
         }
@@ -76,7 +76,7 @@ DEVICE void quotients(const RowFrame& frame, const RowView<const T>& x, const Ro
             if (LABELLED && first + i == label) v[i] = A(-s.others * factor);
         }
         write(v, row_out, first, frame, out);
-    }
+    });
 }
 
 KERNEL(softmax) {
@@ -105,8 +105,8 @@ KERNEL(cross_entropy) {
             row += start_at(r, frame, x.stride);
             label = label_of(labels, start_at(r, frame, labels.stride), r, frame.length, g, faults);
         }
-        A v[N];
-        Sums s = sums_of<true>(v, row, r, frame, x, label, g, tops, totals);
+        A kept[KEPT][N];
+        Sums s = sums_of<true>(kept, row, r, frame, x, label, g, tops, totals);
         if (r >= frame.count || g.lane != 0) continue;
         double below = double(s.top) - double(widen(row[label * x.stride_row.v[0]]));
         // Of the label's own exponential, 1 is taken off before the others are added: where it is the largest, they
