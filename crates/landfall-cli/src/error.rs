@@ -2,6 +2,7 @@
 
 use landfall_train::checkpoint::CheckpointError;
 use landfall_train::data::DataError;
+use landfall_train::pretrained::PretrainedError;
 use landfall_train::run::{Device, RunError, SettingsError};
 use std::path::PathBuf;
 
@@ -79,4 +80,4 @@ macro_rules! through_run_error {
         })*
     };
 }
-through_run_error!(SettingsError, DataError, CheckpointError, landfall::Error);
+through_run_error!(SettingsError, DataError, CheckpointError, PretrainedError, landfall::Error);

@@ -10,7 +10,7 @@ use landfall_train::run::{BaselineRecord, EvaluationRecord, Resolved};
 use std::path::Path;
 
 /// A run that finished, and what its results are compared with.
-pub(super) struct Results<'a> {
+pub(crate) struct Results<'a> {
     resolved: &'a Resolved,
     records: &'a [EvaluationRecord],
     simple: &'a [BaselineRecord],
@@ -24,7 +24,7 @@ pub(super) struct Results<'a> {
 
 impl<'a> Results<'a> {
     /// Those of a run in this directory.
-    pub(super) fn of(finished: &'a Finished, path: &'a Path) -> Self {
+    pub(crate) fn of(finished: &'a Finished, path: &'a Path) -> Self {
         let Finished { resolved, comparison, chosen, records, .. } = finished;
         let simple = records.last().map_or(&[][..], |r| &r.baselines);
         Self {
@@ -39,7 +39,7 @@ impl<'a> Results<'a> {
     }
 
     /// Prints the scores beside those of the baselines, and where the run is.
-    pub(super) fn print(&self) -> Result<(), CliError> {
+    pub(crate) fn print(&self) -> Result<(), CliError> {
         let Some(last) = self.records.last() else { return Ok(()) };
         let name = self.resolved.settings.preset.as_deref().unwrap_or_default();
         if let (Some(c), Comparison::Classes(known)) = (&last.classes, self.comparison) {
