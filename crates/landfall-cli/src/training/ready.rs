@@ -89,8 +89,8 @@ impl Ready {
         let resolved = changes.over(&before)?.resolve()?;
         let checkpoint = path.join("checkpoint.safetensors");
         if !checkpoint.exists() && RunFolder::last_evaluation(path)?.is_some() {
-            // Linear networks are fit without steps, so a run of theirs has no checkpoint.
-            return Err(CliError::Complete { run: path.to_owned(), done: 0, total: 0 });
+            // Linear networks are fit without steps, and imported weights take none: such a run has no checkpoint.
+            return Err(CliError::NoSteps(path.to_owned()));
         }
         if !checkpoint.exists() {
             return Err(RunError::NoCheckpoint { path: path.to_owned() }.into());

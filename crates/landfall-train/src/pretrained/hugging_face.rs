@@ -127,23 +127,19 @@ impl Options {
             }
         }
         if self.loss.as_deref() != Some("mse") {
-            let value = format!("{:?} with distribution_output {:?}", self.loss, self.distribution_output);
-            return refused(
-                "loss",
-                value.replace("Some(", "").replace(')', ""),
-                "a head of a distribution is not supported; only mse is",
-            );
+            let value =
+                format!("{} with distribution_output {:?}", json!(self.loss), self.distribution_output);
+            return refused("loss", value, "a head of a distribution is not supported; only mse is");
         }
-        let not_supported = "it is not supported";
         if self.channel_attention {
             return refused(
                 "channel_attention",
-                text("true").replace('"', ""),
+                "true".to_owned(),
                 "channels attend to their own past alone here",
             );
         }
         if self.use_cls_token {
-            return refused("use_cls_token", "true".to_owned(), not_supported);
+            return refused("use_cls_token", "true".to_owned(), "it is not supported");
         }
         let one_for_all = "all channels share one map here";
         for (option, shared) in
@@ -175,11 +171,10 @@ impl Options {
                 );
             }
         };
-        let revin = match &self.scaling {
-            Value::Null | Value::Bool(false) => false,
-            Value::String(kind) if kind == "std" => true,
-            other => return refused("scaling", other.to_string(), "\"std\" and null are supported"),
-        };
+        let revin = self.scaling == "std";
+        if !(revin || self.scaling.is_null() || self.scaling == false) {
+            return refused("scaling", self.scaling.to_string(), "\"std\" and null are supported");
+        }
         if revin && self.minimum_scale != 1e-5 {
             return refused(
                 "minimum_scale",
@@ -204,6 +199,7 @@ impl Options {
             }
         };
         let (dropout, note) = self.dropout();
+        let left_out = self.context_length.saturating_sub(self.patch_length) % self.patch_stride.max(1);
         let network = PatchTstConfig {
             context: self.context_length,
             horizon: self.prediction_length,
@@ -218,8 +214,7 @@ impl Options {
             residual_attention: false,
             gelu,
             padding: false,
-            drop_first_rows: self.context_length.saturating_sub(self.patch_length) % self.patch_stride.max(1)
-                > 0,
+            drop_first_rows: left_out > 0,
             revin,
             dropout,
             dropout_masks: DropoutMasks::Branches,
@@ -413,13 +408,13 @@ pub fn expresses(c: &PatchTstConfig) -> Result<(), PretrainedError> {
         Err(PretrainedError::Unexpressed { form: FORM, option, why: why.to_owned() })
     };
     if c.residual_attention && c.layers > 1 {
-        let why = "its layers do not add up the scores of attention; train with [network] residual-attention = false";
+        let why = "its layers do not add up the scores of attention; train with [network] residual-attention = false and padding = false";
         return refused("residual-attention = true".to_owned(), why);
     }
     if c.padding {
         return refused(
             "padding = true".to_owned(),
-            "it does not pad a window; train with [network] padding = false",
+            "it does not pad a window; train with [network] padding = false and residual-attention = false",
         );
     }
     if c.rows_left_out() > 0 && !c.drop_first_rows {

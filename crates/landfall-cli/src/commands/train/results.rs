@@ -41,7 +41,9 @@ impl<'a> Results<'a> {
     /// Prints the scores beside those of the baselines, and where the run is.
     pub(crate) fn print(&self) -> Result<(), CliError> {
         let Some(last) = self.records.last() else { return Ok(()) };
-        let name = self.resolved.settings.preset.as_deref().unwrap_or_default();
+        let own = self.resolved.settings.model.filter(|_| last.step == 0 && self.chosen.is_none());
+        let preset = self.resolved.settings.preset.as_deref().unwrap_or_default();
+        let name = own.map_or(preset, |kind| kind.name());
         if let (Some(c), Comparison::Classes(known)) = (&last.classes, self.comparison) {
             let mut rows = class_rows(name, last, c);
             rows.extend(known.scores().map(|(name, accuracy)| vec![name.to_owned(), digits(accuracy)]));

@@ -82,14 +82,16 @@ impl Value {
 
     /// As an element of a container.
     fn inner(self) -> Result<Self, String> {
-        match self {
-            Self::Dict(_) => Ok(Self::Inner),
-            // The arguments of a call hold the tuples of sizes and strides, and those hold none.
-            Self::Tuple(items) if items.iter().any(|item| matches!(item, Self::Tuple(_))) => {
-                Err("it holds tuples of tuples; save model.state_dict()".to_owned())
-            }
-            other => Ok(other),
+        if matches!(self, Self::Dict(_)) {
+            return Ok(Self::Inner);
         }
+        // The arguments of a call hold the tuples of sizes and strides, and those hold none.
+        if let Self::Tuple(items) = &self
+            && items.iter().any(|item| matches!(item, Self::Tuple(_)))
+        {
+            return Err("it holds tuples of tuples; save model.state_dict()".to_owned());
+        }
+        Ok(self)
     }
 }
 
@@ -270,9 +272,11 @@ fn whole(number: i64) -> Result<usize, String> {
 }
 
 fn numbers(values: &[Value]) -> Result<Vec<usize>, String> {
-    let number = |value: &Value| match value {
-        Value::Int(n) => whole(*n),
-        other => Err(format!("a size or stride in its pickle is {}", other.what())),
+    let number = |value: &Value| {
+        let Value::Int(n) = value else {
+            return Err(format!("a size or stride in its pickle is {}", value.what()));
+        };
+        whole(*n)
     };
     values.iter().map(number).collect()
 }
