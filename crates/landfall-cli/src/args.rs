@@ -1,5 +1,9 @@
 //! The command line.
 
+mod other_programs;
+
+pub(crate) use other_programs::{Export, Import};
+
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 use landfall_train::run::{
     Device, ModelKind, Network, OneOrMore, Precision, Settings, Synthetic, Weights, named,
@@ -23,6 +27,10 @@ pub(crate) enum Command {
     Evaluate(Evaluate),
     /// Forecast the rows after the last one.
     Forecast(Forecast),
+    /// Make a run of somebody's PatchTST weights and a CSV, without training.
+    Import(Box<Import>),
+    /// Write a run's network for another program.
+    Export(Export),
     /// Write a run's forecasts, errors and training curves as one HTML file.
     Report(Report),
     /// Predict the classes of samples.
@@ -183,7 +191,7 @@ pub(crate) struct Setup {
     /// Random generator: philox, or pytorch (matches torch.manual_seed) [default: the preset's, otherwise philox].
     #[arg(long, value_parser = named::<Draws>)]
     draws: Option<Draws>,
-    /// Start from the weights in this checkpoint.
+    /// Start from these weights: safetensors, a state dict of torch, or a directory of Hugging Face transformers.
     #[arg(long, value_name = "W")]
     init: Option<PathBuf>,
     /// Freeze parameters whose name contains PATTERN. Repeat for more.

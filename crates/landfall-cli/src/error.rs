@@ -2,6 +2,7 @@
 
 use landfall_train::checkpoint::CheckpointError;
 use landfall_train::data::DataError;
+use landfall_train::pretrained::PretrainedError;
 use landfall_train::run::{Device, RunError, SettingsError};
 use std::path::PathBuf;
 
@@ -25,6 +26,8 @@ pub enum CliError {
     Needed(&'static str, &'static str),
     #[error("{} is complete with {done} of {total} steps; give a larger --epochs or --max-steps to go on", .run.display())]
     Complete { run: PathBuf, done: usize, total: usize },
+    #[error("{} has no steps to go on with: its weights were imported, or fit without steps; start another run with: landfall train --config {} --out RUN", .0.display(), .0.join("config.toml").display())]
+    NoSteps(PathBuf),
     #[error("{}: {source_name} is not what the run was trained on (column `{column}` has another mean or standard deviation); bring that data back, or start a new run", .run.display())]
     DataChanged { run: PathBuf, source_name: String, column: String },
     #[error("{}: its data holds series {now}, the run was trained on {before}; bring that data back, or start a new run", .run.display())]
@@ -58,6 +61,7 @@ impl CliError {
             | Self::Needed(..)
             | Self::KnownAhead(_)
             | Self::Complete { .. }
+            | Self::NoSteps(_)
             | Self::DataChanged { .. }
             | Self::SeriesChanged { .. }
             | Self::OutExists(_)
@@ -79,4 +83,4 @@ macro_rules! through_run_error {
         })*
     };
 }
-through_run_error!(SettingsError, DataError, CheckpointError, landfall::Error);
+through_run_error!(SettingsError, DataError, CheckpointError, PretrainedError, landfall::Error);

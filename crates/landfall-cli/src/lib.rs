@@ -40,6 +40,8 @@ fn run(args: &Args) -> u8 {
         Command::Train(train) => commands::train::run(train),
         Command::Evaluate(evaluate) => commands::evaluate::run(evaluate).map(|()| 0),
         Command::Forecast(forecast) => commands::forecast::run(forecast).map(|()| 0),
+        Command::Import(import) => commands::import::run(import).map(|()| 0),
+        Command::Export(export) => commands::export::run(export).map(|()| 0),
         Command::Report(report) => commands::report::run(report).map(|()| 0),
         Command::Predict(predict) => commands::predict::run(predict).map(|()| 0),
         Command::Plan(plan) => commands::plan::run(plan).map(|()| 0),

@@ -6,6 +6,7 @@ pub mod choice;
 pub mod data;
 pub mod models;
 pub mod nn;
+pub mod pretrained;
 pub mod report;
 pub mod run;
 pub mod train;

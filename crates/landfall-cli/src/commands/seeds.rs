@@ -142,7 +142,7 @@ fn all(plan: &Plan, parent: &Path, json: bool, stop: &Stop) -> Result<u8, CliErr
         let path = parent.join(format!("seed-{seed}"));
         if path.exists() && !RunFolder::is_unbegun(&path) {
             return match go_on(&Settings::default(), &path, json, stop.clone()) {
-                Err(CliError::Complete { .. }) => {
+                Err(CliError::Complete { .. } | CliError::NoSteps(_)) => {
                     Ok(Ended { code: 0, last: RunFolder::last_evaluation(&path)? })
                 }
                 other => other,

@@ -1,6 +1,6 @@
 //! `landfall train`: a new run, or an old one that goes on.
 
-mod results;
+pub(super) mod results;
 
 use super::note_all;
 use crate::args::{Setup, Train};

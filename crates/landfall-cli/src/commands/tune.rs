@@ -5,7 +5,7 @@ use super::train::settings;
 use crate::args::Tune;
 use crate::error::CliError;
 use crate::output::{self, table};
-use crate::training::{load, tune_of};
+use crate::training::{load, start_of, tune_of};
 use landfall::tune::{Row, Tuned, Verdict};
 use serde_json::json;
 
@@ -14,8 +14,10 @@ pub(crate) fn run(args: &Tune) -> Result<(), CliError> {
     if let Some(flag) = args.setup.ahead.given() {
         return Err(CliError::KnownAhead(flag));
     }
-    let mut resolved = settings(&args.setup)?.resolve()?;
-    let loaded = load(&mut resolved)?;
+    let (settings, _, of_weights) = start_of(settings(&args.setup)?)?;
+    let mut resolved = settings.resolve()?;
+    let mut loaded = load(&mut resolved)?;
+    loaded.notes.extend(of_weights);
     note_all(&loaded.notes);
     let device = loaded.placed.line();
     let found = tune_of(loaded.placed.made, args.again)?;

@@ -6,7 +6,8 @@ use crate::error::CliError;
 use landfall::tune::{Cache, Tuned, tune};
 use landfall_train::choice::Plan;
 use landfall_train::data::Summary;
-use landfall_train::run::{Data, Device, Resolved};
+use landfall_train::pretrained::Pretrained;
+use landfall_train::run::{Data, Device, Resolved, Settings};
 use landfall_train::train::{Dataset, Session};
 use std::sync::Arc;
 
@@ -20,6 +21,15 @@ pub(crate) struct Loaded {
     /// What was read of series.
     pub(super) summary: Option<Summary>,
     pub(crate) notes: Vec<String>,
+}
+
+/// Settings with those that follow from the weights that they start from, the weights, and what a person has to know of
+/// them.
+pub(crate) fn start_of(settings: Settings) -> Result<(Settings, Option<Pretrained>, Vec<String>), CliError> {
+    let Some(path) = &settings.init else { return Ok((settings, None, Vec::new())) };
+    let weights = Pretrained::read(path)?;
+    let (settings, notes) = settings.with_weights(&weights)?;
+    Ok((settings, Some(weights), notes))
 }
 
 /// Reads the data and makes a session of it.

@@ -7,6 +7,7 @@
 mod begun;
 mod choice;
 mod comparison;
+mod imported;
 mod loaded;
 mod object;
 mod ready;
@@ -16,5 +17,5 @@ mod verdict;
 pub use begun::{Begun, Ended, Finished, Trained};
 pub(crate) use choice::Chosen;
 pub(crate) use comparison::Comparison;
-pub(crate) use loaded::{load, tune_of};
+pub(crate) use loaded::{load, start_of, tune_of};
 pub use ready::{NewRun, Ready};

@@ -2,7 +2,7 @@
 
 use super::begun::Begun;
 use super::comparison::Comparison;
-use super::loaded::{Loaded, load, tune_of};
+use super::loaded::{Loaded, load, start_of, tune_of};
 use super::unchanged::{samples_unchanged, unchanged};
 use crate::device::Placed;
 use crate::error::CliError;
@@ -63,18 +63,19 @@ impl Ready {
     /// device that is not there.
     pub fn new(run: NewRun) -> Result<Self, CliError> {
         let NewRun { settings, out, tuned, frame } = run;
-        let init = settings.init.clone();
+        let (settings, init, of_weights) = start_of(settings)?;
         let resolved = settings.resolve()?;
         if let Some(path) = out.as_ref().filter(|p| p.exists() && !RunFolder::is_unbegun(p)) {
             return Err(RunError::Exists { path: path.clone() }.into());
         }
-        let init = init.map(|path| File::read(&path).map(|file| (path, file))).transpose()?;
-        Self::prepare(resolved, tuned, Place::New { out, frame }, |session| {
-            if let Some((path, file)) = &init {
-                load_weights(path, file, session)?;
+        let mut ready = Self::prepare(resolved, tuned, Place::New { out, frame }, |session| {
+            if let Some(init) = &init {
+                load_weights(&init.source, &init.file, session)?;
             }
             Ok(Progress::default())
-        })
+        })?;
+        ready.notes.extend(of_weights);
+        Ok(ready)
     }
 
     /// An earlier run, with the settings that these change; and what a person has to know of its going on.
@@ -88,8 +89,8 @@ impl Ready {
         let resolved = changes.over(&before)?.resolve()?;
         let checkpoint = path.join("checkpoint.safetensors");
         if !checkpoint.exists() && RunFolder::last_evaluation(path)?.is_some() {
-            // Linear networks are fit without steps, so a run of theirs has no checkpoint.
-            return Err(CliError::Complete { run: path.to_owned(), done: 0, total: 0 });
+            // Linear networks are fit without steps, and imported weights take none: such a run has no checkpoint.
+            return Err(CliError::NoSteps(path.to_owned()));
         }
         if !checkpoint.exists() {
             return Err(RunError::NoCheckpoint { path: path.to_owned() }.into());

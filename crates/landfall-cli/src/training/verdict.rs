@@ -51,6 +51,7 @@ impl Finished {
             Some(_) => {
                 "a longer series, a shorter --horizon, another --context, or further series of the same kind"
             }
+            None if self.steps == 0 => "to train these weights further: landfall train --init",
             None => "the default recipe (leave out --preset), a larger --lr, or more --epochs",
         };
         Some(format!("{what}. Try {tries}."))

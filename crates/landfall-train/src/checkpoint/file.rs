@@ -1,6 +1,6 @@
 //! A safetensors file: named tensors and text metadata, read whole and written so that a reader never sees half of it.
 
-use super::CheckpointError;
+use super::{CheckpointError, torch};
 use landfall::{DType, HostTensor, OpError, Shape, Spec};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use sha2::{Digest, Sha256};
@@ -76,14 +76,22 @@ fn dtype(d: DType) -> Dtype {
 }
 
 impl File {
-    /// Reads a file. A checksum, which [`File::write`] adds, is checked; files of other programs have none.
+    /// Reads a safetensors file, or a state dict of `torch.save` ([`File::from_torch`]). A checksum, which
+    /// [`File::write`] adds, is checked; files of other programs have none.
     ///
     /// # Errors
-    /// [`CheckpointError::Read`], [`CheckpointError::Format`] for a truncated or foreign file,
-    /// [`CheckpointError::Checksum`] where a byte of names, metadata or elements has changed.
+    /// [`CheckpointError::Read`], [`CheckpointError::Format`] or [`CheckpointError::Torch`] for a truncated or foreign
+    /// file, [`CheckpointError::Checksum`] where a byte of names, metadata or elements has changed.
     pub fn read(path: &Path) -> Result<Self, CheckpointError> {
         let bytes =
             std::fs::read(path).map_err(|why| CheckpointError::Read { path: path.to_owned(), why })?;
+        if bytes.starts_with(torch::MAGIC) {
+            return Self::from_torch(path, bytes);
+        }
+        if bytes.starts_with(torch::OLD_MAGIC) {
+            let why = "its format is that of torch before 1.6; load it there and save it again".to_owned();
+            return Err(CheckpointError::Torch { path: path.to_owned(), why });
+        }
         let format = |why: String| CheckpointError::Format { path: path.to_owned(), why };
         let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| format(e.to_string()))?;
         let parsed = SafeTensors::deserialize(&bytes).map_err(|e| format(e.to_string()))?;

@@ -1,7 +1,8 @@
-//! Checkpoints: safetensors files with the official PatchTST names.
+//! Checkpoints: safetensors files with the official PatchTST names, and state dicts of `torch.save`.
 
 mod file;
 mod session;
+mod torch;
 mod trainer;
 
 pub(crate) use file::replace;
@@ -21,6 +22,8 @@ pub enum CheckpointError {
     Read { path: PathBuf, why: std::io::Error },
     #[error("{} is not a whole safetensors file ({why}); it may be truncated or of another kind", .path.display())]
     Format { path: PathBuf, why: String },
+    #[error("{} is no state dict of torch.save: {why}", .path.display())]
+    Torch { path: PathBuf, why: String },
     #[error("{}: the checksum does not match: the file was changed or damaged after it was written; use another checkpoint of the run, or train again", .path.display())]
     Checksum { path: PathBuf },
     #[error("{}: tensor {name} has {value} as element {element}; weights must be finite: use another checkpoint of the run, or train again", .path.display())]

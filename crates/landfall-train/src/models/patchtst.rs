@@ -80,6 +80,10 @@ pub struct PatchTstConfig {
     pub gelu: Approximation,
     /// Whether the end is padded with `stride` copies of the last value.
     pub padding: bool,
+    /// Whether rows that fill no whole patch are left out at the start of the window, as Hugging Face's PatchTST does,
+    /// instead of at its end.
+    #[serde(default)]
+    pub drop_first_rows: bool,
     /// Whether each window and channel is normalised before, and the prediction scaled back.
     pub revin: bool,
     /// Dropout rate.
@@ -127,10 +131,21 @@ impl PatchTstConfig {
                 self.d_model, self.heads
             ));
         }
+        if self.padding && self.drop_first_rows {
+            return Err("padding and drop_first_rows are both true; a padded window ends with its last patch, so leave \
+                        one of them out"
+                .to_owned());
+        }
         if !(0.0..1.0).contains(&self.dropout) {
             return Err(format!("dropout is {}; it must be in [0, 1)", self.dropout));
         }
         Ok((self.context - self.patch) / self.stride + 1 + usize::from(self.padding))
+    }
+
+    /// Rows that fill no whole patch, of a window without padding: (L − P) mod S.
+    #[must_use]
+    pub const fn rows_left_out(&self) -> usize {
+        self.context.saturating_sub(self.patch) % self.stride
     }
 }
 
@@ -251,8 +266,15 @@ impl PatchTst {
     /// Patches of normalised windows `[B, C, L]` → hidden `[B·C, N, d]`.
     fn encode(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
         let (g, c) = (cx.graph, &self.config);
-        let [b, channels, _] = g.shape(x).dims().try_into().unwrap_or([0; 3]);
-        let x = if c.padding { g.op1(ops::PadEdge { after: c.stride }, &[x])? } else { x };
+        let [b, channels, rows] = g.shape(x).dims().try_into().unwrap_or([0; 3]);
+        let left_out = c.rows_left_out();
+        let x = if c.padding {
+            g.op1(ops::PadEdge { after: c.stride }, &[x])?
+        } else if c.drop_first_rows && left_out > 0 {
+            g.slice(x, 2, left_out, rows - left_out)?
+        } else {
+            x
+        };
         let patches = g.unfold(x, c.patch, c.stride)?;
         let embedded = g.name(self.embed.forward(cx, patches)?, "embedded");
         let embedded = g.reshape(embedded, [b * channels, self.patches, c.d_model])?;

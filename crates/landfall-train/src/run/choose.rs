@@ -4,10 +4,11 @@ use super::forecaster::{Forecaster, floors, non_negative};
 use super::resolve::Resolved;
 use super::settings::ModelKind;
 use super::{RunError, RunFolder};
-use crate::checkpoint::write_weights;
+use crate::checkpoint::{load_weights, write_weights};
 use crate::choice::linear::{Linear, origins};
 use crate::choice::{Candidate, Fit, Fold, Origin, Plan, STRENGTHS, Tally, Winner};
 use crate::data::{Baseline, Segment, WindowedPanel};
+use crate::pretrained::Pretrained;
 use crate::train::{Dataset, Session};
 use landfall::Engine;
 use serde::Serialize;
@@ -174,6 +175,10 @@ fn trained_on(
     // One smaller batch where the fold has fewer windows, which is not cut.
     resolved.training.accumulate = 1;
     let mut session = resolved.session(&session.engine, &fold)?;
+    if let Some(init) = &resolved.settings.init {
+        let weights = Pretrained::read(init)?;
+        load_weights(&weights.source, &weights.file, &mut session)?;
+    }
     for _ in 0..resolved.steps(&session) {
         if stop() {
             return Ok(None);

@@ -8,6 +8,7 @@ mod fit;
 mod folder;
 mod forecaster;
 mod forecasts;
+mod init;
 mod keywords;
 mod measured;
 mod network;
@@ -76,6 +77,8 @@ pub enum RunError {
     Settings(#[from] SettingsError),
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
+    #[error(transparent)]
+    Pretrained(#[from] crate::pretrained::PretrainedError),
     #[error(transparent)]
     Data(#[from] crate::data::DataError),
     #[error(transparent)]

@@ -40,6 +40,7 @@ impl Settings {
                     residual_attention: n.residual_attention.unwrap_or(base.residual_attention),
                     gelu: n.gelu.unwrap_or(base.gelu),
                     padding: n.padding.unwrap_or(base.padding),
+                    drop_first_rows: n.drop_first_rows.unwrap_or(base.drop_first_rows),
                     revin: n.revin.unwrap_or(base.revin),
                     dropout: self.dropout.unwrap_or(base.dropout),
                     dropout_masks: n.dropout_masks.unwrap_or(base.dropout_masks),
@@ -148,6 +149,7 @@ impl Settings {
                 residual_attention: Some(n.residual_attention),
                 gelu: Some(n.gelu),
                 padding: Some(n.padding),
+                drop_first_rows: n.drop_first_rows.then_some(true),
                 revin: Some(n.revin),
                 dropout_masks: Some(n.dropout_masks),
                 ..Network::default()

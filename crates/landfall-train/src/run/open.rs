@@ -217,7 +217,8 @@ impl Run {
     }
 
     /// The network whose weights the run keeps.
-    fn kept_network(&self) -> ModelConfig {
+    #[must_use]
+    pub fn kept_network(&self) -> ModelConfig {
         let (context, horizon) = (self.resolved.network.context(), self.resolved.network.horizon());
         self.forecaster()
             .filter(|f| f.ridge.is_some())
@@ -225,17 +226,16 @@ impl Run {
             .map_or_else(|| self.resolved.network.clone(), Linear::config)
     }
 
-    /// A session over this data with the run's weights.
+    /// The file of the run's weights, and what it holds.
     ///
     /// # Errors
-    /// [`RunError::NoWeights`]; a damaged or foreign file; as [`Session::new`].
-    pub fn session(&self, engine: &Engine, dataset: &Dataset, weights: Weights) -> Result<Session, RunError> {
+    /// [`RunError::NoWeights`]; a damaged file.
+    pub fn weights(&self, weights: Weights) -> Result<(PathBuf, File), RunError> {
         let (name, hint) = match weights {
             Weights::Best => ("best.safetensors", "the run has not been validated yet; use --weights last"),
             Weights::Last => ("checkpoint.safetensors", "the run has written no checkpoint yet"),
         };
-        let linear = self.forecaster().filter(|f| f.ridge.is_some());
-        let path = match linear {
+        let path = match self.forecaster().filter(|f| f.ridge.is_some()) {
             Some(f) => self.path.join(weights_name(f.network)),
             None => self.path.join(name),
         };
@@ -243,8 +243,17 @@ impl Run {
             return Err(RunError::NoWeights { path, hint });
         }
         let file = File::read(&path)?;
+        Ok((path, file))
+    }
+
+    /// A session over this data with the run's weights.
+    ///
+    /// # Errors
+    /// As [`Run::weights`]; a foreign file; as [`Session::new`].
+    pub fn session(&self, engine: &Engine, dataset: &Dataset, weights: Weights) -> Result<Session, RunError> {
+        let (path, file) = self.weights(weights)?;
         let mut resolved = self.resolved.clone();
-        if linear.is_some() {
+        if self.forecaster().is_some_and(|f| f.ridge.is_some()) {
             resolved.network = self.kept_network();
             resolved.settings.freeze = None;
         }

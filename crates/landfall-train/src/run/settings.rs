@@ -145,6 +145,7 @@ pub struct Network {
     pub residual_attention: Option<bool>,
     pub gelu: Option<Approximation>,
     pub padding: Option<bool>,
+    pub drop_first_rows: Option<bool>,
     pub revin: Option<bool>,
     pub dropout_masks: Option<DropoutMasks>,
     pub tokens: Option<usize>,

@@ -10,7 +10,7 @@ use landfall_train::run::{BaselineRecord, EvaluationRecord, Resolved};
 use std::path::Path;
 
 /// A run that finished, and what its results are compared with.
-pub(super) struct Results<'a> {
+pub(crate) struct Results<'a> {
     resolved: &'a Resolved,
     records: &'a [EvaluationRecord],
     simple: &'a [BaselineRecord],
@@ -24,7 +24,7 @@ pub(super) struct Results<'a> {
 
 impl<'a> Results<'a> {
     /// Those of a run in this directory.
-    pub(super) fn of(finished: &'a Finished, path: &'a Path) -> Self {
+    pub(crate) fn of(finished: &'a Finished, path: &'a Path) -> Self {
         let Finished { resolved, comparison, chosen, records, .. } = finished;
         let simple = records.last().map_or(&[][..], |r| &r.baselines);
         Self {
@@ -39,9 +39,11 @@ impl<'a> Results<'a> {
     }
 
     /// Prints the scores beside those of the baselines, and where the run is.
-    pub(super) fn print(&self) -> Result<(), CliError> {
+    pub(crate) fn print(&self) -> Result<(), CliError> {
         let Some(last) = self.records.last() else { return Ok(()) };
-        let name = self.resolved.settings.preset.as_deref().unwrap_or_default();
+        let own = self.resolved.settings.model.filter(|_| last.step == 0 && self.chosen.is_none());
+        let preset = self.resolved.settings.preset.as_deref().unwrap_or_default();
+        let name = own.map_or(preset, |kind| kind.name());
         if let (Some(c), Comparison::Classes(known)) = (&last.classes, self.comparison) {
             let mut rows = class_rows(name, last, c);
             rows.extend(known.scores().map(|(name, accuracy)| vec![name.to_owned(), digits(accuracy)]));

@@ -1,0 +1,89 @@
+//! Weights of PatchTST models that other programs trained, read into the model of this crate and written for them.
+//!
+//! [`Pretrained::read`] takes what a person has: a directory of Hugging Face transformers, a state dict of the official
+//! implementation, or a checkpoint of this crate. [`hugging_face::write`] and [`official::write`] are the way back. Both
+//! refuse what the other side cannot express, by its option.
+
+pub mod hugging_face;
+pub mod official;
+
+use crate::checkpoint::{CheckpointError, File};
+use crate::models::PatchTstConfig;
+use official::Shapes;
+use std::path::{Path, PathBuf};
+
+/// Why weights cannot be taken over, or written for another program.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each variant's text says what its fields are")]
+pub enum PretrainedError {
+    #[error("{}: {why}", .path.display())]
+    Config { path: PathBuf, why: String },
+    #[error("{}: {option} is {value}; {why}", .path.display())]
+    Option { path: PathBuf, option: &'static str, value: String, why: &'static str },
+    #[error("{form} cannot express {option}: {why}")]
+    Unexpressed { form: &'static str, option: String, why: String },
+    #[error("{} exists already; choose another path", .path.display())]
+    Exists { path: PathBuf },
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+}
+
+/// What weights say of their model.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Origin {
+    /// A `config.json` of transformers says everything.
+    HuggingFace(Box<hugging_face::Described>),
+    /// The shapes of the official names say a part of it.
+    Official(Shapes),
+    /// The names are of no PatchTST: their model has to be known.
+    Unknown,
+}
+
+/// Weights with the official names, and what they say of their model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pretrained {
+    /// What was given.
+    pub path: PathBuf,
+    /// The file that the tensors come from.
+    pub source: PathBuf,
+    /// Tensors with the official names.
+    pub file: File,
+    /// Of which model they are.
+    pub origin: Origin,
+}
+
+impl Pretrained {
+    /// Reads a directory with `config.json` and `model.safetensors` (or `pytorch_model.bin`), or a file: safetensors or a
+    /// state dict of `torch.save`.
+    ///
+    /// # Errors
+    /// What cannot be read; an option of Hugging Face's or of the official model that a [`PatchTstConfig`] cannot express,
+    /// by its name and value; a tensor that is missing, unknown or of another shape.
+    pub fn read(path: &Path) -> Result<Self, PretrainedError> {
+        let owned = path.to_owned();
+        if path.is_dir() {
+            let (source, file, described) = hugging_face::read(path)?;
+            let origin = Origin::HuggingFace(Box::new(described));
+            return Ok(Self { path: owned, source, file, origin });
+        }
+        let file = official::without_wrapper(File::read(path)?);
+        let origin = Shapes::of(path, &file)?.map_or(Origin::Unknown, Origin::Official);
+        Ok(Self { source: owned.clone(), path: owned, file, origin })
+    }
+}
+
+/// Refuses what neither form of others has: quantiles and the mean of a window.
+fn forecasts_alone(form: &'static str, config: &PatchTstConfig) -> Result<(), PretrainedError> {
+    let refused =
+        |option: String, why: &str| PretrainedError::Unexpressed { form, option, why: why.to_owned() };
+    if config.outputs != 1 {
+        let option = format!("quantiles ({} of them)", config.outputs);
+        return Err(refused(option, "its head predicts one value for each row"));
+    }
+    if config.task != crate::models::Task::Forecast {
+        return Err(refused("a window-regressor".to_owned(), "its head predicts the rows after a window"));
+    }
+    Ok(())
+}
