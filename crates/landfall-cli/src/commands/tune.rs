@@ -15,7 +15,7 @@ pub(crate) fn run(args: &Tune) -> Result<(), CliError> {
         return Err(CliError::KnownAhead(flag));
     }
     let mut resolved = settings(&args.setup)?.resolve()?;
-    let loaded = load(&mut resolved)?;
+    let loaded = load(&mut resolved, None)?;
     note_all(&loaded.notes);
     let device = loaded.placed.line();
     let found = tune_of(loaded.placed.made, args.again)?;
