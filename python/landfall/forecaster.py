@@ -201,20 +201,19 @@ class Forecaster:
             rows.add(self._ids.get(key, key), {layout.date_column: dates}, values, quantiles, slice(0, horizon))
         return rows.frame(df if df is not None else self._fitted)
 
-    def cross_validation(self, df: Frame, n_windows: int = 1, step_size: int = 1, *, refit: bool = False) -> Frame:
+    def cross_validation(self, df: Frame, n_windows: int = 1, step_size: int = 1, *, refit: bool | int = False) -> Frame:
         """Forecasts the last rows of each series from rows before them, and puts the actual values beside:
         `unique_id`, `ds`, `cutoff` (the last date before the forecast), `y`, and the forecast under the name of the
         model.
 
-        The model is fitted on the rows before the first cutoff, or, with `refit`, for each window on the rows before
-        its own. Each forecast is the one that :meth:`predict` would make of a frame that ends at the cutoff. This
+        The model is fitted on the rows before the first cutoff, or, with `refit`, again on the rows before later ones. Each forecast is the one that :meth:`predict` would make of a frame that ends at the cutoff. This
         forecaster's own run stays as it is.
 
         Args:
             df: The series.
             n_windows: Forecasts of each series; the last one ends with its last row.
             step_size: Rows from one cutoff to the next.
-            refit: Whether the model is fitted again for each window.
+            refit: Whether the model is fitted again for each window; a number n fits it for every nth window.
 
         Raises:
             InvalidValueError: Series that are too short, and as :meth:`fit` and :meth:`predict`.
@@ -222,6 +221,8 @@ class Forecaster:
         for name, number in (("n_windows", n_windows), ("step_size", step_size)):
             if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
                 raise InvalidValueError(f"{name} {number!r}: give a whole number from 1 on")
+        if isinstance(refit, float) or not isinstance(refit, (bool, int, np.integer)) or refit < 0:
+            raise InvalidValueError(f"refit {refit!r}: give True, False, or the number of windows that one fit serves")
         horizon = self._settings.get("horizon")
         if horizon is None:
             raise InvalidValueError("cross_validation needs a horizon: Forecaster(horizon=...)")
@@ -243,14 +244,15 @@ class Forecaster:
                 )
         before = [Table(layout, [one.first(len(one.dates) - rows) for one in long_enough]) for rows in held_out]
         fitted: list[Forecaster] = []
-        for table in before if refit else before[:1]:
+        every = int(refit) or len(before)
+        for table in before[::every]:
             forecaster = self._like_this()
             forecaster._train(table)
             fitted.append(forecaster)
-        if refit:
-            forecasts = [f._forecasts(f.folder, [t.csv()], "best")[0] for f, t in zip(fitted, before)]
-        else:
-            forecasts = fitted[0]._forecasts(fitted[0].folder, [table.csv() for table in before], "best")
+        forecasts = []
+        for number, f in enumerate(fitted):
+            served = before[number * every : (number + 1) * every]
+            forecasts += f._forecasts(f.folder, [table.csv() for table in served], "best")
         rows = Rows(layout, self._columns[: len(self._targets)], self.alias, self._levels())
         by_key = [{key if layout.series_id else "": rest for key, *rest in answers} for answers in forecasts]
         for place, one in enumerate(long_enough):

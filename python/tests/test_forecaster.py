@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from landfall import BaselineWarning, DataWarning, Error, Forecaster
+from landfall.errors import InvalidValueError
 from series import SMALL, ett, long_columns, make, values
 
 
@@ -97,13 +98,19 @@ def test_cross_validation_forecasts_each_window_from_the_rows_before_it(library)
 
 def test_refit_trains_on_the_rows_before_each_cutoff(library):
     frame = make(library, long_columns(names=("a",)))
-    once, again = (
-        Forecaster("patchtst", **SMALL).cross_validation(frame, n_windows=2, step_size=6, refit=r)
-        for r in (False, True)
+    once, again, second = (
+        values(
+            Forecaster("patchtst", **SMALL).cross_validation(frame, n_windows=3, step_size=6, refit=r), "patchtst"
+        )
+        for r in (False, True, 2)
     )
-    once, again = values(once, "patchtst"), values(again, "patchtst")
     assert once[:6] == again[:6]
-    assert once[6:] != again[6:]
+    assert once[6:12] != again[6:12]
+    # Every second window: the first fit serves two.
+    assert second[:12] == once[:12]
+    assert second[12:] == again[12:]
+    with pytest.raises(InvalidValueError, match="refit -1: give True, False, or the number"):
+        Forecaster("patchtst", **SMALL).cross_validation(frame, refit=-1)
 
 
 def test_missing_values_are_filled_and_said(library):

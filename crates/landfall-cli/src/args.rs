@@ -4,7 +4,9 @@ mod other_programs;
 
 pub(crate) use other_programs::{Export, Import};
 
+use crate::backtesting::Refit;
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
+use landfall_train::data::Segment;
 use landfall_train::run::{
     Device, ModelKind, Network, OneOrMore, Precision, Settings, Synthetic, Weights, named,
 };
@@ -25,7 +27,9 @@ pub(crate) enum Command {
     Train(Box<Train>),
     /// Score a run, or a baseline, on the test windows.
     Evaluate(Evaluate),
-    /// Forecast the rows after the last one.
+    /// Forecast from several past origins and score against what came (rolling-origin evaluation).
+    Backtest(Box<Backtest>),
+    /// Forecast the rows after the last one, or after a past one.
     Forecast(Forecast),
     /// Make a run of somebody's PatchTST weights and a CSV, without training.
     Import(Box<Import>),
@@ -309,11 +313,61 @@ pub(crate) struct Evaluate {
     /// Seasonal period in rows (seasonal-naive) [default: from the dates and the data].
     #[arg(long, value_name = "N")]
     pub(crate) period: Option<usize>,
-    /// Write the forecasts and actual values of all test windows to a new CSV file.
+    /// Windows to score: train, validation or test; those of train are fitted values, which the network was trained on.
+    #[arg(long, value_parser = named::<Segment>, default_value = "test")]
+    pub(crate) segment: Segment,
+    /// Write the forecasts and actual values of all these windows to a new CSV file.
     #[arg(long, value_name = "P.csv")]
     pub(crate) predictions: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) with: With,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Backtest {
+    /// Run directory; without one, give --data and settings of landfall train, which train a new forecaster.
+    pub(crate) run: Option<PathBuf>,
+    /// Number of origins; the forecast from the last one ends with the last row.
+    #[arg(long, value_name = "N")]
+    pub(crate) windows: Option<usize>,
+    /// Rows from one origin to the next.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(crate) step: usize,
+    /// First origin, the last row that its forecast knows: a date, or a row number of data without dates.
+    #[arg(long, value_name = "DATE")]
+    pub(crate) from: Option<String>,
+    /// Last origin.
+    #[arg(long, value_name = "DATE")]
+    pub(crate) to: Option<String>,
+    /// Train anew on the rows up to the origin: never (one training before the first origin, or RUN's weights), always, or
+    /// at every Nth origin.
+    #[arg(long, value_name = "never|always|N", value_parser = refit, default_value = "never")]
+    pub(crate) refit: Refit,
+    /// Write the forecasts and actual values of all windows to a new CSV file, origin after origin.
+    #[arg(long, value_name = "P.csv")]
+    pub(crate) predictions: Option<PathBuf>,
+    /// Go on with an interrupted backtest of the same command, whose finished origins --predictions holds.
+    #[arg(long, requires = "predictions")]
+    pub(crate) resume: bool,
+    /// Write the errors and some forecasts as one HTML file, a new one.
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+    /// Print one JSON object as the last line.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) setup: Setup,
+}
+
+fn refit(text: &str) -> Result<Refit, String> {
+    match text {
+        "never" => Ok(Refit::Never),
+        "always" => Ok(Refit::Every(1)),
+        n => match n.parse() {
+            Ok(n @ 1..) => Ok(Refit::Every(n)),
+            Ok(_) | Err(_) => Err("give never, always, or a number of origins from 1 on".to_owned()),
+        },
+    }
 }
 
 /// Baselines: forecasts that need no training.
@@ -333,6 +387,10 @@ pub(crate) struct Forecast {
     /// Fill missing values: previous, linear or zero.
     #[arg(long)]
     pub(crate) fill: Option<String>,
+    /// Forecast from a past row, the last one that is known: a date, or a row number (from 0) of data without dates
+    /// [default: the last row].
+    #[arg(long, value_name = "DATE")]
+    pub(crate) at: Option<String>,
     #[command(flatten)]
     pub(crate) ahead: KnownAhead,
     /// Write a CSV here instead of to standard output.

@@ -22,6 +22,14 @@ pub enum CliError {
         "{0}: values known in advance are not supported; a forecast starts from the columns' past alone, so leave the flag out (--target names the columns to forecast, the others are inputs up to the last row)"
     )]
     KnownAhead(&'static str),
+    #[error("at the origin {origin}: {why}")]
+    AtOrigin { origin: String, why: Box<CliError> },
+    #[error(
+        "the first origin, {origin}, knows {rows} rows, and a forecast needs {needed}; give later origins (--from, fewer --windows) or a shorter --context"
+    )]
+    TooEarly { origin: String, rows: usize, needed: usize },
+    #[error("{}:{line}: {found} where this backtest has {expected}; --resume goes on with a file of the same command", .path.display())]
+    OtherBacktest { path: PathBuf, line: u64, found: String, expected: String },
     #[error("{0} is needed; {1}")]
     Needed(&'static str, &'static str),
     #[error("{} is complete with {done} of {total} steps; give a larger --epochs or --max-steps to go on", .run.display())]
@@ -56,9 +64,12 @@ impl CliError {
     pub fn code(&self) -> u8 {
         match self {
             Self::During(_) | Self::Output(_) => 1,
+            Self::AtOrigin { why, .. } => why.code(),
             Self::Run(_)
             | Self::Flags { .. }
             | Self::Needed(..)
+            | Self::TooEarly { .. }
+            | Self::OtherBacktest { .. }
             | Self::KnownAhead(_)
             | Self::Complete { .. }
             | Self::NoSteps(_)

@@ -1,8 +1,9 @@
-//! The program `landfall` as a library: [`program`] is all of it, for a command line; [`training`] and [`forecasting`] are what
+//! The program `landfall` as a library: [`program`] is all of it, for a command line; [`training`], [`forecasting`] and [`backtesting`] are what
 //! its commands compute with, and print nothing.
 #![deny(unsafe_code)]
 
 mod args;
+pub mod backtesting;
 mod commands;
 mod device;
 mod error;
@@ -39,6 +40,7 @@ fn run(args: &Args) -> u8 {
     let done = match &args.command {
         Command::Train(train) => commands::train::run(train),
         Command::Evaluate(evaluate) => commands::evaluate::run(evaluate).map(|()| 0),
+        Command::Backtest(backtest) => commands::backtest::run(backtest),
         Command::Forecast(forecast) => commands::forecast::run(forecast).map(|()| 0),
         Command::Import(import) => commands::import::run(import).map(|()| 0),
         Command::Export(export) => commands::export::run(export).map(|()| 0),

@@ -10,6 +10,7 @@ use serde::Serialize;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::time::{Duration, Instant};
 
 thread_local! {
     /// Begins what this thread says: which of several runs it trains.
@@ -171,6 +172,83 @@ impl Observer for Watch {
         };
         self.say(&format!("{split} after step {step}: {scores}{best}"));
     }
+
+    fn stop(&self) -> bool {
+        self.stop.raised()
+    }
+}
+
+/// Shows a backtest: a bar of its origins on a terminal, a line at most a second elsewhere.
+pub(crate) struct Origins {
+    bar: Option<ProgressBar>,
+    done: usize,
+    total: usize,
+    /// When a line was last said.
+    said: Option<Instant>,
+    label: String,
+    stop: Stop,
+}
+
+impl Origins {
+    /// Watches a backtest of `total` origins of which `done` are done; `stop` ends it after a step of a training, or after
+    /// an origin.
+    pub(crate) fn new(done: usize, total: usize, stop: Stop) -> Self {
+        let bar = (std::io::stderr().is_terminal() && std::io::stdout().is_terminal()).then(|| {
+            let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
+            if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} origins, {eta} left  {msg}")
+            {
+                bar.set_style(style);
+            }
+            bar.set_position(done as u64);
+            bar.reset_eta();
+            bar
+        });
+        Self { bar, done, total, said: None, label: String::new(), stop }
+    }
+
+    /// An origin begins.
+    pub(crate) fn begin(&mut self, label: &str) {
+        label.clone_into(&mut self.label);
+        if let Some(bar) = &self.bar {
+            bar.set_message(label.to_owned());
+        }
+    }
+
+    /// An origin is done, with this error.
+    pub(crate) fn end(&mut self, label: &str, mse: Option<String>) {
+        self.done += 1;
+        if let Some(bar) = &self.bar {
+            bar.set_position(self.done as u64);
+            return;
+        }
+        let due = self.said.is_none_or(|said| said.elapsed() >= Duration::from_secs(1));
+        if due || self.done == self.total {
+            self.said = Some(Instant::now());
+            let mse = mse.map_or_else(|| "no forecast".to_owned(), |mse| format!("MSE {mse}"));
+            // The backtest goes on, whatever becomes of standard output.
+            drop(line(&format!("origin {}/{}  {label}  {mse}", self.done, self.total)));
+        }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The training at an origin.
+impl Observer for Origins {
+    fn step(&mut self, _: &StepLine) {}
+
+    fn progress(&mut self, done: usize, total: usize) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(format!("{}, training step {done}/{total}", self.label));
+        }
+    }
+
+    fn evaluation(&mut self, _: &EvaluationRecord, _: bool) {}
 
     fn stop(&self) -> bool {
         self.stop.raised()

@@ -1,6 +1,7 @@
 //! Models, data, optimizers and the training loop on the [`landfall`] engine.
 #![deny(unsafe_code)]
 
+pub mod backtest;
 pub mod checkpoint;
 pub mod choice;
 pub mod data;

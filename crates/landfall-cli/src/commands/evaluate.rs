@@ -75,11 +75,11 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
             let notes = panel.notices().to_vec();
             let (dataset, panel) = run.dataset(panel)?;
             let notes = [&notes, panel.left_out()].concat();
-            (dataset, Segment::Test, Units::of(&panel), notes, Some(Arc::new(panel)))
+            (dataset, args.segment, Units::of(&panel), notes, Some(Arc::new(panel)))
         }
         Data::Tokens(data) => {
             let (dataset, data) = run.samples(data)?;
-            (dataset, Segment::Test, Units::tokens(&data.names), Vec::new(), None)
+            (dataset, args.segment, Units::tokens(&data.names), Vec::new(), None)
         }
         // Its benchmark holds no windows out.
         Data::Walk(walk) => (Dataset::regression(&walk), Segment::Train, Units::labels(), Vec::new(), None),
@@ -102,7 +102,7 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
     .map_err(CliError::During)?;
     let mut record = EvaluationRecord::new(step, segment, &evaluated, &units);
     if let Some(panel) = &panel {
-        let test = TestScoring { panel: Arc::clone(panel), period: run.resolved().period };
+        let test = TestScoring { panel: Arc::clone(panel), period: run.resolved().period, segment };
         test.add_to(&mut record, &mut session, run.forecaster()).map_err(CliError::During)?;
     }
     note_all(&notes);
@@ -137,7 +137,7 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
     let (context, horizon) = (args.context.unwrap_or(336), args.horizon.unwrap_or(96));
     let notes = panel.notices().to_vec();
     let panel = Arc::new(WindowedPanel::fit(panel, split, context, horizon)?);
-    let (parts, targets, batch) = (panel.parts(Segment::Test), panel.targets(), args.batch.unwrap_or(128));
+    let (parts, targets, batch) = (panel.parts(args.segment), panel.targets(), args.batch.unwrap_or(128));
     let s = baseline::score(kind, &parts, targets, batch)?;
     let each = parts.iter().filter(|_| parts.len() > 1).map(|part| {
         let s = baseline::score(kind, std::slice::from_ref(part), targets, batch)?;
@@ -156,7 +156,7 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
     };
     let mut record = EvaluationRecord {
         step: 0,
-        split: Segment::Test.to_string(),
+        split: args.segment.to_string(),
         forecaster: None,
         mse: s.mse,
         mae: s.mae,
@@ -171,7 +171,8 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
         columns: s.per_column.into_iter().map(column).collect(),
         series,
     };
-    TestScoring { panel: Arc::clone(&panel), period }.add_baseline_to(&mut record, kind)?;
+    TestScoring { panel: Arc::clone(&panel), period, segment: args.segment }
+        .add_baseline_to(&mut record, kind)?;
     print(&name, &record, args.with.json)
 }
 

@@ -5,6 +5,7 @@ use crate::args::Forecast as Args;
 use crate::error::CliError;
 use crate::forecasting::{Predictor, series};
 use crate::output;
+use landfall_train::data::Cutoff;
 use landfall_train::report::plot;
 use landfall_train::run::{Forecast, Run};
 use serde_json::json;
@@ -21,6 +22,15 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     }
     let run = Run::open(&args.run)?;
     let panel = series(&run, &args.data, fill(args.fill.as_ref())?)?;
+    let (panel, left_out) = match &args.at {
+        Some(text) => {
+            let context = run.resolved().network.context();
+            let needed = run.forecaster().map_or(context, |f| f.history(context));
+            panel.until(Cutoff::parse(text, &panel)?, needed)?
+        }
+        None => (panel, Vec::new()),
+    };
+    note_all(&left_out);
     let mut predictor = Predictor::new(run, args.with.weights, args.with.device, args.with.threads)?;
     output::note(predictor.device());
     let (forecasts, left_out) = predictor.forecast(&panel)?;
@@ -43,7 +53,11 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         None => output::line(table.csv().trim_end()),
         Some(path) => {
             let (source, path) = (panel.source(), path.display());
-            output::line(&format!("{horizon} rows after the last of {source} are in {path}"))
+            let after = match (&args.at, panel.series()) {
+                (Some(_), [first, ..]) => first.label(first.rows() - 1),
+                _ => "the last".to_owned(),
+            };
+            output::line(&format!("{horizon} rows after {after} of {source} are in {path}"))
         }
     }
 }

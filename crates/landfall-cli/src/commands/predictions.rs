@@ -2,7 +2,7 @@
 
 use crate::error::CliError;
 use landfall_train::data::{WindowForecast, WindowedPanel};
-use landfall_train::report::Predictions;
+use landfall_train::report::{Predictions, Windows};
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind};
 use std::path::Path;
@@ -24,7 +24,10 @@ pub(super) fn write(
         Err(why) => return Err(failed(why)),
     };
     let written = || {
-        let mut table = Predictions::new(BufWriter::new(file), panel, levels).map_err(failed)?;
+        let series = panel.members().iter().map(|m| &m.series).collect();
+        let columns = (panel.targets(), levels);
+        let table = Predictions::new(BufWriter::new(file), series, columns, Windows::Numbers);
+        let mut table = table.map_err(failed)?;
         forecasts(&mut |window| table.window(&window).map_err(failed))?;
         table.finish().map_err(failed)
     };

@@ -16,7 +16,7 @@ pub(crate) fn run(args: &Tune) -> Result<(), CliError> {
     }
     let (settings, _, of_weights) = start_of(settings(&args.setup)?)?;
     let mut resolved = settings.resolve()?;
-    let mut loaded = load(&mut resolved)?;
+    let mut loaded = load(&mut resolved, None)?;
     loaded.notes.extend(of_weights);
     note_all(&loaded.notes);
     let device = loaded.placed.line();

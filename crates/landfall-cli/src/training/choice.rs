@@ -48,7 +48,7 @@ pub(super) fn chosen(
     let forecast = run.evaluate(session, panel, Segment::Test).map_err(CliError::During)?;
     let mut forecast = record(&forecast);
     forecast.forecaster = Some(choice.winner.name.clone());
-    let test = TestScoring { panel: Arc::clone(panel), period: resolved.period };
+    let test = TestScoring { panel: Arc::clone(panel), period: resolved.period, segment: Segment::Test };
     test.add_to(&mut forecast, session, run.forecaster()).map_err(CliError::During)?;
     let engine = session.engine.clone();
     let network = engine.enter(|| session.evaluate(Segment::Test))?;

@@ -5,7 +5,7 @@ use crate::device::{Placed, on};
 use crate::error::CliError;
 use landfall::tune::{Cache, Tuned, tune};
 use landfall_train::choice::Plan;
-use landfall_train::data::Summary;
+use landfall_train::data::{Panel, Summary};
 use landfall_train::pretrained::Pretrained;
 use landfall_train::run::{Data, Device, Resolved, Settings};
 use landfall_train::train::{Dataset, Session};
@@ -32,27 +32,28 @@ pub(crate) fn start_of(settings: Settings) -> Result<(Settings, Option<Pretraine
     Ok((settings, Some(weights), notes))
 }
 
-/// Reads the data and makes a session of it.
-pub(crate) fn load(resolved: &mut Resolved) -> Result<Loaded, CliError> {
+/// Reads the data, unless it is series that are read already, and makes a session of it.
+pub(crate) fn load(resolved: &mut Resolved, panel: Option<Panel>) -> Result<Loaded, CliError> {
     let (mut plan, mut summary) = (None, None);
-    let (dataset, comparison, notes) = match resolved.load()? {
-        Data::Series(panel) => {
-            summary = Some(panel.summary());
-            *resolved = resolved.clone().sized(&panel)?;
-            let (mut dataset, panel) = resolved.forecast(panel)?;
-            let left_out = panel.left_out().to_vec();
-            if resolved.is_default_recipe() {
-                let (folds, planned) = resolved.planned(&dataset, &panel);
-                (plan, dataset) = (Some(folds), planned);
+    let (dataset, comparison, notes) =
+        match panel.map_or_else(|| resolved.load(), |panel| Ok(Data::Series(panel)))? {
+            Data::Series(panel) => {
+                summary = Some(panel.summary());
+                *resolved = resolved.clone().sized(&panel)?;
+                let (mut dataset, panel) = resolved.forecast(panel)?;
+                let left_out = panel.left_out().to_vec();
+                if resolved.is_default_recipe() {
+                    let (folds, planned) = resolved.planned(&dataset, &panel);
+                    (plan, dataset) = (Some(folds), planned);
+                }
+                (dataset, Comparison::Series(Arc::new(panel)), left_out)
             }
-            (dataset, Comparison::Series(Arc::new(panel)), left_out)
-        }
-        Data::Tokens(data) => {
-            let (dataset, data) = resolved.classify(data)?;
-            (dataset, Comparison::Classes(Classes::of(&data, resolved.split)?), Vec::new())
-        }
-        Data::Walk(walk) => (Dataset::regression(&walk), Comparison::Labels(walk), Vec::new()),
-    };
+            Data::Tokens(data) => {
+                let (dataset, data) = resolved.classify(data)?;
+                (dataset, Comparison::Classes(Classes::of(&data, resolved.split)?), Vec::new())
+            }
+            Data::Walk(walk) => (Dataset::regression(&walk), Comparison::Labels(walk), Vec::new()),
+        };
     let asked = resolved.settings.device.unwrap_or(Device::Auto);
     let placed = on(asked, resolved.settings.threads, |engine| resolved.session(engine, &dataset))?;
     Ok(Loaded { placed, dataset, comparison, plan, summary, notes })

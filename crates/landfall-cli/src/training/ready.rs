@@ -8,7 +8,7 @@ use crate::device::Placed;
 use crate::error::CliError;
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
 use landfall_train::choice::Plan;
-use landfall_train::data::Summary;
+use landfall_train::data::{Panel, Segment, Summary};
 use landfall_train::run::{
     Device, FitOptions, KEPT_DATA, KEPT_FRAME, OneOrMore, Resolved, Run, RunError, RunFolder, RunLock,
     Settings, TestScoring, Units, complete,
@@ -62,13 +62,25 @@ impl Ready {
     /// Settings that do not fit together, a directory that holds a run already, data that cannot be read or is too short, a
     /// device that is not there.
     pub fn new(run: NewRun) -> Result<Self, CliError> {
+        Self::made(run, None)
+    }
+
+    /// A new run on series that are read already, in place of the data of its settings.
+    ///
+    /// # Errors
+    /// As [`Ready::new`].
+    pub fn on(run: NewRun, panel: Panel) -> Result<Self, CliError> {
+        Self::made(run, Some(panel))
+    }
+
+    fn made(run: NewRun, panel: Option<Panel>) -> Result<Self, CliError> {
         let NewRun { settings, out, tuned, frame } = run;
         let (settings, init, of_weights) = start_of(settings)?;
         let resolved = settings.resolve()?;
         if let Some(path) = out.as_ref().filter(|p| p.exists() && !RunFolder::is_unbegun(p)) {
             return Err(RunError::Exists { path: path.clone() }.into());
         }
-        let mut ready = Self::prepare(resolved, tuned, Place::New { out, frame }, |session| {
+        let mut ready = Self::prepare(resolved, panel, tuned, Place::New { out, frame }, |session| {
             if let Some(init) = &init {
                 load_weights(&init.source, &init.file, session)?;
             }
@@ -96,7 +108,7 @@ impl Ready {
             return Err(RunError::NoCheckpoint { path: path.to_owned() }.into());
         }
         let file = File::read(&checkpoint)?;
-        let ready = Self::prepare(resolved, false, Place::Resumed(lock), |session| {
+        let ready = Self::prepare(resolved, None, false, Place::Resumed(lock), |session| {
             load_checkpoint(&checkpoint, &file, session).map_err(CliError::from)
         })?;
         match &ready.comparison {
@@ -136,11 +148,12 @@ impl Ready {
     /// Everything that can be refused happens here, before a file is written.
     fn prepare(
         mut resolved: Resolved,
+        panel: Option<Panel>,
         tuned: bool,
         place: Place,
         start: impl FnOnce(&mut Session) -> Result<Progress, CliError>,
     ) -> Result<Self, CliError> {
-        let Loaded { placed, dataset, comparison, plan, summary, mut notes } = load(&mut resolved)?;
+        let Loaded { placed, dataset, comparison, plan, summary, mut notes } = load(&mut resolved, panel)?;
         let Placed { made: mut session, device, why: chosen } = placed;
         if tuned {
             let engine = session.engine.clone();
@@ -250,9 +263,11 @@ impl Ready {
     pub(super) fn options(&self, configuration: String) -> FitOptions {
         let Self { resolved, comparison, choice, .. } = self;
         let test = match comparison {
-            Comparison::Series(panel) => {
-                Some(TestScoring { panel: Arc::clone(panel), period: resolved.period })
-            }
+            Comparison::Series(panel) => Some(TestScoring {
+                panel: Arc::clone(panel),
+                period: resolved.period,
+                segment: Segment::Test,
+            }),
             Comparison::Labels(_) | Comparison::Classes(_) => None,
         };
         let units = match comparison {

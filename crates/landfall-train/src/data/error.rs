@@ -29,6 +29,9 @@ pub enum DataError {
     /// Samples of tokens are not as they must be.
     #[error(transparent)]
     Tokens(#[from] super::TokenError),
+    /// No forecast from a place in time.
+    #[error(transparent)]
+    Cutoff(#[from] super::CutoffError),
     /// The file does not exist.
     #[error("{file}: no such file; check the path")]
     FileMissing {

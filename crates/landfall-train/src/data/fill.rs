@@ -51,6 +51,8 @@ pub(super) struct Holes<'a> {
     pub(super) names: &'a Vec<String>,
     pub(super) values: Vec<Vec<f64>>,
     pub(super) dates: Option<Vec<NaiveDateTime>>,
+    /// Of each column the rows whose values were interpolated, and so know of later ones.
+    pub(super) interpolated: Vec<Vec<usize>>,
 }
 
 /// Fills the series of a file, and counts what it fills.
@@ -105,8 +107,11 @@ impl Filling {
             }
             // Rows that were inserted stand on no line, and none of them is the first of a column.
             let first = place(start + missing.map_or(0, |(first, _)| first));
+            let fill = self.fill.unwrap_or(Fill::Linear);
+            let empty = || values.iter().enumerate().filter(|(_, v)| v.is_nan()).map(|(row, _)| row);
+            holes.interpolated.push(if fill == Fill::Linear { empty().collect() } else { Vec::new() });
             if values.iter().any(|v| v.is_nan()) {
-                fill_missing(name, values, self.fill.unwrap_or(Fill::Linear), first)?;
+                fill_missing(name, values, fill, first)?;
             }
         }
         Ok(holes)

@@ -92,13 +92,13 @@ impl<'a> MetricSums<'a> {
 }
 
 /// `200 |y − f| / (|y| + |f|)`, 0 where both are 0.
-fn symmetric_percent(y: f64, f: f64) -> f64 {
+pub(crate) fn symmetric_percent(y: f64, f: f64) -> f64 {
     let size = y.abs() + f.abs();
     if size == 0.0 { 0.0 } else { 200.0 * ((y - f).abs() / size) }
 }
 
 /// Mean absolute difference of rows a season apart; `None` where it is 0, not finite, or there is no such pair.
-fn seasonal_scale(rows: &[f64], period: usize) -> Option<f64> {
+pub(crate) fn seasonal_scale(rows: &[f64], period: usize) -> Option<f64> {
     let pairs = rows.len().checked_sub(period).filter(|pairs| *pairs > 0 && period > 0)?;
     let sum: f64 = rows.iter().zip(&rows[period..]).map(|(before, y)| (y - before).abs()).sum();
     finite(sum / pairs as f64).filter(|scale| *scale > 0.0)
@@ -138,7 +138,7 @@ fn metrics<'s>(all: impl Iterator<Item = &'s Sums> + Clone, unit: impl Fn(&Sums)
     }
 }
 
-fn finite(x: f64) -> Option<f64> {
+pub(crate) fn finite(x: f64) -> Option<f64> {
     x.is_finite().then_some(x)
 }
 

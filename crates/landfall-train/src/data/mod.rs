@@ -12,6 +12,7 @@ pub mod baseline;
 mod cell;
 mod columns;
 pub mod csv;
+mod cutoff;
 mod dates;
 #[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "only Parquet files hold decimals and f32"))]
 mod decimal;
@@ -22,6 +23,7 @@ mod long;
 mod message;
 mod metrics;
 mod numbers;
+mod origins;
 mod panel;
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -41,11 +43,13 @@ mod windowed;
 mod windows;
 
 pub use self::baseline::Baseline;
+pub use self::cutoff::{Cutoff, CutoffError};
 pub use self::dates::{DateForm, Dates};
 pub use self::error::{DataError, Place};
 pub use self::fill::Fill;
 pub use self::frequency::{Frequency, Gap, MonthDay, Spacing};
 pub use self::metrics::{MetricSums, Metrics};
+pub use self::origins::{Origins, Range as OriginRange};
 pub use self::panel::{Found, Panel, read};
 pub use self::scaler::Scaler;
 pub use self::scores::{ColumnScore, ScoreSums, Scores};
@@ -59,5 +63,6 @@ pub use self::window_forecast::WindowForecast;
 pub use self::windowed::{Member, WindowedPanel};
 pub use self::windows::Windows;
 
+pub(crate) use self::metrics::{finite, seasonal_scale, symmetric_percent};
 use self::panel::{file_bytes, only};
 pub(crate) use self::windowed::scaler_of;

@@ -186,6 +186,40 @@ impl Panel {
         Ok(Self { series, targets: targets.len(), ..self })
     }
 
+    /// The same series without the columns of one value, if others remain and there are rows enough to say so.
+    ///
+    /// # Errors
+    /// As [`Panel::with_columns`].
+    pub fn without_constants(mut self) -> Result<Self, DataError> {
+        self.leave_out_constants()?;
+        Ok(self)
+    }
+
+    /// The same series with these columns, all of which are to be forecast.
+    ///
+    /// # Errors
+    /// [`DataError::UnknownColumn`], [`DataError::RequestedTwice`], [`DataError::NoNumericColumn`] for none.
+    pub fn with_columns(self, columns: &[String]) -> Result<Self, DataError> {
+        let series = self.series.into_iter().map(|s| s.with_columns(columns)).collect::<Result<_, _>>()?;
+        Ok(Self { series, targets: columns.len(), ..self })
+    }
+
+    /// As many rows of each series, from its first on, as `rows` says, as they were known then ([`Series::known_at`]);
+    /// series of which it takes none are left out.
+    ///
+    /// # Errors
+    /// As [`Series::known_at`]; [`DataError::NoFile`] when no series remains.
+    pub fn known_at(&self, rows: impl Fn(&Series) -> usize) -> Result<Self, DataError> {
+        let some = self.series.iter().map(|s| (s, rows(s))).filter(|(_, rows)| *rows > 0);
+        let series = some.map(|(s, rows)| s.known_at(rows)).collect::<Result<Vec<_>, _>>()?;
+        if series.is_empty() {
+            return Err(DataError::NoFile);
+        }
+        let (targets, files, found, period) =
+            (self.targets, self.files.clone(), self.found.clone(), self.period);
+        Ok(Self { series, targets, files, found, period })
+    }
+
     /// The series, at least one.
     pub fn series(&self) -> &[Series] {
         &self.series

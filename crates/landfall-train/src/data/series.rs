@@ -10,6 +10,8 @@ pub struct Series {
     columns: Vec<String>,
     values: Vec<Vec<f64>>,
     dates: Option<Dates>,
+    /// Of each column the rows whose values were interpolated; empty where none was.
+    interpolated: Vec<Vec<usize>>,
 }
 
 impl Series {
@@ -57,7 +59,12 @@ impl Series {
                 return Err(DataError::NotFinite { file, column: column.clone(), row: row + 1 });
             }
         }
-        Ok(Self { name: file.clone(), source: file, columns, values, dates })
+        Ok(Self { name: file.clone(), source: file, columns, values, dates, interpolated: Vec::new() })
+    }
+
+    /// The same series, of which these rows of each column were interpolated: their values know of later ones.
+    pub(super) fn with_interpolated(self, interpolated: Vec<Vec<usize>>) -> Self {
+        Self { interpolated, ..self }
     }
 
     /// The same series under another name than its source.
@@ -87,7 +94,10 @@ impl Series {
         };
         let places = names.iter().map(place).collect::<Result<Vec<_>, _>>()?;
         let values = places.iter().filter_map(|&at| self.values.get_mut(at).map(std::mem::take)).collect();
-        Ok(Self::new(self.source, names.to_vec(), values, self.dates)?.named(self.name))
+        let interpolated = places.iter().map(|&at| self.interpolated.get(at).cloned().unwrap_or_default());
+        let interpolated = interpolated.collect();
+        let made = Self::new(self.source, names.to_vec(), values, self.dates)?;
+        Ok(made.named(self.name).with_interpolated(interpolated))
     }
 
     /// Number of rows, at least 1.
@@ -123,6 +133,47 @@ impl Series {
     /// Where the series comes from: the path of its file, or what generated it.
     pub fn source(&self) -> &str {
         &self.source
+    }
+
+    /// What a row is called: its date, or without dates its number from 0.
+    pub fn label(&self, row: usize) -> String {
+        let date = self.dates.as_ref().and_then(|dates| Some(dates.format(*dates.values().get(row)?)));
+        date.unwrap_or_else(|| row.to_string())
+    }
+
+    /// The first `rows` rows as they were known at the last of them: values that were interpolated between the last known
+    /// one and a later one repeat the last known one.
+    ///
+    /// # Errors
+    /// [`DataError::TooFewRows`] when the series is shorter, [`DataError::HeaderOnly`] for 0 rows,
+    /// [`DataError::ColumnMissing`] for a column without a value by then.
+    pub fn known_at(&self, rows: usize) -> Result<Self, DataError> {
+        if rows > self.rows() {
+            let file = self.source.clone();
+            return Err(DataError::TooFewRows { file, rows: self.rows(), needed: rows });
+        }
+        let mut values: Vec<Vec<f64>> =
+            self.values.iter().map(|v| v.get(..rows).unwrap_or_default().to_vec()).collect();
+        let mut interpolated = Vec::with_capacity(self.interpolated.len());
+        for ((column, values), filled) in self.columns.iter().zip(&mut values).zip(&self.interpolated) {
+            let filled: Vec<usize> = filled.iter().copied().take_while(|row| *row < rows).collect();
+            // Rows of the column that end with an interpolated one, back to the last known one.
+            let after = filled.iter().rev().zip((0..rows).rev()).take_while(|(row, end)| *row == end).count();
+            if let Some(known) = rows.checked_sub(after).filter(|_| after > 0) {
+                let last = known.checked_sub(1).and_then(|row| values.get(row).copied());
+                let Some(last) = last else {
+                    return Err(DataError::ColumnMissing {
+                        file: self.source.clone(),
+                        column: column.clone(),
+                    });
+                };
+                values.iter_mut().skip(known).for_each(|value| *value = last);
+            }
+            interpolated.push(filled);
+        }
+        let dates = self.dates.as_ref().map(|dates| dates.first(rows));
+        let made = Self::new(self.source.clone(), self.columns.clone(), values, dates)?;
+        Ok(made.named(self.name.clone()).with_interpolated(interpolated))
     }
 
     /// The last `rows` rows: what a forecast of the future starts from.
@@ -182,6 +233,26 @@ mod tests {
             refused(&["a"], vec![vec![1.0], vec![2.0]]),
             "s: 1 names for 2 columns; give one name per column"
         );
+    }
+
+    #[test]
+    fn rows_are_known_without_what_came_later() {
+        let text = "day,a,b\n2016-07-01,1,5\n2016-07-02,,6\n2016-07-03,,7\n2016-07-04,4,8\n2016-07-05,5,\n2016-07-06,6,9\n";
+        let series = super::super::csv::parse(text.as_bytes(), "s", &super::super::ReadOptions::default())
+            .expect("a series");
+        assert_eq!(series.values(), [vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], vec![5.0, 6.0, 7.0, 8.0, 8.5, 9.0]]);
+        let known = |rows| series.known_at(rows).expect("shorter");
+        assert_eq!(known(3).values(), [vec![1.0, 1.0, 1.0], vec![5.0, 6.0, 7.0]]);
+        assert_eq!(known(4).values(), [vec![1.0, 2.0, 3.0, 4.0], vec![5.0, 6.0, 7.0, 8.0]]);
+        assert_eq!(known(5).values()[1], [5.0, 6.0, 7.0, 8.0, 8.0]);
+        // Of columns in another order too, and of what was known twice.
+        let turned = series.clone().with_columns(&names(&["b", "a"])).expect("both");
+        assert_eq!(
+            turned.known_at(5).expect("shorter").known_at(2).expect("shorter").values()[1],
+            [1.0, 1.0]
+        );
+        assert_eq!(known(3).label(2), "2016-07-03");
+        assert!(series.known_at(7).is_err() && series.known_at(0).is_err());
     }
 
     #[test]

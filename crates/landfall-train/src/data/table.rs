@@ -85,13 +85,13 @@ pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<S
         let of = |c: &columns::Column| lines.iter().filter_map(|&line| c.values.get(line).copied()).collect();
         let values = columns.numbers.iter().map(of).collect();
         let place = |row: usize| sheet.place(lines.get(row).copied().unwrap_or(row));
-        let Holes { values, dates, .. } =
-            filling.fill(Holes { source: &named, names: &names, values, dates }, place)?;
+        let holes = Holes { source: &named, names: &names, values, dates, interpolated: Vec::new() };
+        let Holes { values, dates, interpolated, .. } = filling.fill(holes, place)?;
         let dates = source.zip(dates).map(|(source, values)| {
             let (form, offset) = (source.dates.form.clone(), source.dates.offset);
             Dates::from_ascending(source.name.clone(), form, values, offset)
         });
-        let one = Series::new(named, names.clone(), values, dates)?;
+        let one = Series::new(named, names.clone(), values, dates)?.with_interpolated(interpolated);
         series.push(match id {
             Some(id) => one.named(id),
             None => one,

@@ -4,6 +4,7 @@
 //! metrics of the steps, `sections` makes charts and tables of both, `page` puts them into one file. Charts are
 //! drawn by `svg`, which knows nothing of runs.
 
+mod backtest;
 mod collect;
 mod curves;
 mod histogram;
@@ -15,7 +16,8 @@ mod sections;
 mod style;
 mod svg;
 
+pub use backtest::{BacktestFacts, backtest};
 pub use plot::plot;
-pub use predictions::Predictions;
+pub use predictions::{Predictions, Windows};
 pub use run_report::{Report, Subject};
 pub use svg::digits;

@@ -1,11 +1,41 @@
 //! The forecasts of windows as a CSV file, beside what came to be.
 
-use crate::data::{Dates, Series, WindowForecast, WindowedPanel};
+use crate::data::{Series, WindowForecast};
 use std::io;
+
+/// How a window is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Windows {
+    /// `window`: its number within its series, from 0.
+    Numbers,
+    /// `cutoff`: the date, or the number, of the last row that it knows.
+    Cutoffs,
+}
+
+impl Windows {
+    /// Names of the columns of a file of such windows, for the first `targets` columns of these series.
+    #[must_use]
+    pub fn header(self, series: &[&Series], (targets, levels): (usize, &[f64])) -> Vec<String> {
+        let label = series.first().and_then(|s| s.dates()).filter(|_| dated(series)).map(|d| d.column());
+        let window = match self {
+            Self::Numbers => "window",
+            Self::Cutoffs => "cutoff",
+        };
+        let mut header: Vec<String> = Vec::new();
+        header.extend((series.len() > 1).then(|| "series".to_owned()));
+        header.extend([window, "step", label.unwrap_or("row")].map(str::to_owned));
+        for column in series.first().map_or(&[][..], |s| s.columns()).iter().take(targets) {
+            header.push(column.clone());
+            header.extend(levels.iter().map(|level| format!("{column}_q{level:?}")));
+            header.push(format!("{column}_actual"));
+        }
+        header
+    }
+}
 
 /// Writes a row for each window and step, in the units of the data.
 ///
-/// Columns: `series` (only where there are several), `window` (from 0, within its series), `step` (from 1), the date of
+/// Columns: `series` (only where there are several), `window` or `cutoff` ([`Windows`]), `step` (from 1), the date of
 /// the row that is forecast under the name of the date column (or `row`, its number from 0, where there are no dates);
 /// then for each target column `<column>`, `<column>_q<level>` for each quantile level, and `<column>_actual`. Numbers
 /// have the fewest digits that read back as the same number.
@@ -15,29 +45,34 @@ pub struct Predictions<'a, W: io::Write> {
     series: Vec<&'a Series>,
     targets: usize,
     levels: usize,
-    dated: bool,
+    windows: Windows,
 }
 
 impl<'a, W: io::Write> Predictions<'a, W> {
-    /// Writes the header.
+    /// Writes the header, for the first `targets` columns of these series.
     ///
     /// # Errors
     /// What the writer returns.
-    pub fn new(out: W, panel: &'a WindowedPanel, levels: &[f64]) -> io::Result<Self> {
-        let series: Vec<&Series> = panel.members().iter().map(|m| &m.series).collect();
-        let dates: Option<Vec<&Dates>> = series.iter().map(|s| s.dates()).collect();
-        let label = dates.as_ref().and_then(|all| all.first()).map(|d| d.column());
-        let mut header: Vec<String> = Vec::new();
-        header.extend((series.len() > 1).then(|| "series".to_owned()));
-        header.extend(["window", "step", label.unwrap_or("row")].map(str::to_owned));
-        for column in panel.columns().iter().take(panel.targets()) {
-            header.push(column.clone());
-            header.extend(levels.iter().map(|level| format!("{column}_q{level:?}")));
-            header.push(format!("{column}_actual"));
-        }
+    pub fn new(
+        out: W,
+        series: Vec<&'a Series>,
+        (targets, levels): (usize, &[f64]),
+        windows: Windows,
+    ) -> io::Result<Self> {
         let mut csv = csv::Writer::from_writer(out);
-        csv.write_record(&header)?;
-        Ok(Self { csv, dated: label.is_some(), targets: panel.targets(), levels: levels.len(), series })
+        csv.write_record(windows.header(&series, (targets, levels)))?;
+        Ok(Self { csv, targets, levels: levels.len(), series, windows })
+    }
+
+    /// Goes on with a file that has a header already.
+    #[must_use]
+    pub fn further(
+        out: W,
+        series: Vec<&'a Series>,
+        (targets, levels): (usize, &[f64]),
+        windows: Windows,
+    ) -> Self {
+        Self { csv: csv::Writer::from_writer(out), targets, levels: levels.len(), series, windows }
     }
 
     /// Writes the rows of a window.
@@ -51,11 +86,12 @@ impl<'a, W: io::Write> Predictions<'a, W> {
             if self.series.len() > 1 {
                 self.csv.write_field(series.name())?;
             }
-            self.csv.write_field(w.window.to_string())?;
+            self.csv.write_field(match self.windows {
+                Windows::Numbers => w.window.to_string(),
+                Windows::Cutoffs => self.label(series, w.start_row - 1),
+            })?;
             self.csv.write_field((step + 1).to_string())?;
-            let date = series.dates().filter(|_| self.dated);
-            let date = date.and_then(|dates| Some(dates.format(*dates.values().get(row)?)));
-            self.csv.write_field(date.unwrap_or_else(|| row.to_string()))?;
+            self.csv.write_field(self.label(series, row))?;
             for target in 0..self.targets {
                 self.number(w.of(target)[step])?;
                 for level in 0..self.levels {
@@ -68,8 +104,20 @@ impl<'a, W: io::Write> Predictions<'a, W> {
         Ok(())
     }
 
+    fn label(&self, series: &Series, row: usize) -> String {
+        if dated(&self.series) { series.label(row) } else { row.to_string() }
+    }
+
     fn number(&mut self, x: f64) -> io::Result<()> {
         Ok(self.csv.write_field(format!("{x:?}"))?)
+    }
+
+    /// Hands over to the writer what is held back.
+    ///
+    /// # Errors
+    /// What the writer returns.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.csv.flush()
     }
 
     /// Writes what is held back.
@@ -79,4 +127,9 @@ impl<'a, W: io::Write> Predictions<'a, W> {
     pub fn finish(mut self) -> io::Result<()> {
         self.csv.flush()
     }
+}
+
+/// Whether rows are named by their dates.
+fn dated(series: &[&Series]) -> bool {
+    series.iter().all(|s| s.dates().is_some())
 }

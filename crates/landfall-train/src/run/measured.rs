@@ -1,4 +1,4 @@
-//! RMSE, MASE, sMAPE and R² of the test windows, of a run's forecasts and of the baselines.
+//! RMSE, MASE, sMAPE and R² of the windows of a segment, as a rule of test, of a run's forecasts and of the baselines.
 
 use super::record::{BaselineRecord, EvaluationRecord};
 use super::{Forecaster, RunError, window_forecasts};
@@ -6,22 +6,24 @@ use crate::data::{Baseline, DataError, MetricSums, Segment, WindowedPanel, basel
 use crate::train::Session;
 use std::sync::Arc;
 
-/// What the forecasts of the test windows are scored on.
+/// What the forecasts of a segment's windows, as a rule of the test windows, are scored on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestScoring {
     /// The series.
     pub panel: Arc<WindowedPanel>,
     /// Seasonal period in rows: of the seasonal naive forecast, and of the scale of MASE.
     pub period: usize,
+    /// The segment.
+    pub segment: Segment,
 }
 
 impl TestScoring {
     fn sums(&self) -> MetricSums<'_> {
         let training: Vec<_> = self.panel.members().iter().map(|m| m.segments.rows(Segment::Train)).collect();
-        MetricSums::new(&self.panel.parts(Segment::Test), &training, self.panel.targets(), self.period)
+        MetricSums::new(&self.panel.parts(self.segment), &training, self.panel.targets(), self.period)
     }
 
-    /// Adds the further errors of the session's forecasts, and those of the baselines, to a record of the test windows;
+    /// Adds the further errors of the session's forecasts, and those of the baselines, to a record of the segment;
     /// others stay as they are.
     ///
     /// # Errors
@@ -32,11 +34,11 @@ impl TestScoring {
         session: &mut Session,
         forecaster: Option<&Forecaster>,
     ) -> Result<(), RunError> {
-        if record.split != Segment::Test.to_string() {
+        if record.split != self.segment.to_string() {
             return Ok(());
         }
         let mut sums = self.sums();
-        window_forecasts(session, &self.panel, Segment::Test, forecaster, |window| {
+        window_forecasts(session, &self.panel, self.segment, forecaster, |window| {
             sums.add(&window);
             Ok::<(), RunError>(())
         })?;
@@ -56,20 +58,20 @@ impl TestScoring {
 
     fn baseline(&self, of: Baseline) -> Result<MetricSums<'_>, DataError> {
         let mut sums = self.sums();
-        baseline::forecasts(of, &self.panel.parts(Segment::Test), self.panel.targets(), |window| {
+        baseline::forecasts(of, &self.panel.parts(self.segment), self.panel.targets(), |window| {
             sums.add(&window);
             Ok::<(), DataError>(())
         })?;
         Ok(sums)
     }
 
-    /// Errors of the last value and, where there is a season and a row a season before the first test row, of the seasonal
-    /// naive forecast, over the test windows.
+    /// Errors of the last value and, where there is a season and a row a season before the first row that is
+    /// forecast, of the seasonal naive forecast, over the segment's windows.
     ///
     /// # Errors
     /// As [`baseline::score`].
     pub fn baselines(&self) -> Result<Vec<BaselineRecord>, DataError> {
-        let (parts, period) = (self.panel.parts(Segment::Test), self.period);
+        let (parts, period) = (self.panel.parts(self.segment), self.period);
         let history = parts.iter().map(|part| part.windows.target(part.windows.base()).start).min();
         let mut all = vec![("last-value".to_owned(), Baseline::LastValue)];
         if period > 1 && history.is_some_and(|history| period <= history) {

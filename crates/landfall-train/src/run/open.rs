@@ -196,6 +196,12 @@ impl Run {
         self.resolved.settings.forecaster.as_ref()
     }
 
+    /// The name of what it forecasts with: of the forecaster, where one was chosen, else of its network.
+    #[must_use]
+    pub fn forecaster_name(&self) -> String {
+        self.forecaster().map_or_else(|| self.resolved.trained_kind().name().to_owned(), Forecaster::name)
+    }
+
     /// Errors over all windows of a segment: of the forecaster, where one was chosen, else of the session's network.
     ///
     /// # Errors

@@ -96,6 +96,27 @@ impl Dates {
         }
     }
 
+    /// Reads a date in the form of these dates, on their clock; else as `2020-01-31` or `2020-01-31 18:00:00`.
+    pub fn read(&self, text: &str) -> Option<NaiveDateTime> {
+        let text = text.trim();
+        let own = self.form.read(text).map(|stamp| match stamp.offset {
+            Some(offset) => stamp.local + chrono::TimeDelta::seconds(i64::from(self.offset - offset)),
+            None => stamp.local,
+        });
+        let other = || {
+            ["%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S"]
+                .into_iter()
+                .find_map(|pattern| Some(DateForm::new(pattern)?.read(&text.replacen('T', " ", 1))?.local))
+        };
+        own.or_else(other)
+    }
+
+    /// The dates of the first `rows` rows.
+    pub(super) fn first(&self, rows: usize) -> Self {
+        let values = self.values.get(..rows).unwrap_or(&self.values).to_vec();
+        Self { values, ..self.clone() }
+    }
+
     /// The dates from row `start` on.
     pub(super) fn tail(&self, start: usize) -> Self {
         let values = self.values.get(start..).unwrap_or_default().to_vec();

@@ -18,15 +18,9 @@ fn names(all: &[String]) -> String {
     }
 }
 
-/// Name of what the run forecasts with.
-fn forecaster(run: &Run) -> String {
-    let kind = run.resolved().trained_kind().name();
-    run.forecaster().map_or_else(|| kind.to_owned(), |f| f.name())
-}
-
 /// Whether the run beats its baselines, and the errors of all.
 pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord, baselines: &[Row]) {
-    let name = forecaster(run);
+    let name = run.forecaster_name();
     let best = baselines.iter().reduce(|a, b| if b.mse < a.mse { b } else { a });
     if let Some(best) = best {
         let ratio = record.mse / best.mse;
@@ -91,7 +85,7 @@ pub(crate) fn facts(page: &mut Page, run: &Run, summary: &Summary, record: &Eval
             },
         ),
         ("Columns to forecast", format!("{}: {}", targets.len(), names(targets))),
-        ("Forecaster", forecaster(run)),
+        ("Forecaster", run.forecaster_name()),
         (
             "Lookback window and horizon",
             format!("{} and {} rows", resolved.network.context(), resolved.network.horizon()),
@@ -136,5 +130,5 @@ pub(crate) fn samples(page: &mut Page, run: &Run, record: &EvaluationRecord) {
         rows = vec![("Accuracy", c.accuracy), ("Cross-entropy", c.cross_entropy)];
     }
     let rows: Vec<Vec<String>> = rows.iter().map(|(n, x)| vec![(*n).to_owned(), digits(*x)]).collect();
-    page.table(&[&title, &forecaster(run)], &rows, None);
+    page.table(&[&title, &run.forecaster_name()], &rows, None);
 }

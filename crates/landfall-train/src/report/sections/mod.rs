@@ -11,7 +11,7 @@ pub(super) use head::{facts, samples, verdict};
 pub(super) use training::curves;
 
 /// Width and height of a chart; three stand beside each other on a wide screen.
-const SIZE: (f64, f64) = (440.0, 260.0);
+pub(super) const SIZE: (f64, f64) = (440.0, 260.0);
 
 /// Class of the n-th baseline.
-const BASELINES: [&str; 2] = ["last", "seasonal"];
+pub(super) const BASELINES: [&str; 2] = ["last", "seasonal"];
