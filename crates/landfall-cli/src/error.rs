@@ -17,10 +17,6 @@ pub enum CliError {
     During(RunError),
     #[error("{flag} and {other}: {why}")]
     Flags { flag: &'static str, other: String, why: &'static str },
-    #[error(
-        "{0}: values known in advance are not supported; a forecast starts from the columns' past alone, so leave the flag out (--target names the columns to forecast, the others are inputs up to the last row)"
-    )]
-    KnownAhead(&'static str),
     #[error("{0} is needed; {1}")]
     Needed(&'static str, &'static str),
     #[error("{} is complete with {done} of {total} steps; give a larger --epochs or --max-steps to go on", .run.display())]
@@ -56,7 +52,6 @@ impl CliError {
             Self::Run(_)
             | Self::Flags { .. }
             | Self::Needed(..)
-            | Self::KnownAhead(_)
             | Self::Complete { .. }
             | Self::DataChanged { .. }
             | Self::SeriesChanged { .. }

@@ -13,9 +13,6 @@ use std::path::Path;
 
 /// Forecasts and writes.
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
-    if let Some(flag) = args.ahead.given() {
-        return Err(CliError::KnownAhead(flag));
-    }
     if let Some(path) = args.out.as_ref().filter(|p| p.exists()) {
         return Err(CliError::OutExists(path.clone()));
     }
@@ -23,7 +20,8 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let panel = series(&run, &args.data, fill(args.fill.as_ref())?)?;
     let mut predictor = Predictor::new(run, args.with.weights, args.with.device, args.with.threads)?;
     output::note(predictor.device());
-    let (forecasts, left_out) = predictor.forecast(&panel)?;
+    let future = args.future.as_ref().map(|file| predictor.run().load_future(file)).transpose()?;
+    let (forecasts, left_out) = predictor.forecast(&panel, future.as_ref())?;
     note_all(panel.notices().iter().chain(&left_out));
     let run = predictor.run();
     let horizon = run.resolved().network.horizon();

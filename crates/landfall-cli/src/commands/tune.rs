@@ -11,9 +11,6 @@ use serde_json::json;
 
 /// Tunes and prints.
 pub(crate) fn run(args: &Tune) -> Result<(), CliError> {
-    if let Some(flag) = args.setup.ahead.given() {
-        return Err(CliError::KnownAhead(flag));
-    }
     let mut resolved = settings(&args.setup)?.resolve()?;
     let loaded = load(&mut resolved)?;
     note_all(&loaded.notes);

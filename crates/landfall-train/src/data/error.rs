@@ -29,6 +29,9 @@ pub enum DataError {
     /// Samples of tokens are not as they must be.
     #[error(transparent)]
     Tokens(#[from] super::TokenError),
+    /// Covariates are not as they must be.
+    #[error(transparent)]
+    Covariates(#[from] super::CovariateError),
     /// The file does not exist.
     #[error("{file}: no such file; check the path")]
     FileMissing {

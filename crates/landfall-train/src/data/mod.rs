@@ -9,8 +9,10 @@
 //! own. [`synthetic`] generates data where no file is at hand.
 
 pub mod baseline;
+mod calendar;
 mod cell;
 mod columns;
+mod covariates;
 pub mod csv;
 mod dates;
 #[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "only Parquet files hold decimals and f32"))]
@@ -41,6 +43,8 @@ mod windowed;
 mod windows;
 
 pub use self::baseline::Baseline;
+pub use self::calendar::Calendar;
+pub use self::covariates::{CovariateError, Covariates, Known, ahead};
 pub use self::dates::{DateForm, Dates};
 pub use self::error::{DataError, Place};
 pub use self::fill::Fill;

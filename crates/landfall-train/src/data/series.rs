@@ -115,6 +115,12 @@ impl Series {
         &self.values
     }
 
+    /// Its values, one `Vec` per column.
+    #[must_use]
+    pub fn into_values(self) -> Vec<Vec<f64>> {
+        self.values
+    }
+
     /// The dates, if the series has any.
     pub fn dates(&self) -> Option<&Dates> {
         self.dates.as_ref()
