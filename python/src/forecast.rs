@@ -123,7 +123,7 @@ pub(crate) fn forecast(
                 Some(predictor) => predictor,
                 none @ None => none.insert(Predictor::new(run.clone(), weights, device, threads)?),
             };
-            let (forecasts, left_out) = predictor.forecast(&panel)?;
+            let (forecasts, left_out) = predictor.forecast(&panel, None)?;
             let one = |f: Forecast| {
                 let dates = f.context.dates().map(|dates| dates.future(horizon)).transpose()?;
                 let stamps = dates.map(nanoseconds).transpose()?;

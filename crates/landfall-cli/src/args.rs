@@ -6,7 +6,7 @@ pub(crate) use other_programs::{Export, Import};
 
 use crate::backtesting::Refit;
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
-use landfall_train::data::Segment;
+use landfall_train::data::{Calendar, Segment};
 use landfall_train::run::{
     Device, ModelKind, Network, OneOrMore, Precision, Settings, Synthetic, Weights, named,
 };
@@ -131,7 +131,7 @@ pub(crate) struct Setup {
     #[arg(long)]
     fill_gaps: bool,
     #[command(flatten)]
-    pub(crate) ahead: KnownAhead,
+    covariates: CovariateArgs,
     /// Generate data: demo (a series), walk (labelled windows) or assets (samples of tokens with classes).
     #[arg(long, value_parser = named::<Synthetic>)]
     synthetic: Option<Synthetic>,
@@ -259,21 +259,23 @@ pub(crate) struct With {
     pub(crate) json: bool,
 }
 
-/// Flags that other tools have and this one does not support: they are answered by a sentence.
+/// What the columns beside the targets are.
 #[derive(Debug, Group)]
-pub(crate) struct KnownAhead {
-    #[arg(long, hide = true, num_args = 0..)]
+#[command(next_help_heading = "Covariates")]
+pub(crate) struct CovariateArgs {
+    /// Columns whose values are known in the rows to forecast, such as prices or promotions.
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
     known_future: Option<Vec<String>>,
-    #[arg(long, hide = true, num_args = 0..)]
-    covariates: Option<Vec<String>>,
-}
-
-impl KnownAhead {
-    /// The flag that was given.
-    pub(crate) fn given(&self) -> Option<&'static str> {
-        let known = self.known_future.as_ref().map(|_| "--known-future");
-        known.or_else(|| self.covariates.as_ref().map(|_| "--covariates"))
-    }
+    /// Columns with one value for each series, such as a size or a region.
+    #[arg(long = "static", value_name = "A,B", value_delimiter = ',')]
+    fixed: Option<Vec<String>>,
+    /// Columns whose values are names: each name becomes a column of 0 and 1. At most 64 names.
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    categorical: Option<Vec<String>>,
+    /// Features of the dates as covariates: those that suit the frequency, or some of minute, hour, weekday, day, day-of-year,
+    /// week, month, quarter.
+    #[arg(long, value_name = "F,G", value_delimiter = ',', num_args = 0.., value_parser = named::<Calendar>)]
+    calendar: Option<Vec<Calendar>>,
 }
 
 #[derive(Debug, Group)]
@@ -391,8 +393,9 @@ pub(crate) struct Forecast {
     /// [default: the last row].
     #[arg(long, value_name = "DATE")]
     pub(crate) at: Option<String>,
-    #[command(flatten)]
-    pub(crate) ahead: KnownAhead,
+    /// CSV with the values of the columns known in advance (--known-future), a row for each row to forecast.
+    #[arg(long, value_name = "F.csv")]
+    pub(crate) future: Option<PathBuf>,
     /// Write a CSV here instead of to standard output.
     #[arg(long, value_name = "F.csv")]
     pub(crate) out: Option<PathBuf>,
@@ -579,6 +582,10 @@ impl Setup {
             series_id: self.series_id.clone().map(OneOrMore),
             columns: self.columns.clone(),
             target: self.target.clone(),
+            known_future: self.covariates.known_future.clone().map(OneOrMore),
+            fixed: self.covariates.fixed.clone().map(OneOrMore),
+            categorical: self.covariates.categorical.clone().map(OneOrMore),
+            calendar: self.covariates.calendar.clone(),
             fill: self.fill.clone(),
             fill_gaps: self.fill_gaps.then_some(true),
             synthetic: self.synthetic,

@@ -8,7 +8,7 @@ use crate::error::CliError;
 use crate::forecasting::Predictor;
 use crate::training::{Ended, NewRun, Ready};
 use landfall_train::backtest::{Backtest, Unit};
-use landfall_train::data::{Origins, Panel, Segment, Series, WindowForecast};
+use landfall_train::data::{Future, Origins, Panel, Segment, Series, WindowForecast};
 use landfall_train::models::Task;
 use landfall_train::run::{Device, Forecast, Observer, Run, RunError, Settings, Weights};
 use std::collections::BTreeMap;
@@ -305,7 +305,7 @@ impl Rolling {
             (Forecasters::Of(predictor), _) => predictor,
             (Forecasters::New(_), _) => return Ok(false),
         };
-        let (forecasts, _) = predictor.forecast(&known)?;
+        let (forecasts, _) = predictor.forecast(&known, Some(Future::Longer(&self.panel)))?;
         for (i, forecast) in places.into_iter().zip(forecasts) {
             let Forecast { values, quantiles, .. } = forecast;
             let levels =

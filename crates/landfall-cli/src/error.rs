@@ -18,10 +18,6 @@ pub enum CliError {
     During(RunError),
     #[error("{flag} and {other}: {why}")]
     Flags { flag: &'static str, other: String, why: &'static str },
-    #[error(
-        "{0}: values known in advance are not supported; a forecast starts from the columns' past alone, so leave the flag out (--target names the columns to forecast, the others are inputs up to the last row)"
-    )]
-    KnownAhead(&'static str),
     #[error("at the origin {origin}: {why}")]
     AtOrigin { origin: String, why: Box<CliError> },
     #[error(
@@ -70,7 +66,6 @@ impl CliError {
             | Self::Needed(..)
             | Self::TooEarly { .. }
             | Self::OtherBacktest { .. }
-            | Self::KnownAhead(_)
             | Self::Complete { .. }
             | Self::NoSteps(_)
             | Self::DataChanged { .. }

@@ -2,7 +2,7 @@
 
 use crate::device::on;
 use crate::error::CliError;
-use landfall_train::data::{Fill, Panel};
+use landfall_train::data::{Fill, Future, Panel};
 use landfall_train::models::Task;
 use landfall_train::run::{Data, Device, Forecast, Run, RunError, Weights};
 use landfall_train::train::Session;
@@ -56,12 +56,16 @@ impl Predictor {
         &self.run
     }
 
-    /// The rows after the last one of each series; of several, those that are too short or unknown to the run are left out,
+    /// The rows after the last one of each series, with `future` values of the columns known in advance; of several, those that are too short or unknown to the run are left out,
     /// and said.
     ///
     /// # Errors
     /// When no series remains; a device fault.
-    pub fn forecast(&mut self, panel: &Panel) -> Result<(Vec<Forecast>, Vec<String>), CliError> {
-        Ok(self.run.forecast_all(&mut self.session, panel)?)
+    pub fn forecast(
+        &mut self,
+        panel: &Panel,
+        future: Option<Future<'_>>,
+    ) -> Result<(Vec<Forecast>, Vec<String>), CliError> {
+        Ok(self.run.forecast_all(&mut self.session, panel, future)?)
     }
 }

@@ -37,9 +37,6 @@ struct Subject {
 
 /// Tests and prints; the exit code.
 pub(crate) fn run(args: &Args) -> Result<u8, CliError> {
-    if let Some(flag) = args.setup.ahead.given() {
-        return Err(CliError::KnownAhead(flag));
-    }
     let stop = Stop::watch();
     let resumes = |path: &&std::path::PathBuf| args.resume && Some(*path) == args.predictions.as_ref();
     let new = args.predictions.iter().chain(&args.report);

@@ -5,7 +5,7 @@ use crate::args::Forecast as Args;
 use crate::error::CliError;
 use crate::forecasting::{Predictor, series};
 use crate::output;
-use landfall_train::data::Cutoff;
+use landfall_train::data::{Cutoff, Future};
 use landfall_train::report::plot;
 use landfall_train::run::{Forecast, Run};
 use serde_json::json;
@@ -14,14 +14,13 @@ use std::path::Path;
 
 /// Forecasts and writes.
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
-    if let Some(flag) = args.ahead.given() {
-        return Err(CliError::KnownAhead(flag));
-    }
     if let Some(path) = args.out.as_ref().filter(|p| p.exists()) {
         return Err(CliError::OutExists(path.clone()));
     }
     let run = Run::open(&args.run)?;
     let panel = series(&run, &args.data, fill(args.fill.as_ref())?)?;
+    // What was known in advance at a past row stands in the rows after it.
+    let whole = args.at.as_ref().map(|_| panel.clone());
     let (panel, left_out) = match &args.at {
         Some(text) => {
             let context = run.resolved().network.context();
@@ -33,7 +32,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     note_all(&left_out);
     let mut predictor = Predictor::new(run, args.with.weights, args.with.device, args.with.threads)?;
     output::note(predictor.device());
-    let (forecasts, left_out) = predictor.forecast(&panel)?;
+    let future = args.future.as_ref().map(|file| predictor.run().load_future(file)).transpose()?;
+    let future = future.as_ref().map(Future::Rows).or(whole.as_ref().map(Future::Longer));
+    let (forecasts, left_out) = predictor.forecast(&panel, future)?;
     note_all(panel.notices().iter().chain(&left_out));
     let run = predictor.run();
     let horizon = run.resolved().network.horizon();

@@ -20,9 +20,6 @@ use std::path::Path;
 
 /// Trains; the exit code.
 pub(crate) fn run(args: &Train) -> Result<u8, CliError> {
-    if let Some(flag) = args.setup.ahead.given() {
-        return Err(CliError::KnownAhead(flag));
-    }
     let stop = Stop::watch();
     match (&args.resume, &args.seeds) {
         (Some(path), _) => resume(args, path, stop),
@@ -200,6 +197,9 @@ fn picture(path: &Path, panel: &WindowedPanel, session: &Session) -> Result<(), 
         return Ok(());
     };
     let run = Run::open(path)?;
+    if run.needs_future() {
+        return Ok(());
+    }
     let mut predictor = run.predictor(&session.engine, Weights::Best).map_err(CliError::During)?;
     let forecast = run.forecast(&mut predictor, &first.series).map_err(CliError::During)?;
     super::forecast::draw(&forecast, run.resolved().network.horizon())

@@ -11,9 +11,6 @@ use serde_json::json;
 
 /// Tunes and prints.
 pub(crate) fn run(args: &Tune) -> Result<(), CliError> {
-    if let Some(flag) = args.setup.ahead.given() {
-        return Err(CliError::KnownAhead(flag));
-    }
     let (settings, _, of_weights) = start_of(settings(&args.setup)?)?;
     let mut resolved = settings.resolve()?;
     let mut loaded = load(&mut resolved, None)?;

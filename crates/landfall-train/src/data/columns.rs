@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::CovariateError;
 use super::cell::Cell;
+use super::covariates::{MOST_CATEGORIES, indicator};
 use super::error::DataError;
-use super::message::{count, list};
+use super::message::{count, list, one_line};
 use super::numbers::{Decimal, Number, NumberForm, sign_of};
 use super::sheet::{ReadOptions, Sheet};
 
@@ -62,7 +64,12 @@ impl Reading {
 
 /// What a column holds.
 enum Kind {
-    Numbers { point: Reading, comma: Option<Reading> },
+    /// Names, by what was asked for.
+    Names,
+    Numbers {
+        point: Reading,
+        comma: Option<Reading>,
+    },
     Booleans(Vec<f64>),
     RowNumbers,
     Empty,
@@ -118,12 +125,22 @@ impl Said {
 pub(super) fn read(sheet: &Sheet, options: &ReadOptions, taken: &[usize]) -> Result<Columns, DataError> {
     let asked = options.columns.is_some();
     let fields = chosen(sheet, options, taken)?;
-    let kinds: Vec<(usize, Kind)> = fields.into_iter().map(|field| (field, kind(sheet, field))).collect();
+    let kinds: Vec<(usize, Kind)> = fields
+        .into_iter()
+        .map(|field| match options.categorical.contains(&sheet.column_name(field)) {
+            true => (field, Kind::Names),
+            false => (field, kind(sheet, field)),
+        })
+        .collect();
     let comma = decimal_comma(sheet, &kinds);
     let (mut numbers, mut said) = (Vec::new(), Said::default());
     for (field, kind) in kinds {
         let name = sheet.column_name(field);
         let values = match kind {
+            Kind::Names => {
+                numbers.append(&mut indicators(sheet, options, field)?);
+                continue;
+            }
             Kind::Booleans(values) => {
                 said.booleans.push(name.clone());
                 values
@@ -164,10 +181,53 @@ pub(super) fn read(sheet: &Sheet, options: &ReadOptions, taken: &[usize]) -> Res
     Ok(Columns { numbers, notes: said.notes() })
 }
 
-/// The fields that are asked for, in their order; all free ones otherwise.
+/// A column for each name in a column of names: those that were asked for, or all that are there, in their order.
+fn indicators(sheet: &Sheet, options: &ReadOptions, field: usize) -> Result<Vec<Column>, DataError> {
+    let column = sheet.column_name(field);
+    let prefix = indicator(&column, "");
+    let asked: Vec<String> = options
+        .columns
+        .iter()
+        .flatten()
+        .filter_map(|name| Some(name.strip_prefix(&prefix)?.to_owned()))
+        .collect();
+    let mut found = BTreeMap::new();
+    for (row, cell) in sheet.cells(field).enumerate() {
+        if cell.is_missing() {
+            let at = sheet.place(row).to_string();
+            return Err(CovariateError::NoCategory { at, column }.into());
+        }
+        found.entry(cell.text().into_owned()).or_insert(row);
+    }
+    let unknown = found.iter().find(|(text, _)| !asked.is_empty() && !asked.contains(text));
+    if let Some((text, row)) = unknown {
+        let (at, text) = (sheet.place(*row).to_string(), one_line(text));
+        return Err(CovariateError::Category { at, column, text, known: asked }.into());
+    }
+    let all = if asked.is_empty() { found.into_keys().collect() } else { asked };
+    if all.len() > MOST_CATEGORIES {
+        let (file, found, most) = (sheet.file.clone(), all.len(), MOST_CATEGORIES);
+        return Err(CovariateError::Categories { file, column, found, most }.into());
+    }
+    let one = |category: String| {
+        let is = |cell: Cell<'_>| f64::from(u8::from(cell.text() == category));
+        Column { name: indicator(&column, &category), values: sheet.cells(field).map(is).collect() }
+    };
+    Ok(all.into_iter().map(one).collect())
+}
+
+/// The fields that are asked for, in their order; all free ones otherwise. Columns of a column of names ask for it once.
 fn chosen(sheet: &Sheet, options: &ReadOptions, taken: &[usize]) -> Result<Vec<usize>, DataError> {
     let free: Vec<usize> = (0..sheet.names.len()).filter(|field| !taken.contains(field)).collect();
     let Some(names) = &options.columns else { return Ok(free) };
+    let mut names: Vec<String> = names.clone();
+    for name in &mut names {
+        let of = options.categorical.iter().find(|column| name.starts_with(&indicator(column, "")));
+        if let Some(column) = of {
+            name.clone_from(column);
+        }
+    }
+    names.dedup();
     let place = |name: &String| {
         let (file, known) =
             (sheet.file.clone(), free.iter().map(|field| sheet.column_name(*field)).collect());

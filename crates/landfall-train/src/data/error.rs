@@ -32,6 +32,9 @@ pub enum DataError {
     /// No forecast from a place in time.
     #[error(transparent)]
     Cutoff(#[from] super::CutoffError),
+    /// Covariates are not as they must be.
+    #[error(transparent)]
+    Covariates(#[from] super::CovariateError),
     /// The file does not exist.
     #[error("{file}: no such file; check the path")]
     FileMissing {

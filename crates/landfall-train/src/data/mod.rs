@@ -9,8 +9,10 @@
 //! own. [`synthetic`] generates data where no file is at hand.
 
 pub mod baseline;
+mod calendar;
 mod cell;
 mod columns;
+mod covariates;
 pub mod csv;
 mod cutoff;
 mod dates;
@@ -43,6 +45,8 @@ mod windowed;
 mod windows;
 
 pub use self::baseline::Baseline;
+pub use self::calendar::Calendar;
+pub use self::covariates::{CovariateError, Covariates, Future, Known, ahead};
 pub use self::cutoff::{Cutoff, CutoffError};
 pub use self::dates::{DateForm, Dates};
 pub use self::error::{DataError, Place};

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use super::covariates::{self, Known, Scale, indicator};
 use super::message::{count, list};
 use super::{DataError, Dates, Frequency, ReadOptions, Season, Series, Summary, csv};
 
@@ -21,8 +22,12 @@ use super::{DataError, Dates, Frequency, ReadOptions, Season, Series, Summary, c
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
-    series: Vec<Series>,
-    targets: usize,
+    pub(super) series: Vec<Series>,
+    pub(super) targets: usize,
+    /// Why each of the last columns is known in advance.
+    pub(super) known: Vec<Known>,
+    /// How each column is scaled; by its series where there are no covariates.
+    pub(super) scales: Vec<Scale>,
     files: Vec<String>,
     found: Found,
     period: Option<usize>,
@@ -111,7 +116,8 @@ impl Panel {
             if s.columns() == columns { Ok(s) } else { s.with_columns(&columns) }
         };
         let series = series.into_iter().map(same).collect::<Result<_, _>>()?;
-        Ok(Self { series, targets: columns.len(), files: Vec::new(), found: Found::default(), period: None })
+        let (targets, known, scales) = (columns.len(), Vec::new(), Vec::new());
+        Ok(Self { series, targets, known, scales, files: Vec::new(), found: Found::default(), period: None })
     }
 
     /// Reads all series of these files. A series is named by the file it fills, without folder and ending, or by the
@@ -144,15 +150,20 @@ impl Panel {
         let files = paths.iter().map(|path| path.as_ref().display().to_string()).collect();
         let mut panel = Self { found: all.unwrap_or_default(), files, ..Self::new(series)? };
         if options.columns.is_none() {
-            panel.leave_out_constants()?;
+            panel.leave_out_constants(&[options.categorical.as_slice(), &options.fixed].concat())?;
         }
         Ok(panel)
     }
 
-    /// Leaves out columns of one value in each series, if others remain and there are rows enough to say so.
-    fn leave_out_constants(&mut self) -> Result<(), DataError> {
+    /// Leaves out columns of one value in each series, if others remain and there are rows enough to say so; but for those
+    /// that may be so.
+    fn leave_out_constants(&mut self, may: &[String]) -> Result<(), DataError> {
         const ENOUGH: usize = 10;
         let constant = |column: usize| {
+            let name = self.columns().get(column).map_or("", String::as_str);
+            if may.iter().any(|m| name == m || name.starts_with(&indicator(m, ""))) {
+                return false;
+            }
             let values = self.series.iter().filter_map(|s| s.values().get(column));
             values.into_iter().all(|v| v.iter().all(|x| v.first() == Some(x)))
         };
@@ -215,9 +226,9 @@ impl Panel {
         if series.is_empty() {
             return Err(DataError::NoFile);
         }
-        let (targets, files, found, period) =
-            (self.targets, self.files.clone(), self.found.clone(), self.period);
-        Ok(Self { series, targets, files, found, period })
+        let (known, scales) = (self.known.clone(), self.scales.clone());
+        let (files, found) = (self.files.clone(), self.found.clone());
+        Ok(Self { series, targets: self.targets, known, scales, files, found, period: self.period })
     }
 
     /// The series, at least one.
@@ -238,6 +249,11 @@ impl Panel {
     /// Number of columns that are to be forecast.
     pub fn targets(&self) -> usize {
         self.targets
+    }
+
+    /// Why each of the last columns is known in advance; none without [`Panel::with_covariates`].
+    pub fn known(&self) -> &[Known] {
+        &self.known
     }
 
     /// Rows of all series.
@@ -311,6 +327,7 @@ impl Panel {
         let frequency = self.frequency();
         let mut notes = self.found.notes.clone();
         notes.extend(self.irregularities());
+        notes.extend(covariates::note(self));
         Summary {
             source: if self.files.is_empty() { self.source() } else { list(&self.files) },
             rows: self.rows(),
@@ -345,6 +362,8 @@ impl From<Series> for Panel {
     fn from(series: Series) -> Self {
         Self {
             targets: series.channels(),
+            known: Vec::new(),
+            scales: Vec::new(),
             series: vec![series],
             files: Vec::new(),
             found: Found::default(),

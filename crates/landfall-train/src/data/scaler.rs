@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::covariates::Scale;
 use super::{DataError, Series};
 
 /// Mean and population standard deviation of every column.
@@ -77,6 +78,38 @@ impl Scaler {
             std.extend(s);
         }
         Self::new(mean, std)
+    }
+
+    /// Statistics of the first value of each column over series, for columns with one value in each.
+    pub(super) fn of_series(series: &[Series]) -> (Vec<f64>, Vec<f64>) {
+        let columns = series.first().map_or(0, Series::channels);
+        let of = |column: usize| -> Vec<f64> {
+            series.iter().filter_map(|s| s.values().get(column)?.first().copied()).collect()
+        };
+        let statistics = (0..columns).map(|column| mean_std(&of(column), 1));
+        let pairs =
+            statistics.map(|(m, s)| (m.first().copied().unwrap_or(0.0), s.first().copied().unwrap_or(1.0)));
+        pairs.unzip()
+    }
+
+    /// The same scaler with the statistics over all series, or none, for the columns that are scaled so.
+    ///
+    /// # Errors
+    /// As [`Scaler::new`].
+    pub(super) fn scaled_as(
+        mut self,
+        scales: &[Scale],
+        (mean, std): &(Vec<f64>, Vec<f64>),
+    ) -> Result<Self, DataError> {
+        for (column, scale) in scales.iter().enumerate() {
+            let (m, s) = match scale {
+                Scale::Series => continue,
+                Scale::Panel => (mean[column], std[column]),
+                Scale::Unit => (0.0, 1.0),
+            };
+            (self.mean[column], self.std[column]) = (m, s);
+        }
+        Self::new(self.mean, self.std)
     }
 
     /// Means, one per column.

@@ -100,6 +100,18 @@ impl Series {
         Ok(made.named(self.name).with_interpolated(interpolated))
     }
 
+    /// The same series with these columns behind its own.
+    pub(super) fn extended(self, names: Vec<String>, more: Vec<Vec<f64>>) -> Result<Self, DataError> {
+        let mut interpolated = self.interpolated;
+        if !interpolated.is_empty() {
+            interpolated.resize(self.columns.len() + more.len(), Vec::new());
+        }
+        let columns = self.columns.into_iter().chain(names).collect();
+        let values = self.values.into_iter().chain(more).collect();
+        let one = Self::new(self.source, columns, values, self.dates)?.named(self.name);
+        Ok(Self { interpolated, ..one })
+    }
+
     /// Number of rows, at least 1.
     pub fn rows(&self) -> usize {
         self.values.first().map_or(0, Vec::len)

@@ -38,6 +38,10 @@ pub struct ReadOptions {
     pub date_format: Option<String>,
     /// What separates the fields of a row; a blank stands for runs of blanks.
     pub separator: Option<char>,
+    /// Columns whose values are names: each name becomes a column of its own.
+    pub categorical: Vec<String>,
+    /// Columns that may have one value in each series, and are not left out for it.
+    pub fixed: Vec<String>,
 }
 
 /// A row of a text file and the line it stands on.

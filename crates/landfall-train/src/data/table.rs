@@ -26,7 +26,8 @@ impl Roles {
         };
         let given = options.series_id.iter().flatten().map(field).collect::<Result<Vec<_>, _>>()?;
         let requested = options.columns.as_deref().unwrap_or_default();
-        let asked = (0..sheet.names.len()).filter(|field| requested.contains(&sheet.column_name(*field)));
+        let wanted = |name: &String| requested.contains(name) || options.categorical.contains(name);
+        let asked = (0..sheet.names.len()).filter(|field| wanted(&sheet.column_name(*field)));
         let mut taken: Vec<usize> = given.iter().copied().chain(asked).collect();
         let source = find_columns(sheet, options, &taken)?;
         taken.extend(source.iter().flat_map(|source| &source.fields));

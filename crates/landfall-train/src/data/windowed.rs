@@ -1,6 +1,7 @@
 //! A panel whose rows are divided and scaled: windows that can be numbered.
 
 use super::baseline::Part;
+use super::covariates::Known;
 use super::{DataError, Panel, Scaler, Segment, Segments, Series, Split, Validation};
 
 /// A series with the rows of its segments and the scaler of its training rows.
@@ -29,6 +30,7 @@ pub struct Member {
 pub struct WindowedPanel {
     members: Vec<Member>,
     targets: usize,
+    known: Vec<Known>,
     left_out: Vec<String>,
 }
 
@@ -52,7 +54,12 @@ impl WindowedPanel {
         sizes: (usize, usize),
         validation: Validation,
     ) -> Result<Self, DataError> {
-        let scale = |s: &Series, segments: &Segments| Scaler::fit(s, segments.rows(Segment::Train)).map(Some);
+        let scales = panel.scales.clone();
+        let over_all = Scaler::of_series(panel.series());
+        let scale = |s: &Series, segments: &Segments| {
+            let own = Scaler::fit(s, segments.rows(Segment::Train))?;
+            own.scaled_as(&scales, &over_all).map(Some)
+        };
         Self::new(panel, split, sizes, validation, scale)
     }
 
@@ -85,7 +92,7 @@ impl WindowedPanel {
         validation: Validation,
         scale: impl Fn(&Series, &Segments) -> Result<Option<Scaler>, DataError>,
     ) -> Result<Self, DataError> {
-        let (targets, count) = (panel.targets(), panel.series().len());
+        let (targets, count, known) = (panel.targets(), panel.series().len(), panel.known().to_vec());
         let (mut members, mut left_out, mut first) = (Vec::new(), Vec::new(), None);
         for series in panel.into_series() {
             match Segments::with_validation(split, series.rows(), sizes, validation) {
@@ -108,7 +115,7 @@ impl WindowedPanel {
             Some((name, why)) if members.is_empty() => {
                 Err(DataError::AllTooShort { count, name, why: Box::new(why) })
             }
-            Some(_) | None => Ok(Self { members, targets, left_out }),
+            Some(_) | None => Ok(Self { members, targets, known, left_out }),
         }
     }
 
@@ -120,6 +127,17 @@ impl WindowedPanel {
     /// Number of columns that are to be forecast, the first ones.
     pub fn targets(&self) -> usize {
         self.targets
+    }
+
+    /// Number of columns that are known in advance, the last ones.
+    pub fn known(&self) -> usize {
+        self.known.len()
+    }
+
+    /// How many columns there are of each kind.
+    pub fn kinds(&self) -> (usize, usize, usize) {
+        let known = self.known();
+        (self.targets, self.columns().len() - self.targets - known, known)
     }
 
     /// Names of the columns, those to be forecast first.

@@ -50,10 +50,7 @@ impl CrossAssetConfig {
             let (d, h) = (self.d_model, self.heads);
             return Err(format!("d_model is {d}, heads is {h}; heads must divide d_model"));
         }
-        if !(0.0..1.0).contains(&self.dropout) {
-            return Err(format!("dropout is {}; it must be in [0, 1)", self.dropout));
-        }
-        Ok(())
+        super::rate(self.dropout)
     }
 }
 

@@ -1,16 +1,25 @@
 //! Models: a constructor that names the parameters, and a forward pass.
 
+mod columns;
 mod cross_asset;
 mod dlinear;
+mod mlp;
 mod nlinear;
 mod patchtst;
 mod presets;
+mod regression;
+mod revin;
+mod tide;
+mod tsmixer;
 
+pub use columns::{Columns, Inputs};
 pub use cross_asset::{CrossAsset, CrossAssetConfig};
 pub use dlinear::{DLinear, DLinearConfig};
 pub use nlinear::{NLinear, NLinearConfig};
 pub use patchtst::{Approximation, DropoutMasks, Order, PatchTst, PatchTstConfig, Task};
 pub use presets::{Preset, Recipe};
+pub use tide::{Tide, TideConfig};
+pub use tsmixer::{TsMixer, TsMixerConfig};
 
 use crate::nn::{Context, Linear, Norm, Parameters};
 use landfall::{Error, Graph, Rule, Value};
@@ -57,6 +66,21 @@ pub trait Model: Send + Sync {
     /// # Errors
     /// A shape that does not fit the model, with the caller's line.
     fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error>;
+
+    /// The same with columns known in advance. A model that reads none needs no definition of its own.
+    ///
+    /// # Errors
+    /// As [`Model::forward`]; columns known in advance, for a model that reads none.
+    fn forecast(&self, cx: &Context<'_>, inputs: &Inputs) -> Result<Value, Error> {
+        match inputs.known {
+            None => self.forward(cx, inputs.x),
+            Some(known) => {
+                let takes = "1: this model reads no columns known in advance".to_owned();
+                let args = [cx.graph.spec(inputs.x), cx.graph.spec(known)];
+                Err(Rule::Arity { takes, got: 2 }.of("forecast", &args, None, None).into())
+            }
+        }
+    }
 }
 
 /// The configuration of one of this crate's models.
@@ -70,6 +94,10 @@ pub enum ModelConfig {
     Dlinear(DLinearConfig),
     /// An [`NLinear`].
     Nlinear(NLinearConfig),
+    /// A [`Tide`].
+    Tide(TideConfig),
+    /// A [`TsMixer`].
+    Tsmixer(TsMixerConfig),
     /// A [`CrossAsset`].
     CrossAsset(CrossAssetConfig),
 }
@@ -82,6 +110,8 @@ impl ModelConfig {
             Self::Patchtst(c) => c.context,
             Self::Dlinear(c) => c.context,
             Self::Nlinear(c) => c.context,
+            Self::Tide(c) => c.context,
+            Self::Tsmixer(c) => c.context,
             Self::CrossAsset(c) => c.features,
         }
     }
@@ -93,6 +123,8 @@ impl ModelConfig {
             Self::Patchtst(c) => c.horizon,
             Self::Dlinear(c) => c.horizon,
             Self::Nlinear(c) => c.horizon,
+            Self::Tide(c) => c.horizon,
+            Self::Tsmixer(c) => c.horizon,
             Self::CrossAsset(c) => c.classes,
         }
     }
@@ -102,7 +134,9 @@ impl ModelConfig {
     pub fn patchtst(self) -> Option<PatchTstConfig> {
         match self {
             Self::Patchtst(c) => Some(c),
-            Self::Dlinear(_) | Self::Nlinear(_) | Self::CrossAsset(_) => None,
+            Self::Dlinear(_) | Self::Nlinear(_) | Self::Tide(_) | Self::Tsmixer(_) | Self::CrossAsset(_) => {
+                None
+            }
         }
     }
 
@@ -111,6 +145,8 @@ impl ModelConfig {
     pub const fn dropout(&self) -> Option<f64> {
         match self {
             Self::Patchtst(c) => Some(c.dropout),
+            Self::Tide(c) => Some(c.dropout),
+            Self::Tsmixer(c) => Some(c.dropout),
             Self::CrossAsset(c) => Some(c.dropout),
             Self::Dlinear(_) | Self::Nlinear(_) => None,
         }
@@ -121,7 +157,9 @@ impl ModelConfig {
     pub const fn tokens(&self) -> Option<usize> {
         match self {
             Self::CrossAsset(c) => Some(c.tokens),
-            Self::Patchtst(_) | Self::Dlinear(_) | Self::Nlinear(_) => None,
+            Self::Patchtst(_) | Self::Dlinear(_) | Self::Nlinear(_) | Self::Tide(_) | Self::Tsmixer(_) => {
+                None
+            }
         }
     }
 
@@ -130,7 +168,7 @@ impl ModelConfig {
     pub const fn task(&self) -> Task {
         match self {
             Self::Patchtst(c) => c.task,
-            Self::Dlinear(_) | Self::Nlinear(_) => Task::Forecast,
+            Self::Dlinear(_) | Self::Nlinear(_) | Self::Tide(_) | Self::Tsmixer(_) => Task::Forecast,
             Self::CrossAsset(_) => Task::Classify,
         }
     }
@@ -144,6 +182,8 @@ impl ModelConfig {
             Self::Patchtst(c) => c.patches().map(|_| ()),
             Self::Dlinear(c) => c.check(),
             Self::Nlinear(c) => c.check(),
+            Self::Tide(c) => c.check(),
+            Self::Tsmixer(c) => c.check(),
             Self::CrossAsset(c) => c.check(),
         }
     }
@@ -157,8 +197,41 @@ impl ModelConfig {
             Self::Patchtst(c) => Box::new(PatchTst::new(c.clone())?),
             Self::Dlinear(c) => Box::new(DLinear::new(c.clone())?),
             Self::Nlinear(c) => Box::new(NLinear::new(c.clone())?),
+            Self::Tide(c) => Box::new(Tide::new(c.clone())?),
+            Self::Tsmixer(c) => Box::new(TsMixer::new(c.clone())?),
             Self::CrossAsset(c) => Box::new(CrossAsset::new(c.clone())?),
         })
+    }
+
+    /// The model for data of these columns. TiDE and TSMixer read covariates themselves; around a forecaster of single columns
+    /// stands a regression on them.
+    ///
+    /// # Errors
+    /// As [`ModelConfig::check`]; covariates for a model that forecasts no columns, or other columns than a model was sized
+    /// for.
+    pub fn build_for(&self, columns: &Columns) -> Result<Box<dyn Model>, String> {
+        let outputs = match self {
+            Self::Patchtst(c) => c.outputs,
+            Self::Dlinear(c) => c.outputs,
+            Self::Nlinear(c) => c.outputs,
+            Self::Tide(TideConfig { columns: own, .. })
+            | Self::Tsmixer(TsMixerConfig { columns: own, .. }) => {
+                if own != columns {
+                    return Err(format!("the model is sized for {own:?}, and the data has {columns:?}"));
+                }
+                return self.build();
+            }
+            Self::CrossAsset(_) => return self.build(),
+        };
+        let inner = self.build()?;
+        if !columns.covariates() {
+            return Ok(inner);
+        }
+        if self.task() != Task::Forecast {
+            return Err("a window-regressor has no covariates; leave them out".to_owned());
+        }
+        let sizes = (self.context(), self.horizon(), outputs);
+        Ok(Box::new(regression::WithCovariates::new(inner, *columns, sizes)))
     }
 }
 
@@ -172,6 +245,15 @@ fn layers_fit(layers: usize) -> Result<(), String> {
         return Err(format!("layers is {layers}; it must be at most {MOST_LAYERS}"));
     }
     Ok(())
+}
+
+/// Refuses a dropout rate outside of [0, 1).
+fn rate(dropout: f64) -> Result<(), String> {
+    if (0.0..1.0).contains(&dropout) {
+        Ok(())
+    } else {
+        Err(format!("dropout is {dropout}; it must be in [0, 1)"))
+    }
 }
 
 /// Refuses a size that is 0.

@@ -136,9 +136,7 @@ impl PatchTstConfig {
                         one of them out"
                 .to_owned());
         }
-        if !(0.0..1.0).contains(&self.dropout) {
-            return Err(format!("dropout is {}; it must be in [0, 1)", self.dropout));
-        }
+        super::rate(self.dropout)?;
         Ok((self.context - self.patch) / self.stride + 1 + usize::from(self.padding))
     }
 
@@ -326,16 +324,8 @@ impl Model for PatchTst {
     fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
         let (g, c) = (cx.graph, &self.config);
         let (b, channels) = super::windows(g, x, "patchtst", c.context)?;
-        let statistics = if c.revin {
-            let mean = g.reshape(g.mean(x, [2])?, [b, channels, 1])?;
-            let centred = g.sub(x, mean)?;
-            let variance = g.reshape(g.mean(g.mul(centred, centred)?, [2])?, [b, channels, 1])?;
-            let std = g.sqrt(g.affine(variance, 1.0, 1e-5)?)?;
-            Some((g.div(centred, std)?, mean, std))
-        } else {
-            None
-        };
-        let hidden = self.encode(cx, statistics.map_or(x, |s| s.0))?;
+        let standardised = if c.revin { Some(super::revin::standardise(g, x)?) } else { None };
+        let hidden = self.encode(cx, standardised.map_or(x, |s| s.x))?;
         // The official head flattens [d, N]; its weight in the order of [N, d] is a far smaller copy than the hidden values'.
         let width = c.outputs * c.horizon;
         let weight = g.reshape(cx.parameter(self.head.weight())?, [width, c.d_model, self.patches])?;
@@ -343,8 +333,8 @@ impl Model for PatchTst {
         let flat = g.reshape(hidden, [b * channels, self.patches * c.d_model])?;
         let y = self.head.forward_with(cx, flat, weight)?;
         let y = g.reshape(y, [b, channels, width])?;
-        let y = match statistics {
-            Some((_, mean, std)) => g.add(g.mul(y, std)?, mean)?,
+        let y = match standardised {
+            Some(s) => s.restore(g, y)?,
             None => y,
         };
         match c.task {

@@ -1,7 +1,7 @@
 //! Presets: named sizes with the recipe that goes with them.
 
 use super::patchtst::{Approximation, DropoutMasks, Order, PatchTstConfig, Task};
-use super::{CrossAssetConfig, DLinearConfig, ModelConfig};
+use super::{Columns, CrossAssetConfig, DLinearConfig, ModelConfig, TideConfig, TsMixerConfig};
 use crate::nn::NormKind;
 use crate::train::{Draws, OptimizerKind, Schedule, TrainingOptions};
 use serde::{Deserialize, Serialize};
@@ -97,6 +97,14 @@ pub enum Preset {
     DLinear,
     /// The same with the learning rate of the official recipe for ETTh2.
     DLinearEtth2,
+    /// TiDE with the reference recipe for ETTh1.
+    Tide,
+    /// The same with the one for ETTh2.
+    TideEtth2,
+    /// TSMixer with the reference recipe for ETTh1.
+    TsMixer,
+    /// The same with the one for ETTh2.
+    TsMixerEtth2,
     /// Attention across 12 assets of 193 features, in three classes.
     CrossAsset,
 }
@@ -112,6 +120,10 @@ impl Preset {
         Self::WindowRegressor,
         Self::DLinear,
         Self::DLinearEtth2,
+        Self::Tide,
+        Self::TideEtth2,
+        Self::TsMixer,
+        Self::TsMixerEtth2,
         Self::CrossAsset,
     ];
 
@@ -127,6 +139,10 @@ impl Preset {
             Self::WindowRegressor => "window-regressor",
             Self::DLinear => "dlinear",
             Self::DLinearEtth2 => "dlinear-etth2",
+            Self::Tide => "tide",
+            Self::TideEtth2 => "tide-etth2",
+            Self::TsMixer => "tsmixer",
+            Self::TsMixerEtth2 => "tsmixer-etth2",
             Self::CrossAsset => "cross-asset",
         }
     }
@@ -160,6 +176,35 @@ impl Preset {
                     layers: 2,
                     d_ff: 1024,
                     dropout: 0.0,
+                });
+            }
+            Self::Tide | Self::TideEtth2 => {
+                return ModelConfig::Tide(TideConfig {
+                    context: 720,
+                    horizon: 96,
+                    columns: Columns::only(1),
+                    d_model: 512,
+                    layers: 2,
+                    d_decoder: 32,
+                    d_temporal: 16,
+                    layer_norm: true,
+                    revin: true,
+                    dropout: if self == Self::Tide { 0.5 } else { 0.2 },
+                    outputs: 1,
+                });
+            }
+            Self::TsMixer | Self::TsMixerEtth2 => {
+                let (layers, d_ff) = if self == Self::TsMixer { (6, 512) } else { (4, 8) };
+                return ModelConfig::Tsmixer(TsMixerConfig {
+                    context: 512,
+                    horizon: 96,
+                    columns: Columns::only(1),
+                    layers,
+                    d_ff,
+                    norm: NormKind::Batch,
+                    revin: true,
+                    dropout: 0.9,
+                    outputs: 1,
                 });
             }
             Self::Auto | Self::PatchTst42 => paper,
@@ -231,6 +276,17 @@ impl Preset {
             Self::Auto => Recipe { lr: 1e-3, schedule: Schedule::OneCycle, patience: Some(5), ..official },
             Self::DLinear => dlinear,
             Self::DLinearEtth2 => Recipe { lr: 5e-2, ..dlinear },
+            Self::Tide | Self::TideEtth2 => Recipe {
+                batch: 32,
+                epochs: 20,
+                lr: if self == Self::Tide { 9.8e-4 } else { 2.24e-4 },
+                schedule: Schedule::Constant,
+                patience: Some(10),
+                ..official
+            },
+            Self::TsMixer | Self::TsMixerEtth2 => {
+                Recipe { batch: 32, schedule: Schedule::Constant, patience: Some(5), ..official }
+            }
             Self::PatchTst42 | Self::PatchTst64 => official,
             Self::PatchTstWide | Self::PatchTstDeep => Recipe { batch: 32, ..official },
             Self::CrossAsset => Recipe {

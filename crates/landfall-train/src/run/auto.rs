@@ -7,7 +7,7 @@ use super::settings::{ModelKind, Settings};
 use crate::choice::linear::Linear;
 use crate::choice::{Plan, Sizes};
 use crate::data::{Panel, Segment, WindowedPanel};
-use crate::models::{ModelConfig, Preset};
+use crate::models::{Columns, ModelConfig, Preset};
 use crate::train::{Dataset, Loss};
 
 /// Validations of a run, spread evenly over its steps.
@@ -46,9 +46,22 @@ impl Resolved {
     /// As [`Settings::sized`] and [`Settings::resolve`].
     pub fn sized(self, panel: &Panel) -> Result<Self, RunError> {
         let period = panel.season().period;
-        let given = Settings { period: Some(period), ..*self.given.clone() };
+        let mut given = Settings { period: Some(period), ..*self.given.clone() };
+        let known = panel.known().len();
+        let past = panel.columns().len() - panel.targets() - known;
+        let columns = Columns { targets: panel.targets(), past, known };
+        if columns.covariates() || matches!(self.network, ModelConfig::Tide(_) | ModelConfig::Tsmixer(_)) {
+            given.network.get_or_insert_default().columns = Some(columns);
+        }
         let settings = if self.is_default_recipe() { given.sized(panel, period)? } else { given };
         settings.resolve()
+    }
+
+    /// For a network that reads no covariates.
+    pub(super) fn forget_covariates(&mut self) {
+        if let Some(network) = &mut self.settings.network {
+            network.columns = None;
+        }
     }
 
     /// Whether sizes and forecaster follow from the data.
@@ -61,7 +74,8 @@ impl Resolved {
     #[must_use]
     pub fn trains(&self) -> bool {
         let linear = matches!(self.network, ModelConfig::Nlinear(_) | ModelConfig::Dlinear(_));
-        !(self.is_default_recipe() && linear && self.training.loss == Loss::Mse)
+        let ridge = linear && self.training.loss == Loss::Mse && !self.columns().covariates();
+        !(self.is_default_recipe() && ridge)
     }
 
     /// Steps between validations in a run of the default recipe.
@@ -94,7 +108,9 @@ impl Resolved {
             Some(model) => model == *kind,
             None => *kind == ModelKind::Nlinear || !rolling,
         };
-        let fits = self.training.loss == Loss::Mse;
+        // A ridge regression knows no covariates: it is a candidate beside a network that does, and not what was asked for.
+        let fits = self.training.loss == Loss::Mse
+            && (self.settings.model.is_none() || !self.columns().covariates());
         [ModelKind::Nlinear, ModelKind::Dlinear]
             .into_iter()
             .filter(|kind| fits && asked(kind))

@@ -200,7 +200,8 @@ fn write_linear(
     let Some(fit) = fits.first() else { return Ok(()) };
     let mut resolved = resolved.clone();
     resolved.network = linear.config();
-    let mut session = resolved.session(&session.engine, dataset)?;
+    resolved.forget_covariates();
+    let mut session = resolved.session(&session.engine, &dataset.without_known())?;
     linear.write(fit, &mut session)?;
     Ok(write_weights(&folder.weights(kind), &session)?)
 }

@@ -105,7 +105,11 @@ pub(super) fn linear(kind: ModelKind, context: usize, horizon: usize) -> Option<
     match kind {
         ModelKind::Nlinear => Some(Linear::NLinear { context, horizon }),
         ModelKind::Dlinear => Some(Linear::DLinear { context, horizon, kernel: KERNEL }),
-        ModelKind::Patchtst | ModelKind::WindowRegressor | ModelKind::CrossAsset => None,
+        ModelKind::Patchtst
+        | ModelKind::Tide
+        | ModelKind::Tsmixer
+        | ModelKind::WindowRegressor
+        | ModelKind::CrossAsset => None,
     }
 }
 

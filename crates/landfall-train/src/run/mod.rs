@@ -73,6 +73,8 @@ pub enum RunError {
     Classes { path: PathBuf },
     #[error("{} holds no cross-asset, and only that predicts classes; use landfall forecast for future rows", .path.display())]
     NoClasses { path: PathBuf },
+    #[error("{} has no columns that are known in advance, so that --future has nothing to give; leave it out", .path.display())]
+    NoKnown { path: PathBuf },
     #[error(transparent)]
     Settings(#[from] SettingsError),
     #[error(transparent)]

@@ -4,7 +4,8 @@ use super::resolve::Source;
 use super::settings::{ModelKind, Network, Settings, SettingsError};
 use crate::choice::Sizes;
 use crate::models::{
-    CrossAssetConfig, DLinearConfig, ModelConfig, NLinearConfig, PatchTstConfig, Preset, Task,
+    CrossAssetConfig, DLinearConfig, ModelConfig, NLinearConfig, PatchTstConfig, Preset, Task, TideConfig,
+    TsMixerConfig,
 };
 
 impl Settings {
@@ -49,7 +50,7 @@ impl Settings {
                 })
             }
             ModelConfig::Dlinear(base) => {
-                let others = Network { kernel: None, ..n.clone() } != Network::default();
+                let others = Network { kernel: None, columns: None, ..n.clone() } != Network::default();
                 foreign(
                     preset,
                     &[("--dropout", self.dropout.is_some()), ("an option of [network]", others)],
@@ -62,7 +63,7 @@ impl Settings {
                 })
             }
             ModelConfig::Nlinear(base) => {
-                let others = n != Network::default();
+                let others = Network { columns: None, ..n.clone() } != Network::default();
                 foreign(
                     preset,
                     &[("--dropout", self.dropout.is_some()), ("an option of [network]", others)],
@@ -70,6 +71,54 @@ impl Settings {
                 ModelConfig::Nlinear(NLinearConfig {
                     context: self.context.unwrap_or(base.context),
                     horizon: self.horizon.unwrap_or(base.horizon),
+                    outputs,
+                })
+            }
+            ModelConfig::Tide(base) => {
+                let sizes = Network {
+                    columns: n.columns,
+                    d_model: n.d_model,
+                    layers: n.layers,
+                    d_decoder: n.d_decoder,
+                    d_temporal: n.d_temporal,
+                    layer_norm: n.layer_norm,
+                    revin: n.revin,
+                    ..Network::default()
+                };
+                foreign(preset, &[("another option of [network]", sizes != n)])?;
+                ModelConfig::Tide(TideConfig {
+                    context: self.context.unwrap_or(base.context),
+                    horizon: self.horizon.unwrap_or(base.horizon),
+                    columns: n.columns.unwrap_or(base.columns),
+                    d_model: n.d_model.unwrap_or(base.d_model),
+                    layers: n.layers.unwrap_or(base.layers),
+                    d_decoder: n.d_decoder.unwrap_or(base.d_decoder),
+                    d_temporal: n.d_temporal.unwrap_or(base.d_temporal),
+                    layer_norm: n.layer_norm.unwrap_or(base.layer_norm),
+                    revin: n.revin.unwrap_or(base.revin),
+                    dropout: self.dropout.unwrap_or(base.dropout),
+                    outputs,
+                })
+            }
+            ModelConfig::Tsmixer(base) => {
+                let sizes = Network {
+                    columns: n.columns,
+                    layers: n.layers,
+                    d_ff: n.d_ff,
+                    norm: n.norm,
+                    revin: n.revin,
+                    ..Network::default()
+                };
+                foreign(preset, &[("another option of [network]", sizes != n)])?;
+                ModelConfig::Tsmixer(TsMixerConfig {
+                    context: self.context.unwrap_or(base.context),
+                    horizon: self.horizon.unwrap_or(base.horizon),
+                    columns: n.columns.unwrap_or(base.columns),
+                    layers: n.layers.unwrap_or(base.layers),
+                    d_ff: n.d_ff.unwrap_or(base.d_ff),
+                    norm: n.norm.unwrap_or(base.norm),
+                    revin: n.revin.unwrap_or(base.revin),
+                    dropout: self.dropout.unwrap_or(base.dropout),
                     outputs,
                 })
             }
@@ -121,6 +170,8 @@ impl Settings {
     fn base(&self, model: ModelKind, preset: Preset) -> ModelConfig {
         match (preset, model, preset.config()) {
             (Preset::Auto, ModelKind::Dlinear, _) => Preset::DLinear.config(),
+            (Preset::Auto, ModelKind::Tide, _) => Preset::Tide.config(),
+            (Preset::Auto, ModelKind::Tsmixer, _) => Preset::TsMixer.config(),
             (Preset::Auto, ModelKind::Nlinear, of) => {
                 let (context, horizon) = (of.context(), of.horizon());
                 ModelConfig::Nlinear(NLinearConfig { context, horizon, outputs: 1 })
@@ -136,6 +187,11 @@ impl Settings {
     /// Every option of the network with its value. Of samples in a file only the sizes that were given: the file has the
     /// others.
     pub(super) fn filled(&self, n: &ModelConfig, source: &Source) -> Network {
+        let columns = self.network.as_ref().and_then(|n| n.columns);
+        Network { columns, ..self.sizes(n, source) }
+    }
+
+    fn sizes(&self, n: &ModelConfig, source: &Source) -> Network {
         match n {
             ModelConfig::Patchtst(n) => Network {
                 patch: Some(n.patch),
@@ -156,6 +212,22 @@ impl Settings {
             },
             ModelConfig::Dlinear(n) => Network { kernel: Some(n.kernel), ..Network::default() },
             ModelConfig::Nlinear(_) => Network::default(),
+            ModelConfig::Tide(n) => Network {
+                d_model: Some(n.d_model),
+                layers: Some(n.layers),
+                d_decoder: Some(n.d_decoder),
+                d_temporal: Some(n.d_temporal),
+                layer_norm: Some(n.layer_norm),
+                revin: Some(n.revin),
+                ..Network::default()
+            },
+            ModelConfig::Tsmixer(n) => Network {
+                layers: Some(n.layers),
+                d_ff: Some(n.d_ff),
+                norm: Some(n.norm),
+                revin: Some(n.revin),
+                ..Network::default()
+            },
             ModelConfig::CrossAsset(n) => {
                 let given = self.network.clone().unwrap_or_default();
                 let open = matches!(source, Source::Files { .. });

@@ -9,7 +9,8 @@ use super::settings::Settings;
 use crate::checkpoint::{File, load_weights};
 use crate::choice::linear::Linear;
 use crate::data::{
-    DataError, Panel, Scaler, Segment, Series, TokenData, TokenNames, TokenSegments, WindowedPanel, scaler_of,
+    Calendar, DataError, Future, Known, Panel, ReadOptions, Scaler, Segment, Series, TokenData, TokenNames,
+    TokenSegments, WindowedPanel, ahead, scaler_of,
 };
 use crate::models::{ModelConfig, Task};
 use crate::train::{Dataset, Evaluation, Session, Target};
@@ -118,7 +119,12 @@ impl Run {
     /// Number of columns that it forecasts.
     #[must_use]
     pub fn targets(&self) -> usize {
-        self.resolved.settings.target.as_ref().map_or(self.columns().len(), Vec::len)
+        let columns = self.resolved.columns();
+        match &self.resolved.settings.target {
+            _ if columns.targets > 0 => columns.targets,
+            Some(targets) => targets.len(),
+            None => self.columns().len(),
+        }
     }
 
     /// Levels of the quantiles that it forecasts, none for a point forecast alone.
@@ -134,7 +140,12 @@ impl Run {
     /// A column that is not there; whatever keeps a file from being series.
     pub fn load(&self, data: &[PathBuf], fill: Option<crate::data::Fill>) -> Result<Data, RunError> {
         let mut resolved = self.resolved.clone();
-        let columns = self.resolved.settings.columns.clone();
+        // Those of the calendar follow from the dates.
+        let columns = self.resolved.settings.columns.as_ref().map(|columns| {
+            let of_calendar = |c: &String| Calendar::ALL.iter().any(|feature| feature.column() == *c);
+            let calendar = self.resolved.settings.calendar.is_some();
+            columns.iter().filter(|c| !(calendar && of_calendar(c))).cloned().collect::<Vec<_>>()
+        });
         match &mut resolved.source {
             Source::Files { paths, read } => {
                 read.columns = columns;
@@ -146,7 +157,7 @@ impl Run {
             source @ (Source::Demo { .. } | Source::Walk { .. } | Source::Assets { .. })
                 if !data.is_empty() =>
             {
-                let read = crate::data::ReadOptions { columns, fill, ..Default::default() };
+                let read = ReadOptions { columns, fill, ..Default::default() };
                 *source = Source::Files { paths: data.to_owned(), read };
             }
             Source::Demo { .. } | Source::Walk { .. } | Source::Assets { .. } => {}
@@ -259,9 +270,13 @@ impl Run {
     pub fn session(&self, engine: &Engine, dataset: &Dataset, weights: Weights) -> Result<Session, RunError> {
         let (path, file) = self.weights(weights)?;
         let mut resolved = self.resolved.clone();
-        if self.forecaster().is_some_and(|f| f.ridge.is_some()) {
+        let ridge = self.forecaster().is_some_and(|f| f.ridge.is_some());
+        let without_known = ridge.then(|| dataset.without_known());
+        let dataset = without_known.as_ref().unwrap_or(dataset);
+        if ridge {
             resolved.network = self.kept_network();
             resolved.settings.freeze = None;
+            resolved.forget_covariates();
         }
         if dataset.span(Segment::Train).count < resolved.training.batch {
             // One smaller batch, which is not cut: this session does not train.
@@ -288,6 +303,7 @@ impl Run {
         let channels = self.need_scalers()?.first().map_or(0, |(_, scaler)| scaler.channels());
         let mut blank = Dataset::blank(channels, n.context(), n.horizon(), 1);
         blank.target = Target::Future(self.targets());
+        blank.known = self.resolved.columns().known;
         self.session(engine, &blank, weights)
     }
 
@@ -296,10 +312,80 @@ impl Run {
     /// # Errors
     /// When the series is shorter than the context, has other columns, or is none of the run's; a device fault.
     pub fn forecast(&self, session: &mut Session, series: &Series) -> Result<Forecast, RunError> {
-        self.forecast_one(session, series, true)
+        self.forecast_one(session, series, None, true)
     }
 
-    fn forecast_one(&self, session: &mut Session, series: &Series, only: bool) -> Result<Forecast, RunError> {
+    /// As [`Run::forecast`] of a run whose covariates are known in advance: `future` are their values
+    /// ([`Run::load_future`]).
+    ///
+    /// # Errors
+    /// As [`Run::forecast`]; values that are missing, or of other dates than those to be forecast.
+    pub fn forecast_with(
+        &self,
+        session: &mut Session,
+        series: &Series,
+        future: Future<'_>,
+    ) -> Result<Forecast, RunError> {
+        self.forecast_one(session, series, Some(future), true)
+    }
+
+    /// Why each of the run's last columns is known in advance.
+    fn known(&self) -> Vec<Known> {
+        let settings = &self.resolved.settings;
+        let covariates = settings.covariates();
+        let known = self.resolved.columns().known;
+        let first = self.columns().len() - known.min(self.columns().len());
+        let is_of = |column: &String, names: &[String]| {
+            names.iter().any(|n| n == column || column.starts_with(&format!("{n}=")))
+        };
+        let why = |column: &String| match Calendar::ALL.iter().find(|f| f.column() == *column) {
+            Some(feature) if covariates.calendar.is_some() => Known::Calendar(*feature),
+            _ if is_of(column, &covariates.fixed) => Known::Fixed,
+            _ => Known::Given,
+        };
+        self.columns()[first..].iter().map(why).collect()
+    }
+
+    /// Whether a forecast needs values of columns known in advance that only whoever asks for it has.
+    #[must_use]
+    pub fn needs_future(&self) -> bool {
+        self.forecaster().is_none_or(|f| f.ridge.is_none()) && self.known().contains(&Known::Given)
+    }
+
+    /// The values of the columns known in advance, from a file with rows after the last of the data.
+    ///
+    /// # Errors
+    /// Whatever keeps the file from being such rows.
+    pub fn load_future(&self, file: &Path) -> Result<Panel, RunError> {
+        let known = self.known();
+        let columns = self.columns().iter().rev().take(known.len()).rev().zip(&known);
+        let given: Vec<String> =
+            columns.filter(|(_, why)| **why == Known::Given).map(|(column, _)| column.clone()).collect();
+        let settings = &self.resolved.settings;
+        if given.is_empty() {
+            return Err(RunError::NoKnown { path: self.path.clone() });
+        }
+        let names = |names: &Option<super::settings::Names>| names.as_ref().map(|names| names.0.clone());
+        let categorical = names(&settings.categorical).unwrap_or_default();
+        let asked = |c: &String| given.iter().any(|g| g.starts_with(&format!("{c}=")));
+        let read = ReadOptions {
+            categorical: categorical.into_iter().filter(asked).collect(),
+            columns: Some(given),
+            series_id: names(&settings.series_id),
+            date_column: names(&settings.date_column),
+            date_format: settings.date_format.clone(),
+            ..ReadOptions::default()
+        };
+        Ok(Panel::read(&[file], &read)?)
+    }
+
+    fn forecast_one(
+        &self,
+        session: &mut Session,
+        series: &Series,
+        future: Option<Future<'_>>,
+        only: bool,
+    ) -> Result<Forecast, RunError> {
         let n = &self.resolved.network;
         let scalers = self.need_scalers()?;
         let Some(scaler) = scaler_of(scalers, series, only) else {
@@ -307,8 +393,18 @@ impl Run {
             return Err(DataError::NoKnownSeries { file: series.source().to_owned(), known }.into());
         };
         let context = series.last_rows(n.context())?;
-        let mut predicted = session.predict(&scaler.scale_f64(&context)?)?;
         let horizon = n.horizon();
+        let (scaled, seen) = (scaler.scale_f64(&context)?, series.channels() - self.known().len());
+        let mut known = Vec::new();
+        if session.known() > 0 {
+            let ahead = ahead(series, &self.known(), future, horizon)?;
+            for (at, ahead) in ahead.iter().enumerate() {
+                let column = seen + at;
+                known.extend(&scaled[column * n.context()..][..n.context()]);
+                known.extend(ahead.iter().map(|x| (x - scaler.mean()[column]) / scaler.std()[column]));
+            }
+        }
+        let mut predicted = session.predict_with(&scaled[..seen * n.context()], &known)?;
         if let Some(f) = self.forecaster() {
             let history = series.last_rows(f.history(n.context()))?;
             let (scaled, rows) = (scaler.scale_f64(&history)?, history.rows());
@@ -338,11 +434,12 @@ impl Run {
         &self,
         session: &mut Session,
         panel: &Panel,
+        future: Option<Future<'_>>,
     ) -> Result<(Vec<Forecast>, Vec<String>), RunError> {
         let (mut forecasts, mut left_out, mut first) = (Vec::new(), Vec::new(), None);
         let only = panel.series().len() == 1;
         for series in panel.series() {
-            match self.forecast_one(session, series, only) {
+            match self.forecast_one(session, series, future, only) {
                 Ok(forecast) => forecasts.push(forecast),
                 Err(RunError::Data(
                     why @ (DataError::TooFewRows { .. } | DataError::NoKnownSeries { .. }),

@@ -4,7 +4,7 @@ use super::device::Device;
 use super::settings::{ModelKind, Precision, Settings, SettingsError, Synthetic};
 use super::{CheckpointEvery, RunError};
 use crate::data::synthetic::WalkData;
-use crate::data::{Fill, Panel, ReadOptions, Split, TokenData};
+use crate::data::{Covariates, Fill, Panel, ReadOptions, Split, TokenData};
 use crate::models::{ModelConfig, Preset, Recipe, Task};
 use crate::train::{Betas, Draws, Loss, Order, Schedule, TrainingOptions};
 use std::path::PathBuf;
@@ -149,7 +149,7 @@ impl Settings {
             (None, _) => Preset::Auto,
         };
         let forecasts =
-            self.model.filter(|m| matches!(m, ModelKind::Patchtst | ModelKind::Dlinear | ModelKind::Nlinear));
+            self.model.filter(|m| !matches!(m, ModelKind::WindowRegressor | ModelKind::CrossAsset));
         if let (Preset::Auto, Some(model)) = (preset, forecasts) {
             return Ok((model, preset));
         }
@@ -159,6 +159,8 @@ impl Settings {
             (ModelConfig::Patchtst(_), Task::Regress) => ModelKind::WindowRegressor,
             (ModelConfig::Dlinear(_), _) => ModelKind::Dlinear,
             (ModelConfig::Nlinear(_), _) => ModelKind::Nlinear,
+            (ModelConfig::Tide(_), _) => ModelKind::Tide,
+            (ModelConfig::Tsmixer(_), _) => ModelKind::Tsmixer,
             (ModelConfig::CrossAsset(_), _) => ModelKind::CrossAsset,
         };
         match self.model {
@@ -188,6 +190,10 @@ impl Settings {
                 ("--fill", self.fill.is_some()),
                 ("--fill-gaps", self.fill_gaps.is_some()),
                 ("--channels", self.channels.is_some()),
+                ("--known-future", self.known_future.is_some()),
+                ("--static", self.fixed.is_some()),
+                ("--categorical", self.categorical.is_some()),
+                ("--calendar", self.calendar.is_some()),
             ];
             if let Some((name, _)) = others.iter().find(|(_, given)| *given) {
                 let why = "it belongs to series, and this model reads samples of tokens; leave it out";
@@ -217,6 +223,8 @@ impl Settings {
                 date_column: self.date_column.clone().map(|names| names.0),
                 date_format: self.date_format.clone(),
                 separator: self.separator,
+                categorical: self.categorical.clone().map_or_else(Vec::new, |names| names.0),
+                fixed: self.fixed.clone().map_or_else(Vec::new, |names| names.0),
             };
             return Ok(Source::Files { paths: paths.clone(), read });
         }
@@ -227,6 +235,8 @@ impl Settings {
             ("--date-column", self.date_column.is_some()),
             ("--date-format", self.date_format.is_some()),
             ("--separator", self.separator.is_some()),
+            ("--categorical", self.categorical.is_some()),
+            ("--static", self.fixed.is_some()),
             ("--columns", self.columns.is_some() && self.scaler.is_none()),
         ];
         if let Some((name, _)) = only_files.iter().find(|(_, given)| *given) {
@@ -234,18 +244,28 @@ impl Settings {
                 conflict(name, "generated data".to_owned(), "it belongs to a file; give --data too").into()
             );
         }
+        let covariates = self.covariates();
+        if model == ModelKind::WindowRegressor && covariates != Covariates::default() {
+            let why = "it predicts the label of a window and has no covariates; leave them out";
+            return Err(conflict("covariates", "--model window-regressor".to_owned(), why).into());
+        }
         if self.target.is_some() && model == ModelKind::WindowRegressor {
             let why = "it predicts the label of a window, no column; leave it out";
             return Err(conflict("--target", "--model window-regressor".to_owned(), why).into());
         }
         let size = |key, given: Option<usize>, default| at_least_1(key, given.unwrap_or(default));
         match (model, self.synthetic) {
-            (ModelKind::Patchtst | ModelKind::Dlinear | ModelKind::Nlinear, None | Some(Synthetic::Demo)) => {
-                Ok(Source::Demo {
-                    rows: size("--samples", self.samples, 6000)?,
-                    channels: size("--channels", self.channels, 7)?,
-                })
-            }
+            (
+                ModelKind::Patchtst
+                | ModelKind::Dlinear
+                | ModelKind::Nlinear
+                | ModelKind::Tide
+                | ModelKind::Tsmixer,
+                None | Some(Synthetic::Demo),
+            ) => Ok(Source::Demo {
+                rows: size("--samples", self.samples, 6000)?,
+                channels: size("--channels", self.channels, 7)?,
+            }),
             (ModelKind::WindowRegressor, None | Some(Synthetic::Walk)) => Ok(Source::Walk {
                 samples: size("--samples", self.samples, 5000)?,
                 channels: size("--channels", self.channels, 10)?,

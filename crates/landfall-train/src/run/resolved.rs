@@ -5,9 +5,10 @@ use super::resolve::{Data, MAX_STEPS, Resolved, Source, divides};
 use super::settings::{OneOrMore, ScalerTable, SettingsError};
 use crate::data::synthetic;
 use crate::data::{
-    DataError, Panel, Scaler, Segment, TokenData, TokenError, TokenSegments, Validation, WindowedPanel,
+    Calendar, Covariates, DataError, Known, Panel, Scaler, Segment, TokenData, TokenError, TokenSegments,
+    Validation, WindowedPanel,
 };
-use crate::models::{CrossAssetConfig, Model, ModelConfig, Task};
+use crate::models::{Columns, CrossAssetConfig, Model, ModelConfig, Task, TideConfig, TsMixerConfig};
 use crate::train::{Dataset, Session, TrainingOptions};
 use landfall::ops::Precision as Products;
 use landfall::{DeviceKind, Engine};
@@ -40,9 +41,13 @@ impl Resolved {
             }
         };
         let panel = panel.with_period(self.settings.period);
-        Ok(Data::Series(match &self.settings.target {
+        let panel = match &self.settings.target {
             Some(target) => panel.with_targets(target)?,
             None => panel,
+        };
+        Ok(Data::Series(match self.settings.covariates() {
+            covariates if covariates == Covariates::default() => panel,
+            covariates => panel.with_covariates(&covariates)?,
         }))
     }
 
@@ -55,7 +60,16 @@ impl Resolved {
         let (context, horizon) = (self.network.context(), self.network.horizon());
         let found = panel.found();
         let names = |names: &[String]| (!names.is_empty()).then(|| OneOrMore(names.to_vec()));
+        let calendar: Vec<Calendar> = panel
+            .known()
+            .iter()
+            .filter_map(|known| match known {
+                Known::Calendar(feature) => Some(*feature),
+                Known::Given | Known::Fixed => None,
+            })
+            .collect();
         let s = &mut self.settings;
+        s.calendar = s.calendar.take().map(|_| calendar);
         s.series_id = s.series_id.take().or(names(&found.series_id));
         s.date_column = s.date_column.take().or(names(&found.date_column));
         s.date_format = s.date_format.take().or(found.date_format.clone());
@@ -120,12 +134,25 @@ impl Resolved {
         SettingsError::Conflict { first, second, why }.into()
     }
 
+    /// Numbers of columns to forecast and of covariates; none where the model does not tell them apart.
+    #[must_use]
+    pub fn columns(&self) -> Columns {
+        self.settings.network.as_ref().and_then(|n| n.columns).unwrap_or_else(|| match &self.network {
+            ModelConfig::Tide(TideConfig { columns, .. })
+            | ModelConfig::Tsmixer(TsMixerConfig { columns, .. }) => *columns,
+            ModelConfig::Patchtst(_)
+            | ModelConfig::Dlinear(_)
+            | ModelConfig::Nlinear(_)
+            | ModelConfig::CrossAsset(_) => Columns::default(),
+        })
+    }
+
     /// The model, with what is to be frozen frozen.
     ///
     /// # Errors
     /// A pattern that freezes nothing, patterns that freeze everything.
     pub fn model(&self) -> Result<Box<dyn Model>, SettingsError> {
-        let mut model = self.network.build().map_err(SettingsError::Network)?;
+        let mut model = self.network.build_for(&self.columns()).map_err(SettingsError::Network)?;
         for pattern in self.settings.freeze.iter().flatten() {
             if model.parameters_mut().freeze(pattern) == 0 {
                 let example = model.parameters().list().first().map_or(String::new(), |p| p.name.clone());

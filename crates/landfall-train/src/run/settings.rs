@@ -2,8 +2,8 @@
 
 use super::device::Device;
 use super::forecaster::Forecaster;
-use crate::data::TokenNames;
-use crate::models::{Approximation, DropoutMasks, Order as NormOrder};
+use crate::data::{Calendar, Covariates, TokenNames};
+use crate::models::{Approximation, Columns, DropoutMasks, Order as NormOrder};
 use crate::nn::NormKind;
 use crate::train::{Draws, OptimizerKind, Order, Schedule};
 use landfall::DType;
@@ -56,6 +56,10 @@ pub enum ModelKind {
     Dlinear,
     /// One linear map of the differences from the last value.
     Nlinear,
+    /// A dense encoder and decoder of each column, with covariates.
+    Tide,
+    /// Layers that mix rows and columns in turn, with covariates.
+    Tsmixer,
     /// A class of each token of a sample.
     CrossAsset,
 }
@@ -69,6 +73,8 @@ impl ModelKind {
             Self::WindowRegressor => "window-regressor",
             Self::Dlinear => "dlinear",
             Self::Nlinear => "nlinear",
+            Self::Tide => "tide",
+            Self::Tsmixer => "tsmixer",
             Self::CrossAsset => "cross-asset",
         }
     }
@@ -148,6 +154,11 @@ pub struct Network {
     pub drop_first_rows: Option<bool>,
     pub revin: Option<bool>,
     pub dropout_masks: Option<DropoutMasks>,
+    pub d_decoder: Option<usize>,
+    pub d_temporal: Option<usize>,
+    pub layer_norm: Option<bool>,
+    /// Numbers of columns to forecast and of covariates; a run with covariates writes them.
+    pub columns: Option<Columns>,
     pub tokens: Option<usize>,
     pub features: Option<usize>,
     pub classes: Option<usize>,
@@ -223,6 +234,15 @@ pub struct Settings {
     pub columns: Option<Vec<String>>,
     /// Columns to forecast, all if left out; the others are inputs only.
     pub target: Option<Vec<String>>,
+    /// Columns whose values are known in the rows to be forecast.
+    pub known_future: Option<Names>,
+    /// Columns with one value for each series.
+    #[serde(rename = "static")]
+    pub fixed: Option<Names>,
+    /// Columns whose values are names.
+    pub categorical: Option<Names>,
+    /// Features of the dates that are covariates; empty for those that suit the frequency.
+    pub calendar: Option<Vec<Calendar>>,
     /// What fills missing values: `previous`, `linear` or `zero`.
     pub fill: Option<String>,
     /// Whether rows are inserted where the dates skip some, however many.
@@ -450,6 +470,18 @@ impl Settings {
                     CHANGEABLE.map(|k| format!("--{k}")).join(", ")
                 ),
             }),
+        }
+    }
+
+    /// What the columns beside the targets are.
+    #[must_use]
+    pub fn covariates(&self) -> Covariates {
+        let names = |names: &Option<Names>| names.as_ref().map_or_else(Vec::new, |names| names.0.clone());
+        Covariates {
+            known: names(&self.known_future),
+            fixed: names(&self.fixed),
+            categorical: names(&self.categorical),
+            calendar: self.calendar.clone(),
         }
     }
 

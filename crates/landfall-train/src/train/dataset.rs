@@ -49,6 +49,8 @@ pub struct Dataset {
     pub values: Vec<f32>,
     /// Number of channels C.
     pub channels: usize,
+    /// The last so many channels are known in advance: a window shows them in the rows that it forecasts, too.
+    pub known: usize,
     /// Rows of each channel T, over all series.
     pub rows: usize,
     /// Rows between starts of neighbouring windows.
@@ -109,7 +111,8 @@ impl Dataset {
         });
         let (stretches, spans) = stretches(panel, &starts);
         let target = Target::Future(panel.targets());
-        Ok(Self { values, channels, rows, stride: 1, target, series: members.len(), stretches, spans })
+        let (known, series) = (panel.known(), members.len());
+        Ok(Self { values, channels, known, rows, stride: 1, target, series, stretches, spans })
     }
 
     /// The values of a panel with other windows: for training, validation and test the starts of each series' windows,
@@ -133,7 +136,7 @@ impl Dataset {
         let all = Span { base: 0, count: s };
         let target = Target::Labels(data.labels.clone());
         let (rows, stretches) = (s * l, vec![Stretch { first: 0, start: 0, series: 0 }]);
-        Self { values, channels: c, rows, stride: l, target, series: 1, stretches, spans: [all; 3] }
+        Self { values, channels: c, known: 0, rows, stride: l, target, series: 1, stretches, spans: [all; 3] }
     }
 
     /// Samples of tokens, which are channels here, and their classes.
@@ -154,7 +157,17 @@ impl Dataset {
         });
         let target = Target::Classes { labels, classes: data.names.classes.len() };
         let (rows, stretches) = (n * features, vec![Stretch { first: 0, start: 0, series: 0 }]);
-        Self { values, channels: tokens, rows, stride: features, target, series: 1, stretches, spans }
+        Self {
+            values,
+            channels: tokens,
+            known: 0,
+            rows,
+            stride: features,
+            target,
+            series: 1,
+            stretches,
+            spans,
+        }
     }
 
     /// Zeros in place of samples with classes, as [`Dataset::blank`].
@@ -168,6 +181,7 @@ impl Dataset {
         Self {
             values,
             channels: tokens,
+            known: 0,
             rows,
             stride: features,
             target,
@@ -184,7 +198,16 @@ impl Dataset {
         let all = Span { base: 0, count: windows };
         let values = vec![0.0; channels.saturating_mul(rows)];
         let (target, stretches) = (Target::Future(channels), vec![Stretch { first: 0, start: 0, series: 0 }]);
-        Self { values, channels, rows, stride: 1, target, series: 1, stretches, spans: [all; 3] }
+        Self { values, channels, known: 0, rows, stride: 1, target, series: 1, stretches, spans: [all; 3] }
+    }
+
+    /// The same windows without the columns that are known in advance, for a model that reads none.
+    #[must_use]
+    pub fn without_known(&self) -> Self {
+        let channels = self.channels - self.known;
+        let values = self.values[..channels * self.rows].to_vec();
+        let (target, stretches) = (self.target.clone(), self.stretches.clone());
+        Self { values, channels, known: 0, target, stretches, ..*self }
     }
 
     /// Whether validation and test have windows of their own.

@@ -79,7 +79,8 @@ impl<'a> Layout<'a> {
     pub(super) fn sizes(&self) -> Sizes<'a> {
         Sizes {
             batch: self.batch / self.options.accumulate,
-            channels: self.dataset.channels,
+            channels: self.dataset.channels - self.dataset.known,
+            known: self.dataset.known,
             context: self.context,
             horizon: self.horizon,
             stride: self.dataset.stride,

@@ -91,5 +91,7 @@ pub(super) const LEARNING_RATES: &str = "schedule.lr";
 
 /// The context that the prediction's program takes.
 pub(super) const CONTEXT: &str = "context";
+/// The columns known in advance that it takes, over context and horizon.
+pub(super) const KNOWN: &str = "known";
 /// What a session's programs predict.
 pub(super) const PREDICTION: &str = "prediction";

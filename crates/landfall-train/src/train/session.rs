@@ -3,7 +3,9 @@
 use super::evaluation::{ClassScore, Evaluation, QuantileScore};
 use super::fill::fill;
 use super::layout::Layout;
-use super::names::{CONTEXT, EVALUATION_CURSOR, LOSS_SCALE, Moment, PREDICTION, STEP_RING, TRAIN_CURSOR};
+use super::names::{
+    CONTEXT, EVALUATION_CURSOR, KNOWN, LOSS_SCALE, Moment, PREDICTION, STEP_RING, TRAIN_CURSOR,
+};
 use super::scores::{ABSOLUTE, CORRECT, COVERED, CROSS_ENTROPY, PINBALL, SQUARED, sums};
 use super::steps::Programs;
 use super::update::kept;
@@ -64,6 +66,7 @@ pub struct Session {
     spans: [Span; 3],
     windows_of_series: [Vec<usize>; 3],
     targets: usize,
+    known: usize,
     horizon: usize,
     steps_per_epoch: usize,
     programs: Programs,
@@ -122,6 +125,7 @@ impl Session {
             spans: Segment::ALL.map(|segment| dataset.span(segment)),
             windows_of_series: Segment::ALL.map(|segment| dataset.windows_of_series(segment)),
             targets: dataset.targets(),
+            known: dataset.known,
             horizon,
             steps_per_epoch,
             programs,
@@ -151,6 +155,12 @@ impl Session {
     #[must_use]
     pub fn steps_per_epoch(&self) -> usize {
         self.steps_per_epoch
+    }
+
+    /// Columns that are known in advance.
+    #[must_use]
+    pub fn known(&self) -> usize {
+        self.known
     }
 
     /// Whether validation and test have windows of their own.
@@ -326,15 +336,30 @@ impl Session {
     /// # Errors
     /// [`Error::HostData`] when the context has another number of values; a device fault.
     pub fn predict(&mut self, context: &[f64]) -> Result<Vec<f64>, Error> {
-        if self.options.dtype == DType::F64 {
-            self.programs.predict.write(CONTEXT, context)?;
-        } else {
-            self.programs.predict.write(CONTEXT, &context.iter().map(|&x| x as f32).collect::<Vec<f32>>())?;
+        self.predict_with(context, &[])
+    }
+
+    /// As [`Session::predict`], with the columns known in advance `[K, L + H]`, scaled.
+    ///
+    /// # Errors
+    /// [`Error::HostData`] when context or known columns have another number of values; a device fault.
+    pub fn predict_with(&mut self, context: &[f64], known: &[f64]) -> Result<Vec<f64>, Error> {
+        self.write_input(CONTEXT, context)?;
+        if self.known > 0 {
+            self.write_input(KNOWN, known)?;
         }
         self.programs.predict.run(&mut self.state)?;
         let mut all = self.programs.predict.read_host(PREDICTION)?.data;
         sort_levels(&mut all, self.options.loss.outputs(), self.horizon);
         Ok(all)
+    }
+
+    /// Writes an input of the prediction in its dtype.
+    fn write_input(&mut self, name: &str, values: &[f64]) -> Result<(), Error> {
+        if self.options.dtype == DType::F64 {
+            return self.programs.predict.write(name, values);
+        }
+        self.programs.predict.write(name, &values.iter().map(|&x| x as f32).collect::<Vec<f32>>())
     }
 
     /// Predicts every window of a segment, in order: `each` gets the number of windows before these, and the predictions

@@ -1,11 +1,13 @@
 //! The graphs of a session: a step of training, of evaluation, of prediction.
 
 use super::layout::Layout;
-use super::names::{CONTEXT, EVALUATION_CURSOR, LABELS, ORDER, PREDICTION, TRAIN_CURSOR, VALUES, WINDOWS};
+use super::names::{
+    CONTEXT, EVALUATION_CURSOR, KNOWN, LABELS, ORDER, PREDICTION, TRAIN_CURSOR, VALUES, WINDOWS,
+};
 use super::session::LossFunction;
 use super::update::{self, Minimiser};
 use super::{Loss, Target, TrainingOptions, scores};
-use crate::models::Model;
+use crate::models::{Inputs, Model};
 use crate::nn::{Context, Mode};
 use landfall::{
     DType, Engine, Error, Graph, Program, ProgramSet, Shape, State, StateSpec, Value, mixed_precision, ops,
@@ -51,7 +53,10 @@ impl Programs {
 pub(super) struct Sizes<'a> {
     /// Windows of a micro-batch: of a whole batch, where that is not cut.
     pub(super) batch: usize,
+    /// Channels that are known up to the end of the context.
     pub(super) channels: usize,
+    /// Channels behind them that are known in advance.
+    pub(super) known: usize,
     pub(super) context: usize,
     pub(super) horizon: usize,
     pub(super) stride: usize,
@@ -62,8 +67,8 @@ pub(super) struct Sizes<'a> {
 
 /// A batch on the device.
 struct Batch {
-    /// Inputs `[B, C, L]`.
-    x: Value,
+    /// What the model is given.
+    inputs: Inputs,
     /// What is to be predicted `[B, targets, H]`; classes `[B, targets]`.
     y: Value,
     /// The series of each window.
@@ -93,7 +98,8 @@ fn batch(
     let values = g.entry(VALUES)?;
     let width = s.context.next_multiple_of(ROW);
     let windows = ops::WindowGather { stride: s.stride, offset: 0, length: s.context, width };
-    let x = g.op1(windows, &[values, starts])?;
+    let seen = if s.known == 0 { values } else { g.slice(values, 0, 0, s.channels)? };
+    let x = g.op1(windows, &[seen, starts])?;
     let x = if width == s.context { x } else { g.slice(x, 2, 0, s.context)? };
     let labels = ops::WindowGather { stride: 1, offset: 0, length: 1, width: 1 };
     let y = match s.target {
@@ -108,14 +114,25 @@ fn batch(
             g.reshape(y, [s.batch, s.targets])?
         }
     };
-    Ok(Batch { x: g.name(x, "input"), y: g.name(y, "target"), series, valid })
+    let known = if s.known == 0 {
+        None
+    } else {
+        let length = s.context + s.horizon;
+        let known = g.slice(values, 0, s.channels, s.known)?;
+        let windows = ops::WindowGather { stride: s.stride, offset: 0, length, width: length };
+        Some(g.name(g.op1(windows, &[known, starts])?, "known"))
+    };
+    let inputs = Inputs { x: g.name(x, "input"), known };
+    Ok(Batch { inputs, y: g.name(y, "target"), series, valid })
 }
 
 /// The model's prediction of the target channels, which are the first ones.
-fn predicted(cx: &Context<'_>, model: &dyn Model, x: Value, s: &Sizes<'_>) -> Result<Value, Error> {
-    let all = model.forward(cx, x)?;
+fn predicted(cx: &Context<'_>, model: &dyn Model, inputs: &Inputs, s: &Sizes<'_>) -> Result<Value, Error> {
+    let all = model.forecast(cx, inputs)?;
     match s.target {
-        Target::Future(targets) if *targets != s.channels => cx.graph.slice(all, 1, 0, *targets),
+        Target::Future(targets) if *targets < cx.graph.shape(all).dims()[1] => {
+            cx.graph.slice(all, 1, 0, *targets)
+        }
         Target::Future(_) | Target::Labels(_) | Target::Classes { .. } => Ok(all),
     }
 }
@@ -131,9 +148,9 @@ fn train_graph(
 ) -> Result<Graph, Error> {
     let forward = Graph::new(spec);
     let cursors = update::begin(&forward, TRAIN_CURSOR, options)?;
-    let Batch { x, y, .. } = batch(&forward, cursors.1, order, options.accumulate, s)?;
+    let Batch { inputs, y, .. } = batch(&forward, cursors.1, order, options.accumulate, s)?;
     let cx = Context::new(&forward, model.parameters(), Mode::Train { cursor: cursors.1 });
-    let prediction = predicted(&cx, model, x, s)?;
+    let prediction = predicted(&cx, model, &inputs, s)?;
     let loss = loss(&forward, prediction, y)?;
     let optimizer = options.optimizer.of(options);
     let minimiser = Minimiser { parameters: model.parameters(), optimizer: optimizer.as_ref(), options };
@@ -148,8 +165,8 @@ fn evaluate_graph(
 ) -> Result<Graph, Error> {
     let g = Graph::new(spec);
     let cursor = g.entry(EVALUATION_CURSOR)?;
-    let Batch { x, y, series, valid } = batch(&g, cursor, ops::Order::Sequential, 1, s)?;
-    let prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s)?;
+    let Batch { inputs, y, series, valid } = batch(&g, cursor, ops::Order::Sequential, 1, s)?;
+    let prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, &inputs, s)?;
     if !matches!(s.target, Target::Classes { .. }) {
         g.output(PREDICTION, prediction);
     }
@@ -177,7 +194,11 @@ fn predict_graph(
 ) -> Result<Graph, Error> {
     let g = Graph::new(spec);
     let x = g.input(CONTEXT, options.dtype.accumulate(), [1, s.channels, s.context]);
-    let mut prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s)?;
+    let known = (s.known > 0)
+        .then(|| g.input(KNOWN, options.dtype.accumulate(), [1, s.known, s.context + s.horizon]));
+    let inputs = Inputs { x, known };
+    let cx = Context::new(&g, model.parameters(), Mode::Evaluate);
+    let mut prediction = predicted(&cx, model, &inputs, s)?;
     if let Target::Classes { .. } = s.target {
         prediction = g.op1(ops::Softmax { axis: 2 }, &[prediction])?;
     }
