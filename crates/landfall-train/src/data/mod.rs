@@ -11,6 +11,7 @@
 pub mod baseline;
 mod cell;
 mod columns;
+pub mod conformal;
 pub mod csv;
 mod dates;
 #[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "only Parquet files hold decimals and f32"))]
@@ -25,6 +26,7 @@ mod numbers;
 mod panel;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod quantile_scores;
 mod scaler;
 mod scores;
 mod season;
@@ -47,6 +49,7 @@ pub use self::fill::Fill;
 pub use self::frequency::{Frequency, Gap, MonthDay, Spacing};
 pub use self::metrics::{MetricSums, Metrics};
 pub use self::panel::{Found, Panel, read};
+pub use self::quantile_scores::{LevelScores, QuantileScores, QuantileSums};
 pub use self::scaler::Scaler;
 pub use self::scores::{ColumnScore, ScoreSums, Scores};
 pub use self::season::Season;

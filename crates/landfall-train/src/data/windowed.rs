@@ -112,6 +112,17 @@ impl WindowedPanel {
         }
     }
 
+    /// The panel with the test rows of each series to its last row.
+    ///
+    /// # Errors
+    /// As [`Windows::new`](super::Windows::new).
+    pub fn to_the_end(mut self) -> Result<Self, DataError> {
+        for m in &mut self.members {
+            m.segments.test_to(m.series.rows())?;
+        }
+        Ok(self)
+    }
+
     /// The series, at least one.
     pub fn members(&self) -> &[Member] {
         &self.members

@@ -16,6 +16,6 @@ mod style;
 mod svg;
 
 pub use plot::plot;
-pub use predictions::Predictions;
+pub use predictions::{Predictions, bound_names};
 pub use run_report::{Report, Subject};
 pub use svg::digits;

@@ -80,6 +80,23 @@ pub struct Resolved {
 pub(super) const MAX_STEPS: usize = 100_000_000;
 const MAX_THREADS: usize = 1024;
 
+/// Checks levels of intervals: percent, each once.
+///
+/// # Errors
+/// [`SettingsError::Range`].
+pub fn interval_levels(levels: &[f64]) -> Result<(), SettingsError> {
+    let text = || levels.iter().map(|l| format!("{l}")).collect::<Vec<_>>().join(",");
+    let refused = |rule| Err(SettingsError::Range { key: "--interval", value: text(), rule });
+    match levels {
+        all if all.iter().any(|l| !(0.0 < *l && *l < 100.0)) => {
+            refused("levels are percent, above 0 and below 100, as in --interval 80,95")
+        }
+        all if all.iter().any(|l| *l < 1.0) => refused("levels are percent: write 80, not 0.8"),
+        all if all.iter().enumerate().any(|(i, l)| all[..i].contains(l)) => refused("a level is given twice"),
+        _ => Ok(()),
+    }
+}
+
 impl Settings {
     /// Fills in what is left out and checks that everything fits together.
     ///
@@ -95,6 +112,14 @@ impl Settings {
             let (first, second) = ("--quantiles".to_owned(), format!("--model {}", model.name()));
             let why = "it predicts one value for a window; leave one of them out".to_owned();
             return Err(SettingsError::Conflict { first, second, why }.into());
+        }
+        if let Some(levels) = self.interval.as_deref() {
+            interval_levels(levels)?;
+            if network.task() != Task::Forecast {
+                let (first, second) = ("--interval".to_owned(), format!("--model {}", model.name()));
+                let why = "it forecasts no rows of a series; leave one of them out".to_owned();
+                return Err(SettingsError::Conflict { first, second, why }.into());
+            }
         }
         // The default recipe validates several times in a given number of steps; presets do it once, at the end.
         let validated_once = preset != Preset::Auto && self.max_steps.is_some();

@@ -290,6 +290,8 @@ pub struct Settings {
     pub huber_delta: Option<f64>,
     /// Levels of the quantiles to predict, ascending, 0.5 among them.
     pub quantiles: Option<Vec<f64>>,
+    /// Levels of the prediction intervals, in percent.
+    pub interval: Option<Vec<f64>>,
     /// Validations without a better one after which training ends; 0 for never.
     pub patience: Option<usize>,
     /// Steps between shown ones; the run directory has them all.
@@ -479,6 +481,7 @@ impl Settings {
             log_every: None,
             checkpoint_every: None,
             period: None,
+            interval: None,
             ..self.clone()
         };
         let digest = Sha256::digest(counted.to_toml()?.as_bytes());

@@ -1,6 +1,8 @@
 //! What a run that finished says.
 
-use crate::commands::{METRICS, class_rows, metric_cells, quantile_line, series_rows};
+use crate::commands::{
+    METRICS, class_rows, interval_rows, metric_cells, quantile_line, quantile_scores_line, series_rows,
+};
 use crate::error::CliError;
 use crate::output::{self, digits};
 use crate::training::{Chosen, Comparison, Finished};
@@ -69,6 +71,12 @@ impl<'a> Results<'a> {
         }
         if let Some(q) = last.quantiles {
             output::line(&quantile_line(&q))?;
+        }
+        if let Some(q) = &last.quantile_scores {
+            output::line(&quantile_scores_line(q))?;
+        }
+        if !last.intervals.is_empty() {
+            output::line(&format!("\n{}\n", output::table(&interval_rows("the forecast", last))))?;
         }
         if !last.series.is_empty() {
             output::line(&format!("\n{}\n", output::table(&series_rows(last))))?;
