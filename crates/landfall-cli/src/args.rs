@@ -155,13 +155,14 @@ pub(crate) struct Setup {
     /// Weight decay of matrices [default: 0; 0.01 with --optimizer adamw or lion].
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     weight_decay: Option<f64>,
-    /// Loss: mse, mae or huber [default: mse]; cross-entropy for classes.
+    /// Loss: mse, mae or huber [default: mse]; normal, student-t or negative-binomial (counts) to predict a distribution;
+    /// cross-entropy for classes.
     #[arg(long)]
     loss: Option<String>,
     /// Huber loss: largest error that is squared [default: 1].
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     huber_delta: Option<f64>,
-    /// Forecast these quantiles (0.5 must be one) with the quantile loss.
+    /// Forecast these quantiles: of the distribution [default: 0.1,0.5,0.9], or with the quantile loss (0.5 must be one).
     #[arg(long, value_name = "Q,Q", value_delimiter = ',', allow_negative_numbers = true)]
     quantiles: Option<Vec<f64>>,
     /// Prediction intervals of these levels in percent, as in 80,95: of the test windows, and of every later forecast.

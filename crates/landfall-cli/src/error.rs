@@ -52,8 +52,6 @@ impl CliError {
     #[must_use]
     pub fn code(&self) -> u8 {
         match self {
-            // Levels that the data is too short for.
-            Self::During(RunError::TooFewErrors { .. } | RunError::NoErrors { .. }) => 2,
             Self::During(_) | Self::Output(_) => 1,
             Self::Run(_)
             | Self::Flags { .. }

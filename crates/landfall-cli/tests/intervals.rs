@@ -185,3 +185,48 @@ fn a_baselines_intervals_cover_the_ett_series() {
         }
     }
 }
+
+#[test]
+fn distributions_forecast_their_mean_and_any_quantiles() {
+    let f = Folder::new();
+    f.write("d.csv", csv(300));
+    let words = format!("{SMALL} --epochs 2 --json --loss");
+    let wrong = f.refused(&format!("{SMALL} --loss negative-binomial"));
+    assert!(
+        wrong.starts_with("--loss negative-binomial: column `load` of series `d` is ")
+            && wrong.contains("whole numbers"),
+        "{wrong}"
+    );
+    let object = f.runs(&format!("{words} student-t --quantiles 0.05,0.9 --out t")).json();
+    let levels = &object["quantile_scores"]["levels"];
+    assert_eq!((levels[0]["level"].as_f64(), levels[1]["level"].as_f64()), (Some(0.05), Some(0.9)));
+    assert!(object["nll"].as_f64().is_some_and(f64::is_finite), "{object}");
+    let scores = f.runs("evaluate t --predictions t.csv --json").json();
+    assert_eq!((&scores["nll"], &scores["quantile_scores"]), (&object["nll"], &object["quantile_scores"]));
+    let file = Windows::read(&f.read("t.csv"), HORIZON);
+    assert_eq!(file.header[3..7], ["load", "load_q0.05", "load_q0.9", "load_actual"]);
+    let (mut loss, mut size) = (0.0, 0.0);
+    for (window, step, column) in
+        (0..file.len()).flat_map(|w| (0..HORIZON).flat_map(move |s| ["load", "wind"].map(|c| (w, s, c))))
+    {
+        let y = file.at(window, step, &format!("{column}_actual"));
+        size += y.abs();
+        let [low, high] = [0.05, 0.9].map(|level| {
+            let q = file.at(window, step, &format!("{column}_q{level}"));
+            loss += (level * (y - q)).max((level - 1.0) * (y - q)) / 2.0;
+            q
+        });
+        assert!(low < file.at(window, step, column) && file.at(window, step, column) < high);
+    }
+    close(scores["quantile_scores"]["wql"].as_f64().expect("a number"), 2.0 * loss / size, "WQL");
+    let ahead = f.runs("forecast t --interval 80").out;
+    assert!(ahead.starts_with("date,load,load_q0.05,load_q0.9,load-lo-80,load-hi-80,wind,"), "{ahead:.200}");
+
+    let row = |i: usize| format!("2024-{:02}-{:02},{}\n", i / 28 + 1, i % 28 + 1, (i * 7919 % 11) + i % 7);
+    f.write("d.csv", format!("date,sold\n{}", (0..300).map(row).collect::<String>()));
+    f.runs(&format!("{words} negative-binomial --out n"));
+    for line in f.runs("forecast n").out.lines().skip(1) {
+        let cells: Vec<f64> = line.split(',').skip(1).map(|c| c.parse().expect("a number")).collect();
+        assert!(cells[1..].iter().all(|q| q.fract() == 0.0 && *q >= 0.0) && cells[0] > 0.0, "{line}");
+    }
+}

@@ -37,6 +37,8 @@ struct Object {
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     quantiles: Option<QuantileRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    nll: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     quantile_scores: Option<QuantileScores>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     series: Vec<SeriesRecord>,
@@ -98,6 +100,16 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
         let why = "this run forecasts no rows of a series; leave it out";
         return Err(CliError::Flags { flag: "--predictions", other, why });
     }
+    let levels = run.interval_levels(args.interval.as_deref())?;
+    match (&panel, &args.interval) {
+        (Some(panel), _) => run.enough_windows(panel, &levels, false)?,
+        (None, Some(_)) => {
+            let other = path.display().to_string();
+            let why = "this run forecasts no rows of a series; leave it out";
+            return Err(CliError::Flags { flag: "--interval", other, why });
+        }
+        (None, None) => {}
+    }
     let placed =
         on(args.with.device, args.with.threads, |engine| run.session(engine, &dataset, args.with.weights))?;
     output::note(&placed.line());
@@ -114,7 +126,6 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
         let test = TestScoring { panel: Arc::clone(panel), period: run.resolved().period };
         test.add_to(&mut record, &mut session, run.forecaster()).map_err(CliError::During)?;
     }
-    let levels = run.interval_levels(args.interval.as_deref())?;
     let mut intervals = None;
     if let (Some(panel), false) = (&panel, levels.is_empty()) {
         let made = run.intervals(&mut session, panel, &levels).map_err(CliError::During)?;
@@ -122,10 +133,6 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
         record.intervals =
             made.record(&mut source, panel, run.resolved().period).map_err(CliError::During)?;
         intervals = Some(made);
-    } else if let (None, Some(_)) = (&panel, &args.interval) {
-        let other = path.display().to_string();
-        let why = "this run forecasts no rows of a series; leave it out";
-        return Err(CliError::Flags { flag: "--interval", other, why });
     }
     note_all(&notes);
     if let (Some(path), Some(panel)) = (&args.predictions, &panel) {
@@ -196,6 +203,7 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
         windows_drop_last: s.windows_drop_last,
         quantiles: None,
         quantile_scores: None,
+        nll: None,
         intervals: Vec::new(),
         classes: None,
         metrics: None,
@@ -245,6 +253,9 @@ fn print(name: &str, r: &EvaluationRecord, json: bool) -> Result<(), CliError> {
     if let Some(q) = r.quantiles {
         output::line(&super::quantile_line(&q))?;
     }
+    if let Some(nll) = r.nll {
+        output::line(&super::nll_line(nll))?;
+    }
     if let Some(q) = &r.quantile_scores {
         output::line(&super::quantile_scores_line(q))?;
     }
@@ -270,6 +281,7 @@ fn print(name: &str, r: &EvaluationRecord, json: bool) -> Result<(), CliError> {
             baselines,
             intervals: r.intervals.clone(),
             quantiles: r.quantiles,
+            nll: r.nll,
             quantile_scores: r.quantile_scores.clone(),
             series,
         })?;

@@ -21,9 +21,12 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     }
     let run = Run::open(&args.run)?;
     let panel = series(&run, &args.data, fill(args.fill.as_ref())?)?;
+    let intervals = run.interval_levels(args.interval.as_deref())?;
+    if !intervals.is_empty() {
+        run.enough_windows(&run.dataset(panel.clone())?.1.to_the_end()?, &intervals, true)?;
+    }
     let mut predictor = Predictor::new(run, args.with.weights, args.with.device, args.with.threads)?;
     output::note(predictor.device());
-    let intervals = predictor.run().interval_levels(args.interval.as_deref())?;
     let (mut forecasts, left_out) = predictor.forecast(&panel)?;
     predictor.add_intervals(&panel, &intervals, &mut forecasts)?;
     note_all(panel.notices().iter().chain(&left_out));

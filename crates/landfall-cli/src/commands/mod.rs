@@ -39,6 +39,11 @@ fn quantile_line(q: &QuantileRecord) -> String {
     )
 }
 
+/// The negative log-likelihood in one line.
+fn nll_line(nll: f64) -> String {
+    format!("Mean negative log-likelihood {} (scaled values)", output::digits(nll))
+}
+
 /// CRPS and WQL, and the share of the values below each quantile, in one line.
 fn quantile_scores_line(q: &QuantileScores) -> String {
     let below = q.levels.iter().map(|l| format!("{} {:.1} %", l.level, 100.0 * l.below));

@@ -311,6 +311,26 @@ impl Run {
         Ok(given.to_vec())
     }
 
+    /// Refuses levels that need more windows than a series has before its test rows or, with `ahead`, before its end.
+    ///
+    /// # Errors
+    /// [`RunError::TooFewErrors`]; [`RunError::NoErrors`].
+    pub fn enough_windows(&self, panel: &WindowedPanel, levels: &[f64], ahead: bool) -> Result<(), RunError> {
+        let kept =
+            if self.keeps_errors() && !levels.is_empty() { Some(read(self.path(), panel)?) } else { None };
+        for (i, m) in panel.members().iter().enumerate() {
+            let count = |segment| m.segments.windows(segment).count();
+            let before = kept.as_ref().map_or_else(|| count(Segment::Validation), |kept| kept[i].len());
+            enough(m.series.name(), before + if ahead { count(Segment::Test) } else { 0 }, levels)?;
+        }
+        Ok(())
+    }
+
+    /// Whether its weights were fit on validation rows in the end.
+    fn keeps_errors(&self) -> bool {
+        self.forecaster().is_some_and(|f| f.refit || f.ridge.is_some())
+    }
+
     /// What the run's intervals of these levels are made of before the test windows: the errors in the validation windows; of
     /// a run whose weights were fit on these too in the end, the errors that were made before that.
     ///
@@ -332,7 +352,7 @@ impl Run {
         levels: &[f64],
     ) -> Result<Intervals, RunError> {
         let (limit, forecaster) = (limit(panel, levels), self.forecaster());
-        let history = if forecaster.is_some_and(|f| f.refit || f.ridge.is_some()) {
+        let history = if self.keeps_errors() {
             read(self.path(), panel)?
         } else {
             past_errors(&mut run_source(session, panel, forecaster), panel, Segment::Validation, limit)?

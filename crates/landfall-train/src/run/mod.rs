@@ -72,6 +72,10 @@ pub enum RunError {
         "--interval {level}: series `{series}` has {found} windows to take errors from that the run was not fit on, and an interval of {level} % needs {needed}; ask for a lower level, or train with a shorter --horizon or more validation rows (--split)"
     )]
     TooFewErrors { series: String, level: f64, found: usize, needed: usize },
+    #[error(
+        "--loss negative-binomial: column `{column}` of series `{series}` is {value} at {row}, and counts are whole numbers from 0 to 16777216; choose count columns with --target, or use --loss normal or student-t"
+    )]
+    NoCount { series: String, column: String, row: String, value: f64 },
     #[error("{} is not there, and this run's weights were fit on its validation rows, so that their errors make no intervals; train it again", .path.display())]
     NoErrors { path: PathBuf },
     #[error("{} holds a window-regressor, which predicts one label for a window and no future rows; train a patchtst to forecast", .path.display())]

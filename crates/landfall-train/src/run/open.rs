@@ -313,7 +313,10 @@ impl Run {
         let levels: Vec<_> =
             predicted.chunks_exact(loss.outputs() * horizon).enumerate().map(column).collect();
         let values = levels.iter().map(|l| l[loss.point()].clone()).collect();
-        let quantiles = if loss.levels().is_empty() { Vec::new() } else { levels };
+        let quantiles = match loss.levels().len() {
+            0 => Vec::new(),
+            n => levels.into_iter().map(|all| all.into_iter().take(n).collect()).collect(),
+        };
         Ok(Forecast { context, values, quantiles, intervals: Vec::new() })
     }
 

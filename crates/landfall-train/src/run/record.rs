@@ -55,6 +55,7 @@ impl Scalars for EvaluationRecord {
             ("r2", m.r2),
             ("quantile_loss", self.quantiles.map(|q| q.pinball)),
             ("coverage", self.quantiles.map(|q| q.coverage)),
+            ("nll", self.nll),
             ("crps", self.quantile_scores.as_ref().map(|q| q.crps)),
             ("wql", self.quantile_scores.as_ref().and_then(|q| q.wql)),
             ("cross_entropy", self.classes.map(|c| c.cross_entropy)),
@@ -137,6 +138,9 @@ pub struct EvaluationRecord {
     /// Scores of the intervals that were asked for, of the test windows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<IntervalRecord>,
+    /// Mean negative log-likelihood of the scaled values, where a distribution is predicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nll: Option<f64>,
     /// Scores of classes, where they are predicted; the errors above are those of their probabilities.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub classes: Option<ClassRecord>,
@@ -239,10 +243,11 @@ impl Units {
 }
 
 impl EvaluationRecord {
-    /// What the best weights have least of: the cross-entropy where classes are predicted, else the mean squared error.
+    /// What the best weights have least of: the cross-entropy where classes are predicted, the negative log-likelihood where a
+    /// distribution is, else the mean squared error.
     #[must_use]
     pub fn error(&self) -> f64 {
-        self.classes.map_or(self.mse, |c| c.cross_entropy)
+        self.classes.map(|c| c.cross_entropy).or(self.nll).unwrap_or(self.mse)
     }
 
     /// The record of an evaluation. Scaling is affine, so an error in the data's units is the scaled one times the
@@ -285,6 +290,7 @@ impl EvaluationRecord {
                 coverage_nominal: q.nominal,
             }),
             quantile_scores: None,
+            nll: e.nll,
             intervals: Vec::new(),
             classes: e.classes.map(|c| ClassRecord { cross_entropy: c.cross_entropy, accuracy: c.accuracy }),
             metrics: None,

@@ -6,6 +6,7 @@ use super::{CheckpointEvery, RunError};
 use crate::data::synthetic::WalkData;
 use crate::data::{Fill, Panel, ReadOptions, Split, TokenData};
 use crate::models::{ModelConfig, Preset, Recipe, Task};
+use crate::nn::Family;
 use crate::train::{Betas, Draws, Loss, Order, Schedule, TrainingOptions};
 use std::path::PathBuf;
 
@@ -80,6 +81,9 @@ pub struct Resolved {
 pub(super) const MAX_STEPS: usize = 100_000_000;
 const MAX_THREADS: usize = 1024;
 
+/// Quantiles of a distribution that are forecast where none are asked for.
+const LEVELS: [f64; 3] = [0.1, 0.5, 0.9];
+
 /// Checks levels of intervals: percent, each once.
 ///
 /// # Errors
@@ -107,7 +111,7 @@ impl Settings {
         let source = self.source(model)?;
         let recipe = preset.recipe();
         let training = self.training(model, &recipe)?;
-        let network = self.network(model, preset, training.loss.outputs())?;
+        let network = self.network(model, preset, training.loss.parameters())?;
         if !training.loss.levels().is_empty() && network.task() == Task::Regress {
             let (first, second) = ("--quantiles".to_owned(), format!("--model {}", model.name()));
             let why = "it predicts one value for a window; leave one of them out".to_owned();
@@ -323,6 +327,21 @@ impl Settings {
             }
             _ => {}
         }
+        let ascending = |levels: &[f64]| {
+            levels.windows(2).all(|pair| pair[0] < pair[1]) && levels.iter().all(|l| 0.0 < *l && *l < 1.0)
+        };
+        let text = |levels: &[f64]| levels.iter().map(|l| format!("{l:?}")).collect::<Vec<_>>().join(",");
+        let family = [Family::Normal, Family::StudentT, Family::NegativeBinomial]
+            .into_iter()
+            .find(|family| self.loss.as_deref() == Some(family.name()));
+        if let Some(family) = family {
+            let levels = self.quantiles.clone().unwrap_or_else(|| LEVELS.to_vec());
+            if levels.is_empty() || !ascending(&levels) {
+                let rule = "they must be between 0 and 1, ascending";
+                return Err(SettingsError::Range { key: "--quantiles", value: text(&levels), rule });
+            }
+            return Ok(Loss::Distribution(family, levels));
+        }
         if let Some(levels) = &self.quantiles {
             if self.loss.as_deref().is_some_and(|loss| loss != "quantile") {
                 let why = "quantiles are trained by the quantile loss; leave one of them out";
@@ -332,9 +351,8 @@ impl Settings {
                     why,
                 ));
             }
-            let ascending = levels.windows(2).all(|pair| pair[0] < pair[1]);
-            if !(ascending && levels.iter().all(|l| 0.0 < *l && *l < 1.0) && levels.contains(&0.5)) {
-                let value = levels.iter().map(|l| format!("{l:?}")).collect::<Vec<_>>().join(",");
+            if !(ascending(levels) && levels.contains(&0.5)) {
+                let value = text(levels);
                 let rule =
                     "they must be between 0 and 1, ascending, with 0.5 (the point forecast) among them";
                 return Err(SettingsError::Range { key: "--quantiles", value, rule });
@@ -355,7 +373,8 @@ impl Settings {
             Some(other) => Err(SettingsError::Unknown {
                 key: "loss",
                 value: other.to_owned(),
-                known: "mse, mae, huber, quantile, cross-entropy".to_owned(),
+                known: "mse, mae, huber, quantile, normal, student-t, negative-binomial, cross-entropy"
+                    .to_owned(),
             }),
         }
     }
@@ -488,6 +507,10 @@ impl Settings {
                 "huber"
             }
             Loss::Quantile(_) => "quantile",
+            Loss::Distribution(family, levels) => {
+                self.quantiles = Some(levels.clone());
+                family.name()
+            }
             Loss::CrossEntropy => "cross-entropy",
         };
         self.loss = Some(loss.to_owned());

@@ -284,7 +284,8 @@ pub struct Settings {
     pub init: Option<PathBuf>,
     /// Parameters whose name contains one of these are not trained.
     pub freeze: Option<Vec<String>>,
-    /// What is minimised: `mse`, `mae` or `huber`; `quantile` where quantiles are given; `cross-entropy` of classes.
+    /// What is minimised: `mse`, `mae`, `huber`; `quantile` where quantiles are given; the negative log-likelihood of a distribution,
+    /// `normal`, `student-t` or `negative-binomial`; `cross-entropy` of classes.
     pub loss: Option<String>,
     /// Difference up to which the Huber loss is a square.
     pub huber_delta: Option<f64>,

@@ -1,7 +1,8 @@
 //! What a run that finished says.
 
 use crate::commands::{
-    METRICS, class_rows, interval_rows, metric_cells, quantile_line, quantile_scores_line, series_rows,
+    METRICS, class_rows, interval_rows, metric_cells, nll_line, quantile_line, quantile_scores_line,
+    series_rows,
 };
 use crate::error::CliError;
 use crate::output::{self, digits};
@@ -71,6 +72,9 @@ impl<'a> Results<'a> {
         }
         if let Some(q) = last.quantiles {
             output::line(&quantile_line(&q))?;
+        }
+        if let Some(nll) = last.nll {
+            output::line(&nll_line(nll))?;
         }
         if let Some(q) = &last.quantile_scores {
             output::line(&quantile_scores_line(q))?;

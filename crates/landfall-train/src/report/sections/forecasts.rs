@@ -107,7 +107,7 @@ impl Forecasts<'_> {
         let horizon = self.run.resolved().network.horizon();
         let level = |l: usize| shown.values.get(l * horizon..(l + 1) * horizon).unwrap_or_default();
         let loss = &self.run.resolved().training.loss;
-        let outermost = || (self.nominal(), level(0), level(loss.outputs() - 1));
+        let outermost = || (self.nominal(), level(0), level(loss.levels().len() - 1));
         let quantiles = (loss.levels().len() > 1).then(outermost);
         let bound = |i: usize| shown.bounds.get(i * horizon..(i + 1) * horizon).unwrap_or_default();
         let interval = |(k, level): (usize, &f64)| (*level, bound(2 * k), bound(2 * k + 1));

@@ -80,6 +80,9 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord, bas
         );
         page.paragraph("", &text);
     }
+    if let Some(nll) = record.nll {
+        page.paragraph("", &format!("Mean negative log-likelihood {} (scaled values).", digits(nll)));
+    }
     if let Some(q) = &record.quantile_scores {
         let wql = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), digits);
         page.paragraph("", &format!("CRPS {} (scaled), WQL {}.", digits(q.crps), wql(q.wql)));
