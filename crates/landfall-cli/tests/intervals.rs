@@ -222,7 +222,7 @@ fn distributions_forecast_their_mean_and_any_quantiles() {
     let ahead = f.runs("forecast t --interval 80").out;
     assert!(ahead.starts_with("date,load,load_q0.05,load_q0.9,load-lo-80,load-hi-80,wind,"), "{ahead:.200}");
 
-    let row = |i: usize| format!("2024-{:02}-{:02},{}\n", i / 28 + 1, i % 28 + 1, (i * 7919 % 11) + i % 7);
+    let row = |i: usize| format!("2024-01-{:02} {:02}:00,{}\n", i / 24 + 1, i % 24, (i * 7919 % 11) + i % 7);
     f.write("d.csv", format!("date,sold\n{}", (0..300).map(row).collect::<String>()));
     f.runs(&format!("{words} negative-binomial --out n"));
     for line in f.runs("forecast n").out.lines().skip(1) {

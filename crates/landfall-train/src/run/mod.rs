@@ -73,7 +73,7 @@ pub enum RunError {
     )]
     TooFewErrors { series: String, level: f64, found: usize, needed: usize },
     #[error(
-        "--loss negative-binomial: column `{column}` of series `{series}` is {value} at {row}, and counts are whole numbers from 0 to 16777216; choose count columns with --target, or use --loss normal or student-t"
+        "--loss negative-binomial: column `{column}` of series `{series}` is {value} at {row}, and counts are whole numbers from 0 to 16777216; choose count columns with --target, fill missing ones by --fill previous, or use --loss normal or student-t"
     )]
     NoCount { series: String, column: String, row: String, value: f64 },
     #[error("{} is not there, and this run's weights were fit on its validation rows, so that their errors make no intervals; train it again", .path.display())]

@@ -210,7 +210,7 @@ const LARGEST_COUNT: f64 = 16_777_216.0;
 fn counts(panel: &Panel) -> Result<(), RunError> {
     for series in panel.series() {
         for (column, values) in series.columns().iter().zip(series.values()).take(panel.targets()) {
-            let is_count = |x: f64| x >= 0.0 && x <= LARGEST_COUNT && x.fract() == 0.0;
+            let is_count = |x: f64| (0.0..=LARGEST_COUNT).contains(&x) && x.fract() == 0.0;
             if let Some((row, &value)) = values.iter().enumerate().find(|(_, x)| !is_count(**x)) {
                 let date = series.dates().and_then(|d| Some(d.format(*d.values().get(row)?)));
                 let row = date.unwrap_or_else(|| format!("row {row}"));

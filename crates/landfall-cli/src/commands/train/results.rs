@@ -80,7 +80,10 @@ impl<'a> Results<'a> {
             output::line(&quantile_scores_line(q))?;
         }
         if !last.intervals.is_empty() {
-            output::line(&format!("\n{}\n", output::table(&interval_rows("the forecast", last))))?;
+            output::line(&format!("\n{}", output::table(&interval_rows("the forecast", last))))?;
+            if last.series.is_empty() {
+                output::line("")?;
+            }
         }
         if !last.series.is_empty() {
             output::line(&format!("\n{}\n", output::table(&series_rows(last))))?;
