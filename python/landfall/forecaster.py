@@ -161,19 +161,29 @@ class Forecaster:
         self._told(results)
         return self
 
-    def predict(self, df: Frame | None = None, horizon: int | None = None, *, weights: str = "best") -> Frame:
+    def predict(
+        self,
+        df: Frame | None = None,
+        horizon: int | None = None,
+        *,
+        level: Sequence[float] | None = None,
+        weights: str = "best",
+    ) -> Frame:
         """Forecasts the rows after the last ones of each series: `unique_id`, `ds`, and the forecast under the name
-        of the model. Of several columns to forecast the names are `<model>_<column>`, of quantiles `<model>_q0.1`.
+        of the model. Of several columns to forecast the names are `<model>_<column>`, of quantiles `<model>_q0.1`, of
+        intervals `<model>-lo-80` and `<model>-hi-80`.
 
         Args:
             df: The series to continue, by default those of :meth:`fit`; they may have newer rows. No training takes
                 place.
             horizon: Rows to forecast, at most those that it was fitted for.
+            level: Levels of intervals in percent, such as `[80, 95]`; by default the setting `interval`.
             weights: `best`, those of the lowest validation error, or `last`.
 
         Raises:
             NotFittedError: Before :meth:`fit`.
-            InvalidValueError: Series that are too short; a longer horizon; dates that are not evenly spaced.
+            InvalidValueError: Series that are too short; a longer horizon; dates that are not evenly spaced; a level that
+                needs more windows than there are.
         """
         if weights not in ("best", "last"):
             raise InvalidValueError(f"weights {weights!r}: give best or last")
@@ -181,16 +191,16 @@ class Forecaster:
         if self._tested() is None:
             _warn("the run was interrupted, and this forecast is that of an unfinished model; resume() it first")
         if df is None:
-            forecasts = self._forecasts(path, [None], weights)[0]
+            forecasts = self._forecasts(path, [None], weights, level)[0]
             ends = self._ends(path) if layout.step is not None else {}
         else:
             table = self._read(df, layout)
             layout = table.layout
-            forecasts = self._forecasts(path, [table.csv()], weights)[0]
+            forecasts = self._forecasts(path, [table.csv()], weights, level)[0]
             ends = {one.key: one.dates[one.known() - 1] for one in table.series if one.known()}
             self._ids.update({one.key: one.name for one in table.series})
-        rows = Rows(layout, self._columns[: len(self._targets)], self.alias, self._levels())
-        for key, stamps, values, quantiles in forecasts:
+        rows = Rows(layout, self._columns[: len(self._targets)], self.alias)
+        for key, stamps, values, further in forecasts:
             steps = len(values[0])
             if horizon is not None and not 1 <= horizon <= steps:
                 raise InvalidValueError(
@@ -198,7 +208,7 @@ class Forecaster:
                 )
             key = key if layout.series_id is not None else ""
             dates = following(layout, stamps, ends.get(key), steps)
-            rows.add(self._ids.get(key, key), {layout.date_column: dates}, values, quantiles, slice(0, horizon))
+            rows.add(self._ids.get(key, key), {layout.date_column: dates}, values, further, slice(0, horizon))
         return rows.frame(df if df is not None else self._fitted)
 
     def cross_validation(self, df: Frame, n_windows: int = 1, step_size: int = 1, *, refit: bool | int = False) -> Frame:
@@ -253,7 +263,7 @@ class Forecaster:
         for number, f in enumerate(fitted):
             served = before[number * every : (number + 1) * every]
             forecasts += f._forecasts(f.folder, [table.csv() for table in served], "best")
-        rows = Rows(layout, self._columns[: len(self._targets)], self.alias, self._levels())
+        rows = Rows(layout, self._columns[: len(self._targets)], self.alias)
         by_key = [{key if layout.series_id else "": rest for key, *rest in answers} for answers in forecasts]
         for place, one in enumerate(long_enough):
             for table, answers in zip(before, by_key):
@@ -455,12 +465,15 @@ class Forecaster:
         finally:
             shown.close()
 
-    def _forecasts(self, path: Path, texts: Sequence[str | None], weights: str) -> list[Any]:
+    def _forecasts(
+        self, path: Path, texts: Sequence[str | None], weights: str, level: Sequence[float] | None = None
+    ) -> list[Any]:
+        levels = None if level is None else [float(one) for one in level]
         device = self._settings.get("device", "auto")
         _no_gpu_after_fork(device)
         with _files([text for text in texts if text is not None]) as files:
             answers = _landfall._forecast(
-                path, [[file] for file in files], weights, device, self._settings.get("threads")
+                path, [[file] for file in files], weights, device, self._settings.get("threads"), levels
             )
         for note in dict.fromkeys(note for _, notes in answers for note in notes):
             _warn(note)

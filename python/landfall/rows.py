@@ -21,7 +21,7 @@ def following(layout: Layout, stamps: list[int] | None, end: Any, steps: int) ->
 class Rows:
     """Rows of forecasts, which become a frame."""
 
-    def __init__(self, layout: Layout, targets: Sequence[str], alias: str, levels: Sequence[float]) -> None:
+    def __init__(self, layout: Layout, targets: Sequence[str], alias: str) -> None:
         self.layout = layout
         self.names: list[Any] = []
         self.dates: dict[str, list[np.ndarray]] = {}
@@ -29,31 +29,30 @@ class Rows:
         several = len(targets) > 1
         self.targets = list(targets)
         self.columns = [f"{alias}_{target}" if several else alias for target in targets]
-        self.levels = levels
 
     def add(
         self,
         name: Any,
         dates: Mapping[str, np.ndarray],
         values: Any,
-        quantiles: Any,
+        further: Any,
         kept: Any,
         actual: Mapping[str, np.ndarray] | None = None,
     ) -> None:
-        """Adds rows of a series: those of `kept`."""
+        """Adds rows of a series: those of `kept`. `further` has for each target the ends of names, and values."""
         for column, stamps in dates.items():
             self.dates.setdefault(column, []).append(stamps[kept])
         columns: dict[str, Any] = dict(actual or {})
         for c, column in enumerate(self.columns):
             columns[column] = np.asarray(values[c], dtype=np.float64)
-            for level, numbers in zip(self.levels, quantiles[c] if quantiles else ()):
-                columns[f"{column}_q{level:g}"] = np.asarray(numbers, dtype=np.float64)
+            for end, numbers in further[c]:
+                columns[f"{column}{end}"] = np.asarray(numbers, dtype=np.float64)
         for column, numbers in columns.items():
             self.values.setdefault(column, []).append(numbers[kept])
         self.names.extend([name] * len(next(iter(columns.values()))[kept]))
 
     def add_window(
-        self, one: OneSeries, past: OneSeries, stamps: list[int] | None, values: Any, quantiles: Any
+        self, one: OneSeries, past: OneSeries, stamps: list[int] | None, values: Any, further: Any
     ) -> None:
         """Adds the forecast of a window beside the actual values of its dates."""
         steps = len(values[0])
@@ -66,7 +65,7 @@ class Rows:
         cutoffs = np.full(steps, past.dates[-1], dtype=np.int64)
         columns = {self.layout.date_column: dates, "cutoff": cutoffs}
         # Where the last values before the cutoff are missing the forecast begins with them.
-        self.add(one.name, columns, values, quantiles, dates > past.dates[-1], actual)
+        self.add(one.name, columns, values, further, dates > past.dates[-1], actual)
 
     def frame(self, like: Frame | None) -> Frame:
         """All rows."""

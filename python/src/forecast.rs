@@ -5,6 +5,7 @@ use landfall_cli::CliError;
 use landfall_cli::forecasting::{Predictor, series};
 use landfall_cli::training::{Begun, Ended, NewRun, Ready};
 use landfall_train::data::DataError;
+use landfall_train::report::bound_names;
 use landfall_train::run::{
     Device, EvaluationRecord, Forecast, Observer, OneOrMore, Run, RunError, Settings, SettingsError,
     StepLine, Weights,
@@ -90,9 +91,12 @@ pub(crate) fn resume(
     })
 }
 
+/// Values of a further column of a forecast, and how its name ends: `_q0.1`, `-lo-80`.
+type Further = (String, Vec<f64>);
+
 /// The forecast of one series: its name, the nanoseconds since 1970 of its rows where it has dates, the values of each column,
-/// and those of each column and quantile.
-type Forecasted = (String, Option<Vec<i64>>, Vec<Vec<f64>>, Vec<Vec<Vec<f64>>>);
+/// and the quantiles and bounds of each.
+type Forecasted = (String, Option<Vec<i64>>, Vec<Vec<f64>>, Vec<Vec<Further>>);
 
 /// Forecasts the rows after the last one, once for each list of files; without one, after the run's own data. Each answer is
 /// the forecasts of its series, and what a person has to know.
@@ -104,6 +108,7 @@ pub(crate) fn forecast(
     weights: &str,
     device: &str,
     threads: Option<usize>,
+    intervals: Option<Vec<f64>>,
 ) -> PyResult<Vec<(Vec<Forecasted>, Vec<String>)>> {
     engines::preload(py)?;
     let forecasts = || -> Result<Vec<_>, CliError> {
@@ -113,6 +118,8 @@ pub(crate) fn forecast(
             .map_err(|why| SettingsError::Keyword { key: "device".to_owned(), why })?;
         let run = Run::open(&run)?;
         let horizon = run.resolved().network.horizon();
+        let intervals = run.interval_levels(intervals.as_deref())?;
+        let quantiles = run.levels().to_vec();
         let own = [Vec::new()];
         let files = if files.is_empty() { &own[..] } else { &files };
         let mut predictor = None;
@@ -123,11 +130,13 @@ pub(crate) fn forecast(
                 Some(predictor) => predictor,
                 none @ None => none.insert(Predictor::new(run.clone(), weights, device, threads)?),
             };
-            let (forecasts, left_out) = predictor.forecast(&panel, None)?;
+            let (mut forecasts, left_out) = predictor.forecast(&panel, None)?;
+            predictor.add_intervals(&panel, &intervals, &mut forecasts)?;
             let one = |f: Forecast| {
                 let dates = f.context.dates().map(|dates| dates.future(horizon)).transpose()?;
                 let stamps = dates.map(nanoseconds).transpose()?;
-                Ok((f.context.name().to_owned(), stamps, f.values, f.quantiles))
+                let further = further(&f, &quantiles, &intervals);
+                Ok((f.context.name().to_owned(), stamps, f.values, further))
             };
             let forecasts = forecasts.into_iter().map(one).collect::<Result<Vec<Forecasted>, CliError>>()?;
             all.push((forecasts, [panel.notices(), &left_out].concat()));
@@ -135,6 +144,19 @@ pub(crate) fn forecast(
         Ok(all)
     };
     py.detach(forecasts).map_err(|e| raised(py, &e))
+}
+
+/// Quantiles and bounds of each column of a forecast.
+fn further(f: &Forecast, quantiles: &[f64], intervals: &[f64]) -> Vec<Vec<Further>> {
+    let of = |column: usize| {
+        let levels = quantiles.iter().zip(f.quantiles.get(column).into_iter().flatten());
+        let levels = levels.map(|(level, values)| (format!("_q{level:?}"), values.clone()));
+        let bounds = intervals.iter().zip(f.intervals.get(column).into_iter().flatten());
+        let bounds =
+            bounds.flat_map(|(level, bounds)| bound_names("", *level).into_iter().zip(bounds.clone()));
+        levels.chain(bounds).collect()
+    };
+    (0..f.values.len()).map(of).collect()
 }
 
 /// Dates as nanoseconds since 1970.

@@ -210,3 +210,16 @@ def test_a_plot_has_a_chart_for_each_series(library):
     assert len(forecaster.plot(forecaster.predict(), series=["b"]).axes) == 1
     with pytest.raises(Error, match="no series `c`; choose from a, b"):
         forecaster.plot(series=["c"])
+
+
+def test_intervals_stand_beside_the_forecast(library):
+    forecaster = Forecaster("patchtst", interval=[50], **SMALL).fit(make(library, long_columns()))
+    predicted = forecaster.predict()
+    assert list(predicted.columns) == ["unique_id", "ds", "patchtst", "patchtst-lo-50", "patchtst-hi-50"]
+    low, point, high = (np.array(values(predicted, f"patchtst{end}")) for end in ("-lo-50", "", "-hi-50"))
+    assert (low < point).all() and (point < high).all()
+    wider = forecaster.predict(level=[80])
+    assert (np.array(values(wider, "patchtst-hi-80")) >= high).all()
+    assert "patchtst-hi-50" not in wider.columns
+    with pytest.raises(Error, match="percent"):
+        forecaster.predict(level=[0.5])

@@ -167,15 +167,19 @@ pub(crate) struct Setup {
     /// Weight decay of matrices [default: 0; 0.01 with --optimizer adamw or lion].
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     weight_decay: Option<f64>,
-    /// Loss: mse, mae or huber [default: mse]; cross-entropy for classes.
+    /// Loss: mse, mae or huber [default: mse]; normal, student-t or negative-binomial (counts) to predict a distribution;
+    /// cross-entropy for classes.
     #[arg(long)]
     loss: Option<String>,
     /// Huber loss: largest error that is squared [default: 1].
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     huber_delta: Option<f64>,
-    /// Forecast these quantiles (0.5 must be one) with the quantile loss.
+    /// Forecast these quantiles: of the distribution [default: 0.1,0.5,0.9], or with the quantile loss (0.5 must be one).
     #[arg(long, value_name = "Q,Q", value_delimiter = ',', allow_negative_numbers = true)]
     quantiles: Option<Vec<f64>>,
+    /// Prediction intervals of these levels in percent, as in 80,95: of the test windows, and of every later forecast.
+    #[arg(long, value_name = "P,P", value_delimiter = ',', allow_negative_numbers = true)]
+    interval: Option<Vec<f64>>,
     /// Stop after N epochs without improvement of the validation error; 0 for never.
     #[arg(long, value_name = "N")]
     patience: Option<usize>,
@@ -321,6 +325,9 @@ pub(crate) struct Evaluate {
     /// Write the forecasts and actual values of all these windows to a new CSV file.
     #[arg(long, value_name = "P.csv")]
     pub(crate) predictions: Option<PathBuf>,
+    /// Prediction intervals of these levels in percent, as in 80,95 [default: those of the run, otherwise none].
+    #[arg(long, value_name = "P,P", value_delimiter = ',', allow_negative_numbers = true)]
+    pub(crate) interval: Option<Vec<f64>>,
     #[command(flatten)]
     pub(crate) with: With,
 }
@@ -399,6 +406,9 @@ pub(crate) struct Forecast {
     /// Write a CSV here instead of to standard output.
     #[arg(long, value_name = "F.csv")]
     pub(crate) out: Option<PathBuf>,
+    /// Prediction intervals of these levels in percent, as in 80,95 [default: those of the run, otherwise none].
+    #[arg(long, value_name = "P,P", value_delimiter = ',', allow_negative_numbers = true)]
+    pub(crate) interval: Option<Vec<f64>>,
     /// Draw the forecast of the first series and column in the terminal instead of printing a CSV.
     #[arg(long, conflicts_with = "json")]
     pub(crate) plot: bool,
@@ -422,6 +432,9 @@ pub(crate) struct Report {
     /// Fill missing values: previous, linear or zero.
     #[arg(long)]
     pub(crate) fill: Option<String>,
+    /// Prediction intervals of these levels in percent, as in 80,95 [default: those of the run, otherwise none].
+    #[arg(long, value_name = "P,P", value_delimiter = ',', allow_negative_numbers = true)]
+    pub(crate) interval: Option<Vec<f64>>,
     #[command(flatten)]
     pub(crate) with: With,
 }
@@ -609,6 +622,7 @@ impl Setup {
             loss: self.loss.clone(),
             huber_delta: self.huber_delta,
             quantiles: self.quantiles.clone(),
+            interval: self.interval.clone(),
             patience: self.patience,
             log_every: self.log_every,
             checkpoint_every: self.checkpoint_every,

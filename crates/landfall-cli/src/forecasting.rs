@@ -31,6 +31,7 @@ pub fn series(run: &Run, data: &[PathBuf], fill: Option<Fill>) -> Result<Panel, 
 pub struct Predictor {
     run: Run,
     session: Session,
+    weights: Weights,
     device: String,
 }
 
@@ -41,7 +42,7 @@ impl Predictor {
     /// Weights that are not there or damaged; a device that is not there.
     pub fn new(run: Run, weights: Weights, device: Device, threads: Option<usize>) -> Result<Self, CliError> {
         let placed = on(device, threads, |engine| run.predictor(engine, weights))?;
-        Ok(Self { device: placed.line(), session: placed.made, run })
+        Ok(Self { device: placed.line(), session: placed.made, weights, run })
     }
 
     /// The device in one line, and why it is that one where it was chosen.
@@ -67,5 +68,22 @@ impl Predictor {
         future: Option<Future<'_>>,
     ) -> Result<(Vec<Forecast>, Vec<String>), CliError> {
         Ok(self.run.forecast_all(&mut self.session, panel, future)?)
+    }
+
+    /// Adds intervals of these levels, in percent, to forecasts of the panel's series; none for no levels.
+    ///
+    /// # Errors
+    /// As [`Run::add_intervals`].
+    pub fn add_intervals(
+        &self,
+        panel: &Panel,
+        levels: &[f64],
+        forecasts: &mut [Forecast],
+    ) -> Result<(), CliError> {
+        if levels.is_empty() {
+            return Ok(());
+        }
+        let engine = &self.session.engine;
+        Ok(self.run.add_intervals(engine, self.weights, panel.clone(), levels, forecasts)?)
     }
 }

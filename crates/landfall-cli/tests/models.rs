@@ -149,7 +149,10 @@ fn what_does_not_fit_is_refused() {
             "--loss quantile",
             "--loss quantile and no --quantiles: it needs levels; give them, as in --quantiles 0.1,0.5,0.9",
         ),
-        ("--loss l2", "unknown loss `l2`; choose from mse, mae, huber, quantile, cross-entropy"),
+        (
+            "--loss l2",
+            "unknown loss `l2`; choose from mse, mae, huber, quantile, normal, student-t, negative-binomial, cross-entropy",
+        ),
         (
             "--huber-delta 1",
             "--huber-delta and another loss than huber: it belongs to that loss; give --loss huber, or leave it out",

@@ -5,9 +5,12 @@ use crate::args::{self, Evaluate};
 use crate::device::on;
 use crate::error::CliError;
 use crate::output;
-use landfall_train::data::{Baseline, Metrics, Panel, ReadOptions, Segment, Split, WindowedPanel, baseline};
+use landfall_train::data::{
+    Baseline, Metrics, Panel, QuantileScores, ReadOptions, Segment, Split, WindowedPanel, baseline,
+};
 use landfall_train::run::{
-    BaselineRecord, ColumnRecord, Data, EvaluationRecord, Run, RunError, SeriesRecord, TestScoring, Units,
+    BaselineRecord, ColumnRecord, Data, EvaluationRecord, IntervalRecord, Intervals, QuantileRecord, Run,
+    RunError, SeriesRecord, TestScoring, Units, baseline_source, interval_levels, run_source,
     window_forecasts,
 };
 use landfall_train::train::Dataset;
@@ -29,6 +32,14 @@ struct Object {
     columns: Vec<ColumnRecord>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     baselines: Vec<BaselineRecord>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    intervals: Vec<IntervalRecord>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    quantiles: Option<QuantileRecord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nll: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quantile_scores: Option<QuantileScores>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     series: Vec<SeriesRecord>,
 }
@@ -89,6 +100,16 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
         let why = "this run forecasts no rows of a series; leave it out";
         return Err(CliError::Flags { flag: "--predictions", other, why });
     }
+    let levels = run.interval_levels(args.interval.as_deref())?;
+    match (&panel, &args.interval) {
+        (Some(panel), _) => run.enough_windows(panel, &levels, false)?,
+        (None, Some(_)) => {
+            let other = path.display().to_string();
+            let why = "this run forecasts no rows of a series; leave it out";
+            return Err(CliError::Flags { flag: "--interval", other, why });
+        }
+        (None, None) => {}
+    }
     let placed =
         on(args.with.device, args.with.threads, |engine| run.session(engine, &dataset, args.with.weights))?;
     output::note(&placed.line());
@@ -105,9 +126,17 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
         let test = TestScoring { panel: Arc::clone(panel), period: run.resolved().period, segment };
         test.add_to(&mut record, &mut session, run.forecaster()).map_err(CliError::During)?;
     }
+    let mut intervals = None;
+    if let (Some(panel), false) = (&panel, levels.is_empty()) {
+        let made = run.intervals(&mut session, panel, &levels).map_err(CliError::During)?;
+        let mut source = run_source(&mut session, panel, run.forecaster());
+        record.intervals =
+            made.record(&mut source, panel, run.resolved().period).map_err(CliError::During)?;
+        intervals = Some(made);
+    }
     note_all(&notes);
     if let (Some(path), Some(panel)) = (&args.predictions, &panel) {
-        predictions::write(path, panel, run.levels(), |each| {
+        predictions::write(path, panel, run.levels(), intervals.as_ref(), |each| {
             window_forecasts(&mut session, panel, segment, run.forecaster(), each)
         })?;
     }
@@ -145,8 +174,16 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
     });
     let series = each.collect::<Result<Vec<_>, landfall_train::data::DataError>>()?;
     note_all(notes.iter().chain(panel.left_out()));
+    let mut intervals = None;
+    if let Some(levels) = &args.interval {
+        interval_levels(levels).map_err(RunError::from)?;
+        intervals =
+            Some(Intervals::validated(&mut baseline_source(kind, &panel), &panel, levels, Vec::new())?);
+    }
     if let Some(path) = &args.predictions {
-        predictions::write(path, &panel, &[], |each| baseline::forecasts(kind, &parts, targets, each))?;
+        predictions::write(path, &panel, &[], intervals.as_ref(), |each| {
+            baseline::forecasts(kind, &parts, targets, each)
+        })?;
     }
     let column = |c: landfall_train::data::ColumnScore| ColumnRecord {
         name: c.name,
@@ -165,6 +202,9 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
         windows: s.windows,
         windows_drop_last: s.windows_drop_last,
         quantiles: None,
+        quantile_scores: None,
+        nll: None,
+        intervals: Vec::new(),
         classes: None,
         metrics: None,
         baselines: Vec::new(),
@@ -173,6 +213,9 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
     };
     TestScoring { panel: Arc::clone(&panel), period, segment: args.segment }
         .add_baseline_to(&mut record, kind)?;
+    if let Some(intervals) = &intervals {
+        record.intervals = intervals.record(&mut baseline_source(kind, &panel), &panel, period)?;
+    }
     print(&name, &record, args.with.json)
 }
 
@@ -211,6 +254,15 @@ fn print(name: &str, r: &EvaluationRecord, json: bool) -> Result<(), CliError> {
     if let Some(q) = r.quantiles {
         output::line(&super::quantile_line(&q))?;
     }
+    if let Some(nll) = r.nll {
+        output::line(&super::nll_line(nll))?;
+    }
+    if let Some(q) = &r.quantile_scores {
+        output::line(&super::quantile_scores_line(q))?;
+    }
+    if !r.intervals.is_empty() {
+        output::line(&format!("\n{}", output::table(&super::interval_rows("the forecast", r))))?;
+    }
     if !r.series.is_empty() {
         output::line(&format!("\n{}", output::table(&series_rows(r))))?;
     }
@@ -228,6 +280,10 @@ fn print(name: &str, r: &EvaluationRecord, json: bool) -> Result<(), CliError> {
             metrics,
             columns,
             baselines,
+            intervals: r.intervals.clone(),
+            quantiles: r.quantiles,
+            nll: r.nll,
+            quantile_scores: r.quantile_scores.clone(),
             series,
         })?;
     }

@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::forecasting::{Predictor, series};
 use crate::output;
 use landfall_train::data::{Cutoff, Future};
-use landfall_train::report::plot;
+use landfall_train::report::{bound_names, plot};
 use landfall_train::run::{Forecast, Run};
 use serde_json::json;
 use std::io::{ErrorKind, Write};
@@ -30,16 +30,21 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         None => (panel, Vec::new()),
     };
     note_all(&left_out);
+    let intervals = run.interval_levels(args.interval.as_deref())?;
+    if !intervals.is_empty() {
+        run.enough_windows(&run.dataset(panel.clone())?.1.to_the_end()?, &intervals, true)?;
+    }
     let mut predictor = Predictor::new(run, args.with.weights, args.with.device, args.with.threads)?;
     output::note(predictor.device());
     let future = args.future.as_ref().map(|file| predictor.run().load_future(file)).transpose()?;
     let future = future.as_ref().map(Future::Rows).or(whole.as_ref().map(Future::Longer));
-    let (forecasts, left_out) = predictor.forecast(&panel, future)?;
+    let (mut forecasts, left_out) = predictor.forecast(&panel, future)?;
+    predictor.add_intervals(&panel, &intervals, &mut forecasts)?;
     note_all(panel.notices().iter().chain(&left_out));
     let run = predictor.run();
     let horizon = run.resolved().network.horizon();
     let columns = panel.columns().get(..run.targets()).unwrap_or_default();
-    let table = Table::new(&forecasts, columns, run.levels(), horizon);
+    let table = Table::new(&forecasts, columns, (run.levels(), &intervals), horizon);
     if let Some(path) = &args.out {
         write(path, &table.csv())?;
     }
@@ -95,6 +100,8 @@ struct Table<'a> {
     columns: &'a [String],
     /// Levels of the quantiles that stand beside each column's point forecast.
     levels: &'a [f64],
+    /// Levels of the intervals, in percent, whose bounds stand after these.
+    intervals: &'a [f64],
     /// Name of the column that tells the rows of a series apart.
     label: String,
     /// Its cells, for each series.
@@ -102,9 +109,14 @@ struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    fn new(forecasts: &'a [Forecast], columns: &'a [String], levels: &'a [f64], horizon: usize) -> Self {
+    fn new(
+        forecasts: &'a [Forecast],
+        columns: &'a [String],
+        (levels, intervals): (&'a [f64], &'a [f64]),
+        horizon: usize,
+    ) -> Self {
         let (label, rows) = labels(forecasts, horizon);
-        Self { forecasts, columns, levels, label, rows }
+        Self { forecasts, columns, levels, intervals, label, rows }
     }
 
     /// Whether a column names the series.
@@ -117,7 +129,8 @@ impl<'a> Table<'a> {
         let header = series.into_iter().chain([self.label.as_str()]);
         let named = |column: &'a String| {
             let level = move |l: &f64| format!("{column}_q{l:?}");
-            std::iter::once(column.clone()).chain(self.levels.iter().map(level))
+            let bounds = self.intervals.iter().flat_map(move |l| bound_names(column, *l));
+            std::iter::once(column.clone()).chain(self.levels.iter().map(level)).chain(bounds)
         };
         let header = header.map(str::to_owned).chain(self.columns.iter().flat_map(named)).map(|c| quoted(&c));
         let mut text = header.collect::<Vec<_>>().join(",");
@@ -131,7 +144,8 @@ impl<'a> Table<'a> {
                 text.push_str(&quoted(row));
                 for (c, column) in forecast.values.iter().enumerate() {
                     let quantiles = forecast.quantiles.get(c).into_iter().flatten();
-                    for cells in std::iter::once(column).chain(quantiles) {
+                    let bounds = forecast.intervals.get(c).into_iter().flatten().flatten();
+                    for cells in std::iter::once(column).chain(quantiles).chain(bounds) {
                         // The shortest digits that read back as the same number.
                         text.push_str(&format!(",{:?}", cells.get(i).copied().unwrap_or(f64::NAN)));
                     }
@@ -144,6 +158,20 @@ impl<'a> Table<'a> {
 
     /// One series' labels and values stand at the top; several are a list.
     fn object(&self, out: Option<&Path>) -> serde_json::Value {
+        let mut object = self.points(out);
+        if !self.intervals.is_empty() {
+            let of = |f: &Forecast| json!(f.intervals);
+            object["interval_levels"] = json!(self.intervals);
+            match (self.forecasts, object.get_mut("series").and_then(|s| s.as_array_mut())) {
+                (all, Some(series)) => series.iter_mut().zip(all).for_each(|(s, f)| s["intervals"] = of(f)),
+                ([one], None) => object["intervals"] = of(one),
+                (_, None) => {}
+            }
+        }
+        object
+    }
+
+    fn points(&self, out: Option<&Path>) -> serde_json::Value {
         let label = self.label.as_str();
         match (self.forecasts, self.rows.as_slice()) {
             ([one], [rows]) => {

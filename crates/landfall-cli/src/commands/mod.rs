@@ -16,8 +16,10 @@ pub(crate) mod train;
 pub(crate) mod tune;
 
 use crate::output;
-use landfall_train::data::{DataError, Fill, Metrics};
-use landfall_train::run::{ClassRecord, EvaluationRecord, QuantileRecord, SeriesRecord};
+use landfall_train::data::{DataError, Fill, Metrics, QuantileScores};
+use landfall_train::run::{
+    ClassRecord, EvaluationRecord, IntervalRecord, IntervalScore, QuantileRecord, SeriesRecord,
+};
 
 /// A fill rule by its name.
 fn fill(name: Option<&String>) -> Result<Option<Fill>, DataError> {
@@ -38,6 +40,39 @@ fn quantile_line(q: &QuantileRecord) -> String {
         100.0 * coverage,
         100.0 * coverage_nominal
     )
+}
+
+/// The negative log-likelihood in one line.
+fn nll_line(nll: f64) -> String {
+    format!("Mean negative log-likelihood {} (scaled values)", output::digits(nll))
+}
+
+/// CRPS and WQL, and the share of the values below each quantile, in one line.
+fn quantile_scores_line(q: &QuantileScores) -> String {
+    let below = q.levels.iter().map(|l| format!("{} {:.1} %", l.level, 100.0 * l.below));
+    let wql = q.wql.map_or_else(|| "-".to_owned(), output::digits);
+    let below = below.collect::<Vec<_>>().join(", ");
+    format!("CRPS {} (scaled), WQL {wql}; values below the quantiles: {below}", output::digits(q.crps))
+}
+
+/// The scores of intervals as a table's rows, beside those of the baseline.
+fn interval_rows(name: &str, r: &EvaluationRecord) -> Vec<Vec<String>> {
+    let header =
+        ["intervals, scaled", "coverage", "mean width", "interval score"].map(str::to_owned).to_vec();
+    let row = |level: f64, name: &str, s: &IntervalScore| {
+        let coverage = format!("{:.1} %", 100.0 * s.coverage);
+        vec![
+            format!("{level} % of {name}"),
+            coverage,
+            output::digits(s.width),
+            output::digits(s.interval_score),
+        ]
+    };
+    let both = |i: &IntervalRecord| {
+        let beside = i.baseline.as_ref().map(|s| row(i.level, &i.baseline_name, s));
+        [Some(row(i.level, name, &i.own)), beside]
+    };
+    std::iter::once(header).chain(r.intervals.iter().flat_map(both).flatten()).collect()
 }
 
 /// The scores of classes as a table's rows, beside what they are to be compared with.

@@ -2,7 +2,8 @@
 
 use crate::error::CliError;
 use landfall_train::data::{WindowForecast, WindowedPanel};
-use landfall_train::report::{Predictions, Windows};
+use landfall_train::report::{PredictedColumns, Predictions, Windows};
+use landfall_train::run::Intervals;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind};
 use std::path::Path;
@@ -15,6 +16,7 @@ pub(super) fn write(
     path: &Path,
     panel: &WindowedPanel,
     levels: &[f64],
+    intervals: Option<&Intervals>,
     forecasts: impl FnOnce(&mut Each<'_>) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     let failed = |why| CliError::Write { path: path.to_owned(), why };
@@ -24,11 +26,16 @@ pub(super) fn write(
         Err(why) => return Err(failed(why)),
     };
     let written = || {
+        let bands = intervals.map_or(&[][..], Intervals::levels);
         let series = panel.members().iter().map(|m| &m.series).collect();
-        let columns = (panel.targets(), levels);
+        let columns = PredictedColumns { targets: panel.targets(), levels, bands };
         let table = Predictions::new(BufWriter::new(file), series, columns, Windows::Numbers);
         let mut table = table.map_err(failed)?;
-        forecasts(&mut |window| table.window(&window).map_err(failed))?;
+        let mut rolling = intervals.map(|of| of.rolling(panel));
+        forecasts(&mut |window| match &mut rolling {
+            Some(rolling) => rolling.window(window, |window| table.window(&window).map_err(failed)),
+            None => table.window(&window).map_err(failed),
+        })?;
         table.finish().map_err(failed)
     };
     written().inspect_err(|_| {

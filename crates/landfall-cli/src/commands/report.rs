@@ -26,6 +26,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
             let summary = panel.summary();
             let (dataset, panel) = run.dataset(panel)?;
             note_all(panel.left_out());
+            run.enough_windows(&panel, &run.interval_levels(args.interval.as_deref())?, false)?;
             make(args, &run, &dataset, Subject::Series { panel: &panel, summary: &summary })?
         }
         Data::Tokens(data) => {
@@ -60,7 +61,8 @@ fn make(args: &Args, run: &Run, dataset: &Dataset, subject: Subject<'_>) -> Resu
         on(args.with.device, args.with.threads, |engine| run.session(engine, dataset, args.with.weights))?;
     output::note(&placed.line());
     let mut session = placed.made;
-    Report::of(run, &mut session, subject).map_err(CliError::During)
+    let levels = run.interval_levels(args.interval.as_deref())?;
+    Report::of(run, &mut session, subject, (args.with.weights, &levels)).map_err(CliError::During)
 }
 
 /// Writes a file in the place of an earlier one, whole or not at all.

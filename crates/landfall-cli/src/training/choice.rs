@@ -4,7 +4,8 @@ use crate::error::CliError;
 use landfall_train::choice::Plan;
 use landfall_train::data::{Segment, WindowedPanel};
 use landfall_train::run::{
-    Choice, EvaluationRecord, Resolved, Run, RunFolder, TestScoring, Units, Weights, choose,
+    Choice, EvaluationRecord, IntervalRecord, Resolved, Run, RunFolder, TestScoring, Units, Weights, choose,
+    run_source,
 };
 use landfall_train::train::{Dataset, Session};
 use serde_json::json;
@@ -50,10 +51,25 @@ pub(super) fn chosen(
     forecast.forecaster = Some(choice.winner.name.clone());
     let test = TestScoring { panel: Arc::clone(panel), period: resolved.period, segment: Segment::Test };
     test.add_to(&mut forecast, session, run.forecaster()).map_err(CliError::During)?;
+    if let Some(levels) = &resolved.settings.interval {
+        forecast.intervals = interval_records(&run, session, panel, levels)?;
+    }
     let engine = session.engine.clone();
     let network = engine.enter(|| session.evaluate(Segment::Test))?;
     let mut network = record(&network);
     test.add_to(&mut network, session, None).map_err(CliError::During)?;
     folder.log(&forecast).map_err(CliError::During)?;
     Ok(Some(Chosen { choice, forecast, network }))
+}
+
+/// The scores of a run's intervals on the test windows.
+pub(super) fn interval_records(
+    run: &Run,
+    session: &mut Session,
+    panel: &WindowedPanel,
+    levels: &[f64],
+) -> Result<Vec<IntervalRecord>, CliError> {
+    let made = run.intervals(session, panel, levels).map_err(CliError::During)?;
+    let mut source = run_source(session, panel, run.forecaster());
+    made.record(&mut source, panel, run.resolved().period).map_err(CliError::During)
 }

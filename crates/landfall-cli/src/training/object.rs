@@ -48,6 +48,15 @@ fn errors(path: &Path, steps: usize, records: &[EvaluationRecord], comparison: &
         if let Some(q) = r.quantiles {
             object["quantiles"] = json!(q);
         }
+        if let Some(nll) = r.nll {
+            object["nll"] = json!(nll);
+        }
+        if let Some(q) = &r.quantile_scores {
+            object["quantile_scores"] = json!(q);
+        }
+        if !r.intervals.is_empty() {
+            object["intervals"] = json!(r.intervals);
+        }
         if !r.series.is_empty() {
             object["series"] = json!(r.series);
         }

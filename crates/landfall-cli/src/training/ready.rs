@@ -8,13 +8,14 @@ use crate::device::Placed;
 use crate::error::CliError;
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
 use landfall_train::choice::Plan;
-use landfall_train::data::{Panel, Segment, Summary};
+use landfall_train::data::{Panel, Segment, Summary, WindowedPanel};
 use landfall_train::run::{
     Device, FitOptions, KEPT_DATA, KEPT_FRAME, OneOrMore, Resolved, Run, RunError, RunFolder, RunLock,
-    Settings, TestScoring, Units, complete,
+    Settings, TestScoring, Units, complete, enough,
 };
 use landfall_train::train::{Dataset, Schedule, Session};
 use serde_json::json;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -155,6 +156,9 @@ impl Ready {
     ) -> Result<Self, CliError> {
         let Loaded { placed, dataset, comparison, plan, summary, mut notes } = load(&mut resolved, panel)?;
         let Placed { made: mut session, device, why: chosen } = placed;
+        if let (Comparison::Series(panel), Some(levels)) = (&comparison, &resolved.settings.interval) {
+            enough_for(levels, panel, plan.as_ref())?;
+        }
         if tuned {
             let engine = session.engine.clone();
             let found = tune_of(session, false)?;
@@ -287,4 +291,16 @@ impl Ready {
             configuration,
         }
     }
+}
+
+/// Refuses intervals for which too few windows are held out of training: validation's, or those of rolling origins.
+fn enough_for(levels: &[f64], panel: &WindowedPanel, plan: Option<&Plan>) -> Result<(), RunError> {
+    for (i, member) in panel.members().iter().enumerate() {
+        let scored = |plan: &Plan| {
+            plan.folds.iter().filter_map(|fold| fold.score.get(i)).map(Range::len).sum::<usize>()
+        };
+        let found = plan.map_or(member.segments.windows(Segment::Validation).count(), scored);
+        enough(member.series.name(), found, levels)?;
+    }
+    Ok(())
 }

@@ -111,7 +111,17 @@ pub fn forecasts<E: From<DataError>>(
                 values.extend(baseline.continuation(history).take(horizon));
             }
             let values = &values;
-            each(WindowForecast { series, window, start_row, horizon, outputs: 1, point: 0, values })?;
+            let forecast = WindowForecast {
+                series,
+                window,
+                start_row,
+                horizon,
+                outputs: 1,
+                point: 0,
+                values,
+                bounds: &[],
+            };
+            each(forecast)?;
         }
     }
     Ok(())

@@ -204,6 +204,14 @@ impl Segments {
         Ok(Self { train, val, test, windows })
     }
 
+    /// Ends the test rows before this row.
+    pub(super) fn test_to(&mut self, end: usize) -> Result<(), DataError> {
+        let [.., test] = &mut self.windows;
+        *test = Windows::new(self.test.start..end, test.context(), test.horizon())?;
+        self.test.end = end;
+        Ok(())
+    }
+
     /// Row range of a segment, with the context before it.
     pub fn rows(&self, segment: Segment) -> Range<usize> {
         match segment {

@@ -19,6 +19,8 @@ pub struct WindowForecast<'a> {
     pub point: usize,
     /// The forecast `[targets, Q, H]`.
     pub values: &'a [f64],
+    /// Lower and upper bounds of its intervals, `[targets, intervals, 2, H]`; empty where it has none.
+    pub bounds: &'a [f64],
 }
 
 impl<'a> WindowForecast<'a> {
@@ -33,6 +35,15 @@ impl<'a> WindowForecast<'a> {
     pub fn level(&self, target: usize, level: usize) -> &'a [f64] {
         let first = (target * self.outputs + level) * self.horizon;
         self.values.get(first..first + self.horizon).unwrap_or_default()
+    }
+
+    /// Lower and upper bounds of an interval of a target column, H values each; `which` is its place among the intervals.
+    #[must_use]
+    pub fn interval(&self, target: usize, which: usize) -> (&'a [f64], &'a [f64]) {
+        let point = self.values.len() / self.outputs.max(1);
+        let first = (target * (self.bounds.len() / point.max(1)) + 2 * which) * self.horizon;
+        let of = |first: usize| self.bounds.get(first..first + self.horizon).unwrap_or_default();
+        (of(first), of(first + self.horizon))
     }
 
     /// What a column of the window's series came to in the rows that are forecast, H values.

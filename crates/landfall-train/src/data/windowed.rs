@@ -63,6 +63,22 @@ impl WindowedPanel {
         Self::new(panel, split, sizes, validation, scale)
     }
 
+    /// As [`WindowedPanel::fit_with`], with values as they are.
+    ///
+    /// # Errors
+    /// As [`WindowedPanel::fit`], but for scaling.
+    pub fn unscaled(
+        panel: Panel,
+        split: Split,
+        sizes: (usize, usize),
+        validation: Validation,
+    ) -> Result<Self, DataError> {
+        let scale = |s: &Series, _: &Segments| {
+            Scaler::new(vec![0.0; s.channels()], vec![1.0; s.channels()]).map(Some)
+        };
+        Self::new(panel, split, sizes, validation, scale)
+    }
+
     /// As [`WindowedPanel::fit`] with scalers that were fit before, by the name of their series, and with or without
     /// windows in validation; series without a scaler are left out. The only scaler there is serves an only series, whatever its name.
     ///
@@ -117,6 +133,17 @@ impl WindowedPanel {
             }
             Some(_) | None => Ok(Self { members, targets, known, left_out }),
         }
+    }
+
+    /// The panel with the test rows of each series to its last row.
+    ///
+    /// # Errors
+    /// As [`Windows::new`](super::Windows::new).
+    pub fn to_the_end(mut self) -> Result<Self, DataError> {
+        for m in &mut self.members {
+            m.segments.test_to(m.series.rows())?;
+        }
+        Ok(self)
     }
 
     /// The series, at least one.

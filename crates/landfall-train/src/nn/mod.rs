@@ -3,6 +3,7 @@
 mod attention;
 mod context;
 mod convolution;
+mod distribution;
 mod embedding;
 mod layers;
 pub mod loss;
@@ -15,6 +16,7 @@ mod recurrent;
 pub use attention::{AttentionConfig, MultiHeadAttention};
 pub use context::{Context, Mode, RunningStatistic};
 pub use convolution::Conv1d;
+pub use distribution::{Family, Terms, ln_gamma};
 pub use embedding::Embedding;
 pub use layers::{Dropout, Linear, Norm, NormKind, gelu};
 pub use moe::{MoeConfig, MoeFeedForward, MoeOutput};

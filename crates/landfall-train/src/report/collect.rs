@@ -1,8 +1,8 @@
 //! One pass over the test windows: sums for all of them, forecasts of the few that are shown.
 
 use super::histogram::Histogram;
-use crate::data::{Baseline, Segment, WindowForecast, WindowedPanel};
-use crate::run::{Run, RunError, window_forecasts};
+use crate::data::{Baseline, QuantileScores, QuantileSums, Segment, WindowForecast, WindowedPanel};
+use crate::run::{Intervals, Run, RunError, window_forecasts};
 use crate::train::Session;
 
 /// Charts of forecasts at most: pairs of a series and a target column.
@@ -21,6 +21,8 @@ pub(super) struct Shown {
     pub(super) mse: f64,
     /// `[Q, H]`, original units.
     pub(super) values: Vec<f64>,
+    /// Bounds of the intervals `[intervals, 2, H]`, original units.
+    pub(super) bounds: Vec<f64>,
 }
 
 /// A series and a target column with the windows that are shown.
@@ -50,6 +52,12 @@ impl Pair {
                 .take(size)
                 .copied()
                 .collect(),
+            bounds: w
+                .bounds
+                .chunks_exact((w.bounds.len() * size / w.values.len()).max(1))
+                .nth(self.target)
+                .unwrap_or_default()
+                .to_vec(),
         };
         if self.worst.as_ref().is_none_or(|worst| mse > worst.mse) {
             self.worst = Some(shown());
@@ -110,6 +118,8 @@ pub(super) struct Collected {
     pub(super) residuals: Histogram,
     /// First test row, rows of a place, and the places.
     pub(super) over_time: (usize, usize, Vec<Place>),
+    /// Scores of the quantiles, where there are any.
+    pub(super) quantiles: Option<QuantileScores>,
     sums: Vec<Sums>,
     windows: Vec<usize>,
     horizon: usize,
@@ -141,6 +151,7 @@ impl Collected {
             baselines,
             residuals: Histogram::default(),
             over_time: (first, rows, vec![Place::default(); (end - first).div_ceil(rows)]),
+            quantiles: None,
             windows,
             horizon,
         }
@@ -150,14 +161,27 @@ impl Collected {
     ///
     /// # Errors
     /// A device fault; a value that cannot be scaled.
-    pub(super) fn of(run: &Run, session: &mut Session, panel: &WindowedPanel) -> Result<Self, RunError> {
+    pub(super) fn of(
+        run: &Run,
+        session: &mut Session,
+        panel: &WindowedPanel,
+        intervals: Option<&Intervals>,
+    ) -> Result<Self, RunError> {
         let mut all = Self::new(run, panel);
-        window_forecasts(session, panel, Segment::Test, run.forecaster(), |w| -> Result<(), RunError> {
+        let mut rolling = intervals.map(|of| of.rolling(panel));
+        let mut quantiles = QuantileSums::new(panel, run.levels());
+        let mut add = |w: WindowForecast<'_>| -> Result<(), RunError> {
+            quantiles.add(&w);
             for target in 0..panel.targets() {
                 all.add(panel, &w, target);
             }
             Ok(())
+        };
+        window_forecasts(session, panel, Segment::Test, run.forecaster(), |w| match &mut rolling {
+            Some(rolling) => rolling.window(w, &mut add),
+            None => add(w),
         })?;
+        all.quantiles = quantiles.finish();
         Ok(all)
     }
 

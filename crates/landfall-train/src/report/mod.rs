@@ -18,6 +18,6 @@ mod svg;
 
 pub use backtest::{BacktestFacts, backtest};
 pub use plot::plot;
-pub use predictions::{Predictions, Windows};
+pub use predictions::{PredictedColumns, Predictions, Windows, bound_names};
 pub use run_report::{Report, Subject};
 pub use svg::digits;

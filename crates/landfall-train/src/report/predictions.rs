@@ -3,6 +3,23 @@
 use crate::data::{Series, WindowForecast};
 use std::io;
 
+/// What a file of predictions has for each of the first columns of its series.
+#[derive(Debug, Clone, Copy)]
+pub struct PredictedColumns<'a> {
+    /// Number of these columns.
+    pub targets: usize,
+    /// Levels of quantiles.
+    pub levels: &'a [f64],
+    /// Levels of intervals, in per cent.
+    pub bands: &'a [f64],
+}
+
+/// The columns with the bounds of a column's interval, as other libraries call them: `load-lo-80` and `load-hi-80`.
+#[must_use]
+pub fn bound_names(column: &str, level: f64) -> [String; 2] {
+    ["lo", "hi"].map(|end| format!("{column}-{end}-{level}"))
+}
+
 /// How a window is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Windows {
@@ -13,9 +30,10 @@ pub enum Windows {
 }
 
 impl Windows {
-    /// Names of the columns of a file of such windows, for the first `targets` columns of these series.
+    /// Names of the columns of a file of such windows.
     #[must_use]
-    pub fn header(self, series: &[&Series], (targets, levels): (usize, &[f64])) -> Vec<String> {
+    pub fn header(self, series: &[&Series], columns: PredictedColumns<'_>) -> Vec<String> {
+        let PredictedColumns { targets, levels, bands } = columns;
         let label = series.first().and_then(|s| s.dates()).filter(|_| dated(series)).map(|d| d.column());
         let window = match self {
             Self::Numbers => "window",
@@ -27,6 +45,7 @@ impl Windows {
         for column in series.first().map_or(&[][..], |s| s.columns()).iter().take(targets) {
             header.push(column.clone());
             header.extend(levels.iter().map(|level| format!("{column}_q{level:?}")));
+            header.extend(bands.iter().flat_map(|level| bound_names(column, *level)));
             header.push(format!("{column}_actual"));
         }
         header
@@ -37,8 +56,8 @@ impl Windows {
 ///
 /// Columns: `series` (only where there are several), `window` or `cutoff` ([`Windows`]), `step` (from 1), the date of
 /// the row that is forecast under the name of the date column (or `row`, its number from 0, where there are no dates);
-/// then for each target column `<column>`, `<column>_q<level>` for each quantile level, and `<column>_actual`. Numbers
-/// have the fewest digits that read back as the same number.
+/// then for each target column `<column>`, `<column>_q<level>` for each quantile level, `<column>-lo-<level>` and
+/// `<column>-hi-<level>` for each interval, and `<column>_actual`. Numbers have the fewest digits that read back as the same number.
 #[derive(Debug)]
 pub struct Predictions<'a, W: io::Write> {
     csv: csv::Writer<W>,
@@ -46,6 +65,7 @@ pub struct Predictions<'a, W: io::Write> {
     targets: usize,
     levels: usize,
     windows: Windows,
+    intervals: usize,
 }
 
 impl<'a, W: io::Write> Predictions<'a, W> {
@@ -56,23 +76,20 @@ impl<'a, W: io::Write> Predictions<'a, W> {
     pub fn new(
         out: W,
         series: Vec<&'a Series>,
-        (targets, levels): (usize, &[f64]),
+        columns: PredictedColumns<'_>,
         windows: Windows,
     ) -> io::Result<Self> {
-        let mut csv = csv::Writer::from_writer(out);
-        csv.write_record(windows.header(&series, (targets, levels)))?;
-        Ok(Self { csv, targets, levels: levels.len(), series, windows })
+        let mut further = Self::further(out, series, columns, windows);
+        further.csv.write_record(windows.header(&further.series, columns))?;
+        Ok(further)
     }
 
     /// Goes on with a file that has a header already.
     #[must_use]
-    pub fn further(
-        out: W,
-        series: Vec<&'a Series>,
-        (targets, levels): (usize, &[f64]),
-        windows: Windows,
-    ) -> Self {
-        Self { csv: csv::Writer::from_writer(out), targets, levels: levels.len(), series, windows }
+    pub fn further(out: W, series: Vec<&'a Series>, columns: PredictedColumns<'_>, windows: Windows) -> Self {
+        let PredictedColumns { targets, levels, bands } = columns;
+        let csv = csv::Writer::from_writer(out);
+        Self { csv, targets, levels: levels.len(), intervals: bands.len(), series, windows }
     }
 
     /// Writes the rows of a window.
@@ -96,6 +113,11 @@ impl<'a, W: io::Write> Predictions<'a, W> {
                 self.number(w.of(target)[step])?;
                 for level in 0..self.levels {
                     self.number(w.level(target, level)[step])?;
+                }
+                for which in 0..self.intervals {
+                    let (low, high) = w.interval(target, which);
+                    self.number(low[step])?;
+                    self.number(high[step])?;
                 }
                 self.number(w.actual(series, target)[step])?;
             }

@@ -5,7 +5,7 @@ use super::curves::Curves;
 use super::page::Page;
 use super::sections::{self, Forecasts};
 use crate::data::{Baseline, DataError, Scores, Segment, Summary, WindowedPanel, baseline};
-use crate::run::{EvaluationRecord, Forecast, Run, RunError, Units};
+use crate::run::{EvaluationRecord, Forecast, Run, RunError, Units, Weights, run_source};
 use crate::train::Session;
 
 /// What a report is about.
@@ -51,12 +51,17 @@ impl From<(String, Scores)> for Row {
 }
 
 impl Report {
-    /// Evaluates a run and draws it. `session` holds the run's weights and data ([`Run::session`]). The size of the
+    /// Evaluates a run and draws it, with intervals of these levels in percent. `session` holds the run's weights and data ([`Run::session`]). The size of the
     /// report and the memory that it takes do not grow with the number of windows.
     ///
     /// # Errors
     /// A device fault; metrics that cannot be read; a value that cannot be scaled.
-    pub fn of(run: &Run, session: &mut Session, subject: Subject<'_>) -> Result<Self, RunError> {
+    pub fn of(
+        run: &Run,
+        session: &mut Session,
+        subject: Subject<'_>,
+        (weights, levels): (Weights, &[f64]),
+    ) -> Result<Self, RunError> {
         let curves = Curves::read(run.path())?;
         let title = format!("Report of {}", super::svg::shortened(&run.path().display().to_string(), 120));
         let mut page = Page::default();
@@ -64,13 +69,27 @@ impl Report {
         let mut svg = None;
         match subject {
             Subject::Series { panel, summary } => {
-                let record = record(run, session, panel)?;
-                let collected = Collected::of(run, session, panel)?;
+                let mut record = record(run, session, panel)?;
+                let mut intervals = None;
+                if !levels.is_empty() {
+                    let made = run.intervals(session, panel, levels)?;
+                    let mut source = run_source(session, panel, run.forecaster());
+                    record.intervals = made.record(&mut source, panel, run.resolved().period)?;
+                    intervals = Some(made);
+                }
+                let collected = Collected::of(run, session, panel, intervals.as_ref())?;
+                record.quantile_scores.clone_from(&collected.quantiles);
                 let baselines = scores(run, panel, &collected.baselines)?;
                 sections::verdict(&mut page, run, &record, &baselines);
                 sections::facts(&mut page, run, summary, &record);
-                let future = future(run, session, panel, &collected)?;
-                let forecasts = Forecasts { run, panel, collected: &collected, future: &future };
+                let mut future = future(run, session, panel, &collected)?;
+                if !levels.is_empty() {
+                    let engine = session.engine.clone();
+                    let all = future.iter_mut().flatten();
+                    run.intervals_after(&engine, weights, panel, levels, all)?;
+                }
+                let forecasts =
+                    Forecasts { run, panel, collected: &collected, future: &future, intervals: levels };
                 svg = forecasts.alone();
                 forecasts.section(&mut page);
                 sections::errors(&mut page, panel, &collected, &record);

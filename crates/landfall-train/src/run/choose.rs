@@ -1,6 +1,7 @@
 //! The choice of what a run forecasts with, by validation or by rolling origins.
 
 use super::forecaster::{Forecaster, floors, non_negative};
+use super::intervals::{self, Errors};
 use super::resolve::Resolved;
 use super::settings::ModelKind;
 use super::{RunError, RunFolder};
@@ -12,6 +13,7 @@ use crate::pretrained::Pretrained;
 use crate::train::{Dataset, Session};
 use landfall::Engine;
 use serde::Serialize;
+use std::ops::Range;
 
 /// Validation and rolling origins score at most about so many values of a target column: more are sampled evenly.
 const VALUES: usize = 2_000_000;
@@ -85,6 +87,8 @@ pub fn choose(
     let baselines = &baselines[..if resolved.period > 1 { 2 } else { 1 }];
     let mut tally = Tally::new(dataset, horizon, baselines, &floors);
     let every = (plan.scored() * horizon).div_ceil(VALUES).max(1);
+    // Windows and their predictions by networks that were not fit on them.
+    let mut out_of_sample = Vec::new();
     for fold in &plan.folds {
         let all = origins(panel, &fold.score);
         let some: Vec<Origin> = all.iter().copied().step_by(every).collect();
@@ -102,15 +106,17 @@ pub fn choose(
         if !resolved.trains() {
             continue;
         }
-        let scored = if plan.rolling {
+        if plan.rolling {
             let Some(mut session) = trained_on(resolved, session, fold, dataset, panel, stop)? else {
                 return Ok(None);
             };
-            score_trained(&mut session, resolved, &mut tally, &some, (dataset.targets(), every))
+            let mut kept = Vec::new();
+            let which = (dataset.targets(), every);
+            score_trained(&mut session, resolved, &mut tally, &some, which, Some(&mut kept))?;
+            out_of_sample.push((some, kept));
         } else {
-            score_trained(session, resolved, &mut tally, &some, (dataset.targets(), every))
-        };
-        scored?;
+            score_trained(session, resolved, &mut tally, &some, (dataset.targets(), every), None)?;
+        }
     }
     let Some(winner) = tally.winner() else {
         return Err(RunError::NothingToChooseBy { windows: plan.validation, horizon });
@@ -123,22 +129,72 @@ pub fn choose(
     let kept = winner.chosen.network.or_else(|| winner.network.and_then(|n| n.network));
     let (kind, linear) =
         kept.map_or((resolved.trained_kind(), None), |n| (networks[n].kind, networks[n].linear));
+    let mut forecaster =
+        Forecaster::new(&winner.chosen, kind, linear.map(|(_, strength)| strength), non_negative);
+    forecaster.refit = plan.rolling || linear.is_some();
     if let Some((linear, strength)) = linear {
+        out_of_sample.clear();
+        for fold in &plan.folds {
+            let fits = linear.fit(&cpu, dataset, &origins(panel, &fold.fit), &[strength])?;
+            let Some(fit) = fits.first() else { continue };
+            let last = last_origins(panel, &fold.score);
+            let predictions = linear.predict(&cpu, dataset, &last, fit)?;
+            out_of_sample.push((last, predictions));
+        }
         let fits = linear.fit(&cpu, dataset, &origins(panel, &plan.all), &[strength])?;
         write_linear(resolved, session, dataset, folder, (kind, linear), &fits)?;
     }
-    let forecaster =
-        Forecaster::new(&winner.chosen, kind, linear.map(|(_, strength)| strength), non_negative);
+    if forecaster.refit {
+        let errors = errors_before_refit(&forecaster, panel, dataset, (horizon, &floors), &out_of_sample);
+        intervals::write(folder.path(), panel, &errors)?;
+    }
     Ok(Some(described(&winner, &tally, &networks, forecaster, plan)))
 }
 
-/// Adds the errors of the trained network: those of its point forecasts of every `every`-th validation window.
+/// The last windows to score of each series: as many as intervals are made of.
+fn last_origins(panel: &WindowedPanel, score: &[Range<usize>]) -> Vec<Origin> {
+    let limit = intervals::limit(panel, &[]);
+    let last: Vec<_> = score.iter().map(|r| r.end.saturating_sub(limit).max(r.start)..r.end).collect();
+    origins(panel, &last)
+}
+
+/// Absolute errors of a forecaster in windows that its network was not fit on when it predicted them, for each series.
+fn errors_before_refit(
+    forecaster: &Forecaster,
+    panel: &WindowedPanel,
+    dataset: &Dataset,
+    (horizon, floors): (usize, &[f64]),
+    predicted: &[(Vec<Origin>, Vec<f64>)],
+) -> Vec<Errors> {
+    let (targets, limit) = (dataset.targets(), intervals::limit(panel, &[]));
+    let mut all = vec![Errors::new(); panel.members().len()];
+    for (origins, predictions) in predicted {
+        for (origin, window) in origins.iter().zip(predictions.chunks_exact((targets * horizon).max(1))) {
+            let mut errors = Vec::with_capacity(window.len());
+            for (target, forecast) in window.chunks_exact(horizon).enumerate() {
+                let column = &dataset.values[target * dataset.rows..][..dataset.rows];
+                let mut forecast = forecast.to_vec();
+                let floor =
+                    floors.get(origin.series * targets + target).copied().unwrap_or(f64::NEG_INFINITY);
+                forecaster.combine(&column[origin.begin..origin.at], floor, horizon, &mut forecast);
+                let pairs = column[origin.at..].iter().zip(&forecast);
+                errors.extend(pairs.map(|(y, f)| intervals::rounded_up((f64::from(*y) - f).abs())));
+            }
+            intervals::add(&mut all[origin.series], errors, limit);
+        }
+    }
+    all
+}
+
+/// Adds the errors of the trained network: those of its point forecasts of every `every`-th validation window, which are also
+/// appended to `kept`.
 fn score_trained(
     session: &mut Session,
     resolved: &Resolved,
     tally: &mut Tally<'_>,
     origins: &[Origin],
     (targets, every): (usize, usize),
+    mut kept: Option<&mut Vec<f64>>,
 ) -> Result<(), RunError> {
     let (horizon, loss) = (resolved.network.horizon(), &resolved.training.loss);
     let (levels, point) = (loss.outputs(), loss.point());
@@ -155,6 +211,9 @@ fn score_trained(
                     .flat_map(|column| column[point * horizon..][..horizon].to_vec())
                     .collect();
                 tally.score_network(0, origins.get(number / every..).unwrap_or_default(), &points);
+                if let Some(kept) = &mut kept {
+                    kept.extend(points);
+                }
             }
             Ok::<(), RunError>(())
         })

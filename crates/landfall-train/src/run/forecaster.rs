@@ -18,6 +18,9 @@ pub struct Forecaster {
     pub repeats: Option<usize>,
     /// Strength of the ridge regression that the network's weights come from; none for one that was trained by steps.
     pub ridge: Option<f64>,
+    /// Whether validation rows were fit on in the end, and errors made before that are in `errors.safetensors`.
+    #[serde(default)]
+    pub refit: bool,
     /// Target columns without a negative value in any training row: their forecasts are never below 0.
     pub non_negative: Vec<String>,
 }
@@ -36,7 +39,8 @@ impl Forecaster {
             (Some(_), Some(_)) => 0.5,
             (None, _) => 0.0,
         };
-        Self { network, share, repeats: chosen.baseline.map(Baseline::period), ridge, non_negative }
+        let repeats = chosen.baseline.map(Baseline::period);
+        Self { network, share, repeats, ridge, refit: false, non_negative }
     }
 
     /// The baseline that takes part.

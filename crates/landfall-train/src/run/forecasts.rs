@@ -95,7 +95,9 @@ fn scaled_forecasts<E: From<RunError> + From<landfall::Error> + Send>(
                     }
                 }
                 let values = &values;
-                let forecast = WindowForecast { series, window, start_row, horizon, outputs, point, values };
+                let bounds = &[];
+                let forecast =
+                    WindowForecast { series, window, start_row, horizon, outputs, point, values, bounds };
                 each(forecast, &scaled)?;
             }
             Ok(())

@@ -2,7 +2,7 @@
 
 use super::record::{BaselineRecord, EvaluationRecord};
 use super::{Forecaster, RunError, window_forecasts};
-use crate::data::{Baseline, DataError, MetricSums, Segment, WindowedPanel, baseline};
+use crate::data::{Baseline, DataError, MetricSums, QuantileSums, Segment, WindowedPanel, baseline};
 use crate::train::Session;
 use std::sync::Arc;
 
@@ -38,11 +38,15 @@ impl TestScoring {
             return Ok(());
         }
         let mut sums = self.sums();
+        let levels = session.options().loss.levels().to_vec();
+        let mut quantiles = QuantileSums::new(&self.panel, &levels);
         window_forecasts(session, &self.panel, self.segment, forecaster, |window| {
             sums.add(&window);
+            quantiles.add(&window);
             Ok::<(), RunError>(())
         })?;
         put(record, &sums);
+        record.quantile_scores = quantiles.finish();
         record.baselines = self.baselines()?;
         Ok(())
     }

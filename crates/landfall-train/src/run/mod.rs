@@ -9,6 +9,7 @@ mod folder;
 mod forecaster;
 mod forecasts;
 mod init;
+mod intervals;
 mod keywords;
 mod measured;
 mod network;
@@ -24,14 +25,15 @@ pub use fit::{CheckpointEvery, FitOptions, Observer, Outcome, complete, count, f
 pub use folder::{KEPT_DATA, KEPT_FRAME, RunFolder, RunLock};
 pub use forecaster::{Forecaster, floors, non_negative};
 pub use forecasts::window_forecasts;
+pub use intervals::{ForecastSource, Intervals, Rolling, baseline_source, enough, run_source};
 pub use measured::TestScoring;
 pub use open::{ClassPrediction, Forecast, Run, Weights, open};
 pub use record::{
-    BaselineRecord, ClassRecord, ColumnRecord, EvaluationRecord, QuantileRecord, Scalars, SeriesRecord,
-    StepLine, Units,
+    BaselineRecord, ClassRecord, ColumnRecord, EvaluationRecord, IntervalRecord, IntervalScore,
+    QuantileRecord, Scalars, SeriesRecord, StepLine, Units,
 };
 
-pub use resolve::{Data, Resolved, Source};
+pub use resolve::{Data, Resolved, Source, interval_levels};
 pub use settings::{
     Files, ModelKind, Names, Network, OneOrMore, Precision, ScalerTable, Settings, SettingsError, Synthetic,
     named,
@@ -67,6 +69,16 @@ pub enum RunError {
     NothingToChooseBy { windows: usize, horizon: usize },
     #[error("{} is not there; {hint}", .path.display())]
     NoWeights { path: PathBuf, hint: &'static str },
+    #[error(
+        "--interval {level}: series `{series}` has {found} windows to take errors from that the run was not fit on, and an interval of {level} % needs {needed}; ask for a lower level, or train with a shorter --horizon or more validation rows (--split)"
+    )]
+    TooFewErrors { series: String, level: f64, found: usize, needed: usize },
+    #[error(
+        "--loss negative-binomial: column `{column}` of series `{series}` is {value} at {row}, and counts are whole numbers from 0 to 16777216; choose count columns with --target, fill missing ones by --fill previous, or use --loss normal or student-t"
+    )]
+    NoCount { series: String, column: String, row: String, value: f64 },
+    #[error("{} is not there, and this run's weights were fit on its validation rows, so that their errors make no intervals; train it again", .path.display())]
+    NoErrors { path: PathBuf },
     #[error("{} holds a window-regressor, which predicts one label for a window and no future rows; train a patchtst to forecast", .path.display())]
     NoFuture { path: PathBuf },
     #[error("{} holds a cross-asset, which predicts classes of samples and no future rows; use landfall predict", .path.display())]

@@ -43,6 +43,8 @@ pub struct Forecast {
     pub values: Vec<Vec<f64>>,
     /// For each predicted column, one `Vec` for each of the run's quantile levels; empty where it has none.
     pub quantiles: Vec<Vec<Vec<f64>>>,
+    /// For each predicted column, the lower and the upper bounds of each interval; empty until [`Run::add_intervals`].
+    pub intervals: Vec<Vec<[Vec<f64>; 2]>>,
 }
 
 /// The classes of samples, as a run predicts them.
@@ -422,8 +424,11 @@ impl Run {
         let levels: Vec<_> =
             predicted.chunks_exact(loss.outputs() * horizon).enumerate().map(column).collect();
         let values = levels.iter().map(|l| l[loss.point()].clone()).collect();
-        let quantiles = if loss.levels().is_empty() { Vec::new() } else { levels };
-        Ok(Forecast { context, values, quantiles })
+        let quantiles = match loss.levels().len() {
+            0 => Vec::new(),
+            n => levels.into_iter().map(|all| all.into_iter().take(n).collect()).collect(),
+        };
+        Ok(Forecast { context, values, quantiles, intervals: Vec::new() })
     }
 
     /// [`Run::forecast`] of each series; of several, those that it refuses are left out, and said.

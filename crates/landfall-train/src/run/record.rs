@@ -1,6 +1,7 @@
 //! What a run reports: lines of `metrics.jsonl`.
 
-use crate::data::{Member, Metrics, Segment, TokenNames, WindowedPanel};
+use crate::data::conformal::IntervalSums;
+use crate::data::{Member, Metrics, QuantileScores, Segment, TokenNames, WindowedPanel};
 use crate::train::{Evaluation, StepRecord};
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +55,9 @@ impl Scalars for EvaluationRecord {
             ("r2", m.r2),
             ("quantile_loss", self.quantiles.map(|q| q.pinball)),
             ("coverage", self.quantiles.map(|q| q.coverage)),
+            ("nll", self.nll),
+            ("crps", self.quantile_scores.as_ref().map(|q| q.crps)),
+            ("wql", self.quantile_scores.as_ref().and_then(|q| q.wql)),
             ("cross_entropy", self.classes.map(|c| c.cross_entropy)),
             ("accuracy", self.classes.map(|c| c.accuracy)),
         ];
@@ -128,6 +132,15 @@ pub struct EvaluationRecord {
     /// Scores of the quantiles, where there are any; the errors above are the point forecast's.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub quantiles: Option<QuantileRecord>,
+    /// Further scores of the quantiles, of the test windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantile_scores: Option<QuantileScores>,
+    /// Scores of the intervals that were asked for, of the test windows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<IntervalRecord>,
+    /// Mean negative log-likelihood of the scaled values, where a distribution is predicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nll: Option<f64>,
     /// Scores of classes, where they are predicted; the errors above are those of their probabilities.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub classes: Option<ClassRecord>,
@@ -153,6 +166,37 @@ pub struct QuantileRecord {
     pub coverage: f64,
     /// The share that there should be.
     pub coverage_nominal: f64,
+}
+
+/// Scores of intervals over all values of the test windows.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct IntervalScore {
+    /// Share of the values within their interval.
+    pub coverage: f64,
+    /// Mean width, scaled.
+    pub width: f64,
+    /// Mean interval score ([`IntervalSums::score`]), scaled.
+    pub interval_score: f64,
+}
+
+impl From<&IntervalSums> for IntervalScore {
+    fn from(sums: &IntervalSums) -> Self {
+        Self { coverage: sums.coverage(), width: sums.width(), interval_score: sums.score() }
+    }
+}
+
+/// Scores of the intervals of one level, beside those of a baseline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IntervalRecord {
+    /// Percent of the values that should lie within.
+    pub level: f64,
+    /// Those of the forecast.
+    #[serde(flatten)]
+    pub own: IntervalScore,
+    /// The seasonal naive forecast with its period; last value where there is no season.
+    pub baseline_name: String,
+    /// Those of intervals that are made of the baseline's errors in the same way, where it has as many.
+    pub baseline: Option<IntervalScore>,
 }
 
 /// Scores of a prediction of classes, over all tokens of all samples.
@@ -199,10 +243,11 @@ impl Units {
 }
 
 impl EvaluationRecord {
-    /// What the best weights have least of: the cross-entropy where classes are predicted, else the mean squared error.
+    /// What the best weights have least of: the cross-entropy where classes are predicted, the negative log-likelihood where a
+    /// distribution is, else the mean squared error.
     #[must_use]
     pub fn error(&self) -> f64 {
-        self.classes.map_or(self.mse, |c| c.cross_entropy)
+        self.classes.map(|c| c.cross_entropy).or(self.nll).unwrap_or(self.mse)
     }
 
     /// The record of an evaluation. Scaling is affine, so an error in the data's units is the scaled one times the
@@ -244,6 +289,9 @@ impl EvaluationRecord {
                 coverage: q.coverage,
                 coverage_nominal: q.nominal,
             }),
+            quantile_scores: None,
+            nll: e.nll,
+            intervals: Vec::new(),
             classes: e.classes.map(|c| ClassRecord { cross_entropy: c.cross_entropy, accuracy: c.accuracy }),
             metrics: None,
             baselines: Vec::new(),

@@ -6,6 +6,7 @@ use super::{CheckpointEvery, RunError};
 use crate::data::synthetic::WalkData;
 use crate::data::{Covariates, Fill, Panel, ReadOptions, Split, TokenData};
 use crate::models::{ModelConfig, Preset, Recipe, Task};
+use crate::nn::Family;
 use crate::train::{Betas, Draws, Loss, Order, Schedule, TrainingOptions};
 use std::path::PathBuf;
 
@@ -80,6 +81,26 @@ pub struct Resolved {
 pub(super) const MAX_STEPS: usize = 100_000_000;
 const MAX_THREADS: usize = 1024;
 
+/// Quantiles of a distribution that are forecast where none are asked for.
+const LEVELS: [f64; 3] = [0.1, 0.5, 0.9];
+
+/// Checks levels of intervals: percent, each once.
+///
+/// # Errors
+/// [`SettingsError::Range`].
+pub fn interval_levels(levels: &[f64]) -> Result<(), SettingsError> {
+    let text = || levels.iter().map(|l| format!("{l}")).collect::<Vec<_>>().join(",");
+    let refused = |rule| Err(SettingsError::Range { key: "--interval", value: text(), rule });
+    match levels {
+        all if all.iter().any(|l| !(0.0 < *l && *l < 100.0)) => {
+            refused("levels are percent, above 0 and below 100, as in --interval 80,95")
+        }
+        all if all.iter().any(|l| *l < 1.0) => refused("levels are percent: write 80, not 0.8"),
+        all if all.iter().enumerate().any(|(i, l)| all[..i].contains(l)) => refused("a level is given twice"),
+        _ => Ok(()),
+    }
+}
+
 impl Settings {
     /// Fills in what is left out and checks that everything fits together.
     ///
@@ -90,11 +111,19 @@ impl Settings {
         let source = self.source(model)?;
         let recipe = preset.recipe();
         let training = self.training(model, &recipe)?;
-        let network = self.network(model, preset, training.loss.outputs())?;
+        let network = self.network(model, preset, training.loss.parameters())?;
         if !training.loss.levels().is_empty() && network.task() == Task::Regress {
             let (first, second) = ("--quantiles".to_owned(), format!("--model {}", model.name()));
             let why = "it predicts one value for a window; leave one of them out".to_owned();
             return Err(SettingsError::Conflict { first, second, why }.into());
+        }
+        if let Some(levels) = self.interval.as_deref() {
+            interval_levels(levels)?;
+            if network.task() != Task::Forecast {
+                let (first, second) = ("--interval".to_owned(), format!("--model {}", model.name()));
+                let why = "it forecasts no rows of a series; leave one of them out".to_owned();
+                return Err(SettingsError::Conflict { first, second, why }.into());
+            }
         }
         // The default recipe validates several times in a given number of steps; presets do it once, at the end.
         let validated_once = preset != Preset::Auto && self.max_steps.is_some();
@@ -318,6 +347,21 @@ impl Settings {
             }
             _ => {}
         }
+        let ascending = |levels: &[f64]| {
+            levels.windows(2).all(|pair| pair[0] < pair[1]) && levels.iter().all(|l| 0.0 < *l && *l < 1.0)
+        };
+        let text = |levels: &[f64]| levels.iter().map(|l| format!("{l:?}")).collect::<Vec<_>>().join(",");
+        let family = [Family::Normal, Family::StudentT, Family::NegativeBinomial]
+            .into_iter()
+            .find(|family| self.loss.as_deref() == Some(family.name()));
+        if let Some(family) = family {
+            let levels = self.quantiles.clone().unwrap_or_else(|| LEVELS.to_vec());
+            if levels.is_empty() || !ascending(&levels) {
+                let rule = "they must be between 0 and 1, ascending";
+                return Err(SettingsError::Range { key: "--quantiles", value: text(&levels), rule });
+            }
+            return Ok(Loss::Distribution(family, levels));
+        }
         if let Some(levels) = &self.quantiles {
             if self.loss.as_deref().is_some_and(|loss| loss != "quantile") {
                 let why = "quantiles are trained by the quantile loss; leave one of them out";
@@ -327,9 +371,8 @@ impl Settings {
                     why,
                 ));
             }
-            let ascending = levels.windows(2).all(|pair| pair[0] < pair[1]);
-            if !(ascending && levels.iter().all(|l| 0.0 < *l && *l < 1.0) && levels.contains(&0.5)) {
-                let value = levels.iter().map(|l| format!("{l:?}")).collect::<Vec<_>>().join(",");
+            if !(ascending(levels) && levels.contains(&0.5)) {
+                let value = text(levels);
                 let rule =
                     "they must be between 0 and 1, ascending, with 0.5 (the point forecast) among them";
                 return Err(SettingsError::Range { key: "--quantiles", value, rule });
@@ -350,7 +393,8 @@ impl Settings {
             Some(other) => Err(SettingsError::Unknown {
                 key: "loss",
                 value: other.to_owned(),
-                known: "mse, mae, huber, quantile, cross-entropy".to_owned(),
+                known: "mse, mae, huber, quantile, normal, student-t, negative-binomial, cross-entropy"
+                    .to_owned(),
             }),
         }
     }
@@ -483,6 +527,10 @@ impl Settings {
                 "huber"
             }
             Loss::Quantile(_) => "quantile",
+            Loss::Distribution(family, levels) => {
+                self.quantiles = Some(levels.clone());
+                family.name()
+            }
             Loss::CrossEntropy => "cross-entropy",
         };
         self.loss = Some(loss.to_owned());

@@ -9,7 +9,8 @@ use crate::data::{
     Validation, WindowedPanel,
 };
 use crate::models::{Columns, CrossAssetConfig, Model, ModelConfig, Task, TideConfig, TsMixerConfig};
-use crate::train::{Dataset, Session, TrainingOptions};
+use crate::nn::Family;
+use crate::train::{Dataset, Loss, Session, TrainingOptions};
 use landfall::ops::Precision as Products;
 use landfall::{DeviceKind, Engine};
 
@@ -74,7 +75,14 @@ impl Resolved {
         s.date_column = s.date_column.take().or(names(&found.date_column));
         s.date_format = s.date_format.take().or(found.date_format.clone());
         let validation = if self.is_default_recipe() { Validation::Optional } else { Validation::Required };
-        let panel = WindowedPanel::fit_with(panel, self.split, (context, horizon), validation)?;
+        let sizes = (context, horizon);
+        let panel = if matches!(self.training.loss, Loss::Distribution(Family::NegativeBinomial, _)) {
+            // A likelihood of counts is one of the counts themselves.
+            counts(&panel)?;
+            WindowedPanel::unscaled(panel, self.split, sizes, validation)?
+        } else {
+            WindowedPanel::fit_with(panel, self.split, sizes, validation)?
+        };
         let dataset = Dataset::windowed(&panel)?;
         self.settings.columns = Some(panel.columns().to_vec());
         let table = |m: &crate::data::Member| ScalerTable {
@@ -220,4 +228,23 @@ impl Resolved {
     pub fn steps(&self, session: &Session) -> usize {
         self.training.max_steps.unwrap_or(self.training.epochs.saturating_mul(session.steps_per_epoch()))
     }
+}
+
+/// The largest count: f32 has every whole number up to it.
+const LARGEST_COUNT: f64 = 16_777_216.0;
+
+/// Refuses a target that is no count.
+fn counts(panel: &Panel) -> Result<(), RunError> {
+    for series in panel.series() {
+        for (column, values) in series.columns().iter().zip(series.values()).take(panel.targets()) {
+            let is_count = |x: f64| (0.0..=LARGEST_COUNT).contains(&x) && x.fract() == 0.0;
+            if let Some((row, &value)) = values.iter().enumerate().find(|(_, x)| !is_count(**x)) {
+                let date = series.dates().and_then(|d| Some(d.format(*d.values().get(row)?)));
+                let row = date.unwrap_or_else(|| format!("row {row}"));
+                let (series, column) = (series.name().to_owned(), column.clone());
+                return Err(RunError::NoCount { series, column, row, value });
+            }
+        }
+    }
+    Ok(())
 }

@@ -305,12 +305,15 @@ pub struct Settings {
     pub init: Option<PathBuf>,
     /// Parameters whose name contains one of these are not trained.
     pub freeze: Option<Vec<String>>,
-    /// What is minimised: `mse`, `mae` or `huber`; `quantile` where quantiles are given; `cross-entropy` of classes.
+    /// What is minimised: `mse`, `mae`, `huber`; `quantile` where quantiles are given; the negative log-likelihood of a distribution,
+    /// `normal`, `student-t` or `negative-binomial`; `cross-entropy` of classes.
     pub loss: Option<String>,
     /// Difference up to which the Huber loss is a square.
     pub huber_delta: Option<f64>,
     /// Levels of the quantiles to predict, ascending, 0.5 among them.
     pub quantiles: Option<Vec<f64>>,
+    /// Levels of the prediction intervals, in percent.
+    pub interval: Option<Vec<f64>>,
     /// Validations without a better one after which training ends; 0 for never.
     pub patience: Option<usize>,
     /// Steps between shown ones; the run directory has them all.
@@ -512,6 +515,7 @@ impl Settings {
             log_every: None,
             checkpoint_every: None,
             period: None,
+            interval: None,
             ..self.clone()
         };
         let digest = Sha256::digest(counted.to_toml()?.as_bytes());

@@ -23,6 +23,8 @@ pub struct Evaluation {
     pub horizon: usize,
     /// What a forecast of quantiles is scored by besides, where the loss is one.
     pub quantiles: Option<QuantileScore>,
+    /// Mean negative log-likelihood of the scaled values, where a distribution is predicted.
+    pub nll: Option<f64>,
     /// What a prediction of classes is scored by besides; the errors above are those of its probabilities.
     pub classes: Option<ClassScore>,
 }

@@ -9,6 +9,7 @@ pub(super) const SQUARED: &str = "evaluation.squared";
 pub(super) const ABSOLUTE: &str = "evaluation.absolute";
 pub(super) const PINBALL: &str = "evaluation.pinball";
 pub(super) const COVERED: &str = "evaluation.covered";
+pub(super) const NLL: &str = "evaluation.nll";
 pub(super) const CROSS_ENTROPY: &str = "evaluation.cross_entropy";
 pub(super) const CORRECT: &str = "evaluation.correct";
 
@@ -16,6 +17,7 @@ pub(super) const CORRECT: &str = "evaluation.correct";
 pub(super) fn sums(loss: &Loss) -> impl Iterator<Item = &'static str> {
     let further: &[_] = match loss {
         Loss::Quantile(_) => &[PINBALL, COVERED],
+        Loss::Distribution(..) => &[NLL],
         Loss::CrossEntropy => &[CROSS_ENTROPY, CORRECT],
         Loss::Mse | Loss::Mae | Loss::Huber(_) => &[],
     };
@@ -31,7 +33,7 @@ fn at_most(g: &Graph, low: Value, high: Value) -> Result<Value, Error> {
     g.op1(ops::Compare { comparison: ops::Comparison::LessEqual }, &args)
 }
 
-/// Errors of a forecast; of one of quantiles, those of its point forecast, the quantile loss and the coverage.
+/// Errors of a forecast; of a distribution, those of its mean and the negative log-likelihood; of one of quantiles, those of its point forecast, the quantile loss and the coverage.
 pub(super) fn forecast(
     g: &Graph,
     s: &Sizes<'_>,
@@ -39,6 +41,13 @@ pub(super) fn forecast(
     y: Value,
     count: &Count<'_>,
 ) -> Result<(), Error> {
+    if let Loss::Distribution(family, _) = s.loss {
+        let terms = family.terms(g, prediction, y)?;
+        let error = g.sub(terms.mean, y)?;
+        count(SQUARED, g.mul(error, error)?)?;
+        count(ABSOLUTE, g.abs(error)?)?;
+        return count(NLL, terms.nll);
+    }
     let level = |q: usize| g.slice(prediction, 2, q * s.horizon, s.horizon);
     let levels = s.loss.levels();
     let error = if levels.is_empty() { g.sub(prediction, y)? } else { g.sub(level(s.loss.point())?, y)? };

@@ -6,7 +6,7 @@ use super::layout::Layout;
 use super::names::{
     CONTEXT, EVALUATION_CURSOR, KNOWN, LOSS_SCALE, Moment, PREDICTION, STEP_RING, TRAIN_CURSOR,
 };
-use super::scores::{ABSOLUTE, CORRECT, COVERED, CROSS_ENTROPY, PINBALL, SQUARED, sums};
+use super::scores::{ABSOLUTE, CORRECT, COVERED, CROSS_ENTROPY, NLL, PINBALL, SQUARED, sums};
 use super::steps::Programs;
 use super::update::kept;
 use super::{Dataset, Loss, Span, TrainingOptions};
@@ -280,23 +280,29 @@ impl Session {
         }
         let tokens = (span.count * self.targets).max(1) as f64;
         let mean = |name: &str, n: f64| Ok::<_, Error>(self.state.read::<f64>(name)?.iter().sum::<f64>() / n);
-        let quantiles = match self.options.loss.levels() {
-            [] => None,
-            levels => Some(QuantileScore {
-                pinball: mean(PINBALL, tokens * self.horizon as f64)?,
-                coverage: mean(COVERED, tokens * self.horizon as f64)?,
-                nominal: levels[levels.len() - 1] - levels[0],
+        let values = tokens * self.horizon as f64;
+        let quantiles = match &self.options.loss {
+            Loss::Quantile(levels) => Some(QuantileScore {
+                pinball: mean(PINBALL, values)?,
+                coverage: mean(COVERED, values)?,
+                nominal: levels.last().zip(levels.first()).map_or(0.0, |(high, low)| high - low),
             }),
+            Loss::Distribution(..) | Loss::CrossEntropy | Loss::Mse | Loss::Mae | Loss::Huber(_) => None,
+        };
+        let nll = match self.options.loss {
+            Loss::Distribution(..) => Some(mean(NLL, values)?),
+            Loss::Quantile(_) | Loss::CrossEntropy | Loss::Mse | Loss::Mae | Loss::Huber(_) => None,
         };
         let classes = match self.options.loss {
             Loss::CrossEntropy => Some(ClassScore {
                 cross_entropy: mean(CROSS_ENTROPY, tokens)?,
                 accuracy: mean(CORRECT, tokens)?,
             }),
-            Loss::Mse | Loss::Mae | Loss::Huber(_) | Loss::Quantile(_) => None,
+            Loss::Mse | Loss::Mae | Loss::Huber(_) | Loss::Quantile(_) | Loss::Distribution(..) => None,
         };
         Ok(Evaluation {
             quantiles,
+            nll,
             classes,
             windows: span.count,
             windows_drop_last: whole,
@@ -317,6 +323,7 @@ impl Session {
         let zeros = vec![0.0; series.len() * self.targets];
         Evaluation {
             quantiles: None,
+            nll: None,
             classes: None,
             windows: span.count,
             windows_drop_last: span.count / self.options.batch * self.options.batch,
@@ -349,9 +356,8 @@ impl Session {
             self.write_input(KNOWN, known)?;
         }
         self.programs.predict.run(&mut self.state)?;
-        let mut all = self.programs.predict.read_host(PREDICTION)?.data;
-        sort_levels(&mut all, self.options.loss.outputs(), self.horizon);
-        Ok(all)
+        let all = self.programs.predict.read_host(PREDICTION)?.data;
+        Ok(self.options.loss.forecasts(all, self.horizon))
     }
 
     /// Writes an input of the prediction in its dtype.
@@ -375,15 +381,13 @@ impl Session {
         let span = self.spans[place(segment)];
         self.rewind(span)?;
         let batch = self.options.batch / self.options.accumulate;
-        let levels = self.options.loss.outputs();
-        let window = self.targets * levels * self.horizon;
+        let window = self.targets * self.options.loss.parameters() * self.horizon;
         for first in (0..span.count).step_by(batch) {
             self.programs.evaluate.run(&mut self.state)?;
             let mut all = self.programs.evaluate.read_host(PREDICTION)?.data;
             // Rows past the last window repeat it.
             all.truncate((span.count - first).min(batch) * window);
-            sort_levels(&mut all, levels, self.horizon);
-            each(first, &all)?;
+            each(first, &self.options.loss.forecasts(all, self.horizon))?;
         }
         Ok(())
     }
@@ -412,21 +416,5 @@ const fn place(segment: Segment) -> usize {
         Segment::Train => 0,
         Segment::Validation => 1,
         Segment::Test => 2,
-    }
-}
-
-/// Sorts the predictions `[.., levels, horizon]` of each row by level: independently trained levels may cross.
-fn sort_levels(all: &mut [f64], levels: usize, horizon: usize) {
-    let mut row = vec![0.0; levels];
-    for channel in all.chunks_exact_mut(levels * horizon).filter(|_| levels > 1) {
-        for at in 0..horizon {
-            for (q, v) in row.iter_mut().enumerate() {
-                *v = channel[q * horizon + at];
-            }
-            row.sort_by(f64::total_cmp);
-            for (q, v) in row.iter().enumerate() {
-                channel[q * horizon + at] = *v;
-            }
-        }
     }
 }

@@ -202,6 +202,6 @@ fn predict_graph(
     if let Target::Classes { .. } = s.target {
         prediction = g.op1(ops::Softmax { axis: 2 }, &[prediction])?;
     }
-    g.output(PREDICTION, g.reshape(prediction, [s.targets, s.loss.outputs(), s.horizon])?);
+    g.output(PREDICTION, g.reshape(prediction, [s.targets, s.loss.parameters(), s.horizon])?);
     Ok(mixed_precision(&g, options.dtype, options.products)?.into_graph())
 }

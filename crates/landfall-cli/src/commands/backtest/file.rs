@@ -3,7 +3,7 @@
 use crate::backtesting::Rolling;
 use crate::error::CliError;
 use landfall_train::data::{Series, WindowForecast};
-use landfall_train::report::{Predictions, Windows};
+use landfall_train::report::{PredictedColumns, Predictions, Windows};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -161,6 +161,6 @@ fn series(rolling: &Rolling) -> Vec<&Series> {
     rolling.panel().series().iter().collect()
 }
 
-fn columns(rolling: &Rolling) -> (usize, &[f64]) {
-    (rolling.panel().targets(), rolling.levels())
+fn columns(rolling: &Rolling) -> PredictedColumns<'_> {
+    PredictedColumns { targets: rolling.panel().targets(), levels: rolling.levels(), bands: &[] }
 }

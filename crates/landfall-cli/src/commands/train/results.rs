@@ -1,6 +1,9 @@
 //! What a run that finished says.
 
-use crate::commands::{METRICS, class_rows, metric_cells, quantile_line, series_rows};
+use crate::commands::{
+    METRICS, class_rows, interval_rows, metric_cells, nll_line, quantile_line, quantile_scores_line,
+    series_rows,
+};
 use crate::error::CliError;
 use crate::output::{self, digits};
 use crate::training::{Chosen, Comparison, Finished};
@@ -71,6 +74,18 @@ impl<'a> Results<'a> {
         }
         if let Some(q) = last.quantiles {
             output::line(&quantile_line(&q))?;
+        }
+        if let Some(nll) = last.nll {
+            output::line(&nll_line(nll))?;
+        }
+        if let Some(q) = &last.quantile_scores {
+            output::line(&quantile_scores_line(q))?;
+        }
+        if !last.intervals.is_empty() {
+            output::line(&format!("\n{}", output::table(&interval_rows("the forecast", last))))?;
+            if last.series.is_empty() {
+                output::line("")?;
+            }
         }
         if !last.series.is_empty() {
             output::line(&format!("\n{}\n", output::table(&series_rows(last))))?;

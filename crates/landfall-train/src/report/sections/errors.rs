@@ -123,7 +123,7 @@ pub(crate) fn residuals(page: &mut Page, panel: &WindowedPanel, collected: &Coll
         x_ticks: super::super::svg::ticks(low, high, 5),
         x_name: "residual, scaled units".to_owned(),
         y_name: "% of residuals".to_owned(),
-        band: Some(("share of residuals".to_owned(), steps.collect())),
+        bands: vec![("share of residuals".to_owned(), steps.collect())],
         marks: if (low..high).contains(&0.0) { vec![(0.0, "no error".to_owned())] } else { Vec::new() },
         ..LineChart::default()
     };
@@ -171,7 +171,7 @@ fn over_time(panel: &WindowedPanel, collected: &Collected) -> LineChart {
             zero,
             Line { class: "forecast", name: "mean residual".to_owned(), points: mean, dots: false },
         ],
-        band: Some(("± standard deviation".to_owned(), band)),
+        bands: vec![("± standard deviation".to_owned(), band)],
         ..LineChart::default()
     }
 }

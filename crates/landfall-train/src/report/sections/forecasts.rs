@@ -19,13 +19,27 @@ pub(crate) struct Forecasts<'a> {
     pub(crate) collected: &'a Collected,
     /// The forecast beyond the data of each series.
     pub(crate) future: &'a [Option<Forecast>],
+    /// Levels of the intervals, in percent.
+    pub(crate) intervals: &'a [f64],
 }
 
-/// A forecast to draw: where it begins, its point forecast, and its outermost quantiles.
+/// A forecast to draw: where it begins, its point forecast, and its intervals: their levels in percent and their bounds.
 struct Drawn<'a> {
     start: usize,
     point: &'a [f64],
-    band: Option<(&'a [f64], &'a [f64])>,
+    bands: Vec<(f64, &'a [f64], &'a [f64])>,
+}
+
+/// Bands in the order in which they are drawn: of the conformal intervals where there are any, else the outermost quantiles.
+fn widest_first<'a>(
+    mut intervals: Vec<(f64, &'a [f64], &'a [f64])>,
+    quantiles: Option<(f64, &'a [f64], &'a [f64])>,
+) -> Vec<(f64, &'a [f64], &'a [f64])> {
+    if intervals.is_empty() {
+        return quantiles.into_iter().collect();
+    }
+    intervals.sort_by(|a, b| b.0.total_cmp(&a.0));
+    intervals
 }
 
 impl Forecasts<'_> {
@@ -93,18 +107,33 @@ impl Forecasts<'_> {
         let horizon = self.run.resolved().network.horizon();
         let level = |l: usize| shown.values.get(l * horizon..(l + 1) * horizon).unwrap_or_default();
         let loss = &self.run.resolved().training.loss;
-        let outermost = || (level(0), level(loss.outputs() - 1));
-        let band = (loss.levels().len() > 1).then(outermost);
-        self.chart(pair, &Drawn { start: shown.start_row, point: level(loss.point()), band }, which)
+        let outermost = || (self.nominal(), level(0), level(loss.levels().len() - 1));
+        let quantiles = (loss.levels().len() > 1).then(outermost);
+        let bound = |i: usize| shown.bounds.get(i * horizon..(i + 1) * horizon).unwrap_or_default();
+        let interval = |(k, level): (usize, &f64)| (*level, bound(2 * k), bound(2 * k + 1));
+        let bands = widest_first(self.intervals.iter().enumerate().map(interval).collect(), quantiles);
+        self.chart(pair, &Drawn { start: shown.start_row, point: level(loss.point()), bands }, which)
+    }
+
+    /// Percent of the values that should lie between the outermost quantiles.
+    fn nominal(&self) -> f64 {
+        let levels = self.run.levels();
+        let share = levels.last().zip(levels.first()).map_or(0.0, |(high, low)| high - low);
+        (1e6 * share).round() / 1e4
     }
 
     /// The forecast of the rows after the last one.
     fn beyond(&self, pair: &Pair) -> Option<(String, String, String)> {
         let forecast = self.future.get(pair.series)?.as_ref()?;
         let series = &self.panel.members()[pair.series].series;
-        let band = forecast.quantiles.get(pair.target).filter(|levels| levels.len() > 1);
-        let band = band.and_then(|levels| Some((levels.first()?.as_slice(), levels.last()?.as_slice())));
-        let drawn = Drawn { start: series.rows(), point: forecast.values.get(pair.target)?, band };
+        let levels = forecast.quantiles.get(pair.target).filter(|levels| levels.len() > 1);
+        let quantiles = levels
+            .and_then(|levels| Some((self.nominal(), levels.first()?.as_slice(), levels.last()?.as_slice())));
+        let bounds = forecast.intervals.get(pair.target).into_iter().flatten();
+        let pairs = self.intervals.iter().zip(bounds);
+        let intervals = pairs.map(|(level, [low, high])| (*level, low.as_slice(), high.as_slice())).collect();
+        let bands = widest_first(intervals, quantiles);
+        let drawn = Drawn { start: series.rows(), point: forecast.values.get(pair.target)?, bands };
         let svg = self.chart(pair, &drawn, "beyond the end of the data").svg();
         Some(("Beyond the end of the data".to_owned(), "no actual values yet".to_owned(), svg))
     }
@@ -133,13 +162,13 @@ impl Forecasts<'_> {
             lines.push(Line { dots, ..line("actual", "actual".to_owned(), joined(actual)) });
         }
         lines.push(Line { dots, ..line("forecast", "forecast".to_owned(), joined(drawn.point)) });
-        let (name, levels) = (self.name(pair), self.run.levels());
-        let share = levels.last().zip(levels.first()).map_or(0.0, |(high, low)| 100.0 * (high - low));
-        let band = drawn.band.map(|(low, high)| {
-            let rows = low.iter().zip(high).enumerate();
+        let name = self.name(pair);
+        let band = |(level, low, high): &(f64, &[f64], &[f64])| {
+            let rows = low.iter().zip(*high).enumerate();
             let band = rows.map(|(i, (l, h))| ((drawn.start + i) as f64, *l, *h)).collect();
-            (format!("{share:.0} % interval"), band)
-        });
+            (format!("{level} % interval"), band)
+        };
+        let bands = drawn.bands.iter().map(band).collect();
         let mut chart = LineChart {
             title: format!("Forecast of {name}: {which}"),
             description: format!(
@@ -151,7 +180,7 @@ impl Forecasts<'_> {
             x_name: series.dates().map_or("row", |_| "date").to_owned(),
             y_name: format!("{}, original units", shortened(&self.panel.columns()[pair.target], 16)),
             lines,
-            band,
+            bands,
             ..LineChart::default()
         };
         chart.x_ticks = self.ticks(&chart, pair, 4);

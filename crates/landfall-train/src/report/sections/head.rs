@@ -3,8 +3,8 @@
 use super::super::page::Page;
 use super::super::run_report::Row;
 use super::super::svg::{digits, shortened};
-use crate::data::Summary;
-use crate::run::{EvaluationRecord, Run};
+use crate::data::{LevelScores, Summary};
+use crate::run::{EvaluationRecord, IntervalRecord, IntervalScore, Run};
 
 /// Test windows below which errors may be chance.
 const FEW: usize = 20;
@@ -53,6 +53,18 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord, bas
     let rows: Vec<Vec<String>> = std::iter::once(&own).chain(baselines).map(row).collect();
     let header = ["Test windows, scaled units", "MSE", "MAE", "RMSE", "MSE relative to the better baseline"];
     page.table(&header, &rows, Some(0));
+    if !record.intervals.is_empty() {
+        let row = |level: f64, name: &str, s: &IntervalScore| {
+            let coverage = format!("{:.1} %", 100.0 * s.coverage);
+            vec![format!("{level} % of {name}"), coverage, digits(s.width), digits(s.interval_score)]
+        };
+        let both = |i: &IntervalRecord| {
+            let beside = i.baseline.as_ref().map(|s| row(i.level, &i.baseline_name, s));
+            [Some(row(i.level, &own.name, &i.own)), beside]
+        };
+        let rows: Vec<Vec<String>> = record.intervals.iter().flat_map(both).flatten().collect();
+        page.table(&["Intervals, scaled units", "Coverage", "Mean width", "Interval score"], &rows, None);
+    }
     if let Some(q) = record.quantiles {
         let text = format!(
             "Mean quantile loss {} (scaled). Interval coverage {:.1} % (nominal {:.0} %).",
@@ -61,6 +73,17 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord, bas
             100.0 * q.coverage_nominal
         );
         page.paragraph("", &text);
+    }
+    if let Some(nll) = record.nll {
+        page.paragraph("", &format!("Mean negative log-likelihood {} (scaled values).", digits(nll)));
+    }
+    if let Some(q) = &record.quantile_scores {
+        let wql = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), digits);
+        page.paragraph("", &format!("CRPS {} (scaled), WQL {}.", digits(q.crps), wql(q.wql)));
+        let row =
+            |l: &LevelScores| vec![format!("{}", l.level), format!("{:.1} %", 100.0 * l.below), wql(l.wql)];
+        let rows: Vec<Vec<String>> = q.levels.iter().map(row).collect();
+        page.table(&["Quantile", "Values below", "WQL"], &rows, None);
     }
 }
 

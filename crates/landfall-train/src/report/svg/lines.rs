@@ -21,7 +21,7 @@ pub(crate) struct Line {
 /// A place, and the lower and the upper value there.
 pub(crate) type BandPoint = (f64, f64, f64);
 
-/// Lines, a band between two values, and marked places.
+/// Lines, bands between two values, and marked places.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LineChart {
     pub(crate) title: String,
@@ -32,8 +32,8 @@ pub(crate) struct LineChart {
     pub(crate) x_name: String,
     pub(crate) y_name: String,
     pub(crate) lines: Vec<Line>,
-    /// Name, and the places of the band.
-    pub(crate) band: Option<(String, Vec<BandPoint>)>,
+    /// Bands, the widest first: their names and places.
+    pub(crate) bands: Vec<(String, Vec<BandPoint>)>,
     /// Vertical lines.
     pub(crate) marks: Vec<(f64, String)>,
     /// Whether the values are shown by their logarithm.
@@ -73,7 +73,7 @@ impl LineChart {
 
     /// The scales of both axes; `top` is the height of the legend.
     fn scales(&self, top: f64) -> (Scale, Scale) {
-        let band = || self.band.iter().flat_map(|(_, band)| band);
+        let band = || self.bands.iter().flat_map(|(_, band)| band);
         let all = || self.lines.iter().flat_map(|line| &line.points);
         let (low, high) = extent(all().map(|p| p.0).chain(band().map(|b| b.0)));
         let (width, height) = self.size;
@@ -92,7 +92,7 @@ impl LineChart {
         let mut svg = opening(&self.title, &self.description, self.size, self.style);
         svg += &legend;
         svg += &self.frame(&x, &y);
-        if let Some((_, band)) = &self.band {
+        for (_, band) in &self.bands {
             let band = thinned(band);
             let upper = band.iter().map(|b| (x.at(b.0), y.at(self.value(b.2))));
             let lower = band.iter().rev().map(|b| (x.at(b.0), y.at(self.value(b.1))));
@@ -176,7 +176,7 @@ impl LineChart {
 
     /// What is what, in as many rows as it takes; and the height below it.
     fn legend(&self) -> (String, f64) {
-        let band = self.band.iter().map(|(name, _)| ("band", name.as_str()));
+        let band = self.bands.iter().map(|(name, _)| ("band", name.as_str()));
         let marks = self.marks.iter().map(|(_, name)| ("mark", name.as_str()));
         let lines = self.lines.iter().map(|line| (line.class, line.name.as_str()));
         let entries = lines.chain(band).chain(marks).filter(|(_, name)| !name.is_empty());

@@ -1,0 +1,449 @@
+//! Prediction intervals of a run: from the errors of its forecasts of recent windows ([`conformal`](crate::data::conformal)).
+
+use super::forecasts::window_forecasts;
+use super::open::{Forecast, Run, Weights};
+use super::record::{IntervalRecord, IntervalScore};
+use super::{Forecaster, RunError};
+use crate::checkpoint::{File, Tensor};
+use crate::data::conformal::{IntervalSums, RecentErrors, needed, window_limit};
+use crate::data::{Baseline, Panel, Segment, WindowForecast, WindowedPanel, baseline};
+use crate::train::{Dataset, Session};
+use landfall::{DType, Engine, HostTensor};
+use std::collections::VecDeque;
+use std::path::Path;
+
+/// The file of a run's directory with errors of windows that its weights were fit on in the end.
+pub(super) const ERRORS: &str = "errors.safetensors";
+
+/// Takes the forecast of a window.
+type Each<'a> = dyn FnMut(WindowForecast<'_>) -> Result<(), RunError> + Send + 'a;
+
+/// Forecasts all windows of a segment, series after series: those of a run, or those of a baseline.
+pub type ForecastSource<'a> = dyn FnMut(Segment, &mut Each<'_>) -> Result<(), RunError> + 'a;
+
+/// Absolute scaled errors `[targets, H]` of windows in time order.
+pub(super) type Errors = VecDeque<Vec<f32>>;
+
+/// What intervals are made of: for each series, errors of a forecaster in windows that it was not fit on.
+#[derive(Debug, Clone)]
+pub struct Intervals {
+    levels: Vec<f64>,
+    limit: usize,
+    history: Vec<Errors>,
+    non_negative: Vec<String>,
+}
+
+impl Intervals {
+    /// Intervals of these levels, in percent, from the errors of the validation windows.
+    ///
+    /// # Errors
+    /// [`RunError::TooFewErrors`]; what `source` returns.
+    pub fn validated(
+        source: &mut ForecastSource<'_>,
+        panel: &WindowedPanel,
+        levels: &[f64],
+        non_negative: Vec<String>,
+    ) -> Result<Self, RunError> {
+        let limit = limit(panel, levels);
+        let history = past_errors(source, panel, Segment::Validation, limit)?;
+        Self { levels: levels.to_vec(), limit, history, non_negative }.sufficient(panel)
+    }
+
+    /// Refused unless each series has as many errors as the highest level needs.
+    fn sufficient(self, panel: &WindowedPanel) -> Result<Self, RunError> {
+        for (member, errors) in panel.members().iter().zip(&self.history) {
+            enough(member.series.name(), errors.len(), &self.levels)?;
+        }
+        Ok(self)
+    }
+
+    /// The levels, in percent.
+    #[must_use]
+    pub fn levels(&self) -> &[f64] {
+        &self.levels
+    }
+
+    /// Adds intervals to forecasts of the test windows, which come in their order.
+    #[must_use]
+    pub fn rolling<'a>(&'a self, panel: &'a WindowedPanel) -> Rolling<'a> {
+        let lowest = panel.columns().iter().take(panel.targets()).map(|name| self.lowest(name)).collect();
+        Rolling {
+            of: self,
+            panel,
+            lowest,
+            at: None,
+            recent: RecentErrors::new(self.limit),
+            pending: VecDeque::new(),
+            bounds: Vec::new(),
+        }
+    }
+
+    /// The smallest value of a column.
+    fn lowest(&self, column: &str) -> f64 {
+        if self.non_negative.iter().any(|name| name == column) { 0.0 } else { f64::NEG_INFINITY }
+    }
+
+    /// Coverage, width and interval score over the test windows for each level, scaled.
+    ///
+    /// # Errors
+    /// What `source` returns.
+    pub fn score(
+        &self,
+        source: &mut ForecastSource<'_>,
+        panel: &WindowedPanel,
+    ) -> Result<Vec<IntervalScore>, RunError> {
+        let mut sums = vec![IntervalSums::default(); self.levels.len()];
+        let mut rolling = self.rolling(panel);
+        source(Segment::Test, &mut |window| {
+            rolling.window(window, |w| {
+                let member = &panel.members()[w.series];
+                for target in 0..panel.targets() {
+                    let std = member.scaler.std()[target];
+                    let actual = w.actual(&member.series, target);
+                    for (k, (level, sums)) in self.levels.iter().zip(&mut sums).enumerate() {
+                        let (low, high) = w.interval(target, k);
+                        for ((low, high), y) in low.iter().zip(high).zip(actual) {
+                            sums.add(*level, (low / std, high / std), y / std);
+                        }
+                    }
+                }
+                Ok(())
+            })
+        })?;
+        Ok(sums.iter().map(IntervalScore::from).collect())
+    }
+
+    /// [`Intervals::score`] beside the scores of the intervals that the baseline's errors make in the same way.
+    ///
+    /// # Errors
+    /// What `source` returns.
+    pub fn record(
+        &self,
+        source: &mut ForecastSource<'_>,
+        panel: &WindowedPanel,
+        period: usize,
+    ) -> Result<Vec<IntervalRecord>, RunError> {
+        let own = self.score(source, panel)?;
+        let baseline = if period > 1 { Baseline::SeasonalNaive { period } } else { Baseline::LastValue };
+        let mut naive = baseline_source(baseline, panel);
+        let beside = Self::validated(&mut naive, panel, &self.levels, Vec::new());
+        let beside = match beside {
+            Ok(intervals) => intervals.score(&mut naive, panel)?,
+            // It has fewer windows than the run where rolling origins took validation's place, or no season before them.
+            Err(RunError::TooFewErrors { .. } | RunError::Data(crate::data::DataError::BadPeriod { .. })) => {
+                Vec::new()
+            }
+            Err(other) => return Err(other),
+        };
+        let name = baseline.to_string();
+        let one = |(k, (level, own)): (usize, (&f64, IntervalScore))| IntervalRecord {
+            level: *level,
+            own,
+            baseline_name: name.clone(),
+            baseline: beside.get(k).copied(),
+        };
+        Ok(self.levels.iter().zip(own).enumerate().map(one).collect())
+    }
+}
+
+/// Errors of what makes the intervals of the windows so far: those of windows whose last row lies before the first row of the
+/// next forecast, so that an interval knows no value that its forecast does not know.
+#[derive(Debug)]
+pub struct Rolling<'a> {
+    of: &'a Intervals,
+    panel: &'a WindowedPanel,
+    lowest: Vec<f64>,
+    at: Option<usize>,
+    recent: RecentErrors,
+    /// The row after the last one of windows, and their errors.
+    pending: VecDeque<(usize, Vec<f32>)>,
+    bounds: Vec<f64>,
+}
+
+impl Rolling<'_> {
+    /// Hands on the forecast of the next test window, in the units of the data, with its intervals.
+    ///
+    /// # Errors
+    /// What `each` returns.
+    pub fn window<E>(
+        &mut self,
+        w: WindowForecast<'_>,
+        each: impl FnOnce(WindowForecast<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.at != Some(w.series) {
+            self.at = Some(w.series);
+            self.pending.clear();
+            self.recent = RecentErrors::new(self.of.limit);
+            let history = self.of.history.get(w.series).into_iter().flatten();
+            history.for_each(|errors| self.recent.push(errors.clone()));
+        }
+        while self.pending.front().is_some_and(|(end, _)| *end <= w.start_row) {
+            if let Some((_, errors)) = self.pending.pop_front() {
+                self.recent.push(errors);
+            }
+        }
+        let scaler = &self.panel.members()[w.series].scaler;
+        self.bounds.clear();
+        for (target, lowest) in self.lowest.iter().enumerate() {
+            let std = scaler.std()[target];
+            for [low, high] in bounds(&self.recent, &self.of.levels, (target, *lowest, std), w.of(target)) {
+                self.bounds.extend(low);
+                self.bounds.extend(high);
+            }
+        }
+        let errors = errors(&w, self.panel);
+        each(WindowForecast { bounds: &self.bounds, ..w })?;
+        self.pending.push_back((w.start_row + w.horizon, errors));
+        Ok(())
+    }
+}
+
+/// The lower and upper bounds of a column's forecast for each level; infinite where there are too few errors.
+fn bounds(
+    recent: &RecentErrors,
+    levels: &[f64],
+    (target, lowest, std): (usize, f64, f64),
+    forecast: &[f64],
+) -> Vec<[Vec<f64>; 2]> {
+    let one = |level: &f64| {
+        let half = |step: usize| {
+            recent.half_width(target * forecast.len() + step, *level).map_or(f64::INFINITY, |half| half * std)
+        };
+        let low = forecast.iter().enumerate().map(|(i, f)| (f - half(i)).max(lowest)).collect();
+        let high = forecast.iter().enumerate().map(|(i, f)| (f + half(i)).max(lowest)).collect();
+        [low, high]
+    };
+    levels.iter().map(one).collect()
+}
+
+/// The absolute scaled errors of a window's point forecast.
+fn errors(w: &WindowForecast<'_>, panel: &WindowedPanel) -> Vec<f32> {
+    let member = &panel.members()[w.series];
+    let of = |target: usize| {
+        let std = member.scaler.std()[target];
+        let pairs = w.actual(&member.series, target).iter().zip(w.of(target));
+        pairs.map(move |(y, f)| rounded_up((y - f).abs() / std))
+    };
+    (0..panel.targets()).flat_map(of).collect()
+}
+
+/// The smallest f32 that is not below x: an error that equals a half width must not fall outside by rounding.
+pub(super) fn rounded_up(x: f64) -> f32 {
+    let near = x as f32;
+    if f64::from(near) < x { near.next_up() } else { near }
+}
+
+/// The errors of the last windows of a segment, for each series.
+fn past_errors(
+    source: &mut ForecastSource<'_>,
+    panel: &WindowedPanel,
+    segment: Segment,
+    limit: usize,
+) -> Result<Vec<Errors>, RunError> {
+    let mut all = vec![Errors::new(); panel.members().len()];
+    source(segment, &mut |w| {
+        add(&mut all[w.series], errors(&w, panel), limit);
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// Adds the errors of the next window, and keeps those of the last ones.
+pub(super) fn add(all: &mut Errors, errors: Vec<f32>, limit: usize) {
+    all.push_back(errors);
+    if all.len() > limit {
+        all.pop_front();
+    }
+}
+
+/// The number of windows of each series whose errors are kept.
+pub(super) fn limit(panel: &WindowedPanel, levels: &[f64]) -> usize {
+    let horizon = panel.members().first().map_or(1, |m| m.segments.windows(Segment::Test).horizon());
+    window_limit(horizon, panel.members().len() * panel.targets() * horizon, levels)
+}
+
+/// Refuses levels that need more errors than there are.
+///
+/// # Errors
+/// [`RunError::TooFewErrors`].
+pub fn enough(series: &str, found: usize, levels: &[f64]) -> Result<(), RunError> {
+    match levels.iter().find(|level| found < needed(**level)) {
+        Some(&level) => {
+            let series = series.to_owned();
+            Err(RunError::TooFewErrors { series, level, found, needed: needed(level) })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The forecasts of a baseline.
+pub fn baseline_source(
+    of: Baseline,
+    panel: &WindowedPanel,
+) -> impl FnMut(Segment, &mut Each<'_>) -> Result<(), RunError> {
+    move |segment, each| {
+        let parts: Vec<_> = panel.parts(segment).into_iter().filter(|p| p.windows.count() > 0).collect();
+        if parts.len() < panel.members().len() {
+            // A series without such windows; places of the others would shift.
+            return Ok(());
+        }
+        baseline::forecasts(of, &parts, panel.targets(), each)
+    }
+}
+
+/// The forecasts of a run's session.
+pub fn run_source<'a>(
+    session: &'a mut Session,
+    panel: &'a WindowedPanel,
+    forecaster: Option<&'a Forecaster>,
+) -> impl FnMut(Segment, &mut Each<'_>) -> Result<(), RunError> + 'a {
+    move |segment, each| window_forecasts(session, panel, segment, forecaster, each)
+}
+
+impl Run {
+    /// The levels of the intervals that are asked for, in percent, else those that the run was trained with.
+    ///
+    /// # Errors
+    /// As [`Settings::resolve`](super::Settings::resolve) of a level that is not between 0 and 100.
+    pub fn interval_levels(&self, given: Option<&[f64]>) -> Result<Vec<f64>, RunError> {
+        let given = given.or(self.resolved().settings.interval.as_deref()).unwrap_or_default();
+        super::resolve::interval_levels(given)?;
+        Ok(given.to_vec())
+    }
+
+    /// Refuses levels that need more windows than a series has before its test rows or, with `ahead`, before its end.
+    ///
+    /// # Errors
+    /// [`RunError::TooFewErrors`]; [`RunError::NoErrors`].
+    pub fn enough_windows(&self, panel: &WindowedPanel, levels: &[f64], ahead: bool) -> Result<(), RunError> {
+        let kept =
+            if self.keeps_errors() && !levels.is_empty() { Some(read(self.path(), panel)?) } else { None };
+        for (i, m) in panel.members().iter().enumerate() {
+            let count = |segment| m.segments.windows(segment).count();
+            let before = kept.as_ref().map_or_else(|| count(Segment::Validation), |kept| kept[i].len());
+            enough(m.series.name(), before + if ahead { count(Segment::Test) } else { 0 }, levels)?;
+        }
+        Ok(())
+    }
+
+    /// Whether its weights were fit on validation rows in the end.
+    fn keeps_errors(&self) -> bool {
+        self.forecaster().is_some_and(|f| f.refit || f.ridge.is_some())
+    }
+
+    /// What the run's intervals of these levels are made of before the test windows: the errors in the validation windows; of
+    /// a run whose weights were fit on these too in the end, the errors that were made before that.
+    ///
+    /// # Errors
+    /// [`RunError::TooFewErrors`]; [`RunError::NoErrors`] of a run that kept none; a device fault.
+    pub fn intervals(
+        &self,
+        session: &mut Session,
+        panel: &WindowedPanel,
+        levels: &[f64],
+    ) -> Result<Intervals, RunError> {
+        self.errors_before_test(session, panel, levels)?.sufficient(panel)
+    }
+
+    fn errors_before_test(
+        &self,
+        session: &mut Session,
+        panel: &WindowedPanel,
+        levels: &[f64],
+    ) -> Result<Intervals, RunError> {
+        let (limit, forecaster) = (limit(panel, levels), self.forecaster());
+        let history = if self.keeps_errors() {
+            read(self.path(), panel)?
+        } else {
+            past_errors(&mut run_source(session, panel, forecaster), panel, Segment::Validation, limit)?
+        };
+        let non_negative = forecaster.map(|f| f.non_negative.clone()).unwrap_or_default();
+        Ok(Intervals { levels: levels.to_vec(), limit, history, non_negative })
+    }
+
+    /// Adds intervals of these levels to forecasts of the rows after the last ones of a panel. Their errors are those of the
+    /// most recent windows, up to the last row.
+    ///
+    /// # Errors
+    /// [`RunError::TooFewErrors`]; series that are too short for the run's split; as [`Run::intervals`].
+    pub fn add_intervals(
+        &self,
+        engine: &Engine,
+        weights: Weights,
+        panel: Panel,
+        levels: &[f64],
+        forecasts: &mut [Forecast],
+    ) -> Result<(), RunError> {
+        self.intervals_after(engine, weights, &self.dataset(panel)?.1, levels, forecasts)
+    }
+
+    /// As [`Run::add_intervals`], of a panel that is divided.
+    ///
+    /// # Errors
+    /// As [`Run::add_intervals`].
+    pub fn intervals_after<'f>(
+        &self,
+        engine: &Engine,
+        weights: Weights,
+        panel: &WindowedPanel,
+        levels: &[f64],
+        forecasts: impl IntoIterator<Item = &'f mut Forecast>,
+    ) -> Result<(), RunError> {
+        let panel = panel.clone().to_the_end()?;
+        let mut session = self.session(engine, &Dataset::windowed(&panel)?, weights)?;
+        let before = self.errors_before_test(&mut session, &panel, levels)?;
+        let mut source = run_source(&mut session, &panel, self.forecaster());
+        let after = past_errors(&mut source, &panel, Segment::Test, before.limit)?;
+        drop(source);
+        for forecast in forecasts {
+            let name = forecast.context.name();
+            let known = panel.members().iter().position(|m| m.series.name() == name);
+            let mut recent = RecentErrors::new(before.limit);
+            let errors = known.into_iter().flat_map(|i| before.history[i].iter().chain(&after[i]));
+            let found = errors.map(|errors| recent.push(errors.clone())).count();
+            enough(name, found, levels)?;
+            let Some(member) = known.and_then(|i| panel.members().get(i)) else { continue };
+            let columns = panel.columns().iter().zip(member.scaler.std()).enumerate();
+            forecast.intervals = columns
+                .zip(&forecast.values)
+                .map(|((target, (column, std)), values)| {
+                    bounds(&recent, levels, (target, before.lowest(column), *std), values)
+                })
+                .collect();
+        }
+        Ok(())
+    }
+}
+
+/// Writes the errors of a choice into a run's directory: for each series its name and `[n, targets, H]`.
+pub(super) fn write(path: &Path, panel: &WindowedPanel, errors: &[Errors]) -> Result<(), RunError> {
+    let mut file = File::default();
+    for (i, (member, errors)) in panel.members().iter().zip(errors).enumerate() {
+        let values: Vec<f64> = errors.iter().flatten().map(|x| f64::from(*x)).collect();
+        let shape = [errors.len(), errors.front().map_or(0, Vec::len)];
+        let tensor = HostTensor::new(DType::F32, shape, values).map_err(landfall::Error::from)?;
+        file.tensors.insert(format!("errors.{i}"), Tensor::from(&tensor));
+        file.metadata.insert(format!("series.{i}"), member.series.name().to_owned());
+    }
+    Ok(file.write(&path.join(ERRORS))?)
+}
+
+/// The errors in a run's directory, of the series of a panel.
+fn read(path: &Path, panel: &WindowedPanel) -> Result<Vec<Errors>, RunError> {
+    let path = path.join(ERRORS);
+    if !path.exists() {
+        return Err(RunError::NoErrors { path });
+    }
+    let file = File::read(&path)?;
+    let named = |name: &str| file.metadata.iter().find(|(key, n)| key.starts_with("series.") && *n == name);
+    let only = panel.members().len() == 1 && file.tensors.len() == 1;
+    let of = |name: &str| -> Result<Errors, RunError> {
+        let key = named(name).map(|(key, _)| key.replacen("series", "errors", 1));
+        let key = if only { Some("errors.0".to_owned()) } else { key };
+        let Some(tensor) = key.and_then(|key| file.tensors.get(&key)) else { return Ok(Errors::new()) };
+        let host = tensor.host().map_err(landfall::Error::from)?;
+        let window = host.spec.shape.last().max(1);
+        Ok(host.data.chunks_exact(window).map(|w| w.iter().map(|x| *x as f32).collect()).collect())
+    };
+    panel.members().iter().map(|m| of(m.series.name())).collect()
+}
