@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Report(Report),
     /// Predict the classes of samples.
     Predict(Predict),
+    /// Write a run's forecaster as a file that other programs run: ONNX.
+    Export(Export),
     /// Print the memory plan of a training step; needs no data.
     Plan(Plan),
     /// Find the fastest GPU kernels for a training step (no hyperparameter search); train --tuned uses them.
@@ -369,6 +371,21 @@ pub(crate) struct Predict {
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) with: With,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Export {
+    /// Run directory.
+    pub(crate) run: PathBuf,
+    /// Write an ONNX model here, a new file.
+    #[arg(long, value_name = "FILE.onnx")]
+    pub(crate) onnx: PathBuf,
+    /// Weights of the run: best or last.
+    #[arg(long, value_parser = weights, default_value = "best")]
+    pub(crate) weights: Weights,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Group)]

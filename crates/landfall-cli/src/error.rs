@@ -2,6 +2,7 @@
 
 use landfall_train::checkpoint::CheckpointError;
 use landfall_train::data::DataError;
+use landfall_train::export::ExportError;
 use landfall_train::run::{Device, RunError, SettingsError};
 use std::path::PathBuf;
 
@@ -12,6 +13,8 @@ use std::path::PathBuf;
 pub enum CliError {
     #[error(transparent)]
     Run(#[from] RunError),
+    #[error(transparent)]
+    Export(ExportError),
     /// A run that had begun.
     #[error("{0}")]
     During(RunError),
@@ -54,6 +57,7 @@ impl CliError {
         match self {
             Self::During(_) | Self::Output(_) => 1,
             Self::Run(_)
+            | Self::Export(_)
             | Self::Flags { .. }
             | Self::Needed(..)
             | Self::KnownAhead(_)
@@ -66,6 +70,16 @@ impl CliError {
             | Self::OtherModel { .. }
             | Self::NoDevice { .. }
             | Self::Write { .. } => 2,
+        }
+    }
+}
+
+impl From<ExportError> for CliError {
+    fn from(e: ExportError) -> Self {
+        match e {
+            ExportError::Run(e) => Self::Run(e),
+            ExportError::Exists(path) => Self::OutExists(path),
+            other => Self::Export(other),
         }
     }
 }

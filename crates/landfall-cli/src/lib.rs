@@ -42,6 +42,7 @@ fn run(args: &Args) -> u8 {
         Command::Forecast(forecast) => commands::forecast::run(forecast).map(|()| 0),
         Command::Report(report) => commands::report::run(report).map(|()| 0),
         Command::Predict(predict) => commands::predict::run(predict).map(|()| 0),
+        Command::Export(export) => commands::export::run(export).map(|()| 0),
         Command::Plan(plan) => commands::plan::run(plan).map(|()| 0),
         Command::Tune(tune) => commands::tune::run(tune).map(|()| 0),
         Command::Bench(bench) => commands::bench::run(bench),

@@ -4,6 +4,7 @@
 pub mod checkpoint;
 pub mod choice;
 pub mod data;
+pub mod export;
 pub mod models;
 pub mod nn;
 pub mod report;

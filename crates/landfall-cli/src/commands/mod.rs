@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod doctor;
 pub(crate) mod evaluate;
+pub(crate) mod export;
 pub(crate) mod forecast;
 pub(crate) mod plan;
 pub(crate) mod predict;

@@ -5,7 +5,7 @@ use super::fill::fill;
 use super::layout::Layout;
 use super::names::{CONTEXT, EVALUATION_CURSOR, LOSS_SCALE, Moment, PREDICTION, STEP_RING, TRAIN_CURSOR};
 use super::scores::{ABSOLUTE, CORRECT, COVERED, CROSS_ENTROPY, PINBALL, SQUARED, sums};
-use super::steps::Programs;
+use super::steps::{Outputs, Programs, prediction};
 use super::update::kept;
 use super::{Dataset, Loss, Span, TrainingOptions};
 use crate::data::Segment;
@@ -63,8 +63,9 @@ pub struct Session {
     options: TrainingOptions,
     spans: [Span; 3],
     windows_of_series: [Vec<usize>; 3],
-    targets: usize,
-    horizon: usize,
+    outputs: Outputs,
+    /// Channels and rows of a window.
+    window: (usize, usize),
     steps_per_epoch: usize,
     programs: Programs,
     ring: Vec<f64>,
@@ -114,6 +115,7 @@ impl Session {
         let programs = Programs::compile(engine, &state, &layout, model.as_ref(), loss)?;
         fill(&mut state, &layout, model.parameters(), drawn)?;
         let (batch, steps_per_epoch) = (layout.batch, layout.steps_per_epoch);
+        let (outputs, window) = (Outputs::of(&layout.sizes()), (dataset.channels, context));
         Ok(Self {
             engine: engine.clone(),
             state,
@@ -121,8 +123,8 @@ impl Session {
             options: TrainingOptions { batch, ..options },
             spans: Segment::ALL.map(|segment| dataset.span(segment)),
             windows_of_series: Segment::ALL.map(|segment| dataset.windows_of_series(segment)),
-            targets: dataset.targets(),
-            horizon,
+            outputs,
+            window,
             steps_per_epoch,
             programs,
             ring: Vec::new(),
@@ -255,7 +257,7 @@ impl Session {
         let which = place(segment);
         let (span, series) = (self.spans[which], self.windows_of_series[which].clone());
         self.rewind(span)?;
-        let zeros = vec![0.0f64; series.len() * self.targets];
+        let zeros = vec![0.0f64; series.len() * self.outputs.targets];
         for name in sums(&self.options.loss) {
             self.state.write(name, &zeros)?;
         }
@@ -268,13 +270,13 @@ impl Session {
                 drop_last = (self.state.read(SQUARED)?, self.state.read(ABSOLUTE)?);
             }
         }
-        let tokens = (span.count * self.targets).max(1) as f64;
+        let tokens = (span.count * self.outputs.targets).max(1) as f64;
         let mean = |name: &str, n: f64| Ok::<_, Error>(self.state.read::<f64>(name)?.iter().sum::<f64>() / n);
         let quantiles = match self.options.loss.levels() {
             [] => None,
             levels => Some(QuantileScore {
-                pinball: mean(PINBALL, tokens * self.horizon as f64)?,
-                coverage: mean(COVERED, tokens * self.horizon as f64)?,
+                pinball: mean(PINBALL, tokens * self.outputs.horizon as f64)?,
+                coverage: mean(COVERED, tokens * self.outputs.horizon as f64)?,
                 nominal: levels[levels.len() - 1] - levels[0],
             }),
         };
@@ -295,8 +297,8 @@ impl Session {
             absolute: self.state.read(ABSOLUTE)?,
             squared_drop_last: drop_last.0,
             absolute_drop_last: drop_last.1,
-            targets: self.targets,
-            horizon: self.horizon,
+            targets: self.outputs.targets,
+            horizon: self.outputs.horizon,
         })
     }
 
@@ -304,7 +306,7 @@ impl Session {
     #[must_use]
     pub fn empty_evaluation(&self, segment: Segment) -> Evaluation {
         let (span, series) = (self.spans[place(segment)], self.windows_of_series[place(segment)].clone());
-        let zeros = vec![0.0; series.len() * self.targets];
+        let zeros = vec![0.0; series.len() * self.outputs.targets];
         Evaluation {
             quantiles: None,
             classes: None,
@@ -315,8 +317,8 @@ impl Session {
             absolute: zeros.clone(),
             squared_drop_last: zeros.clone(),
             absolute_drop_last: zeros,
-            targets: self.targets,
-            horizon: self.horizon,
+            targets: self.outputs.targets,
+            horizon: self.outputs.horizon,
         }
     }
 
@@ -333,8 +335,14 @@ impl Session {
         }
         self.programs.predict.run(&mut self.state)?;
         let mut all = self.programs.predict.read_host(PREDICTION)?.data;
-        sort_levels(&mut all, self.options.loss.outputs(), self.horizon);
+        sort_levels(&mut all, self.options.loss.outputs(), self.outputs.horizon);
         Ok(all)
+    }
+
+    /// Adds what the session predicts to a graph: of scaled windows `[B, C, L]`, of any batch, `[B, targets, Q, H]`; of samples
+    /// `[B, S, F]` the probabilities of their classes, `[B, S, 1, K]`. The graph's state must have the model's entries.
+    pub(crate) fn prediction(&self, g: &Graph, x: Value) -> Result<Value, Error> {
+        prediction(g, self.model.as_ref(), x, self.outputs)
     }
 
     /// Predicts every window of a segment, in order: `each` gets the number of windows before these, and the predictions
@@ -351,13 +359,13 @@ impl Session {
         self.rewind(span)?;
         let batch = self.options.batch / self.options.accumulate;
         let levels = self.options.loss.outputs();
-        let window = self.targets * levels * self.horizon;
+        let window = self.outputs.targets * levels * self.outputs.horizon;
         for first in (0..span.count).step_by(batch) {
             self.programs.evaluate.run(&mut self.state)?;
             let mut all = self.programs.evaluate.read_host(PREDICTION)?.data;
             // Rows past the last window repeat it.
             all.truncate((span.count - first).min(batch) * window);
-            sort_levels(&mut all, levels, self.horizon);
+            sort_levels(&mut all, levels, self.outputs.horizon);
             each(first, &all)?;
         }
         Ok(())

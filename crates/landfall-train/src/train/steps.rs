@@ -36,7 +36,8 @@ impl Programs {
         let mut set = ProgramSet::new(engine, state);
         set.add("train", &train_graph(spec, model, &sizes, order, batches, options, loss)?)?;
         set.add("evaluate", &evaluate_graph(spec, model, &sizes, options)?)?;
-        set.add("predict", &predict_graph(spec, model, &sizes, options)?)?;
+        let one = (1, sizes.channels, sizes.context);
+        set.add("predict", &predict_graph(spec, model, one, Outputs::of(&sizes), options)?)?;
         let mut programs = set.build()?.into_iter();
         let (Some(train), Some(evaluate), Some(predict)) =
             (programs.next(), programs.next(), programs.next())
@@ -112,12 +113,49 @@ fn batch(
 }
 
 /// The model's prediction of the target channels, which are the first ones.
-fn predicted(cx: &Context<'_>, model: &dyn Model, x: Value, s: &Sizes<'_>) -> Result<Value, Error> {
+fn predicted(cx: &Context<'_>, model: &dyn Model, x: Value, targets: usize) -> Result<Value, Error> {
     let all = model.forward(cx, x)?;
-    match s.target {
-        Target::Future(targets) if *targets != s.channels => cx.graph.slice(all, 1, 0, *targets),
-        Target::Future(_) | Target::Labels(_) | Target::Classes { .. } => Ok(all),
+    match cx.graph.shape(all).dims() {
+        [_, channels, _] if *channels != targets => cx.graph.slice(all, 1, 0, targets),
+        _ => Ok(all),
     }
+}
+
+/// What a session predicts for each window.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outputs {
+    /// Columns, or tokens.
+    pub(super) targets: usize,
+    /// Values of each row: 1, or one for each quantile.
+    pub(super) levels: usize,
+    /// Rows, or classes.
+    pub(super) horizon: usize,
+    /// Whether they are probabilities of classes.
+    pub(super) classes: bool,
+}
+
+impl Outputs {
+    pub(super) fn of(s: &Sizes<'_>) -> Self {
+        let classes = matches!(s.target, Target::Classes { .. });
+        Self { targets: s.targets, levels: s.loss.outputs(), horizon: s.horizon, classes }
+    }
+
+    /// Values of one window.
+    pub(super) fn elements(&self) -> usize {
+        self.targets * self.levels * self.horizon
+    }
+}
+
+/// What a model predicts of scaled windows `[B, C, L]`: `[B, targets, Q, H]`; of samples `[B, S, F]` the probabilities of their
+/// classes, `[B, S, 1, K]`.
+pub(super) fn prediction(g: &Graph, model: &dyn Model, x: Value, of: Outputs) -> Result<Value, Error> {
+    let batch = g.shape(x).dims().first().copied().unwrap_or(1);
+    let cx = Context::new(g, model.parameters(), Mode::Evaluate);
+    let mut all = predicted(&cx, model, x, of.targets)?;
+    if of.classes {
+        all = g.op1(ops::Softmax { axis: 2 }, &[all])?;
+    }
+    g.reshape(all, [batch, of.targets, of.levels, of.horizon])
 }
 
 fn train_graph(
@@ -133,7 +171,7 @@ fn train_graph(
     let cursors = update::begin(&forward, TRAIN_CURSOR, options)?;
     let Batch { x, y, .. } = batch(&forward, cursors.1, order, options.accumulate, s)?;
     let cx = Context::new(&forward, model.parameters(), Mode::Train { cursor: cursors.1 });
-    let prediction = predicted(&cx, model, x, s)?;
+    let prediction = predicted(&cx, model, x, s.targets)?;
     let loss = loss(&forward, prediction, y)?;
     let optimizer = options.optimizer.of(options);
     let minimiser = Minimiser { parameters: model.parameters(), optimizer: optimizer.as_ref(), options };
@@ -149,7 +187,7 @@ fn evaluate_graph(
     let g = Graph::new(spec);
     let cursor = g.entry(EVALUATION_CURSOR)?;
     let Batch { x, y, series, valid } = batch(&g, cursor, ops::Order::Sequential, 1, s)?;
-    let prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s)?;
+    let prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s.targets)?;
     if !matches!(s.target, Target::Classes { .. }) {
         g.output(PREDICTION, prediction);
     }
@@ -169,18 +207,16 @@ fn evaluate_graph(
     Ok(mixed_precision(&g, options.dtype, options.products)?.into_graph())
 }
 
-fn predict_graph(
+/// The graph that predicts `batch` windows at once.
+pub(super) fn predict_graph(
     spec: &Arc<StateSpec>,
     model: &dyn Model,
-    s: &Sizes<'_>,
+    (batch, channels, context): (usize, usize, usize),
+    outputs: Outputs,
     options: &TrainingOptions,
 ) -> Result<Graph, Error> {
     let g = Graph::new(spec);
-    let x = g.input(CONTEXT, options.dtype.accumulate(), [1, s.channels, s.context]);
-    let mut prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, x, s)?;
-    if let Target::Classes { .. } = s.target {
-        prediction = g.op1(ops::Softmax { axis: 2 }, &[prediction])?;
-    }
-    g.output(PREDICTION, g.reshape(prediction, [s.targets, s.loss.outputs(), s.horizon])?);
+    let x = g.input(CONTEXT, options.dtype.accumulate(), [batch, channels, context]);
+    g.output(PREDICTION, prediction(&g, model, x, outputs)?);
     Ok(mixed_precision(&g, options.dtype, options.products)?.into_graph())
 }
