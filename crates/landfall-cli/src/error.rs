@@ -46,6 +46,10 @@ pub enum CliError {
     OtherModel { row: String, ours: usize, peer: String, theirs: usize },
     #[error("--device {device}: {why}; use --device cpu")]
     NoDevice { device: Device, why: landfall::Error },
+    #[error("cannot listen on {address}: {why}; choose another --port or --host")]
+    Listen { address: std::net::SocketAddr, why: std::io::Error },
+    #[error("the server cannot start: {0}")]
+    Server(std::io::Error),
     #[error("standard output cannot be written: {0}")]
     Output(std::io::Error),
 }
@@ -55,7 +59,7 @@ impl CliError {
     #[must_use]
     pub fn code(&self) -> u8 {
         match self {
-            Self::During(_) | Self::Output(_) => 1,
+            Self::During(_) | Self::Server(_) | Self::Output(_) => 1,
             Self::Run(_)
             | Self::Export(_)
             | Self::Flags { .. }
@@ -69,6 +73,7 @@ impl CliError {
             | Self::NotARecord { .. }
             | Self::OtherModel { .. }
             | Self::NoDevice { .. }
+            | Self::Listen { .. }
             | Self::Write { .. } => 2,
         }
     }

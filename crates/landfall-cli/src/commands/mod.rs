@@ -10,6 +10,7 @@ pub(crate) mod predict;
 mod predictions;
 pub(crate) mod report;
 mod seeds;
+pub(crate) mod serve;
 pub(crate) mod train;
 pub(crate) mod tune;
 

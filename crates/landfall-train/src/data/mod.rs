@@ -25,6 +25,7 @@ mod numbers;
 mod panel;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod records;
 mod scaler;
 mod scores;
 mod season;
@@ -47,6 +48,7 @@ pub use self::fill::Fill;
 pub use self::frequency::{Frequency, Gap, MonthDay, Spacing};
 pub use self::metrics::{MetricSums, Metrics};
 pub use self::panel::{Found, Panel, read};
+pub use self::records::Records;
 pub use self::scaler::Scaler;
 pub use self::scores::{ColumnScore, ScoreSums, Scores};
 pub use self::season::Season;

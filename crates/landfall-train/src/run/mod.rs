@@ -12,6 +12,7 @@ mod keywords;
 mod measured;
 mod network;
 mod open;
+mod prepared;
 mod record;
 mod resolve;
 mod resolved;
@@ -25,6 +26,7 @@ pub use forecaster::{Forecaster, floors, non_negative};
 pub use forecasts::window_forecasts;
 pub use measured::TestScoring;
 pub use open::{ClassPrediction, Forecast, Run, Weights, open};
+pub use prepared::Prepared;
 pub use record::{
     BaselineRecord, ClassRecord, ColumnRecord, EvaluationRecord, QuantileRecord, Scalars, SeriesRecord,
     StepLine, Units,

@@ -9,7 +9,7 @@ use super::settings::Settings;
 use crate::checkpoint::{File, load_weights};
 use crate::choice::linear::Linear;
 use crate::data::{
-    DataError, Panel, Scaler, Segment, Series, TokenData, TokenNames, TokenSegments, WindowedPanel, scaler_of,
+    DataError, Panel, ReadOptions, Scaler, Segment, Series, TokenData, TokenNames, TokenSegments, WindowedPanel,
 };
 use crate::models::{ModelConfig, Task};
 use crate::train::{Dataset, Evaluation, Session, Target};
@@ -146,7 +146,7 @@ impl Run {
             source @ (Source::Demo { .. } | Source::Walk { .. } | Source::Assets { .. })
                 if !data.is_empty() =>
             {
-                let read = crate::data::ReadOptions { columns, fill, ..Default::default() };
+                let read = ReadOptions { columns, fill, ..Default::default() };
                 *source = Source::Files { paths: data.to_owned(), read };
             }
             Source::Demo { .. } | Source::Walk { .. } | Source::Assets { .. } => {}
@@ -165,6 +165,18 @@ impl Run {
                 })
             }
             loaded => loaded,
+        }
+    }
+
+    /// How the run reads files: its columns, its dates, its series, and what it fills.
+    #[must_use]
+    pub fn read_options(&self) -> ReadOptions {
+        let columns = self.resolved.settings.columns.clone();
+        match &self.resolved.source {
+            Source::Files { read, .. } => ReadOptions { columns, ..read.clone() },
+            Source::Demo { .. } | Source::Walk { .. } | Source::Assets { .. } => {
+                ReadOptions { columns, ..ReadOptions::default() }
+            }
         }
     }
 
@@ -285,34 +297,9 @@ impl Run {
     }
 
     fn forecast_one(&self, session: &mut Session, series: &Series, only: bool) -> Result<Forecast, RunError> {
-        let n = &self.resolved.network;
-        let scalers = self.need_scalers()?;
-        let Some(scaler) = scaler_of(scalers, series, only) else {
-            let known = scalers.iter().map(|(name, _)| name.clone()).collect();
-            return Err(DataError::NoKnownSeries { file: series.source().to_owned(), known }.into());
-        };
-        let context = series.last_rows(n.context())?;
-        let mut predicted = session.predict(&scaler.scale_f64(&context)?)?;
-        let horizon = n.horizon();
-        if let Some(f) = self.forecaster() {
-            let history = series.last_rows(f.history(n.context()))?;
-            let (scaled, rows) = (scaler.scale_f64(&history)?, history.rows());
-            let size = self.resolved.training.loss.outputs() * horizon;
-            for (c, predicted) in predicted.chunks_exact_mut(size).enumerate() {
-                let floor = f.floor(&series.columns()[c], scaler, c);
-                f.combine(&scaled[c * rows..][..rows], floor, horizon, predicted);
-            }
-        }
-        let loss = &self.resolved.training.loss;
-        let column = |(c, all): (usize, &[f64])| -> Vec<Vec<f64>> {
-            let units = |level: &[f64]| level.iter().map(|&x| scaler.inverse(c, x)).collect();
-            all.chunks_exact(horizon).map(units).collect()
-        };
-        let levels: Vec<_> =
-            predicted.chunks_exact(loss.outputs() * horizon).enumerate().map(column).collect();
-        let values = levels.iter().map(|l| l[loss.point()].clone()).collect();
-        let quantiles = if loss.levels().is_empty() { Vec::new() } else { levels };
-        Ok(Forecast { context, values, quantiles })
+        let prepared = self.prepare(series, only)?;
+        let predicted = session.predict(prepared.scaled())?;
+        Ok(self.finish(prepared, predicted))
     }
 
     /// [`Run::forecast`] of each series; of several, those that it refuses are left out, and said.
@@ -378,7 +365,7 @@ impl Run {
         }
     }
 
-    fn need_scalers(&self) -> Result<&[(String, Scaler)], RunError> {
+    pub(super) fn need_scalers(&self) -> Result<&[(String, Scaler)], RunError> {
         match (self.scalers.as_slice(), self.resolved.network.task()) {
             (_, Task::Classify) => Err(RunError::Classes { path: self.path.clone() }),
             ([], Task::Regress) => Err(RunError::NoFuture { path: self.path.clone() }),

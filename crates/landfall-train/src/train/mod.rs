@@ -1,6 +1,7 @@
 //! Training: what a step is made of, and the loop that runs it.
 
 mod arrays;
+mod batches;
 mod dataset;
 mod draws;
 mod evaluation;
@@ -17,6 +18,7 @@ mod steps;
 mod trainer;
 mod update;
 
+pub use batches::Batches;
 pub use arrays::{Arrays, Batch};
 pub use dataset::{Dataset, Span, Stretch, Target};
 pub use draws::Draws;

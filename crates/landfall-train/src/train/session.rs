@@ -5,14 +5,14 @@ use super::fill::fill;
 use super::layout::Layout;
 use super::names::{CONTEXT, EVALUATION_CURSOR, LOSS_SCALE, Moment, PREDICTION, STEP_RING, TRAIN_CURSOR};
 use super::scores::{ABSOLUTE, CORRECT, COVERED, CROSS_ENTROPY, PINBALL, SQUARED, sums};
-use super::steps::{Outputs, Programs, prediction};
+use super::steps::{Outputs, Programs, predict_graph, prediction};
 use super::update::kept;
 use super::{Dataset, Loss, Span, TrainingOptions};
 use crate::data::Segment;
 use crate::models::Model;
 use landfall::ops::cursor;
 use landfall::profile::Profile;
-use landfall::{DType, Engine, Error, Graph, Program, State, Value};
+use landfall::{DType, Engine, Error, Graph, Program, ProgramSet, Spec, State, Value};
 use std::sync::Arc;
 
 /// Steps whose losses the device keeps until the host reads them.
@@ -345,6 +345,33 @@ impl Session {
         prediction(g, self.model.as_ref(), x, self.outputs)
     }
 
+    /// Programs that predict these numbers of windows at once, in the memory of the largest.
+    pub(super) fn batch_programs(&self, sizes: &[usize]) -> Result<Vec<Program>, Error> {
+        let mut set = ProgramSet::new(&self.engine, &self.state);
+        let (channels, context) = self.window;
+        for &size in sizes {
+            let (spec, shape) = (self.state.spec(), (size, channels, context));
+            let graph = predict_graph(spec, self.model.as_ref(), shape, self.outputs, &self.options)?;
+            set.add(&format!("predict {size}"), &graph)?;
+        }
+        set.build()
+    }
+
+    /// Values of a window.
+    pub(super) fn window_elements(&self) -> usize {
+        self.window.0 * self.window.1
+    }
+
+    /// The spec of so many values of windows.
+    pub(super) fn window_spec(&self, elements: usize) -> Spec {
+        Spec::new(self.options.dtype.accumulate(), [elements])
+    }
+
+    /// Rows that it predicts.
+    pub(super) fn horizon(&self) -> usize {
+        self.outputs.horizon
+    }
+
     /// Predicts every window of a segment, in order: `each` gets the number of windows before these, and the predictions
     /// `[n, targets, Q, H]` of the next n, as [`Session::predict`] gives them for one.
     ///
@@ -399,7 +426,7 @@ const fn place(segment: Segment) -> usize {
 }
 
 /// Sorts the predictions `[.., levels, horizon]` of each row by level: independently trained levels may cross.
-fn sort_levels(all: &mut [f64], levels: usize, horizon: usize) {
+pub(super) fn sort_levels(all: &mut [f64], levels: usize, horizon: usize) {
     let mut row = vec![0.0; levels];
     for channel in all.chunks_exact_mut(levels * horizon).filter(|_| levels > 1) {
         for at in 0..horizon {

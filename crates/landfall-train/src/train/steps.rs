@@ -139,11 +139,6 @@ impl Outputs {
         let classes = matches!(s.target, Target::Classes { .. });
         Self { targets: s.targets, levels: s.loss.outputs(), horizon: s.horizon, classes }
     }
-
-    /// Values of one window.
-    pub(super) fn elements(&self) -> usize {
-        self.targets * self.levels * self.horizon
-    }
 }
 
 /// What a model predicts of scaled windows `[B, C, L]`: `[B, targets, Q, H]`; of samples `[B, S, F]` the probabilities of their
