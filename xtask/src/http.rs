@@ -21,7 +21,8 @@ pub(crate) fn read(reader: &mut BufReader<TcpStream>) -> Result<Option<Answer>, 
         Err(why) => return Err(format!("no status line: {why}")),
         Ok(_) => {}
     }
-    let code = line.split(' ').nth(1).and_then(|c| c.parse().ok()).ok_or_else(|| format!("status line {line:?}"))?;
+    let code =
+        line.split(' ').nth(1).and_then(|c| c.parse().ok()).ok_or_else(|| format!("status line {line:?}"))?;
     let mut length = 0usize;
     loop {
         line.clear();

@@ -19,7 +19,12 @@ pub(crate) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    pub(crate) fn new(forecasts: &'a [Forecast], columns: &'a [String], levels: &'a [f64], horizon: usize) -> Self {
+    pub(crate) fn new(
+        forecasts: &'a [Forecast],
+        columns: &'a [String],
+        levels: &'a [f64],
+        horizon: usize,
+    ) -> Self {
         let Labels { label, rows, note } = Labels::of(forecasts, horizon);
         Self { forecasts, columns, levels, label, rows, note }
     }

@@ -41,8 +41,12 @@ fn rows(values: &Value) -> Vec<Vec<f64>> {
 
 /// `[horizon, columns, levels]` of a forecast's quantiles.
 fn levels(quantiles: &Value) -> Vec<Vec<Vec<f64>>> {
-    let columns: Vec<Vec<Vec<f64>>> =
-        quantiles.as_array().expect("columns").iter().map(|c| c.as_array().expect("levels").iter().map(numbers).collect()).collect();
+    let columns: Vec<Vec<Vec<f64>>> = quantiles
+        .as_array()
+        .expect("columns")
+        .iter()
+        .map(|c| c.as_array().expect("levels").iter().map(numbers).collect())
+        .collect();
     let level = |row: usize| columns.iter().map(|c| c.iter().map(|l| l[row]).collect()).collect();
     (0..columns[0][0].len()).map(level).collect()
 }
@@ -108,17 +112,32 @@ fn compare(f: &Folder, cases: &[Value], most: f64) {
 /// The largest error that is accepted, in standard deviations of the column; 5e-7 was measured.
 const MOST: f64 = 2e-6;
 
-const TRAIN: &str = "train --data d.csv --context 48 --horizon 12 --batch 16 --threads 2 --device cpu --max-steps 4";
+const TRAIN: &str =
+    "train --data d.csv --context 48 --horizon 12 --batch 16 --threads 2 --device cpu --max-steps 4";
 
 #[test]
 fn networks_are_reproduced_by_onnxruntime() {
     let f = folder();
-    let network = |text: &str| format!("[network]\nd-model = 8\nheads = 2\nlayers = 2\nd-ff = 12\npatch = 8\nstride = 4\n{text}");
+    let network = |text: &str| {
+        format!("[network]\nd-model = 8\nheads = 2\nlayers = 2\nd-ff = 12\npatch = 8\nstride = 4\n{text}")
+    };
     let forms = [
-        ("batch-post", "norm = \"batch\"\norder = \"post\"\nresidual-attention = true\ngelu = \"erf\"\npadding = true\nrevin = true\n"),
-        ("layer-pre", "norm = \"layer\"\norder = \"pre\"\nresidual-attention = false\ngelu = \"tanh\"\npadding = false\nrevin = false\n"),
-        ("batch-pre", "norm = \"batch\"\norder = \"pre\"\nresidual-attention = true\ngelu = \"tanh\"\npadding = true\nrevin = false\n"),
-        ("layer-post", "norm = \"layer\"\norder = \"post\"\nresidual-attention = true\ngelu = \"erf\"\npadding = false\nrevin = true\n"),
+        (
+            "batch-post",
+            "norm = \"batch\"\norder = \"post\"\nresidual-attention = true\ngelu = \"erf\"\npadding = true\nrevin = true\n",
+        ),
+        (
+            "layer-pre",
+            "norm = \"layer\"\norder = \"pre\"\nresidual-attention = false\ngelu = \"tanh\"\npadding = false\nrevin = false\n",
+        ),
+        (
+            "batch-pre",
+            "norm = \"batch\"\norder = \"pre\"\nresidual-attention = true\ngelu = \"tanh\"\npadding = true\nrevin = false\n",
+        ),
+        (
+            "layer-post",
+            "norm = \"layer\"\norder = \"post\"\nresidual-attention = true\ngelu = \"erf\"\npadding = false\nrevin = true\n",
+        ),
     ];
     let mut cases = Vec::new();
     for (name, text) in forms {
@@ -167,7 +186,8 @@ fn chosen_forecasters_are_reproduced_by_onnxruntime() {
             let _ = std::fs::copy(f.path().join("auto").join(file), f.path().join(name).join(file));
         }
         let file = f.path().join("d.csv");
-        let text = format!("{before}[forecaster]\n{text}\n{after}").replace("data = \"../d.csv\"", &format!("data = {file:?}"));
+        let text = format!("{before}[forecaster]\n{text}\n{after}")
+            .replace("data = \"../d.csv\"", &format!("data = {file:?}"));
         f.write(&format!("{name}/config.toml"), text);
         cases.push(case(&f, name));
     }
@@ -178,7 +198,9 @@ fn chosen_forecasters_are_reproduced_by_onnxruntime() {
     cases.push(case(&f, "levels"));
     // A ridge regression is what a linear network's weights come from.
     for model in ["nlinear", "dlinear"] {
-        f.runs(&format!("train --data d.csv --model {model} --horizon 12 --threads 2 --device cpu --out {model}"));
+        f.runs(&format!(
+            "train --data d.csv --model {model} --horizon 12 --threads 2 --device cpu --out {model}"
+        ));
         cases.push(case(&f, model));
     }
     compare(&f, &cases, MOST);
@@ -202,7 +224,8 @@ fn several_series_have_their_own_scalers() {
     let forecast = f.runs("forecast run --device cpu --json").json();
     let of = |name: &str| {
         let lines: Vec<&str> = text.lines().filter(|l| l.starts_with(name)).collect();
-        let cells = |l: &&str| l.split(',').skip(2).map(|c| c.parse::<f64>().expect("a number")).collect::<Vec<_>>();
+        let cells =
+            |l: &&str| l.split(',').skip(2).map(|c| c.parse::<f64>().expect("a number")).collect::<Vec<_>>();
         lines[lines.len() - 48..].iter().map(cells).collect::<Vec<_>>()
     };
     let expected: Vec<_> =
@@ -222,8 +245,7 @@ fn labels_of_windows_are_reproduced_by_onnxruntime() {
     let run = Run::open(&f.path().join("walk")).expect("a run");
     let Data::Walk(walk) = run.load(&[], None).expect("data") else { panic!("a walk") };
     let engine = Engine::cpu().expect("an engine");
-    let mut session =
-        run.session(&engine, &Dataset::regression(&walk), Weights::Best).expect("a session");
+    let mut session = run.session(&engine, &Dataset::regression(&walk), Weights::Best).expect("a session");
     let (c, l) = (walk.channels, walk.length);
     let (mut contexts, mut expected) = (Vec::new(), Vec::new());
     for window in walk.inputs.chunks_exact(c * l).take(5) {
@@ -233,7 +255,9 @@ fn labels_of_windows_are_reproduced_by_onnxruntime() {
             let at = column * l + row;
             scaled[at] * walk.std[at] + walk.mean[at]
         };
-        contexts.push((0..l).map(|row| (0..c).map(|column| value(row, column)).collect()).collect::<Vec<Vec<f64>>>());
+        contexts.push(
+            (0..l).map(|row| (0..c).map(|column| value(row, column)).collect()).collect::<Vec<Vec<f64>>>(),
+        );
     }
     let model = f.path().join("walk.onnx");
     let one = json!({"name": "walk", "model": model, "inputs": {"context": contexts}, "outputs": {"prediction": expected}, "scale": [1.0]});
@@ -252,7 +276,12 @@ fn probabilities_of_classes_are_reproduced_by_onnxruntime() {
             for token in 0..tokens {
                 let at = 3 * (sample * tokens + token);
                 let class = if noise(at) > 0.0 { "up" } else { "down" };
-                text += &format!("s{sample},t{token},{:.3},{:.3},{:.3},{class}\n", noise(at), 100.0 + noise(at + 1), noise(at + 2));
+                text += &format!(
+                    "s{sample},t{token},{:.3},{:.3},{:.3},{class}\n",
+                    noise(at),
+                    100.0 + noise(at + 1),
+                    noise(at + 2)
+                );
             }
         }
         f.write(&format!("{name}.csv"), &text);
@@ -367,7 +396,10 @@ fn the_file_is_an_onnx_graph() {
     assert_eq!(property("landfall"), Some(env!("CARGO_PKG_VERSION")));
     let graph = model.graph.expect("a graph");
     let names = |all: &[file::Named]| all.iter().map(|n| n.name.clone()).collect::<Vec<_>>();
-    assert_eq!((names(&graph.input), names(&graph.output)), (vec!["context".to_owned()], vec!["forecast".to_owned(), "quantiles".to_owned()]));
+    assert_eq!(
+        (names(&graph.input), names(&graph.output)),
+        (vec!["context".to_owned()], vec!["forecast".to_owned(), "quantiles".to_owned()])
+    );
     // Nodes stand behind what they read, and no name is given twice.
     let mut known: std::collections::HashSet<String> = names(&graph.input).into_iter().collect();
     for tensor in &graph.initializer {
@@ -376,7 +408,12 @@ fn the_file_is_an_onnx_graph() {
             7 | 11 => 8,
             other => panic!("data type {other} of {}", tensor.name),
         };
-        assert_eq!(tensor.raw_data.len() as i64, size * tensor.dims.iter().product::<i64>(), "{}", tensor.name);
+        assert_eq!(
+            tensor.raw_data.len() as i64,
+            size * tensor.dims.iter().product::<i64>(),
+            "{}",
+            tensor.name
+        );
         assert!(known.insert(tensor.name.clone()), "{} twice", tensor.name);
     }
     for node in &graph.node {
@@ -389,7 +426,8 @@ fn the_file_is_an_onnx_graph() {
     assert_eq!((count("Softmax"), count("TopK")), (3, 1));
     // A weight is in the file as it is in the run.
     let weight = graph.initializer.iter().find(|t| t.name == "model.backbone.W_pos").expect("positions");
-    let kept = landfall_train::checkpoint::File::read(&f.path().join("run/best.safetensors")).expect("weights");
+    let kept =
+        landfall_train::checkpoint::File::read(&f.path().join("run/best.safetensors")).expect("weights");
     assert_eq!(weight.raw_data, kept.tensors["model.backbone.W_pos"].host().expect("values").to_bytes());
 }
 

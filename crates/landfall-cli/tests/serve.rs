@@ -61,7 +61,9 @@ impl Server {
 
     fn post(&self, path: &str, headers: &str, body: &str) -> Answer {
         let length = body.len();
-        let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n");
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
+        );
         self.send(&[head.as_bytes(), body.as_bytes()].concat())
     }
 
@@ -72,7 +74,6 @@ impl Server {
     fn object(&self, body: &Value) -> Answer {
         self.post("/forecast", "Content-Type: application/json\r\n", &body.to_string())
     }
-
 }
 
 impl Drop for Server {
@@ -83,7 +84,8 @@ impl Drop for Server {
     }
 }
 
-const TRAIN: &str = "train --data d.csv --context 32 --horizon 8 --batch 16 --threads 2 --device cpu --max-steps 3 --out run";
+const TRAIN: &str =
+    "train --data d.csv --context 32 --horizon 8 --batch 16 --threads 2 --device cpu --max-steps 3 --out run";
 
 fn trained(flags: &str) -> Folder {
     let f = Folder::new();
@@ -115,11 +117,21 @@ fn forecasts_are_those_of_the_program_to_the_last_digit() {
             .map(|i| json!({"date": object["dates"][i], "load": object["columns"]["load"][i], "wind": object["columns"]["wind"][i]}))
             .collect();
         let as_json = "Content-Type: text/csv\r\nAccept: application/json\r\n";
-        for answer in [server.object(&object), server.object(&json!({"rows": rows})), server.post("/forecast", as_json, &text)] {
+        for answer in [
+            server.object(&object),
+            server.object(&json!({"rows": rows})),
+            server.post("/forecast", as_json, &text),
+        ] {
             let answer = answer.json();
             let one = &answer["forecasts"][0];
-            assert_eq!((&answer["columns"], &one["dates"], &one["values"]), (&told["columns"], &told["date"], &told["values"]));
-            assert_eq!((answer.get("levels"), one.get("quantiles")), (told.get("levels"), told.get("quantiles")));
+            assert_eq!(
+                (&answer["columns"], &one["dates"], &one["values"]),
+                (&told["columns"], &told["date"], &told["values"])
+            );
+            assert_eq!(
+                (answer.get("levels"), one.get("quantiles")),
+                (told.get("levels"), told.get("quantiles"))
+            );
         }
         // Many at once are put into one batch, and each has its own forecast.
         let ends: Vec<usize> = (200..230).collect();
@@ -130,7 +142,10 @@ fn forecasts_are_those_of_the_program_to_the_last_digit() {
                 let server = &server;
                 scope.spawn(move || {
                     let alone = server.object(history).json();
-                    assert_eq!((&alone["forecasts"][0]["values"], &alone["forecasts"][0]["dates"]), (&one["values"], &one["dates"]));
+                    assert_eq!(
+                        (&alone["forecasts"][0]["values"], &alone["forecasts"][0]["dates"]),
+                        (&one["values"], &one["dates"])
+                    );
                 });
             }
         });
@@ -141,7 +156,10 @@ fn forecasts_are_those_of_the_program_to_the_last_digit() {
         };
         assert_eq!(of("landfall_forecasts_total"), 64.0);
         assert!(of("landfall_batch_histories_count") < 40.0, "{metrics}");
-        assert_eq!((of("landfall_requests_total{code=\"200\"}"), of("landfall_request_seconds_count")), (35.0, 35.0));
+        assert_eq!(
+            (of("landfall_requests_total{code=\"200\"}"), of("landfall_request_seconds_count")),
+            (35.0, 35.0)
+        );
     }
 }
 
@@ -187,8 +205,16 @@ fn what_is_wrong_is_refused_in_words() {
     let short = server.object(&json!({"columns": {"load": [1, 2], "wind": [1, 2]}}));
     says(&short, 422, "2 rows where 32 are needed");
     says(&server.object(&json!({"columns": {"load": [1]}})), 422, "no column `wind`");
-    says(&server.object(&json!({"columns": {"load": [1, "a"], "wind": [1, 2]}})), 422, "column `load`, row 2: \"a\" is not a number");
-    says(&server.object(&json!({"columns": {"load": [1, 2], "wind": [1]}})), 422, "column `wind` has 1 values and the series 2 rows");
+    says(
+        &server.object(&json!({"columns": {"load": [1, "a"], "wind": [1, 2]}})),
+        422,
+        "column `load`, row 2: \"a\" is not a number",
+    );
+    says(
+        &server.object(&json!({"columns": {"load": [1, 2], "wind": [1]}})),
+        422,
+        "column `wind` has 1 values and the series 2 rows",
+    );
     says(&server.object(&json!({"colums": {}})), 400, "unknown field `colums`");
     says(&server.object(&json!({})), 422, "the run reads load, wind");
     says(&server.object(&json!({"histories": []})), 422, "`histories` is empty");
@@ -207,13 +233,17 @@ fn what_is_wrong_is_refused_in_words() {
     let wrong = server.get("/forecast");
     says(&wrong, 405, "use POST");
     assert!(wrong.head.contains("allow: post"), "{}", wrong.head);
-    let slow = server.send(b"POST /forecast HTTP/1.1\r\nHost: a\r\nContent-Type: text/csv\r\nContent-Length: 9\r\n\r\nd");
+    let slow = server
+        .send(b"POST /forecast HTTP/1.1\r\nHost: a\r\nContent-Type: text/csv\r\nContent-Length: 9\r\n\r\nd");
     says(&slow, 408, "within 1 s");
     // It is as well as before.
     assert_eq!(server.csv(&text).body, f.runs("forecast run --device cpu").out);
     assert_eq!(server.get("/health").json(), json!({"status": "ok"}));
     let model = server.get("/model").json();
-    assert_eq!((&model["columns"], &model["rows"], &model["horizon"]), (&json!(["load", "wind"]), &json!(32), &json!(8)));
+    assert_eq!(
+        (&model["columns"], &model["rows"], &model["horizon"]),
+        (&json!(["load", "wind"]), &json!(32), &json!(8))
+    );
     assert!(server.get("/").body.contains("curl http://127.0.0.1:"));
 }
 
@@ -224,7 +254,10 @@ fn a_signal_lets_requests_finish() {
     for signal in ["-TERM", "-INT"] {
         let mut server = Server::start(&f, "run");
         let mut stream = TcpStream::connect(&server.address).expect("it listens");
-        let head = format!("POST /forecast HTTP/1.1\r\nHost: a\r\nContent-Type: text/csv\r\nContent-Length: {}\r\n\r\n", text.len());
+        let head = format!(
+            "POST /forecast HTTP/1.1\r\nHost: a\r\nContent-Type: text/csv\r\nContent-Length: {}\r\n\r\n",
+            text.len()
+        );
         stream.write_all(&[head.as_bytes(), &text.as_bytes()[..100]].concat()).expect("sent");
         // The server has read the head and waits for the rest.
         std::thread::sleep(std::time::Duration::from_millis(200));

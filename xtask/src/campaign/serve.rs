@@ -22,10 +22,21 @@ const GROWTH: f64 = 16.0;
 struct Case {
     name: &'static str,
     bytes: Vec<u8>,
-    /// The codes that are right; none where the connection may end without an answer.
+    /// The codes that are right.
     codes: &'static [u16],
-    /// Whether the rest of the request never comes, although the connection stays open.
-    stalls: bool,
+    /// What the client does once it has written.
+    then: Then,
+}
+
+/// What a client does once it has written.
+#[derive(PartialEq)]
+enum Then {
+    /// It waits for the answer.
+    Waits,
+    /// It waits too, and the server may end the connection without an answer.
+    Stalls,
+    /// It ends its side of the connection, and may have no answer.
+    Ends,
 }
 
 pub(super) fn run(options: &Options) -> Result<Tally, String> {
@@ -33,8 +44,11 @@ pub(super) fn run(options: &Options) -> Result<Tally, String> {
     let program = options.program()?;
     let history = csv();
     std::fs::write(folder.path().join("d.csv"), &history).map_err(|e| e.to_string())?;
-    let train = "train --data d.csv --preset dlinear --context 48 --horizon 12 --max-steps 3 --device cpu --out run";
-    crate::must(Command::new(&program).current_dir(folder.path()).args(train.split(' ')).stdout(Stdio::null()))?;
+    let train =
+        "train --data d.csv --preset dlinear --context 48 --horizon 12 --max-steps 3 --device cpu --out run";
+    crate::must(
+        Command::new(&program).current_dir(folder.path()).args(train.split(' ')).stdout(Stdio::null()),
+    )?;
     let server = Server::start(&program, folder.path())?;
     let good = http::post("/forecast", "text/csv", history.as_bytes());
     let before = server.ask(&good)?;
@@ -51,7 +65,8 @@ pub(super) fn run(options: &Options) -> Result<Tally, String> {
     match (memory, server.memory()) {
         (Some(before), Some(after)) => {
             let grown = after - before;
-            let line = format!("memory {before:.1} MiB after {tenth} requests, {after:.1} MiB after all of them");
+            let line =
+                format!("memory {before:.1} MiB after {tenth} requests, {after:.1} MiB after all of them");
             if grown > GROWTH { tally.finding(line) } else { tally.note(line) }
         }
         _ => tally.note("memory is not measured on this system".to_owned()),
@@ -70,7 +85,13 @@ pub(super) fn run(options: &Options) -> Result<Tally, String> {
 }
 
 /// Sends the cases of these numbers over several connections at once.
-fn attack(server: &Server, options: &Options, history: &str, cases: std::ops::Range<usize>, tally: &mut Tally) {
+fn attack(
+    server: &Server,
+    options: &Options,
+    history: &str,
+    cases: std::ops::Range<usize>,
+    tally: &mut Tally,
+) {
     let (next, found) = (Mutex::new(cases), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..CLIENTS {
@@ -102,9 +123,10 @@ fn try_one(address: &str, case: &Case) -> Result<(), String> {
     stream.set_write_timeout(Some(patience)).map_err(|e| e.to_string())?;
     // The server may refuse before it has read everything.
     let sent = stream.write_all(&case.bytes);
-    if !case.stalls {
+    if case.then == Then::Ends {
         let _ = stream.shutdown(Shutdown::Write);
     }
+    let silent = sent.is_err() || case.then != Then::Waits;
     let mut reader = BufReader::new(stream);
     match http::read(&mut reader) {
         Ok(Some(answer)) if case.codes.contains(&answer.code) => {
@@ -113,17 +135,20 @@ fn try_one(address: &str, case: &Case) -> Result<(), String> {
             match object {
                 _ if answer.body.is_empty() || answer.code == 200 => Ok(()),
                 Ok(o) if o["error"].as_str().is_some_and(|e| !e.is_empty()) => Ok(()),
-                _ => Err(format!("{} without an error: {:?}", answer.code, String::from_utf8_lossy(&answer.body))),
+                _ => Err(format!(
+                    "{} without an error: {:?}",
+                    answer.code,
+                    String::from_utf8_lossy(&answer.body)
+                )),
             }
         }
         Ok(Some(answer)) => {
             Err(format!("{}, not {:?}: {}", answer.code, case.codes, String::from_utf8_lossy(&answer.body)))
         }
-        Ok(None) if case.codes.is_empty() || sent.is_err() => Ok(()),
+        Ok(None) if silent => Ok(()),
         Ok(None) => Err(format!("no answer, not {:?}", case.codes)),
         // Reset while the rest was on its way: the answer may be lost with it.
-        Err(_) if (sent.is_err() || case.bytes.len() > 1 << 20) && start.elapsed() < patience => Ok(()),
-        Err(_) if case.codes.is_empty() && start.elapsed() < patience => Ok(()),
+        Err(_) if (silent || case.bytes.len() > 1 << 20) && start.elapsed() < patience => Ok(()),
         Err(why) => Err(why),
     }
 }
@@ -133,8 +158,7 @@ fn hostile(random: &mut Random, history: &str) -> Case {
     let json = |body: &str| http::post("/forecast", "application/json", body.as_bytes());
     let column = |cell: &str| format!("{{\"columns\": {{\"load\": [{cell}]}}}}");
     let many = |cell: &str, n: usize| column(&vec![cell; n].join(","));
-    let (stalls, no) = (false, &[][..]);
-    let case = |name, bytes, codes| Case { name, bytes, codes, stalls };
+    let case = |name, bytes, codes| Case { name, bytes, codes, then: Then::Waits };
     match random.below(26) {
         0 => {
             let whole = many("1.5", 60);
@@ -164,9 +188,9 @@ fn hostile(random: &mut Random, history: &str) -> Case {
         7 => {
             let n = 1 + random.below(400);
             let bytes: Vec<u8> = (0..n).map(|_| random.next() as u8).collect();
-            case("bytes", [bytes, b"\r\n\r\n".to_vec()].concat(), &[400]).or_none()
+            case("bytes", [bytes, b"\r\n\r\n".to_vec()].concat(), &[400]).ends()
         }
-        8 => case("long header", format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", "a".repeat(40_000 + random.below(100_000))).into_bytes(), &[431]),
+        8 => case("long header", format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", "a".repeat(100_000 + random.below(100_000))).into_bytes(), &[431]),
         9 => {
             let headers: String = (0..100 + random.below(1000)).fold(String::new(), |mut all, i| {
                 let _ = write!(all, "X-{i}: 1\r\n");
@@ -177,17 +201,17 @@ fn hostile(random: &mut Random, history: &str) -> Case {
         10 => {
             let head = format!("POST /forecast HTTP/1.1\r\nHost: a\r\nContent-Type: text/csv\r\nContent-Length: {}\r\n\r\n", history.len());
             let body = &history.as_bytes()[..random.below(history.len())];
-            case("body cut off", [head.as_bytes(), body].concat(), &[400]).or_none()
+            case("body cut off", [head.as_bytes(), body].concat(), &[400]).ends()
         }
         // Rarely: each takes as long as the server waits.
         11 if random.below(8) == 0 => {
             let whole = http::post("/forecast", "text/csv", history.as_bytes());
             let head = whole.len() - history.len();
             let at = 1 + random.below(whole.len() - 1);
-            let codes: &[u16] = if at >= head { &[408] } else { no };
-            Case { name: "slow client", bytes: whole[..at].to_vec(), codes, stalls: true }
+            let then = if at >= head { Then::Waits } else { Then::Stalls };
+            Case { name: "slow client", bytes: whole[..at].to_vec(), codes: &[408], then }
         }
-        11 => case("nothing", Vec::new(), no),
+        11 => case("nothing", Vec::new(), &[]).ends(),
         12 => case("content type", http::post("/forecast", *random.pick(&["text/html", "", "json", "application/x-www-form-urlencoded", "multipart/form-data"]), b"a"), &[415]),
         13 | 14 => {
             let mut text = history.as_bytes().to_vec();
@@ -230,9 +254,9 @@ fn hostile(random: &mut Random, history: &str) -> Case {
 }
 
 impl Case {
-    /// The connection may end without an answer too.
-    fn or_none(self) -> Self {
-        Self { codes: if self.codes == [400] { &[] } else { self.codes }, ..self }
+    /// The client ends its side of the connection.
+    fn ends(self) -> Self {
+        Self { then: Then::Ends, ..self }
     }
 }
 
@@ -262,7 +286,8 @@ impl Server {
         });
         let mut first = String::new();
         BufReader::new(out).read_line(&mut first).map_err(|e| e.to_string())?;
-        let address = first.trim().rsplit_once("http://").ok_or_else(|| format!("it says {first:?}"))?.1.to_owned();
+        let address =
+            first.trim().rsplit_once("http://").ok_or_else(|| format!("it says {first:?}"))?.1.to_owned();
         Ok(Self { process, address, said })
     }
 
@@ -307,7 +332,14 @@ fn csv() -> String {
     for i in 0..300usize {
         let wave = (i as f64 / 24.0 * std::f64::consts::TAU).sin();
         let noise = ((i * 7919 + 13) % 101) as f64 / 101.0;
-        let _ = writeln!(text, "2021-01-{:02} {:02}:00:00,{:.4},{:.4}", 1 + i / 24, i % 24, 50.0 + 9.0 * wave + noise, 3.0 + noise);
+        let _ = writeln!(
+            text,
+            "2021-01-{:02} {:02}:00:00,{:.4},{:.4}",
+            1 + i / 24,
+            i % 24,
+            50.0 + 9.0 * wave + noise,
+            3.0 + noise
+        );
     }
     text
 }

@@ -54,12 +54,19 @@ impl Records {
         let mut written = dates.map(|(_, dates)| dates.into_iter());
         for row in 0..rows {
             cells.extend(written.as_mut().and_then(Iterator::next).map(|date| Value::Text(date.into())));
-            cells.extend(columns.iter().map(|(_, values)| {
-                Value::Typed(values[row].map_or(Cell::Empty, |x| Cell::Float(Float(x))))
-            }));
+            cells.extend(
+                columns.iter().map(|(_, values)| {
+                    Value::Typed(values[row].map_or(Cell::Empty, |x| Cell::Float(Float(x))))
+                }),
+            );
         }
-        let sheet =
-            Sheet { file: file.clone(), names, rows: Rows::Typed { width, cells }, separator: None, notes: Vec::new() };
+        let sheet = Sheet {
+            file: file.clone(),
+            names,
+            rows: Rows::Typed { width, cells },
+            separator: None,
+            notes: Vec::new(),
+        };
         super::only(table::assemble(sheet, &options)?.0, &file)
     }
 }

@@ -55,9 +55,12 @@ impl Forecasting {
                 let Data::Walk(walk) = run.load(&[], None)? else {
                     return Err(RunError::NoFuture { path: run.path().to_owned() });
                 };
-                let of = |data: &[f64]| HostTensor::new(DType::F64, [walk.channels, walk.length], data.to_vec());
-                let constants =
-                    vec![(MEAN, of(&walk.mean).map_err(Error::from)?), (STD, of(&walk.std).map_err(Error::from)?)];
+                let of =
+                    |data: &[f64]| HostTensor::new(DType::F64, [walk.channels, walk.length], data.to_vec());
+                let constants = vec![
+                    (MEAN, of(&walk.mean).map_err(Error::from)?),
+                    (STD, of(&walk.std).map_err(Error::from)?),
+                ];
                 (run.session(&engine, &Dataset::regression(&walk), weights)?, constants)
             }
             task @ (Task::Forecast | Task::Classify) => {
@@ -190,11 +193,14 @@ impl Forecasting {
         let y = g.add(g.mul(y, target(std)?)?, target(mean)?)?;
         let point = g.reshape(g.slice(y, 2, point, 1)?, [batch, targets, horizon])?;
         let value = g.copy(g.permute(point, &[0, 2, 1])?)?;
-        let doc = format!("the {horizon} rows after the context, of the first {targets} columns, in original units");
+        let doc = format!(
+            "the {horizon} rows after the context, of the first {targets} columns, in original units"
+        );
         let mut outputs = vec![Port { name: "forecast", value, doc }];
         if levels > 1 {
             let value = g.copy(g.permute(y, &[0, 3, 1, 2])?)?;
-            let doc = "as forecast, for each level of the metadata property quantiles, in ascending order".to_owned();
+            let doc = "as forecast, for each level of the metadata property quantiles, in ascending order"
+                .to_owned();
             outputs.push(Port { name: "quantiles", value, doc });
         }
         Ok((inputs, outputs))
@@ -235,7 +241,8 @@ impl Forecasting {
 fn floors(run: &Run, scalers: &[&Scaler]) -> Result<Option<HostTensor>, Error> {
     let Some(f) = run.forecaster().filter(|f| !f.non_negative.is_empty()) else { return Ok(None) };
     let columns = run.columns();
-    let of = |s: &&Scaler| columns.iter().enumerate().map(|(c, name)| f.floor(name, s, c)).collect::<Vec<_>>();
+    let of =
+        |s: &&Scaler| columns.iter().enumerate().map(|(c, name)| f.floor(name, s, c)).collect::<Vec<_>>();
     let floors: Vec<f64> = scalers.iter().flat_map(of).collect();
     Ok(Some(HostTensor::new(DType::F64, [scalers.len(), columns.len()], floors)?))
 }

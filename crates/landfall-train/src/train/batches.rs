@@ -38,8 +38,10 @@ impl Batches {
     /// Not enough memory; a device fault.
     pub fn new(session: &mut Session, most: usize) -> Result<Self, Error> {
         let most = most.max(1);
-        let sizes: Vec<usize> =
-            std::iter::successors(Some(1usize), |n| n.checked_mul(2)).take_while(|&n| n < most).chain([most]).collect();
+        let sizes: Vec<usize> = std::iter::successors(Some(1usize), |n| n.checked_mul(2))
+            .take_while(|&n| n < most)
+            .chain([most])
+            .collect();
         let programs = session.batch_programs(&sizes)?;
         let programs = sizes.into_iter().zip(programs).collect();
         let mut all = Self { programs, input: Vec::new(), left_out: Vec::new() };

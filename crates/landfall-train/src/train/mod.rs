@@ -18,8 +18,8 @@ mod steps;
 mod trainer;
 mod update;
 
-pub use batches::Batches;
 pub use arrays::{Arrays, Batch};
+pub use batches::Batches;
 pub use dataset::{Dataset, Span, Stretch, Target};
 pub use draws::Draws;
 pub use evaluation::{ClassScore, Evaluation, QuantileScore};

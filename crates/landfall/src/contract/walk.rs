@@ -1,7 +1,7 @@
 //! A graph as others read it: how each value is made, for programs that write it in another form.
 
-use super::graph::{Graph, Origin, Value, View};
 use super::Op;
+use super::graph::{Graph, Origin, Value, View};
 use crate::error::Error;
 use std::panic::Location;
 use std::sync::Arc;

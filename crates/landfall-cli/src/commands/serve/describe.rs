@@ -42,7 +42,8 @@ pub(super) fn help(run: &Run, address: SocketAddr) -> String {
         Some([one]) => one.clone(),
         Some(_) | None => "date".to_owned(),
     };
-    let lists = columns.iter().map(|c| format!("{}: [1.5, 1.7, ...]", json!(c))).collect::<Vec<_>>().join(", ");
+    let lists =
+        columns.iter().map(|c| format!("{}: [1.5, 1.7, ...]", json!(c))).collect::<Vec<_>>().join(", ");
     let cells = columns.iter().map(|c| format!("{}: 1.5", json!(c))).collect::<Vec<_>>().join(", ");
     let several = if run.scalers().len() > 1 {
         let names: Vec<&str> = run.scalers().iter().map(|(name, _)| name.as_str()).take(8).collect();

@@ -96,11 +96,17 @@ impl Metrics {
         let _ = writeln!(out, "landfall_requests_total{{code=\"other\"}} {other}");
         let forecasts = self.forecasts.load(Ordering::Relaxed);
         let _ = writeln!(out, "# HELP landfall_forecasts_total Histories that were forecast.");
-        let _ = writeln!(out, "# TYPE landfall_forecasts_total counter\nlandfall_forecasts_total {forecasts}");
-        self.seconds.text("landfall_request_seconds", "Time of a request for forecasts, from its first byte.", &mut out);
+        let _ =
+            writeln!(out, "# TYPE landfall_forecasts_total counter\nlandfall_forecasts_total {forecasts}");
+        self.seconds.text(
+            "landfall_request_seconds",
+            "Time of a request for forecasts, from its first byte.",
+            &mut out,
+        );
         self.batches.text("landfall_batch_histories", "Histories of one run of the network.", &mut out);
         let _ = writeln!(out, "# HELP landfall_waiting_histories Histories that wait for the network.");
-        let _ = writeln!(out, "# TYPE landfall_waiting_histories gauge\nlandfall_waiting_histories {waiting}");
+        let _ =
+            writeln!(out, "# TYPE landfall_waiting_histories gauge\nlandfall_waiting_histories {waiting}");
         let _ = writeln!(out, "# HELP landfall_connections Open connections.");
         let _ = writeln!(out, "# TYPE landfall_connections gauge\nlandfall_connections {connections}");
         out

@@ -67,7 +67,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let (session, batches) = placed.made;
     if !batches.left_out().is_empty() {
         let most = batches.most();
-        output::note(&format!("note: at most {most} histories at once: larger products are summed in another order"));
+        output::note(&format!(
+            "note: at most {most} histories at once: larger products are summed in another order"
+        ));
     }
     let metrics = Arc::new(Metrics::new());
     let most = batches.most();
@@ -106,7 +108,9 @@ async fn listen(listener: std::net::TcpListener, server: Arc<Server>, stop: &Sto
     let listener = TcpListener::from_std(listener)?;
     let graceful = GracefulShutdown::new();
     while !stop.raised() {
-        let Ok(Ok(place)) = timeout(LOOK, Arc::clone(&server.connections).acquire_owned()).await else { continue };
+        let Ok(Ok(place)) = timeout(LOOK, Arc::clone(&server.connections).acquire_owned()).await else {
+            continue;
+        };
         let stream = loop {
             match timeout(LOOK, listener.accept()).await {
                 Ok(Ok((stream, _))) => break Some(stream),

@@ -150,13 +150,21 @@ impl Reader<'_> {
             Refusal::new(StatusCode::BAD_REQUEST, text)
         };
         let body: Body = serde_json::from_slice(body).map_err(bad)?;
-        let single = History { series: body.series, dates: body.dates, columns: body.columns, rows: body.rows };
-        let any = single.series.is_some() || single.dates.is_some() || single.columns.is_some() || single.rows.is_some();
+        let single =
+            History { series: body.series, dates: body.dates, columns: body.columns, rows: body.rows };
+        let any = single.series.is_some()
+            || single.dates.is_some()
+            || single.columns.is_some()
+            || single.rows.is_some();
         let all = match body.histories {
             Some(_) if any => {
-                return Err(unprocessable("`histories` stands beside other fields; put those into each history"));
+                return Err(unprocessable(
+                    "`histories` stands beside other fields; put those into each history",
+                ));
             }
-            Some(all) if all.is_empty() => return Err(unprocessable("`histories` is empty; give at least one")),
+            Some(all) if all.is_empty() => {
+                return Err(unprocessable("`histories` is empty; give at least one"));
+            }
             Some(all) => all,
             None => vec![single],
         };
@@ -183,14 +191,18 @@ impl Reader<'_> {
             }
             (None, None) => {
                 let columns = self.run.columns().join(", ");
-                return Err(unprocessable(format!("{source} has no `columns` and no `rows`; the run reads {columns}")));
+                return Err(unprocessable(format!(
+                    "{source} has no `columns` and no `rows`; the run reads {columns}"
+                )));
             }
             (Some(Pairs(columns)), None) => columns,
             (None, Some(rows)) => transposed(rows),
         };
         if let Some(dates) = history.dates {
             if table.iter().any(|(name, _)| name == date_name) {
-                return Err(unprocessable(format!("{source} has `dates` and a column `{date_name}`; give one of them")));
+                return Err(unprocessable(format!(
+                    "{source} has `dates` and a column `{date_name}`; give one of them"
+                )));
             }
             table.insert(0, (date_name.to_owned(), dates));
         }
@@ -233,7 +245,9 @@ impl Reader<'_> {
         let series = match series {
             Some(name) if all.len() == 1 => all.into_iter().map(|s| s.named(name)).collect(),
             Some(_) => {
-                return Err(unprocessable("?series= names one series, and the CSV has several; leave it out"));
+                return Err(unprocessable(
+                    "?series= names one series, and the CSV has several; leave it out",
+                ));
             }
             None => all,
         };
@@ -278,7 +292,10 @@ fn numbers(name: &str, cells: Vec<Scalar>, source: &str) -> Result<Vec<Option<f6
         Scalar::Number(x) => Ok(Some(x)),
         Scalar::Text(text) => {
             let shown: String = text.chars().take(40).collect();
-            Err(unprocessable(format!("{source}: column `{name}`, row {}: {shown:?} is not a number", row + 1)))
+            Err(unprocessable(format!(
+                "{source}: column `{name}`, row {}: {shown:?} is not a number",
+                row + 1
+            )))
         }
     };
     cells.into_iter().enumerate().map(number).collect()

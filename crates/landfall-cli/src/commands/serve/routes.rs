@@ -93,7 +93,8 @@ impl Server {
         let read = || self.prepare(form, &body, series.as_deref());
         let (prepared, notes) = if body.len() > LARGE { tokio::task::block_in_place(read) } else { read() }?;
         let waiting = self.queue.put(prepared).map_err(|Full { length }| {
-            let text = format!("{length} histories wait already, and no more may (--queue); try again in a second");
+            let text =
+                format!("{length} histories wait already, and no more may (--queue); try again in a second");
             Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text)
         })?;
         let mut all: Vec<Forecast> = Vec::with_capacity(waiting.len());
@@ -101,10 +102,12 @@ impl Server {
             let internal = |why: String| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why);
             let answer = timeout_at(deadline, answer).await.map_err(|_| {
                 let seconds = self.limits.time.as_secs();
-                let text = format!("no forecast within {seconds} s (--timeout); try again with fewer histories");
+                let text =
+                    format!("no forecast within {seconds} s (--timeout); try again with fewer histories");
                 Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text)
             })?;
-            let answer = answer.map_err(|_| internal("the network stopped; restart the server".to_owned()))?;
+            let answer =
+                answer.map_err(|_| internal("the network stopped; restart the server".to_owned()))?;
             let (prepared, predicted) = answer.map_err(internal)?;
             all.push(self.run.finish(prepared, predicted));
         }
@@ -126,7 +129,9 @@ impl Server {
         match timeout(time, Limited::new(request.into_body(), most).collect()).await {
             Ok(Ok(body)) => Ok(body.to_bytes()),
             Ok(Err(why)) if why.is::<LengthLimitError>() => Err(too_large(None)),
-            Ok(Err(why)) => Err(Refusal::new(StatusCode::BAD_REQUEST, format!("the body did not arrive whole: {why}"))),
+            Ok(Err(why)) => {
+                Err(Refusal::new(StatusCode::BAD_REQUEST, format!("the body did not arrive whole: {why}")))
+            }
             Err(_) => {
                 let text = format!("the body did not arrive within {} s (--timeout)", time.as_secs());
                 Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, text))

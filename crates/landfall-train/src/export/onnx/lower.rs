@@ -183,7 +183,11 @@ impl Lowering<'_> {
             Maker::Result { ops, arguments, .. } => {
                 let matrices = match ops[0].body() {
                     Body::Pointwise(_) => 0,
-                    Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) if super::ops::multiplies(&ops[0]) => 2,
+                    Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_)
+                        if super::ops::multiplies(&ops[0]) =>
+                    {
+                        2
+                    }
                     Body::Primitive(_) | Body::Fused(_) | Body::Opaque(_) => return Ok(arguments.clone()),
                 };
                 unstretched(level, arguments, &level.dims(pair)?, matrices)
@@ -273,7 +277,8 @@ impl Lowering<'_> {
             }
             graphs.push(Rc::new(g));
         }
-        let [first, second] = <[Rc<Graph>; 2]>::try_from(graphs).unwrap_or_else(|_| unreachable!("two graphs"));
+        let [first, second] =
+            <[Rc<Graph>; 2]>::try_from(graphs).unwrap_or_else(|_| unreachable!("two graphs"));
         let inner = Level::new([first, second], leaves, &[])?;
         Ok(Expansion { level: Level { prefix: format!("{wish}/"), ..inner }, results: paired(results) })
     }

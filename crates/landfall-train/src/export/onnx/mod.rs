@@ -81,8 +81,7 @@ fn model(forecasting: &Forecasting) -> Result<(Model, OnnxSummary), ExportError>
     let both = |a: &[Port], b: &[Port]| -> Vec<(&'static str, String, Pair)> {
         a.iter().zip(b).map(|(a, b)| (a.name, a.doc.clone(), [a.value, b.value])).collect()
     };
-    let (inputs, outputs) =
-        (both(&first.inputs, &second.inputs), both(&first.outputs, &second.outputs));
+    let (inputs, outputs) = (both(&first.inputs, &second.inputs), both(&first.outputs, &second.outputs));
     let graphs = [first, second].map(|Built { graph, .. }| Rc::new(graph));
     let mut w = Writer::new("landfall", inputs.first().map_or("context", |(name, ..)| name));
     // The names that a user sees are not to be had by values inside.
@@ -113,7 +112,8 @@ fn model(forecasting: &Forecasting) -> Result<(Model, OnnxSummary), ExportError>
         ir_version: IR_VERSION,
         producer_name: "landfall".to_owned(),
         producer_version: env!("CARGO_PKG_VERSION").to_owned(),
-        doc_string: "A forecaster of Landfall: values in original units in, forecasts in original units out.".to_owned(),
+        doc_string: "A forecaster of Landfall: values in original units in, forecasts in original units out."
+            .to_owned(),
         graph: Some(graph),
         opset_import: vec![OperatorSet { domain: String::new(), version: OPSET }],
         metadata_props: properties

@@ -5,9 +5,9 @@ use super::lower::{Level, Lowering, Pair, no_form};
 use super::pointwise;
 use super::proto::Attribute;
 use super::writer::data_type;
+use landfall::DType;
 use landfall::codegen::Expression;
 use landfall::ops::{self, AttributeValue, Body, Op, attributes};
-use landfall::DType;
 use std::sync::Arc;
 
 /// Whether an op is a matrix product.
@@ -49,7 +49,9 @@ impl Lowering<'_> {
         if attributes::<ops::MatMul>(op).is_ok() {
             let [lhs, rhs, added @ ..] = refs.as_slice() else { return Ok(None) };
             let product = self.w.node("MatMul", &[lhs, rhs], Vec::new(), wish);
-            return one(added.iter().fold(product, |sum, add| self.w.node("Add", &[&sum, add], Vec::new(), wish)));
+            return one(added
+                .iter()
+                .fold(product, |sum, add| self.w.node("Add", &[&sum, add], Vec::new(), wish)));
         }
         if attributes::<ops::Reduce>(op).is_ok() {
             return self.reduce(level, op, (names, values), out, wish).map(|name| Some(vec![name]));
