@@ -81,11 +81,7 @@ impl CliError {
 
 impl From<ExportError> for CliError {
     fn from(e: ExportError) -> Self {
-        match e {
-            ExportError::Run(e) => Self::Run(e),
-            ExportError::Exists(path) => Self::OutExists(path),
-            other => Self::Export(other),
-        }
+        if let ExportError::Run(e) = e { Self::Run(e) } else { Self::Export(e) }
     }
 }
 

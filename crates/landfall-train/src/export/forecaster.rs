@@ -3,7 +3,7 @@
 
 use crate::data::{Baseline, Scaler};
 use crate::models::Task;
-use crate::run::{Data, Run, RunError, Weights};
+use crate::run::{Data, Forecaster, Run, RunError, Weights};
 use crate::train::{Dataset, Session};
 use landfall::{DType, Engine, Error, Graph, HostTensor, Shape, StateSpec, Value, ops};
 use std::sync::Arc;
@@ -158,29 +158,28 @@ impl Forecasting {
         let scaled = g.name(g.cast(scaled, DType::F32)?, "scaled");
         let whole = [batch, targets, levels, horizon];
         let forecaster = run.forecaster();
-        let baseline = match forecaster.and_then(|f| Some((f, f.baseline()?))) {
-            Some((f, baseline)) => {
+        let share = forecaster.map_or(1.0, |f| f.share);
+        let network = || {
+            let window = g.slice(scaled, 2, rows - context, context)?;
+            let mut y = self.session.prediction(g, window)?;
+            if levels > 1 {
+                // Independently trained levels may cross.
+                y = g.sort(y, 2, false)?.0;
+            }
+            g.cast(y, DType::F64)
+        };
+        let baseline = match forecaster.and_then(Forecaster::baseline) {
+            Some(baseline) => {
                 let continued = continuation(g, baseline, g.slice(scaled, 1, 0, targets)?, horizon)?;
-                let continued = g.reshape(g.cast(continued, DType::F64)?, [batch, targets, 1, horizon])?;
-                let part = if f.share == 0.0 { continued } else { g.affine(continued, 1.0 - f.share, 0.0)? };
-                Some((f.share, part))
+                Some(g.reshape(g.cast(continued, DType::F64)?, [batch, targets, 1, horizon])?)
             }
             None => None,
         };
         let mut y = match baseline {
-            Some((share, continued)) if share == 0.0 => g.broadcast_to(continued, whole)?,
-            baseline => {
-                let window = g.slice(scaled, 2, rows - context, context)?;
-                let mut y = self.session.prediction(g, window)?;
-                if levels > 1 {
-                    // Independently trained levels may cross.
-                    y = g.sort(y, 2, false)?.0;
-                }
-                let y = g.cast(y, DType::F64)?;
-                match baseline {
-                    Some((share, continued)) => g.add(g.affine(y, share, 0.0)?, continued)?,
-                    None => y,
-                }
+            None => network()?,
+            Some(baseline) if share == 0.0 => g.broadcast_to(baseline, whole)?,
+            Some(baseline) => {
+                g.add(g.affine(network()?, share, 0.0)?, g.affine(baseline, 1.0 - share, 0.0)?)?
             }
         };
         let target = |v: Value| {

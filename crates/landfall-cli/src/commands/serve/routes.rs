@@ -151,9 +151,11 @@ impl Server {
         // Each history of JSON stands for itself; the series of one CSV are told apart by their names.
         let only = form == Form::Json || all.len() == 1;
         let prepared = all.iter().map(|series| {
-            self.run.prepare(series, only).map_err(|why| match why {
-                RunError::Data(why) => Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, why.to_string()),
-                other => Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
+            self.run.prepare(series, only).map_err(|why| {
+                let data = matches!(why, RunError::Data(_));
+                let code =
+                    if data { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::INTERNAL_SERVER_ERROR };
+                Refusal::new(code, why.to_string())
             })
         });
         Ok((prepared.collect::<Result<_, _>>()?, notes))
