@@ -89,6 +89,8 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, THREADS);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
+        // They stand in while large bodies are read; each has memory of its own.
+        .max_blocking_threads(threads)
         .enable_io()
         .enable_time()
         .build()
