@@ -154,6 +154,11 @@ fn try_one(address: &str, case: &Case) -> Result<(), String> {
     }
 }
 
+/// One of these.
+fn word(random: &mut Random, of: &[&'static str]) -> &'static str {
+    of[random.below(of.len())]
+}
+
 /// One hostile request.
 fn hostile(random: &mut Random, history: &str) -> Case {
     let json = |body: &str| http::post("/forecast", "application/json", body.as_bytes());
@@ -167,14 +172,14 @@ fn hostile(random: &mut Random, history: &str) -> Case {
         }
         1 => {
             let cells = ["\"a\"", "[1]", "{}", "{\"a\": {}}", "true, []", "\"\\ud800\"", "1 2", "nul"];
-            case("wrong types", json(&column(random.pick(&cells))), &[400, 422])
+            case("wrong types", json(&column(word(random, &cells))), &[400, 422])
         }
-        2 => case("not a number", json(&column(random.pick(&["NaN", "Infinity", "-Infinity", "1e999", "-1e400"]))), &[400, 422]),
+        2 => case("not a number", json(&column(word(random, &["NaN", "Infinity", "-Infinity", "1e999", "-1e400"]))), &[400, 422]),
         3 => {
             let depth = 1 + random.below(200_000);
-            case("deep JSON", json(&random.pick(&["[", "{\"a\":", "{\"histories\":["]).repeat(depth)), &[400, 413])
+            case("deep JSON", json(&word(random, &["[", "{\"a\":", "{\"histories\":["]).repeat(depth)), &[400, 413])
         }
-        4 => case("far values", json(&many(random.pick(&["1e300", "-1e308", "1e40"]), 48)), &[422]),
+        4 => case("far values", json(&many(word(random, &["1e300", "-1e308", "1e40"]), 48)), &[422]),
         5 => {
             let head = "POST /forecast HTTP/1.1\r\nHost: a\r\nContent-Type: text/csv\r\nContent-Length: 99999999999\r\n\r\na";
             case("huge by its header", head.as_bytes().to_vec(), &[413])
@@ -213,7 +218,7 @@ fn hostile(random: &mut Random, history: &str) -> Case {
             Case { name: "slow client", bytes: whole[..at].to_vec(), codes: &[408], then }
         }
         11 => case("nothing", Vec::new(), &[]).ends(),
-        12 => case("content type", http::post("/forecast", random.pick(&["text/html", "", "json", "application/x-www-form-urlencoded", "multipart/form-data"]), b"a"), &[415]),
+        12 => case("content type", http::post("/forecast", word(random, &["text/html", "", "json", "application/x-www-form-urlencoded", "multipart/form-data"]), b"a"), &[415]),
         13 | 14 => {
             let mut text = history.as_bytes().to_vec();
             for _ in 0..1 + random.below(20) {
@@ -231,10 +236,10 @@ fn hostile(random: &mut Random, history: &str) -> Case {
             case("damaged CSV", http::post("/forecast", "text/csv", &text), &[200, 422])
         }
         15 => case("other columns", json("{\"columns\": {\"lead\": [1, 2, 3]}}"), &[422]),
-        16 => case("empty body", http::post("/forecast", random.pick(&["text/csv", "application/json"]), b""), &[400, 422]),
+        16 => case("empty body", http::post("/forecast", word(random, &["text/csv", "application/json"]), b""), &[400, 422]),
         17 => {
             let path = format!("/{}", "x".repeat(random.below(2000)));
-            let method = *random.pick(&["GET", "POST", "DELETE", "OPTIONS", "BREW"]);
+            let method = word(random, &["GET", "POST", "DELETE", "OPTIONS", "BREW"]);
             case("other paths", format!("{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").into_bytes(), &[200, 404, 405])
         }
         18 => {
@@ -246,10 +251,10 @@ fn hostile(random: &mut Random, history: &str) -> Case {
             case("two lengths", text.as_bytes().to_vec(), &[400, 422])
         }
         20 => case("not UTF-8", http::post("/forecast", "application/json", b"{\"columns\": {\"l\xff\xfe\": [1]}}"), &[400]),
-        21 => case("dates", json(&format!("{{\"dates\": [{}], \"columns\": {{\"load\": [{}]}}}}", vec![*random.pick(&["\"\"", "\"2021-13-45\"", "null", "1e18", "\"2021-01-01 00:00:00\"", "\"9999999999-01-01\""]); 48].join(","), vec!["1"; 48].join(","))), &[200, 422]),
+        21 => case("dates", json(&format!("{{\"dates\": [{}], \"columns\": {{\"load\": [{}]}}}}", vec![word(random, &["\"\"", "\"2021-13-45\"", "null", "1e18", "\"2021-01-01 00:00:00\"", "\"9999999999-01-01\""]); 48].join(","), vec!["1"; 48].join(","))), &[200, 422]),
         22 => case("short history", json(&many("1", random.below(48))), &[422]),
         23 => case("missing values", json(&many("null", 1 + random.below(100))), &[422]),
-        24 => case("query", format!("POST /forecast?{} HTTP/1.1\r\nHost: a\r\nContent-Type: text/csv\r\nContent-Length: 1\r\n\r\na", *random.pick(&["series", "series=%", "series=%ff%fe", "a=b", "series=a&series=b"])).into_bytes(), &[400]),
+        24 => case("query", format!("POST /forecast?{} HTTP/1.1\r\nHost: a\r\nContent-Type: text/csv\r\nContent-Length: 1\r\n\r\na", word(random, &["series", "series=%", "series=%ff%fe", "a=b", "series=a&series=b"])).into_bytes(), &[400]),
         _ => case("lengths that differ", json("{\"dates\": [\"2021-01-01\"], \"columns\": {\"load\": [1, 2], \"wind\": [1]}}"), &[422]),
     }
 }
