@@ -2,8 +2,10 @@
 
 mod bundle;
 mod campaign;
+mod http;
 mod kernels;
 mod licenses;
+mod load;
 mod readme;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +20,9 @@ const USAGE: &str = "usage: cargo xtask TASK
   licenses [--check]            writes python/THIRD-PARTY.md, the licences of the crates in the wheel, or compares it
   shuffle [ARGUMENT]...         runs the suite of every op in one process, in the orders of ten seeds; --help lists arguments
   bundle [TEST]...              puts test binaries (all, or these) and the program into bundle/, with a runner for a machine with a GPU
-  campaign NAME [ARGUMENT]...   ends runs at random moments, fills the disk, gives damaged files; without NAME lists campaigns";
+  campaign NAME [ARGUMENT]...   ends runs at random moments, fills the disk, gives damaged files, sends hostile requests; without NAME lists
+                                campaigns
+  load HOST:PORT FILE           posts FILE to a server's /forecast, and prints the rate and the time of a request";
 
 fn main() -> ExitCode {
     let top = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -31,6 +35,7 @@ fn main() -> ExitCode {
         (Some("licenses"), rest) if rest == ["--check"] => licenses::run(&top, true),
         (Some("shuffle"), rest) => shuffle(&top, &rest),
         (Some("campaign"), rest) => return campaign::run(&rest),
+        (Some("load"), rest) => return load::run(&rest),
         (Some("bundle"), tests) => bundle::run(&top, &tests),
         _ => {
             eprintln!("{USAGE}");

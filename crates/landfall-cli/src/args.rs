@@ -33,12 +33,14 @@ pub(crate) enum Command {
     Forecast(Forecast),
     /// Make a run of somebody's PatchTST weights and a CSV, without training.
     Import(Box<Import>),
-    /// Write a run's network for another program.
-    Export(Export),
     /// Write a run's forecasts, errors and training curves as one HTML file.
     Report(Report),
     /// Predict the classes of samples.
     Predict(Predict),
+    /// Answer forecasts over HTTP.
+    Serve(Serve),
+    /// Write a run's forecaster as a file that other programs run: ONNX.
+    Export(Export),
     /// Print the memory plan of a training step; needs no data.
     Plan(Plan),
     /// Find the fastest GPU kernels for a training step (no hyperparameter search); train --tuned uses them.
@@ -452,6 +454,46 @@ pub(crate) struct Predict {
     #[command(flatten)]
     pub(crate) with: With,
 }
+
+#[derive(Debug, Group)]
+pub(crate) struct Serve {
+    /// Run directory.
+    pub(crate) run: PathBuf,
+    /// Address to listen on; 0.0.0.0 for all of the machine.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(crate) host: std::net::IpAddr,
+    /// Port; 0 for any that is free.
+    #[arg(long, value_name = "N", default_value_t = 8080)]
+    pub(crate) port: u16,
+    /// Most histories of one run of the network.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) max_batch: u16,
+    /// Most bytes of a request's body, in MiB.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) max_body: u16,
+    /// Most histories of one request.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) max_histories: u16,
+    /// Most histories that wait for the network; beyond, requests are answered with 503.
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) queue: u16,
+    /// Most connections at once; further ones wait.
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) connections: u16,
+    /// Seconds that a request may take: to arrive, to be answered, and to finish when the server stops.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=3600))]
+    pub(crate) timeout: u16,
+    /// Weights of the run: best or last.
+    #[arg(long, value_parser = weights, default_value = "best")]
+    pub(crate) weights: Weights,
+    /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
+    #[arg(long, value_parser = computing, default_value = "auto")]
+    pub(crate) device: Device,
+    /// CPU threads of the network.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+}
+
 
 #[derive(Debug, Group)]
 pub(crate) struct Plan {

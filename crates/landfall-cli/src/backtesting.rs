@@ -164,6 +164,7 @@ impl Rolling {
             outputs,
             point,
             values,
+            bounds: &[],
         }
     }
 
@@ -307,10 +308,17 @@ impl Rolling {
         };
         let (forecasts, _) = predictor.forecast(&known, Some(Future::Longer(&self.panel)))?;
         for (i, forecast) in places.into_iter().zip(forecasts) {
-            let Forecast { values, quantiles, .. } = forecast;
-            let levels =
-                if quantiles.is_empty() { values } else { quantiles.into_iter().flatten().collect() };
-            self.add((origin, i), &levels.concat(), each)?;
+            let Forecast { values, mut quantiles, .. } = forecast;
+            quantiles.resize(values.len(), Vec::new());
+            // Behind the quantiles of a distribution stands its mean.
+            let outputs = self.sizes.0;
+            let levels = quantiles.into_iter().zip(values).flat_map(|(mut levels, point)| {
+                if levels.len() < outputs {
+                    levels.push(point);
+                }
+                levels
+            });
+            self.add((origin, i), &levels.flatten().collect::<Vec<f64>>(), each)?;
         }
         Ok(true)
     }

@@ -2,6 +2,7 @@
 
 use landfall_train::checkpoint::CheckpointError;
 use landfall_train::data::DataError;
+use landfall_train::export::ExportError;
 use landfall_train::pretrained::PretrainedError;
 use landfall_train::run::{Device, RunError, SettingsError};
 use std::path::PathBuf;
@@ -13,6 +14,8 @@ use std::path::PathBuf;
 pub enum CliError {
     #[error(transparent)]
     Run(#[from] RunError),
+    #[error(transparent)]
+    Export(ExportError),
     /// A run that had begun.
     #[error("{0}")]
     During(RunError),
@@ -26,6 +29,8 @@ pub enum CliError {
     TooEarly { origin: String, rows: usize, needed: usize },
     #[error("{}:{line}: {found} where this backtest has {expected}; --resume goes on with a file of the same command", .path.display())]
     OtherBacktest { path: PathBuf, line: u64, found: String, expected: String },
+    #[error("{} reads columns that are known in advance, and a request has no place for them; use landfall forecast --future", .0.display())]
+    ServesNoKnown(PathBuf),
     #[error("{0} is needed; {1}")]
     Needed(&'static str, &'static str),
     #[error("{} is complete with {done} of {total} steps; give a larger --epochs or --max-steps to go on", .run.display())]
@@ -50,6 +55,10 @@ pub enum CliError {
     OtherModel { row: String, ours: usize, peer: String, theirs: usize },
     #[error("--device {device}: {why}; use --device cpu")]
     NoDevice { device: Device, why: landfall::Error },
+    #[error("cannot listen on {address}: {why}; choose another --port or --host")]
+    Listen { address: std::net::SocketAddr, why: std::io::Error },
+    #[error("the server cannot start: {0}")]
+    Server(std::io::Error),
     #[error("standard output cannot be written: {0}")]
     Output(std::io::Error),
 }
@@ -59,11 +68,13 @@ impl CliError {
     #[must_use]
     pub fn code(&self) -> u8 {
         match self {
-            Self::During(_) | Self::Output(_) => 1,
+            Self::During(_) | Self::Server(_) | Self::Output(_) => 1,
             Self::AtOrigin { why, .. } => why.code(),
             Self::Run(_)
+            | Self::Export(_)
             | Self::Flags { .. }
             | Self::Needed(..)
+            | Self::ServesNoKnown(_)
             | Self::TooEarly { .. }
             | Self::OtherBacktest { .. }
             | Self::Complete { .. }
@@ -75,8 +86,15 @@ impl CliError {
             | Self::NotARecord { .. }
             | Self::OtherModel { .. }
             | Self::NoDevice { .. }
+            | Self::Listen { .. }
             | Self::Write { .. } => 2,
         }
+    }
+}
+
+impl From<ExportError> for CliError {
+    fn from(e: ExportError) -> Self {
+        if let ExportError::Run(e) = e { Self::Run(e) } else { Self::Export(e) }
     }
 }
 

@@ -10,6 +10,7 @@ mod error;
 pub mod forecasting;
 mod output;
 mod signals;
+mod table;
 pub mod training;
 
 pub use error::CliError;
@@ -43,9 +44,10 @@ fn run(args: &Args) -> u8 {
         Command::Backtest(backtest) => commands::backtest::run(backtest),
         Command::Forecast(forecast) => commands::forecast::run(forecast).map(|()| 0),
         Command::Import(import) => commands::import::run(import).map(|()| 0),
-        Command::Export(export) => commands::export::run(export).map(|()| 0),
         Command::Report(report) => commands::report::run(report).map(|()| 0),
         Command::Predict(predict) => commands::predict::run(predict).map(|()| 0),
+        Command::Serve(serve) => commands::serve::run(serve).map(|()| 0),
+        Command::Export(export) => commands::export::run(export).map(|()| 0),
         Command::Plan(plan) => commands::plan::run(plan).map(|()| 0),
         Command::Tune(tune) => commands::tune::run(tune).map(|()| 0),
         Command::Bench(bench) => commands::bench::run(bench),

@@ -5,6 +5,7 @@ pub mod backtest;
 pub mod checkpoint;
 pub mod choice;
 pub mod data;
+pub mod export;
 pub mod models;
 pub mod nn;
 pub mod pretrained;

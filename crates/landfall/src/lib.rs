@@ -72,6 +72,12 @@ pub mod codegen {
     pub use crate::values::{Binary, Expression, Reg, Step, Unary};
 }
 
+/// Reading a graph from outside: how each value is made, for programs that write a graph in another form
+/// ([`Graph::made`](crate::Graph::made)).
+pub mod walk {
+    pub use crate::contract::{Made, ViewOf};
+}
+
 /// NVIDIA GPUs: the kernel-author API, a survey of the installation, and module compilation.
 pub mod cuda {
     pub use crate::device::cuda::{Compiler, survey};

@@ -7,6 +7,7 @@ mod kill;
 mod race;
 mod random;
 mod runs;
+mod serve;
 mod signal;
 
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ const USAGE: &str = "usage: cargo xtask campaign NAME [--count N] [--seed S] [--
   race              resumes a run by two processes at once [default: 50]
   disk              trains into a full disk, and resumes once there is space [default: 20]
   fuzz [TARGET]...  random inputs for csv, config, checkpoint and tune-cache [default: 100000]; --case N makes one again
+  serve             sends hostile requests to a server [default: 10000]
   short             each of them with small counts
   --program PATH    the program, instead of the one that is built here";
 
@@ -26,12 +28,13 @@ const USAGE: &str = "usage: cargo xtask campaign NAME [--count N] [--seed S] [--
 type Campaign = fn(&[String], &Options) -> Result<Tally, String>;
 
 /// Each campaign with its counts: by hand, and in `short`.
-const CAMPAIGNS: [(&str, usize, usize, Campaign); 5] = [
+const CAMPAIGNS: [(&str, usize, usize, Campaign); 6] = [
     ("kill", 200, 12, |_, o| kill::run(o)),
     ("signal", 50, 6, |_, o| signal::run(o)),
     ("race", 50, 4, |_, o| race::run(o)),
     ("disk", 20, 4, |_, o| disk::run(o)),
     ("fuzz", 100_000, 8000, fuzz::run),
+    ("serve", 10_000, 600, |_, o| serve::run(o)),
 ];
 
 /// What was asked for.

@@ -79,6 +79,12 @@ pub(crate) struct Export {
     /// Weights of the run: best or last.
     #[arg(long, value_parser = weights, default_value = "best")]
     pub(crate) weights: Weights,
+    /// Write the whole forecaster as a new ONNX model: from values in original units to forecasts in original units.
+    #[arg(long, value_name = "FILE.onnx")]
+    pub(crate) onnx: Option<PathBuf>,
+    /// Print one JSON object about the ONNX model.
+    #[arg(long, requires = "onnx")]
+    pub(crate) json: bool,
     /// Write a new checkpoint of the official PatchTST: a state dict of torch, or safetensors by its name.
     #[arg(long, value_name = "FILE.pth")]
     pub(crate) official: Option<PathBuf>,

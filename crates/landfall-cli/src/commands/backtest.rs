@@ -156,7 +156,7 @@ fn without_constants(
     origins: &Origins,
     notes: &mut Vec<String>,
 ) -> Result<Panel, CliError> {
-    if settings.columns.is_some() || settings.target.is_some() {
+    if settings.columns.is_some() || settings.target.is_some() || !panel.known().is_empty() {
         return Ok(panel);
     }
     let first = panel.known_at(|s| origins.known(0, s))?.without_constants()?;

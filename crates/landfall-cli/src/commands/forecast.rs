@@ -5,10 +5,10 @@ use crate::args::Forecast as Args;
 use crate::error::CliError;
 use crate::forecasting::{Predictor, series};
 use crate::output;
+use crate::table::Table;
 use landfall_train::data::{Cutoff, Future};
-use landfall_train::report::{bound_names, plot};
+use landfall_train::report::plot;
 use landfall_train::run::{Forecast, Run};
-use serde_json::json;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
@@ -45,6 +45,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let horizon = run.resolved().network.horizon();
     let columns = panel.columns().get(..run.targets()).unwrap_or_default();
     let table = Table::new(&forecasts, columns, (run.levels(), &intervals), horizon);
+    if let Some(note) = table.note() {
+        output::note(&format!("note: {note}"));
+    }
     if let Some(path) = &args.out {
         write(path, &table.csv())?;
     }
@@ -92,147 +95,6 @@ pub(super) fn draw(forecast: &Forecast, horizon: usize) -> Result<(), CliError> 
     };
     output::line(&format!("{}: {span} (dotted), and the forecast of {horizon} rows", series.columns()[0]))?;
     output::line(&lines.join("\n"))
-}
-
-/// The forecasts of all series, and the cells that name their rows.
-struct Table<'a> {
-    forecasts: &'a [Forecast],
-    columns: &'a [String],
-    /// Levels of the quantiles that stand beside each column's point forecast.
-    levels: &'a [f64],
-    /// Levels of the intervals, in percent, whose bounds stand after these.
-    intervals: &'a [f64],
-    /// Name of the column that tells the rows of a series apart.
-    label: String,
-    /// Its cells, for each series.
-    rows: Vec<Vec<String>>,
-}
-
-impl<'a> Table<'a> {
-    fn new(
-        forecasts: &'a [Forecast],
-        columns: &'a [String],
-        (levels, intervals): (&'a [f64], &'a [f64]),
-        horizon: usize,
-    ) -> Self {
-        let (label, rows) = labels(forecasts, horizon);
-        Self { forecasts, columns, levels, intervals, label, rows }
-    }
-
-    /// Whether a column names the series.
-    fn several(&self) -> bool {
-        self.forecasts.len() > 1
-    }
-
-    fn csv(&self) -> String {
-        let series = self.several().then_some("series");
-        let header = series.into_iter().chain([self.label.as_str()]);
-        let named = |column: &'a String| {
-            let level = move |l: &f64| format!("{column}_q{l:?}");
-            let bounds = self.intervals.iter().flat_map(move |l| bound_names(column, *l));
-            std::iter::once(column.clone()).chain(self.levels.iter().map(level)).chain(bounds)
-        };
-        let header = header.map(str::to_owned).chain(self.columns.iter().flat_map(named)).map(|c| quoted(&c));
-        let mut text = header.collect::<Vec<_>>().join(",");
-        text.push('\n');
-        for (forecast, rows) in self.forecasts.iter().zip(&self.rows) {
-            for (i, row) in rows.iter().enumerate() {
-                if self.several() {
-                    text.push_str(&quoted(forecast.context.name()));
-                    text.push(',');
-                }
-                text.push_str(&quoted(row));
-                for (c, column) in forecast.values.iter().enumerate() {
-                    let quantiles = forecast.quantiles.get(c).into_iter().flatten();
-                    let bounds = forecast.intervals.get(c).into_iter().flatten().flatten();
-                    for cells in std::iter::once(column).chain(quantiles).chain(bounds) {
-                        // The shortest digits that read back as the same number.
-                        text.push_str(&format!(",{:?}", cells.get(i).copied().unwrap_or(f64::NAN)));
-                    }
-                }
-                text.push('\n');
-            }
-        }
-        text
-    }
-
-    /// One series' labels and values stand at the top; several are a list.
-    fn object(&self, out: Option<&Path>) -> serde_json::Value {
-        let mut object = self.points(out);
-        if !self.intervals.is_empty() {
-            let of = |f: &Forecast| json!(f.intervals);
-            object["interval_levels"] = json!(self.intervals);
-            match (self.forecasts, object.get_mut("series").and_then(|s| s.as_array_mut())) {
-                (all, Some(series)) => series.iter_mut().zip(all).for_each(|(s, f)| s["intervals"] = of(f)),
-                ([one], None) => object["intervals"] = of(one),
-                (_, None) => {}
-            }
-        }
-        object
-    }
-
-    fn points(&self, out: Option<&Path>) -> serde_json::Value {
-        let label = self.label.as_str();
-        match (self.forecasts, self.rows.as_slice()) {
-            ([one], [rows]) => {
-                let mut object =
-                    json!({"columns": self.columns, label: rows, "values": one.values, "out": out});
-                if !self.levels.is_empty() {
-                    object["levels"] = json!(self.levels);
-                    object["quantiles"] = json!(one.quantiles);
-                }
-                object
-            }
-            (all, rows) => {
-                let each = all.iter().zip(rows).map(|(f, rows)| {
-                    let mut one = json!({"name": f.context.name(), label: rows, "values": f.values});
-                    if !self.levels.is_empty() {
-                        one["quantiles"] = json!(f.quantiles);
-                    }
-                    one
-                });
-                let mut object =
-                    json!({"columns": self.columns, "series": each.collect::<Vec<_>>(), "out": out});
-                if !self.levels.is_empty() {
-                    object["levels"] = json!(self.levels);
-                }
-                object
-            }
-        }
-    }
-}
-
-/// Name and cells of the column that tells rows apart: future dates where the dates of all series are regular, else
-/// numbers from 1.
-fn labels(forecasts: &[Forecast], horizon: usize) -> (String, Vec<Vec<String>>) {
-    let mut name = None;
-    let mut rows = Vec::with_capacity(forecasts.len());
-    for forecast in forecasts {
-        let Some(dates) = forecast.context.dates() else { break };
-        match dates.future(horizon) {
-            Ok(future) => rows.push(future.into_iter().map(|d| dates.format(d)).collect()),
-            Err(e) => {
-                output::note(&format!("note: {e}; the forecast's rows are numbered"));
-                break;
-            }
-        }
-        name.get_or_insert_with(|| dates.column().to_owned());
-    }
-    match name {
-        Some(name) if rows.len() == forecasts.len() => (name, rows),
-        Some(_) | None => {
-            let numbers: Vec<String> = (1..=horizon).map(|i| i.to_string()).collect();
-            ("step".to_owned(), vec![numbers; forecasts.len()])
-        }
-    }
-}
-
-pub(super) fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
-    } else {
-        cell.to_owned()
-    }
 }
 
 /// A new file, whole or not at all.

@@ -12,6 +12,7 @@ pub(crate) mod predict;
 mod predictions;
 pub(crate) mod report;
 mod seeds;
+pub(crate) mod serve;
 pub(crate) mod train;
 pub(crate) mod tune;
 

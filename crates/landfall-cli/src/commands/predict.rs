@@ -1,10 +1,11 @@
 //! `landfall predict`: the classes of samples, and how probable each class is.
 
-use super::forecast::{quoted, write};
+use super::forecast::write;
 use crate::args::Predict as Args;
 use crate::device::on;
 use crate::error::CliError;
 use crate::output;
+use crate::table::quoted;
 use landfall_train::run::{ClassPrediction, Run};
 use serde_json::json;
 

@@ -31,6 +31,7 @@ mod panel;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod quantile_scores;
+mod records;
 mod scaler;
 mod scores;
 mod season;
@@ -58,6 +59,7 @@ pub use self::metrics::{MetricSums, Metrics};
 pub use self::origins::{Origins, Range as OriginRange};
 pub use self::panel::{Found, Panel, read};
 pub use self::quantile_scores::{LevelScores, QuantileScores, QuantileSums};
+pub use self::records::Records;
 pub use self::scaler::Scaler;
 pub use self::scores::{ColumnScore, ScoreSums, Scores};
 pub use self::season::Season;

@@ -155,6 +155,22 @@ impl Panel {
         Ok(panel)
     }
 
+    /// Reads all series of the text of a delimited file; `source` names it in messages.
+    ///
+    /// ```
+    /// use landfall_train::data::{Panel, ReadOptions};
+    /// let panel = Panel::parse(b"day,load\n2024-01-01,1\n2024-01-02,2\n2024-01-03,4\n", "request", &ReadOptions::default())?;
+    /// assert_eq!(panel.series()[0].values(), [[1.0, 2.0, 4.0]]);
+    /// # Ok::<(), landfall_train::data::DataError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Panel::read`].
+    pub fn parse(text: &[u8], source: &str, options: &ReadOptions) -> Result<Self, DataError> {
+        let (series, found) = csv::parse_all(text, source, options)?;
+        Ok(Self { found, ..Self::new(series)? })
+    }
+
     /// Leaves out columns of one value in each series, if others remain and there are rows enough to say so; but for those
     /// that may be so.
     fn leave_out_constants(&mut self, may: &[String]) -> Result<(), DataError> {
@@ -197,12 +213,15 @@ impl Panel {
         Ok(Self { series, targets: targets.len(), ..self })
     }
 
-    /// The same series without the columns of one value, if others remain and there are rows enough to say so.
+    /// The same series without the columns of one value, if others remain and there are rows enough to say so; with all of
+    /// them where covariates are told apart.
     ///
     /// # Errors
     /// As [`Panel::with_columns`].
     pub fn without_constants(mut self) -> Result<Self, DataError> {
-        self.leave_out_constants()?;
+        if self.scales.is_empty() {
+            self.leave_out_constants(&[])?;
+        }
         Ok(self)
     }
 

@@ -188,13 +188,14 @@ impl Preset {
                     d_decoder: 32,
                     d_temporal: 16,
                     layer_norm: true,
+                    temporal_norm: true,
                     revin: true,
                     dropout: if self == Self::Tide { 0.5 } else { 0.2 },
                     outputs: 1,
                 });
             }
             Self::TsMixer | Self::TsMixerEtth2 => {
-                let (layers, d_ff) = if self == Self::TsMixer { (6, 512) } else { (4, 8) };
+                let (layers, d_ff) = if self == Self::TsMixer { (6, 512) } else { (2, 64) };
                 return ModelConfig::Tsmixer(TsMixerConfig {
                     context: 512,
                     horizon: 96,

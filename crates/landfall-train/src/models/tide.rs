@@ -26,8 +26,11 @@ pub struct TideConfig {
     pub d_decoder: usize,
     /// Hidden width of the temporal decoder.
     pub d_temporal: usize,
-    /// Whether residual blocks end with a layer norm. The temporal decoder, whose output is a single value, has none.
+    /// Whether residual blocks end with a layer norm.
     pub layer_norm: bool,
+    /// Whether the temporal decoder ends with one too, as in the reference implementation. Of a single value a layer norm
+    /// leaves its bias alone: what is forecast is then the linear map of the window, and no covariate takes part.
+    pub temporal_norm: bool,
     /// Whether each window and column is normalised before, and the prediction scaled back.
     pub revin: bool,
     /// Dropout rate.
@@ -59,6 +62,11 @@ impl TideConfig {
         if self.layers < 2 {
             return Err(format!("layers is {}; a TiDE has at least 2", self.layers));
         }
+        if self.temporal_norm && self.columns.known > 0 {
+            return Err("temporal-norm is true, and of a single value a layer norm leaves no trace of the columns that are \
+                        known in advance; set temporal-norm = false"
+                .to_owned());
+        }
         super::rate(self.dropout)
     }
 }
@@ -78,6 +86,7 @@ impl TideConfig {
 ///     d_decoder: 4,
 ///     d_temporal: 16,
 ///     layer_norm: true,
+///     temporal_norm: false,
 ///     revin: true,
 ///     dropout: 0.1,
 ///     outputs: 1,
@@ -144,8 +153,7 @@ impl Tide {
             hidden: c.d_temporal,
             outputs: c.outputs,
         };
-        // A layer norm over a single value would leave its bias alone.
-        let temporal = ResidualBlock::new(&mut p, "temporal", widths, false, c.dropout);
+        let temporal = ResidualBlock::new(&mut p, "temporal", widths, c.temporal_norm, c.dropout);
         let width = c.outputs * horizon;
         let skip = Linear::with_init(
             &mut p,

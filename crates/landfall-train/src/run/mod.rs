@@ -11,9 +11,11 @@ mod forecasts;
 mod init;
 mod intervals;
 mod keywords;
+mod known;
 mod measured;
 mod network;
 mod open;
+mod prepared;
 mod record;
 mod resolve;
 mod resolved;
@@ -28,6 +30,7 @@ pub use forecasts::window_forecasts;
 pub use intervals::{ForecastSource, Intervals, Rolling, baseline_source, enough, run_source};
 pub use measured::TestScoring;
 pub use open::{ClassPrediction, Forecast, Run, Weights, open};
+pub use prepared::Prepared;
 pub use record::{
     BaselineRecord, ClassRecord, ColumnRecord, EvaluationRecord, IntervalRecord, IntervalScore,
     QuantileRecord, Scalars, SeriesRecord, StepLine, Units,

@@ -82,6 +82,7 @@ impl Settings {
                     d_decoder: n.d_decoder,
                     d_temporal: n.d_temporal,
                     layer_norm: n.layer_norm,
+                    temporal_norm: n.temporal_norm,
                     revin: n.revin,
                     ..Network::default()
                 };
@@ -95,6 +96,7 @@ impl Settings {
                     d_decoder: n.d_decoder.unwrap_or(base.d_decoder),
                     d_temporal: n.d_temporal.unwrap_or(base.d_temporal),
                     layer_norm: n.layer_norm.unwrap_or(base.layer_norm),
+                    temporal_norm: n.temporal_norm.unwrap_or(base.temporal_norm),
                     revin: n.revin.unwrap_or(base.revin),
                     dropout: self.dropout.unwrap_or(base.dropout),
                     outputs,
@@ -170,7 +172,15 @@ impl Settings {
     fn base(&self, model: ModelKind, preset: Preset) -> ModelConfig {
         match (preset, model, preset.config()) {
             (Preset::Auto, ModelKind::Dlinear, _) => Preset::DLinear.config(),
-            (Preset::Auto, ModelKind::Tide, _) => Preset::Tide.config(),
+            (Preset::Auto, ModelKind::Tide, _) => match Preset::Tide.config() {
+                // Of data of its own the model reads more than a linear map does.
+                ModelConfig::Tide(of) => ModelConfig::Tide(TideConfig { temporal_norm: false, ..of }),
+                of @ (ModelConfig::Patchtst(_)
+                | ModelConfig::Dlinear(_)
+                | ModelConfig::Nlinear(_)
+                | ModelConfig::Tsmixer(_)
+                | ModelConfig::CrossAsset(_)) => of,
+            },
             (Preset::Auto, ModelKind::Tsmixer, _) => Preset::TsMixer.config(),
             (Preset::Auto, ModelKind::Nlinear, of) => {
                 let (context, horizon) = (of.context(), of.horizon());
@@ -218,6 +228,7 @@ impl Settings {
                 d_decoder: Some(n.d_decoder),
                 d_temporal: Some(n.d_temporal),
                 layer_norm: Some(n.layer_norm),
+                temporal_norm: Some(n.temporal_norm),
                 revin: Some(n.revin),
                 ..Network::default()
             },

@@ -9,8 +9,8 @@ use super::settings::Settings;
 use crate::checkpoint::{File, load_weights};
 use crate::choice::linear::Linear;
 use crate::data::{
-    Calendar, DataError, Future, Known, Panel, ReadOptions, Scaler, Segment, Series, TokenData, TokenNames,
-    TokenSegments, WindowedPanel, ahead, scaler_of,
+    Calendar, DataError, Future, Panel, ReadOptions, Scaler, Segment, Series, TokenData, TokenNames,
+    TokenSegments, WindowedPanel,
 };
 use crate::models::{ModelConfig, Task};
 use crate::train::{Dataset, Evaluation, Session, Target};
@@ -181,6 +181,18 @@ impl Run {
         }
     }
 
+    /// How the run reads files: its columns, its dates, its series, and what it fills.
+    #[must_use]
+    pub fn read_options(&self) -> ReadOptions {
+        let columns = self.resolved.settings.columns.clone();
+        match &self.resolved.source {
+            Source::Files { read, .. } => ReadOptions { columns, ..read.clone() },
+            Source::Demo { .. } | Source::Walk { .. } | Source::Assets { .. } => {
+                ReadOptions { columns, ..ReadOptions::default() }
+            }
+        }
+    }
+
     /// Windows over series under the run's split and scalers.
     ///
     /// # Errors
@@ -331,56 +343,6 @@ impl Run {
         self.forecast_one(session, series, Some(future), true)
     }
 
-    /// Why each of the run's last columns is known in advance.
-    fn known(&self) -> Vec<Known> {
-        let settings = &self.resolved.settings;
-        let covariates = settings.covariates();
-        let known = self.resolved.columns().known;
-        let first = self.columns().len() - known.min(self.columns().len());
-        let is_of = |column: &String, names: &[String]| {
-            names.iter().any(|n| n == column || column.starts_with(&format!("{n}=")))
-        };
-        let why = |column: &String| match Calendar::ALL.iter().find(|f| f.column() == *column) {
-            Some(feature) if covariates.calendar.is_some() => Known::Calendar(*feature),
-            _ if is_of(column, &covariates.fixed) => Known::Fixed,
-            _ => Known::Given,
-        };
-        self.columns()[first..].iter().map(why).collect()
-    }
-
-    /// Whether a forecast needs values of columns known in advance that only whoever asks for it has.
-    #[must_use]
-    pub fn needs_future(&self) -> bool {
-        self.forecaster().is_none_or(|f| f.ridge.is_none()) && self.known().contains(&Known::Given)
-    }
-
-    /// The values of the columns known in advance, from a file with rows after the last of the data.
-    ///
-    /// # Errors
-    /// Whatever keeps the file from being such rows.
-    pub fn load_future(&self, file: &Path) -> Result<Panel, RunError> {
-        let known = self.known();
-        let columns = self.columns().iter().rev().take(known.len()).rev().zip(&known);
-        let given: Vec<String> =
-            columns.filter(|(_, why)| **why == Known::Given).map(|(column, _)| column.clone()).collect();
-        let settings = &self.resolved.settings;
-        if given.is_empty() {
-            return Err(RunError::NoKnown { path: self.path.clone() });
-        }
-        let names = |names: &Option<super::settings::Names>| names.as_ref().map(|names| names.0.clone());
-        let categorical = names(&settings.categorical).unwrap_or_default();
-        let asked = |c: &String| given.iter().any(|g| g.starts_with(&format!("{c}=")));
-        let read = ReadOptions {
-            categorical: categorical.into_iter().filter(asked).collect(),
-            columns: Some(given),
-            series_id: names(&settings.series_id),
-            date_column: names(&settings.date_column),
-            date_format: settings.date_format.clone(),
-            ..ReadOptions::default()
-        };
-        Ok(Panel::read(&[file], &read)?)
-    }
-
     fn forecast_one(
         &self,
         session: &mut Session,
@@ -388,47 +350,9 @@ impl Run {
         future: Option<Future<'_>>,
         only: bool,
     ) -> Result<Forecast, RunError> {
-        let n = &self.resolved.network;
-        let scalers = self.need_scalers()?;
-        let Some(scaler) = scaler_of(scalers, series, only) else {
-            let known = scalers.iter().map(|(name, _)| name.clone()).collect();
-            return Err(DataError::NoKnownSeries { file: series.source().to_owned(), known }.into());
-        };
-        let context = series.last_rows(n.context())?;
-        let horizon = n.horizon();
-        let (scaled, seen) = (scaler.scale_f64(&context)?, series.channels() - self.known().len());
-        let mut known = Vec::new();
-        if session.known() > 0 {
-            let ahead = ahead(series, &self.known(), future, horizon)?;
-            for (at, ahead) in ahead.iter().enumerate() {
-                let column = seen + at;
-                known.extend(&scaled[column * n.context()..][..n.context()]);
-                known.extend(ahead.iter().map(|x| (x - scaler.mean()[column]) / scaler.std()[column]));
-            }
-        }
-        let mut predicted = session.predict_with(&scaled[..seen * n.context()], &known)?;
-        if let Some(f) = self.forecaster() {
-            let history = series.last_rows(f.history(n.context()))?;
-            let (scaled, rows) = (scaler.scale_f64(&history)?, history.rows());
-            let size = self.resolved.training.loss.outputs() * horizon;
-            for (c, predicted) in predicted.chunks_exact_mut(size).enumerate() {
-                let floor = f.floor(&series.columns()[c], scaler, c);
-                f.combine(&scaled[c * rows..][..rows], floor, horizon, predicted);
-            }
-        }
-        let loss = &self.resolved.training.loss;
-        let column = |(c, all): (usize, &[f64])| -> Vec<Vec<f64>> {
-            let units = |level: &[f64]| level.iter().map(|&x| scaler.inverse(c, x)).collect();
-            all.chunks_exact(horizon).map(units).collect()
-        };
-        let levels: Vec<_> =
-            predicted.chunks_exact(loss.outputs() * horizon).enumerate().map(column).collect();
-        let values = levels.iter().map(|l| l[loss.point()].clone()).collect();
-        let quantiles = match loss.levels().len() {
-            0 => Vec::new(),
-            n => levels.into_iter().map(|all| all.into_iter().take(n).collect()).collect(),
-        };
-        Ok(Forecast { context, values, quantiles, intervals: Vec::new() })
+        let prepared = self.prepare(series, future, only)?;
+        let predicted = session.predict_with(prepared.scaled(), prepared.known())?;
+        Ok(self.finish(prepared, predicted))
     }
 
     /// [`Run::forecast`] of each series; of several, those that it refuses are left out, and said.
@@ -495,7 +419,7 @@ impl Run {
         }
     }
 
-    fn need_scalers(&self) -> Result<&[(String, Scaler)], RunError> {
+    pub(super) fn need_scalers(&self) -> Result<&[(String, Scaler)], RunError> {
         match (self.scalers.as_slice(), self.resolved.network.task()) {
             (_, Task::Classify) => Err(RunError::Classes { path: self.path.clone() }),
             ([], Task::Regress) => Err(RunError::NoFuture { path: self.path.clone() }),

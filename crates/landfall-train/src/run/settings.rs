@@ -157,6 +157,7 @@ pub struct Network {
     pub d_decoder: Option<usize>,
     pub d_temporal: Option<usize>,
     pub layer_norm: Option<bool>,
+    pub temporal_norm: Option<bool>,
     /// Numbers of columns to forecast and of covariates; a run with covariates writes them.
     pub columns: Option<Columns>,
     pub tokens: Option<usize>,

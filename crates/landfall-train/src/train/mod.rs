@@ -1,6 +1,7 @@
 //! Training: what a step is made of, and the loop that runs it.
 
 mod arrays;
+mod batches;
 mod dataset;
 mod draws;
 mod evaluation;
@@ -18,6 +19,7 @@ mod trainer;
 mod update;
 
 pub use arrays::{Arrays, Batch};
+pub use batches::Batches;
 pub use dataset::{Dataset, Span, Stretch, Target};
 pub use draws::Draws;
 pub use evaluation::{ClassScore, Evaluation, QuantileScore};

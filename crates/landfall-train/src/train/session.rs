@@ -7,14 +7,14 @@ use super::names::{
     CONTEXT, EVALUATION_CURSOR, KNOWN, LOSS_SCALE, Moment, PREDICTION, STEP_RING, TRAIN_CURSOR,
 };
 use super::scores::{ABSOLUTE, CORRECT, COVERED, CROSS_ENTROPY, NLL, PINBALL, SQUARED, sums};
-use super::steps::Programs;
+use super::steps::{Outputs, Programs, Shapes, predict_graph, prediction};
 use super::update::kept;
 use super::{Dataset, Loss, Span, TrainingOptions};
 use crate::data::Segment;
-use crate::models::Model;
+use crate::models::{Inputs, Model};
 use landfall::ops::cursor;
 use landfall::profile::Profile;
-use landfall::{DType, Engine, Error, Graph, Program, State, Value};
+use landfall::{DType, Engine, Error, Graph, Program, ProgramSet, Spec, State, Value};
 use std::sync::Arc;
 
 /// Steps whose losses the device keeps until the host reads them.
@@ -65,9 +65,8 @@ pub struct Session {
     options: TrainingOptions,
     spans: [Span; 3],
     windows_of_series: [Vec<usize>; 3],
-    targets: usize,
-    known: usize,
-    horizon: usize,
+    outputs: Outputs,
+    window: Shapes,
     steps_per_epoch: usize,
     programs: Programs,
     ring: Vec<f64>,
@@ -117,6 +116,7 @@ impl Session {
         let programs = Programs::compile(engine, &state, &layout, model.as_ref(), loss)?;
         fill(&mut state, &layout, model.parameters(), drawn)?;
         let (batch, steps_per_epoch) = (layout.batch, layout.steps_per_epoch);
+        let (outputs, window) = (Outputs::of(&layout.sizes()), Shapes::of(&layout.sizes()));
         Ok(Self {
             engine: engine.clone(),
             state,
@@ -124,9 +124,8 @@ impl Session {
             options: TrainingOptions { batch, ..options },
             spans: Segment::ALL.map(|segment| dataset.span(segment)),
             windows_of_series: Segment::ALL.map(|segment| dataset.windows_of_series(segment)),
-            targets: dataset.targets(),
-            known: dataset.known,
-            horizon,
+            outputs,
+            window,
             steps_per_epoch,
             programs,
             ring: Vec::new(),
@@ -160,7 +159,7 @@ impl Session {
     /// Columns that are known in advance.
     #[must_use]
     pub fn known(&self) -> usize {
-        self.known
+        self.window.known
     }
 
     /// Whether validation and test have windows of their own.
@@ -265,7 +264,7 @@ impl Session {
         let which = place(segment);
         let (span, series) = (self.spans[which], self.windows_of_series[which].clone());
         self.rewind(span)?;
-        let zeros = vec![0.0f64; series.len() * self.targets];
+        let zeros = vec![0.0f64; series.len() * self.outputs.targets];
         for name in sums(&self.options.loss) {
             self.state.write(name, &zeros)?;
         }
@@ -278,9 +277,9 @@ impl Session {
                 drop_last = (self.state.read(SQUARED)?, self.state.read(ABSOLUTE)?);
             }
         }
-        let tokens = (span.count * self.targets).max(1) as f64;
+        let tokens = (span.count * self.outputs.targets).max(1) as f64;
         let mean = |name: &str, n: f64| Ok::<_, Error>(self.state.read::<f64>(name)?.iter().sum::<f64>() / n);
-        let values = tokens * self.horizon as f64;
+        let values = tokens * self.outputs.horizon as f64;
         let quantiles = match &self.options.loss {
             Loss::Quantile(levels) => Some(QuantileScore {
                 pinball: mean(PINBALL, values)?,
@@ -311,8 +310,8 @@ impl Session {
             absolute: self.state.read(ABSOLUTE)?,
             squared_drop_last: drop_last.0,
             absolute_drop_last: drop_last.1,
-            targets: self.targets,
-            horizon: self.horizon,
+            targets: self.outputs.targets,
+            horizon: self.outputs.horizon,
         })
     }
 
@@ -320,7 +319,7 @@ impl Session {
     #[must_use]
     pub fn empty_evaluation(&self, segment: Segment) -> Evaluation {
         let (span, series) = (self.spans[place(segment)], self.windows_of_series[place(segment)].clone());
-        let zeros = vec![0.0; series.len() * self.targets];
+        let zeros = vec![0.0; series.len() * self.outputs.targets];
         Evaluation {
             quantiles: None,
             nll: None,
@@ -332,8 +331,8 @@ impl Session {
             absolute: zeros.clone(),
             squared_drop_last: zeros.clone(),
             absolute_drop_last: zeros,
-            targets: self.targets,
-            horizon: self.horizon,
+            targets: self.outputs.targets,
+            horizon: self.outputs.horizon,
         }
     }
 
@@ -352,12 +351,12 @@ impl Session {
     /// [`Error::HostData`] when context or known columns have another number of values; a device fault.
     pub fn predict_with(&mut self, context: &[f64], known: &[f64]) -> Result<Vec<f64>, Error> {
         self.write_input(CONTEXT, context)?;
-        if self.known > 0 {
+        if self.window.known > 0 {
             self.write_input(KNOWN, known)?;
         }
         self.programs.predict.run(&mut self.state)?;
         let all = self.programs.predict.read_host(PREDICTION)?.data;
-        Ok(self.options.loss.forecasts(all, self.horizon))
+        Ok(self.options.loss.forecasts(all, self.outputs.horizon))
     }
 
     /// Writes an input of the prediction in its dtype.
@@ -366,6 +365,38 @@ impl Session {
             return self.programs.predict.write(name, values);
         }
         self.programs.predict.write(name, &values.iter().map(|&x| x as f32).collect::<Vec<f32>>())
+    }
+
+    /// Adds what the session predicts to a graph: of scaled windows `[B, C, L]`, of any batch, `[B, targets, Q, H]`; of samples
+    /// `[B, S, F]` the probabilities of their classes, `[B, S, 1, K]`. The graph's state must have the model's entries.
+    pub(crate) fn prediction(&self, g: &Graph, x: Value) -> Result<Value, Error> {
+        prediction(g, self.model.as_ref(), &Inputs { x, known: None }, self.outputs)
+    }
+
+    /// Programs that predict these numbers of windows at once, in the memory of the largest.
+    pub(super) fn batch_programs(&self, sizes: &[usize]) -> Result<Vec<Program>, Error> {
+        let mut set = ProgramSet::new(&self.engine, &self.state);
+        for &size in sizes {
+            let (spec, window) = (self.state.spec(), self.window);
+            let graph = predict_graph(spec, self.model.as_ref(), (size, window), self.outputs, &self.options)?;
+            set.add(&format!("predict {size}"), &graph)?;
+        }
+        set.build()
+    }
+
+    /// Values of a window.
+    pub(super) fn window_elements(&self) -> usize {
+        self.window.channels * self.window.context
+    }
+
+    /// The spec of so many values of windows.
+    pub(super) fn window_spec(&self, elements: usize) -> Spec {
+        Spec::new(self.options.dtype.accumulate(), [elements])
+    }
+
+    /// Rows that it predicts.
+    pub(super) fn horizon(&self) -> usize {
+        self.outputs.horizon
     }
 
     /// Predicts every window of a segment, in order: `each` gets the number of windows before these, and the predictions
@@ -381,13 +412,13 @@ impl Session {
         let span = self.spans[place(segment)];
         self.rewind(span)?;
         let batch = self.options.batch / self.options.accumulate;
-        let window = self.targets * self.options.loss.parameters() * self.horizon;
+        let window = self.outputs.targets * self.outputs.levels * self.outputs.horizon;
         for first in (0..span.count).step_by(batch) {
             self.programs.evaluate.run(&mut self.state)?;
             let mut all = self.programs.evaluate.read_host(PREDICTION)?.data;
             // Rows past the last window repeat it.
             all.truncate((span.count - first).min(batch) * window);
-            each(first, &self.options.loss.forecasts(all, self.horizon))?;
+            each(first, &self.options.loss.forecasts(all, self.outputs.horizon))?;
         }
         Ok(())
     }

@@ -38,7 +38,8 @@ impl Programs {
         let mut set = ProgramSet::new(engine, state);
         set.add("train", &train_graph(spec, model, &sizes, order, batches, options, loss)?)?;
         set.add("evaluate", &evaluate_graph(spec, model, &sizes, options)?)?;
-        set.add("predict", &predict_graph(spec, model, &sizes, options)?)?;
+        let one = (1, Shapes::of(&sizes));
+        set.add("predict", &predict_graph(spec, model, one, Outputs::of(&sizes), options)?)?;
         let mut programs = set.build()?.into_iter();
         let (Some(train), Some(evaluate), Some(predict)) =
             (programs.next(), programs.next(), programs.next())
@@ -127,14 +128,66 @@ fn batch(
 }
 
 /// The model's prediction of the target channels, which are the first ones.
-fn predicted(cx: &Context<'_>, model: &dyn Model, inputs: &Inputs, s: &Sizes<'_>) -> Result<Value, Error> {
+fn predicted(cx: &Context<'_>, model: &dyn Model, inputs: &Inputs, targets: usize) -> Result<Value, Error> {
     let all = model.forecast(cx, inputs)?;
-    match s.target {
-        Target::Future(targets) if *targets < cx.graph.shape(all).dims()[1] => {
-            cx.graph.slice(all, 1, 0, *targets)
-        }
-        Target::Future(_) | Target::Labels(_) | Target::Classes { .. } => Ok(all),
+    match cx.graph.shape(all).dims() {
+        [_, channels, _] if *channels != targets => cx.graph.slice(all, 1, 0, targets),
+        _ => Ok(all),
     }
+}
+
+/// What a session predicts for each window.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outputs {
+    /// Columns, or tokens.
+    pub(super) targets: usize,
+    /// Values of each row: 1, one for each quantile, or the parameters of a distribution.
+    pub(super) levels: usize,
+    /// Rows, or classes.
+    pub(super) horizon: usize,
+    /// Whether they are probabilities of classes.
+    pub(super) classes: bool,
+}
+
+/// Shapes of what a model is given of one window.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shapes {
+    /// Channels that are known up to the end of the context.
+    pub(super) channels: usize,
+    /// Channels that are known in advance.
+    pub(super) known: usize,
+    /// Rows of the context.
+    pub(super) context: usize,
+}
+
+impl Shapes {
+    pub(super) fn of(s: &Sizes<'_>) -> Self {
+        Self { channels: s.channels, known: s.known, context: s.context }
+    }
+}
+
+impl Outputs {
+    pub(super) fn of(s: &Sizes<'_>) -> Self {
+        let classes = matches!(s.target, Target::Classes { .. });
+        Self { targets: s.targets, levels: s.loss.parameters(), horizon: s.horizon, classes }
+    }
+}
+
+/// What a model predicts of scaled windows `[B, C, L]`: `[B, targets, Q, H]`; of samples `[B, S, F]` the probabilities of their
+/// classes, `[B, S, 1, K]`.
+pub(super) fn prediction(
+    g: &Graph,
+    model: &dyn Model,
+    inputs: &Inputs,
+    of: Outputs,
+) -> Result<Value, Error> {
+    let batch = g.shape(inputs.x).dims().first().copied().unwrap_or(1);
+    let cx = Context::new(g, model.parameters(), Mode::Evaluate);
+    let mut all = predicted(&cx, model, inputs, of.targets)?;
+    if of.classes {
+        all = g.op1(ops::Softmax { axis: 2 }, &[all])?;
+    }
+    g.reshape(all, [batch, of.targets, of.levels, of.horizon])
 }
 
 fn train_graph(
@@ -150,7 +203,7 @@ fn train_graph(
     let cursors = update::begin(&forward, TRAIN_CURSOR, options)?;
     let Batch { inputs, y, .. } = batch(&forward, cursors.1, order, options.accumulate, s)?;
     let cx = Context::new(&forward, model.parameters(), Mode::Train { cursor: cursors.1 });
-    let prediction = predicted(&cx, model, &inputs, s)?;
+    let prediction = predicted(&cx, model, &inputs, s.targets)?;
     let loss = loss(&forward, prediction, y)?;
     let optimizer = options.optimizer.of(options);
     let minimiser = Minimiser { parameters: model.parameters(), optimizer: optimizer.as_ref(), options };
@@ -166,7 +219,7 @@ fn evaluate_graph(
     let g = Graph::new(spec);
     let cursor = g.entry(EVALUATION_CURSOR)?;
     let Batch { inputs, y, series, valid } = batch(&g, cursor, ops::Order::Sequential, 1, s)?;
-    let prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, &inputs, s)?;
+    let prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, &inputs, s.targets)?;
     if !matches!(s.target, Target::Classes { .. }) {
         g.output(PREDICTION, prediction);
     }
@@ -186,22 +239,19 @@ fn evaluate_graph(
     Ok(mixed_precision(&g, options.dtype, options.products)?.into_graph())
 }
 
-fn predict_graph(
+/// The graph that predicts `batch` windows at once.
+pub(super) fn predict_graph(
     spec: &Arc<StateSpec>,
     model: &dyn Model,
-    s: &Sizes<'_>,
+    (batch, window): (usize, Shapes),
+    outputs: Outputs,
     options: &TrainingOptions,
 ) -> Result<Graph, Error> {
     let g = Graph::new(spec);
-    let x = g.input(CONTEXT, options.dtype.accumulate(), [1, s.channels, s.context]);
-    let known = (s.known > 0)
-        .then(|| g.input(KNOWN, options.dtype.accumulate(), [1, s.known, s.context + s.horizon]));
-    let inputs = Inputs { x, known };
-    let cx = Context::new(&g, model.parameters(), Mode::Evaluate);
-    let mut prediction = predicted(&cx, model, &inputs, s)?;
-    if let Target::Classes { .. } = s.target {
-        prediction = g.op1(ops::Softmax { axis: 2 }, &[prediction])?;
-    }
-    g.output(PREDICTION, g.reshape(prediction, [s.targets, s.loss.parameters(), s.horizon])?);
+    let dtype = options.dtype.accumulate();
+    let x = g.input(CONTEXT, dtype, [batch, window.channels, window.context]);
+    let known =
+        (window.known > 0).then(|| g.input(KNOWN, dtype, [batch, window.known, window.context + outputs.horizon]));
+    g.output(PREDICTION, prediction(&g, model, &Inputs { x, known }, outputs)?);
     Ok(mixed_precision(&g, options.dtype, options.products)?.into_graph())
 }

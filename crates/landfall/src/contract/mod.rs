@@ -9,6 +9,7 @@ mod op;
 pub(crate) mod rules;
 mod sample;
 mod slab;
+mod walk;
 
 pub use argument::{Argument, Given, arity};
 pub use attribute::{Attribute, AttributeType, AttributeValue, Attributes};
@@ -22,3 +23,4 @@ pub use op::{
 };
 pub use sample::{Data, Sample, SampleArg, Tested};
 pub use slab::{ENTRY_ALIGNMENT, Entry, Slab, StateSpec};
+pub use walk::{Made, ViewOf};

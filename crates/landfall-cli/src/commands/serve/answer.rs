@@ -1,0 +1,101 @@
+//! Answers: forecasts as JSON or CSV, and refusals as JSON.
+
+use super::request::Form;
+use crate::table::{Labels, Table};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::{Response, StatusCode};
+use landfall_train::run::{Forecast, Run};
+use serde::Serialize;
+
+pub(super) type Body = Full<Bytes>;
+
+/// Why a request has no forecast.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) code: StatusCode,
+    text: String,
+    allow: Option<&'static str>,
+}
+
+impl Refusal {
+    pub(super) fn new(code: StatusCode, text: impl Into<String>) -> Self {
+        Self { code, text: text.into(), allow: None }
+    }
+
+    /// A path that has other methods.
+    pub(super) fn method(given: &hyper::Method, path: &str, allow: &'static str) -> Self {
+        let text = format!("{given} {path} is not served; use {allow}");
+        Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, text) }
+    }
+
+    pub(super) fn response(&self) -> Response<Body> {
+        let body = serde_json::json!({"status": self.code.as_u16(), "error": self.text});
+        let mut response = plain(self.code, "application/json", body.to_string());
+        if self.code == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if let Some(allow) = self.allow {
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+        }
+        response
+    }
+}
+
+/// A response with this body.
+pub(super) fn plain(code: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+#[derive(Serialize)]
+struct Object<'a> {
+    columns: &'a [String],
+    #[serde(skip_serializing_if = "<[f64]>::is_empty")]
+    levels: &'a [f64],
+    forecasts: Vec<One<'a>>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct One<'a> {
+    series: Option<&'a str>,
+    dates: Option<&'a [String]>,
+    values: &'a [Vec<f64>],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    quantiles: &'a [Vec<Vec<f64>>],
+}
+
+/// The forecasts of a request.
+pub(super) fn forecasts(run: &Run, all: &[Forecast], form: Form, mut notes: Vec<String>) -> Response<Body> {
+    let columns = run.columns().get(..run.targets()).unwrap_or_default();
+    let horizon = run.resolved().network.horizon();
+    match form {
+        Form::Csv => {
+            let table = Table::new(all, columns, (run.levels(), &[]), horizon);
+            plain(StatusCode::OK, "text/csv; charset=utf-8", table.csv())
+        }
+        Form::Json => {
+            let labels = Labels::of(all, horizon);
+            notes.extend(labels.note.clone());
+            let named = run.scalers().len() > 1 || all.len() > 1;
+            let dated = labels.dated();
+            let forecasts = all.iter().zip(&labels.rows).map(|(f, dates)| One {
+                series: named.then(|| f.context.name()),
+                dates: dated.then_some(dates.as_slice()),
+                values: &f.values,
+                quantiles: &f.quantiles,
+            });
+            let forecasts = forecasts.collect();
+            let object = Object { columns, levels: run.levels(), forecasts, notes: &notes };
+            match serde_json::to_vec(&object) {
+                Ok(bytes) => plain(StatusCode::OK, "application/json", bytes),
+                Err(why) => Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string()).response(),
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What the server says of itself: the run, and how to ask for forecasts.
+
+use landfall_train::run::Run;
+use serde_json::json;
+use std::net::SocketAddr;
+
+/// Rows that a forecast reads.
+fn rows(run: &Run) -> usize {
+    let context = run.resolved().network.context();
+    run.forecaster().map_or(context, |f| f.history(context))
+}
+
+/// The run, as JSON.
+pub(super) fn model(run: &Run, most: usize) -> String {
+    let names: Vec<&str> = run.scalers().iter().map(|(name, _)| name.as_str()).collect();
+    let network = run.resolved().settings.model.map(|model| model.name().to_owned());
+    let options = run.read_options();
+    json!({
+        "landfall": env!("CARGO_PKG_VERSION"),
+        "forecaster": run.forecaster().map(|f| f.name()).or(network),
+        "columns": run.columns(),
+        "targets": run.columns().get(..run.targets()).unwrap_or_default(),
+        "rows": rows(run),
+        "horizon": run.resolved().network.horizon(),
+        "levels": run.levels(),
+        "series": names,
+        "date_column": options.date_column,
+        "date_format": options.date_format,
+        "batch": most,
+    })
+    .to_string()
+}
+
+/// The API in plain text, with examples of this run.
+pub(super) fn help(run: &Run, address: SocketAddr) -> String {
+    let (rows, horizon) = (rows(run), run.resolved().network.horizon());
+    let columns = run.columns();
+    let list = columns.join(", ");
+    let targets = columns.get(..run.targets()).unwrap_or_default().join(", ");
+    let options = run.read_options();
+    let date = match options.date_column.as_deref() {
+        Some([one]) => one.clone(),
+        Some(_) | None => "date".to_owned(),
+    };
+    let lists =
+        columns.iter().map(|c| format!("{}: [1.5, 1.7, ...]", json!(c))).collect::<Vec<_>>().join(", ");
+    let cells = columns.iter().map(|c| format!("{}: 1.5", json!(c))).collect::<Vec<_>>().join(", ");
+    let several = if run.scalers().len() > 1 {
+        let names: Vec<&str> = run.scalers().iter().map(|(name, _)| name.as_str()).take(8).collect();
+        format!(
+            "\nThe run has {} series ({}{}): name one with \"series\": \"{}\" beside the columns, or ?series=NAME for a CSV.\n",
+            run.scalers().len(),
+            names.join(", "),
+            if names.len() < run.scalers().len() { ", ..." } else { "" },
+            names.first().copied().unwrap_or_default()
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "\
+Landfall forecasts {targets}: the {horizon} rows after a history of at least {rows} rows of {list}.
+
+POST /forecast    a history (application/json or text/csv) in, its forecast out
+GET  /model       columns, rows, horizon and quantile levels, as JSON
+GET  /health      whether the server answers
+GET  /metrics     counts for Prometheus
+
+A CSV with a header, and a CSV back:
+
+  curl http://{address}/forecast -H 'Content-Type: text/csv' --data-binary @history.csv
+
+The same, and JSON back:
+
+  curl http://{address}/forecast -H 'Content-Type: text/csv' -H 'Accept: application/json' --data-binary @history.csv
+
+JSON by columns, with dates or without; null is a missing value:
+
+  curl http://{address}/forecast -H 'Content-Type: application/json' \\
+    -d '{{\"dates\": [\"2024-01-01 00:00:00\", ...], \"columns\": {{{lists}}}}}'
+
+JSON by rows:
+
+  -d '{{\"rows\": [{{{date}: \"2024-01-01 00:00:00\", {cells}}}, ...]}}'
+
+Several histories at once, each as above:
+
+  -d '{{\"histories\": [{{\"columns\": ...}}, {{\"columns\": ...}}]}}'
+{several}
+The answer has one list of values for each of its columns:
+
+  {{\"columns\": [...], \"forecasts\": [{{\"dates\": [...], \"values\": [[...], ...]}}]}}
+
+What is wrong with a request is said in JSON: {{\"status\": 422, \"error\": \"...\"}}.
+",
+        date = json!(date)
+    )
+}

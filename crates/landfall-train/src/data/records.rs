@@ -1,0 +1,72 @@
+//! Columns of numbers that a program hands over, as a series: what holds of a file's rows holds of these.
+
+use super::cell::{Cell, Float};
+use super::sheet::{ReadOptions, Rows, Sheet, Value};
+use super::{DataError, Series, table};
+
+/// Columns of equal length, with or without dates.
+///
+/// ```
+/// use landfall_train::data::{ReadOptions, Records};
+/// let records = Records {
+///     source: "request".to_owned(),
+///     dates: Some(("day".to_owned(), ["2024-01-02", "2024-01-01", "2024-01-03"].map(str::to_owned).to_vec())),
+///     columns: vec![("load".to_owned(), vec![Some(2.0), Some(1.0), None])],
+/// };
+/// let series = records.series(&ReadOptions { fill: Some("previous".parse()?), ..ReadOptions::default() })?;
+/// assert_eq!(series.values()[0], [1.0, 2.0, 2.0]); // in the order of the dates, the missing value filled
+/// # Ok::<(), landfall_train::data::DataError>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Records {
+    /// What messages call it.
+    pub source: String,
+    /// The name of the column of dates, and the dates as they are written.
+    pub dates: Option<(String, Vec<String>)>,
+    /// Names and values of the columns; `None` is a missing value.
+    pub columns: Vec<(String, Vec<Option<f64>>)>,
+}
+
+impl Records {
+    /// The series that they are: rows in the order of their dates, gaps filled, as of a file. `options` say which columns are read
+    /// and how dates are written; its separator and date column have no meaning here.
+    ///
+    /// # Errors
+    /// Columns of different length; whatever keeps a table from being one series.
+    pub fn series(self, options: &ReadOptions) -> Result<Series, DataError> {
+        let Self { source: file, dates, columns } = self;
+        let date_column = dates.as_ref().map(|(name, _)| vec![name.clone()]);
+        let date_format = options.date_format.clone().filter(|_| dates.is_some());
+        let options = ReadOptions { date_column, date_format, series_id: None, ..options.clone() };
+        let rows = columns.first().map_or(0, |(_, values)| values.len());
+        let lengths = columns.iter().map(|(name, values)| (name, values.len()));
+        let dated = dates.iter().map(|(name, dates)| (name, dates.len()));
+        if let Some((column, found)) = lengths.chain(dated).find(|(_, found)| *found != rows) {
+            return Err(DataError::ColumnLength { file, column: column.clone(), found, expected: rows });
+        }
+        let names: Vec<String> =
+            dates.iter().map(|(name, _)| name).chain(columns.iter().map(|(name, _)| name)).cloned().collect();
+        if let Some(name) = super::series::first_duplicate(&names) {
+            return Err(DataError::DuplicateColumn { file, name: name.to_owned() });
+        }
+        let width = names.len();
+        let mut cells = Vec::with_capacity(rows.saturating_mul(width));
+        let mut written = dates.map(|(_, dates)| dates.into_iter());
+        for row in 0..rows {
+            cells.extend(written.as_mut().and_then(Iterator::next).map(|date| Value::Text(date.into())));
+            cells.extend(
+                columns.iter().map(|(_, values)| {
+                    Value::Typed(values[row].map_or(Cell::Empty, |x| Cell::Float(Float(x))))
+                }),
+            );
+        }
+        let sheet = Sheet {
+            file: file.clone(),
+            names,
+            rows: Rows::Typed { width, cells },
+            separator: None,
+            notes: Vec::new(),
+        };
+        super::only(table::assemble(sheet, &options)?.0, &file)
+    }
+}

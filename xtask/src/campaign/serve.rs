@@ -1,0 +1,351 @@
+//! Hostile requests: the server answers each with a refusal or ends its connection, and stays as it was.
+
+use super::random::Random;
+use super::{Options, Tally};
+use crate::http;
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Threads that ask at once.
+const CLIENTS: usize = 16;
+/// Seconds that the server gives a request, and clients the server beyond that.
+const LIMIT: u64 = 2;
+/// The most MiB that the server may have grown by, from the state after a tenth of the requests: threads that start later have
+/// memory of their own, 18 were seen.
+const GROWTH: f64 = 32.0;
+
+/// What a request may end with.
+struct Case {
+    name: &'static str,
+    bytes: Vec<u8>,
+    /// The codes that are right.
+    codes: &'static [u16],
+    /// What the client does once it has written.
+    then: Then,
+}
+
+/// What a client does once it has written.
+#[derive(PartialEq)]
+enum Then {
+    /// It waits for the answer.
+    Waits,
+    /// It waits too, and the server may end the connection without an answer.
+    Stalls,
+    /// It ends its side of the connection, and may have no answer.
+    Ends,
+}
+
+pub(super) fn run(options: &Options) -> Result<Tally, String> {
+    let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let program = options.program()?;
+    let history = csv();
+    std::fs::write(folder.path().join("d.csv"), &history).map_err(|e| e.to_string())?;
+    let train =
+        "train --data d.csv --preset dlinear --context 48 --horizon 12 --max-steps 3 --device cpu --out run";
+    crate::must(
+        Command::new(&program).current_dir(folder.path()).args(train.split(' ')).stdout(Stdio::null()),
+    )?;
+    let server = Server::start(&program, folder.path())?;
+    let good = http::post("/forecast", "text/csv", history.as_bytes());
+    let before = server.ask(&good)?;
+    let tenth = options.count / 10;
+    let mut tally = Tally::default();
+    attack(&server, options, &history, 0..tenth, &mut tally);
+    let (memory, threads) = (server.memory(), server.threads());
+    attack(&server, options, &history, tenth..options.count, &mut tally);
+    tally.count = options.count;
+    let after = server.ask(&good)?;
+    if before != after {
+        tally.finding("a forecast after the requests is not that from before them".to_owned());
+    }
+    match (memory, server.memory()) {
+        (Some(before), Some(after)) => {
+            let grown = after - before;
+            let line =
+                format!("memory {before:.1} MiB after {tenth} requests, {after:.1} MiB after all of them");
+            if grown > GROWTH { tally.finding(line) } else { tally.note(line) }
+        }
+        _ => tally.note("memory is not measured on this system".to_owned()),
+    }
+    if let (Some(before), Some(after)) = (threads, server.threads()) {
+        tally.note(format!("threads {before} and {after}"));
+    }
+    let (code, said) = server.stop()?;
+    if code != Some(0) {
+        tally.finding(format!("after SIGTERM it ends with {code:?}"));
+    }
+    if said.contains("internal error") {
+        tally.finding(format!("it says {said:?}"));
+    }
+    Ok(tally)
+}
+
+/// Sends the cases of these numbers over several connections at once.
+fn attack(
+    server: &Server,
+    options: &Options,
+    history: &str,
+    cases: std::ops::Range<usize>,
+    tally: &mut Tally,
+) {
+    let (next, found) = (Mutex::new(cases), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                loop {
+                    let taken = next.lock().ok().and_then(|mut cases| cases.next());
+                    let Some(number) = taken else { return };
+                    let case = hostile(&mut Random::of(options.seed, number as u64), history);
+                    if let Err(why) = try_one(&server.address, &case)
+                        && let Ok(mut found) = found.lock()
+                    {
+                        found.push(format!("serve case {number} ({}): {why}", case.name));
+                    }
+                }
+            });
+        }
+    });
+    for line in found.into_inner().unwrap_or_default() {
+        tally.finding(line);
+    }
+}
+
+/// Sends one case and looks at what comes back.
+fn try_one(address: &str, case: &Case) -> Result<(), String> {
+    let start = Instant::now();
+    let mut stream = TcpStream::connect(address).map_err(|e| format!("connect: {e}"))?;
+    let patience = Duration::from_secs(LIMIT + 20);
+    stream.set_read_timeout(Some(patience)).map_err(|e| e.to_string())?;
+    stream.set_write_timeout(Some(patience)).map_err(|e| e.to_string())?;
+    // The server may refuse before it has read everything.
+    let sent = stream.write_all(&case.bytes);
+    if case.then == Then::Ends {
+        let _ = stream.shutdown(Shutdown::Write);
+    }
+    let silent = sent.is_err() || case.then != Then::Waits;
+    let mut reader = BufReader::new(stream);
+    match http::read(&mut reader) {
+        Ok(Some(answer)) if case.codes.contains(&answer.code) => {
+            let object: Result<serde_json::Value, _> = serde_json::from_slice(&answer.body);
+            // The HTTP library refuses what is no HTTP without a body.
+            match object {
+                _ if answer.body.is_empty() || answer.code == 200 => Ok(()),
+                Ok(o) if o["error"].as_str().is_some_and(|e| !e.is_empty()) => Ok(()),
+                _ => Err(format!(
+                    "{} without an error: {:?}",
+                    answer.code,
+                    String::from_utf8_lossy(&answer.body)
+                )),
+            }
+        }
+        Ok(Some(answer)) => {
+            Err(format!("{}, not {:?}: {}", answer.code, case.codes, String::from_utf8_lossy(&answer.body)))
+        }
+        Ok(None) if silent => Ok(()),
+        Ok(None) => Err(format!("no answer, not {:?}", case.codes)),
+        // Reset while the rest was on its way: the answer may be lost with it.
+        Err(_) if (silent || case.bytes.len() > 1 << 20) && start.elapsed() < patience => Ok(()),
+        Err(why) => Err(why),
+    }
+}
+
+/// One of these.
+fn word(random: &mut Random, of: &[&'static str]) -> &'static str {
+    of[random.below(of.len())]
+}
+
+/// One hostile request.
+fn hostile(random: &mut Random, history: &str) -> Case {
+    let json = |body: &str| http::post("/forecast", "application/json", body.as_bytes());
+    let column = |cell: &str| format!("{{\"columns\": {{\"load\": [{cell}]}}}}");
+    let many = |cell: &str, n: usize| column(&vec![cell; n].join(","));
+    let case = |name, bytes, codes| Case { name, bytes, codes, then: Then::Waits };
+    match random.below(26) {
+        0 => {
+            let whole = many("1.5", 60);
+            case("truncated JSON", json(&whole[..random.below(whole.len())]), &[400, 422])
+        }
+        1 => {
+            let cells = ["\"a\"", "[1]", "{}", "{\"a\": {}}", "true, []", "\"\\ud800\"", "1 2", "nul"];
+            case("wrong types", json(&column(word(random, &cells))), &[400, 422])
+        }
+        2 => case("not a number", json(&column(word(random, &["NaN", "Infinity", "-Infinity", "1e999", "-1e400"]))), &[400, 422]),
+        3 => {
+            let depth = 1 + random.below(200_000);
+            case("deep JSON", json(&word(random, &["[", "{\"a\":", "{\"histories\":["]).repeat(depth)), &[400, 413])
+        }
+        4 => case("far values", json(&many(word(random, &["1e300", "-1e308", "1e40"]), 48)), &[422]),
+        5 => {
+            let head = "POST /forecast HTTP/1.1\r\nHost: a\r\nContent-Type: text/csv\r\nContent-Length: 99999999999\r\n\r\na";
+            case("huge by its header", head.as_bytes().to_vec(), &[413])
+        }
+        6 => {
+            let mut bytes = b"POST /forecast HTTP/1.1\r\nHost: a\r\nContent-Type: text/csv\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+            let chunk = [b"10000\r\n".as_slice(), &[b'7'; 0x10000], b"\r\n"].concat();
+            (0..20).for_each(|_| bytes.extend_from_slice(&chunk));
+            bytes.extend_from_slice(b"0\r\n\r\n");
+            case("huge in chunks", bytes, &[413])
+        }
+        7 => {
+            let n = 1 + random.below(400);
+            let bytes: Vec<u8> = (0..n).map(|_| random.next() as u8).collect();
+            case("bytes", [bytes, b"\r\n\r\n".to_vec()].concat(), &[400]).ends()
+        }
+        8 => case("long header", format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", "a".repeat(100_000 + random.below(100_000))).into_bytes(), &[431]),
+        9 => {
+            let headers: String = (0..100 + random.below(1000)).fold(String::new(), |mut all, i| {
+                let _ = write!(all, "X-{i}: 1\r\n");
+                all
+            });
+            case("many headers", format!("GET /health HTTP/1.1\r\nHost: a\r\n{headers}\r\n").into_bytes(), &[431])
+        }
+        10 => {
+            let head = format!("POST /forecast HTTP/1.1\r\nHost: a\r\nContent-Type: text/csv\r\nContent-Length: {}\r\n\r\n", history.len());
+            let body = &history.as_bytes()[..random.below(history.len())];
+            case("body cut off", [head.as_bytes(), body].concat(), &[400]).ends()
+        }
+        // Rarely: each takes as long as the server waits.
+        11 if random.below(8) == 0 => {
+            let whole = http::post("/forecast", "text/csv", history.as_bytes());
+            let head = whole.len() - history.len();
+            let at = 1 + random.below(whole.len() - 1);
+            let then = if at >= head { Then::Waits } else { Then::Stalls };
+            Case { name: "slow client", bytes: whole[..at].to_vec(), codes: &[408], then }
+        }
+        11 => case("nothing", Vec::new(), &[]).ends(),
+        12 => case("content type", http::post("/forecast", word(random, &["text/html", "", "json", "application/x-www-form-urlencoded", "multipart/form-data"]), b"a"), &[415]),
+        13 | 14 => {
+            let mut text = history.as_bytes().to_vec();
+            for _ in 0..1 + random.below(20) {
+                let at = random.below(text.len());
+                match random.below(4) {
+                    0 => text[at] = random.next() as u8,
+                    1 => text.truncate(at.max(1)),
+                    2 => text.insert(at, *random.pick(b",;\n\"\0\xff9-")),
+                    _ => {
+                        let piece = text[at..(at + random.below(200)).min(text.len())].to_vec();
+                        text.extend_from_slice(&piece);
+                    }
+                }
+            }
+            case("damaged CSV", http::post("/forecast", "text/csv", &text), &[200, 422])
+        }
+        15 => case("other columns", json("{\"columns\": {\"lead\": [1, 2, 3]}}"), &[422]),
+        16 => case("empty body", http::post("/forecast", word(random, &["text/csv", "application/json"]), b""), &[400, 422]),
+        17 => {
+            let path = format!("/{}", "x".repeat(random.below(2000)));
+            let method = word(random, &["GET", "POST", "DELETE", "OPTIONS", "BREW"]);
+            case("other paths", format!("{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").into_bytes(), &[200, 404, 405])
+        }
+        18 => {
+            let n = 65 + random.below(2000);
+            case("many histories", json(&format!("{{\"histories\": [{}]}}", vec![column("1"); n].join(","))), &[413])
+        }
+        19 => {
+            let text = "POST /forecast HTTP/1.1\r\nHost: a\r\nContent-Type: text/csv\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n";
+            case("two lengths", text.as_bytes().to_vec(), &[400, 422])
+        }
+        20 => case("not UTF-8", http::post("/forecast", "application/json", b"{\"columns\": {\"l\xff\xfe\": [1]}}"), &[400]),
+        21 => case("dates", json(&format!("{{\"dates\": [{}], \"columns\": {{\"load\": [{}]}}}}", vec![word(random, &["\"\"", "\"2021-13-45\"", "null", "1e18", "\"2021-01-01 00:00:00\"", "\"9999999999-01-01\""]); 48].join(","), vec!["1"; 48].join(","))), &[200, 422]),
+        22 => case("short history", json(&many("1", random.below(48))), &[422]),
+        23 => case("missing values", json(&many("null", 1 + random.below(100))), &[422]),
+        24 => case("query", format!("POST /forecast?{} HTTP/1.1\r\nHost: a\r\nContent-Type: text/csv\r\nContent-Length: 1\r\n\r\na", word(random, &["series", "series=%", "series=%ff%fe", "a=b", "series=a&series=b"])).into_bytes(), &[400]),
+        _ => case("lengths that differ", json("{\"dates\": [\"2021-01-01\"], \"columns\": {\"load\": [1, 2], \"wind\": [1]}}"), &[422]),
+    }
+}
+
+impl Case {
+    /// The client ends its side of the connection.
+    fn ends(self) -> Self {
+        Self { then: Then::Ends, ..self }
+    }
+}
+
+/// A server of its own.
+struct Server {
+    process: Child,
+    address: String,
+    said: std::thread::JoinHandle<String>,
+}
+
+impl Server {
+    fn start(program: &Path, folder: &Path) -> Result<Self, String> {
+        let line = format!("serve run --port 0 --device cpu --max-body 1 --timeout {LIMIT}");
+        let mut process = Command::new(program)
+            .current_dir(folder)
+            .args(line.split(' '))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|e| e.to_string())?;
+        let (out, err) = (process.stdout.take(), process.stderr.take());
+        let (Some(out), Some(mut err)) = (out, err) else { return Err("no output".to_owned()) };
+        let said = std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = err.read_to_string(&mut text);
+            text
+        });
+        let mut first = String::new();
+        BufReader::new(out).read_line(&mut first).map_err(|e| e.to_string())?;
+        let address =
+            first.trim().rsplit_once("http://").ok_or_else(|| format!("it says {first:?}"))?.1.to_owned();
+        Ok(Self { process, address, said })
+    }
+
+    /// The answer of a good request.
+    fn ask(&self, request: &[u8]) -> Result<Vec<u8>, String> {
+        let mut stream = TcpStream::connect(&self.address).map_err(|e| e.to_string())?;
+        stream.write_all(request).map_err(|e| e.to_string())?;
+        match http::read(&mut BufReader::new(stream))? {
+            Some(answer) if answer.code == 200 => Ok(answer.body),
+            Some(answer) => Err(format!("a good request: {}", String::from_utf8_lossy(&answer.body))),
+            None => Err("a good request has no answer".to_owned()),
+        }
+    }
+
+    /// A line of the process's status.
+    fn status(&self, key: &str) -> Option<f64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).ok()?;
+        text.lines().find_map(|l| l.strip_prefix(key))?.split_whitespace().next()?.parse().ok()
+    }
+
+    /// Resident memory in MiB.
+    fn memory(&self) -> Option<f64> {
+        Some(self.status("VmRSS:")? / 1024.0)
+    }
+
+    fn threads(&self) -> Option<f64> {
+        self.status("Threads:")
+    }
+
+    /// Asks it to end: its exit code, and what it said.
+    fn stop(self) -> Result<(Option<i32>, String), String> {
+        let Self { mut process, said, .. } = self;
+        crate::must(Command::new("kill").arg("-TERM").arg(process.id().to_string()))?;
+        let ended = process.wait().map_err(|e| e.to_string())?;
+        Ok((ended.code(), said.join().unwrap_or_default()))
+    }
+}
+
+/// An hourly series of 300 rows.
+fn csv() -> String {
+    let mut text = "date,load,wind\n".to_owned();
+    for i in 0..300usize {
+        let wave = (i as f64 / 24.0 * std::f64::consts::TAU).sin();
+        let noise = ((i * 7919 + 13) % 101) as f64 / 101.0;
+        let _ = writeln!(
+            text,
+            "2021-01-{:02} {:02}:00:00,{:.4},{:.4}",
+            1 + i / 24,
+            i % 24,
+            50.0 + 9.0 * wave + noise,
+            3.0 + noise
+        );
+    }
+    text
+}
