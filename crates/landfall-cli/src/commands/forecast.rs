@@ -3,8 +3,9 @@
 use super::{fill, note_all};
 use crate::args::Forecast as Args;
 use crate::error::CliError;
-use crate::forecasting::{Predictor, series};
+use crate::forecasting::{Predictor, future, series};
 use crate::output;
+use landfall_train::data::Panel;
 use landfall_train::report::plot;
 use landfall_train::run::{Forecast, Run};
 use serde_json::json;
@@ -18,11 +19,18 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     }
     let run = Run::open(&args.run)?;
     let panel = series(&run, &args.data, fill(args.fill.as_ref())?)?;
+    let future = future(&run, &panel, &args.future)?;
+    let unread = future.is_some() && !run.needs_future();
     let mut predictor = Predictor::new(run, args.with.weights, args.with.device, args.with.threads)?;
     output::note(predictor.device());
-    let future = args.future.as_ref().map(|file| predictor.run().load_future(file)).transpose()?;
     let (forecasts, left_out) = predictor.forecast(&panel, future.as_ref())?;
-    note_all(panel.notices().iter().chain(&left_out));
+    note_all(panel.notices().iter().chain(future.iter().flat_map(Panel::notices)).chain(&left_out));
+    if let (true, Some(forecaster)) = (unread, predictor.run().forecaster()) {
+        output::note(&format!(
+            "{} was chosen to forecast, and reads no covariates: --future changes nothing",
+            forecaster.name()
+        ));
+    }
     let run = predictor.run();
     let horizon = run.resolved().network.horizon();
     let columns = panel.columns().get(..run.targets()).unwrap_or_default();

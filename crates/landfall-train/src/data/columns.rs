@@ -125,6 +125,11 @@ impl Said {
 pub(super) fn read(sheet: &Sheet, options: &ReadOptions, taken: &[usize]) -> Result<Columns, DataError> {
     let asked = options.columns.is_some();
     let fields = chosen(sheet, options, taken)?;
+    let there = |name: &String| fields.iter().any(|field| sheet.column_name(*field) == *name);
+    if let Some(name) = options.categorical.iter().find(|name| !there(name)) {
+        let known = fields.iter().map(|field| sheet.column_name(*field)).collect();
+        return Err(DataError::UnknownColumn { file: sheet.file.clone(), name: name.clone(), known });
+    }
     let kinds: Vec<(usize, Kind)> = fields
         .into_iter()
         .map(|field| match options.categorical.contains(&sheet.column_name(field)) {
@@ -193,7 +198,8 @@ fn indicators(sheet: &Sheet, options: &ReadOptions, field: usize) -> Result<Vec<
         .collect();
     let mut found = BTreeMap::new();
     for (row, cell) in sheet.cells(field).enumerate() {
-        if cell.is_missing() {
+        // `None` and `NA` are names here.
+        if cell.is_empty() {
             let at = sheet.place(row).to_string();
             return Err(CovariateError::NoCategory { at, column }.into());
         }

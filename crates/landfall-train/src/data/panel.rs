@@ -28,7 +28,9 @@ pub struct Panel {
     pub(super) known: Vec<Known>,
     /// How each column is scaled; by its series where there are no covariates.
     pub(super) scales: Vec<Scale>,
-    files: Vec<String>,
+    /// Whether the columns to be forecast were chosen.
+    pub(super) chosen: bool,
+    pub(super) files: Vec<String>,
     found: Found,
     period: Option<usize>,
 }
@@ -116,8 +118,17 @@ impl Panel {
             if s.columns() == columns { Ok(s) } else { s.with_columns(&columns) }
         };
         let series = series.into_iter().map(same).collect::<Result<_, _>>()?;
-        let (targets, known, scales) = (columns.len(), Vec::new(), Vec::new());
-        Ok(Self { series, targets, known, scales, files: Vec::new(), found: Found::default(), period: None })
+        let targets = columns.len();
+        Ok(Self {
+            series,
+            targets,
+            known: Vec::new(),
+            scales: Vec::new(),
+            chosen: false,
+            files: Vec::new(),
+            found: Found::default(),
+            period: None,
+        })
     }
 
     /// Reads all series of these files. A series is named by the file it fills, without folder and ending, or by the
@@ -194,7 +205,7 @@ impl Panel {
         let others = self.columns().iter().filter(|c| !targets.contains(c));
         let columns: Vec<String> = targets.iter().chain(others).cloned().collect();
         let series = self.series.into_iter().map(|s| s.with_columns(&columns)).collect::<Result<_, _>>()?;
-        Ok(Self { series, targets: targets.len(), ..self })
+        Ok(Self { series, targets: targets.len(), chosen: true, ..self })
     }
 
     /// The series, at least one.
@@ -331,6 +342,7 @@ impl From<Series> for Panel {
             known: Vec::new(),
             scales: Vec::new(),
             series: vec![series],
+            chosen: false,
             files: Vec::new(),
             found: Found::default(),
             period: None,

@@ -74,7 +74,7 @@ pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<S
     notes.extend(source.and_then(|source| source.dates.note.clone()));
     notes.extend(columns.notes);
     let names: Vec<String> = columns.numbers.iter().map(|c| c.name.clone()).collect();
-    let mut filling = Filling::new(options.fill, options.fill_gaps);
+    let mut filling = Filling::new(options);
     let mut rows = Rows { sheet: &sheet, source, sorted: 0, dropped: 0, changes: 0 };
     let mut series = Vec::new();
     for (id, lines) in groups(&sheet, &roles.ids)? {

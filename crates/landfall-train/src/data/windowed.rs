@@ -1,7 +1,6 @@
 //! A panel whose rows are divided and scaled: windows that can be numbered.
 
 use super::baseline::Part;
-use super::covariates::Known;
 use super::{DataError, Panel, Scaler, Segment, Segments, Series, Split, Validation};
 
 /// A series with the rows of its segments and the scaler of its training rows.
@@ -30,7 +29,7 @@ pub struct Member {
 pub struct WindowedPanel {
     members: Vec<Member>,
     targets: usize,
-    known: Vec<Known>,
+    known: usize,
     left_out: Vec<String>,
 }
 
@@ -92,7 +91,7 @@ impl WindowedPanel {
         validation: Validation,
         scale: impl Fn(&Series, &Segments) -> Result<Option<Scaler>, DataError>,
     ) -> Result<Self, DataError> {
-        let (targets, count, known) = (panel.targets(), panel.series().len(), panel.known().to_vec());
+        let (targets, count, known) = (panel.targets(), panel.series().len(), panel.known().len());
         let (mut members, mut left_out, mut first) = (Vec::new(), Vec::new(), None);
         for series in panel.into_series() {
             match Segments::with_validation(split, series.rows(), sizes, validation) {
@@ -131,13 +130,7 @@ impl WindowedPanel {
 
     /// Number of columns that are known in advance, the last ones.
     pub fn known(&self) -> usize {
-        self.known.len()
-    }
-
-    /// How many columns there are of each kind.
-    pub fn kinds(&self) -> (usize, usize, usize) {
-        let known = self.known();
-        (self.targets, self.columns().len() - self.targets - known, known)
+        self.known
     }
 
     /// Names of the columns, those to be forecast first.

@@ -2,6 +2,7 @@
 
 mod auto;
 mod choose;
+mod covariates;
 mod device;
 mod events;
 mod fit;

@@ -9,8 +9,8 @@ use super::settings::Settings;
 use crate::checkpoint::{File, load_weights};
 use crate::choice::linear::Linear;
 use crate::data::{
-    Calendar, DataError, Known, Panel, ReadOptions, Scaler, Segment, Series, TokenData, TokenNames,
-    TokenSegments, WindowedPanel, ahead, scaler_of,
+    DataError, Panel, ReadOptions, Scaler, Segment, Series, TokenData, TokenNames, TokenSegments,
+    WindowedPanel, scaler_of,
 };
 use crate::models::{ModelConfig, Task};
 use crate::train::{Dataset, Evaluation, Session, Target};
@@ -140,12 +140,7 @@ impl Run {
     /// A column that is not there; whatever keeps a file from being series.
     pub fn load(&self, data: &[PathBuf], fill: Option<crate::data::Fill>) -> Result<Data, RunError> {
         let mut resolved = self.resolved.clone();
-        // Those of the calendar follow from the dates.
-        let columns = self.resolved.settings.columns.as_ref().map(|columns| {
-            let of_calendar = |c: &String| Calendar::ALL.iter().any(|feature| feature.column() == *c);
-            let calendar = self.resolved.settings.calendar.is_some();
-            columns.iter().filter(|c| !(calendar && of_calendar(c))).cloned().collect::<Vec<_>>()
-        });
+        let columns = self.resolved.settings.file_columns();
         match &mut resolved.source {
             Source::Files { paths, read } => {
                 read.columns = columns;
@@ -313,56 +308,6 @@ impl Run {
         self.forecast_one(session, series, Some(future), true)
     }
 
-    /// Why each of the run's last columns is known in advance.
-    fn known(&self) -> Vec<Known> {
-        let settings = &self.resolved.settings;
-        let covariates = settings.covariates();
-        let known = self.resolved.columns().known;
-        let first = self.columns().len() - known.min(self.columns().len());
-        let is_of = |column: &String, names: &[String]| {
-            names.iter().any(|n| n == column || column.starts_with(&format!("{n}=")))
-        };
-        let why = |column: &String| match Calendar::ALL.iter().find(|f| f.column() == *column) {
-            Some(feature) if covariates.calendar.is_some() => Known::Calendar(*feature),
-            _ if is_of(column, &covariates.fixed) => Known::Fixed,
-            _ => Known::Given,
-        };
-        self.columns()[first..].iter().map(why).collect()
-    }
-
-    /// Whether a forecast needs values of columns known in advance that only whoever asks for it has.
-    #[must_use]
-    pub fn needs_future(&self) -> bool {
-        self.forecaster().is_none_or(|f| f.ridge.is_none()) && self.known().contains(&Known::Given)
-    }
-
-    /// The values of the columns known in advance, from a file with rows after the last of the data.
-    ///
-    /// # Errors
-    /// Whatever keeps the file from being such rows.
-    pub fn load_future(&self, file: &Path) -> Result<Panel, RunError> {
-        let known = self.known();
-        let columns = self.columns().iter().rev().take(known.len()).rev().zip(&known);
-        let given: Vec<String> =
-            columns.filter(|(_, why)| **why == Known::Given).map(|(column, _)| column.clone()).collect();
-        let settings = &self.resolved.settings;
-        if given.is_empty() {
-            return Err(RunError::NoKnown { path: self.path.clone() });
-        }
-        let names = |names: &Option<super::settings::Names>| names.as_ref().map(|names| names.0.clone());
-        let categorical = names(&settings.categorical).unwrap_or_default();
-        let asked = |c: &String| given.iter().any(|g| g.starts_with(&format!("{c}=")));
-        let read = ReadOptions {
-            categorical: categorical.into_iter().filter(asked).collect(),
-            columns: Some(given),
-            series_id: names(&settings.series_id),
-            date_column: names(&settings.date_column),
-            date_format: settings.date_format.clone(),
-            ..ReadOptions::default()
-        };
-        Ok(Panel::read(&[file], &read)?)
-    }
-
     fn forecast_one(
         &self,
         session: &mut Session,
@@ -380,13 +325,9 @@ impl Run {
         let horizon = n.horizon();
         let (scaled, seen) = (scaler.scale_f64(&context)?, series.channels() - self.known().len());
         let mut known = Vec::new();
-        if session.known() > 0 {
-            let ahead = ahead(series, &self.known(), future, horizon)?;
-            for (at, ahead) in ahead.iter().enumerate() {
-                let column = seen + at;
-                known.extend(&scaled[column * n.context()..][..n.context()]);
-                known.extend(ahead.iter().map(|x| (x - scaler.mean()[column]) / scaler.std()[column]));
-            }
+        for (column, ahead) in (seen..).zip(self.ahead(series, (future, only))?) {
+            known.extend(&scaled[column * n.context()..][..n.context()]);
+            known.extend(ahead.iter().map(|x| (x - scaler.mean()[column]) / scaler.std()[column]));
         }
         let mut predicted = session.predict_with(&scaled[..seen * n.context()], &known)?;
         if let Some(f) = self.forecaster() {
@@ -474,7 +415,7 @@ impl Run {
         }
     }
 
-    fn need_scalers(&self) -> Result<&[(String, Scaler)], RunError> {
+    pub(super) fn need_scalers(&self) -> Result<&[(String, Scaler)], RunError> {
         match (self.scalers.as_slice(), self.resolved.network.task()) {
             (_, Task::Classify) => Err(RunError::Classes { path: self.path.clone() }),
             ([], Task::Regress) => Err(RunError::NoFuture { path: self.path.clone() }),
