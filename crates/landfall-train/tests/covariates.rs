@@ -1,11 +1,12 @@
 //! Covariates reach the models: errors fall with them, forecasts depend on what is known in advance, and on nothing else that
 //! lies ahead.
 
-use landfall::Engine;
+use landfall::{DType, Engine, Graph, Program, State};
 use landfall_train::data::{Calendar, Covariates, Panel, ReadOptions, Segment, Series, Split, WindowedPanel};
 use landfall_train::models::{
-    Columns, DLinearConfig, ModelConfig, PatchTstConfig, Preset, TideConfig, TsMixerConfig,
+    Columns, DLinearConfig, Inputs, ModelConfig, PatchTstConfig, Preset, TideConfig, TsMixerConfig,
 };
+use landfall_train::nn::{Context, Mode, NormKind};
 use landfall_train::train::{Dataset, Loss, Session, TrainingOptions};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -257,6 +258,77 @@ fn every_parameter_is_trained() -> Result<()> {
         }
         let predicted = session.predict_with(&[0.5; 3 * CONTEXT], &[0.5; 3 * (CONTEXT + HORIZON)])?;
         assert_eq!(predicted.len(), 2 * 3 * HORIZON, "{config:?}");
+    }
+    Ok(())
+}
+
+/// A forward pass in f64 of two windows with the weights `½·sin(0.7·i + k + 1)` for element i of parameter k, on inputs
+/// `cos(0.3·i)`: elements 1, the one before the middle, and the last.
+fn passed(config: ModelConfig) -> Result<[f64; 3]> {
+    let columns = Columns { targets: 2, past: 1, known: 3 };
+    let (context, horizon) = (config.context(), config.horizon());
+    let model = config.with_columns(columns).build_for(&columns)?;
+    let p = model.parameters();
+    let spec = p.state_spec(DType::F64)?;
+    let mut state = State::new(&Engine::cpu()?, &spec)?;
+    for (k, parameter) in p.list().iter().enumerate() {
+        let elements = parameter.shape.elements();
+        let values: Vec<f64> = (0..elements).map(|i| (0.7 * i as f64 + k as f64 + 1.0).sin() / 2.0).collect();
+        state.write(&parameter.name, &values)?;
+    }
+    let g = Graph::new(&spec);
+    let x = g.input("x", DType::F64, [2, 3, context]);
+    let known = Some(g.input("known", DType::F64, [2, 3, context + horizon]));
+    g.output("y", model.forecast(&Context::new(&g, p, Mode::Evaluate), &Inputs { x, known })?);
+    let mut program = Program::compile(&Engine::cpu()?, &state, "forward", &g)?;
+    let wave = |elements: usize| -> Vec<f64> { (0..elements).map(|i| (0.3 * i as f64).cos()).collect() };
+    program.write("x", &wave(2 * 3 * context))?;
+    program.write("known", &wave(2 * 3 * (context + horizon)))?;
+    program.run(&mut state)?;
+    let y: Vec<f64> = program.read("y")?;
+    assert_eq!(y.len(), 2 * 2 * 3 * horizon);
+    Ok([y[1], y[y.len() / 2 - 1], y[y.len() - 1]])
+}
+
+/// Expected numbers are those of both papers' equations, written out window by window in PyTorch 2.11, in f64.
+#[test]
+fn tide_and_tsmixer_compute_what_their_papers_say() -> Result<()> {
+    let (context, horizon, columns, outputs) = (8, 4, Columns::default(), 3);
+    let tide = TideConfig {
+        context,
+        horizon,
+        columns,
+        d_model: 6,
+        layers: 3,
+        d_decoder: 3,
+        d_temporal: 5,
+        layer_norm: true,
+        revin: true,
+        dropout: 0.0,
+        outputs,
+    };
+    let tsmixer = TsMixerConfig {
+        context,
+        horizon,
+        columns,
+        layers: 2,
+        d_ff: 5,
+        norm: NormKind::Layer,
+        revin: true,
+        dropout: 0.0,
+        outputs,
+    };
+    for (config, expected) in [
+        (ModelConfig::Tide(tide), [0.37134208441378536, -1.386557530167055, -1.660473766072976]),
+        (ModelConfig::Tsmixer(tsmixer), [-0.008581257956723154, -0.8577690329545904, -0.5935795104549964]),
+    ] {
+        let got = passed(config.clone())?;
+        for (got, expected) in got.iter().zip(expected) {
+            assert!(
+                (got - expected).abs() <= 1e-9 * expected.abs().max(1.0),
+                "{got} for {expected}: {config:?}"
+            );
+        }
     }
     Ok(())
 }

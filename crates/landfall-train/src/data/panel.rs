@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::covariates::{self, Known, Scale, indicator};
 use super::message::{count, list};
+use super::table::assemble;
 use super::{DataError, Dates, Frequency, ReadOptions, Season, Series, Summary, csv};
 
 /// Series with the same columns, of which the first ones are to be forecast.
@@ -359,7 +360,9 @@ fn read_file(path: &Path, options: &ReadOptions) -> Result<Read, DataError> {
         let opened = std::fs::File::open(path).map_err(|reason| unread(path, reason))?;
         return read_parquet(opened, &file, options);
     }
-    csv::parse_all(&file_bytes(path)?, &file, options)
+    // The bytes are given up before the table is read: they may be most of the memory that it takes.
+    let sheet = csv::sheet(&file_bytes(path)?, &file, options.separator)?;
+    assemble(sheet, options)
 }
 
 /// A whole file.

@@ -118,6 +118,21 @@ impl WindowedPanel {
         }
     }
 
+    /// The same windows of the columns to be forecast alone, for whoever holds the others in a dataset.
+    ///
+    /// # Errors
+    /// None: the columns are there.
+    pub fn without_covariates(self) -> Result<Self, DataError> {
+        let Self { members, targets, left_out, .. } = self;
+        let alone = |m: Member| {
+            let names = m.series.columns().get(..targets).unwrap_or_default().to_vec();
+            let (series, scaler) = (m.series.with_columns(&names)?, m.scaler.of_first(targets)?);
+            Ok(Member { series, scaler, ..m })
+        };
+        let members = members.into_iter().map(alone).collect::<Result<_, DataError>>()?;
+        Ok(Self { members, targets, known: 0, left_out })
+    }
+
     /// The series, at least one.
     pub fn members(&self) -> &[Member] {
         &self.members
