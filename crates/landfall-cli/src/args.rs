@@ -59,12 +59,13 @@ pub(crate) enum Command {
 /// What decides the shapes of a step.
 #[derive(Debug, Group)]
 pub(crate) struct Shapes {
-    /// Kind of model: patchtst, dlinear or nlinear (the default recipe chooses among them), window-regressor or
-    /// cross-asset.
+    /// Kind of model: patchtst, dlinear or nlinear (the default recipe chooses among them), tide, tsmixer, window-regressor
+    /// or cross-asset.
     #[arg(long, value_parser = named::<ModelKind>)]
     pub(crate) model: Option<ModelKind>,
     /// Recipe: auto (sizes from the data, forecaster chosen by validation; the default), or a paper's: patchtst-42,
-    /// patchtst-64, patchtst-wide, patchtst-deep, window-regressor, dlinear, dlinear-etth2 or cross-asset.
+    /// patchtst-64, patchtst-wide, patchtst-deep, window-regressor, dlinear, dlinear-etth2, tide, tide-etth2, tsmixer,
+    /// tsmixer-etth2 or cross-asset.
     #[arg(long)]
     pub(crate) preset: Option<String>,
     /// Lookback window: rows that a forecast is made from.
@@ -402,9 +403,10 @@ pub(crate) struct Forecast {
     /// [default: the last row].
     #[arg(long, value_name = "DATE")]
     pub(crate) at: Option<String>,
-    /// CSV with the values of the columns known in advance (--known-future), a row for each row to forecast.
+    /// CSV with the values of the columns known in advance (--known-future), a row for each row to forecast. Repeat where
+    /// each series has a file.
     #[arg(long, value_name = "F.csv")]
-    pub(crate) future: Option<PathBuf>,
+    pub(crate) future: Vec<PathBuf>,
     /// Write a CSV here instead of to standard output.
     #[arg(long, value_name = "F.csv")]
     pub(crate) out: Option<PathBuf>,

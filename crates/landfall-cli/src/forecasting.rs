@@ -27,6 +27,16 @@ pub fn series(run: &Run, data: &[PathBuf], fill: Option<Fill>) -> Result<Panel, 
     Ok(panel)
 }
 
+/// The values of a run's columns known in advance in the rows after these series, where a forecast needs them.
+///
+/// # Errors
+/// Files that cannot be read, or that lack a series, a column or a row.
+pub fn future(run: &Run, panel: &Panel, files: &[PathBuf]) -> Result<Option<Panel>, CliError> {
+    let future = if files.is_empty() { None } else { Some(run.load_future(files)?) };
+    run.check_future(panel, future.as_ref().map(Future::Rows))?;
+    Ok(future)
+}
+
 /// A run with its weights on a device, ready to forecast.
 pub struct Predictor {
     run: Run,
@@ -57,8 +67,8 @@ impl Predictor {
         &self.run
     }
 
-    /// The rows after the last one of each series, with `future` values of the columns known in advance; of several, those that are too short or unknown to the run are left out,
-    /// and said.
+    /// The rows after the last one of each series, with the values of [`future`]; of several, those that are too short or
+    /// unknown to the run are left out, and said.
     ///
     /// # Errors
     /// When no series remains; a device fault.

@@ -1,4 +1,4 @@
-//! Data of several series, targets among inputs, gaps, values known in advance.
+//! Data of several series, targets among inputs, gaps.
 
 mod program;
 
@@ -235,29 +235,16 @@ fn gaps_are_named_and_filled_when_asked() {
 }
 
 #[test]
-fn values_known_in_advance_are_refused() {
+fn columns_that_go_on_after_others_are_refused() {
     let f = folder();
-    for flag in ["--known-future wind", "--covariates wind", "--covariates"] {
-        let name = flag.split(' ').next().expect("a flag");
-        for command in ["train --data north.csv", "forecast run"] {
-            assert_eq!(
-                f.refused(&format!("{command} {flag}")),
-                format!(
-                    "{name}: values known in advance are not supported; a forecast starts from the columns' past \
-                     alone, so leave the flag out (--target names the columns to forecast, the others are inputs up \
-                     to the last row)"
-                )
-            );
-        }
-    }
     let ahead = csv(300) + "2021-01-13 12:00:00,,3.0\n2021-01-13 13:00:00,,3.1\n";
     f.write("ahead.csv", ahead);
     let words = format!("train --data ahead.csv {SIZES} --max-steps 1");
     assert_eq!(
         f.refused(&words),
-        "ahead.csv: wind has values in 2 rows after the last value of load; values known in advance are not supported: \
-         remove those rows, or leave columns out with --columns; if the values are missing by accident, --fill \
-         previous|linear|zero fills them"
+        "ahead.csv: wind has values in 2 rows after the last value of load; move rows to forecast to a file of their \
+         own, for `forecast --future` and columns named by --known-future, or leave columns out with --columns; if the \
+         values are missing by accident, --fill previous|linear|zero fills them"
     );
     let ran = f.runs(&format!("{words} --fill previous --out run"));
     let note = ran.out.lines().find_map(|l| l.strip_prefix("  note: "));

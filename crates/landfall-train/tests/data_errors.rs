@@ -171,9 +171,9 @@ fn dates_that_are_wrong() {
 
 #[test]
 fn columns_that_go_on_after_others() {
-    let ahead = "f.csv: sun, rain has values in 2 rows after the last value of load; values known in advance are not \
-                 supported: remove those rows, or leave columns out with --columns; if the values are missing by \
-                 accident, --fill previous|linear|zero fills them";
+    let ahead = "f.csv: sun, rain has values in 2 rows after the last value of load; move rows to forecast to a \
+                 file of their own, for `forecast --future` and columns named by --known-future, or leave columns out \
+                 with --columns; if the values are missing by accident, --fill previous|linear|zero fills them";
     assert_eq!(refused("sun,load,rain\n1,2,3\n4,5,6\n7,,8\n9,,1\n"), ahead);
 }
 

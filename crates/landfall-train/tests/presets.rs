@@ -3,7 +3,7 @@
 use landfall::ops::Precision;
 use landfall::{DType, Engine};
 use landfall_train::data::{Split, synthetic};
-use landfall_train::models::{DropoutMasks, PatchTst, PatchTstConfig, Preset, Recipe, Task};
+use landfall_train::models::{Columns, DropoutMasks, PatchTst, PatchTstConfig, Preset, Recipe, Task};
 use landfall_train::train::{Dataset, Loss, Session, TrainingOptions};
 use std::error::Error;
 
@@ -13,7 +13,7 @@ fn options(recipe: &Recipe) -> TrainingOptions {
 
 /// A session of a preset over data of its shape.
 fn session(engine: &Engine, preset: Preset, options: TrainingOptions) -> Result<Session, Box<dyn Error>> {
-    let config = preset.config();
+    let config = preset.config().with_columns(Columns::only(7));
     let dataset = match config.task() {
         Task::Forecast => {
             let series = synthetic::demo(4 * (config.context() + config.horizon()), 7, 1)?;

@@ -10,7 +10,8 @@ use landfall::sanitize::agree;
 use landfall::{DType, Engine};
 use landfall_train::data::{Segment, Split, TokenSegments, synthetic};
 use landfall_train::models::{
-    CrossAssetConfig, DLinearConfig, ModelConfig, NLinearConfig, PatchTstConfig, Preset, Task,
+    Columns, CrossAssetConfig, DLinearConfig, ModelConfig, NLinearConfig, PatchTstConfig, Preset, Task,
+    TideConfig, TsMixerConfig,
 };
 use landfall_train::train::{Betas, Dataset, Loss, Session, TrainingOptions};
 
@@ -45,7 +46,22 @@ fn small(preset: Preset) -> ModelConfig {
         ModelConfig::Dlinear(c) => {
             ModelConfig::Dlinear(DLinearConfig { context: 32, horizon: 8, kernel: 5, ..c })
         }
-        other => other,
+        ModelConfig::Tide(c) => ModelConfig::Tide(TideConfig {
+            context: 32,
+            horizon: 8,
+            columns: Columns::only(3),
+            d_model: 16,
+            d_decoder: 4,
+            ..c
+        }),
+        ModelConfig::Tsmixer(c) => ModelConfig::Tsmixer(TsMixerConfig {
+            context: 32,
+            horizon: 8,
+            columns: Columns::only(3),
+            layers: 2,
+            d_ff: 8,
+            ..c
+        }),
     }
 }
 

@@ -3,10 +3,10 @@
 use super::{fill, note_all};
 use crate::args::Forecast as Args;
 use crate::error::CliError;
-use crate::forecasting::{Predictor, series};
+use crate::forecasting::{Predictor, future, series};
 use crate::output;
 use crate::table::Table;
-use landfall_train::data::{Cutoff, Future};
+use landfall_train::data::{Cutoff, Future, Panel};
 use landfall_train::report::plot;
 use landfall_train::run::{Forecast, Run};
 use std::io::{ErrorKind, Write};
@@ -34,13 +34,23 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     if !intervals.is_empty() {
         run.enough_windows(&run.dataset(panel.clone())?.1.to_the_end()?, &intervals, true)?;
     }
+    let given = match (args.future.is_empty(), &whole) {
+        (true, Some(_)) => None,
+        _ => future(&run, &panel, &args.future)?,
+    };
+    let unread = given.is_some() && !run.needs_future();
     let mut predictor = Predictor::new(run, args.with.weights, args.with.device, args.with.threads)?;
     output::note(predictor.device());
-    let future = args.future.as_ref().map(|file| predictor.run().load_future(file)).transpose()?;
-    let future = future.as_ref().map(Future::Rows).or(whole.as_ref().map(Future::Longer));
-    let (mut forecasts, left_out) = predictor.forecast(&panel, future)?;
+    let ahead = given.as_ref().map(Future::Rows).or(whole.as_ref().map(Future::Longer));
+    let (mut forecasts, left_out) = predictor.forecast(&panel, ahead)?;
     predictor.add_intervals(&panel, &intervals, &mut forecasts)?;
-    note_all(panel.notices().iter().chain(&left_out));
+    note_all(panel.notices().iter().chain(given.iter().flat_map(Panel::notices)).chain(&left_out));
+    if let (true, Some(forecaster)) = (unread, predictor.run().forecaster()) {
+        output::note(&format!(
+            "{} was chosen to forecast, and reads no covariates: --future changes nothing",
+            forecaster.name()
+        ));
+    }
     let run = predictor.run();
     let horizon = run.resolved().network.horizon();
     let columns = panel.columns().get(..run.targets()).unwrap_or_default();

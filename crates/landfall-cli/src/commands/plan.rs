@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::output::{self, mib, table};
 use landfall::plan::Report;
 use landfall_train::data::synthetic::walk;
-use landfall_train::models::{Preset, Task};
+use landfall_train::models::{Columns, Preset, Task};
 use landfall_train::run::{Device, ModelKind, Settings};
 use landfall_train::train::{Dataset, Target};
 use serde_json::json;
@@ -37,7 +37,15 @@ pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
     let classifies = settings.model == Some(ModelKind::CrossAsset)
         || settings.preset.as_deref() == Some(Preset::CrossAsset.name());
     settings.channels = if classifies { args.shapes.channels } else { Some(channels) };
+    // Of a run with covariates its columns.
+    let stored = settings.network.as_ref().and_then(|n| n.columns).filter(|_| args.shapes.channels.is_none());
     let resolved = settings.resolve()?;
+    let targets = targets.unwrap_or(channels).clamp(1, channels.max(1));
+    let columns = stored.unwrap_or(Columns { targets, past: channels.saturating_sub(targets), known: 0 });
+    let resolved = match resolved.network.task() {
+        Task::Forecast => resolved.for_columns(columns)?,
+        Task::Regress | Task::Classify => resolved,
+    };
     let (n, t) = (&resolved.network, &resolved.training);
     let mut dataset = match n.task() {
         Task::Forecast => Dataset::blank(channels, n.context(), n.horizon(), t.batch),
@@ -45,8 +53,8 @@ pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
         Task::Classify => Dataset::blank_classes(n.tokens().unwrap_or(1), n.context(), n.horizon(), t.batch),
     };
     let channels = n.tokens().unwrap_or(channels);
-    if let (Target::Future(all), Some(targets)) = (&mut dataset.target, targets) {
-        *all = targets.clamp(1, channels);
+    if let Target::Future(all) = &mut dataset.target {
+        (*all, dataset.known) = (columns.targets, columns.known);
     }
     let placed = on(args.device, None, |engine| resolved.session(engine, &dataset))?;
     let session = &placed.made;

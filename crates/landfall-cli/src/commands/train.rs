@@ -6,6 +6,7 @@ use super::note_all;
 use crate::args::{Setup, Train};
 use crate::device::line;
 use crate::error::CliError;
+use crate::forecasting::series;
 use crate::output::{self, Watch};
 use crate::signals::Stop;
 use crate::training::{Begun, Comparison, Ended as Part, Finished, NewRun, Ready};
@@ -201,7 +202,16 @@ fn picture(path: &Path, panel: &WindowedPanel, session: &Session) -> Result<(), 
         return Ok(());
     }
     let mut predictor = run.predictor(&session.engine, Weights::Best).map_err(CliError::During)?;
-    let forecast = run.forecast(&mut predictor, &first.series).map_err(CliError::During)?;
+    let all;
+    let last = if run.columns().len() > run.targets() {
+        // Covariates stand in the file alone by now.
+        all = series(&run, &[], None)?;
+        all.series().first()
+    } else {
+        Some(&first.series)
+    };
+    let Some(last) = last else { return Ok(()) };
+    let forecast = run.forecast(&mut predictor, last).map_err(CliError::During)?;
     super::forecast::draw(&forecast, run.resolved().network.horizon())
 }
 

@@ -46,6 +46,8 @@ pub(crate) fn load(resolved: &mut Resolved, panel: Option<Panel>) -> Result<Load
                     let (folds, planned) = resolved.planned(&dataset, &panel);
                     (plan, dataset) = (Some(folds), planned);
                 }
+                // From here on covariates are read from the dataset.
+                let panel = panel.without_covariates()?;
                 (dataset, Comparison::Series(Arc::new(panel)), left_out)
             }
             Data::Tokens(data) => {

@@ -113,7 +113,7 @@ impl Ready {
             load_checkpoint(&checkpoint, &file, session).map_err(CliError::from)
         })?;
         match &ready.comparison {
-            Comparison::Series(now) => unchanged(path, &stored, now)?,
+            Comparison::Series(now) => unchanged(path, &stored, now, &ready.resolved.settings)?,
             Comparison::Classes(_) => samples_unchanged(path, &before, &ready.resolved.settings)?,
             Comparison::Labels(_) => {}
         }

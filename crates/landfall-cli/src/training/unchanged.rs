@@ -6,7 +6,12 @@ use landfall_train::run::{Run, Settings};
 use std::path::Path;
 
 /// Checks that the series of a run have the statistics that they had when it began.
-pub(super) fn unchanged(path: &Path, stored: &Run, now: &WindowedPanel) -> Result<(), CliError> {
+pub(super) fn unchanged(
+    path: &Path,
+    stored: &Run,
+    now: &WindowedPanel,
+    settings: &Settings,
+) -> Result<(), CliError> {
     let (run, was) = (path.to_owned(), stored.scalers());
     let names = || now.members().iter().map(|m| m.series.name());
     if was.len() != now.members().len() || !was.iter().map(|(name, _)| name.as_str()).eq(names()) {
@@ -14,10 +19,13 @@ pub(super) fn unchanged(path: &Path, stored: &Run, now: &WindowedPanel) -> Resul
             (was.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), names().collect::<Vec<_>>());
         return Err(CliError::SeriesChanged { run, before: before.join(", "), now: now.join(", ") });
     }
-    for ((_, was), m) in was.iter().zip(now.members()) {
-        let same = |c: &usize| was.mean()[*c] == m.scaler.mean()[*c] && was.std()[*c] == m.scaler.std()[*c];
+    let tables = settings.scaler.as_deref().unwrap_or_default();
+    for (((_, was), m), table) in was.iter().zip(now.members()).zip(tables) {
+        let same =
+            |c: &usize| table.mean.get(*c) == was.mean().get(*c) && table.std.get(*c) == was.std().get(*c);
         if let Some(c) = (0..was.channels()).find(|c| !same(c)) {
-            let (source_name, column) = (m.series.source().to_owned(), m.series.columns()[c].clone());
+            let column = settings.columns.iter().flatten().nth(c).cloned().unwrap_or_default();
+            let source_name = m.series.source().to_owned();
             return Err(CliError::DataChanged { run, source_name, column });
         }
     }

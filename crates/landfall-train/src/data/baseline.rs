@@ -145,13 +145,13 @@ fn fits(baseline: Baseline, part: &Part<'_>) -> Result<(), DataError> {
 fn add(baseline: Baseline, part: &Part<'_>, targets: usize, sums: &mut ScoreSums) -> Result<(), DataError> {
     let Part { series, scaler, windows } = part;
     fits(baseline, part)?;
-    let rows = series.rows();
-    let scaled = scaler.scale_f64(series)?;
+    let scaled = |c| Ok(scaler.scale_column(series, c)?.into_iter().map(f64::from).collect());
+    let scaled = (0..targets).map(scaled).collect::<Result<Vec<Vec<f64>>, DataError>>()?;
     let std = scaler.std().get(..targets).unwrap_or_default();
     let (mut squared, mut absolute) = (vec![0.0; targets], vec![0.0; targets]);
     for start in windows.starts() {
         let target = windows.target(start);
-        let columns = scaled.chunks_exact(rows).zip(squared.iter_mut().zip(&mut absolute));
+        let columns = scaled.iter().zip(squared.iter_mut().zip(&mut absolute));
         for (column, (squared, absolute)) in columns {
             let history = column.get(..target.start).unwrap_or_default();
             let truth = column.get(target.clone()).unwrap_or_default();

@@ -69,11 +69,20 @@ enum Kind {
     Numbers {
         point: Reading,
         comma: Option<Reading>,
+        /// Whether cells have a point or a comma.
+        marks: Marks,
     },
     Booleans(Vec<f64>),
     RowNumbers,
     Empty,
     Text(Reading),
+}
+
+/// Marks that stand in the cells of a column.
+#[derive(Clone, Copy)]
+struct Marks {
+    point: bool,
+    comma: bool,
 }
 
 /// What a person has to know of the columns, by name.
@@ -122,16 +131,29 @@ impl Said {
 ///
 /// Without [`ReadOptions::columns`], columns of text, empty ones, numbers of rows, and those of which more than half is
 /// missing are left out and named; a column that is numbers but for some cells is an error, at the first of them.
-pub(super) fn read(sheet: &Sheet, options: &ReadOptions, taken: &[usize]) -> Result<Columns, DataError> {
+/// The sheet gives up the text of columns of numbers.
+pub(super) fn read(sheet: &mut Sheet, options: &ReadOptions, taken: &[usize]) -> Result<Columns, DataError> {
     let asked = options.columns.is_some();
     let fields = chosen(sheet, options, taken)?;
+    let there = |name: &String| fields.iter().any(|field| sheet.column_name(*field) == *name);
+    if let Some(name) = options.categorical.iter().find(|name| !there(name)) {
+        let known = fields.iter().map(|field| sheet.column_name(*field)).collect();
+        return Err(DataError::UnknownColumn { file: sheet.file.clone(), name: name.clone(), known });
+    }
     let kinds: Vec<(usize, Kind)> = fields
         .into_iter()
         .map(|field| match options.categorical.contains(&sheet.column_name(field)) {
             true => (field, Kind::Names),
-            false => (field, kind(sheet, field)),
+            false => {
+                let kind = kind(sheet, field);
+                if matches!(kind, Kind::Numbers { .. } | Kind::Booleans(_)) {
+                    sheet.forget(field);
+                }
+                (field, kind)
+            }
         })
         .collect();
+    let sheet = &*sheet;
     let comma = decimal_comma(sheet, &kinds);
     let (mut numbers, mut said) = (Vec::new(), Said::default());
     for (field, kind) in kinds {
@@ -162,7 +184,7 @@ pub(super) fn read(sheet: &Sheet, options: &ReadOptions, taken: &[usize]) -> Res
                 said.texts.push(name);
                 continue;
             }
-            Kind::Numbers { point, comma: Some(other) } if comma || point.bad.is_some() => {
+            Kind::Numbers { point, comma: Some(other), .. } if comma || point.bad.is_some() => {
                 said.numbers(other, &name)
             }
             Kind::Numbers { point, .. } => said.numbers(point, &name),
@@ -193,7 +215,8 @@ fn indicators(sheet: &Sheet, options: &ReadOptions, field: usize) -> Result<Vec<
         .collect();
     let mut found = BTreeMap::new();
     for (row, cell) in sheet.cells(field).enumerate() {
-        if cell.is_missing() {
+        // `None` and `NA` are names here.
+        if cell.is_empty() {
             let at = sheet.place(row).to_string();
             return Err(CovariateError::NoCategory { at, column }.into());
         }
@@ -271,9 +294,17 @@ fn kind(sheet: &Sheet, field: usize) -> Kind {
     let marks = if sheet.separator == Some(';') { &[',', '.'][..] } else { &[','] };
     let marked = !sheet.is_typed() && present().any(|cell| has_mark(cell, marks));
     let comma = marked.then(|| of(Decimal::Comma));
+    let has = |mark| present().any(|cell| has_mark(cell, &[mark]));
+    let marks = |comma: bool| Marks { point: !comma && has('.'), comma: comma && has(',') };
     match (point.bad, comma) {
-        (None, comma) => Kind::Numbers { point, comma: comma.filter(|c| c.bad.is_none()) },
-        (Some(_), Some(comma)) if comma.bad.is_none() => Kind::Numbers { point, comma: Some(comma) },
+        (None, comma) => {
+            let comma = comma.filter(|c| c.bad.is_none());
+            let marks = marks(comma.is_some());
+            Kind::Numbers { point, comma, marks }
+        }
+        (Some(_), Some(comma)) if comma.bad.is_none() => {
+            Kind::Numbers { point, comma: Some(comma), marks: marks(true) }
+        }
         (Some(_), comma) => Kind::Text(match comma {
             Some(comma) if comma.good > point.good => comma,
             Some(_) | None => point,
@@ -310,12 +341,11 @@ fn row_numbers(sheet: &Sheet, field: usize, name: &str) -> bool {
 /// may be read one way alone, else with a comma where `;` separates the fields.
 fn decimal_comma(sheet: &Sheet, kinds: &[(usize, Kind)]) -> bool {
     let (mut only_comma, mut only_point, mut both) = (false, false, false);
-    for (field, kind) in kinds {
-        if let Kind::Numbers { point, comma } = kind {
-            let marked = |mark| sheet.cells(*field).any(|cell| has_mark(cell, &[mark]));
+    for (_, kind) in kinds {
+        if let Kind::Numbers { point, comma, marks } = kind {
             only_comma |= point.bad.is_some();
-            only_point |= comma.is_none() && marked('.');
-            both |= comma.is_some() && point.bad.is_none() && marked(',');
+            only_point |= comma.is_none() && marks.point;
+            both |= comma.is_some() && point.bad.is_none() && marks.comma;
         }
     }
     match (only_comma, only_point) {

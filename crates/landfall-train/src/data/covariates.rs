@@ -28,6 +28,17 @@ pub enum Known {
     Calendar(Calendar),
 }
 
+impl Known {
+    /// The flag that says so.
+    const fn flag(self) -> &'static str {
+        match self {
+            Self::Given => "--known-future",
+            Self::Fixed => "--static",
+            Self::Calendar(_) => "--calendar",
+        }
+    }
+}
+
 /// How a column is scaled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scale {
@@ -48,13 +59,23 @@ pub enum CovariateError {
         "{file}: no dates, and --calendar makes features of them; name the column with --date-column, or leave --calendar out"
     )]
     NoDates { file: String },
+    #[error(
+        "{file}: the dates are not evenly spaced, so that those of the rows to forecast are not known, and --calendar makes features of them; leave it out"
+    )]
+    Uneven { file: String },
     #[error("{file}: dates {step} apart have no calendar features; leave --calendar out")]
     NoFeature { file: String, step: String },
     #[error(
         "{file}: column `{column}` is to be forecast, so that it cannot be a covariate too; leave it out of one of the lists"
     )]
     Target { file: String, column: String },
-    #[error("{file}: column `{column}` is said to be {first} and {second}; keep one of them")]
+    #[error("{file}: no column of numbers `{column}`; choose from {}, or give --categorical {column} if it holds names", list(.known))]
+    Unknown { file: String, column: String, known: Vec<String> },
+    #[error(
+        "{file}: every column is a covariate, so that none is left to forecast; leave one out of --known-future, --static or --categorical"
+    )]
+    NoTarget { file: String },
+    #[error("{file}: column `{column}` is named by {first} and by {second}; name it once")]
     Twice { file: String, column: String, first: &'static str, second: &'static str },
     #[error(
         "{file}: column `{column}` has one value for each series by --static, but row {row} differs from row 1; name it with --known-future if it is known in advance, else leave it out"
@@ -104,8 +125,8 @@ fn stands_for(panel: &Panel, name: &str, categorical: bool) -> Result<Vec<String
         columns.iter().filter(|c| *c == name).cloned().collect()
     };
     if found.is_empty() {
-        let (file, known) = (panel.source(), columns.to_vec());
-        return Err(DataError::UnknownColumn { file, name: name.to_owned(), known });
+        let (file, column, known) = (panel.source(), name.to_owned(), columns.to_vec());
+        return Err(CovariateError::Unknown { file, column, known }.into());
     }
     Ok(found)
 }
@@ -135,9 +156,9 @@ impl Panel {
         for (names, why) in [(&covariates.known, Known::Given), (&covariates.fixed, Known::Fixed)] {
             for name in names {
                 for column in stands_for(&panel, name, covariates.categorical.contains(name))? {
-                    if known.iter().any(|(other, _)| *other == column) {
-                        let (first, second) = ("--known-future", "--static");
-                        let file = panel.source();
+                    if let Some((_, before)) = known.iter().find(|(other, _)| *other == column) {
+                        let (first, second) = (before.flag(), why.flag());
+                        let (file, column) = (panel.source(), name.clone());
                         return Err(CovariateError::Twice { file, column, first, second }.into());
                     }
                     known.push((column, why));
@@ -145,13 +166,9 @@ impl Panel {
             }
         }
         let targets = panel.columns()[..panel.targets].to_vec();
-        for column in known.iter().map(|(column, _)| column) {
-            if panel.targets == panel.columns().len() {
-                continue;
-            }
-            if targets.contains(column) {
-                return Err(CovariateError::Target { file: panel.source(), column: column.clone() }.into());
-            }
+        let both = known.iter().find(|(column, _)| panel.chosen && targets.contains(column));
+        if let Some((column, _)) = both {
+            return Err(CovariateError::Target { file: panel.source(), column: column.clone() }.into());
         }
         for series in &panel.series {
             for (column, _) in known.iter().filter(|(_, why)| *why == Known::Fixed) {
@@ -170,7 +187,7 @@ impl Panel {
         }
         let is_known = |c: &&String| known.iter().any(|(name, _)| name == *c);
         // Without a choice of targets all columns are to be forecast but those that are known in advance.
-        let chosen = if panel.targets < panel.columns().len() { panel.targets } else { usize::MAX };
+        let chosen = if panel.chosen { panel.targets } else { usize::MAX };
         let free: Vec<String> = panel.columns().iter().filter(|c| !is_known(c)).cloned().collect();
         let indicators: Vec<String> = covariates.categorical.iter().map(|c| indicator(c, "")).collect();
         let is_indicator = |c: &String| indicators.iter().any(|prefix| c.starts_with(prefix));
@@ -179,7 +196,7 @@ impl Panel {
             numbers.iter().chain(&past_names).chain(known.iter().map(|(name, _)| name)).cloned().collect();
         panel.targets = numbers.len().min(chosen);
         if panel.targets == 0 {
-            return Err(DataError::NoTarget);
+            return Err(CovariateError::NoTarget { file: panel.source() }.into());
         }
         panel.series = panel.series.into_iter().map(|s| s.with_columns(&order)).collect::<Result<_, _>>()?;
         panel.scales = order
@@ -198,8 +215,15 @@ impl Panel {
     /// The features that are asked for, or those that suit the dates.
     fn calendar(&self, asked: &[Calendar]) -> Result<Vec<Calendar>, DataError> {
         let file = || self.source();
-        if let Some(series) = self.series.iter().find(|s| s.dates().is_none()) {
-            return Err(CovariateError::NoDates { file: series.source().to_owned() }.into());
+        for series in &self.series {
+            let file = series.source().to_owned();
+            match series.dates().map(|dates| dates.future(1)) {
+                None => return Err(CovariateError::NoDates { file }.into()),
+                Some(Err(DataError::NoFrequency { .. })) => {
+                    return Err(CovariateError::Uneven { file }.into());
+                }
+                Some(other) => other.map(drop)?,
+            }
         }
         if !asked.is_empty() {
             return Ok(asked.to_vec());
@@ -234,14 +258,14 @@ pub enum Future<'a> {
 /// The values of the columns known in advance in the rows after a series, `[K][horizon]`, in the units of the data.
 ///
 /// `future` are the rows of those that are given, which must be the dates to be forecast, where the series has dates, or the rows
-/// after its last.
+/// after its last. They are those of the series' name; of an `only` series, those of a file that names no series too.
 ///
 /// # Errors
 /// [`CovariateError`] when given columns have no values, too few, or those of other dates.
 pub fn ahead(
     series: &Series,
     known: &[Known],
-    future: Option<Future<'_>>,
+    (future, only): (Option<Future<'_>>, bool),
     horizon: usize,
 ) -> Result<Vec<Vec<f64>>, DataError> {
     let first = series.channels() - known.len();
@@ -249,8 +273,11 @@ pub fn ahead(
         Some(dates) => dates.values().last().map_or_else(String::new, |d| dates.format(*d)),
         None => format!("row {}", series.rows()),
     };
-    let dates = match series.dates() {
-        Some(dates) => dates.future(horizon).ok(),
+    let of_dates = known.iter().any(|why| matches!(why, Known::Calendar(_)));
+    let dates = match series.dates().map(|dates| dates.future(horizon)) {
+        Some(dates) if of_dates => Some(dates?),
+        // Dates that are not evenly spaced say no more than the order of the rows.
+        Some(dates) => dates.ok(),
         None => None,
     };
     let given: Vec<String> =
@@ -261,7 +288,9 @@ pub fn ahead(
             let (series, columns) = (series.name().to_owned(), given);
             return Err(CovariateError::NoFuture { series, columns, needed: horizon, last: last() }.into());
         }
-        (false, Some(future)) => Some(future_rows(series, future, dates.as_deref(), horizon, &last())?),
+        (false, Some(future)) => {
+            Some(future_rows(series, (future, only), dates.as_deref(), horizon, &last())?)
+        }
     };
     let one = |(at, (column, why)): (usize, (&String, Known))| -> Result<Vec<f64>, DataError> {
         match (why, &dates, &rows) {
@@ -298,15 +327,15 @@ fn named<'a>(
 /// The series of a file with the values after another's last row, and the first of its rows that is forecast.
 fn future_rows<'a>(
     series: &Series,
-    future: Future<'a>,
+    (future, only): (Future<'a>, bool),
     dates: Option<&[chrono::NaiveDateTime]>,
     horizon: usize,
     last: &str,
 ) -> Result<(&'a Series, usize), DataError> {
     let (Future::Rows(panel) | Future::Longer(panel)) = future;
-    let file = panel.source();
+    let file = list(&panel.files);
     let found = match panel.series() {
-        [only] => Some(only),
+        [one] if only && panel.found().series_id.is_empty() => Some(one),
         all => all.iter().find(|s| s.name() == series.name()),
     };
     let Some(rows) = found else {
@@ -337,7 +366,11 @@ fn future_rows<'a>(
             }
             start
         }
-        (Future::Rows(_), _, _) => 0,
+        (Future::Rows(_), None, Some(own)) => {
+            let last = series.dates().and_then(|dates| dates.values().last());
+            own.values().iter().position(|date| Some(date) > last).unwrap_or(rows.rows())
+        }
+        (Future::Rows(_), _, None) => 0,
     };
     let found = rows.rows().saturating_sub(start);
     if found < horizon {

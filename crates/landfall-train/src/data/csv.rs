@@ -6,14 +6,15 @@
 
 use ::csv::{ReaderBuilder, StringRecord};
 use std::borrow::Cow;
+use std::io::Cursor;
 
 use super::error::{DataError, Place};
 use super::message::count;
 use super::numbers::{Number, NumberForm};
-use super::panel::Found;
 use super::series::Series;
-use super::sheet::{self, ReadOptions, Row, Sheet, check_fields};
+use super::sheet::{self, ReadOptions, Sheet, check_fields};
 use super::table::assemble;
+use super::text_column::Texts;
 use super::{dates, text};
 
 /// Rows that the separator is chosen by.
@@ -37,16 +38,7 @@ const BLANKS: u8 = b' ';
 /// # Errors
 /// Whatever keeps the text from being one series, with the line and the column where there is one.
 pub fn parse(bytes: &[u8], file: &str, options: &ReadOptions) -> Result<Series, DataError> {
-    super::only(parse_all(bytes, file, options)?.0, file)
-}
-
-/// Reads all series of a file's text.
-pub(super) fn parse_all(
-    bytes: &[u8],
-    file: &str,
-    options: &ReadOptions,
-) -> Result<(Vec<Series>, Found), DataError> {
-    assemble(sheet(bytes, file, options.separator)?, options)
+    super::only(assemble(sheet(bytes, file, options.separator)?, options)?.0, file)
 }
 
 /// The table that a file's text is.
@@ -57,16 +49,28 @@ pub(super) fn sheet(bytes: &[u8], file: &str, separator: Option<char>) -> Result
         None => find_separator(&text),
         Some(c) => u8::try_from(c).map_err(|_| DataError::BadSeparator { text: c.to_string() })?,
     };
-    let mut rows = Rows::new(&text, file, separator).collect::<Result<Vec<_>, _>>()?;
-    if rows.is_empty() {
+    // Rows are gone through twice, so that never more than the text and its cells are in memory.
+    let rows = || Rows::new(&text, file, separator);
+    let (mut widths, mut comments) = (Vec::new(), 0);
+    for row in rows() {
+        let row = row?;
+        comments += usize::from(comments == widths.len() && row.cell(0).starts_with('#'));
+        widths.push(row.cells.len());
+    }
+    if widths.is_empty() {
         return Err(DataError::Empty { file: file.to_owned() });
     }
-    let header = header_row(&rows);
+    let data = |at: usize| {
+        let row = rows().nth(at).and_then(Result::ok);
+        row.is_some_and(|row| row.cells.iter().any(|cell| numeric(cell.trim())))
+    };
+    let header = header_row(&widths, comments, data);
     if header > 0 {
         notes.push(format!("{} before the header left out", count(header, "line")));
-        rows.drain(..header);
     }
-    let mut names: Vec<String> = rows.remove(0).cells.iter().map(|cell| cell.trim().to_owned()).collect();
+    let mut rows = rows().skip(header);
+    let first = rows.next().transpose()?.map(|row| row.cells).unwrap_or_default();
+    let mut names: Vec<String> = first.iter().map(|cell| cell.trim().to_owned()).collect();
     if let Some(first) = names.first_mut().filter(|name| name.starts_with('#')) {
         *first = first.trim_start_matches('#').trim().to_owned();
     }
@@ -74,37 +78,36 @@ pub(super) fn sheet(bytes: &[u8], file: &str, separator: Option<char>) -> Result
         return Err(DataError::NoHeader { file: file.to_owned() });
     }
     // Row names without a name of their own, as R writes them.
-    if rows.len() > 1 && rows.iter().all(|row| row.cells.len() == names.len() + 1) {
+    let below = widths.get(header + 1..).unwrap_or_default();
+    if below.len() > 1 && below.iter().all(|width| *width == names.len() + 1) {
         names.insert(0, String::new());
     }
-    for row in &rows {
+    let mut texts = Texts::new(names.len());
+    for row in rows {
+        let row = row?;
         check_fields(names.len(), row.cells.len(), || Place { file: file.to_owned(), line: row.line })?;
+        texts.push(row.line, row.cells.iter());
     }
-    Ok(Sheet {
-        file: file.to_owned(),
-        names,
-        rows: sheet::Rows::Text(rows),
-        separator: Some(char::from(separator)),
-        notes,
-    })
+    let (file, separator) = (file.to_owned(), Some(char::from(separator)));
+    Ok(Sheet { file, names, rows: sheet::Rows::Text(texts), separator, notes })
 }
 
 /// The row that names the columns: the first that has as many fields as most rows have. Rows before it are comments or a
 /// preamble. The row before that one names the columns if it has one name less and the other holds data: then the first
 /// column, of row names, has no name.
-fn header_row(rows: &[Row]) -> usize {
-    let comment = |row: &&Row| row.cell(0).starts_with('#');
-    let width = usual_width(rows.iter().map(|row| row.cells.len()));
-    let data = |row: &Row| row.cells.iter().any(|c| numeric(c.trim()));
-    let fields = |row: usize| rows.get(row).map_or(0, |row| row.cells.len());
-    let comments = rows.iter().take_while(comment).count();
+///
+/// `widths` are the numbers of fields of all rows, the first `comments` of them comments; `data` says whether a row holds
+/// numbers.
+fn header_row(widths: &[usize], comments: usize, data: impl Fn(usize) -> bool) -> usize {
+    let width = usual_width(widths.iter().copied());
+    let fields = |row: usize| widths.get(row).copied().unwrap_or(0);
     // The last comment names the columns where the row below it is data.
-    if comments > 0 && fields(comments - 1) == width && rows.get(comments).is_some_and(data) {
+    if comments > 0 && fields(comments - 1) == width && data(comments) {
         return comments - 1;
     }
-    let at = (comments..rows.len()).find(|row| fields(*row) == width).unwrap_or(0);
+    let at = (comments..widths.len()).find(|row| fields(*row) == width).unwrap_or(0);
     let nameless = at > comments && fields(at - 1) > 1 && fields(at - 1) + 1 == width;
-    if nameless && rows.get(at).is_some_and(data) { at - 1 } else { at }
+    if nameless && data(at) { at - 1 } else { at }
 }
 
 /// The most frequent number of fields, of equally frequent ones the larger.
@@ -120,11 +123,23 @@ fn numeric(text: &str) -> bool {
     matches!(NumberForm::POINT.read(text), Number::Finite(_))
 }
 
+/// A row of a text file and the line it stands on.
+pub(super) struct Row {
+    pub(super) line: usize,
+    pub(super) cells: StringRecord,
+}
+
+impl Row {
+    /// The cell of a field, without the blanks around it.
+    pub(super) fn cell(&self, field: usize) -> &str {
+        self.cells.get(field).unwrap_or_default().trim()
+    }
+}
+
 /// The rows of a text that are not blank.
 pub(super) struct Rows<'a> {
     file: &'a str,
-    text: Cow<'a, str>,
-    reader: ::csv::Reader<std::io::Cursor<Vec<u8>>>,
+    reader: ::csv::Reader<Cursor<Cow<'a, [u8]>>>,
     separator: u8,
     /// Bytes whose newlines are counted in `line`. The reader's own line numbers are off after blank
     /// lines and carriage returns, so they are counted here.
@@ -145,12 +160,16 @@ impl<'a> Rows<'a> {
     }
 
     fn of(text: Cow<'a, str>, file: &'a str, separator: u8) -> Self {
+        let bytes = match text {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        };
         let reader = ReaderBuilder::new()
             .delimiter(separator)
             .has_headers(false)
             .flexible(true)
-            .from_reader(std::io::Cursor::new(text.as_bytes().to_vec()));
-        Self { file, text, reader, separator, counted: 0, line: 1 }
+            .from_reader(Cursor::new(bytes));
+        Self { file, reader, separator, counted: 0, line: 1 }
     }
 
     /// Whether a number may have a decimal comma.
@@ -174,7 +193,7 @@ impl Iterator for Rows<'_> {
                 Ok(true) => {}
                 Err(reason) => return Some(Err(DataError::Malformed { at: self.place(), reason })),
             }
-            let bytes = self.text.as_bytes();
+            let bytes: &[u8] = self.reader.get_ref().get_ref();
             let begin = cells.position().and_then(|p| usize::try_from(p.byte()).ok()).unwrap_or(self.counted);
             let blank = bytes.iter().skip(begin).take_while(|b| matches!(b, b'\r' | b'\n')).count();
             let start = begin + blank;

@@ -138,8 +138,9 @@ pub enum DataError {
     },
     /// Columns that go on after the last value of others.
     #[error(
-        "{file}: {what}; values known in advance are not supported: remove those rows, or leave columns out with \
-         --columns; if the values are missing by accident, --fill previous|linear|zero fills them"
+        "{file}: {what}; move rows to forecast to a file of their own, for `forecast --future` and columns named by \
+         --known-future, or leave columns out with --columns; if the values are missing by accident, --fill \
+         previous|linear|zero fills them"
     )]
     KnownAhead {
         /// Name of the series.

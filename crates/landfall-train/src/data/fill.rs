@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use super::ReadOptions;
+use super::covariates::indicator;
 use super::error::{DataError, Place};
 use super::frequency::Spacing;
 use super::message::{count, list};
@@ -59,6 +61,8 @@ pub(super) struct Holes<'a> {
 pub(super) struct Filling {
     fill: Option<Fill>,
     gaps: bool,
+    /// How the names of columns begin that stand for a name of a categorical column.
+    indicators: Vec<String>,
     /// Values filled, by column.
     filled: BTreeMap<String, usize>,
     /// Rows without any value before the first or after the last one with some.
@@ -74,9 +78,11 @@ impl Filling {
     /// With a rule, missing values alone are filled by it, and rows inserted where dates skip some if `gaps` says so.
     /// Without one, rows without any value at both ends are left out, skipped rows are inserted where they are at most a
     /// third of all, and values are interpolated.
-    pub(super) fn new(fill: Option<Fill>, gaps: bool) -> Self {
-        let (filled, said) = (BTreeMap::new(), Vec::new());
-        Self { fill, gaps, filled, trimmed: 0, inserted: 0, largest: None, said }
+    /// An inserted row has the categories of the row before.
+    pub(super) fn new(options: &ReadOptions) -> Self {
+        let (fill, gaps, filled, said) = (options.fill, options.fill_gaps, BTreeMap::new(), Vec::new());
+        let indicators = options.categorical.iter().map(|column| indicator(column, "")).collect();
+        Self { fill, gaps, indicators, filled, trimmed: 0, inserted: 0, largest: None, said }
     }
 
     /// Fills a series; `place` is where a row of it stands in the file.
@@ -107,7 +113,8 @@ impl Filling {
             }
             // Rows that were inserted stand on no line, and none of them is the first of a column.
             let first = place(start + missing.map_or(0, |(first, _)| first));
-            let fill = self.fill.unwrap_or(Fill::Linear);
+            let category = self.indicators.iter().any(|prefix| name.starts_with(prefix));
+            let fill = if category { Fill::Previous } else { self.fill.unwrap_or(Fill::Linear) };
             let empty = || values.iter().enumerate().filter(|(_, v)| v.is_nan()).map(|(row, _)| row);
             holes.interpolated.push(if fill == Fill::Linear { empty().collect() } else { Vec::new() });
             if values.iter().any(|v| v.is_nan()) {

@@ -42,6 +42,7 @@ mod summary;
 pub mod synthetic;
 mod table;
 mod text;
+mod text_column;
 mod tokens;
 mod window_forecast;
 mod windowed;

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::covariates::{self, Known, Scale, indicator};
 use super::message::{count, list};
+use super::table::assemble;
 use super::{DataError, Dates, Frequency, ReadOptions, Season, Series, Summary, csv};
 
 /// Series with the same columns, of which the first ones are to be forecast.
@@ -28,7 +29,9 @@ pub struct Panel {
     pub(super) known: Vec<Known>,
     /// How each column is scaled; by its series where there are no covariates.
     pub(super) scales: Vec<Scale>,
-    files: Vec<String>,
+    /// Whether the columns to be forecast were chosen.
+    pub(super) chosen: bool,
+    pub(super) files: Vec<String>,
     found: Found,
     period: Option<usize>,
 }
@@ -116,8 +119,17 @@ impl Panel {
             if s.columns() == columns { Ok(s) } else { s.with_columns(&columns) }
         };
         let series = series.into_iter().map(same).collect::<Result<_, _>>()?;
-        let (targets, known, scales) = (columns.len(), Vec::new(), Vec::new());
-        Ok(Self { series, targets, known, scales, files: Vec::new(), found: Found::default(), period: None })
+        let targets = columns.len();
+        Ok(Self {
+            series,
+            targets,
+            known: Vec::new(),
+            scales: Vec::new(),
+            chosen: false,
+            files: Vec::new(),
+            found: Found::default(),
+            period: None,
+        })
     }
 
     /// Reads all series of these files. A series is named by the file it fills, without folder and ending, or by the
@@ -167,7 +179,7 @@ impl Panel {
     /// # Errors
     /// As [`Panel::read`].
     pub fn parse(text: &[u8], source: &str, options: &ReadOptions) -> Result<Self, DataError> {
-        let (series, found) = csv::parse_all(text, source, options)?;
+        let (series, found) = assemble(csv::sheet(text, source, options.separator)?, options)?;
         Ok(Self { found, ..Self::new(series)? })
     }
 
@@ -210,7 +222,7 @@ impl Panel {
         let others = self.columns().iter().filter(|c| !targets.contains(c));
         let columns: Vec<String> = targets.iter().chain(others).cloned().collect();
         let series = self.series.into_iter().map(|s| s.with_columns(&columns)).collect::<Result<_, _>>()?;
-        Ok(Self { series, targets: targets.len(), ..self })
+        Ok(Self { series, targets: targets.len(), chosen: true, ..self })
     }
 
     /// The same series without the columns of one value, if others remain and there are rows enough to say so; with all of
@@ -245,9 +257,9 @@ impl Panel {
         if series.is_empty() {
             return Err(DataError::NoFile);
         }
-        let (known, scales) = (self.known.clone(), self.scales.clone());
+        let (known, scales, chosen) = (self.known.clone(), self.scales.clone(), self.chosen);
         let (files, found) = (self.files.clone(), self.found.clone());
-        Ok(Self { series, targets: self.targets, known, scales, files, found, period: self.period })
+        Ok(Self { series, targets: self.targets, chosen, known, scales, files, found, period: self.period })
     }
 
     /// The series, at least one.
@@ -384,6 +396,7 @@ impl From<Series> for Panel {
             known: Vec::new(),
             scales: Vec::new(),
             series: vec![series],
+            chosen: false,
             files: Vec::new(),
             found: Found::default(),
             period: None,
@@ -400,7 +413,9 @@ fn read_file(path: &Path, options: &ReadOptions) -> Result<Read, DataError> {
         let opened = std::fs::File::open(path).map_err(|reason| unread(path, reason))?;
         return read_parquet(opened, &file, options);
     }
-    csv::parse_all(&file_bytes(path)?, &file, options)
+    // The bytes are given up before the table is read: they may be most of the memory that it takes.
+    let sheet = csv::sheet(&file_bytes(path)?, &file, options.separator)?;
+    assemble(sheet, options)
 }
 
 /// A whole file.

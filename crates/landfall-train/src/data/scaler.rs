@@ -133,23 +133,43 @@ impl Scaler {
     /// [`DataError::ScalerChannels`] for a series of other columns, [`DataError::FarOut`] for a value whose square, scaled,
     /// would leave `f32`.
     pub fn scale_f32(&self, series: &Series) -> Result<Vec<f32>, DataError> {
-        let file = || series.source().to_owned();
-        if series.channels() != self.channels() {
-            let (series, scaler) = (series.channels(), self.channels());
-            return Err(DataError::ScalerChannels { file: file(), series, scaler });
-        }
         let mut scaled = Vec::with_capacity(series.channels() * series.rows());
-        let statistics = self.mean.iter().zip(&self.std);
-        for ((column, values), (mean, std)) in series.columns().iter().zip(series.values()).zip(statistics) {
-            for (row, value) in values.iter().enumerate() {
-                let distance = (value - mean) / std;
-                if distance.is_nan() || distance.abs() > FARTHEST {
-                    return Err(far_out(series, column, (*value, distance), row));
-                }
-                scaled.push(distance as f32);
-            }
+        for column in 0..self.channels() {
+            scaled.append(&mut self.scale_column(series, column)?);
         }
         Ok(scaled)
+    }
+
+    /// One column of the scaled series, so that not all have to be in memory again.
+    ///
+    /// # Errors
+    /// As [`Scaler::scale_f32`].
+    pub fn scale_column(&self, series: &Series, column: usize) -> Result<Vec<f32>, DataError> {
+        let (channels, values) = (series.channels(), series.values().get(column));
+        let statistics = self.mean.get(column).zip(self.std.get(column));
+        let (Some(values), Some((mean, std))) = (values.filter(|_| channels == self.channels()), statistics)
+        else {
+            let (file, scaler) = (series.source().to_owned(), self.channels());
+            return Err(DataError::ScalerChannels { file, series: channels, scaler });
+        };
+        let scaled = |(row, value): (usize, &f64)| {
+            let distance = (value - mean) / std;
+            if distance.is_nan() || distance.abs() > FARTHEST {
+                let name = series.columns().get(column).map_or("", String::as_str);
+                return Err(far_out(series, name, (*value, distance), row));
+            }
+            Ok(distance as f32)
+        };
+        values.iter().enumerate().map(scaled).collect()
+    }
+
+    /// The statistics of the first columns.
+    ///
+    /// # Errors
+    /// As [`Scaler::new`].
+    pub(super) fn of_first(&self, columns: usize) -> Result<Self, DataError> {
+        let first = |all: &[f64]| all.iter().take(columns).copied().collect();
+        Self::new(first(&self.mean), first(&self.std))
     }
 
     /// [`Scaler::scale_f32`] widened: a scaled series is stored in `f32`, and a calculation in `f64`

@@ -1,10 +1,9 @@
 //! A table of cells as it stands in a file, before anything is known of its columns.
 
-use ::csv::StringRecord;
-
 use super::Fill;
 use super::cell::Cell;
 use super::error::{DataError, Place};
+use super::text_column::{TextColumn, Texts};
 use std::hash::{Hash, Hasher};
 
 /// What to read of a file. Whatever is `None` is found in the file; what was found stands in
@@ -44,19 +43,6 @@ pub struct ReadOptions {
     pub fixed: Vec<String>,
 }
 
-/// A row of a text file and the line it stands on.
-pub(super) struct Row {
-    pub(super) line: usize,
-    pub(super) cells: StringRecord,
-}
-
-impl Row {
-    /// The cell of a field, without the blanks around it.
-    pub(super) fn cell(&self, field: usize) -> &str {
-        self.cells.get(field).unwrap_or_default().trim()
-    }
-}
-
 /// A cell of a typed column, which owns its text.
 #[derive(PartialEq, Eq, Hash)]
 #[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "typed columns are those of Parquet files"))]
@@ -69,7 +55,7 @@ pub(super) enum Value {
 #[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "typed columns are those of Parquet files"))]
 pub(super) enum Rows {
     /// Of a text file.
-    Text(Vec<Row>),
+    Text(Texts),
     /// Of typed columns: the cells of each row, behind each other.
     Typed {
         /// Cells of a row.
@@ -79,18 +65,29 @@ pub(super) enum Rows {
 }
 
 /// All cells of a row, to be told from other rows.
-#[derive(PartialEq, Eq)]
-pub(super) enum Whole<'a> {
-    Text(&'a StringRecord),
-    Typed(&'a [Value]),
+#[derive(Clone, Copy)]
+pub(super) struct Whole<'a> {
+    sheet: &'a Sheet,
+    row: usize,
 }
+
+impl<'a> Whole<'a> {
+    fn cells(self) -> impl Iterator<Item = Cell<'a>> {
+        (0..self.sheet.names.len()).map(move |field| self.sheet.cell(self.row, field))
+    }
+}
+
+impl PartialEq for Whole<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cells().eq(other.cells())
+    }
+}
+
+impl Eq for Whole<'_> {}
 
 impl Hash for Whole<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        match self {
-            Self::Text(cells) => cells.iter().for_each(|cell| cell.hash(state)),
-            Self::Typed(cells) => cells.hash(state),
-        }
+        self.cells().for_each(|cell| cell.hash(state));
     }
 }
 
@@ -112,7 +109,7 @@ impl Sheet {
     /// Number of rows.
     pub(super) fn len(&self) -> usize {
         match &self.rows {
-            Rows::Text(rows) => rows.len(),
+            Rows::Text(texts) => texts.lines.len(),
             Rows::Typed { width, cells } => cells.len() / (*width).max(1),
         }
     }
@@ -125,7 +122,7 @@ impl Sheet {
     /// A line of the file; of a file without lines, the row, from 1.
     pub(super) fn place(&self, row: usize) -> Place {
         let line = match &self.rows {
-            Rows::Text(rows) => rows.get(row).map(|row| row.line),
+            Rows::Text(texts) => texts.lines.get(row).copied(),
             Rows::Typed { .. } => None,
         };
         Place { file: self.file.clone(), line: line.unwrap_or(row + 1) }
@@ -134,7 +131,7 @@ impl Sheet {
     /// A cell; text without the blanks around it.
     pub(super) fn cell(&self, row: usize, field: usize) -> Cell<'_> {
         match &self.rows {
-            Rows::Text(rows) => rows.get(row).map_or(Cell::Empty, |row| Cell::Text(row.cell(field))),
+            Rows::Text(texts) => texts.columns.get(field).map_or(Cell::Empty, |c| Cell::Text(c.cell(row))),
             Rows::Typed { width, cells } => match cells.get(row * width + field) {
                 Some(Value::Text(text)) => Cell::Text(text.trim()),
                 Some(Value::Typed(cell)) => *cell,
@@ -144,11 +141,8 @@ impl Sheet {
     }
 
     /// All cells of a row.
-    pub(super) fn whole(&self, row: usize) -> Option<Whole<'_>> {
-        match &self.rows {
-            Rows::Text(rows) => rows.get(row).map(|row| Whole::Text(&row.cells)),
-            Rows::Typed { width, cells } => cells.get(row * width..(row + 1) * width).map(Whole::Typed),
-        }
+    pub(super) fn whole(&self, row: usize) -> Whole<'_> {
+        Whole { sheet: self, row }
     }
 
     /// The name of a column that is used: the first one may have none in the file.
@@ -161,7 +155,21 @@ impl Sheet {
 
     /// The cells of a column.
     pub(super) fn cells(&self, field: usize) -> impl Iterator<Item = Cell<'_>> + Clone {
-        (0..self.len()).map(move |row| self.cell(row, field))
+        let (texts, typed) = match &self.rows {
+            Rows::Text(texts) => (texts.columns.get(field), 0),
+            Rows::Typed { .. } => (None, self.len()),
+        };
+        let texts = texts.into_iter().flat_map(TextColumn::cells).map(Cell::Text);
+        texts.chain((0..typed).map(move |row| self.cell(row, field)))
+    }
+
+    /// Gives up the text of a column that has been read, which may be most of what a large file takes.
+    pub(super) fn forget(&mut self, field: usize) {
+        if let Rows::Text(texts) = &mut self.rows
+            && let Some(column) = texts.columns.get_mut(field)
+        {
+            *column = TextColumn::default();
+        }
     }
 
     /// Gives every column a name of its own: unnamed ones `Unnamed: 3` (counted from 0, as pandas does), but for the

@@ -69,22 +69,32 @@ pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<S
     let roles = Roles::find(&sheet, options)?;
     let source = roles.source.as_ref();
     let not_values: Vec<usize> = roles.ids.iter().chain(roles.date_fields()).copied().collect();
-    let columns = columns::read(&sheet, options, &not_values)?;
+    let mut rows = Rows { sheet: &sheet, source, sorted: 0, dropped: 0, changes: 0 };
+    let mut ordered = Vec::new();
+    for (id, lines) in groups(&sheet, &roles.ids)? {
+        let (lines, dates) = rows.in_order(lines)?;
+        ordered.push((id, lines, dates));
+    }
+    let of_rows = rows.notes();
+    let columns = columns::read(&mut sheet, options, &not_values)?;
     let mut notes = std::mem::take(&mut sheet.notes);
     notes.extend(source.and_then(|source| source.dates.note.clone()));
     notes.extend(columns.notes);
     let names: Vec<String> = columns.numbers.iter().map(|c| c.name.clone()).collect();
-    let mut filling = Filling::new(options.fill, options.fill_gaps);
-    let mut rows = Rows { sheet: &sheet, source, sorted: 0, dropped: 0, changes: 0 };
+    // Column by column, so that one alone is there twice.
+    let mut values = vec![Vec::with_capacity(names.len()); ordered.len()];
+    for column in columns.numbers {
+        for ((_, lines, _), values) in ordered.iter().zip(&mut values) {
+            values.push(lines.iter().filter_map(|&line| column.values.get(line).copied()).collect());
+        }
+    }
+    let mut filling = Filling::new(options);
     let mut series = Vec::new();
-    for (id, lines) in groups(&sheet, &roles.ids)? {
-        let (lines, dates) = rows.in_order(lines)?;
+    for ((id, lines, dates), values) in ordered.into_iter().zip(values) {
         let named = match &id {
             Some(id) => format!("{}, series `{id}`", sheet.file),
             None => sheet.file.clone(),
         };
-        let of = |c: &columns::Column| lines.iter().filter_map(|&line| c.values.get(line).copied()).collect();
-        let values = columns.numbers.iter().map(of).collect();
         let place = |row: usize| sheet.place(lines.get(row).copied().unwrap_or(row));
         let holes = Holes { source: &named, names: &names, values, dates, interpolated: Vec::new() };
         let Holes { values, dates, interpolated, .. } = filling.fill(holes, place)?;
@@ -98,7 +108,7 @@ pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<S
             None => one,
         });
     }
-    notes.extend(rows.notes());
+    notes.extend(of_rows);
     notes.extend(filling.notes());
     let found = roles.found(&sheet, notes);
     Ok((series, found))

@@ -1,7 +1,6 @@
 //! A panel whose rows are divided and scaled: windows that can be numbered.
 
 use super::baseline::Part;
-use super::covariates::Known;
 use super::{DataError, Panel, Scaler, Segment, Segments, Series, Split, Validation};
 
 /// A series with the rows of its segments and the scaler of its training rows.
@@ -30,7 +29,7 @@ pub struct Member {
 pub struct WindowedPanel {
     members: Vec<Member>,
     targets: usize,
-    known: Vec<Known>,
+    known: usize,
     left_out: Vec<String>,
 }
 
@@ -108,7 +107,7 @@ impl WindowedPanel {
         validation: Validation,
         scale: impl Fn(&Series, &Segments) -> Result<Option<Scaler>, DataError>,
     ) -> Result<Self, DataError> {
-        let (targets, count, known) = (panel.targets(), panel.series().len(), panel.known().to_vec());
+        let (targets, count, known) = (panel.targets(), panel.series().len(), panel.known().len());
         let (mut members, mut left_out, mut first) = (Vec::new(), Vec::new(), None);
         for series in panel.into_series() {
             match Segments::with_validation(split, series.rows(), sizes, validation) {
@@ -146,6 +145,21 @@ impl WindowedPanel {
         Ok(self)
     }
 
+    /// The same windows of the columns to be forecast alone, for whoever holds the others in a dataset.
+    ///
+    /// # Errors
+    /// None: the columns are there.
+    pub fn without_covariates(self) -> Result<Self, DataError> {
+        let Self { members, targets, left_out, .. } = self;
+        let alone = |m: Member| {
+            let names = m.series.columns().get(..targets).unwrap_or_default().to_vec();
+            let (series, scaler) = (m.series.with_columns(&names)?, m.scaler.of_first(targets)?);
+            Ok(Member { series, scaler, ..m })
+        };
+        let members = members.into_iter().map(alone).collect::<Result<_, DataError>>()?;
+        Ok(Self { members, targets, known: 0, left_out })
+    }
+
     /// The series, at least one.
     pub fn members(&self) -> &[Member] {
         &self.members
@@ -158,13 +172,7 @@ impl WindowedPanel {
 
     /// Number of columns that are known in advance, the last ones.
     pub fn known(&self) -> usize {
-        self.known.len()
-    }
-
-    /// How many columns there are of each kind.
-    pub fn kinds(&self) -> (usize, usize, usize) {
-        let known = self.known();
-        (self.targets, self.columns().len() - self.targets - known, known)
+        self.known
     }
 
     /// Names of the columns, those to be forecast first.

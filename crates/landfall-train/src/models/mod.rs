@@ -203,6 +203,16 @@ impl ModelConfig {
         })
     }
 
+    /// The same sizes for data of these columns, where they depend on them.
+    #[must_use]
+    pub fn with_columns(self, columns: Columns) -> Self {
+        match self {
+            Self::Tide(c) => Self::Tide(TideConfig { columns, ..c }),
+            Self::Tsmixer(c) => Self::Tsmixer(TsMixerConfig { columns, ..c }),
+            Self::Patchtst(_) | Self::Dlinear(_) | Self::Nlinear(_) | Self::CrossAsset(_) => self,
+        }
+    }
+
     /// The model for data of these columns. TiDE and TSMixer read covariates themselves; around a forecaster of single columns
     /// stands a regression on them.
     ///

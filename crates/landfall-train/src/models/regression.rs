@@ -36,7 +36,7 @@ impl WithCovariates {
         let known = (columns.known > 0).then(|| {
             [
                 linear("known.linear", columns.known, columns.targets, zero),
-                linear("known.hidden", columns.known, HIDDEN, Init::kaiming_normal(columns.known)),
+                linear("known.hidden", columns.known, HIDDEN, Init::kaiming_uniform(columns.known)),
                 linear("known.out", HIDDEN, columns.targets, zero),
             ]
         });

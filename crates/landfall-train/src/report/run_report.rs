@@ -128,7 +128,9 @@ fn future(
     panel: &WindowedPanel,
     collected: &Collected,
 ) -> Result<Vec<Option<Forecast>>, RunError> {
-    let shown = |i: usize| collected.pairs.iter().any(|p| p.series == i);
+    // Rows whose covariates are not known here cannot be forecast.
+    let known = !run.needs_future();
+    let shown = |i: usize| known && collected.pairs.iter().any(|p| p.series == i);
     let mut one = |(i, m): (usize, &crate::data::Member)| {
         shown(i).then(|| run.forecast(session, &m.series)).transpose()
     };

@@ -46,15 +46,33 @@ impl Resolved {
     /// As [`Settings::sized`] and [`Settings::resolve`].
     pub fn sized(self, panel: &Panel) -> Result<Self, RunError> {
         let period = panel.season().period;
-        let mut given = Settings { period: Some(period), ..*self.given.clone() };
         let known = panel.known().len();
         let past = panel.columns().len() - panel.targets() - known;
         let columns = Columns { targets: panel.targets(), past, known };
-        if columns.covariates() || matches!(self.network, ModelConfig::Tide(_) | ModelConfig::Tsmixer(_)) {
-            given.network.get_or_insert_default().columns = Some(columns);
-        }
+        let given = Settings { period: Some(period), ..self.given_for(columns) };
         let settings = if self.is_default_recipe() { given.sized(panel, period)? } else { given };
         settings.resolve()
+    }
+
+    /// These settings for data of these columns.
+    ///
+    /// # Errors
+    /// As [`Settings::resolve`].
+    pub fn for_columns(self, columns: Columns) -> Result<Self, RunError> {
+        self.given_for(columns).resolve()
+    }
+
+    fn given_for(&self, columns: Columns) -> Settings {
+        let mut given = (*self.given).clone();
+        if let Some(network) = &mut given.network {
+            // Those of another run's data.
+            network.columns = None;
+        }
+        let tells_apart = matches!(self.network, ModelConfig::Tide(_) | ModelConfig::Tsmixer(_));
+        if columns.covariates() || tells_apart {
+            given.network.get_or_insert_default().columns = Some(columns);
+        }
+        given
     }
 
     /// For a network that reads no covariates.

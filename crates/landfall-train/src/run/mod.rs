@@ -2,6 +2,7 @@
 
 mod auto;
 mod choose;
+mod covariates;
 mod device;
 mod events;
 mod fit;
@@ -11,7 +12,6 @@ mod forecasts;
 mod init;
 mod intervals;
 mod keywords;
-mod known;
 mod measured;
 mod network;
 mod open;

@@ -9,8 +9,8 @@ use super::settings::Settings;
 use crate::checkpoint::{File, load_weights};
 use crate::choice::linear::Linear;
 use crate::data::{
-    Calendar, DataError, Future, Panel, ReadOptions, Scaler, Segment, Series, TokenData, TokenNames,
-    TokenSegments, WindowedPanel,
+    DataError, Panel, Future, ReadOptions, Scaler, Segment, Series, TokenData, TokenNames, TokenSegments,
+    WindowedPanel,
 };
 use crate::models::{ModelConfig, Task};
 use crate::train::{Dataset, Evaluation, Session, Target};
@@ -142,12 +142,7 @@ impl Run {
     /// A column that is not there; whatever keeps a file from being series.
     pub fn load(&self, data: &[PathBuf], fill: Option<crate::data::Fill>) -> Result<Data, RunError> {
         let mut resolved = self.resolved.clone();
-        // Those of the calendar follow from the dates.
-        let columns = self.resolved.settings.columns.as_ref().map(|columns| {
-            let of_calendar = |c: &String| Calendar::ALL.iter().any(|feature| feature.column() == *c);
-            let calendar = self.resolved.settings.calendar.is_some();
-            columns.iter().filter(|c| !(calendar && of_calendar(c))).cloned().collect::<Vec<_>>()
-        });
+        let columns = self.resolved.settings.file_columns();
         match &mut resolved.source {
             Source::Files { paths, read } => {
                 read.columns = columns;

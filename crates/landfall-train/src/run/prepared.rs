@@ -3,7 +3,7 @@
 
 use super::RunError;
 use super::open::{Forecast, Run};
-use crate::data::{DataError, Future, Scaler, Series, ahead, scaler_of};
+use crate::data::{DataError, Future, Scaler, Series, scaler_of};
 
 /// The last rows of a series, ready for a run's network.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,7 +52,7 @@ impl Run {
         let mut scaled = scaler.scale_f64(&last)?;
         let why = self.known();
         let ahead_of = scaled.split_off((series.channels() - why.len()) * context);
-        let known = self.scaled_ahead((series, scaler), &ahead_of, future)?;
+        let known = self.scaled_ahead((series, scaler), &ahead_of, (future, only))?;
         let history = match self.forecaster() {
             Some(f) => {
                 let history = series.last_rows(f.history(context))?;
@@ -68,20 +68,11 @@ impl Run {
         &self,
         (series, scaler): (&Series, &Scaler),
         past: &[f64],
-        future: Option<Future<'_>>,
+        future: (Option<Future<'_>>, bool),
     ) -> Result<Vec<f64>, RunError> {
-        let (why, network) = (self.known(), &self.resolved().network);
-        let (context, horizon) = (network.context(), network.horizon());
-        if self.forecaster().is_some_and(|f| f.ridge.is_some()) {
-            return Ok(Vec::new());
-        }
-        // A network without a share in the forecast may read anything.
-        let ahead = match self.reads_known() {
-            true => ahead(series, &why, future, horizon)?,
-            false => vec![vec![0.0; horizon]; why.len()],
-        };
-        let first = series.channels() - why.len();
-        let mut known = Vec::with_capacity(why.len() * (context + horizon));
+        let context = self.resolved().network.context();
+        let ahead = self.ahead(series, future)?;
+        let (first, mut known) = (series.channels() - ahead.len(), Vec::new());
         for (at, (past, ahead)) in past.chunks_exact(context).zip(&ahead).enumerate() {
             let (mean, std) = (scaler.mean()[first + at], scaler.std()[first + at]);
             known.extend(past);

@@ -4,7 +4,7 @@ use super::device::Device;
 use super::settings::{ModelKind, Precision, Settings, SettingsError, Synthetic};
 use super::{CheckpointEvery, RunError};
 use crate::data::synthetic::WalkData;
-use crate::data::{Covariates, Fill, Panel, ReadOptions, Split, TokenData};
+use crate::data::{Calendar, Covariates, Fill, Panel, ReadOptions, Split, TokenData};
 use crate::models::{ModelConfig, Preset, Recipe, Task};
 use crate::nn::Family;
 use crate::train::{Betas, Draws, Loss, Order, Schedule, TrainingOptions};
@@ -245,7 +245,7 @@ impl Settings {
             }
             let fill = self.fill.as_deref().map(str::parse::<Fill>).transpose()?;
             let read = ReadOptions {
-                columns: self.columns.clone(),
+                columns: self.file_columns(),
                 fill,
                 fill_gaps: self.fill_gaps == Some(true),
                 series_id: self.series_id.clone().map(|names| names.0),
@@ -321,6 +321,14 @@ impl Settings {
                 Err(conflict("--model cross-asset", "--synthetic demo".to_owned(), why).into())
             }
         }
+    }
+
+    /// The columns to read of a file: those of the calendar, which a run lists too, follow from the dates.
+    pub(super) fn file_columns(&self) -> Option<Vec<String>> {
+        let made = |column: &String| {
+            self.calendar.is_some() && Calendar::ALL.iter().any(|feature| feature.column() == *column)
+        };
+        Some(self.columns.as_ref()?.iter().filter(|column| !made(column)).cloned().collect())
     }
 
     /// What is minimised.

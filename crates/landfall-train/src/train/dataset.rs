@@ -101,8 +101,8 @@ impl Dataset {
         let mut offset = 0;
         for m in members {
             let own = m.series.rows();
-            for (c, scaled) in m.scaler.scale_f32(&m.series)?.chunks_exact(own).enumerate() {
-                values[c * rows + offset..][..own].copy_from_slice(scaled);
+            for c in 0..channels {
+                values[c * rows + offset..][..own].copy_from_slice(&m.scaler.scale_column(&m.series, c)?);
             }
             offset += own;
         }

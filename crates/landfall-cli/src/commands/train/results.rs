@@ -9,7 +9,7 @@ use crate::output::{self, digits};
 use crate::training::{Chosen, Comparison, Finished};
 use landfall_train::data::synthetic::WalkData;
 use landfall_train::data::{Metrics, Segment};
-use landfall_train::run::{BaselineRecord, EvaluationRecord, Resolved};
+use landfall_train::run::{BaselineRecord, EvaluationRecord, Resolved, Run};
 use std::path::Path;
 
 /// A run that finished, and what its results are compared with.
@@ -92,7 +92,8 @@ impl<'a> Results<'a> {
         }
         self.saved()?;
         if matches!(self.comparison, Comparison::Series(_)) {
-            output::line(&format!("Forecast with: landfall forecast {}", self.path.display()))?;
+            let future = if Run::open(self.path)?.needs_future() { " --future FILE" } else { "" };
+            output::line(&format!("Forecast with: landfall forecast {}{future}", self.path.display()))?;
         }
         Ok(())
     }

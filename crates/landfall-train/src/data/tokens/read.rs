@@ -6,11 +6,12 @@
 //! its own order.
 
 use super::{TokenData, TokenError, TokenNames};
+use crate::data::csv::Row;
 use crate::data::csv::{Rows, is_data};
 use crate::data::message::list;
 use crate::data::numbers::{Number, number};
 use crate::data::series::first_duplicate;
-use crate::data::sheet::{Row, check_fields};
+use crate::data::sheet::check_fields;
 use crate::data::{DataError, Place, file_bytes};
 use std::collections::HashMap;
 use std::path::Path;

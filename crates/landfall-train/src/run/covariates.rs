@@ -1,0 +1,99 @@
+//! Columns of a run that are known in advance, and their values in the rows that it forecasts.
+
+use super::settings::Names;
+use super::{Run, RunError};
+use crate::data::{Calendar, Future, Known, Panel, ReadOptions, Series, ahead, scaler_of};
+use std::path::PathBuf;
+
+impl Run {
+    /// Why each of the run's last columns is known in advance.
+    #[must_use]
+    pub fn known(&self) -> Vec<Known> {
+        let covariates = self.resolved().settings.covariates();
+        let known = self.resolved().columns().known.min(self.columns().len());
+        let is_of = |column: &String, names: &[String]| {
+            names.iter().any(|n| n == column || column.starts_with(&format!("{n}=")))
+        };
+        let why = |column: &String| match Calendar::ALL.iter().find(|f| f.column() == *column) {
+            Some(feature) if covariates.calendar.is_some() => Known::Calendar(*feature),
+            _ if is_of(column, &covariates.fixed) => Known::Fixed,
+            _ => Known::Given,
+        };
+        self.columns()[self.columns().len() - known..].iter().map(why).collect()
+    }
+
+    /// Columns whose values in the rows to forecast only whoever asks for a forecast has.
+    fn given(&self) -> Vec<String> {
+        let known = self.known();
+        let columns = self.columns()[self.columns().len() - known.len()..].iter().zip(known);
+        columns.filter(|(_, why)| *why == Known::Given).map(|(column, _)| column.clone()).collect()
+    }
+
+    /// Whether what the run forecasts with reads columns known in advance: its network does, a ridge regression and a
+    /// baseline do not.
+    #[must_use]
+    pub fn reads_known(&self) -> bool {
+        !self.known().is_empty() && self.forecaster().is_none_or(|f| f.ridge.is_none() && f.share > 0.0)
+    }
+
+    /// Whether a forecast needs values of columns known in advance that only whoever asks for it has.
+    #[must_use]
+    pub fn needs_future(&self) -> bool {
+        self.reads_known() && !self.given().is_empty()
+    }
+
+    /// The values of the columns known in advance, from files with rows after the last of the data.
+    ///
+    /// # Errors
+    /// [`RunError::NoKnown`] without such columns; whatever keeps the files from being such rows.
+    pub fn load_future(&self, files: &[PathBuf]) -> Result<Panel, RunError> {
+        let given = self.given();
+        if given.is_empty() {
+            return Err(RunError::NoKnown { path: self.path().to_owned() });
+        }
+        let settings = &self.resolved().settings;
+        let names = |names: &Option<Names>| names.as_ref().map(|names| names.0.clone());
+        let categorical = names(&settings.categorical).unwrap_or_default();
+        let asked = |c: &String| given.iter().any(|g| g.starts_with(&format!("{c}=")));
+        let read = ReadOptions {
+            categorical: categorical.into_iter().filter(asked).collect(),
+            columns: Some(given),
+            series_id: names(&settings.series_id),
+            date_column: names(&settings.date_column),
+            date_format: settings.date_format.clone(),
+            ..ReadOptions::default()
+        };
+        Ok(Panel::read(files, &read)?)
+    }
+
+    /// Whether the rows to forecast of these series have their values, so that a missing one is said before a session is
+    /// made. Series that a forecast leaves out need none.
+    ///
+    /// # Errors
+    /// As [`ahead`].
+    pub fn check_future(&self, panel: &Panel, future: Option<Future<'_>>) -> Result<(), RunError> {
+        let only = panel.series().len() == 1;
+        let context = self.resolved().network.context();
+        for series in panel.series() {
+            if series.rows() >= context && scaler_of(self.need_scalers()?, series, only).is_some() {
+                self.ahead(series, (future, only))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns known in advance in the rows to forecast; those that no forecast depends on are 0.
+    pub(super) fn ahead(
+        &self,
+        series: &Series,
+        future: (Option<Future<'_>>, bool),
+    ) -> Result<Vec<Vec<f64>>, RunError> {
+        let (known, horizon) = (self.known(), self.resolved().network.horizon());
+        match self.forecaster() {
+            // A ridge regression's network has no such columns.
+            Some(f) if f.ridge.is_some() => Ok(Vec::new()),
+            Some(_) if !self.reads_known() => Ok(vec![vec![0.0; horizon]; known.len()]),
+            Some(_) | None => Ok(ahead(series, &known, future, horizon)?),
+        }
+    }
+}
