@@ -1,8 +1,10 @@
 //! The command line.
 
 mod other_programs;
+mod serving;
 
 pub(crate) use other_programs::{Export, Import};
+pub(crate) use serving::{Backtest, Serve};
 
 use crate::backtesting::Refit;
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
@@ -335,42 +337,6 @@ pub(crate) struct Evaluate {
     pub(crate) with: With,
 }
 
-#[derive(Debug, Group)]
-pub(crate) struct Backtest {
-    /// Run directory; without one, give --data and settings of landfall train, which train a new forecaster.
-    pub(crate) run: Option<PathBuf>,
-    /// Number of origins; the forecast from the last one ends with the last row.
-    #[arg(long, value_name = "N")]
-    pub(crate) windows: Option<usize>,
-    /// Rows from one origin to the next.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    pub(crate) step: usize,
-    /// First origin, the last row that its forecast knows: a date, or a row number of data without dates.
-    #[arg(long, value_name = "DATE")]
-    pub(crate) from: Option<String>,
-    /// Last origin.
-    #[arg(long, value_name = "DATE")]
-    pub(crate) to: Option<String>,
-    /// Train anew on the rows up to the origin: never (one training before the first origin, or RUN's weights), always, or
-    /// at every Nth origin.
-    #[arg(long, value_name = "never|always|N", value_parser = refit, default_value = "never")]
-    pub(crate) refit: Refit,
-    /// Write the forecasts and actual values of all windows to a new CSV file, origin after origin.
-    #[arg(long, value_name = "P.csv")]
-    pub(crate) predictions: Option<PathBuf>,
-    /// Go on with an interrupted backtest of the same command, whose finished origins --predictions holds.
-    #[arg(long, requires = "predictions")]
-    pub(crate) resume: bool,
-    /// Write the errors and some forecasts as one HTML file, a new one.
-    #[arg(long, value_name = "FILE.html")]
-    pub(crate) report: Option<PathBuf>,
-    /// Print one JSON object as the last line.
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) setup: Setup,
-}
-
 fn refit(text: &str) -> Result<Refit, String> {
     match text {
         "never" => Ok(Refit::Never),
@@ -456,46 +422,6 @@ pub(crate) struct Predict {
     #[command(flatten)]
     pub(crate) with: With,
 }
-
-#[derive(Debug, Group)]
-pub(crate) struct Serve {
-    /// Run directory.
-    pub(crate) run: PathBuf,
-    /// Address to listen on; 0.0.0.0 for all of the machine.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
-    pub(crate) host: std::net::IpAddr,
-    /// Port; 0 for any that is free.
-    #[arg(long, value_name = "N", default_value_t = 8080)]
-    pub(crate) port: u16,
-    /// Most histories of one run of the network.
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) max_batch: u16,
-    /// Most bytes of a request's body, in MiB.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) max_body: u16,
-    /// Most histories of one request.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) max_histories: u16,
-    /// Most histories that wait for the network; beyond, requests are answered with 503.
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) queue: u16,
-    /// Most connections at once; further ones wait.
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) connections: u16,
-    /// Seconds that a request may take: to arrive, to be answered, and to finish when the server stops.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=3600))]
-    pub(crate) timeout: u16,
-    /// Weights of the run: best or last.
-    #[arg(long, value_parser = weights, default_value = "best")]
-    pub(crate) weights: Weights,
-    /// Device: auto (first usable GPU, otherwise the CPU), cpu, cuda or cuda:N.
-    #[arg(long, value_parser = computing, default_value = "auto")]
-    pub(crate) device: Device,
-    /// CPU threads of the network.
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
-}
-
 
 #[derive(Debug, Group)]
 pub(crate) struct Plan {

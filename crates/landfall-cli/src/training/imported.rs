@@ -23,7 +23,8 @@ impl Begun {
             let engine = session.engine.clone();
             let scored = engine.enter(|| session.evaluate(Segment::Test))?;
             let mut record = EvaluationRecord::new(0, Segment::Test, &scored, &Units::of(panel));
-            let test = TestScoring { panel: Arc::clone(panel), period: resolved.period, segment: Segment::Test };
+            let test =
+                TestScoring { panel: Arc::clone(panel), period: resolved.period, segment: Segment::Test };
             test.add_to(&mut record, &mut session, None).map_err(CliError::During)?;
             folder.log(&record).map_err(CliError::During)?;
             records.push(record);

@@ -2,8 +2,9 @@
 
 use super::RunError;
 use super::forecaster::linear;
+use super::kinds::ModelKind;
 use super::resolve::Resolved;
-use super::settings::{ModelKind, Settings};
+use super::settings::Settings;
 use crate::choice::linear::Linear;
 use crate::choice::{Plan, Sizes};
 use crate::data::{Panel, Segment, WindowedPanel};

@@ -2,8 +2,8 @@
 
 use super::forecaster::{Forecaster, floors, non_negative};
 use super::intervals::{self, Errors};
+use super::kinds::ModelKind;
 use super::resolve::Resolved;
-use super::settings::ModelKind;
 use super::{RunError, RunFolder};
 use crate::checkpoint::{load_weights, write_weights};
 use crate::choice::linear::{Linear, origins};

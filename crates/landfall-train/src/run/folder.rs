@@ -3,8 +3,8 @@
 
 use super::RunError;
 use super::events::{self, Events};
+use super::kinds::ModelKind;
 use super::record::{EvaluationRecord, Scalars};
-use super::settings::ModelKind;
 use crate::checkpoint::replace;
 use crate::data::Segment;
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! What a run of the default recipe forecasts with: a network, a baseline, or the mean of both.
 
-use super::settings::ModelKind;
+use super::kinds::ModelKind;
 use crate::choice::Candidate;
 use crate::choice::linear::Linear;
 use crate::data::{Baseline, Scaler, Series, WindowedPanel};

@@ -1,6 +1,7 @@
 //! Weights to start from, and the settings that follow from them.
 
-use super::settings::{ModelKind, Settings, SettingsError};
+use super::kinds::ModelKind;
+use super::settings::{Settings, SettingsError};
 use crate::models::{DropoutMasks, PatchTstConfig, Preset, Task};
 use crate::pretrained::{Origin, Pretrained};
 use serde::Serialize;

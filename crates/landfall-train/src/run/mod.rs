@@ -12,6 +12,7 @@ mod forecasts;
 mod init;
 mod intervals;
 mod keywords;
+mod kinds;
 mod measured;
 mod network;
 mod open;
@@ -36,11 +37,9 @@ pub use record::{
     QuantileRecord, Scalars, SeriesRecord, StepLine, Units,
 };
 
+pub use kinds::{ModelKind, Precision, Synthetic};
 pub use resolve::{Data, Resolved, Source, interval_levels};
-pub use settings::{
-    Files, ModelKind, Names, Network, OneOrMore, Precision, ScalerTable, Settings, SettingsError, Synthetic,
-    named,
-};
+pub use settings::{Files, Names, Network, OneOrMore, ScalerTable, Settings, SettingsError, named};
 
 use crate::checkpoint::CheckpointError;
 use std::path::PathBuf;

@@ -1,7 +1,8 @@
 //! The network of a run, from a preset and what is set beside it.
 
+use super::kinds::ModelKind;
 use super::resolve::Source;
-use super::settings::{ModelKind, Network, Settings, SettingsError};
+use super::settings::{Network, Settings, SettingsError};
 use crate::choice::Sizes;
 use crate::models::{
     CrossAssetConfig, DLinearConfig, ModelConfig, NLinearConfig, PatchTstConfig, Preset, Task, TideConfig,

@@ -9,7 +9,7 @@ use super::settings::Settings;
 use crate::checkpoint::{File, load_weights};
 use crate::choice::linear::Linear;
 use crate::data::{
-    DataError, Panel, Future, ReadOptions, Scaler, Segment, Series, TokenData, TokenNames, TokenSegments,
+    DataError, Future, Panel, ReadOptions, Scaler, Segment, Series, TokenData, TokenNames, TokenSegments,
     WindowedPanel,
 };
 use crate::models::{ModelConfig, Task};

@@ -1,7 +1,8 @@
 //! From settings to what a run is made of: network, options and data, checked before anything is written.
 
 use super::device::Device;
-use super::settings::{ModelKind, Precision, Settings, SettingsError, Synthetic};
+use super::kinds::{ModelKind, Precision, Synthetic};
+use super::settings::{Settings, SettingsError};
 use super::{CheckpointEvery, RunError};
 use crate::data::synthetic::WalkData;
 use crate::data::{Calendar, Covariates, Fill, Panel, ReadOptions, Split, TokenData};

@@ -2,12 +2,11 @@
 
 use super::device::Device;
 use super::forecaster::Forecaster;
+use super::kinds::{ModelKind, Precision, Synthetic};
 use crate::data::{Calendar, Covariates, TokenNames};
 use crate::models::{Approximation, Columns, DropoutMasks, Order as NormOrder};
 use crate::nn::NormKind;
 use crate::train::{Draws, OptimizerKind, Order, Schedule};
-use landfall::DType;
-use landfall::ops::Precision as Products;
 use landfall::tune::Choices;
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error as ValueError, StrDeserializer};
@@ -42,96 +41,6 @@ pub enum SettingsError {
     FreezesNone { pattern: String, example: String },
     #[error("every parameter is frozen, so there is nothing to train; freeze fewer")]
     AllFrozen,
-}
-
-/// The kinds of models.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ModelKind {
-    /// A forecaster of the rows after the context.
-    Patchtst,
-    /// One value for a window.
-    WindowRegressor,
-    /// Two linear maps, of the trend and of the rest.
-    Dlinear,
-    /// One linear map of the differences from the last value.
-    Nlinear,
-    /// A dense encoder and decoder of each column, with covariates.
-    Tide,
-    /// Layers that mix rows and columns in turn, with covariates.
-    Tsmixer,
-    /// A class of each token of a sample.
-    CrossAsset,
-}
-
-impl ModelKind {
-    /// Its name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Patchtst => "patchtst",
-            Self::WindowRegressor => "window-regressor",
-            Self::Dlinear => "dlinear",
-            Self::Nlinear => "nlinear",
-            Self::Tide => "tide",
-            Self::Tsmixer => "tsmixer",
-            Self::CrossAsset => "cross-asset",
-        }
-    }
-}
-
-/// Data that is generated instead of read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Synthetic {
-    /// An hourly multivariate series ([`crate::data::synthetic::demo`]).
-    Demo,
-    /// Random walks with their mean as label ([`crate::data::synthetic::walk`]).
-    Walk,
-    /// Samples of tokens with classes ([`crate::data::synthetic::assets`]).
-    Assets,
-}
-
-/// What a run computes in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Precision {
-    /// 32-bit floats.
-    F32,
-    /// 64-bit floats.
-    F64,
-    /// 32-bit floats whose matrix products round their factors to TF32, on a GPU.
-    Tf32,
-    /// Products and the pointwise ops between them in bf16; weights, norms, losses and the optimizer in f32.
-    Bf16,
-    /// The same in f16, with a dynamic loss scale.
-    F16,
-}
-
-impl Precision {
-    /// Its name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-            Self::Tf32 => "tf32",
-            Self::Bf16 => "bf16",
-            Self::F16 => "f16",
-        }
-    }
-
-    /// The dtype of arithmetic, and how f32 products multiply.
-    #[must_use]
-    pub const fn parts(self) -> (DType, Products) {
-        match self {
-            Self::F32 => (DType::F32, Products::Strict),
-            Self::F64 => (DType::F64, Products::Strict),
-            Self::Tf32 => (DType::F32, Products::Tf32),
-            Self::Bf16 => (DType::BF16, Products::Strict),
-            Self::F16 => (DType::F16, Products::Strict),
-        }
-    }
 }
 
 /// Options of the network that a preset sets; a value here wins over the preset's.

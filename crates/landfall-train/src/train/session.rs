@@ -378,7 +378,8 @@ impl Session {
         let mut set = ProgramSet::new(&self.engine, &self.state);
         for &size in sizes {
             let (spec, window) = (self.state.spec(), self.window);
-            let graph = predict_graph(spec, self.model.as_ref(), (size, window), self.outputs, &self.options)?;
+            let graph =
+                predict_graph(spec, self.model.as_ref(), (size, window), self.outputs, &self.options)?;
             set.add(&format!("predict {size}"), &graph)?;
         }
         set.build()

@@ -175,12 +175,7 @@ impl Outputs {
 
 /// What a model predicts of scaled windows `[B, C, L]`: `[B, targets, Q, H]`; of samples `[B, S, F]` the probabilities of their
 /// classes, `[B, S, 1, K]`.
-pub(super) fn prediction(
-    g: &Graph,
-    model: &dyn Model,
-    inputs: &Inputs,
-    of: Outputs,
-) -> Result<Value, Error> {
+pub(super) fn prediction(g: &Graph, model: &dyn Model, inputs: &Inputs, of: Outputs) -> Result<Value, Error> {
     let batch = g.shape(inputs.x).dims().first().copied().unwrap_or(1);
     let cx = Context::new(g, model.parameters(), Mode::Evaluate);
     let mut all = predicted(&cx, model, inputs, of.targets)?;
@@ -219,7 +214,8 @@ fn evaluate_graph(
     let g = Graph::new(spec);
     let cursor = g.entry(EVALUATION_CURSOR)?;
     let Batch { inputs, y, series, valid } = batch(&g, cursor, ops::Order::Sequential, 1, s)?;
-    let prediction = predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, &inputs, s.targets)?;
+    let prediction =
+        predicted(&Context::new(&g, model.parameters(), Mode::Evaluate), model, &inputs, s.targets)?;
     if !matches!(s.target, Target::Classes { .. }) {
         g.output(PREDICTION, prediction);
     }
@@ -250,8 +246,8 @@ pub(super) fn predict_graph(
     let g = Graph::new(spec);
     let dtype = options.dtype.accumulate();
     let x = g.input(CONTEXT, dtype, [batch, window.channels, window.context]);
-    let known =
-        (window.known > 0).then(|| g.input(KNOWN, dtype, [batch, window.known, window.context + outputs.horizon]));
+    let known = (window.known > 0)
+        .then(|| g.input(KNOWN, dtype, [batch, window.known, window.context + outputs.horizon]));
     g.output(PREDICTION, prediction(&g, model, &Inputs { x, known }, outputs)?);
     Ok(mixed_precision(&g, options.dtype, options.products)?.into_graph())
 }
