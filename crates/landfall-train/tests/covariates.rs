@@ -35,7 +35,7 @@ fn models(outputs: usize) -> Vec<ModelConfig> {
     };
     let tide = match Preset::Tide.config() {
         ModelConfig::Tide(c) => {
-            TideConfig { context, horizon, d_model: 32, d_decoder: 8, dropout: 0.0, outputs, ..c }
+            TideConfig { context, horizon, d_model: 32, d_decoder: 8, temporal_norm: false, dropout: 0.0, outputs, ..c }
         }
         other => panic!("{other:?} is no TiDE"),
     };
@@ -303,6 +303,7 @@ fn tide_and_tsmixer_compute_what_their_papers_say() -> Result<()> {
         d_decoder: 3,
         d_temporal: 5,
         layer_norm: true,
+        temporal_norm: false,
         revin: true,
         dropout: 0.0,
         outputs,
