@@ -62,6 +62,7 @@ fn small(preset: Preset) -> ModelConfig {
             d_ff: 8,
             ..c
         }),
+        other => other,
     }
 }
 
