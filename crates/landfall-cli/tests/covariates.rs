@@ -165,6 +165,8 @@ fn a_run_with_covariates_goes_on_and_forecasts_what_its_future_says() {
     f.runs("train --resume run --max-steps 6 --device cpu");
     // A run's own settings list the calendar's columns.
     f.runs("train --config run/config.toml --out again --device cpu");
+    let plan = f.runs("plan --config run/config.toml").out;
+    assert!(plan.contains(" 7 channels"), "{plan}");
 }
 
 #[test]
