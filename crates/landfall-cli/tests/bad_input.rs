@@ -96,7 +96,7 @@ fn names_and_combinations() {
     for (words, text) in [
         (
             "train --preset big",
-            "unknown preset `big`; choose from auto, patchtst-42, patchtst-64, patchtst-wide, patchtst-deep, window-regressor, dlinear, dlinear-etth2, cross-asset",
+            "unknown preset `big`; choose from auto, patchtst-42, patchtst-64, patchtst-wide, patchtst-deep, window-regressor, dlinear, dlinear-etth2, tide, tide-etth2, tsmixer, tsmixer-etth2, cross-asset",
         ),
         (
             "train --model patchtst --preset window-regressor",

@@ -106,6 +106,15 @@ fn a_run_with_covariates_goes_on_and_forecasts_what_its_future_says() {
     f.write("newer.csv", rows(0, ROWS + 3, &ALL));
     f.write("short.csv", rows(ROWS, 4, &["promotion", "event"]));
     f.write("late.csv", rows(ROWS + 1, 6, &["promotion", "event"]));
+    let every_second = |(i, line): (usize, &str)| (i == 0 || i % 2 == 1).then(|| line.to_owned() + "\n");
+    f.write(
+        "sparse.csv",
+        rows(ROWS, 13, &["promotion", "event"])
+            .lines()
+            .enumerate()
+            .filter_map(every_second)
+            .collect::<String>(),
+    );
     f.write("unnamed.csv", rows(ROWS, 6, &["promotion"]));
     f.write("unknown.csv", rows(ROWS, 6, &["promotion", "event"]).replace(",none", ",parade"));
     f.write("unknown_data.csv", rows(0, ROWS, &ALL).replacen(",none,", ",parade,", 1));
@@ -126,6 +135,10 @@ fn a_run_with_covariates_goes_on_and_forecasts_what_its_future_says() {
         (
             "--data newer.csv --future future.csv",
             "future.csv: series `newer` has 3 of the 6 rows after 2024-01-13 14:00:00 that are forecast; add the others",
+        ),
+        (
+            "--future sparse.csv",
+            "sparse.csv: series `d` has 2024-01-13 14:00:00 where 2024-01-13 13:00:00 is forecast; give one row for each date",
         ),
         ("--future unnamed.csv", "unnamed.csv: no column `event`; choose from promotion"),
         (
@@ -152,6 +165,8 @@ fn a_run_with_covariates_goes_on_and_forecasts_what_its_future_says() {
     f.runs("train --resume run --max-steps 6 --device cpu");
     // A run's own settings list the calendar's columns.
     f.runs("train --config run/config.toml --out again --device cpu");
+    let plan = f.runs("plan --config run/config.toml").out;
+    assert!(plan.contains(" 7 channels"), "{plan}");
 }
 
 #[test]
@@ -163,7 +178,9 @@ fn each_series_has_its_own_future() {
     };
     let (all, ahead) = (rows(0, ROWS, &ALL), rows(ROWS, 6, &["promotion"]));
     f.write("d.csv", of(&all, "a", true) + &of(&all, "b", false));
-    f.write("future.csv", of(&ahead, "b", true) + &of(&ahead.replace(",5", ",9"), "a", false));
+    let none: String =
+        ahead.lines().map(|l| l.split_once(',').expect("a date").0.to_owned() + ",0\n").collect();
+    f.write("future.csv", of(&ahead, "b", true) + &of(&none, "a", false));
     f.write("one.csv", of(&ahead, "a", true));
     f.runs(&format!("{RUN} --target sales --known-future promotion --out run"));
     assert_eq!(
@@ -201,7 +218,6 @@ fn a_forecaster_without_covariates_needs_no_future() {
     assert!(ran.out.contains("Forecast with: landfall forecast run\n"), "{}", ran.out);
     let out = f.runs("forecast run --device cpu").out;
     assert_eq!(out.lines().count(), 7, "{out}");
-    f.write("future.csv", rows(0, 0, &[]) + "");
     let future: String = (400..406)
         .map(|t: usize| format!("2024-{:02}-{:02} {:02}:00:00,1\n", 1 + t / 672, 1 + t / 24 % 28, t % 24))
         .collect();
@@ -209,4 +225,22 @@ fn a_forecaster_without_covariates_needs_no_future() {
     let ran = f.runs("forecast run --device cpu --future future.csv");
     assert_eq!(ran.out, out);
     assert!(ran.err.contains("reads no covariates: --future changes nothing"), "{}", ran.err);
+    // A baseline alone, beside a network that reads covariates.
+    let f = folder();
+    f.runs(&format!("{RUN} {COVARIATES} --out run"));
+    let config = f.read("run/config.toml");
+    let alone =
+        config.replace("share = 1.0", "share = 0.0\nrepeats = 1").replace("share = 0.5", "share = 0.0");
+    assert_ne!(alone, config);
+    f.write("run/config.toml", alone);
+    let out = f.runs("forecast run --device cpu").out;
+    let last = rows(ROWS - 1, 1, &["sales"]);
+    let last: f64 = last.trim_end().rsplit(',').next().and_then(|x| x.parse().ok()).expect("a number");
+    for line in out.lines().skip(1) {
+        let (_, value) = line.rsplit_once(',').expect("a value");
+        assert!(
+            (value.parse::<f64>().expect("a number") - last).abs() < 1e-4,
+            "{line}: the last value is {last}"
+        );
+    }
 }

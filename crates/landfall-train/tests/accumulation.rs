@@ -61,7 +61,11 @@ fn session(
         ModelConfig::Patchtst(c) if c.task == Task::Regress => {
             (Dataset::regression(&synthetic::walk(64, 3, context, 1)?), Loss::Mse)
         }
-        ModelConfig::Patchtst(_) | ModelConfig::Dlinear(_) | ModelConfig::Nlinear(_) => {
+        ModelConfig::Patchtst(_)
+        | ModelConfig::Dlinear(_)
+        | ModelConfig::Nlinear(_)
+        | ModelConfig::Tide(_)
+        | ModelConfig::Tsmixer(_) => {
             let series = synthetic::demo(300, 2, 5)?;
             (Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, context, horizon)?.0, Loss::Mse)
         }

@@ -17,34 +17,24 @@ const HORIZON: usize = 6;
 /// Small models of every kind that reads covariates.
 fn models(outputs: usize) -> Vec<ModelConfig> {
     let (context, horizon) = (CONTEXT, HORIZON);
-    let patchtst = match Preset::PatchTst42.config() {
-        ModelConfig::Patchtst(c) => PatchTstConfig {
-            context,
-            horizon,
-            patch: 8,
-            stride: 4,
-            d_model: 16,
-            heads: 2,
-            layers: 1,
-            d_ff: 32,
-            dropout: 0.0,
-            outputs,
-            ..c
-        },
-        other => panic!("{other:?} is no PatchTST"),
+    let ModelConfig::Patchtst(patchtst) = Preset::PatchTst42.config() else { panic!("a PatchTST") };
+    let ModelConfig::Tide(tide) = Preset::Tide.config() else { panic!("a TiDE") };
+    let ModelConfig::Tsmixer(tsmixer) = Preset::TsMixer.config() else { panic!("a TSMixer") };
+    let patchtst = PatchTstConfig {
+        context,
+        horizon,
+        patch: 8,
+        stride: 4,
+        d_model: 16,
+        heads: 2,
+        layers: 1,
+        d_ff: 32,
+        dropout: 0.0,
+        outputs,
+        ..patchtst
     };
-    let tide = match Preset::Tide.config() {
-        ModelConfig::Tide(c) => {
-            TideConfig { context, horizon, d_model: 32, d_decoder: 8, temporal_norm: false, dropout: 0.0, outputs, ..c }
-        }
-        other => panic!("{other:?} is no TiDE"),
-    };
-    let tsmixer = match Preset::TsMixer.config() {
-        ModelConfig::Tsmixer(c) => {
-            TsMixerConfig { context, horizon, layers: 2, d_ff: 16, dropout: 0.0, outputs, ..c }
-        }
-        other => panic!("{other:?} is no TSMixer"),
-    };
+    let tide = TideConfig { context, horizon, d_model: 32, d_decoder: 8, dropout: 0.0, outputs, ..tide };
+    let tsmixer = TsMixerConfig { context, horizon, layers: 2, d_ff: 16, dropout: 0.0, outputs, ..tsmixer };
     vec![
         ModelConfig::Patchtst(patchtst),
         ModelConfig::Dlinear(DLinearConfig { context, horizon, kernel: 5, outputs }),

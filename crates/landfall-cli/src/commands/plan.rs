@@ -34,6 +34,8 @@ pub(crate) fn run(args: &Plan) -> Result<(), CliError> {
     (settings.data, settings.fill) = (None, None);
     (settings.fill_gaps, settings.series_id, settings.date_column) = (None, None, None);
     (settings.date_format, settings.separator) = (None, None);
+    (settings.known_future, settings.fixed) = (None, None);
+    (settings.categorical, settings.calendar) = (None, None);
     let classifies = settings.model == Some(ModelKind::CrossAsset)
         || settings.preset.as_deref() == Some(Preset::CrossAsset.name());
     settings.channels = if classifies { args.shapes.channels } else { Some(channels) };

@@ -41,13 +41,13 @@ pub(crate) fn load(resolved: &mut Resolved, panel: Option<Panel>) -> Result<Load
                 summary = Some(panel.summary());
                 *resolved = resolved.clone().sized(&panel)?;
                 let (mut dataset, panel) = resolved.forecast(panel)?;
+                // From here on covariates are read from the dataset; before it is divided, which takes its size again.
+                let panel = panel.without_covariates()?;
                 let left_out = panel.left_out().to_vec();
                 if resolved.is_default_recipe() {
                     let (folds, planned) = resolved.planned(&dataset, &panel);
                     (plan, dataset) = (Some(folds), planned);
                 }
-                // From here on covariates are read from the dataset.
-                let panel = panel.without_covariates()?;
                 (dataset, Comparison::Series(Arc::new(panel)), left_out)
             }
             Data::Tokens(data) => {
