@@ -33,7 +33,16 @@ fn models(outputs: usize) -> Vec<ModelConfig> {
         outputs,
         ..patchtst
     };
-    let tide = TideConfig { context, horizon, d_model: 32, d_decoder: 8, dropout: 0.0, outputs, ..tide };
+    let tide = TideConfig {
+        context,
+        horizon,
+        d_model: 32,
+        d_decoder: 8,
+        temporal_norm: false,
+        dropout: 0.0,
+        outputs,
+        ..tide
+    };
     let tsmixer = TsMixerConfig { context, horizon, layers: 2, d_ff: 16, dropout: 0.0, outputs, ..tsmixer };
     vec![
         ModelConfig::Patchtst(patchtst),
