@@ -38,6 +38,7 @@ const SPILLS: &[(&str, &str, &str, &str)] = &[
     ("layer_norm_grad", "column_sums", " A=", A_BLOCK_MORE),
     ("layer_norm_grad", "gradient_sums", " A=", A_BLOCK_MORE),
     ("recurrence", "recurrence", " A=", A_BLOCK_MORE),
+    ("softmax", "softmax", " A=f64 ", A_BLOCK_MORE),
     ("softmax", "cross_entropy", " A=", A_BLOCK_MORE),
     ("softmax", "cross_entropy_grad", " A=f64 ", A_BLOCK_MORE),
     ("masked_attention", "masked_attention", " A=", ROUTINE),
