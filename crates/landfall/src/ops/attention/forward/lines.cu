@@ -126,8 +126,10 @@ struct Rows {
             multiply_add(sum[(c + 1) % CHUNKS], weights, b[2], b[3], T());
         }
     }
-    // The rows, times a factor for the upper and one for the lower eight.
+    // The rows, times a factor for the upper and one for the lower eight. They may lie where the warp has read its own lines:
+    // all lanes have read before one writes.
     DEVICE void put(Line* to, u32 from, const Warp& w, float upper, float lower) const {
+        __syncwarp();
 #pragma unroll
         for (u32 c = 0; c < CHUNKS; c++) {
             *reinterpret_cast<u32*>(to[from + w.row] + c * 8 + w.column) = pair_of<T>(sum[c][0] * upper, sum[c][1] * upper);

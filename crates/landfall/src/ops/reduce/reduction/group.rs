@@ -113,7 +113,7 @@ pub(in crate::ops) fn single_pass(frame: &RowFrame<'_>, dtype: DType, views: &[R
     }
 }
 
-/// Elements of a row that a lane keeps in registers, at most: as many 32-bit registers, or half as many of f64.
+/// Elements in f32 of a row that a lane keeps in registers, at most. Of f64 it keeps a unit, and spills with more.
 const KEPT: usize = 64;
 
 /// The lanes of a row that is kept in registers and the units of each, `SINGLE_PASS` and `PASSES` in the sources: 0 lanes where
@@ -121,8 +121,7 @@ const KEPT: usize = 64;
 pub(in crate::ops) fn kept(frame: &RowFrame<'_>, dtype: DType, views: &[RowView<'_>]) -> (u64, u64) {
     let (unit, lanes) = (unit(dtype), frame.lanes as usize);
     let passes = frame.length.div_ceil(lanes * unit).max(1);
-    let most = KEPT / (dtype.accumulate().size() / size_of::<f32>());
-    let single = (passes == 1 || passes * unit <= most)
+    let single = (passes == 1 || dtype.accumulate() == DType::F32 && passes * unit <= KEPT)
         && frame.length.is_multiple_of(unit)
         && frame.starts.shape().rank() <= 1
         && frame.across == 0
