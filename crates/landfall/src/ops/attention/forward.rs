@@ -232,7 +232,8 @@ impl Tested for Attention {
                 // Averages of many values in f32 are off by more of their units than of few; long heads matter in 16 bits.
                 let long = [Some(DType::BF16), Some(DType::F16)];
                 for &dtype in if shape[1].min(shape[3]) >= 128 { &long[..] } else { &[None] } {
-                    let of = |shape: Shape, most: f64| SampleArg::with(dtype, shape, Data::Range(-most, most));
+                    let of =
+                        |shape: Shape, most: f64| SampleArg::with(dtype, shape, Data::Range(-most, most));
                     let mut args = vec![of(shape.into(), most); 3];
                     if previous {
                         args.push(of(score_shapes(&shape.into()).0, 2.0));
