@@ -71,19 +71,23 @@ static MOVEMENT: Source = Source {
 const GAPS: usize = 32;
 
 fn module(dtype: DType, vector: usize) -> Module {
-    bound(dtype, vector, false)
+    bound(dtype, vector, SMALL_EDGE, false)
 }
 
-/// As [`module`]; `pairs` says that tiles move two elements at once.
-fn bound(dtype: DType, vector: usize, pairs: bool) -> Module {
+/// As [`module`], for tiles of `edge` by `edge` elements; `pairs` says that they move two elements at once.
+fn bound(dtype: DType, vector: usize, edge: usize, pairs: bool) -> Module {
     let module = Module::new(&MOVEMENT).of("T", dtype).constant("VECTOR", vector as u64);
-    module.constant("PAIRS", u64::from(pairs))
+    module.constant("EDGE", edge as u64).constant("PAIRS", u64::from(pairs))
 }
 
-/// Elements of an edge of the tile that a block exchanges.
-fn edge(dtype: DType) -> usize {
-    if dtype.size() <= 4 { 64 } else { 32 }
+/// Elements of an edge of the tile that a block exchanges: many at once where both axes have them and shared memory is enough
+/// for several blocks, few otherwise, so that short axes leave few threads idle.
+fn edge(dtype: DType, rows: usize, cols: usize) -> usize {
+    if dtype.size() <= 4 && rows.min(cols) >= LARGE_EDGE { LARGE_EDGE } else { SMALL_EDGE }
 }
+
+const SMALL_EDGE: usize = 32;
+const LARGE_EDGE: usize = 64;
 
 /// Copies elements between views of one shape.
 ///
@@ -192,7 +196,8 @@ fn exchange(call: &mut Call<'_>, x: &Operand, out: &Operand, axis: usize) -> Res
         v
     };
     let outer: usize = dims.iter().product::<usize>() / dims[axis] / dims[last];
-    let tiles = dims[axis].div_ceil(edge(x.dtype())) * dims[last].div_ceil(edge(x.dtype()));
+    let edge = edge(x.dtype(), dims[axis], dims[last]);
+    let tiles = dims[axis].div_ceil(edge) * dims[last].div_ceil(edge);
     // Two elements of 16 bits move at once, where every pair is aligned for it on both sides.
     let even = |of: &Operand, along: usize| {
         let strides = of.layout().strides().iter().enumerate();
@@ -200,7 +205,7 @@ fn exchange(call: &mut Call<'_>, x: &Operand, out: &Operand, axis: usize) -> Res
             && dims[along].is_multiple_of(2)
             && strides.filter(|(a, _)| *a != along).all(|(_, s)| s.is_multiple_of(2))
     };
-    let pairs = x.dtype().size() == 2 && even(x, axis) && even(out, last);
+    let pairs = edge == LARGE_EDGE && x.dtype().size() == 2 && even(x, axis) && even(out, last);
     let args = Exchange {
         x,
         out,
@@ -213,7 +218,7 @@ fn exchange(call: &mut Call<'_>, x: &Operand, out: &Operand, axis: usize) -> Res
         stride_x: &rest(from.strides()),
         stride_out: &rest(to.strides()),
     };
-    call.launch(&bound(x.dtype(), 1, pairs), Geometry::blocks(tiles * outer, BLOCK)?, &args)
+    call.launch(&bound(x.dtype(), 1, edge, pairs), Geometry::blocks(tiles * outer, BLOCK)?, &args)
 }
 
 /// Sets every element of a view to zero.

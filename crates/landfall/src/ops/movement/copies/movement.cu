@@ -30,8 +30,6 @@ KERNEL(copies) {
 // axis before are neighbours; in out it is the other way round, with rows `stride_row` apart. A block moves a tile of
 // EDGE by EDGE through shared memory, so that both sides move whole lines. Elements of 16 bits move in PAIRS where both sides
 // are aligned for it. The extra columns keep banks apart.
-constexpr u32 EDGE = sizeof(T) <= 4 ? 64 : 32;
-
 DEVICE u32 joined(u16 low, u16 high) { return u32(low) | u32(high) << 16; }
 // Other elements are not moved in pairs.
 template <class W> DEVICE u32 joined(const W&, const W&) { return 0; }
