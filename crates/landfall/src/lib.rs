@@ -44,6 +44,7 @@ pub mod ops;
 mod passes;
 pub mod plan;
 mod program;
+mod ranks;
 pub mod rng;
 mod sanitizer;
 pub mod tune;
@@ -62,9 +63,10 @@ pub use kernel::cpu;
 pub use ops::{KvCache, Labels, Var, Visible, Windows};
 pub use passes::{Mixed, grad, mixed_precision};
 pub use program::{Program, ProgramSet};
+pub use ranks::{Parts, Signature, Transport, World};
 pub use values::{
     Accumulate, All, Axes, Axis, Class, DType, DeviceKind, Element, HostTensor, Keep, Layout, MAX_RANK, Math,
-    OpError, Overlap, Relation, Rule, Shape, Spec,
+    OpError, Overlap, RankFault, Relation, Rule, Shape, Spec,
 };
 
 /// Scalar expressions, in which pointwise ops are defined; each device generates its kernel from the expression.

@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// From the ground up. A module imports from those before it and from itself; the crate's root, the facade, from all.
-const FLOORS: [&str; 14] = [
+const FLOORS: [&str; 15] = [
     "values",
     "error",
+    "ranks",
     "kernel",
     "rng",
     "contract",

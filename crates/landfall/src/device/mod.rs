@@ -7,16 +7,19 @@ pub(crate) mod cuda;
 mod faults;
 mod foreign;
 pub(crate) mod null;
+mod place;
 pub(crate) mod steps;
 mod survey;
 pub(crate) mod times;
 
 pub use foreign::{Foreign, ForeignStream};
+pub(crate) use place::Place;
 pub use survey::{Gpu, Survey};
 
 use crate::contract::{Kernel, Op};
 use crate::error::Error;
 use crate::kernel::Operands;
+use crate::ranks::World;
 use crate::values::{Address, DeviceKind, Operand, Repeat};
 use std::fmt;
 use std::sync::Arc;
@@ -291,6 +294,13 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
         self.synchronize()?;
         Ok(start.elapsed())
     }
+    /// Joins other ranks: collective ops are computed with them from now on.
+    ///
+    /// # Errors
+    /// The device is in a world already, or cannot join this one.
+    fn join(&self, world: World) -> Result<(), Error>;
+    /// The ranks that it computes with; by itself it is the only one.
+    fn world(&self) -> &World;
     /// What its results and times depend on.
     ///
     /// # Errors

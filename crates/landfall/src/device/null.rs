@@ -1,8 +1,9 @@
 //! The null device: accepts every launch that the CPU, or an absent GPU, would accept, checks and counts it, computes
 //! nothing.
 
-use super::{Counters, Counting, Device, Foreign, Hardware, Launch, LaunchList, Recording};
+use super::{Counters, Counting, Device, Foreign, Hardware, Launch, LaunchList, Place, Recording};
 use crate::error::Error;
+use crate::ranks::World;
 use crate::values::{Address, DeviceKind, align};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,6 +16,7 @@ type Prove = fn(&LaunchList, DeviceKind) -> Result<(), Error>;
 pub(crate) struct Null {
     kind: DeviceKind,
     prove: Prove,
+    world: Place,
     next: AtomicU64,
     counting: Counting,
 }
@@ -29,6 +31,7 @@ impl Null {
         Arc::new(Self {
             kind,
             prove,
+            world: Place::default(),
             // Never a real address: the first page stays unmapped.
             next: AtomicU64::new(1 << 12),
             counting: Counting::default(),
@@ -85,6 +88,14 @@ impl Device for Null {
     fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
         (self.prove)(&list, self.kind)?;
         Ok(Box::new(Replay { device: self, launches: list.repeat.count(list.launches.len()) as u64 }))
+    }
+
+    fn join(&self, world: World) -> Result<(), Error> {
+        self.world.join(world)
+    }
+
+    fn world(&self) -> &World {
+        self.world.get()
     }
 
     fn hardware(&self) -> Result<Hardware, Error> {

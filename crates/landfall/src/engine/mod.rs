@@ -24,6 +24,7 @@ pub(crate) use view::{Gate, hold};
 use crate::contract::{MAX_OUTPUTS, Op, check};
 use crate::device::{Counters, Device, Foreign, ForeignStream, Launch, cpu, cuda, null, steps};
 use crate::error::{Allocator, Error};
+use crate::ranks::World;
 use crate::sanitizer::Sanitizer;
 use crate::values::{Address, DType, DeviceKind, Element, HostTensor, Layout, Operand, Rule, Shape, Spec};
 use arrayvec::ArrayVec;
@@ -127,6 +128,39 @@ impl Engine {
                 Self { bare, reuse: allocator.reuse(), choices, ..checked }
             }
         }
+    }
+
+    /// Joins other ranks: collective ops of this engine, and of its clones, are computed with theirs from now on. An engine joins
+    /// one world, before its first collective op; without one it is the only rank, and every collective op is a copy.
+    ///
+    /// ```
+    /// use landfall::{Engine, World, ops};
+    /// use std::time::Duration;
+    /// let worlds = World::threads(2, Duration::from_secs(10));
+    /// let sums: Vec<Vec<f32>> = std::thread::scope(|s| {
+    ///     let rank = |world: World| -> Result<Vec<f32>, landfall::Error> {
+    ///         let engine = Engine::cpu_with_threads(1)?;
+    ///         let x = engine.tensor([2], &[1.0f32, world.rank() as f32])?;
+    ///         engine.join(world)?;
+    ///         engine.eval(&ops::AllReduce { reduction: ops::Reduction::Sum }, &[x.view()])?.read()
+    ///     };
+    ///     let ranks: Vec<_> = worlds.into_iter().map(|w| s.spawn(move || rank(w))).collect();
+    ///     ranks.into_iter().map(|r| r.join().expect("a rank")).collect::<Result<_, _>>()
+    /// })?;
+    /// assert_eq!(sums, [[2.0, 1.0], [2.0, 1.0]]);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Ranks`] if it has joined a world already, or its device cannot.
+    pub fn join(&self, world: World) -> Result<(), Error> {
+        self.device.join(world)
+    }
+
+    /// The ranks that it computes with; by itself it is the only one.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        self.device.world()
     }
 
     /// The same engine; programs compiled with this handle reuse memory as `reuse` says.

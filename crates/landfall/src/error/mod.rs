@@ -12,7 +12,7 @@ pub use device::{Absence, Version};
 pub use plan::PlanError;
 pub use violation::{Allocator, Culprit, Finding, QUARANTINE, Role, Violation};
 
-use crate::values::{DeviceKind, OpError, Spec};
+use crate::values::{DeviceKind, OpError, RankFault, Spec};
 use std::fmt;
 use std::panic::Location;
 
@@ -91,6 +91,8 @@ pub enum Error {
         "{instruction} cannot be tuned: its op's own kernel does not repeat itself ({why}); please report it"
     )]
     Untunable { instruction: String, why: String },
+    #[error(transparent)]
+    Ranks(#[from] RankFault),
     #[error("{name} became non-finite (first at element {element}: {value}) in {op}")]
     NonFinite { name: String, op: &'static str, element: usize, value: f64 },
 }

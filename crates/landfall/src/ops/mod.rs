@@ -59,6 +59,7 @@ pub(crate) mod attention;
 mod build;
 mod by_name;
 mod cache;
+pub(crate) mod collective;
 mod composite;
 pub(crate) mod elementwise;
 pub(crate) mod experts;
@@ -101,4 +102,4 @@ pub mod cursor {
     pub use super::step::cursor::{BASE, BATCH, EPOCH, LEN, MICRO, SEED, STEP, WINDOWS};
 }
 
-families! { attention elementwise experts indexing loss matmul movement norm random recurrent reduce step }
+families! { attention collective elementwise experts indexing loss matmul movement norm random recurrent reduce step }

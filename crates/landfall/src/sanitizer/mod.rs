@@ -14,6 +14,7 @@ mod memory;
 
 use crate::device::{Counters, Counting, Device, Foreign, Hardware, Launch, LaunchList, Recording};
 use crate::error::{Allocator, Culprit, Error, Violation};
+use crate::ranks::World;
 use crate::values::{Address, DeviceKind, Operand};
 use memory::Memory;
 use std::sync::atomic::Ordering::Relaxed;
@@ -139,6 +140,14 @@ impl Device for Sanitizer {
 
     fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
         Ok(Box::new(Checked { device: self, list }))
+    }
+
+    fn join(&self, world: World) -> Result<(), Error> {
+        self.inner.join(world)
+    }
+
+    fn world(&self) -> &World {
+        self.inner.world()
     }
 
     fn hardware(&self) -> Result<Hardware, Error> {

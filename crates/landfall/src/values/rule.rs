@@ -1,6 +1,6 @@
 //! The rules of ops: what a call may violate, with the op, its arguments and the numbers.
 
-use super::{DType, DeviceKind, Overlap, Relation, Shape, Spec};
+use super::{DType, DeviceKind, Overlap, RankFault, Relation, Shape, Spec};
 use std::fmt;
 use std::panic::Location;
 
@@ -110,6 +110,8 @@ pub enum Rule {
     Launch { file: &'static str, entry: &'static str, what: String },
     #[error("not differentiable: {why}")]
     NoGradient { why: &'static str },
+    #[error(transparent)]
+    Ranks(#[from] RankFault),
 }
 
 fn attribute_names(known: &[&str]) -> String {

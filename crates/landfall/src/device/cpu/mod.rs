@@ -3,10 +3,11 @@
 mod hardware;
 
 use super::faults::{self, Footprint, Marks};
-use super::{Counters, Counting, Device, Foreign, Hardware, Launch, LaunchList, Recording};
+use super::{Counters, Counting, Device, Foreign, Hardware, Launch, LaunchList, Place, Recording};
 use crate::contract::Run;
 use crate::error::{Error, IndexFault};
 use crate::kernel::cpu::{Call, isa, memory};
+use crate::ranks::World;
 use crate::values::{Address, DeviceKind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +18,7 @@ pub(crate) struct Cpu {
     pool: Option<rayon::ThreadPool>,
     counting: Counting,
     marks: Marks,
+    world: Place,
 }
 
 impl Cpu {
@@ -31,7 +33,12 @@ impl Cpu {
                 })?)
             }
         };
-        Ok(Arc::new(Self { pool, counting: Counting::default(), marks: Marks::default() }))
+        Ok(Arc::new(Self {
+            pool,
+            counting: Counting::default(),
+            marks: Marks::default(),
+            world: Place::default(),
+        }))
     }
 }
 
@@ -99,6 +106,14 @@ impl Device for Cpu {
         Ok(Box::new(Replay { device: self, list }))
     }
 
+    fn join(&self, world: World) -> Result<(), Error> {
+        self.world.join(world)
+    }
+
+    fn world(&self) -> &World {
+        self.world.get()
+    }
+
     fn hardware(&self) -> Result<Hardware, Error> {
         let threads = self.pool.as_ref().map_or(1, rayon::ThreadPool::current_num_threads);
         let name = format!("{}, {}", hardware::processor(), isa::Isa::detect().name());
@@ -134,7 +149,7 @@ impl Cpu {
                 why: "it is a kernel of another device",
             });
         };
-        let call = Call::new(launch.operands(), self.pool.as_ref(), fault);
+        let call = Call::new(launch.operands(), self.pool.as_ref(), fault, self.world.get());
         kernel(launch.op, &call)
             .map_err(|rule| rule.of(launch.op.name(), &call.specs(), Some(DeviceKind::Cpu), None).into())
     }

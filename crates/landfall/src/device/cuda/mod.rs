@@ -21,14 +21,17 @@ pub use probe::survey;
 
 use super::faults::overwritten;
 use super::steps::lower;
-use super::{Counters, Counting, Device, Foreign, ForeignStream, Hardware, Launch, LaunchList, Recording};
+use super::{
+    Counters, Counting, Device, Foreign, ForeignStream, Hardware, Launch, LaunchList, Place, Recording,
+};
 use crate::contract::Op;
 use crate::error::Error;
 use crate::kernel::cuda::product::Addresses;
 use crate::kernel::cuda::{
     Geometry, KernelLaunch, Module, ProductLaunch, Sink, TENSOR_MAP_WORDS, Tile, Values,
 };
-use crate::values::{Address, DeviceKind, Operand};
+use crate::ranks::World;
+use crate::values::{Address, DeviceKind, Operand, RankFault};
 use driver::{Context, Loaded};
 use faults::{Faults, Taken};
 use launch_cache::{LaunchCache, LaunchKey};
@@ -65,6 +68,7 @@ struct Cuda {
     frees: Mutex<Frees>,
     /// But for launches, which are counted where they are issued.
     counting: Counting,
+    world: Place,
     /// Whether each launch is waited for, so that a fault is reported by its own kernel.
     sync_each_launch: bool,
     /// Whether CUDA graphs are disabled and programs issue their launches one by one.
@@ -137,6 +141,7 @@ impl Cuda {
             failure: OnceLock::new(),
             frees: Mutex::default(),
             counting: Counting::default(),
+            world: Place::default(),
             sync_each_launch: std::env::var_os("LANDFALL_CUDA_SYNC").is_some_and(|v| v == "1"),
             graphs_disabled: std::env::var_os("LANDFALL_CUDA_GRAPH").is_some_and(|v| v == "0"),
             stream,
@@ -525,6 +530,19 @@ impl Device for Cuda {
         self.launch(launch)?;
         let end = self.annotate_error(self.stream.mark())?;
         self.annotate_error(end.since(&start))
+    }
+
+    fn join(&self, world: World) -> Result<(), Error> {
+        if world.is_single() {
+            return self.world.join(world);
+        }
+        let why = "collectives are computed on CPUs alone so far; train on CPUs, or on one GPU".to_owned();
+        let (device, size) = (self.kind().to_string(), world.size());
+        Err(RankFault::Device { device, size, why }.into())
+    }
+
+    fn world(&self) -> &World {
+        self.world.get()
     }
 
     fn hardware(&self) -> Result<Hardware, Error> {

@@ -5,6 +5,7 @@ use super::view::{View, ViewMut};
 use super::{memory, parallel};
 use crate::error::IndexFault;
 use crate::kernel::Operands;
+use crate::ranks::World;
 use crate::values::{DType, Element, Layout, Operand, Relation, Rule, Spec};
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +19,7 @@ pub struct Call<'a> {
     operands: Operands<'a>,
     pool: Option<&'a rayon::ThreadPool>,
     fault: &'a Mutex<Option<IndexFault>>,
+    world: &'a World,
     taken: Cell<u32>,
 }
 
@@ -49,13 +51,20 @@ impl<'a> Call<'a> {
         operands: Operands<'a>,
         pool: Option<&'a rayon::ThreadPool>,
         fault: &'a Mutex<Option<IndexFault>>,
+        world: &'a World,
     ) -> Self {
-        Self { operands, pool, fault, taken: Cell::new(0) }
+        Self { operands, pool, fault, world, taken: Cell::new(0) }
     }
 
     /// Specs of the inputs.
     pub(crate) fn specs(&self) -> Vec<Spec> {
         self.operands.inputs.iter().map(Operand::spec).collect()
+    }
+
+    /// The ranks that make this call together; for most engines it is the only one.
+    #[must_use]
+    pub fn world(&self) -> &'a World {
+        self.world
     }
 
     /// Dtype of input `i`.

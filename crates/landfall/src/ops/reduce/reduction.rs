@@ -9,7 +9,7 @@ mod fold;
 mod group;
 
 pub(in crate::ops) use cuda::sum_partials;
-pub(super) use fold::Fold;
+pub(in crate::ops) use fold::Fold;
 pub(in crate::ops) use group::{BLOCK, Group, across, kept, row_view, single_pass, unit};
 
 use crate::contract::{

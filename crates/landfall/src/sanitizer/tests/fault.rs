@@ -2,6 +2,7 @@
 
 use crate::device::{Counters, Device, Foreign, Hardware, Launch, LaunchList, Recording};
 use crate::error::Error;
+use crate::ranks::World;
 use crate::values::{Address, DeviceKind, Operand, Relation};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -177,6 +178,14 @@ impl Device for Saboteur {
 
     fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
         Arc::clone(&self.inner).record(list)
+    }
+
+    fn join(&self, world: World) -> Result<(), Error> {
+        self.inner.join(world)
+    }
+
+    fn world(&self) -> &World {
+        self.inner.world()
     }
 
     fn hardware(&self) -> Result<Hardware, Error> {

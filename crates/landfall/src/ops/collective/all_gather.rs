@@ -1,0 +1,95 @@
+//! The tensors of all ranks behind one another.
+
+use super::ReduceScatter;
+use super::exchange::{alone, block, elements, exchange, ranks, typed, write};
+use crate::contract::{
+    Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attributes,
+    op_attributes, rules,
+};
+use crate::kernel::cpu::Call;
+use crate::ops::elementwise::pointwise::cotangent;
+use crate::ops::reduce::reduction::Reduction;
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+
+op_list! { AllGather }
+
+op_attributes! {
+    /// `out[r·n + i, ..] = xᵣ[i, ..]`: the tensors of all ranks along the first axis, in the order of the ranks.
+    ///
+    /// `x`: `[n, ..]`, any dtype; result `[ranks·n, ..]`. Disjoint. Gradient: the ranks' cotangents are summed and each rank gets
+    /// its block ([`ReduceScatter`](crate::ops::ReduceScatter)). Errors: a scalar; a world of another size; a rank that does not
+    /// come, or calls another op. Deterministic.
+    #[derive(Debug, Clone, Copy)]
+    pub struct AllGather(x) {
+        /// Ranks of the world.
+        pub ranks: usize = 1,
+    }
+}
+
+impl Op for AllGather {
+    fn name(&self) -> &'static str {
+        "all_gather"
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        let args: [Spec; 1] = rules::arity(self, args)?;
+        let Spec { dtype, shape } = args[0];
+        // The rules of the ranks are those of a block of the result.
+        block(if shape.rank() == 0 { shape } else { shape.with(0, self.ranks) }, self.ranks)?;
+        Ok(Outputs::one(Spec { dtype, shape: shape.with(0, shape.dims()[0].saturating_mul(self.ranks)) }))
+    }
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
+    }
+    fn body(&self) -> Body {
+        Body::Opaque("other ranks take part")
+    }
+    fn vjp(&self) -> Grad {
+        Grad::Rule(|op, cx| {
+            let ranks = attributes::<Self>(op).map_err(|r| r.of("all_gather", &[], None, None))?.ranks;
+            let back = ReduceScatter { ranks, reduction: Reduction::Sum };
+            Ok(vec![Some(cx.graph.op1(back, &[cotangent(cx)?])?)])
+        })
+    }
+    fn mixing(&self) -> Mixing {
+        Mixing::Movement
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const {
+            &[
+                Kernel::cpu("all_gather", |op, call| {
+                    ranks(call, attributes::<AllGather>(op)?.ranks)?;
+                    with_dtype!(any call.dtype(0)?, T => run::<T>(op, call))
+                }),
+                Kernel::cuda("all_gather", |op, call| alone(call, attributes::<AllGather>(op)?.ranks)),
+            ]
+        }
+    }
+}
+
+impl Tested for AllGather {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        vec![args[0].clone()]
+    }
+    fn samples(&self) -> Vec<Sample> {
+        let shapes: &[&[usize]] = &[&[0], &[1], &[4], &[3, 5], &[2, 3, 7], &[40_001]];
+        let mut all: Vec<Sample> = (shapes.iter().filter_map(|s| Shape::new(s)))
+            .map(|shape| Sample::new(*self, vec![SampleArg::any(shape)]))
+            .collect();
+        for dtype in [DType::Bool, DType::I64] {
+            let whole = SampleArg::with(Some(dtype), [5], Data::Int(0, 2));
+            all.push(Sample::new(*self, vec![whole]));
+        }
+        let bad = |ranks, shape: Shape, text| Sample::bad(Self { ranks }, vec![SampleArg::any(shape)], text);
+        all.push(bad(1, Shape::SCALAR, "arg 0 has rank 0; it must be at least 1"));
+        all.push(bad(0, [4].into(), "ranks is 0; it must be at least 1"));
+        all
+    }
+}
+
+fn run<T: Element>(op: &dyn Op, call: &Call<'_>) -> Result<(), Rule> {
+    let parts = exchange(op, call, &elements(&call.input::<T>(0)?))?;
+    let mut out = call.output::<T>(0)?;
+    let each = out.elements() / parts.len();
+    parts.iter().enumerate().for_each(|(r, part)| write(&mut out, r * each, &typed(part)));
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Blocks that travel from every rank to every other.
+
+use super::exchange::{alone, block, elements, exchange, ranks, typed, write};
+use crate::contract::{
+    Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attributes,
+    op_attributes, rules,
+};
+use crate::kernel::cpu::Call;
+use crate::ops::elementwise::pointwise::cotangent;
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+
+op_list! { AllToAll }
+
+op_attributes! {
+    /// `out[s·n + i, ..] = xₛ[r·n + i, ..]` on rank r: block r of every rank s, in the order of the ranks.
+    ///
+    /// `x`: `[ranks·n, ..]`, any dtype; result as `x`. Disjoint. Gradient: the cotangent's blocks travel back, by the same op.
+    /// Errors: a scalar, or a first axis that `ranks` does not divide; a world of another size; a rank that does not come, or
+    /// calls another op. Deterministic.
+    #[derive(Debug, Clone, Copy)]
+    pub struct AllToAll(x) {
+        /// Ranks of the world.
+        pub ranks: usize = 1,
+    }
+}
+
+impl Op for AllToAll {
+    fn name(&self) -> &'static str {
+        "all_to_all"
+    }
+    fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
+        let args: [Spec; 1] = rules::arity(self, args)?;
+        block(args[0].shape, self.ranks)?;
+        Ok(Outputs::one(args[0]))
+    }
+    fn outputs(&self) -> &[Output] {
+        &[Output::FULL]
+    }
+    fn body(&self) -> Body {
+        Body::Opaque("other ranks take part")
+    }
+    fn vjp(&self) -> Grad {
+        Grad::Rule(|op, cx| {
+            let op = *attributes::<Self>(op).map_err(|r| r.of("all_to_all", &[], None, None))?;
+            Ok(vec![Some(cx.graph.op1(op, &[cotangent(cx)?])?)])
+        })
+    }
+    fn mixing(&self) -> Mixing {
+        Mixing::Movement
+    }
+    fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {
+        const {
+            &[
+                Kernel::cpu("all_to_all", |op, call| {
+                    ranks(call, attributes::<AllToAll>(op)?.ranks)?;
+                    with_dtype!(any call.dtype(0)?, T => run::<T>(op, call))
+                }),
+                Kernel::cuda("all_to_all", |op, call| alone(call, attributes::<AllToAll>(op)?.ranks)),
+            ]
+        }
+    }
+}
+
+impl Tested for AllToAll {
+    fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
+        vec![args[0].clone()]
+    }
+    fn samples(&self) -> Vec<Sample> {
+        let shapes: &[&[usize]] = &[&[0], &[1], &[4], &[3, 5], &[2, 3, 7], &[40_001]];
+        let mut all: Vec<Sample> = (shapes.iter().filter_map(|s| Shape::new(s)))
+            .map(|shape| Sample::new(*self, vec![SampleArg::any(shape)]))
+            .collect();
+        for dtype in [DType::Bool, DType::I64] {
+            let whole = SampleArg::with(Some(dtype), [5], Data::Int(0, 2));
+            all.push(Sample::new(*self, vec![whole]));
+        }
+        let bad = |ranks, shape: Shape, text| Sample::bad(Self { ranks }, vec![SampleArg::any(shape)], text);
+        all.push(bad(1, Shape::SCALAR, "arg 0 has rank 0; it must be at least 1"));
+        all.push(bad(0, [4].into(), "ranks is 0; it must be at least 1"));
+        all.push(bad(3, [4].into(), "ranks is 3; it must be a divisor of the first axis"));
+        all
+    }
+}
+
+fn run<T: Element>(op: &dyn Op, call: &Call<'_>) -> Result<(), Rule> {
+    let parts = exchange(op, call, &elements(&call.input::<T>(0)?))?;
+    let mut out = call.output::<T>(0)?;
+    let (each, rank) = (out.elements() / parts.len(), call.world().rank());
+    for (s, part) in parts.iter().enumerate() {
+        write(&mut out, s * each, &typed(part)[rank * each..][..each]);
+    }
+    Ok(())
+}

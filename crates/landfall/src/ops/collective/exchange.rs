@@ -1,0 +1,73 @@
+//! What the kernels of the CPU share: bytes that go to all ranks, and what came back as elements.
+
+use crate::contract::{Op, text};
+use crate::kernel::cpu::{Call, View, ViewMut};
+use crate::kernel::cuda;
+use crate::ops::movement::copies;
+use crate::ranks::Parts;
+use crate::values::{Element, RankFault, Rule, Shape};
+use std::borrow::Cow;
+
+/// Elements in row-major order.
+pub(super) fn elements<'a, T: Element>(x: &View<'a, T>) -> Cow<'a, [T]> {
+    match x.contiguous() {
+        Some(all) => Cow::Borrowed(all),
+        None => Cow::Owned((0..x.elements()).map(|i| x.flat(i)).collect()),
+    }
+}
+
+/// Gives these elements to all ranks; what each gave.
+pub(super) fn exchange<T: Element>(op: &dyn Op, call: &Call<'_>, x: &[T]) -> Result<Parts, Rule> {
+    let specs: Vec<String> = call.specs().iter().map(ToString::to_string).collect();
+    let what = format!("{} of {}", text(op), specs.join(", "));
+    Ok(call.world().exchange(&what, bytemuck::cast_slice(x))?)
+}
+
+/// What a rank gave, as elements.
+pub(super) fn typed<T: Element>(part: &[u8]) -> Cow<'_, [T]> {
+    match bytemuck::try_cast_slice(part) {
+        Ok(elements) => Cow::Borrowed(elements),
+        Err(_) => Cow::Owned(part.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()),
+    }
+}
+
+/// Writes elements in row-major order from element `at` on.
+pub(super) fn write<T: Element>(out: &mut ViewMut<'_, T>, at: usize, elements: &[T]) {
+    match out.contiguous() {
+        Some(all) => all[at..at + elements.len()].copy_from_slice(elements),
+        None => elements.iter().enumerate().for_each(|(i, &x)| out.set_flat(at + i, x)),
+    }
+}
+
+/// Checks that the engine's world has the ranks that the op is for.
+pub(super) fn ranks(call: &Call<'_>, expected: usize) -> Result<(), Rule> {
+    let size = call.world().size();
+    if size == expected { Ok(()) } else { Err(RankFault::Size { expected, size }.into()) }
+}
+
+/// The shape of one of `ranks` equal blocks along the first axis.
+pub(super) fn block(shape: Shape, ranks: usize) -> Result<Shape, Rule> {
+    let Some(&first) = shape.dims().first() else {
+        return Err(Rule::Rank { arg: 0, rank: 0, expected: "at least 1" });
+    };
+    if ranks == 0 {
+        return Err(Rule::Attribute { name: "ranks", value: 0.0, expected: "at least 1" });
+    }
+    if !first.is_multiple_of(ranks) {
+        let expected = "a divisor of the first axis";
+        return Err(Rule::Attribute { name: "ranks", value: ranks as f64, expected });
+    }
+    Ok(shape.with(0, first / ranks))
+}
+
+/// The kernel of a GPU, which is the only rank of its world.
+pub(super) fn alone(call: &mut cuda::Call<'_>, ranks: usize) -> Result<(), cuda::Failure> {
+    if ranks != 1 {
+        return Err(Rule::from(RankFault::Size { expected: ranks, size: 1 }).into());
+    }
+    if call.in_place(0).is_some() {
+        return Ok(());
+    }
+    let (x, out) = (*call.input(0)?, *call.output(0)?);
+    copies::cuda::copy(call, &x, &out)
+}
