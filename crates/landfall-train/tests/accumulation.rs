@@ -2,85 +2,24 @@
 
 #[path = "../../landfall/tests/device/gpu.rs"]
 mod gpu;
+mod small;
 
 use gpu::on_each_device;
 use landfall::{DType, Engine};
-use landfall_train::data::{Split, TokenSegments, synthetic};
-use landfall_train::models::{
-    CrossAssetConfig, DLinearConfig, ModelConfig, Order, PatchTstConfig, Preset, Task,
-};
+use landfall_train::models::{DLinearConfig, ModelConfig, Preset};
 use landfall_train::nn::NormKind;
-use landfall_train::train::{Dataset, Loss, OptimizerKind, Session, TrainingOptions};
+use landfall_train::train::{Session, TrainingOptions};
+use small::{cross_asset, patchtst};
 
 type Check = Result<(), Box<dyn std::error::Error>>;
 const BATCH: usize = 16;
-
-fn patchtst(norm: NormKind, dropout: f64) -> Result<ModelConfig, &'static str> {
-    let base = Preset::PatchTst42.config().patchtst().ok_or("a PatchTST")?;
-    Ok(ModelConfig::Patchtst(PatchTstConfig {
-        context: 32,
-        horizon: 8,
-        patch: 8,
-        stride: 4,
-        d_model: 16,
-        heads: 2,
-        layers: 2,
-        d_ff: 32,
-        norm,
-        order: Order::Post,
-        dropout,
-        ..base
-    }))
-}
-
-fn cross_asset(dropout: f64) -> ModelConfig {
-    ModelConfig::CrossAsset(CrossAssetConfig {
-        tokens: 3,
-        features: 7,
-        classes: 3,
-        d_model: 16,
-        heads: 2,
-        layers: 2,
-        d_ff: 32,
-        dropout,
-    })
-}
 
 fn session(
     engine: &Engine,
     model: &ModelConfig,
     options: TrainingOptions,
 ) -> Result<Session, Box<dyn std::error::Error>> {
-    let (context, horizon) = (model.context(), model.horizon());
-    let (dataset, loss) = match model {
-        ModelConfig::CrossAsset(c) => {
-            let data = synthetic::assets(200, c.tokens, c.features, 3)?;
-            let segments = TokenSegments::new(&data, Split::ratio(0.7, 0.1, 0.2)?)?;
-            (Dataset::classification(&data, segments), Loss::CrossEntropy)
-        }
-        ModelConfig::Patchtst(c) if c.task == Task::Regress => {
-            (Dataset::regression(&synthetic::walk(64, 3, context, 1)?), Loss::Mse)
-        }
-        ModelConfig::Patchtst(_)
-        | ModelConfig::Dlinear(_)
-        | ModelConfig::Nlinear(_)
-        | ModelConfig::Tide(_)
-        | ModelConfig::Tsmixer(_) => {
-            let series = synthetic::demo(300, 2, 5)?;
-            (Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, context, horizon)?.0, Loss::Mse)
-        }
-        _ => return Err("no data for this model".into()),
-    };
-    let options = TrainingOptions {
-        batch: BATCH,
-        epochs: 100,
-        optimizer: OptimizerKind::AdamW,
-        weight_decay: 0.01,
-        clip: Some(1.0),
-        loss,
-        ..options
-    };
-    Ok(Session::new(engine, model.build()?, &dataset, context, horizon, options)?)
+    small::session(engine, model, TrainingOptions { batch: BATCH, ..options })
 }
 
 /// After one step the first moments are a tenth of the clipped gradients: they, the loss and the norm agree with those

@@ -5,13 +5,14 @@ use super::names::{
     CLASS_LABELS, CLASSES, DATA, EVALUATION_CURSOR, LABELS, LISTED_ORDER, ORDER, SUMS, TRAIN_CURSOR, VALUES,
     WINDOW_TABLE, WINDOWS,
 };
+use super::ranks::Ranks;
 use super::steps::Sizes;
 use super::update::Minimiser;
 use super::{Dataset, Draws, Order, Span, Target, TrainingOptions, scores};
 use crate::data::Segment;
 use crate::nn::Parameters;
 use landfall::ops;
-use landfall::{DType, Error, Rule, Shape, StateSpec};
+use landfall::{DType, Error, Rule, Shape, StateSpec, World};
 use std::panic::Location;
 
 /// What follows from data and options: the numbers that state, programs and initial values agree on.
@@ -22,8 +23,12 @@ pub(super) struct Layout<'a> {
     pub(super) horizon: usize,
     /// The windows of training.
     pub(super) training: Span,
-    /// Windows of a batch.
+    /// Windows of a batch, over all ranks.
     pub(super) batch: usize,
+    /// Parts that a batch is cut into: the micro-batches of each rank.
+    pub(super) parts: usize,
+    /// This rank among those that compute a step together, and their number.
+    pub(super) rank: (usize, Ranks),
     /// Steps of one epoch.
     pub(super) steps_per_epoch: usize,
     /// Steps of the run.
@@ -44,30 +49,50 @@ impl<'a> Layout<'a> {
     /// The layout of a session on these data.
     ///
     /// # Errors
-    /// [`Rule::Attribute`] with the caller's line when `accumulate` does not divide the batch.
+    /// [`Rule::Attribute`] with the caller's line when `accumulate` times the ranks does not divide the batch.
     #[track_caller]
     pub(super) fn new(
         dataset: &'a Dataset,
         context: usize,
         horizon: usize,
         options: &'a TrainingOptions,
+        world: &World,
     ) -> Result<Self, Error> {
         let training = dataset.span(Segment::Train);
         // Fewer windows than a batch make one smaller batch.
         let batch = options.batch.min(training.count).max(1);
         let steps_per_epoch = (training.count / batch).max(1);
         let steps = options.max_steps.unwrap_or(options.epochs.saturating_mul(steps_per_epoch)).max(1);
+        let refused = |name, value: usize, expected| {
+            let rule = Rule::Attribute { name, value: value as f64, expected };
+            Err(rule.of("session", &[], None, Some(Location::caller())).into())
+        };
         if options.accumulate == 0 || !batch.is_multiple_of(options.accumulate) {
-            let value = options.accumulate as f64;
-            let rule = Rule::Attribute { name: "accumulate", value, expected: "a divisor of the batch" };
-            return Err(rule.of("session", &[], None, Some(Location::caller())).into());
+            return refused("accumulate", options.accumulate, "a divisor of the batch");
+        }
+        let parts = options.accumulate * world.size();
+        if !batch.is_multiple_of(parts) {
+            return refused("accumulate · ranks", parts, "a divisor of the batch");
         }
         let order = match (options.order, options.draws) {
             (Order::Sequential, _) => ops::Order::Sequential,
             (Order::Shuffle, Draws::Philox) => ops::Order::Shuffled,
             (Order::Shuffle, Draws::PyTorch) => ops::Order::Listed,
         };
-        Ok(Self { dataset, options, context, horizon, training, batch, steps_per_epoch, steps, order })
+        let rank = (world.rank(), Ranks(world.size()));
+        Ok(Self {
+            dataset,
+            options,
+            context,
+            horizon,
+            training,
+            batch,
+            parts,
+            rank,
+            steps_per_epoch,
+            steps,
+            order,
+        })
     }
 
     /// Epochs that the run begins.
@@ -78,7 +103,8 @@ impl<'a> Layout<'a> {
     /// The shapes of the programs.
     pub(super) fn sizes(&self) -> Sizes<'a> {
         Sizes {
-            batch: self.batch / self.options.accumulate,
+            batch: self.batch / self.parts,
+            parts: self.parts,
             channels: self.dataset.channels - self.dataset.known,
             known: self.dataset.known,
             context: self.context,
@@ -112,7 +138,12 @@ impl<'a> Layout<'a> {
     pub(super) fn state(&self, parameters: &Parameters) -> Result<StateSpec, Error> {
         let mut spec = StateSpec::new();
         let optimizer = self.options.optimizer.of(self.options);
-        let minimiser = Minimiser { parameters, optimizer: optimizer.as_ref(), options: self.options };
+        let minimiser = Minimiser {
+            parameters,
+            optimizer: optimizer.as_ref(),
+            options: self.options,
+            ranks: self.rank.1,
+        };
         minimiser.add_slabs(&mut spec)?;
         self.add_counters(&mut spec)?;
         self.add_data(&mut spec)?;

@@ -11,6 +11,7 @@ mod loss;
 mod names;
 mod optimizer;
 mod options;
+mod ranks;
 mod schedule;
 mod scores;
 mod session;

@@ -67,6 +67,8 @@ pub struct Session {
     windows_of_series: [Vec<usize>; 3],
     outputs: Outputs,
     window: Shapes,
+    /// Windows of a micro-batch, which an evaluation takes at once.
+    part: usize,
     steps_per_epoch: usize,
     programs: Programs,
     ring: Vec<f64>,
@@ -110,12 +112,12 @@ impl Session {
         options: TrainingOptions,
         loss: &LossFunction<'_>,
     ) -> Result<Self, Error> {
-        let layout = Layout::new(dataset, context, horizon, &options)?;
+        let layout = Layout::new(dataset, context, horizon, &options, engine.world())?;
         let drawn = layout.drawn(model.parameters())?;
         let mut state = State::new(engine, &Arc::new(layout.state(model.parameters())?))?;
         let programs = Programs::compile(engine, &state, &layout, model.as_ref(), loss)?;
         fill(&mut state, &layout, model.parameters(), drawn)?;
-        let (batch, steps_per_epoch) = (layout.batch, layout.steps_per_epoch);
+        let (batch, part, steps_per_epoch) = (layout.batch, layout.sizes().batch, layout.steps_per_epoch);
         let (outputs, window) = (Outputs::of(&layout.sizes()), Shapes::of(&layout.sizes()));
         Ok(Self {
             engine: engine.clone(),
@@ -126,6 +128,7 @@ impl Session {
             windows_of_series: Segment::ALL.map(|segment| dataset.windows_of_series(segment)),
             outputs,
             window,
+            part,
             steps_per_epoch,
             programs,
             ring: Vec::new(),
@@ -269,7 +272,7 @@ impl Session {
             self.state.write(name, &zeros)?;
         }
         let whole = span.count / self.options.batch * self.options.batch;
-        let each = self.options.batch / self.options.accumulate;
+        let each = self.part;
         let mut drop_last = (zeros.clone(), zeros);
         for seen in (each..).step_by(each).take(span.count.div_ceil(each)) {
             self.programs.evaluate.run(&mut self.state)?;
@@ -412,7 +415,7 @@ impl Session {
     ) -> Result<(), E> {
         let span = self.spans[place(segment)];
         self.rewind(span)?;
-        let batch = self.options.batch / self.options.accumulate;
+        let batch = self.part;
         let window = self.outputs.targets * self.outputs.levels * self.outputs.horizon;
         for first in (0..span.count).step_by(batch) {
             self.programs.evaluate.run(&mut self.state)?;

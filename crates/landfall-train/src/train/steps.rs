@@ -4,6 +4,7 @@ use super::layout::Layout;
 use super::names::{
     CONTEXT, EVALUATION_CURSOR, KNOWN, LABELS, ORDER, PREDICTION, TRAIN_CURSOR, VALUES, WINDOWS,
 };
+use super::ranks::Ranks;
 use super::session::LossFunction;
 use super::update::{self, Minimiser};
 use super::{Loss, Target, TrainingOptions, scores};
@@ -34,7 +35,7 @@ impl Programs {
         loss: &LossFunction<'_>,
     ) -> Result<Self, Error> {
         let (spec, sizes, options) = (state.spec(), layout.sizes(), layout.options);
-        let (order, batches) = (layout.order, layout.steps_per_epoch);
+        let (order, batches) = (layout.order, (layout.steps_per_epoch, layout.rank.1));
         let mut set = ProgramSet::new(engine, state);
         set.add("train", &train_graph(spec, model, &sizes, order, batches, options, loss)?)?;
         set.add("evaluate", &evaluate_graph(spec, model, &sizes, options)?)?;
@@ -54,6 +55,8 @@ impl Programs {
 pub(super) struct Sizes<'a> {
     /// Windows of a micro-batch: of a whole batch, where that is not cut.
     pub(super) batch: usize,
+    /// Micro-batches of a batch, over all ranks.
+    pub(super) parts: usize,
     /// Channels that are known up to the end of the context.
     pub(super) channels: usize,
     /// Channels behind them that are known in advance.
@@ -190,18 +193,18 @@ fn train_graph(
     model: &dyn Model,
     s: &Sizes<'_>,
     order: ops::Order,
-    batches: usize,
+    (batches, ranks): (usize, Ranks),
     options: &TrainingOptions,
     loss: &LossFunction<'_>,
 ) -> Result<Graph, Error> {
     let forward = Graph::new(spec);
     let cursors = update::begin(&forward, TRAIN_CURSOR, options)?;
-    let Batch { inputs, y, .. } = batch(&forward, cursors.1, order, options.accumulate, s)?;
+    let Batch { inputs, y, .. } = batch(&forward, cursors.1, order, s.parts, s)?;
     let cx = Context::new(&forward, model.parameters(), Mode::Train { cursor: cursors.1 });
     let prediction = predicted(&cx, model, &inputs, s.targets)?;
     let loss = loss(&forward, prediction, y)?;
     let optimizer = options.optimizer.of(options);
-    let minimiser = Minimiser { parameters: model.parameters(), optimizer: optimizer.as_ref(), options };
+    let minimiser = Minimiser { parameters: model.parameters(), optimizer: optimizer.as_ref(), options, ranks };
     minimiser.step(update::end(cx, cursors, loss, batches)?)
 }
 

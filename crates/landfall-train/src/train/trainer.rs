@@ -4,6 +4,7 @@ use super::arrays::{Arrays, Batch};
 use super::names::{AVERAGE, LEARNING_RATES, LOSS_SCALE, STEP_RING, TRAIN_CURSOR, WINDOW_TABLE, WINDOWS};
 use super::optimizer::Optimizer;
 use super::session::{RING, StepRecord, records};
+use super::ranks::Ranks;
 use super::update::{self, Minimiser, begin_average};
 use super::{Draws, Order, TrainingOptions};
 use crate::nn::{Context, Mode, Parameters};
@@ -125,12 +126,17 @@ impl Trainer {
         if options.accumulate == 0 || !options.batch.is_multiple_of(options.accumulate) {
             return Err(refused("accumulate", options.accumulate as f64, "a divisor of the batch").into());
         }
+        let (world, parts) = (engine.world(), options.accumulate * engine.world().size());
+        if !options.batch.is_multiple_of(parts) {
+            return Err(refused("accumulate · ranks", parts as f64, "a divisor of the batch").into());
+        }
         if options.draws != Draws::Philox {
             return Err(refused("draws", 1.0, "philox: other programs' draws are a session's alone").into());
         }
         let steps_per_epoch = data.rows() / options.batch;
         let steps = options.max_steps.unwrap_or(options.epochs.saturating_mul(steps_per_epoch)).max(1);
-        let minimiser = Minimiser { parameters, optimizer, options: &options };
+        let ranks = Ranks(world.size());
+        let minimiser = Minimiser { parameters, optimizer, options: &options, ranks };
         let mut spec = StateSpec::new();
         minimiser.add_slabs(&mut spec)?;
         Minimiser::add_cursors(&mut spec, &[TRAIN_CURSOR])?;
@@ -146,8 +152,7 @@ impl Trainer {
             Order::Shuffle => ops::Order::Shuffled,
             Order::Sequential => ops::Order::Sequential,
         };
-        let micro_batches = options.accumulate;
-        let pick = ops::BatchWindows { batch: options.batch / micro_batches, micro_batches, order };
+        let pick = ops::BatchWindows { batch: options.batch / parts, micro_batches: parts, order };
         let index = g.op(pick, &[cursors.1, g.entry(WINDOWS)?])?[0];
         let batch = data.gathered(&g, index)?;
         let cx = Context::new(&g, parameters, Mode::Train { cursor: cursors.1 });
@@ -166,6 +171,7 @@ impl Trainer {
         let mut start = [0i64; cursor::LEN];
         start[cursor::SEED] = options.seed as i64;
         start[cursor::WINDOWS] = data.rows() as i64;
+        start[cursor::MICRO] = (world.rank() * options.accumulate) as i64;
         state.write(TRAIN_CURSOR, &start)?;
         Ok(Self {
             engine: engine.clone(),

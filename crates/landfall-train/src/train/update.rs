@@ -7,6 +7,7 @@ use super::names::{
     MEANS, Moment, PARAMETERS, REPORTS, SCHEDULE, STEP_RING, mean_of,
 };
 use super::optimizer::{Optimizer, Update, scaled_rate};
+use super::ranks::Ranks;
 use super::session::RING;
 use crate::nn::{Context, Parameter, Parameters, RunningStatistic};
 use landfall::{DType, Error, Graph, Shape, State, StateSpec, Value, grad, mixed_precision, ops};
@@ -17,6 +18,8 @@ pub(super) struct Minimiser<'a> {
     pub(super) parameters: &'a Parameters,
     pub(super) optimizer: &'a dyn Optimizer,
     pub(super) options: &'a TrainingOptions,
+    /// The ranks that take the step together.
+    pub(super) ranks: Ranks,
 }
 
 /// A forward pass and where it is: what the step's end continues.
@@ -102,12 +105,16 @@ impl Minimiser<'_> {
         let micro = MicroBatches { count: options.accumulate, cursor, at };
         let packed = micro.mean(g, MEAN_GRADIENTS, packed)?;
         let loss = micro.mean(g, MEAN_LOSS, loss)?;
-        let running = forward.running.into_iter().map(|r| {
-            let mean = micro.mean(g, &mean_of(&r.buffer), value(r.batch)?)?;
-            Ok((r, mean))
-        });
-        let running = running.collect::<Result<Vec<_>, Error>>()?;
+        let mut means = vec![loss];
+        for r in &forward.running {
+            means.push(micro.mean(g, &mean_of(&r.buffer), value(r.batch)?)?);
+        }
         let cursor = micro.end(g)?;
+        // Of micro-batches there is one mean, at the end of the loop.
+        let packed = if options.accumulate > 1 { self.ranks.mean(g, packed)? } else { packed };
+        let mut means = self.ranks.means(g, &means)?;
+        let statistics = means.split_off(1);
+        let loss = means[0];
         let norm = g.op1(ops::GlobalNorm, &[packed])?;
         let norm = g.name(scale.as_ref().map_or(Ok(norm), |s| g.mul(norm, s.inverse))?, "gradient norm");
         let clipped = options.clip.map(|max| g.op1(ops::ClipScale { max }, &[norm])).transpose()?;
@@ -121,7 +128,7 @@ impl Minimiser<'_> {
         let ok = g.op1(ops::AllFinite, &[loss, norm])?;
         let lr = g.op1(ops::Lookup, &[g.entry(LEARNING_RATES)?, cursor])?;
         self.update(g, packed, cursor, lr, factor, ok)?;
-        for (r, batch) in running {
+        for (r, batch) in forward.running.iter().zip(statistics) {
             let op = ops::RunningUpdate { momentum: r.momentum, unbiased_count: r.unbiased_count };
             g.op(op, &[g.entry(&r.buffer)?, batch, ok])?;
         }
@@ -148,7 +155,8 @@ impl Minimiser<'_> {
         for (v, (name, _)) in gradients.iter().zip(&wrt) {
             g.name(*v, &format!("gradient of {name}"));
         }
-        Ok(g.name(g.op1(ops::Pack, &gradients)?, "gradients"))
+        let ranks = if self.options.accumulate > 1 { Ranks(1) } else { self.ranks };
+        Ok(g.name(ranks.packed(g, &gradients)?, "gradients"))
     }
 
     /// Appends the optimizer's update of each group, and of the average.

@@ -24,7 +24,8 @@ pub const SEED: usize = 3;
 pub const BASE: usize = 4;
 /// Number of windows of the segment.
 pub const WINDOWS: usize = 5;
-/// Micro-batch within the step, from 0; 0 between steps, and in steps that are not cut.
+/// Micro-batch within the step, counted over all ranks: of `n` on each, rank r has `r·n` to `r·n + n − 1`. Between steps it is the
+/// rank's first: 0 on one rank.
 pub const MICRO: usize = 6;
 /// Elements of a cursor; those not named here are reserved and 0.
 pub const LEN: usize = 8;
@@ -158,13 +159,13 @@ impl Tested for Advance {
 }
 
 op_attributes! {
-    /// The cursor of the next micro-batch: `MICRO ← (MICRO + 1) mod micro_batches`, 0 again after the last.
+    /// The cursor of the next micro-batch: `MICRO ← MICRO + 1`, after the rank's last its first again: a multiple of `micro_batches`.
     ///
     /// Argument: `cursor` `i64[8]`. Result: `i64[8]`, which is the cursor itself. No gradient. Deterministic. Errors:
     /// `micro_batches` is 0, another dtype or shape.
     #[derive(Debug, Clone, Copy)]
     pub struct AdvanceMicro(cursor) {
-        /// Micro-batches of a step.
+        /// Micro-batches of a step, of one rank.
         pub micro_batches: usize = 3,
     }
 }
@@ -189,11 +190,11 @@ impl Op for AdvanceMicro {
         const {
             &[
                 Kernel::cpu("advance_micro", |op, call| {
-                    let count = attributes::<AdvanceMicro>(op)?.micro_batches as u64;
+                    let count = attributes::<AdvanceMicro>(op)?.micro_batches as i64;
                     let mut cursor = call.output::<i64>(0)?;
                     let next = cursor.read().flat(MICRO).saturating_add(1);
-                    let last = u64::try_from(next).is_ok_and(|next| next >= count);
-                    cursor.set_flat(MICRO, if last { 0 } else { next });
+                    let last = next.checked_rem(count) == Some(0);
+                    cursor.set_flat(MICRO, if last { next - count } else { next });
                     Ok(())
                 }),
                 Kernel::cuda("advance_micro", cuda::advance_micro),
@@ -206,7 +207,8 @@ impl Tested for AdvanceMicro {
     fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
         let mut out = args[0].clone();
         let next = out.data[MICRO] + 1.0;
-        out.data[MICRO] = if next >= self.micro_batches as f64 { 0.0 } else { next };
+        let count = self.micro_batches as f64;
+        out.data[MICRO] = if next % count == 0.0 { next - count } else { next };
         vec![out]
     }
     fn samples(&self) -> Vec<Sample> {
@@ -220,6 +222,9 @@ impl Tested for AdvanceMicro {
             at(1, 0),
             at(256, 254),
             at(256, 255),
+            at(3, 6),
+            at(3, 8),
+            at(1, 7),
             Sample::bad(
                 Self { micro_batches: 0 },
                 vec![sample(&[])],

@@ -19,9 +19,9 @@ op_list! { MicroBatchMean }
 const GRAIN: usize = 16 * 1024;
 
 op_attributes! {
-    /// `mean ← value/n` in micro-batch 0, `mean + value/n` in the others, n their number: after the last, the mean over all.
+    /// `mean ← value/n` in the first micro-batch of the rank, `mean + value/n` in the others, n their number: after the last, the mean over all.
     ///
-    /// `mean`, `value`: one shape and float dtype; `cursor` `i64[8]`, whose MICRO says which micro-batch it is. What `mean`
+    /// `mean`, `value`: one shape and float dtype; `cursor` `i64[8]`, whose MICRO says which micro-batch it is: the first if it is a multiple of n. What `mean`
     /// held before the first is not read, so nothing of a step that was given up stays. Arithmetic in the accumulation
     /// dtype, rounded once each time; the order of the sum is that of the micro-batches. The result is `mean` itself
     /// (`Must(0)`). No gradient. Errors: `micro_batches` is 0; shapes and dtypes must be equal. Deterministic.
@@ -43,7 +43,7 @@ op_attributes! {
     /// ```
     #[derive(Debug, Clone, Copy)]
     pub struct MicroBatchMean(mean, value, cursor) {
-        /// Micro-batches of a step.
+        /// Micro-batches of a step, of one rank.
         pub micro_batches: usize = 3,
     }
 }
@@ -81,7 +81,7 @@ impl Op for MicroBatchMean {
             &[
                 Kernel::cpu("micro_batch_mean", |op, call| {
                     let op = attributes::<MicroBatchMean>(op)?;
-                    with_float!(call, 0, T => run::<T>(op.factor(), call))
+                    with_float!(call, 0, T => run::<T>(op, call))
                 }),
                 Kernel::cuda("micro_batch_mean", cuda::micro_batch_mean),
             ]
@@ -94,7 +94,7 @@ impl Op for MicroBatchMean {
 
 impl Tested for MicroBatchMean {
     fn reference(&self, args: &[HostTensor]) -> Vec<HostTensor> {
-        let begins = args[2].data[MICRO] == 0.0;
+        let begins = args[2].data[MICRO] % self.micro_batches as f64 == 0.0;
         vec![HostTensor::from_fn(args[0].spec, |i| {
             let part = args[1].data[i] / self.micro_batches as f64;
             if begins { part } else { args[0].data[i] + part }
@@ -112,6 +112,8 @@ impl Tested for MicroBatchMean {
             shapes.iter().flat_map(|s| [0, 2].into_iter().filter_map(|m| case(s, 3, m))).collect();
         all.extend(case(&[33], 1, 0));
         all.extend(case(&[33], 256, 255));
+        // Those of ranks after the first begin at a multiple of their number.
+        all.extend([case(&[33], 2, 6), case(&[33], 2, 7), case(&[33], 1, 5)].into_iter().flatten());
         let bad = |args, text| Sample::bad(*self, args, text);
         all.extend([
             bad(vec![SampleArg::any([3]), SampleArg::any([4]), cursor(0)], "their shapes must be equal"),
@@ -133,12 +135,12 @@ impl Tested for MicroBatchMean {
     }
 }
 
-fn run<T: Element>(factor: f64, call: &Call<'_>) -> Result<(), Rule>
+fn run<T: Element>(op: &MicroBatchMean, call: &Call<'_>) -> Result<(), Rule>
 where
     T::Acc: Arith,
 {
     let value = flat(&call.input::<T>(1)?);
-    let begins = cursor::read(call, 2)?[MICRO] == 0;
+    let begins = cursor::read(call, 2)?[MICRO].checked_rem(op.micro_batches as i64) == Some(0);
     let mean = call.output::<T>(0)?;
     if mean.elements() == 0 {
         return Ok(());
@@ -147,7 +149,7 @@ where
     let mean = mean.relaid(layout);
     let outer = mean.outer();
     let each = mean.elements() / outer;
-    let factor = T::Acc::of_f64(factor);
+    let factor = T::Acc::of_f64(op.factor());
     call.parallel(
         mean,
         outer,

@@ -44,7 +44,7 @@ op_attributes! {
     pub struct BatchWindows(cursor, table, list if order = "listed") {
         /// Windows of a micro-batch: of a whole batch, where that is not cut.
         pub batch: usize = 4,
-        /// Micro-batches of a batch.
+        /// Micro-batches of a batch, over all ranks.
         pub micro_batches: usize = 1,
         /// The order of an epoch.
         pub order: Order = Order::Shuffled,

@@ -19,7 +19,7 @@ KERNEL(advance_micro) {
     if (thread_index() > 0) return;
     i64* micro = cursor + 6 * cursor.stride.v[0];
     i64 following = next(*micro);
-    *micro = following >= 0 && u64(following) >= micro_batches ? 0 : following;
+    *micro = following % i64(micro_batches) == 0 ? following - i64(micro_batches) : following;
 }
 
 KERNEL(lookup) {

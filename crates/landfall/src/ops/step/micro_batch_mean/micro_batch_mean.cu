@@ -7,7 +7,7 @@ KERNEL(micro_batch_mean) {
     typedef Accumulate<T>::type A;
     u64 first = thread_index() * 4;
     if (first >= n) return;
-    bool begins = cursor[6 * cursor.stride.v[0]] == 0;
+    bool begins = u32(cursor[6 * cursor.stride.v[0]]) % micro_batches == 0;
     A part = A(factor);
     if (contiguous && first + 4 <= n) {
         Several<T, 4> taken = Several<T, 4>::load(value + first), sum;

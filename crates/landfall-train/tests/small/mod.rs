@@ -1,0 +1,74 @@
+//! Small models of each kind, with data, for tests that run many sessions.
+
+use landfall::Engine;
+use landfall_train::data::{Split, TokenSegments, synthetic};
+use landfall_train::models::{CrossAssetConfig, ModelConfig, Order, PatchTstConfig, Preset, Task};
+use landfall_train::nn::NormKind;
+use landfall_train::train::{Dataset, Loss, OptimizerKind, Session, TrainingOptions};
+
+pub(crate) fn patchtst(norm: NormKind, dropout: f64) -> Result<ModelConfig, &'static str> {
+    let base = Preset::PatchTst42.config().patchtst().ok_or("a PatchTST")?;
+    Ok(ModelConfig::Patchtst(PatchTstConfig {
+        context: 32,
+        horizon: 8,
+        patch: 8,
+        stride: 4,
+        d_model: 16,
+        heads: 2,
+        layers: 2,
+        d_ff: 32,
+        norm,
+        order: Order::Post,
+        dropout,
+        ..base
+    }))
+}
+
+pub(crate) fn cross_asset(dropout: f64) -> ModelConfig {
+    ModelConfig::CrossAsset(CrossAssetConfig {
+        tokens: 3,
+        features: 7,
+        classes: 3,
+        d_model: 16,
+        heads: 2,
+        layers: 2,
+        d_ff: 32,
+        dropout,
+    })
+}
+
+pub(crate) fn session(
+    engine: &Engine,
+    model: &ModelConfig,
+    options: TrainingOptions,
+) -> Result<Session, Box<dyn std::error::Error>> {
+    let (context, horizon) = (model.context(), model.horizon());
+    let (dataset, loss) = match model {
+        ModelConfig::CrossAsset(c) => {
+            let data = synthetic::assets(200, c.tokens, c.features, 3)?;
+            let segments = TokenSegments::new(&data, Split::ratio(0.7, 0.1, 0.2)?)?;
+            (Dataset::classification(&data, segments), Loss::CrossEntropy)
+        }
+        ModelConfig::Patchtst(c) if c.task == Task::Regress => {
+            (Dataset::regression(&synthetic::walk(64, 3, context, 1)?), Loss::Mse)
+        }
+        ModelConfig::Patchtst(_)
+        | ModelConfig::Dlinear(_)
+        | ModelConfig::Nlinear(_)
+        | ModelConfig::Tide(_)
+        | ModelConfig::Tsmixer(_) => {
+            let series = synthetic::demo(300, 2, 5)?;
+            (Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, context, horizon)?.0, Loss::Mse)
+        }
+        _ => return Err("no data for this model".into()),
+    };
+    let options = TrainingOptions {
+        epochs: 100,
+        optimizer: OptimizerKind::AdamW,
+        weight_decay: 0.01,
+        clip: Some(1.0),
+        loss,
+        ..options
+    };
+    Ok(Session::new(engine, model.build()?, &dataset, context, horizon, options)?)
+}
