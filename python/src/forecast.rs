@@ -69,7 +69,7 @@ pub(crate) fn train(
     engines::preload(py)?;
     watched(py, observer, |relay| {
         let settings = Settings { data: Some(OneOrMore(vec![data])), ..parsed(settings)? };
-        let ready = Ready::new(NewRun { settings, out, tuned: false, frame: Some(frame) })?;
+        let ready = Ready::new(NewRun { settings, out, frame: Some(frame), ..NewRun::default() })?;
         go(ready.begin()?, Vec::new(), relay)
     })
 }
@@ -86,7 +86,7 @@ pub(crate) fn resume(
     watched(py, observer, |relay| {
         let changes = parsed(settings)?;
         changes.changes_nothing_else()?;
-        let (ready, notes) = Ready::resumed(&changes, &run)?;
+        let (ready, notes) = Ready::resumed(&changes, &run, &landfall::World::single())?;
         go(ready.begin()?, notes, relay)
     })
 }

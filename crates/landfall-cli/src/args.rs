@@ -1,14 +1,18 @@
 //! The command line.
 
+mod covariates;
 mod other_programs;
 mod serving;
+mod together;
 
+pub(crate) use covariates::CovariateArgs;
 pub(crate) use other_programs::{Export, Import};
 pub(crate) use serving::{Backtest, Serve};
+pub(crate) use together::Together;
 
 use crate::backtesting::Refit;
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
-use landfall_train::data::{Calendar, Segment};
+use landfall_train::data::Segment;
 use landfall_train::run::{
     Device, ModelKind, Network, OneOrMore, Precision, Settings, Synthetic, Weights, named,
 };
@@ -234,6 +238,8 @@ pub(crate) struct Train {
     /// Run directory [default: a new one in runs/].
     #[arg(long, value_name = "RUN")]
     pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) together: Together,
     /// Print one JSON object as the last line.
     #[arg(long)]
     pub(crate) json: bool,
@@ -266,25 +272,6 @@ pub(crate) struct With {
     /// Print one JSON object as the last line.
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// What the columns beside the targets are.
-#[derive(Debug, Group)]
-#[command(next_help_heading = "Covariates")]
-pub(crate) struct CovariateArgs {
-    /// Columns whose values are known in the rows to forecast, such as prices or promotions.
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    known_future: Option<Vec<String>>,
-    /// Columns with one value for each series, such as a size or a region.
-    #[arg(long = "static", value_name = "A,B", value_delimiter = ',')]
-    fixed: Option<Vec<String>>,
-    /// Columns whose values are names: each name becomes a column of 0 and 1. At most 64 names.
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    categorical: Option<Vec<String>>,
-    /// Features of the dates as covariates: those that suit the frequency, or some of minute, hour, weekday, day, day-of-year,
-    /// week, month, quarter.
-    #[arg(long, value_name = "F,G", value_delimiter = ',', num_args = 0.., value_parser = named::<Calendar>)]
-    calendar: Option<Vec<Calendar>>,
 }
 
 #[derive(Debug, Group)]

@@ -10,6 +10,7 @@ use serde::Serialize;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 thread_local! {
@@ -36,6 +37,14 @@ fn with_prefix(text: &str) -> Cow<'_, str> {
     })
 }
 
+/// Whether standard output is another process's: of several that train together, the first one's.
+static SILENT: AtomicBool = AtomicBool::new(false);
+
+/// Writes nothing to standard output from now on.
+pub(crate) fn silence() {
+    SILENT.store(true, Relaxed);
+}
+
 /// Writes a line to standard output. A reader that went away has read enough; it is no error.
 pub(crate) fn line(text: &str) -> Result<(), CliError> {
     match with_prefix(text) {
@@ -45,6 +54,9 @@ pub(crate) fn line(text: &str) -> Result<(), CliError> {
 }
 
 fn write(text: &str) -> Result<(), CliError> {
+    if SILENT.load(Relaxed) {
+        return Ok(());
+    }
     let mut out = std::io::stdout().lock();
     let written =
         out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());

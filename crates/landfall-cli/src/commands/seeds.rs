@@ -5,7 +5,7 @@ use crate::args::Train;
 use crate::error::CliError;
 use crate::output;
 use crate::signals::Stop;
-use landfall::Engine;
+use landfall::{Engine, World};
 use landfall_train::run::{Device, EvaluationRecord, RunError, RunFolder, Settings, SettingsError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -141,7 +141,7 @@ fn all(plan: &Plan, parent: &Path, json: bool, stop: &Stop) -> Result<u8, CliErr
     let one = |seed: u64| {
         let path = parent.join(format!("seed-{seed}"));
         if path.exists() && !RunFolder::is_unbegun(&path) {
-            return match go_on(&Settings::default(), &path, json, stop.clone()) {
+            return match go_on(&Settings::default(), &path, json, &World::single(), stop.clone()) {
                 Err(CliError::Complete { .. } | CliError::NoSteps(_)) => {
                     Ok(Ended { code: 0, last: RunFolder::last_evaluation(&path)? })
                 }
@@ -149,7 +149,7 @@ fn all(plan: &Plan, parent: &Path, json: bool, stop: &Stop) -> Result<u8, CliErr
             };
         }
         let own = Settings { seed: Some(seed), ..settings.clone() };
-        fresh(*tuned, json, own, Some(&path), stop.clone())
+        fresh((*tuned, json), own, Some(&path), &World::single(), stop.clone())
     };
     // Kernels are timed where nothing else runs.
     let at_once = if on_gpu(resolved.settings.device) && !tuned { AT_ONCE.min(seeds.len()) } else { 1 };

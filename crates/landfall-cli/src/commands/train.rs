@@ -1,5 +1,6 @@
 //! `landfall train`: a new run, or an old one that goes on.
 
+mod ranks;
 pub(super) mod results;
 
 use super::note_all;
@@ -10,6 +11,7 @@ use crate::forecasting::series;
 use crate::output::{self, Watch};
 use crate::signals::Stop;
 use crate::training::{Begun, Comparison, Ended as Part, Finished, NewRun, Ready};
+use landfall::World;
 use landfall_train::data::WindowedPanel;
 use landfall_train::models::Task;
 use landfall_train::run::{EvaluationRecord, Run, Settings, Source, Weights, count};
@@ -22,12 +24,20 @@ use std::path::Path;
 /// Trains; the exit code.
 pub(crate) fn run(args: &Train) -> Result<u8, CliError> {
     let stop = Stop::watch();
+    match ranks::launched(args)? {
+        None => alone(args, stop),
+        Some(place) => place.train(args, stop),
+    }
+}
+
+/// Trains in this process alone.
+fn alone(args: &Train, stop: Stop) -> Result<u8, CliError> {
     match (&args.resume, &args.seeds) {
         (Some(path), _) => resume(args, path, stop),
         (None, Some(seeds)) => super::seeds::run(args, seeds, &stop),
         (None, None) => {
-            let settings = settings(&args.setup)?;
-            fresh(args.tuned, args.json, settings, args.out.as_deref(), stop).map(|ended| ended.code)
+            let (settings, world) = (settings(&args.setup)?, World::single());
+            fresh((args.tuned, args.json), settings, args.out.as_deref(), &world, stop).map(|ended| ended.code)
         }
     }
 }
@@ -57,13 +67,13 @@ pub(super) fn settings(setup: &Setup) -> Result<Settings, CliError> {
 
 /// A new run.
 pub(super) fn fresh(
-    tuned: bool,
-    json: bool,
+    (tuned, json): (bool, bool),
     settings: Settings,
     out: Option<&Path>,
+    world: &World,
     stop: Stop,
 ) -> Result<Ended, CliError> {
-    let ready = Ready::new(NewRun { settings, out: out.map(Path::to_owned), tuned, frame: None })?;
+    let ready = Ready::new(NewRun { settings, out: out.map(Path::to_owned), tuned, frame: None, world: world.clone() })?;
     if ready.only_counts() {
         return count_only(ready, json).map(Ended::early);
     }
@@ -74,23 +84,35 @@ pub(super) fn fresh(
 }
 
 fn resume(args: &Train, path: &Path, stop: Stop) -> Result<u8, CliError> {
+    only_resumes(args)?;
+    let flags = args.setup.settings();
+    if super::seeds::is_one(path) {
+        return super::seeds::resume(args, path, &flags, &stop);
+    }
+    flags.changes_nothing_else()?;
+    go_on(&flags, path, args.json, &World::single(), stop).map(|ended| ended.code)
+}
+
+/// Refuses what a resumed run cannot be given.
+fn only_resumes(args: &Train) -> Result<(), CliError> {
     let kept = "a resumed run keeps its folder and settings; leave it out";
     for (flag, given) in [("--out", args.out.is_some()), ("--config", args.setup.shapes.config.is_some())] {
         if given {
             return Err(CliError::Flags { flag, other: "--resume".to_owned(), why: kept });
         }
     }
-    let flags = args.setup.settings();
-    if super::seeds::is_one(path) {
-        return super::seeds::resume(args, path, &flags, &stop);
-    }
-    flags.changes_nothing_else()?;
-    go_on(&flags, path, args.json, stop).map(|ended| ended.code)
+    Ok(())
 }
 
 /// An earlier run, with the settings that these flags change.
-pub(super) fn go_on(flags: &Settings, path: &Path, json: bool, stop: Stop) -> Result<Ended, CliError> {
-    let (ready, notes) = Ready::resumed(flags, path)?;
+pub(super) fn go_on(
+    flags: &Settings,
+    path: &Path,
+    json: bool,
+    world: &World,
+    stop: Stop,
+) -> Result<Ended, CliError> {
+    let (ready, notes) = Ready::resumed(flags, path, world)?;
     if ready.only_counts() {
         return count_only(ready, json).map(Ended::early);
     }
@@ -162,7 +184,7 @@ fn count_only(mut ready: Ready, json: bool) -> Result<u8, CliError> {
 
 fn go(begun: Begun, json: bool, stop: Stop) -> Result<Ended, CliError> {
     announce(begun.ready())?;
-    let path = begun.path().to_owned();
+    let (path, world) = (begun.path().to_owned(), begun.ready().session.engine.world().clone());
     output::line(&format!("run directory {}", path.display()))?;
     let mut watch = Watch::new(begun.ready().done(), begun.ready().steps(), stop.clone());
     let trained = begun.fit(&mut watch);
@@ -175,7 +197,9 @@ fn go(begun: Begun, json: bool, stop: Stop) -> Result<Ended, CliError> {
         let steps = trained.steps();
         output::line(&format!("stopped after {steps} steps: {patience} validations without improvement"))?;
     }
-    let finished = match trained.choose(&|| stop.raised())? {
+    // All ranks ask at the same places, and stop together; a fault of one shows at its next collective op.
+    let stops = || world.any("whether to stop", stop.raised()).unwrap_or(true);
+    let finished = match trained.choose(&stops)? {
         Part::Done(finished) => finished,
         Part::Interrupted { step } => return interrupted(&path, step, &stop, json).map(Ended::early),
     };

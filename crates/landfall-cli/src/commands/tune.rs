@@ -6,6 +6,7 @@ use crate::args::Tune;
 use crate::error::CliError;
 use crate::output::{self, table};
 use crate::training::{load, start_of, tune_of};
+use landfall::World;
 use landfall::tune::{Row, Tuned, Verdict};
 use serde_json::json;
 
@@ -13,7 +14,7 @@ use serde_json::json;
 pub(crate) fn run(args: &Tune) -> Result<(), CliError> {
     let (settings, _, of_weights) = start_of(settings(&args.setup)?)?;
     let mut resolved = settings.resolve()?;
-    let mut loaded = load(&mut resolved, None)?;
+    let mut loaded = load(&mut resolved, None, &World::single())?;
     loaded.notes.extend(of_weights);
     note_all(&loaded.notes);
     let device = loaded.placed.line();

@@ -3,6 +3,7 @@
 use super::comparison::{Classes, Comparison};
 use crate::device::{Placed, on};
 use crate::error::CliError;
+use landfall::World;
 use landfall::tune::{Cache, Tuned, tune};
 use landfall_train::choice::Plan;
 use landfall_train::data::{Panel, Summary};
@@ -32,8 +33,8 @@ pub(crate) fn start_of(settings: Settings) -> Result<(Settings, Option<Pretraine
     Ok((settings, Some(weights), notes))
 }
 
-/// Reads the data, unless it is series that are read already, and makes a session of it.
-pub(crate) fn load(resolved: &mut Resolved, panel: Option<Panel>) -> Result<Loaded, CliError> {
+/// Reads the data, unless it is series that are read already, and makes a session of it, on an engine that joins a world.
+pub(crate) fn load(resolved: &mut Resolved, panel: Option<Panel>, world: &World) -> Result<Loaded, CliError> {
     let (mut plan, mut summary) = (None, None);
     let (dataset, comparison, notes) =
         match panel.map_or_else(|| resolved.load(), |panel| Ok(Data::Series(panel)))? {
@@ -57,7 +58,12 @@ pub(crate) fn load(resolved: &mut Resolved, panel: Option<Panel>) -> Result<Load
             Data::Walk(walk) => (Dataset::regression(&walk), Comparison::Labels(walk), Vec::new()),
         };
     let asked = resolved.settings.device.unwrap_or(Device::Auto);
-    let placed = on(asked, resolved.settings.threads, |engine| resolved.session(engine, &dataset))?;
+    let placed = on(asked, resolved.settings.threads, |engine| {
+        if !world.is_single() {
+            engine.join(world.clone())?;
+        }
+        resolved.session(engine, &dataset)
+    })?;
     Ok(Loaded { placed, dataset, comparison, plan, summary, notes })
 }
 

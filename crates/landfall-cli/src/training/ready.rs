@@ -6,6 +6,7 @@ use super::loaded::{Loaded, load, start_of, tune_of};
 use super::unchanged::{samples_unchanged, unchanged};
 use crate::device::Placed;
 use crate::error::CliError;
+use landfall::World;
 use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
 use landfall_train::choice::Plan;
 use landfall_train::data::{Panel, Segment, Summary, WindowedPanel};
@@ -31,6 +32,8 @@ pub struct NewRun {
     /// What is to be known of the data frame that its only file of data was. With it the directory keeps both, so that
     /// nothing outside of it is needed any more.
     pub frame: Option<String>,
+    /// The ranks that train it together; by default this process alone.
+    pub world: World,
 }
 
 /// Where a run is written.
@@ -75,13 +78,13 @@ impl Ready {
     }
 
     fn made(run: NewRun, panel: Option<Panel>) -> Result<Self, CliError> {
-        let NewRun { settings, out, tuned, frame } = run;
+        let NewRun { settings, out, tuned, frame, world } = run;
         let (settings, init, of_weights) = start_of(settings)?;
         let resolved = settings.resolve()?;
         if let Some(path) = out.as_ref().filter(|p| p.exists() && !RunFolder::is_unbegun(p)) {
             return Err(RunError::Exists { path: path.clone() }.into());
         }
-        let mut ready = Self::prepare(resolved, panel, tuned, Place::New { out, frame }, |session| {
+        let mut ready = Self::prepare(resolved, panel, tuned, Place::New { out, frame }, &world, |session| {
             if let Some(init) = &init {
                 load_weights(&init.source, &init.file, session)?;
             }
@@ -91,11 +94,12 @@ impl Ready {
         Ok(ready)
     }
 
-    /// An earlier run, with the settings that these change; and what a person has to know of its going on.
+    /// An earlier run, with the settings that these change, trained by the ranks of a world; and what a person has to know of its
+    /// going on.
     ///
     /// # Errors
     /// [`CliError::Complete`]; what is no run, or has no checkpoint; other data than it was trained on; as [`Ready::new`].
-    pub fn resumed(changes: &Settings, path: &Path) -> Result<(Self, Vec<String>), CliError> {
+    pub fn resumed(changes: &Settings, path: &Path, world: &World) -> Result<(Self, Vec<String>), CliError> {
         let stored = Run::open(path)?;
         let lock = RunLock::take(path)?;
         let before = stored.resolved().settings.clone();
@@ -109,7 +113,7 @@ impl Ready {
             return Err(RunError::NoCheckpoint { path: path.to_owned() }.into());
         }
         let file = File::read(&checkpoint)?;
-        let ready = Self::prepare(resolved, None, false, Place::Resumed(lock), |session| {
+        let ready = Self::prepare(resolved, None, false, Place::Resumed(lock), world, |session| {
             load_checkpoint(&checkpoint, &file, session).map_err(CliError::from)
         })?;
         match &ready.comparison {
@@ -152,9 +156,11 @@ impl Ready {
         panel: Option<Panel>,
         tuned: bool,
         place: Place,
+        world: &World,
         start: impl FnOnce(&mut Session) -> Result<Progress, CliError>,
     ) -> Result<Self, CliError> {
-        let Loaded { placed, dataset, comparison, plan, summary, mut notes } = load(&mut resolved, panel)?;
+        let Loaded { placed, dataset, comparison, plan, summary, mut notes } =
+            load(&mut resolved, panel, world)?;
         let Placed { made: mut session, device, why: chosen } = placed;
         if let (Comparison::Series(panel), Some(levels)) = (&comparison, &resolved.settings.interval) {
             enough_for(levels, panel, plan.as_ref())?;
@@ -171,6 +177,7 @@ impl Ready {
         }
         resolved.settings.computed_on = Some(device);
         let from = start(&mut session)?;
+        alike(world, &resolved.settings, &dataset, &from)?;
         let choice = plan.map(|plan| (plan, dataset));
         Ok(Self { resolved, session, comparison, choice, summary, chosen, notes, from, place })
     }
@@ -291,6 +298,23 @@ impl Ready {
             configuration,
         }
     }
+}
+
+/// Checks that all ranks train the same: settings, data, and where they go on.
+fn alike(world: &World, settings: &Settings, dataset: &Dataset, from: &Progress) -> Result<(), CliError> {
+    if world.is_single() {
+        return Ok(());
+    }
+    let values = dataset.digest();
+    let text = format!(
+        "landfall = \"{}\"\n{}rows = {}\nvalues = \"{values}\"\nstep = {}\n",
+        env!("CARGO_PKG_VERSION"),
+        // Where files lie is a rank's own.
+        Settings { data: None, threads: None, ..settings.clone() }.to_toml()?,
+        dataset.rows,
+        from.step
+    );
+    world.agree("configurations", &text).map_err(|fault| RunError::from(landfall::Error::from(fault)).into())
 }
 
 /// Refuses intervals for which too few windows are held out of training: validation's, or those of rolling origins.

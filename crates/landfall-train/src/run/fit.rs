@@ -162,7 +162,7 @@ impl Fit<'_> {
             self.checkpoint()?;
         }
         while self.progress.step < total && !self.exhausted() {
-            if self.observer.stop() {
+            if self.stops(every, per_epoch)? {
                 self.report(true)?;
                 self.checkpoint()?;
                 return Ok(Outcome::Interrupted { step: self.progress.step });
@@ -191,6 +191,17 @@ impl Fit<'_> {
             }
         }
         self.finish()
+    }
+
+    /// Whether the run shall stop before the next step. Ranks stop together: they ask each other where they read back their steps
+    /// anyway, so that none waits for another at every step.
+    fn stops(&self, every: usize, per_epoch: usize) -> Result<bool, RunError> {
+        let (world, step) = (self.session.engine.world(), self.progress.step);
+        if world.is_single() {
+            return Ok(self.observer.stop());
+        }
+        let meets = step.is_multiple_of(every) || step.is_multiple_of(per_epoch);
+        Ok(meets && world.any("whether to stop", self.observer.stop()).map_err(landfall::Error::from)?)
     }
 
     /// Whether the weights after this step are to be validated.

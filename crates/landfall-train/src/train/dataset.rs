@@ -4,6 +4,7 @@ use crate::data::DataError;
 use crate::data::synthetic::WalkData;
 use crate::data::{Panel, Segment, Split, TokenData, TokenSegments, WindowedPanel};
 use std::ops::Range;
+use sha2::{Digest, Sha256};
 
 /// What is predicted.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +67,12 @@ pub struct Dataset {
 }
 
 impl Dataset {
+    /// SHA-256 of its values, in hexadecimal: ranks compare it before they train together.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        Sha256::digest(bytemuck::cast_slice(&self.values)).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// Windows over the series of a panel, each scaled by its training rows.
     ///
     /// ```

@@ -116,6 +116,17 @@ impl World {
         self.transport.exchange(&Signature { what: what.to_owned(), number }, part)
     }
 
+    /// Whether any rank says yes. All ranks must ask at the same place.
+    ///
+    /// # Errors
+    /// As [`Transport::exchange`].
+    pub fn any(&self, what: &str, own: bool) -> Result<bool, RankFault> {
+        if self.is_single() {
+            return Ok(own);
+        }
+        Ok(self.exchange(what, &[u8::from(own)])?.iter().any(|part| **part != [0]))
+    }
+
     /// Checks that every rank says the same of `what`: a configuration, a program.
     ///
     /// # Errors
