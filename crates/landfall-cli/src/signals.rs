@@ -34,9 +34,13 @@ impl Stop {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// The exit code of a program that a signal ended: 128 and its number.
+    /// The exit code of a program that a signal ended: 128 and its number. Where the signal came to another process that trains
+    /// the same run, it is that of an interrupt.
     pub(crate) fn code(&self) -> u8 {
-        u8::try_from(128 + self.0.load(Ordering::Relaxed)).unwrap_or(130)
+        match self.0.load(Ordering::Relaxed) {
+            0 => 130,
+            signal => u8::try_from(128 + signal).unwrap_or(130),
+        }
     }
 }
 

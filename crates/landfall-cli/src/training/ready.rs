@@ -11,7 +11,7 @@ use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
 use landfall_train::choice::Plan;
 use landfall_train::data::{Panel, Segment, Summary, WindowedPanel};
 use landfall_train::run::{
-    Device, FitOptions, KEPT_DATA, KEPT_FRAME, OneOrMore, Resolved, Run, RunError, RunFolder, RunLock,
+    CheckpointEvery, Device, FitOptions, KEPT_DATA, KEPT_FRAME, OneOrMore, Resolved, Run, RunError, RunFolder, RunLock,
     Settings, TestScoring, Units, complete, enough,
 };
 use landfall_train::train::{Dataset, Schedule, Session};
@@ -286,12 +286,17 @@ impl Ready {
             Comparison::Labels(_) => Units::labels(),
             Comparison::Classes(_) => resolved.settings.names.as_ref().map(Units::tokens).unwrap_or_default(),
         };
+        // A run is resumed from the first rank's checkpoint alone.
+        let checkpoint = match self.session.engine.world().rank() {
+            0 => resolved.checkpoint,
+            _ => CheckpointEvery { steps: usize::MAX, minutes: f64::INFINITY },
+        };
         FitOptions {
             epochs: resolved.training.epochs,
             max_steps: resolved.training.max_steps,
             validate_every: choice.as_ref().and_then(|(plan, _)| resolved.validate_every(plan)),
             patience: resolved.patience,
-            checkpoint: resolved.checkpoint,
+            checkpoint,
             log_every: resolved.log_every,
             units,
             test,

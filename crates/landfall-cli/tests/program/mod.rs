@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 pub(crate) struct Folder(tempfile::TempDir);
 
+#[derive(Debug)]
 pub(crate) struct Ran {
     pub code: Option<i32>,
     pub out: String,
