@@ -93,7 +93,7 @@ pub enum LaunchError {
         "{} did not come to rank 0 at {at} within {} s{}; see their logs, check that they reach this address, or allow more time",
         ranks(.missing),
         .limit.as_secs_f64(),
-        refused(.refused)
+        meanwhile(.refused)
     )]
     Absent {
         /// The ranks.
@@ -109,7 +109,7 @@ pub enum LaunchError {
     #[error(
         "rank 0 at {at} has another secret than this rank; LANDFALL_SECRET must be the same for all ranks, and without one the job: \
          this rank is of {}. If rank 0 of another job listens there, choose another port with LANDFALL_PORT",
-        job(.job)
+        named(.job)
     )]
     Secret {
         /// The address and port.
@@ -152,7 +152,7 @@ fn are(present: &[&str]) -> String {
     format!("{} {}", present.join(", "), if present.len() == 1 { "is" } else { "are" })
 }
 
-fn job(job: &str) -> String {
+fn named(job: &str) -> String {
     if job.is_empty() { "a job without a name".to_owned() } else { format!("job {job:?}") }
 }
 
@@ -161,6 +161,6 @@ fn ranks(all: &[usize]) -> String {
     format!("{} {list}", if all.len() == 1 { "rank" } else { "ranks" })
 }
 
-fn refused(all: &[String]) -> String {
+fn meanwhile(all: &[String]) -> String {
     if all.is_empty() { String::new() } else { format!(" (refused meanwhile: {})", all.join("; ")) }
 }
