@@ -2,8 +2,9 @@
 
 use landfall::{Engine, RankFault, World, ops};
 use landfall_train::ranks::{Launch, LaunchError, Refusal, Secret};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -335,5 +336,69 @@ fn a_launch_that_cannot_be_is_named() {
     for (rank, size) in [(0, 0), (2, 2), (7, 3)] {
         let error = launch(rank, size, 1).join(ms(1)).expect_err("no such rank");
         assert!(matches!(error, LaunchError::Variable { .. }), "{error}");
+    }
+}
+
+/// A rank in a process of its own, which `a_process_that_is_killed_is_missed` starts; what it gets it prints.
+#[test]
+#[ignore = "a process of another test, or of a launcher"]
+fn process() {
+    let launch = Launch::from_environment().expect("variables").expect("a launcher's variables");
+    let world = launch.join(LONG).expect("a world");
+    println!("rank {} of {} is there", world.rank(), world.size());
+    let fault = loop {
+        match world.exchange("tick", &[world.rank() as u8]) {
+            Ok(parts) => assert!(parts.iter().enumerate().all(|(rank, part)| **part == [rank as u8])),
+            Err(fault) => break fault,
+        }
+        sleep(ms(1));
+    };
+    println!("fault: {fault}");
+}
+
+/// Reads what a process prints, up to the end of a line with a text.
+fn until(process: &mut Child, text: &str) {
+    let out = process.stdout.as_mut().expect("its output");
+    // One byte at a time: what follows is for the next who reads.
+    let mut line = String::new();
+    for byte in out.bytes() {
+        match byte.expect("text") {
+            b'\n' if line.contains(text) => return,
+            b'\n' => line.clear(),
+            byte => line.push(char::from(byte)),
+        }
+    }
+    panic!("it ended with {line:?}");
+}
+
+#[test]
+fn a_process_that_is_killed_is_missed() {
+    let port = port().to_string();
+    let start = |rank: usize| {
+        Command::new(std::env::current_exe().expect("this test"))
+            .args(["process", "--exact", "--ignored", "--nocapture"])
+            .env("RANK", rank.to_string())
+            .env("LOCAL_RANK", rank.to_string())
+            .env("LANDFALL_PORT", &port)
+            .envs([("WORLD_SIZE", "3"), ("MASTER_ADDR", "localhost"), ("MASTER_PORT", "1")])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a process")
+    };
+    let mut all = [0, 1, 2].map(start);
+    for (rank, process) in all.iter_mut().enumerate() {
+        until(process, &format!("rank {rank} of 3 is there"));
+    }
+    all[1].kill().expect("a process");
+    let killed = Instant::now();
+    for rank in [0, 2] {
+        let mut rest = String::new();
+        all[rank].stdout.take().expect("its output").read_to_string(&mut rest).expect("text");
+        let fault = rest.lines().find(|line| line.starts_with("fault: ")).expect("a fault");
+        assert!(fault.starts_with("fault: rank 1 ended before "), "{fault}");
+    }
+    assert!(killed.elapsed() < ms(1000), "{:?}", killed.elapsed());
+    for mut process in all {
+        process.wait().expect("an end");
     }
 }

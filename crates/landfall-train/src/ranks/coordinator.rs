@@ -33,6 +33,9 @@ pub(super) enum Event {
 /// What rank 0 itself gets for a call.
 pub(super) type Answer = Result<Parts, Verdict>;
 
+/// What a rank gave in a call.
+type Given = (Signature, Arc<[u8]>);
+
 /// The judge.
 #[derive(Debug)]
 pub(super) struct Coordinator {
@@ -43,7 +46,7 @@ pub(super) struct Coordinator {
     /// The others, from rank 1.
     peers: Vec<Peer>,
     /// What each rank that came to the current call gave.
-    came: Vec<Option<(Signature, Arc<[u8]>)>>,
+    came: Vec<Option<Given>>,
     /// When the first rank came to it.
     began: Option<Instant>,
     /// Calls that are complete.
@@ -108,7 +111,7 @@ impl Coordinator {
             let why = "a second part, before it had those of all".to_owned();
             return self.fail(Verdict::Malformed { rank, call: call.to_string(), why });
         }
-        let differs = |(other, came): (usize, &Option<(Signature, Arc<[u8]>)>)| {
+        let differs = |(other, came): (usize, &Option<Given>)| {
             let (there, _) = came.as_ref()?;
             call.check((rank, other), there).err().map(|_| (other, there.to_string()))
         };

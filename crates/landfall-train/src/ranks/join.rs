@@ -115,8 +115,10 @@ impl Launch {
         while joined.iter().any(Option::is_none) {
             if deadline.rest().is_none() {
                 let missing = joined.iter().zip(1..).filter(|(j, _)| j.is_none()).map(|(_, r)| r).collect();
-                if nameless > 0 {
-                    strangers.push(format!("{nameless} connections of other programs"));
+                match nameless {
+                    0 => {}
+                    1 => strangers.push("a connection of another program".to_owned()),
+                    _ => strangers.push(format!("{nameless} connections of other programs")),
                 }
                 return Err(LaunchError::Absent { missing, at: self.at(), limit, refused: strangers });
             }
