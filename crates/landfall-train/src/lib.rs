@@ -9,6 +9,7 @@ pub mod export;
 pub mod models;
 pub mod nn;
 pub mod pretrained;
+pub mod ranks;
 pub mod report;
 pub mod run;
 pub mod train;

@@ -20,6 +20,8 @@ pub enum RankFault {
          ranks"
     )]
     Differs { rank: usize, call: String, other: usize, other_call: String },
+    #[error("rank {rank} sent what is no part of {call}: {why}; start all ranks with the same program")]
+    Malformed { rank: usize, call: String, why: String },
     #[error(
         "the {what} of the ranks differ: rank 0 has {first:?}, rank {rank} has {other:?}; start all ranks alike"
     )]
