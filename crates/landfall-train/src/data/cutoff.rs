@@ -9,7 +9,7 @@ use chrono::NaiveDateTime;
 /// ```
 /// use landfall_train::data::{Cutoff, Panel, synthetic};
 /// let panel = Panel::from(synthetic::demo(200, 1, 1)?); // hourly
-/// let cutoff = Cutoff::parse("2024-01-02 00:00", &panel)?;
+/// let cutoff = Cutoff::parse("2020-01-02 00:00", &panel)?;
 /// let series = &panel.series()[0];
 /// assert_eq!(cutoff.rows(series), 25); // the row of that date is the last one
 /// assert_eq!(series.label(24), cutoff.label(series));
