@@ -4,6 +4,7 @@ use landfall_train::checkpoint::CheckpointError;
 use landfall_train::data::DataError;
 use landfall_train::export::ExportError;
 use landfall_train::pretrained::PretrainedError;
+use landfall_train::ranks::LaunchError;
 use landfall_train::run::{Device, RunError, SettingsError};
 use std::path::PathBuf;
 
@@ -14,6 +15,8 @@ use std::path::PathBuf;
 pub enum CliError {
     #[error(transparent)]
     Run(#[from] RunError),
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
     #[error(transparent)]
     Export(ExportError),
     /// A run that had begun.
@@ -71,6 +74,7 @@ impl CliError {
             Self::During(_) | Self::Server(_) | Self::Output(_) => 1,
             Self::AtOrigin { why, .. } => why.code(),
             Self::Run(_)
+            | Self::Launch(_)
             | Self::Export(_)
             | Self::Flags { .. }
             | Self::Needed(..)

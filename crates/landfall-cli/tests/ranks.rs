@@ -121,14 +121,14 @@ fn ranks_that_differ_are_told_what_differs() {
     for (more, named) in [("--seed 7", "seed = "), ("--lr 0.5", "lr = ")] {
         let ran = end(start(&f, torchrun, &[line(""), line(more)]));
         for r in &ran {
-            assert_eq!(r.code, Some(1), "{ran:?}");
+            assert_eq!(r.code, Some(2), "{ran:?}");
             assert!(r.err.contains("the configurations of the ranks differ") && r.err.contains(named), "{}", r.err);
         }
         assert!(!f.path().join("run").exists(), "nothing is written before ranks agree");
     }
     f.write("other.csv", csv(401));
     let ran = end(start(&f, torchrun, &[line(""), line("").replace("d.csv", "other.csv")]));
-    assert!(ran.iter().all(|r| r.err.contains("rows = ") && r.code == Some(1)), "{ran:?}");
+    assert!(ran.iter().all(|r| r.err.contains("rows = ") && r.code == Some(2)), "{ran:?}");
 }
 
 /// A rank that is killed ends the others with its number, and leaves a checkpoint that any number of ranks goes on from.
