@@ -5,7 +5,7 @@ mod small;
 use landfall::{DType, Engine, Error, Value, World};
 use landfall_train::data::{Segment, Split, synthetic};
 use landfall_train::models::{Model, ModelConfig};
-use landfall_train::nn::{Context, Linear, MoeConfig, MoeFeedForward, NormKind, Parameters};
+use landfall_train::nn::{Context, ExpertParallel, Linear, MoeConfig, MoeFeedForward, NormKind, Parameters};
 use landfall_train::train::{Dataset, Session, TrainingOptions};
 use small::{cross_asset, patchtst};
 use std::time::Duration;
@@ -17,7 +17,13 @@ const BATCH: usize = 48;
 const STEPS: usize = 8;
 
 /// Windows of 24 rows are the tokens; what the experts say of one is added to it before the last map.
-struct Mixture(Parameters, MoeFeedForward, Linear);
+struct Mixture(Parameters, Experts, Linear);
+
+/// Experts that every rank computes, or that are shared out among the ranks.
+enum Experts {
+    Replicated(MoeFeedForward),
+    Shared(ExpertParallel),
+}
 
 impl Model for Mixture {
     fn parameters(&self) -> &Parameters {
@@ -27,7 +33,10 @@ impl Model for Mixture {
         &mut self.0
     }
     fn forward(&self, cx: &Context<'_>, x: Value) -> Result<Value, Error> {
-        let mixed = self.1.forward(cx, x)?;
+        let mixed = match &self.1 {
+            Experts::Replicated(layer) => layer.forward(cx, x)?,
+            Experts::Shared(layer) => layer.forward(cx, x)?,
+        };
         self.2.forward(cx, cx.graph.add(x, mixed.y)?)
     }
 }
@@ -36,14 +45,15 @@ impl Model for Mixture {
 #[derive(Debug, Clone)]
 enum Kind {
     Listed(ModelConfig),
-    Mixture,
+    /// Whether its experts are shared out.
+    Mixture(bool),
 }
 
 fn session(engine: &Engine, kind: &Kind, options: TrainingOptions) -> Result<Session, Failed> {
     let options = TrainingOptions { batch: BATCH, ..options };
     match kind {
         Kind::Listed(model) => small::session(engine, model, options).map_err(|e| e.to_string().into()),
-        Kind::Mixture => {
+        Kind::Mixture(shared) => {
             let mut p = Parameters::new();
             let config = MoeConfig {
                 experts: 4,
@@ -55,6 +65,10 @@ fn session(engine: &Engine, kind: &Kind, options: TrainingOptions) -> Result<Ses
                 balance: 0.01,
             };
             let layer = MoeFeedForward::new(&mut p, "moe", config);
+            let layer = match shared {
+                true => Experts::Shared(layer.across(engine.world())?),
+                false => Experts::Replicated(layer),
+            };
             let last = Linear::new(&mut p, "last", 24, 6);
             let series = synthetic::demo(400, 3, 1)?;
             let data = Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, 24, 6)?.0;
@@ -122,7 +136,7 @@ fn models() -> Vec<Kind> {
         Kind::Listed(patchtst(NormKind::Batch, 0.2).expect("a PatchTST")),
         Kind::Listed(patchtst(NormKind::Layer, 0.0).expect("a PatchTST")),
         Kind::Listed(cross_asset(0.2)),
-        Kind::Mixture,
+        Kind::Mixture(false),
     ]
 }
 
@@ -167,6 +181,25 @@ fn ranks_with_micro_batches_agree_within_rounding() {
             assert!(differs < 1e-3, "{kind:?}: {differs}");
             assert_eq!(got, &all[0], "ranks differ from one another");
         }
+    }
+}
+
+/// Experts that are shared out train as those that every rank has.
+#[test]
+fn shared_experts_agree_with_those_of_one_rank() {
+    for ranks in [2, 4] {
+        let engine = Engine::cpu_with_threads(1).expect("an engine");
+        let options = TrainingOptions { accumulate: ranks, ..TrainingOptions::default() };
+        let mut alone = session(&engine, &Kind::Mixture(false), options).expect("a session");
+        let expected = Trained::of(&mut alone).expect("steps");
+        for got in together(&Kind::Mixture(true), ranks, &TrainingOptions::default()) {
+            let differs = got.expect("every rank trains").differs(&expected);
+            assert!(differs < 1e-3, "{ranks} ranks: {differs}");
+        }
+    }
+    for got in together(&Kind::Mixture(true), 3, &TrainingOptions::default()) {
+        let error = got.expect_err("4 experts on 3 ranks").to_string();
+        assert!(error.contains("ranks is 3; it must be a divisor of the experts"), "{error}");
     }
 }
 

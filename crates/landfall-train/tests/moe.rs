@@ -37,7 +37,7 @@ impl Alone {
         let g = Graph::new(&spec);
         let (x, weights) = (g.input("x", DType::F64, [2, 12, 5]), g.input("weights", DType::F64, [2, 12, 5]));
         let cx = Context::new(&g, &p, Mode::Evaluate);
-        let MoeOutput { y, balance, load } = layer.forward(&cx, x)?;
+        let MoeOutput { y, balance, load, .. } = layer.forward(&cx, x)?;
         let loss = cx.penalised(g.sum(g.mul(y, weights)?, [0, 1, 2])?)?;
         let mut wrt: Vec<(String, Value)> = entries
             .iter()

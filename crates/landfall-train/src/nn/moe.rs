@@ -4,7 +4,7 @@ use super::context::Context;
 use super::layers::gelu;
 use super::parameter::{Init, ParameterId, Parameters};
 use landfall::ops::{self, Approximation, GroupedMatMul, Index, Permute, RouteMap, TopK, Unpermute};
-use landfall::{Error, Rule, Value};
+use landfall::{DType, Error, Rule, Shape, Value};
 
 /// Sizes of a [`MoeFeedForward`].
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,7 +58,7 @@ pub struct MoeConfig {
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct MoeFeedForward {
-    config: MoeConfig,
+    pub(super) config: MoeConfig,
     router: ParameterId,
     up: ParameterId,
     down: ParameterId,
@@ -73,6 +73,8 @@ pub struct MoeOutput {
     pub balance: Value,
     /// The rows of each expert that hold a token, `i32 [E]`: of T tokens, `T · k` less their sum are dropped pairs.
     pub load: Value,
+    /// The pairs that found no room, `i32`, a scalar: `T · k` less the sum of the loads. In graphs it is called `dropped`.
+    pub dropped: Value,
 }
 
 impl MoeFeedForward {
@@ -95,14 +97,7 @@ impl MoeFeedForward {
     pub fn forward(&self, cx: &Context<'_>, x: Value) -> Result<MoeOutput, Error> {
         let (g, c) = (cx.graph, self.config);
         let shape = g.shape(x);
-        let tokens = shape.elements() / shape.last().max(1);
-        if shape.last() != c.features {
-            let size = shape.rank().saturating_sub(1);
-            let rule = Rule::Dim { lhs: (0, size, shape.last()), rhs: (1, 1, c.features) };
-            let specs = [g.spec(x), g.spec(cx.parameter(self.router)?)];
-            return Err(rule.of("moe", &specs, None, Some(std::panic::Location::caller())).into());
-        }
-        let flat = g.reshape(x, [tokens, c.features])?;
+        let (flat, tokens) = self.tokens(cx, x)?;
         let (chosen, balance) = g.full_precision(|| self.route(cx, flat, tokens))?;
         let room = (tokens * c.chosen).saturating_add(c.experts * c.align.saturating_sub(1));
         let rows = c.capacity.unwrap_or(room);
@@ -110,18 +105,55 @@ impl MoeFeedForward {
         let maps = g.op(op, &[chosen[0]])?;
         let (map, source, counts, offsets) = (maps[0], maps[1], maps[2], maps[3]);
         let inside = g.op1(Permute::default(), &[flat, map, source])?;
-        let expert = |x, w| g.op1(GroupedMatMul, &[x, w, counts, offsets]);
-        let hidden = gelu(cx, expert(inside, cx.parameter(self.up)?)?, Approximation::Tanh)?;
-        let out = expert(hidden, cx.parameter(self.down)?)?;
+        let out = self.experts(cx, inside, |x, w| g.op1(GroupedMatMul, &[x, w, counts, offsets]))?;
         let merged = g.op1(Unpermute, &[out, map, source, chosen[1]])?;
+        self.output(cx, (g.reshape(merged, shape)?, balance, counts), tokens)
+    }
+
+    /// The tokens behind one another, `[T, D]`, and T.
+    #[track_caller]
+    pub(super) fn tokens(&self, cx: &Context<'_>, x: Value) -> Result<(Value, usize), Error> {
+        let (g, c) = (cx.graph, self.config);
+        let shape = g.shape(x);
+        let tokens = shape.elements() / shape.last().max(1);
+        if shape.last() != c.features {
+            let size = shape.rank().saturating_sub(1);
+            let rule = Rule::Dim { lhs: (0, size, shape.last()), rhs: (1, 1, c.features) };
+            let specs = [g.spec(x), g.spec(cx.parameter(self.router)?)];
+            return Err(rule.of("moe", &specs, None, Some(std::panic::Location::caller())).into());
+        }
+        Ok((g.reshape(x, [tokens, c.features])?, tokens))
+    }
+
+    /// The two maps of the experts, each by `matmul` with the weights of all.
+    pub(super) fn experts(
+        &self,
+        cx: &Context<'_>,
+        x: Value,
+        matmul: impl Fn(Value, Value) -> Result<Value, Error>,
+    ) -> Result<Value, Error> {
+        let hidden = gelu(cx, matmul(x, cx.parameter(self.up)?)?, Approximation::Tanh)?;
+        matmul(hidden, cx.parameter(self.down)?)
+    }
+
+    /// The layer's output for T tokens, of its result, the load-balancing loss and the loads.
+    pub(super) fn output(
+        &self,
+        cx: &Context<'_>,
+        (y, balance, load): (Value, Value, Value),
+        tokens: usize,
+    ) -> Result<MoeOutput, Error> {
+        let (g, c) = (cx.graph, self.config);
         if c.balance != 0.0 {
             cx.penalise(g.affine(balance, c.balance, 0.0)?);
         }
-        Ok(MoeOutput { y: g.reshape(merged, shape)?, balance, load: counts })
+        let pairs = g.fill(DType::I32, Shape::SCALAR, (tokens * c.chosen) as f64)?;
+        let dropped = g.name(g.sub(pairs, g.cast(g.sum(load, [0])?, DType::I32)?)?, "dropped");
+        Ok(MoeOutput { y, balance, load, dropped })
     }
 
     /// The choice with its weights, and the load-balancing loss.
-    fn route(&self, cx: &Context<'_>, x: Value, tokens: usize) -> Result<(Vec<Value>, Value), Error> {
+    pub(super) fn route(&self, cx: &Context<'_>, x: Value, tokens: usize) -> Result<(Vec<Value>, Value), Error> {
         let (g, c) = (cx.graph, self.config);
         let logits = g.matmul(x, g.transpose(cx.parameter(self.router)?)?)?;
         let p = g.op1(ops::Softmax { axis: 1 }, &[logits])?;
