@@ -252,6 +252,16 @@ const TOPICS: &[(&str, &[Name])] = &[
         },
     ),
     (
+        "Several ranks",
+        names! {
+            "", "all_reduce", "distributed.all_reduce", "none", "collective all_reduce";
+            "", "all_gather", "distributed.all_gather_into_tensor", "none", "none";
+            "", "reduce_scatter", "distributed.reduce_scatter_tensor", "none", "none";
+            "", "broadcast", "distributed.broadcast", "none", "collective broadcast";
+            "", "all_to_all", "distributed.all_to_all_single", "none", "none";
+        },
+    ),
+    (
         "Gradients of fused ops",
         names! {
             "", "attention_grad", "autograd", "none", "none";
