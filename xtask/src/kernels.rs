@@ -37,7 +37,8 @@ pub(crate) fn run(top: &Path, argument: Option<&String>) -> Result<(), String> {
     must(
         Command::new(env!("CARGO"))
             .current_dir(top)
-            .args(["test", "--package", "landfall", "--test", "kernels", "--", "--nocapture"])
+            // The whole workspace, whose features the other tests were built with.
+            .args(["test", "--workspace", "--test", "kernels", "--", "--nocapture"])
             .envs(label.map(|l| ("LANDFALL_KERNELS", l)))
             .envs(everywhere.then_some(("LANDFALL_ARCHITECTURES", "all")))
             .env("LD_LIBRARY_PATH", library)

@@ -3,6 +3,7 @@
 
 use super::RunError;
 use super::events::{self, Events};
+use super::intervals::ERRORS;
 use super::kinds::ModelKind;
 use super::record::{EvaluationRecord, Scalars};
 use crate::checkpoint::replace;
@@ -153,7 +154,7 @@ impl RunFolder {
         let before = |name: &str| {
             name.ends_with(".tmp")
                 || name.starts_with(events::PREFIX)
-                || [CONFIG, METRICS, PLAN, LOCK, CHOICE].contains(&name)
+                || [CONFIG, METRICS, PLAN, LOCK, CHOICE, ERRORS].contains(&name)
                 || [ModelKind::Nlinear, ModelKind::Dlinear].iter().any(|kind| weights_name(*kind) == name)
         };
         // Beside a configuration this is a run's own copy; alone it is somebody's data.
@@ -293,6 +294,7 @@ mod tests {
         assert!(!RunFolder::is_unbegun(&run), "somebody's data is no run");
         assert!(matches!(RunFolder::create(&run, ""), Err(RunError::Exists { .. })));
         std::fs::write(run.join(CONFIG), "").expect("written");
+        std::fs::write(run.join(ERRORS), "errors").expect("written");
         assert!(RunFolder::is_unbegun(&run));
         std::fs::write(run.join("checkpoint.safetensors"), "").expect("written");
         assert!(!RunFolder::is_unbegun(&run));
