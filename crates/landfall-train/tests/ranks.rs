@@ -343,7 +343,9 @@ fn a_launch_that_cannot_be_is_named() {
 #[test]
 #[ignore = "a process of another test, or of a launcher"]
 fn process() {
-    let launch = Launch::from_environment().expect("variables").expect("a launcher's variables");
+    let Some(launch) = Launch::from_environment().expect("variables") else {
+        return eprintln!("skipped: no launcher started this");
+    };
     let world = launch.join(LONG).expect("a world");
     println!("rank {} of {} is there", world.rank(), world.size());
     let fault = loop {

@@ -308,7 +308,7 @@ mod tests {
     use crate::ranks::{Deadline, Launch, LaunchError, Refusal, Secret};
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     fn launch(rank: usize, secret: &str) -> Launch {
         let secret = Some(Secret::from(secret.to_owned()));
@@ -415,18 +415,26 @@ mod tests {
             let knock = receive(here, &Key::of(&launch(0, "a")), soon());
             assert!(matches!(knock, Err(Knock::Stranger)), "{knock:?}");
         }
-        // Each byte comes in time, all of them do not.
+    }
+
+    #[test]
+    fn the_time_limit_is_that_of_the_whole() {
         let (here, mut there) = pair();
-        let deadline = Deadline::after(Duration::from_millis(150));
+        let (began, limit) = (Instant::now(), Duration::from_millis(150));
+        let deadline = Deadline::after(limit);
         std::thread::scope(|s| {
-            let slow = s.spawn(|| receive(here, &Key::of(&launch(0, "a")), deadline).err());
-            for _ in 0..40 {
-                if there.write_all(b"L").is_err() {
+            let slow =
+                s.spawn(|| (receive(here, &Key::of(&launch(0, "a")), deadline).err(), began.elapsed()));
+            // Each byte comes in time, all of them do not.
+            for byte in [&b"LANDFALL"[..], &[0; 32]].concat() {
+                if there.write_all(&[byte]).is_err() {
                     break;
                 }
-                std::thread::sleep(Duration::from_millis(10));
+                std::thread::sleep(Duration::from_millis(25));
             }
-            assert!(matches!(slow.join().expect("rank 0"), Some(Knock::Stranger)));
+            let (knock, time) = slow.join().expect("rank 0");
+            assert!(matches!(knock, Some(Knock::Stranger)), "{knock:?}");
+            assert!(time < Duration::from_millis(700), "{time:?}");
         });
     }
 
