@@ -97,7 +97,11 @@ fn two_processes_train_the_run_of_one() {
         let (one, two) = (f.read("one/metrics.jsonl"), f.read(&format!("{out}/metrics.jsonl")));
         assert!(steps(&one).len() > 10);
         assert_eq!(steps(&two), steps(&one));
-        assert_eq!(f.names().into_iter().filter(|name| name.starts_with("run")).count(), 0, "no other run directory");
+        assert_eq!(
+            f.names().into_iter().filter(|name| name.starts_with("run")).count(),
+            0,
+            "no other run directory"
+        );
     }
     // What was trained together forecasts, and is resumed by another number of processes.
     f.runs("forecast two");
@@ -122,7 +126,11 @@ fn ranks_that_differ_are_told_what_differs() {
         let ran = end(start(&f, torchrun, &[line(""), line(more)]));
         for r in &ran {
             assert_eq!(r.code, Some(2), "{ran:?}");
-            assert!(r.err.contains("the configurations of the ranks differ") && r.err.contains(named), "{}", r.err);
+            assert!(
+                r.err.contains("the configurations of the ranks differ") && r.err.contains(named),
+                "{}",
+                r.err
+            );
         }
         assert!(!f.path().join("run").exists(), "nothing is written before ranks agree");
     }
@@ -152,7 +160,8 @@ fn a_rank_that_is_killed_ends_all() {
         assert!(r.err.contains("rank 2 ended before"), "{}", r.err);
     }
     let done = steps(&f.read("run/metrics.jsonl")).len();
-    let resumed = together(&f, torchrun, 2, &format!("train --resume run --epochs 1 --max-steps {}", done + 8));
+    let resumed =
+        together(&f, torchrun, 2, &format!("train --resume run --epochs 1 --max-steps {}", done + 8));
     assert!(resumed.iter().all(|r| r.code == Some(0)), "{resumed:?}");
 }
 

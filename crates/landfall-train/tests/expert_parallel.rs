@@ -89,7 +89,10 @@ fn across(ranks: usize, config: MoeConfig) -> Vec<Computed> {
 fn near(got: &[f64], want: &[f64], what: &str) {
     let largest = want.iter().fold(0.0f64, |m, x| m.max(x.abs()));
     let worst = got.iter().zip(want).fold(0.0f64, |m, (a, b)| m.max((a - b).abs()));
-    assert!(got.len() == want.len() && largest > 0.0 && worst <= 1e-12 * largest, "{what}: {worst} of {largest}");
+    assert!(
+        got.len() == want.len() && largest > 0.0 && worst <= 1e-12 * largest,
+        "{what}: {worst} of {largest}"
+    );
 }
 
 #[test]
@@ -129,7 +132,8 @@ fn what_finds_no_room_is_counted() {
         for (own, full) in all.iter().zip(&whole) {
             let kept: i32 = own.load.iter().sum();
             assert_eq!(own.dropped, (TOKENS / ranks * CONFIG.chosen) as i32 - kept);
-            let for_rank = |load: &[i32], rank: usize| load[rank * 8 / ranks..][..8 / ranks].iter().sum::<i32>();
+            let for_rank =
+                |load: &[i32], rank: usize| load[rank * 8 / ranks..][..8 / ranks].iter().sum::<i32>();
             for rank in 0..ranks {
                 assert_eq!(for_rank(&own.load, rank), for_rank(&full.load, rank).min(room as i32));
             }

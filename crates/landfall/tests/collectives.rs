@@ -1,6 +1,9 @@
 //! Collective ops: what several ranks compute together, their gradients, and what every rank is told when one fails.
 
-use landfall::{DType, Engine, Error, Graph, HostTensor, Program, RankFault, Shape, Spec, State, StateSpec, World, grad, ops};
+use landfall::{
+    DType, Engine, Error, Graph, HostTensor, Program, RankFault, Shape, Spec, State, StateSpec, World, grad,
+    ops,
+};
 use ops::{AllGather, AllReduce, AllToAll, Broadcast, Op, ReduceScatter, Reduction};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -141,8 +144,14 @@ fn scalars_strides_and_results_in_place() {
         let out = wide.view_mut().slice(1, 1, 2)?;
         engine.call(&sum, &[x.view().permute(&[1, 0])?], &mut [out])?;
         let wide = wide.read::<f32>()?;
-        assert_eq!([wide[1], wide[2], wide[5], wide[6], wide[9], wide[10]], [30.0, 39.0, 33.0, 42.0, 36.0, 45.0]);
-        assert!([0, 3, 4, 7, 8, 11].iter().all(|&i: &usize| wide[i].is_nan()), "what is beside the result changed");
+        assert_eq!(
+            [wide[1], wide[2], wide[5], wide[6], wide[9], wide[10]],
+            [30.0, 39.0, 33.0, 42.0, 36.0, 45.0]
+        );
+        assert!(
+            [0, 3, 4, 7, 8, 11].iter().all(|&i: &usize| wide[i].is_nan()),
+            "what is beside the result changed"
+        );
         let mut own = engine.tensor([2], &[rank as f32, 1.0])?;
         engine.call_in_place(&AllReduce { reduction: Reduction::Mean }, 0, &mut own.view_mut(), &[])?;
         assert_eq!(own.read::<f32>()?, [1.0, 1.0]);
@@ -220,9 +229,15 @@ fn gradients_are_adjoint_over_all_ranks() {
                 let back = program.read::<f64>("back")?;
                 Ok([program.read::<f64>("product")?[0], x.data.iter().zip(back).map(|(x, b)| x * b).sum()])
             });
-            let sums = products.into_iter().map(|p| p.expect("a rank")).fold([0.0; 2], |s, p| [s[0] + p[0], s[1] + p[1]]);
+            let sums = products
+                .into_iter()
+                .map(|p| p.expect("a rank"))
+                .fold([0.0; 2], |s, p| [s[0] + p[0], s[1] + p[1]]);
             let op = &linear(ranks)[which];
-            assert!((sums[0] - sums[1]).abs() < 1e-9 * sums[0].abs().max(1.0), "{op:?} on {ranks} ranks: {sums:?}");
+            assert!(
+                (sums[0] - sums[1]).abs() < 1e-9 * sums[0].abs().max(1.0),
+                "{op:?} on {ranks} ranks: {sums:?}"
+            );
         }
     }
 }
@@ -242,7 +257,8 @@ enum Failure {
 fn every_failure_at_every_call_is_named_on_every_rank() {
     const CALLS: usize = 5;
     let limit = Duration::from_millis(300);
-    for failure in [Failure::Ends, Failure::GivesUp, Failure::Panics, Failure::IsLate, Failure::CallsAnother] {
+    for failure in [Failure::Ends, Failure::GivesUp, Failure::Panics, Failure::IsLate, Failure::CallsAnother]
+    {
         for (ranks, failing) in [(2, 1), (3, 0), (8, 5)] {
             for at in 0..CALLS {
                 let began = Instant::now();
@@ -257,10 +273,11 @@ fn every_failure_at_every_call_is_named_on_every_rank() {
                                 Failure::GivesUp => world.abort("the disk is full"),
                                 Failure::Panics => {
                                     drop(world);
-                                    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
-                                        let _engine = engine;
-                                        std::panic::resume_unwind(Box::new("a fault of a test"));
-                                    }));
+                                    let _ =
+                                        std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+                                            let _engine = engine;
+                                            std::panic::resume_unwind(Box::new("a fault of a test"));
+                                        }));
                                     return Ok(call);
                                 }
                                 Failure::IsLate => std::thread::sleep(limit * 2),
@@ -315,7 +332,8 @@ fn ranks_that_disagree_are_told_the_line() {
     });
     for result in results {
         let fault = result.expect_err("rank 2 differs");
-        let want = "the configurations of the ranks differ: rank 0 has \"batch = 32\", rank 2 has \"batch = 64\"";
+        let want =
+            "the configurations of the ranks differ: rank 0 has \"batch = 32\", rank 2 has \"batch = 64\"";
         assert!(fault.to_string().starts_with(want), "{fault}");
         assert!(matches!(fault, RankFault::Disagree { rank: 2, .. }));
     }

@@ -37,7 +37,8 @@ fn alone(args: &Train, stop: Stop) -> Result<u8, CliError> {
         (None, Some(seeds)) => super::seeds::run(args, seeds, &stop),
         (None, None) => {
             let (settings, world) = (settings(&args.setup)?, World::single());
-            fresh((args.tuned, args.json), settings, args.out.as_deref(), &world, stop).map(|ended| ended.code)
+            fresh((args.tuned, args.json), settings, args.out.as_deref(), &world, stop)
+                .map(|ended| ended.code)
         }
     }
 }
@@ -73,7 +74,13 @@ pub(super) fn fresh(
     world: &World,
     stop: Stop,
 ) -> Result<Ended, CliError> {
-    let ready = Ready::new(NewRun { settings, out: out.map(Path::to_owned), tuned, frame: None, world: world.clone() })?;
+    let ready = Ready::new(NewRun {
+        settings,
+        out: out.map(Path::to_owned),
+        tuned,
+        frame: None,
+        world: world.clone(),
+    })?;
     if ready.only_counts() {
         return count_only(ready, json).map(Ended::early);
     }

@@ -11,8 +11,8 @@ use landfall_train::checkpoint::{File, Progress, load_checkpoint, load_weights};
 use landfall_train::choice::Plan;
 use landfall_train::data::{Panel, Segment, Summary, WindowedPanel};
 use landfall_train::run::{
-    CheckpointEvery, Device, FitOptions, KEPT_DATA, KEPT_FRAME, OneOrMore, Resolved, Run, RunError, RunFolder, RunLock,
-    Settings, TestScoring, Units, complete, enough,
+    CheckpointEvery, Device, FitOptions, KEPT_DATA, KEPT_FRAME, OneOrMore, Resolved, Run, RunError,
+    RunFolder, RunLock, Settings, TestScoring, Units, complete, enough,
 };
 use landfall_train::train::{Dataset, Schedule, Session};
 use serde_json::json;
@@ -84,12 +84,13 @@ impl Ready {
         if let Some(path) = out.as_ref().filter(|p| p.exists() && !RunFolder::is_unbegun(p)) {
             return Err(RunError::Exists { path: path.clone() }.into());
         }
-        let mut ready = Self::prepare(resolved, panel, tuned, Place::New { out, frame }, &world, |session| {
-            if let Some(init) = &init {
-                load_weights(&init.source, &init.file, session)?;
-            }
-            Ok(Progress::default())
-        })?;
+        let mut ready =
+            Self::prepare(resolved, panel, tuned, Place::New { out, frame }, &world, |session| {
+                if let Some(init) = &init {
+                    load_weights(&init.source, &init.file, session)?;
+                }
+                Ok(Progress::default())
+            })?;
         ready.notes.extend(of_weights);
         Ok(ready)
     }

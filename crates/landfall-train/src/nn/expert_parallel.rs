@@ -51,7 +51,8 @@ impl MoeFeedForward {
     pub fn across(self, world: &World) -> Result<ExpertParallel, Error> {
         let (rank, ranks) = (world.rank(), world.size());
         if !self.config.experts.is_multiple_of(ranks) {
-            let rule = Rule::Attribute { name: "ranks", value: ranks as f64, expected: "a divisor of the experts" };
+            let rule =
+                Rule::Attribute { name: "ranks", value: ranks as f64, expected: "a divisor of the experts" };
             return Err(rule.of("moe", &[], None, None).into());
         }
         Ok(ExpertParallel { layer: self, rank, ranks })
@@ -82,12 +83,16 @@ impl ExpertParallel {
                 let routed = g.slice(chosen[0], 1, rank * own, own)?;
                 let maps = g.op(RouteMap { most, rows, align: 1, index: Index::I32 }, &[routed])?;
                 let (map, source) = (maps[0], maps[1]);
-                Ok(Sent { map, source, rows: g.op1(Permute::default(), &[flat, map, source])?, counts: maps[2] })
+                Ok(Sent {
+                    map,
+                    source,
+                    rows: g.op1(Permute::default(), &[flat, map, source])?,
+                    counts: maps[2],
+                })
             })
             .collect::<Result<Vec<_>, Error>>()?;
-        let all = |each: fn(&Sent) -> Value| {
-            g.op1(Concat { axis: 0 }, &sent.iter().map(each).collect::<Vec<_>>())
-        };
+        let all =
+            |each: fn(&Sent) -> Value| g.op1(Concat { axis: 0 }, &sent.iter().map(each).collect::<Vec<_>>());
         let load = all(|sent| sent.counts)?;
         let travel = |x| g.op1(AllToAll { ranks: self.ranks }, &[x]);
         let arrived = Arrived::new(g, travel(load)?, (self.ranks, own, rows))?;
@@ -100,7 +105,8 @@ impl ExpertParallel {
         let back = travel(g.op1(SortChunks { inverse: true, probs: false }, &[out, arrived.map])?)?;
         let mut merged: Option<Value> = None;
         for (rank, sent) in sent.iter().enumerate() {
-            let (of, weights) = (g.slice(back, 0, rank * rows, rows)?, g.slice(chosen[1], 1, rank * own, own)?);
+            let (of, weights) =
+                (g.slice(back, 0, rank * rows, rows)?, g.slice(chosen[1], 1, rank * own, own)?);
             let part = g.op1(Unpermute, &[of, sent.map, sent.source, weights])?;
             merged = Some(merged.map_or(Ok(part), |sum| g.add(sum, part))?);
         }

@@ -153,7 +153,12 @@ impl MoeFeedForward {
     }
 
     /// The choice with its weights, and the load-balancing loss.
-    pub(super) fn route(&self, cx: &Context<'_>, x: Value, tokens: usize) -> Result<(Vec<Value>, Value), Error> {
+    pub(super) fn route(
+        &self,
+        cx: &Context<'_>,
+        x: Value,
+        tokens: usize,
+    ) -> Result<(Vec<Value>, Value), Error> {
         let (g, c) = (cx.graph, self.config);
         let logits = g.matmul(x, g.transpose(cx.parameter(self.router)?)?)?;
         let p = g.op1(ops::Softmax { axis: 1 }, &[logits])?;

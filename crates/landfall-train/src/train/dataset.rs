@@ -3,8 +3,8 @@
 use crate::data::DataError;
 use crate::data::synthetic::WalkData;
 use crate::data::{Panel, Segment, Split, TokenData, TokenSegments, WindowedPanel};
-use std::ops::Range;
 use sha2::{Digest, Sha256};
+use std::ops::Range;
 
 /// What is predicted.
 #[derive(Debug, Clone, PartialEq)]

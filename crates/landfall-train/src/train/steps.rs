@@ -204,7 +204,8 @@ fn train_graph(
     let prediction = predicted(&cx, model, &inputs, s.targets)?;
     let loss = loss(&forward, prediction, y)?;
     let optimizer = options.optimizer.of(options);
-    let minimiser = Minimiser { parameters: model.parameters(), optimizer: optimizer.as_ref(), options, ranks };
+    let minimiser =
+        Minimiser { parameters: model.parameters(), optimizer: optimizer.as_ref(), options, ranks };
     minimiser.step(update::end(cx, cursors, loss, batches)?)
 }
 

@@ -3,8 +3,8 @@
 use super::arrays::{Arrays, Batch};
 use super::names::{AVERAGE, LEARNING_RATES, LOSS_SCALE, STEP_RING, TRAIN_CURSOR, WINDOW_TABLE, WINDOWS};
 use super::optimizer::Optimizer;
-use super::session::{RING, StepRecord, records};
 use super::ranks::Ranks;
+use super::session::{RING, StepRecord, records};
 use super::update::{self, Minimiser, begin_average};
 use super::{Draws, Order, TrainingOptions};
 use crate::nn::{Context, Mode, Parameters};

@@ -20,7 +20,7 @@ pub type Parts = Vec<Arc<[u8]>>;
 /// What carries bytes between ranks.
 ///
 /// Every collective of a CPU is made of [`Transport::exchange`], so one that moves bytes to every rank is all that a network, a
-/// pipe or a test needs. A fault is final: every further call returns it.
+/// pipe or a test needs. A fault is final and the same on every rank that it reaches: every further call returns it.
 pub trait Transport: std::fmt::Debug + Send + Sync {
     /// Gives the bytes of this rank to all ranks, and waits for those of all.
     ///

@@ -111,7 +111,7 @@ impl Transport for Place {
 
     fn abort(&self, why: &str) {
         let mut meeting = self.hub.meeting();
-        let call = format!("after {} calls", meeting.complete);
+        let call = format!("call {}", meeting.complete + 1);
         self.hub.fail(&mut meeting, RankFault::Ended { rank: self.rank, call, why: why.to_owned() });
     }
 }

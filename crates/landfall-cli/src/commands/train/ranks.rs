@@ -75,7 +75,10 @@ impl Place {
             copied(path, own)?;
         }
         // The first rank writes the directory from here on.
-        self.world.exchange("a copy of the run directory", &[]).map_err(landfall::Error::from).map_err(RunError::from)?;
+        self.world
+            .exchange("a copy of the run directory", &[])
+            .map_err(landfall::Error::from)
+            .map_err(RunError::from)?;
         go_on(&flags, own.as_deref().unwrap_or(path), args.json, &self.world, stop)
     }
 }

@@ -128,7 +128,9 @@ pub(super) fn combined<T: Element>(
 ) -> Result<Vec<T>, Rule> {
     match T::DTYPE {
         DType::I64 | DType::I32 | DType::U8 => Ok(folded::<i64, T>(call, reduction, parts, from, len)),
-        _ if reduction == Reduction::Mean => Ok(mean::<T>(call, parts, from, len)),
+        DType::F64 | DType::F32 | DType::BF16 | DType::F16 if reduction == Reduction::Mean => {
+            Ok(mean::<T>(call, parts, from, len))
+        }
         DType::F64 => Ok(folded::<f64, T>(call, reduction, parts, from, len)),
         DType::F32 | DType::BF16 | DType::F16 => Ok(folded::<f32, T>(call, reduction, parts, from, len)),
         DType::Bool => Err(Rule::Dtype { arg: 0, dtype: DType::Bool, expected: "a number" }),
@@ -164,10 +166,7 @@ fn mean<T: Element>(call: &Call<'_>, parts: &[Arc<[u8]>], from: usize, len: usiz
             terms.fold(first, |sum, term| (A::load(sum) + term).store())
         })
     }
-    match T::DTYPE.accumulate() {
-        DType::F64 => in_accumulation::<T, f64>(call, parts, (from, len)),
-        _ => in_accumulation::<T, f32>(call, parts, (from, len)),
-    }
+    if T::DTYPE == DType::F64 { in_accumulation::<T, f64>(call, parts, (from, len)) } else { in_accumulation::<T, f32>(call, parts, (from, len)) }
 }
 
 /// Each element of `from..from + len` of what `combine` makes of the parts.
