@@ -48,8 +48,10 @@ pub(super) fn forecast(
         count(ABSOLUTE, g.abs(error)?)?;
         return count(NLL, terms.nll);
     }
-    let level = |q: usize| g.slice(prediction, 2, q * s.horizon, s.horizon);
     let levels = s.loss.levels();
+    // What is forecast is sorted at each row, so this is what is scored.
+    let prediction = if levels.len() > 1 { sorted(g, prediction, levels.len())? } else { prediction };
+    let level = |q: usize| g.slice(prediction, 2, q * s.horizon, s.horizon);
     let error = if levels.is_empty() { g.sub(prediction, y)? } else { g.sub(level(s.loss.point())?, y)? };
     count(SQUARED, g.mul(error, error)?)?;
     count(ABSOLUTE, g.abs(error)?)?;
@@ -57,19 +59,26 @@ pub(super) fn forecast(
         return Ok(());
     }
     let mut total: Option<Value> = None;
-    let (mut low, mut high) = (level(0)?, level(0)?);
     for (q, &tau) in levels.iter().enumerate() {
         let own = level(q)?;
         let d = g.sub(y, own)?;
         let one = g.maximum(g.affine(d, tau, 0.0)?, g.affine(d, tau - 1.0, 0.0)?)?;
         total = Some(total.map_or(Ok(one), |sum| g.add(sum, one))?);
-        // As predictions are sorted, the outermost are the smallest and the largest.
-        (low, high) = (g.minimum(low, own)?, g.maximum(high, own)?);
     }
+    let (low, high) = (level(0)?, level(levels.len() - 1)?);
     count(PINBALL, g.affine(total.unwrap_or(error), 1.0 / levels.len() as f64, 0.0)?)?;
     let [zero, one] = [0.0, 1.0].map(|x| g.fill(g.spec(y).dtype, Shape::SCALAR, x));
     let (zero, one) = (zero?, one?);
     count(COVERED, g.select(at_most(g, low, y)?, g.select(at_most(g, y, high)?, one, zero)?, zero)?)
+}
+
+/// The levels of a prediction `[B, targets, levels·H]`, ascending at each row.
+fn sorted(g: &Graph, prediction: Value, levels: usize) -> Result<Value, Error> {
+    let shape = g.shape(prediction);
+    let &[batch, targets, values] = shape.dims() else { return Ok(prediction) };
+    let by_level = g.reshape(prediction, [batch, targets, levels, values / levels])?;
+    let sorted = g.op(ops::Sort { axis: 2, descending: false }, &[by_level])?[0];
+    g.reshape(sorted, shape)
 }
 
 /// Scores of logits `[B, S, K]` for classes `[B, S]`: the squared and absolute errors of the probabilities (1 for the
