@@ -89,6 +89,21 @@ fn series_rows_and_quantiles_have_columns() {
     }
 }
 
+/// Levels that cross are sorted before they are forecast, and it is the sorted ones that are scored.
+#[test]
+fn quantiles_are_scored_as_they_are_forecast() {
+    let f = Folder::new();
+    f.write("d.csv", csv(400));
+    f.runs(&format!("{SMALL} --max-steps 1 --target wind --quantiles 0.1,0.5,0.9 --out run"));
+    let scores = f.runs("evaluate run --predictions p.csv --json").json();
+    let (header, rows) = table(&f.read("p.csv"));
+    let [point, actual] = ["wind", "wind_actual"].map(|name| header.iter().position(|h| h == name).expect(name));
+    let squares = rows.iter().map(|row| (number(&row[point]) - number(&row[actual])).powi(2));
+    let (found, told) =
+        (squares.sum::<f64>() / rows.len() as f64, scores["columns"][0]["mse"].as_f64().expect("an error"));
+    assert!((found - told).abs() < 1e-5 * told, "the file has {found}, the score is {told}");
+}
+
 #[test]
 fn a_baseline_has_such_a_file_too() {
     let f = Folder::new();
