@@ -97,7 +97,8 @@ fn quantiles_are_scored_as_they_are_forecast() {
     f.runs(&format!("{SMALL} --max-steps 1 --target wind --quantiles 0.1,0.5,0.9 --out run"));
     let scores = f.runs("evaluate run --predictions p.csv --json").json();
     let (header, rows) = table(&f.read("p.csv"));
-    let [point, actual] = ["wind", "wind_actual"].map(|name| header.iter().position(|h| h == name).expect(name));
+    let [point, actual] =
+        ["wind", "wind_actual"].map(|name| header.iter().position(|h| h == name).expect(name));
     let squares = rows.iter().map(|row| (number(&row[point]) - number(&row[actual])).powi(2));
     let (found, told) =
         (squares.sum::<f64>() / rows.len() as f64, scores["columns"][0]["mse"].as_f64().expect("an error"));

@@ -103,19 +103,23 @@ fn two_processes_train_the_run_of_one() {
             "no other run directory"
         );
     }
-    // What was trained together forecasts, and is resumed by another number of processes.
+    // What was trained together forecasts, and goes on with as many processes as one that was not.
     f.runs("forecast two");
-    let ran = together(&f, torchrun, 4, "train --resume two --epochs 3");
-    assert!(ran.iter().all(|r| r.code == Some(0)), "{ran:?}");
     f.runs("train --resume one --epochs 3");
+    let ran = together(&f, torchrun, 2, "train --resume two --epochs 3");
+    assert!(ran.iter().all(|r| r.code == Some(0)), "{ran:?}");
+    assert_eq!(steps(&f.read("two/metrics.jsonl")), steps(&f.read("one/metrics.jsonl")));
+    // With another number of them dropout and the statistics of a batch are others, as with another --accumulate.
+    let ran = together(&f, slurm, 4, "train --resume three --epochs 3");
+    assert!(ran.iter().all(|r| r.code == Some(0)), "{ran:?}");
     let losses = |run: &str| -> Vec<f64> {
         let text = f.read(&format!("{run}/metrics.jsonl"));
         let line = |l: &&str| serde_json::from_str::<serde_json::Value>(l).expect("JSON")["loss"].as_f64();
         steps(&text).iter().filter_map(line).collect()
     };
-    let (one, two) = (losses("one"), losses("two"));
-    assert_eq!(one.len(), two.len());
-    assert!(one.iter().zip(&two).all(|(a, b)| (a - b).abs() < 1e-3 * a), "{one:?} {two:?}");
+    let (one, three) = (losses("one"), losses("three"));
+    assert_eq!(one.len(), three.len());
+    assert!(one.iter().zip(&three).all(|(a, b)| (a - b).abs() < 0.2 * a), "{one:?} {three:?}");
 }
 
 #[test]
@@ -134,9 +138,10 @@ fn ranks_that_differ_are_told_what_differs() {
         }
         assert!(!f.path().join("run").exists(), "nothing is written before ranks agree");
     }
-    f.write("other.csv", csv(401));
-    let ran = end(start(&f, torchrun, &[line(""), line("").replace("d.csv", "other.csv")]));
-    assert!(ran.iter().all(|r| r.err.contains("rows = ") && r.code == Some(2)), "{ran:?}");
+    std::fs::create_dir(f.path().join("other")).expect("a folder");
+    f.write("other/d.csv", csv(401));
+    let ran = end(start(&f, torchrun, &[line(""), line("").replace("d.csv", "other/d.csv")]));
+    assert!(ran.iter().all(|r| r.err.contains("rank 0 has \"rows = 400\"") && r.code == Some(2)), "{ran:?}");
 }
 
 /// A rank that is killed ends the others with its number, and leaves a checkpoint that any number of ranks goes on from.
@@ -144,8 +149,8 @@ fn ranks_that_differ_are_told_what_differs() {
 #[test]
 fn a_rank_that_is_killed_ends_all() {
     let f = folder();
-    let line = format!("{SMALL} --epochs 2000 --checkpoint-every 5 --out run");
-    let mut all = start(&f, torchrun, &vec![line; 3]);
+    let line = format!("{SMALL} --epochs 2000 --checkpoint-every 5 --log-every 5 --out run");
+    let mut all = start(&f, torchrun, &vec![line; 4]);
     let began = Instant::now();
     while !f.path().join("run/metrics.jsonl").exists() || steps(&f.read("run/metrics.jsonl")).len() < 20 {
         assert!(began.elapsed() < Duration::from_secs(60), "no steps");
@@ -155,13 +160,12 @@ fn a_rank_that_is_killed_ends_all() {
     let killed = Instant::now();
     let ran = end(all);
     assert!(killed.elapsed() < Duration::from_secs(LIMIT), "{:?}", killed.elapsed());
-    for r in &ran[..2] {
+    for r in [&ran[0], &ran[1], &ran[3]] {
         assert_eq!(r.code, Some(1), "{ran:?}");
         assert!(r.err.contains("rank 2 ended before"), "{}", r.err);
     }
     let done = steps(&f.read("run/metrics.jsonl")).len();
-    let resumed =
-        together(&f, torchrun, 2, &format!("train --resume run --epochs 1 --max-steps {}", done + 8));
+    let resumed = together(&f, torchrun, 2, &format!("train --resume run --max-steps {}", done + 8));
     assert!(resumed.iter().all(|r| r.code == Some(0)), "{resumed:?}");
 }
 
