@@ -99,7 +99,7 @@ def append(path: pathlib.Path, row: dict) -> None:
 
 def print_table(rows: list[dict]) -> None:
     """Medians over the seeds of each model, data set, horizon and side; processor seconds per epoch beside them."""
-    print("| model | data | horizon | side | seeds | epochs | MSE | MAE | CPU s | CPU s per epoch | wall s | peak MiB |")
+    print("| model | data | horizon | side | seeds | epochs | MSE | MAE | CPU s | of an epoch | wall s | peak MiB |")
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
 
     def group(row):
@@ -112,7 +112,8 @@ def print_table(rows: list[dict]) -> None:
         cpu = [float(r["cpu_s"]) for r in runs]
         each = statistics.median(c / int(r["epochs"]) for c, r in zip(cpu, runs))
         errors = [f"{statistics.mean(float(r[name]) for r in runs):.4f}" for name in ("mse", "mae")]
-        epochs = ", ".join(r["epochs"] for r in runs) + (f" (at most {first['max_epochs']})" if first["max_epochs"] else "")
+        limit = f" (at most {first['max_epochs']})" if first["max_epochs"] else ""
+        epochs = ", ".join(r["epochs"] for r in runs) + limit
         wall, peak = (statistics.median(float(r[name]) for r in runs) for name in ("wall_s", "peak_mib"))
         cells = [first["model"], first["data"], first["horizon"], first["side"], len(runs), epochs, *errors]
         cells += [f"{statistics.median(cpu):.0f}", f"{each:.1f}", f"{wall:.0f}", f"{peak:.0f}"]
