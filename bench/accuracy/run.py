@@ -109,14 +109,18 @@ def print_table(rows: list[dict]) -> None:
     for _, members in itertools.groupby(sorted(rows, key=group), group):
         runs = list(members)
         first = runs[0]
-        cpu = [float(r["cpu_s"]) for r in runs]
-        each = statistics.median(c / int(r["epochs"]) for c, r in zip(cpu, runs))
+        # The cost of a run that was interrupted and resumed is not known.
+        costs = [r for r in runs if r["cpu_s"]]
+        each = [{**r, "each": float(r["cpu_s"]) / int(r["epochs"])} for r in costs]
+
+        def middle(name, form, each=each):
+            return f"{statistics.median(float(r[name]) for r in each):{form}}" if each else ""
+
         errors = [f"{statistics.mean(float(r[name]) for r in runs):.4f}" for name in ("mse", "mae")]
         limit = f" (at most {first['max_epochs']})" if first["max_epochs"] else ""
         epochs = ", ".join(r["epochs"] for r in runs) + limit
-        wall, peak = (statistics.median(float(r[name]) for r in runs) for name in ("wall_s", "peak_mib"))
         cells = [first["model"], first["data"], first["horizon"], first["side"], len(runs), epochs, *errors]
-        cells += [f"{statistics.median(cpu):.0f}", f"{each:.1f}", f"{wall:.0f}", f"{peak:.0f}"]
+        cells += [middle("cpu_s", ".1f"), middle("each", ".1f"), middle("wall_s", ".0f"), middle("peak_mib", ".0f")]
         print("|", " | ".join(map(str, cells)), "|")
 
 
