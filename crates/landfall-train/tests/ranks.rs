@@ -359,9 +359,9 @@ fn process() {
 }
 
 /// Reads what a process prints, up to the end of a line with a text.
+#[expect(clippy::unbuffered_bytes, reason = "a buffer would take what is for the next who reads")]
 fn until(process: &mut Child, text: &str) {
     let out = process.stdout.as_mut().expect("its output");
-    // One byte at a time: what follows is for the next who reads.
     let mut line = String::new();
     for byte in out.bytes() {
         match byte.expect("text") {

@@ -35,7 +35,9 @@ fn given(spec: Spec, rank: usize) -> HostTensor {
     let value = |i: usize| match spec.dtype {
         DType::Bool => ((i * 7 + rank * 3) % 2) as f64,
         DType::U8 => ((i * 7 + rank * 5) % 11) as f64,
-        _ => (((i * 31 + rank * 17) % 23) as f64 - 9.0) * scale,
+        DType::F32 | DType::F64 | DType::BF16 | DType::F16 | DType::I32 | DType::I64 => {
+            (((i * 31 + rank * 17) % 23) as f64 - 9.0) * scale
+        }
     };
     HostTensor::from_fn(spec, value).rounded()
 }

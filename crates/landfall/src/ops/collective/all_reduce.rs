@@ -1,6 +1,6 @@
 //! A tensor combined with those of the other ranks.
 
-use super::exchange::{alone, elements, exchange, typed, write};
+use super::exchange::{alone, copied, elements, exchange, typed, write};
 use crate::contract::{
     Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
     rules,
@@ -108,6 +108,9 @@ impl Tested for AllReduce {
 
 /// Gives the argument to all ranks, and writes the combination.
 fn run<T: Element>(op: &dyn Op, reduction: Reduction, call: &Call<'_>) -> Result<(), Rule> {
+    if call.world().is_single() {
+        return copied::<T>(call);
+    }
     let mut out = call.output::<T>(0)?;
     let parts = match call.input_or_in_place::<T>(0)? {
         Some(x) => exchange(op, call, &elements(&x))?,
@@ -166,7 +169,11 @@ fn mean<T: Element>(call: &Call<'_>, parts: &[Arc<[u8]>], from: usize, len: usiz
             terms.fold(first, |sum, term| (A::load(sum) + term).store())
         })
     }
-    if T::DTYPE == DType::F64 { in_accumulation::<T, f64>(call, parts, (from, len)) } else { in_accumulation::<T, f32>(call, parts, (from, len)) }
+    if T::DTYPE == DType::F64 {
+        in_accumulation::<T, f64>(call, parts, (from, len))
+    } else {
+        in_accumulation::<T, f32>(call, parts, (from, len))
+    }
 }
 
 /// Each element of `from..from + len` of what `combine` makes of the parts.

@@ -1,6 +1,6 @@
 //! The tensor of one rank, on all ranks.
 
-use super::exchange::{alone, elements, exchange, typed, write};
+use super::exchange::{alone, copied, elements, exchange, typed, write};
 use crate::contract::{
     Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attributes,
     op_attributes, rules,
@@ -76,6 +76,9 @@ fn run<T: Element>(op: &dyn Op, root: usize, call: &Call<'_>) -> Result<(), Rule
     let size = call.world().size();
     if root >= size {
         return Err(RankFault::Size { expected: root + 1, size }.into());
+    }
+    if size == 1 {
+        return copied::<T>(call);
     }
     let mut out = call.output::<T>(0)?;
     let own = if call.world().rank() == root {

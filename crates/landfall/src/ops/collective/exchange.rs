@@ -60,6 +60,14 @@ pub(super) fn block(shape: Shape, ranks: usize) -> Result<Shape, Rule> {
     Ok(shape.with(0, first / ranks))
 }
 
+/// The kernel of an engine that is the only rank of its world: it meets nobody, and allocates nothing.
+pub(super) fn copied<T: Element>(call: &Call<'_>) -> Result<(), Rule> {
+    if let Some(x) = call.input_or_in_place::<T>(0)? {
+        copies::copy_elements(call, x, call.output::<T>(0)?);
+    }
+    Ok(())
+}
+
 /// The kernel of a GPU, which is the only rank of its world.
 pub(super) fn alone(call: &mut cuda::Call<'_>, ranks: usize) -> Result<(), cuda::Failure> {
     if ranks != 1 {
