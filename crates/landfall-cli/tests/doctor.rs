@@ -54,3 +54,36 @@ fn the_cache_is_measured() {
     assert_eq!(object["libraries"].as_array().expect("three").len(), 3);
     assert!(object["cpu"]["threads"].as_u64() >= Some(1));
 }
+
+#[test]
+fn a_launch_is_told() {
+    let f = Folder::new();
+    let said = |variables: &[(&str, &str)]| {
+        let mut command = f.command("doctor");
+        for name in [
+            "RANK",
+            "LOCAL_RANK",
+            "WORLD_SIZE",
+            "MASTER_ADDR",
+            "MASTER_PORT",
+            "SLURM_STEP_ID",
+            "LANDFALL_PORT",
+        ] {
+            command.env_remove(name);
+        }
+        let ran = command.envs(variables.iter().copied()).output().expect("it starts");
+        let out = String::from_utf8(ran.stdout).expect("UTF-8");
+        out.lines().find(|l| l.starts_with("ranks: ")).expect("a line").to_owned()
+    };
+    assert_eq!(said(&[]), "ranks: this process alone; neither torchrun nor srun launched it");
+    let all = [
+        ("RANK", "1"),
+        ("LOCAL_RANK", "1"),
+        ("WORLD_SIZE", "4"),
+        ("MASTER_ADDR", "node1"),
+        ("MASTER_PORT", "29500"),
+    ];
+    let launched = [&all[..], &[("LANDFALL_PORT", "4000")]].concat();
+    assert_eq!(said(&launched), "ranks: rank 1 of 4; rank 0 listens at node1:4000");
+    assert!(said(&all[..2]).contains("MASTER_ADDR"), "half of a launch");
+}

@@ -6,6 +6,7 @@ use crate::error::CliError;
 use crate::output::{self, mib};
 use landfall::cpu::isa::Isa;
 use landfall::cuda::{self, Absence, Gpu, Survey, Version};
+use landfall_train::ranks::{Launch, LaunchError};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,12 +53,24 @@ pub(crate) fn run(args: &Doctor) -> Result<(), CliError> {
     for library in &libraries {
         output::line(&library.said())?;
     }
+    output::line(&ranks(&Launch::from_environment()))?;
     output::line(&match cache {
         Some(cache) => cache.said(),
         None => {
             "compiled kernels: not kept, because neither LANDFALL_CACHE nor HOME names a folder".to_owned()
         }
     })
+}
+
+/// What a launcher says of this process.
+fn ranks(launch: &Result<Option<Launch>, LaunchError>) -> String {
+    match launch {
+        Ok(None) => "ranks: this process alone; neither torchrun nor srun launched it".to_owned(),
+        Ok(Some(Launch { rank, size, address, port, .. })) => {
+            format!("ranks: rank {rank} of {size}; rank 0 listens at {address}:{port}")
+        }
+        Err(why) => format!("ranks: {why}"),
+    }
 }
 
 fn said(gpu: &Gpu) -> String {
@@ -191,7 +204,17 @@ fn object(survey: &Survey, libraries: &[Library], cache: Option<&Cache>) -> Valu
     );
     let no_gpu = survey.gpus.as_ref().err().map(ToString::to_string);
     let libraries: Vec<Value> = libraries.iter().map(Library::json).collect();
-    json!({"cpu": cpu, "gpus": gpus, "no_gpu": no_gpu, "libraries": libraries, "kernels": cache})
+    let launch = Launch::from_environment().ok().flatten();
+    let launch =
+        launch.map(|l| json!({"rank": l.rank, "size": l.size, "address": l.address, "port": l.port}));
+    json!({
+        "cpu": cpu,
+        "gpus": gpus,
+        "no_gpu": no_gpu,
+        "libraries": libraries,
+        "kernels": cache,
+        "launch": launch,
+    })
 }
 
 #[cfg(test)]

@@ -68,6 +68,8 @@ impl Tested for Broadcast {
             let whole = SampleArg::with(Some(dtype), [5], Data::Int(0, 2));
             all.push(Sample::new(*self, vec![whole]));
         }
+        let two = vec![SampleArg::any([3]), SampleArg::any([3])];
+        all.push(Sample::bad(*self, two, "takes 1 argument (x), got 2"));
         all
     }
 }
