@@ -124,6 +124,10 @@ impl Server {
         };
         let length = request.headers().get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
         if let Some(given) = length.filter(|&n| n > most as u64) {
+            // Who is still sending when the connection closes sees it reset, and no answer: what is not far too large is let in and
+            // forgotten.
+            let mut rest = Limited::new(request.into_body(), most.saturating_mul(4));
+            let _ = timeout(time, async { while let Some(Ok(_)) = rest.frame().await {} }).await;
             return Err(too_large(Some(given)));
         }
         match timeout(time, Limited::new(request.into_body(), most).collect()).await {
