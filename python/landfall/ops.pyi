@@ -9,7 +9,7 @@ from ._landfall import Array, DTypeLike, Tensor
 
 Out = TypeVar("Out")
 
-__all__ = ["abs", "accumulate", "adam", "add", "advance", "advance_micro", "affine", "all_finite", "assign", "assign_rows", "attention", "attention_grad", "batch_norm", "batch_norm_grad", "batch_windows", "bernoulli", "cast", "ceil", "chunk_map", "clamp", "clip_scale", "compare", "concat", "copy", "cos", "cosine_attention", "cosine_attention_grad", "cross_entropy", "cross_entropy_grad", "cumsum", "div", "dropout", "erf", "exp", "expm1", "fill", "floor", "fold", "gather", "gelu", "gelu_grad", "global_norm", "grouped_matmul", "grouped_matmul_grad", "gru", "gru_grad", "iota", "l2_norm", "l2_norm_grad", "layer_norm", "layer_norm_grad", "leaky_relu", "ln", "log1p", "lookup", "loss_scale", "lstm", "lstm_grad", "mae", "mae_grad", "masked_attention", "masked_attention_grad", "matmul", "max", "maximum", "mean", "micro_batch_mean", "min", "minimum", "mse", "mse_grad", "mul", "neg", "pack", "pad", "pad_edge", "pair_probs", "permute", "pow", "prod", "recip", "relu", "rem", "ring_push", "round", "route_map", "rsqrt", "running_update", "scatter_add", "sigmoid", "sign", "silu", "sin", "softmax", "softplus", "sort", "sort_chunks", "sqrt", "sub", "sum", "tanh", "top_k", "top_k_grad", "uniform", "unpermute", "unpermute_grad", "where", "window_gather"]
+__all__ = ["abs", "accumulate", "adam", "add", "advance", "advance_micro", "affine", "all_finite", "all_gather", "all_reduce", "all_to_all", "assign", "assign_rows", "attention", "attention_grad", "batch_norm", "batch_norm_grad", "batch_windows", "bernoulli", "broadcast", "cast", "ceil", "chunk_map", "clamp", "clip_scale", "compare", "concat", "copy", "cos", "cosine_attention", "cosine_attention_grad", "cross_entropy", "cross_entropy_grad", "cumsum", "div", "dropout", "erf", "exp", "expm1", "fill", "floor", "fold", "gather", "gelu", "gelu_grad", "global_norm", "grouped_matmul", "grouped_matmul_grad", "gru", "gru_grad", "iota", "l2_norm", "l2_norm_grad", "layer_norm", "layer_norm_grad", "leaky_relu", "ln", "log1p", "lookup", "loss_scale", "lstm", "lstm_grad", "mae", "mae_grad", "masked_attention", "masked_attention_grad", "matmul", "max", "maximum", "mean", "micro_batch_mean", "min", "minimum", "mse", "mse_grad", "mul", "neg", "pack", "pad", "pad_edge", "pair_probs", "permute", "pow", "prod", "recip", "reduce_scatter", "relu", "rem", "ring_push", "round", "route_map", "rsqrt", "running_update", "scatter_add", "sigmoid", "sign", "silu", "sin", "softmax", "softplus", "sort", "sort_chunks", "sqrt", "sub", "sum", "tanh", "top_k", "top_k_grad", "uniform", "unpermute", "unpermute_grad", "where", "window_gather"]
 
 @overload
 def abs(x: Array | float, /, *, out: None = None) -> Tensor:
@@ -40,7 +40,7 @@ def advance(cursor: Array, ok: Array, /, *, batches: int = 3, out: Any = None) -
     ...
 
 def advance_micro(cursor: Array, /, *, micro_batches: int = 3, out: Any = None) -> Any:
-    r"""The cursor of the next micro-batch: `MICRO ← (MICRO + 1) mod micro_batches`, 0 again after the last."""
+    r"""The cursor of the next micro-batch: `MICRO ← MICRO + 1`, after the rank's last its first again: a multiple of `micro_batches`."""
     ...
 
 @overload
@@ -58,6 +58,30 @@ def all_finite(*x: Array, out: None = None) -> Tensor:
 
 @overload
 def all_finite(*x: Array, out: Out) -> Out: ...
+
+@overload
+def all_gather(x: Array, /, *, ranks: int = 1, out: None = None) -> Tensor:
+    r"""`out[r·n + i, ..] = xᵣ[i, ..]`: the tensors of all ranks along the first axis, in the order of the ranks."""
+    ...
+
+@overload
+def all_gather(x: Array, /, *, ranks: int = 1, out: Out) -> Out: ...
+
+@overload
+def all_reduce(x: Array, /, *, reduction: Literal["sum", "mean", "max", "min", "prod"] = 'sum', out: None = None) -> Tensor:
+    r"""`out[i] = x₀[i] ∘ x₁[i] ∘ … ` over the ranks' tensors: sum, mean, maximum, minimum or product. Every rank gets the same bytes."""
+    ...
+
+@overload
+def all_reduce(x: Array, /, *, reduction: Literal["sum", "mean", "max", "min", "prod"] = 'sum', out: Out) -> Out: ...
+
+@overload
+def all_to_all(x: Array, /, *, ranks: int = 1, out: None = None) -> Tensor:
+    r"""`out[s·n + i, ..] = xₛ[r·n + i, ..]` on rank r: block r of every rank s, in the order of the ranks."""
+    ...
+
+@overload
+def all_to_all(x: Array, /, *, ranks: int = 1, out: Out) -> Out: ...
 
 def assign(target: Array | float, value: Array | float, ok: Array | float, /, *, out: Any = None) -> Any:
     r"""`target ← value` where `ok` holds; elsewhere it keeps its contents."""
@@ -114,6 +138,14 @@ def bernoulli(cursor: Array, /, *, shape: int | Sequence[int] = (), keep: float 
 
 @overload
 def bernoulli(cursor: Array, /, *, shape: int | Sequence[int] = (), keep: float = 0.75, stream: int = 0, out: Out) -> Out: ...
+
+@overload
+def broadcast(x: Array, /, *, root: int = 0, out: None = None) -> Tensor:
+    r"""`out[i] = x_root[i]`: every rank gets the tensor of one."""
+    ...
+
+@overload
+def broadcast(x: Array, /, *, root: int = 0, out: Out) -> Out: ...
 
 @overload
 def cast(x: Array | float, /, *, dtype: DTypeLike = 'float32', out: None = None) -> Tensor:
@@ -512,7 +544,7 @@ def mean(x: Array, /, *, axes: int | Sequence[int] = (0,), wide: bool = False, o
 def mean(x: Array, /, *, axes: int | Sequence[int] = (0,), wide: bool = False, out: Out) -> Out: ...
 
 def micro_batch_mean(mean: Array, value: Array, cursor: Array, /, *, micro_batches: int = 3, out: Any = None) -> Any:
-    r"""`mean ← value/n` in micro-batch 0, `mean + value/n` in the others, n their number: after the last, the mean over all."""
+    r"""`mean ← value/n` in the first micro-batch of the rank, `mean + value/n` in the others, n their number: after the last, the mean over all."""
     ...
 
 @overload
@@ -626,6 +658,14 @@ def recip(x: Array | float, /, *, out: None = None) -> Tensor:
 
 @overload
 def recip(x: Array | float, /, *, out: Out) -> Out: ...
+
+@overload
+def reduce_scatter(x: Array, /, *, ranks: int = 1, reduction: Literal["sum", "mean", "max", "min", "prod"] = 'sum', out: None = None) -> Tensor:
+    r"""`out[i, ..] = x₀[r·n + i, ..] ∘ x₁[r·n + i, ..] ∘ …` on rank r: block r of the ranks' combination, as `AllReduce` computes it."""
+    ...
+
+@overload
+def reduce_scatter(x: Array, /, *, ranks: int = 1, reduction: Literal["sum", "mean", "max", "min", "prod"] = 'sum', out: Out) -> Out: ...
 
 @overload
 def relu(x: Array | float, /, *, out: None = None) -> Tensor:
