@@ -4,7 +4,7 @@ mod small;
 
 use landfall::{DType, Engine, Error, Value, World};
 use landfall_train::data::{Segment, Split, synthetic};
-use landfall_train::models::{Model, ModelConfig};
+use landfall_train::models::{DLinear, DLinearConfig, Model, ModelConfig};
 use landfall_train::nn::{Context, ExpertParallel, Linear, MoeConfig, MoeFeedForward, NormKind, Parameters};
 use landfall_train::train::{Dataset, Session, TrainingOptions};
 use small::{cross_asset, patchtst};
@@ -47,12 +47,20 @@ enum Kind {
     Listed(ModelConfig),
     /// Whether its experts are shared out.
     Mixture(bool),
+    /// Two maps of 8 MiB each, so that their gradients are several buckets.
+    Large,
 }
 
 fn session(engine: &Engine, kind: &Kind, options: TrainingOptions) -> Result<Session, Failed> {
     let options = TrainingOptions { batch: BATCH, ..options };
     match kind {
         Kind::Listed(model) => small::session(engine, model, options).map_err(|e| e.to_string().into()),
+        Kind::Large => {
+            let model = DLinear::new(DLinearConfig { context: 2048, horizon: 1024, kernel: 25, outputs: 1 })?;
+            let series = synthetic::demo(6000, 1, 1)?;
+            let data = Dataset::forecast(series, Split::ratio(0.6, 0.2, 0.2)?, 2048, 1024)?.0;
+            Ok(Session::new(engine, Box::new(model), &data, 2048, 1024, options)?)
+        }
         Kind::Mixture(shared) => {
             let mut p = Parameters::new();
             let config = MoeConfig {
@@ -224,4 +232,22 @@ fn a_batch_that_the_ranks_do_not_divide_is_refused() {
         let error = got.expect_err("48 windows on 5 ranks").to_string();
         assert!(error.contains("accumulate · ranks is 5; it must be a divisor of the batch"), "{error}");
     }
+}
+
+/// Gradients of more than a bucket are combined in several collectives, and have the bytes of one.
+#[test]
+fn gradients_of_several_buckets() {
+    let engine = Engine::cpu_with_threads(1).expect("an engine");
+    let options = TrainingOptions { accumulate: 2, ..TrainingOptions::default() };
+    let expected =
+        Trained::of(&mut session(&engine, &Kind::Large, options).expect("a session")).expect("steps");
+    for got in together(&Kind::Large, 2, &TrainingOptions::default()) {
+        assert_eq!(got.expect("every rank trains").differs(&expected), 0.0);
+    }
+    let null = Engine::null();
+    null.join(World::threads(2, Duration::from_secs(60)).swap_remove(0)).expect("a world");
+    let planned = session(&null, &Kind::Large, TrainingOptions::default()).expect("a session");
+    let collectives = planned.programs()[0].ops().filter(|op| *op == "all_reduce").count();
+    // One for each map, one for the rest of the gradients, one for what the step reports.
+    assert_eq!(collectives, 4);
 }
