@@ -18,6 +18,7 @@ use landfall_train::run::{EvaluationRecord, Run, Settings, Source, Weights, coun
 use landfall_train::train::Session;
 use results::Results;
 use serde_json::json;
+use std::cell::OnceCell;
 use std::io::IsTerminal;
 use std::path::Path;
 
@@ -204,9 +205,17 @@ fn go(begun: Begun, json: bool, stop: Stop) -> Result<Ended, CliError> {
         let steps = trained.steps();
         output::line(&format!("stopped after {steps} steps: {patience} validations without improvement"))?;
     }
-    // All ranks ask at the same places, and stop together; a fault of one shows at its next collective op.
-    let stops = || world.any("whether to stop", stop.raised()).unwrap_or(true);
-    let finished = match trained.choose(&stops)? {
+    // All ranks ask at the same places, and stop together; a fault among them ends the choice too.
+    let fault = OnceCell::new();
+    let stops = || match world.any("whether to stop", stop.raised()) {
+        Ok(stops) => stops,
+        Err(why) => fault.set(why).is_ok(),
+    };
+    let chosen = trained.choose(&stops)?;
+    if let Some(why) = fault.into_inner() {
+        return Err(CliError::During(landfall::Error::from(why).into()));
+    }
+    let finished = match chosen {
         Part::Done(finished) => finished,
         Part::Interrupted { step } => return interrupted(&path, step, &stop, json).map(Ended::early),
     };

@@ -1,15 +1,14 @@
 //! The tensors of all ranks behind one another.
 
 use super::ReduceScatter;
-use super::exchange::{alone, block, copied, elements, exchange, ranks, typed, write};
+use super::exchange::{alone, block, copied, elements, exchange, ranks, refused, samples, typed, write};
 use crate::contract::{
-    Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, rules,
+    Body, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, Tested, attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::Call;
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::reduce::reduction::Reduction;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
 
 op_list! { AllGather }
 
@@ -71,17 +70,8 @@ impl Tested for AllGather {
         vec![args[0].clone()]
     }
     fn samples(&self) -> Vec<Sample> {
-        let shapes: &[&[usize]] = &[&[0], &[1], &[4], &[3, 5], &[2, 3, 7], &[40_001]];
-        let mut all: Vec<Sample> = (shapes.iter().filter_map(|s| Shape::new(s)))
-            .map(|shape| Sample::new(*self, vec![SampleArg::any(shape)]))
-            .collect();
-        for dtype in [DType::Bool, DType::I64] {
-            let whole = SampleArg::with(Some(dtype), [5], Data::Int(0, 2));
-            all.push(Sample::new(*self, vec![whole]));
-        }
-        let bad = |ranks, shape: Shape, text| Sample::bad(Self { ranks }, vec![SampleArg::any(shape)], text);
-        all.push(bad(1, Shape::SCALAR, "arg 0 has rank 0; it must be at least 1"));
-        all.push(bad(0, [4].into(), "ranks is 0; it must be at least 1"));
+        let mut all = samples(*self, [DType::Bool, DType::I64]);
+        all.extend(refused(|ranks| Self { ranks }));
         all
     }
 }

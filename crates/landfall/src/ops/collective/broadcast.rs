@@ -1,9 +1,9 @@
 //! The tensor of one rank, on all ranks.
 
-use super::exchange::{alone, copied, elements, exchange, typed, write};
+use super::exchange::{alone, copied, elements, exchange, samples, typed, write};
 use crate::contract::{
-    Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attributes,
-    op_attributes, rules,
+    Body, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
+    rules,
 };
 use crate::kernel::cpu::Call;
 use crate::values::{DType, DeviceKind, Element, HostTensor, RankFault, Rule, Shape, Spec, with_dtype};
@@ -60,14 +60,8 @@ impl Tested for Broadcast {
         vec![args[0].clone()]
     }
     fn samples(&self) -> Vec<Sample> {
-        let shapes: &[&[usize]] = &[&[], &[0], &[1], &[4], &[3, 5], &[2, 3, 7], &[40_001]];
-        let mut all: Vec<Sample> = (shapes.iter().filter_map(|s| Shape::new(s)))
-            .map(|shape| Sample::new(*self, vec![SampleArg::any(shape)]))
-            .collect();
-        for dtype in [DType::Bool, DType::I64] {
-            let whole = SampleArg::with(Some(dtype), [5], Data::Int(0, 2));
-            all.push(Sample::new(*self, vec![whole]));
-        }
+        let mut all = samples(*self, [DType::Bool, DType::I64]);
+        all.push(Sample::new(*self, vec![SampleArg::any(Shape::SCALAR)]));
         let two = vec![SampleArg::any([3]), SampleArg::any([3])];
         all.push(Sample::bad(*self, two, "takes 1 argument (x), got 2"));
         all

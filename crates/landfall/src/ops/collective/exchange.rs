@@ -1,11 +1,11 @@
 //! What the kernels of the CPU share: bytes that go to all ranks, and what came back as elements.
 
-use crate::contract::{Op, text};
+use crate::contract::{Data, Op, Sample, SampleArg, Tested, text};
 use crate::kernel::cpu::{Call, View, ViewMut};
 use crate::kernel::cuda;
 use crate::ops::movement::copies;
 use crate::ranks::Parts;
-use crate::values::{Element, RankFault, Rule, Shape};
+use crate::values::{DType, Element, RankFault, Rule, Shape};
 use std::borrow::Cow;
 
 /// Elements in row-major order.
@@ -78,4 +78,21 @@ pub(super) fn alone(call: &mut cuda::Call<'_>, ranks: usize) -> Result<(), cuda:
     }
     let (x, out) = (*call.input(0)?, *call.output(0)?);
     copies::cuda::copy(call, &x, &out)
+}
+
+/// Samples of an op whose result, of one rank, is its argument: of the dtype under test, and of two that are no floats.
+pub(super) fn samples(op: impl Tested + Copy, others: [DType; 2]) -> Vec<Sample> {
+    let shapes: &[&[usize]] = &[&[0], &[1], &[4], &[3, 5], &[2, 3, 7], &[40_001]];
+    let any = shapes.iter().filter_map(|s| Shape::new(s)).map(SampleArg::any);
+    let whole = others.map(|dtype| SampleArg::with(Some(dtype), [5], Data::Int(0, 2)));
+    any.chain(whole).map(|arg| Sample::new(op, vec![arg])).collect()
+}
+
+/// Samples that an op of blocks refuses: a scalar, and no rank.
+pub(super) fn refused<O: Tested>(of: impl Fn(usize) -> O) -> [Sample; 2] {
+    let bad = |ranks, shape: Shape, text| Sample::bad(of(ranks), vec![SampleArg::any(shape)], text);
+    [
+        bad(1, Shape::SCALAR, "arg 0 has rank 0; it must be at least 1"),
+        bad(0, [4].into(), "ranks is 0; it must be at least 1"),
+    ]
 }

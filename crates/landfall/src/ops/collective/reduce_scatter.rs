@@ -2,7 +2,7 @@
 
 use super::AllGather;
 use super::all_reduce::{check, combined};
-use super::exchange::{alone, block, copied, elements, exchange, ranks, write};
+use super::exchange::{alone, block, copied, elements, exchange, ranks, refused, samples, write};
 use crate::contract::{
     Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
     rules,
@@ -10,7 +10,7 @@ use crate::contract::{
 use crate::kernel::cpu::Call;
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::reduce::reduction::Reduction;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, with_dtype};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
 
 op_list! { ReduceScatter }
 
@@ -87,20 +87,10 @@ impl Tested for ReduceScatter {
         vec![args[0].clone()]
     }
     fn samples(&self) -> Vec<Sample> {
-        let shapes: &[&[usize]] = &[&[0], &[1], &[4], &[3, 5], &[2, 3, 7], &[40_001]];
-        let mut all: Vec<Sample> = (shapes.iter().filter_map(|s| Shape::new(s)))
-            .map(|shape| Sample::new(*self, vec![SampleArg::any(shape)]))
-            .collect();
-        for dtype in [DType::I32, DType::I64] {
-            let whole = SampleArg::with(Some(dtype), [5], Data::Int(0, 2));
-            all.push(Sample::new(*self, vec![whole]));
-        }
-        let bad = |ranks, shape: Shape, text| {
-            Sample::bad(Self { ranks, ..*self }, vec![SampleArg::any(shape)], text)
-        };
-        all.push(bad(1, Shape::SCALAR, "arg 0 has rank 0; it must be at least 1"));
-        all.push(bad(0, [4].into(), "ranks is 0; it must be at least 1"));
-        all.push(bad(3, [4].into(), "ranks is 3; it must be a divisor of the first axis"));
+        let mut all = samples(*self, [DType::I32, DType::I64]);
+        all.extend(refused(|ranks| Self { ranks, ..*self }));
+        let text = "ranks is 3; it must be a divisor of the first axis";
+        all.push(Sample::bad(Self { ranks: 3, ..*self }, vec![SampleArg::any([4])], text));
         let truth = SampleArg::with(Some(DType::Bool), [5], Data::Int(0, 2));
         all.push(Sample::bad(*self, vec![truth], "it must be a number"));
         all
