@@ -24,12 +24,14 @@ fn says_what_is_there_and_what_is_missing() {
         ("NVIDIA driver", "everything on a GPU", survey.driver),
         ("NVRTC", "compiling kernels for the GPU at hand", survey.nvrtc),
         ("cuBLASLt", "matrix products on a GPU", survey.cublaslt),
+        ("NCCL", "training on several GPUs", survey.nccl),
     ];
     for (name, purpose, found) in found {
         let line = has(name);
         match found {
             Ok(version) => {
-                assert!(line.starts_with(&format!("{name}: CUDA {version}")), "{line}");
+                let of = if name == "NCCL" { "" } else { "CUDA " };
+                assert!(line.starts_with(&format!("{name}: {of}{version}")), "{line}");
                 assert!(line.contains(", /") && line.ends_with(&format!("; for {purpose}")), "{line}");
             }
             Err(why) => assert_eq!(line, format!("{name}: missing: {why}; it is for {purpose}")),
@@ -51,7 +53,7 @@ fn the_cache_is_measured() {
     let kernels = &object["kernels"];
     assert_eq!((kernels["files"].as_u64(), kernels["bytes"].as_u64()), (Some(1), Some(3 << 20)), "{object}");
     assert_eq!(kernels["writable"], true);
-    assert_eq!(object["libraries"].as_array().expect("three").len(), 3);
+    assert_eq!(object["libraries"].as_array().expect("four").len(), 4);
     assert!(object["cpu"]["threads"].as_u64() >= Some(1));
 }
 

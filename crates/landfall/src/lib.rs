@@ -84,7 +84,7 @@ pub mod walk {
 pub mod cuda {
     pub use crate::device::cuda::{Compiler, survey};
     pub use crate::device::steps::launches;
-    pub use crate::device::{Gpu, Survey};
+    pub use crate::device::{Gpu, Link, Survey};
     pub use crate::error::{Absence, Version};
     pub use crate::kernel::cuda::{
         Arg, Call, Compiled, Element, Entry, Failure, Geometry, KernelArgs, Kind, Module, Param, Piece,

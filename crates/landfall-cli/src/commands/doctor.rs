@@ -5,7 +5,7 @@ use crate::args::Doctor;
 use crate::error::CliError;
 use crate::output::{self, mib};
 use landfall::cpu::isa::Isa;
-use landfall::cuda::{self, Absence, Gpu, Survey, Version};
+use landfall::cuda::{self, Absence, Gpu, Link, Survey, Version};
 use landfall_train::ranks::{Launch, LaunchError};
 use serde_json::{Value, json};
 use std::fs;
@@ -50,6 +50,7 @@ pub(crate) fn run(args: &Doctor) -> Result<(), CliError> {
         Ok(gpus) => gpus.iter().try_for_each(|gpu| output::line(&said(gpu)))?,
         Err(why) => output::line(&format!("cuda: no GPU can be used: {why}"))?,
     }
+    links(&survey.links).iter().try_for_each(|line| output::line(line))?;
     for library in &libraries {
         output::line(&library.said())?;
     }
@@ -82,7 +83,22 @@ fn said(gpu: &Gpu) -> String {
     )
 }
 
-fn libraries(survey: &Survey) -> [Library; 3] {
+/// A line for each kind of link between GPUs.
+fn links(all: &[(u32, u32, Link)]) -> Vec<String> {
+    let said = |kind: Link| {
+        let pairs: Vec<String> =
+            all.iter().filter(|(.., k)| *k == kind).map(|(a, b, _)| format!("{a}-{b}")).collect();
+        let reach = match kind {
+            Link::Atomic => "each other's memory directly, with atomics (as over NVLink)",
+            Link::Direct => "each other's memory directly, without atomics (as over PCIe)",
+            Link::Host => "each other through the host",
+        };
+        (!pairs.is_empty()).then(|| format!("links: GPUs {} reach {reach}", pairs.join(", ")))
+    };
+    [Link::Atomic, Link::Direct, Link::Host].into_iter().filter_map(said).collect()
+}
+
+fn libraries(survey: &Survey) -> [Library; 4] {
     [
         Library {
             name: "NVIDIA driver",
@@ -102,6 +118,12 @@ fn libraries(survey: &Survey) -> [Library; 3] {
             purpose: "matrix products on a GPU",
             found: survey.cublaslt.clone(),
         },
+        Library {
+            name: "NCCL",
+            file: "libnccl.so",
+            purpose: "training on several GPUs",
+            found: survey.nccl.clone(),
+        },
     ]
 }
 
@@ -112,7 +134,9 @@ impl Library {
             Ok(version) => {
                 let release = self.release().map_or(String::new(), |r| format!(" (release {r})"));
                 let path = self.path().map_or(String::new(), |p| format!(", {}", p.display()));
-                format!("{name}: CUDA {version}{release}{path}; for {purpose}")
+                // NCCL counts its versions by itself.
+                let of = if self.file == "libnccl.so" { "" } else { "CUDA " };
+                format!("{name}: {of}{version}{release}{path}; for {purpose}")
             }
             Err(why) => format!("{name}: missing: {why}; it is for {purpose}"),
         }
@@ -207,9 +231,19 @@ fn object(survey: &Survey, libraries: &[Library], cache: Option<&Cache>) -> Valu
     let launch = Launch::from_environment().ok().flatten();
     let launch =
         launch.map(|l| json!({"rank": l.rank, "size": l.size, "address": l.address, "port": l.port}));
+    let link = |&(first, second, link): &(u32, u32, Link)| {
+        let reach = match link {
+            Link::Atomic => "direct, with atomics",
+            Link::Direct => "direct",
+            Link::Host => "host",
+        };
+        json!({"gpus": [first, second], "reach": reach})
+    };
+    let links: Vec<Value> = survey.links.iter().map(link).collect();
     json!({
         "cpu": cpu,
         "gpus": gpus,
+        "links": links,
         "no_gpu": no_gpu,
         "libraries": libraries,
         "kernels": cache,
@@ -231,6 +265,17 @@ mod tests {
             "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\nGCC 13.2.0\n";
         assert_eq!(release(text).as_deref(), Some("580.95.05"));
         assert_eq!(release(""), None);
+    }
+
+    #[test]
+    fn links_are_grouped_by_their_kind() {
+        let all = [(0, 1, Link::Atomic), (0, 2, Link::Host), (1, 2, Link::Atomic)];
+        let expected = [
+            "links: GPUs 0-1, 1-2 reach each other's memory directly, with atomics (as over NVLink)",
+            "links: GPUs 0-2 reach each other through the host",
+        ];
+        assert_eq!(links(&all), expected);
+        assert!(links(&[]).is_empty());
     }
 
     #[test]

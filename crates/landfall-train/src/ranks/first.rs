@@ -15,6 +15,7 @@ use std::time::Duration;
 /// Rank 0's way to the coordinator, which is in the same process.
 #[derive(Debug)]
 pub(super) struct First {
+    limit: Duration,
     events: Sender<Event>,
     answers: Mutex<Answers>,
     coordinator: Option<JoinHandle<()>>,
@@ -36,7 +37,7 @@ impl First {
         let coordinator = Coordinator::new(limit, happened, own, peers);
         let coordinator = Builder::new().name("ranks".to_owned()).spawn(move || coordinator.run())?;
         let answers = Mutex::new(Answers { from, fault: None });
-        Ok(Self { events, answers, coordinator: Some(coordinator) })
+        Ok(Self { limit, events, answers, coordinator: Some(coordinator) })
     }
 }
 
@@ -65,6 +66,21 @@ impl Transport for First {
             // Ends when the coordinator drops its end. A process often ends after this, so the others are told first.
             let _ = all.recv();
         }
+    }
+
+    fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    fn fault(&self) -> Option<RankFault> {
+        // A call under way returns it itself.
+        let mut answers = self.answers.try_lock().ok()?;
+        if answers.fault.is_none()
+            && let Ok(Err(verdict)) = answers.from.try_recv()
+        {
+            answers.fault = Some(verdict.into());
+        }
+        answers.fault.clone()
     }
 }
 

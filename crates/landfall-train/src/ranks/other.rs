@@ -58,6 +58,19 @@ impl Other {
         Ok(parts)
     }
 
+    /// Whether there is something to read.
+    fn is_told(&self) -> bool {
+        let patience = self.stream.read_timeout();
+        // The shortest that there is.
+        let asked = self
+            .stream
+            .set_read_timeout(Some(Duration::from_micros(1)))
+            .and_then(|()| self.stream.peek(&mut [0]));
+        let again = patience.and_then(|patience| self.stream.set_read_timeout(patience));
+        // The end of the connection is told too.
+        again.is_ok() && !asked.is_err_and(|e| is_timeout(&e))
+    }
+
     /// The part of a rank, as rank 0 sends it.
     fn part(&self, call: &Signature, rank: usize) -> Result<Arc<[u8]>, RankFault> {
         let malformed = |why: String| RankFault::Malformed { rank: 0, call: call.to_string(), why };
@@ -99,6 +112,21 @@ impl Transport for Other {
     fn abort(&self, why: &str) {
         // Without a connection there is nobody to tell.
         let _ = self.write(Frame::text(Kind::Abort, why));
+    }
+
+    fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    fn fault(&self) -> Option<RankFault> {
+        // A call under way returns it itself.
+        let mut fault = self.fault.try_lock().ok()?;
+        if fault.is_none() && self.is_told() {
+            // Outside of a call rank 0 sends nothing but the fault.
+            let call = Signature { what: "the next call".to_owned(), number: 0 };
+            *fault = self.part(&call, 0).err();
+        }
+        fault.clone()
     }
 }
 

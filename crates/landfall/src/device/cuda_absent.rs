@@ -52,7 +52,9 @@ pub fn survey() -> Survey {
         driver: Err(absent.clone()),
         gpus: Err(absent.clone().into()),
         nvrtc: Err(absent.clone()),
-        cublaslt: Err(absent),
+        cublaslt: Err(absent.clone()),
+        nccl: Err(absent),
+        links: Vec::new(),
         cache: cache::folder(),
     }
 }

@@ -14,7 +14,7 @@ pub(crate) mod times;
 
 pub use foreign::{Foreign, ForeignStream};
 pub(crate) use place::Place;
-pub use survey::{Gpu, Survey};
+pub use survey::{Gpu, Link, Survey};
 
 use crate::contract::{Kernel, Op};
 use crate::error::Error;

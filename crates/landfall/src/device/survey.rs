@@ -19,6 +19,17 @@ pub struct Gpu {
     pub total: usize,
 }
 
+/// How two GPUs reach each other's memory, as reported by the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Link {
+    /// Directly, with atomic operations: as NVLink does.
+    Atomic,
+    /// Directly, without atomic operations: as PCIe does.
+    Direct,
+    /// Not at all: data goes through the host.
+    Host,
+}
+
 /// The CUDA installation of this machine.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -31,6 +42,10 @@ pub struct Survey {
     pub nvrtc: Result<Version, Absence>,
     /// The version of cuBLASLt, which matmul needs.
     pub cublaslt: Result<Version, Absence>,
+    /// The version of NCCL, which training on several GPUs needs.
+    pub nccl: Result<Version, Absence>,
+    /// How each two GPUs, the first of a lower index, reach each other.
+    pub links: Vec<(u32, u32, Link)>,
     /// The folder of compiled kernels; `None` if there is no cache folder.
     pub cache: Option<PathBuf>,
 }

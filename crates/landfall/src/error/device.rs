@@ -36,6 +36,13 @@ pub enum Absence {
          have its folder in LD_LIBRARY_PATH"
     )]
     CublasLt,
+    #[error(
+        "no NCCL, which several GPUs need: libnccl.so.2 was not found ({why}); install it or `pip install nvidia-nccl-cu13`, and \
+         have its folder in LD_LIBRARY_PATH"
+    )]
+    Nccl { why: String },
+    #[error("NCCL is of version {found}; at least {needed} is needed: install a newer one")]
+    NcclVersion { found: Version, needed: Version },
 }
 
 /// A version of CUDA.

@@ -31,6 +31,12 @@ pub trait Transport: std::fmt::Debug + Send + Sync {
 
     /// Tells the other ranks that this one gives up, so that none waits for it.
     fn abort(&self, why: &str);
+
+    /// How long a rank waits for the others.
+    fn limit(&self) -> Duration;
+
+    /// Why no call will be complete any more, as far as this rank can tell without one. It does not wait.
+    fn fault(&self) -> Option<RankFault>;
 }
 
 /// A rank's place among the ranks that it computes with. A clone is another handle to the same place; when the last is dropped, the
@@ -146,5 +152,17 @@ impl World {
     /// Tells the other ranks that this one gives up, so that none waits for it.
     pub fn abort(&self, why: &str) {
         self.transport.abort(why);
+    }
+
+    /// How long a rank waits for the others.
+    #[must_use]
+    pub fn limit(&self) -> Duration {
+        self.transport.limit()
+    }
+
+    /// Why no call will be complete any more, as far as is known without one: a rank ended or gave up.
+    #[must_use]
+    pub fn fault(&self) -> Option<RankFault> {
+        self.transport.fault()
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Parts, Signature, Transport};
 use crate::values::RankFault;
+use std::time::Duration;
 
 /// Gives a rank what it gave.
 #[derive(Debug)]
@@ -13,4 +14,12 @@ impl Transport for Single {
     }
 
     fn abort(&self, _: &str) {}
+
+    fn limit(&self) -> Duration {
+        Duration::MAX
+    }
+
+    fn fault(&self) -> Option<RankFault> {
+        None
+    }
 }

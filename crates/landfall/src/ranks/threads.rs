@@ -114,6 +114,20 @@ impl Transport for Place {
         let call = format!("call {}", meeting.complete + 1);
         self.hub.fail(&mut meeting, RankFault::Ended { rank: self.rank, call, why: why.to_owned() });
     }
+
+    fn limit(&self) -> Duration {
+        self.hub.limit
+    }
+
+    fn fault(&self) -> Option<RankFault> {
+        let mut meeting = self.hub.meeting();
+        let ended = meeting.ended.iter().position(|&ended| ended);
+        if let (None, Some(rank)) = (&meeting.fault, ended) {
+            let (call, why) = (format!("call {}", meeting.complete + 1), "it is no longer there".to_owned());
+            return Some(self.hub.fail(&mut meeting, RankFault::Ended { rank, call, why }));
+        }
+        meeting.fault.clone()
+    }
 }
 
 impl Drop for Place {

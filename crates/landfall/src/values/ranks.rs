@@ -27,6 +27,14 @@ pub enum RankFault {
     )]
     Disagree { what: &'static str, first: String, rank: usize, other: String },
     #[error(
+        "the wait of {} s for {what} is over; a rank may be slow, stopped, or not reached: see the logs of all ranks, or allow \
+         more time",
+        .limit.as_secs_f64()
+    )]
+    Stuck { what: &'static str, limit: Duration },
+    #[error("NCCL failed in {call}: {why}; see the logs of all ranks, and set NCCL_DEBUG=WARN for its own")]
+    Nccl { call: &'static str, why: String },
+    #[error(
         "the op is for {expected} ranks, the engine is in a world of {size}; build the program for {size}"
     )]
     Size { expected: usize, size: usize },

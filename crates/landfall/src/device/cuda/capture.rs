@@ -9,6 +9,7 @@
 use super::driver::check;
 use super::faults::Records;
 use super::graph::{Executable, Graph};
+use super::nccl::Communicator;
 use super::preload::preload;
 use super::stream::{Captured, Stream};
 use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked};
@@ -20,7 +21,7 @@ use crate::device::times::Times;
 use crate::device::{Device, LaunchList, Recording};
 use crate::error::Error;
 use crate::kernel::Operands;
-use crate::kernel::cuda::{Call, Failure, TENSOR_MAP_WORDS, Tile, pointwise};
+use crate::kernel::cuda::{Call, CollectiveLaunch, Failure, Seat, TENSOR_MAP_WORDS, Tile, pointwise};
 use crate::values::{Address, DType, Layout, Operand, Repeat, Spec};
 use cudarc::driver::sys;
 use std::fmt;
@@ -34,11 +35,13 @@ enum Step {
     Kernel(Box<Prepared>),
     Product(PreparedProduct),
     Fill { to: Address, bytes: usize, value: u8 },
+    Collective { op: &'static str, launch: CollectiveLaunch, by: Arc<Communicator> },
 }
 
 impl Step {
     fn issue(&self, stream: &Stream) -> Result<(), Error> {
         match self {
+            Self::Collective { launch, by, .. } => by.issue(launch, stream),
             Self::Kernel(prepared) => prepared.issue(stream),
             Self::Product(prepared) => prepared.product.issue(&prepared.addresses, stream),
             Self::Fill { to, bytes, value } => stream.fill(*to, *bytes, *value),
@@ -50,6 +53,7 @@ impl Step {
             Self::Kernel(prepared) => Some(prepared.issued),
             Self::Product(prepared) => Some(prepared.issued),
             Self::Fill { .. } => None,
+            Self::Collective { op, .. } => Some(Issued { op, what: "NCCL", of: None }),
         }
     }
 }
@@ -59,7 +63,7 @@ impl Step {
 pub(super) struct StepNode {
     op: &'static str,
     step: Step,
-    after: Vec<usize>,
+    pub(super) after: Vec<usize>,
 }
 
 impl StepNode {
@@ -153,7 +157,7 @@ pub(super) fn filling(device: &Cuda, to: Address, bytes: usize, value: u8) -> Re
     })?;
     match steps.list.pop().map(|node| node.step) {
         Some(Step::Kernel(prepared)) => Ok(*prepared),
-        Some(Step::Product(_) | Step::Fill { .. }) | None => Err(why()),
+        Some(Step::Product(_) | Step::Fill { .. } | Step::Collective { .. }) | None => Err(why()),
     }
 }
 
@@ -171,6 +175,16 @@ impl Sink for Steps<'_> {
 
     fn fill(&mut self, op: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
         self.push(op, Step::Fill { to, bytes, value }, TouchedOperands::These(vec![to.0]));
+        Ok(())
+    }
+
+    fn seat(&self) -> Seat {
+        self.device.seat()
+    }
+
+    fn collective(&mut self, op: &'static str, launch: &CollectiveLaunch) -> Result<(), Error> {
+        let by = Arc::clone(self.device.communicator()?);
+        self.push(op, Step::Collective { op, launch: *launch, by }, TouchedOperands::of(launch));
         Ok(())
     }
 
@@ -262,15 +276,16 @@ pub(super) fn graph_of(
 const MEMORY: [sys::CUgraphNodeType; 2] =
     [sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC, sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE];
 
-/// cuBLASLt loads a kernel at its first use, which the mode of the real capture may refuse: matmul calls are captured
-/// before, in a mode that allows loading, into a discarded graph. Nothing runs.
+/// cuBLASLt loads a kernel at its first use, and NCCL connects the ranks, which the mode of the real capture may refuse: their
+/// calls are captured before, in a mode that allows loading, into a discarded graph. Nothing runs.
 fn rehearse(steps: &[StepNode]) -> Result<(), Error> {
-    let products: Vec<&StepNode> = steps.iter().filter(|s| matches!(s.step, Step::Product(_))).collect();
-    if products.is_empty() {
+    let of_libraries = |s: &&StepNode| matches!(s.step, Step::Product(_) | Step::Collective { .. });
+    let calls: Vec<&StepNode> = steps.iter().filter(of_libraries).collect();
+    if calls.is_empty() {
         return Ok(());
     }
     let relaxed = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-    let issue = |stream: &Stream| products.iter().try_for_each(|s| s.issue(stream));
+    let issue = |stream: &Stream| calls.iter().try_for_each(|s| s.issue(stream));
     capture(&Stream::new()?, relaxed, issue).map(drop)
 }
 
@@ -279,7 +294,12 @@ fn rehearse(steps: &[StepNode]) -> Result<(), Error> {
 const MAX_ROOTS: usize = 2;
 
 /// Issues every step after its edges; kernels of ours start early.
-fn issue_all(steps: &[StepNode], repeat: Repeat, early: bool, stream: &Stream) -> Result<(), Error> {
+pub(super) fn issue_all(
+    steps: &[StepNode],
+    repeat: Repeat,
+    early: bool,
+    stream: &Stream,
+) -> Result<(), Error> {
     // Sinks: of the whole list, and of the loop body.
     let ends_of = |part: &[StepNode]| {
         let mut last = vec![true; part.len()];
@@ -306,6 +326,10 @@ fn issue_all(steps: &[StepNode], repeat: Repeat, early: bool, stream: &Stream) -
         stream.capture_after(&before, early && matches!(s.step, Step::Kernel(_)))?;
         s.issue(stream)?;
         nodes[n] = stream.captured()?;
+        if matches!(s.step, Step::Collective { .. }) {
+            // Its kernels are not known to wait for the end of those before them.
+            nodes[n].iter_mut().for_each(Captured::whole);
+        }
         if n + 1 == repeat.instructions {
             time_before = of(&nodes, &part_ends);
         }
@@ -369,7 +393,7 @@ impl Recording for Replay {
         let looks = device.faults.looks();
         device.annotate_error(self.executable.launch(&device.stream))?;
         self.wrote(looks);
-        Ok(())
+        self.watched()
     }
 
     fn reissue(&self) -> Result<(), Error> {
@@ -378,7 +402,7 @@ impl Recording for Replay {
         let looks = device.faults.looks();
         self.issue_each(|_| Ok(()))?;
         self.wrote(looks);
-        Ok(())
+        self.watched()
     }
 
     fn timed(&self, runs: usize) -> Result<Option<Times>, Error> {
@@ -398,6 +422,15 @@ impl Replay {
             }
             device.annotate_error(issued.and_then(|()| then(n)))
         })
+    }
+
+    /// Has the collectives that were issued watched over, if the list has any.
+    fn watched(&self) -> Result<(), Error> {
+        let by = self.captures.steps.iter().find_map(|s| match &s.step {
+            Step::Collective { by, .. } => Some(by),
+            Step::Kernel(_) | Step::Product(_) | Step::Fill { .. } => None,
+        });
+        by.map_or(Ok(()), |by| self.device.annotate_error(by.issued(&self.device.stream)))
     }
 
     /// What the list writes was written by a run that was issued after so many looks.

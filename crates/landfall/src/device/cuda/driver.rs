@@ -104,21 +104,40 @@ impl Context {
 
     /// Makes the context current on this thread: required before every other call.
     pub(super) fn enter(&self) -> Result<(), Error> {
-        let mut current = null_mut();
-        // SAFETY: the driver writes the calling thread's context, or null.
-        check("cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&raw mut current) })?;
-        // It usually is; a query takes half the time of a switch.
-        if current == self.context {
-            return Ok(());
-        }
-        // SAFETY: the context is retained until this drops.
-        check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.context) })
+        self.handle().enter()
+    }
+
+    /// A handle for other threads, which end before this drops.
+    pub(super) fn handle(&self) -> Current {
+        Current(self.context)
     }
 
     /// Free and total bytes of device memory.
     pub(super) fn memory(&self) -> Result<(usize, usize), Error> {
         self.enter()?;
         memory()
+    }
+}
+
+/// A context that a thread can make current.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Current(sys::CUcontext);
+
+// SAFETY: a handle; each thread makes the context current for itself.
+unsafe impl Send for Current {}
+
+impl Current {
+    /// Makes the context current on this thread.
+    pub(super) fn enter(self) -> Result<(), Error> {
+        let mut current = null_mut();
+        // SAFETY: the driver writes the calling thread's context, or null.
+        check("cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&raw mut current) })?;
+        // It usually is; a query takes half the time of a switch.
+        if current == self.0 {
+            return Ok(());
+        }
+        // SAFETY: the context is retained as long as its owner lives.
+        check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.0) })
     }
 }
 

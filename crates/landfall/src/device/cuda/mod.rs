@@ -5,10 +5,12 @@ mod cache;
 mod capture;
 mod compile;
 mod driver;
+mod eager;
 mod faults;
 mod graph;
 mod launch_cache;
 mod memory;
+mod nccl;
 mod preload;
 mod probe;
 mod product;
@@ -28,14 +30,17 @@ use crate::contract::Op;
 use crate::error::Error;
 use crate::kernel::cuda::product::Addresses;
 use crate::kernel::cuda::{
-    Geometry, KernelLaunch, Module, ProductLaunch, Sink, TENSOR_MAP_WORDS, Tile, Values,
+    CollectiveLaunch, Geometry, KernelLaunch, Module, ProductLaunch, Seat, Sink, TENSOR_MAP_WORDS, Tile,
+    Values,
 };
 use crate::ranks::World;
 use crate::values::{Address, DeviceKind, Operand, RankFault};
 use driver::{Context, Loaded};
-use faults::{Faults, Taken};
+use eager::Eager;
+use faults::Faults;
 use launch_cache::{LaunchCache, LaunchKey};
 use memory::Memory;
+use nccl::Communicator;
 use product::{Product, Products};
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -69,6 +74,10 @@ struct Cuda {
     /// But for launches, which are counted where they are issued.
     counting: Counting,
     world: Place,
+    /// The GPUs of the other ranks, if it joined a world.
+    communicator: OnceLock<Arc<Communicator>>,
+    /// Nanoseconds of a collective of one rank, where a kernel stands in for it.
+    stand_in: Option<u64>,
     /// Whether each launch is waited for, so that a fault is reported by its own kernel.
     sync_each_launch: bool,
     /// Whether CUDA graphs are disabled and programs issue their launches one by one.
@@ -142,6 +151,8 @@ impl Cuda {
             frees: Mutex::default(),
             counting: Counting::default(),
             world: Place::default(),
+            communicator: OnceLock::new(),
+            stand_in: stand_in()?,
             sync_each_launch: std::env::var_os("LANDFALL_CUDA_SYNC").is_some_and(|v| v == "1"),
             graphs_disabled: std::env::var_os("LANDFALL_CUDA_GRAPH").is_some_and(|v| v == "0"),
             stream,
@@ -193,6 +204,27 @@ impl Cuda {
         }
     }
 
+    /// Where it stands among ranks.
+    fn seat(&self) -> Seat {
+        let alone = self.stand_in.map_or(Seat::Alone, Seat::StandIn);
+        self.communicator.get().map_or(alone, |by| by.seat())
+    }
+
+    /// The GPUs of the other ranks.
+    fn communicator(&self) -> Result<&Arc<Communicator>, Error> {
+        let none = || {
+            let (device, size) = (self.kind().to_string(), self.world.get().size());
+            let why = "it has no communicator; join the world again".to_owned();
+            RankFault::Device { device, size, why }.into()
+        };
+        self.communicator.get().ok_or_else(none)
+    }
+
+    /// After a wait: its results are none where a collective was given up meanwhile.
+    fn met(&self) -> Result<(), Error> {
+        self.communicator.get().map_or(Ok(()), |by| by.fault())
+    }
+
     /// Adds the most recent launch to a fault, and stores the first fault: it poisons the context.
     #[inline]
     fn annotate_error<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
@@ -235,6 +267,19 @@ impl Cuda {
             overwritten(op, inputs, outputs).for_each(|bytes| self.faults.overwritten(&bytes));
         }
     }
+}
+
+/// Nanoseconds of a collective's stand-in, from the environment.
+fn stand_in() -> Result<Option<u64>, Error> {
+    const NAME: &str = "LANDFALL_CUDA_STAND_IN";
+    let Some(text) = std::env::var_os(NAME) else { return Ok(None) };
+    let microseconds = text.to_str().and_then(|text| text.parse::<u32>().ok());
+    let why = || Error::Setting {
+        name: NAME,
+        value: text.to_string_lossy().into_owned(),
+        expected: "microseconds",
+    };
+    Ok(Some(u64::from(microseconds.ok_or_else(why)?) * 1000))
 }
 
 /// Result codes after which a context is lost.
@@ -294,90 +339,6 @@ impl Cuda {
         let _relaxed = self.stream.is_captured().then(Relaxation::begin).transpose()?;
         let found = self.products.find(&launch.problem)?;
         Ok(found.map(|product| PreparedProduct { product, addresses: launch.addresses, issued }))
-    }
-}
-
-/// Issues launches to the stream as they come.
-struct Eager<'a> {
-    device: &'a Cuda,
-    /// Number of launches.
-    launches: usize,
-    /// Whether to keep a kernel launch, and the last one.
-    keep: bool,
-    kept: Option<Prepared>,
-    /// Where it reports an index out of range, if it checks one.
-    record: Option<Taken>,
-}
-
-impl<'a> Eager<'a> {
-    fn new(device: &'a Cuda, keep: bool) -> Self {
-        Self { device, launches: 0, keep, kept: None, record: None }
-    }
-}
-
-impl Sink for Eager<'_> {
-    fn kernel(&mut self, op: &'static str, launch: KernelLaunch<'_>) -> Result<(), Error> {
-        let (device, issued) = (self.device, Some(launch.issued(op)));
-        // In a capture, edges would express an early launch.
-        let early = device.context.waits() && !device.stream.is_captured();
-        self.launches += 1;
-        if self.keep {
-            self.kept = Some(device.prepare(op, &launch)?);
-        }
-        // Repeated calls without a check do not come here: they are small, and bound by host time (decision 0018).
-        let issue = |loaded: &Loaded| {
-            let (function, params) = (loaded.functions[launch.entry], &mut launch.values.pointers());
-            match early {
-                true => device.stream.launch_early(function, &launch.geometry, params),
-                false => device.stream.launch(function, &launch.geometry, params),
-            }
-        };
-        // Held during the driver call, which is serial too.
-        let mut issuing = locked(&device.issuing);
-        let Issuing { modules, last, launches, .. } = &mut *issuing;
-        if let Some(loaded) = modules.get(launch.module) {
-            (*last, *launches) = (issued, *launches + 1);
-            issue(loaded)?;
-        } else {
-            drop(issuing);
-            let loaded = device.loaded(launch.module)?;
-            device.counted(1, issued);
-            issue(&loaded)?;
-        }
-        if device.sync_each_launch { device.stream.synchronize() } else { Ok(()) }
-    }
-
-    fn product(&mut self, op: &'static str, launch: &ProductLaunch) -> Result<bool, Error> {
-        let device = self.device;
-        let Some(prepared) = device.prepare_product(op, launch)? else { return Ok(false) };
-        self.launches += 1;
-        device.counted(1, Some(prepared.issued));
-        prepared.product.issue(&prepared.addresses, &device.stream)?;
-        if device.sync_each_launch {
-            device.stream.synchronize()?;
-        }
-        Ok(true)
-    }
-
-    fn fill(&mut self, _: &'static str, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
-        self.launches += 1;
-        self.device.counted(1, None);
-        self.device.stream.fill(to, bytes, value)
-    }
-
-    fn tensor_map(&self, tile: &Tile<'_>) -> Result<[u64; TENSOR_MAP_WORDS], Error> {
-        tensor_map::encode(tile)
-    }
-
-    fn faults(&mut self, _: &'static str) -> Result<[Address; 2], Error> {
-        let faults = &self.device.faults;
-        let taken = self.record.map_or_else(|| faults.take(&self.device.stream), Ok)?;
-        self.record = Some(taken);
-        Ok(faults.addresses(taken))
-    }
-
-    fn architecture(&self) -> Option<&str> {
-        Some(self.device.compiler.arch())
     }
 }
 
@@ -464,7 +425,8 @@ impl Device for Cuda {
         self.counting.synchronizations.fetch_add(1, Relaxed);
         self.enter()?;
         self.stream.outside_of_capture("the host would wait for a result")?;
-        self.annotate_error(self.faults.read(&self.stream, from, data))
+        self.annotate_error(self.faults.read(&self.stream, from, data))?;
+        self.met()
     }
 
     fn fill(&self, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
@@ -533,12 +495,14 @@ impl Device for Cuda {
     }
 
     fn join(&self, world: World) -> Result<(), Error> {
-        if world.is_single() {
-            return self.world.join(world);
+        self.enter()?;
+        self.world.join(world.clone())?;
+        if self.stand_in.is_some() && world.is_single() {
+            return Ok(());
         }
-        let why = "collectives are computed on CPUs alone so far; train on CPUs, or on one GPU".to_owned();
-        let (device, size) = (self.kind().to_string(), world.size());
-        Err(RankFault::Device { device, size, why }.into())
+        let communicator = Communicator::new(world, &self.context)?;
+        self.communicator.get_or_init(|| Arc::new(communicator));
+        Ok(())
     }
 
     fn world(&self) -> &World {
@@ -560,7 +524,8 @@ impl Device for Cuda {
         self.counting.synchronizations.fetch_add(1, Relaxed);
         self.enter()?;
         self.stream.outside_of_capture("the host would wait for the device")?;
-        self.annotate_error(self.faults.synchronize(&self.stream))
+        self.annotate_error(self.faults.synchronize(&self.stream))?;
+        self.met()
     }
 
     fn counters(&self) -> Counters {

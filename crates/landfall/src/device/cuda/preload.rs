@@ -5,7 +5,7 @@ use super::{Cuda, Eager, KernelLaunch, ProductLaunch, Sink, locked};
 use crate::device::steps::lower;
 use crate::device::{Device, LaunchList};
 use crate::error::Error;
-use crate::kernel::cuda::{Module, TENSOR_MAP_WORDS, Tile};
+use crate::kernel::cuda::{CollectiveLaunch, Module, Seat, TENSOR_MAP_WORDS, Tile};
 use crate::values::Address;
 use rustc_hash::FxHashSet;
 use std::num::NonZero;
@@ -67,6 +67,14 @@ impl Sink for Needed<'_> {
     }
 
     fn fill(&mut self, _: &'static str, _: Address, _: usize, _: u8) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn seat(&self) -> Seat {
+        self.device.seat()
+    }
+
+    fn collective(&mut self, _: &'static str, _: &CollectiveLaunch) -> Result<(), Error> {
         Ok(())
     }
 

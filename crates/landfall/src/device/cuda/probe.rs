@@ -1,7 +1,7 @@
 //! Probes for driver, GPUs, NVRTC and cuBLASLt. Absence is an error that says what to install; a library is called only
 //! after it was found.
 
-use crate::device::{Gpu, Survey};
+use crate::device::{Gpu, Link, Survey};
 use crate::error::{Absence, Error, Version};
 use cudarc::driver::sys as driver_sys;
 use cudarc::nvrtc::sys as nvrtc_sys;
@@ -101,8 +101,35 @@ pub fn survey() -> Survey {
         nvrtc: nvrtc(),
         cublaslt: cublaslt_version()
             .map(|number| Version { major: number / 10_000, minor: number % 10_000 / 100 }),
+        nccl: super::nccl::found(),
+        links: links().unwrap_or_default(),
         cache: crate::device::cache::folder(),
     }
+}
+
+/// How each two GPUs reach each other.
+fn links() -> Result<Vec<(u32, u32, Link)>, Error> {
+    driver()?;
+    let count = devices()?;
+    let pairs = (0..count).flat_map(|first| (first + 1..count).map(move |second| (first, second)));
+    pairs.map(|(a, b)| Ok((a.unsigned_abs(), b.unsigned_abs(), link(a, b)?))).collect()
+}
+
+fn link(first: c_int, second: c_int) -> Result<Link, Error> {
+    use driver_sys::CUdevice_P2PAttribute as P;
+    let has = |attribute| {
+        let mut value = 0;
+        // SAFETY: the driver was found and started, both numbers are below its count and differ; it writes one int.
+        super::driver::check("cuDeviceGetP2PAttribute", unsafe {
+            driver_sys::cuDeviceGetP2PAttribute(&raw mut value, attribute, first, second)
+        })?;
+        Ok::<_, Error>(value != 0)
+    };
+    if !has(P::CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED)? {
+        return Ok(Link::Host);
+    }
+    let atomic = has(P::CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED)?;
+    Ok(if atomic { Link::Atomic } else { Link::Direct })
 }
 
 fn gpu(ordinal: u32) -> Result<Gpu, Error> {

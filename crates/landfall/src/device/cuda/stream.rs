@@ -380,6 +380,13 @@ pub(super) struct Captured {
     kernel: bool,
 }
 
+impl Captured {
+    /// Successors wait for the whole node.
+    pub(super) fn whole(&mut self) {
+        self.kernel = false;
+    }
+}
+
 /// The kind of a node of an existing graph.
 pub(super) fn node_type(node: sys::CUgraphNode) -> Result<sys::CUgraphNodeType, Error> {
     let mut kind = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
@@ -392,6 +399,9 @@ pub(super) fn node_type(node: sys::CUgraphNode) -> Result<sys::CUgraphNodeType, 
 #[derive(Debug)]
 pub(super) struct Mark(sys::CUevent);
 
+// SAFETY: a handle; the driver takes it from any thread.
+unsafe impl Send for Mark {}
+
 impl Mark {
     /// An event with the device's time, not yet recorded.
     pub(super) fn new() -> Result<Self, Error> {
@@ -399,6 +409,16 @@ impl Mark {
         // SAFETY: a context is current; the driver writes a handle.
         check("cuEventCreate", unsafe { sys::cuEventCreate(&raw mut event, 0) })?;
         Ok(Self(event))
+    }
+
+    /// Whether everything before it is complete.
+    pub(super) fn is_over(&self) -> Result<bool, Error> {
+        // SAFETY: the event was recorded.
+        let code = unsafe { sys::cuEventQuery(self.0) };
+        if code == sys::CUresult::CUDA_ERROR_NOT_READY {
+            return Ok(false);
+        }
+        check("cuEventQuery", code).map(|()| true)
     }
 
     /// The time from an earlier event to this one, after waiting for it.

@@ -1,7 +1,7 @@
 //! Launches without a GPU: what a driver would be asked for is made up.
 
 use crate::error::Error;
-use crate::kernel::cuda::{KernelLaunch, ProductLaunch, Sink, TENSOR_MAP_WORDS, Tile};
+use crate::kernel::cuda::{CollectiveLaunch, KernelLaunch, ProductLaunch, Sink, TENSOR_MAP_WORDS, Tile};
 use crate::values::Address;
 
 /// Takes note of launches; runs nothing.
@@ -10,6 +10,8 @@ pub(super) trait Notes {
     fn kernel(&mut self, launch: &KernelLaunch<'_>);
     /// A product; whether the matrix library is taken to have an algorithm for it.
     fn product(&mut self, launch: &ProductLaunch) -> bool;
+    /// A collective.
+    fn collective(&mut self, launch: &CollectiveLaunch);
     /// A fill of the memory from `to` on.
     fn fill(&mut self, to: Address);
 }
@@ -30,6 +32,11 @@ impl<N: Notes> Sink for Dry<N> {
 
     fn fill(&mut self, _: &'static str, to: Address, _: usize, _: u8) -> Result<(), Error> {
         self.0.fill(to);
+        Ok(())
+    }
+
+    fn collective(&mut self, _: &'static str, launch: &CollectiveLaunch) -> Result<(), Error> {
+        self.0.collective(launch);
         Ok(())
     }
 

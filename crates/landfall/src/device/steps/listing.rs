@@ -4,7 +4,7 @@ use super::dry::{Dry, Notes};
 use super::{Launch, lower};
 use crate::contract::{Op, Output, check};
 use crate::error::Error;
-use crate::kernel::cuda::{KernelLaunch, Module, ProductLaunch};
+use crate::kernel::cuda::{CollectiveLaunch, KernelLaunch, Module, ProductLaunch};
 use crate::values::{ALIGNMENT, Address, DeviceKind, Layout, Operand, Rule, Spec, align};
 
 /// Collects kernels; runs nothing.
@@ -23,6 +23,8 @@ impl Notes for Listing {
     fn product(&mut self, launch: &ProductLaunch) -> bool {
         launch.problem.algorithm > 0
     }
+
+    fn collective(&mut self, _: &CollectiveLaunch) {}
 
     fn fill(&mut self, _: Address) {}
 }

@@ -5,7 +5,7 @@ use super::edges::{TouchedOperands, step_edges, unordered};
 use super::lower;
 use crate::device::LaunchList;
 use crate::error::Error;
-use crate::kernel::cuda::{KernelLaunch, ProductLaunch};
+use crate::kernel::cuda::{CollectiveLaunch, KernelLaunch, ProductLaunch};
 use crate::values::{Address, DeviceKind};
 
 /// Collects the operands of steps; runs nothing.
@@ -20,6 +20,10 @@ impl Notes for Outline {
     fn product(&mut self, _: &ProductLaunch) -> bool {
         self.0.push(TouchedOperands::All);
         true
+    }
+
+    fn collective(&mut self, launch: &CollectiveLaunch) {
+        self.0.push(TouchedOperands::of(launch));
     }
 
     fn fill(&mut self, to: Address) {

@@ -1,5 +1,6 @@
 //! One kernel call of an op on its CUDA side: operands in, typed launches out.
 
+use super::collective::{Collective, CollectiveLaunch, Seat};
 use super::module::Module;
 use super::param::{Entry, KernelArgs, Kind, RowFrame, RowView, Tile, Transfer, dims, push_view};
 use super::tensor_map;
@@ -243,6 +244,12 @@ pub(crate) trait Sink {
     fn tensor_map(&self, tile: &Tile<'_>) -> Result<[u64; tensor_map::WORDS], Error>;
     /// The record in which the launch of an op reports an index out of range, and the flag that it sets then.
     fn faults(&mut self, op: &'static str) -> Result<[Address; 2], Error>;
+    /// Where the device stands among ranks.
+    fn seat(&self) -> Seat {
+        Seat::Alone
+    }
+    /// Accepts one collective; only a rank of several is given one.
+    fn collective(&mut self, op: &'static str, launch: &CollectiveLaunch) -> Result<(), Error>;
     /// The architecture that modules are compiled for; none if for all.
     fn architecture(&self) -> Option<&str>;
 }
@@ -460,6 +467,26 @@ impl<'a> Call<'a> {
             Some(launch) => Ok(self.sink.product(self.operands.op, &launch)?),
             None => Ok(false),
         }
+    }
+
+    /// Where the device stands among ranks.
+    pub(crate) fn seat(&self) -> Seat {
+        self.sink.seat()
+    }
+
+    /// Runs a collective with the other ranks, on contiguous operands; `count` as in [`CollectiveLaunch`].
+    ///
+    /// # Errors
+    /// A fault of a rank, or of the device.
+    pub(crate) fn collective(
+        &mut self,
+        what: Collective,
+        count: usize,
+        from: &Operand,
+        to: &Operand,
+    ) -> Result<(), Failure> {
+        let (from, to, dtype) = (Address(from.address()), Address(to.address()), to.dtype);
+        Ok(self.sink.collective(self.operands.op, &CollectiveLaunch { what, dtype, count, from, to })?)
     }
 
     /// Sets every byte of an output, which must be contiguous.

@@ -6,6 +6,7 @@
 //! a GPU (they go to the compiler only).
 
 mod call;
+mod collective;
 pub(crate) mod columns;
 mod module;
 mod param;
@@ -18,6 +19,7 @@ pub(crate) mod vectors;
 pub(crate) use call::size;
 pub use call::{Arg, Call, Failure, Geometry};
 pub(crate) use call::{BLOCK, KernelLaunch, Sink, Values};
+pub(crate) use collective::{Collective, CollectiveLaunch, Combination, Seat};
 pub use module::{Compiled, Module, Piece, Source};
 pub(crate) use param::cuda_kernel;
 pub use param::{Element, Entry, KernelArgs, Kind, Param, RowFrame, RowView, Tile, Transfer};

@@ -1,11 +1,13 @@
 //! The tensors of all ranks behind one another.
 
 use super::ReduceScatter;
-use super::exchange::{alone, block, copied, elements, exchange, ranks, refused, samples, typed, write};
+use super::cuda;
+use super::exchange::{block, copied, elements, exchange, ranks, refused, samples, typed, write};
 use crate::contract::{
     Body, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, Tested, attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::Call;
+use crate::kernel::cuda::Collective;
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::reduce::reduction::Reduction;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
@@ -42,6 +44,9 @@ impl Op for AllGather {
     fn body(&self) -> Body {
         Body::Opaque("other ranks take part")
     }
+    fn collective(&self) -> bool {
+        true
+    }
     fn vjp(&self) -> Grad {
         Grad::Rule(|op, cx| {
             let ranks = attributes::<Self>(op).map_err(|r| r.of("all_gather", &[], None, None))?.ranks;
@@ -59,7 +64,9 @@ impl Op for AllGather {
                     ranks(call, attributes::<AllGather>(op)?.ranks)?;
                     with_dtype!(any call.dtype(0)?, T => run::<T>(op, call))
                 }),
-                Kernel::cuda("all_gather", |op, call| alone(call, attributes::<AllGather>(op)?.ranks)),
+                Kernel::cuda("all_gather", |op, call| {
+                    cuda::run(call, Collective::AllGather, Some(attributes::<AllGather>(op)?.ranks))
+                }),
             ]
         }
     }

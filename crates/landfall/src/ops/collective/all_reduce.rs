@@ -1,12 +1,14 @@
 //! A tensor combined with those of the other ranks.
 
-use super::exchange::{alone, copied, elements, exchange, typed, write};
+use super::cuda;
+use super::exchange::{copied, elements, exchange, typed, write};
 use crate::contract::{
     Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
     rules,
 };
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, ViewMut};
+use crate::kernel::cuda::Collective;
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::reduce::reduction::{Fold, Reduction};
 use crate::values::{DType, DeviceKind, Element, HostTensor, Layout, Rule, Shape, Spec, with_dtype};
@@ -58,6 +60,9 @@ impl Op for AllReduce {
     fn body(&self) -> Body {
         Body::Opaque("other ranks take part")
     }
+    fn collective(&self) -> bool {
+        true
+    }
     fn vjp(&self) -> Grad {
         match self.reduction {
             Reduction::Sum | Reduction::Mean => Grad::Rule(|op, cx| {
@@ -76,7 +81,10 @@ impl Op for AllReduce {
                     let reduction = attributes::<AllReduce>(op)?.reduction;
                     with_dtype!(any call.dtype(0)?, T => run::<T>(op, reduction, call))
                 }),
-                Kernel::cuda("all_reduce", |_, call| alone(call, 1)),
+                Kernel::cuda("all_reduce", |op, call| {
+                    let of = cuda::combination(attributes::<AllReduce>(op)?.reduction);
+                    cuda::run(call, Collective::AllReduce(of), None)
+                }),
             ]
         }
     }

@@ -1,11 +1,13 @@
 //! Blocks that travel from every rank to every other.
 
-use super::exchange::{alone, block, copied, elements, exchange, ranks, refused, samples, typed, write};
+use super::cuda;
+use super::exchange::{block, copied, elements, exchange, ranks, refused, samples, typed, write};
 use crate::contract::{
     Body, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
     rules,
 };
 use crate::kernel::cpu::Call;
+use crate::kernel::cuda::Collective;
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
 
@@ -39,6 +41,9 @@ impl Op for AllToAll {
     fn body(&self) -> Body {
         Body::Opaque("other ranks take part")
     }
+    fn collective(&self) -> bool {
+        true
+    }
     fn vjp(&self) -> Grad {
         Grad::Rule(|op, cx| {
             let op = *attributes::<Self>(op).map_err(|r| r.of("all_to_all", &[], None, None))?;
@@ -55,7 +60,9 @@ impl Op for AllToAll {
                     ranks(call, attributes::<AllToAll>(op)?.ranks)?;
                     with_dtype!(any call.dtype(0)?, T => run::<T>(op, call))
                 }),
-                Kernel::cuda("all_to_all", |op, call| alone(call, attributes::<AllToAll>(op)?.ranks)),
+                Kernel::cuda("all_to_all", |op, call| {
+                    cuda::run(call, Collective::AllToAll, Some(attributes::<AllToAll>(op)?.ranks))
+                }),
             ]
         }
     }

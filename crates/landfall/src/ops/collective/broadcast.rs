@@ -1,6 +1,7 @@
 //! The tensor of one rank, on all ranks.
 
-use super::exchange::{alone, copied, elements, exchange, samples, typed, write};
+use super::cuda;
+use super::exchange::{copied, elements, exchange, samples, typed, write};
 use crate::contract::{
     Body, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
     rules,
@@ -36,6 +37,9 @@ impl Op for Broadcast {
     fn body(&self) -> Body {
         Body::Opaque("other ranks take part")
     }
+    fn collective(&self) -> bool {
+        true
+    }
     fn vjp(&self) -> Grad {
         Grad::None("the gradient of a broadcast would be on its root alone; use all_reduce or all_gather")
     }
@@ -49,7 +53,9 @@ impl Op for Broadcast {
                     let root = attributes::<Broadcast>(op)?.root;
                     with_dtype!(any call.dtype(0)?, T => run::<T>(op, root, call))
                 }),
-                Kernel::cuda("broadcast", |op, call| alone(call, attributes::<Broadcast>(op)?.root + 1)),
+                Kernel::cuda("broadcast", |op, call| {
+                    cuda::broadcast(call, attributes::<Broadcast>(op)?.root)
+                }),
             ]
         }
     }

@@ -2,7 +2,6 @@
 
 use crate::contract::{Data, Op, Sample, SampleArg, Tested, text};
 use crate::kernel::cpu::{Call, View, ViewMut};
-use crate::kernel::cuda;
 use crate::ops::movement::copies;
 use crate::ranks::Parts;
 use crate::values::{DType, Element, RankFault, Rule, Shape};
@@ -66,18 +65,6 @@ pub(super) fn copied<T: Element>(call: &Call<'_>) -> Result<(), Rule> {
         copies::copy_elements(call, x, call.output::<T>(0)?);
     }
     Ok(())
-}
-
-/// The kernel of a GPU, which is the only rank of its world.
-pub(super) fn alone(call: &mut cuda::Call<'_>, ranks: usize) -> Result<(), cuda::Failure> {
-    if ranks != 1 {
-        return Err(Rule::from(RankFault::Size { expected: ranks, size: 1 }).into());
-    }
-    if call.in_place(0).is_some() {
-        return Ok(());
-    }
-    let (x, out) = (*call.input(0)?, *call.output(0)?);
-    copies::cuda::copy(call, &x, &out)
 }
 
 /// Samples of an op whose result, of one rank, is its argument: of the dtype under test, and of two that are no floats.

@@ -2,12 +2,14 @@
 
 use super::AllGather;
 use super::all_reduce::{check, combined};
-use super::exchange::{alone, block, copied, elements, exchange, ranks, refused, samples, write};
+use super::cuda;
+use super::exchange::{block, copied, elements, exchange, ranks, refused, samples, write};
 use crate::contract::{
     Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, attributes, op_attributes,
     rules,
 };
 use crate::kernel::cpu::Call;
+use crate::kernel::cuda::Collective;
 use crate::ops::elementwise::pointwise::cotangent;
 use crate::ops::reduce::reduction::Reduction;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, with_dtype};
@@ -47,6 +49,9 @@ impl Op for ReduceScatter {
     fn body(&self) -> Body {
         Body::Opaque("other ranks take part")
     }
+    fn collective(&self) -> bool {
+        true
+    }
     fn vjp(&self) -> Grad {
         match self.reduction {
             Reduction::Sum | Reduction::Mean => Grad::Rule(|op, cx| {
@@ -72,7 +77,9 @@ impl Op for ReduceScatter {
                     with_dtype!(any call.dtype(0)?, T => run::<T>(op, reduction, call))
                 }),
                 Kernel::cuda("reduce_scatter", |op, call| {
-                    alone(call, attributes::<ReduceScatter>(op)?.ranks)
+                    let op = attributes::<ReduceScatter>(op)?;
+                    let of = cuda::combination(op.reduction);
+                    cuda::run(call, Collective::ReduceScatter(of), Some(op.ranks))
                 }),
             ]
         }

@@ -47,6 +47,9 @@ impl Sink for Taken {
     fn fill(&mut self, _: &'static str, _: Address, _: usize, _: u8) -> Result<(), Error> {
         Ok(())
     }
+    fn collective(&mut self, _: &'static str, _: &CollectiveLaunch) -> Result<(), Error> {
+        Ok(())
+    }
     fn tensor_map(&self, tile: &Tile<'_>) -> Result<[u64; tensor_map::WORDS], Error> {
         Ok([u64::from(tile.axes[0].1); tensor_map::WORDS])
     }
