@@ -35,7 +35,7 @@ impl Programs {
         loss: &LossFunction<'_>,
     ) -> Result<Self, Error> {
         let (spec, sizes, options) = (state.spec(), layout.sizes(), layout.options);
-        let (order, batches) = (layout.order, (layout.steps_per_epoch, layout.rank.1));
+        let (order, batches) = (layout.order, (layout.steps_per_epoch, layout.ranks));
         let mut set = ProgramSet::new(engine, state);
         set.add("train", &train_graph(spec, model, &sizes, order, batches, options, loss)?)?;
         set.add("evaluate", &evaluate_graph(spec, model, &sizes, options)?)?;

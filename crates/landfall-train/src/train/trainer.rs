@@ -126,7 +126,8 @@ impl Trainer {
         if options.accumulate == 0 || !options.batch.is_multiple_of(options.accumulate) {
             return Err(refused("accumulate", options.accumulate as f64, "a divisor of the batch").into());
         }
-        let (world, parts) = (engine.world(), options.accumulate * engine.world().size());
+        let ranks = Ranks::of(engine.world());
+        let parts = options.accumulate * ranks.size;
         if !options.batch.is_multiple_of(parts) {
             return Err(refused("accumulate · ranks", parts as f64, "a divisor of the batch").into());
         }
@@ -135,7 +136,6 @@ impl Trainer {
         }
         let steps_per_epoch = data.rows() / options.batch;
         let steps = options.max_steps.unwrap_or(options.epochs.saturating_mul(steps_per_epoch)).max(1);
-        let ranks = Ranks(world.size());
         let minimiser = Minimiser { parameters, optimizer, options: &options, ranks };
         let mut spec = StateSpec::new();
         minimiser.add_slabs(&mut spec)?;
@@ -171,7 +171,7 @@ impl Trainer {
         let mut start = [0i64; cursor::LEN];
         start[cursor::SEED] = options.seed as i64;
         start[cursor::WINDOWS] = data.rows() as i64;
-        start[cursor::MICRO] = (world.rank() * options.accumulate) as i64;
+        start[cursor::MICRO] = (ranks.rank * options.accumulate) as i64;
         state.write(TRAIN_CURSOR, &start)?;
         Ok(Self {
             engine: engine.clone(),

@@ -155,7 +155,7 @@ impl Minimiser<'_> {
         for (v, (name, _)) in gradients.iter().zip(&wrt) {
             g.name(*v, &format!("gradient of {name}"));
         }
-        let ranks = if self.options.accumulate > 1 { Ranks(1) } else { self.ranks };
+        let ranks = if self.options.accumulate > 1 { Ranks::ALONE } else { self.ranks };
         Ok(g.name(ranks.packed(g, &gradients)?, "gradients"))
     }
 
