@@ -465,6 +465,7 @@ impl Settings {
             schedule,
             optimizer,
             betas: Betas { first: beta(first)?, second: beta(second)? },
+            shard_optimizer: self.shard_optimizer.unwrap_or(false),
             average: None,
             weight_decay: number(
                 "--weight-decay",
@@ -523,6 +524,7 @@ impl Settings {
         (self.batch, self.lr, self.schedule, self.optimizer) =
             (Some(t.batch), Some(t.lr), Some(t.schedule), Some(t.optimizer));
         self.accumulate = (t.accumulate > 1).then_some(t.accumulate);
+        self.shard_optimizer = t.shard_optimizer.then_some(true);
         self.betas = Some([t.betas.first, t.betas.second]);
         (self.weight_decay, self.clip) = (Some(t.weight_decay), Some(t.clip.unwrap_or(0.0)));
         self.dtype = Some(self.dtype.unwrap_or(Precision::F32));

@@ -66,6 +66,13 @@ pub struct TrainingOptions {
     pub betas: Betas,
     /// Weight decay of matrices; vectors do not decay.
     pub weight_decay: f64,
+    /// Whether the ranks that train together share out the optimizer's moments, each updating its part of the parameters (ZeRO,
+    /// stage 1): less memory on each, and the same results. One rank keeps them all, as without it.
+    ///
+    /// Gradients are reduce-scattered instead of all-reduced, and the new weights are all-gathered. The optimizer must be
+    /// [elementwise](super::Optimizer::elementwise). The average of the weights is not shared out: predictions read all of it.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub shard_optimizer: bool,
     /// Decay rate of an exponential moving average of the weights, if one is kept beside them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average: Option<f64>,
@@ -103,6 +110,7 @@ impl Default for TrainingOptions {
             optimizer: OptimizerKind::Adam,
             betas: Betas { first: 0.9, second: 0.999 },
             weight_decay: 0.0,
+            shard_optimizer: false,
             average: None,
             clip: None,
             dtype: DType::F32,
@@ -117,6 +125,11 @@ impl Default for TrainingOptions {
 
 fn one() -> usize {
     1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_off(choice: &bool) -> bool {
+    !choice
 }
 
 mod dtype_name {
