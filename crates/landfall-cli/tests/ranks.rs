@@ -157,6 +157,26 @@ fn processes_share_out_the_optimizers_state() {
     assert_eq!(losses(&f, "whole"), losses(&f, "shared"));
 }
 
+/// With the statistics of all ranks' rows two processes train as one does.
+#[test]
+fn processes_synchronise_batch_norm() {
+    let f = folder();
+    let line = format!("{SMALL} --dropout 0 --epochs 1 --out");
+    f.runs(&format!("{line} one --device cpu --threads 1"));
+    for (run, more) in [("synced", "--sync-batch-norm"), ("apart", "")] {
+        let ran = together(&f, torchrun, 2, &format!("{line} {run} {more}"));
+        assert!(ran.iter().all(|r| r.code == Some(0)), "{ran:?}");
+    }
+    let one = losses(&f, "one");
+    let off = |run: &str| {
+        let of = losses(&f, run);
+        assert_eq!(of.len(), one.len());
+        of.iter().zip(&one).map(|(a, b)| (a - b).abs() / b).fold(0.0, f64::max)
+    };
+    assert!(off("synced") < 1e-3 && off("apart") > 1e-3, "{} {}", off("synced"), off("apart"));
+    assert!(f.read("synced/config.toml").contains("\nsync-batch-norm = true\n"));
+}
+
 #[test]
 fn ranks_that_differ_are_told_what_differs() {
     let f = folder();

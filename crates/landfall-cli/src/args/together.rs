@@ -13,11 +13,18 @@ pub(crate) struct Together {
     /// Share out the optimizer's state: each process keeps and updates a part. Same results; --resume may change it (=false).
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     shard_optimizer: Option<bool>,
+    /// Batch norm over the batch of all processes, not over the part of each.
+    #[arg(long)]
+    sync_batch_norm: bool,
 }
 
 impl Train {
     /// The settings that its flags give.
     pub(crate) fn settings(&self) -> Settings {
-        Settings { shard_optimizer: self.together.shard_optimizer, ..self.setup.settings() }
+        Settings {
+            shard_optimizer: self.together.shard_optimizer,
+            sync_batch_norm: self.together.sync_batch_norm.then_some(true),
+            ..self.setup.settings()
+        }
     }
 }

@@ -195,6 +195,8 @@ pub struct Settings {
     pub weight_decay: Option<f64>,
     /// Whether ranks that train together share out the optimizer's state; no result depends on it.
     pub shard_optimizer: Option<bool>,
+    /// Whether a batch norm takes its statistics over the batch of all ranks that train together.
+    pub sync_batch_norm: Option<bool>,
     /// Largest global gradient norm; 0 clips nothing.
     pub clip: Option<f64>,
     /// Dropout rate.

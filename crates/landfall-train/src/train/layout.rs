@@ -67,6 +67,7 @@ impl<'a> Layout<'a> {
             let rule = Rule::Attribute { name, value: value as f64, expected };
             Err(rule.of("session", &[], None, Some(Location::caller())).into())
         };
+        options.check().map_err(|rule| rule.of("session", &[], None, Some(Location::caller())))?;
         if options.accumulate == 0 || !batch.is_multiple_of(options.accumulate) {
             return refused("accumulate", options.accumulate, "a divisor of the batch");
         }

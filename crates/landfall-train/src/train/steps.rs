@@ -201,6 +201,7 @@ fn train_graph(
     let cursors = update::begin(&forward, TRAIN_CURSOR, options)?;
     let Batch { inputs, y, .. } = batch(&forward, cursors.1, order, s.parts, s)?;
     let cx = Context::new(&forward, model.parameters(), Mode::Train { cursor: cursors.1 });
+    let cx = cx.across(options.statistics(ranks));
     let prediction = predicted(&cx, model, &inputs, s.targets)?;
     let loss = loss(&forward, prediction, y)?;
     let optimizer = options.optimizer.of(options);

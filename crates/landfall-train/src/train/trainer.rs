@@ -127,6 +127,7 @@ impl Trainer {
         if options.batch == 0 {
             return Err(refused("samples of a batch", 0.0, "at least 1").into());
         }
+        options.check().map_err(|rule| rule.of("trainer", &[], None, Some(at)))?;
         if options.accumulate == 0 || !options.batch.is_multiple_of(options.accumulate) {
             return Err(refused("accumulate", options.accumulate as f64, "a divisor of the batch").into());
         }
@@ -160,6 +161,7 @@ impl Trainer {
         let index = g.op(pick, &[cursors.1, g.entry(WINDOWS)?])?[0];
         let batch = data.gathered(&g, index)?;
         let cx = Context::new(&g, parameters, Mode::Train { cursor: cursors.1 });
+        let cx = cx.across(options.statistics(ranks));
         let loss = loss(&cx, &batch)?;
         let graph = minimiser.step(update::end(cx, cursors, loss, steps_per_epoch)?)?;
         let step = Program::compile(engine, &state, "train", &graph)?;
