@@ -46,9 +46,8 @@ fn ranks_make_the_steps_of_one() {
     let model = patchtst(NormKind::Batch, 0.0).expect("a PatchTST");
     for dtype in [DType::F64, DType::F32] {
         // The gradient of a bias before a batch norm is 0. In f32 it is rounding, which Adam makes steps of; they change no result.
-        let near = |[entries, records]: [f64; 2]| match dtype {
-            DType::F64 => entries.max(records) / 1e-9,
-            _ => records / 1e-4,
+        let near = |[entries, records]: [f64; 2]| {
+            if dtype == DType::F64 { entries.max(records) / 1e-9 } else { records / 1e-4 }
         };
         let options =
             |sync_batch_norm| TrainingOptions { dtype, sync_batch_norm, ..TrainingOptions::default() };

@@ -19,7 +19,29 @@ pub(super) struct Ranks {
 }
 
 /// Gradients that are combined in one collective: ranges of the parameters in the order of their slab.
-pub(super) type Bucket = Vec<Range<usize>>;
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Bucket {
+    range: Range<usize>,
+    /// What remains at the end of the slab, of the first bucket.
+    rest: Option<Range<usize>>,
+}
+
+impl Bucket {
+    /// A bucket of neighbours.
+    pub(super) fn of(range: Range<usize>) -> Self {
+        Self { range, rest: None }
+    }
+
+    /// Its ranges, in the order in which they are packed.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = &Range<usize>> {
+        std::iter::once(&self.range).chain(&self.rest)
+    }
+
+    /// What it combines.
+    pub(super) fn members(&self, gradients: &[Value]) -> Vec<Value> {
+        self.ranges().flat_map(|r| &gradients[r.clone()]).copied().collect()
+    }
+}
 
 /// Cuts gradients of these sizes into buckets of at least [`BUCKET`] bytes. What remains at the end goes with the first bucket:
 /// the slab begins with a model's first weights and ends with its biases and norms, and both wait for the end of the backward
@@ -30,14 +52,14 @@ pub(super) fn buckets(bytes: impl Iterator<Item = usize>) -> Vec<Bucket> {
     for bytes in bytes {
         (end, size) = (end + 1, size + bytes);
         if size >= BUCKET {
-            all.push(vec![first..end]);
+            all.push(Bucket::of(first..end));
             (first, size) = (end, 0);
         }
     }
     match all.first_mut() {
         _ if first == end => {}
-        Some(bucket) => bucket.push(first..end),
-        None => all.push(vec![first..end]),
+        Some(bucket) => bucket.rest = Some(first..end),
+        None => all.push(Bucket::of(first..end)),
     }
     all
 }
@@ -90,13 +112,12 @@ impl Ranks {
         }
         let mut parts = Vec::new();
         for (number, bucket) in buckets(gradients.iter().map(|&v| g.spec(v).bytes())).iter().enumerate() {
-            let members: Vec<Value> = bucket.iter().flat_map(|r| &gradients[r.clone()]).copied().collect();
-            let mean = self.mean(g, g.op1(ops::Pack, &members)?)?;
+            let mean = self.mean(g, g.op1(ops::Pack, &bucket.members(gradients))?)?;
             g.name(mean, &format!("gradients of bucket {number}"));
             let mut at = 0;
-            for range in bucket {
+            for range in bucket.ranges() {
                 let len = packed_elements(g, &gradients[range.clone()]);
-                let part = if bucket.len() == 1 { mean } else { g.slice(mean, 0, at, len)? };
+                let part = if bucket.rest.is_none() { mean } else { g.slice(mean, 0, at, len)? };
                 parts.push((range.start, part));
                 at += len;
             }
@@ -117,10 +138,11 @@ mod tests {
     #[test]
     fn what_remains_goes_with_the_first_bucket() {
         let cut = |mib: &[usize]| buckets(mib.iter().map(|mib| mib << 20));
-        assert_eq!(cut(&[]), Vec::<Bucket>::new());
-        assert_eq!(cut(&[3, 3]), [vec![0..2]]);
-        assert_eq!(cut(&[3, 5, 9, 4, 4]), [vec![0..2], vec![2..3], vec![3..5]]);
-        assert_eq!(cut(&[3, 5, 9, 4, 1, 1]), [vec![0..2, 3..6], vec![2..3]]);
-        assert_eq!(cut(&[9, 1]), [vec![0..1, 1..2]]);
+        let first = |range, rest| Bucket { range, rest: Some(rest) };
+        assert_eq!(cut(&[]), []);
+        assert_eq!(cut(&[3, 3]), [Bucket::of(0..2)]);
+        assert_eq!(cut(&[3, 5, 9, 4, 4]), [Bucket::of(0..2), Bucket::of(2..3), Bucket::of(3..5)]);
+        assert_eq!(cut(&[3, 5, 9, 4, 1, 1]), [first(0..2, 3..6), Bucket::of(2..3)]);
+        assert_eq!(cut(&[9, 1]), [first(0..1, 1..2)]);
     }
 }

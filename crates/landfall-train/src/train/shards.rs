@@ -47,11 +47,11 @@ impl Shards {
         let buckets = match options.accumulate {
             1 => buckets(entries.iter().map(|e| e.shape.elements() * parameters.dtype.size())),
             // The mean over micro-batches is there at once.
-            _ => vec![vec![0..entries.len()]],
+            _ => vec![Bucket::of(0..entries.len())],
         };
         let offset = |i: usize| entries.get(i).map_or(parameters.elements, |e| e.offset);
         let elements = |bucket: &Bucket| -> Vec<Range<usize>> {
-            bucket.iter().map(|r| offset(r.start)..offset(r.end)).collect()
+            bucket.ranges().map(|r| offset(r.start)..offset(r.end)).collect()
         };
         let stretches = buckets.iter().map(elements).collect();
         Some(Self { ranks, buckets, stretches, whole: parameters.elements })
@@ -119,8 +119,7 @@ impl Shards {
     pub(super) fn scattered(&self, g: &Graph, gradients: &[Value]) -> Result<Value, Error> {
         let mut blocks = Vec::new();
         for (number, bucket) in self.buckets.iter().enumerate() {
-            let members = bucket.iter().flat_map(|r| &gradients[r.clone()]).copied().collect();
-            blocks.push(self.reduced(g, number, members)?);
+            blocks.push(self.reduced(g, number, bucket.members(gradients))?);
         }
         self.assembled(g, &blocks)
     }
