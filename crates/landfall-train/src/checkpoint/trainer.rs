@@ -36,9 +36,9 @@ fn written(trainer: &Trainer) -> Result<Vec<Written>, landfall::Error> {
 
 impl Trainer {
     /// Writes everything that steps have changed to a safetensors file: [`Trainer::load`] goes on from there with the same bytes.
-    /// Data and learning rates are not part of it. Of ranks that share out the optimizer's state
-    /// ([`TrainingOptions::shard_optimizer`](crate::train::TrainingOptions::shard_optimizer)) all must call it, each with a path of its own, and each writes all of
-    /// the state.
+    /// Data and learning rates are not part of it. Where ranks share out the optimizer's state
+    /// ([`shard_optimizer`](crate::train::TrainingOptions::shard_optimizer)) all must call it, each with a path of its own, and each
+    /// writes all of the state.
     ///
     /// ```
     /// # use landfall::Engine;

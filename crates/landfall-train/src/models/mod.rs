@@ -141,6 +141,11 @@ impl ModelConfig {
     }
 
     /// Whether it has batch norms.
+    ///
+    /// ```
+    /// use landfall_train::models::Preset;
+    /// assert!(Preset::PatchTst42.config().has_batch_norm() && !Preset::DLinear.config().has_batch_norm());
+    /// ```
     #[must_use]
     pub fn has_batch_norm(&self) -> bool {
         match self {

@@ -85,6 +85,9 @@ impl OptimizerKind {
 ///     fn moments(&self) -> &'static [Moment] {
 ///         &[]
 ///     }
+///     fn elementwise(&self) -> bool {
+///         true
+///     }
 ///     fn update(&self, g: &Graph, u: &Update) -> Result<Value, Error> {
 ///         let step = g.mul(g.sign(u.scaled_gradients(g)?)?, u.rate(g)?)?;
 ///         g.assign(u.parameters, g.sub(u.parameters, step)?, u.ok)

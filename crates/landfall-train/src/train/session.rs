@@ -162,7 +162,7 @@ impl Session {
         self.options.shard_optimizer && !self.engine.world().is_single()
     }
 
-    /// What is kept of each trainable parameter, in the order of [`Parameters::trainable`]. Where ranks share it out all must call
+    /// What is kept of each trainable parameter, in the order of their slab. Where ranks share it out all must call
     /// this, and each gets all of it.
     pub(crate) fn read_kept(&self, moment: &Moment) -> Result<Vec<HostTensor>, Error> {
         read_kept(&self.state, self.shards()?.as_ref(), self.engine.world(), moment)
