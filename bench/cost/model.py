@@ -58,16 +58,20 @@ def network(c):
     return [of[name] for name in order], vectors
 
 
-def buckets(c, limit, merged=False, width=4):
-    """(bytes, ready) as `Ranks::packed` makes them: vectors lie at the slab's end, or (merged) go with the first weights."""
+def buckets(c, limit, merged=True, width=4):
+    """(bytes, ready) as `buckets` of train/ranks.rs cuts them: what remains at the slab's end, where the vectors lie, goes with the
+    first weights, or (not merged) is a bucket of its own."""
     weights, vectors = network(c)
-    tensors = [(vectors, 1.0), *weights] if merged else [*weights, (vectors, 1.0)]
     found, size, ready = [], 0, 0.0
-    for i, (elements, at) in enumerate(tensors):
+    for elements, at in [*weights, (vectors, 1.0)]:
         size, ready = size + width * elements, max(ready, at)
-        if size >= limit or i + 1 == len(tensors):
+        if size >= limit:
             found.append((size, ready))
             size, ready = 0, 0.0
+    if size and found and merged:
+        found[0] = (found[0][0] + size, max(found[0][1], ready))
+    elif size:
+        found.append((size, ready))
     return sorted(found, key=lambda b: b[1])
 
 
@@ -83,7 +87,7 @@ class Run:
         self.update = UPDATE * self.parameters / COPY[device]
         self.backward = BACKWARD * (self.step - self.update)
 
-    def exposed(self, n, limit=8 * MIB, nvls=False, half=1.0, slower=1.0, merged=False, width=4, **how):
+    def exposed(self, n, limit=8 * MIB, nvls=False, half=1.0, slower=1.0, merged=True, width=4, **how):
         """What of the collectives is left when the backward pass has ended, and their sum; half=0.5 is a reduce-scatter's."""
         end = total = 0.0
         for size, ready in buckets(self.c, limit, merged, width):
@@ -112,7 +116,7 @@ if __name__ == "__main__":
     published = {1: 126.6, 4: 124.1, 8: 145.2, 16: 199.1, 32: 294.5, 64: 466.9}  # NVIDIA/nccl issue 1244, 2 x 8 H20, in place
     table("Two nodes, us", ["MiB", "published", "model, pipelined", "model, one stage after the other"],
           [[m, t, *(latency(16) + transfer(m * MIB, 16, pipelined=p) for p in (True, False))] for m, t in published.items()])
-    for merged, title in ((False, "as built"), (True, "vectors in the first bucket")):
+    for merged, title in ((True, "as built"), (False, "what remains at the end as a bucket of its own")):
         table(f"Exposed, us, H100, multicast off, {title}", ["row", "bucket, MiB", "buckets", *AT],
               [[row, m, len(buckets(RUNS[row, "H100"].c, m * MIB, merged)),
                 *(RUNS[row, "H100"].exposed(n, m * MIB, merged=merged)[0] for n in GPUS)]

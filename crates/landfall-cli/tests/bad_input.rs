@@ -228,7 +228,7 @@ fn checkpoints_and_run_folders() {
     assert_eq!(
         f.refused("train --resume run --lr 0.1"),
         "--lr and --resume: a resumed run keeps its settings; only --epochs, --max-steps, --log-every, \
-         --checkpoint-every, --device, --threads may be given"
+         --checkpoint-every, --device, --threads, --shard-optimizer may be given"
     );
     assert_eq!(
         f.refused("train --resume run --out other"),

@@ -83,6 +83,13 @@ fn folder() -> Folder {
     f
 }
 
+/// The loss of each step of a run.
+fn losses(f: &Folder, run: &str) -> Vec<f64> {
+    let text = f.read(&format!("{run}/metrics.jsonl"));
+    let line = |l: &&str| serde_json::from_str::<serde_json::Value>(l).expect("JSON")["loss"].as_f64();
+    steps(&text).iter().filter_map(line).collect()
+}
+
 /// Two processes write the run of one that cuts its batch in two, and the first one alone speaks.
 #[test]
 fn two_processes_train_the_run_of_one() {
@@ -112,14 +119,62 @@ fn two_processes_train_the_run_of_one() {
     // With another number of them dropout and the statistics of a batch are others, as with another --accumulate.
     let ran = together(&f, slurm, 4, "train --resume three --epochs 3");
     assert!(ran.iter().all(|r| r.code == Some(0)), "{ran:?}");
-    let losses = |run: &str| -> Vec<f64> {
-        let text = f.read(&format!("{run}/metrics.jsonl"));
-        let line = |l: &&str| serde_json::from_str::<serde_json::Value>(l).expect("JSON")["loss"].as_f64();
-        steps(&text).iter().filter_map(line).collect()
-    };
-    let (one, three) = (losses("one"), losses("three"));
+    let (one, three) = (losses(&f, "one"), losses(&f, "three"));
     assert_eq!(one.len(), three.len());
     assert!(one.iter().zip(&three).all(|(a, b)| (a - b).abs() < 0.2 * a), "{one:?} {three:?}");
+}
+
+/// Processes that share out the optimizer's state write the run of those that do not, and any number of them goes on from it, with and
+/// without the choice.
+#[test]
+fn processes_share_out_the_optimizers_state() {
+    let f = folder();
+    let both = |ranks: usize, whole: &str, shared: &str| {
+        for line in [whole, shared] {
+            let ran = together(&f, torchrun, ranks, line);
+            assert!(ran.iter().all(|r| r.code == Some(0)), "{ran:?}");
+        }
+        let (whole, shared) = (f.read("whole/metrics.jsonl"), f.read("shared/metrics.jsonl"));
+        assert_eq!(steps(&shared), steps(&whole));
+        steps(&whole).len()
+    };
+    let line = format!("{SMALL} --epochs 1 --out");
+    let first = both(2, &format!("{line} whole"), &format!("{line} shared --shard-optimizer"));
+    let shares = |run: &str| f.read(&format!("{run}/config.toml")).contains("\nshard-optimizer = true\n");
+    assert!(shares("shared") && !shares("whole"));
+    let resumed = |run: &str, epochs, more: &str| format!("train --resume {run} --epochs {epochs} {more}");
+    let to = |epochs, whole: &str, shared: &str| {
+        (resumed("whole", epochs, whole), resumed("shared", epochs, shared))
+    };
+    let (whole, shared) = to(2, "--shard-optimizer", "--shard-optimizer=false");
+    assert_eq!(both(2, &whole, &shared), 2 * first);
+    assert!(shares("whole") && !shares("shared"));
+    let (whole, shared) = to(3, "", "");
+    assert_eq!(both(4, &whole, &shared), 3 * first);
+    for run in ["whole", "shared"] {
+        f.runs(&format!("train --resume {run} --epochs 4 --device cpu --threads 1"));
+    }
+    assert_eq!(losses(&f, "whole"), losses(&f, "shared"));
+}
+
+/// With the statistics of all ranks' rows two processes train as one does.
+#[test]
+fn processes_synchronise_batch_norm() {
+    let f = folder();
+    let line = format!("{SMALL} --dropout 0 --epochs 1 --out");
+    f.runs(&format!("{line} one --device cpu --threads 1"));
+    for (run, more) in [("synced", "--sync-batch-norm"), ("apart", "")] {
+        let ran = together(&f, torchrun, 2, &format!("{line} {run} {more}"));
+        assert!(ran.iter().all(|r| r.code == Some(0)), "{ran:?}");
+    }
+    let one = losses(&f, "one");
+    let off = |run: &str| {
+        let of = losses(&f, run);
+        assert_eq!(of.len(), one.len());
+        of.iter().zip(&one).map(|(a, b)| (a - b).abs() / b).fold(0.0, f64::max)
+    };
+    assert!(off("synced") < 1e-3 && off("apart") > 1e-3, "{} {}", off("synced"), off("apart"));
+    assert!(f.read("synced/config.toml").contains("\nsync-batch-norm = true\n"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Ranks that train together: each takes its part of every batch, and all make the update that one rank makes of the whole batch.
 
 mod small;
+mod together;
 
 use landfall::{DType, Engine, Error, Value, World};
 use landfall_train::data::{Segment, Split, synthetic};
@@ -9,8 +10,7 @@ use landfall_train::nn::{Context, ExpertParallel, Linear, MoeConfig, MoeFeedForw
 use landfall_train::train::{Dataset, Session, TrainingOptions};
 use small::{cross_asset, patchtst};
 use std::time::Duration;
-
-type Failed = Box<dyn std::error::Error + Send + Sync>;
+use together::{Failed, together};
 
 /// Divided by 2, 3 and 8 ranks of two micro-batches each.
 const BATCH: usize = 48;
@@ -124,19 +124,8 @@ impl Trained {
 }
 
 /// What each of `ranks` threads trained.
-fn together(kind: &Kind, ranks: usize, options: &TrainingOptions) -> Vec<Result<Trained, Failed>> {
-    std::thread::scope(|s| {
-        let rank = |world: World| -> Result<Trained, Failed> {
-            let engine = Engine::cpu_with_threads(1)?;
-            engine.join(world)?;
-            Trained::of(&mut session(&engine, kind, options.clone())?)
-        };
-        let threads: Vec<_> = World::threads(ranks, Duration::from_secs(60))
-            .into_iter()
-            .map(|world| s.spawn(move || rank(world)))
-            .collect();
-        threads.into_iter().map(|t| t.join().expect("a rank")).collect()
-    })
+fn trained(kind: &Kind, ranks: usize, options: &TrainingOptions) -> Vec<Result<Trained, Failed>> {
+    together(ranks, |engine| Trained::of(&mut session(engine, kind, options.clone())?))
 }
 
 fn models() -> Vec<Kind> {
@@ -164,7 +153,7 @@ fn ranks_have_the_bytes_of_as_many_micro_batches() {
                 let expected = Trained::of(&mut alone).expect("steps");
                 assert!(expected.records.iter().flatten().all(|x| x.is_finite() && *x > 0.0));
                 let options = TrainingOptions { dtype, ..TrainingOptions::default() };
-                for (rank, got) in together(&kind, ranks, &options).into_iter().enumerate() {
+                for (rank, got) in trained(&kind, ranks, &options).into_iter().enumerate() {
                     let got = got.expect("every rank trains");
                     assert_eq!(got.differs(&expected), 0.0, "{kind:?} in {dtype}, rank {rank} of {ranks}");
                     assert_eq!(got.error, expected.error);
@@ -183,7 +172,7 @@ fn ranks_with_micro_batches_agree_within_rounding() {
         let mut alone = session(&engine, &kind, options(6)).expect("a session");
         let expected = Trained::of(&mut alone).expect("steps");
         let all: Vec<Trained> =
-            together(&kind, 3, &options(2)).into_iter().map(|got| got.expect("every rank trains")).collect();
+            trained(&kind, 3, &options(2)).into_iter().map(|got| got.expect("every rank trains")).collect();
         for got in &all {
             let differs = got.differs(&expected);
             assert!(differs < 1e-3, "{kind:?}: {differs}");
@@ -200,12 +189,12 @@ fn shared_experts_agree_with_those_of_one_rank() {
         let options = TrainingOptions { accumulate: ranks, ..TrainingOptions::default() };
         let mut alone = session(&engine, &Kind::Mixture(false), options).expect("a session");
         let expected = Trained::of(&mut alone).expect("steps");
-        for got in together(&Kind::Mixture(true), ranks, &TrainingOptions::default()) {
+        for got in trained(&Kind::Mixture(true), ranks, &TrainingOptions::default()) {
             let differs = got.expect("every rank trains").differs(&expected);
             assert!(differs < 1e-3, "{ranks} ranks: {differs}");
         }
     }
-    for got in together(&Kind::Mixture(true), 3, &TrainingOptions::default()) {
+    for got in trained(&Kind::Mixture(true), 3, &TrainingOptions::default()) {
         let error = got.expect_err("4 experts on 3 ranks").to_string();
         assert!(error.contains("ranks is 3; it must be a divisor of the experts"), "{error}");
     }
@@ -219,7 +208,7 @@ fn ranks_agree_with_the_whole_batch_within_rounding() {
     let mut alone = session(&engine, &kind, TrainingOptions::default()).expect("a session");
     let expected = Trained::of(&mut alone).expect("steps");
     for ranks in [2, 3, 8] {
-        for got in together(&kind, ranks, &TrainingOptions::default()) {
+        for got in trained(&kind, ranks, &TrainingOptions::default()) {
             let differs = got.expect("every rank trains").differs(&expected);
             assert!(differs > 0.0 && differs < 1e-3, "{ranks} ranks: {differs}");
         }
@@ -228,7 +217,7 @@ fn ranks_agree_with_the_whole_batch_within_rounding() {
 
 #[test]
 fn a_batch_that_the_ranks_do_not_divide_is_refused() {
-    for got in together(&models()[1], 5, &TrainingOptions::default()) {
+    for got in trained(&models()[1], 5, &TrainingOptions::default()) {
         let error = got.expect_err("48 windows on 5 ranks").to_string();
         assert!(error.contains("accumulate · ranks is 5; it must be a divisor of the batch"), "{error}");
     }
@@ -241,13 +230,14 @@ fn gradients_of_several_buckets() {
     let options = TrainingOptions { accumulate: 2, ..TrainingOptions::default() };
     let expected =
         Trained::of(&mut session(&engine, &Kind::Large, options).expect("a session")).expect("steps");
-    for got in together(&Kind::Large, 2, &TrainingOptions::default()) {
+    for got in trained(&Kind::Large, 2, &TrainingOptions::default()) {
         assert_eq!(got.expect("every rank trains").differs(&expected), 0.0);
     }
     let null = Engine::null();
     null.join(World::threads(2, Duration::from_secs(60)).swap_remove(0)).expect("a world");
     let planned = session(&null, &Kind::Large, TrainingOptions::default()).expect("a session");
     let collectives = planned.programs()[0].ops().filter(|op| *op == "all_reduce").count();
-    // One for each map, one for the rest of the gradients, one for what the step reports.
-    assert_eq!(collectives, 4);
+    // One for the first map and the biases, which wait for the same part of the backward pass, one for the second map, and one for
+    // what the step reports.
+    assert_eq!(collectives, 3);
 }

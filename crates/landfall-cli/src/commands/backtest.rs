@@ -104,7 +104,7 @@ fn of_run(args: &Args, path: &Path) -> Result<Subject, CliError> {
 
 /// Settings of a new run.
 fn of_data(args: &Args) -> Result<Subject, CliError> {
-    let settings = super::train::settings(&args.setup)?;
+    let settings = super::train::settings(args.setup.settings(), args.setup.shapes.config.as_deref())?;
     let Some(horizon) = settings.horizon else {
         return Err(CliError::Needed("--horizon", "without a run nothing says how many rows a forecast has"));
     };

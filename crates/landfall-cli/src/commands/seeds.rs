@@ -1,6 +1,6 @@
 //! `landfall train --seeds`: the same run with several seeds, and how much their results differ.
 
-use super::train::{Ended, fresh, go_on, settings};
+use super::train::{Ended, fresh, go_on, new_settings};
 use crate::args::Train;
 use crate::error::CliError;
 use crate::output;
@@ -59,7 +59,7 @@ pub(super) fn run(args: &Train, seeds: &[u64], stop: &Stop) -> Result<u8, CliErr
         let rule = "give at least two, each once (--seed takes one)";
         return Err(RunError::from(SettingsError::Range { key: "--seeds", value, rule }).into());
     }
-    let settings = settings(&args.setup)?;
+    let settings = new_settings(args)?;
     let resolved = settings.resolve()?;
     let parent = match &args.out {
         Some(path) => path.clone(),

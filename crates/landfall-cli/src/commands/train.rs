@@ -4,7 +4,7 @@ mod ranks;
 pub(super) mod results;
 
 use super::note_all;
-use crate::args::{Setup, Train};
+use crate::args::Train;
 use crate::device::line;
 use crate::error::CliError;
 use crate::forecasting::series;
@@ -37,7 +37,7 @@ fn alone(args: &Train, stop: Stop) -> Result<u8, CliError> {
         (Some(path), _) => resume(args, path, stop),
         (None, Some(seeds)) => super::seeds::run(args, seeds, &stop),
         (None, None) => {
-            let (settings, world) = (settings(&args.setup)?, World::single());
+            let (settings, world) = (new_settings(args)?, World::single());
             fresh((args.tuned, args.json), settings, args.out.as_deref(), &world, stop)
                 .map(|ended| ended.code)
         }
@@ -59,12 +59,16 @@ impl Ended {
 }
 
 /// The settings of the flags over those of a file.
-pub(super) fn settings(setup: &Setup) -> Result<Settings, CliError> {
-    let settings = setup.settings();
-    match &setup.shapes.config {
-        Some(file) => Ok(settings.over(&Settings::read(file)?.for_new_run())?),
-        None => Ok(settings),
+pub(super) fn settings(flags: Settings, config: Option<&Path>) -> Result<Settings, CliError> {
+    match config {
+        Some(file) => Ok(flags.over(&Settings::read(file)?.for_new_run())?),
+        None => Ok(flags),
     }
+}
+
+/// The settings of a new run.
+pub(super) fn new_settings(args: &Train) -> Result<Settings, CliError> {
+    settings(args.settings(), args.setup.shapes.config.as_deref())
 }
 
 /// A new run.
@@ -93,7 +97,7 @@ pub(super) fn fresh(
 
 fn resume(args: &Train, path: &Path, stop: Stop) -> Result<u8, CliError> {
     only_resumes(args)?;
-    let flags = args.setup.settings();
+    let flags = args.settings();
     if super::seeds::is_one(path) {
         return super::seeds::resume(args, path, &flags, &stop);
     }

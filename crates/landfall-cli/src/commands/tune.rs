@@ -12,7 +12,8 @@ use serde_json::json;
 
 /// Tunes and prints.
 pub(crate) fn run(args: &Tune) -> Result<(), CliError> {
-    let (settings, _, of_weights) = start_of(settings(&args.setup)?)?;
+    let (settings, _, of_weights) =
+        start_of(settings(args.setup.settings(), args.setup.shapes.config.as_deref())?)?;
     let mut resolved = settings.resolve()?;
     let mut loaded = load(&mut resolved, None, &World::single())?;
     loaded.notes.extend(of_weights);

@@ -33,7 +33,9 @@ impl Progress {
     }
 }
 
-/// Writes a session's weights, and with `progress` all that a resumed run needs.
+/// Writes a session's weights, and where it is to be `resumable` all that a resumed run needs. Of ranks that share out the optimizer's
+/// state ([`Session::shares_state`]) all must then call it, and each writes the same file as without: any number of ranks goes on from
+/// it.
 ///
 /// ```
 /// # use landfall::Engine;
@@ -63,7 +65,7 @@ impl Progress {
 /// ```
 ///
 /// # Errors
-/// [`CheckpointError::Write`]; a device fault.
+/// [`CheckpointError::Write`]; a device fault; a rank that does not come.
 pub fn save(
     path: &Path,
     session: &Session,
@@ -75,11 +77,10 @@ pub fn save(
     let p = session.model().parameters();
     for parameter in p.list() {
         put_parts(&mut file, parameter, "", &session.state.read_host(&parameter.name)?);
-        if resumable && !parameter.frozen {
-            for moment in session.kept() {
-                let value = session.state.read_host(&moment.entry(&parameter.name))?;
-                put_parts(&mut file, parameter, moment.checkpoint_prefix, &value);
-            }
+    }
+    for moment in session.kept().filter(|_| resumable) {
+        for (parameter, value) in p.trainable().into_iter().zip(session.read_kept(moment)?) {
+            put_parts(&mut file, parameter, moment.checkpoint_prefix, &value);
         }
     }
     for b in p.buffers() {
@@ -199,15 +200,13 @@ pub fn load_checkpoint(path: &Path, file: &File, session: &mut Session) -> Resul
     };
     let p = session.model().parameters().clone();
     let mut moments = Vec::new();
-    for parameter in p.list().iter().filter(|p| !p.frozen) {
-        for moment in session.kept() {
-            let value = get_parts(path, file, parameter, moment.checkpoint_prefix)?;
-            moments.push((moment.entry(&parameter.name), value));
-        }
+    for moment in session.kept() {
+        let values = p.trainable().into_iter().map(|p| get_parts(path, file, p, moment.checkpoint_prefix));
+        moments.push((moment, values.collect::<Result<Vec<_>, _>>()?));
     }
     load_weights(path, file, session)?;
-    for (name, value) in moments {
-        session.state.write_host(&name, &value)?;
+    for (moment, values) in moments {
+        session.write_kept(moment, &values)?;
     }
     if let Some(scale) = scale {
         session.state.write(LOSS_SCALE, &scale)?;

@@ -1,22 +1,44 @@
 //! The state of a [`Trainer`] in a file: to go on later, as if there had been no break.
 
 use super::{CheckpointError, File, Tensor};
-use crate::train::Trainer;
-use landfall::Spec;
+use crate::train::{Moment, PARAMETERS, Trainer};
+use landfall::{Slab, Spec};
 use std::path::Path;
 
 /// The metadata entry that tells such a file from others.
 const KIND: (&str, &str) = ("landfall", "trainer");
 
-/// What a trainer's steps write: parameters, moments, averages, cursors and reports, with their specs.
-fn entries(trainer: &Trainer) -> Vec<(String, Spec)> {
-    let slabs = trainer.state.spec().slabs().iter().filter(|slab| !slab.constant);
-    slabs.flat_map(|s| s.entries.iter().map(|e| (e.name.clone(), Spec::new(s.dtype, e.shape)))).collect()
+/// Tensors of a slab, by the names that they have in a file.
+struct Written {
+    /// With their specs.
+    tensors: Vec<(String, Spec)>,
+    /// What ranks share out, if they do: then the slab holds a part of the tensors.
+    shared: Option<&'static Moment>,
+}
+
+/// What a trainer's steps write: parameters, moments, averages, cursors and reports. The file is the same with and without moments
+/// that ranks share out.
+fn written(trainer: &Trainer) -> Result<Vec<Written>, landfall::Error> {
+    let spec = trainer.state.spec();
+    let parameters = &spec.find_slab(PARAMETERS)?.1.entries;
+    let slabs = spec.slabs().iter().filter(|slab| !slab.constant);
+    let of = |slab: &Slab| {
+        let shared = trainer.shared().iter().find(|moment| moment.slab() == slab.name);
+        let of = |name, shape| (name, Spec::new(slab.dtype, shape));
+        let tensors = match shared {
+            None => slab.entries.iter().map(|e| of(e.name.clone(), e.shape)).collect(),
+            Some(moment) => parameters.iter().map(|e| of(moment.entry(&e.name), e.shape)).collect(),
+        };
+        Written { tensors, shared }
+    };
+    Ok(slabs.map(of).collect())
 }
 
 impl Trainer {
     /// Writes everything that steps have changed to a safetensors file: [`Trainer::load`] goes on from there with the same bytes.
-    /// Data and learning rates are not part of it.
+    /// Data and learning rates are not part of it. Where ranks share out the optimizer's state
+    /// ([`shard_optimizer`](crate::train::TrainingOptions::shard_optimizer)) all must call it, each with a path of its own, and each
+    /// writes all of the state.
     ///
     /// ```
     /// # use landfall::Engine;
@@ -44,16 +66,22 @@ impl Trainer {
     /// [`CheckpointError::Write`]; a device fault; an index out of range that a kernel flagged.
     pub fn save(&self, path: &Path) -> Result<(), CheckpointError> {
         let mut file = File::default();
-        for (name, _) in entries(self) {
-            let tensor = Tensor::from(&self.state.read_host(&name)?);
-            file.tensors.insert(name, tensor);
+        for Written { tensors, shared } in written(self)? {
+            let values = match shared {
+                None => {
+                    tensors.iter().map(|(name, _)| self.state.read_host(name)).collect::<Result<_, _>>()?
+                }
+                Some(moment) => self.read_kept(moment)?,
+            };
+            let named = tensors.into_iter().zip(&values);
+            file.tensors.extend(named.map(|((name, _), value)| (name, Tensor::from(value))));
         }
         file.metadata.insert(KIND.0.to_owned(), KIND.1.to_owned());
         file.write(path)
     }
 
-    /// Goes on from a file of [`Trainer::save`], of a trainer with the same parameters and optimizer. The file is checked whole before
-    /// anything is written.
+    /// Goes on from a file of [`Trainer::save`], of a trainer with the same parameters and optimizer, by any rank of any number of
+    /// them. The file is checked whole before anything is written.
     ///
     /// # Errors
     /// A file that is none, or is damaged; tensors that are missing, of another shape, or of no entry of this trainer; a device fault.
@@ -62,7 +90,8 @@ impl Trainer {
         if file.metadata.get(KIND.0).map(String::as_str) != Some(KIND.1) {
             return Err(CheckpointError::Metadata { path: path.to_owned(), name: KIND.0 });
         }
-        let entries = entries(self);
+        let slabs = written(self)?;
+        let entries: Vec<&(String, Spec)> = slabs.iter().flat_map(|slab| &slab.tensors).collect();
         let mut found = Vec::with_capacity(entries.len());
         for (name, spec) in &entries {
             let (path, name) = (path.to_owned(), name.clone());
@@ -79,9 +108,16 @@ impl Trainer {
         if let Some(name) = file.tensors.keys().find(|name| !entries.iter().any(|(own, _)| own == *name)) {
             return Err(CheckpointError::Unknown { path: path.to_owned(), name: name.clone() });
         }
-        for ((name, _), host) in entries.iter().zip(&found) {
-            self.state.write_host(name, host)?;
+        let mut found = found.as_slice();
+        for Written { tensors, shared } in &slabs {
+            let (values, others) = found.split_at(tensors.len());
+            found = others;
+            match shared {
+                None => (tensors.iter().zip(values))
+                    .try_for_each(|((name, _), value)| self.state.write_host(name, value))?,
+                Some(moment) => self.write_kept(moment, values)?,
+            }
         }
-        Ok(())
+        Ok(self.take_part()?)
     }
 }

@@ -21,7 +21,7 @@ pub use presets::{Preset, Recipe};
 pub use tide::{Tide, TideConfig};
 pub use tsmixer::{TsMixer, TsMixerConfig};
 
-use crate::nn::{Context, Linear, Norm, Parameters};
+use crate::nn::{Context, Linear, Norm, NormKind, Parameters};
 use landfall::{Error, Graph, Rule, Value};
 use serde::{Deserialize, Serialize};
 
@@ -137,6 +137,21 @@ impl ModelConfig {
             Self::Dlinear(_) | Self::Nlinear(_) | Self::Tide(_) | Self::Tsmixer(_) | Self::CrossAsset(_) => {
                 None
             }
+        }
+    }
+
+    /// Whether it has batch norms.
+    ///
+    /// ```
+    /// use landfall_train::models::Preset;
+    /// assert!(Preset::PatchTst42.config().has_batch_norm() && !Preset::DLinear.config().has_batch_norm());
+    /// ```
+    #[must_use]
+    pub fn has_batch_norm(&self) -> bool {
+        match self {
+            Self::Patchtst(c) => c.norm == NormKind::Batch,
+            Self::Tsmixer(c) => c.norm == NormKind::Batch,
+            Self::Dlinear(_) | Self::Nlinear(_) | Self::Tide(_) | Self::CrossAsset(_) => false,
         }
     }
 

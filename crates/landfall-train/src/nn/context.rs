@@ -60,6 +60,8 @@ pub struct Context<'a> {
     pub mode: Mode,
     /// What entries of trainable parameters begin with: nothing, or the slab of their average.
     entries: &'static str,
+    /// The ranks whose rows are one batch to a batch norm.
+    statistics: usize,
     streams: Cell<u32>,
     running: RefCell<Vec<RunningStatistic>>,
     penalties: RefCell<Vec<Value>>,
@@ -74,6 +76,7 @@ impl<'a> Context<'a> {
             parameters,
             mode,
             entries: "",
+            statistics: 1,
             streams: Cell::new(1),
             running: RefCell::default(),
             penalties: RefCell::default(),
@@ -96,6 +99,16 @@ impl<'a> Context<'a> {
     /// The same pass with the entries of another slab, laid out as the parameters', in place of the trainable parameters.
     pub(crate) fn reading(self, slab: &'static str) -> Self {
         Self { entries: slab, ..self }
+    }
+
+    /// The same pass with the statistics of a batch over the rows of so many ranks.
+    pub(crate) fn across(self, statistics: usize) -> Self {
+        Self { statistics, ..self }
+    }
+
+    /// The ranks whose rows are one batch to a batch norm: 1, unless their statistics are synchronised.
+    pub(super) fn statistics(&self) -> usize {
+        self.statistics
     }
 
     /// The dtype that the model computes in: its parameters'.

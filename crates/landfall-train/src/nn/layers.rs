@@ -1,5 +1,6 @@
 //! Linear, dropout, norms.
 
+use super::batch_statistics::{self, Normalised};
 use super::context::{Context, Mode, RunningStatistic};
 use super::parameter::{Init, ParameterId, Parameters};
 use landfall::{Error, Value, ops};
@@ -264,17 +265,24 @@ impl Norm {
         match (self.kind, cx.mode) {
             (NormKind::Layer, _) => Ok(only(g.op(ops::LayerNorm { eps: EPS }, &[x, weight, bias])?)),
             (NormKind::Batch, Mode::Train { .. }) => {
-                let outputs = g.op(ops::BatchNorm { eps: EPS }, &[x, weight, bias])?;
-                let count = g.shape(x).elements() / g.shape(x).last().max(1);
+                let ranks = cx.statistics();
+                let Normalised { y, mean, variance } = match ranks {
+                    1 => {
+                        let outputs = g.op(ops::BatchNorm { eps: EPS }, &[x, weight, bias])?;
+                        Normalised { y: outputs[0], mean: outputs[1], variance: outputs[2] }
+                    }
+                    ranks => batch_statistics::across(g, ranks, (x, weight, bias), EPS)?,
+                };
+                let count = ranks * g.shape(x).elements() / g.shape(x).last().max(1);
                 let running = |kind: &str, batch, unbiased_count| RunningStatistic {
                     buffer: format!("{}.{kind}", self.name),
                     batch,
                     momentum: MOMENTUM,
                     unbiased_count,
                 };
-                cx.collect(running("running_mean", outputs[1], None));
-                cx.collect(running("running_var", outputs[2], Some(count)));
-                Ok(only(outputs))
+                cx.collect(running("running_mean", mean, None));
+                cx.collect(running("running_var", variance, Some(count)));
+                Ok(y)
             }
             (NormKind::Batch, Mode::Evaluate) => {
                 // One factor and one addend for each feature, then one pass; a norm, so in f32 whatever lies around it.

@@ -1,6 +1,7 @@
 //! Layers: parameters by name, and the graph that a forward pass adds.
 
 mod attention;
+mod batch_statistics;
 mod context;
 mod convolution;
 mod distribution;

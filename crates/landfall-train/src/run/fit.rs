@@ -174,8 +174,8 @@ impl Fit<'_> {
             let validates =
                 self.options.keeps_best(self.session) && self.validates_after(step, per_epoch, total);
             // A checkpoint waits for the device anyway, so it may as well read the losses back.
-            let due = self.checkpoint_is_due();
             let epoch_ends = step.is_multiple_of(per_epoch);
+            let due = self.checkpoint_is_due(step.is_multiple_of(every) || epoch_ends)?;
             if step.is_multiple_of(every) || epoch_ends || validates || due || step == total {
                 self.report(step == total)?;
                 if self.progress.step < step {
@@ -219,11 +219,20 @@ impl Fit<'_> {
         best.is_some() && self.options.patience.is_some_and(|patience| since_best >= patience)
     }
 
-    fn checkpoint_is_due(&self) -> bool {
+    /// Whether a checkpoint is to be written after this step. Ranks that share out the optimizer's state write it together, and their
+    /// clocks differ: they ask each other where they read back their steps (`meets`).
+    fn checkpoint_is_due(&self, meets: bool) -> Result<bool, RunError> {
         let CheckpointEvery { steps, minutes } = self.options.checkpoint;
         let (step, at) = self.saved;
-        self.progress.step - step.min(self.progress.step) >= steps.max(1)
-            || at.elapsed() >= Duration::try_from_secs_f64(60.0 * minutes).unwrap_or(Duration::MAX)
+        let late = at.elapsed() >= Duration::try_from_secs_f64(60.0 * minutes).unwrap_or(Duration::MAX);
+        if self.progress.step - step.min(self.progress.step) >= steps.max(1) {
+            return Ok(true);
+        }
+        if !self.session.shares_state() {
+            return Ok(late);
+        }
+        let world = self.session.engine.world();
+        Ok(meets && world.any("whether to write a checkpoint", late).map_err(landfall::Error::from)?)
     }
 
     /// Reads back the steps since the last time, records each, shows those that are to be shown, and stops at one that did

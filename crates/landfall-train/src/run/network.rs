@@ -8,6 +8,7 @@ use crate::models::{
     CrossAssetConfig, DLinearConfig, ModelConfig, NLinearConfig, PatchTstConfig, Preset, Task, TideConfig,
     TsMixerConfig,
 };
+use crate::train::TrainingOptions;
 
 impl Settings {
     pub(super) fn network(
@@ -257,6 +258,33 @@ impl Settings {
             }
         }
     }
+}
+
+/// Refuses `--sync-batch-norm` where nothing has such statistics, or where no step has them at once.
+pub(super) fn has_statistics(
+    model: ModelKind,
+    network: &ModelConfig,
+    training: &TrainingOptions,
+) -> Result<(), SettingsError> {
+    let conflict = |second: String, why: &str| {
+        let (first, why) = ("--sync-batch-norm".to_owned(), why.to_owned());
+        Err(SettingsError::Conflict { first, second, why })
+    };
+    if !training.sync_batch_norm {
+        return Ok(());
+    }
+    if training.accumulate > 1 {
+        let second = format!("--accumulate {}", training.accumulate);
+        return conflict(
+            second,
+            "micro-batches run one after another, so none has the statistics of all; leave one of them out",
+        );
+    }
+    if !network.has_batch_norm() {
+        let second = format!("--model {}", model.name());
+        return conflict(second, "it has no batch norm as it is set; leave it out");
+    }
+    Ok(())
 }
 
 /// Refuses options that a preset's model does not have.

@@ -2,6 +2,7 @@
 
 use super::device::Device;
 use super::kinds::{ModelKind, Precision, Synthetic};
+use super::network::has_statistics;
 use super::settings::{Settings, SettingsError};
 use super::{CheckpointEvery, RunError};
 use crate::data::synthetic::WalkData;
@@ -113,6 +114,7 @@ impl Settings {
         let recipe = preset.recipe();
         let training = self.training(model, &recipe)?;
         let network = self.network(model, preset, training.loss.parameters())?;
+        has_statistics(model, &network, &training)?;
         if !training.loss.levels().is_empty() && network.task() == Task::Regress {
             let (first, second) = ("--quantiles".to_owned(), format!("--model {}", model.name()));
             let why = "it predicts one value for a window; leave one of them out".to_owned();
@@ -465,6 +467,8 @@ impl Settings {
             schedule,
             optimizer,
             betas: Betas { first: beta(first)?, second: beta(second)? },
+            shard_optimizer: self.shard_optimizer.unwrap_or(false),
+            sync_batch_norm: self.sync_batch_norm.unwrap_or(false),
             average: None,
             weight_decay: number(
                 "--weight-decay",
@@ -523,6 +527,8 @@ impl Settings {
         (self.batch, self.lr, self.schedule, self.optimizer) =
             (Some(t.batch), Some(t.lr), Some(t.schedule), Some(t.optimizer));
         self.accumulate = (t.accumulate > 1).then_some(t.accumulate);
+        self.shard_optimizer = t.shard_optimizer.then_some(true);
+        self.sync_batch_norm = t.sync_batch_norm.then_some(true);
         self.betas = Some([t.betas.first, t.betas.second]);
         (self.weight_decay, self.clip) = (Some(t.weight_decay), Some(t.clip.unwrap_or(0.0)));
         self.dtype = Some(self.dtype.unwrap_or(Precision::F32));

@@ -193,6 +193,10 @@ pub struct Settings {
     pub betas: Option<[f64; 2]>,
     /// Weight decay.
     pub weight_decay: Option<f64>,
+    /// Whether ranks that train together share out the optimizer's state; no result depends on it.
+    pub shard_optimizer: Option<bool>,
+    /// Whether a batch norm takes its statistics over the batch of all ranks that train together.
+    pub sync_batch_norm: Option<bool>,
     /// Largest global gradient norm; 0 clips nothing.
     pub clip: Option<f64>,
     /// Dropout rate.
@@ -243,7 +247,8 @@ pub struct Settings {
 }
 
 /// What a resumed run may change.
-const CHANGEABLE: [&str; 6] = ["epochs", "max-steps", "log-every", "checkpoint-every", "device", "threads"];
+const CHANGEABLE: [&str; 7] =
+    ["epochs", "max-steps", "log-every", "checkpoint-every", "device", "threads", "shard-optimizer"];
 
 /// Settings that exclude each other: the one that is given drops the other one from the file below it.
 const EXCLUSIVE: [(&str, &str); 13] = [
@@ -400,7 +405,7 @@ impl Settings {
 
     /// A short name of what a run does: the first 12 hexadecimal digits of the SHA-256 of its settings' text, without
     /// where its data lies, what was measured of it, its seed, and what changes no result but by rounding (device, kernels,
-    /// threads, log, checkpoints).
+    /// threads, shards of the optimizer's state, log, checkpoints).
     ///
     /// # Errors
     /// As [`Settings::to_toml`].
@@ -417,6 +422,7 @@ impl Settings {
             scaler: None,
             init: self.init.as_ref().map(|_| PathBuf::from("given")),
             seed: None,
+            shard_optimizer: None,
             device: None,
             computed_on: None,
             kernels: None,
@@ -538,7 +544,7 @@ mod tests {
         assert_eq!(
             given.changes_nothing_else().expect_err("lr").to_string(),
             "--lr and --resume: a resumed run keeps its settings; only --epochs, --max-steps, --log-every, \
-             --checkpoint-every, --device, --threads may be given"
+             --checkpoint-every, --device, --threads, --shard-optimizer may be given"
         );
         let given = Settings { threads: Some(1), ..Settings::default() };
         assert!(given.changes_nothing_else().is_ok());

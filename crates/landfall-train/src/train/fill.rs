@@ -41,7 +41,7 @@ pub(super) fn fill(
     start[cursor::SEED] = options.seed as i64;
     start[cursor::BASE] = layout.training.base as i64;
     start[cursor::WINDOWS] = layout.training.count as i64;
-    start[cursor::MICRO] = (layout.rank.0 * options.accumulate) as i64;
+    start[cursor::MICRO] = (layout.ranks.rank * options.accumulate) as i64;
     state.write(TRAIN_CURSOR, &start)
 }
 

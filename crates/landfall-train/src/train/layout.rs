@@ -27,8 +27,8 @@ pub(super) struct Layout<'a> {
     pub(super) batch: usize,
     /// Parts that a batch is cut into: the micro-batches of each rank.
     pub(super) parts: usize,
-    /// This rank among those that compute a step together, and their number.
-    pub(super) rank: (usize, Ranks),
+    /// This rank among those that compute a step together.
+    pub(super) ranks: Ranks,
     /// Steps of one epoch.
     pub(super) steps_per_epoch: usize,
     /// Steps of the run.
@@ -67,10 +67,12 @@ impl<'a> Layout<'a> {
             let rule = Rule::Attribute { name, value: value as f64, expected };
             Err(rule.of("session", &[], None, Some(Location::caller())).into())
         };
+        options.check().map_err(|rule| rule.of("session", &[], None, Some(Location::caller())))?;
         if options.accumulate == 0 || !batch.is_multiple_of(options.accumulate) {
             return refused("accumulate", options.accumulate, "a divisor of the batch");
         }
-        let parts = options.accumulate * world.size();
+        let ranks = Ranks::of(world);
+        let parts = options.accumulate * ranks.size;
         if !batch.is_multiple_of(parts) {
             return refused("accumulate · ranks", parts, "a divisor of the batch");
         }
@@ -79,7 +81,6 @@ impl<'a> Layout<'a> {
             (Order::Shuffle, Draws::Philox) => ops::Order::Shuffled,
             (Order::Shuffle, Draws::PyTorch) => ops::Order::Listed,
         };
-        let rank = (world.rank(), Ranks(world.size()));
         Ok(Self {
             dataset,
             options,
@@ -88,7 +89,7 @@ impl<'a> Layout<'a> {
             training,
             batch,
             parts,
-            rank,
+            ranks,
             steps_per_epoch,
             steps,
             order,
@@ -138,12 +139,8 @@ impl<'a> Layout<'a> {
     pub(super) fn state(&self, parameters: &Parameters) -> Result<StateSpec, Error> {
         let mut spec = StateSpec::new();
         let optimizer = self.options.optimizer.of(self.options);
-        let minimiser = Minimiser {
-            parameters,
-            optimizer: optimizer.as_ref(),
-            options: self.options,
-            ranks: self.rank.1,
-        };
+        let minimiser =
+            Minimiser { parameters, optimizer: optimizer.as_ref(), options: self.options, ranks: self.ranks };
         minimiser.add_slabs(&mut spec)?;
         self.add_counters(&mut spec)?;
         self.add_data(&mut spec)?;

@@ -2,7 +2,7 @@
 //! reading and checkpoints all go by these.
 
 /// Slab of trainable parameters: those that decay first.
-pub(super) const PARAMETERS: &str = "parameters";
+pub(crate) const PARAMETERS: &str = "parameters";
 /// Slab of frozen parameters.
 pub(super) const FROZEN: &str = "frozen";
 /// Slab of running statistics.
@@ -29,9 +29,19 @@ pub(crate) static AVERAGE: Moment = Moment { slab: "average", checkpoint_prefix:
 pub(crate) static KEPT: [&Moment; 3] = [&FIRST_MOMENT, &SECOND_MOMENT, &AVERAGE];
 
 impl Moment {
+    /// The name of its slab.
+    pub(crate) fn slab(&self) -> &'static str {
+        self.slab
+    }
+
     /// Its entry for a parameter.
     pub(crate) fn entry(&self, parameter: &str) -> String {
         format!("{}.{parameter}", self.slab)
+    }
+
+    /// Its only entry where ranks share it out: what this rank keeps of all parameters.
+    pub(super) fn shard(&self) -> String {
+        format!("{}.shard", self.slab)
     }
 }
 

@@ -85,6 +85,9 @@ impl OptimizerKind {
 ///     fn moments(&self) -> &'static [Moment] {
 ///         &[]
 ///     }
+///     fn elementwise(&self) -> bool {
+///         true
+///     }
 ///     fn update(&self, g: &Graph, u: &Update) -> Result<Value, Error> {
 ///         let step = g.mul(g.sign(u.scaled_gradients(g)?)?, u.rate(g)?)?;
 ///         g.assign(u.parameters, g.sub(u.parameters, step)?, u.ok)
@@ -106,6 +109,11 @@ impl OptimizerKind {
 pub trait Optimizer: Debug + Send + Sync {
     /// What it keeps for every trainable element, in a slab laid out as the parameters', zeros at first: none, one or two.
     fn moments(&self) -> &'static [Moment];
+    /// Whether the update of an element needs nothing of other elements than what [`Update`] says of all: then ranks may each update
+    /// a part of a group ([`TrainingOptions::shard_optimizer`]), with the same result. Not so with a norm of a group, for instance.
+    fn elementwise(&self) -> bool {
+        false
+    }
     /// Appends the update of these parameters and gives their new values.
     ///
     /// # Errors
@@ -113,7 +121,7 @@ pub trait Optimizer: Debug + Send + Sync {
     fn update(&self, g: &Graph, update: &Update) -> Result<Value, Error>;
 }
 
-/// What an optimizer updates: a group of parameters, packed one after the other in one dimension.
+/// What an optimizer updates: a group of parameters, packed one after the other in one dimension, or a rank's part of them.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Update {
@@ -219,6 +227,9 @@ impl Optimizer for Adam {
     fn moments(&self) -> &'static [Moment] {
         const { &[FIRST_MOMENT, SECOND_MOMENT] }
     }
+    fn elementwise(&self) -> bool {
+        true
+    }
     fn update(&self, g: &Graph, u: &Update) -> Result<Value, Error> {
         let op = ops::Adam {
             beta1: self.betas.first,
@@ -252,6 +263,9 @@ pub struct Sgd {
 impl Optimizer for Sgd {
     fn moments(&self) -> &'static [Moment] {
         if self.momentum == 0.0 { &[] } else { const { &[FIRST_MOMENT] } }
+    }
+    fn elementwise(&self) -> bool {
+        true
     }
     fn update(&self, g: &Graph, update: &Update) -> Result<Value, Error> {
         each_part(g, update, |g, u| {
@@ -289,6 +303,9 @@ pub struct Lion {
 impl Optimizer for Lion {
     fn moments(&self) -> &'static [Moment] {
         const { &[FIRST_MOMENT] }
+    }
+    fn elementwise(&self) -> bool {
+        true
     }
     fn update(&self, g: &Graph, update: &Update) -> Result<Value, Error> {
         each_part(g, update, |g, u| {

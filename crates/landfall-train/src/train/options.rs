@@ -1,8 +1,9 @@
 //! Options of a training run.
 
+use super::ranks::Ranks;
 use super::{Draws, Loss, OptimizerKind, Schedule};
-use landfall::DType;
 use landfall::ops::Precision;
+use landfall::{DType, Rule};
 use serde::{Deserialize, Serialize};
 
 /// In which order the windows of an epoch are seen.
@@ -66,6 +67,19 @@ pub struct TrainingOptions {
     pub betas: Betas,
     /// Weight decay of matrices; vectors do not decay.
     pub weight_decay: f64,
+    /// Whether the ranks that train together share out the optimizer's moments, each updating its part of the parameters (ZeRO,
+    /// stage 1): less memory on each, and the same results. One rank keeps them all, as without it.
+    ///
+    /// Gradients are reduce-scattered instead of all-reduced, and the new weights are all-gathered. The optimizer must be
+    /// [elementwise](super::Optimizer::elementwise). The average of the weights is not shared out: predictions read all of it.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub shard_optimizer: bool,
+    /// Whether a batch norm takes mean and variance over the batch of all ranks that train together, instead of each rank's part:
+    /// then N ranks make the step of one rank on the same batch, within rounding. Without it each rank's part is a batch of its
+    /// own to a batch norm, as a micro-batch is; one rank, and a model without batch norm, train the same with and without.
+    /// Not with micro-batches, which run one after another.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub sync_batch_norm: bool,
     /// Decay rate of an exponential moving average of the weights, if one is kept beside them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average: Option<f64>,
@@ -90,6 +104,23 @@ pub struct TrainingOptions {
     pub loss: Loss,
 }
 
+impl TrainingOptions {
+    /// Refuses choices that exclude each other.
+    pub(super) fn check(&self) -> Result<(), Rule> {
+        if self.sync_batch_norm && self.accumulate > 1 {
+            let expected =
+                "off with accumulate above 1: no micro-batch knows the rows of those that run after it";
+            return Err(Rule::Attribute { name: "sync_batch_norm", value: 1.0, expected });
+        }
+        Ok(())
+    }
+
+    /// The ranks of these whose rows are one batch to a batch norm.
+    pub(super) fn statistics(&self, ranks: Ranks) -> usize {
+        if self.sync_batch_norm { ranks.size } else { 1 }
+    }
+}
+
 impl Default for TrainingOptions {
     /// Adam at 1e-3 for 10 epochs of shuffled batches of 32, mean squared error, f32, seed 2021.
     fn default() -> Self {
@@ -103,6 +134,8 @@ impl Default for TrainingOptions {
             optimizer: OptimizerKind::Adam,
             betas: Betas { first: 0.9, second: 0.999 },
             weight_decay: 0.0,
+            shard_optimizer: false,
+            sync_batch_norm: false,
             average: None,
             clip: None,
             dtype: DType::F32,
@@ -117,6 +150,11 @@ impl Default for TrainingOptions {
 
 fn one() -> usize {
     1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_off(choice: &bool) -> bool {
+    !choice
 }
 
 mod dtype_name {

@@ -2,20 +2,85 @@
 //! step reports.
 
 use landfall::ops::{self, AllReduce, Reduction};
-use landfall::{ENTRY_ALIGNMENT, Error, Graph, Shape, Value};
+use landfall::{ENTRY_ALIGNMENT, Error, Graph, Shape, Value, World};
+use std::ops::Range;
 
 /// Bytes of gradients that are combined at once, at least: fewer make a collective wait for its latency, more leave less of the
 /// backward pass to hide it behind.
 const BUCKET: usize = 8 << 20;
 
-/// The number of ranks that compute a step together.
+/// A rank among those that compute a step together.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ranks(pub(super) usize);
+pub(super) struct Ranks {
+    /// Its number.
+    pub(super) rank: usize,
+    /// How many there are.
+    pub(super) size: usize,
+}
+
+/// Gradients that are combined in one collective: ranges of the parameters in the order of their slab.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Bucket {
+    range: Range<usize>,
+    /// What remains at the end of the slab, of the first bucket.
+    rest: Option<Range<usize>>,
+}
+
+impl Bucket {
+    /// A bucket of neighbours.
+    pub(super) fn of(range: Range<usize>) -> Self {
+        Self { range, rest: None }
+    }
+
+    /// Its ranges, in the order in which they are packed.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = &Range<usize>> {
+        std::iter::once(&self.range).chain(&self.rest)
+    }
+
+    /// What it combines.
+    pub(super) fn members(&self, gradients: &[Value]) -> Vec<Value> {
+        self.ranges().flat_map(|r| &gradients[r.clone()]).copied().collect()
+    }
+}
+
+/// Cuts gradients of these sizes into buckets of at least [`BUCKET`] bytes. What remains at the end goes with the first bucket:
+/// the slab begins with a model's first weights and ends with its biases and norms, and both wait for the end of the backward
+/// pass. A bucket of their own would cost the latency of one more collective, which nothing hides.
+pub(super) fn buckets(bytes: impl Iterator<Item = usize>) -> Vec<Bucket> {
+    let mut all: Vec<Bucket> = Vec::new();
+    let (mut first, mut end, mut size) = (0, 0, 0);
+    for bytes in bytes {
+        (end, size) = (end + 1, size + bytes);
+        if size >= BUCKET {
+            all.push(Bucket::of(first..end));
+            (first, size) = (end, 0);
+        }
+    }
+    match all.first_mut() {
+        _ if first == end => {}
+        Some(bucket) => bucket.rest = Some(first..end),
+        None => all.push(Bucket::of(first..end)),
+    }
+    all
+}
+
+/// Elements that values take in a packed buffer or in a slab.
+pub(super) fn packed_elements(g: &Graph, values: &[Value]) -> usize {
+    values.iter().map(|&v| g.shape(v).elements().next_multiple_of(ENTRY_ALIGNMENT)).sum()
+}
 
 impl Ranks {
+    /// A rank without others.
+    pub(super) const ALONE: Self = Self { rank: 0, size: 1 };
+
+    /// The place of an engine's world.
+    pub(super) fn of(world: &World) -> Self {
+        Self { rank: world.rank(), size: world.size() }
+    }
+
     /// The mean of a value over the ranks: the value itself, if there is but one.
     pub(super) fn mean(self, g: &Graph, value: Value) -> Result<Value, Error> {
-        if self.0 == 1 {
+        if self.size == 1 {
             return Ok(value);
         }
         g.op1(AllReduce { reduction: Reduction::Mean }, &[value])
@@ -23,7 +88,7 @@ impl Ranks {
 
     /// The means of several small values of one dtype, in one collective.
     pub(super) fn means(self, g: &Graph, values: &[Value]) -> Result<Vec<Value>, Error> {
-        if self.0 == 1 {
+        if self.size == 1 {
             return Ok(values.to_vec());
         }
         let all = self.mean(g, g.op1(ops::Pack, values)?)?;
@@ -39,22 +104,45 @@ impl Ranks {
             .collect()
     }
 
-    /// The mean of gradients over the ranks, packed as the slab of their parameters. Neighbours are packed into buckets of
-    /// [`BUCKET`] bytes, each combined where it lies as soon as its last gradient is there.
+    /// The mean of gradients over the ranks, packed as the slab of their parameters. Each bucket is combined where it lies as soon
+    /// as its last gradient is there.
     pub(super) fn packed(self, g: &Graph, gradients: &[Value]) -> Result<Value, Error> {
-        if self.0 == 1 {
+        if self.size == 1 {
             return g.op1(ops::Pack, gradients);
         }
-        let mut buckets = Vec::new();
-        let (mut first, mut bytes) = (0, 0);
-        for (i, &gradient) in gradients.iter().enumerate() {
-            bytes += g.spec(gradient).bytes();
-            if bytes >= BUCKET || i + 1 == gradients.len() {
-                let bucket = self.mean(g, g.op1(ops::Pack, &gradients[first..=i])?)?;
-                buckets.push(g.name(bucket, &format!("gradients of bucket {}", buckets.len())));
-                (first, bytes) = (i + 1, 0);
+        let mut parts = Vec::new();
+        for (number, bucket) in buckets(gradients.iter().map(|&v| g.spec(v).bytes())).iter().enumerate() {
+            let mean = self.mean(g, g.op1(ops::Pack, &bucket.members(gradients))?)?;
+            g.name(mean, &format!("gradients of bucket {number}"));
+            let mut at = 0;
+            for range in bucket.ranges() {
+                let len = packed_elements(g, &gradients[range.clone()]);
+                let part = if bucket.rest.is_none() { mean } else { g.slice(mean, 0, at, len)? };
+                parts.push((range.start, part));
+                at += len;
             }
         }
-        g.op1(ops::Pack, &buckets)
+        parts.sort_by_key(|&(first, _)| first);
+        let parts: Vec<Value> = parts.into_iter().map(|(_, part)| part).collect();
+        match parts.as_slice() {
+            [whole] => Ok(*whole),
+            parts => g.op1(ops::Pack, parts),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_remains_goes_with_the_first_bucket() {
+        let cut = |mib: &[usize]| buckets(mib.iter().map(|mib| mib << 20));
+        let first = |range, rest| Bucket { range, rest: Some(rest) };
+        assert_eq!(cut(&[]), []);
+        assert_eq!(cut(&[3, 3]), [Bucket::of(0..2)]);
+        assert_eq!(cut(&[3, 5, 9, 4, 4]), [Bucket::of(0..2), Bucket::of(2..3), Bucket::of(3..5)]);
+        assert_eq!(cut(&[3, 5, 9, 4, 1, 1]), [first(0..2, 3..6), Bucket::of(2..3)]);
+        assert_eq!(cut(&[9, 1]), [first(0..1, 1..2)]);
     }
 }

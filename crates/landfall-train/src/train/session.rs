@@ -6,7 +6,9 @@ use super::layout::Layout;
 use super::names::{
     CONTEXT, EVALUATION_CURSOR, KNOWN, LOSS_SCALE, Moment, PREDICTION, STEP_RING, TRAIN_CURSOR,
 };
+use super::ranks::Ranks;
 use super::scores::{ABSOLUTE, CORRECT, COVERED, CROSS_ENTROPY, NLL, PINBALL, SQUARED, sums};
+use super::shards::{Shards, read_kept, write_kept};
 use super::steps::{Outputs, Programs, Shapes, predict_graph, prediction};
 use super::update::kept;
 use super::{Dataset, Loss, Span, TrainingOptions};
@@ -14,7 +16,7 @@ use crate::data::Segment;
 use crate::models::{Inputs, Model};
 use landfall::ops::cursor;
 use landfall::profile::Profile;
-use landfall::{DType, Engine, Error, Graph, Program, ProgramSet, Spec, State, Value};
+use landfall::{DType, Engine, Error, Graph, HostTensor, Program, ProgramSet, Spec, State, Value};
 use std::sync::Arc;
 
 /// Steps whose losses the device keeps until the host reads them.
@@ -151,6 +153,29 @@ impl Session {
     /// What a checkpoint to resume from holds for every trainable element beside the parameters.
     pub(crate) fn kept(&self) -> impl Iterator<Item = &'static Moment> + use<> {
         kept(self.options.optimizer.of(&self.options).as_ref(), &self.options)
+    }
+
+    /// Whether ranks share out the optimizer's state: then [`checkpoint::save`](crate::checkpoint::save) of all that a resumed run
+    /// needs is a call that all make together.
+    #[must_use]
+    pub fn shares_state(&self) -> bool {
+        self.options.shard_optimizer && !self.engine.world().is_single()
+    }
+
+    /// What is kept of each trainable parameter, in the order of their slab. Where ranks share it out all must call
+    /// this, and each gets all of it.
+    pub(crate) fn read_kept(&self, moment: &Moment) -> Result<Vec<HostTensor>, Error> {
+        read_kept(&self.state, self.shards()?.as_ref(), self.engine.world(), moment)
+    }
+
+    /// Writes what is kept of each trainable parameter, in their order: of what ranks share out this one's part.
+    pub(crate) fn write_kept(&mut self, moment: &Moment, values: &[HostTensor]) -> Result<(), Error> {
+        let shards = self.shards()?;
+        write_kept(&mut self.state, shards.as_ref(), moment, values)
+    }
+
+    fn shards(&self) -> Result<Option<Shards>, Error> {
+        Shards::of_state(&self.state, &self.options, Ranks::of(self.engine.world()))
     }
 
     /// Steps of one epoch: whole batches only.

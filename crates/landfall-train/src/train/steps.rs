@@ -35,7 +35,7 @@ impl Programs {
         loss: &LossFunction<'_>,
     ) -> Result<Self, Error> {
         let (spec, sizes, options) = (state.spec(), layout.sizes(), layout.options);
-        let (order, batches) = (layout.order, (layout.steps_per_epoch, layout.rank.1));
+        let (order, batches) = (layout.order, (layout.steps_per_epoch, layout.ranks));
         let mut set = ProgramSet::new(engine, state);
         set.add("train", &train_graph(spec, model, &sizes, order, batches, options, loss)?)?;
         set.add("evaluate", &evaluate_graph(spec, model, &sizes, options)?)?;
@@ -201,6 +201,7 @@ fn train_graph(
     let cursors = update::begin(&forward, TRAIN_CURSOR, options)?;
     let Batch { inputs, y, .. } = batch(&forward, cursors.1, order, s.parts, s)?;
     let cx = Context::new(&forward, model.parameters(), Mode::Train { cursor: cursors.1 });
+    let cx = cx.across(options.statistics(ranks));
     let prediction = predicted(&cx, model, &inputs, s.targets)?;
     let loss = loss(&forward, prediction, y)?;
     let optimizer = options.optimizer.of(options);

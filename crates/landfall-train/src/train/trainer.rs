@@ -1,10 +1,13 @@
 //! The training of any graph on the user's own arrays: the pieces that a session is built of, without its windows.
 
 use super::arrays::{Arrays, Batch};
-use super::names::{AVERAGE, LEARNING_RATES, LOSS_SCALE, STEP_RING, TRAIN_CURSOR, WINDOW_TABLE, WINDOWS};
+use super::names::{
+    AVERAGE, LEARNING_RATES, LOSS_SCALE, Moment, STEP_RING, TRAIN_CURSOR, WINDOW_TABLE, WINDOWS,
+};
 use super::optimizer::Optimizer;
 use super::ranks::Ranks;
 use super::session::{RING, StepRecord, records};
+use super::shards::{Shards, read_kept, write_kept};
 use super::update::{self, Minimiser, begin_average};
 use super::{Draws, Order, TrainingOptions};
 use crate::nn::{Context, Mode, Parameters};
@@ -62,6 +65,7 @@ pub struct Trainer {
     step: Program,
     steps: usize,
     steps_per_epoch: usize,
+    moments: &'static [Moment],
     ring: Vec<f64>,
     cursor: Vec<i64>,
 }
@@ -123,10 +127,12 @@ impl Trainer {
         if options.batch == 0 {
             return Err(refused("samples of a batch", 0.0, "at least 1").into());
         }
+        options.check().map_err(|rule| rule.of("trainer", &[], None, Some(at)))?;
         if options.accumulate == 0 || !options.batch.is_multiple_of(options.accumulate) {
             return Err(refused("accumulate", options.accumulate as f64, "a divisor of the batch").into());
         }
-        let (world, parts) = (engine.world(), options.accumulate * engine.world().size());
+        let ranks = Ranks::of(engine.world());
+        let parts = options.accumulate * ranks.size;
         if !options.batch.is_multiple_of(parts) {
             return Err(refused("accumulate · ranks", parts as f64, "a divisor of the batch").into());
         }
@@ -135,7 +141,6 @@ impl Trainer {
         }
         let steps_per_epoch = data.rows() / options.batch;
         let steps = options.max_steps.unwrap_or(options.epochs.saturating_mul(steps_per_epoch)).max(1);
-        let ranks = Ranks(world.size());
         let minimiser = Minimiser { parameters, optimizer, options: &options, ranks };
         let mut spec = StateSpec::new();
         minimiser.add_slabs(&mut spec)?;
@@ -156,6 +161,7 @@ impl Trainer {
         let index = g.op(pick, &[cursors.1, g.entry(WINDOWS)?])?[0];
         let batch = data.gathered(&g, index)?;
         let cx = Context::new(&g, parameters, Mode::Train { cursor: cursors.1 });
+        let cx = cx.across(options.statistics(ranks));
         let loss = loss(&cx, &batch)?;
         let graph = minimiser.step(update::end(cx, cursors, loss, steps_per_epoch)?)?;
         let step = Program::compile(engine, &state, "train", &graph)?;
@@ -171,7 +177,7 @@ impl Trainer {
         let mut start = [0i64; cursor::LEN];
         start[cursor::SEED] = options.seed as i64;
         start[cursor::WINDOWS] = data.rows() as i64;
-        start[cursor::MICRO] = (world.rank() * options.accumulate) as i64;
+        start[cursor::MICRO] = (ranks.rank * options.accumulate) as i64;
         state.write(TRAIN_CURSOR, &start)?;
         Ok(Self {
             engine: engine.clone(),
@@ -181,6 +187,7 @@ impl Trainer {
             step,
             steps,
             steps_per_epoch,
+            moments: optimizer.moments(),
             ring: Vec::new(),
             cursor: Vec::new(),
         })
@@ -350,6 +357,34 @@ impl Trainer {
     /// Whether a step that overflows is repeated with a smaller loss scale: in f16, as long as there is one above 1.
     fn scales_down(&self) -> Result<bool, Error> {
         Ok(self.options.dtype == DType::F16 && self.state.read::<f32>(LOSS_SCALE)?[0] >= 1.0)
+    }
+
+    /// What the ranks share out of that which is kept for every trainable element.
+    pub(crate) fn shared(&self) -> &'static [Moment] {
+        if self.options.shard_optimizer && !self.engine.world().is_single() { self.moments } else { &[] }
+    }
+
+    /// What is kept of each trainable parameter, in the order of their slab. Where ranks share it out all must call this, and each
+    /// gets all of it.
+    pub(crate) fn read_kept(&self, moment: &Moment) -> Result<Vec<HostTensor>, Error> {
+        read_kept(&self.state, self.shards()?.as_ref(), self.engine.world(), moment)
+    }
+
+    /// Writes what is kept of each trainable parameter, in their order: of what ranks share out this one's part.
+    pub(crate) fn write_kept(&mut self, moment: &Moment, values: &[HostTensor]) -> Result<(), Error> {
+        let shards = self.shards()?;
+        write_kept(&mut self.state, shards.as_ref(), moment, values)
+    }
+
+    fn shards(&self) -> Result<Option<Shards>, Error> {
+        Shards::of_state(&self.state, &self.options, Ranks::of(self.engine.world()))
+    }
+
+    /// Takes this rank's part of the batches, wherever the cursor was written.
+    pub(crate) fn take_part(&mut self) -> Result<(), Error> {
+        self.state.read_into(TRAIN_CURSOR, &mut self.cursor)?;
+        self.cursor[cursor::MICRO] = (self.engine.world().rank() * self.options.accumulate) as i64;
+        self.state.write(TRAIN_CURSOR, &self.cursor)
     }
 
     /// Compiles a program that predicts batches of this many samples: `given` are arrays as it will be run on (names, dtypes and

@@ -9,8 +9,10 @@ use super::names::{
 use super::optimizer::{Optimizer, Update, scaled_rate};
 use super::ranks::Ranks;
 use super::session::RING;
+use super::shards::{self, Shards, is_shared, part};
 use crate::nn::{Context, Parameter, Parameters, RunningStatistic};
 use landfall::{DType, Error, Graph, Shape, State, StateSpec, Value, grad, mixed_precision, ops};
+use std::ops::Range;
 
 /// What a step trains, and how.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +54,13 @@ impl Minimiser<'_> {
         spec.add_constant(FROZEN, wide, &entries(&frozen))?;
         let buffers: Vec<(String, Shape)> = p.buffers().iter().map(|b| (b.name.clone(), b.shape)).collect();
         spec.add(BUFFERS, wide, &buffers)?;
+        shards::check(self.optimizer, options).map_err(|rule| rule.of("optimizer", &[], None, None))?;
+        let shards = Shards::of(spec.find_slab(PARAMETERS)?.1, options, self.ranks);
         for moment in self.kept() {
+            if let Some(shards) = shards.as_ref().filter(|_| is_shared(moment)) {
+                spec.add(moment.slab, wide, &[(moment.shard(), [shards.elements()].into())])?;
+                continue;
+            }
             let named: Vec<(String, Shape)> = trainable.iter().map(|(n, s)| (moment.entry(n), *s)).collect();
             spec.add(moment.slab, wide, &named)?;
         }
@@ -101,7 +109,8 @@ impl Minimiser<'_> {
         let (g, cursor, at, loss) =
             (mixed.graph(), value(forward.cursor)?, value(forward.at)?, value(forward.loss)?);
         let scale = LossScale::of(g, options.dtype)?;
-        let packed = self.gradients(g, loss, scale.as_ref())?;
+        let shards = Shards::of(g.state_spec().find_slab(PARAMETERS)?.1, options, self.ranks);
+        let packed = self.gradients(g, loss, scale.as_ref(), shards.as_ref())?;
         let micro = MicroBatches { count: options.accumulate, cursor, at };
         let packed = micro.mean(g, MEAN_GRADIENTS, packed)?;
         let loss = micro.mean(g, MEAN_LOSS, loss)?;
@@ -111,11 +120,18 @@ impl Minimiser<'_> {
         }
         let cursor = micro.end(g)?;
         // Of micro-batches there is one mean, at the end of the loop.
-        let packed = if options.accumulate > 1 { self.ranks.mean(g, packed)? } else { packed };
+        let packed = match (options.accumulate, &shards) {
+            (1, _) => packed,
+            (_, None) => self.ranks.mean(g, packed)?,
+            (_, Some(shards)) => shards.scattered_packed(g, packed)?,
+        };
         let mut means = self.ranks.means(g, &means)?;
         let statistics = means.split_off(1);
         let loss = means[0];
-        let norm = g.op1(ops::GlobalNorm, &[packed])?;
+        let norm = match &shards {
+            None => g.op1(ops::GlobalNorm, &[packed])?,
+            Some(shards) => shards.norm(g, packed)?,
+        };
         let norm = g.name(scale.as_ref().map_or(Ok(norm), |s| g.mul(norm, s.inverse))?, "gradient norm");
         let clipped = options.clip.map(|max| g.op1(ops::ClipScale { max }, &[norm])).transpose()?;
         // What the gradients are multiplied by undoes the loss scale and clips at once.
@@ -127,7 +143,8 @@ impl Minimiser<'_> {
         };
         let ok = g.op1(ops::AllFinite, &[loss, norm])?;
         let lr = g.op1(ops::Lookup, &[g.entry(LEARNING_RATES)?, cursor])?;
-        self.update(g, packed, cursor, lr, factor, ok)?;
+        let each = Each { gradients: packed, cursor, lr, scale: factor, ok };
+        self.update(g, each, shards.as_ref())?;
         for (r, batch) in forward.running.iter().zip(statistics) {
             let op = ops::RunningUpdate { momentum: r.momentum, unbiased_count: r.unbiased_count };
             g.op(op, &[g.entry(&r.buffer)?, batch, ok])?;
@@ -140,8 +157,15 @@ impl Minimiser<'_> {
         Ok(mixed.into_graph())
     }
 
-    /// The gradients of all trainable parameters, packed as their slab.
-    fn gradients(&self, g: &Graph, loss: Value, scale: Option<&LossScale>) -> Result<Value, Error> {
+    /// The gradients of all trainable parameters, packed as their slab; this rank's shard of them, where there are shards and no
+    /// micro-batches.
+    fn gradients(
+        &self,
+        g: &Graph,
+        loss: Value,
+        scale: Option<&LossScale>,
+        shards: Option<&Shards>,
+    ) -> Result<Value, Error> {
         let wrt: Vec<(String, Value)> = (self.parameters.trainable().iter())
             .map(|p| Ok((p.name.clone(), g.entry(&p.name)?)))
             .collect::<Result<_, Error>>()?;
@@ -155,56 +179,76 @@ impl Minimiser<'_> {
         for (v, (name, _)) in gradients.iter().zip(&wrt) {
             g.name(*v, &format!("gradient of {name}"));
         }
-        let ranks = if self.options.accumulate > 1 { Ranks(1) } else { self.ranks };
-        Ok(g.name(ranks.packed(g, &gradients)?, "gradients"))
+        let packed = match (self.options.accumulate, shards) {
+            (1, None) => self.ranks.packed(g, &gradients)?,
+            (1, Some(shards)) => shards.scattered(g, &gradients)?,
+            (_, _) => Ranks::ALONE.packed(g, &gradients)?,
+        };
+        Ok(g.name(packed, "gradients"))
     }
 
-    /// Appends the optimizer's update of each group, and of the average.
-    fn update(
-        &self,
-        g: &Graph,
-        gradients: Value,
-        cursor: Value,
-        lr: Value,
-        scale: Value,
-        ok: Value,
-    ) -> Result<(), Error> {
+    /// Appends the optimizer's update of each group, and of the average. With shards each rank updates its own, and all get all new
+    /// weights.
+    fn update(&self, g: &Graph, each: Each, shards: Option<&Shards>) -> Result<(), Error> {
         let (_, slab) = g.state_spec().find_slab(PARAMETERS)?;
         let trainable = self.parameters.trainable();
         let offset = |i: usize| slab.entries.get(i).map_or(slab.elements, |e| e.offset);
-        let kept: Vec<Value> = self.kept().map(|m| g.slab(m.slab)).collect::<Result<_, _>>()?;
-        let parameters = g.slab(PARAMETERS)?;
+        let at = |i: usize| shards.map_or(offset(i), |shards| shards.before(offset(i)));
+        let moments = self.optimizer.moments().iter().map(|m| g.slab(m.slab));
+        let moments = moments.collect::<Result<Vec<Value>, _>>()?;
+        let whole = g.slab(PARAMETERS)?;
+        let parameters = shards.map_or(Ok(whole), |shards| shards.copied(g, whole))?;
+        // New weights, and where they lie in the slab.
+        let mut new: Vec<(Range<usize>, Value)> = Vec::new();
         let mut first = 0;
         while first < trainable.len() {
             let group = trainable[first].group;
             let count = trainable[first..].iter().take_while(|p| p.group == group).count();
             let decaying = trainable[first..first + count].iter().filter(|p| p.decay).count();
-            let (start, end) = (offset(first), offset(first + count));
-            let slice =
-                |v| if end - start == slab.elements { Ok(v) } else { g.slice(v, 0, start, end - start) };
-            let mut moments = kept.iter().map(|&m| slice(m)).collect::<Result<Vec<_>, _>>()?;
-            let average = self.options.average.and_then(|decay| Some((decay, moments.pop()?)));
+            let (start, end) = (at(first), at(first + count));
+            let slice = |v| part(g, v, start..end);
             let of = self.parameters.group_of(group);
-            let update = Update {
-                parameters: slice(parameters)?,
-                gradients: slice(gradients)?,
-                moments,
-                cursor,
-                lr: scaled_rate(g, lr, of.lr)?,
-                scale,
-                ok,
-                weight_decay: of.weight_decay.unwrap_or(self.options.weight_decay),
-                decay_elements: offset(first + decaying) - start,
-            };
-            let new = self.optimizer.update(g, &update)?;
-            if let Some((decay, average)) = average {
-                let op = ops::RunningUpdate { momentum: 1.0 - decay, unbiased_count: None };
-                g.op(op, &[average, new, ok])?;
+            // A rank may have none of a group.
+            if start < end {
+                let update = Update {
+                    parameters: slice(parameters)?,
+                    gradients: slice(each.gradients)?,
+                    moments: moments.iter().map(|&m| slice(m)).collect::<Result<_, _>>()?,
+                    cursor: each.cursor,
+                    lr: scaled_rate(g, each.lr, of.lr)?,
+                    scale: each.scale,
+                    ok: each.ok,
+                    weight_decay: of.weight_decay.unwrap_or(self.options.weight_decay),
+                    decay_elements: at(first + decaying) - start,
+                };
+                new.push((start..end, self.optimizer.update(g, &update)?));
             }
             first += count;
         }
+        if let Some(shards) = shards {
+            let own = new.into_iter().map(|(_, own)| own).collect();
+            let all = shards.gathered(g, slab.dtype, own)?;
+            new = vec![(0..slab.elements, g.assign(whole, all, each.ok)?)];
+        }
+        if let Some(decay) = self.options.average {
+            let average = g.slab(AVERAGE.slab)?;
+            for (range, new) in new {
+                let op = ops::RunningUpdate { momentum: 1.0 - decay, unbiased_count: None };
+                g.op(op, &[part(g, average, range)?, new, each.ok])?;
+            }
+        }
         Ok(())
     }
+}
+
+/// What the updates of all groups share.
+#[derive(Debug, Clone, Copy)]
+struct Each {
+    gradients: Value,
+    cursor: Value,
+    lr: Value,
+    scale: Value,
+    ok: Value,
 }
 
 /// The values that are kept for every trainable element: the optimizer's moments, and the average of the weights.

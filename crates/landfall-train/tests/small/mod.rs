@@ -37,31 +37,35 @@ pub(crate) fn cross_asset(dropout: f64) -> ModelConfig {
     })
 }
 
-pub(crate) fn session(
-    engine: &Engine,
-    model: &ModelConfig,
-    options: TrainingOptions,
-) -> Result<Session, Box<dyn std::error::Error>> {
-    let (context, horizon) = (model.context(), model.horizon());
-    let (dataset, loss) = match model {
+/// Data for a model, and the loss that it is trained by.
+pub(crate) fn data(model: &ModelConfig) -> Result<(Dataset, Loss), Box<dyn std::error::Error>> {
+    match model {
         ModelConfig::CrossAsset(c) => {
             let data = synthetic::assets(200, c.tokens, c.features, 3)?;
             let segments = TokenSegments::new(&data, Split::ratio(0.7, 0.1, 0.2)?)?;
-            (Dataset::classification(&data, segments), Loss::CrossEntropy)
+            Ok((Dataset::classification(&data, segments), Loss::CrossEntropy))
         }
         ModelConfig::Patchtst(c) if c.task == Task::Regress => {
-            (Dataset::regression(&synthetic::walk(64, 3, context, 1)?), Loss::Mse)
+            Ok((Dataset::regression(&synthetic::walk(64, 3, model.context(), 1)?), Loss::Mse))
         }
         ModelConfig::Patchtst(_)
         | ModelConfig::Dlinear(_)
         | ModelConfig::Nlinear(_)
         | ModelConfig::Tide(_)
         | ModelConfig::Tsmixer(_) => {
-            let series = synthetic::demo(300, 2, 5)?;
-            (Dataset::forecast(series, Split::ratio(0.7, 0.1, 0.2)?, context, horizon)?.0, Loss::Mse)
+            let (series, split) = (synthetic::demo(300, 2, 5)?, Split::ratio(0.7, 0.1, 0.2)?);
+            Ok((Dataset::forecast(series, split, model.context(), model.horizon())?.0, Loss::Mse))
         }
-        _ => return Err("no data for this model".into()),
-    };
+        _ => Err("no data for this model".into()),
+    }
+}
+
+pub(crate) fn session(
+    engine: &Engine,
+    model: &ModelConfig,
+    options: TrainingOptions,
+) -> Result<Session, Box<dyn std::error::Error>> {
+    let (dataset, loss) = data(model)?;
     let options = TrainingOptions {
         epochs: 100,
         optimizer: OptimizerKind::AdamW,
@@ -70,5 +74,5 @@ pub(crate) fn session(
         loss,
         ..options
     };
-    Ok(Session::new(engine, model.build()?, &dataset, context, horizon, options)?)
+    Ok(Session::new(engine, model.build()?, &dataset, model.context(), model.horizon(), options)?)
 }

@@ -1,6 +1,6 @@
 //! `landfall train` in several processes that train one run together, started by torchrun or Slurm.
 
-use super::{Ended, fresh, go_on, only_resumes, settings};
+use super::{Ended, fresh, go_on, new_settings, only_resumes};
 use crate::args::Train;
 use crate::error::CliError;
 use crate::output;
@@ -66,10 +66,10 @@ impl Place {
         let own = self.own.as_ref().map(|own| own.path().join("run"));
         let Some(path) = &args.resume else {
             let out = own.as_deref().or(args.out.as_deref());
-            return fresh((false, args.json), settings(&args.setup)?, out, &self.world, stop);
+            return fresh((false, args.json), new_settings(args)?, out, &self.world, stop);
         };
         only_resumes(args)?;
-        let flags = args.setup.settings();
+        let flags = args.settings();
         flags.changes_nothing_else()?;
         if let Some(own) = &own {
             copied(path, own)?;
