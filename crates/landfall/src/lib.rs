@@ -82,7 +82,7 @@ pub mod walk {
 
 /// NVIDIA GPUs: the kernel-author API, a survey of the installation, and module compilation.
 pub mod cuda {
-    pub use crate::device::cuda::{Compiler, survey};
+    pub use crate::device::cuda::{Compiler, count, survey};
     pub use crate::device::steps::launches;
     pub use crate::device::{Gpu, Link, Survey};
     pub use crate::error::{Absence, Version};

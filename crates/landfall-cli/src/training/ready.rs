@@ -178,7 +178,7 @@ impl Ready {
         }
         resolved.settings.computed_on = Some(device);
         let from = start(&mut session)?;
-        alike(world, &resolved.settings, &dataset, &from)?;
+        same_step(world, &from)?;
         let choice = plan.map(|plan| (plan, dataset));
         Ok(Self { resolved, session, comparison, choice, summary, chosen, notes, from, place })
     }
@@ -306,21 +306,13 @@ impl Ready {
     }
 }
 
-/// Checks that all ranks train the same: settings, data, and where they go on.
-fn alike(world: &World, settings: &Settings, dataset: &Dataset, from: &Progress) -> Result<(), CliError> {
+/// Checks that all ranks go on from the same step.
+fn same_step(world: &World, from: &Progress) -> Result<(), CliError> {
     if world.is_single() {
         return Ok(());
     }
-    let values = dataset.digest();
-    let text = format!(
-        "landfall = \"{}\"\n{}rows = {}\nvalues = \"{values}\"\nstep = {}\n",
-        env!("CARGO_PKG_VERSION"),
-        // Where files lie is a rank's own.
-        Settings { data: None, threads: None, ..settings.clone() }.to_toml()?,
-        dataset.rows,
-        from.step
-    );
-    world.agree("configurations", &text).map_err(|fault| RunError::from(landfall::Error::from(fault)).into())
+    let agreed = world.agree("checkpoints", &format!("step = {}\n", from.step));
+    agreed.map_err(|fault| RunError::from(landfall::Error::from(fault)).into())
 }
 
 /// Refuses intervals for which too few windows are held out of training: validation's, or those of rolling origins.

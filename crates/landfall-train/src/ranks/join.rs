@@ -41,7 +41,7 @@ impl Launch {
     pub fn join(&self, limit: Duration) -> Result<World, LaunchError> {
         self.check()?;
         if self.size == 1 {
-            return Ok(World::single());
+            return Ok(World::of_one());
         }
         let system = |what| move |reason| LaunchError::System { what, reason };
         let world = if self.rank == 0 {
@@ -54,7 +54,7 @@ impl Launch {
                 .map_err(system("cannot start to talk to rank 0"))?;
             World::new(self.rank, self.size, Arc::new(other))
         };
-        Ok(world)
+        Ok(world.on_machine(self.local_rank))
     }
 
     /// The address and port of rank 0, for messages.

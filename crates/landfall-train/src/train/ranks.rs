@@ -16,6 +16,8 @@ pub(super) struct Ranks {
     pub(super) rank: usize,
     /// How many there are.
     pub(super) size: usize,
+    /// Whether the step has collectives: of one rank too, if it was launched as such.
+    pub(super) meets: bool,
 }
 
 /// Gradients that are combined in one collective: ranges of the parameters in the order of their slab.
@@ -71,16 +73,16 @@ pub(super) fn packed_elements(g: &Graph, values: &[Value]) -> usize {
 
 impl Ranks {
     /// A rank without others.
-    pub(super) const ALONE: Self = Self { rank: 0, size: 1 };
+    pub(super) const ALONE: Self = Self { rank: 0, size: 1, meets: false };
 
     /// The place of an engine's world.
     pub(super) fn of(world: &World) -> Self {
-        Self { rank: world.rank(), size: world.size() }
+        Self { rank: world.rank(), size: world.size(), meets: !world.is_alone() }
     }
 
     /// The mean of a value over the ranks: the value itself, if there is but one.
     pub(super) fn mean(self, g: &Graph, value: Value) -> Result<Value, Error> {
-        if self.size == 1 {
+        if !self.meets {
             return Ok(value);
         }
         g.op1(AllReduce { reduction: Reduction::Mean }, &[value])
@@ -88,7 +90,7 @@ impl Ranks {
 
     /// The means of several small values of one dtype, in one collective.
     pub(super) fn means(self, g: &Graph, values: &[Value]) -> Result<Vec<Value>, Error> {
-        if self.size == 1 {
+        if !self.meets {
             return Ok(values.to_vec());
         }
         let all = self.mean(g, g.op1(ops::Pack, values)?)?;
@@ -107,7 +109,7 @@ impl Ranks {
     /// The mean of gradients over the ranks, packed as the slab of their parameters. Each bucket is combined where it lies as soon
     /// as its last gradient is there.
     pub(super) fn packed(self, g: &Graph, gradients: &[Value]) -> Result<Value, Error> {
-        if self.size == 1 {
+        if !self.meets {
             return g.op1(ops::Pack, gradients);
         }
         let mut parts = Vec::new();

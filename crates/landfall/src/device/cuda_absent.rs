@@ -44,6 +44,14 @@ impl Compiler {
     }
 }
 
+/// There is none.
+///
+/// # Errors
+/// [`Absence::Feature`].
+pub fn count() -> Result<u32, Error> {
+    Err(Absence::Feature.into())
+}
+
 /// Says that this build cannot look.
 #[must_use]
 pub fn survey() -> Survey {

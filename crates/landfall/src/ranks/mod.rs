@@ -60,6 +60,10 @@ pub trait Transport: std::fmt::Debug + Send + Sync {
 pub struct World {
     rank: usize,
     size: usize,
+    /// Its number among the ranks of its machine.
+    local: usize,
+    /// Whether nobody launched it as a rank.
+    alone: bool,
     calls: Arc<AtomicU64>,
     transport: Arc<dyn Transport>,
 }
@@ -74,6 +78,13 @@ impl World {
     /// The world of one rank, in which every collective op is a copy.
     #[must_use]
     pub fn single() -> Self {
+        Self { alone: true, ..Self::of_one() }
+    }
+
+    /// The world of one rank that a launcher started as such. It computes what ranks of a larger world compute: a training step has
+    /// its collectives, on a GPU through NCCL.
+    #[must_use]
+    pub fn of_one() -> Self {
         Self::new(0, 1, Arc::new(Single))
     }
 
@@ -84,7 +95,19 @@ impl World {
     #[must_use]
     pub fn new(rank: usize, size: usize, transport: Arc<dyn Transport>) -> Self {
         assert!(rank < size, "rank {rank} of {size}");
-        Self { rank, size, calls: Arc::default(), transport }
+        Self { rank, size, local: rank, alone: false, calls: Arc::default(), transport }
+    }
+
+    /// The same place, as number `local` of the ranks of its machine; without it, its rank.
+    #[must_use]
+    pub fn on_machine(self, local: usize) -> Self {
+        Self { local, ..self }
+    }
+
+    /// Its number among the ranks of its machine, from 0: that of its GPU.
+    #[must_use]
+    pub fn local(&self) -> usize {
+        self.local
     }
 
     /// The places of `size` threads of one process, in the order of their ranks. A rank that waits longer than `limit` for another
@@ -107,10 +130,16 @@ impl World {
         self.size
     }
 
-    /// Whether there are other ranks.
+    /// Whether there are no other ranks.
     #[must_use]
     pub fn is_single(&self) -> bool {
         self.size == 1
+    }
+
+    /// Whether nobody launched it as a rank, so that programs need no collectives.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.alone
     }
 
     /// Gives the bytes of this rank to all, and waits for those of all ranks, which make the same call: `what` is compared.

@@ -24,7 +24,11 @@ pub(super) struct Place {
 
 /// The place that the environment gives this process; `None` where it trains alone.
 pub(super) fn launched(args: &Train) -> Result<Option<Place>, CliError> {
-    let Some(launch) = Launch::from_environment()?.filter(|launch| launch.size > 1) else { return Ok(None) };
+    let Some(launch) = Launch::from_environment()? else { return Ok(None) };
+    if launch.size == 1 && (args.seeds.is_some() || args.tuned) {
+        // One process is not bound by what several are.
+        return Ok(None);
+    }
     if args.seeds.is_some() {
         let why = "several processes train one run; start one launch for each seed";
         return Err(CliError::Flags { flag: "--seeds", other: "several ranks".to_owned(), why });
@@ -47,7 +51,9 @@ impl Place {
     pub(super) fn train(self, args: &Train, stop: Stop) -> Result<u8, CliError> {
         let rank = self.world.rank();
         if rank == 0 {
-            output::line(&format!("{} ranks train together", self.world.size()))?;
+            if !self.world.is_single() {
+                output::line(&format!("{} ranks train together", self.world.size()))?;
+            }
             return self.told(self.run(args, stop));
         }
         output::silence();

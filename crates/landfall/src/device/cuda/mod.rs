@@ -19,7 +19,7 @@ mod tensor_map;
 mod timed;
 
 pub use compile::Compiler;
-pub use probe::survey;
+pub use probe::{count, survey};
 
 use super::faults::overwritten;
 use super::steps::lower;

@@ -107,6 +107,15 @@ pub fn survey() -> Survey {
     }
 }
 
+/// The number of GPUs that this process sees.
+///
+/// # Errors
+/// The driver's absence, or a fault of it.
+pub fn count() -> Result<u32, Error> {
+    driver()?;
+    Ok(devices()?.unsigned_abs())
+}
+
 /// How each two GPUs reach each other.
 fn links() -> Result<Vec<(u32, u32, Link)>, Error> {
     driver()?;
