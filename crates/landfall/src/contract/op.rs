@@ -57,6 +57,11 @@ pub trait Op: Any + Attributes + Debug + Send + Sync {
     fn internal(&self) -> bool {
         false
     }
+    /// Whether the ranks of a world compute it together. Each rank must meet the others in the same order, so such ops are ordered
+    /// among themselves, whatever bytes they touch.
+    fn collective(&self) -> bool {
+        false
+    }
     /// How mixed precision treats the op.
     fn mixing(&self) -> Mixing {
         match self.body() {

@@ -1,5 +1,5 @@
 //! Happens-before edges: which instructions must be complete before each may start, by the bytes that they touch. A
-//! device may run all other instructions concurrently.
+//! device may run all other instructions concurrently, but for collectives, which ranks must meet in one order.
 
 use super::Plan;
 use crate::lower::{Arg, Instruction, Lowered};
@@ -7,16 +7,20 @@ use crate::values::{Ancestors, Block, Ranges, StoredId, direct};
 use std::collections::HashMap;
 
 /// Fills in `after` of every instruction: the writers of what it reads, and the readers and writers of what it writes,
-/// without edges that are implied by others.
+/// of a collective also the collective before it, without edges that are implied by others.
 pub(crate) fn order(lowered: &mut Lowered, plan: &Plan) {
     let mut blocks: HashMap<Block, Ranges> = HashMap::new();
     let mut done: Vec<Ancestors> = Vec::with_capacity(lowered.instructions.len());
+    let mut met = None;
     for k in 0..lowered.instructions.len() {
         let mut after = Vec::new();
         for a in accesses(lowered, plan, k, &lowered.instructions[k]).filter(|a| a.start < a.end) {
             let ranges = blocks.entry(a.block).or_default();
             let touch = if a.writes { Ranges::write } else { Ranges::read };
             touch(ranges, a.start, a.end, k, &mut after);
+        }
+        if lowered.instructions[k].op.collective() {
+            after.extend(met.replace(k));
         }
         let (after, before) = direct(after, &done);
         lowered.instructions[k].after = after;

@@ -51,6 +51,9 @@ pub(crate) fn verify(lowered: &Lowered, plan: &Plan, slab_bytes: &[usize]) -> Re
         checker.step(k, instruction)?;
     }
     checker.ends()?;
+    let collectives = lowered.instructions.iter().enumerate().filter(|(_, i)| i.op.collective());
+    let collectives: Vec<usize> = collectives.map(|(k, _)| k).collect();
+    checker.needed.extend(collectives.windows(2).map(|pair| (pair[1], pair[0])));
     let after = |k: usize| &lowered.instructions[k].after[..];
     match first_unordered(after, checker.needed) {
         None => Ok(()),

@@ -1,7 +1,7 @@
 //! The edges of a step graph. An instruction may be several launches, of which the first writes one result and the last
 //! another (a gradient, then sums over it): a reader of the first result need not wait for the last launch. So the
-//! edges of the graph are derived as the plan's are, by bytes touched, but between steps. [`unordered`] then checks
-//! that they imply every edge of the plan, which the checker has verified.
+//! edges of the graph are derived as the plan's are, by bytes touched and from one collective to the next, but between
+//! steps. [`unordered`] then checks that they imply every edge of the plan, which the checker has verified.
 
 use crate::contract::Alias;
 use crate::device::{Launch, LaunchList};
@@ -84,6 +84,8 @@ pub(super) struct Edges {
     touched: Ranges,
     /// The predecessors of each step.
     done: Vec<Ancestors>,
+    /// The last step of the most recent collective.
+    met: Option<usize>,
 }
 
 impl Edges {
@@ -100,6 +102,9 @@ impl Edges {
             let touch = if writes { Ranges::write } else { Ranges::read };
             touch(&mut self.touched, start, end, by, &mut after);
         });
+        if launch.op.collective() {
+            after.extend(self.met.replace(first + last));
+        }
         after.retain(|&step| step < first);
         (first..=first + last)
             .map(|step| {
@@ -183,7 +188,7 @@ fn last_in_common(launch: &Launch<'_>, steps: &[TouchedOperands], other: &Launch
 mod tests {
     use super::*;
     use crate::contract::Op;
-    use crate::ops::{Copy, Pack};
+    use crate::ops::{AllReduce, Copy, Pack, Reduction};
     use crate::values::{Address, DType, DeviceKind, Layout};
 
     fn at(base: u64, elements: usize) -> Operand {
@@ -258,5 +263,20 @@ mod tests {
         // Updated where it is: the update waits for the reader of the same launch only through their order.
         assert_eq!(place(&[y], &[y], 0, &[these(&[0x4000]), these(&[0x4004])]), [vec![9], vec![10]]);
         assert_eq!(place(&[y], &[z], 0, &one()), [[11]]);
+    }
+
+    /// Two launches of a kernel after a collective of two steps, then another collective: bytes order none of them.
+    #[test]
+    fn a_collective_waits_for_the_last_step_of_the_one_before_it() {
+        let sum = AllReduce { reduction: Reduction::Sum };
+        let mut edges = Edges::default();
+        let mut place = |op: &dyn Op, from: u64, steps: usize| {
+            let all = vec![TouchedOperands::All; steps];
+            place(&mut edges, op, &[at(from, 16)], &[at(from + 0x800, 16)], 0, &all)
+        };
+        assert_eq!(place(&sum, 0x1000, 2), [vec![], vec![0]]);
+        assert_eq!(place(&Copy, 0x2000, 1), [[0usize; 0]]);
+        assert_eq!(place(&sum, 0x3000, 1), [[1]]);
+        assert_eq!(place(&sum, 0x4000, 1), [[3]]);
     }
 }

@@ -42,6 +42,9 @@ impl Op for AllGather {
     fn body(&self) -> Body {
         Body::Opaque("other ranks take part")
     }
+    fn collective(&self) -> bool {
+        true
+    }
     fn vjp(&self) -> Grad {
         Grad::Rule(|op, cx| {
             let ranks = attributes::<Self>(op).map_err(|r| r.of("all_gather", &[], None, None))?.ranks;

@@ -39,6 +39,9 @@ impl Op for AllToAll {
     fn body(&self) -> Body {
         Body::Opaque("other ranks take part")
     }
+    fn collective(&self) -> bool {
+        true
+    }
     fn vjp(&self) -> Grad {
         Grad::Rule(|op, cx| {
             let op = *attributes::<Self>(op).map_err(|r| r.of("all_to_all", &[], None, None))?;

@@ -36,6 +36,9 @@ impl Op for Broadcast {
     fn body(&self) -> Body {
         Body::Opaque("other ranks take part")
     }
+    fn collective(&self) -> bool {
+        true
+    }
     fn vjp(&self) -> Grad {
         Grad::None("the gradient of a broadcast would be on its root alone; use all_reduce or all_gather")
     }

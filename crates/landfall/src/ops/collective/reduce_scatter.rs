@@ -47,6 +47,9 @@ impl Op for ReduceScatter {
     fn body(&self) -> Body {
         Body::Opaque("other ranks take part")
     }
+    fn collective(&self) -> bool {
+        true
+    }
     fn vjp(&self) -> Grad {
         match self.reduction {
             Reduction::Sum | Reduction::Mean => Grad::Rule(|op, cx| {

@@ -10,6 +10,7 @@ use crate::values::{Block, DType, DeviceKind, StoredId};
 use std::sync::Arc;
 use test_ops::{Butterfly, Decay, ReverseRows, SetEven, Undeclared};
 
+mod collectives;
 mod scratch;
 #[path = "../../../tests/ops/mod.rs"]
 mod test_ops;

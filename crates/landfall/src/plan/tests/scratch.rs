@@ -114,7 +114,7 @@ fn read_without_its_edge() -> Result<(), Error> {
     refused!(
         p,
         PlanError::Unordered { needed: 0, .. },
-        "instruction 2 (matmul) is not ordered after instruction 0, which touches the same memory"
+        "instruction 2 (matmul) is not ordered after instruction 0, which touches the same memory or is the collective before it"
     );
     // An edge through another instruction is as good.
     p.lowered.instructions[1].after = vec![0];
@@ -137,7 +137,7 @@ fn overwrite_without_its_edge() -> Result<(), Error> {
     refused!(
         p,
         PlanError::Unordered { needed: 0, .. },
-        "instruction 1 (decay) is not ordered after instruction 0, which touches the same memory"
+        "instruction 1 (decay) is not ordered after instruction 0, which touches the same memory or is the collective before it"
     );
     Ok(())
 }

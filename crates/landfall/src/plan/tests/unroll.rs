@@ -89,7 +89,7 @@ fn what_is_laid_out_is_proved() -> Result<(), Error> {
         p,
         PlanError::Unordered { .. },
         format!(
-            "instruction {} (micro_batch_mean) is not ordered after instruction {}, which touches the same memory",
+            "instruction {} (micro_batch_mean) is not ordered after instruction {}, which touches the same memory or is the collective before it",
             means[1], means[0]
         )
     );
