@@ -3,8 +3,8 @@
 use super::comparison::{Classes, Comparison};
 use crate::device::{Placed, on};
 use crate::error::CliError;
-use landfall::{World, cuda};
 use landfall::tune::{Cache, Tuned, tune};
+use landfall::{World, cuda};
 use landfall_train::choice::Plan;
 use landfall_train::data::{Panel, Summary};
 use landfall_train::pretrained::Pretrained;

@@ -310,7 +310,8 @@ mod tests {
             lengths.iter().enumerate().map(|(i, &n)| (format!("p{i}"), [n].into())).collect();
         spec.add(PARAMETERS, DType::F32, &entries).expect("a slab");
         let options = TrainingOptions { shard_optimizer: true, accumulate, ..TrainingOptions::default() };
-        Shards::of(spec.find_slab(PARAMETERS).expect("it").1, &options, Ranks { rank, size, meets: true }).expect("shards")
+        Shards::of(spec.find_slab(PARAMETERS).expect("it").1, &options, Ranks { rank, size, meets: true })
+            .expect("shards")
     }
 
     /// Every element belongs to one rank, shards are of one size, and what is cut comes together again.

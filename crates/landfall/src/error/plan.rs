@@ -45,7 +45,8 @@ pub enum PlanError {
     #[error("nothing writes {value}, which is read after the run")]
     Unwritten { value: String },
     #[error(
-        "instruction {instruction} ({op}) is not ordered after instruction {needed}, which touches the same memory or is the collective before it"
+        "instruction {instruction} ({op}) is not ordered after instruction {needed}, which touches the same memory or is the \
+         collective before it"
     )]
     Unordered { instruction: usize, op: &'static str, needed: usize },
     #[error(

@@ -13,15 +13,17 @@ use super::nccl::Communicator;
 use super::preload::preload;
 use super::stream::{Captured, Stream};
 use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked};
+use crate::contract::text;
 use crate::device::faults::Footprint;
 use crate::device::steps::edges::{TouchedOperands, step_edges};
 use crate::device::steps::lower;
 use crate::device::steps::outline::implied;
 use crate::device::times::Times;
-use crate::device::{Device, LaunchList, Recording};
+use crate::device::{Device, LaunchList, RecordedLaunch, Recording};
 use crate::error::Error;
 use crate::kernel::Operands;
 use crate::kernel::cuda::{Call, CollectiveLaunch, Failure, Seat, TENSOR_MAP_WORDS, Tile, pointwise};
+use crate::ranks::World;
 use crate::values::{Address, DType, Layout, Operand, Repeat, Spec};
 use cudarc::driver::sys;
 use std::fmt;
@@ -232,8 +234,13 @@ pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Er
 
 /// The captured list, which takes over the records of its ops.
 fn replay_of(device: &Arc<Cuda>, list: &LaunchList, records: &mut Records) -> Result<Replay, Error> {
+    same_collectives(device.world(), list)?;
     preload(device, &[list])?;
     let captures = Steps::of(device, list, records)?;
+    let meets = captures.steps.iter().find_map(|s| match &s.step {
+        Step::Collective { by, .. } => Some(Arc::clone(by)),
+        Step::Kernel(_) | Step::Product(_) | Step::Fill { .. } => None,
+    });
     let early = device.context.waits();
     let graph = graph_of(device, &captures.steps, |stream| {
         issue_all(&captures.steps, captures.repeat, early, stream)
@@ -250,7 +257,20 @@ fn replay_of(device: &Arc<Cuda>, list: &LaunchList, records: &mut Records) -> Re
     let (nodes, footprint, device) = (nodes.len(), Footprint::of(list), Arc::clone(device));
     device.faults.reserve(records, &footprint);
     let records = std::mem::take(records);
-    Ok(Replay { executable, graph, nodes, captures, footprint, records, device })
+    Ok(Replay { executable, graph, nodes, captures, meets, footprint, records, device })
+}
+
+/// Checks that the collectives of a list are those of the other ranks: on a GPU nothing would tell them apart later.
+fn same_collectives(world: &World, list: &LaunchList) -> Result<(), Error> {
+    if world.is_single() {
+        return Ok(());
+    }
+    let one = |launch: &RecordedLaunch| {
+        let specs: Vec<String> = launch.inputs.iter().map(|o| o.spec().to_string()).collect();
+        format!("{} of {}\n", text(launch.op.as_ref()), specs.join(", "))
+    };
+    let all: String = list.launches.iter().filter(|l| l.op.collective()).map(one).collect();
+    Ok(world.agree("collectives of the programs", &all)?)
 }
 
 /// Captures what `issue` does with these steps on a private stream, and puts kernels in the place of memsets.
@@ -364,6 +384,8 @@ pub(super) struct Replay {
     nodes: usize,
     /// Keeps the graph's code loaded.
     pub(super) captures: Captures,
+    /// The ranks that it meets, if it has collectives.
+    meets: Option<Arc<Communicator>>,
     footprint: Footprint,
     /// Where its ops report an index out of range.
     records: Records,
@@ -383,6 +405,8 @@ impl Recording for Replay {
             return self.reissue();
         }
         device.enter()?;
+        // After an abort the graph names memory that is gone.
+        self.meets.as_ref().map_or(Ok(()), |by| by.fault())?;
         device.counting.replays.fetch_add(1, Relaxed);
         device.counted(1, self.captures.steps.last().and_then(|s| s.step.issued()));
         if device.stream.is_captured() {
@@ -414,6 +438,7 @@ impl Replay {
     /// Issues the steps one by one, and after each calls `then` with its place in the sequence.
     pub(super) fn issue_each(&self, mut then: impl FnMut(usize) -> Result<(), Error>) -> Result<(), Error> {
         let device = &self.device;
+        self.meets.as_ref().map_or(Ok(()), |by| by.fault())?;
         device.counted(self.captures.count() as u64, None);
         self.captures.sequence().enumerate().try_for_each(|(n, s)| {
             let issued = s.step.issue(&device.stream);
@@ -426,11 +451,8 @@ impl Replay {
 
     /// Has the collectives that were issued watched over, if the list has any.
     fn watched(&self) -> Result<(), Error> {
-        let by = self.captures.steps.iter().find_map(|s| match &s.step {
-            Step::Collective { by, .. } => Some(by),
-            Step::Kernel(_) | Step::Product(_) | Step::Fill { .. } => None,
-        });
-        by.map_or(Ok(()), |by| self.device.annotate_error(by.issued(&self.device.stream)))
+        let Some(by) = &self.meets else { return Ok(()) };
+        self.device.annotate_error(by.issued(&self.device.stream))
     }
 
     /// What the list writes was written by a run that was issued after so many looks.

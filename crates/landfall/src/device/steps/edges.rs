@@ -1,7 +1,7 @@
 //! The edges of a step graph. An instruction may be several launches, of which the first writes one result and the last
 //! another (a gradient, then sums over it): a reader of the first result need not wait for the last launch. So the
-//! edges of the graph are derived as the plan's are, by bytes touched and from one collective to the next, but between steps. [`unordered`] then checks
-//! that they imply every edge of the plan, which the checker has verified.
+//! edges of the graph are derived as the plan's are, by bytes touched and from one collective to the next, but between
+//! steps. [`unordered`] then checks that they imply every edge of the plan, which the checker has verified.
 
 use crate::contract::Alias;
 use crate::device::{Launch, LaunchList};
