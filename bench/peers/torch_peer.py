@@ -151,6 +151,11 @@ def mixed(dtype):
     return torch.autocast(DEVICE, HALF[dtype], cache_enabled=False)
 
 
+def together(model):
+    """The model as ranks train it; one process trains it alone. See ddp.py."""
+    return model
+
+
 class Update:
     """Clipping to norm 1 and AdamW; in f16 with a scaled loss."""
 
@@ -183,7 +188,7 @@ def cross_step(c, dtype, mode):
     inputs = torch.randn(rows.SAMPLES, c["tokens"], c["features"], device=DEVICE)
     labels = torch.randint(0, c["classes"], (rows.SAMPLES, c["tokens"]), device=DEVICE)
     picked = torch.randint(0, rows.SAMPLES, (64, c["batch"]), device=DEVICE)
-    model = CrossAsset(c).to(DEVICE).train()
+    model = together(CrossAsset(c).to(DEVICE).train())
     update = Update(model, dtype)
 
     def loss_of(samples):
@@ -231,7 +236,7 @@ def training_step(c, dtype, mode):
     series = torch.randn(c["channels"], rows.WINDOWS + length, device=DEVICE).cumsum(-1) * 0.1
     starts = torch.randint(0, rows.WINDOWS, (256, c["batch"]), device=DEVICE)
     offsets = torch.arange(length, device=DEVICE)
-    model = PatchTST(c).to(DEVICE).train()
+    model = together(PatchTST(c).to(DEVICE).train())
     update = Update(model, dtype)
 
     def loss_of(start):

@@ -1,7 +1,7 @@
 //! The device of a command.
 
 use crate::error::CliError;
-use landfall::{Engine, Error, OpError, Rule};
+use landfall::{Engine, Error, OpError, Rule, World, cuda};
 use landfall_train::run::{Device, RunError, SettingsError};
 
 /// What was made on a device, and where that is.
@@ -74,6 +74,25 @@ pub(crate) fn on<T>(
     }
 }
 
+/// The device of a rank: the GPUs of a machine one after the other from the one that was asked for on, unless the launcher shows
+/// each rank but one.
+pub(crate) fn of_rank(asked: Device, world: &World) -> Device {
+    among(asked, world.local(), cuda::count().ok())
+}
+
+/// [`of_rank`] for number `local` of the ranks of a machine, of whose GPUs so many are visible.
+fn among(asked: Device, local: usize, visible: Option<u32>) -> Device {
+    let next = match visible {
+        Some(2..) => u32::try_from(local).unwrap_or(u32::MAX),
+        Some(_) | None => 0,
+    };
+    match asked {
+        Device::Cuda(first) => Device::Cuda(first.saturating_add(next)),
+        Device::Auto if next > 0 => Device::Cuda(next),
+        Device::Auto | Device::Cpu | Device::Null => asked,
+    }
+}
+
 /// Whether an error says that a device is not there or has no kernel, so that another device may do.
 fn lacks(why: &Error) -> bool {
     matches!(why, Error::Absent(_) | Error::Op(OpError { rule: Rule::Unsupported { .. }, .. }))
@@ -137,6 +156,25 @@ mod tests {
                 on(asked, Some(1), fault),
                 Err(CliError::Run(RunError::Engine(Error::ForeignState)))
             ));
+        }
+    }
+
+    #[test]
+    fn ranks_of_a_machine_have_a_gpu_each() {
+        let cuda = Device::Cuda;
+        for (asked, local, visible, expected) in [
+            (Device::Auto, 0, Some(4), Device::Auto),
+            (Device::Auto, 3, Some(4), cuda(3)),
+            // Refused later, where the GPUs are counted.
+            (Device::Auto, 4, Some(4), cuda(4)),
+            (Device::Auto, 1, Some(1), Device::Auto),
+            (Device::Auto, 1, None, Device::Auto),
+            (cuda(0), 2, Some(4), cuda(2)),
+            (cuda(1), 2, Some(4), cuda(3)),
+            (cuda(0), 5, Some(1), cuda(0)),
+            (Device::Cpu, 2, Some(4), Device::Cpu),
+        ] {
+            assert_eq!(among(asked, local, visible), expected, "{asked}, rank {local} of {visible:?} GPUs");
         }
     }
 }

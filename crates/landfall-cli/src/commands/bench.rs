@@ -3,6 +3,7 @@
 mod ours;
 mod peer;
 mod profile;
+mod ranks;
 mod record;
 mod routing;
 mod rows;
@@ -17,6 +18,7 @@ use crate::signals::Stop;
 use landfall::DeviceKind;
 use landfall::Engine;
 use landfall::ops::Cost;
+use landfall_train::ranks::Launch;
 use landfall_train::run::{Precision, SettingsError};
 use ours::{Host, Ours, Training};
 use peer::{Fault, Peer, Ready, Request};
@@ -114,6 +116,9 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     }
     if args.profile {
         return profile::run(args);
+    }
+    if let Some(launch) = Launch::from_environment()? {
+        return ranks::run(args, &launch);
     }
     let threads = threads(args);
     let placed = on(args.device, Some(threads), |engine| Ok(engine.clone()))?;

@@ -1,10 +1,10 @@
 //! The data of a run, and a session over it.
 
 use super::comparison::{Classes, Comparison};
-use crate::device::{Placed, on};
+use crate::device::{Placed, of_rank, on};
 use crate::error::CliError;
+use landfall::World;
 use landfall::tune::{Cache, Tuned, tune};
-use landfall::{World, cuda};
 use landfall_train::choice::Plan;
 use landfall_train::data::{Panel, Summary};
 use landfall_train::pretrained::Pretrained;
@@ -59,7 +59,7 @@ pub(crate) fn load(resolved: &mut Resolved, panel: Option<Panel>, world: &World)
         };
     // Before a GPU joins the others, which takes them seconds.
     alike(world, &resolved.settings, &dataset)?;
-    let asked = of_rank(resolved.settings.device.unwrap_or(Device::Auto), world.local(), cuda::count().ok());
+    let asked = of_rank(resolved.settings.device.unwrap_or(Device::Auto), world);
     let placed = on(asked, resolved.settings.threads, |engine| {
         if !world.is_alone() {
             engine.join(world.clone())?;
@@ -85,48 +85,10 @@ fn alike(world: &World, settings: &Settings, dataset: &Dataset) -> Result<(), Cl
     world.agree("configurations", &text).map_err(|fault| RunError::from(landfall::Error::from(fault)).into())
 }
 
-/// The device of number `local` among the ranks of a machine: its GPUs one after the other from the one that was asked for on,
-/// unless the launcher shows each rank but one.
-fn of_rank(asked: Device, local: usize, visible: Option<u32>) -> Device {
-    let next = match visible {
-        Some(2..) => u32::try_from(local).unwrap_or(u32::MAX),
-        Some(_) | None => 0,
-    };
-    match asked {
-        Device::Cuda(first) => Device::Cuda(first.saturating_add(next)),
-        Device::Auto if next > 0 => Device::Cuda(next),
-        Device::Auto | Device::Cpu | Device::Null => asked,
-    }
-}
-
 /// Tunes the instructions of a session's programs, which give up their memory first.
 pub(crate) fn tune_of(session: Session, again: bool) -> Result<Tuned, CliError> {
     let engine = session.engine.clone();
     let cases: Vec<_> = session.programs().iter().flat_map(|p| p.tuning_cases()).collect();
     drop(session);
     Ok(tune(&engine, &cases, Cache::of_user().as_ref(), again)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Device, of_rank};
-
-    #[test]
-    fn ranks_of_a_machine_have_a_gpu_each() {
-        let cuda = Device::Cuda;
-        for (asked, local, visible, expected) in [
-            (Device::Auto, 0, Some(4), Device::Auto),
-            (Device::Auto, 3, Some(4), cuda(3)),
-            // Refused later, where the GPUs are counted.
-            (Device::Auto, 4, Some(4), cuda(4)),
-            (Device::Auto, 1, Some(1), Device::Auto),
-            (Device::Auto, 1, None, Device::Auto),
-            (cuda(0), 2, Some(4), cuda(2)),
-            (cuda(1), 2, Some(4), cuda(3)),
-            (cuda(0), 5, Some(1), cuda(0)),
-            (Device::Cpu, 2, Some(4), Device::Cpu),
-        ] {
-            assert_eq!(of_rank(asked, local, visible), expected, "{asked}, rank {local} of {visible:?} GPUs");
-        }
-    }
 }

@@ -112,9 +112,39 @@ impl Ours {
         Ok(ours)
     }
 
+    /// A step row that the ranks of the engine's world compute together, in a sample of as many steps on all.
+    pub(super) fn of_ranks(
+        engine: &Engine,
+        step: &Step,
+        dtype: Precision,
+        seconds: f64,
+    ) -> Result<Self, CliError> {
+        let mut ours = Self::step(engine, step, Way::Captured, dtype)?;
+        (ours.run)(3)?;
+        let mut taken = ours.spent()?;
+        // All ranks double as often as the first.
+        while first_says(engine, taken < seconds / 8.0 && ours.steps < MOST_STEPS)? {
+            ours.steps *= 2;
+            taken = ours.spent()?;
+        }
+        let steps = ((seconds / taken * ours.steps as f64).ceil() as usize).clamp(1, MOST_STEPS);
+        let parts =
+            engine.world().exchange("steps of a sample", &steps.to_le_bytes()).map_err(Error::from)?;
+        let first = parts.first().and_then(|part| <[u8; size_of::<usize>()]>::try_from(&part[..]).ok());
+        ours.steps = first.map_or(steps, usize::from_le_bytes);
+        Ok(ours)
+    }
+
     /// Microseconds of one step, over a sample.
     pub(super) fn sample(&mut self) -> Result<f64, CliError> {
         Ok(self.time()? / self.steps as f64 * 1e6)
+    }
+
+    /// [`Ours::sample`], begun when all ranks of a world are here.
+    pub(super) fn of_all(&mut self, met: &Engine) -> Result<f64, CliError> {
+        met.synchronize()?;
+        met.world().exchange("the beginning of a sample", &[]).map_err(Error::from)?;
+        self.sample()
     }
 
     /// Seconds that the steps of a sample take, flushes taken off.
@@ -236,7 +266,8 @@ pub(super) fn session(engine: &Engine, step: &Step, way: Way, dtype: Precision) 
     };
     let (dtype, products) = dtype.parts();
     let options = TrainingOptions {
-        batch: step.batch,
+        // Of ranks each has the row's batch.
+        batch: step.batch * engine.world().size(),
         accumulate: step.accumulate,
         loss,
         epochs: 1,
@@ -259,6 +290,12 @@ pub(super) fn session(engine: &Engine, step: &Step, way: Way, dtype: Precision) 
     }
     let engine = engine.with_choices(tune_of(made, false)?.choices);
     Ok(Session::new(&engine, model()?, &dataset, context, horizon, options)?)
+}
+
+/// What the first rank says.
+fn first_says(engine: &Engine, own: bool) -> Result<bool, Error> {
+    let parts = engine.world().exchange("whether a sample takes longer", &[u8::from(own)])?;
+    Ok(parts.first().is_some_and(|part| **part == [1]))
 }
 
 /// Seconds until the device has done these steps.
