@@ -40,10 +40,12 @@ impl Measured {
 /// Measures; the exit code. The first rank prints.
 pub(super) fn run(args: &Bench, launch: &Launch) -> Result<u8, CliError> {
     let world = launch.join(LIMIT)?;
-    if world.rank() > 0 {
+    let done = if world.rank() == 0 {
+        measure(args, &world)
+    } else {
         output::silence();
-    }
-    let done = output::prefixed(&format!("rank {}: ", world.rank()), || measure(args, &world));
+        output::prefixed(&format!("rank {}: ", world.rank()), || measure(args, &world))
+    };
     if let Err(error) = &done {
         world.abort(&error.to_string());
     }
