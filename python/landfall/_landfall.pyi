@@ -218,6 +218,7 @@ def _resume(run: PathLike[str], settings: str, observer: Callable[[str, str], No
 def _forecast(
     run: PathLike[str],
     files: list[list[PathLike[str]]],
+    future: list[list[PathLike[str]]],
     weights: str,
     device: str,
     threads: int | None,

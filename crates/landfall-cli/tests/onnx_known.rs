@@ -140,7 +140,8 @@ fn distributions_are_reproduced() {
         ));
         cases.push(case(&f, run, "", false));
     }
-    compare(&f, &cases, MOST);
+    // The quantile at 0.001 lies up to 22 scales off the mean, and so does the rounding of the scale in f32.
+    compare(&f, &cases, 1e-5);
     f.write("d.csv", counts(ROWS));
     f.write("e.csv", counts(ROWS - 37));
     f.runs(&format!("{TRAIN} --preset dlinear --loss negative-binomial --out counts"));

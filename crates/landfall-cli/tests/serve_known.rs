@@ -108,7 +108,11 @@ fn rows_known_in_advance_come_with_the_history() {
         );
         let help = server.get("/").body;
         assert!(help.contains("-F data=@history.csv -F future=@future.csv"), "{help}");
-        assert!(help.contains("\"event\": [\"name\""), "{help}");
+        assert!(
+            help.contains("\"event\": [\"name\"") && help.contains("by columns, with dates; null"),
+            "{help}"
+        );
+        assert!(!help.contains("--data-binary"), "a history alone is refused: {help}");
     }
 }
 

@@ -387,8 +387,8 @@ fn future_rows<'a>(
     Ok((rows, start))
 }
 
-/// A note of what the columns are, for a person.
-pub(super) fn note(panel: &Panel) -> Option<String> {
+/// What the columns are, for a person.
+pub(super) fn described(panel: &Panel) -> Option<String> {
     let known = panel.known();
     let past = panel.columns().len() - panel.targets() - known.len();
     (!known.is_empty()).then(|| {

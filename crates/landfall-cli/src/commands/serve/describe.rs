@@ -71,21 +71,25 @@ pub(super) fn help(run: &Run, interval_levels: &[f64], address: SocketAddr) -> S
     };
     let cell = |c: &String| format!("{}: {}", json!(c), if named(c) { "\"name\"" } else { "1.5" });
     let cells = columns.iter().map(cell).collect::<Vec<_>>().join(", ");
-    let ahead = if future.is_empty() {
-        String::new()
+    let (body, after, ahead) = if future.is_empty() {
+        let body = "-H 'Content-Type: text/csv' --data-binary @history.csv";
+        (body, String::new(), String::new())
     } else {
-        format!(
+        let ahead = format!(
             "
-Each history needs {}, known in advance, in the {horizon} rows after it:
-
-  curl http://{address}/forecast -F data=@history.csv -F future=@future.csv
-
-  -d '{{\"dates\": [...], \"columns\": {{...}}, \"future\": {{\"dates\": [...], \"columns\": {{{}}}}}}}'
+Each history needs {}, known in advance, in the {horizon} rows after it: `future`.
 ",
-            future.join(", "),
-            lists(&future)
-        )
+            future.join(", ")
+        );
+        let body = "-F data=@history.csv -F future=@future.csv";
+        (body, format!(", \"future\": {{\"dates\": [...], \"columns\": {{{}}}}}", lists(&future)), ahead)
     };
+    let dates = if run.known().iter().any(|known| matches!(known, Known::Calendar(_))) {
+        "with dates"
+    } else {
+        "with dates or without"
+    };
+    let more = if future.is_empty() { "" } else { ", \"future\": ..." };
     let beside = match (run.levels().is_empty(), interval_levels.is_empty()) {
         (true, true) => "",
         (false, true) => ", \"quantiles\": [...]",
@@ -108,7 +112,7 @@ Each history needs {}, known in advance, in the {horizon} rows after it:
     format!(
         "\
 Landfall forecasts {targets}: the {horizon} rows after a history of at least {rows} rows of {list}.
-
+{ahead}
 POST /forecast    a history (application/json or text/csv) in, its forecast out
 GET  /model       columns, rows, horizon and quantile levels, as JSON
 GET  /health      whether the server answers
@@ -116,25 +120,25 @@ GET  /metrics     counts for Prometheus
 
 A CSV with a header, and a CSV back:
 
-  curl http://{address}/forecast -H 'Content-Type: text/csv' --data-binary @history.csv
+  curl http://{address}/forecast {body}
 
 The same, and JSON back:
 
-  curl http://{address}/forecast -H 'Content-Type: text/csv' -H 'Accept: application/json' --data-binary @history.csv
+  curl http://{address}/forecast -H 'Accept: application/json' {body}
 
-JSON by columns, with dates or without; null is a missing value:
+JSON by columns, {dates}; null is a missing value:
 
   curl http://{address}/forecast -H 'Content-Type: application/json' \\
-    -d '{{\"dates\": [\"2024-01-01 00:00:00\", ...], \"columns\": {{{lists}}}}}'
+    -d '{{\"dates\": [\"2024-01-01 00:00:00\", ...], \"columns\": {{{lists}}}{after}}}'
 
 JSON by rows:
 
-  -d '{{\"rows\": [{{{date}: \"2024-01-01 00:00:00\", {cells}}}, ...]}}'
+  -d '{{\"rows\": [{{{date}: \"2024-01-01 00:00:00\", {cells}}}, ...]{more}}}'
 
 Several histories at once, each as above:
 
   -d '{{\"histories\": [{{\"columns\": ...}}, {{\"columns\": ...}}]}}'
-{ahead}{several}
+{several}
 The answer has one list of values for each of its columns:
 
   {{\"columns\": [...], \"forecasts\": [{{\"dates\": [...], \"values\": [[...], ...]{beside}}}]}}
