@@ -144,11 +144,18 @@ pub(crate) fn forecast(
             };
             let forecasts = forecasts.into_iter().map(one).collect::<Result<Vec<Forecasted>, CliError>>()?;
             let of_future = given.as_ref().map_or(&[][..], Panel::notices);
-            all.push((forecasts, [panel.notices(), of_future, &left_out].concat()));
+            let unread: Vec<String> = given.iter().filter_map(|_| unread(&run)).collect();
+            all.push((forecasts, [panel.notices(), of_future, &left_out, &unread].concat()));
         }
         Ok(all)
     };
     py.detach(forecasts).map_err(|e| raised(py, &e))
+}
+
+/// That what a run forecasts with reads no columns known in advance, which were given.
+fn unread(run: &Run) -> Option<String> {
+    let chosen = run.forecaster().filter(|_| !run.needs_future())?;
+    Some(format!("{} was chosen to forecast, and reads no columns known in advance", chosen.name()))
 }
 
 /// Quantiles and bounds of each column of a forecast.

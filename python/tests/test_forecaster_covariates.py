@@ -209,3 +209,17 @@ def test_what_is_missing_is_said(library):
         Forecaster(target="y", known_future="y", horizon=6)
     with pytest.raises(ArgumentError, match="no setting `futr_exog_list`; did you mean `known_future`?"):
         Forecaster(horizon=6, futr_exog_list=["price"])
+
+
+def test_a_choice_that_reads_no_covariates_says_so(library):
+    # The last value is the best forecast of a random walk, and the price says nothing.
+    walk = np.cumsum(((np.arange(400) * 7919 + 13) % 101) / 101.0 - 0.5)
+    dates = (np.datetime64("2024-01-01", "h") + np.arange(400)).astype("datetime64[ns]")
+    frame = {"ds": dates, "y": walk, "price": np.arange(400) * 31 % 17 * 1.0}
+    settings = {"horizon": 6, "max_steps": 1, "threads": 1, "device": "cpu", "progress": False}
+    forecaster = Forecaster(**settings, known_future="price").fit(make(library, frame))
+    alone = forecaster.predict()
+    after = {"ds": dates[-1] + np.arange(1, 7) * np.timedelta64(1, "h"), "price": np.ones(6)}
+    with pytest.warns(DataWarning, match="last value was chosen to forecast, and reads no columns known in advance"):
+        given = forecaster.predict(futr_df=make(library, after))
+    assert values(given, "auto") == values(alone, "auto")

@@ -18,9 +18,9 @@ pub(crate) fn cell(t: usize, column: &str) -> Value {
 /// Rows as a CSV.
 pub(crate) fn rows(from: usize, count: usize, columns: &[&str]) -> String {
     let of = |t: usize| {
-        let cells = ["date"].iter().chain(columns).map(|c| match cell(t, c) {
-            Value::String(text) => text,
-            other => other.to_string(),
+        let cells = ["date"].iter().chain(columns).map(|c| {
+            let cell = cell(t, c);
+            cell.as_str().map_or_else(|| cell.to_string(), str::to_owned)
         });
         cells.collect::<Vec<_>>().join(",") + "\n"
     };

@@ -226,11 +226,9 @@ impl Forecasting {
             y = g.maximum(y, target(of_series.entry(FLOOR)?)?)?;
         }
         let y = g.add(g.mul(y, target(of_series.entry(STD)?)?)?, target(of_series.entry(MEAN)?)?)?;
-        let point = match &run.resolved().training.loss {
-            // The mean stands behind the quantiles.
-            Loss::Distribution(..) => levels - 1,
-            loss => loss.point(),
-        };
+        let loss = &run.resolved().training.loss;
+        // The mean of a distribution stands behind the quantiles, of which there are none of counts.
+        let point = if matches!(loss, Loss::Distribution(..)) { levels - 1 } else { loss.point() };
         let point = g.reshape(g.slice(y, 2, point, 1)?, [batch, targets, horizon])?;
         let value = g.copy(g.permute(point, &[0, 2, 1])?)?;
         let doc = format!(

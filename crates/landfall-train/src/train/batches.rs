@@ -119,13 +119,12 @@ fn run(
     predicted: &mut Vec<Vec<f64>>,
 ) -> Result<(), Error> {
     let (elements, known) = session.window_elements();
-    let inputs: [(&str, &str, usize, for<'a> fn(&Seen<'a>) -> &'a [f64]); 2] = [
-        (CONTEXT, "a window", elements, |seen| seen.0),
-        (KNOWN, "the columns known in advance of a window", known, |seen| seen.1),
-    ];
-    for (name, what, elements, of) in inputs {
+    for (name, what, elements) in
+        [(CONTEXT, "a window", elements), (KNOWN, "the columns known in advance of a window", known)]
+    {
         input.clear();
-        for values in windows.iter().map(of) {
+        for &(window, known) in windows {
+            let values = if name == KNOWN { known } else { window };
             if values.len() != elements {
                 let (expected, given) = (session.window_spec(elements), session.window_spec(values.len()));
                 return Err(Error::HostData { what: what.to_owned(), expected, given });

@@ -167,9 +167,12 @@ impl Server {
         let only = matches!(given, Given::Json(_)) || all.len() == 1;
         let prepared = all.iter().map(|(series, future)| {
             let future = future.as_deref().map(Future::Rows);
-            self.run.prepare(series, future, only).map_err(|why| match &why {
-                RunError::Data(why) => refused(why),
-                other => Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
+            self.run.prepare(series, future, only).map_err(|why| {
+                if let RunError::Data(why) = &why {
+                    refused(why)
+                } else {
+                    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string())
+                }
             })
         });
         Ok((prepared.collect::<Result<_, _>>()?, notes))
