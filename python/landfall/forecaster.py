@@ -541,10 +541,13 @@ class Forecaster:
         own = [text for text, _ in texts if text is not None]
         ahead = [None if table is None else table.csv() for _, table in texts]
         with _files(own) as files, _files([text or "" for text in ahead], "future.csv") as future:
+            own_files = iter(files)
             answers = _landfall._forecast(
                 path,
-                [[file] for file in files],
-                [[file] if text is not None else [] for file, text in zip(future, ahead)],
+                [
+                    (next(own_files) if text is not None else None, file if csv is not None else None)
+                    for (text, _), file, csv in zip(texts, future, ahead)
+                ],
                 weights,
                 device,
                 self._settings.get("threads"),

@@ -98,15 +98,14 @@ type Further = (String, Vec<f64>);
 /// and the quantiles and bounds of each.
 type Forecasted = (String, Option<Vec<i64>>, Vec<Vec<f64>>, Vec<Vec<Further>>);
 
-/// Forecasts the rows after the last one, once for each list of files; without one, after the run's own data. `future` has for
-/// each the files of the rows to forecast, with the columns known in advance, or none. Each answer is the forecasts of its
-/// series, and what a person has to know.
+/// Forecasts the rows after the last one of each file; of none, those after the run's own data. Beside each stands the file of
+/// the rows to forecast, with the columns known in advance, or none. Each answer is the forecasts of its series, and what a
+/// person has to know.
 #[pyfunction(name = "_forecast")]
 pub(crate) fn forecast(
     py: Python<'_>,
     run: PathBuf,
-    files: Vec<Vec<PathBuf>>,
-    future: Vec<Vec<PathBuf>>,
+    files: Vec<(Option<PathBuf>, Option<PathBuf>)>,
     weights: &str,
     device: &str,
     threads: Option<usize>,
@@ -122,13 +121,11 @@ pub(crate) fn forecast(
         let horizon = run.resolved().network.horizon();
         let intervals = run.interval_levels(intervals.as_deref())?;
         let quantiles = run.levels().to_vec();
-        let own = [Vec::new()];
-        let files = if files.is_empty() { &own[..] } else { &files };
         let mut predictor = None;
         let mut all = Vec::with_capacity(files.len());
-        for (number, files) in files.iter().enumerate() {
-            let panel = series(&run, files, None)?;
-            let given = rows_ahead(&run, &panel, future.get(number).map_or(&[], Vec::as_slice))?;
+        for (data, future) in &files {
+            let panel = series(&run, data.as_slice(), None)?;
+            let given = rows_ahead(&run, &panel, future.as_slice())?;
             let predictor = match &mut predictor {
                 Some(predictor) => predictor,
                 none @ None => none.insert(Predictor::new(run.clone(), weights, device, threads)?),
