@@ -212,7 +212,7 @@ def test_what_is_missing_is_said(library):
 
 
 def test_a_choice_that_reads_no_covariates_says_so(library):
-    # The last value is the best forecast of a random walk, and the price says nothing.
+    # The price says nothing, so that a forecaster of the sales alone is chosen.
     walk = np.cumsum(((np.arange(400) * 7919 + 13) % 101) / 101.0 - 0.5)
     dates = (np.datetime64("2024-01-01", "h") + np.arange(400)).astype("datetime64[ns]")
     frame = {"ds": dates, "y": walk, "price": np.arange(400) * 31 % 17 * 1.0}
@@ -220,6 +220,6 @@ def test_a_choice_that_reads_no_covariates_says_so(library):
     forecaster = Forecaster(**settings, known_future="price").fit(make(library, frame))
     alone = forecaster.predict()
     after = {"ds": dates[-1] + np.arange(1, 7) * np.timedelta64(1, "h"), "price": np.ones(6)}
-    with pytest.warns(DataWarning, match="last value was chosen to forecast, and reads no columns known in advance"):
+    with pytest.warns(DataWarning, match="was chosen to forecast, and reads no columns known in advance"):
         given = forecaster.predict(futr_df=make(library, after))
     assert values(given, "auto") == values(alone, "auto")
