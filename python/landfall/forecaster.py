@@ -230,6 +230,9 @@ class Forecaster:
             if not any(counts):
                 first = min(int(one.dates[0]) for one in table.series)
                 raise InvalidValueError(f"at {at}: no series has a row by then; the first is {layout.shown(first)}")
+            for one, count in zip(table.series, counts):
+                if not count:
+                    _warn(f"series `{one.key}` is left out: its first row is {layout.shown(int(one.dates[0]))}, after {at}")
             if self._known and futr_df is None:
                 ahead = table.ahead(counts, self._known)
             table = table.cut(counts)
@@ -461,9 +464,11 @@ class Forecaster:
             columns=self._known,
             targets=len(self._known),
             categorical=self._categorical,
+            named_by="known_future",
             like=layout,
         )
-        return frames.following(dataclasses.replace(table, layout=frames.of_columns(table.layout, self._known)), layout, ends, "futr_df")
+        table = dataclasses.replace(table, layout=frames.of_columns(table.layout, self._known))
+        return frames.following(table, layout, ends, "futr_df")
 
     def _train(self, table: Table) -> None:
         layout = table.layout

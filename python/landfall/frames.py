@@ -185,10 +185,11 @@ def read(
     columns: Sequence[str],
     targets: int,
     categorical: Sequence[str] = (),
+    named_by: str | None = None,
     like: Layout | None = None,
 ) -> Table:
     """The series of a frame. `named` says that its names were asked for: else a frame without them is one series. The
-    columns of `categorical` hold names, the others numbers. With `like` the frame is to be continued by a forecaster
+    columns of `categorical` hold names, the others numbers; `named_by` is the setting that names a column. With `like` the frame is to be continued by a forecaster
     that was fitted on such a frame."""
     reader = _reader(frame)
     present = reader.columns
@@ -200,7 +201,7 @@ def read(
         raise _missing(date_column, "date_column", present)
     for column in columns:
         if column not in present:
-            raise _missing(column, "columns" if len(columns) > targets else "target", present)
+            raise _missing(column, named_by or ("columns" if len(columns) > targets else "target"), present)
     used = [name for name in (series_id, date_column, *columns) if name is not None]
     for name in used:
         if used.count(name) > 1:

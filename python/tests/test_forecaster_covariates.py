@@ -117,6 +117,12 @@ def test_a_past_forecast_takes_the_rows_that_were_known(library):
     ):
         with pytest.raises(InvalidValueError, match=says):
             forecaster.predict(at=wrong)
+    later = columns()
+    kept = [i for i, name in enumerate(later["unique_id"]) if name == "a" or i >= ROWS + rows]
+    late = make(library, {name: [column[i] for i in kept] if name != "ds" else column[kept] for name, column in later.items()})
+    with pytest.warns(DataWarning, match="series `b` is left out: its first row is 2024-01-08 06:00:00, after 2024-01-08T05"):
+        only = forecaster.predict(late, at=str(at))
+    assert values(only, "dlinear") == values(then, "dlinear")[:HORIZON]
 
 
 def test_past_dates_are_taken_in_any_form_and_zone():
@@ -197,7 +203,7 @@ def test_what_is_missing_is_said(library):
     refused(InvalidValueError, "futr_df: series `a` has 2024-01-11 01:00:00 where 2024-01-11 00:00:00 is", late)
     refused(InvalidValueError, "futr_df: it has no series `b`; it has a", ahead(names=("a",)))
     without = {k: v for k, v in ahead().items() if k != "event"}
-    refused(MissingColumnError, "no column `event`; the frame has unique_id, ds, price", without)
+    refused(MissingColumnError, "no column `event`; the frame has unique_id, ds, price. Name the column by known_future=...", without)
     unknown = {**ahead(), "event": ["parade"] * (2 * HORIZON)}
     refused(InvalidValueError, "`parade`, which the run was not trained on; it knows fair, none, strike", unknown)
     holes = {**ahead(), "event": [None] + ["fair"] * (2 * HORIZON - 1)}
