@@ -217,7 +217,7 @@ def _train(
 def _resume(run: PathLike[str], settings: str, observer: Callable[[str, str], None]) -> str: ...
 def _forecast(
     run: PathLike[str],
-    files: list[list[PathLike[str]]],
+    files: list[tuple[PathLike[str] | None, PathLike[str] | None]],
     weights: str,
     device: str,
     threads: int | None,
