@@ -189,8 +189,8 @@ def read(
     like: Layout | None = None,
 ) -> Table:
     """The series of a frame. `named` says that its names were asked for: else a frame without them is one series. The
-    columns of `categorical` hold names, the others numbers; `named_by` is the setting that names a column. With `like` the frame is to be continued by a forecaster
-    that was fitted on such a frame."""
+    columns of `categorical` hold names, the others numbers; `named_by` is the setting that names a column. With `like` the
+    frame is to be continued by a forecaster that was fitted on such a frame."""
     reader = _reader(frame)
     present = reader.columns
     if series_id is not None and series_id not in present:
