@@ -54,8 +54,12 @@ class Forecaster:
         series_id: The column that names the series; by default `unique_id`, of a frame that has it.
         date_column: The column of dates.
         target: The column to forecast, or a list of columns; by default `y`, or all of `columns`.
-        columns: All columns that the model reads; by default those to forecast. Other columns of a frame are not
-            looked at.
+        columns: All columns that the model reads; by default those to forecast and the covariates below. Those that are
+            none of these are past covariates. Other columns of a frame are not looked at.
+        known_future: Columns known in the rows to forecast, such as prices: :meth:`predict` takes them as `futr_df`.
+        static: Columns with one value for each series.
+        categorical: Those of the columns that hold names; each name becomes a column of 0 and 1.
+        calendar: Features of the dates: `True` for those that suit their frequency, or names such as `["hour"]`.
         settings: Any other setting of `landfall train`, by its name: `context`, `epochs`, `max_steps`, `batch`, `lr`,
             `seed`, `device`, `dtype`, `quantiles`, `split`, `network={"d_model": 16}`, ... `Forecaster.settings()`
             lists all.
@@ -77,6 +81,10 @@ class Forecaster:
         date_column: str = "ds",
         target: str | Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
+        known_future: str | Sequence[str] | None = None,
+        static: str | Sequence[str] | None = None,
+        categorical: str | Sequence[str] | None = None,
+        calendar: bool | Sequence[str] | None = None,
         **settings: Any,
     ) -> None:
         keywords.check(settings)
@@ -85,13 +93,23 @@ class Forecaster:
         self._given_folder = None if folder is None else Path(folder)
         self._series_id = series_id
         self._date_column = date_column
-        targets = [target] if isinstance(target, str) else None if target is None else list(target)
-        self._targets = targets or (list(columns) if columns is not None else ["y"])
-        self._columns = self._targets + [c for c in columns or () if c not in self._targets]
+        targets = _names(target) if target is not None else None
+        self._known, self._categorical = _names(known_future), _names(categorical)
+        covariates = list(dict.fromkeys([*self._known, *_names(static), *self._categorical]))
+        free = [c for c in columns or () if c not in covariates]
+        self._targets = targets or free or ["y"]
+        both = next((c for c in self._targets if c in covariates), None)
+        if both is not None:
+            raise InvalidValueError(f"column `{both}` is to be forecast, so that it cannot be a covariate too")
+        self._columns = list(dict.fromkeys([*self._targets, *(columns or ()), *covariates]))
         for name in (series_id, date_column, *self._columns):
             if name is not None and not isinstance(name, str):
                 raise ArgumentError(f"the name of a column is a str, not {name!r}")
         self._settings: dict[str, Any] = {"model": None if model == "auto" else model, "horizon": horizon, **settings}
+        given = {"known_future": self._known, "static": _names(static), "categorical": self._categorical}
+        self._settings |= {name: names for name, names in given.items() if names}
+        if calendar is not None and calendar is not False:
+            self._settings["calendar"] = [] if calendar is True else _names(calendar)
         self._settings = {name: value for name, value in self._settings.items() if value is not None}
         try:
             _landfall._check(keywords.to_json(self._settings))
@@ -166,6 +184,8 @@ class Forecaster:
         df: Frame | None = None,
         horizon: int | None = None,
         *,
+        futr_df: Frame | None = None,
+        at: Any = None,
         level: Sequence[float] | None = None,
         weights: str = "best",
     ) -> Frame:
@@ -177,28 +197,50 @@ class Forecaster:
             df: The series to continue, by default those of :meth:`fit`; they may have newer rows. No training takes
                 place.
             horizon: Rows to forecast, at most those that it was fitted for.
+            futr_df: The columns of `known_future` in the rows to forecast, one row for each series and date: as many as the
+                horizon that it was fitted for, or more. Other columns, and rows before, are not looked at.
+            at: The last date that is known, by default the last one of each series: the forecast is the one that was made
+                then. What was known in advance is taken from the rows after it, without `futr_df`.
             level: Levels of intervals in percent, such as `[80, 95]`; by default the setting `interval`.
             weights: `best`, those of the lowest validation error, or `last`.
 
         Raises:
             NotFittedError: Before :meth:`fit`.
+            MissingColumnError: A column of `futr_df` that is not there.
             InvalidValueError: Series that are too short; a longer horizon; dates that are not evenly spaced; a level that
-                needs more windows than there are.
+                needs more windows than there are; rows to forecast whose columns known in advance are missing, or are
+                those of other dates.
         """
         if weights not in ("best", "last"):
             raise InvalidValueError(f"weights {weights!r}: give best or last")
         path, layout = self._need_run(), self._need_layout()
         if self._tested() is None:
             _warn("the run was interrupted, and this forecast is that of an unfinished model; resume() it first")
-        if df is None:
-            forecasts = self._forecasts(path, [None], weights, level)[0]
-            ends = self._ends(path) if layout.step is not None else {}
-        else:
+        table = None
+        if df is not None:
             table = self._read(df, layout)
             layout = table.layout
-            forecasts = self._forecasts(path, [table.csv()], weights, level)[0]
-            ends = {one.key: one.dates[one.known() - 1] for one in table.series if one.known()}
             self._ids.update({one.key: one.name for one in table.series})
+        elif at is not None or layout.step is not None:
+            table = self._own_table(path)
+        ahead = None
+        if at is not None and table is not None:
+            instant = frames.instant(at, layout)
+            counts = [int(np.searchsorted(one.dates, instant, side="right")) for one in table.series]
+            if not any(counts):
+                first = min(int(one.dates[0]) for one in table.series)
+                raise InvalidValueError(f"at {at}: no series has a row by then; the first is {layout.shown(first)}")
+            for one, count in zip(table.series, counts):
+                if not count:
+                    _warn(f"series `{one.key}` is left out: its first row is {layout.shown(int(one.dates[0]))}, after {at}")
+            if self._known and futr_df is None:
+                ahead = table.ahead(counts, self._known)
+            table = table.cut(counts)
+        ends = {one.key: one.dates[one.known() - 1] for one in table.series if one.known()} if table else {}
+        if futr_df is not None:
+            ahead = self._read_ahead(futr_df, layout, ends)
+        text = table.csv() if table is not None and (df is not None or at is not None) else None
+        forecasts = self._forecasts(path, [(text, ahead)], weights, level)[0]
         rows = Rows(layout, self._columns[: len(self._targets)], self.alias)
         for key, stamps, values, further in forecasts:
             steps = len(values[0])
@@ -253,6 +295,8 @@ class Forecaster:
                     f"series `{one.key}` is left out: it has {len(one.dates)} rows and the windows take {held_out[0]}"
                 )
         before = [Table(layout, [one.first(len(one.dates) - rows) for one in long_enough]) for rows in held_out]
+        cuts = [[len(one.dates) - rows for one in long_enough] for rows in held_out]
+        after = [Table(layout, long_enough).ahead(cut, self._known) for cut in cuts]
         fitted: list[Forecaster] = []
         every = int(refit) or len(before)
         for table in before[::every]:
@@ -261,8 +305,9 @@ class Forecaster:
             fitted.append(forecaster)
         forecasts = []
         for number, f in enumerate(fitted):
-            served = before[number * every : (number + 1) * every]
-            forecasts += f._forecasts(f.folder, [table.csv() for table in served], "best")
+            served = range(number * every, min((number + 1) * every, len(before)))
+            texts = [(before[window].csv(), after[window] if self._known else None) for window in served]
+            forecasts += f._forecasts(f.folder, texts, "best")
         rows = Rows(layout, self._columns[: len(self._targets)], self.alias)
         by_key = [{key if layout.series_id else "": rest for key, *rest in answers} for answers in forecasts]
         for place, one in enumerate(long_enough):
@@ -400,8 +445,30 @@ class Forecaster:
             date_column=self._date_column,
             columns=self._columns,
             targets=len(self._targets),
+            categorical=self._categorical,
             like=like,
         )
+
+    def _read_ahead(self, df: Frame, layout: Layout, ends: Mapping[str, Any]) -> Table:
+        """The columns known in advance of the rows to forecast."""
+        if not self._known:
+            raise ArgumentError(
+                "futr_df is given, and the forecaster has no columns known in advance: name them with known_future, or leave "
+                "it out"
+            )
+        table = frames.read(
+            df,
+            series_id=layout.series_id,
+            named=layout.series_id is not None,
+            date_column=self._date_column,
+            columns=self._known,
+            targets=len(self._known),
+            categorical=self._categorical,
+            named_by="known_future",
+            like=layout,
+        )
+        table = dataclasses.replace(table, layout=frames.of_columns(table.layout, self._known))
+        return frames.following(table, layout, ends, "futr_df")
 
     def _train(self, table: Table) -> None:
         layout = table.layout
@@ -466,14 +533,30 @@ class Forecaster:
             shown.close()
 
     def _forecasts(
-        self, path: Path, texts: Sequence[str | None], weights: str, level: Sequence[float] | None = None
+        self,
+        path: Path,
+        texts: Sequence[tuple[str | None, Table | None]],
+        weights: str,
+        level: Sequence[float] | None = None,
     ) -> list[Any]:
+        """Forecasts after each file, or after the run's own, with the columns known in advance of the rows to forecast."""
         levels = None if level is None else [float(one) for one in level]
         device = self._settings.get("device", "auto")
         _no_gpu_after_fork(device)
-        with _files([text for text in texts if text is not None]) as files:
+        own = [text for text, _ in texts if text is not None]
+        ahead = [None if table is None else table.csv() for _, table in texts]
+        with _files(own) as files, _files([text or "" for text in ahead], "future.csv") as future:
+            own_files = iter(files)
             answers = _landfall._forecast(
-                path, [[file] for file in files], weights, device, self._settings.get("threads"), levels
+                path,
+                [
+                    (next(own_files) if text is not None else None, file if csv is not None else None)
+                    for (text, _), file, csv in zip(texts, future, ahead)
+                ],
+                weights,
+                device,
+                self._settings.get("threads"),
+                levels,
             )
         for note in dict.fromkeys(note for _, notes in answers for note in notes):
             _warn(note)
@@ -504,9 +587,6 @@ class Forecaster:
         layout = self._need_layout()
         return frames.read_csv((path / "data.csv").read_text(encoding="utf-8"), layout, self._ids)
 
-    def _ends(self, path: Path) -> dict[str, Any]:
-        return {one.key: one.dates[one.known() - 1] for one in self._own_table(path).series if one.known()}
-
 
 def _warn(note: str, kind: type[Warning] = DataWarning) -> None:
     """Warns of something in the caller's own line."""
@@ -517,12 +597,12 @@ def _warn(note: str, kind: type[Warning] = DataWarning) -> None:
 
 
 @contextmanager
-def _files(texts: Sequence[str]) -> Iterator[list[Path]]:
+def _files(texts: Sequence[str], name: str = "data.csv") -> Iterator[list[Path]]:
     """Texts as files, for as long as they are read."""
     with tempfile.TemporaryDirectory(prefix="landfall-") as folder:
         paths = []
         for number, text in enumerate(texts):
-            paths.append(Path(folder) / str(number) / "data.csv")
+            paths.append(Path(folder) / str(number) / name)
             paths[-1].parent.mkdir()
             paths[-1].write_text(text, encoding="utf-8")
         try:
@@ -534,7 +614,13 @@ def _files(texts: Sequence[str]) -> Iterator[list[Path]]:
 
 def _of_frame(text: str) -> str:
     """A message that names the file of a frame, which its reader has never seen."""
-    return re.sub(re.escape(tempfile.gettempdir()) + r"[/\\]landfall-\w+[/\\]\d+[/\\]data\.csv", "the frame", text)
+    folder = re.escape(tempfile.gettempdir()) + r"[/\\]landfall-\w+[/\\]\d+[/\\]"
+    return re.sub(folder + r"data\.csv", "the frame", re.sub(folder + r"future\.csv", "futr_df", text))
+
+
+def _names(given: str | Sequence[str] | None) -> list[str]:
+    """Names of columns, of which one may stand alone."""
+    return [given] if isinstance(given, str) else list(given or ())
 
 
 def _no_gpu_after_fork(device: str) -> None:

@@ -8,7 +8,9 @@ import importlib
 import io
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import timezone
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -54,6 +56,8 @@ class Layout:
     step: int | None = None
     #: The type of the series' names: `integer`, `category` or `text`.
     names: str = "text"
+    #: The columns that hold names and no numbers.
+    categorical: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def date_header(self) -> str:
@@ -63,6 +67,10 @@ class Layout:
         while self.step is not None and name in (self.series_id, *self.columns):
             name += "_"
         return name
+
+    def shown(self, date: int) -> str:
+        """A date, for a person."""
+        return _shown(date, "integer" if self.step is not None else self.dates)
 
     def settings(self) -> dict[str, Any]:
         """How the program reads the file, as settings."""
@@ -86,7 +94,7 @@ class OneSeries:
     name: Any
     #: Nanoseconds since 1970, or integers.
     dates: np.ndarray
-    #: A column for each of the layout's, NaN where a value is missing.
+    #: A column for each of the layout's, NaN where a value is missing; of names, texts.
     values: list[np.ndarray]
 
     def first(self, rows: int) -> OneSeries:
@@ -95,7 +103,7 @@ class OneSeries:
 
     def known(self) -> int:
         """Rows up to the last one with a value: those that a forecast follows."""
-        any_value = np.logical_or.reduce([~np.isnan(v) for v in self.values])
+        any_value = np.logical_or.reduce([v != "" if v.dtype == object else ~np.isnan(v) for v in self.values])
         found = np.flatnonzero(any_value)
         return int(found[-1]) + 1 if len(found) else 0
 
@@ -116,8 +124,22 @@ class Table:
             lines.extend(self._rows(one))
         return "\n".join(lines) + "\n"
 
+    def cut(self, rows: Sequence[int]) -> Table:
+        """The first rows of each series; those of which there are none are left out."""
+        return dataclasses.replace(self, series=[one.first(n) for one, n in zip(self.series, rows) if n > 0])
+
+    def ahead(self, rows: Sequence[int], columns: Sequence[str]) -> Table:
+        """These columns of the rows behind the first ones of each series."""
+        places = [self.layout.columns.index(column) for column in columns]
+        series = [
+            dataclasses.replace(one, dates=one.dates[n:], values=[one.values[place][n:] for place in places])
+            for one, n in zip(self.series, rows)
+            if n > 0
+        ]
+        return Table(of_columns(self.layout, columns), series)
+
     def _rows(self, one: OneSeries) -> list[str]:
-        cells = [_dates(one.dates, self.layout), *(_numbers(v) for v in one.values)]
+        cells = [_dates(one.dates, self.layout), *(_cells(v) for v in one.values)]
         if self.layout.series_id is not None:
             cells.insert(0, [_quoted(one.key)] * len(one.dates))
         return [",".join(row) for row in zip(*cells)]
@@ -137,6 +159,17 @@ def _dates(dates: np.ndarray, layout: Layout) -> list[str]:
     return [text.replace("T", " ") + suffix for text in texts]
 
 
+def of_columns(layout: Layout, columns: Sequence[str]) -> Layout:
+    """The layout of some of the columns, which says of the dates what the whole one says."""
+    # Integers are counted rows under the same name.
+    names = [c for c in layout.categorical if c in columns]
+    return dataclasses.replace(layout, columns=list(columns), targets=len(columns), categorical=names)
+
+
+def _cells(values: np.ndarray) -> list[str]:
+    return [_quoted(text) for text in values] if values.dtype == object else _numbers(values)
+
+
 def _numbers(values: np.ndarray) -> list[str]:
     # The fewest digits that are this number and no other of its type.
     texts = values.astype(str).tolist() if values.dtype == np.float32 else [repr(v) for v in values.tolist()]
@@ -151,10 +184,13 @@ def read(
     date_column: str,
     columns: Sequence[str],
     targets: int,
+    categorical: Sequence[str] = (),
+    named_by: str | None = None,
     like: Layout | None = None,
 ) -> Table:
-    """The series of a frame. `named` says that its names were asked for: else a frame without them is one series.
-    With `like` the frame is to be continued by a forecaster that was fitted on such a frame."""
+    """The series of a frame. `named` says that its names were asked for: else a frame without them is one series. The
+    columns of `categorical` hold names, the others numbers; `named_by` is the setting that names a column. With `like` the
+    frame is to be continued by a forecaster that was fitted on such a frame."""
     reader = _reader(frame)
     present = reader.columns
     if series_id is not None and series_id not in present:
@@ -165,7 +201,7 @@ def read(
         raise _missing(date_column, "date_column", present)
     for column in columns:
         if column not in present:
-            raise _missing(column, "columns" if len(columns) > targets else "target", present)
+            raise _missing(column, named_by or ("columns" if len(columns) > targets else "target"), present)
     used = [name for name in (series_id, date_column, *columns) if name is not None]
     for name in used:
         if used.count(name) > 1:
@@ -180,7 +216,7 @@ def read(
     clock = utc is not None and (_same_time(dates) if like is None else like.clock)
     if utc is not None and not clock:
         dates = utc
-    values = [reader.numbers(column) for column in columns]
+    values = [_texts(reader, c) if c in categorical else reader.numbers(c) for c in columns]
     codes, labels, names = reader.labels(series_id)
     keys = _keys(labels, series_id)
     series = []
@@ -199,12 +235,75 @@ def read(
         zone=zone,
         clock=clock,
         names=names,
+        categorical=[column for column in columns if column in categorical],
     )
     if unit == "integer":
         layout = dataclasses.replace(layout, step=_step(series, date_column))
     else:
         layout = dataclasses.replace(layout, date_format=_format(series, zone, clock))
     return Table(layout if like is None else _continued(layout, like), series)
+
+
+def following(table: Table, layout: Layout, ends: Mapping[str, Any], what: str) -> Table:
+    """The rows of a frame that follow the last ones of series of a forecaster with this layout. Dates are compared by the
+    program; integers are counted rows there, so that they are compared here."""
+    step = layout.step
+    if step is None:
+        return table
+    series = []
+    for one in table.series:
+        end = ends.get(one.key)
+        kept = one.dates > end if end is not None else np.full(len(one.dates), True)
+        dates = one.dates[kept]
+        if end is not None and len(dates) and dates[0] != end + step:
+            where = f"series `{one.key}`: " if one.key else ""
+            raise InvalidValueError(
+                f"{what}: {where}{layout.date_column} has {dates[0]} where {end + step} is forecast; give one row for each step"
+            )
+        series.append(dataclasses.replace(one, dates=dates, values=[v[kept] for v in one.values]))
+    return dataclasses.replace(table, series=[one for one in series if len(one.dates)])
+
+
+def instant(at: Any, layout: Layout) -> int:
+    """A date that a person gives, as a layout's dates are."""
+    name = layout.date_column
+    if layout.step is not None:
+        if isinstance(at, bool) or not isinstance(at, (int, np.integer)):
+            raise InvalidValueError(f"at {at!r}: `{name}` holds integers; give one of them")
+        return int(at)
+    try:
+        stamp: Any
+        if isinstance(at, (str, np.datetime64)):
+            stamp = np.datetime64(at)
+        else:
+            zoned = getattr(at, "tzinfo", None) is not None
+            stamp = None if isinstance(at, (int, np.integer)) else np.datetime64(at.replace(tzinfo=None) if zoned else at)
+        if stamp is None or np.isnat(stamp):
+            raise ValueError("no date")
+    except (ValueError, TypeError, AttributeError):
+        raise InvalidValueError(f'at {at!r}: give a date, such as "2024-01-31" or a Timestamp') from None
+    zone, own = layout.zone, getattr(at, "tzinfo", None)
+    if own is not None and zone is None:
+        raise InvalidValueError(f"at {at!r}: `{name}` has no time zone; give a date without one")
+    if zone is not None and (own is not None or not layout.clock):
+        moment = stamp.astype("datetime64[us]").item().replace(tzinfo=own or ZoneInfo(zone))
+        moment = moment.astimezone(ZoneInfo(zone) if layout.clock else timezone.utc)
+        stamp = np.datetime64(moment.replace(tzinfo=None))
+    return int(stamp.astype("datetime64[ns]").astype(np.int64))
+
+
+def _texts(reader: Any, column: str) -> np.ndarray:
+    """The names of a column."""
+    cells = reader.names(column)
+    missing = next((row for row, cell in enumerate(cells) if cell is None), None)
+    if missing is not None:
+        raise InvalidValueError(
+            f"column `{column}` is missing in row {missing} of the frame (from 0), and a categorical column needs a name "
+            "in each row"
+        )
+    texts = np.empty(len(cells), dtype=object)
+    texts[:] = [str(cell).strip() for cell in cells]
+    return texts
 
 
 def _missing(name: str, setting: str, present: Sequence[str]) -> MissingColumnError:
@@ -240,7 +339,7 @@ def _check(one: OneSeries, rows: np.ndarray, columns: Sequence[str], date_column
             "row per series and date, or name the column that tells series apart with series_id"
         )
     for column, values in zip(columns, one.values):
-        infinite = np.flatnonzero(np.isinf(values))
+        infinite = np.flatnonzero(np.isinf(values)) if values.dtype != object else np.arange(0)
         if len(infinite):
             row = int(rows[infinite[0]])
             raise InvalidValueError(
@@ -387,7 +486,12 @@ def read_csv(text: str, layout: Layout, ids: Mapping[str, Any]) -> Table:
         plain = [row[first].removesuffix("+00:00").replace(" ", "T") for row in rows]
         dates = np.array(plain, dtype="datetime64[ns]").view(np.int64)
     columns = range(first + 1, first + 1 + len(layout.columns))
-    values = [np.array([float(row[c] or "nan") for row in rows]) for c in columns]
+    values = [
+        np.array([row[c] for row in rows], dtype=object)
+        if name in layout.categorical
+        else np.array([float(row[c] or "nan") for row in rows])
+        for c, name in zip(columns, layout.columns)
+    ]
     series = []
     places: dict[str, list[int]] = {}
     for place, key in enumerate(keys):

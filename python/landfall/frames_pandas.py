@@ -67,6 +67,11 @@ class Reader:
         single = str(cells.dtype).lower() == "float32"
         return np.asarray(cells.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan))
 
+    def names(self, column: str) -> list[Any]:
+        """The cells of a column of names, `None` where one is missing."""
+        cells = self.frame[column]
+        return [None if missing else cell for cell, missing in zip(cells.tolist(), cells.isna().tolist())]
+
     def labels(self, column: str | None) -> tuple[np.ndarray, list[Any], str]:
         """The series of each row by its number, their names in the order of first use, and the type of the names."""
         if column is None:

@@ -58,6 +58,10 @@ class Reader:
             raise no_numbers(column, cells.dtype)
         return np.array(cells.cast(pl.Float32 if cells.dtype == pl.Float32 else pl.Float64).to_numpy())
 
+    def names(self, column: str) -> list[Any]:
+        """The cells of a column of names, `None` where one is missing."""
+        return list(self.frame[column].to_list())
+
     def labels(self, column: str | None) -> tuple[np.ndarray, list[Any], str]:
         """The series of each row by its number, their names in the order of first use, and the type of the names."""
         if column is None:

@@ -40,6 +40,13 @@ _ELSEWHERE = {
     "patch_len": "patch",
     "quantile": "quantiles",
     "val_size": "split",
+    "futr_exog_list": "known_future",
+    "future_covariates": "known_future",
+    "hist_exog_list": "columns",
+    "past_covariates": "columns",
+    "stat_exog_list": "static",
+    "static_covariates": "static",
+    "add_encoders": "calendar",
 }
 
 #: Settings that have no name here, and why.

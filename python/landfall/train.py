@@ -115,9 +115,9 @@ class Trainer:
             done = now
         return losses
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Copies of the parameters by name."""
-        return self._trainer.state_dict()
+    def state_dict(self, average: bool = False) -> dict[str, Tensor]:
+        """Copies of the parameters by name; with `average` of their moving average, which the option `average` keeps."""
+        return self._trainer.state_dict(average)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Sets all parameters from arrays by name."""

@@ -2,9 +2,9 @@
 
 use crate::engines;
 use landfall_cli::CliError;
-use landfall_cli::forecasting::{Predictor, series};
+use landfall_cli::forecasting::{Predictor, future as rows_ahead, series};
 use landfall_cli::training::{Begun, Ended, NewRun, Ready};
-use landfall_train::data::DataError;
+use landfall_train::data::{DataError, Future, Panel};
 use landfall_train::report::bound_names;
 use landfall_train::run::{
     Device, EvaluationRecord, Forecast, Observer, OneOrMore, Run, RunError, Settings, SettingsError,
@@ -98,13 +98,14 @@ type Further = (String, Vec<f64>);
 /// and the quantiles and bounds of each.
 type Forecasted = (String, Option<Vec<i64>>, Vec<Vec<f64>>, Vec<Vec<Further>>);
 
-/// Forecasts the rows after the last one, once for each list of files; without one, after the run's own data. Each answer is
-/// the forecasts of its series, and what a person has to know.
+/// Forecasts the rows after the last one of each file; of none, those after the run's own data. Beside each stands the file of
+/// the rows to forecast, with the columns known in advance, or none. Each answer is the forecasts of its series, and what a
+/// person has to know.
 #[pyfunction(name = "_forecast")]
 pub(crate) fn forecast(
     py: Python<'_>,
     run: PathBuf,
-    files: Vec<Vec<PathBuf>>,
+    files: Vec<(Option<PathBuf>, Option<PathBuf>)>,
     weights: &str,
     device: &str,
     threads: Option<usize>,
@@ -120,17 +121,17 @@ pub(crate) fn forecast(
         let horizon = run.resolved().network.horizon();
         let intervals = run.interval_levels(intervals.as_deref())?;
         let quantiles = run.levels().to_vec();
-        let own = [Vec::new()];
-        let files = if files.is_empty() { &own[..] } else { &files };
         let mut predictor = None;
         let mut all = Vec::with_capacity(files.len());
-        for files in files {
-            let panel = series(&run, files, None)?;
+        for (data, future) in &files {
+            let panel = series(&run, data.as_slice(), None)?;
+            let given = rows_ahead(&run, &panel, future.as_slice())?;
             let predictor = match &mut predictor {
                 Some(predictor) => predictor,
                 none @ None => none.insert(Predictor::new(run.clone(), weights, device, threads)?),
             };
-            let (mut forecasts, left_out) = predictor.forecast(&panel, None)?;
+            let ahead = given.as_ref().map(Future::Rows);
+            let (mut forecasts, left_out) = predictor.forecast(&panel, ahead)?;
             predictor.add_intervals(&panel, &intervals, &mut forecasts)?;
             let one = |f: Forecast| {
                 let dates = f.context.dates().map(|dates| dates.future(horizon)).transpose()?;
@@ -139,11 +140,19 @@ pub(crate) fn forecast(
                 Ok((f.context.name().to_owned(), stamps, f.values, further))
             };
             let forecasts = forecasts.into_iter().map(one).collect::<Result<Vec<Forecasted>, CliError>>()?;
-            all.push((forecasts, [panel.notices(), &left_out].concat()));
+            let of_future = given.as_ref().map_or(&[][..], Panel::notices);
+            let unread: Vec<String> = given.iter().filter_map(|_| unread(&run)).collect();
+            all.push((forecasts, [panel.notices(), of_future, &left_out, &unread].concat()));
         }
         Ok(all)
     };
     py.detach(forecasts).map_err(|e| raised(py, &e))
+}
+
+/// That what a run forecasts with reads no columns known in advance, which were given.
+fn unread(run: &Run) -> Option<String> {
+    let chosen = run.forecaster().filter(|_| !run.needs_future())?;
+    Some(format!("{} was chosen to forecast, and reads no columns known in advance", chosen.name()))
 }
 
 /// Quantiles and bounds of each column of a forecast.
@@ -342,7 +351,8 @@ fn in_python(e: &CliError) -> String {
     if let CliError::Run(RunError::Exists { path }) = e {
         return exists(path);
     }
-    keywords_of(&e.to_string())
+    // Rows to forecast are a frame here, and no file.
+    keywords_of(&e.to_string()).replace("--future FILE", "futr_df").replace("--future", "futr_df")
 }
 
 /// A sentence with keywords for the flags of the program.

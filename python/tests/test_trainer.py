@@ -60,6 +60,24 @@ def test_steps_equal_numpy():
     np.testing.assert_allclose(state["bias"].numpy(), bias, rtol=1e-5)
 
 
+def test_an_average_of_the_parameters_is_kept():
+    x, y = data(64)
+
+    def trained(**more):
+        return lf.Trainer(loss, start(), {"x": x, "y": y}, batch=64, epochs=6, lr=0.1, order="sequential", **more)
+
+    trainer = trained(average=0.75)
+    expected = start()
+    for _ in range(trainer.steps):
+        trainer.step()
+        for name, value in trainer.state_dict().items():
+            expected[name] = 0.75 * expected[name] + 0.25 * value.numpy()
+    for name, value in trainer.state_dict(average=True).items():
+        np.testing.assert_allclose(value.numpy(), expected[name], rtol=1e-5)
+    with pytest.raises(lf.Error, match="average"):
+        trained().state_dict(average=True)
+
+
 def test_a_saved_trainer_goes_on(tmp_path):
     x, y = data()
 

@@ -7,7 +7,7 @@ mod together;
 
 pub(crate) use covariates::CovariateArgs;
 pub(crate) use other_programs::{Export, Import};
-pub(crate) use serving::{Backtest, Serve};
+pub(crate) use serving::{Backtest, KeptIntervals, Serve};
 pub(crate) use together::Together;
 
 use crate::backtesting::Refit;

@@ -32,8 +32,6 @@ pub enum CliError {
     TooEarly { origin: String, rows: usize, needed: usize },
     #[error("{}:{line}: {found} where this backtest has {expected}; --resume goes on with a file of the same command", .path.display())]
     OtherBacktest { path: PathBuf, line: u64, found: String, expected: String },
-    #[error("{} reads columns that are known in advance, and a request has no place for them; use landfall forecast --future", .0.display())]
-    ServesNoKnown(PathBuf),
     #[error("{0} is needed; {1}")]
     Needed(&'static str, &'static str),
     #[error("{} is complete with {done} of {total} steps; give a larger --epochs or --max-steps to go on", .run.display())]
@@ -78,7 +76,6 @@ impl CliError {
             | Self::Export(_)
             | Self::Flags { .. }
             | Self::Needed(..)
-            | Self::ServesNoKnown(_)
             | Self::TooEarly { .. }
             | Self::OtherBacktest { .. }
             | Self::Complete { .. }

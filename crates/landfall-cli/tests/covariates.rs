@@ -126,7 +126,8 @@ fn a_run_with_covariates_goes_on_and_forecasts_what_its_future_says() {
         ),
         (
             "--future short.csv",
-            "short.csv: series `d` has 4 of the 6 rows after 2024-01-13 11:00:00 that are forecast; add the others",
+            "short.csv: series `d` has 4 of the 6 rows after 2024-01-13 11:00:00 that are forecast, and columns promotion, event=fair, \
+             event=none, event=strike are known in advance; add the others",
         ),
         (
             "--future late.csv",
@@ -134,7 +135,8 @@ fn a_run_with_covariates_goes_on_and_forecasts_what_its_future_says() {
         ),
         (
             "--data newer.csv --future future.csv",
-            "future.csv: series `newer` has 3 of the 6 rows after 2024-01-13 14:00:00 that are forecast; add the others",
+            "future.csv: series `newer` has 3 of the 6 rows after 2024-01-13 14:00:00 that are forecast, and columns promotion, \
+             event=fair, event=none, event=strike are known in advance; add the others",
         ),
         (
             "--future sparse.csv",

@@ -56,7 +56,13 @@ const HORIZON: usize = 8;
 fn bounds_are_order_statistics_of_the_errors_that_are_known_at_each_origin() {
     let f = Folder::new();
     f.write("d.csv", csv(300));
-    let trained = f.runs(&format!("{SMALL} --epochs 2 --interval 80,95 --json --out run")).json();
+    let ran = f.runs(&format!("{SMALL} --epochs 2 --interval 80,95 --json --out run"));
+    let trained = ran.json();
+    // The test windows have one line, with the scores of their intervals.
+    let metrics = f.read("run/metrics.jsonl");
+    let tested: Vec<&str> = metrics.lines().filter(|line| line.contains("\"split\":\"test\"")).collect();
+    assert_eq!((tested.len(), ran.out.matches("test after step").count()), (1, 1), "{metrics}");
+    assert!(tested[0].contains("\"interval_score\""), "{}", tested[0]);
     let scores = f.runs("evaluate run --predictions test.csv --json").json();
     assert_eq!(trained["intervals"], scores["intervals"]);
     let test = Windows::read(&f.read("test.csv"), HORIZON);

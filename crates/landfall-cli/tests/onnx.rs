@@ -6,11 +6,10 @@ mod program;
 use landfall::Engine;
 use landfall_train::run::{Data, Run, Weights};
 use landfall_train::train::Dataset;
+use program::onnx::{MOST, compare, levels, rows};
 use program::{Folder, csv};
 use prost::Message;
 use serde_json::{Value, json};
-use std::path::Path;
-use std::process::Command;
 
 /// Rows of the CSV, and of the shorter one that the second context of a batch ends with.
 const ROWS: [usize; 2] = [600, 595];
@@ -27,28 +26,6 @@ fn last_rows(text: &str, rows: usize) -> Vec<Vec<f64>> {
     let all: Vec<&str> = text.lines().skip(1).collect();
     let cells = |line: &&str| line.split(',').skip(1).map(|c| c.parse().expect("a number")).collect();
     all[all.len() - rows..].iter().map(cells).collect()
-}
-
-fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().expect("a list").iter().map(|x| x.as_f64().expect("a number")).collect()
-}
-
-/// `[horizon, columns]` of a forecast's values, one list for each column.
-fn rows(values: &Value) -> Vec<Vec<f64>> {
-    let columns: Vec<Vec<f64>> = values.as_array().expect("columns").iter().map(numbers).collect();
-    (0..columns[0].len()).map(|row| columns.iter().map(|c| c[row]).collect()).collect()
-}
-
-/// `[horizon, columns, levels]` of a forecast's quantiles.
-fn levels(quantiles: &Value) -> Vec<Vec<Vec<f64>>> {
-    let columns: Vec<Vec<Vec<f64>>> = quantiles
-        .as_array()
-        .expect("columns")
-        .iter()
-        .map(|c| c.as_array().expect("levels").iter().map(numbers).collect())
-        .collect();
-    let level = |row: usize| columns.iter().map(|c| c.iter().map(|l| l[row]).collect()).collect();
-    (0..columns[0][0].len()).map(level).collect()
 }
 
 /// What the program says that it wrote.
@@ -84,33 +61,6 @@ fn case(f: &Folder, run: &str) -> Value {
     let model = f.path().join(format!("{run}.onnx"));
     json!({"name": run, "model": model, "inputs": {"context": contexts}, "outputs": outputs, "scale": scale})
 }
-
-/// Runs the cases in onnxruntime, and checks that the largest error of each is small; or says why not.
-fn compare(f: &Folder, cases: &[Value], most: f64) {
-    f.write("cases.json", json!(cases).to_string());
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/onnx_round_trip.py");
-    let Ok(ran) = Command::new("python3").arg(script).arg(f.path().join("cases.json")).output() else {
-        eprintln!("SKIPPED: no model was run by onnxruntime, because python3 does not start");
-        return;
-    };
-    let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    if ran.status.code() == Some(3) {
-        eprintln!("SKIPPED: no model was run by onnxruntime: {}", out.trim());
-        return;
-    }
-    assert!(ran.status.success(), "{err}");
-    let errors: Value = serde_json::from_str(out.trim()).expect("JSON");
-    eprintln!("largest scaled errors: {errors}");
-    for case in cases {
-        let name = case["name"].as_str().expect("a name");
-        for (output, error) in errors[name].as_object().expect("outputs") {
-            assert!(error.as_f64().expect("a number") < most, "{name}, {output}: {error}");
-        }
-    }
-}
-
-/// The largest error that is accepted, in standard deviations of the column; 5e-7 was measured.
-const MOST: f64 = 2e-6;
 
 const TRAIN: &str =
     "train --data d.csv --context 48 --horizon 12 --batch 16 --threads 2 --device cpu --max-steps 4";

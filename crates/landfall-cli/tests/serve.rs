@@ -4,85 +4,12 @@
 
 mod program;
 
+use program::server::{Answer, Server};
 use program::{Folder, csv};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
-
-/// A server, which ends with the test.
-struct Server {
-    process: Child,
-    address: String,
-}
-
-struct Answer {
-    code: u16,
-    head: String,
-    body: String,
-}
-
-impl Answer {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.body).expect("JSON")
-    }
-    /// What a refusal says.
-    fn error(&self) -> String {
-        let object = self.json();
-        assert_eq!(object["status"], self.code, "{object}");
-        object["error"].as_str().expect("a text").to_owned()
-    }
-}
-
-impl Server {
-    fn start(f: &Folder, words: &str) -> Self {
-        let mut command = f.command(&format!("serve {words} --port 0 --device cpu --threads 2"));
-        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().expect("its output")).read_line(&mut line).expect("a line");
-        let address = line.trim().rsplit_once("http://").expect("an address").1.to_owned();
-        Self { process, address }
-    }
-
-    fn send(&self, bytes: &[u8]) -> Answer {
-        let mut stream = TcpStream::connect(&self.address).expect("it listens");
-        stream.write_all(bytes).expect("sent");
-        let mut text = Vec::new();
-        stream.read_to_end(&mut text).expect("an answer");
-        let text = String::from_utf8(text).expect("UTF-8");
-        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
-        let code = head.split(' ').nth(1).expect("a code").parse().expect("a number");
-        Answer { code, head: head.to_ascii_lowercase(), body: body.to_owned() }
-    }
-
-    fn get(&self, path: &str) -> Answer {
-        self.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes())
-    }
-
-    fn post(&self, path: &str, headers: &str, body: &str) -> Answer {
-        let length = body.len();
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
-        );
-        self.send(&[head.as_bytes(), body.as_bytes()].concat())
-    }
-
-    fn csv(&self, body: &str) -> Answer {
-        self.post("/forecast", "Content-Type: text/csv\r\n", body)
-    }
-
-    fn object(&self, body: &Value) -> Answer {
-        self.post("/forecast", "Content-Type: application/json\r\n", &body.to_string())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
+use std::process::Command;
 
 const TRAIN: &str =
     "train --data d.csv --context 32 --horizon 8 --batch 16 --threads 2 --device cpu --max-steps 3 --out run";

@@ -68,6 +68,7 @@ impl Case {
             log_every: 50,
             units,
             test: None,
+            intervals: Vec::new(),
             configuration: "seed = 3\n".to_owned(),
         };
         let checkpoint = path.join("checkpoint.safetensors");

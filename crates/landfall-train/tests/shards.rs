@@ -259,6 +259,7 @@ fn trained(engine: &Engine, path: &Path, sharded: bool, minutes: f64) -> Result<
         log_every: 2,
         units: Units::of(&panel),
         test: None,
+        intervals: Vec::new(),
         configuration: "seed = 3\n".to_owned(),
     };
     let mut folder = RunFolder::create(path, "seed = 3\n")?;

@@ -10,7 +10,7 @@ use crate::tensor::Tensor;
 use crate::tensor::elements::host;
 use landfall::{Engine, Error, Graph, HostTensor, Spec, Value as Node, View, with_dtype};
 use landfall_train::nn::{Context, Dropout, Init, ParameterId, Parameters};
-use landfall_train::train::{Arrays, Batch, StepRecord, Trainer, TrainingOptions};
+use landfall_train::train::{Arrays, Batch, StepRecord, Trainer, TrainingOptions, Weights};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::collections::BTreeMap;
@@ -63,7 +63,25 @@ pub(crate) struct PyTrainer {
 /// The options of a trainer with their defaults, as JSON.
 #[pyfunction]
 pub(crate) fn _training_options(py: Python<'_>) -> PyResult<String> {
-    serde_json::to_string(&TrainingOptions::default()).map_err(|e| Class::Error.error(py, e.to_string()))
+    // What is off is left out of a file; here every option has its name.
+    let on = TrainingOptions {
+        average: Some(0.5),
+        shard_optimizer: true,
+        sync_batch_norm: true,
+        ..TrainingOptions::default()
+    };
+    let written = |options: &TrainingOptions| {
+        serde_json::to_value(options).map_err(|e| Class::Error.error(py, e.to_string()))
+    };
+    let (mut all, default) = (written(&on)?, written(&TrainingOptions::default())?);
+    for (name, value) in all.as_object_mut().into_iter().flatten() {
+        *value = match default.get(name) {
+            Some(given) => given.clone(),
+            None if value.is_boolean() => false.into(),
+            None => serde_json::Value::Null,
+        };
+    }
+    Ok(all.to_string())
 }
 
 #[pymethods]
@@ -152,11 +170,12 @@ impl PyTrainer {
         Ok(list)
     }
 
-    /// Copies of the parameters by name.
-    fn state_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let dict = PyDict::new(py);
+    /// Copies of the parameters by name, or of their average.
+    #[pyo3(signature = (average = false))]
+    fn state_dict<'py>(&self, py: Python<'py>, average: bool) -> PyResult<Bound<'py, PyDict>> {
+        let (dict, weights) = (PyDict::new(py), if average { Weights::Average } else { Weights::Last });
         for name in &self.names {
-            let values = self.with(py, |trainer| trainer.state.read_host(name))?;
+            let values = self.with(py, |trainer| trainer.parameter(name, weights))?;
             let tensor = self.engine.from_host(&values).raised(py)?;
             dict.set_item(name, Tensor::new(View::from(tensor)))?;
         }

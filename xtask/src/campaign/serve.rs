@@ -159,13 +159,31 @@ fn word(random: &mut Random, of: &[&'static str]) -> &'static str {
     of[random.below(of.len())]
 }
 
+/// A text with some bytes changed, left out or repeated.
+fn damaged(random: &mut Random, text: &str) -> Vec<u8> {
+    let mut text = text.as_bytes().to_vec();
+    for _ in 0..1 + random.below(20) {
+        let at = random.below(text.len());
+        match random.below(4) {
+            0 => text[at] = random.next() as u8,
+            1 => text.truncate(at.max(1)),
+            2 => text.insert(at, *random.pick(b",;\n\"\0\xff9-")),
+            _ => {
+                let piece = text[at..(at + random.below(200)).min(text.len())].to_vec();
+                text.extend_from_slice(&piece);
+            }
+        }
+    }
+    text
+}
+
 /// One hostile request.
 fn hostile(random: &mut Random, history: &str) -> Case {
     let json = |body: &str| http::post("/forecast", "application/json", body.as_bytes());
     let column = |cell: &str| format!("{{\"columns\": {{\"load\": [{cell}]}}}}");
     let many = |cell: &str, n: usize| column(&vec![cell; n].join(","));
     let case = |name, bytes, codes| Case { name, bytes, codes, then: Then::Waits };
-    match random.below(26) {
+    match random.below(28) {
         0 => {
             let whole = many("1.5", 60);
             case("truncated JSON", json(&whole[..random.below(whole.len())]), &[400, 422])
@@ -218,23 +236,8 @@ fn hostile(random: &mut Random, history: &str) -> Case {
             Case { name: "slow client", bytes: whole[..at].to_vec(), codes: &[408], then }
         }
         11 => case("nothing", Vec::new(), &[]).ends(),
-        12 => case("content type", http::post("/forecast", word(random, &["text/html", "", "json", "application/x-www-form-urlencoded", "multipart/form-data"]), b"a"), &[415]),
-        13 | 14 => {
-            let mut text = history.as_bytes().to_vec();
-            for _ in 0..1 + random.below(20) {
-                let at = random.below(text.len());
-                match random.below(4) {
-                    0 => text[at] = random.next() as u8,
-                    1 => text.truncate(at.max(1)),
-                    2 => text.insert(at, *random.pick(b",;\n\"\0\xff9-")),
-                    _ => {
-                        let piece = text[at..(at + random.below(200)).min(text.len())].to_vec();
-                        text.extend_from_slice(&piece);
-                    }
-                }
-            }
-            case("damaged CSV", http::post("/forecast", "text/csv", &text), &[200, 422])
-        }
+        12 => case("content type", http::post("/forecast", word(random, &["text/html", "", "json", "application/x-www-form-urlencoded", "multipart/mixed; boundary=x"]), b"a"), &[415]),
+        13 | 14 => case("damaged CSV", http::post("/forecast", "text/csv", &damaged(random, history)), &[200, 422]),
         15 => case("other columns", json("{\"columns\": {\"lead\": [1, 2, 3]}}"), &[422]),
         16 => case("empty body", http::post("/forecast", word(random, &["text/csv", "application/json"]), b""), &[400, 422]),
         17 => {
@@ -255,6 +258,14 @@ fn hostile(random: &mut Random, history: &str) -> Case {
         22 => case("short history", json(&many("1", random.below(48))), &[422]),
         23 => case("missing values", json(&many("null", 1 + random.below(100))), &[422]),
         24 => case("query", format!("POST /forecast?{} HTTP/1.1\r\nHost: a\r\nContent-Type: text/csv\r\nContent-Length: 1\r\n\r\na", word(random, &["series", "series=%", "series=%ff%fe", "a=b", "series=a&series=b"])).into_bytes(), &[400]),
+        25 => case("parts without a boundary", http::post("/forecast", word(random, &["multipart/form-data", "multipart/form-data; boundary", "multipart/form-data; charset=x"]), b"a"), &[400]),
+        26 => {
+            let part = |name: &str| format!("--x\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{history}\r\n");
+            let names = [&["data"][..], &["data", "future"], &["data", "data"], &["future"], &["other"], &[]];
+            let parts: String = names[random.below(names.len())].iter().map(|name| part(name)).collect();
+            let whole = damaged(random, &format!("{parts}--x--\r\n"));
+            case("damaged parts", http::post("/forecast", "multipart/form-data; boundary=x", &whole), &[200, 400, 422])
+        }
         _ => case("lengths that differ", json("{\"dates\": [\"2021-01-01\"], \"columns\": {\"load\": [1, 2], \"wind\": [1]}}"), &[422]),
     }
 }

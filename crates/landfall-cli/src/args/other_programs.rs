@@ -1,5 +1,6 @@
 //! Arguments of the commands that exchange weights with other programs.
 
+use super::serving::KeptIntervals;
 use super::{computing, weights};
 use clap::Args as Group;
 use landfall_train::run::{Device, Network, OneOrMore, Settings, Weights};
@@ -85,6 +86,8 @@ pub(crate) struct Export {
     /// Print one JSON object about the ONNX model.
     #[arg(long, requires = "onnx")]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) intervals: KeptIntervals,
     /// Write a new checkpoint of the official PatchTST: a state dict of torch, or safetensors by its name.
     #[arg(long, value_name = "FILE.pth")]
     pub(crate) official: Option<PathBuf>,

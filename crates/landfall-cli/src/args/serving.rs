@@ -6,6 +6,20 @@ use clap::Args as Group;
 use landfall_train::run::{Device, Weights};
 use std::path::PathBuf;
 
+/// Intervals of forecasts that are made later, from rows that are not known yet.
+#[derive(Debug, Group)]
+pub(crate) struct KeptIntervals {
+    /// Prediction intervals of these levels in percent, as in 80,95 [default: those of the run, otherwise none].
+    #[arg(long, value_name = "P,P", value_delimiter = ',', allow_negative_numbers = true)]
+    pub(crate) interval: Option<Vec<f64>>,
+    /// No prediction intervals, whatever the run has: its data is not read then.
+    #[arg(long, conflicts_with = "interval")]
+    pub(crate) no_interval: bool,
+    /// CSV whose windows give the errors that intervals are made of [default: the data of the run]. Repeat for more series.
+    #[arg(long, value_name = "F.csv", conflicts_with = "no_interval")]
+    pub(crate) data: Vec<PathBuf>,
+}
+
 #[derive(Debug, Group)]
 pub(crate) struct Serve {
     /// Run directory.
@@ -34,6 +48,8 @@ pub(crate) struct Serve {
     /// Seconds that a request may take: to arrive, to be answered, and to finish when the server stops.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub(crate) timeout: u16,
+    #[command(flatten)]
+    pub(crate) intervals: KeptIntervals,
     /// Weights of the run: best or last.
     #[arg(long, value_parser = weights, default_value = "best")]
     pub(crate) weights: Weights,

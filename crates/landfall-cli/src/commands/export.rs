@@ -3,7 +3,7 @@
 mod checkpoints;
 mod model;
 
-use crate::args::Export;
+use crate::args::{Export, KeptIntervals};
 use crate::error::CliError;
 use landfall_train::run::Run;
 
@@ -11,6 +11,10 @@ use landfall_train::run::Run;
 pub(crate) fn run(args: &Export) -> Result<(), CliError> {
     if args.official.is_none() && args.hugging_face.is_none() && args.onnx.is_none() {
         return Err(CliError::Needed("a form", "as in: landfall export RUN --onnx FILE"));
+    }
+    let KeptIntervals { interval, no_interval, data } = &args.intervals;
+    if args.onnx.is_none() && (interval.is_some() || *no_interval || !data.is_empty()) {
+        return Err(CliError::Needed("--onnx", "intervals are a part of an ONNX model alone"));
     }
     let run = Run::open(&args.run)?;
     if let Some(path) = &args.official {
@@ -20,7 +24,7 @@ pub(crate) fn run(args: &Export) -> Result<(), CliError> {
         checkpoints::hugging_face(&run, args.weights, path)?;
     }
     match &args.onnx {
-        Some(path) => model::model(run, args.weights, path, args.json),
+        Some(path) => model::model(run, args.weights, &args.intervals, (path, args.json)),
         None => Ok(()),
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod evaluate;
 pub(crate) mod export;
 pub(crate) mod forecast;
 pub(crate) mod import;
+mod kept_intervals;
 pub(crate) mod plan;
 pub(crate) mod predict;
 mod predictions;

@@ -1,11 +1,11 @@
 //! A run with a directory: its steps, the choice of a forecaster, its end.
 
-use super::choice::{Chosen, chosen, interval_records};
+use super::choice::{Chosen, chosen};
 use super::comparison::Comparison;
 use super::ready::Ready;
 use crate::error::CliError;
 use landfall_train::choice::Plan;
-use landfall_train::run::{EvaluationRecord, Observer, Outcome, Resolved, Run, RunFolder, fit};
+use landfall_train::run::{EvaluationRecord, Observer, Outcome, Resolved, RunFolder, fit};
 use landfall_train::train::{Dataset, Session};
 use std::path::Path;
 
@@ -110,13 +110,6 @@ impl Trained {
             made = chosen(&mut resolved, &mut session, panel, choice, &mut folder, stop)?;
             let Some(chosen) = &made else { return Ok(Ended::Interrupted { step: steps }) };
             records = vec![chosen.forecast.clone()];
-        } else if let (Comparison::Series(panel), Some(levels), Some(test)) =
-            (&comparison, &resolved.settings.interval, records.last_mut())
-        {
-            // The session has the weights that are kept.
-            let run = Run::open(folder.path())?;
-            test.intervals = interval_records(&run, &mut session, panel, levels)?;
-            folder.log(test).map_err(CliError::During)?;
         }
         Ok(Ended::Done(Finished { resolved, session, comparison, chosen: made, records, steps }))
     }

@@ -63,7 +63,7 @@ pub(super) fn chosen(
 }
 
 /// The scores of a run's intervals on the test windows.
-pub(super) fn interval_records(
+fn interval_records(
     run: &Run,
     session: &mut Session,
     panel: &WindowedPanel,

@@ -301,6 +301,7 @@ impl Ready {
             log_every: resolved.log_every,
             units,
             test,
+            intervals: resolved.settings.interval.clone().filter(|_| choice.is_none()).unwrap_or_default(),
             configuration,
         }
     }

@@ -1,6 +1,11 @@
 //! Runs the built program in a folder of its own.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod known;
+pub(crate) mod onnx;
+#[cfg(unix)]
+pub(crate) mod server;
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 

@@ -242,15 +242,7 @@ fn indicators(sheet: &Sheet, options: &ReadOptions, field: usize) -> Result<Vec<
 /// The fields that are asked for, in their order; all free ones otherwise. Columns of a column of names ask for it once.
 fn chosen(sheet: &Sheet, options: &ReadOptions, taken: &[usize]) -> Result<Vec<usize>, DataError> {
     let free: Vec<usize> = (0..sheet.names.len()).filter(|field| !taken.contains(field)).collect();
-    let Some(names) = &options.columns else { return Ok(free) };
-    let mut names: Vec<String> = names.clone();
-    for name in &mut names {
-        let of = options.categorical.iter().find(|column| name.starts_with(&indicator(column, "")));
-        if let Some(column) = of {
-            name.clone_from(column);
-        }
-    }
-    names.dedup();
+    let Some(names) = options.file_columns() else { return Ok(free) };
     let place = |name: &String| {
         let (file, known) =
             (sheet.file.clone(), free.iter().map(|field| sheet.column_name(*field)).collect());

@@ -92,9 +92,16 @@ pub enum CovariateError {
     #[error("series `{series}`: {} known in advance, and {needed} rows after its last ({last}) are forecast; give their values with --future FILE", of_columns(.columns))]
     NoFuture { series: String, columns: Vec<String>, needed: usize, last: String },
     #[error(
-        "{file}: series `{series}` has {found} of the {needed} rows after {last} that are forecast; add the others"
+        "{file}: series `{series}` has {found} of the {needed} rows after {last} that are forecast, and {} known in advance; add the others", of_columns(.columns)
     )]
-    FutureRows { file: String, series: String, found: usize, needed: usize, last: String },
+    FutureRows {
+        file: String,
+        series: String,
+        columns: Vec<String>,
+        found: usize,
+        needed: usize,
+        last: String,
+    },
     #[error("{file}: series `{series}` has {found} where {expected} is forecast; give one row for each date")]
     FutureDate { file: String, series: String, found: String, expected: String },
     #[error("{file}: it has no series `{series}`; it has {}", list(.known))]
@@ -289,7 +296,7 @@ pub fn ahead(
             return Err(CovariateError::NoFuture { series, columns, needed: horizon, last: last() }.into());
         }
         (false, Some(future)) => {
-            Some(future_rows(series, (future, only), dates.as_deref(), horizon, &last())?)
+            Some(future_rows(series, (future, only, &given), dates.as_deref(), horizon, &last())?)
         }
     };
     let one = |(at, (column, why)): (usize, (&String, Known))| -> Result<Vec<f64>, DataError> {
@@ -327,13 +334,13 @@ fn named<'a>(
 /// The series of a file with the values after another's last row, and the first of its rows that is forecast.
 fn future_rows<'a>(
     series: &Series,
-    (future, only): (Future<'a>, bool),
+    (future, only, columns): (Future<'a>, bool, &[String]),
     dates: Option<&[chrono::NaiveDateTime]>,
     horizon: usize,
     last: &str,
 ) -> Result<(&'a Series, usize), DataError> {
     let (Future::Rows(panel) | Future::Longer(panel)) = future;
-    let file = list(&panel.files);
+    let file = if panel.files.is_empty() { panel.source() } else { list(&panel.files) };
     let found = match panel.series() {
         [one] if only && panel.found().series_id.is_empty() => Some(one),
         all => all.iter().find(|s| s.name() == series.name()),
@@ -343,6 +350,10 @@ fn future_rows<'a>(
         return Err(CovariateError::FutureSeries { file, series: series.name().to_owned(), known }.into());
     };
     let name = series.name().to_owned();
+    let too_few = |found: usize| {
+        let (file, series, columns, last) = (file.clone(), name.clone(), columns.to_vec(), last.to_owned());
+        CovariateError::FutureRows { file, series, columns, found, needed: horizon, last }.into()
+    };
     let start = match (future, dates, rows.dates()) {
         (Future::Longer(_), _, _) => series.rows(),
         (Future::Rows(_), Some(dates), Some(own)) => {
@@ -351,18 +362,15 @@ fn future_rows<'a>(
             let Some(start) = start else {
                 let found = own.values().first().map_or_else(|| "no date".to_owned(), |d| own.format(*d));
                 let expected = dates.first().map_or_else(String::new, |d| own.format(*d));
-                return Err(CovariateError::FutureDate { file, series: name, found, expected }.into());
+                return Err(CovariateError::FutureDate { file, series: name.clone(), found, expected }.into());
             };
             let mut pairs = own.values()[start..].iter().zip(dates);
             if let Some((found, expected)) = pairs.find(|(found, expected)| found != expected) {
                 let (found, expected) = (own.format(*found), own.format(*expected));
-                return Err(CovariateError::FutureDate { file, series: name, found, expected }.into());
+                return Err(CovariateError::FutureDate { file, series: name.clone(), found, expected }.into());
             }
             if after < horizon {
-                let (series, last) = (name, last.to_owned());
-                return Err(
-                    CovariateError::FutureRows { file, series, found: after, needed: horizon, last }.into()
-                );
+                return Err(too_few(after));
             }
             start
         }
@@ -374,14 +382,13 @@ fn future_rows<'a>(
     };
     let found = rows.rows().saturating_sub(start);
     if found < horizon {
-        let last = last.to_owned();
-        return Err(CovariateError::FutureRows { file, series: name, found, needed: horizon, last }.into());
+        return Err(too_few(found));
     }
     Ok((rows, start))
 }
 
-/// A note of what the columns are, for a person.
-pub(super) fn note(panel: &Panel) -> Option<String> {
+/// What the columns are, for a person.
+pub(super) fn described(panel: &Panel) -> Option<String> {
     let known = panel.known();
     let past = panel.columns().len() - panel.targets() - known.len();
     (!known.is_empty()).then(|| {

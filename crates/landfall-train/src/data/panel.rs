@@ -358,7 +358,6 @@ impl Panel {
         let frequency = self.frequency();
         let mut notes = self.found.notes.clone();
         notes.extend(self.irregularities());
-        notes.extend(covariates::note(self));
         Summary {
             source: if self.files.is_empty() { self.source() } else { list(&self.files) },
             rows: self.rows(),
@@ -372,6 +371,7 @@ impl Panel {
             first: first.map(|(_, text)| text),
             last: last.map(|(_, text)| text),
             season: self.season(),
+            covariates: covariates::described(self),
             notes,
         }
     }

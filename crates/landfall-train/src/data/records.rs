@@ -12,6 +12,7 @@ use super::{DataError, Series, table};
 ///     source: "request".to_owned(),
 ///     dates: Some(("day".to_owned(), ["2024-01-02", "2024-01-01", "2024-01-03"].map(str::to_owned).to_vec())),
 ///     columns: vec![("load".to_owned(), vec![Some(2.0), Some(1.0), None])],
+///     ..Records::default()
 /// };
 /// let series = records.series(&ReadOptions { fill: Some("previous".parse()?), ..ReadOptions::default() })?;
 /// assert_eq!(series.values()[0], [1.0, 2.0, 2.0]); // in the order of the dates, the missing value filled
@@ -23,8 +24,10 @@ pub struct Records {
     pub source: String,
     /// The name of the column of dates, and the dates as they are written.
     pub dates: Option<(String, Vec<String>)>,
-    /// Names and values of the columns; `None` is a missing value.
+    /// Names and values of the columns of numbers; `None` is a missing value.
     pub columns: Vec<(String, Vec<Option<f64>>)>,
+    /// Names and cells of the columns whose values are names ([`ReadOptions::categorical`]).
+    pub texts: Vec<(String, Vec<String>)>,
 }
 
 impl Records {
@@ -34,18 +37,27 @@ impl Records {
     /// # Errors
     /// Columns of different length; whatever keeps a table from being one series.
     pub fn series(self, options: &ReadOptions) -> Result<Series, DataError> {
-        let Self { source: file, dates, columns } = self;
+        let Self { source: file, dates, columns, texts } = self;
         let date_column = dates.as_ref().map(|(name, _)| vec![name.clone()]);
         let date_format = options.date_format.clone().filter(|_| dates.is_some());
         let options = ReadOptions { date_column, date_format, series_id: None, ..options.clone() };
-        let rows = columns.first().map_or(0, |(_, values)| values.len());
-        let lengths = columns.iter().map(|(name, values)| (name, values.len()));
+        let of_texts = texts.iter().map(|(name, cells)| (name, cells.len()));
         let dated = dates.iter().map(|(name, dates)| (name, dates.len()));
-        if let Some((column, found)) = lengths.chain(dated).find(|(_, found)| *found != rows) {
+        // The first one says how many rows there are: the dates, where they are given.
+        let mut lengths =
+            dated.chain(columns.iter().map(|(name, values)| (name, values.len()))).chain(of_texts);
+        let rows = lengths.clone().next().map_or(0, |(_, rows)| rows);
+        if let Some((column, found)) = lengths.find(|(_, found)| *found != rows) {
             return Err(DataError::ColumnLength { file, column: column.clone(), found, expected: rows });
         }
-        let names: Vec<String> =
-            dates.iter().map(|(name, _)| name).chain(columns.iter().map(|(name, _)| name)).cloned().collect();
+        let numbers = columns.iter().map(|(name, _)| name);
+        let names: Vec<String> = dates
+            .iter()
+            .map(|(name, _)| name)
+            .chain(numbers)
+            .chain(texts.iter().map(|(name, _)| name))
+            .cloned()
+            .collect();
         if let Some(name) = super::series::first_duplicate(&names) {
             return Err(DataError::DuplicateColumn { file, name: name.to_owned() });
         }
@@ -59,6 +71,7 @@ impl Records {
                     Value::Typed(values[row].map_or(Cell::Empty, |x| Cell::Float(Float(x))))
                 }),
             );
+            cells.extend(texts.iter().map(|(_, cells)| Value::Text(cells[row].trim().into())));
         }
         let sheet = Sheet {
             file: file.clone(),

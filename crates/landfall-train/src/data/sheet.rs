@@ -2,6 +2,7 @@
 
 use super::Fill;
 use super::cell::Cell;
+use super::covariates::indicator;
 use super::error::{DataError, Place};
 use super::text_column::{TextColumn, Texts};
 use std::hash::{Hash, Hasher};
@@ -41,6 +42,30 @@ pub struct ReadOptions {
     pub categorical: Vec<String>,
     /// Columns that may have one value in each series, and are not left out for it.
     pub fixed: Vec<String>,
+}
+
+impl ReadOptions {
+    /// The columns of a file that [`ReadOptions::columns`] are made of: those of the names of a categorical column are that
+    /// column, once. None where all columns of numbers are read.
+    ///
+    /// ```
+    /// use landfall_train::data::ReadOptions;
+    /// let columns = Some(["sales", "event=fair", "event=none"].map(str::to_owned).to_vec());
+    /// let options = ReadOptions { columns, categorical: vec!["event".to_owned()], ..ReadOptions::default() };
+    /// assert_eq!(options.file_columns(), Some(vec!["sales".to_owned(), "event".to_owned()]));
+    /// ```
+    #[must_use]
+    pub fn file_columns(&self) -> Option<Vec<String>> {
+        let mut names: Vec<String> = self.columns.clone()?;
+        for name in &mut names {
+            let of = self.categorical.iter().find(|column| name.starts_with(&indicator(column, "")));
+            if let Some(column) = of {
+                name.clone_from(column);
+            }
+        }
+        names.dedup();
+        Some(names)
+    }
 }
 
 /// A cell of a typed column, which owns its text.

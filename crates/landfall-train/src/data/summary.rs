@@ -31,12 +31,14 @@ pub struct Summary {
     pub last: Option<String>,
     /// The seasonal period.
     pub season: Season,
+    /// Which columns are known in advance, in words, where there are any.
+    pub covariates: Option<String>,
     /// What was filled, changed or left out, a sentence each.
     pub notes: Vec<String>,
 }
 
 impl Summary {
-    /// The lines for a person: file, rows and columns; dates; season; then the notes.
+    /// The lines for a person: file, rows and columns; dates; season; covariates; then the notes.
     pub fn lines(&self) -> Vec<String> {
         let series = match (self.series, self.series_columns.is_empty()) {
             (1, true) => String::new(),
@@ -62,6 +64,7 @@ impl Summary {
             1 => format!("  seasonal period: none ({})", self.season.why),
             period => format!("  seasonal period: {period} ({})", self.season.why),
         });
+        lines.extend(self.covariates.iter().map(|which| format!("  {which}")));
         lines.extend(self.notes.iter().map(|note| format!("  note: {note}")));
         // Names of columns and series may hold line breaks.
         lines.iter().map(|line| escaped(line)).collect()

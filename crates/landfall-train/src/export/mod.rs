@@ -3,11 +3,13 @@
 //! [`onnx`] writes the forecaster of a run as an ONNX model. There is no second definition of any model: the graph that
 //! Landfall itself would run is built, and each of its ops is written as ONNX operators.
 
+mod distribution;
 mod forecaster;
 mod onnx;
 
 pub use onnx::{IR_VERSION, OPSET, OnnxSummary, onnx};
 
+use crate::nn::Family;
 use crate::run::{Run, RunError};
 use crate::train::Loss;
 use std::path::PathBuf;
@@ -27,28 +29,23 @@ pub enum ExportError {
         "the model takes {bytes} bytes and one ONNX file at most {limit} (2 GiB, the limit of its format); export a smaller network"
     )]
     TooLarge { bytes: usize, limit: usize },
-    #[error("{} reads columns that are known in advance ({}), and a model for other programs has no input for them; train without --known-future, --static and --calendar", .path.display(), .columns.join(", "))]
-    Known { path: PathBuf, columns: Vec<String> },
-    #[error("{} predicts a distribution (--loss {loss}), whose quantiles have no ONNX form; train with --loss quantile", .path.display())]
-    Distribution { path: PathBuf, loss: String },
+    #[error("{} has --loss student-t, whose quantile at level {level} is written as a series that errs by {error:e}, and {most:e} is allowed; train with --quantiles nearer to 0.5", .path.display())]
+    Level { path: PathBuf, level: f64, error: f64, most: f64 },
+    #[error("{} averages a network with a baseline, and has --loss negative-binomial, whose quantiles are written as parameters of the network alone; train with --preset", .path.display())]
+    Averaged { path: PathBuf },
     #[error(transparent)]
     Run(#[from] RunError),
     #[error(transparent)]
     Engine(#[from] landfall::Error),
 }
 
-/// Refuses runs that forecast from more than their history, or a distribution.
+/// Refuses what no output of a model can say.
 fn expressible(run: &Run) -> Result<(), ExportError> {
-    let path = || run.path().to_owned();
-    if run.reads_known() {
-        let columns = run.columns().iter().rev().take(run.known().len()).rev().cloned().collect();
-        return Err(ExportError::Known { path: path(), columns });
+    let counts = matches!(run.resolved().training.loss, Loss::Distribution(Family::NegativeBinomial, _));
+    if counts && run.forecaster().is_some_and(|f| f.share != 1.0) {
+        return Err(ExportError::Averaged { path: run.path().to_owned() });
     }
-    let loss = run.resolved().settings.loss.clone().unwrap_or_default();
-    match run.resolved().training.loss {
-        Loss::Distribution(..) => Err(ExportError::Distribution { path: path(), loss }),
-        Loss::Mse | Loss::Mae | Loss::Huber(_) | Loss::Quantile(_) | Loss::CrossEntropy => Ok(()),
-    }
+    Ok(())
 }
 
 /// Which value an op makes, if it has a name.

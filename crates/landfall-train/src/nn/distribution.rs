@@ -39,6 +39,21 @@ pub struct Terms {
     pub nll: Value,
 }
 
+/// A distribution of each row, as graph values of its parameters.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Distribution {
+    /// Mean and standard deviation.
+    Normal { mean: Value, s: Value },
+    /// Mean, scale and degrees of freedom.
+    StudentT { mean: Value, s: Value, nu: Value },
+    /// Mean and shape.
+    NegativeBinomial { mean: Value, r: Value },
+}
+
+/// The t distribution's quantiles have one parameter left beside the level: its degrees of freedom ν, of which 1/ν is at most
+/// this.
+pub(crate) const MOST_INVERSE_FREEDOM: f64 = 1.0 / (2.0 + MIN_FREEDOM);
+
 fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
@@ -102,17 +117,13 @@ impl Family {
             return Err(rule.of(self.name(), &specs, None, Some(Location::caller())).into());
         }
         let parameter = |i: usize| g.slice(prediction, axis, i * shape.last(), shape.last());
-        let a = parameter(0)?;
-        let above = |i: usize, least: f64| g.affine(g.softplus(g.sub(parameter(i)?, a)?)?, 1.0, least);
-        match self {
-            Self::Normal => {
-                let s = above(1, MIN_SCALE)?;
+        match self.of_predicted(g, &parameter)? {
+            Distribution::Normal { mean: a, s } => {
                 let z = g.div(g.sub(target, a)?, s)?;
                 let half = g.affine(g.mul(z, z)?, 0.5, 0.5 * (2.0 * PI).ln())?;
                 Ok(Terms { mean: a, nll: g.add(half, g.ln(s)?)? })
             }
-            Self::StudentT => {
-                let (s, nu) = (above(1, MIN_SCALE)?, above(2, 2.0 + MIN_FREEDOM)?);
+            Distribution::StudentT { mean: a, s, nu } => {
                 let z = g.div(g.sub(target, a)?, s)?;
                 let gammas =
                     g.sub(ln_gamma(g, g.affine(nu, 0.5, 0.0)?)?, ln_gamma(g, g.affine(nu, 0.5, 0.5)?)?)?;
@@ -120,10 +131,7 @@ impl Family {
                 let scale = g.add(g.ln(s)?, g.affine(g.ln(nu)?, 0.5, 0.5 * PI.ln())?)?;
                 Ok(Terms { mean: a, nll: g.add(g.add(gammas, scale)?, tail)? })
             }
-            Self::NegativeBinomial => {
-                let mean = g.affine(g.softplus(a)?, 1.0, MIN_SCALE)?;
-                let (excess, square) = (above(1, 0.0)?, g.mul(mean, mean)?);
-                let r = g.div(square, g.add(g.mul(excess, excess)?, g.affine(square, MIN_EXCESS, 0.0)?)?)?;
+            Distribution::NegativeBinomial { mean, r } => {
                 let gammas = g.add(ln_gamma(g, r)?, ln_gamma(g, g.affine(target, 1.0, 1.0)?)?)?;
                 let gammas = g.sub(gammas, ln_gamma(g, g.add(target, r)?)?)?;
                 // r ln(r/(r + μ)) = −r ln(1 + μ/r), and likewise of y.
@@ -132,6 +140,32 @@ impl Family {
                 Ok(Terms { mean, nll: g.add(gammas, g.add(failures, counts)?)? })
             }
         }
+    }
+
+    /// The parameters that follow from predicted values, of which `predicted` gives the i-th.
+    ///
+    /// # Errors
+    /// As `predicted`; a dtype without logarithms.
+    #[track_caller]
+    pub(crate) fn of_predicted(
+        self,
+        g: &Graph,
+        predicted: &dyn Fn(usize) -> Result<Value, Error>,
+    ) -> Result<Distribution, Error> {
+        let a = predicted(0)?;
+        let above = |i: usize, least: f64| g.affine(g.softplus(g.sub(predicted(i)?, a)?)?, 1.0, least);
+        Ok(match self {
+            Self::Normal => Distribution::Normal { mean: a, s: above(1, MIN_SCALE)? },
+            Self::StudentT => {
+                Distribution::StudentT { mean: a, s: above(1, MIN_SCALE)?, nu: above(2, 2.0 + MIN_FREEDOM)? }
+            }
+            Self::NegativeBinomial => {
+                let mean = g.affine(g.softplus(a)?, 1.0, MIN_SCALE)?;
+                let (excess, square) = (above(1, 0.0)?, g.mul(mean, mean)?);
+                let r = g.div(square, g.add(g.mul(excess, excess)?, g.affine(square, MIN_EXCESS, 0.0)?)?)?;
+                Distribution::NegativeBinomial { mean, r }
+            }
+        })
     }
 
     /// The forecast of a row from the values that a network predicts for it: the quantiles at these levels, then the mean.

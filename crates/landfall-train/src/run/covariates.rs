@@ -47,23 +47,32 @@ impl Run {
     /// # Errors
     /// [`RunError::NoKnown`] without such columns; whatever keeps the files from being such rows.
     pub fn load_future(&self, files: &[PathBuf]) -> Result<Panel, RunError> {
+        let Some(read) = self.future_options() else {
+            return Err(RunError::NoKnown { path: self.path().to_owned() });
+        };
+        Ok(Panel::read(files, &read)?)
+    }
+
+    /// How rows after the last of the data are read: the columns known in advance that only whoever asks for a forecast has,
+    /// the dates and the series. None where the run has no such columns.
+    #[must_use]
+    pub fn future_options(&self) -> Option<ReadOptions> {
         let given = self.given();
         if given.is_empty() {
-            return Err(RunError::NoKnown { path: self.path().to_owned() });
+            return None;
         }
         let settings = &self.resolved().settings;
         let names = |names: &Option<Names>| names.as_ref().map(|names| names.0.clone());
         let categorical = names(&settings.categorical).unwrap_or_default();
         let asked = |c: &String| given.iter().any(|g| g.starts_with(&format!("{c}=")));
-        let read = ReadOptions {
+        Some(ReadOptions {
             categorical: categorical.into_iter().filter(asked).collect(),
             columns: Some(given),
             series_id: names(&settings.series_id),
             date_column: names(&settings.date_column),
             date_format: settings.date_format.clone(),
             ..ReadOptions::default()
-        };
-        Ok(Panel::read(files, &read)?)
+        })
     }
 
     /// Whether the rows to forecast of these series have their values, so that a missing one is said before a session is

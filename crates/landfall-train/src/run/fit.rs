@@ -45,6 +45,9 @@ pub struct FitOptions {
     pub units: Units,
     /// What the test windows are scored on besides; `None` for what forecasts no rows of series.
     pub test: Option<TestScoring>,
+    /// Levels of the intervals in percent whose scores the test windows have too; none where a forecaster is chosen after the
+    /// last step, whose intervals they are.
+    pub intervals: Vec<f64>,
     /// The run's configuration, kept in its checkpoints.
     pub configuration: String,
 }
@@ -276,6 +279,9 @@ impl Fit<'_> {
         let mut record = EvaluationRecord::new(self.progress.step, segment, &e, &self.options.units);
         if let Some(test) = &self.options.test {
             test.add_to(&mut record, self.session, None)?;
+            if segment == Segment::Test && !self.options.intervals.is_empty() {
+                record.intervals = test.intervals(self.session, &self.options.intervals)?;
+            }
         }
         Ok(record)
     }

@@ -6,7 +6,7 @@ use super::record::{IntervalRecord, IntervalScore};
 use super::{Forecaster, RunError};
 use crate::checkpoint::{File, Tensor};
 use crate::data::conformal::{IntervalSums, RecentErrors, needed, window_limit};
-use crate::data::{Baseline, Panel, Segment, WindowForecast, WindowedPanel, baseline};
+use crate::data::{Baseline, Member, Panel, Segment, WindowForecast, WindowedPanel, baseline};
 use crate::train::{Dataset, Session};
 use landfall::{DType, Engine, HostTensor};
 use std::collections::VecDeque;
@@ -205,15 +205,25 @@ fn bounds(
     (target, lowest, std): (usize, f64, f64),
     forecast: &[f64],
 ) -> Vec<[Vec<f64>; 2]> {
-    let one = |level: &f64| {
-        let half = |step: usize| {
-            recent.half_width(target * forecast.len() + step, *level).map_or(f64::INFINITY, |half| half * std)
-        };
-        let low = forecast.iter().enumerate().map(|(i, f)| (f - half(i)).max(lowest)).collect();
-        let high = forecast.iter().enumerate().map(|(i, f)| (f + half(i)).max(lowest)).collect();
-        [low, high]
-    };
-    levels.iter().map(one).collect()
+    let steps = forecast.len();
+    levels
+        .iter()
+        .map(|level| around(forecast, &half_widths(recent, *level, (target, steps), std), lowest))
+        .collect()
+}
+
+/// Half the width of a column's interval in each step; infinite where there are too few errors.
+fn half_widths(recent: &RecentErrors, level: f64, (target, steps): (usize, usize), std: f64) -> Vec<f64> {
+    let half = |step: usize| recent.half_width(target * steps + step, level);
+    (0..steps).map(|step| half(step).map_or(f64::INFINITY, |half| half * std)).collect()
+}
+
+/// A forecast minus and plus half widths, nowhere below `lowest`.
+fn around(forecast: &[f64], half: &[f64], lowest: f64) -> [Vec<f64>; 2] {
+    let pairs = || forecast.iter().zip(half);
+    let low = pairs().map(|(f, half)| (f - half).max(lowest)).collect();
+    let high = pairs().map(|(f, half)| (f + half).max(lowest)).collect();
+    [low, high]
 }
 
 /// The absolute scaled errors of a window's point forecast.
@@ -389,28 +399,103 @@ impl Run {
         levels: &[f64],
         forecasts: impl IntoIterator<Item = &'f mut Forecast>,
     ) -> Result<(), RunError> {
+        let widths = self.half_widths(engine, weights, panel, levels)?;
+        forecasts.into_iter().try_for_each(|forecast| widths.add_to(forecast))
+    }
+
+    /// Half the widths of intervals of these levels in percent around forecasts of the rows after the last ones of a panel, which
+    /// is divided: the errors are those of the most recent windows, up to the last row.
+    ///
+    /// # Errors
+    /// As [`Run::intervals`], but for [`RunError::TooFewErrors`], which [`HalfWidths::add_to`] says.
+    pub fn half_widths(
+        &self,
+        engine: &Engine,
+        weights: Weights,
+        panel: &WindowedPanel,
+        levels: &[f64],
+    ) -> Result<HalfWidths, RunError> {
         let panel = panel.clone().to_the_end()?;
         let mut session = self.session(engine, &Dataset::windowed(&panel)?, weights)?;
         let before = self.errors_before_test(&mut session, &panel, levels)?;
         let mut source = run_source(&mut session, &panel, self.forecaster());
         let after = past_errors(&mut source, &panel, Segment::Test, before.limit)?;
         drop(source);
-        for forecast in forecasts {
-            let name = forecast.context.name();
-            let known = panel.members().iter().position(|m| m.series.name() == name);
+        let (targets, horizon) = (panel.targets(), self.resolved().network.horizon());
+        let lowest = panel.columns().iter().take(targets).map(|column| before.lowest(column)).collect();
+        let of = |(i, member): (usize, &Member)| {
             let mut recent = RecentErrors::new(before.limit);
-            let errors = known.into_iter().flat_map(|i| before.history[i].iter().chain(&after[i]));
+            let errors = before.history[i].iter().chain(&after[i]);
             let found = errors.map(|errors| recent.push(errors.clone())).count();
-            enough(name, found, levels)?;
-            let Some(member) = known.and_then(|i| panel.members().get(i)) else { continue };
-            let columns = panel.columns().iter().zip(member.scaler.std()).enumerate();
-            forecast.intervals = columns
-                .zip(&forecast.values)
-                .map(|((target, (column, std)), values)| {
-                    bounds(&recent, levels, (target, before.lowest(column), *std), values)
-                })
-                .collect();
-        }
+            let column = |(target, std): (usize, &f64)| {
+                levels.iter().map(|level| half_widths(&recent, *level, (target, horizon), *std)).collect()
+            };
+            let half = member.scaler.std().iter().take(targets).enumerate().map(column).collect();
+            SeriesWidths { name: member.series.name().to_owned(), found, half }
+        };
+        let series = panel.members().iter().enumerate().map(of).collect();
+        Ok(HalfWidths { levels: levels.to_vec(), lowest, series, only: self.scalers().len() == 1 })
+    }
+}
+
+/// Half the widths of the intervals of forecasts beyond the end of series: of [`Run::half_widths`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct HalfWidths {
+    levels: Vec<f64>,
+    /// The smallest value of each target column.
+    lowest: Vec<f64>,
+    series: Vec<SeriesWidths>,
+    /// Whether the run has one series, whose name does not matter.
+    only: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct SeriesWidths {
+    name: String,
+    /// Windows with errors.
+    found: usize,
+    /// For each target column and level the half width of each step, in the units of the data.
+    half: Vec<Vec<Vec<f64>>>,
+}
+
+impl HalfWidths {
+    /// The levels, in percent.
+    #[must_use]
+    pub fn levels(&self) -> &[f64] {
+        &self.levels
+    }
+
+    /// The half widths of the intervals of a series, for each target column and level those of each step, in the units of the
+    /// data; of a run of one series, that series' whatever the name.
+    ///
+    /// # Errors
+    /// [`RunError::TooFewErrors`], of a series without errors too.
+    pub fn of(&self, series: &str) -> Result<&[Vec<Vec<f64>>], RunError> {
+        let found = match self.series.as_slice() {
+            [one] if self.only => Some(one),
+            all => all.iter().find(|of| of.name == series),
+        };
+        enough(series, found.map_or(0, |of| of.found), &self.levels)?;
+        Ok(found.map_or(&[], |of| of.half.as_slice()))
+    }
+
+    /// The smallest value of each target column's bounds: 0 of a column without negative values, else minus infinity.
+    #[must_use]
+    pub fn lowest(&self) -> &[f64] {
+        &self.lowest
+    }
+
+    /// Adds the intervals to a forecast.
+    ///
+    /// # Errors
+    /// As [`HalfWidths::of`].
+    pub fn add_to(&self, forecast: &mut Forecast) -> Result<(), RunError> {
+        let half = self.of(forecast.context.name())?;
+        let columns = half.iter().zip(&self.lowest).zip(&forecast.values);
+        let bounds = |((half, lowest), values): ((&Vec<Vec<f64>>, &f64), &Vec<f64>)| {
+            half.iter().map(|half| around(values, half, *lowest)).collect()
+        };
+        forecast.intervals = columns.map(bounds).collect();
         Ok(())
     }
 }

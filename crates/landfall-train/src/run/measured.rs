@@ -1,6 +1,7 @@
 //! RMSE, MASE, sMAPE and R² of the windows of a segment, as a rule of test, of a run's forecasts and of the baselines.
 
-use super::record::{BaselineRecord, EvaluationRecord};
+use super::intervals::{Intervals, run_source};
+use super::record::{BaselineRecord, EvaluationRecord, IntervalRecord};
 use super::{Forecaster, RunError, window_forecasts};
 use crate::data::{Baseline, DataError, MetricSums, QuantileSums, Segment, WindowedPanel, baseline};
 use crate::train::Session;
@@ -49,6 +50,21 @@ impl TestScoring {
         record.quantile_scores = quantiles.finish();
         record.baselines = self.baselines()?;
         Ok(())
+    }
+
+    /// The scores of intervals of these levels, in percent, around the forecasts of the session's network, over the test
+    /// windows.
+    ///
+    /// # Errors
+    /// [`RunError::TooFewErrors`]; a device fault.
+    pub(super) fn intervals(
+        &self,
+        session: &mut Session,
+        levels: &[f64],
+    ) -> Result<Vec<IntervalRecord>, RunError> {
+        let mut source = run_source(session, &self.panel, None);
+        let made = Intervals::validated(&mut source, &self.panel, levels, Vec::new())?;
+        made.record(&mut source, &self.panel, self.period)
     }
 
     /// Adds the further errors of a baseline to its record.

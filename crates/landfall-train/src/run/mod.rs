@@ -28,7 +28,7 @@ pub use fit::{CheckpointEvery, FitOptions, Observer, Outcome, complete, count, f
 pub use folder::{KEPT_DATA, KEPT_FRAME, RunFolder, RunLock};
 pub use forecaster::{Forecaster, floors, non_negative};
 pub use forecasts::window_forecasts;
-pub use intervals::{ForecastSource, Intervals, Rolling, baseline_source, enough, run_source};
+pub use intervals::{ForecastSource, HalfWidths, Intervals, Rolling, baseline_source, enough, run_source};
 pub use measured::TestScoring;
 pub use open::{ClassPrediction, Forecast, Run, Weights, open};
 pub use prepared::Prepared;

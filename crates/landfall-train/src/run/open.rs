@@ -176,16 +176,26 @@ impl Run {
         }
     }
 
-    /// How the run reads files: its columns, its dates, its series, and what it fills.
+    /// How the run reads files: its columns but for those that follow from the dates, its dates, its series, and what it
+    /// fills. What was read so becomes data of the run by [`Run::arranged`].
     #[must_use]
     pub fn read_options(&self) -> ReadOptions {
-        let columns = self.resolved.settings.columns.clone();
+        let columns = self.resolved.settings.file_columns();
         match &self.resolved.source {
             Source::Files { read, .. } => ReadOptions { columns, ..read.clone() },
             Source::Demo { .. } | Source::Walk { .. } | Source::Assets { .. } => {
                 ReadOptions { columns, ..ReadOptions::default() }
             }
         }
+    }
+
+    /// Series that were read by [`Run::read_options`], with the run's columns in its order: those to forecast, then the
+    /// covariates, features of the dates among them.
+    ///
+    /// # Errors
+    /// As [`Panel::with_covariates`].
+    pub fn arranged(&self, panel: Panel) -> Result<Panel, DataError> {
+        self.resolved.arranged(panel)
     }
 
     /// Windows over series under the run's split and scalers.

@@ -42,14 +42,19 @@ impl Resolved {
             }
         };
         let panel = panel.with_period(self.settings.period);
+        Ok(Data::Series(self.arranged(panel)?))
+    }
+
+    /// A panel with its columns in the order of the run: those to forecast, then the covariates.
+    pub(super) fn arranged(&self, panel: Panel) -> Result<Panel, DataError> {
         let panel = match &self.settings.target {
             Some(target) => panel.with_targets(target)?,
             None => panel,
         };
-        Ok(Data::Series(match self.settings.covariates() {
-            covariates if covariates == Covariates::default() => panel,
-            covariates => panel.with_covariates(&covariates)?,
-        }))
+        match self.settings.covariates() {
+            covariates if covariates == Covariates::default() => Ok(panel),
+            covariates => panel.with_covariates(&covariates),
+        }
     }
 
     /// Windows over series, each scaled by its training rows; the scalers, the columns, the seasonal period and where dates

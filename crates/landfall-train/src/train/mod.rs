@@ -21,7 +21,7 @@ mod trainer;
 mod update;
 
 pub use arrays::{Arrays, Batch};
-pub use batches::Batches;
+pub use batches::{Batches, Seen};
 pub use dataset::{Dataset, Span, Stretch, Target};
 pub use draws::Draws;
 pub use evaluation::{ClassScore, Evaluation, QuantileScore};

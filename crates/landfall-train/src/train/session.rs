@@ -395,10 +395,11 @@ impl Session {
         self.programs.predict.write(name, &values.iter().map(|&x| x as f32).collect::<Vec<f32>>())
     }
 
-    /// Adds what the session predicts to a graph: of scaled windows `[B, C, L]`, of any batch, `[B, targets, Q, H]`; of samples
+    /// Adds what the session predicts to a graph: of scaled windows `[B, C, L]`, of any batch, and columns known in advance
+    /// `[B, K, L + H]`, where the model reads some, `[B, targets, Q, H]`, Q the values that it predicts for a row; of samples
     /// `[B, S, F]` the probabilities of their classes, `[B, S, 1, K]`. The graph's state must have the model's entries.
-    pub(crate) fn prediction(&self, g: &Graph, x: Value) -> Result<Value, Error> {
-        prediction(g, self.model.as_ref(), &Inputs { x, known: None }, self.outputs)
+    pub(crate) fn prediction(&self, g: &Graph, x: Value, known: Option<Value>) -> Result<Value, Error> {
+        prediction(g, self.model.as_ref(), &Inputs { x, known }, self.outputs)
     }
 
     /// Programs that predict these numbers of windows at once, in the memory of the largest.
@@ -413,9 +414,10 @@ impl Session {
         set.build()
     }
 
-    /// Values of a window.
-    pub(super) fn window_elements(&self) -> usize {
-        self.window.channels * self.window.context
+    /// Values of a window, and of its columns known in advance.
+    pub(super) fn window_elements(&self) -> (usize, usize) {
+        let Shapes { channels, known, context } = self.window;
+        (channels * context, known * (context + self.outputs.horizon))
     }
 
     /// The spec of so many values of windows.

@@ -359,6 +359,17 @@ impl Trainer {
         Ok(self.options.dtype == DType::F16 && self.state.read::<f32>(LOSS_SCALE)?[0] >= 1.0)
     }
 
+    /// The values of a parameter, or of its average.
+    ///
+    /// # Errors
+    /// [`Error::NoEntry`] if there is no such parameter, or no average is kept; a device fault.
+    pub fn parameter(&self, name: &str, weights: Weights) -> Result<HostTensor, Error> {
+        match weights {
+            Weights::Last => self.state.read_host(name),
+            Weights::Average => self.state.read_host(&AVERAGE.entry(name)),
+        }
+    }
+
     /// What the ranks share out of that which is kept for every trainable element.
     pub(crate) fn shared(&self) -> &'static [Moment] {
         if self.options.shard_optimizer && !self.engine.world().is_single() { self.moments } else { &[] }

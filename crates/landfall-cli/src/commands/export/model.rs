@@ -1,16 +1,42 @@
 //! A run's forecaster as an ONNX model.
 
+use crate::args::KeptIntervals;
+use crate::commands::kept_intervals::interval_errors;
 use crate::error::CliError;
 use crate::output;
+use landfall::Engine;
 use landfall_train::export::{IR_VERSION, OPSET, onnx};
-use landfall_train::run::{Precision, Run, Weights};
+use landfall_train::models::Task;
+use landfall_train::nn::Family;
+use landfall_train::run::{Precision, Run, RunError, Weights};
+use landfall_train::train::Loss;
 use serde_json::json;
 use std::path::Path;
 
 /// Writes the file and says what is in it.
-pub(super) fn model(run: Run, weights: Weights, out: &Path, in_json: bool) -> Result<(), CliError> {
+pub(super) fn model(
+    run: Run,
+    weights: Weights,
+    intervals: &KeptIntervals,
+    (out, in_json): (&Path, bool),
+) -> Result<(), CliError> {
     let dtype = run.resolved().settings.dtype.unwrap_or(Precision::F32);
-    let written = onnx(run, weights, out)?;
+    let counts = matches!(run.resolved().training.loss, Loss::Distribution(Family::NegativeBinomial, _));
+    let widths = match run.resolved().network.task() {
+        Task::Forecast => interval_errors(&run, intervals)?,
+        Task::Regress | Task::Classify => None,
+    };
+    let of = |(levels, panel): (Vec<f64>, _)| -> Result<_, RunError> {
+        run.half_widths(&Engine::cpu()?, weights, &panel, &levels)
+    };
+    let widths = widths.map(of).transpose()?;
+    let written = onnx(run, weights, widths.as_ref(), out)?;
+    if counts {
+        output::note(
+            "note: the quantiles of a negative binomial distribution have no ONNX form: the output parameters has its mean m and \
+             shape r, and scipy.stats.nbinom(r, r / (r + m)).ppf(level) is a quantile",
+        );
+    }
     if dtype != Precision::F32 {
         let name = dtype.name();
         output::note(&format!(

@@ -56,6 +56,8 @@ struct Object<'a> {
     columns: &'a [String],
     #[serde(skip_serializing_if = "<[f64]>::is_empty")]
     levels: &'a [f64],
+    #[serde(skip_serializing_if = "<[f64]>::is_empty")]
+    interval_levels: &'a [f64],
     forecasts: Vec<One<'a>>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     notes: &'a [String],
@@ -68,15 +70,22 @@ struct One<'a> {
     values: &'a [Vec<f64>],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     quantiles: &'a [Vec<Vec<f64>>],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    intervals: &'a [Vec<[Vec<f64>; 2]>],
 }
 
-/// The forecasts of a request.
-pub(super) fn forecasts(run: &Run, all: &[Forecast], form: Form, mut notes: Vec<String>) -> Response<Body> {
+/// The forecasts of a request, with intervals of these levels in percent.
+pub(super) fn forecasts(
+    run: &Run,
+    interval_levels: &[f64],
+    all: &[Forecast],
+    (form, mut notes): (Form, Vec<String>),
+) -> Response<Body> {
     let columns = run.columns().get(..run.targets()).unwrap_or_default();
     let horizon = run.resolved().network.horizon();
     match form {
         Form::Csv => {
-            let table = Table::new(all, columns, (run.levels(), &[]), horizon);
+            let table = Table::new(all, columns, (run.levels(), interval_levels), horizon);
             plain(StatusCode::OK, "text/csv; charset=utf-8", table.csv())
         }
         Form::Json => {
@@ -89,9 +98,10 @@ pub(super) fn forecasts(run: &Run, all: &[Forecast], form: Form, mut notes: Vec<
                 dates: dated.then_some(dates.as_slice()),
                 values: &f.values,
                 quantiles: &f.quantiles,
+                intervals: &f.intervals,
             });
             let forecasts = forecasts.collect();
-            let object = Object { columns, levels: run.levels(), forecasts, notes: &notes };
+            let object = Object { columns, levels: run.levels(), interval_levels, forecasts, notes: &notes };
             match serde_json::to_vec(&object) {
                 Ok(bytes) => plain(StatusCode::OK, "application/json", bytes),
                 Err(why) => Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string()).response(),

@@ -1,5 +1,6 @@
 //! What the server says of itself: the run, and how to ask for forecasts.
 
+use landfall_train::data::{Known, ReadOptions};
 use landfall_train::run::Run;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -10,19 +11,37 @@ fn rows(run: &Run) -> usize {
     run.forecaster().map_or(context, |f| f.history(context))
 }
 
+/// The columns of a history in a file; those of the rows after it.
+fn columns(run: &Run) -> (Vec<String>, Vec<String>) {
+    let of = |options: ReadOptions| options.file_columns().unwrap_or_default();
+    let future = run.needs_future().then(|| run.future_options()).flatten();
+    (of(run.read_options()), future.map(of).unwrap_or_default())
+}
+
 /// The run, as JSON.
-pub(super) fn model(run: &Run, most: usize) -> String {
+pub(super) fn model(run: &Run, interval_levels: &[f64], most: usize) -> String {
     let names: Vec<&str> = run.scalers().iter().map(|(name, _)| name.as_str()).collect();
     let network = run.resolved().settings.model.map(|model| model.name().to_owned());
     let options = run.read_options();
+    let (columns, future) = columns(run);
+    let features = run.known().into_iter().filter_map(|known| match known {
+        Known::Calendar(feature) => Some(feature.name()),
+        Known::Given | Known::Fixed => None,
+    });
+    let calendar: Vec<&str> = features.collect();
     json!({
         "landfall": env!("CARGO_PKG_VERSION"),
         "forecaster": run.forecaster().map(|f| f.name()).or(network),
-        "columns": run.columns(),
+        "columns": columns,
+        "known_future": future,
+        "categorical": options.categorical,
+        "static": options.fixed,
+        "calendar": calendar,
         "targets": run.columns().get(..run.targets()).unwrap_or_default(),
         "rows": rows(run),
         "horizon": run.resolved().network.horizon(),
         "levels": run.levels(),
+        "interval_levels": interval_levels,
         "series": names,
         "date_column": options.date_column,
         "date_format": options.date_format,
@@ -32,19 +51,52 @@ pub(super) fn model(run: &Run, most: usize) -> String {
 }
 
 /// The API in plain text, with examples of this run.
-pub(super) fn help(run: &Run, address: SocketAddr) -> String {
+pub(super) fn help(run: &Run, interval_levels: &[f64], address: SocketAddr) -> String {
     let (rows, horizon) = (rows(run), run.resolved().network.horizon());
-    let columns = run.columns();
+    let (columns, future) = columns(run);
     let list = columns.join(", ");
-    let targets = columns.get(..run.targets()).unwrap_or_default().join(", ");
+    let targets = run.columns().get(..run.targets()).unwrap_or_default().join(", ");
     let options = run.read_options();
     let date = match options.date_column.as_deref() {
         Some([one]) => one.clone(),
         Some(_) | None => "date".to_owned(),
     };
-    let lists =
-        columns.iter().map(|c| format!("{}: [1.5, 1.7, ...]", json!(c))).collect::<Vec<_>>().join(", ");
-    let cells = columns.iter().map(|c| format!("{}: 1.5", json!(c))).collect::<Vec<_>>().join(", ");
+    let named = |column: &String| options.categorical.contains(column);
+    let lists = |columns: &[String]| {
+        let list = |c: &String| {
+            let cells = if named(c) { "[\"name\", \"name\", ...]" } else { "[1.5, 1.7, ...]" };
+            format!("{}: {cells}", json!(c))
+        };
+        columns.iter().map(list).collect::<Vec<_>>().join(", ")
+    };
+    let cell = |c: &String| format!("{}: {}", json!(c), if named(c) { "\"name\"" } else { "1.5" });
+    let cells = columns.iter().map(cell).collect::<Vec<_>>().join(", ");
+    let (body, after, ahead) = if future.is_empty() {
+        let body = "-H 'Content-Type: text/csv' --data-binary @history.csv";
+        (body, String::new(), String::new())
+    } else {
+        let ahead = format!(
+            "
+Each history needs {}, known in advance, in the {horizon} rows after it: `future`.
+",
+            future.join(", ")
+        );
+        let body = "-F data=@history.csv -F future=@future.csv";
+        (body, format!(", \"future\": {{\"dates\": [...], \"columns\": {{{}}}}}", lists(&future)), ahead)
+    };
+    let dates = if run.known().iter().any(|known| matches!(known, Known::Calendar(_))) {
+        "with dates"
+    } else {
+        "with dates or without"
+    };
+    let more = if future.is_empty() { "" } else { ", \"future\": ..." };
+    let beside = match (run.levels().is_empty(), interval_levels.is_empty()) {
+        (true, true) => "",
+        (false, true) => ", \"quantiles\": [...]",
+        (true, false) => ", \"intervals\": [...]",
+        (false, false) => ", \"quantiles\": [...], \"intervals\": [...]",
+    };
+    let lists = lists(&columns);
     let several = if run.scalers().len() > 1 {
         let names: Vec<&str> = run.scalers().iter().map(|(name, _)| name.as_str()).take(8).collect();
         format!(
@@ -60,7 +112,7 @@ pub(super) fn help(run: &Run, address: SocketAddr) -> String {
     format!(
         "\
 Landfall forecasts {targets}: the {horizon} rows after a history of at least {rows} rows of {list}.
-
+{ahead}
 POST /forecast    a history (application/json or text/csv) in, its forecast out
 GET  /model       columns, rows, horizon and quantile levels, as JSON
 GET  /health      whether the server answers
@@ -68,20 +120,20 @@ GET  /metrics     counts for Prometheus
 
 A CSV with a header, and a CSV back:
 
-  curl http://{address}/forecast -H 'Content-Type: text/csv' --data-binary @history.csv
+  curl http://{address}/forecast {body}
 
 The same, and JSON back:
 
-  curl http://{address}/forecast -H 'Content-Type: text/csv' -H 'Accept: application/json' --data-binary @history.csv
+  curl http://{address}/forecast -H 'Accept: application/json' {body}
 
-JSON by columns, with dates or without; null is a missing value:
+JSON by columns, {dates}; null is a missing value:
 
   curl http://{address}/forecast -H 'Content-Type: application/json' \\
-    -d '{{\"dates\": [\"2024-01-01 00:00:00\", ...], \"columns\": {{{lists}}}}}'
+    -d '{{\"dates\": [\"2024-01-01 00:00:00\", ...], \"columns\": {{{lists}}}{after}}}'
 
 JSON by rows:
 
-  -d '{{\"rows\": [{{{date}: \"2024-01-01 00:00:00\", {cells}}}, ...]}}'
+  -d '{{\"rows\": [{{{date}: \"2024-01-01 00:00:00\", {cells}}}, ...]{more}}}'
 
 Several histories at once, each as above:
 
@@ -89,7 +141,7 @@ Several histories at once, each as above:
 {several}
 The answer has one list of values for each of its columns:
 
-  {{\"columns\": [...], \"forecasts\": [{{\"dates\": [...], \"values\": [[...], ...]}}]}}
+  {{\"columns\": [...], \"forecasts\": [{{\"dates\": [...], \"values\": [[...], ...]{beside}}}]}}
 
 What is wrong with a request is said in JSON: {{\"status\": 422, \"error\": \"...\"}}.
 ",

@@ -7,13 +7,16 @@ mod answer;
 mod describe;
 mod metrics;
 mod network;
+mod parts;
 mod request;
 mod routes;
 
 use self::metrics::Metrics;
 use self::network::Queue;
+use self::request::Reading;
 use self::routes::{Limits, Server};
 use crate::args::Serve as Args;
+use crate::commands::kept_intervals::interval_errors;
 use crate::device::on;
 use crate::error::CliError;
 use crate::output;
@@ -23,7 +26,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use landfall_train::models::Task;
-use landfall_train::run::{Run, RunError};
+use landfall_train::run::{HalfWidths, Run, RunError};
 use landfall_train::train::Batches;
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -51,9 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         Task::Regress => return Err(RunError::NoFuture { path: args.run.clone() }.into()),
         Task::Classify => return Err(RunError::Classes { path: args.run.clone() }.into()),
     }
-    if run.reads_known() {
-        return Err(CliError::ServesNoKnown(args.run.clone()));
-    }
+    let errors = interval_errors(&run, &args.intervals)?;
     let stop = Stop::watch();
     let address = SocketAddr::new(args.host, args.port);
     let refused = |why| CliError::Listen { address, why };
@@ -64,10 +65,12 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let placed = on(args.device, args.threads, |engine| {
         let mut session = run.predictor(engine, args.weights)?;
         let batches = Batches::new(&mut session, usize::from(args.max_batch))?;
-        Ok((session, batches))
+        let of = |(levels, panel): &(Vec<f64>, _)| run.half_widths(engine, args.weights, panel, levels);
+        let widths = errors.as_ref().map(of);
+        Ok((session, batches, widths.transpose()?))
     })?;
     output::note(&placed.line());
-    let (session, batches) = placed.made;
+    let (session, batches, widths) = placed.made;
     if !batches.left_out().is_empty() {
         let most = batches.most();
         output::note(&format!(
@@ -86,9 +89,10 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         connections: usize::from(args.connections),
     };
     let connections = Arc::new(Semaphore::new(limits.connections));
-    let (model, help) = (describe::model(&run, most), describe::help(&run, address));
-    let options = run.read_options();
-    let server = Server { run, options, queue, metrics, limits, connections, model, help };
+    let levels = widths.as_ref().map_or(&[][..], HalfWidths::levels);
+    let (model, help) = (describe::model(&run, levels, most), describe::help(&run, levels, address));
+    let reading = Reading::of(&run);
+    let server = Server { run, reading, widths, queue, metrics, limits, connections, model, help };
     let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, THREADS);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)

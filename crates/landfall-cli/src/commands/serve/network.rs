@@ -2,7 +2,7 @@
 
 use super::metrics::Metrics;
 use landfall_train::run::Prepared;
-use landfall_train::train::{Batches, Session};
+use landfall_train::train::{Batches, Seen, Session};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -86,7 +86,8 @@ fn predict(mut session: Session, mut batches: Batches, waiting: &Receiver<Job>, 
         if taken.is_empty() {
             continue;
         }
-        let windows: Vec<&[f64]> = taken.iter().map(|(prepared, _)| prepared.scaled()).collect();
+        let windows: Vec<Seen<'_>> =
+            taken.iter().map(|(prepared, _)| (prepared.scaled(), prepared.known())).collect();
         let predicted = engine.enter(|| batches.predict(&mut session, &windows));
         metrics.ran(taken.len());
         match predicted {

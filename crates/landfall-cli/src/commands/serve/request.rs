@@ -1,12 +1,15 @@
-//! The histories of a request: JSON or CSV, as series that a run can continue.
+//! The histories of a request, and the rows after them that are known in advance: JSON or CSV, as series that a run can
+//! continue.
 
 use super::answer::Refusal;
+use super::parts::Parts;
 use hyper::StatusCode;
-use landfall_train::data::{DataError, Panel, ReadOptions, Records, Series};
+use landfall_train::data::{CovariateError, DataError, Panel, ReadOptions, Records, Series};
 use landfall_train::run::Run;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// What a request's body is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,15 +18,47 @@ pub(super) enum Form {
     Csv,
 }
 
-/// The series of a request, and what its answer has to say of them.
+/// A body: JSON, or CSVs.
+pub(super) enum Given {
+    Json(bytes::Bytes),
+    Csv(Parts),
+}
+
+/// The series of a request, with the rows after each that were given, and what its answer has to say of them.
 pub(super) struct Histories {
-    pub(super) series: Vec<Series>,
+    pub(super) all: Vec<(Series, Option<Arc<Panel>>)>,
     pub(super) notes: Vec<String>,
+}
+
+/// How a table of a request is read, and the columns that it has to have.
+struct Columns {
+    options: ReadOptions,
+    names: Vec<String>,
+}
+
+impl Columns {
+    fn of(options: ReadOptions) -> Self {
+        Self { names: options.file_columns().unwrap_or_default(), options }
+    }
+}
+
+/// How the requests of a run are read.
+pub(super) struct Reading {
+    history: Columns,
+    /// Of the rows after a history; none where nothing is known in advance.
+    future: Option<Columns>,
+}
+
+impl Reading {
+    pub(super) fn of(run: &Run) -> Self {
+        Self { history: Columns::of(run.read_options()), future: run.future_options().map(Columns::of) }
+    }
 }
 
 /// A cell of JSON.
 enum Scalar {
     Missing,
+    Truth(bool),
     Number(f64),
     Text(String),
 }
@@ -46,7 +81,7 @@ impl Visitor<'_> for ScalarVisitor {
         Ok(Scalar::Number(x as f64))
     }
     fn visit_bool<E: Error>(self, x: bool) -> Result<Scalar, E> {
-        Ok(Scalar::Number(f64::from(u8::from(x))))
+        Ok(Scalar::Truth(x))
     }
     fn visit_str<E: Error>(self, text: &str) -> Result<Scalar, E> {
         Ok(Scalar::Text(text.to_owned()))
@@ -94,6 +129,16 @@ struct History {
     dates: Option<Vec<Scalar>>,
     columns: Option<Pairs<Vec<Scalar>>>,
     rows: Option<Vec<Pairs<Scalar>>>,
+    future: Option<Rows>,
+}
+
+/// Rows, or their columns.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rows {
+    dates: Option<Vec<Scalar>>,
+    columns: Option<Pairs<Vec<Scalar>>>,
+    rows: Option<Vec<Pairs<Scalar>>>,
 }
 
 /// The body: one history, or several.
@@ -105,32 +150,58 @@ struct Body {
     dates: Option<Vec<Scalar>>,
     columns: Option<Pairs<Vec<Scalar>>>,
     rows: Option<Vec<Pairs<Scalar>>>,
+    future: Option<Rows>,
 }
 
 fn unprocessable(text: impl Into<String>) -> Refusal {
     Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, text)
 }
 
-fn refused(why: &DataError) -> Refusal {
-    unprocessable(why.to_string())
+/// What is wrong with a request's data, in the words of a request.
+pub(super) fn refused(why: &DataError) -> Refusal {
+    unprocessable(if let DataError::Covariates(CovariateError::NoDates { file }) = why {
+        format!("{file}: no dates, and the run reads features of them; give each row its date")
+    } else {
+        // Who sends a request gives the rows with it, in no file.
+        why.to_string().replace("--future FILE", "`future`")
+    })
 }
 
 /// Reads histories for a run: at most `most` of them.
 pub(super) struct Reader<'a> {
     pub(super) run: &'a Run,
-    pub(super) options: &'a ReadOptions,
+    pub(super) reading: &'a Reading,
     pub(super) most: usize,
 }
 
 impl Reader<'_> {
     /// The histories of a body; `series` is the name of the only one of a CSV, if it was given.
-    pub(super) fn read(&self, form: Form, body: &[u8], series: Option<&str>) -> Result<Histories, Refusal> {
-        let histories = match form {
-            Form::Json => self.json(body)?,
-            Form::Csv => self.csv(body, series)?,
+    pub(super) fn read(&self, given: &Given, series: Option<&str>) -> Result<Histories, Refusal> {
+        let mut histories = match given {
+            Given::Json(body) => self.json(body)?,
+            Given::Csv(parts) => self.csv(parts, series)?,
         };
-        self.few(histories.series.len())?;
+        self.few(histories.all.len())?;
+        if histories.all.iter().any(|(_, future)| future.is_some())
+            && !self.run.needs_future()
+            && let Some(forecaster) = self.run.forecaster()
+        {
+            let name = forecaster.name();
+            histories.notes.push(format!(
+                "{name} was chosen to forecast, and reads no covariates: `future` changes nothing"
+            ));
+        }
         Ok(histories)
+    }
+
+    /// How rows after a history are read.
+    fn future(&self) -> Result<&Columns, Refusal> {
+        self.reading.future.as_ref().ok_or_else(|| {
+            let columns = self.reading.history.names.join(", ");
+            unprocessable(format!(
+                "`future` is given, and the run has no columns known in advance: it reads {columns}; leave it out"
+            ))
+        })
     }
 
     fn few(&self, count: usize) -> Result<(), Refusal> {
@@ -150,9 +221,15 @@ impl Reader<'_> {
             Refusal::new(StatusCode::BAD_REQUEST, text)
         };
         let body: Body = serde_json::from_slice(body).map_err(bad)?;
-        let single =
-            History { series: body.series, dates: body.dates, columns: body.columns, rows: body.rows };
+        let single = History {
+            series: body.series,
+            dates: body.dates,
+            columns: body.columns,
+            rows: body.rows,
+            future: body.future,
+        };
         let any = single.series.is_some()
+            || single.future.is_some()
             || single.dates.is_some()
             || single.columns.is_some()
             || single.rows.is_some();
@@ -174,60 +251,37 @@ impl Reader<'_> {
             let source = if several { format!("history {}", i + 1) } else { "the history".to_owned() };
             self.history(history, &source)
         };
-        let series = all.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
-        Ok(Histories { series, notes: Vec::new() })
+        let all = all.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
+        Ok(Histories { all, notes: Vec::new() })
     }
 
-    fn history(&self, history: History, source: &str) -> Result<Series, Refusal> {
-        let own = self.options.date_column.as_deref().unwrap_or_default();
-        // A date of several columns is one column here, in a form that is found anew.
-        let (date_name, date_format) = match own {
-            [one] => (one.as_str(), self.options.date_format.clone()),
-            _ => ("date", None),
-        };
-        let mut table = match (history.columns, history.rows) {
-            (Some(_), Some(_)) => {
-                return Err(unprocessable(format!("{source} has `columns` and `rows`; give one of them")));
-            }
-            (None, None) => {
-                let columns = self.run.columns().join(", ");
-                return Err(unprocessable(format!(
-                    "{source} has no `columns` and no `rows`; the run reads {columns}"
-                )));
-            }
-            (Some(Pairs(columns)), None) => columns,
-            (None, Some(rows)) => transposed(rows),
-        };
-        if let Some(dates) = history.dates {
-            if table.iter().any(|(name, _)| name == date_name) {
-                return Err(unprocessable(format!(
-                    "{source} has `dates` and a column `{date_name}`; give one of them"
-                )));
-            }
-            table.insert(0, (date_name.to_owned(), dates));
-        }
-        let (mut dates, mut columns) = (None, Vec::with_capacity(self.run.columns().len()));
-        for (name, cells) in table {
-            if name == date_name && dates.is_none() {
-                dates = Some((name, cells.into_iter().map(text).collect()));
-            } else if self.run.columns().contains(&name) {
-                columns.push((numbers(&name, cells, source)?, name));
-            }
-        }
-        let columns = columns.into_iter().map(|(values, name)| (name, values)).collect();
-        let options = ReadOptions { date_format, ..self.options.clone() };
-        let records = Records { source: source.to_owned(), dates, columns };
-        let series = records.series(&options).map_err(|why| refused(&why))?;
-        Ok(match history.series {
+    fn history(&self, history: History, source: &str) -> Result<(Series, Option<Arc<Panel>>), Refusal> {
+        let History { series: name, dates, columns, rows, future } = history;
+        let series = table(Rows { dates, columns, rows }, &self.reading.history, source)?;
+        let series = match name {
             Some(name) => series.named(name),
             None => series,
-        })
+        };
+        let arranged = self.run.arranged(Panel::from(series)).map_err(|why| refused(&why))?;
+        let future = match future {
+            Some(rows) => {
+                let future = table(rows, self.future()?, &format!("`future` of {source}"))?;
+                Some(Arc::new(Panel::from(future)))
+            }
+            None => None,
+        };
+        let series = arranged.into_series().into_iter().next();
+        Ok((series.ok_or_else(|| refused(&DataError::NoFile))?, future))
     }
 
-    fn csv(&self, body: &[u8], series: Option<&str>) -> Result<Histories, Refusal> {
-        let mut options = self.options.clone();
-        options.series_id = options.series_id.filter(|_| series.is_none());
-        let (panel, mut notes) = match Panel::parse(body, "the CSV", &options) {
+    fn csv(&self, parts: &Parts, series: Option<&str>) -> Result<Histories, Refusal> {
+        let named = |columns: &Columns| {
+            let mut options = columns.options.clone();
+            options.series_id = options.series_id.filter(|_| series.is_none());
+            options
+        };
+        let mut options = named(&self.reading.history);
+        let (panel, mut notes) = match Panel::parse(&parts.history, "the CSV", &options) {
             // Rows are counted where the run had dates and the CSV has none, as `landfall forecast` counts them.
             Err(DataError::UnknownColumn { name, .. })
                 if options.date_column.as_ref().is_some_and(|columns| columns.contains(&name)) =>
@@ -235,14 +289,25 @@ impl Reader<'_> {
                 options.date_column = None;
                 options.date_format = None;
                 let note = format!("no column `{name}`, where the run had dates; rows are counted");
-                (Panel::parse(body, "the CSV", &options), vec![note])
+                (Panel::parse(&parts.history, "the CSV", &options), vec![note])
             }
             read => (read, Vec::new()),
         };
-        let panel = panel.map_err(|why| refused(&why))?;
+        let panel = panel.and_then(|panel| self.run.arranged(panel)).map_err(|why| refused(&why))?;
         notes.extend(panel.notices().iter().cloned());
         let all = panel.into_series();
-        let series = match series {
+        let future = match &parts.future {
+            Some(text) => {
+                let mut ahead = named(self.future()?);
+                ahead.date_column = ahead.date_column.filter(|_| options.date_column.is_some());
+                ahead.date_format = ahead.date_format.filter(|_| options.date_column.is_some());
+                let panel = Panel::parse(text, "the future", &ahead).map_err(|why| refused(&why))?;
+                notes.extend(panel.notices().iter().map(|note| format!("the future: {note}")));
+                Some(Arc::new(panel))
+            }
+            None => None,
+        };
+        let all = match series {
             Some(name) if all.len() == 1 => all.into_iter().map(|s| s.named(name)).collect(),
             Some(_) => {
                 return Err(unprocessable(
@@ -251,8 +316,54 @@ impl Reader<'_> {
             }
             None => all,
         };
-        Ok(Histories { series, notes })
+        let all = all.into_iter().map(|series| (series, future.clone())).collect();
+        Ok(Histories { all, notes })
     }
+}
+
+/// Rows of JSON as a series with these columns.
+fn table(given: Rows, read: &Columns, source: &str) -> Result<Series, Refusal> {
+    let own = read.options.date_column.as_deref().unwrap_or_default();
+    // A date of several columns is one column here, in a form that is found anew.
+    let (date_name, date_format) = match own {
+        [one] => (one.as_str(), read.options.date_format.clone()),
+        _ => ("date", None),
+    };
+    let mut table = match (given.columns, given.rows) {
+        (Some(_), Some(_)) => {
+            return Err(unprocessable(format!("{source} has `columns` and `rows`; give one of them")));
+        }
+        (None, None) => {
+            let columns = read.names.join(", ");
+            return Err(unprocessable(format!(
+                "{source} has no `columns` and no `rows`; the run reads {columns}"
+            )));
+        }
+        (Some(Pairs(columns)), None) => columns,
+        (None, Some(rows)) => transposed(rows),
+    };
+    if let Some(dates) = given.dates {
+        if table.iter().any(|(name, _)| name == date_name) {
+            return Err(unprocessable(format!(
+                "{source} has `dates` and a column `{date_name}`; give one of them"
+            )));
+        }
+        table.insert(0, (date_name.to_owned(), dates));
+    }
+    let (mut dates, mut columns, mut texts) = (None, Vec::with_capacity(read.names.len()), Vec::new());
+    for (name, cells) in table {
+        if name == date_name && dates.is_none() {
+            dates = Some((name, cells.into_iter().map(text).collect()));
+        } else if read.options.categorical.contains(&name) {
+            texts.push((name, cells.into_iter().map(text).collect()));
+        } else if read.names.contains(&name) {
+            columns.push((numbers(&name, cells, source)?, name));
+        }
+    }
+    let columns = columns.into_iter().map(|(values, name)| (name, values)).collect();
+    let options = ReadOptions { date_format, ..read.options.clone() };
+    let records = Records { source: source.to_owned(), dates, columns, texts };
+    records.series(&options).map_err(|why| refused(&why))
 }
 
 /// Columns of rows, in the order in which their names appear; what a row has not is missing.
@@ -281,6 +392,7 @@ fn transposed(rows: Vec<Pairs<Scalar>>) -> Vec<(String, Vec<Scalar>)> {
 fn text(cell: Scalar) -> String {
     match cell {
         Scalar::Missing => String::new(),
+        Scalar::Truth(yes) => yes.to_string(),
         Scalar::Number(x) => x.to_string(),
         Scalar::Text(text) => text,
     }
@@ -289,6 +401,7 @@ fn text(cell: Scalar) -> String {
 fn numbers(name: &str, cells: Vec<Scalar>, source: &str) -> Result<Vec<Option<f64>>, Refusal> {
     let number = |(row, cell): (usize, Scalar)| match cell {
         Scalar::Missing => Ok(None),
+        Scalar::Truth(yes) => Ok(Some(f64::from(u8::from(yes)))),
         Scalar::Number(x) => Ok(Some(x)),
         Scalar::Text(text) => {
             let shown: String = text.chars().take(40).collect();

@@ -3,13 +3,14 @@
 use super::answer::{Body, Refusal, forecasts, plain};
 use super::metrics::Metrics;
 use super::network::{Full, Queue};
-use super::request::{Form, Histories, Reader};
+use super::parts::{self, Parts};
+use super::request::{Form, Given, Histories, Reader, Reading, refused};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use landfall_train::data::ReadOptions;
-use landfall_train::run::{Forecast, Prepared, Run, RunError};
+use landfall_train::data::Future;
+use landfall_train::run::{Forecast, HalfWidths, Prepared, Run, RunError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -34,7 +35,9 @@ const LARGE: usize = 256 * 1024;
 /// What all requests share.
 pub(super) struct Server {
     pub(super) run: Run,
-    pub(super) options: ReadOptions,
+    pub(super) reading: Reading,
+    /// Of the intervals of its answers, where they have any.
+    pub(super) widths: Option<HalfWidths>,
     pub(super) queue: Queue,
     pub(super) metrics: Arc<Metrics>,
     pub(super) limits: Limits,
@@ -86,12 +89,18 @@ impl Server {
 
     async fn forecast(&self, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
         let deadline = tokio::time::Instant::now() + self.limits.time;
-        let form = content(request.headers())?;
+        let (form, boundary) = content(request.headers())?;
         let answer = accepted(request.headers(), form)?;
         let series = series(request.uri().query())?;
         let body = self.body(request).await?;
-        let read = || self.prepare(form, &body, series.as_deref());
-        let (prepared, notes) = if body.len() > LARGE { tokio::task::block_in_place(read) } else { read() }?;
+        let size = body.len();
+        let given = match (form, boundary) {
+            (Form::Json, _) => Given::Json(body),
+            (Form::Csv, None) => Given::Csv(Parts { history: body, future: None }),
+            (Form::Csv, Some(boundary)) => Given::Csv(parts::read(body, boundary).await?),
+        };
+        let read = || self.prepare(&given, series.as_deref());
+        let (prepared, notes) = if size > LARGE { tokio::task::block_in_place(read) } else { read() }?;
         let waiting = self.queue.put(prepared).map_err(|Full { length }| {
             let text =
                 format!("{length} histories wait already, and no more may (--queue); try again in a second");
@@ -109,9 +118,16 @@ impl Server {
             let answer =
                 answer.map_err(|_| internal("the network stopped; restart the server".to_owned()))?;
             let (prepared, predicted) = answer.map_err(internal)?;
-            all.push(self.run.finish(prepared, predicted));
+            let mut forecast = self.run.finish(prepared, predicted);
+            if let Some(widths) = &self.widths {
+                widths
+                    .add_to(&mut forecast)
+                    .map_err(|why| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, why.to_string()))?;
+            }
+            all.push(forecast);
         }
-        Ok(forecasts(&self.run, &all, answer, notes))
+        let levels = self.widths.as_ref().map_or(&[][..], HalfWidths::levels);
+        Ok(forecasts(&self.run, levels, &all, (answer, notes)))
     }
 
     /// The whole body, within its limits of size and time.
@@ -144,22 +160,19 @@ impl Server {
     }
 
     /// The scaled histories of a body.
-    fn prepare(
-        &self,
-        form: Form,
-        body: &[u8],
-        series: Option<&str>,
-    ) -> Result<(Vec<Prepared>, Vec<String>), Refusal> {
-        let reader = Reader { run: &self.run, options: &self.options, most: self.limits.histories };
-        let Histories { series: all, notes } = reader.read(form, body, series)?;
+    fn prepare(&self, given: &Given, series: Option<&str>) -> Result<(Vec<Prepared>, Vec<String>), Refusal> {
+        let reader = Reader { run: &self.run, reading: &self.reading, most: self.limits.histories };
+        let Histories { all, notes } = reader.read(given, series)?;
         // Each history of JSON stands for itself; the series of one CSV are told apart by their names.
-        let only = form == Form::Json || all.len() == 1;
-        let prepared = all.iter().map(|series| {
-            self.run.prepare(series, None, only).map_err(|why| {
-                let data = matches!(why, RunError::Data(_));
-                let code =
-                    if data { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::INTERNAL_SERVER_ERROR };
-                Refusal::new(code, why.to_string())
+        let only = matches!(given, Given::Json(_)) || all.len() == 1;
+        let prepared = all.iter().map(|(series, future)| {
+            let future = future.as_deref().map(Future::Rows);
+            self.run.prepare(series, future, only).map_err(|why| {
+                if let RunError::Data(why) = &why {
+                    refused(why)
+                } else {
+                    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why.to_string())
+                }
             })
         });
         Ok((prepared.collect::<Result<_, _>>()?, notes))
@@ -171,20 +184,26 @@ fn media_type(value: &str) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// What the body is, by `Content-Type`.
-fn content(headers: &HeaderMap) -> Result<Form, Refusal> {
+/// What the body is, by `Content-Type`; of one of several parts, what stands between them.
+fn content(headers: &HeaderMap) -> Result<(Form, Option<String>), Refusal> {
     let unsupported = |given: &str| {
         let given: String = given.chars().take(80).collect();
         let text = format!(
-            "the content type is {given}; send -H 'Content-Type: application/json' or -H 'Content-Type: text/csv'"
+            "the content type is {given}; send -H 'Content-Type: application/json', -H 'Content-Type: text/csv' or -F data=@FILE"
         );
         Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)
     };
     let Some(value) = headers.get(CONTENT_TYPE) else { return Err(unsupported("not given")) };
     let given = value.to_str().map_err(|_| unsupported("not text"))?;
     match media_type(given).as_str() {
-        "application/json" => Ok(Form::Json),
-        "text/csv" => Ok(Form::Csv),
+        "application/json" => Ok((Form::Json, None)),
+        "text/csv" => Ok((Form::Csv, None)),
+        "multipart/form-data" => match multer::parse_boundary(given) {
+            Ok(boundary) => Ok((Form::Csv, Some(boundary))),
+            Err(why) => {
+                Err(Refusal::new(StatusCode::BAD_REQUEST, format!("the content type is {given}: {why}")))
+            }
+        },
         _ => Err(unsupported(given)),
     }
 }

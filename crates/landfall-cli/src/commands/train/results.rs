@@ -72,23 +72,22 @@ impl<'a> Results<'a> {
                 digits(mae)
             ))?;
         }
-        if let Some(q) = last.quantiles {
-            output::line(&quantile_line(&q))?;
+        let quantiles = [
+            last.quantiles.map(|q| quantile_line(&q)),
+            last.nll.map(nll_line),
+            last.quantile_scores.as_ref().map(quantile_scores_line),
+        ];
+        for line in quantiles.iter().flatten() {
+            output::line(line)?;
         }
-        if let Some(nll) = last.nll {
-            output::line(&nll_line(nll))?;
-        }
-        if let Some(q) = &last.quantile_scores {
-            output::line(&quantile_scores_line(q))?;
-        }
-        if !last.intervals.is_empty() {
-            output::line(&format!("\n{}", output::table(&interval_rows("the forecast", last))))?;
-            if last.series.is_empty() {
-                output::line("")?;
-            }
-        }
-        if !last.series.is_empty() {
-            output::line(&format!("\n{}\n", output::table(&series_rows(last))))?;
+        // A blank line stands before each table, and behind the last; the first may have one of the scores before it.
+        let partial = last.mse_drop_last.is_some() && self.chosen.is_none();
+        let mut gap = if partial || quantiles.iter().any(Option::is_some) { "\n" } else { "" };
+        let intervals = (!last.intervals.is_empty()).then(|| interval_rows("the forecast", last));
+        let series = (!last.series.is_empty()).then(|| series_rows(last));
+        for rows in intervals.iter().chain(&series) {
+            output::line(&format!("{gap}{}\n", output::table(rows)))?;
+            gap = "";
         }
         self.saved()?;
         if matches!(self.comparison, Comparison::Series(_)) {

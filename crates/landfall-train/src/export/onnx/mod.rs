@@ -13,7 +13,7 @@ use super::ExportError;
 use super::forecaster::{Built, Forecasting, Port};
 use crate::checkpoint::replace;
 use crate::models::Task;
-use crate::run::{Data, Run, Weights};
+use crate::run::{Data, HalfWidths, Run, Weights};
 use prost::Message;
 use std::path::Path;
 use std::rc::Rc;
@@ -46,28 +46,36 @@ pub struct OnnxSummary {
 ///
 /// Input `context` (double) `[batch, rows, columns]` holds the last rows of a series in original units, columns in the order of the
 /// metadata property `columns`; a run of several series has the input `series` (int64) `[batch]` too, which says whose scaler
-/// each context takes. Output `forecast` (double) `[batch, horizon, targets]` is in original units, and `quantiles` `[batch, horizon,
-/// targets, levels]` beside it where the run has levels. A window-regressor has the output `prediction` `[batch, 1]`; a CrossAsset the
-/// input `features` `[batch, tokens, features]` and the output `probabilities` `[batch, tokens, classes]`. Values are scaled in
-/// double precision and forecast in single precision, whatever dtype the run computes in.
+/// each context takes. Where the forecaster reads columns known in advance, `future` (double) `[batch, horizon, columns]` holds those of
+/// the property `future` in the rows to forecast, and `static` (double) `[batch, columns]` those with one value for each series. Output
+/// `forecast` (double) `[batch, horizon, targets]` is in original units, `quantiles` `[batch, horizon, targets, levels]` beside it where
+/// the run has levels, and `intervals` `[batch, horizon, targets, levels, 2]` where `widths` are given; a negative binomial
+/// distribution has `parameters` `[batch, horizon, targets, 2]`, mean and shape, instead of quantiles. A window-regressor has the output
+/// `prediction` `[batch, 1]`; a CrossAsset the input `features` `[batch, tokens, features]` and the output `probabilities` `[batch,
+/// tokens, classes]`. Values are scaled in double precision and forecast in single precision, whatever dtype the run computes in.
 ///
 /// ```no_run
 /// use landfall_train::export;
 /// use landfall_train::run::{Run, Weights};
 /// let run = Run::open("runs/sales".as_ref())?;
-/// let written = export::onnx(run, Weights::Best, "sales.onnx".as_ref())?;
+/// let written = export::onnx(run, Weights::Best, None, "sales.onnx".as_ref())?;
 /// println!("{} nodes, {} bytes", written.nodes, written.bytes);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
 /// [`ExportError::Exists`]; [`ExportError::NoForm`] names an op that ONNX has no form of; [`ExportError::TooLarge`]; as [`Run::predictor`].
-pub fn onnx(run: Run, weights: Weights, path: &Path) -> Result<OnnxSummary, ExportError> {
+pub fn onnx(
+    run: Run,
+    weights: Weights,
+    widths: Option<&HalfWidths>,
+    path: &Path,
+) -> Result<OnnxSummary, ExportError> {
     if path.exists() {
         return Err(ExportError::Exists(path.to_owned()));
     }
     super::expressible(&run)?;
-    let forecasting = Forecasting::open(run, weights)?;
+    let forecasting = Forecasting::open(run, weights, widths)?;
     let (model, summary) = model(&forecasting)?;
     if summary.bytes > LIMIT {
         return Err(ExportError::TooLarge { bytes: summary.bytes, limit: LIMIT });
@@ -132,16 +140,29 @@ fn properties(forecasting: &Forecasting) -> Vec<(String, String)> {
     let run = &forecasting.run;
     let resolved = run.resolved();
     let json = |value: serde_json::Value| value.to_string();
+    let names = |places: &[usize]| -> Vec<String> {
+        places.iter().filter_map(|&place| run.columns().get(place).cloned()).collect()
+    };
     let mut all = vec![("landfall", env!("CARGO_PKG_VERSION").to_owned())];
     match resolved.network.task() {
         Task::Forecast => {
             all.extend([
-                ("columns", json(run.columns().into())),
+                ("columns", json(names(&forecasting.columns.context).into())),
                 ("targets", json(run.columns().get(..run.targets()).unwrap_or_default().into())),
                 ("context", forecasting.rows().to_string()),
                 ("horizon", resolved.network.horizon().to_string()),
                 ("quantiles", json(run.levels().into())),
             ]);
+            for (key, places) in
+                [("future", &forecasting.columns.ahead), ("static", &forecasting.columns.fixed)]
+            {
+                if !places.is_empty() {
+                    all.push((key, json(names(places).into())));
+                }
+            }
+            if !forecasting.intervals.is_empty() {
+                all.push(("intervals", json(forecasting.intervals.clone().into())));
+            }
             let network = resolved.settings.model.map(|model| model.name().to_owned());
             all.extend(run.forecaster().map(|f| f.name()).or(network).map(|name| ("forecaster", name)));
             if forecasting.several() {

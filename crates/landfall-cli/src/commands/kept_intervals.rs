@@ -1,0 +1,30 @@
+//! Intervals of forecasts that are made later: the errors that they are made of.
+
+use super::note_all;
+use crate::args::KeptIntervals;
+use crate::error::CliError;
+use crate::forecasting::series;
+use landfall_train::data::WindowedPanel;
+use landfall_train::run::Run;
+
+/// The levels of a run's intervals, or those that are asked for, in percent, with the series whose windows give the errors that
+/// they are made of, divided as the run's data was; none without levels.
+pub(super) fn interval_errors(
+    run: &Run,
+    asked: &KeptIntervals,
+) -> Result<Option<(Vec<f64>, WindowedPanel)>, CliError> {
+    let levels = if asked.no_interval { Vec::new() } else { run.interval_levels(asked.interval.as_deref())? };
+    if levels.is_empty() {
+        return match asked.data.is_empty() {
+            true => Ok(None),
+            false => {
+                Err(CliError::Needed("--interval", "--data gives the errors that intervals are made of"))
+            }
+        };
+    }
+    let panel = series(run, &asked.data, None)?;
+    note_all(panel.notices());
+    let panel = run.dataset(panel)?.1;
+    run.enough_windows(&panel.clone().to_the_end()?, &levels, true)?;
+    Ok(Some((levels, panel)))
+}
