@@ -40,7 +40,7 @@ class BestWeights(Callback):
             pl_module.load_state_dict(self.weights)
 
 
-def made(model: str, chosen, horizon: int, seed: int):
+def made(model: str, chosen, horizon: int, seed: int, device: str):
     """The model with the recipe's sizes."""
     steps = chosen.steps(horizon)
     together = model == "tsmixer"
@@ -61,7 +61,8 @@ def made(model: str, chosen, horizon: int, seed: int):
         "windows_batch_size": chosen.batch if together else chosen.batch * COLUMNS,
         "random_seed": seed,
         "num_sanity_val_steps": 0,
-        "accelerator": "cpu",
+        "accelerator": device,
+        "devices": 1,
         "callbacks": [BestWeights()],
         "enable_progress_bar": False,
         "enable_model_summary": False,
@@ -104,7 +105,7 @@ def main() -> None:
     table = scaled(args.data).rename_axis("ds").reset_index()
     long = table.melt(id_vars="ds", var_name="unique_id", value_name="y")
     before_test = long[long.ds < table.ds.iloc[-HELD_OUT]]
-    model = made(args.model, recipe(args.model, args.data.stem, args.epochs), args.horizon, args.seed)
+    model = made(args.model, recipe(args.model, args.data.stem, args.epochs), args.horizon, args.seed, args.device)
     forecaster = NeuralForecast(models=[model], freq="h")
     begin = time.perf_counter()
     forecaster.fit(before_test, val_size=HELD_OUT)

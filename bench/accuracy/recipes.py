@@ -90,6 +90,7 @@ def arguments(description: str, models: tuple[str, ...] = MODELS) -> argparse.Na
     parser.add_argument("--horizon", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--epochs", type=int, help="at most so many, instead of the recipe's")
     return parser.parse_args()
 

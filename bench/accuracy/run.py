@@ -1,7 +1,7 @@
 """Trains by published recipes with Landfall and others, each run in a process of its own, and records cost and error.
 
     python run.py --landfall LANDFALL --folder FOLDER --models dlinear,tide --data ETTh1,ETTh2 --horizons 96,192 \\
-        --seeds 2021,2022,2023 --sides landfall,neuralforecast,torch --threads 2 --out records.csv
+        --seeds 2021,2022,2023 --sides landfall,neuralforecast,torch --threads 2 --device cpu --out records.csv
 
 LANDFALL is the program, FOLDER holds ETTh1.csv and ETTh2.csv. A row is written when its run ends; runs whose rows are
 in the file already are skipped. `--table` prints the medians of the file's rows instead, as the tables of docs/accuracy.md.
@@ -19,23 +19,26 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from recipes import MODELS, recipe
 
 HERE = pathlib.Path(__file__).parent
 SIDES = ("landfall", "neuralforecast", "torch")
-KEY = ("model", "data", "horizon", "seed", "side", "threads", "max_epochs")
-FIELDS = (*KEY, "epochs", "mse", "mae", "wall_s", "cpu_s", "peak_mib", "load")
+KEY = ("model", "data", "horizon", "seed", "side", "device", "dtype", "threads", "at_once", "max_epochs")
+FIELDS = (*KEY, "epochs", "mse", "mae", "wall_s", "cpu_s", "peak_mib", "gpu_mib", "load")
 
 
 def command(program: str, args, key: dict, run: str) -> list[str]:
     """The command line of one run."""
     path = args.folder / f"{key['data']}.csv"
     shared = ["--data", path, "--horizon", key["horizon"], "--seed", key["seed"], "--threads", key["threads"]]
+    shared += ["--device", key["device"]]
     if key["side"] == "landfall":
         preset = recipe(key["model"], key["data"]).preset
-        words = [program, "train", "--preset", preset, *shared, "--split", "ett", "--dtype", "f32", "--device", "cpu"]
+        words = [program, "train", "--preset", preset, *shared, "--split", "ett", "--dtype", key["dtype"]]
         words += ["--out", run, "--json"]
     else:
         words = [args.python, HERE / f"{key['side']}_side.py", "--model", key["model"], *shared]
@@ -44,14 +47,36 @@ def command(program: str, args, key: dict, run: str) -> list[str]:
     return [str(word) for word in words]
 
 
-def measured(words: list[str], threads: int) -> tuple[str, dict]:
+def gpu_memory(process: int) -> int:
+    """Bytes that a process has on the GPUs, its context included."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    gpus = map(pynvml.nvmlDeviceGetHandleByIndex, range(pynvml.nvmlDeviceGetCount()))
+    all_of_them = itertools.chain.from_iterable(map(pynvml.nvmlDeviceGetComputeRunningProcesses, gpus))
+    return sum(p.usedGpuMemory or 0 for p in all_of_them if p.pid == process)
+
+
+def measured(words: list[str], threads: int, gpu: bool) -> tuple[str, dict]:
     """What a command printed, and its wall seconds, processor seconds and largest memory, its children's included."""
     some = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
         load, begin = os.getloadavg()[0], time.perf_counter()
         child = subprocess.Popen(words, stdout=out, stderr=errors, env={**os.environ, **some})
+        ended, seen = threading.Event(), [0]
+
+        def watch():
+            while not ended.wait(0.2):
+                seen.append(gpu_memory(child.pid))
+
+        watcher = threading.Thread(target=watch)
+        if gpu:
+            watcher.start()
         _, status, usage = os.wait4(child.pid, 0)
         seconds = time.perf_counter() - begin
+        ended.set()
+        if gpu:
+            watcher.join()
         child.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         errors.seek(0)
@@ -61,6 +86,7 @@ def measured(words: list[str], threads: int) -> tuple[str, dict]:
             "wall_s": round(seconds, 1),
             "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
             "peak_mib": round(usage.ru_maxrss / 1024),
+            "gpu_mib": round(max(seen) / 2**20) if gpu else "",
             "load": round(load, 1),
         }
         return out.read(), cost
@@ -70,7 +96,8 @@ def one(args, key: dict) -> dict:
     """The row of one run."""
     with tempfile.TemporaryDirectory() as folder:
         run = f"{folder}/run"
-        printed, cost = measured(command(args.landfall, args, key, run), key["threads"])
+        words = command(args.landfall, args, key, run)
+        printed, cost = measured(words, key["threads"], key["device"] != "cpu")
         found = json.loads(printed.splitlines()[-1])
         epochs = found.get("epochs")
         if key["side"] == "landfall":
@@ -98,29 +125,29 @@ def append(path: pathlib.Path, row: dict) -> None:
 
 
 def print_table(rows: list[dict]) -> None:
-    """Medians over the seeds of each model, data set, horizon and side; processor seconds per epoch beside them."""
-    print("| model | data | horizon | side | seeds | epochs | MSE | MAE | CPU s | of an epoch | wall s | peak MiB |")
+    """Medians over the seeds of each model, data set, horizon and side."""
+    print("| model | data | horizon | side | seeds | epochs | MSE | MAE | wall s | CPU s | MiB | GPU MiB |")
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
 
     def group(row):
         rank = MODELS.index(row["model"]), row["data"], int(row["horizon"]), SIDES.index(row["side"])
-        return (*rank, int(row["max_epochs"] or 0))
+        return (*rank, row["device"], row["dtype"], int(row["max_epochs"] or 0))
 
     for _, members in itertools.groupby(sorted(rows, key=group), group):
         runs = list(members)
         first = runs[0]
         # The cost of a run that was interrupted and resumed is not known.
-        costs = [r for r in runs if r["cpu_s"]]
-        each = [{**r, "each": float(r["cpu_s"]) / int(r["epochs"])} for r in costs]
 
-        def middle(name, form, each=each):
-            return f"{statistics.median(float(r[name]) for r in each):{form}}" if each else ""
+        def middle(name, form, runs=runs):
+            costs = [float(r[name]) for r in runs if r[name]]
+            return f"{statistics.median(costs):{form}}" if costs else ""
 
         errors = [f"{statistics.mean(float(r[name]) for r in runs):.4f}" for name in ("mse", "mae")]
         limit = f" (at most {first['max_epochs']})" if first["max_epochs"] else ""
         epochs = ", ".join(r["epochs"] for r in runs) + limit
-        cells = [first["model"], first["data"], first["horizon"], first["side"], len(runs), epochs, *errors]
-        cells += [middle("cpu_s", ".1f"), middle("each", ".1f"), middle("wall_s", ".0f"), middle("peak_mib", ".0f")]
+        side = f"{first['side']}, {first['device']}, {first['dtype']}"
+        cells = [first["model"], first["data"], first["horizon"], side, len(runs), epochs, *errors]
+        cells += [middle("wall_s", ".1f"), middle("cpu_s", ".1f"), middle("peak_mib", ".0f"), middle("gpu_mib", ".0f")]
         print("|", " | ".join(map(str, cells)), "|")
 
 
@@ -138,6 +165,9 @@ def main() -> int:
     parser.add_argument("--seeds", type=numbers, default=[2021, 2022, 2023])
     parser.add_argument("--sides", type=words, default=list(SIDES))
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--dtype", choices=("f32", "tf32", "bf16"), default="f32", help="of Landfall; others: f32")
+    parser.add_argument("--at-once", type=int, default=1, help="runs that are made at the same time")
     parser.add_argument("--epochs", type=int, help="at most so many in a run, instead of the recipe's")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--table", action="store_true", help="train nothing; print the file's rows as a table")
@@ -151,23 +181,33 @@ def main() -> int:
     for name in args.data:
         if not (args.folder / f"{name}.csv").is_file():
             parser.error(f"{args.folder} has no {name}.csv: pass --folder")
-    failed = 0
+    found = {tuple(row[name] for name in KEY) for row in rows_of(args.out)}
+    keys = []
     for model, data, horizon, seed, side in itertools.product(
         args.models, args.data, args.horizons, args.seeds, args.sides
     ):
         if side == "torch" and model not in ("patchtst", "dlinear"):
             continue
-        key = dict(zip(KEY, (model, data, horizon, seed, side, args.threads, args.epochs or "")))
-        if any(all(row[name] == str(key[name]) for name in KEY) for row in rows_of(args.out)):
-            continue
+        dtype = args.dtype if side == "landfall" else "f32"
+        end = args.device, dtype, args.threads, args.at_once, args.epochs or ""
+        key = dict(zip(KEY, (model, data, horizon, seed, side, *end)))
+        if tuple(map(str, key.values())) not in found:
+            keys.append(key)
+    turn, failed = threading.Lock(), []
+
+    def run(key):
         try:
             row = one(args, key)
         except (RuntimeError, OSError) as error:
-            print(f"{model} {data} {horizon} {seed} {side}: {error}", file=sys.stderr, flush=True)
-            failed += 1
-            continue
-        append(args.out, row)
-        print(*row.values(), sep=",", flush=True)
+            failed.append(key)
+            print(*key.values(), error, file=sys.stderr, flush=True)
+            return
+        with turn:
+            append(args.out, row)
+            print(*row.values(), sep=",", flush=True)
+
+    with ThreadPoolExecutor(args.at_once) as pool:
+        list(pool.map(run, keys))
     return 1 if failed else 0
 
 

@@ -77,9 +77,9 @@ class PatchTST(nn.Module):
         return y * deviation + mean
 
 
-def windows(table, first: int, last: int, c, horizon: int):
+def windows(table, first: int, last: int, c, horizon: int, device: str):
     """The windows whose predicted rows lie between these two, as a view [windows, columns, rows]."""
-    rows = torch.tensor(table.to_numpy(), dtype=torch.float32)[first - c.context : last]
+    rows = torch.tensor(table.to_numpy(), dtype=torch.float32, device=device)[first - c.context : last]
     return rows.unfold(0, c.context + horizon, 1)
 
 
@@ -101,16 +101,16 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     c, horizon, table = recipe(args.model, args.data.stem, args.epochs), args.horizon, scaled(args.data)
     ends = TRAIN, TRAIN + HELD_OUT, TRAIN + 2 * HELD_OUT
-    train = windows(table, c.context, ends[0], c, horizon)
-    validation, test = (windows(table, *pair, c, horizon) for pair in zip(ends, ends[1:]))
+    train = windows(table, c.context, ends[0], c, horizon, args.device)
+    validation, test = (windows(table, *pair, c, horizon, args.device) for pair in zip(ends, ends[1:]))
     torch.manual_seed(args.seed)
-    model = {"dlinear": DLinear, "patchtst": PatchTST}[args.model](c, horizon)
+    model = {"dlinear": DLinear, "patchtst": PatchTST}[args.model](c, horizon).to(args.device)
     optimizer = torch.optim.Adam(model.parameters(), lr=c.rate, betas=c.betas)
     lowest, kept, since, begin = float("inf"), None, 0, time.perf_counter()
     for epoch in range(1, c.epochs + 1):
         optimizer.param_groups[0]["lr"] = c.rate * c.factor(epoch)
         model.train()
-        order = torch.randperm(len(train))
+        order = torch.randperm(len(train)).to(args.device)
         for step in range(c.steps(horizon)):
             batch = train[order[step * c.batch : (step + 1) * c.batch]]
             loss = F.mse_loss(model(batch[..., : c.context]), batch[..., c.context :])
