@@ -163,6 +163,40 @@ fn ranks_have_the_bytes_of_as_many_micro_batches() {
     }
 }
 
+/// In the order of the ranks the sums are those of micro-batches on any transport: no collective adds, with and without shards of
+/// the optimizer's state. On CPUs, whose collectives have that order too, nothing changes.
+#[test]
+fn sums_in_the_order_of_the_ranks() {
+    let of = |ranks: usize, shard_optimizer: bool, accumulate: usize| TrainingOptions {
+        rank_order: true,
+        shard_optimizer,
+        accumulate,
+        clip: Some(0.1),
+        dtype: if ranks == 2 { DType::BF16 } else { DType::F32 },
+        ..TrainingOptions::default()
+    };
+    for kind in models().into_iter().chain([Kind::Large]) {
+        for (ranks, shards, accumulate) in [(2, false, 1), (3, false, 1), (3, true, 1), (8, false, 1), (3, true, 2)] {
+            if matches!(kind, Kind::Large) && ranks == 8 {
+                continue;
+            }
+            let ordered = of(ranks, shards, accumulate);
+            let free = TrainingOptions { rank_order: false, ..ordered.clone() };
+            let expected = trained(&kind, ranks, &free).swap_remove(0).expect("every rank trains");
+            for got in trained(&kind, ranks, &ordered) {
+                let got = got.expect("every rank trains");
+                assert_eq!(got, expected, "{kind:?}, {ranks} ranks, shards: {shards}");
+            }
+            let null = Engine::null();
+            null.join(World::threads(ranks, Duration::from_secs(60)).swap_remove(0)).expect("a world");
+            let planned = session(&null, &kind, ordered).expect("a session");
+            let count = |name| planned.programs().iter().flat_map(|p| p.ops()).filter(|op| *op == name).count();
+            assert_eq!([count("all_reduce"), count("reduce_scatter")], [0, 0]);
+            assert!(count("all_to_all") > 0 && count("all_gather") > 0);
+        }
+    }
+}
+
 /// With micro-batches on each rank the order of the sums differs, and nothing else.
 #[test]
 fn ranks_with_micro_batches_agree_within_rounding() {

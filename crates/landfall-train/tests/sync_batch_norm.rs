@@ -170,6 +170,12 @@ fn what_has_no_statistics_of_a_whole_batch_is_refused() {
             .to_owned())
     );
     assert_eq!(
+        told("preset = \"patchtst-64\"\nsync-batch-norm = true\nrank-order = true\n"),
+        Err("--sync-batch-norm and --rank-order: the sums of its statistics' gradients have the order of the transport; \
+             leave one of them out"
+            .to_owned())
+    );
+    assert_eq!(
         told("preset = \"dlinear\"\nsync-batch-norm = true\n"),
         Err("--sync-batch-norm and --model dlinear: it has no batch norm as it is set; leave it out"
             .to_owned())

@@ -68,6 +68,7 @@ pub(crate) fn _training_options(py: Python<'_>) -> PyResult<String> {
         average: Some(0.5),
         shard_optimizer: true,
         sync_batch_norm: true,
+        rank_order: true,
         ..TrainingOptions::default()
     };
     let written = |options: &TrainingOptions| {

@@ -16,6 +16,9 @@ pub(crate) struct Together {
     /// Batch norm over the batch of all processes, not over the part of each.
     #[arg(long)]
     sync_batch_norm: bool,
+    /// Add the gradients of processes in their order, on GPUs too: the bytes of one process with --accumulate.
+    #[arg(long)]
+    rank_order: bool,
 }
 
 impl Train {
@@ -24,6 +27,7 @@ impl Train {
         Settings {
             shard_optimizer: self.together.shard_optimizer,
             sync_batch_norm: self.together.sync_batch_norm.then_some(true),
+            rank_order: self.together.rank_order.then_some(true),
             ..self.setup.settings()
         }
     }

@@ -1,5 +1,6 @@
 //! `landfall bench`: training steps and single ops, timed in turn with other libraries.
 
+mod experts;
 mod ours;
 mod peer;
 mod profile;

@@ -280,6 +280,10 @@ pub(super) fn has_statistics(
             "micro-batches run one after another, so none has the statistics of all; leave one of them out",
         );
     }
+    if training.rank_order {
+        let why = "the sums of its statistics' gradients have the order of the transport; leave one of them out";
+        return conflict("--rank-order".to_owned(), why);
+    }
     if !network.has_batch_norm() {
         let second = format!("--model {}", model.name());
         return conflict(second, "it has no batch norm as it is set; leave it out");

@@ -469,6 +469,7 @@ impl Settings {
             betas: Betas { first: beta(first)?, second: beta(second)? },
             shard_optimizer: self.shard_optimizer.unwrap_or(false),
             sync_batch_norm: self.sync_batch_norm.unwrap_or(false),
+            rank_order: self.rank_order.unwrap_or(false),
             average: None,
             weight_decay: number(
                 "--weight-decay",
@@ -529,6 +530,7 @@ impl Settings {
         self.accumulate = (t.accumulate > 1).then_some(t.accumulate);
         self.shard_optimizer = t.shard_optimizer.then_some(true);
         self.sync_batch_norm = t.sync_batch_norm.then_some(true);
+        self.rank_order = t.rank_order.then_some(true);
         self.betas = Some([t.betas.first, t.betas.second]);
         (self.weight_decay, self.clip) = (Some(t.weight_decay), Some(t.clip.unwrap_or(0.0)));
         self.dtype = Some(self.dtype.unwrap_or(Precision::F32));

@@ -197,6 +197,8 @@ pub struct Settings {
     pub shard_optimizer: Option<bool>,
     /// Whether a batch norm takes its statistics over the batch of all ranks that train together.
     pub sync_batch_norm: Option<bool>,
+    /// Whether sums over the ranks that train together are taken in the order of the ranks, on GPUs too.
+    pub rank_order: Option<bool>,
     /// Largest global gradient norm; 0 clips nothing.
     pub clip: Option<f64>,
     /// Dropout rate.

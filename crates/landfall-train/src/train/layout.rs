@@ -71,7 +71,7 @@ impl<'a> Layout<'a> {
         if options.accumulate == 0 || !batch.is_multiple_of(options.accumulate) {
             return refused("accumulate", options.accumulate, "a divisor of the batch");
         }
-        let ranks = Ranks::of(world);
+        let ranks = Ranks::of(world, options);
         let parts = options.accumulate * ranks.size;
         if !batch.is_multiple_of(parts) {
             return refused("accumulate · ranks", parts, "a divisor of the batch");

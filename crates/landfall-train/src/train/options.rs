@@ -80,6 +80,14 @@ pub struct TrainingOptions {
     /// Not with micro-batches, which run one after another.
     #[serde(default, skip_serializing_if = "is_off")]
     pub sync_batch_norm: bool,
+    /// Whether what the ranks that train together add is added in their order, on a GPU too, where NCCL has an order of its own: then
+    /// N ranks have the bytes of one rank with N times the micro-batches. Not with synchronised batch norm. On CPUs it changes no
+    /// byte: there the order is always that of the ranks.
+    ///
+    /// Each rank gets its block of the buckets of all and adds, and an all-gather returns the sums: as many bytes travel as in an
+    /// all-reduce, in two collectives, and each rank has the blocks of all in memory.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub rank_order: bool,
     /// Decay rate of an exponential moving average of the weights, if one is kept beside them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average: Option<f64>,
@@ -112,6 +120,10 @@ impl TrainingOptions {
                 "off with accumulate above 1: no micro-batch knows the rows of those that run after it";
             return Err(Rule::Attribute { name: "sync_batch_norm", value: 1.0, expected });
         }
+        if self.sync_batch_norm && self.rank_order {
+            let expected = "off with sync_batch_norm, whose sums over ranks have the order of the transport";
+            return Err(Rule::Attribute { name: "rank_order", value: 1.0, expected });
+        }
         Ok(())
     }
 
@@ -136,6 +148,7 @@ impl Default for TrainingOptions {
             weight_decay: 0.0,
             shard_optimizer: false,
             sync_batch_norm: false,
+            rank_order: false,
             average: None,
             clip: None,
             dtype: DType::F32,

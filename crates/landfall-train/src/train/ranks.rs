@@ -1,7 +1,9 @@
 //! What the ranks of a step do together: the mean of their gradients, in buckets while the backward pass goes on, and of what the
 //! step reports.
 
-use landfall::ops::{self, AllReduce, Reduction};
+use super::TrainingOptions;
+use super::shards::part;
+use landfall::ops::{self, AllGather, AllReduce, AllToAll, ReduceScatter, Reduction};
 use landfall::{ENTRY_ALIGNMENT, Error, Graph, Shape, Value, World};
 use std::ops::Range;
 
@@ -18,6 +20,8 @@ pub(super) struct Ranks {
     pub(super) size: usize,
     /// Whether the step has collectives: of one rank too, if it was launched as such.
     pub(super) meets: bool,
+    /// Whether sums are taken in the order of the ranks, whatever the transport's is.
+    pub(super) ordered: bool,
 }
 
 /// Gradients that are combined in one collective: ranges of the parameters in the order of their slab.
@@ -73,11 +77,16 @@ pub(super) fn packed_elements(g: &Graph, values: &[Value]) -> usize {
 
 impl Ranks {
     /// A rank without others.
-    pub(super) const ALONE: Self = Self { rank: 0, size: 1, meets: false };
+    pub(super) const ALONE: Self = Self { rank: 0, size: 1, meets: false, ordered: false };
 
     /// The place of an engine's world.
-    pub(super) fn of(world: &World) -> Self {
-        Self { rank: world.rank(), size: world.size(), meets: !world.is_alone() }
+    pub(super) fn of(world: &World, options: &TrainingOptions) -> Self {
+        Self {
+            rank: world.rank(),
+            size: world.size(),
+            meets: !world.is_alone(),
+            ordered: options.rank_order && world.size() > 1,
+        }
     }
 
     /// The mean of a value over the ranks: the value itself, if there is but one.
@@ -85,7 +94,45 @@ impl Ranks {
         if !self.meets {
             return Ok(value);
         }
-        g.op1(AllReduce { reduction: Reduction::Mean }, &[value])
+        if !self.ordered {
+            return g.op1(AllReduce { reduction: Reduction::Mean }, &[value]);
+        }
+        let shape: Shape = g.shape(value);
+        let (elements, block) = (shape.elements(), shape.elements().div_ceil(self.size));
+        let mut all = g.reshape(value, [elements])?;
+        if block * self.size > elements {
+            let rest = g.fill(g.spec(value).dtype, [block * self.size - elements], 0.0)?;
+            all = g.concat(&[all, rest], 0)?;
+        }
+        let own = self.scattered(g, all)?;
+        let all = g.op1(AllGather { ranks: self.size }, &[own])?;
+        g.reshape(part(g, all, 0..elements)?, shape)
+    }
+
+    /// This rank's block of the mean of a flat value over the ranks.
+    pub(super) fn scattered(self, g: &Graph, value: Value) -> Result<Value, Error> {
+        if !self.ordered {
+            return g.op1(ReduceScatter { ranks: self.size, reduction: Reduction::Mean }, &[value]);
+        }
+        let blocks = g.op1(AllToAll { ranks: self.size }, &[value])?;
+        self.folded(g, blocks, 1.0 / self.size as f64)
+    }
+
+    /// The sum of a value of one element over the ranks.
+    pub(super) fn sum(self, g: &Graph, value: Value) -> Result<Value, Error> {
+        if !self.ordered {
+            return g.op1(AllReduce { reduction: Reduction::Sum }, &[value]);
+        }
+        let all = g.op1(AllGather { ranks: self.size }, &[g.reshape(value, [1])?])?;
+        g.reshape(self.folded(g, all, 1.0)?, g.shape(value))
+    }
+
+    /// The sum of the ranks' blocks, each multiplied by `factor` before it is added, as in the mean of micro-batches: in the order of
+    /// the ranks.
+    fn folded(self, g: &Graph, blocks: Value, factor: f64) -> Result<Value, Error> {
+        let block = g.shape(blocks).elements() / self.size;
+        let term = |rank: usize| g.affine(part(g, blocks, rank * block..(rank + 1) * block)?, factor, 0.0);
+        (1..self.size).try_fold(term(0)?, |sum, rank| g.add(sum, term(rank)?))
     }
 
     /// The means of several small values of one dtype, in one collective.

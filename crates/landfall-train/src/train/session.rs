@@ -175,7 +175,7 @@ impl Session {
     }
 
     fn shards(&self) -> Result<Option<Shards>, Error> {
-        Shards::of_state(&self.state, &self.options, Ranks::of(self.engine.world()))
+        Shards::of_state(&self.state, &self.options, Ranks::of(self.engine.world(), &self.options))
     }
 
     /// Steps of one epoch: whole batches only.

@@ -9,7 +9,7 @@
 use super::names::{AVERAGE, Moment, PARAMETERS};
 use super::ranks::{Bucket, Ranks, buckets};
 use super::{Optimizer, TrainingOptions};
-use landfall::ops::{self, AllGather, AllReduce, ReduceScatter, Reduction};
+use landfall::ops::{self, AllGather};
 use landfall::{DType, ENTRY_ALIGNMENT, Error, Graph, HostTensor, Rule, Slab, Spec, State, Value, World};
 use std::ops::Range;
 
@@ -137,8 +137,7 @@ impl Shards {
             members.push(g.fill(g.spec(members[0]).dtype, [missing], 0.0)?);
         }
         let packed = g.op1(ops::Pack, &members)?;
-        let op = ReduceScatter { ranks: self.ranks.size, reduction: Reduction::Mean };
-        Ok(g.name(g.op1(op, &[packed])?, &format!("gradients of bucket {number}")))
+        Ok(g.name(self.ranks.scattered(g, packed)?, &format!("gradients of bucket {number}")))
     }
 
     /// A shard of this rank's blocks of all buckets. Their zeros are those behind it: a rank that holds nothing of a bucket still
@@ -185,7 +184,7 @@ impl Shards {
     /// [`GlobalNorm`](landfall::ops::GlobalNorm) of all has them but for the order of the sums.
     pub(super) fn norm(&self, g: &Graph, shard: Value) -> Result<Value, Error> {
         let own = g.op1(ops::GlobalNorm, &[g.cast(shard, DType::F64)?])?;
-        let squares = g.op1(AllReduce { reduction: Reduction::Sum }, &[g.mul(own, own)?])?;
+        let squares = self.ranks.sum(g, g.mul(own, own)?)?;
         g.cast(g.sqrt(squares)?, g.spec(shard).dtype.accumulate())
     }
 

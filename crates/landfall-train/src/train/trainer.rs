@@ -131,7 +131,7 @@ impl Trainer {
         if options.accumulate == 0 || !options.batch.is_multiple_of(options.accumulate) {
             return Err(refused("accumulate", options.accumulate as f64, "a divisor of the batch").into());
         }
-        let ranks = Ranks::of(engine.world());
+        let ranks = Ranks::of(engine.world(), &options);
         let parts = options.accumulate * ranks.size;
         if !options.batch.is_multiple_of(parts) {
             return Err(refused("accumulate · ranks", parts as f64, "a divisor of the batch").into());
@@ -388,7 +388,7 @@ impl Trainer {
     }
 
     fn shards(&self) -> Result<Option<Shards>, Error> {
-        Shards::of_state(&self.state, &self.options, Ranks::of(self.engine.world()))
+        Shards::of_state(&self.state, &self.options, Ranks::of(self.engine.world(), &self.options))
     }
 
     /// Takes this rank's part of the batches, wherever the cursor was written.

@@ -1,6 +1,7 @@
 //! `landfall bench` by the ranks of a launch: steps that all of them compute together, beside the same step of each alone.
 
 use super::Samples;
+use super::experts::{self, Experts};
 use super::ours::Ours;
 use super::rows::{Row, Way};
 use crate::args::Bench;
@@ -9,7 +10,7 @@ use crate::error::CliError;
 use crate::output::{self, table};
 use landfall::{Engine, Error, World};
 use landfall_train::ranks::Launch;
-use landfall_train::run::SettingsError;
+use landfall_train::run::{Precision, SettingsError};
 use serde_json::json;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ struct Measured {
     samples: usize,
     together: Samples,
     alone: Samples,
+    /// What the row says beside its times.
+    more: Option<String>,
 }
 
 impl Measured {
@@ -61,9 +64,17 @@ fn measure(args: &Bench, world: &World) -> Result<u8, CliError> {
     let together = together.made;
     together.join(world.clone())?;
     let mut measured = Vec::new();
-    for row in Row::select(&args.rows, true).map_err(known)? {
+    let (of_experts, rows): (Vec<String>, Vec<String>) =
+        args.rows.iter().cloned().partition(|row| row == experts::NAME);
+    if !of_experts.is_empty() {
+        for &dtype in &args.dtypes {
+            measured.push(shared_experts(args, world, (&together, &alone), dtype)?);
+        }
+    }
+    let steps = if rows.is_empty() { Vec::new() } else { Row::select(&rows, true).map_err(known)? };
+    for row in steps {
         let Row::Step(step, Way::Captured) = row else {
-            let rule = "ranks compute training steps together: seed, etth1, wide, deep, cross-asset";
+            let rule = "ranks compute training steps together, seed, etth1, wide, deep, cross-asset, and experts";
             return Err(SettingsError::Range { key: "--rows", value: row.name(), rule }.into());
         };
         for dtype in row.precisions(&args.dtypes) {
@@ -79,10 +90,45 @@ fn measure(args: &Bench, world: &World) -> Result<u8, CliError> {
             }
             let [together, alone] = us.map(|us| Samples { name: String::new(), us });
             let samples = step.batch * world.size();
-            measured.push(Measured { row: row.name(), dtype: dtype.name(), samples, together, alone });
+            let row = row.name();
+            measured.push(Measured { row, dtype: dtype.name(), samples, together, alone, more: None });
         }
     }
     print(args, world.size(), &measured).map(|()| 0)
+}
+
+/// A layer whose experts are shared out among the ranks, beside that of which each rank has all.
+fn shared_experts(
+    args: &Bench,
+    world: &World,
+    (together, alone): (&Engine, &Engine),
+    dtype: Precision,
+) -> Result<Measured, CliError> {
+    let mut sides = [
+        Experts::new(together, world.rank(), Some(world), dtype)?,
+        Experts::new(alone, world.rank(), None, dtype)?,
+    ];
+    let off = sides[0].differs(&sides[1])?;
+    let dropped = sides[0].dropped()?;
+    let least = slowest(together, sides[1].sample()?)?;
+    for side in &mut sides {
+        side.repeat((args.seconds * 1e6 / least).ceil() as usize);
+    }
+    let mut us = [Vec::new(), Vec::new()];
+    for _ in 0..args.samples {
+        for (side, us) in sides.iter_mut().zip(&mut us) {
+            world.exchange("the beginning of a sample", &[]).map_err(Error::from)?;
+            us.push(slowest(together, side.sample()?)?);
+        }
+    }
+    let [together, alone] = us.map(|us| Samples { name: String::new(), us });
+    let more = format!(
+        "shared experts against those of one rank, on rank 0: results differ by {:.1e} of the largest, gradients by the tokens by \
+         {:.1e}; {dropped} pairs dropped",
+        off.result, off.gradient
+    );
+    let (row, samples) = (experts::NAME.to_owned(), experts::TOKENS * world.size());
+    Ok(Measured { row, dtype: dtype.name(), samples, together, alone, more: Some(more) })
 }
 
 /// The largest of what the ranks took.
@@ -103,6 +149,7 @@ fn print(args: &Bench, ranks: usize, measured: &[Measured]) -> Result<(), CliErr
                 "alone": m.alone.json(),
                 "samples_per_s": m.per_second(),
                 "scaling": m.scaling(ranks),
+                "more": m.more,
             })
         };
         return output::json(&json!({"rows": measured.iter().map(object).collect::<Vec<_>>()}));
@@ -120,5 +167,6 @@ fn print(args: &Bench, ranks: usize, measured: &[Measured]) -> Result<(), CliErr
         ]
     };
     let lines: Vec<Vec<String>> = std::iter::once(head.to_vec()).chain(measured.iter().map(line)).collect();
-    output::line(&table(&lines))
+    output::line(&table(&lines))?;
+    measured.iter().filter_map(|m| m.more.as_deref()).try_for_each(output::line)
 }
