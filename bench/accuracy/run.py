@@ -15,6 +15,7 @@ import itertools
 import json
 import os
 import pathlib
+import queue
 import statistics
 import subprocess
 import sys
@@ -57,9 +58,11 @@ def gpu_memory(process: int) -> int:
     return sum(p.usedGpuMemory or 0 for p in all_of_them if p.pid == process)
 
 
-def measured(words: list[str], threads: int, gpu: bool) -> tuple[str, dict]:
+def measured(words: list[str], threads: int, gpu: int | None) -> tuple[str, dict]:
     """What a command printed, and its wall seconds, processor seconds and largest memory, its children's included."""
     some = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    if gpu is not None:
+        some["CUDA_VISIBLE_DEVICES"] = str(gpu)
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
         load, begin = os.getloadavg()[0], time.perf_counter()
         child = subprocess.Popen(words, stdout=out, stderr=errors, env={**os.environ, **some})
@@ -70,12 +73,12 @@ def measured(words: list[str], threads: int, gpu: bool) -> tuple[str, dict]:
                 seen.append(gpu_memory(child.pid))
 
         watcher = threading.Thread(target=watch)
-        if gpu:
+        if gpu is not None:
             watcher.start()
         _, status, usage = os.wait4(child.pid, 0)
         seconds = time.perf_counter() - begin
         ended.set()
-        if gpu:
+        if gpu is not None:
             watcher.join()
         child.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
@@ -86,18 +89,18 @@ def measured(words: list[str], threads: int, gpu: bool) -> tuple[str, dict]:
             "wall_s": round(seconds, 1),
             "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
             "peak_mib": round(usage.ru_maxrss / 1024),
-            "gpu_mib": round(max(seen) / 2**20) if gpu else "",
+            "gpu_mib": round(max(seen) / 2**20) if gpu is not None else "",
             "load": round(load, 1),
         }
         return out.read(), cost
 
 
-def one(args, key: dict) -> dict:
-    """The row of one run."""
+def one(args, key: dict, gpu: int | None) -> dict:
+    """The row of one run, on a GPU of this number or on the processor."""
     with tempfile.TemporaryDirectory() as folder:
         run = f"{folder}/run"
         words = command(args.landfall, args, key, run)
-        printed, cost = measured(words, key["threads"], key["device"] != "cpu")
+        printed, cost = measured(words, key["threads"], gpu)
         found = json.loads(printed.splitlines()[-1])
         epochs = found.get("epochs")
         if key["side"] == "landfall":
@@ -167,7 +170,8 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--dtype", choices=("f32", "tf32", "bf16"), default="f32", help="of Landfall; others: f32")
-    parser.add_argument("--at-once", type=int, default=1, help="runs that are made at the same time")
+    parser.add_argument("--gpus", type=numbers, default=[0], help="with --device cuda: the GPUs, each for one run")
+    parser.add_argument("--at-once", type=int, default=1, help="runs at the same time, on each GPU")
     parser.add_argument("--epochs", type=int, help="at most so many in a run, instead of the recipe's")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--table", action="store_true", help="train nothing; print the file's rows as a table")
@@ -194,19 +198,26 @@ def main() -> int:
         if tuple(map(str, key.values())) not in found:
             keys.append(key)
     turn, failed = threading.Lock(), []
+    places: queue.SimpleQueue = queue.SimpleQueue()
+    for place in (args.gpus if args.device == "cuda" else [None]) * args.at_once:
+        places.put(place)
+    most = places.qsize()
 
     def run(key):
+        place = places.get()
         try:
-            row = one(args, key)
+            row = one(args, key, place)
         except (RuntimeError, OSError) as error:
             failed.append(key)
             print(*key.values(), error, file=sys.stderr, flush=True)
             return
+        finally:
+            places.put(place)
         with turn:
             append(args.out, row)
             print(*row.values(), sep=",", flush=True)
 
-    with ThreadPoolExecutor(args.at_once) as pool:
+    with ThreadPoolExecutor(most) as pool:
         list(pool.map(run, keys))
     return 1 if failed else 0
 

@@ -182,10 +182,9 @@ fn sums_in_the_order_of_the_ranks() {
             }
             let ordered = of(ranks, shards, accumulate);
             let free = TrainingOptions { rank_order: false, ..ordered.clone() };
-            let expected = trained(&kind, ranks, &free).swap_remove(0).expect("every rank trains");
-            for got in trained(&kind, ranks, &ordered) {
-                let got = got.expect("every rank trains");
-                assert_eq!(got, expected, "{kind:?}, {ranks} ranks, shards: {shards}");
+            for (got, expected) in trained(&kind, ranks, &ordered).into_iter().zip(trained(&kind, ranks, &free)) {
+                let (got, expected) = (got.expect("every rank trains"), expected.expect("every rank trains"));
+                assert!(got == expected, "{kind:?}, {ranks} ranks, shards: {shards}: {}", got.differs(&expected));
             }
             let null = Engine::null();
             null.join(World::threads(ranks, Duration::from_secs(60)).swap_remove(0)).expect("a world");
@@ -274,4 +273,9 @@ fn gradients_of_several_buckets() {
     // One for the first map and the biases, which wait for the same part of the backward pass, one for the second map, and one for
     // what the step reports.
     assert_eq!(collectives, 3);
+    // What the step reports is combined before the gradients are made: each collective is issued as soon as it can be.
+    let ops: Vec<&str> = planned.programs()[0].ops().collect();
+    let at = |name: &str| ops.iter().enumerate().filter(|(_, op)| **op == name).map(|(at, _)| at).collect::<Vec<_>>();
+    let (sums, products) = (at("all_reduce"), at("matmul"));
+    assert!(sums[0] < products[2], "all_reduce at {sums:?}, matmul at {products:?}");
 }

@@ -138,7 +138,30 @@ impl Read {
     }
 }
 
-/// Live nodes in issue order: by number, but every reader of a value before the instruction that updates it.
+/// How many nodes before a collective are issued as soon as they can be: the one that packs its argument, and those that make
+/// what is packed.
+const EARLY: usize = 2;
+
+/// Collectives, and nodes that make nothing but their arguments. Each is issued as soon as its arguments are there: collectives
+/// meet in issue order, so one that must wait long would hold up all behind it, and nothing would hide their time.
+///
+/// None where a part is repeated: what follows it must not move into it.
+fn early(inner: &Inner, live: &[bool], after: &[Vec<usize>]) -> Vec<bool> {
+    let of = |n: usize| live[n] && inner.repeated.is_none() && inner.nodes[n].op.collective();
+    let mut early: Vec<bool> = (0..inner.nodes.len()).map(of).collect();
+    for _ in 0..EARLY {
+        let serves = |n: usize| {
+            let node = &inner.nodes[n];
+            live[n] && !node.inputs.is_empty() && !after[n].is_empty() && after[n].iter().all(|&a| early[a])
+        };
+        let more: Vec<usize> = (0..inner.nodes.len()).filter(|&n| !early[n] && serves(n)).collect();
+        more.into_iter().for_each(|n| early[n] = true);
+    }
+    early
+}
+
+/// Live nodes in issue order: by number, but every reader of a value before the instruction that updates it, and what is
+/// [`early`] as soon as it can be.
 fn issue_order(inner: &Inner) -> Result<Vec<usize>, Error> {
     let live = live_nodes(inner);
     let mut reads: HashMap<Value, Vec<Read>> = HashMap::new();
@@ -168,15 +191,17 @@ fn issue_order(inner: &Inner) -> Result<Vec<usize>, Error> {
             waiting[n] += 1;
         }
     }
+    let early = early(inner, &live, &after);
+    let turn = |n: usize| Reverse((!early[n], inner.nodes[n].order, n));
     let ready_now = (0..inner.nodes.len()).filter(|&n| live[n] && waiting[n] == 0);
-    let mut ready: BinaryHeap<_> = ready_now.map(|n| Reverse((inner.nodes[n].order, n))).collect();
+    let mut ready: BinaryHeap<_> = ready_now.map(turn).collect();
     let mut order = Vec::new();
-    while let Some(Reverse((_, n))) = ready.pop() {
+    while let Some(Reverse((_, _, n))) = ready.pop() {
         order.push(n);
         for &a in &after[n] {
             waiting[a] -= 1;
             if waiting[a] == 0 {
-                ready.push(Reverse((inner.nodes[a].order, a)));
+                ready.push(turn(a));
             }
         }
     }

@@ -34,3 +34,23 @@ fn a_collective_waits_for_the_one_before_it() -> Result<(), Error> {
     refused!(p, PlanError::Unordered { .. }, text);
     Ok(())
 }
+
+/// What is summed over ranks was made first, but the graph asks for the sum last: it is issued where it can be, before what it does
+/// not need, and before the collective that must wait for that.
+#[test]
+fn a_collective_is_issued_as_soon_as_it_can_be() -> Result<(), Error> {
+    let p = planned(|g| {
+        let sum = AllReduce { reduction: Reduction::Sum };
+        let x = g.input("x", DType::F64, [4, 4]);
+        let first = g.matmul(x, x)?;
+        let second = g.matmul(first, x)?;
+        let last = g.matmul(second, x)?;
+        g.output("late", g.op1(sum, &[g.neg(last)?])?);
+        g.output("early", g.op1(sum, &[g.neg(first)?])?);
+        Ok(())
+    })?;
+    let names: Vec<&str> = p.lowered.instructions.iter().map(|i| i.op.name()).collect();
+    let expected = ["matmul", "neg", "all_reduce", "matmul", "matmul", "neg", "all_reduce"];
+    assert_eq!(names, expected);
+    Ok(())
+}
