@@ -106,6 +106,10 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
         let rule = "it must be at least 1";
         return Err(SettingsError::Range { key: "--samples", value: "0".to_owned(), rule }.into());
     }
+    // Ranks have a row of their own.
+    if let Some(launch) = Launch::from_environment()?.filter(|_| !args.profile) {
+        return ranks::run(args, &launch);
+    }
     let known = |(value, known)| SettingsError::Unknown { key: "row", value, known };
     // What is asked is refused before a device is looked for.
     let dtypes = args.dtypes.iter().map(|d| d.name()).collect::<Vec<_>>().join(",");
@@ -117,9 +121,6 @@ pub(crate) fn run(args: &Bench) -> Result<u8, CliError> {
     }
     if args.profile {
         return profile::run(args);
-    }
-    if let Some(launch) = Launch::from_environment()? {
-        return ranks::run(args, &launch);
     }
     let threads = threads(args);
     let placed = on(args.device, Some(threads), |engine| Ok(engine.clone()))?;

@@ -55,7 +55,7 @@ impl Experts {
         let forward = Graph::new(&spec);
         let shape = [TOKENS, config.features];
         let (x, weights) = (forward.input("x", DType::F32, shape), forward.input("weights", DType::F32, shape));
-        let cx = Context::new(&forward, &p, Mode::Train);
+        let cx = Context::new(&forward, &p, Mode::Evaluate);
         let out = match world {
             Some(world) => layer.across(world)?.forward(&cx, x)?,
             None => layer.forward(&cx, x)?,
@@ -73,7 +73,7 @@ impl Experts {
         g.output("y", mixed.value(out.y)?);
         g.output("dropped", mixed.value(out.dropped)?);
         let mut program = Program::compile(engine, &state, NAME, g)?;
-        let mut rng = Rng::new(7, rank as u64);
+        let mut rng = Rng::new(7 + rank as u64, 1);
         for name in ["x", "weights"] {
             let values: Vec<f32> = (0..TOKENS * config.features).map(|_| rng.normal() as f32).collect();
             program.write(name, &values)?;
