@@ -176,20 +176,29 @@ fn sums_in_the_order_of_the_ranks() {
         ..TrainingOptions::default()
     };
     for kind in models().into_iter().chain([Kind::Large]) {
-        for (ranks, shards, accumulate) in [(2, false, 1), (3, false, 1), (3, true, 1), (8, false, 1), (3, true, 2)] {
+        for (ranks, shards, accumulate) in
+            [(2, false, 1), (3, false, 1), (3, true, 1), (8, false, 1), (3, true, 2)]
+        {
             if matches!(kind, Kind::Large) && ranks == 8 {
                 continue;
             }
             let ordered = of(ranks, shards, accumulate);
             let free = TrainingOptions { rank_order: false, ..ordered.clone() };
-            for (got, expected) in trained(&kind, ranks, &ordered).into_iter().zip(trained(&kind, ranks, &free)) {
+            for (got, expected) in
+                trained(&kind, ranks, &ordered).into_iter().zip(trained(&kind, ranks, &free))
+            {
                 let (got, expected) = (got.expect("every rank trains"), expected.expect("every rank trains"));
-                assert!(got == expected, "{kind:?}, {ranks} ranks, shards: {shards}: {}", got.differs(&expected));
+                assert!(
+                    got == expected,
+                    "{kind:?}, {ranks} ranks, shards: {shards}: {}",
+                    got.differs(&expected)
+                );
             }
             let null = Engine::null();
             null.join(World::threads(ranks, Duration::from_secs(60)).swap_remove(0)).expect("a world");
             let planned = session(&null, &kind, ordered).expect("a session");
-            let count = |name| planned.programs().iter().flat_map(|p| p.ops()).filter(|op| *op == name).count();
+            let count =
+                |name| planned.programs().iter().flat_map(|p| p.ops()).filter(|op| *op == name).count();
             assert_eq!([count("all_reduce"), count("reduce_scatter")], [0, 0]);
             assert!(count("all_to_all") > 0 && count("all_gather") > 0);
         }
@@ -275,7 +284,9 @@ fn gradients_of_several_buckets() {
     assert_eq!(collectives, 3);
     // What the step reports is combined before the gradients are made: each collective is issued as soon as it can be.
     let ops: Vec<&str> = planned.programs()[0].ops().collect();
-    let at = |name: &str| ops.iter().enumerate().filter(|(_, op)| **op == name).map(|(at, _)| at).collect::<Vec<_>>();
+    let at = |name: &str| {
+        ops.iter().enumerate().filter(|(_, op)| **op == name).map(|(at, _)| at).collect::<Vec<_>>()
+    };
     let (sums, products) = (at("all_reduce"), at("matmul"));
     assert!(sums[0] < products[2], "all_reduce at {sums:?}, matmul at {products:?}");
 }

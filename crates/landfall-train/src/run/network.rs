@@ -281,7 +281,8 @@ pub(super) fn has_statistics(
         );
     }
     if training.rank_order {
-        let why = "the sums of its statistics' gradients have the order of the transport; leave one of them out";
+        let why =
+            "the sums of its statistics' gradients have the order of the transport; leave one of them out";
         return conflict("--rank-order".to_owned(), why);
     }
     if !network.has_batch_norm() {

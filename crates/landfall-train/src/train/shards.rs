@@ -309,8 +309,8 @@ mod tests {
             lengths.iter().enumerate().map(|(i, &n)| (format!("p{i}"), [n].into())).collect();
         spec.add(PARAMETERS, DType::F32, &entries).expect("a slab");
         let options = TrainingOptions { shard_optimizer: true, accumulate, ..TrainingOptions::default() };
-        Shards::of(spec.find_slab(PARAMETERS).expect("it").1, &options, Ranks { rank, size, meets: true })
-            .expect("shards")
+        let ranks = Ranks { rank, size, meets: true, ordered: false };
+        Shards::of(spec.find_slab(PARAMETERS).expect("it").1, &options, ranks).expect("shards")
     }
 
     /// Every element belongs to one rank, shards are of one size, and what is cut comes together again.
@@ -353,7 +353,7 @@ mod tests {
         let slab = spec.find_slab(PARAMETERS).expect("it").1;
         let options = TrainingOptions { shard_optimizer: true, ..TrainingOptions::default() };
         assert!(Shards::of(slab, &options, Ranks::ALONE).is_none());
-        let two = Ranks { rank: 0, size: 2, meets: true };
+        let two = Ranks { rank: 0, size: 2, meets: true, ordered: false };
         assert!(Shards::of(slab, &TrainingOptions::default(), two).is_none());
         // ⌈48/2⌉ = 24 elements are rounded up to 32; the second rank has the other 16.
         assert_eq!(Shards::of(slab, &options, two).expect("shards").elements(), 32);

@@ -41,7 +41,12 @@ pub(super) struct Differences {
 
 impl Experts {
     /// The layer of this rank's tokens; with a world its experts are shared out among those ranks.
-    pub(super) fn new(engine: &Engine, rank: usize, world: Option<&World>, dtype: Precision) -> Result<Self, CliError> {
+    pub(super) fn new(
+        engine: &Engine,
+        rank: usize,
+        world: Option<&World>,
+        dtype: Precision,
+    ) -> Result<Self, CliError> {
         let mut p = Parameters::new();
         // A layer of all experts drops nothing either, so that both compute the same.
         let config = MoeConfig { capacity: world.and(CONFIG.capacity), ..CONFIG };
@@ -54,7 +59,8 @@ impl Experts {
         p.initialise(&mut state, 2021)?;
         let forward = Graph::new(&spec);
         let shape = [TOKENS, config.features];
-        let (x, weights) = (forward.input("x", DType::F32, shape), forward.input("weights", DType::F32, shape));
+        let (x, weights) =
+            (forward.input("x", DType::F32, shape), forward.input("weights", DType::F32, shape));
         let cx = Context::new(&forward, &p, Mode::Evaluate);
         let out = match world {
             Some(world) => layer.across(world)?.forward(&cx, x)?,
@@ -64,8 +70,10 @@ impl Experts {
         let (dtype, products) = dtype.parts();
         let mixed = mixed_precision(&forward, dtype, products)?;
         let g = mixed.graph();
-        let mut wrt: Vec<(String, Value)> =
-            entries.iter().map(|(name, _)| Ok((name.clone(), g.entry(name)?))).collect::<Result<_, Error>>()?;
+        let mut wrt: Vec<(String, Value)> = entries
+            .iter()
+            .map(|(name, _)| Ok((name.clone(), g.entry(name)?)))
+            .collect::<Result<_, Error>>()?;
         wrt.push(("x".to_owned(), mixed.value(x)?));
         for (gradient, (name, _)) in grad(g, mixed.value(loss)?, &wrt)?.iter().zip(&wrt) {
             g.output(&format!("gradient of {name}"), *gradient);

@@ -114,22 +114,27 @@ impl Communicator {
         let CollectiveLaunch { what, dtype, count, from, to } = *launch;
         let (send, receive) = (from.0 as *const c_void, to.0 as *mut c_void);
         let (kind, stream) = (data_type(dtype), stream.handle());
-        // SAFETY (of each call): communicator and stream live, and the op's operands have as many contiguous elements of this dtype
-        // as the collective reads and writes.
-        let (call, status) = match what {
-            Collective::AllReduce(by) => ("ncclAllReduce", unsafe {
-                (lib.all_reduce)(send, receive, count, kind, reduction(by), comm, stream)
-            }),
-            Collective::ReduceScatter(by) => ("ncclReduceScatter", unsafe {
-                (lib.reduce_scatter)(send, receive, count, kind, reduction(by), comm, stream)
-            }),
-            Collective::AllGather => {
-                ("ncclAllGather", unsafe { (lib.all_gather)(send, receive, count, kind, comm, stream) })
+        // SAFETY: communicator and stream live, and the op's operands have as many contiguous elements of this dtype as the
+        // collective reads and writes.
+        let (call, status) = unsafe {
+            match what {
+                Collective::AllReduce(by) => (
+                    "ncclAllReduce",
+                    (lib.all_reduce)(send, receive, count, kind, reduction(by), comm, stream),
+                ),
+                Collective::ReduceScatter(by) => (
+                    "ncclReduceScatter",
+                    (lib.reduce_scatter)(send, receive, count, kind, reduction(by), comm, stream),
+                ),
+                Collective::AllGather => {
+                    ("ncclAllGather", (lib.all_gather)(send, receive, count, kind, comm, stream))
+                }
+                Collective::Broadcast { root } => (
+                    "ncclBroadcast",
+                    (lib.broadcast)(send, receive, count, kind, root as c_int, comm, stream),
+                ),
+                Collective::AllToAll => return self.all_to_all(launch, comm, stream),
             }
-            Collective::Broadcast { root } => ("ncclBroadcast", unsafe {
-                (lib.broadcast)(send, receive, count, kind, root as c_int, comm, stream)
-            }),
-            Collective::AllToAll => return self.all_to_all(launch, comm, stream),
         };
         self.shared.check(call, status)
     }
