@@ -17,6 +17,7 @@ mod product;
 mod stream;
 mod tensor_map;
 mod timed;
+mod watch;
 
 pub use compile::Compiler;
 pub use probe::{count, survey};

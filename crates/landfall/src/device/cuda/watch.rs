@@ -2,14 +2,12 @@
 //! host waits for the GPU. So a thread looks at an event behind the oldest issue that is not known to be complete; when a rank ended,
 //! or the time limit is over, it aborts the communicator, the kernels return, and the host finds the fault.
 
-use super::super::driver::Current;
-use super::super::locked;
-use super::super::stream::{Mark, Stream};
-use super::{LOOK, Shared};
+use super::driver::Current;
+use super::locked;
+use super::nccl::{LOOK, Shared};
+use super::stream::{Mark, Stream};
 use crate::error::Error;
 use crate::values::RankFault;
-use std::ffi::c_int;
-use std::sync::atomic::Ordering::Acquire;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -119,19 +117,5 @@ fn watch(state: &State, shared: &Shared) {
         shared.world.abort(&fault.to_string());
         shared.abort();
         return;
-    }
-}
-
-impl Shared {
-    /// What the library found out by itself: a connection that broke.
-    fn failure(&self) -> Option<RankFault> {
-        let comm = self.comm.load(Acquire);
-        let mut status: c_int = 0;
-        // SAFETY: this thread alone aborts the communicator, and it is destroyed after this thread has ended; writes one status.
-        let asked = unsafe { (self.library.async_error)(comm, &raw mut status) };
-        let status = if asked == 0 { status } else { asked };
-        // In progress is no failure.
-        (status != 0 && status != 7)
-            .then(|| RankFault::Nccl { call: "a collective", why: self.library.text(status) })
     }
 }

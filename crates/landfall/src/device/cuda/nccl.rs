@@ -1,12 +1,12 @@
 //! Collectives of several GPUs, by NCCL: they are enqueued on the device's stream, or captured into a graph, as any launch is.
 
 mod library;
-mod watch;
 
 pub(super) use library::found;
 
 use super::driver::Context;
 use super::stream::Stream;
+use super::watch::Watch;
 use crate::error::Error;
 use crate::kernel::cuda::{Collective, CollectiveLaunch, Combination, Seat};
 use crate::ranks::World;
@@ -20,10 +20,9 @@ use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, SeqCst};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use watch::Watch;
 
 /// How often a rank that waits for the others looks whether one of them ended.
-const LOOK: Duration = Duration::from_millis(50);
+pub(super) const LOOK: Duration = Duration::from_millis(50);
 
 /// A GPU among those of the other ranks.
 #[derive(Debug)]
@@ -36,11 +35,11 @@ pub(super) struct Communicator {
 
 /// What the thread that watches over the collectives shares with those that issue them.
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Shared {
     library: &'static Library,
     /// Null once it was aborted.
     comm: AtomicPtr<c_void>,
-    world: World,
+    pub(super) world: World,
 }
 
 /// A communicator's handle, on its way from the thread that makes it.
@@ -50,13 +49,25 @@ struct Made(Comm);
 unsafe impl Send for Made {}
 
 impl Shared {
+    /// What the library found out by itself: a connection that broke.
+    pub(super) fn failure(&self) -> Option<RankFault> {
+        let comm = self.comm.load(Acquire);
+        let mut status: c_int = 0;
+        // SAFETY: this thread alone aborts the communicator, and it is destroyed after this thread has ended; writes one status.
+        let asked = unsafe { (self.library.async_error)(comm, &raw mut status) };
+        let status = if asked == 0 { status } else { asked };
+        // In progress is no failure.
+        (status != 0 && status != 7)
+            .then(|| RankFault::Nccl { call: "a collective", why: self.library.text(status) })
+    }
+
     /// Turns a status into an error that names the call.
     fn check(&self, call: &'static str, status: c_int) -> Result<(), Error> {
         check(self.library, call, status)
     }
 
     /// Ends the collectives under way, whose kernels then return. Nothing can be issued after.
-    fn abort(&self) {
+    pub(super) fn abort(&self) {
         let comm = self.comm.swap(null_mut(), SeqCst);
         if !comm.is_null() {
             // SAFETY: the communicator was alive until now, and nobody finds it any more; the library lets another thread abort it
