@@ -84,8 +84,8 @@ pub struct TrainingOptions {
     /// N ranks have the bytes of one rank with N times the micro-batches. Not with synchronised batch norm. On CPUs it changes no
     /// byte: there the order is always that of the ranks.
     ///
-    /// Each rank gets its block of the buckets of all and adds, and an all-gather returns the sums: as many bytes travel as in an
-    /// all-reduce, in two collectives, and each rank has the blocks of all in memory.
+    /// A bucket is cut into one block for each rank. An all-to-all brings a rank its block of every rank's bucket, the rank adds these
+    /// in order, and an all-gather gives all ranks the sums. As many bytes travel as in an all-reduce, in two collectives.
     #[serde(default, skip_serializing_if = "is_off")]
     pub rank_order: bool,
     /// Decay rate of an exponential moving average of the weights, if one is kept beside them.

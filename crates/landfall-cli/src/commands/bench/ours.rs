@@ -140,13 +140,6 @@ impl Ours {
         Ok(self.time()? / self.steps as f64 * 1e6)
     }
 
-    /// [`Ours::sample`], begun when all ranks of a world are here.
-    pub(super) fn of_all(&mut self, met: &Engine) -> Result<f64, CliError> {
-        met.synchronize()?;
-        met.world().exchange("the beginning of a sample", &[]).map_err(Error::from)?;
-        self.sample()
-    }
-
     /// Seconds that the steps of a sample take, flushes taken off.
     fn time(&mut self) -> Result<f64, Error> {
         let whole = timed(&self.engine, &mut self.run, self.steps)?;

@@ -83,13 +83,7 @@ fn measure(args: &Bench, world: &World) -> Result<u8, CliError> {
                 Ours::of_ranks(&together, step, dtype, args.seconds)?,
                 Ours::new(&alone, row, dtype, args.seconds)?,
             ];
-            let mut us = [Vec::new(), Vec::new()];
-            for _ in 0..args.samples {
-                for (side, us) in sides.iter_mut().zip(&mut us) {
-                    us.push(slowest(&together, side.of_all(&together)?)?);
-                }
-            }
-            let [together, alone] = us.map(|us| Samples { name: String::new(), us });
+            let [together, alone] = in_turn(args, &together, &mut sides, Ours::sample)?;
             let samples = step.batch * world.size();
             let row = row.name();
             measured.push(Measured { row, dtype: dtype.name(), samples, together, alone, more: None });
@@ -115,14 +109,7 @@ fn shared_experts(
     for side in &mut sides {
         side.repeat((args.seconds * 1e6 / least).ceil() as usize);
     }
-    let mut us = [Vec::new(), Vec::new()];
-    for _ in 0..args.samples {
-        for (side, us) in sides.iter_mut().zip(&mut us) {
-            world.exchange("the beginning of a sample", &[]).map_err(Error::from)?;
-            us.push(slowest(together, side.sample()?)?);
-        }
-    }
-    let [together, alone] = us.map(|us| Samples { name: String::new(), us });
+    let [together, alone] = in_turn(args, together, &mut sides, Experts::sample)?;
     let more = format!(
         "shared experts against those of one rank, on rank 0: results differ by {:.1e} of the largest, gradients by the tokens by \
          {:.1e}; {dropped} pairs dropped",
@@ -130,6 +117,24 @@ fn shared_experts(
     );
     let (row, samples) = (experts::NAME.to_owned(), experts::TOKENS * world.size());
     Ok(Measured { row, dtype: dtype.name(), samples, together, alone, more: Some(more) })
+}
+
+/// Samples of two sides, in turn. Each begins when all ranks are here, and is that of the slowest rank.
+fn in_turn<S>(
+    args: &Bench,
+    together: &Engine,
+    sides: &mut [S; 2],
+    sample: impl Fn(&mut S) -> Result<f64, CliError>,
+) -> Result<[Samples; 2], CliError> {
+    let mut us = [Vec::new(), Vec::new()];
+    for _ in 0..args.samples {
+        for (side, us) in sides.iter_mut().zip(&mut us) {
+            together.synchronize()?;
+            together.world().exchange("the beginning of a sample", &[]).map_err(Error::from)?;
+            us.push(slowest(together, sample(side)?)?);
+        }
+    }
+    Ok(us.map(|us| Samples { name: String::new(), us }))
 }
 
 /// The largest of what the ranks took.
