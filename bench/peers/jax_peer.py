@@ -275,7 +275,7 @@ def build(row, dtype, mode):
     if dtype not in DTYPES or (dtype == "tf32" and args.device == "cpu"):
         raise ValueError(f"no {dtype} on {args.device}")
     if row in rows.STEPS:
-        if "tokens" in rows.STEPS[row]:
+        if "tokens" in rows.STEPS[row] or "model" in rows.STEPS[row]:
             return None
         return training(rows.STEPS[row], dtype, mode)
     if mode == "scan":

@@ -1,6 +1,7 @@
 """Rows of the benchmark as the peers see them.
 
-A step row is a whole training step, of a PatchTST or (where it has tokens) of a CrossAsset; its sizes are here. An op row names
+A step row is a whole training step, of a PatchTST, of the model that it names, or (where it has tokens) of a CrossAsset; its
+sizes are here. An op row names
 its sizes itself: `matmul/6400x64x192` is the op `matmul` on the sizes 6400, 64, 192; `large-` rows are timed in f32 and bf16, `half-`
 rows in bf16. A routing row does so too: tokens, hidden
 size, experts (or chunks), experts of a token, columns of an expert's matrix; `-zipf` is how its tokens choose their experts.
@@ -24,6 +25,14 @@ STEPS = {
         norm="layer", dropout=0.0, channels=8, batch=64, horizon=96,
     ),
 }
+TIDE = dict(
+    model="tide", context=720, d_model=512, d_decoder=32, d_temporal=16, dropout=0.5, channels=7, batch=32,
+)
+STEPS["tide"] = dict(TIDE, horizon=96)
+STEPS["tide-720"] = dict(TIDE, horizon=720)
+STEPS["tsmixer"] = dict(
+    model="tsmixer", context=512, layers=6, d_ff=512, dropout=0.9, channels=7, batch=32, horizon=96,
+)
 CROSS_ASSET = dict(tokens=12, features=193, classes=3, d_model=256, heads=4, layers=2, d_ff=1024, batch=256)
 STEPS["cross-asset"] = dict(CROSS_ASSET, micro_batches=1)
 STEPS["cross-asset-1x256"] = dict(CROSS_ASSET, micro_batches=256)

@@ -1,4 +1,4 @@
-"""PyTorch peer: training steps of PatchTST and CrossAsset, and single ops. See protocol.py for how it is talked to.
+"""PyTorch peer: training steps of PatchTST, TiDE, TSMixer and CrossAsset, and single ops. See protocol.py for how it is talked to.
 
 Modes: eager, compile (torch.compile), and on cuda graph and compile-graph (the step in one CUDA graph).
 Products of f32 are strict; those of tf32 may use TF32, as PyTorch users commonly set it.
@@ -19,6 +19,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from cuda_graph import Captured  # noqa: E402
+from forecasters import TiDE, TSMixer  # noqa: E402
 
 warnings.filterwarnings("ignore")
 torch.set_num_threads(args.threads)
@@ -144,6 +145,9 @@ class CrossAsset(nn.Module):
         return self.head(self.layers(projected.transpose(0, 1)))
 
 
+FORECASTERS = {"patchtst": PatchTST, "tide": TiDE, "tsmixer": TSMixer}
+
+
 def mixed(dtype):
     """The context in which a forward pass runs in this dtype."""
     if dtype not in HALF:
@@ -236,7 +240,7 @@ def training_step(c, dtype, mode):
     series = torch.randn(c["channels"], rows.WINDOWS + length, device=DEVICE).cumsum(-1) * 0.1
     starts = torch.randint(0, rows.WINDOWS, (256, c["batch"]), device=DEVICE)
     offsets = torch.arange(length, device=DEVICE)
-    model = together(PatchTST(c).to(DEVICE).train())
+    model = together(FORECASTERS[c.get("model", "patchtst")](c).to(DEVICE).train())
     update = Update(model, dtype)
 
     def loss_of(start):

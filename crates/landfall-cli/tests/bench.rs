@@ -67,7 +67,7 @@ fn bad_requests() {
     let error = f.refused("bench --rows etth1,warp --peers none");
     assert!(
         error.starts_with(
-            "unknown row `warp`; choose from steps, ops, large, routing, seed, etth1, wide, deep, cross-asset, "
+            "unknown row `warp`; choose from steps, ops, large, routing, seed, etth1, wide, deep, tide, tide-720, tsmixer, "
         ),
         "{error}"
     );
@@ -157,7 +157,7 @@ fn bad_requests_for_a_profile() {
     assert_eq!(
         f.refused("bench --profile --rows seed,matmul"),
         "--profile and --rows matmul/6400x64x192: a profile is of whole steps; name step rows (steps, seed, etth1, wide, \
-         deep, cross-asset)"
+         deep, tide, tide-720, tsmixer, cross-asset)"
     );
     assert!(f.refused("bench --trace t.json").contains("--profile"));
     for other in ["--issued", "--record"] {

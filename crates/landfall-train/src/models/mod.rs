@@ -228,6 +228,19 @@ impl ModelConfig {
         }
     }
 
+    /// The same sizes with so many rows predicted; of a model that classifies nothing changes.
+    #[must_use]
+    pub fn with_horizon(self, horizon: usize) -> Self {
+        match self {
+            Self::Patchtst(c) => Self::Patchtst(PatchTstConfig { horizon, ..c }),
+            Self::Dlinear(c) => Self::Dlinear(DLinearConfig { horizon, ..c }),
+            Self::Nlinear(c) => Self::Nlinear(NLinearConfig { horizon, ..c }),
+            Self::Tide(c) => Self::Tide(TideConfig { horizon, ..c }),
+            Self::Tsmixer(c) => Self::Tsmixer(TsMixerConfig { horizon, ..c }),
+            Self::CrossAsset(c) => Self::CrossAsset(c),
+        }
+    }
+
     /// The model for data of these columns. TiDE and TSMixer read covariates themselves; around a forecaster of single columns
     /// stands a regression on them.
     ///

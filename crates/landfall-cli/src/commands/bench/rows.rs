@@ -2,7 +2,7 @@
 
 use super::routing::{ROUTING, RoutingRow};
 use landfall::{DType, Shape, ops, ops::Op, ops::cursor};
-use landfall_train::models::{DropoutMasks, ModelConfig, PatchTstConfig, Preset};
+use landfall_train::models::{Columns, DropoutMasks, ModelConfig, PatchTstConfig, Preset};
 use landfall_train::nn::NormKind;
 use landfall_train::run::Precision;
 use std::sync::Arc;
@@ -101,6 +101,23 @@ pub(super) const STEPS: &[Step] = &[
         large: true,
         ..PATCHTST
     },
+    Step { name: "tide", config: || ett(Preset::Tide, 96), channels: 7, batch: 32, large: true, ..PATCHTST },
+    Step {
+        name: "tide-720",
+        config: || ett(Preset::Tide, 720),
+        channels: 7,
+        batch: 32,
+        large: true,
+        ..PATCHTST
+    },
+    Step {
+        name: "tsmixer",
+        config: || ett(Preset::TsMixer, 96),
+        channels: 7,
+        batch: 32,
+        large: true,
+        ..PATCHTST
+    },
     CROSS_ASSET,
     Step { name: "cross-asset-1x256", accumulate: 256, ..CROSS_ASSET },
 ];
@@ -122,6 +139,11 @@ const CROSS_ASSET: Step = Step {
     accumulate: 1,
     large: true,
 };
+
+/// A preset's model for the seven columns of ETT.
+fn ett(preset: Preset, horizon: usize) -> ModelConfig {
+    preset.config().with_horizon(horizon).with_columns(Columns::only(7))
+}
 
 fn etth1() -> PatchTstConfig {
     PatchTstConfig {
