@@ -89,7 +89,11 @@ impl HostTensor {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         fn write<T: Element>(data: &[f64]) -> Vec<u8> {
-            data.iter().flat_map(|&x| bytemuck::bytes_of(&T::from_f64(x)).to_vec()).collect()
+            let mut out = vec![0; data.len() * size_of::<T>()];
+            for (bytes, &x) in out.chunks_exact_mut(size_of::<T>()).zip(data) {
+                bytes.copy_from_slice(bytemuck::bytes_of(&T::from_f64(x)));
+            }
+            out
         }
         if self.spec.dtype == DType::I64 {
             return (0..self.data.len()).flat_map(|i| self.int(i).to_ne_bytes()).collect();
@@ -103,15 +107,15 @@ impl HostTensor {
     /// [`Rule::Elements`] if the number of bytes does not match.
     #[track_caller]
     pub fn from_bytes(spec: Spec, bytes: &[u8]) -> Result<Self, OpError> {
-        fn read<T: Element>(bytes: &[u8]) -> Vec<T> {
-            bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned::<T>).collect()
+        fn read<T: Element, V>(bytes: &[u8], of: impl Fn(T) -> V) -> Vec<V> {
+            bytes.chunks_exact(size_of::<T>()).map(|b| of(bytemuck::pod_read_unaligned(b))).collect()
         }
         // An incomplete element counts as one element too many.
         counted(spec, bytes.len().div_ceil(spec.dtype.size()))?;
         if spec.dtype == DType::I64 {
-            return Self::from_ints(spec.shape, read::<i64>(bytes));
+            return Self::from_ints(spec.shape, read(bytes, |v: i64| v));
         }
-        let data = with_dtype!(any spec.dtype, T => read::<T>(bytes).into_iter().map(T::to_f64).collect());
+        let data = with_dtype!(any spec.dtype, T => read(bytes, T::to_f64));
         Ok(Self { spec, data, ints: Vec::new() })
     }
 
