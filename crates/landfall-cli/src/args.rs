@@ -217,7 +217,7 @@ pub(crate) struct Setup {
     /// Show every Nth step; metrics.jsonl has them all [default: 50].
     #[arg(long, value_name = "N")]
     log_every: Option<usize>,
-    /// Write a checkpoint every N steps, and at least every minute [default: 500].
+    /// Write a checkpoint every N steps too; one is written every minute
     #[arg(long, value_name = "N")]
     checkpoint_every: Option<usize>,
 }

@@ -7,6 +7,7 @@ mod trainer;
 
 pub(crate) use file::replace;
 pub use file::{File, Tensor};
+pub(crate) use session::snapshot;
 pub use session::{Progress, load_checkpoint, load_weights, read_weights, save, write_weights};
 
 use std::path::PathBuf;

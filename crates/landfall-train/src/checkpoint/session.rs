@@ -73,6 +73,19 @@ pub fn save(
     progress: &Progress,
     resumable: bool,
 ) -> Result<(), CheckpointError> {
+    snapshot(session, configuration, progress, resumable)?.write(path)
+}
+
+/// What [`save`] writes.
+///
+/// # Errors
+/// As [`save`], but for those of writing.
+pub(crate) fn snapshot(
+    session: &Session,
+    configuration: &str,
+    progress: &Progress,
+    resumable: bool,
+) -> Result<File, CheckpointError> {
     let mut file = File::default();
     let p = session.model().parameters();
     for parameter in p.list() {
@@ -110,7 +123,7 @@ pub fn save(
         file.metadata.insert("best".to_owned(), format!("{error:?} {step}"));
         file.metadata.insert(SINCE_BEST.to_owned(), progress.since_best.to_string());
     }
-    file.write(path)
+    Ok(file)
 }
 
 /// Writes a session's weights and nothing else; [`read_weights`] reads them back.

@@ -18,9 +18,9 @@ pub struct CheckpointEvery {
 }
 
 impl Default for CheckpointEvery {
-    /// 500 steps or one minute: so much work at most is lost when a run is killed.
+    /// One minute: so much work at most is lost when a run is killed.
     fn default() -> Self {
-        Self { steps: 500, minutes: 1.0 }
+        Self { steps: usize::MAX, minutes: 1.0 }
     }
 }
 
@@ -140,8 +140,16 @@ pub fn fit(
 ) -> Result<Outcome, RunError> {
     let engine = session.engine.clone();
     let (progress, logged, saved) = (from, from.step, (from.step, Instant::now()));
+    let mut fit = Fit { session, folder, options, observer, progress, logged, saved, kept: None };
     // Inside, every launch finds the engine's threads at hand.
-    engine.enter(move || Fit { session, folder, options, observer, progress, logged, saved }.run())
+    engine.enter(move || {
+        let outcome = fit.run();
+        if outcome.is_err() {
+            // The weights that are lost otherwise; the run has failed already, and that is what it reports.
+            let _ = fit.write_kept();
+        }
+        outcome
+    })
 }
 
 struct Fit<'a> {
@@ -154,10 +162,13 @@ struct Fit<'a> {
     logged: usize,
     /// The step of the last checkpoint, and when it was written or the run began.
     saved: (usize, Instant),
+    /// The best weights, while the folder does not have them. They are written with the next checkpoint, which names them: where
+    /// epochs take less time than a file, each would wait for one.
+    kept: Option<File>,
 }
 
 impl Fit<'_> {
-    fn run(mut self) -> Result<Outcome, RunError> {
+    fn run(&mut self) -> Result<Outcome, RunError> {
         let per_epoch = self.session.steps_per_epoch();
         let total = self.options.total(self.session);
         let every = self.options.log_every.clamp(1, crate::train::RING);
@@ -292,7 +303,7 @@ impl Fit<'_> {
         if best {
             self.progress.best = Some((record.error(), self.progress.step));
             self.progress.since_best = 0;
-            self.keep(&self.progress)?;
+            self.kept = Some(self.weights(&self.progress)?);
         } else {
             self.progress.since_best += 1;
         }
@@ -302,21 +313,29 @@ impl Fit<'_> {
     }
 
     fn checkpoint(&mut self) -> Result<(), RunError> {
+        self.write_kept()?;
         let path = self.folder.checkpoint();
         checkpoint::save(&path, self.session, &self.options.configuration, &self.progress, true)?;
         self.saved = (self.progress.step, Instant::now());
         Ok(())
     }
 
-    /// Writes the weights as those that the run keeps.
-    fn keep(&self, progress: &Progress) -> Result<(), RunError> {
-        let path = self.folder.best();
-        Ok(checkpoint::save(&path, self.session, &self.options.configuration, progress, false)?)
+    /// The weights, as the file of those that the run keeps.
+    fn weights(&self, progress: &Progress) -> Result<File, RunError> {
+        Ok(checkpoint::snapshot(self.session, &self.options.configuration, progress, false)?)
+    }
+
+    /// Writes the weights that the run keeps, where the folder does not have them.
+    fn write_kept(&mut self) -> Result<(), RunError> {
+        match self.kept.take() {
+            Some(file) => Ok(file.write(&self.folder.best())?),
+            None => Ok(()),
+        }
     }
 
     /// Evaluates the weights that are kept. All lines are written at once: of a run that is killed here, none or all are
     /// there, and it is finished when it is resumed.
-    fn finish(mut self) -> Result<Outcome, RunError> {
+    fn finish(&mut self) -> Result<Outcome, RunError> {
         let steps = self.progress.step;
         if self.options.keeps_best(self.session) && self.progress.best.is_none() {
             self.validate()?;
@@ -341,7 +360,8 @@ impl Fit<'_> {
                 records.push(self.evaluation(*segment)?);
             }
             let chosen = records.first().filter(|r| r.split != Segment::Test.to_string());
-            self.keep(&Progress { best: chosen.map(|r| (r.error(), steps)), ..self.progress })?;
+            let best = chosen.map(|r| (r.error(), steps));
+            self.weights(&Progress { best, ..self.progress })?.write(&self.folder.best())?;
             (records, 0)
         };
         self.folder.log_all(&records[new..])?;

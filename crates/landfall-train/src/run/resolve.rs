@@ -150,7 +150,6 @@ impl Settings {
         settings.split = Some(split.to_string());
         settings.period = self.period;
         settings.log_every = Some(log_every);
-        settings.checkpoint_every = Some(checkpoint.steps);
         settings.patience = Some(patience.unwrap_or(0));
         let given = Box::new(self.clone());
         Ok(Resolved {
