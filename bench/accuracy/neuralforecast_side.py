@@ -55,7 +55,7 @@ def made(model: str, chosen, horizon: int, seed: int, device: str):
         "optimizer": torch.optim.Adam,
         "optimizer_kwargs": {"betas": chosen.betas},
         "lr_scheduler": torch.optim.lr_scheduler.LambdaLR,
-        "lr_scheduler_kwargs": {"lr_lambda": lambda step: chosen.factor(step // steps + 1)},
+        "lr_scheduler_kwargs": {"lr_lambda": lambda step: chosen.factor(step, horizon)},
         "batch_size": COLUMNS,
         # A window of a univariate model is one of one column: a batch has as many numbers as Landfall's.
         "windows_batch_size": chosen.batch if together else chosen.batch * COLUMNS,

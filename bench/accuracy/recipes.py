@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import pathlib
 import sys
 
@@ -32,8 +33,16 @@ class Recipe:
         """Steps of an epoch; the last partial batch is left out."""
         return (TRAIN - self.context - horizon + 1) // self.batch
 
-    def factor(self, epoch: int) -> float:
-        """What the learning rate is multiplied by in this epoch, from 1 on."""
+    def factor(self, step: int, horizon: int) -> float:
+        """What the learning rate is multiplied by in this step, from 0 on."""
+        steps = self.steps(horizon)
+        if self.schedule == "cosine":
+            all_steps = self.epochs * steps
+            warm = max(all_steps // 20, 1)
+            if step < warm:
+                return (step + 1) / warm
+            return 0.5 + 0.5 * math.cos(math.pi * (step - warm) / max(all_steps - warm, 1))
+        epoch = step // steps + 1
         if self.schedule == "halving":
             return 0.5 ** max(epoch - 2, 0)
         if self.schedule == "official":
@@ -51,7 +60,8 @@ def recipe(model: str, data: str, epochs: int | None = None) -> Recipe:
         ),
         "dlinear": Recipe(f"dlinear{end}", 336, 32, 10, 5e-2 if second else 5e-3, 3, "halving"),
         "tide": Recipe(
-            f"tide{end}", 720, 32, 20, 2.24e-4 if second else 9.8e-4, 10, dropout=0.2 if second else 0.5, layers=2
+            f"tide{end}", 720, 32, 20, 1.27e-3 if second else 5.5e-3, None, "cosine", dropout=0.2 if second else 0.5,
+            layers=2,
         ),
         "tsmixer": Recipe(
             f"tsmixer{end}", 512, 32, 100, 1e-4, 5, dropout=0.9, layers=2 if second else 6, d_ff=64 if second else 512

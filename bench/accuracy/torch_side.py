@@ -108,7 +108,7 @@ def main() -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=c.rate, betas=c.betas)
     lowest, kept, since, begin = float("inf"), None, 0, time.perf_counter()
     for epoch in range(1, c.epochs + 1):
-        optimizer.param_groups[0]["lr"] = c.rate * c.factor(epoch)
+        optimizer.param_groups[0]["lr"] = c.rate * c.factor((epoch - 1) * c.steps(horizon), horizon)
         model.train()
         order = torch.randperm(len(train)).to(args.device)
         for step in range(c.steps(horizon)):
