@@ -60,8 +60,8 @@ def recipe(model: str, data: str, epochs: int | None = None) -> Recipe:
         ),
         "dlinear": Recipe(f"dlinear{end}", 336, 32, 10, 5e-2 if second else 5e-3, 3, "halving"),
         "tide": Recipe(
-            f"tide{end}", 720, 32, 20, 1.27e-3 if second else 5.5e-3, None, "cosine", dropout=0.2 if second else 0.5,
-            layers=2,
+            f"tide{end}", 720, 32, 40 if second else 20, 9e-4 if second else 5.5e-3, None, "cosine",
+            dropout=0.2 if second else 0.5, layers=2,
         ),
         "tsmixer": Recipe(
             f"tsmixer{end}", 512, 32, 100, 1e-4, 5, dropout=0.9, layers=2 if second else 6, d_ff=64 if second else 512
