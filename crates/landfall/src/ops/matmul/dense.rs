@@ -579,6 +579,13 @@ impl Tested for MatMul {
         };
         all.push(three([4].into(), "arg 2 is [4]; it must be [5]"));
         all.push(three([5, 4].into(), "arg 2 is [5, 4]; it must be [4, 5]"));
+        // Of many rows and few columns, in whole units and not.
+        for (rows, inner, columns) in [(530, 40, 7), (515, 19, 1)] {
+            let factors = [Shape::from([rows, inner]), [inner, columns].into()].map(SampleArg::any);
+            let more = [Shape::from([rows, columns]), [columns].into()].map(SampleArg::any);
+            all.push(Sample::new(*self, factors.to_vec()));
+            all.push(Sample::new(*self, factors.into_iter().chain(more).collect()));
+        }
         all
     }
 }

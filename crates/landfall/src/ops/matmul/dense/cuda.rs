@@ -49,12 +49,25 @@ static SMALL_K_SOURCE: Source = Source {
     pieces: &[Piece::new("small_k", include_str!("small_k.cu"))],
     entries: &[Product::KERNEL],
 };
+static FEW_COLUMNS_SOURCE: Source = Source {
+    name: "matmul_few_columns",
+    pieces: &[Piece::new("few_columns", include_str!("few_columns.cu"))],
+    entries: &[Product::KERNEL],
+};
 
 /// Inner elements of a product at most that is our kernel's however its operands lie; rows of a thread of it, `ROWS` in its
 /// source, and neighbouring columns where they are contiguous.
 const SMALL_K: usize = 4;
 const FEW_ROWS: usize = 4;
 const FEW_COLUMNS: usize = 4;
+/// Products of many rows and few columns are our kernel's too: the library has a tile of columns, of which most would be empty.
+/// Columns and elements of the right factor at most and rows at least; rows of a group of lanes, `ROWS` in its source, and blocks of
+/// such groups at most.
+const THIN: usize = 8;
+const THIN_RIGHT: usize = 4096;
+const THIN_ROWS: usize = 512;
+const GROUP_ROWS: usize = 4;
+const THIN_BLOCKS: usize = 1056;
 /// Scratch memory of the matrix library, at most and at least.
 const MOST: usize = 32 << 20;
 pub(super) const LEAST: usize = 1 << 20;
@@ -171,8 +184,8 @@ pub(super) fn run(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     if let Some(each) = cut::each(lhs.dtype(), (batch, m, n, k)) {
         return cut::run(call, each, (m, n, k));
     }
-    // Little more than a sum of two: the library's kernels are made for long inner axes.
-    if k <= SMALL_K {
+    // Little more than a sum of two: the library's kernels are made for long inner axes, and for many columns.
+    if k <= SMALL_K || thin(&lhs, (batch, m, n, k))? {
         return any(call);
     }
     let specs: ArrayVec<Spec, 4> = call.inputs().iter().map(Operand::spec).collect();
@@ -187,7 +200,13 @@ pub(super) fn run(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     any(call)
 }
 
-/// The product of operands with any strides.
+/// Whether a product has many rows, few columns and a left factor with a contiguous inner axis.
+fn thin(lhs: &Operand, (batch, m, n, k): (usize, usize, usize, usize)) -> Result<bool, Rule> {
+    let fits = batch == 1 && (1..=THIN).contains(&n) && m >= THIN_ROWS && k > SMALL_K && k * n <= THIN_RIGHT;
+    Ok(fits && strides(lhs)?.2 == 1)
+}
+
+/// The product by a kernel of ours: of few inner elements, of few columns, or of operands with any strides.
 fn any(call: &mut Call<'_>) -> Result<(), Failure> {
     let (lhs, rhs, out) = (*call.input(0)?, *call.input(1)?, *call.output(0)?);
     let (batch, m, n, k) = sizes(&[lhs.spec(), rhs.spec()]);
@@ -199,25 +218,31 @@ fn any(call: &mut Call<'_>) -> Result<(), Failure> {
     let (lhs_batch, lhs_row, lhs_column) = strides(&lhs)?;
     let (rhs_batch, rhs_row, rhs_column) = strides(&rhs)?;
     let (out_batch, out_row, out_column) = strides(&out)?;
-    let few = (1..=SMALL_K).contains(&k);
-    let mut module = Module::new(if few { &SMALL_K_SOURCE } else { &SOURCE })
-        .of("T", lhs.dtype())
-        .of("A", lhs.dtype().accumulate())
-        .of("R", out.dtype())
+    let (module, blocks) = if (1..=SMALL_K).contains(&k) {
+        let steps = out_batch.iter().all(|s| s.is_multiple_of(FEW_COLUMNS));
+        let rows = out_column == 1 && out_row.is_multiple_of(FEW_COLUMNS) && steps;
+        let access = (FEW_COLUMNS * out.dtype().size()).min(16) as u64;
+        let whole = rows && n.is_multiple_of(FEW_COLUMNS) && out.address().is_multiple_of(access);
+        let columns = if whole { FEW_COLUMNS } else { 1 };
+        let module =
+            Module::new(&SMALL_K_SOURCE).constant("INNER", k as u64).constant("VECTOR", columns as u64);
+        (module, n.div_ceil(columns).saturating_mul(m.div_ceil(FEW_ROWS)).div_ceil(BLOCK as usize))
+    } else if thin(&lhs, (batch, m, n, k))? {
+        let unit = 16 / lhs.dtype().size();
+        let lanes = k.div_ceil(unit).next_power_of_two().min(32);
+        let whole =
+            k.is_multiple_of(unit) && lhs_row.is_multiple_of(unit) && lhs.address().is_multiple_of(16);
+        let module =
+            Module::new(&FEW_COLUMNS_SOURCE).constant("COLUMNS", n as u64).constant("UNIT", unit as u64);
+        let module = module.constant("LANES", lanes as u64).constant("WHOLE", u64::from(whole));
+        let rows = BLOCK as usize / lanes * GROUP_ROWS;
+        (module.constant("MOST", THIN_RIGHT as u64), m.div_ceil(rows).min(THIN_BLOCKS))
+    } else {
+        (Module::new(&SOURCE), m.div_ceil(TILE).saturating_mul(n.div_ceil(TILE)))
+    };
+    let module = (module.of("T", lhs.dtype()).of("A", lhs.dtype().accumulate()).of("R", out.dtype()))
         .constant("ADDED", u64::from(addend.is_some()))
         .constant("BIASED", u64::from(bias.is_some()));
-    let blocks = match few {
-        true => {
-            let steps = out_batch.iter().all(|s| s.is_multiple_of(FEW_COLUMNS));
-            let rows = out_column == 1 && out_row.is_multiple_of(FEW_COLUMNS) && steps;
-            let access = (FEW_COLUMNS * out.dtype().size()).min(16) as u64;
-            let whole = rows && n.is_multiple_of(FEW_COLUMNS) && out.address().is_multiple_of(access);
-            let columns = if whole { FEW_COLUMNS } else { 1 };
-            module = module.constant("INNER", k as u64).constant("VECTOR", columns as u64);
-            n.div_ceil(columns).saturating_mul(m.div_ceil(FEW_ROWS)).div_ceil(BLOCK as usize)
-        }
-        false => m.div_ceil(TILE).saturating_mul(n.div_ceil(TILE)),
-    };
     let blocks = batch.saturating_mul(blocks);
     let dims = out.layout().shape().dims();
     let args = Product {

@@ -1,8 +1,8 @@
 // Batch normalisation. A first launch sums each column in chunks, a second goes over all elements. The sums are of the
 // differences from the column's first element: then a mean far from zero costs no digits.
 
-KERNEL(statistics) {
-    Strips c = strips_of(width, frame.length);
+// The sums of this block's chunk.
+DEVICE void statistics_of(const Strips& c, const RowFrame& frame, const RowView<const T>& x, u64 each, double* partial) {
     Matrix of_x = matrix_of(frame, x);
     auto fetch = [&](u64 r) { return part_of(x.data, of_x, r, c.column); };
     S pivot[STRIP_COLUMNS];
@@ -20,9 +20,16 @@ KERNEL(statistics) {
     });
 }
 
-// Each block adds the chunks of its columns for itself: they are few, and another launch would take longer.
+KERNEL(statistics) { statistics_of(strips_of(width, frame.length), frame, x, each, partial); }
+
+// Each block adds the chunks of its columns for itself: they are few, and another launch would take longer. Where a block has all
+// rows, it makes their sums too.
 KERNEL(normalise) {
     Strips c = strips_of(width, frame.length);
+    if (ONE_CHUNK) {
+        statistics_of(c, frame, x, each, partial);
+        __syncthreads();
+    }
     Matrix of_x = matrix_of(frame, x), of_y = matrix_of(frame, y);
     u64 rows = frame.count, from = blockIdx.y * each, end = c.inside ? min(from + each, rows) : 0;
     auto fetch = [&](u64 r) { return part_of(x.data, of_x, r, c.column); };

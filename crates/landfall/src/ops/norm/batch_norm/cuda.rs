@@ -143,7 +143,9 @@ pub(super) fn forward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> {
     let dtype = x.operand.dtype();
     let module = module.of("T", dtype).of("W", weight.dtype()).of("A", dtype.accumulate());
     let (sums, pass) = (Sharing::strip_sums(rows, columns, dtype), Sharing::strip_pass(rows, columns, dtype));
-    if rows > 0 {
+    let one = sums.chunks == 1;
+    let module = module.constant("ONE_CHUNK", u64::from(one));
+    if rows > 0 && !one {
         let args = Statistics { frame, each: sums.each, width: sums.width as u32, x, partial };
         call.launch(&module, sums.blocks()?, &args)?;
     }
@@ -183,7 +185,9 @@ pub(super) fn backward(op: &dyn Op, call: &mut Call<'_>) -> Result<(), Failure> 
     let (mean, variance) = (&mean, &variance);
     let dtype = x.operand.dtype();
     let (sums, pass) = (Sharing::strip_sums(rows, columns, dtype), Sharing::strip_pass(rows, columns, dtype));
-    if rows > 0 {
+    let one = sums.chunks == 1;
+    let module = module.constant("ONE_CHUNK", u64::from(one));
+    if rows > 0 && !one {
         let (each, width) = (sums.each, sums.width as u32);
         let args = GradientSums { frame, each, width, gy, x, mean, variance, eps, partial };
         call.launch(&module, sums.blocks()?, &args)?;

@@ -3,8 +3,9 @@
 // The parts of a row.
 struct Both { Part g, x; };
 
-KERNEL(gradient_sums) {
-    Strips c = strips_of(width, frame.length);
+// The sums of this block's chunk.
+DEVICE void sums_of(const Strips& c, const RowFrame& frame, const RowView<const T>& gy, const RowView<const T>& x,
+                    const View<const M>& mean, const View<const V>& variance, double eps, u64 each, double* partial) {
     Matrix of_gy = matrix_of(frame, gy), of_x = matrix_of(frame, x);
     S centre[STRIP_COLUMNS], rstd[STRIP_COLUMNS];
 #pragma unroll
@@ -27,8 +28,15 @@ KERNEL(gradient_sums) {
     });
 }
 
+KERNEL(gradient_sums) { sums_of(strips_of(width, frame.length), frame, gy, x, mean, variance, eps, each, partial); }
+
+// Where a block has all rows, it makes their sums too.
 KERNEL(gradient) {
     Strips c = strips_of(width, frame.length);
+    if (ONE_CHUNK) {
+        sums_of(c, frame, gy, x, mean, variance, eps, each, partial);
+        __syncthreads();
+    }
     Matrix of_gy = matrix_of(frame, gy), of_x = matrix_of(frame, x), of_gx = matrix_of(frame, gx);
     u64 rows = frame.count, from = blockIdx.y * each, end = c.inside ? min(from + each, rows) : 0;
     auto fetch = [&](u64 r) {
