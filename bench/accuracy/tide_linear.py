@@ -9,13 +9,12 @@ With numpy, in f32. Prints the errors after each epoch, and those of the weights
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import pathlib
 
 import numpy as np
 
-from recipes import COLUMNS, HELD_OUT, TRAIN
+from recipes import COLUMNS, HELD_OUT, TRAIN, scaled
 
 CONTEXT = 720
 
@@ -97,10 +96,7 @@ def main() -> None:
     parser.add_argument("--twice", action="store_true", help="each window twice in an epoch")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
-    with args.data.open(newline="", encoding="utf-8") as file:
-        table = [row[1:] for row in csv.reader(file)][1 : TRAIN + 2 * HELD_OUT + 1]
-    rows = np.array(table, dtype=np.float32)
-    rows = ((rows - rows[:TRAIN].mean(0)) / rows[:TRAIN].std(0)).T.astype(np.float32).copy()
+    rows = scaled(args.data).to_numpy(np.float32).T.copy()
     rng = np.random.default_rng(args.seed)
     model = Map(args.horizon, rng)
     starts = np.arange(CONTEXT, TRAIN - args.horizon + 1)

@@ -135,11 +135,13 @@ fn a_run_that_dies_loses_an_interval_at_most() -> Check {
             case.go(&last, every, died / 3 * 3)?;
             std::fs::copy(last.join("checkpoint.safetensors"), dead.join("checkpoint.safetensors"))?;
             // The best weights are written just before a checkpoint: those of a kill between the two are newer than it.
-            let best = last.join("best.safetensors");
-            match best.exists() {
-                _ if died % 2 == 0 => {}
-                true => drop(std::fs::copy(best, dead.join("best.safetensors"))?),
-                false => drop(std::fs::remove_file(dead.join("best.safetensors"))),
+            if died % 2 == 1 {
+                let [from, to] = [&last, &dead].map(|run| run.join("best.safetensors"));
+                if from.exists() {
+                    std::fs::copy(from, to)?;
+                } else if to.exists() {
+                    std::fs::remove_file(to)?;
+                }
             }
             case.go(&dead, every, NEVER)?;
             assert!(files(&dead) == files(&straight), "case {number} that died after step {died} differs");

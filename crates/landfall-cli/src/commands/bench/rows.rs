@@ -101,23 +101,9 @@ pub(super) const STEPS: &[Step] = &[
         large: true,
         ..PATCHTST
     },
-    Step { name: "tide", config: || ett(Preset::Tide, 96), channels: 7, batch: 32, large: true, ..PATCHTST },
-    Step {
-        name: "tide-720",
-        config: || ett(Preset::Tide, 720),
-        channels: 7,
-        batch: 32,
-        large: true,
-        ..PATCHTST
-    },
-    Step {
-        name: "tsmixer",
-        config: || ett(Preset::TsMixer, 96),
-        channels: 7,
-        batch: 32,
-        large: true,
-        ..PATCHTST
-    },
+    Step { name: "tide", config: || ett(Preset::Tide, 96), ..ETT },
+    Step { name: "tide-720", config: || ett(Preset::Tide, 720), ..ETT },
+    Step { name: "tsmixer", config: || ett(Preset::TsMixer, 96), ..ETT },
     CROSS_ASSET,
     Step { name: "cross-asset-1x256", accumulate: 256, ..CROSS_ASSET },
 ];
@@ -130,6 +116,8 @@ const PATCHTST: Step = Step {
     accumulate: 1,
     large: false,
 };
+
+const ETT: Step = Step { channels: 7, batch: 32, large: true, ..PATCHTST };
 
 const CROSS_ASSET: Step = Step {
     name: "cross-asset",
