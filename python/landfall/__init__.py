@@ -17,8 +17,9 @@ from ._landfall import (
     zeros,
 )
 from .errors import *  # noqa: F403
-from .forecaster import BaselineWarning, DataWarning, Forecaster
+from .forecaster import Forecaster
 from .graph import Program, Spec, Value, compile, spec
+from .notices import BaselineWarning, DataWarning
 from .train import Trainer
 
 __all__ = [

@@ -5,10 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import re
-import sys
-import tempfile
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _landfall, folders, frames, keywords
-from .errors import ArgumentError, DeviceError, Error, FileError, InvalidValueError, MissingPackageError, NotFittedError
+from .errors import ArgumentError, DeviceError, FileError, InvalidValueError, MissingPackageError, NotFittedError
+from .frame_files import as_files
 from .frames import Frame, Layout, Table
+from .notices import BaselineWarning, warn
 from .progress import Progress
 from .rows import Rows, following
 
@@ -27,14 +25,6 @@ if TYPE_CHECKING:
 
 #: The process that has used a GPU: in a forked child of it no GPU can be used.
 _gpu_process: int | None = None
-
-
-class DataWarning(UserWarning):
-    """What was filled, changed or left out of a frame."""
-
-
-class BaselineWarning(UserWarning):
-    """That a baseline, which needs no training, is as good on the test windows."""
 
 
 class Forecaster:
@@ -215,7 +205,7 @@ class Forecaster:
             raise InvalidValueError(f"weights {weights!r}: give best or last")
         path, layout = self._need_run(), self._need_layout()
         if self._tested() is None:
-            _warn("the run was interrupted, and this forecast is that of an unfinished model; resume() it first")
+            warn("the run was interrupted, and this forecast is that of an unfinished model; resume() it first")
         table = None
         if df is not None:
             table = self._read(df, layout)
@@ -232,7 +222,7 @@ class Forecaster:
                 raise InvalidValueError(f"at {at}: no series has a row by then; the first is {layout.shown(first)}")
             for one, count in zip(table.series, counts):
                 if not count:
-                    _warn(f"series `{one.key}` is left out: its first row is {layout.shown(int(one.dates[0]))}, after {at}")
+                    warn(f"series `{one.key}` is left out: its first row is {layout.shown(int(one.dates[0]))}, after {at}")
             if self._known and futr_df is None:
                 ahead = table.ahead(counts, self._known)
             table = table.cut(counts)
@@ -258,8 +248,9 @@ class Forecaster:
         `unique_id`, `ds`, `cutoff` (the last date before the forecast), `y`, and the forecast under the name of the
         model.
 
-        The model is fitted on the rows before the first cutoff, or, with `refit`, again on the rows before later ones. Each forecast is the one that :meth:`predict` would make of a frame that ends at the cutoff. This
-        forecaster's own run stays as it is.
+        The model is fitted on the rows before the first cutoff, or, with `refit`, again on the rows before later ones.
+        Each forecast is the one that :meth:`predict` would make of a frame that ends at the cutoff. This forecaster's own
+        run stays as it is.
 
         Args:
             df: The series.
@@ -291,9 +282,7 @@ class Forecaster:
             )
         for one in whole.series:
             if len(one.dates) <= held_out[0]:
-                _warn(
-                    f"series `{one.key}` is left out: it has {len(one.dates)} rows and the windows take {held_out[0]}"
-                )
+                warn(f"series `{one.key}` is left out: it has {len(one.dates)} rows and the windows take {held_out[0]}")
         before = [Table(layout, [one.first(len(one.dates) - rows) for one in long_enough]) for rows in held_out]
         cuts = [[len(one.dates) - rows for one in long_enough] for rows in held_out]
         after = [Table(layout, long_enough).ahead(cut, self._known) for cut in cuts]
@@ -481,7 +470,7 @@ class Forecaster:
         settings = {**self._settings, **layout.settings()}
         temporary = folders.TemporaryFolder() if self._given_folder is None else None
         out = self._given_folder if temporary is None else temporary.path / "run"
-        with _files([table.csv()]) as files, self._events() as event:
+        with as_files([table.csv()]) as files, self._events() as event:
 
             def begun(name: str, what: str) -> None:
                 if name == "started":
@@ -498,7 +487,7 @@ class Forecaster:
         """Says what is to be known first of the results of a run."""
         told = json.loads(results)
         if told["unbeaten"]:
-            _warn(told["unbeaten"], BaselineWarning)
+            warn(told["unbeaten"], BaselineWarning)
         Progress(self.progress, self.alias).tell(line for line in told["verdict"] if line != told["unbeaten"])
 
     @contextmanager
@@ -514,7 +503,7 @@ class Forecaster:
                 if what["device"].startswith("cuda"):
                     _gpu_process = os.getpid()
                 for note in what["notes"]:
-                    _warn(note)
+                    warn(note)
                 shown.start(what["done"], what["steps"])
             elif name == "progress":
                 shown.step(what["done"], what["steps"])
@@ -545,7 +534,7 @@ class Forecaster:
         _no_gpu_after_fork(device)
         own = [text for text, _ in texts if text is not None]
         ahead = [None if table is None else table.csv() for _, table in texts]
-        with _files(own) as files, _files([text or "" for text in ahead], "future.csv") as future:
+        with as_files(own) as files, as_files([text or "" for text in ahead], "future.csv") as future:
             own_files = iter(files)
             answers = _landfall._forecast(
                 path,
@@ -559,7 +548,7 @@ class Forecaster:
                 levels,
             )
         for note in dict.fromkeys(note for _, notes in answers for note in notes):
-            _warn(note)
+            warn(note)
         return [forecasts for forecasts, _ in answers]
 
     def _levels(self) -> list[float]:
@@ -586,36 +575,6 @@ class Forecaster:
         """The series of the run's own file."""
         layout = self._need_layout()
         return frames.read_csv((path / "data.csv").read_text(encoding="utf-8"), layout, self._ids)
-
-
-def _warn(note: str, kind: type[Warning] = DataWarning) -> None:
-    """Warns of something in the caller's own line."""
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(_of_frame(note), kind, stacklevel=level)
-
-
-@contextmanager
-def _files(texts: Sequence[str], name: str = "data.csv") -> Iterator[list[Path]]:
-    """Texts as files, for as long as they are read."""
-    with tempfile.TemporaryDirectory(prefix="landfall-") as folder:
-        paths = []
-        for number, text in enumerate(texts):
-            paths.append(Path(folder) / str(number) / name)
-            paths[-1].parent.mkdir()
-            paths[-1].write_text(text, encoding="utf-8")
-        try:
-            yield paths
-        except Error as e:
-            e.args = tuple(_of_frame(arg) if isinstance(arg, str) else arg for arg in e.args)
-            raise
-
-
-def _of_frame(text: str) -> str:
-    """A message that names the file of a frame, which its reader has never seen."""
-    folder = re.escape(tempfile.gettempdir()) + r"[/\\]landfall-\w+[/\\]\d+[/\\]"
-    return re.sub(folder + r"data\.csv", "the frame", re.sub(folder + r"future\.csv", "futr_df", text))
 
 
 def _names(given: str | Sequence[str] | None) -> list[str]:

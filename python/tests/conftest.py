@@ -5,7 +5,7 @@ import pytest
 
 def pytest_configure(config):
     """Runs of a few steps are no better than a baseline; the test of the warning expects it."""
-    config.addinivalue_line("filterwarnings", "ignore::landfall.forecaster.BaselineWarning")
+    config.addinivalue_line("filterwarnings", "ignore::landfall.notices.BaselineWarning")
 
 
 @pytest.fixture(params=["pandas", "polars"])

@@ -156,8 +156,8 @@ fn bad_requests_for_a_profile() {
     let f = Folder::new();
     assert_eq!(
         f.refused("bench --profile --rows seed,matmul"),
-        "--profile and --rows matmul/6400x64x192: a profile is of whole steps; name step rows (steps, seed, etth1, wide, \
-         deep, tide, tide-720, tsmixer, cross-asset)"
+        "--profile and --rows matmul/6400x64x192: a profile is of whole steps; name rows of steps, such as seed or deep \
+         (`--rows steps` is all of them)"
     );
     assert!(f.refused("bench --trace t.json").contains("--profile"));
     for other in ["--issued", "--record"] {

@@ -66,7 +66,7 @@ fn steps(args: &Bench, large: bool) -> Result<Vec<&'static Step>, CliError> {
             Row::Op(_) | Row::Routing(_) if args.rows.is_empty() => {}
             Row::Op(_) | Row::Routing(_) => {
                 let other = format!("--rows {}", row.name());
-                let why = "a profile is of whole steps; name step rows (steps, seed, etth1, wide, deep, tide, tide-720, tsmixer, cross-asset)";
+                let why = "a profile is of whole steps; name rows of steps, such as seed or deep (`--rows steps` is all of them)";
                 return Err(CliError::Flags { flag: "--profile", other, why });
             }
         }
