@@ -213,8 +213,9 @@ class Forecaster:
             self._ids.update({one.key: one.name for one in table.series})
         elif at is not None or layout.step is not None:
             table = self._own_table(path)
-        ahead = None
+        ahead = whole = None
         if at is not None and table is not None:
+            whole = table.csv()
             instant = frames.instant(at, layout)
             counts = [int(np.searchsorted(one.dates, instant, side="right")) for one in table.series]
             if not any(counts):
@@ -230,7 +231,7 @@ class Forecaster:
         if futr_df is not None:
             ahead = self._read_ahead(futr_df, layout, ends)
         text = table.csv() if table is not None and (df is not None or at is not None) else None
-        forecasts = self._forecasts(path, [(text, ahead)], weights, level)[0]
+        forecasts = self._forecasts(path, [(text, ahead and ahead.csv(), whole)], weights, level)[0]
         rows = Rows(layout, self._columns[: len(self._targets)], self.alias)
         for key, stamps, values, further in forecasts:
             steps = len(values[0])
@@ -295,7 +296,7 @@ class Forecaster:
         forecasts = []
         for number, f in enumerate(fitted):
             served = range(number * every, min((number + 1) * every, len(before)))
-            texts = [(before[window].csv(), after[window] if self._known else None) for window in served]
+            texts = [(before[window].csv(), after[window].csv() if self._known else None, None) for window in served]
             forecasts += f._forecasts(f.folder, texts, "best")
         rows = Rows(layout, self._columns[: len(self._targets)], self.alias)
         by_key = [{key if layout.series_id else "": rest for key, *rest in answers} for answers in forecasts]
@@ -524,29 +525,19 @@ class Forecaster:
     def _forecasts(
         self,
         path: Path,
-        texts: Sequence[tuple[str | None, Table | None]],
+        texts: Sequence[tuple[str | None, str | None, str | None]],
         weights: str,
         level: Sequence[float] | None = None,
     ) -> list[Any]:
-        """Forecasts after each file, or after the run's own, with the columns known in advance of the rows to forecast."""
+        """Forecasts after each frame, or after the run's own; with each the columns known in advance of the rows to forecast
+        and, of a past forecast, the frame with the rows after it."""
         levels = None if level is None else [float(one) for one in level]
         device = self._settings.get("device", "auto")
         _no_gpu_after_fork(device)
-        own = [text for text, _ in texts if text is not None]
-        ahead = [None if table is None else table.csv() for _, table in texts]
-        with as_files(own) as files, as_files([text or "" for text in ahead], "future.csv") as future:
-            own_files = iter(files)
-            answers = _landfall._forecast(
-                path,
-                [
-                    (next(own_files) if text is not None else None, file if csv is not None else None)
-                    for (text, _), file, csv in zip(texts, future, ahead)
-                ],
-                weights,
-                device,
-                self._settings.get("threads"),
-                levels,
-            )
+        own, ahead, longer = zip(*texts)
+        with as_files(own) as files, as_files(ahead, "future.csv") as future, as_files(longer) as whole:
+            given = list(zip(files, future, whole))
+            answers = _landfall._forecast(path, given, weights, device, self._settings.get("threads"), levels)
         for note in dict.fromkeys(note for _, notes in answers for note in notes):
             warn(note)
         return [forecasts for forecasts, _ in answers]

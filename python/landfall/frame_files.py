@@ -12,14 +12,16 @@ from .errors import Error
 
 
 @contextmanager
-def as_files(texts: Sequence[str], name: str = "data.csv") -> Iterator[list[Path]]:
+def as_files(texts: Sequence[str | None], name: str = "data.csv") -> Iterator[list[Path | None]]:
     """Texts as files, for as long as they are read."""
     with tempfile.TemporaryDirectory(prefix="landfall-") as folder:
-        paths = []
+        paths: list[Path | None] = []
         for number, text in enumerate(texts):
-            paths.append(Path(folder) / str(number) / name)
-            paths[-1].parent.mkdir()
-            paths[-1].write_text(text, encoding="utf-8")
+            path = Path(folder) / str(number) / name
+            paths.append(None if text is None else path)
+            if text is not None:
+                path.parent.mkdir()
+                path.write_text(text, encoding="utf-8")
         try:
             yield paths
         except Error as e:

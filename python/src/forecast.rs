@@ -98,14 +98,17 @@ type Further = (String, Vec<f64>);
 /// and the quantiles and bounds of each.
 type Forecasted = (String, Option<Vec<i64>>, Vec<Vec<f64>>, Vec<Vec<Further>>);
 
-/// Forecasts the rows after the last one of each file; of none, those after the run's own data. Beside each stands the file of
-/// the rows to forecast, with the columns known in advance, or none. Each answer is the forecasts of its series, and what a
-/// person has to know.
+/// A file of series to continue, of none the run's own; the file of the rows to forecast, with the columns known in advance, or
+/// none; and, where the first one ends before what is known now, the file with the rows after it, which intervals are made by.
+type Files = (Option<PathBuf>, Option<PathBuf>, Option<PathBuf>);
+
+/// Forecasts the rows after the last one of each file. Each answer is the forecasts of its series, and what a person has to
+/// know.
 #[pyfunction(name = "_forecast")]
 pub(crate) fn forecast(
     py: Python<'_>,
     run: PathBuf,
-    files: Vec<(Option<PathBuf>, Option<PathBuf>)>,
+    files: Vec<Files>,
     weights: &str,
     device: &str,
     threads: Option<usize>,
@@ -123,7 +126,7 @@ pub(crate) fn forecast(
         let quantiles = run.levels().to_vec();
         let mut predictor = None;
         let mut all = Vec::with_capacity(files.len());
-        for (data, future) in &files {
+        for (data, future, longer) in &files {
             let panel = series(&run, data.as_slice(), None)?;
             let given = rows_ahead(&run, &panel, future.as_slice())?;
             let predictor = match &mut predictor {
@@ -132,7 +135,9 @@ pub(crate) fn forecast(
             };
             let ahead = given.as_ref().map(Future::Rows);
             let (mut forecasts, left_out) = predictor.forecast(&panel, ahead)?;
-            predictor.add_intervals(&panel, &intervals, &mut forecasts)?;
+            let whole = longer.is_some().then(|| series(&run, longer.as_slice(), None)).transpose()?;
+            let past = (whole.as_ref().unwrap_or(&panel), whole.as_ref().map(|_| &panel));
+            predictor.add_intervals(past, &intervals, &mut forecasts)?;
             let one = |f: Forecast| {
                 let dates = f.context.dates().map(|dates| dates.future(horizon)).transpose()?;
                 let stamps = dates.map(nanoseconds).transpose()?;

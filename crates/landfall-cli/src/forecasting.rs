@@ -80,13 +80,14 @@ impl Predictor {
         Ok(self.run.forecast_all(&mut self.session, panel, future)?)
     }
 
-    /// Adds intervals of these levels, in percent, to forecasts of the panel's series; none for no levels.
+    /// Adds intervals of these levels, in percent, to forecasts of the rows after the panel's last ones or, with `known`, after
+    /// the last ones there; none for no levels.
     ///
     /// # Errors
     /// As [`Run::add_intervals`].
     pub fn add_intervals(
         &self,
-        panel: &Panel,
+        (panel, known): (&Panel, Option<&Panel>),
         levels: &[f64],
         forecasts: &mut [Forecast],
     ) -> Result<(), CliError> {
@@ -94,6 +95,6 @@ impl Predictor {
             return Ok(());
         }
         let engine = &self.session.engine;
-        Ok(self.run.add_intervals(engine, self.weights, panel.clone(), levels, forecasts)?)
+        Ok(self.run.add_intervals(engine, self.weights, (panel.clone(), known), levels, forecasts)?)
     }
 }

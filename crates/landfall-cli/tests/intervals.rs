@@ -142,6 +142,14 @@ fn a_run_that_is_fit_again_on_validation_rows_keeps_errors_from_before() {
         let point = ahead["series"][series]["values"][0][0].as_f64();
         assert!(of(series, 0) < point && point < of(series, 1), "{ahead}");
     }
+    // Of the windows that were scored those that end by a past row are known there: ten fewer ten rows before.
+    let known = |at: &str| -> usize {
+        let told = f.refused(&format!("forecast run --at {at} --interval 99.9"));
+        let found = told.split("has ").nth(1).and_then(|rest| rest.split(' ').next());
+        found.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{told}"))
+    };
+    let (later, earlier) = (known("2024-07-12"), known("2024-07-02"));
+    assert_eq!((later - earlier, earlier > 0, known("2024-01-20")), (10, true, 0));
     std::fs::remove_file(f.path().join("run/errors.safetensors")).expect("removed");
     let told = f.refused("evaluate run --interval 80");
     assert!(told.contains("errors.safetensors is not there") && told.ends_with("train it again"), "{told}");
@@ -167,6 +175,11 @@ fn what_makes_no_interval_is_refused_with_the_numbers() {
     let ahead = few.replace("has 23", "has 76");
     assert_eq!(f.refused("forecast run --interval 99"), ahead);
     f.runs("forecast run --interval 98");
+    // At row 229 those of the windows from row 210 on that end by then: the rows are divided as they were for training.
+    let told = f.refused("forecast run --at 2021-01-10T13:00 --interval 99");
+    assert_eq!(told, few.replace("has 23", "has 13"));
+    let told = f.refused("forecast run --at 2021-01-09T08:00 --interval 80");
+    assert!(told.contains("has 0 windows"), "{told}");
 }
 
 #[test]

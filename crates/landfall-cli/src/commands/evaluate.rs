@@ -102,7 +102,7 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
     }
     let levels = run.interval_levels(args.interval.as_deref())?;
     match (&panel, &args.interval) {
-        (Some(panel), _) => run.enough_windows(panel, &levels, false)?,
+        (Some(panel), _) => run.enough_windows(panel, &levels)?,
         (None, Some(_)) => {
             let other = path.display().to_string();
             let why = "this run forecasts no rows of a series; leave it out";

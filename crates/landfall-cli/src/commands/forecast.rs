@@ -30,9 +30,11 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         None => (panel, Vec::new()),
     };
     note_all(&left_out);
+    // Intervals are made of windows of the whole series, which end with a known row.
+    let past = (whole.as_ref().unwrap_or(&panel), whole.as_ref().map(|_| &panel));
     let intervals = run.interval_levels(args.interval.as_deref())?;
     if !intervals.is_empty() {
-        run.enough_windows(&run.dataset(panel.clone())?.1.to_the_end()?, &intervals, true)?;
+        run.enough_windows_ahead(&run.dataset(past.0.clone())?.1, past.1, &intervals)?;
     }
     let given = match (args.future.is_empty(), &whole) {
         (true, Some(_)) => None,
@@ -43,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     output::note(predictor.device());
     let ahead = given.as_ref().map(Future::Rows).or(whole.as_ref().map(Future::Longer));
     let (mut forecasts, left_out) = predictor.forecast(&panel, ahead)?;
-    predictor.add_intervals(&panel, &intervals, &mut forecasts)?;
+    predictor.add_intervals(past, &intervals, &mut forecasts)?;
     note_all(panel.notices().iter().chain(given.iter().flat_map(Panel::notices)).chain(&left_out));
     if let (true, Some(forecaster)) = (unread, predictor.run().forecaster()) {
         output::note(&format!(

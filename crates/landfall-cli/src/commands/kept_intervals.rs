@@ -25,6 +25,6 @@ pub(super) fn interval_errors(
     let panel = series(run, &asked.data, None)?;
     note_all(panel.notices());
     let panel = run.dataset(panel)?.1;
-    run.enough_windows(&panel.clone().to_the_end()?, &levels, true)?;
+    run.enough_windows_ahead(&panel, None, &levels)?;
     Ok(Some((levels, panel)))
 }

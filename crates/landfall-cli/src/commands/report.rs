@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
             let summary = panel.summary();
             let (dataset, panel) = run.dataset(panel)?;
             note_all(panel.left_out());
-            run.enough_windows(&panel, &run.interval_levels(args.interval.as_deref())?, false)?;
+            run.enough_windows(&panel, &run.interval_levels(args.interval.as_deref())?)?;
             make(args, &run, &dataset, Subject::Series { panel: &panel, summary: &summary })?
         }
         Data::Tokens(data) => {

@@ -1,8 +1,9 @@
 //! The choice of what a run forecasts with, by validation or by rolling origins.
 
 use super::forecaster::{Forecaster, floors, non_negative};
-use super::intervals::{self, Errors};
+use super::intervals;
 use super::kinds::ModelKind;
+use super::past_windows::{self, Errors, PastWindow};
 use super::resolve::Resolved;
 use super::{RunError, RunFolder};
 use crate::checkpoint::{load_weights, write_weights};
@@ -146,7 +147,7 @@ pub fn choose(
     }
     if forecaster.refit {
         let errors = errors_before_refit(&forecaster, panel, dataset, (horizon, &floors), &out_of_sample);
-        intervals::write(folder.path(), panel, &errors)?;
+        past_windows::write(folder.path(), panel, &errors)?;
     }
     Ok(Some(described(&winner, &tally, &networks, forecaster, plan)))
 }
@@ -178,9 +179,11 @@ fn errors_before_refit(
                     floors.get(origin.series * targets + target).copied().unwrap_or(f64::NEG_INFINITY);
                 forecaster.combine(&column[origin.begin..origin.at], floor, horizon, &mut forecast);
                 let pairs = column[origin.at..].iter().zip(&forecast);
-                errors.extend(pairs.map(|(y, f)| intervals::rounded_up((f64::from(*y) - f).abs())));
+                errors.extend(pairs.map(|(y, f)| past_windows::rounded_up((f64::from(*y) - f).abs())));
             }
-            intervals::add(&mut all[origin.series], errors, limit);
+            let series = &panel.members()[origin.series].series;
+            let last = past_windows::place(series, origin.at - origin.begin + horizon - 1);
+            past_windows::add(&mut all[origin.series], PastWindow { last, errors }, limit);
         }
     }
     all

@@ -3,8 +3,8 @@
 
 use super::RunError;
 use super::events::{self, Events};
-use super::intervals::ERRORS;
 use super::kinds::ModelKind;
+use super::past_windows::ERRORS;
 use super::record::{EvaluationRecord, Scalars};
 use crate::checkpoint::replace;
 use crate::data::Segment;

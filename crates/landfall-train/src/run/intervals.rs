@@ -2,27 +2,20 @@
 
 use super::forecasts::window_forecasts;
 use super::open::{Forecast, Run, Weights};
+use super::past_windows::{Errors, PastWindow, add, last_known, place, read, rounded_up};
 use super::record::{IntervalRecord, IntervalScore};
 use super::{Forecaster, RunError};
-use crate::checkpoint::{File, Tensor};
 use crate::data::conformal::{IntervalSums, RecentErrors, needed, window_limit};
 use crate::data::{Baseline, Member, Panel, Segment, WindowForecast, WindowedPanel, baseline};
 use crate::train::{Dataset, Session};
-use landfall::{DType, Engine, HostTensor};
+use landfall::Engine;
 use std::collections::VecDeque;
-use std::path::Path;
-
-/// The file of a run's directory with errors of windows that its weights were fit on in the end.
-pub(super) const ERRORS: &str = "errors.safetensors";
 
 /// Takes the forecast of a window.
 type Each<'a> = dyn FnMut(WindowForecast<'_>) -> Result<(), RunError> + Send + 'a;
 
 /// Forecasts all windows of a segment, series after series: those of a run, or those of a baseline.
 pub type ForecastSource<'a> = dyn FnMut(Segment, &mut Each<'_>) -> Result<(), RunError> + 'a;
-
-/// Absolute scaled errors `[targets, H]` of windows in time order.
-pub(super) type Errors = VecDeque<Vec<f32>>;
 
 /// What intervals are made of: for each series, errors of a forecaster in windows that it was not fit on.
 #[derive(Debug, Clone)]
@@ -45,7 +38,7 @@ impl Intervals {
         non_negative: Vec<String>,
     ) -> Result<Self, RunError> {
         let limit = limit(panel, levels);
-        let history = past_errors(source, panel, Segment::Validation, limit)?;
+        let history = past_errors(source, panel, Segment::Validation, None, limit)?;
         Self { levels: levels.to_vec(), limit, history, non_negative }.sufficient(panel)
     }
 
@@ -175,7 +168,7 @@ impl Rolling<'_> {
             self.pending.clear();
             self.recent = RecentErrors::new(self.of.limit);
             let history = self.of.history.get(w.series).into_iter().flatten();
-            history.for_each(|errors| self.recent.push(errors.clone()));
+            history.for_each(|window| self.recent.push(window.errors.clone()));
         }
         while self.pending.front().is_some_and(|(end, _)| *end <= w.start_row) {
             if let Some((_, errors)) = self.pending.pop_front() {
@@ -237,33 +230,24 @@ fn errors(w: &WindowForecast<'_>, panel: &WindowedPanel) -> Vec<f32> {
     (0..panel.targets()).flat_map(of).collect()
 }
 
-/// The smallest f32 that is not below x: an error that equals a half width must not fall outside by rounding.
-pub(super) fn rounded_up(x: f64) -> f32 {
-    let near = x as f32;
-    if f64::from(near) < x { near.next_up() } else { near }
-}
-
-/// The errors of the last windows of a segment, for each series.
+/// The last windows of a segment that end with a known row, for each series.
 fn past_errors(
     source: &mut ForecastSource<'_>,
     panel: &WindowedPanel,
     segment: Segment,
+    known: Option<&Panel>,
     limit: usize,
 ) -> Result<Vec<Errors>, RunError> {
+    let until: Vec<f64> = panel.members().iter().map(|m| last_known(known, m.series.name())).collect();
     let mut all = vec![Errors::new(); panel.members().len()];
     source(segment, &mut |w| {
-        add(&mut all[w.series], errors(&w, panel), limit);
+        let last = place(&panel.members()[w.series].series, w.start_row + w.horizon - 1);
+        if last <= until[w.series] {
+            add(&mut all[w.series], PastWindow { last, errors: errors(&w, panel) }, limit);
+        }
         Ok(())
     })?;
     Ok(all)
-}
-
-/// Adds the errors of the next window, and keeps those of the last ones.
-pub(super) fn add(all: &mut Errors, errors: Vec<f32>, limit: usize) {
-    all.push_back(errors);
-    if all.len() > limit {
-        all.pop_front();
-    }
 }
 
 /// The number of windows of each series whose errors are kept.
@@ -321,17 +305,54 @@ impl Run {
         Ok(given.to_vec())
     }
 
-    /// Refuses levels that need more windows than a series has before its test rows or, with `ahead`, before its end.
+    /// Refuses levels that need more windows than a series has before its test rows.
     ///
     /// # Errors
     /// [`RunError::TooFewErrors`]; [`RunError::NoErrors`].
-    pub fn enough_windows(&self, panel: &WindowedPanel, levels: &[f64], ahead: bool) -> Result<(), RunError> {
-        let kept =
-            if self.keeps_errors() && !levels.is_empty() { Some(read(self.path(), panel)?) } else { None };
+    pub fn enough_windows(&self, panel: &WindowedPanel, levels: &[f64]) -> Result<(), RunError> {
+        self.enough(panel, &[Segment::Validation], None, levels)
+    }
+
+    /// Refuses levels that need more windows than a series has before its end or, with `known`, before the end of its series
+    /// there.
+    ///
+    /// # Errors
+    /// [`RunError::TooFewErrors`]; [`RunError::NoErrors`].
+    pub fn enough_windows_ahead(
+        &self,
+        panel: &WindowedPanel,
+        known: Option<&Panel>,
+        levels: &[f64],
+    ) -> Result<(), RunError> {
+        let panel = panel.clone().to_the_end()?;
+        self.enough(&panel, &[Segment::Validation, Segment::Test], known, levels)
+    }
+
+    fn enough(
+        &self,
+        panel: &WindowedPanel,
+        segments: &[Segment],
+        known: Option<&Panel>,
+        levels: &[f64],
+    ) -> Result<(), RunError> {
+        let kept = match self.keeps_errors() && !levels.is_empty() {
+            true => Some(read(self.path(), panel, known)?),
+            false => None,
+        };
         for (i, m) in panel.members().iter().enumerate() {
-            let count = |segment| m.segments.windows(segment).count();
-            let before = kept.as_ref().map_or_else(|| count(Segment::Validation), |kept| kept[i].len());
-            enough(m.series.name(), before + if ahead { count(Segment::Test) } else { 0 }, levels)?;
+            let until = last_known(known, m.series.name());
+            if until == f64::NEG_INFINITY {
+                continue;
+            }
+            let ended = |segment: &Segment| {
+                let windows = m.segments.windows(*segment);
+                windows.starts().filter(|s| place(&m.series, windows.target(*s).end - 1) <= until).count()
+            };
+            let found = |segment: &Segment| match (&kept, segment) {
+                (Some(kept), Segment::Validation) => kept[i].len(),
+                _ => ended(segment),
+            };
+            enough(m.series.name(), segments.iter().map(found).sum(), levels)?;
         }
         Ok(())
     }
@@ -352,27 +373,30 @@ impl Run {
         panel: &WindowedPanel,
         levels: &[f64],
     ) -> Result<Intervals, RunError> {
-        self.errors_before_test(session, panel, levels)?.sufficient(panel)
+        self.errors_before_test(session, panel, None, levels)?.sufficient(panel)
     }
 
     fn errors_before_test(
         &self,
         session: &mut Session,
         panel: &WindowedPanel,
+        known: Option<&Panel>,
         levels: &[f64],
     ) -> Result<Intervals, RunError> {
         let (limit, forecaster) = (limit(panel, levels), self.forecaster());
         let history = if self.keeps_errors() {
-            read(self.path(), panel)?
+            read(self.path(), panel, known)?
         } else {
-            past_errors(&mut run_source(session, panel, forecaster), panel, Segment::Validation, limit)?
+            let mut source = run_source(session, panel, forecaster);
+            past_errors(&mut source, panel, Segment::Validation, known, limit)?
         };
         let non_negative = forecaster.map(|f| f.non_negative.clone()).unwrap_or_default();
         Ok(Intervals { levels: levels.to_vec(), limit, history, non_negative })
     }
 
-    /// Adds intervals of these levels to forecasts of the rows after the last ones of a panel. Their errors are those of the
-    /// most recent windows, up to the last row.
+    /// Adds intervals of these levels to forecasts of the rows after the last ones of a panel, or of its first rows `known`.
+    /// Their errors are those of the most recent windows, up to the last known row; the panel is divided by all its rows, so
+    /// that no window is one that the run trained on.
     ///
     /// # Errors
     /// [`RunError::TooFewErrors`]; series that are too short for the run's split; as [`Run::intervals`].
@@ -380,11 +404,12 @@ impl Run {
         &self,
         engine: &Engine,
         weights: Weights,
-        panel: Panel,
+        (panel, known): (Panel, Option<&Panel>),
         levels: &[f64],
         forecasts: &mut [Forecast],
     ) -> Result<(), RunError> {
-        self.intervals_after(engine, weights, &self.dataset(panel)?.1, levels, forecasts)
+        let widths = self.half_widths(engine, weights, (&self.dataset(panel)?.1, known), levels)?;
+        forecasts.iter_mut().try_for_each(|forecast| widths.add_to(forecast))
     }
 
     /// As [`Run::add_intervals`], of a panel that is divided.
@@ -399,12 +424,12 @@ impl Run {
         levels: &[f64],
         forecasts: impl IntoIterator<Item = &'f mut Forecast>,
     ) -> Result<(), RunError> {
-        let widths = self.half_widths(engine, weights, panel, levels)?;
+        let widths = self.half_widths(engine, weights, (panel, None), levels)?;
         forecasts.into_iter().try_for_each(|forecast| widths.add_to(forecast))
     }
 
     /// Half the widths of intervals of these levels in percent around forecasts of the rows after the last ones of a panel, which
-    /// is divided: the errors are those of the most recent windows, up to the last row.
+    /// is divided, or of its first rows `known`: the errors are those of the most recent windows, up to the last known row.
     ///
     /// # Errors
     /// As [`Run::intervals`], but for [`RunError::TooFewErrors`], which [`HalfWidths::add_to`] says.
@@ -412,21 +437,21 @@ impl Run {
         &self,
         engine: &Engine,
         weights: Weights,
-        panel: &WindowedPanel,
+        (panel, known): (&WindowedPanel, Option<&Panel>),
         levels: &[f64],
     ) -> Result<HalfWidths, RunError> {
         let panel = panel.clone().to_the_end()?;
         let mut session = self.session(engine, &Dataset::windowed(&panel)?, weights)?;
-        let before = self.errors_before_test(&mut session, &panel, levels)?;
+        let before = self.errors_before_test(&mut session, &panel, known, levels)?;
         let mut source = run_source(&mut session, &panel, self.forecaster());
-        let after = past_errors(&mut source, &panel, Segment::Test, before.limit)?;
+        let after = past_errors(&mut source, &panel, Segment::Test, known, before.limit)?;
         drop(source);
         let (targets, horizon) = (panel.targets(), self.resolved().network.horizon());
         let lowest = panel.columns().iter().take(targets).map(|column| before.lowest(column)).collect();
         let of = |(i, member): (usize, &Member)| {
             let mut recent = RecentErrors::new(before.limit);
-            let errors = before.history[i].iter().chain(&after[i]);
-            let found = errors.map(|errors| recent.push(errors.clone())).count();
+            let windows = before.history[i].iter().chain(&after[i]);
+            let found = windows.map(|window| recent.push(window.errors.clone())).count();
             let column = |(target, std): (usize, &f64)| {
                 levels.iter().map(|level| half_widths(&recent, *level, (target, horizon), *std)).collect()
             };
@@ -498,37 +523,4 @@ impl HalfWidths {
         forecast.intervals = columns.map(bounds).collect();
         Ok(())
     }
-}
-
-/// Writes the errors of a choice into a run's directory: for each series its name and `[n, targets, H]`.
-pub(super) fn write(path: &Path, panel: &WindowedPanel, errors: &[Errors]) -> Result<(), RunError> {
-    let mut file = File::default();
-    for (i, (member, errors)) in panel.members().iter().zip(errors).enumerate() {
-        let values: Vec<f64> = errors.iter().flatten().map(|x| f64::from(*x)).collect();
-        let shape = [errors.len(), errors.front().map_or(0, Vec::len)];
-        let tensor = HostTensor::new(DType::F32, shape, values).map_err(landfall::Error::from)?;
-        file.tensors.insert(format!("errors.{i}"), Tensor::from(&tensor));
-        file.metadata.insert(format!("series.{i}"), member.series.name().to_owned());
-    }
-    Ok(file.write(&path.join(ERRORS))?)
-}
-
-/// The errors in a run's directory, of the series of a panel.
-fn read(path: &Path, panel: &WindowedPanel) -> Result<Vec<Errors>, RunError> {
-    let path = path.join(ERRORS);
-    if !path.exists() {
-        return Err(RunError::NoErrors { path });
-    }
-    let file = File::read(&path)?;
-    let named = |name: &str| file.metadata.iter().find(|(key, n)| key.starts_with("series.") && *n == name);
-    let only = panel.members().len() == 1 && file.tensors.len() == 1;
-    let of = |name: &str| -> Result<Errors, RunError> {
-        let key = named(name).map(|(key, _)| key.replacen("series", "errors", 1));
-        let key = if only { Some("errors.0".to_owned()) } else { key };
-        let Some(tensor) = key.and_then(|key| file.tensors.get(&key)) else { return Ok(Errors::new()) };
-        let host = tensor.host().map_err(landfall::Error::from)?;
-        let window = host.spec.shape.last().max(1);
-        Ok(host.data.chunks_exact(window).map(|w| w.iter().map(|x| *x as f32).collect()).collect())
-    };
-    panel.members().iter().map(|m| of(m.series.name())).collect()
 }

@@ -16,6 +16,7 @@ mod kinds;
 mod measured;
 mod network;
 mod open;
+mod past_windows;
 mod prepared;
 mod record;
 mod resolve;
@@ -81,6 +82,8 @@ pub enum RunError {
     NoCount { series: String, column: String, row: String, value: f64 },
     #[error("{} is not there, and this run's weights were fit on its validation rows, so that their errors make no intervals; train it again", .path.display())]
     NoErrors { path: PathBuf },
+    #[error("{} does not say when its windows ended, so that it makes no intervals of a forecast from a past row; train the run again", .path.display())]
+    UndatedErrors { path: PathBuf },
     #[error("{} holds a window-regressor, which predicts one label for a window and no future rows; train a patchtst to forecast", .path.display())]
     NoFuture { path: PathBuf },
     #[error("{} holds a cross-asset, which predicts classes of samples and no future rows; use landfall predict", .path.display())]

@@ -441,14 +441,18 @@ impl Settings {
     }
 
     /// The settings as the text of the `config.toml` of the run in this directory. Data that lies there is named relative to
-    /// it, so that the directory may be moved with all that it needs.
+    /// it, so that the directory may be moved with all that it needs; other data by its absolute path.
     ///
     /// # Errors
     /// As [`Settings::to_toml`].
     pub fn to_toml_in(&self, run: &Path) -> Result<String, SettingsError> {
-        let run = std::path::absolute(run).unwrap_or_else(|_| run.to_owned());
-        let inside = |data: PathBuf| data.strip_prefix(&run).map(Path::to_owned).unwrap_or(data);
-        self.clone().with_data(inside).to_toml()
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let run = absolute(run);
+        let named = |data: PathBuf| {
+            let data = absolute(&data);
+            data.strip_prefix(&run).map(Path::to_owned).unwrap_or(data)
+        };
+        self.clone().with_data(named).to_toml()
     }
 
     /// The settings as a file's text.
@@ -536,6 +540,9 @@ mod tests {
         let read = |text: &str| Settings::parse(text, Path::new("/else/b/config.toml")).expect("sound").data;
         assert_eq!(read(&text), data("/else/b/data.csv"));
         assert_eq!(read("data = \"data.csv\"\n"), data("data.csv"));
+        // The directory of a run and its data may be named relative to where the program runs.
+        let relative = of("runs/a/data.csv").to_toml_in(Path::new("runs/a")).expect("writable");
+        assert_eq!(relative, text);
         let other = of("/runs/ab/data.csv").to_toml_in(Path::new("/runs/a")).expect("writable");
         assert_eq!(read(&other), data("/runs/ab/data.csv"));
     }

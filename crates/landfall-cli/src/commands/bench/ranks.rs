@@ -74,7 +74,8 @@ fn measure(args: &Bench, world: &World) -> Result<u8, CliError> {
     let steps = if rows.is_empty() { Vec::new() } else { Row::select(&rows, true).map_err(known)? };
     for row in steps {
         let Row::Step(step, Way::Captured) = row else {
-            let rule = "ranks compute together a training step, such as deep (steps is all of them), or experts";
+            let rule =
+                "ranks compute together a training step, such as deep (steps is all of them), or experts";
             return Err(SettingsError::Range { key: "--rows", value: row.name(), rule }.into());
         };
         for dtype in row.precisions(&args.dtypes) {

@@ -65,7 +65,8 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let placed = on(args.device, args.threads, |engine| {
         let mut session = run.predictor(engine, args.weights)?;
         let batches = Batches::new(&mut session, usize::from(args.max_batch))?;
-        let of = |(levels, panel): &(Vec<f64>, _)| run.half_widths(engine, args.weights, panel, levels);
+        let of =
+            |(levels, panel): &(Vec<f64>, _)| run.half_widths(engine, args.weights, (panel, None), levels);
         let widths = errors.as_ref().map(of);
         Ok((session, batches, widths.transpose()?))
     })?;
