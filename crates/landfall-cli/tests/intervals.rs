@@ -248,3 +248,43 @@ fn distributions_forecast_their_mean_and_any_quantiles() {
         assert!(cells[1..].iter().all(|q| q.fract() == 0.0 && *q >= 0.0) && cells[0] > 0.0, "{line}");
     }
 }
+
+#[test]
+fn scores_are_those_of_the_forecasts_that_are_written() {
+    let f = Folder::new();
+    // Mostly 0, so that a forecast that is not held at 0 or above has other errors.
+    let sold = |i: usize| if i.is_multiple_of(12) { 40.0 } else { (i * 7919 % 5 / 4) as f64 };
+    let row = |i: usize| format!("2024-01-{:02} {:02}:00,{}\n", i / 24 + 1, i % 24, sold(i));
+    f.write("d.csv", format!("date,sold\n{}", (0..300).map(row).collect::<String>()));
+    let training: Vec<f64> = (0..210).map(sold).collect();
+    let mean = training.iter().sum::<f64>() / 210.0;
+    let variance = training.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 210.0;
+    for loss in ["--loss mse", "--loss normal", "--quantiles 0.1,0.5,0.9"] {
+        let words = format!("train --data d.csv --model nlinear --context 24 --horizon {HORIZON} {loss}");
+        f.runs(&format!("{words} --max-steps 20 --interval 80 --json --out n"));
+        let scores = f.runs("evaluate n --predictions n.csv --json").json();
+        let file = Windows::read(&f.read("n.csv"), HORIZON);
+        let places = (0..file.len()).flat_map(|w| (0..HORIZON).map(move |s| (w, s)));
+        let least = places.clone().map(|(w, s)| file.at(w, s, "sold")).fold(f64::INFINITY, f64::min);
+        assert_eq!(least, 0.0, "{loss}: a forecast is held at 0");
+        let squares: f64 = places.map(|(w, s)| file.error(w, s, "sold").powi(2)).sum();
+        let found = scores["mse"].as_f64().expect("a number");
+        close(found, squares / (file.len() * HORIZON) as f64 / variance, &format!("{loss}: MSE"));
+        if let Some(pinball) = scores["quantiles"]["pinball"].as_f64() {
+            let crps = scores["quantile_scores"]["crps"].as_f64().expect("a number");
+            close(crps, 2.0 * pinball, "CRPS of the mean quantile loss");
+        }
+        // Intervals are of the test windows.
+        let told = f.refused("evaluate n --segment train --interval 80");
+        assert!(
+            told.starts_with("--interval and --segment train: intervals are of the test windows"),
+            "{told}"
+        );
+        let other = f.runs("evaluate n --segment train --json").json();
+        assert!(other["intervals"].as_array().is_none_or(Vec::is_empty), "{other}");
+        for made in ["n", "n.csv"] {
+            let path = f.path().join(made);
+            _ = std::fs::remove_dir_all(&path).or_else(|_| std::fs::remove_file(&path));
+        }
+    }
+}

@@ -100,7 +100,15 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
         let why = "this run forecasts no rows of a series; leave it out";
         return Err(CliError::Flags { flag: "--predictions", other, why });
     }
-    let levels = run.interval_levels(args.interval.as_deref())?;
+    // Earlier windows that the run was not fit on are there for the test windows alone.
+    let levels = match &args.interval {
+        Some(_) if panel.is_some() && segment != Segment::Test => {
+            let why = "intervals are of the test windows; leave one of them out";
+            return Err(CliError::Flags { flag: "--interval", other: format!("--segment {segment}"), why });
+        }
+        Some(_) | None if segment != Segment::Test => Vec::new(),
+        given => run.interval_levels(given.as_deref())?,
+    };
     match (&panel, &args.interval) {
         (Some(panel), _) => run.enough_windows(panel, &levels)?,
         (None, Some(_)) => {

@@ -1,6 +1,6 @@
 //! Sizes of networks and lengths of training that fit the data.
 
-use crate::data::{DataError, Panel, Split};
+use crate::data::{DataError, Panel, Segments, Split, Validation};
 
 /// Longest context that is chosen: beyond it ridge regression takes longer than it gains.
 const MAX_CONTEXT: usize = 1024;
@@ -29,7 +29,8 @@ pub struct Sizes {
 impl Sizes {
     /// Sizes for a panel. `context` is the one that was asked for, if one was.
     ///
-    /// Where series differ in length, nine in ten have room for the context; shorter ones are left out later.
+    /// Where series differ in length, nine in ten have room for the context; shorter ones are left out later. Those that are
+    /// too short for the horizon do not count.
     ///
     /// # Errors
     /// A split that is no partition.
@@ -42,7 +43,11 @@ impl Sizes {
     ) -> Result<Self, DataError> {
         let mut train = Vec::with_capacity(panel.series().len());
         for series in panel.series() {
-            train.push(split.rows(series.rows())?[0]);
+            let [rows, ..] = split.rows(series.rows())?;
+            let fits = Segments::with_validation(split, series.rows(), (1, horizon), Validation::Optional);
+            if fits.is_ok() {
+                train.push(rows);
+            }
         }
         train.sort_unstable();
         let short = train.get(train.len() / 10).copied().unwrap_or(0);
@@ -98,6 +103,8 @@ mod tests {
         // One short series of twenty does not shorten the context of all.
         let rows: Vec<usize> = (0..20).map(|i| if i == 0 { 20 } else { 1000 }).collect();
         assert_eq!(sizes(&rows, 1, 12, 12).context, 36);
+        // Nor does one of three that is too short for the horizon.
+        assert_eq!(sizes(&[200, 180, 34], 1, 7, 7).context, sizes(&[200, 180], 1, 7, 7).context);
         // Many rows: steps and context have a bound.
         let Sizes { context, steps, .. } = sizes(&[1_000_000], 1, 1440, 720);
         assert_eq!((context, steps), (1024, 2000));

@@ -3,7 +3,7 @@
 use super::RunError;
 use super::forecaster::Forecaster;
 use crate::data::{Segment, WindowForecast, WindowedPanel};
-use crate::train::{Evaluation, Session};
+use crate::train::{Evaluation, Loss, QuantileScore, Session};
 
 /// Forecasts every window of a segment, series after series, window after window: `each` gets them one at a time, in the
 /// units of the data. `session` holds the data of `panel`; `forecaster` makes forecasts of its network's predictions, where
@@ -40,7 +40,11 @@ pub(super) fn evaluate(
 ) -> Result<Evaluation, RunError> {
     let mut sums = session.empty_evaluation(segment);
     let (mut squared, mut absolute) = (vec![0.0; sums.targets], vec![0.0; sums.targets]);
-    let mut number = 0;
+    let levels = match &session.options().loss {
+        Loss::Quantile(levels) => levels.clone(),
+        Loss::Distribution(..) | Loss::CrossEntropy | Loss::Mse | Loss::Mae | Loss::Huber(_) => Vec::new(),
+    };
+    let (mut number, mut pinball, mut covered) = (0, 0.0, 0.0);
     scaled_forecasts(session, panel, segment, Some(forecaster), |window, scaled| -> Result<(), RunError> {
         let rows = scaled.len() / panel.columns().len();
         for target in 0..sums.targets {
@@ -48,11 +52,26 @@ pub(super) fn evaluate(
             let errors = || window.of(target).iter().zip(truth).map(|(p, y)| p - y);
             squared[target] = errors().map(|e| e * e).sum();
             absolute[target] = errors().map(f64::abs).sum();
+            for (k, tau) in levels.iter().enumerate() {
+                let above = window.level(target, k).iter().zip(truth).map(|(q, y)| y - q);
+                pinball += above.map(|e| (tau * e).max((tau - 1.0) * e)).sum::<f64>();
+            }
+            let outermost =
+                window.level(target, 0).iter().zip(window.level(target, levels.len().saturating_sub(1)));
+            covered += outermost.zip(truth).filter(|((low, high), y)| low <= y && y <= high).count() as f64;
         }
         sums.add_window(number, window.series, &squared, &absolute);
         number += 1;
         Ok(())
     })?;
+    if let (Some(low), Some(high)) = (levels.first(), levels.last()) {
+        let values = (number * sums.targets * sums.horizon).max(1) as f64;
+        sums.quantiles = Some(QuantileScore {
+            pinball: pinball / (values * levels.len() as f64),
+            coverage: covered / values,
+            nominal: high - low,
+        });
+    }
     Ok(sums)
 }
 

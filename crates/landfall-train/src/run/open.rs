@@ -243,13 +243,14 @@ impl Run {
         segment: Segment,
     ) -> Result<Evaluation, RunError> {
         let engine = session.engine.clone();
-        // Quantiles are scored on the device, as they are.
-        let points = self.levels().is_empty();
-        let combines = |f: &Forecaster| f.share != 1.0 || (points && !f.non_negative.is_empty());
-        let Some(f) = self.forecaster().filter(|f| combines(f)) else {
-            return Ok(engine.enter(|| session.evaluate(segment))?);
+        let network = |session: &mut Session| engine.enter(|| session.evaluate(segment));
+        let Some(f) = self.forecaster().filter(|f| f.share != 1.0 || !f.non_negative.is_empty()) else {
+            return Ok(network(session)?);
         };
-        forecasts::evaluate(session, panel, segment, f)
+        let forecast = forecasts::evaluate(session, panel, segment, f)?;
+        // A likelihood is one of the network's distribution.
+        let nll = if self.levels().is_empty() { None } else { network(session)?.nll };
+        Ok(Evaluation { nll, ..forecast })
     }
 
     /// The network whose weights the run keeps.

@@ -21,7 +21,12 @@ pub struct Dates {
     form: DateForm,
     values: Vec<NaiveDateTime>,
     offset: i32,
+    /// The step, where rows before the first one here show it.
+    step: Option<Frequency>,
 }
+
+/// Rows that show the step of dates: a week of business days has no weekend in it.
+const SHOWN: usize = 32;
 
 impl Dates {
     /// Dates in ascending order under the name of their column.
@@ -52,7 +57,7 @@ impl Dates {
         values: Vec<NaiveDateTime>,
         offset: i32,
     ) -> Self {
-        Self { column, form, values, offset }
+        Self { column, form, values, offset, step: None }
     }
 
     /// Name of the date column.
@@ -72,7 +77,7 @@ impl Dates {
 
     /// The step of the dates.
     pub fn frequency(&self) -> Frequency {
-        Frequency::detect(&self.values)
+        self.step.unwrap_or_else(|| Frequency::detect(&self.values))
     }
 
     /// The usual step of the dates, and the gaps in them.
@@ -117,10 +122,15 @@ impl Dates {
         Self { values, ..self.clone() }
     }
 
-    /// The dates from row `start` on.
+    /// The dates from row `start` on. Where these are few, their step is that of the rows before too.
     pub(super) fn tail(&self, start: usize) -> Self {
-        let values = self.values.get(start..).unwrap_or_default().to_vec();
-        Self { values, ..self.clone() }
+        let rows = |start: usize| self.values.get(start..).unwrap_or_default();
+        let shown = start.min(self.values.len().saturating_sub(SHOWN));
+        let step = self.step.or_else(|| {
+            let step = (shown < start).then(|| Frequency::detect(rows(shown)))?;
+            step.future(*self.values.last()?, 1).is_ok().then_some(step)
+        });
+        Self { values: rows(start).to_vec(), step, ..self.clone() }
     }
 }
 
@@ -135,6 +145,23 @@ pub(super) fn is_date(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chrono::NaiveDate;
+
+    #[test]
+    fn few_rows_go_on_by_the_step_of_those_before() {
+        let day =
+            |day| NaiveDate::from_ymd_opt(2024, 1, day).and_then(|d| d.and_hms_opt(0, 0, 0)).expect("a date");
+        // Two weeks from Monday to Friday.
+        let days = [1, 2, 3, 4, 5, 8, 9, 10, 11, 12].map(day).to_vec();
+        let dates = Dates::new("ds", DateForm::new("%Y-%m-%d").expect("a form"), days).expect("ascending");
+        for start in 0..10 {
+            assert_eq!(dates.tail(start).future(1).expect("a Monday"), [day(15)], "from row {start}");
+        }
+        // After a gap the step is that of the rows behind it.
+        let days = [1, 2, 3, 7, 8, 9].map(day).to_vec();
+        let dates = Dates::new("ds", DateForm::new("%Y-%m-%d").expect("a form"), days).expect("ascending");
+        assert_eq!(dates.tail(3).future(1).expect("a day"), [day(10)]);
+    }
 
     #[test]
     fn unordered_dates_are_refused() {
