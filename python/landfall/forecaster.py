@@ -82,29 +82,29 @@ class Forecaster:
         self.progress = progress
         self._given_folder = None if folder is None else Path(folder)
         self._series_id = series_id
+        for what, text in {"model": model, "alias": alias, "series_id": series_id, "date_column": date_column}.items():
+            if not isinstance(text, str) and (text is not None or what in ("model", "date_column")):
+                raise ArgumentError(f"{what} {text!r}: give a str")
         self._date_column = date_column
-        targets = _names(target) if target is not None else None
-        self._known, self._categorical = _names(known_future), _names(categorical)
-        covariates = list(dict.fromkeys([*self._known, *_names(static), *self._categorical]))
-        free = [c for c in columns or () if c not in covariates]
-        self._targets = targets or free or ["y"]
+        targets, all_columns = keywords.columns("target", target), keywords.columns("columns", columns)
+        given = {"known_future": known_future, "static": static, "categorical": categorical}
+        covariates_of = {setting: keywords.columns(setting, names) for setting, names in given.items()}
+        self._known, self._categorical = covariates_of["known_future"], covariates_of["categorical"]
+        covariates = list(dict.fromkeys(name for names in covariates_of.values() for name in names))
+        self._targets = targets or [c for c in all_columns if c not in covariates] or ["y"]
         both = next((c for c in self._targets if c in covariates), None)
         if both is not None:
             raise InvalidValueError(f"column `{both}` is to be forecast, so that it cannot be a covariate too")
-        self._columns = list(dict.fromkeys([*self._targets, *(columns or ()), *covariates]))
-        for name in (series_id, date_column, *self._columns):
-            if name is not None and not isinstance(name, str):
-                raise ArgumentError(f"the name of a column is a str, not {name!r}")
+        self._columns = list(dict.fromkeys([*self._targets, *all_columns, *covariates]))
         self._settings: dict[str, Any] = {"model": None if model == "auto" else model, "horizon": horizon, **settings}
-        given = {"known_future": self._known, "static": _names(static), "categorical": self._categorical}
-        self._settings |= {name: names for name, names in given.items() if names}
+        self._settings |= {setting: names for setting, names in covariates_of.items() if names}
         if calendar is not None and calendar is not False:
-            self._settings["calendar"] = [] if calendar is True else _names(calendar)
+            self._settings["calendar"] = [] if calendar is True else keywords.columns("calendar", calendar)
         self._settings = {name: value for name, value in self._settings.items() if value is not None}
         try:
             _landfall._check(keywords.to_json(self._settings))
         except InvalidValueError as e:
-            if str(e).startswith("model: "):
+            if str(e).startswith("model: ") and keywords.is_preset(model):
                 raise InvalidValueError(f"{e}; a paper's recipe is given as preset={model!r}") from None
             raise
         self._layout: Layout | None = None
@@ -575,11 +575,6 @@ class Forecaster:
         """The series of the run's own file."""
         layout = self._need_layout()
         return frames.read_csv((path / "data.csv").read_text(encoding="utf-8"), layout, self._ids)
-
-
-def _names(given: str | Sequence[str] | None) -> list[str]:
-    """Names of columns, of which one may stand alone."""
-    return [given] if isinstance(given, str) else list(given or ())
 
 
 def _no_gpu_after_fork(device: str) -> None:
