@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _landfall, folders, frames, keywords
+from . import _landfall, folders, frames, keywords, notices, windows
 from .errors import ArgumentError, DeviceError, FileError, InvalidValueError, MissingPackageError, NotFittedError
 from .frame_files import as_files
 from .frames import Frame, Layout, Table
@@ -154,6 +154,8 @@ class Forecaster:
         self._fitted = df.iloc[:0] if table.layout.kind == "pandas" else df.clear()
         return self
 
+        Rows(table.layout, self._targets, self.alias)
+        table.warn_of_uneven_dates()
     def resume(self, **changes: Any) -> Forecaster:
         """Goes on with a run that was interrupted; its results are those of one that was not. Of the settings `epochs`,
         `max_steps`, `log_every`, `checkpoint_every`, `device` and `threads` may be changed.
@@ -215,14 +217,7 @@ class Forecaster:
             table = self._own_table(path)
         ahead = None
         if at is not None and table is not None:
-            instant = frames.instant(at, layout)
-            counts = [int(np.searchsorted(one.dates, instant, side="right")) for one in table.series]
-            if not any(counts):
-                first = min(int(one.dates[0]) for one in table.series)
-                raise InvalidValueError(f"at {at}: no series has a row by then; the first is {layout.shown(first)}")
-            for one, count in zip(table.series, counts):
-                if not count:
-                    warn(f"series `{one.key}` is left out: its first row is {layout.shown(int(one.dates[0]))}, after {at}")
+            counts = table.until(at)
             if self._known and futr_df is None:
                 ahead = table.ahead(counts, self._known)
             table = table.cut(counts)
@@ -230,8 +225,13 @@ class Forecaster:
         if futr_df is not None:
             ahead = self._read_ahead(futr_df, layout, ends)
         text = table.csv() if table is not None and (df is not None or at is not None) else None
-        forecasts = self._forecasts(path, [(text, ahead)], weights, level)[0]
-        rows = Rows(layout, self._columns[: len(self._targets)], self.alias)
+        try:
+            forecasts = self._forecasts(path, [(text, ahead)], weights, level)[0]
+        except InvalidValueError as e:
+            if "holds a window in each segment" not in str(e):
+                raise
+            raise InvalidValueError(f"{e}; intervals need such windows: level=[] forecasts without intervals") from None
+        rows = Rows(layout, self._targets, self.alias)
         for key, stamps, values, further in forecasts:
             steps = len(values[0])
             if horizon is not None and not 1 <= horizon <= steps:
@@ -254,16 +254,16 @@ class Forecaster:
 
         Args:
             df: The series.
-            n_windows: Forecasts of each series; the last one ends with its last row.
+            n_windows: Forecasts of each series; the last one ends with its last row. Rows that the dates skip are counted.
+                Where rows right before a cutoff are skipped or have no value its window ends earlier or has fewer rows.
             step_size: Rows from one cutoff to the next.
             refit: Whether the model is fitted again for each window; a number n fits it for every nth window.
 
         Raises:
             InvalidValueError: Series that are too short, and as :meth:`fit` and :meth:`predict`.
         """
-        for name, number in (("n_windows", n_windows), ("step_size", step_size)):
-            if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
-                raise InvalidValueError(f"{name} {number!r}: give a whole number from 1 on")
+        keywords.whole("n_windows", n_windows)
+        keywords.whole("step_size", step_size)
         if isinstance(refit, float) or not isinstance(refit, (bool, int, np.integer)) or refit < 0:
             raise InvalidValueError(f"refit {refit!r}: give True, False, or the number of windows that one fit serves")
         horizon = self._settings.get("horizon")
@@ -271,21 +271,10 @@ class Forecaster:
             raise InvalidValueError("cross_validation needs a horizon: Forecaster(horizon=...)")
         whole = self._read(df)
         layout = whole.layout
-        held_out = [horizon + step_size * (n_windows - 1 - window) for window in range(n_windows)]
-        long_enough = [one for one in whole.series if len(one.dates) > held_out[0]]
-        if not long_enough:
-            longest = max(len(one.dates) for one in whole.series)
-            raise InvalidValueError(
-                f"{n_windows} windows of horizon {horizon}, {step_size} rows apart, take {held_out[0]} rows and "
-                "some before them to fit on; "
-                f"the longest series has {longest}: give longer series, or fewer or closer windows"
-            )
-        for one in whole.series:
-            if len(one.dates) <= held_out[0]:
-                warn(f"series `{one.key}` is left out: it has {len(one.dates)} rows and the windows take {held_out[0]}")
-        before = [Table(layout, [one.first(len(one.dates) - rows) for one in long_enough]) for rows in held_out]
-        cuts = [[len(one.dates) - rows for one in long_enough] for rows in held_out]
-        after = [Table(layout, long_enough).ahead(cut, self._known) for cut in cuts]
+        rows = Rows(layout, self._targets, self.alias, windows=True)
+        known, cuts = windows.known(whole, horizon, n_windows, step_size)
+        before = [Table(layout, [one.first(count) for one, count in zip(known.series, cut)]) for cut in cuts]
+        after = [known.ahead(cut, self._known) for cut in cuts]
         fitted: list[Forecaster] = []
         every = int(refit) or len(before)
         for table in before[::every]:
@@ -297,9 +286,8 @@ class Forecaster:
             served = range(number * every, min((number + 1) * every, len(before)))
             texts = [(before[window].csv(), after[window] if self._known else None) for window in served]
             forecasts += f._forecasts(f.folder, texts, "best")
-        rows = Rows(layout, self._columns[: len(self._targets)], self.alias)
         by_key = [{key if layout.series_id else "": rest for key, *rest in answers} for answers in forecasts]
-        for place, one in enumerate(long_enough):
+        for place, one in enumerate(known.series):
             for table, answers in zip(before, by_key):
                 # One that the run left out has no forecast; a warning said so.
                 if one.key in answers:
