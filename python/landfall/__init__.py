@@ -1,6 +1,7 @@
 """Landfall: a tensor engine in which every result lands in the memory you gave it."""
 
 import os as _os
+from importlib import metadata as _metadata
 
 from . import errors, ops
 from ._landfall import (
@@ -21,6 +22,8 @@ from .forecaster import Forecaster
 from .graph import Program, Spec, Value, compile, spec
 from .notices import BaselineWarning, DataWarning
 from .train import Trainer
+
+__version__ = _metadata.version("landfall")
 
 __all__ = [
     "BaselineWarning",

@@ -14,9 +14,9 @@ import numpy as np
 
 from . import _landfall, folders, frames, keywords, notices, windows
 from .errors import ArgumentError, DeviceError, FileError, InvalidValueError, MissingPackageError, NotFittedError
-from .frame_files import as_files
+from .frame_files import as_files, in_words_of_frames
 from .frames import Frame, Layout, Table
-from .notices import BaselineWarning, warn
+from .notices import warn
 from .progress import Progress
 from .rows import Rows, following
 
@@ -34,8 +34,11 @@ class Forecaster:
     and `y`. A frame without the column `unique_id` holds one series. Dates are dates, timestamps or integers.
 
     Args:
-        model: `auto` (trains a PatchTST, fits linear models, and keeps what validates best), `patchtst`, `dlinear` or
-            `nlinear`; a paper's recipe is chosen by `preset` instead.
+        model: `auto` (trains a PatchTST and fits linear models), `patchtst`, `tsmixer`, `tide`, `dlinear` or `nlinear`.
+            What validates best forecasts: the model, its mean with a baseline, or a baseline alone, of which a
+            `BaselineWarning` tells; `scores["forecaster"]` names it. `dlinear` and `nlinear` are fitted by ridge
+            regression, without `max_steps`, `epochs`, `lr` and `seed`, if no `quantiles` are asked for. A paper's recipe is
+            chosen by `preset` instead.
         horizon: Rows to forecast; by default a season of the data.
         alias: The name of the column of forecasts; by default that of the model.
         folder: Directory of the run, a new one, which every command of the program `landfall` takes; by default a
@@ -43,9 +46,10 @@ class Forecaster:
         progress: Whether a bar is shown while it trains; by default in notebooks and terminals.
         series_id: The column that names the series; by default `unique_id`, of a frame that has it.
         date_column: The column of dates.
-        target: The column to forecast, or a list of columns; by default `y`, or all of `columns`.
-        columns: All columns that the model reads; by default those to forecast and the covariates below. Those that are
-            none of these are past covariates. Other columns of a frame are not looked at.
+        target: The column to forecast, or a list of columns; by default `y`, or those of `columns` that are none of the
+            covariates below.
+        columns: All columns that the model reads; by default those to forecast and the covariates below. Beside a `target`
+            those that are none of these are past covariates. Other columns of a frame are not looked at.
         known_future: Columns known in the rows to forecast, such as prices: :meth:`predict` takes them as `futr_df`.
         static: Columns with one value for each series.
         categorical: Those of the columns that hold names; each name becomes a column of 0 and 1.
@@ -78,13 +82,13 @@ class Forecaster:
         **settings: Any,
     ) -> None:
         keywords.check(settings)
+        for what, text in {"model": model, "alias": alias, "series_id": series_id, "date_column": date_column}.items():
+            if not isinstance(text, str) and (text is not None or what in ("model", "date_column")):
+                raise ArgumentError(f"{what} {text!r}: give a str")
         self.alias = alias or settings.get("preset") or model
         self.progress = progress
         self._given_folder = None if folder is None else Path(folder)
         self._series_id = series_id
-        for what, text in {"model": model, "alias": alias, "series_id": series_id, "date_column": date_column}.items():
-            if not isinstance(text, str) and (text is not None or what in ("model", "date_column")):
-                raise ArgumentError(f"{what} {text!r}: give a str")
         self._date_column = date_column
         targets, all_columns = keywords.columns("target", target), keywords.columns("columns", columns)
         given = {"known_future": known_future, "static": static, "categorical": categorical}
@@ -150,12 +154,12 @@ class Forecaster:
             NonFiniteError: A step that gave no finite numbers.
         """
         table = self._read(df)
+        Rows(table.layout, self._targets, self.alias)
+        table.warn_of_uneven_dates()
         self._train(table)
         self._fitted = df.iloc[:0] if table.layout.kind == "pandas" else df.clear()
         return self
 
-        Rows(table.layout, self._targets, self.alias)
-        table.warn_of_uneven_dates()
     def resume(self, **changes: Any) -> Forecaster:
         """Goes on with a run that was interrupted; its results are those of one that was not. Of the settings `epochs`,
         `max_steps`, `log_every`, `checkpoint_every`, `device` and `threads` may be changed.
@@ -166,7 +170,7 @@ class Forecaster:
         """
         path = self._need_run()
         keywords.check(changes)
-        with self._events() as event:
+        with self._events() as event, in_words_of_frames():
             results = _landfall._resume(path, keywords.to_json(changes), event)
         self._told(results)
         return self
@@ -178,7 +182,7 @@ class Forecaster:
         *,
         futr_df: Frame | None = None,
         at: Any = None,
-        level: Sequence[float] | None = None,
+        level: float | Sequence[float] | None = None,
         weights: str = "best",
     ) -> Frame:
         """Forecasts the rows after the last ones of each series: `unique_id`, `ds`, and the forecast under the name
@@ -192,8 +196,10 @@ class Forecaster:
             futr_df: The columns of `known_future` in the rows to forecast, one row for each series and date: as many as the
                 horizon that it was fitted for, or more. Other columns, and rows before, are not looked at.
             at: The last date that is known, by default the last one of each series: the forecast is the one that was made
-                then. What was known in advance is taken from the rows after it, without `futr_df`.
-            level: Levels of intervals in percent, such as `[80, 95]`; by default the setting `interval`.
+                then. It is the date of a row; series that have no row of it are left out, with a warning. What was known in
+                advance is taken from the rows after it, without `futr_df`.
+            level: Levels of intervals in percent, such as `[80, 95]`, or one; `[]` for none; by default the setting
+                `interval`.
             weights: `best`, those of the lowest validation error, or `last`.
 
         Raises:
@@ -205,6 +211,8 @@ class Forecaster:
         """
         if weights not in ("best", "last"):
             raise InvalidValueError(f"weights {weights!r}: give best or last")
+        if horizon is not None:
+            keywords.whole("horizon", horizon)
         path, layout = self._need_run(), self._need_layout()
         if self._tested() is None:
             warn("the run was interrupted, and this forecast is that of an unfinished model; resume() it first")
@@ -234,7 +242,7 @@ class Forecaster:
         rows = Rows(layout, self._targets, self.alias)
         for key, stamps, values, further in forecasts:
             steps = len(values[0])
-            if horizon is not None and not 1 <= horizon <= steps:
+            if horizon is not None and horizon > steps:
                 raise InvalidValueError(
                     f"horizon {horizon}: the model forecasts 1 to {steps} rows; fit it with a longer horizon"
                 )
@@ -294,14 +302,12 @@ class Forecaster:
                     rows.add_window(one, table.series[place], *answers[one.key])
         return rows.frame(df)
 
-    def plot(
-        self, forecasts: Frame | None = None, *, series: Sequence[Any] | None = None, history: int | None = None
-    ) -> Figure:
+    def plot(self, forecasts: Frame | None = None, *, series: Any = None, history: int | None = None) -> Figure:
         """Draws the last rows of each series and its forecast, of quantiles the range between the outermost.
 
         Args:
             forecasts: What :meth:`predict` returned; by default it is called.
-            series: Names of series to draw; by default the first four.
+            series: The name of a series to draw, or a list of names; by default the first four.
             history: Rows of history; by default four horizons.
 
         Raises:
@@ -314,7 +320,12 @@ class Forecaster:
                 f"plot() needs matplotlib ({e}); install it: pip install 'landfall[plot]'"
             ) from None
         layout, path = self._need_layout(), self._need_run()
-        predicted = self.predict() if forecasts is None else forecasts
+        try:
+            predicted = self.predict() if forecasts is None else forecasts
+        except InvalidValueError as e:
+            if "futr_df" not in str(e):
+                raise
+            raise InvalidValueError(f"{e}: plot(forecaster.predict(futr_df=...)) draws such a forecast") from None
         return plot(
             self._own_table(path),
             predicted,
@@ -349,7 +360,7 @@ class Forecaster:
         path = Path(folder)
         try:
             state = json.loads((path / "frame.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise FileError(
                 f"{path} holds no frame.json, so no Forecaster was fitted there; the program reads other runs: "
                 f"landfall forecast {path}"
@@ -474,8 +485,7 @@ class Forecaster:
     def _told(self, results: str) -> None:
         """Says what is to be known first of the results of a run."""
         told = json.loads(results)
-        if told["unbeaten"]:
-            warn(told["unbeaten"], BaselineWarning)
+        notices.of_results(told, self.alias, self._settings)
         Progress(self.progress, self.alias).tell(line for line in told["verdict"] if line != told["unbeaten"])
 
     @contextmanager
@@ -514,10 +524,10 @@ class Forecaster:
         path: Path,
         texts: Sequence[tuple[str | None, Table | None]],
         weights: str,
-        level: Sequence[float] | None = None,
+        level: float | Sequence[float] | None = None,
     ) -> list[Any]:
         """Forecasts after each file, or after the run's own, with the columns known in advance of the rows to forecast."""
-        levels = None if level is None else [float(one) for one in level]
+        levels = keywords.levels(level)
         device = self._settings.get("device", "auto")
         _no_gpu_after_fork(device)
         own = [text for text, _ in texts if text is not None]
