@@ -35,10 +35,10 @@ class Forecaster:
 
     Args:
         model: `auto` (trains a PatchTST and fits linear models), `patchtst`, `tsmixer`, `tide`, `dlinear` or `nlinear`.
-            What validates best forecasts: the model, its mean with a baseline, or a baseline alone, of which a
-            `BaselineWarning` tells; `scores["forecaster"]` names it. `dlinear` and `nlinear` are fitted by ridge
-            regression, without `max_steps`, `epochs`, `lr` and `seed`, if no `quantiles` are asked for. A paper's recipe is
-            chosen by `preset` instead.
+            The forecast is that of what validates best: the model, its mean with a baseline, or a baseline alone, of which
+            a `BaselineWarning` tells; `scores["forecaster"]` names it. `dlinear` and `nlinear` are fitted by ridge
+            regression, without `max_steps`, `epochs`, `lr` and `seed`, unless `quantiles` or another `loss` than `mse` are
+            asked for. A paper's recipe is chosen by `preset` instead.
         horizon: Rows to forecast; by default a season of the data.
         alias: The name of the column of forecasts; by default that of the model.
         folder: Directory of the run, a new one, which every command of the program `landfall` takes; by default a
@@ -190,8 +190,8 @@ class Forecaster:
         intervals `<model>-lo-80` and `<model>-hi-80`.
 
         Args:
-            df: The series to continue, by default those of :meth:`fit`; they may have newer rows. No training takes
-                place.
+            df: The series to continue, by default those of :meth:`fit`; they may have newer rows, and have the same
+                frequency. No training takes place.
             horizon: Rows to forecast, at most those that it was fitted for.
             futr_df: The columns of `known_future` in the rows to forecast, one row for each series and date: as many as the
                 horizon that it was fitted for, or more. Other columns, and rows before, are not looked at.

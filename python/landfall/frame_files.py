@@ -49,4 +49,4 @@ def of_frame(text: str) -> str:
         text = re.sub(rf"{folder}{file}\.csv(:\d+)?", name, text)
     for words, ours in _WORDS.items():
         text = re.sub(words, ours, text)
-    return re.sub(r"--([a-z][a-z-]*)", lambda flag: flag[1].replace("-", "_"), text)
+    return re.sub(r"(?<![\w-])--([a-z][a-z-]*)", lambda flag: flag[1].replace("-", "_"), text)

@@ -46,7 +46,7 @@ def plot(
         else np.array([""] * len(predicted))
     )
     stamps = np.asarray(predicted[layout.date_column])
-    named = [series] if isinstance(series, (str, int)) else series
+    named = [series] if np.isscalar(series) else series
     wanted = [str(name) for name in named] if named is not None else [one.key for one in table.series][:_MOST]
     if not wanted:
         raise InvalidValueError("series is empty; name the series to draw, or leave it out to draw the first four")

@@ -150,6 +150,10 @@ def test_a_folder_is_never_written_over(frame, tmp_path):
         forecaster.resume()
 
 
+def test_the_version_is_the_programs():
+    assert run("--version").stdout == f"landfall {landfall.__version__}\n"
+
+
 def test_messages_are_in_words_of_frames():
     from landfall.frame_files import of_frame
 
@@ -158,6 +162,7 @@ def test_messages_are_in_words_of_frames():
         (os.path.join(folder, "run", "data.csv") + ", series `a`: 3 rows", "the frame, series `a`: 3 rows"),
         (os.path.join(folder, "0", "future.csv") + ":7: column `a`", "futr_df: column `a`"),
         ("reduce --context, or change --max-steps", "reduce context, or change max_steps"),
+        ("series `a--b`", "series `a--b`"),
         ("not there; use --weights last", 'not there; use weights="last"'),
     ):
         assert of_frame(said) == ours
