@@ -1,6 +1,7 @@
 """Landfall: a tensor engine in which every result lands in the memory you gave it."""
 
 import os as _os
+from typing import Any as _Any
 
 from . import errors, ops
 from ._landfall import (
@@ -46,6 +47,15 @@ __all__ = [
     "zeros",
 ]
 __all__ += errors.__all__
+
+
+def __getattr__(name: str) -> _Any:
+    if name == "__version__":
+        from importlib import metadata
+
+        return metadata.version("landfall")
+    raise AttributeError(f"module 'landfall' has no attribute {name!r}")
+
 
 # A fork copies an engine without its threads: a child makes its own.
 if hasattr(_os, "register_at_fork"):

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _landfall, folders, frames, keywords
+from . import _landfall, folders, frames, keywords, notices, windows
 from .errors import ArgumentError, DeviceError, FileError, InvalidValueError, MissingPackageError, NotFittedError
-from .frame_files import as_files
+from .frame_files import as_files, in_words_of_frames
 from .frames import Frame, Layout, Table
-from .notices import BaselineWarning, warn
+from .notices import warn
 from .progress import Progress
 from .rows import Rows, following
 
@@ -34,8 +34,11 @@ class Forecaster:
     and `y`. A frame without the column `unique_id` holds one series. Dates are dates, timestamps or integers.
 
     Args:
-        model: `auto` (trains a PatchTST, fits linear models, and keeps what validates best), `patchtst`, `dlinear` or
-            `nlinear`; a paper's recipe is chosen by `preset` instead.
+        model: `auto` (trains a PatchTST and fits linear models), `patchtst`, `tsmixer`, `tide`, `dlinear` or `nlinear`.
+            The forecast is that of what validates best: the model, its mean with a baseline, or a baseline alone, of which
+            a `BaselineWarning` tells; `scores["forecaster"]` names it. `dlinear` and `nlinear` are fitted by ridge
+            regression, without `max_steps`, `epochs`, `lr` and `seed`, unless `quantiles` or another `loss` than `mse` are
+            asked for. A paper's recipe is chosen by `preset` instead.
         horizon: Rows to forecast; by default a season of the data.
         alias: The name of the column of forecasts; by default that of the model.
         folder: Directory of the run, a new one, which every command of the program `landfall` takes; by default a
@@ -43,9 +46,10 @@ class Forecaster:
         progress: Whether a bar is shown while it trains; by default in notebooks and terminals.
         series_id: The column that names the series; by default `unique_id`, of a frame that has it.
         date_column: The column of dates.
-        target: The column to forecast, or a list of columns; by default `y`, or all of `columns`.
-        columns: All columns that the model reads; by default those to forecast and the covariates below. Those that are
-            none of these are past covariates. Other columns of a frame are not looked at.
+        target: The column to forecast, or a list of columns; by default `y`, or those of `columns` that are none of the
+            covariates below.
+        columns: All columns that the model reads; by default those to forecast and the covariates below. Beside a `target`
+            those that are none of these are past covariates. Other columns of a frame are not looked at.
         known_future: Columns known in the rows to forecast, such as prices: :meth:`predict` takes them as `futr_df`.
         static: Columns with one value for each series.
         categorical: Those of the columns that hold names; each name becomes a column of 0 and 1.
@@ -78,33 +82,33 @@ class Forecaster:
         **settings: Any,
     ) -> None:
         keywords.check(settings)
+        for what, text in {"model": model, "alias": alias, "series_id": series_id, "date_column": date_column}.items():
+            if not isinstance(text, str) and (text is not None or what in ("model", "date_column")):
+                raise ArgumentError(f"{what} {text!r}: give a str")
         self.alias = alias or settings.get("preset") or model
         self.progress = progress
         self._given_folder = None if folder is None else Path(folder)
         self._series_id = series_id
         self._date_column = date_column
-        targets = _names(target) if target is not None else None
-        self._known, self._categorical = _names(known_future), _names(categorical)
-        covariates = list(dict.fromkeys([*self._known, *_names(static), *self._categorical]))
-        free = [c for c in columns or () if c not in covariates]
-        self._targets = targets or free or ["y"]
+        targets, all_columns = keywords.columns("target", target), keywords.columns("columns", columns)
+        given = {"known_future": known_future, "static": static, "categorical": categorical}
+        covariates_of = {setting: keywords.columns(setting, names) for setting, names in given.items()}
+        self._known, self._categorical = covariates_of["known_future"], covariates_of["categorical"]
+        covariates = list(dict.fromkeys(name for names in covariates_of.values() for name in names))
+        self._targets = targets or [c for c in all_columns if c not in covariates] or ["y"]
         both = next((c for c in self._targets if c in covariates), None)
         if both is not None:
             raise InvalidValueError(f"column `{both}` is to be forecast, so that it cannot be a covariate too")
-        self._columns = list(dict.fromkeys([*self._targets, *(columns or ()), *covariates]))
-        for name in (series_id, date_column, *self._columns):
-            if name is not None and not isinstance(name, str):
-                raise ArgumentError(f"the name of a column is a str, not {name!r}")
+        self._columns = list(dict.fromkeys([*self._targets, *all_columns, *covariates]))
         self._settings: dict[str, Any] = {"model": None if model == "auto" else model, "horizon": horizon, **settings}
-        given = {"known_future": self._known, "static": _names(static), "categorical": self._categorical}
-        self._settings |= {name: names for name, names in given.items() if names}
+        self._settings |= {setting: names for setting, names in covariates_of.items() if names}
         if calendar is not None and calendar is not False:
-            self._settings["calendar"] = [] if calendar is True else _names(calendar)
+            self._settings["calendar"] = [] if calendar is True else keywords.columns("calendar", calendar)
         self._settings = {name: value for name, value in self._settings.items() if value is not None}
         try:
             _landfall._check(keywords.to_json(self._settings))
         except InvalidValueError as e:
-            if str(e).startswith("model: "):
+            if str(e).startswith("model: ") and keywords.is_preset(model):
                 raise InvalidValueError(f"{e}; a paper's recipe is given as preset={model!r}") from None
             raise
         self._layout: Layout | None = None
@@ -150,6 +154,8 @@ class Forecaster:
             NonFiniteError: A step that gave no finite numbers.
         """
         table = self._read(df)
+        Rows(table.layout, self._targets, self.alias)
+        table.warn_of_uneven_dates()
         self._train(table)
         self._fitted = df.iloc[:0] if table.layout.kind == "pandas" else df.clear()
         return self
@@ -164,7 +170,7 @@ class Forecaster:
         """
         path = self._need_run()
         keywords.check(changes)
-        with self._events() as event:
+        with self._events() as event, in_words_of_frames():
             results = _landfall._resume(path, keywords.to_json(changes), event)
         self._told(results)
         return self
@@ -176,7 +182,7 @@ class Forecaster:
         *,
         futr_df: Frame | None = None,
         at: Any = None,
-        level: Sequence[float] | None = None,
+        level: float | Sequence[float] | None = None,
         weights: str = "best",
     ) -> Frame:
         """Forecasts the rows after the last ones of each series: `unique_id`, `ds`, and the forecast under the name
@@ -184,14 +190,16 @@ class Forecaster:
         intervals `<model>-lo-80` and `<model>-hi-80`.
 
         Args:
-            df: The series to continue, by default those of :meth:`fit`; they may have newer rows. No training takes
-                place.
+            df: The series to continue, by default those of :meth:`fit`; they may have newer rows, and have the same
+                frequency. No training takes place.
             horizon: Rows to forecast, at most those that it was fitted for.
             futr_df: The columns of `known_future` in the rows to forecast, one row for each series and date: as many as the
                 horizon that it was fitted for, or more. Other columns, and rows before, are not looked at.
             at: The last date that is known, by default the last one of each series: the forecast is the one that was made
-                then. What was known in advance is taken from the rows after it, without `futr_df`.
-            level: Levels of intervals in percent, such as `[80, 95]`; by default the setting `interval`.
+                then. It is the date of a row; series that have no row of it are left out, with a warning. What was known in
+                advance is taken from the rows after it, without `futr_df`.
+            level: Levels of intervals in percent, such as `[80, 95]`, or one; `[]` for none; by default the setting
+                `interval`.
             weights: `best`, those of the lowest validation error, or `last`.
 
         Raises:
@@ -203,6 +211,8 @@ class Forecaster:
         """
         if weights not in ("best", "last"):
             raise InvalidValueError(f"weights {weights!r}: give best or last")
+        if horizon is not None:
+            keywords.whole("horizon", horizon)
         path, layout = self._need_run(), self._need_layout()
         if self._tested() is None:
             warn("the run was interrupted, and this forecast is that of an unfinished model; resume() it first")
@@ -216,14 +226,7 @@ class Forecaster:
         ahead = whole = None
         if at is not None and table is not None:
             whole = table.csv()
-            instant = frames.instant(at, layout)
-            counts = [int(np.searchsorted(one.dates, instant, side="right")) for one in table.series]
-            if not any(counts):
-                first = min(int(one.dates[0]) for one in table.series)
-                raise InvalidValueError(f"at {at}: no series has a row by then; the first is {layout.shown(first)}")
-            for one, count in zip(table.series, counts):
-                if not count:
-                    warn(f"series `{one.key}` is left out: its first row is {layout.shown(int(one.dates[0]))}, after {at}")
+            counts = table.until(at)
             if self._known and futr_df is None:
                 ahead = table.ahead(counts, self._known)
             table = table.cut(counts)
@@ -231,11 +234,16 @@ class Forecaster:
         if futr_df is not None:
             ahead = self._read_ahead(futr_df, layout, ends)
         text = table.csv() if table is not None and (df is not None or at is not None) else None
-        forecasts = self._forecasts(path, [(text, ahead and ahead.csv(), whole)], weights, level)[0]
-        rows = Rows(layout, self._columns[: len(self._targets)], self.alias)
+        try:
+            forecasts = self._forecasts(path, [(text, ahead and ahead.csv(), whole)], weights, level)[0]
+        except InvalidValueError as e:
+            if "holds a window in each segment" not in str(e):
+                raise
+            raise InvalidValueError(f"{e}; intervals need such windows: level=[] forecasts without intervals") from None
+        rows = Rows(layout, self._targets, self.alias)
         for key, stamps, values, further in forecasts:
             steps = len(values[0])
-            if horizon is not None and not 1 <= horizon <= steps:
+            if horizon is not None and horizon > steps:
                 raise InvalidValueError(
                     f"horizon {horizon}: the model forecasts 1 to {steps} rows; fit it with a longer horizon"
                 )
@@ -255,16 +263,16 @@ class Forecaster:
 
         Args:
             df: The series.
-            n_windows: Forecasts of each series; the last one ends with its last row.
+            n_windows: Forecasts of each series; the last one ends with its last row. Rows that the dates skip are counted.
+                Where rows right before a cutoff are skipped or have no value its window ends earlier or has fewer rows.
             step_size: Rows from one cutoff to the next.
             refit: Whether the model is fitted again for each window; a number n fits it for every nth window.
 
         Raises:
             InvalidValueError: Series that are too short, and as :meth:`fit` and :meth:`predict`.
         """
-        for name, number in (("n_windows", n_windows), ("step_size", step_size)):
-            if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
-                raise InvalidValueError(f"{name} {number!r}: give a whole number from 1 on")
+        keywords.whole("n_windows", n_windows)
+        keywords.whole("step_size", step_size)
         if isinstance(refit, float) or not isinstance(refit, (bool, int, np.integer)) or refit < 0:
             raise InvalidValueError(f"refit {refit!r}: give True, False, or the number of windows that one fit serves")
         horizon = self._settings.get("horizon")
@@ -272,21 +280,10 @@ class Forecaster:
             raise InvalidValueError("cross_validation needs a horizon: Forecaster(horizon=...)")
         whole = self._read(df)
         layout = whole.layout
-        held_out = [horizon + step_size * (n_windows - 1 - window) for window in range(n_windows)]
-        long_enough = [one for one in whole.series if len(one.dates) > held_out[0]]
-        if not long_enough:
-            longest = max(len(one.dates) for one in whole.series)
-            raise InvalidValueError(
-                f"{n_windows} windows of horizon {horizon}, {step_size} rows apart, take {held_out[0]} rows and "
-                "some before them to fit on; "
-                f"the longest series has {longest}: give longer series, or fewer or closer windows"
-            )
-        for one in whole.series:
-            if len(one.dates) <= held_out[0]:
-                warn(f"series `{one.key}` is left out: it has {len(one.dates)} rows and the windows take {held_out[0]}")
-        before = [Table(layout, [one.first(len(one.dates) - rows) for one in long_enough]) for rows in held_out]
-        cuts = [[len(one.dates) - rows for one in long_enough] for rows in held_out]
-        after = [Table(layout, long_enough).ahead(cut, self._known) for cut in cuts]
+        rows = Rows(layout, self._targets, self.alias, windows=True)
+        known, cuts = windows.known(whole, horizon, n_windows, step_size)
+        before = [Table(layout, [one.first(count) for one, count in zip(known.series, cut)]) for cut in cuts]
+        after = [known.ahead(cut, self._known) for cut in cuts]
         fitted: list[Forecaster] = []
         every = int(refit) or len(before)
         for table in before[::every]:
@@ -298,23 +295,20 @@ class Forecaster:
             served = range(number * every, min((number + 1) * every, len(before)))
             texts = [(before[window].csv(), after[window].csv() if self._known else None, None) for window in served]
             forecasts += f._forecasts(f.folder, texts, "best")
-        rows = Rows(layout, self._columns[: len(self._targets)], self.alias)
         by_key = [{key if layout.series_id else "": rest for key, *rest in answers} for answers in forecasts]
-        for place, one in enumerate(long_enough):
+        for place, one in enumerate(known.series):
             for table, answers in zip(before, by_key):
                 # One that the run left out has no forecast; a warning said so.
                 if one.key in answers:
                     rows.add_window(one, table.series[place], *answers[one.key])
         return rows.frame(df)
 
-    def plot(
-        self, forecasts: Frame | None = None, *, series: Sequence[Any] | None = None, history: int | None = None
-    ) -> Figure:
+    def plot(self, forecasts: Frame | None = None, *, series: Any = None, history: int | None = None) -> Figure:
         """Draws the last rows of each series and its forecast, of quantiles the range between the outermost.
 
         Args:
             forecasts: What :meth:`predict` returned; by default it is called.
-            series: Names of series to draw; by default the first four.
+            series: The name of a series to draw, or a list of names; by default the first four.
             history: Rows of history; by default four horizons.
 
         Raises:
@@ -327,7 +321,12 @@ class Forecaster:
                 f"plot() needs matplotlib ({e}); install it: pip install 'landfall[plot]'"
             ) from None
         layout, path = self._need_layout(), self._need_run()
-        predicted = self.predict() if forecasts is None else forecasts
+        try:
+            predicted = self.predict() if forecasts is None else forecasts
+        except InvalidValueError as e:
+            if "futr_df" not in str(e):
+                raise
+            raise InvalidValueError(f"{e}: plot(forecaster.predict(futr_df=...)) draws such a forecast") from None
         return plot(
             self._own_table(path),
             predicted,
@@ -362,7 +361,7 @@ class Forecaster:
         path = Path(folder)
         try:
             state = json.loads((path / "frame.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise FileError(
                 f"{path} holds no frame.json, so no Forecaster was fitted there; the program reads other runs: "
                 f"landfall forecast {path}"
@@ -487,8 +486,7 @@ class Forecaster:
     def _told(self, results: str) -> None:
         """Says what is to be known first of the results of a run."""
         told = json.loads(results)
-        if told["unbeaten"]:
-            warn(told["unbeaten"], BaselineWarning)
+        notices.of_results(told, self.alias, self._settings)
         Progress(self.progress, self.alias).tell(line for line in told["verdict"] if line != told["unbeaten"])
 
     @contextmanager
@@ -527,11 +525,11 @@ class Forecaster:
         path: Path,
         texts: Sequence[tuple[str | None, str | None, str | None]],
         weights: str,
-        level: Sequence[float] | None = None,
+        level: float | Sequence[float] | None = None,
     ) -> list[Any]:
         """Forecasts after each frame, or after the run's own; with each the columns known in advance of the rows to forecast
         and, of a past forecast, the frame with the rows after it."""
-        levels = None if level is None else [float(one) for one in level]
+        levels = keywords.levels(level)
         device = self._settings.get("device", "auto")
         _no_gpu_after_fork(device)
         own, ahead, longer = zip(*texts)
@@ -566,11 +564,6 @@ class Forecaster:
         """The series of the run's own file."""
         layout = self._need_layout()
         return frames.read_csv((path / "data.csv").read_text(encoding="utf-8"), layout, self._ids)
-
-
-def _names(given: str | Sequence[str] | None) -> list[str]:
-    """Names of columns, of which one may stand alone."""
-    return [given] if isinstance(given, str) else list(given or ())
 
 
 def _no_gpu_after_fork(device: str) -> None:

@@ -10,6 +10,13 @@ from pathlib import Path
 
 from .errors import Error
 
+#: What the program calls otherwise.
+_WORDS = {
+    "--weights last": 'weights="last"',
+    "start another run with: landfall train .*": "fit() starts another run",
+    "give evenly spaced dates or none": "give evenly spaced dates, or integers 0, 1, 2, ... for dates",
+}
+
 
 @contextmanager
 def as_files(texts: Sequence[str | None], name: str = "data.csv") -> Iterator[list[Path | None]]:
@@ -22,14 +29,26 @@ def as_files(texts: Sequence[str | None], name: str = "data.csv") -> Iterator[li
             if text is not None:
                 path.parent.mkdir()
                 path.write_text(text, encoding="utf-8")
-        try:
+        with in_words_of_frames():
             yield paths
-        except Error as e:
-            e.args = tuple(of_frame(arg) if isinstance(arg, str) else arg for arg in e.args)
-            raise
+
+
+@contextmanager
+def in_words_of_frames() -> Iterator[None]:
+    """Errors of the engine in words of frames."""
+    try:
+        yield
+    except Error as e:
+        e.args = tuple(of_frame(arg) if isinstance(arg, str) else arg for arg in e.args)
+        raise
 
 
 def of_frame(text: str) -> str:
-    """A message that names the file of a frame, which its reader has never seen."""
-    folder = re.escape(tempfile.gettempdir()) + r"[/\\]landfall-\w+[/\\]\d+[/\\]"
-    return re.sub(folder + r"data\.csv", "the frame", re.sub(folder + r"future\.csv", "futr_df", text))
+    """A message of the program in words of frames: its reader has seen neither the file of a frame, whose lines are in another
+    order, nor the flags of the program."""
+    folder = re.escape(tempfile.gettempdir()) + r"[/\\]landfall-\w+[/\\](\d+|run)[/\\]"
+    for file, name in (("data", "the frame"), ("future", "futr_df")):
+        text = re.sub(rf"{folder}{file}\.csv(:\d+)?", name, text)
+    for words, ours in _WORDS.items():
+        text = re.sub(words, ours, text)
+    return re.sub(r"(?<![\w-])--([a-z][a-z-]*)", lambda flag: flag[1].replace("-", "_"), text)

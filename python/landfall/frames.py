@@ -8,26 +8,16 @@ import importlib
 import io
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import timezone
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from . import dates as calendar
 from .errors import ArgumentError, InvalidValueError, MissingColumnError
+from .notices import warn
 
 #: A data frame of pandas or of polars. Neither is a dependency.
 Frame = Any
-
-_DAY = 86_400_000_000_000
-#: Nanoseconds that a format of dates can tell apart, coarsest first; each reads those before it.
-_FORMATS = (
-    (_DAY, "D", "%Y-%m-%d"),
-    (1_000_000_000, "s", "%Y-%m-%d %H:%M:%S"),
-    (1_000_000, "ms", "%Y-%m-%d %H:%M:%S%.3f"),
-    (1_000, "us", "%Y-%m-%d %H:%M:%S%.6f"),
-    (1, "ns", "%Y-%m-%d %H:%M:%S%.9f"),
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +48,8 @@ class Layout:
     names: str = "text"
     #: The columns that hold names and no numbers.
     categorical: list[str] = dataclasses.field(default_factory=list)
+    #: The steps between the dates of the series, such as `daily`.
+    frequencies: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def date_header(self) -> str:
@@ -70,7 +62,7 @@ class Layout:
 
     def shown(self, date: int) -> str:
         """A date, for a person."""
-        return _shown(date, "integer" if self.step is not None else self.dates)
+        return calendar.shown(date, "integer" if self.step is not None else self.dates)
 
     def settings(self) -> dict[str, Any]:
         """How the program reads the file, as settings."""
@@ -124,6 +116,41 @@ class Table:
             lines.extend(self._rows(one))
         return "\n".join(lines) + "\n"
 
+    def warn_of_uneven_dates(self) -> None:
+        """Says which series has dates that no forecast continues."""
+        for one in self.series:
+            if self.layout.step is None and len(one.dates) > 1 and calendar.places(one.dates) is None:
+                where = f"series `{one.key}`: " if one.key else ""
+                warn(
+                    f"{where}column `{self.layout.date_column}` is not evenly spaced, so that predict() cannot continue its "
+                    "dates; give evenly spaced dates, or integers 0, 1, 2, ... for dates"
+                )
+                return
+
+    def until(self, at: Any) -> list[int]:
+        """How many rows of each series are known at a date that a person gives, none of those that have no row of it."""
+        layout, instant = self.layout, calendar.instant(at, self.layout)
+        counts, reasons = [], []
+        for one in self.series:
+            count = int(np.searchsorted(one.dates, instant, side="right"))
+            if count and one.dates[count - 1] == instant:
+                counts.append(count)
+                continue
+            counts.append(0)
+            before, after = (layout.shown(date) for date in one.dates[[max(count - 1, 0), min(count, len(one.dates) - 1)]])
+            if not count:
+                reason = f"the first row is {after}, after {at}"
+            elif count == len(one.dates):
+                reason = f"the last row is {before}, before {at}, and the rows between are not known"
+            else:
+                reason = f"there is no row of {at}; the nearest ones are {before} and {after}"
+            reasons.append((f"series `{one.key}`" if one.key else "", reason))
+        if not any(counts):
+            raise InvalidValueError(f"at {at}: " + ": ".join(part for part in reasons[0] if part))
+        for series, reason in reasons:
+            warn(f"{series} is left out: {reason}")
+        return counts
+
     def cut(self, rows: Sequence[int]) -> Table:
         """The first rows of each series; those of which there are none are left out."""
         return dataclasses.replace(self, series=[one.first(n) for one, n in zip(self.series, rows) if n > 0])
@@ -139,7 +166,7 @@ class Table:
         return Table(of_columns(self.layout, columns), series)
 
     def _rows(self, one: OneSeries) -> list[str]:
-        cells = [_dates(one.dates, self.layout), *(_cells(v) for v in one.values)]
+        cells = [calendar.written(one.dates, self.layout), *(_cells(v) for v in one.values)]
         if self.layout.series_id is not None:
             cells.insert(0, [_quoted(one.key)] * len(one.dates))
         return [",".join(row) for row in zip(*cells)]
@@ -147,16 +174,6 @@ class Table:
 
 def _quoted(cell: str) -> str:
     return '"' + cell.replace('"', '""') + '"' if any(c in cell for c in ',"\n\r') else cell
-
-
-def _dates(dates: np.ndarray, layout: Layout) -> list[str]:
-    if layout.step is not None:
-        return [str(d) for d in dates.tolist()]
-    pattern, offset, _ = (layout.date_format or "").partition("%:z")
-    unit: Any = next(unit for _, unit, known in _FORMATS if known == pattern)
-    texts = np.datetime_as_string(dates.view("datetime64[ns]"), unit=unit).tolist()
-    suffix = "+00:00" if offset else ""
-    return [text.replace("T", " ") + suffix for text in texts]
 
 
 def of_columns(layout: Layout, columns: Sequence[str]) -> Layout:
@@ -213,12 +230,12 @@ def read(
     if reader.rows == 0:
         raise InvalidValueError("the frame has no rows")
     dates, utc, zone, unit = reader.dates(date_column)
-    clock = utc is not None and (_same_time(dates) if like is None else like.clock)
+    clock = utc is not None and (calendar.same_time(dates) if like is None else like.clock)
     if utc is not None and not clock:
         dates = utc
     values = [_texts(reader, c) if c in categorical else reader.numbers(c) for c in columns]
     codes, labels, names = reader.labels(series_id)
-    keys = _keys(labels, series_id)
+    keys = _keys(labels, series_id, names)
     series = []
     order = np.lexsort((dates, codes))
     for code, rows in enumerate(np.split(order, np.cumsum(np.bincount(codes))[:-1])):
@@ -240,8 +257,15 @@ def read(
     if unit == "integer":
         layout = dataclasses.replace(layout, step=_step(series, date_column))
     else:
-        layout = dataclasses.replace(layout, date_format=_format(series, zone, clock))
-    return Table(layout if like is None else _continued(layout, like), series)
+        steps = [found[1] for one in series if (found := calendar.places(one.dates)) is not None]
+        written = calendar.format_of([one.dates for one in series], zone, clock)
+        layout = dataclasses.replace(layout, date_format=written, frequencies=sorted(set(steps)))
+    if like is None:
+        return Table(layout, series)
+    layout = _continued(layout, like)
+    if named_by is None:
+        _check_frequency(series, like)
+    return Table(layout, series)
 
 
 def following(table: Table, layout: Layout, ends: Mapping[str, Any], what: str) -> Table:
@@ -264,34 +288,6 @@ def following(table: Table, layout: Layout, ends: Mapping[str, Any], what: str) 
     return dataclasses.replace(table, series=[one for one in series if len(one.dates)])
 
 
-def instant(at: Any, layout: Layout) -> int:
-    """A date that a person gives, as a layout's dates are."""
-    name = layout.date_column
-    if layout.step is not None:
-        if isinstance(at, bool) or not isinstance(at, (int, np.integer)):
-            raise InvalidValueError(f"at {at!r}: `{name}` holds integers; give one of them")
-        return int(at)
-    try:
-        stamp: Any
-        if isinstance(at, (str, np.datetime64)):
-            stamp = np.datetime64(at)
-        else:
-            zoned = getattr(at, "tzinfo", None) is not None
-            stamp = None if isinstance(at, (int, np.integer)) else np.datetime64(at.replace(tzinfo=None) if zoned else at)
-        if stamp is None or np.isnat(stamp):
-            raise ValueError("no date")
-    except (ValueError, TypeError, AttributeError):
-        raise InvalidValueError(f'at {at!r}: give a date, such as "2024-01-31" or a Timestamp') from None
-    zone, own = layout.zone, getattr(at, "tzinfo", None)
-    if own is not None and zone is None:
-        raise InvalidValueError(f"at {at!r}: `{name}` has no time zone; give a date without one")
-    if zone is not None and (own is not None or not layout.clock):
-        moment = stamp.astype("datetime64[us]").item().replace(tzinfo=own or ZoneInfo(zone))
-        moment = moment.astimezone(ZoneInfo(zone) if layout.clock else timezone.utc)
-        stamp = np.datetime64(moment.replace(tzinfo=None))
-    return int(stamp.astype("datetime64[ns]").astype(np.int64))
-
-
 def _texts(reader: Any, column: str) -> np.ndarray:
     """The names of a column."""
     cells = reader.names(column)
@@ -311,20 +307,20 @@ def _missing(name: str, setting: str, present: Sequence[str]) -> MissingColumnEr
     return MissingColumnError(f"no column `{name}`; the frame has {known}. Name the column by {setting}=...")
 
 
-def _keys(labels: Sequence[Any], series_id: str | None) -> list[str]:
+def _keys(labels: Sequence[Any], series_id: str | None, names: str) -> list[str]:
     if series_id is None:
         return [""]
-    keys = [str(label).strip() for label in labels]
-    seen: dict[str, Any] = {}
-    for key, label in zip(keys, labels):
-        if not key:
-            raise InvalidValueError(f"column `{series_id}`: a name is empty; name the series that each row belongs to")
-        if key in seen:
-            raise InvalidValueError(
-                f"column `{series_id}`: {seen[key]!r} and {label!r} are one name as text; rename one of them"
+    for label in labels:
+        if not isinstance(label, (int, np.integer) if names == "integer" else str):
+            raise ArgumentError(
+                f"column `{series_id}` holds {label!r} of the type {type(label).__name__}; it must hold text, integers or "
+                "categories of text"
             )
-        seen[key] = label
-    return keys
+        if isinstance(label, str) and (not label or label != label.strip()):
+            raise InvalidValueError(
+                f"column `{series_id}`: the name {label!r} is empty or begins or ends with a blank; rename the series"
+            )
+    return [str(label) for label in labels]
 
 
 def _check(one: OneSeries, rows: np.ndarray, columns: Sequence[str], date_column: str, unit: str) -> None:
@@ -332,7 +328,7 @@ def _check(one: OneSeries, rows: np.ndarray, columns: Sequence[str], date_column
     twice = np.flatnonzero(one.dates[1:] == one.dates[:-1])
     if len(twice):
         at = int(twice[0])
-        date = _shown(one.dates[at], unit)
+        date = calendar.shown(one.dates[at], unit)
         raise InvalidValueError(
             f"{where}{date_column} {date} is there twice, in rows {rows[at]} and {rows[at + 1]} of the frame "
             "(from 0); keep one "
@@ -346,14 +342,6 @@ def _check(one: OneSeries, rows: np.ndarray, columns: Sequence[str], date_column
                 f"{where}column `{column}` is infinite in row {row} of the frame (from 0); correct it, or make it "
                 "missing"
             )
-
-
-def _shown(date: Any, unit: str) -> str:
-    return (
-        str(int(date))
-        if unit == "integer"
-        else str(np.int64(date).view("datetime64[ns]").astype("datetime64[s]")).replace("T", " ")
-    )
 
 
 def _step(series: Sequence[OneSeries], date_column: str) -> int:
@@ -376,15 +364,6 @@ def _step(series: Sequence[OneSeries], date_column: str) -> int:
     return step
 
 
-def _format(series: Sequence[OneSeries], zone: str | None, clock: bool) -> str:
-    """The shortest format that the dates can be written in."""
-    size = next(size for size, _, _ in _FORMATS if all(not np.any(one.dates % size) for one in series))
-    # Beside an offset a time of day is always written.
-    size = min(size, 1_000_000_000) if zone is not None and not clock else size
-    pattern = next(pattern for known, _, pattern in _FORMATS if known == size)
-    return pattern + "%:z" if zone is not None and not clock else pattern
-
-
 def _continued(layout: Layout, like: Layout) -> Layout:
     """The layout of a frame that a forecaster continues: written as the one that it was fitted on."""
     if (layout.step is None) != (like.step is None):
@@ -398,7 +377,12 @@ def _continued(layout: Layout, like: Layout) -> Layout:
             "frame that was fitted"
         )
     if like.date_format is not None and layout.date_format is not None:
-        order = [pattern for _, _, pattern in _FORMATS]
+        if (layout.zone is None) != (like.zone is None):
+            raise InvalidValueError(
+                f"column `{like.date_column}`: the time zone is {layout.zone} here and was {like.zone} in the "
+                "frame that was fitted; give the same"
+            )
+        order = [pattern for _, _, pattern in calendar.FORMATS]
         plain = [f.removesuffix("%:z") for f in (layout.date_format, like.date_format)]
         if order.index(plain[0]) > order.index(plain[1]):
             raise InvalidValueError(
@@ -406,12 +390,20 @@ def _continued(layout: Layout, like: Layout) -> Layout:
                 f"fitted ({plain[0]} against "
                 f"{plain[1]}); give data of the same frequency"
             )
-        if (layout.zone is None) != (like.zone is None):
-            raise InvalidValueError(
-                f"column `{like.date_column}`: the time zone is {layout.zone} here and was {like.zone} in the "
-                "frame that was fitted; give the same"
-            )
     return dataclasses.replace(like, kind=layout.kind, dates=layout.dates, zone=layout.zone, names=layout.names)
+
+
+def _check_frequency(series: Sequence[OneSeries], like: Layout) -> None:
+    """Refuses series of another frequency than those that were fitted."""
+    for one in series:
+        # Fewer dates may be those of a week, and business days or not.
+        spaced = calendar.places(one.dates) if like.frequencies and len(one.dates) > 5 else None
+        if spaced is not None and spaced[1] not in like.frequencies:
+            where = f"series `{one.key}`: " if one.key else ""
+            raise InvalidValueError(
+                f"{where}column `{like.date_column}` has the frequency {spaced[1]!r} here and had "
+                f"{' or '.join(map(repr, like.frequencies))} in the frame that was fitted; give data of the same frequency"
+            )
 
 
 def build(
@@ -464,11 +456,6 @@ def out_of_bounds(column: str) -> InvalidValueError:
 def no_numbers(column: str, dtype: Any) -> ArgumentError:
     """What is said of a column that holds no numbers."""
     return ArgumentError(f"column `{column}` has the type {dtype}; it must hold numbers")
-
-
-def _same_time(clock: np.ndarray) -> bool:
-    """Whether a clock shows the same time of day at all these dates."""
-    return len(clock) > 1 and not np.any(np.diff(clock) % _DAY)
 
 
 #: Dates of a column: as its clock shows them; in UTC, where it has a time zone; the zone; the unit.

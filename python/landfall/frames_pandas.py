@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .errors import InvalidValueError
+from . import dates as calendar
+from .errors import ArgumentError, InvalidValueError
 from .frames import ColumnDates, Layout, no_dates, no_numbers, out_of_bounds
 
 
@@ -39,7 +40,14 @@ class Reader:
         if pd.api.types.is_integer_dtype(cells.dtype):
             return cells.to_numpy(dtype=np.int64), None, None, "integer"
         if cells.dtype == object and pd.api.types.infer_dtype(cells) in ("date", "datetime"):
-            cells = pd.to_datetime(cells)
+            try:
+                cells = pd.to_datetime(cells)
+            except pd.errors.OutOfBoundsDatetime as e:
+                raise out_of_bounds(column) from e
+            except ValueError as e:
+                raise ArgumentError(
+                    f"column `{column}` holds dates of several time zones, or with one and without; give all one time zone"
+                ) from e
         if not pd.api.types.is_datetime64_any_dtype(cells.dtype):
             how = f'Convert it: df["{column}"] = pd.to_datetime(df["{column}"])'
             if isinstance(cells.dtype, pd.PeriodDtype):
@@ -62,7 +70,7 @@ class Reader:
     def numbers(self, column: str) -> np.ndarray:
         """The numbers of a column, NaN where one is missing."""
         cells = self.frame[column]
-        if not pd.api.types.is_numeric_dtype(cells.dtype):
+        if not pd.api.types.is_numeric_dtype(cells.dtype) or pd.api.types.is_complex_dtype(cells.dtype):
             raise no_numbers(column, cells.dtype)
         single = str(cells.dtype).lower() == "float32"
         return np.asarray(cells.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan))
@@ -104,12 +112,10 @@ def build(
         if layout.step is not None:
             columns[name] = stamps
             continue
-        index = pd.DatetimeIndex(stamps.view("datetime64[ns]"))
         if layout.zone is not None and layout.clock:
-            index = index.tz_localize(
-                layout.zone, ambiguous=np.ones(len(index), dtype=bool), nonexistent="shift_forward"
-            )
-        elif layout.zone is not None:
+            stamps = calendar.utc(stamps, layout.zone)
+        index = pd.DatetimeIndex(stamps.view("datetime64[ns]"))
+        if layout.zone is not None:
             index = index.tz_localize("UTC").tz_convert(layout.zone)
         unit = layout.dates if layout.dates in ("s", "ms", "us", "ns") else "ns"
         columns[name] = index.as_unit(unit) if hasattr(index, "as_unit") else index

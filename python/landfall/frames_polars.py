@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from . import dates as calendar
 from .errors import InvalidValueError
 from .frames import ColumnDates, Layout, no_dates, no_numbers, out_of_bounds
 
@@ -98,6 +99,8 @@ def build(
             dtype = pl.Categorical
         columns.append(pl.Series(layout.series_id, list(names), dtype=dtype))
     for name, stamps in dates.items():
+        if layout.zone is not None and layout.clock:
+            stamps = calendar.utc(stamps, layout.zone)
         column = pl.Series(name, stamps)
         if layout.step is None:
             column = column.cast(pl.Datetime("ns"))
@@ -106,9 +109,7 @@ def build(
             else:
                 unit: Any = layout.dates if layout.dates in ("ms", "us", "ns") else "us"
                 column = column.cast(pl.Datetime(unit))
-                if layout.zone is not None and layout.clock:
-                    column = column.dt.replace_time_zone(layout.zone, ambiguous="earliest", non_existent="null")
-                elif layout.zone is not None:
+                if layout.zone is not None:
                     column = column.dt.replace_time_zone("UTC").dt.convert_time_zone(layout.zone)
         columns.append(column)
     columns.extend(pl.Series(name, column) for name, column in values.items())

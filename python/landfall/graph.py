@@ -117,6 +117,9 @@ class Program:
         twice = sorted(given.keys() & named.keys())
         if twice:
             raise ArgumentError(f"{twice[0]} was given twice, by position and by name")
+        unknown = [name for name in named if name not in self.inputs]
+        if unknown:
+            raise ArgumentError(f"the program has no argument {unknown[0]}; it has {', '.join(self.inputs)}")
         given.update(named)
         missing = [name for name in self._names if name not in given]
         if missing and given:

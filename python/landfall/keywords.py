@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from . import _landfall
-from .errors import ArgumentError
+from .errors import ArgumentError, InvalidValueError
 
 #: Arguments of a forecaster that are no settings of the program.
 _OWN = ("alias", "folder", "progress")
@@ -75,6 +76,39 @@ def check(settings: Mapping[str, Any]) -> None:
         near = [_ELSEWHERE[name]] if name in _ELSEWHERE else difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else "Forecaster.settings() lists all"
         raise ArgumentError(f"no setting `{name}`; {hint}")
+
+
+def whole(name: str, number: Any) -> None:
+    """Refuses what is no whole number from 1 on."""
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
+        raise InvalidValueError(f"{name} {number!r}: give a whole number from 1 on")
+
+
+def levels(given: Any) -> list[float] | None:
+    """Levels of intervals in percent, of which one may stand alone."""
+    listed = [given] if isinstance(given, Real) else given
+    if listed is None:
+        return None
+    if isinstance(listed, str) or not isinstance(listed, Iterable) or not all(isinstance(one, Real) for one in listed):
+        raise ArgumentError(f"level {given!r}: give a percentage such as 80, or a list of them")
+    return [float(one) for one in listed]
+
+
+def is_preset(name: str) -> bool:
+    """Whether a recipe has this name."""
+    try:
+        _landfall._check(to_json({"preset": name}))
+    except InvalidValueError:
+        return False
+    return True
+
+
+def columns(setting: str, given: Any) -> list[str]:
+    """Names of columns, of which one may stand alone."""
+    listed = [given] if isinstance(given, str) else [] if given is None else given
+    if not isinstance(listed, Iterable) or not all(isinstance(name, str) for name in listed):
+        raise ArgumentError(f"{setting} {given!r}: give the name of a column, a str, or a list of names")
+    return list(listed)
 
 
 def to_json(settings: Mapping[str, Any]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Mapping
+from typing import Any
 
 from .frame_files import of_frame
 
@@ -13,7 +15,27 @@ class DataWarning(UserWarning):
 
 
 class BaselineWarning(UserWarning):
-    """That a baseline, which needs no training, is as good on the test windows."""
+    """That a baseline, which needs no training, is as good on the test windows, or is what forecasts."""
+
+
+#: Settings of a training by steps.
+_OF_STEPS = ("epochs", "max_steps", "lr", "seed")
+
+
+def of_results(told: Mapping[str, Any], alias: str, settings: Mapping[str, Any]) -> None:
+    """Warns of what is to be known first of the results of a run."""
+    chosen = told.get("forecaster")
+    if chosen is not None and chosen["share"] == 0.0:
+        baseline = f"The forecasts named `{alias}` are those of a baseline, {told['winner']}."
+        warn(" ".join([baseline, told["unbeaten"] or ""]).strip(), BaselineWarning)
+    elif told["unbeaten"]:
+        warn(told["unbeaten"], BaselineWarning)
+    unused = [name for name in _OF_STEPS if name in settings]
+    if chosen is not None and settings.get("model") in ("dlinear", "nlinear") and not told["steps"] and unused:
+        warn(
+            f"{settings['model']} is fitted by ridge regression, in no steps: {', '.join(unused)} had no effect",
+            UserWarning,
+        )
 
 
 def warn(note: str, kind: type[Warning] = DataWarning) -> None:

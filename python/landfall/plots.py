@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from . import frames
-from .errors import InvalidValueError
+from .errors import ArgumentError, InvalidValueError, MissingColumnError
 from .frames import Frame, Layout, Table
 
 #: Series that are drawn where none are named.
@@ -25,26 +25,39 @@ def plot(
     targets: Sequence[str],
     levels: Sequence[float],
     ids: Mapping[str, Any],
-    series: Sequence[Any] | None,
+    series: Any,
     history: int | None,
 ) -> Figure:
     """Draws series and their forecasts, one chart below the other."""
+    columns = [alias if len(targets) == 1 else f"{alias}_{target}" for target in targets]
+    if frames.kind_of(predicted) is None:
+        raise ArgumentError(f"plot() takes the frame that predict() returned, not {type(predicted).__qualname__}")
+    absent = [
+        c for c in (layout.series_id, layout.date_column, *columns) if c is not None and c not in predicted.columns
+    ]
+    if absent:
+        raise MissingColumnError(
+            f"no column `{absent[0]}`; the frame has {', '.join(map(str, predicted.columns))}. Give plot() the frame that "
+            "predict() returned"
+        )
     names = (
         np.array([str(n) for n in predicted[layout.series_id]])
         if layout.series_id is not None
         else np.array([""] * len(predicted))
     )
     stamps = np.asarray(predicted[layout.date_column])
-    wanted = [str(name) for name in series] if series is not None else [one.key for one in table.series][:_MOST]
+    named = [series] if np.isscalar(series) else series
+    wanted = [str(name) for name in named] if named is not None else [one.key for one in table.series][:_MOST]
+    if not wanted:
+        raise InvalidValueError("series is empty; name the series to draw, or leave it out to draw the first four")
     known = {one.key: one for one in table.series}
     for name in wanted:
         if name not in known:
             raise InvalidValueError(f"no series `{name}`; choose from {', '.join(list(known)[:20])}")
-    charts = [(name, target) for name in wanted for target in targets]
+    charts = [(name, target, column) for name in wanted for target, column in zip(targets, columns)]
     figure, axes = plt.subplots(len(charts), 1, figsize=(9, 2.6 * len(charts)), squeeze=False, layout="constrained")
-    for axis, (name, target) in zip(axes[:, 0], charts):
+    for axis, (name, target, column) in zip(axes[:, 0], charts):
         one, mask = known[name], names == name
-        column = alias if len(targets) == 1 else f"{alias}_{target}"
         rows = history if history is not None else 4 * max(1, int(mask.sum()))
         own = frames.build(layout, [one.name] * len(one.dates), {layout.date_column: one.dates}, {}, None)
         dates = np.asarray(own[layout.date_column])[-rows:]

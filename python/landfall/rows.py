@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import frames
+from .errors import InvalidValueError
 from .frames import Frame, Layout, OneSeries
 
 
@@ -21,7 +22,8 @@ def following(layout: Layout, stamps: list[int] | None, end: Any, steps: int) ->
 class Rows:
     """Rows of forecasts, which become a frame."""
 
-    def __init__(self, layout: Layout, targets: Sequence[str], alias: str) -> None:
+    def __init__(self, layout: Layout, targets: Sequence[str], alias: str, windows: bool = False) -> None:
+        """`windows` says that they stand beside cutoffs and actual values."""
         self.layout = layout
         self.names: list[Any] = []
         self.dates: dict[str, list[np.ndarray]] = {}
@@ -29,6 +31,16 @@ class Rows:
         several = len(targets) > 1
         self.targets = list(targets)
         self.columns = [f"{alias}_{target}" if several else alias for target in targets]
+        parts = [(layout.series_id, "the names of the series"), (layout.date_column, "the dates")]
+        if windows:
+            parts += [("cutoff", "the cutoffs"), *((target, "the actual values") for target in targets)]
+        held: dict[str | None, str] = {}
+        for name, what in [*parts, *((column, "the forecast") for column in self.columns)]:
+            if name in held:
+                how = "choose another alias" if what == "the forecast" else "rename that column of the frame"
+                raise InvalidValueError(f"column `{name}` of the result would hold {held[name]} and {what}; {how}")
+            if name is not None:
+                held[name] = what
 
     def add(
         self,

@@ -19,6 +19,7 @@ from ._landfall import Tensor, Trace, Value, _training_options
 from ._landfall import Trainer as _Trainer
 from .errors import ArgumentError
 from .graph import _described, device_of
+from .keywords import whole
 
 __all__ = ["Trainer"]
 
@@ -48,6 +49,11 @@ class Trainer:
         if isinstance(options.get("betas"), (tuple, list)):
             options["betas"] = dict(zip(("first", "second"), options["betas"]))
         merged.update(options)
+        for what, arrays in (("params", params), ("data", data)):
+            if not isinstance(arrays, Mapping):
+                raise ArgumentError(
+                    f"{what} is a {type(arrays).__qualname__}; it must be a dictionary of arrays by name"
+                )
         shared = sorted(params.keys() & data.keys())
         if shared:
             raise ArgumentError(f"{shared[0]} is the name of a parameter and of data; give one of them another name")
@@ -98,6 +104,7 @@ class Trainer:
 
     def fit(self, report: Callable[[dict[str, float]], None] | None = None, every: int = 100) -> list[float]:
         """Runs the steps that are left; the loss of each. `report` is called with the record of every `every`-th step."""
+        whole("every", every)
         losses: list[float] = []
         done = self.position
         while done < self.steps:

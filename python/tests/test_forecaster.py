@@ -10,7 +10,7 @@ import pytest
 
 from landfall import BaselineWarning, DataWarning, Error, Forecaster
 from landfall.errors import InvalidValueError
-from series import SMALL, ett, long_columns, make, values
+from series import SMALL, ett, long_columns, make, values, wave
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +68,9 @@ def test_predict_continues_newer_rows(library):
     assert np.datetime64(values(predicted, "ds")[0], "h") == np.datetime64("2024-01-11T00", "h")
     with pytest.raises(Error, match="horizon 7: the model forecasts 1 to 6 rows"):
         forecaster.predict(horizon=7)
+    for wrong in ("3", 2.5, 0):
+        with pytest.raises(InvalidValueError, match=f"horizon {wrong!r}: give a whole number"):
+            forecaster.predict(horizon=wrong)
 
 
 def test_cross_validation_forecasts_each_window_from_the_rows_before_it(library):
@@ -138,6 +141,19 @@ def test_values_missing_before_a_cutoff_leak_nothing(library):
     assert values(first, "ds") == values(make(library, columns), "ds")[cutoff : cutoff + 4]
 
 
+def test_the_last_window_ends_with_the_last_row_where_dates_are_skipped():
+    pd = pytest.importorskip("pandas")
+    for freq in ("B", "MS", "h"):
+        frame = pd.DataFrame({"ds": pd.date_range("2024-01-01", periods=200, freq=freq), "y": wave(200)}).drop(197)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)
+            crossed = Forecaster("patchtst", **SMALL).cross_validation(frame, n_windows=2, step_size=6)
+        assert crossed["ds"].tolist()[5] == frame["ds"][193]
+        assert crossed["ds"].tolist()[-1] == frame["ds"].iloc[-1]
+        assert crossed["cutoff"].tolist()[-1] == frame["ds"][193]
+        assert crossed["y"].isna().sum() == 1
+
+
 def test_a_frame_without_names_is_one_series(library):
     columns = long_columns(names=("a",))
     del columns["unique_id"]
@@ -169,7 +185,10 @@ def test_a_baseline_that_is_as_good_is_said(library, capsys):
     recipe = {**SMALL, "network": None, "preset": "dlinear", "progress": True}
     with pytest.warns(BaselineWarning, match="does not beat last-value: MSE .*the default recipe .leave out preset."):
         Forecaster(**recipe).fit(frame)
-    Forecaster("nlinear", **{**SMALL, "network": None, "progress": True}).fit(frame)
+    with pytest.warns(UserWarning, match="nlinear is fitted by ridge regression, in no steps: max_steps, lr had no effect"):
+        Forecaster("nlinear", lr=0.1, **{**SMALL, "network": None, "progress": True}).fit(frame)
+    with pytest.warns(BaselineWarning, match="forecasts named `mine` are those of a baseline, last value. No network"):
+        Forecaster("patchtst", alias="mine", **SMALL).fit(frame)
     assert "Forecaster: " in capsys.readouterr().err
 
 
@@ -208,8 +227,15 @@ def test_a_plot_has_a_chart_for_each_series(library):
     history, forecast = figure.axes[0].lines
     assert (len(history.get_xdata()), len(forecast.get_xdata())) == (24, 6)
     assert len(forecaster.plot(forecaster.predict(), series=["b"]).axes) == 1
-    with pytest.raises(Error, match="no series `c`; choose from a, b"):
-        forecaster.plot(series=["c"])
+    assert len(forecaster.plot(series="b").axes) == 1
+    for wrong, says in (
+        ({"series": ["c"]}, "no series `c`; choose from a, b"),
+        ({"series": []}, "series is empty"),
+        ({"forecasts": frame}, "no column `patchtst`; the frame has unique_id, ds, y. Give plot.. the frame that"),
+        ({"forecasts": 3}, "takes the frame that predict.. returned, not int"),
+    ):
+        with pytest.raises(Error, match=says):
+            forecaster.plot(**wrong)
 
 
 def test_intervals_stand_beside_the_forecast(library):
@@ -221,5 +247,12 @@ def test_intervals_stand_beside_the_forecast(library):
     wider = forecaster.predict(level=[80])
     assert (np.array(values(wider, "patchtst-hi-80")) >= high).all()
     assert "patchtst-hi-50" not in wider.columns
+    assert forecaster.predict(level=80).equals(wider)
     with pytest.raises(Error, match="percent"):
         forecaster.predict(level=[0.5])
+    with pytest.raises(Error, match="level '80': give a percentage"):
+        forecaster.predict(level="80")
+    short = make(library, long_columns(rows=24))
+    with pytest.raises(Error, match="intervals need such windows: level=.. forecasts without intervals"):
+        forecaster.predict(short)
+    assert len(forecaster.predict(short, level=[])) == 12

@@ -112,15 +112,20 @@ def test_a_past_forecast_takes_the_rows_that_were_known(library):
     assert values(forecaster.predict(before, futr_df=after), "dlinear") == values(then, "dlinear")
     assert values(forecaster.predict(frame, at=str(at)), "dlinear") == values(then, "dlinear")
     for wrong, says in (
-        ("soon", "at 'soon': give a date, such as \"2024-01-31\" or a Timestamp"),
-        ("2020-01-01", "no series has a row by then; the first is 2024-01-01"),
+            ("soon", "at 'soon': give a date, such as \"2024-01-31\", \"2024-01-31 18:00\" or a Timestamp"),
+        ("20240108", "at '20240108': give a date"),
+        ("1500-01-01", "a date is before 1678"),
+        ("2020-01-01", "at 2020-01-01: series `a`: the first row is 2024-01-01 00:00:00, after"),
+        ("2025-01-01", "series `a`: the last row is 2024-01-10 23:00:00, before 2025-01-01, and the rows between"),
+        ("2024-01-08 05:30", "there is no row of .*; the nearest ones are 2024-01-08 05:00:00 and 2024-01-08 06:00:00"),
+        ("2024-01-08T05:00Z", "`ds` has no time zone; give a date without one"),
     ):
         with pytest.raises(InvalidValueError, match=says):
             forecaster.predict(at=wrong)
     later = columns()
     kept = [i for i, name in enumerate(later["unique_id"]) if name == "a" or i >= ROWS + rows]
     late = make(library, {name: [column[i] for i in kept] if name != "ds" else column[kept] for name, column in later.items()})
-    with pytest.warns(DataWarning, match="series `b` is left out: its first row is 2024-01-08 06:00:00, after 2024-01-08T05"):
+    with pytest.warns(DataWarning, match="series `b` is left out: the first row is 2024-01-08 06:00:00, after 2024-01-08T05"):
         only = forecaster.predict(late, at=str(at))
     assert values(only, "dlinear") == values(then, "dlinear")[:HORIZON]
 
@@ -135,7 +140,7 @@ def test_past_dates_are_taken_in_any_form_and_zone():
     at = pd.Timestamp("2024-04-02 05:00", tz="Europe/Berlin")
     then = forecaster.predict(at=at)
     assert then["ds"][0] == at + pd.Timedelta(hours=1)
-    for same in ("2024-04-02 05:00", at.tz_convert("UTC").to_pydatetime(), at.tz_localize(None)):
+    for same in ("2024-04-02 05:00", str(at), "2024-04-02T03:00Z", at.tz_convert("UTC").to_pydatetime(), at.tz_localize(None)):
         assert forecaster.predict(at=same).equals(then), same
     days = frame.assign(ds=pd.date_range("2024-01-01", periods=240, freq="D", tz="Europe/Berlin"))
     forecaster = Forecaster(**READS, known_future="price").fit(days)
@@ -143,6 +148,9 @@ def test_past_dates_are_taken_in_any_form_and_zone():
     assert then["ds"][0] == pd.Timestamp("2024-06-02", tz="Europe/Berlin")
     for same in (pd.Timestamp("2024-06-01", tz="Europe/Berlin"), datetime.date(2024, 6, 1), np.datetime64("2024-06-01")):
         assert forecaster.predict(at=same).equals(then), same
+    offset = hours.assign(ds=hours["ds"].dt.tz_convert("+02:00"))
+    then = Forecaster(**READS, known_future="price").fit(offset).predict(at="2024-04-02 05:00")
+    assert then["ds"][0] == at + pd.Timedelta(hours=1)
     naive = Forecaster(**READS, known_future="price").fit(days.assign(ds=days["ds"].dt.tz_localize(None)))
     with pytest.raises(InvalidValueError, match="`ds` has no time zone; give a date without one"):
         naive.predict(at=at)
@@ -205,7 +213,7 @@ def test_what_is_missing_is_said(library):
     without = {k: v for k, v in ahead().items() if k != "event"}
     refused(MissingColumnError, "no column `event`; the frame has unique_id, ds, price. Name the column by known_future=...", without)
     unknown = {**ahead(), "event": ["parade"] * (2 * HORIZON)}
-    refused(InvalidValueError, "`parade`, which the run was not trained on; it knows fair, none, strike", unknown)
+    refused(InvalidValueError, "^futr_df: column `event` has `parade`, which the run was not trained on; it knows fair, none, strike", unknown)
     holes = {**ahead(), "event": [None] + ["fair"] * (2 * HORIZON - 1)}
     refused(InvalidValueError, "column `event` is missing in row 0 of the frame", holes)
     plain = Forecaster("patchtst", **SMALL).fit(make(library, columns()))
@@ -215,6 +223,13 @@ def test_what_is_missing_is_said(library):
         Forecaster(target="y", known_future="y", horizon=6)
     with pytest.raises(ArgumentError, match="no setting `futr_exog_list`; did you mean `known_future`?"):
         Forecaster(horizon=6, futr_exog_list=["price"])
+
+
+def test_a_plot_needs_what_is_known_in_advance():
+    pytest.importorskip("matplotlib")
+    forecaster = Forecaster(**READS, **COVARIATES).fit(make("pandas", columns()))
+    with pytest.raises(InvalidValueError, match=r"with futr_df: plot\(forecaster.predict\(futr_df=...\)\) draws"):
+        forecaster.plot()
 
 
 def test_a_choice_that_reads_no_covariates_says_so(library):

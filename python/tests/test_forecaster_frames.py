@@ -228,6 +228,52 @@ def test_frames_that_differ_from_the_fitted_one(library):
         forecaster.predict(make(library, integers))
 
 
+def test_frames_of_another_frequency(library):
+    pd = pytest.importorskip("pandas")
+
+    def dated(freq, tz=None):
+        dates = pd.date_range("2024-01-01", periods=60, freq=freq, tz=tz)
+        return make(library, {"ds": dates.to_numpy() if tz is None else dates, "y": wave(60)})
+
+    forecaster = fit(dated("D"), context=12)
+    for freq, name in (
+        ("W", "weekly"),
+        ("MS", "monthly"),
+        ("ME", "monthly"),
+        ("B", "business days"),
+        ("2D", "every 2 days"),
+    ):
+        with pytest.raises(
+            Error, match=f"`ds` has the frequency '{name}' here and had 'daily' in the frame that was fitted"
+        ):
+            forecaster.predict(dated(freq))
+    assert len(forecaster.predict(dated("D"))) == 6
+    if library == "pandas":
+        with pytest.raises(Error, match="the time zone is Europe/Berlin here and was None"):
+            forecaster.predict(dated("D", "Europe/Berlin"))
+
+
+def test_dates_that_no_forecast_continues():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"ds": pd.date_range("2000-01-01", periods=200, freq="SMS"), "y": wave(200)})
+    with pytest.warns(DataWarning, match="`ds` is not evenly spaced, so that predict.. cannot continue its dates"):
+        forecaster = fit(frame)
+    with pytest.raises(Error, match="or integers 0, 1, 2, ... for dates$"):
+        forecaster.predict()
+
+
+def test_a_clock_that_skips_the_time_of_a_forecast():
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("polars")
+    dates = pd.date_range("2023-12-01 02:30", "2024-03-29 02:30", freq="D", tz="Europe/Berlin")
+    columns = {"ds": dates.to_pydatetime().tolist(), "y": wave(len(dates))}
+    for library in ("pandas", "polars"):
+        frame = make(library, columns)
+        frame = frame if library == "pandas" else frame.with_columns(frame["ds"].dt.convert_time_zone("Europe/Berlin"))
+        found = [str(date) for date in values(fit(frame).predict(), "ds")[:3]]
+        assert found == ["2024-03-30 02:30:00+01:00", "2024-03-31 03:30:00+02:00", "2024-04-01 02:30:00+02:00"], library
+
+
 def test_dates_beyond_nanoseconds_are_refused(library):
     columns = long_columns(names=("a",))
     columns["ds"] = np.datetime64("1500-01-01", "ms") + np.arange(240) * np.timedelta64(86_400_000, "ms")
@@ -239,6 +285,48 @@ def test_a_run_that_computes_nothing_is_refused():
         Forecaster("patchtst", device="null")
 
 
+@pytest.mark.parametrize(
+    ("settings", "renamed", "says"),
+    [
+        (
+            {"alias": "unique_id"},
+            {},
+            "`unique_id` of the result would hold the names of the series and the forecast; choose",
+        ),
+        ({"alias": "ds"}, {}, "`ds` of the result would hold the dates and the forecast; choose another alias"),
+        ({"series_id": "patchtst"}, {"unique_id": "patchtst"}, "`patchtst` of the result would hold the names"),
+        ({"date_column": "cutoff"}, {"ds": "cutoff"}, "would hold the dates and the cutoffs; rename that column"),
+        ({"target": "cutoff"}, {"y": "cutoff"}, "would hold the cutoffs and the actual values; rename that column"),
+        ({"alias": "y"}, {}, "would hold the actual values and the forecast; choose another alias"),
+    ],
+)
+def test_columns_of_the_result_that_meet(settings, renamed, says):
+    frame = make("pandas", {renamed.get(name, name): column for name, column in long_columns().items()})
+    with pytest.raises(errors.InvalidValueError, match=says):
+        Forecaster("patchtst", **settings, **SMALL).cross_validation(frame)
+    if not {"cutoff", "y"} & set(settings.values()):
+        with pytest.raises(errors.InvalidValueError, match=says):
+            Forecaster("patchtst", **settings, **SMALL).fit(frame)
+
+
+def test_names_and_numbers_that_are_not_kept():
+    columns = long_columns(names=(1.5, 2.5))
+    refused(
+        make("pandas", columns), TypeError, "`unique_id` holds 1.5 of the type float; it must hold text, integers or"
+    )
+    pd = pytest.importorskip("pandas")
+    refused(pd.DataFrame(columns).astype({"unique_id": "category"}), TypeError, "categories of text")
+    refused(
+        make("pandas", long_columns(names=(" x ",))),
+        ValueError,
+        "the name ' x ' is empty or begins or ends with a blank",
+    )
+    columns = long_columns(names=("a",))
+    refused(make("pandas", {**columns, "y": columns["y"] + 1j}), TypeError, "`y` has the type complex128")
+    mixed = pd.Series([pd.Timestamp("2024-01-01"), *pd.date_range("2024-01-02", periods=239, tz="UTC")], dtype=object)
+    refused(pd.DataFrame({"ds": mixed, "y": wave(240)}), TypeError, "`ds` holds dates of several time zones")
+
+
 def test_settings_are_the_programs():
     with pytest.raises(errors.ArgumentError, match="no setting `max_step`; did you mean `max_steps`"):
         Forecaster(max_step=3)
@@ -248,10 +336,21 @@ def test_settings_are_the_programs():
         Forecaster(freq="h")
     with pytest.raises(ValueError, match="lr: invalid type: string"):
         Forecaster(lr="fast")
-    with pytest.raises(
-        ValueError, match="model: unknown variant `nbeats`, expected one of `patchtst`.*given as preset='nbeats'"
-    ):
+    with pytest.raises(ValueError, match="model: unknown variant `nbeats`, expected one of `patchtst`") as caught:
         Forecaster("nbeats")
+    assert "preset" not in str(caught.value)
+    with pytest.raises(ValueError, match="a paper's recipe is given as preset='patchtst-42'"):
+        Forecaster("patchtst-42")
+    for wrong in (
+        {"target": 0},
+        {"target": [3]},
+        {"columns": 1.5},
+        {"alias": 3},
+        {"model": None},
+        {"date_column": None},
+    ):
+        with pytest.raises(errors.ArgumentError, match=f"{next(iter(wrong))} .*: give "):
+            Forecaster(**wrong)
     with pytest.raises(ValueError, match="epochs 3 and max_steps 4: both say how long the run is"):
         Forecaster(epochs=3, max_steps=4)
     with pytest.raises(ValueError, match="loss"):

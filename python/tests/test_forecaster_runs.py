@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -142,8 +143,29 @@ def test_a_folder_is_never_written_over(frame, tmp_path):
         forecaster.save(tmp_path / "run")
     saved = forecaster.save(tmp_path / "copy")
     assert values(Forecaster.load(saved).predict(), "nlinear") == values(forecaster.predict(), "nlinear")
-    with pytest.raises(OSError, match="holds no frame.json"):
-        Forecaster.load(tmp_path)
+    for wrong in (tmp_path, saved / "frame.json"):
+        with pytest.raises(errors.FileError, match="holds no frame.json"):
+            Forecaster.load(wrong)
+    with pytest.raises(Error, match="fit without steps; fit.. starts another run$"):
+        forecaster.resume()
+
+
+def test_the_version_is_the_programs():
+    assert run("--version").stdout == f"landfall {landfall.__version__}\n"
+
+
+def test_messages_are_in_words_of_frames():
+    from landfall.frame_files import of_frame
+
+    folder = os.path.join(tempfile.gettempdir(), "landfall-x1")
+    for said, ours in (
+        (os.path.join(folder, "run", "data.csv") + ", series `a`: 3 rows", "the frame, series `a`: 3 rows"),
+        (os.path.join(folder, "0", "future.csv") + ":7: column `a`", "futr_df: column `a`"),
+        ("reduce --context, or change --max-steps", "reduce context, or change max_steps"),
+        ("series `a--b`", "series `a--b`"),
+        ("not there; use --weights last", 'not there; use weights="last"'),
+    ):
+        assert of_frame(said) == ours
 
 
 def test_a_temporary_folder_lives_with_its_forecaster(frame):

@@ -112,6 +112,16 @@ def test_what_is_refused():
     for make, error, text in [
         (lambda: lf.Trainer(loss, start(), {"x": x, "y": y}, bach=3), lf.ArgumentError, "no option 'bach'"),
         (lambda: lf.Trainer(loss, start(), {"x": x, "y": y}, lr="much"), lf.ArgumentError, "options of the trainer"),
+        (
+            lambda: lf.Trainer(loss, [x], {"x": x}),
+            lf.ArgumentError,
+            "params is a list; it must be a dictionary of arrays",
+        ),
+        (
+            lambda: lf.Trainer(loss, start(), {"x": x, "y": y}).fit(every=0),
+            lf.InvalidValueError,
+            "every 0: give a whole",
+        ),
         (lambda: lf.Trainer(loss, start(), {}), lf.ArgumentError, "data is empty"),
         (lambda: lf.Trainer(loss, start(), {"x": x, "y": y[:9]}), lf.Error, r"\[9, 1\]|\[256, 1\]"),
         (lambda: lf.Trainer(loss, start(), {"x": x, "weight": y}), lf.ArgumentError, "another name"),
