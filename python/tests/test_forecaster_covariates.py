@@ -111,8 +111,13 @@ def test_a_past_forecast_takes_the_rows_that_were_known(library):
     before, after = make(library, columns(rows=rows)), make(library, ahead_of(rows))
     assert values(forecaster.predict(before, futr_df=after), "dlinear") == values(then, "dlinear")
     assert values(forecaster.predict(frame, at=str(at)), "dlinear") == values(then, "dlinear")
+    # Of the validation rows, from 168 on, one window ends by then; an interval of 50 % needs one.
+    bounds = forecaster.predict(at=str(at), level=50)
+    assert all(low < high for low, high in zip(values(bounds, "dlinear-lo-50"), values(bounds, "dlinear-hi-50")))
+    with pytest.raises(InvalidValueError, match="series `a` has 1 windows to take errors from"):
+        forecaster.predict(at=str(at), level=80)
     for wrong, says in (
-            ("soon", "at 'soon': give a date, such as \"2024-01-31\", \"2024-01-31 18:00\" or a Timestamp"),
+        ("soon", "at 'soon': give a date, such as \"2024-01-31\", \"2024-01-31 18:00\" or a Timestamp"),
         ("20240108", "at '20240108': give a date"),
         ("1500-01-01", "a date is before 1678"),
         ("2020-01-01", "at 2020-01-01: series `a`: the first row is 2024-01-01 00:00:00, after"),

@@ -57,6 +57,14 @@ def test_a_run_folder_is_the_programs_and_needs_nothing_outside(frame, tmp_path)
     assert (moved / "report.html").exists()
 
 
+def test_a_relative_folder_serves_as_any_other(frame, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    forecaster = Forecaster("patchtst", folder="runs/sales", **SMALL).fit(frame)
+    predicted = values(forecaster.predict(), "patchtst")
+    assert values(Forecaster.load("runs/sales").predict(), "patchtst") == predicted
+    assert run("forecast", "runs/sales", "--device", "cpu").returncode == 0
+
+
 def test_the_program_has_its_exit_codes():
     assert run("--version").stdout.startswith("landfall ")
     refused = run("train", "--horizon", "x")
