@@ -85,6 +85,12 @@ fn a_resumed_run_is_the_straight_one() {
     let f = folder();
     f.runs(&format!("{SMALL} --max-steps 12 --out straight"));
     f.runs(&format!("{SMALL} --max-steps 7 --out parts"));
+    let before = f.read("parts/config.toml");
+    assert_eq!(
+        f.refused("train --resume parts --max-steps 3"),
+        "parts has done 7 steps, more than the 3 that are asked for; give a larger --epochs or --max-steps to go on"
+    );
+    assert_eq!(f.read("parts/config.toml"), before);
     let ran = f.runs("train --resume parts --max-steps 12 --threads 1");
     assert!(ran.out.contains("resuming parts after step 7"), "{}", ran.out);
     let (straight, parts) = (f.read("straight/metrics.jsonl"), f.read("parts/metrics.jsonl"));

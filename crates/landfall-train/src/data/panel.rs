@@ -336,7 +336,7 @@ impl Panel {
     /// The seasonal period: that of [`Panel::with_period`], else what dates and data say.
     pub fn season(&self) -> Season {
         match self.period {
-            Some(period) => Season { period, why: "as given".to_owned() },
+            Some(period) => Season { period, why: "from the settings".to_owned() },
             None => Season::find(self.frequency(), &self.series),
         }
     }
