@@ -71,6 +71,10 @@ fn rows_known_in_advance_come_with_the_history() {
         let told = f.runs("forecast run --future future.csv --device cpu --json").json();
         same(&server.parts("Accept: application/json\r\n", &parts), &told);
         same(&server.object(&history(ROWS)), &told);
+        let mut missing = history(ROWS);
+        missing["future"]["columns"]["price"][HORIZON - 1] = Value::Null;
+        let notes = server.object(&missing).json()["notes"].to_string();
+        assert!(notes.contains("`future` of the history: 1 missing value interpolated"), "{notes}");
         // By rows, without the date of those that follow.
         let row = |t: usize, names: &[&str]| -> Value {
             names
