@@ -116,6 +116,7 @@ fn rows_known_in_advance_come_with_the_history() {
             help.contains("\"event\": [\"name\"") && help.contains("by columns, with dates; null"),
             "{help}"
         );
+        assert!(help.contains("\"dates\": [\"2024-12-31 13:00:00\", ...]"), "{help}");
         assert!(!help.contains("--data-binary"), "a history alone is refused: {help}");
     }
 }
