@@ -4,7 +4,7 @@ use super::super::page::Page;
 use super::super::run_report::Row;
 use super::super::svg::{digits, shortened};
 use crate::data::{LevelScores, Summary};
-use crate::run::{EvaluationRecord, IntervalRecord, IntervalScore, Run};
+use crate::run::{EvaluationRecord, IntervalRecord, IntervalScore, Run, SCALED};
 
 /// Test windows below which errors may be chance.
 const FEW: usize = 20;
@@ -20,6 +20,7 @@ fn names(all: &[String]) -> String {
 
 /// Whether the run beats its baselines, and the errors of all.
 pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord, baselines: &[Row]) {
+    let units = run.resolved().units();
     let name = run.forecaster_name();
     let best = baselines.iter().reduce(|a, b| if b.mse < a.mse { b } else { a });
     if let Some(best) = best {
@@ -67,7 +68,7 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord, bas
     }
     if let Some(q) = record.quantiles {
         let text = format!(
-            "Mean quantile loss {} (scaled). Interval coverage {:.1} % (nominal {:.0} %).",
+            "Mean quantile loss {} ({units}). Interval coverage {:.1} % (nominal {:.0} %).",
             digits(q.pinball),
             100.0 * q.coverage,
             100.0 * q.coverage_nominal
@@ -75,11 +76,11 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord, bas
         page.paragraph("", &text);
     }
     if let Some(nll) = record.nll {
-        page.paragraph("", &format!("Mean negative log-likelihood {} (scaled values).", digits(nll)));
+        page.paragraph("", &format!("Mean negative log-likelihood {} ({units}).", digits(nll)));
     }
     if let Some(q) = &record.quantile_scores {
         let wql = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), digits);
-        page.paragraph("", &format!("CRPS {} (scaled), WQL {}.", digits(q.crps), wql(q.wql)));
+        page.paragraph("", &format!("CRPS {} ({units}), WQL {}.", digits(q.crps), wql(q.wql)));
         let row =
             |l: &LevelScores| vec![format!("{}", l.level), format!("{:.1} %", 100.0 * l.below), wql(l.wql)];
         let rows: Vec<Vec<String>> = q.levels.iter().map(row).collect();
@@ -120,8 +121,13 @@ pub(crate) fn facts(page: &mut Page, run: &Run, summary: &Summary, record: &Eval
     }
     facts.extend(chosen(run).map(|text| ("Chosen by", text)));
     page.facts(&facts);
-    let units = "Scaled units: each series and column has mean 0 and standard deviation 1 over its training rows. \
-                 Original units: those of the data.";
+    let units = match resolved.units() {
+        SCALED => {
+            "Scaled: each series and column has mean 0 and standard deviation 1 over its training rows. Original units: those of \
+             the data."
+        }
+        _ => "All errors are in original units, those of the data: counts are not scaled.",
+    };
     page.paragraph("soft", units);
     for note in summary.notes.iter().take(12) {
         page.paragraph("soft", &format!("Note: {}", shortened(note, 400)));
