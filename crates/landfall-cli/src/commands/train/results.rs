@@ -1,8 +1,8 @@
 //! What a run that finished says.
 
 use crate::commands::{
-    METRICS, class_rows, interval_rows, metric_cells, nll_line, quantile_line, quantile_scores_line,
-    series_rows,
+    METRICS, class_rows, interval_rows, metric_cells, nll_line, no_baseline_intervals, quantile_line,
+    quantile_scores_line, series_rows,
 };
 use crate::error::CliError;
 use crate::output::{self, digits};
@@ -89,6 +89,9 @@ impl<'a> Results<'a> {
         for rows in intervals.iter().chain(&series) {
             output::line(&format!("{gap}{}\n", output::table(rows)))?;
             gap = "";
+        }
+        if let Some(why) = no_baseline_intervals(last) {
+            output::line(&format!("{why}\n"))?;
         }
         self.saved()?;
         if matches!(self.comparison, Comparison::Series(_)) {

@@ -64,7 +64,11 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord, bas
             [Some(row(i.level, &own.name, &i.own)), beside]
         };
         let rows: Vec<Vec<String>> = record.intervals.iter().flat_map(both).flatten().collect();
-        page.table(&["Intervals, scaled units", "Coverage", "Mean width", "Interval score"], &rows, None);
+        let first = format!("Intervals, {units}");
+        page.table(&[&first, "Coverage", "Mean width", "Interval score"], &rows, None);
+        if let Some(without) = record.intervals.iter().find(|i| i.baseline.is_none()) {
+            page.paragraph("soft", &without.no_baseline());
+        }
     }
     if let Some(q) = record.quantiles {
         let text = format!(
