@@ -52,7 +52,8 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord, bas
         vec![r.name.clone(), digits(r.mse), digits(r.mae), digits(r.mse.sqrt()), of(r.mse, best)]
     };
     let rows: Vec<Vec<String>> = std::iter::once(&own).chain(baselines).map(row).collect();
-    let header = ["Test windows, scaled units", "MSE", "MAE", "RMSE", "MSE relative to the better baseline"];
+    let first = format!("Test windows, {units}");
+    let header = [&first, "MSE", "MAE", "RMSE", "MSE relative to the better baseline"];
     page.table(&header, &rows, Some(0));
     if !record.intervals.is_empty() {
         let row = |level: f64, name: &str, s: &IntervalScore| {
@@ -144,12 +145,21 @@ fn chosen(run: &Run) -> Option<String> {
     let choice: serde_json::Value = serde_json::from_str(&text).ok()?;
     let how =
         if choice["rolling"].as_bool()? { "rolling origins before the test rows" } else { "validation" };
-    let candidates = choice["candidates"].as_array()?.iter().take(3);
+    let winner = &choice["winner"];
+    let others = choice["candidates"].as_array()?.iter().filter(|c| c["name"] != winner["name"]);
     let scored = |c: &serde_json::Value| {
         Some(format!("{} {}", shortened(c["name"].as_str()?, 80), digits(c["mse"].as_f64()?)))
     };
-    let scored: Vec<String> = candidates.filter_map(scored).collect();
-    Some(format!("{how}, {} windows; MSE (scaled): {}", choice["windows"].as_u64()?, scored.join(", ")))
+    let scored: Vec<String> =
+        std::iter::once(winner).chain(others.clone().take(2)).filter_map(scored).collect();
+    let better = |c: &serde_json::Value| c["mse"].as_f64() < winner["mse"].as_f64();
+    let why = if others.clone().any(better) {
+        "; a baseline has no quantiles, so that only a network can be chosen"
+    } else {
+        ""
+    };
+    let (windows, units) = (choice["windows"].as_u64()?, run.resolved().units());
+    Some(format!("{how}, {windows} windows; MSE ({units}): {}{why}", scored.join(", ")))
 }
 
 /// A run that predicts classes or labels.
