@@ -47,7 +47,7 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Write a run's forecaster as a file that other programs run: ONNX.
     Export(Export),
-    /// Print the memory plan of a training step; needs no data.
+    /// Print the memory plan of a training step, of patchtst-42 unless --model or --preset is given; needs no data.
     Plan(Plan),
     /// Find the fastest GPU kernels for a training step (no hyperparameter search); train --tuned uses them.
     Tune(Box<Tune>),

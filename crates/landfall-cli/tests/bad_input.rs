@@ -35,7 +35,7 @@ fn files() {
     );
     assert_eq!(
         f.refused("train --preset patchtst-42 --data d.csv --out run"),
-        "training split has 210 rows; 432 needed (context 336 + horizon 96): reduce --context or --horizon, or change \
+        "training split has 210 rows; 432 needed (context 336 + horizon 96): reduce --context and --horizon, or change \
          --split (no horizon fits context 336, no context fits horizon 96)"
     );
     assert_eq!(
@@ -130,6 +130,10 @@ fn names_and_combinations() {
         (
             "train --data",
             "a value is required for '--data <F.csv>' but none was supplied; --help lists what there is",
+        ),
+        (
+            "train d.csv",
+            "unexpected argument 'd.csv' found; give data as --data d.csv; --help lists what there is",
         ),
         (
             "learn",

@@ -189,6 +189,8 @@ fn each_series_has_its_own_future() {
         f.refused("forecast run --device cpu --future one.csv"),
         "one.csv: it has no series `b`; it has a"
     );
+    let drawn = f.runs("forecast run --device cpu --future future.csv --plot").out;
+    assert!(drawn.starts_with("sales of `a`: "), "{drawn}");
     let out = f.runs("forecast run --device cpu --future future.csv").out;
     let of_shop = |shop: &str| -> Vec<&str> {
         out.lines().filter_map(|l| l.strip_prefix(shop)?.strip_prefix(',')).collect()

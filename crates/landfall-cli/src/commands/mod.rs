@@ -12,7 +12,7 @@ pub(crate) mod plan;
 pub(crate) mod predict;
 mod predictions;
 pub(crate) mod report;
-mod seeds;
+pub(crate) mod seeds;
 pub(crate) mod serve;
 pub(crate) mod train;
 pub(crate) mod tune;

@@ -390,14 +390,18 @@ fn future_rows<'a>(
 /// What the columns are, for a person.
 pub(super) fn described(panel: &Panel) -> Option<String> {
     let known = panel.known();
-    let past = panel.columns().len() - panel.targets() - known.len();
-    (!known.is_empty()).then(|| {
-        let names: Vec<String> = panel.columns().iter().rev().take(known.len()).rev().cloned().collect();
-        format!(
-            "covariates: {} known in advance ({}), {} known up to the last row",
-            count(known.len(), "column"),
-            list(&names),
-            count(past, "column")
-        )
-    })
+    let first = panel.columns().len() - known.len();
+    let named = |fixed: bool| -> Vec<String> {
+        let columns = panel.columns().iter().skip(first).zip(known);
+        columns.filter(|(_, why)| (**why == Known::Fixed) == fixed).map(|(name, _)| name.clone()).collect()
+    };
+    let of = |noun: &str, what: &str, names: Vec<String>| match names.len() {
+        0 => None,
+        n => Some(format!("{}{what} ({})", count(n, noun), list(&names))),
+    };
+    let past = format!("{} known up to the last row", count(first - panel.targets(), "column"));
+    let parts =
+        [of("column", " known in advance", named(false)), of("static column", "", named(true)), Some(past)];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!known.is_empty()).then(|| format!("covariates: {}", parts.join(", ")))
 }

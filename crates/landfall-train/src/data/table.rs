@@ -218,7 +218,7 @@ impl Rows<'_> {
             notes.push("rows sorted by date".to_owned());
         }
         if self.dropped > 0 {
-            notes.push(format!("{} left out that repeat others cell by cell", count(self.dropped, "row")));
+            notes.push(format!("{} left out, equal to another in every cell", count(self.dropped, "row")));
         }
         if self.changes > 0 {
             let what = count(self.changes, "change");
