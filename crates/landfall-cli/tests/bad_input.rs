@@ -31,7 +31,7 @@ fn files() {
     );
     assert_eq!(
         f.refused("train --data d.csv --columns load,sun --out run"),
-        "d.csv: no column `sun`; choose from load, wind"
+        "d.csv: no column `sun` among load, wind; add it or correct its name"
     );
     assert_eq!(
         f.refused("train --preset patchtst-42 --data d.csv --out run"),
@@ -261,7 +261,7 @@ fn checkpoints_and_run_folders() {
     f.write("other.csv", csv(40).replace("wind", "sun"));
     assert_eq!(
         f.refused("forecast run --data other.csv"),
-        "other.csv: no column `wind`; choose from load, sun"
+        "other.csv: no column `wind` among load, sun; add it or correct its name"
     );
     f.write("short.csv", csv(20));
     assert_eq!(

@@ -71,6 +71,9 @@ pub(crate) fn find(
     options: &ReadOptions,
     taken: &[usize],
 ) -> Result<Option<DateSource>, DataError> {
+    if let Some(text) = options.date_format.as_ref().filter(|pattern| DateForm::new(pattern).is_none()) {
+        return Err(DataError::BadDateFormat { text: text.clone() });
+    }
     if let Some(names) = &options.date_column {
         let field = |name: &String| {
             let (file, known) = (sheet.file.clone(), sheet.names.clone());
@@ -144,7 +147,7 @@ fn single(sheet: &Sheet, fields: &[usize], options: &ReadOptions) -> Result<Opti
                 };
                 // A column that is called a date, or is one but for some cells, is not left out in silence.
                 if (exact(field) || mostly) && !numeric && refused.is_none() {
-                    refused = Some(error(sheet, &[field], why));
+                    refused = Some(error(sheet, &[field], why, options));
                 }
             }
         }
@@ -196,14 +199,7 @@ fn with_time(
 fn source(sheet: &Sheet, fields: Vec<usize>, options: &ReadOptions) -> Result<DateSource, DataError> {
     match read_fields(sheet, &fields, options) {
         Ok(dates) => Ok(named_source(sheet, fields, dates)),
-        Err(why)
-            if options.date_format.as_deref().is_some_and(|pattern| DateForm::new(pattern).is_none()) =>
-        {
-            drop(why);
-            let text = options.date_format.clone().unwrap_or_default();
-            Err(DataError::BadDateFormat { text })
-        }
-        Err(why) => Err(error(sheet, &fields, why)),
+        Err(why) => Err(error(sheet, &fields, why, options)),
     }
 }
 
@@ -215,10 +211,7 @@ fn named_source(sheet: &Sheet, fields: Vec<usize>, dates: DateColumn) -> DateSou
 }
 
 fn read_fields(sheet: &Sheet, fields: &[usize], options: &ReadOptions) -> Result<DateColumn, NotDates> {
-    let form = match &options.date_format {
-        Some(pattern) => Some(DateForm::new(pattern).ok_or(NotDates::Cell { row: 0, dates: 0 })?),
-        None => None,
-    };
+    let form = options.date_format.as_deref().and_then(DateForm::new);
     if let &[field] = fields {
         let cells = sheet.cells(field);
         return match form {
@@ -258,17 +251,20 @@ fn joined(sheet: &Sheet, fields: &[usize], row: usize) -> String {
     text
 }
 
-fn error(sheet: &Sheet, fields: &[usize], why: NotDates) -> DataError {
+fn error(sheet: &Sheet, fields: &[usize], why: NotDates, options: &ReadOptions) -> DataError {
     let names = fields.iter().filter_map(|field| sheet.names.get(*field)).cloned().collect::<Vec<_>>();
     let column = names.join(", ");
     match why {
         NotDates::Cell { row, .. } => {
             let cells = fields.iter().map(|field| sheet.cell(row, *field).text());
-            DataError::BadDate { at: sheet.place(row), column, text: cells.collect::<Vec<_>>().join(" ") }
+            let (at, text) = (sheet.place(row), cells.collect::<Vec<_>>().join(" "));
+            let form = options.date_format.as_deref().and_then(DateForm::new);
+            DataError::BadDate { at, column, text, advice: options.door.date(form.as_ref()) }
         }
         NotDates::Ambiguous { first, second } => {
             let file = sheet.file.clone();
-            DataError::AmbiguousDates { file, column, first, second }
+            let advice = options.door.ambiguous_dates(&first, &second);
+            DataError::AmbiguousDates { file, column, first, second, advice }
         }
     }
 }
