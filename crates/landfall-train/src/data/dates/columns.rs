@@ -4,6 +4,7 @@ use super::form::DateForm;
 use super::infer::{patterns, time_of_day};
 use super::read::{DateColumn, NotDates, find as find_form, read};
 use crate::data::cell::Cell;
+use crate::data::door::Door;
 use crate::data::error::DataError;
 use crate::data::numbers::{Number, NumberForm};
 use crate::data::sheet::{ReadOptions, Sheet};
@@ -80,8 +81,10 @@ pub(crate) fn find(
             let at = sheet.names.iter().position(|n| n == name || (n.is_empty() && name == "date"));
             at.ok_or(DataError::UnknownColumn { file, name: name.clone(), known })
         };
-        let fields = names.iter().map(field).collect::<Result<Vec<_>, _>>()?;
-        return source(sheet, fields, options).map(Some);
+        return match names.iter().map(field).collect::<Result<Vec<_>, _>>() {
+            Ok(fields) => source(sheet, fields, options).map(Some),
+            Err(why) => renamed(sheet, names, options, taken)?.ok_or(why).map(Some),
+        };
     }
     let free: Vec<usize> = (0..sheet.names.len()).filter(|field| !taken.contains(field)).collect();
     let (numbers, texts): (Vec<usize>, Vec<usize>) =
@@ -98,6 +101,27 @@ pub(crate) fn find(
         Some(found) => with_time(sheet, found, &free, options).map(Some),
         None => Ok(None),
     }
+}
+
+/// The dates of data of a run in another column than the run's, and a note that says so.
+fn renamed(
+    sheet: &Sheet,
+    names: &[String],
+    options: &ReadOptions,
+    taken: &[usize],
+) -> Result<Option<DateSource>, DataError> {
+    if options.door == Door::Settings {
+        return Ok(None);
+    }
+    let anew = ReadOptions { date_column: None, date_format: None, ..options.clone() };
+    let mut found = find(sheet, &anew, taken)?;
+    if let Some(DateSource { name, dates, .. }) = &mut found {
+        let column =
+            format!("no column `{}`, where the run had dates: those of `{name}` are read", names.join(", "));
+        dates.note =
+            Some(dates.note.take().map_or_else(|| column.clone(), |note| format!("{column}; {note}")));
+    }
+    Ok(found)
 }
 
 /// Whether the first cells of a column, missing ones aside, are numbers.
