@@ -232,6 +232,8 @@ fn distributions_forecast_their_mean_and_any_quantiles() {
     let said = f.runs(&format!("{words} negative-binomial --out n")).out;
     assert!(said.contains(" test windows, original units") && said.contains(" (original units)\n"), "{said}");
     assert!(!said.contains("scaled"), "{said}");
+    let tested = f.runs("backtest n --windows 2").out;
+    assert!(tested.contains("original units  ") && !tested.contains("scaled"), "{tested}");
     f.runs("report n");
     let report = f.read("n/report.html");
     assert!(

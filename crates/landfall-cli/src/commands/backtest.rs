@@ -112,10 +112,8 @@ fn of_run(args: &Args, path: &Path) -> Result<Subject, CliError> {
 
 /// That a run has no best weights yet, in the words of a command that takes no others.
 fn unvalidated(why: CliError, run: &Path) -> CliError {
-    match why {
-        CliError::Run(RunError::NoWeights { .. }) => CliError::Unvalidated(run.to_owned()),
-        other => other,
-    }
+    let unvalidated = matches!(why, CliError::Run(RunError::NoWeights { .. }));
+    if unvalidated { CliError::Unvalidated(run.to_owned()) } else { why }
 }
 
 /// Settings of a new run.
@@ -310,7 +308,8 @@ fn facts(args: &Args, name: &str, rolling: &mut Rolling, notes: Vec<String>) -> 
         ("Seasonal period", rolling.period().to_string()),
     ];
     facts.extend((!rolling.names().is_empty()).then(|| ("Trained, how often", fits(rolling))));
-    BacktestFacts { forecaster: forecaster(args, rolling), source: name.to_owned(), facts, notes }
+    let units = rolling.units();
+    BacktestFacts { forecaster: forecaster(args, rolling), source: name.to_owned(), units, facts, notes }
 }
 
 fn object(
@@ -354,7 +353,8 @@ fn results(args: &Args, name: &str, rolling: &Rolling, r: &Record) -> Result<(),
     if !rolling.names().is_empty() {
         output::line(&format!("Trained: {}", fits(rolling)))?;
     }
-    let mut rows = vec![["scaled", "MSE", "MAE"].iter().chain(&METRICS).map(|&h| h.to_owned()).collect()];
+    let mut rows =
+        vec![[rolling.units(), "MSE", "MAE"].iter().chain(&METRICS).map(|&h| h.to_owned()).collect()];
     rows.push(row(&forecaster, &r.errors));
     rows.extend(r.baselines.iter().map(|b| row(&b.name, &b.errors)));
     for s in &r.columns {
@@ -368,7 +368,7 @@ fn results(args: &Args, name: &str, rolling: &Rolling, r: &Record) -> Result<(),
     }
     for (what, all) in [("step", &r.steps), ("series", &r.series), ("origin", &r.by_origin)] {
         if all.len() > 1 {
-            output::line(&format!("\n{}", table(what, &forecaster, all)))?;
+            output::line(&format!("\n{}", table((what, rolling.units()), &forecaster, all)))?;
         }
     }
     if let Some(path) = &args.predictions {
@@ -378,9 +378,9 @@ fn results(args: &Args, name: &str, rolling: &Rolling, r: &Record) -> Result<(),
 }
 
 /// Squared errors of the forecaster and of the baselines; of many rows the first and the last ones.
-fn table(what: &str, forecaster: &str, all: &[Scored]) -> String {
+fn table((what, units): (&str, &str), forecaster: &str, all: &[Scored]) -> String {
     let baselines = all.first().map_or(&[][..], |s| &s.baselines).iter().map(|b| b.name.clone());
-    let head = [format!("{what}, MSE, scaled"), forecaster.to_owned()];
+    let head = [format!("{what}, MSE, {units}"), forecaster.to_owned()];
     let mut rows = vec![head.into_iter().chain(baselines).collect::<Vec<_>>()];
     for (i, s) in all.iter().enumerate() {
         if all.len() > SHOWN && i == SHOWN / 2 {
