@@ -47,7 +47,7 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Write a run's forecaster as a file that other programs run: ONNX.
     Export(Export),
-    /// Print the memory plan of a training step; needs no data.
+    /// Print the memory plan of a training step, of patchtst-42 unless --model or --preset is given; needs no data.
     Plan(Plan),
     /// Find the fastest GPU kernels for a training step (no hyperparameter search); train --tuned uses them.
     Tune(Box<Tune>),
@@ -69,7 +69,7 @@ pub(crate) struct Shapes {
     /// or cross-asset.
     #[arg(long, value_parser = named::<ModelKind>)]
     pub(crate) model: Option<ModelKind>,
-    /// Recipe: auto (sizes from the data, forecaster chosen by validation; the default), or a paper's: patchtst-42,
+    /// Recipe: auto (sizes from the data, forecaster chosen by validation; the default but for plan), or a paper's: patchtst-42,
     /// patchtst-64, patchtst-wide, patchtst-deep, window-regressor, dlinear, dlinear-etth2, tide, tide-etth2, tsmixer,
     /// tsmixer-etth2 or cross-asset.
     #[arg(long)]

@@ -63,6 +63,7 @@ pub struct Rolling {
     tested: Backtest,
     levels: Vec<f64>,
     period: usize,
+    units: &'static str,
     /// How often each forecaster was trained, by its name.
     names: BTreeMap<String, usize>,
     sizes: (usize, usize, usize),
@@ -87,11 +88,12 @@ impl Rolling {
             }
         };
         let (levels, period) = (resolved.training.loss.levels().to_vec(), resolved.period);
+        let units = resolved.units();
         let sizes = (resolved.training.loss.outputs(), resolved.training.loss.point(), panel.targets());
         let tested = Backtest::new(&panel, &origins, (period, resolved.network.context()), &levels);
         let (fit, names) = (None, BTreeMap::new());
         let mut rolling =
-            Self { panel, origins, refit, forecasters, fit, tested, levels, period, names, sizes };
+            Self { panel, origins, refit, forecasters, fit, tested, levels, period, units, names, sizes };
         let fit = rolling.prepared(0)?;
         let needed = fit.needed;
         let eligible =
@@ -126,6 +128,12 @@ impl Rolling {
     #[must_use]
     pub fn period(&self) -> usize {
         self.period
+    }
+
+    /// What errors are in.
+    #[must_use]
+    pub fn units(&self) -> &'static str {
+        self.units
     }
 
     /// What was trained so far: names of forecasters, and how often each was.

@@ -36,6 +36,10 @@ pub enum CliError {
     Needed(&'static str, &'static str),
     #[error("{} is complete with {done} of {total} steps; give a larger --epochs or --max-steps to go on", .run.display())]
     Complete { run: PathBuf, done: usize, total: usize },
+    #[error("{} has done {done} steps, more than the {total} that are asked for; give a larger --epochs or --max-steps to go on", .run.display())]
+    FewerSteps { run: PathBuf, done: usize, total: usize },
+    #[error("{run} has not been validated yet; finish it with: landfall train --resume {run}", run = .0.display())]
+    Unvalidated(PathBuf),
     #[error("{} has no steps to go on with: its weights were imported, or fit without steps; start another run with: landfall train --config {} --out RUN", .0.display(), .0.join("config.toml").display())]
     NoSteps(PathBuf),
     #[error("{}: {source_name} is not what the run was trained on (column `{column}` has another mean or standard deviation); bring that data back, or start a new run", .run.display())]
@@ -79,6 +83,8 @@ impl CliError {
             | Self::TooEarly { .. }
             | Self::OtherBacktest { .. }
             | Self::Complete { .. }
+            | Self::FewerSteps { .. }
+            | Self::Unvalidated(_)
             | Self::NoSteps(_)
             | Self::DataChanged { .. }
             | Self::SeriesChanged { .. }

@@ -16,6 +16,7 @@ pub mod training;
 pub use error::CliError;
 
 use args::{Args, Command};
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 
@@ -32,7 +33,7 @@ pub fn program(line: impl IntoIterator<Item = OsString>) -> u8 {
     let line: Vec<OsString> = line.into_iter().collect();
     let code = std::panic::catch_unwind(|| match Args::try_parse_from(&line) {
         Ok(args) => run(&args),
-        Err(e) => refused(&e),
+        Err(e) => refused(&e, &line),
     });
     code.unwrap_or(1)
 }
@@ -59,13 +60,13 @@ fn run(args: &Args) -> u8 {
         }
     };
     done.unwrap_or_else(|e| {
-        output::error(&e.to_string());
+        output::error(&commands::seeds::of_several(&e).unwrap_or_else(|| e.to_string()));
         e.code()
     })
 }
 
 /// A command line that does not parse, in one line; or the help that was asked for.
-fn refused(e: &clap::Error) -> u8 {
+fn refused(e: &clap::Error, words: &[OsString]) -> u8 {
     if !e.use_stderr() || e.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // A reader that went away has read enough.
         let _ = e.print();
@@ -76,6 +77,16 @@ fn refused(e: &clap::Error) -> u8 {
     let said = lines.filter(|l| !l.starts_with("Usage:") && !l.starts_with("For more information"));
     let line = said.collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
     let line = line.strip_prefix("error: ").unwrap_or(&line).trim_end_matches('.');
-    output::error(&format!("{line}; --help lists what there is"));
+    let data = misplaced(e, words).map_or_else(String::new, |file| format!("; give data as --data {file}"));
+    output::error(&format!("{line}{data}; --help lists what there is"));
     2
+}
+
+/// A file of data that stands without its flag, in a command that has it.
+fn misplaced<'e>(e: &'e clap::Error, words: &[OsString]) -> Option<&'e str> {
+    let Some(ContextValue::String(word)) = e.get(ContextKind::InvalidArg) else { return None };
+    let all = Args::command();
+    let command = all.find_subcommand(words.get(1)?)?;
+    let takes = command.get_arguments().any(|argument| argument.get_long() == Some("data"));
+    (takes && [".csv", ".parquet"].iter().any(|ending| word.ends_with(ending))).then_some(word)
 }

@@ -191,6 +191,19 @@ fn a_forecast_from_a_past_row_is_that_of_a_file_which_ends_there() {
         row.starts_with(&format!("{days},1,2021-01-09 09:00:00,{:?},", float(&at["values"][0][0]))),
         "{row}"
     );
+    assert_eq!(
+        f.refused("backtest run --from 2021-01-09T08:00 --to 2021-01-08"),
+        "the first origin, 2021-01-09 08:00:00, is after the last one, 2021-01-08 00:00:00; exchange them"
+    );
+    assert_eq!(
+        f.refused("backtest run --windows 2 --interval 80"),
+        "--interval and backtest: a backtest has no intervals; leave it out"
+    );
+    let own = f.refused("backtest run --windows 2 --patch 4 --lr 0.1");
+    assert!(
+        own.starts_with("--lr, --patch and the run run: a run has its own settings; only --data, "),
+        "{own}"
+    );
     for (at, why) in [
         (
             "2021-01-09T08:30",
@@ -213,6 +226,11 @@ fn a_forecast_from_a_past_row_is_that_of_a_file_which_ends_there() {
         let said = f.refused(&format!("forecast run --at {at}"));
         assert!(said.ends_with(why), "{said}");
     }
+    std::fs::remove_file(f.path().join("run/best.safetensors")).expect("removed");
+    assert_eq!(
+        f.refused("backtest run --windows 2"),
+        "run has not been validated yet; finish it with: landfall train --resume run"
+    );
     // Several series, of which one has no such row; rows are counted where there are no dates.
     let undated = |rows| {
         csv(rows).lines().map(|l| l.split_once(',').expect("cells").1.to_owned() + "\n").collect::<String>()

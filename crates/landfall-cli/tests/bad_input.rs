@@ -31,11 +31,11 @@ fn files() {
     );
     assert_eq!(
         f.refused("train --data d.csv --columns load,sun --out run"),
-        "d.csv: no column `sun`; choose from load, wind"
+        "d.csv: no column `sun` among load, wind; add it or correct its name"
     );
     assert_eq!(
         f.refused("train --preset patchtst-42 --data d.csv --out run"),
-        "training split has 210 rows; 432 needed (context 336 + horizon 96): reduce --context or --horizon, or change \
+        "training split has 210 rows; 432 needed (context 336 + horizon 96): reduce --context and --horizon, or change \
          --split (no horizon fits context 336, no context fits horizon 96)"
     );
     assert_eq!(
@@ -132,6 +132,10 @@ fn names_and_combinations() {
             "a value is required for '--data <F.csv>' but none was supplied; --help lists what there is",
         ),
         (
+            "train d.csv",
+            "unexpected argument 'd.csv' found; give data as --data d.csv; --help lists what there is",
+        ),
+        (
             "learn",
             "unrecognized subcommand 'learn'; a similar subcommand exists: 'plan'; --help lists what there is",
         ),
@@ -152,6 +156,10 @@ fn names_and_combinations() {
         (
             "evaluate --model seasonal-naive --data d.csv --context 12 --horizon 8 --period 250",
             "a seasonal period of 250 needs as many rows of history, there are 240; choose 1 to 240",
+        ),
+        (
+            "train --data d.csv --context 12 --horizon 8 --period 250",
+            "a seasonal period of 250 needs as many rows of history, there are 232; choose 1 to 232",
         ),
         (
             "evaluate nowhere",
@@ -253,7 +261,7 @@ fn checkpoints_and_run_folders() {
     f.write("other.csv", csv(40).replace("wind", "sun"));
     assert_eq!(
         f.refused("forecast run --data other.csv"),
-        "other.csv: no column `wind`; choose from load, sun"
+        "other.csv: no column `wind` among load, sun; add it or correct its name"
     );
     f.write("short.csv", csv(20));
     assert_eq!(

@@ -76,11 +76,11 @@ fn columns_that_cannot_be_covariates_are_refused() {
         ),
         (
             "--data d.csv --target sales --categorical holiday",
-            "d.csv: no column `holiday`; choose from sales, promotion, event, weather",
+            "d.csv: no column `holiday` among sales, promotion, event, weather; add it or correct its name",
         ),
         (
             "--data empty.csv --target sales --categorical event",
-            "empty.csv:2: column `event` has no value, and --categorical needs a name in each row; fill it in",
+            "empty.csv:2: column `event` has no value, and a column of names needs one in each row; fill it in",
         ),
         (
             "--data d.csv --target sales --categorical promotion",
@@ -105,6 +105,7 @@ fn a_run_with_covariates_goes_on_and_forecasts_what_its_future_says() {
     f.runs(&format!("{RUN} {COVARIATES} --out run"));
     f.write("newer.csv", rows(0, ROWS + 3, &ALL));
     f.write("short.csv", rows(ROWS, 4, &["promotion", "event"]));
+    f.write("early.csv", rows(0, 20, &["promotion", "event"]));
     f.write("late.csv", rows(ROWS + 1, 6, &["promotion", "event"]));
     let every_second = |(i, line): (usize, &str)| (i == 0 || i % 2 == 1).then(|| line.to_owned() + "\n");
     f.write(
@@ -134,6 +135,11 @@ fn a_run_with_covariates_goes_on_and_forecasts_what_its_future_says() {
             "late.csv: series `d` has 2024-01-13 13:00:00 where 2024-01-13 12:00:00 is forecast; give one row for each date",
         ),
         (
+            "--future early.csv",
+            "early.csv: series `d` ends at 2024-01-01 19:00:00, and 2024-01-13 12:00:00 to 2024-01-13 17:00:00 are forecast; add \
+             a row for each of these dates",
+        ),
+        (
             "--data newer.csv --future future.csv",
             "future.csv: series `newer` has 3 of the 6 rows after 2024-01-13 14:00:00 that are forecast, and columns promotion, \
              event=fair, event=none, event=strike are known in advance; add the others",
@@ -142,7 +148,10 @@ fn a_run_with_covariates_goes_on_and_forecasts_what_its_future_says() {
             "--future sparse.csv",
             "sparse.csv: series `d` has 2024-01-13 14:00:00 where 2024-01-13 13:00:00 is forecast; give one row for each date",
         ),
-        ("--future unnamed.csv", "unnamed.csv: no column `event`; choose from promotion"),
+        (
+            "--future unnamed.csv",
+            "unnamed.csv: no column `event` among promotion; add it or correct its name",
+        ),
         (
             "--future unknown.csv",
             "unknown.csv:2: column `event` has `parade`, which the run was not trained on; it knows fair, none, strike",
@@ -189,6 +198,8 @@ fn each_series_has_its_own_future() {
         f.refused("forecast run --device cpu --future one.csv"),
         "one.csv: it has no series `b`; it has a"
     );
+    let drawn = f.runs("forecast run --device cpu --future future.csv --plot").out;
+    assert!(drawn.starts_with("sales of `a`: "), "{drawn}");
     let out = f.runs("forecast run --device cpu --future future.csv").out;
     let of_shop = |shop: &str| -> Vec<&str> {
         out.lines().filter_map(|l| l.strip_prefix(shop)?.strip_prefix(',')).collect()

@@ -242,7 +242,17 @@ fn distributions_forecast_their_mean_and_any_quantiles() {
 
     let row = |i: usize| format!("2024-01-{:02} {:02}:00,{}\n", i / 24 + 1, i % 24, (i * 7919 % 11) + i % 7);
     f.write("d.csv", format!("date,sold\n{}", (0..300).map(row).collect::<String>()));
-    f.runs(&format!("{words} negative-binomial --out n"));
+    let said = f.runs(&format!("{words} negative-binomial --out n")).out;
+    assert!(said.contains(" test windows, original units") && said.contains(" (original units)\n"), "{said}");
+    assert!(!said.contains("scaled"), "{said}");
+    let tested = f.runs("backtest n --windows 2").out;
+    assert!(tested.contains("original units  ") && !tested.contains("scaled"), "{tested}");
+    f.runs("report n");
+    let report = f.read("n/report.html");
+    assert!(
+        report.contains("Test windows, original units") && !report.contains("scaled<"),
+        "counts are not scaled"
+    );
     for line in f.runs("forecast n").out.lines().skip(1) {
         let cells: Vec<f64> = line.split(',').skip(1).map(|c| c.parse().expect("a number")).collect();
         assert!(cells[1..].iter().all(|q| q.fract() == 0.0 && *q >= 0.0) && cells[0] > 0.0, "{line}");

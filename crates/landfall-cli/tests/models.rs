@@ -112,6 +112,10 @@ fn several_seeds_make_a_table() {
     assert!((object["mse"]["std"].as_f64().expect("std") - deviation).abs() < 1e-15);
     assert!(ran.out.contains(&format!("{mean:.6}")) && ran.out.contains("standard deviation"), "{}", ran.out);
     assert_eq!(serde_json::from_str::<serde_json::Value>(&f.read("all/summary.json")).expect("JSON"), object);
+    assert_eq!(
+        f.refused("forecast all"),
+        "all holds the runs of several seeds; name one of them, as all/seed-1"
+    );
     // A seed is no part of the configuration; what changes a result is.
     let alone = f.runs(&format!("{DLINEAR} --epochs 1 --seed 9 --json --out one")).json();
     assert_eq!(alone["configuration"], object["configuration"]);

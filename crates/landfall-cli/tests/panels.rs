@@ -138,7 +138,7 @@ fn series_that_do_not_fit() {
     );
     assert_eq!(
         f.refused(&format!("train --data north.csv --series-id site {SIZES}")),
-        "north.csv: no column `site`; choose from date, load, wind"
+        "north.csv: no column `site` among date, load, wind; add it or correct its name"
     );
     assert_eq!(
         f.refused("train --series-id site"),
@@ -187,7 +187,7 @@ fn targets_alone_are_learnt_scored_and_forecast() {
 
     assert_eq!(
         f.refused(&format!("{words} --target sun")),
-        "north.csv: no column `sun`; choose from load, wind"
+        "north.csv: no column `sun` among load, wind; add it or correct its name"
     );
     assert_eq!(
         f.refused(&format!("{words} --target wind,wind")),
@@ -229,7 +229,7 @@ fn gaps_are_named_and_filled_when_asked() {
                 2021-01-05 08:00:00 and 2021-01-05 10:00:00; windows count rows as if none were missing\n";
     assert!(ran.out.starts_with("data g.csv: 297 rows") && ran.out.contains(gaps), "{}", ran.out);
     let ran = f.runs(&format!("{words} --fill linear --fill-gaps --out filled"));
-    let note = format!("3 rows inserted where the dates skip them ({places}), filled with --fill linear\n");
+    let note = format!("3 rows inserted where the dates skip them ({places}), filled by the rule linear\n");
     assert!(ran.out.contains(&format!("  note: {note}")), "{}", ran.out);
     assert_eq!(f.runs("evaluate filled").notes(), format!("note: {note}"));
 }
@@ -250,6 +250,6 @@ fn columns_that_go_on_after_others_are_refused() {
     let note = ran.out.lines().find_map(|l| l.strip_prefix("  note: "));
     assert_eq!(
         note.unwrap_or_default(),
-        "ahead.csv: wind has values in 2 rows after the last value of load; --fill previous fills them"
+        "ahead.csv: wind has values in 2 rows after the last value of load; the rule previous fills them"
     );
 }

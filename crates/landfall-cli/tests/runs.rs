@@ -85,7 +85,14 @@ fn a_resumed_run_is_the_straight_one() {
     let f = folder();
     f.runs(&format!("{SMALL} --max-steps 12 --out straight"));
     f.runs(&format!("{SMALL} --max-steps 7 --out parts"));
+    let before = f.read("parts/config.toml");
+    assert_eq!(
+        f.refused("train --resume parts --max-steps 3"),
+        "parts has done 7 steps, more than the 3 that are asked for; give a larger --epochs or --max-steps to go on"
+    );
+    assert_eq!(f.read("parts/config.toml"), before);
     let ran = f.runs("train --resume parts --max-steps 12 --threads 1");
+    assert!(ran.out.contains("seasonal period: 24 (from the settings)"), "{}", ran.out);
     assert!(ran.out.contains("resuming parts after step 7"), "{}", ran.out);
     let (straight, parts) = (f.read("straight/metrics.jsonl"), f.read("parts/metrics.jsonl"));
     assert_eq!(steps(&straight).len(), 12);
@@ -246,6 +253,10 @@ fn a_forecast_goes_on_where_the_data_ends() {
     assert!(undated.out.starts_with("step,load,wind\n1,"), "{}", undated.out);
     let note = "note: undated.csv: no column `date`, where the run had dates; rows are counted\n";
     assert_eq!(undated.notes(), note);
+    f.write("renamed.csv", csv(40).replacen("date,", "ds,", 1));
+    let renamed = f.runs("forecast run --data renamed.csv");
+    assert_eq!(renamed.notes(), "note: no column `date`, where the run had dates: those of `ds` are read\n");
+    assert!(renamed.out.starts_with("ds,load,wind\n2021-01-02 16:00:00,"), "{}", renamed.out);
     f.write("gap.csv", csv(40).replace("2021-01-02 10:", "2021-01-02 10:30:").replace(":30:00:00", ":30:00"));
     let gap = f.runs("forecast run --data gap.csv");
     assert!(gap.err.contains("\nnote: the dates cannot be continued: irregular"), "{}", gap.err);

@@ -121,6 +121,30 @@ fn series_are_told_apart_by_their_names() {
 }
 
 #[test]
+fn notes_say_what_was_filled() {
+    let f = trained("--preset dlinear");
+    let server = Server::start(&f, "run");
+    let mut history = columns(&f.read("d.csv"), usize::MAX);
+    assert_eq!(server.object(&history).json().get("notes"), None);
+    for column in [&["dates"][..], &["columns", "load"], &["columns", "wind"]] {
+        let cells = column.iter().fold(&mut history, |all, key| &mut all[*key]);
+        cells.as_array_mut().expect("a list").drain(50..60);
+    }
+    history["columns"]["load"][290 - 20] = Value::Null;
+    let by = "interpolated between the values on both sides, so a filled row knows of the next value";
+    let places = "10 of them between 2021-01-03 01:00:00 and 2021-01-03 12:00:00";
+    let notes = |source: &str| {
+        [
+            format!("{source}: 10 rows inserted where the dates skip them ({places}), {by}"),
+            format!("{source}: 1 missing value {by}: load (1)"),
+        ]
+    };
+    assert_eq!(server.object(&history).json()["notes"], json!(notes("the history")));
+    let both = json!({"histories": [columns(&f.read("d.csv"), usize::MAX), history]});
+    assert_eq!(server.object(&both).json()["notes"], json!(notes("history 2")));
+}
+
+#[test]
 fn what_is_wrong_is_refused_in_words() {
     let f = trained("--preset dlinear");
     let text = f.read("d.csv");

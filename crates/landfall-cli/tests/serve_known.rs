@@ -71,6 +71,10 @@ fn rows_known_in_advance_come_with_the_history() {
         let told = f.runs("forecast run --future future.csv --device cpu --json").json();
         same(&server.parts("Accept: application/json\r\n", &parts), &told);
         same(&server.object(&history(ROWS)), &told);
+        let mut missing = history(ROWS);
+        missing["future"]["columns"]["price"][HORIZON - 1] = Value::Null;
+        let notes = server.object(&missing).json()["notes"].to_string();
+        assert!(notes.contains("`future` of the history: 1 missing value interpolated"), "{notes}");
         // By rows, without the date of those that follow.
         let row = |t: usize, names: &[&str]| -> Value {
             names
@@ -112,6 +116,7 @@ fn rows_known_in_advance_come_with_the_history() {
             help.contains("\"event\": [\"name\"") && help.contains("by columns, with dates; null"),
             "{help}"
         );
+        assert!(help.contains("\"dates\": [\"2024-12-31 13:00:00\", ...]"), "{help}");
         assert!(!help.contains("--data-binary"), "a history alone is refused: {help}");
     }
 }
@@ -141,7 +146,10 @@ fn rows_that_are_missing_or_of_other_dates_are_refused() {
          event=fair, event=none, event=strike are known in advance; add the others",
     );
     says(&with(ahead(ROWS + 1, 6)), "has 2024-01-13 13:00:00 where 2024-01-13 12:00:00 is forecast");
-    says(&with(columns(ROWS, HORIZON, &["price"])), "no column `event`; choose from price");
+    says(
+        &with(columns(ROWS, HORIZON, &["price"])),
+        "no column `event` among price; add it or correct its name",
+    );
     let mut uneven = ahead(ROWS, HORIZON);
     uneven["columns"]["price"] = json!([1, 2]);
     says(&with(uneven), "column `price` has 2 values and the series 6 rows");

@@ -222,7 +222,10 @@ fn tables_that_are_wrong_are_named_by_their_place() {
             "1,2,3\n4,5,6.5\n",
             "x.csv: column `1` names no token; a table with a row for each sample has columns `token.feature`, and one with a row for each sample and token has columns `sample` and `token`",
         ),
-        ("token,a,label\nx,1,up\n", "x.csv: no column `sample`; choose from token, a, label"),
+        (
+            "token,a,label\nx,1,up\n",
+            "x.csv: no column `sample` among token, a, label; add it or correct its name",
+        ),
         ("sample,token,label\n1,x,up\n", "x.csv: no column of a feature; give each token at least one"),
         ("sample,token,a\n1,x,1\n", "x.csv: no column `label`; training needs the class of every token"),
         ("x.a,x.label,y.a\n1,up,2\n", "x.csv: no column `y.label`; training needs the class of every token"),

@@ -100,7 +100,7 @@ fn what_is_no_value_is_left_out_and_named() {
 fn rows_are_put_in_order_and_repeats_left_out() {
     let p = panel("date,a\n2020-01-03,3\n2020-01-01,1\n2020-01-02,2\n2020-01-02,2\n");
     assert_eq!(p.series()[0].values(), [[1.0, 2.0, 3.0]]);
-    assert_eq!(p.notices(), ["rows sorted by date", "1 row left out that repeat others cell by cell"]);
+    assert_eq!(p.notices(), ["rows sorted by date", "1 row left out, equal to another in every cell"]);
     // Of two columns that tell rows apart the one of fewer series.
     let rows = (0..12).flat_map(|i| ["x", "y"].map(|s| format!("{s},{},2020-01-{:02},{i}\n", i % 4, i + 1)));
     let p = panel(&format!("site,k,date,v\n{}", rows.collect::<String>()));

@@ -1,7 +1,7 @@
 //! Every reason why a file is refused, with its whole message.
 
 use landfall_train::data::csv::parse;
-use landfall_train::data::{Fill, ReadOptions, read};
+use landfall_train::data::{Door, Fill, ReadOptions, read};
 
 fn refused_with(text: impl AsRef<[u8]>, options: &ReadOptions) -> String {
     parse(text.as_ref(), "f.csv", options).expect_err("must be refused").to_string()
@@ -55,7 +55,10 @@ fn columns_that_cannot_be_used() {
     assert_eq!(refused("date\n2016-07-01\n"), none);
     assert_eq!(refused("name,city\nAda,London\n"), none);
     assert_eq!(picked("a\n1\n", &[]), none);
-    assert_eq!(picked("date,a,b\n2016-07-01,1,2\n", &["c"]), "f.csv: no column `c`; choose from a, b");
+    assert_eq!(
+        picked("date,a,b\n2016-07-01,1,2\n", &["c"]),
+        "f.csv: no column `c` among a, b; add it or correct its name"
+    );
     assert_eq!(
         picked("a,b\n1,2\n", &["b", "b"]),
         "f.csv: column `b` is asked for twice; name each column once"
@@ -64,8 +67,8 @@ fn columns_that_cannot_be_used() {
     let wide = format!("{}\n{}\n", names.join(","), vec!["1"; 25].join(","));
     assert_eq!(
         picked(&wide, &["x"]),
-        "f.csv: no column `x`; choose from c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, \
-         c15, c16, c17, c18, c19 and 5 more"
+        "f.csv: no column `x` among c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, \
+         c15, c16, c17, c18, c19 and 5 more; add it or correct its name"
     );
 }
 
@@ -81,9 +84,7 @@ fn rows_and_cells_that_are_wrong() {
     // A column that is asked for is none of text.
     assert_eq!(picked("a,b\n1,x\n2,y\n3,4\n", &["b"]), format!("f.csv:2: column `b`: `x` {or}"));
     for infinite in ["inf", "-Infinity", "1e999"] {
-        let expected = format!(
-            "f.csv:3: column `b`: `{infinite}` is infinite; correct it or clear the cell and use --fill"
-        );
+        let expected = format!("f.csv:3: column `b`: `{infinite}` is infinite; correct or clear the cell");
         assert_eq!(refused(format!("a,b\n1,2\n3,{infinite}\n")), expected);
     }
 }
@@ -159,14 +160,51 @@ fn dates_that_are_wrong() {
             ReadOptions { date_format, date_column: Some(vec!["d".to_owned()]), ..ReadOptions::default() };
         refused_with("d,a\n2016-07-01,1\n", &options)
     };
-    assert_eq!(formatted("%d/%m/%Y"), format!("f.csv:2: column `d`: date `2016-07-01` {forms}"));
+    assert_eq!(
+        formatted("%d/%m/%Y"),
+        "f.csv:2: column `d`: date `2016-07-01` cannot be read; --date-format '%d/%m/%Y' reads dates like 31/12/2024; correct \
+         the date or the format"
+    );
     assert_eq!(
         formatted("%d/%m"),
         "--date-format `%d/%m`: no date with a year can be read by it; use strftime's codes, as in %Y-%m-%d %H:%M:%S, or \
          unix-s, unix-ms, unix-us, unix-ns"
     );
+    // Whether or not the column is named.
+    let nonsense = ReadOptions { date_format: Some("%Q".to_owned()), ..ReadOptions::default() };
+    assert!(refused_with("date,a\n2016-07-01,1\n", &nonsense).starts_with("--date-format `%Q`: no date"));
     let unknown = ReadOptions { date_column: Some(vec!["when".to_owned()]), ..ReadOptions::default() };
-    assert_eq!(refused_with("d,a\n2016-07-01,1\n", &unknown), "f.csv: no column `when`; choose from d, a");
+    assert_eq!(
+        refused_with("d,a\n2016-07-01,1\n", &unknown),
+        "f.csv: no column `when` among d, a; add it or correct its name"
+    );
+}
+
+#[test]
+fn a_run_and_a_request_are_advised_what_is_possible_there() {
+    let at = |door, text: &str| {
+        let date_format = Some("%d.%m.%Y".to_owned());
+        refused_with(text, &ReadOptions { date_format, door, ..ReadOptions::default() })
+    };
+    for door in [Door::Run, Door::Future, Door::Request] {
+        assert_eq!(
+            at(door, "a\n1\nx\n"),
+            "f.csv:3: column `a`: `x` is not a number; correct or clear the cell"
+        );
+        assert_eq!(
+            at(door, "date,a\n2022-02-25,1\n"),
+            "f.csv:2: column `date`: date `2022-02-25` cannot be read; write it like 31.12.2024, as the run's dates are"
+        );
+        assert_eq!(
+            at(door, "date,a\n01.01.2024,1\n01.01.2024,2\n"),
+            "f.csv:3: date 2024-01-01 00:00:00 stands in line 2 too, with other values; keep one row per date"
+        );
+    }
+    let ahead = "sun,load\n1,2\n4,5\n7,\n";
+    assert!(!at(Door::Request, ahead).contains("--"), "{}", at(Door::Request, ahead));
+    let future = ReadOptions { door: Door::Future, ..ReadOptions::default() };
+    let filled = parse(ahead.as_bytes(), "f.csv", &future).expect("filled");
+    assert_eq!(filled.values()[1], [2.0, 5.0, 5.0]);
 }
 
 #[test]
@@ -206,7 +244,10 @@ fn series_of_one_file() {
     let by = |text: &str, id: &str| {
         refused_with(text, &ReadOptions { series_id: Some(vec![id.to_owned()]), ..ReadOptions::default() })
     };
-    assert_eq!(by("id,date,a\nx,2016-07-01,1\n", "site"), "f.csv: no column `site`; choose from id, date, a");
+    assert_eq!(
+        by("id,date,a\nx,2016-07-01,1\n", "site"),
+        "f.csv: no column `site` among id, date, a; add it or correct its name"
+    );
     assert_eq!(
         by("id,date,a\nx,2016-07-01,1\n,2016-07-01,1\n", "id"),
         "f.csv:3: column `id` is empty; name the series that the row belongs to"

@@ -151,7 +151,7 @@ fn panels_have_the_same_columns() {
     assert_eq!((panel.columns(), panel.targets()), (&["b".to_owned(), "a".to_owned()][..], 1));
     assert_eq!(panel.series()[1].values(), [[0.0; 3], [1.0; 3]]);
     let unknown = panel.with_targets(&["z".to_owned()]).expect_err("unknown").to_string();
-    assert_eq!(unknown, "x: no column `z`; choose from b, a");
+    assert_eq!(unknown, "x: no column `z` among b, a; add it or correct its name");
 }
 
 #[test]
@@ -207,8 +207,8 @@ fn rows_are_inserted_where_dates_skip_them() {
     assert_eq!(
         whole.summary().notes,
         [
-            format!("2 rows inserted where the dates skip them ({places}), filled with --fill linear"),
-            "1 missing value filled with --fill linear: b (1)".to_owned()
+            format!("2 rows inserted where the dates skip them ({places}), filled by the rule linear"),
+            "1 missing value filled by the rule linear: b (1)".to_owned()
         ]
     );
     // Without a word of the caller the same is done, since the gap is at most a third of the rows.

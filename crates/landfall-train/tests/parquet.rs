@@ -270,7 +270,10 @@ fn dates_are_found_in_every_type() -> Result<()> {
     }
     let date_column = Some(vec!["d".to_owned()]);
     let why = refused(&parquet, &ReadOptions { date_column, ..given("%d/%m/%Y") });
-    assert!(why.starts_with("t.parquet:1: column `d`: date `2021-01-01 00:00:00` cannot be read"), "{why}");
+    assert!(
+        why.starts_with("t.parquet, row 1: column `d`: date `2021-01-01 00:00:00` cannot be read"),
+        "{why}"
+    );
     Ok(())
 }
 
@@ -286,12 +289,12 @@ fn mistakes_name_column_row_and_cell() -> Result<()> {
     let infinite = Cells::Doubles(vec![Some(1.0), None, Some(f64::NEG_INFINITY)]);
     assert_eq!(
         why(vec![("double v", infinite)], &[])?,
-        "t.parquet:3: column `v`: `-inf` is infinite; correct it or clear the cell and use --fill"
+        "t.parquet, row 3: column `v`: `-inf` is infinite; correct or clear the cell"
     );
     let texts = Cells::Texts(some(["1", "2", "x"]));
     let not = |text: &str| {
         format!(
-            "t.parquet:3: column `v`: `{text}` is not a number; correct or clear the cell, or choose others with --columns"
+            "t.parquet, row 3: column `v`: `{text}` is not a number; correct or clear the cell, or choose others with --columns"
         )
     };
     assert_eq!(why(vec![("binary v (UTF8)", texts)], &[])?, not("x"));
@@ -300,7 +303,7 @@ fn mistakes_name_column_row_and_cell() -> Result<()> {
         why(vec![("int64 d (TIMESTAMP_MILLIS)", hours(3)), ("int64 v (TIMESTAMP_MILLIS)", late)], &["v"])?;
     assert_eq!(told, not("2021-01-01 00:00:00"));
     // A null, and a year that stands for nothing.
-    let date = |text: &str| format!("t.parquet:2: column `date`: date `{text}` cannot be read");
+    let date = |text: &str| format!("t.parquet, row 2: column `date`: date `{text}` cannot be read");
     let v = || ("double v", Cells::Doubles(some([1.0, 2.0, 4.0])));
     let holes = Cells::Longs(vec![Some(START), None, Some(START + 1)]);
     let told = why(vec![("int64 date (TIMESTAMP_MILLIS)", holes), v()], &[])?;
@@ -313,7 +316,7 @@ fn mistakes_name_column_row_and_cell() -> Result<()> {
     assert!(told.starts_with(&date("9223372036854775807 ms since 1970")), "{told}");
     let same = Cells::Longs(some([START, START, START + 1]));
     let told = why(vec![("int64 date (TIMESTAMP_MILLIS)", same), v()], &[])?;
-    assert!(told.starts_with("t.parquet:2: date 2021-01-01 00:00:00 stands in line 1 too"), "{told}");
+    assert!(told.starts_with("t.parquet, row 2: date 2021-01-01 00:00:00 stands in row 1 too"), "{told}");
     Ok(())
 }
 

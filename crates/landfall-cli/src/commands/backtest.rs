@@ -49,6 +49,10 @@ pub(crate) fn run(args: &Args) -> Result<u8, CliError> {
             return Err(RunError::from(SettingsError::Range { key, value, rule }).into());
         }
     }
+    if args.setup.settings().interval.is_some() {
+        let (flag, why) = ("--interval", "a backtest has no intervals; leave it out");
+        return Err(CliError::Flags { flag, other: "backtest".to_owned(), why });
+    }
     let subject = match &args.run {
         Some(path) => of_run(args, path)?,
         None => of_data(args)?,
@@ -72,11 +76,14 @@ fn of_run(args: &Args, path: &Path) -> Result<Subject, CliError> {
     let (data, fill_by) = (args.setup.data.clone(), given.fill.clone());
     let (device, threads) = (given.device, given.threads);
     let kept = Settings { data: None, fill: None, device: None, threads: None, ..given };
-    if kept != Settings::default() || args.setup.shapes.config.is_some() {
-        let (flag, other) = ("a setting of landfall train", format!("the run {}", path.display()));
-        let why = "a run has its own; only --data, --fill, --device and --threads may be given with it. Leave the run out, \
-                   and give --data, to test other settings";
-        return Err(CliError::Flags { flag, other, why });
+    let mut flags = kept.flags()?;
+    flags.extend(args.setup.shapes.config.is_some().then(|| "--config".to_owned()));
+    if !flags.is_empty() {
+        let (first, second) = (flags.join(", "), format!("the run {}", path.display()));
+        let why = "a run has its own settings; only --data, --fill, --device and --threads may be given with it. Leave the \
+                   run out, and give --data, to test other settings"
+            .to_owned();
+        return Err(SettingsError::Conflict { first, second, why }.into());
     }
     let computing = device.unwrap_or(Device::Auto);
     computes(computing)?;
@@ -96,10 +103,17 @@ fn of_run(args: &Args, path: &Path) -> Result<Subject, CliError> {
     let split = run.resolved().split;
     let before_test = |s: &Series| split.rows(s.rows()).map_or(s.rows(), |[train, val, _]| train + val);
     let seen = data.is_empty().then(|| panel.series().iter().map(before_test).collect());
-    let predictor = Predictor::new(run, Weights::Best, computing, threads)?;
+    let predictor =
+        Predictor::new(run, Weights::Best, computing, threads).map_err(|why| unvalidated(why, path))?;
     let device = Some(predictor.device().to_owned());
     let forecasters = Forecasters::Of(Box::new(predictor));
     Ok(Subject { name, panel, forecasters, horizon, seen, notes, device })
+}
+
+/// That a run has no best weights yet, in the words of a command that takes no others.
+fn unvalidated(why: CliError, run: &Path) -> CliError {
+    let unvalidated = matches!(why, CliError::Run(RunError::NoWeights { .. }));
+    if unvalidated { CliError::Unvalidated(run.to_owned()) } else { why }
 }
 
 /// Settings of a new run.
@@ -294,7 +308,8 @@ fn facts(args: &Args, name: &str, rolling: &mut Rolling, notes: Vec<String>) -> 
         ("Seasonal period", rolling.period().to_string()),
     ];
     facts.extend((!rolling.names().is_empty()).then(|| ("Trained, how often", fits(rolling))));
-    BacktestFacts { forecaster: forecaster(args, rolling), source: name.to_owned(), facts, notes }
+    let units = rolling.units();
+    BacktestFacts { forecaster: forecaster(args, rolling), source: name.to_owned(), units, facts, notes }
 }
 
 fn object(
@@ -338,7 +353,8 @@ fn results(args: &Args, name: &str, rolling: &Rolling, r: &Record) -> Result<(),
     if !rolling.names().is_empty() {
         output::line(&format!("Trained: {}", fits(rolling)))?;
     }
-    let mut rows = vec![["scaled", "MSE", "MAE"].iter().chain(&METRICS).map(|&h| h.to_owned()).collect()];
+    let mut rows =
+        vec![[rolling.units(), "MSE", "MAE"].iter().chain(&METRICS).map(|&h| h.to_owned()).collect()];
     rows.push(row(&forecaster, &r.errors));
     rows.extend(r.baselines.iter().map(|b| row(&b.name, &b.errors)));
     for s in &r.columns {
@@ -352,7 +368,7 @@ fn results(args: &Args, name: &str, rolling: &Rolling, r: &Record) -> Result<(),
     }
     for (what, all) in [("step", &r.steps), ("series", &r.series), ("origin", &r.by_origin)] {
         if all.len() > 1 {
-            output::line(&format!("\n{}", table(what, &forecaster, all)))?;
+            output::line(&format!("\n{}", table((what, rolling.units()), &forecaster, all)))?;
         }
     }
     if let Some(path) = &args.predictions {
@@ -362,9 +378,9 @@ fn results(args: &Args, name: &str, rolling: &Rolling, r: &Record) -> Result<(),
 }
 
 /// Squared errors of the forecaster and of the baselines; of many rows the first and the last ones.
-fn table(what: &str, forecaster: &str, all: &[Scored]) -> String {
+fn table((what, units): (&str, &str), forecaster: &str, all: &[Scored]) -> String {
     let baselines = all.first().map_or(&[][..], |s| &s.baselines).iter().map(|b| b.name.clone());
-    let head = [format!("{what}, MSE, scaled"), forecaster.to_owned()];
+    let head = [format!("{what}, MSE, {units}"), forecaster.to_owned()];
     let mut rows = vec![head.into_iter().chain(baselines).collect::<Vec<_>>()];
     for (i, s) in all.iter().enumerate() {
         if all.len() > SHOWN && i == SHOWN / 2 {

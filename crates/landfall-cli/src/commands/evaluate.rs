@@ -10,7 +10,7 @@ use landfall_train::data::{
 };
 use landfall_train::run::{
     BaselineRecord, ColumnRecord, Data, EvaluationRecord, IntervalRecord, Intervals, QuantileRecord, Run,
-    RunError, SeriesRecord, TestScoring, Units, baseline_source, interval_levels, run_source,
+    RunError, SCALED, SeriesRecord, TestScoring, Units, baseline_source, interval_levels, run_source,
     window_forecasts,
 };
 use landfall_train::train::Dataset;
@@ -148,7 +148,7 @@ fn trained(args: &Evaluate, path: &Path) -> Result<(), CliError> {
             window_forecasts(&mut session, panel, segment, run.forecaster(), each)
         })?;
     }
-    print(&run.path().display().to_string(), &record, args.with.json)
+    print(&run.path().display().to_string(), &record, run.resolved().units(), args.with.json)
 }
 
 fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError> {
@@ -224,10 +224,10 @@ fn score_baseline(args: &Evaluate, model: args::Baseline) -> Result<(), CliError
     if let Some(intervals) = &intervals {
         record.intervals = intervals.record(&mut baseline_source(kind, &panel), &panel, period)?;
     }
-    print(&name, &record, args.with.json)
+    print(&name, &record, SCALED, args.with.json)
 }
 
-fn print(name: &str, r: &EvaluationRecord, json: bool) -> Result<(), CliError> {
+fn print(name: &str, r: &EvaluationRecord, units: &str, json: bool) -> Result<(), CliError> {
     if let Some(c) = r.classes {
         output::line(&output::table(&class_rows(name, r, &c)))?;
         if json {
@@ -244,10 +244,10 @@ fn print(name: &str, r: &EvaluationRecord, json: bool) -> Result<(), CliError> {
     };
     let heads = METRICS.iter().filter(|_| r.metrics.is_some());
     let mut rows = vec![[name, "MSE", "MAE"].iter().chain(heads).map(|&head| head.to_owned()).collect()];
-    rows.push(row(format!("{}, {} windows, scaled", r.split, r.windows), r.mse, r.mae, r.metrics.as_ref()));
+    rows.push(row(format!("{}, {} windows, {units}", r.split, r.windows), r.mse, r.mae, r.metrics.as_ref()));
     if let (Some(mse), Some(mae)) = (r.mse_drop_last, r.mae_drop_last) {
         let name =
-            format!("{}, {} windows without the last partial batch, scaled", r.split, r.windows_drop_last);
+            format!("{}, {} windows without the last partial batch, {units}", r.split, r.windows_drop_last);
         rows.push(row(name, mse, mae, None));
     }
     rows.extend(
@@ -256,23 +256,26 @@ fn print(name: &str, r: &EvaluationRecord, json: bool) -> Result<(), CliError> {
             .map(|c| row(format!("{}, in original units", c.name), c.mse, c.mae, c.metrics.as_ref())),
     );
     rows.extend(
-        r.baselines.iter().map(|b| row(format!("{}, scaled", b.name), b.mse, b.mae, Some(&b.metrics))),
+        r.baselines.iter().map(|b| row(format!("{}, {units}", b.name), b.mse, b.mae, Some(&b.metrics))),
     );
     output::line(&output::table(&rows))?;
     if let Some(q) = r.quantiles {
         output::line(&super::quantile_line(&q))?;
     }
     if let Some(nll) = r.nll {
-        output::line(&super::nll_line(nll))?;
+        output::line(&super::nll_line(nll, units))?;
     }
     if let Some(q) = &r.quantile_scores {
-        output::line(&super::quantile_scores_line(q))?;
+        output::line(&super::quantile_scores_line(q, units))?;
     }
     if !r.intervals.is_empty() {
-        output::line(&format!("\n{}", output::table(&super::interval_rows("the forecast", r))))?;
+        output::line(&format!("\n{}", output::table(&super::interval_rows("the forecast", r, units))))?;
+        if let Some(why) = super::no_baseline_intervals(r) {
+            output::line(&format!("\n{why}"))?;
+        }
     }
     if !r.series.is_empty() {
-        output::line(&format!("\n{}", output::table(&series_rows(r))))?;
+        output::line(&format!("\n{}", output::table(&series_rows(r, units))))?;
     }
     if json {
         let (mse, mae, windows) = (r.mse, r.mae, r.windows);

@@ -46,7 +46,8 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let ahead = given.as_ref().map(Future::Rows).or(whole.as_ref().map(Future::Longer));
     let (mut forecasts, left_out) = predictor.forecast(&panel, ahead)?;
     predictor.add_intervals(past, &intervals, &mut forecasts)?;
-    note_all(panel.notices().iter().chain(given.iter().flat_map(Panel::notices)).chain(&left_out));
+    let of_future = given.iter().flat_map(Panel::notices).map(|note| format!("the future: {note}"));
+    note_all(panel.notices().iter().chain(&of_future.collect::<Vec<_>>()).chain(&left_out));
     if let (true, Some(forecaster)) = (unread, predictor.run().forecaster()) {
         output::note(&format!(
             "{} was chosen to forecast, and reads no covariates: --future changes nothing",
@@ -67,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         return output::json(&table.object(args.out.as_deref()));
     }
     if let (true, Some(first)) = (args.plot, forecasts.first()) {
-        draw(first, horizon)?;
+        draw(first, horizon, forecasts.len() > 1)?;
     }
     match &args.out {
         None if args.plot => Ok(()),
@@ -86,8 +87,8 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
 /// Size of a forecast's picture in characters.
 const PLOT: (usize, usize) = (66, 10);
 
-/// Draws a series' last rows and the forecast of its first column.
-pub(super) fn draw(forecast: &Forecast, horizon: usize) -> Result<(), CliError> {
+/// Draws a series' last rows and the forecast of its first column; the name of one of several is said.
+pub(super) fn draw(forecast: &Forecast, horizon: usize, several: bool) -> Result<(), CliError> {
     let (series, Some(values)) = (&forecast.context, forecast.values.first()) else { return Ok(()) };
     let rows = series.rows();
     // The forecast takes a fourth of the width at least.
@@ -105,7 +106,9 @@ pub(super) fn draw(forecast: &Forecast, horizon: usize) -> Result<(), CliError> 
         (Some(first), Some(last)) => format!("{first} to {last}"),
         _ => format!("the last {shown} rows"),
     };
-    output::line(&format!("{}: {span} (dotted), and the forecast of {horizon} rows", series.columns()[0]))?;
+    let of = if several { format!(" of `{}`", series.name()) } else { String::new() };
+    let column = &series.columns()[0];
+    output::line(&format!("{column}{of}: {span} (dotted), and the forecast of {horizon} rows"))?;
     output::line(&lines.join("\n"))
 }
 

@@ -12,7 +12,7 @@ pub(crate) mod plan;
 pub(crate) mod predict;
 mod predictions;
 pub(crate) mod report;
-mod seeds;
+pub(crate) mod seeds;
 pub(crate) mod serve;
 pub(crate) mod train;
 pub(crate) mod tune;
@@ -45,22 +45,27 @@ fn quantile_line(q: &QuantileRecord) -> String {
 }
 
 /// The negative log-likelihood in one line.
-fn nll_line(nll: f64) -> String {
-    format!("Mean negative log-likelihood {} (scaled values)", output::digits(nll))
+fn nll_line(nll: f64, units: &str) -> String {
+    format!("Mean negative log-likelihood {} ({units})", output::digits(nll))
 }
 
 /// CRPS and WQL, and the share of the values below each quantile, in one line.
-fn quantile_scores_line(q: &QuantileScores) -> String {
+fn quantile_scores_line(q: &QuantileScores, units: &str) -> String {
     let below = q.levels.iter().map(|l| format!("{} {:.1} %", l.level, 100.0 * l.below));
     let wql = q.wql.map_or_else(|| "-".to_owned(), output::digits);
     let below = below.collect::<Vec<_>>().join(", ");
-    format!("CRPS {} (scaled), WQL {wql}; values below the quantiles: {below}", output::digits(q.crps))
+    format!("CRPS {} ({units}), WQL {wql}; values below the quantiles: {below}", output::digits(q.crps))
+}
+
+/// Why no intervals of the baseline stand beside those of a forecast, where there are none.
+fn no_baseline_intervals(r: &EvaluationRecord) -> Option<String> {
+    Some(r.intervals.iter().find(|i| i.baseline.is_none())?.no_baseline())
 }
 
 /// The scores of intervals as a table's rows, beside those of the baseline.
-fn interval_rows(name: &str, r: &EvaluationRecord) -> Vec<Vec<String>> {
-    let header =
-        ["intervals, scaled", "coverage", "mean width", "interval score"].map(str::to_owned).to_vec();
+fn interval_rows(name: &str, r: &EvaluationRecord, units: &str) -> Vec<Vec<String>> {
+    let first = format!("intervals, {units}");
+    let header = [&first, "coverage", "mean width", "interval score"].map(str::to_owned).to_vec();
     let row = |level: f64, name: &str, s: &IntervalScore| {
         let coverage = format!("{:.1} %", 100.0 * s.coverage);
         vec![
@@ -85,8 +90,8 @@ fn class_rows(name: &str, r: &EvaluationRecord, c: &ClassRecord) -> Vec<Vec<Stri
 }
 
 /// The errors of each series as a table's rows.
-fn series_rows(r: &EvaluationRecord) -> Vec<Vec<String>> {
-    let header = ["series, scaled", "windows", "MSE", "MAE"].map(str::to_owned).to_vec();
+fn series_rows(r: &EvaluationRecord, units: &str) -> Vec<Vec<String>> {
+    let header = [&format!("series, {units}"), "windows", "MSE", "MAE"].map(str::to_owned).to_vec();
     let row = |s: &SeriesRecord| {
         vec![s.name.clone(), s.windows.to_string(), output::digits(s.mse), output::digits(s.mae)]
     };

@@ -30,6 +30,17 @@ pub(super) fn is_one(path: &Path) -> bool {
     path.join(PLAN).is_file()
 }
 
+/// That what was taken for a run is the folder of the runs of several seeds.
+pub(crate) fn of_several(why: &CliError) -> Option<String> {
+    let CliError::Run(RunError::NotARun { path, .. }) = why else { return None };
+    let entries = std::fs::read_dir(path).ok().filter(|_| is_one(path))?;
+    let run =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("seed-"));
+    let first = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(run).min()?;
+    let (folder, first) = (path.display(), first.display());
+    Some(format!("{folder} holds the runs of several seeds; name one of them, as {first}"))
+}
+
 /// Goes on with the runs of several seeds: those that are complete are kept, one that was interrupted is resumed.
 pub(super) fn resume(args: &Train, path: &Path, flags: &Settings, stop: &Stop) -> Result<u8, CliError> {
     if *flags != Settings::default() {

@@ -256,7 +256,7 @@ fn picture(path: &Path, panel: &WindowedPanel, session: &Session) -> Result<(), 
     };
     let Some(last) = last else { return Ok(()) };
     let forecast = run.forecast(&mut predictor, last).map_err(CliError::During)?;
-    super::forecast::draw(&forecast, run.resolved().network.horizon())
+    super::forecast::draw(&forecast, run.resolved().network.horizon(), panel.members().len() > 1)
 }
 
 /// Says that a run was interrupted and how to go on with it.

@@ -46,7 +46,7 @@ pub(crate) fn load(resolved: &mut Resolved, panel: Option<Panel>, world: &World)
                 let panel = panel.without_covariates()?;
                 let left_out = panel.left_out().to_vec();
                 if resolved.is_default_recipe() {
-                    let (folds, planned) = resolved.planned(&dataset, &panel);
+                    let (folds, planned) = resolved.planned(&dataset, &panel)?;
                     (plan, dataset) = (Some(folds), planned);
                 }
                 (dataset, Comparison::Series(Arc::new(panel)), left_out)

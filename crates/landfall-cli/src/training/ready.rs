@@ -99,7 +99,7 @@ impl Ready {
     /// going on.
     ///
     /// # Errors
-    /// [`CliError::Complete`]; what is no run, or has no checkpoint; other data than it was trained on; as [`Ready::new`].
+    /// [`CliError::Complete`], [`CliError::FewerSteps`]; what is no run, or has no checkpoint; other data than it was trained on; as [`Ready::new`].
     pub fn resumed(changes: &Settings, path: &Path, world: &World) -> Result<(Self, Vec<String>), CliError> {
         let stored = Run::open(path)?;
         let lock = RunLock::take(path)?;
@@ -122,11 +122,14 @@ impl Ready {
             Comparison::Classes(_) => samples_unchanged(path, &before, &ready.resolved.settings)?,
             Comparison::Labels(_) => {}
         }
+        let (run, done, total) = (path.to_owned(), ready.from.step, ready.steps());
+        if total < done {
+            return Err(CliError::FewerSteps { run, done, total });
+        }
         // A run that was stopped while it chose has done its steps.
         let chooses = ready.choice.is_some() && before.forecaster.is_none();
         if !chooses && complete(&ready.session, path, &ready.from, &ready.options(String::new()))? {
-            let total = ready.steps();
-            return Err(CliError::Complete { run: path.to_owned(), done: ready.from.step, total });
+            return Err(CliError::Complete { run, done, total });
         }
         let notes = ready.changed(&before);
         Ok((ready, notes))

@@ -77,5 +77,8 @@ fn chosen_lines(c: &Choice) -> Vec<String> {
     let others = network.into_iter().chain((c.baseline.name != c.winner.name).then_some(&c.baseline));
     let parts: Vec<String> = std::iter::once(&c.winner).chain(others).map(scored).collect();
     lines.push(format!("MSE there: {}.", parts.join(", ")));
+    if c.is_for_quantiles() {
+        lines.push("A baseline has no quantiles, so that only a network can be chosen.".to_owned());
+    }
     lines
 }

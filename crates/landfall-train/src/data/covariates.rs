@@ -81,7 +81,7 @@ pub enum CovariateError {
         "{file}: column `{column}` has one value for each series by --static, but row {row} differs from row 1; name it with --known-future if it is known in advance, else leave it out"
     )]
     Varies { file: String, column: String, row: usize },
-    #[error("{at}: column `{column}` has no value, and --categorical needs a name in each row; fill it in")]
+    #[error("{at}: column `{column}` has no value, and a column of names needs one in each row; fill it in")]
     NoCategory { at: String, column: String },
     #[error("{at}: column `{column}` has `{text}`, which the run was not trained on; it knows {}", list(.known))]
     Category { at: String, column: String, text: String, known: Vec<String> },
@@ -104,6 +104,10 @@ pub enum CovariateError {
     },
     #[error("{file}: series `{series}` has {found} where {expected} is forecast; give one row for each date")]
     FutureDate { file: String, series: String, found: String, expected: String },
+    #[error(
+        "{file}: series `{series}` ends at {found}, and {first} to {last} are forecast; add a row for each of these dates"
+    )]
+    FutureEnds { file: String, series: String, found: String, first: String, last: String },
     #[error("{file}: it has no series `{series}`; it has {}", list(.known))]
     FutureSeries { file: String, series: String, known: Vec<String> },
 }
@@ -360,9 +364,19 @@ fn future_rows<'a>(
             let start = own.values().iter().position(|d| Some(d) == dates.first());
             let after = own.values().iter().filter(|d| Some(*d) >= dates.first()).count();
             let Some(start) = start else {
-                let found = own.values().first().map_or_else(|| "no date".to_owned(), |d| own.format(*d));
-                let expected = dates.first().map_or_else(String::new, |d| own.format(*d));
-                return Err(CovariateError::FutureDate { file, series: name.clone(), found, expected }.into());
+                let shown = |date: Option<&_>| date.map_or_else(String::new, |d| own.format(*d));
+                let (first, last) = (shown(dates.first()), shown(dates.last()));
+                return Err(match own.values().iter().find(|d| Some(*d) > dates.first()) {
+                    None => {
+                        let found = shown(own.values().last());
+                        CovariateError::FutureEnds { file, series: name, found, first, last }
+                    }
+                    after @ Some(_) => {
+                        let found = shown(after);
+                        CovariateError::FutureDate { file, series: name, found, expected: first }
+                    }
+                }
+                .into());
             };
             let mut pairs = own.values()[start..].iter().zip(dates);
             if let Some((found, expected)) = pairs.find(|(found, expected)| found != expected) {
@@ -390,14 +404,18 @@ fn future_rows<'a>(
 /// What the columns are, for a person.
 pub(super) fn described(panel: &Panel) -> Option<String> {
     let known = panel.known();
-    let past = panel.columns().len() - panel.targets() - known.len();
-    (!known.is_empty()).then(|| {
-        let names: Vec<String> = panel.columns().iter().rev().take(known.len()).rev().cloned().collect();
-        format!(
-            "covariates: {} known in advance ({}), {} known up to the last row",
-            count(known.len(), "column"),
-            list(&names),
-            count(past, "column")
-        )
-    })
+    let first = panel.columns().len() - known.len();
+    let named = |fixed: bool| -> Vec<String> {
+        let columns = panel.columns().iter().skip(first).zip(known);
+        columns.filter(|(_, why)| (**why == Known::Fixed) == fixed).map(|(name, _)| name.clone()).collect()
+    };
+    let of = |noun: &str, what: &str, names: Vec<String>| match names.len() {
+        0 => None,
+        n => Some(format!("{}{what} ({})", count(n, noun), list(&names))),
+    };
+    let past = format!("{} known up to the last row", count(first - panel.targets(), "column"));
+    let parts =
+        [of("column", " known in advance", named(false)), of("static column", "", named(true)), Some(past)];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!known.is_empty()).then(|| format!("covariates: {}", parts.join(", ")))
 }

@@ -8,9 +8,10 @@ use ::csv::{ReaderBuilder, StringRecord};
 use std::borrow::Cow;
 use std::io::Cursor;
 
-use super::error::{DataError, Place};
+use super::error::DataError;
 use super::message::count;
 use super::numbers::{Number, NumberForm};
+use super::place::Place;
 use super::series::Series;
 use super::sheet::{self, ReadOptions, Sheet, check_fields};
 use super::table::assemble;
@@ -85,7 +86,7 @@ pub(super) fn sheet(bytes: &[u8], file: &str, separator: Option<char>) -> Result
     let mut texts = Texts::new(names.len());
     for row in rows {
         let row = row?;
-        check_fields(names.len(), row.cells.len(), || Place { file: file.to_owned(), line: row.line })?;
+        check_fields(names.len(), row.cells.len(), || Place::line(file, row.line))?;
         texts.push(row.line, row.cells.iter());
     }
     let (file, separator) = (file.to_owned(), Some(char::from(separator)));
@@ -178,7 +179,7 @@ impl<'a> Rows<'a> {
     }
 
     fn place(&self) -> Place {
-        Place { file: self.file.to_owned(), line: self.line }
+        Place::line(self.file, self.line)
     }
 }
 

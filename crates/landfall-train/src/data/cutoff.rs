@@ -50,6 +50,8 @@ pub enum CutoffError {
         "{windows} windows of horizon {horizon}, {step} rows apart, take {taken} rows and some before them; the longest series has {longest}; give fewer or closer windows"
     )]
     TooManyOrigins { windows: usize, horizon: usize, step: usize, taken: usize, longest: usize },
+    #[error("the first origin, {first}, is after the last one, {last}; exchange them")]
+    Reversed { first: String, last: String },
     #[error("no origin in this range has {horizon} rows after it; origins from {first} to {last} have")]
     NoOrigin { horizon: usize, first: String, last: String },
 }

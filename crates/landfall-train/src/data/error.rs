@@ -1,26 +1,10 @@
 //! Everything that can be wrong with a series, a split or a window request.
 
-use super::message::{count, list, one_line};
-use std::fmt;
-
+use super::message::{among, count, list, one_line};
+use super::place::Place;
 use chrono::NaiveDateTime;
 
 use super::split::{Limits, Segment, needed};
-
-/// A line of a file, printed as `file:line`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// Path of the file, as the caller gave it.
-    pub file: String,
-    /// Line number in the file, counted from 1 (the header included).
-    pub line: usize,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)
-    }
-}
 
 /// What is wrong with the data or with what was asked of it.
 #[derive(Debug, thiserror::Error)]
@@ -104,13 +88,13 @@ pub enum DataError {
         name: String,
     },
     /// A requested column does not exist.
-    #[error("{file}: no column `{name}`; choose from {}", list(.known), name = one_line(.name))]
+    #[error("{file}: no column `{name}`{}; add it or correct its name", among(.known), name = one_line(.name))]
     UnknownColumn {
         /// Path of the file.
         file: String,
         /// The name asked for.
         name: String,
-        /// The value columns that exist.
+        /// The columns that exist.
         known: Vec<String>,
     },
     /// A row with more or fewer fields than the header.
@@ -125,7 +109,7 @@ pub enum DataError {
     },
     /// A cell that is text.
     #[error(
-        "{at}: column `{column}`: `{text}` is not a number; correct or clear the cell, or choose others with --columns",
+        "{at}: column `{column}`: `{text}` is not a number; {advice}",
         text = one_line(.text), column = one_line(.column)
     )]
     NotANumber {
@@ -135,18 +119,18 @@ pub enum DataError {
         column: String,
         /// What the cell says.
         text: String,
+        /// What to do.
+        advice: &'static str,
     },
     /// Columns that go on after the last value of others.
-    #[error(
-        "{file}: {what}; move rows to forecast to a file of their own, for `forecast --future` and columns named by \
-         --known-future, or leave columns out with --columns; if the values are missing by accident, --fill \
-         previous|linear|zero fills them"
-    )]
+    #[error("{file}: {what}; {advice}")]
     KnownAhead {
         /// Name of the series.
         file: String,
         /// Which columns, and how many rows.
         what: String,
+        /// What to do.
+        advice: &'static str,
     },
     /// A row that says of no series that it belongs to it.
     #[error("{at}: column `{column}` is empty; name the series that the row belongs to", column = one_line(.column))]
@@ -269,8 +253,7 @@ pub enum DataError {
     },
     /// A missing value at the start of a column, to be filled from the previous one.
     #[error(
-        "{at}: column `{column}` starts with missing values, so no previous value fills them; \
-         use --fill linear|zero or drop these rows",
+        "{at}: column `{column}` starts with missing values, so no previous value fills them; {advice}",
         column = one_line(.column)
     )]
     NoPreviousValue {
@@ -278,14 +261,18 @@ pub enum DataError {
         at: Place,
         /// Column of the cell.
         column: String,
+        /// What to do.
+        advice: &'static str,
     },
     /// A column without a single value.
-    #[error("{file}: column `{column}` has no value at all; leave it out or use --fill zero", column = one_line(.column))]
+    #[error("{file}: column `{column}` has no value at all; {advice}", column = one_line(.column))]
     ColumnMissing {
         /// Path of the file.
         file: String,
         /// The column.
         column: String,
+        /// What to do.
+        advice: &'static str,
     },
     /// An unknown name of a fill rule.
     #[error("no fill `{text}`; choose from previous, linear, zero", text = one_line(.text))]
@@ -294,7 +281,7 @@ pub enum DataError {
         text: String,
     },
     /// A cell that is infinite or too large for a 64-bit float.
-    #[error("{at}: column `{column}`: `{text}` is infinite; correct it or clear the cell and use --fill", text = one_line(.text), column = one_line(.column))]
+    #[error("{at}: column `{column}`: `{text}` is infinite; correct or clear the cell", text = one_line(.text), column = one_line(.column))]
     Infinite {
         /// Line of the cell.
         at: Place,
@@ -305,8 +292,7 @@ pub enum DataError {
     },
     /// A date in no known form, or in another form than the rows before.
     #[error(
-        "{at}: column `{column}`: date `{text}` cannot be read; write all dates in one form, as 2016-07-01 13:00:00, or \
-         give theirs, as --date-format '%d/%m/%Y %H:%M'",
+        "{at}: column `{column}`: date `{text}` cannot be read; {advice}",
         text = one_line(.text), column = one_line(.column)
     )]
     BadDate {
@@ -316,11 +302,13 @@ pub enum DataError {
         column: String,
         /// What the cell says.
         text: String,
+        /// What to do.
+        advice: String,
     },
     /// Dates that may be read in two ways.
     #[error(
         "{file}: column `{column}`: dates may be {first} or {second}, and neither the numbers nor an even spacing decide; \
-         give --date-format '{first}' or '{second}'",
+         {advice}",
         column = one_line(.column), first = one_line(.first), second = one_line(.second)
     )]
     AmbiguousDates {
@@ -332,6 +320,8 @@ pub enum DataError {
         first: String,
         /// Another way.
         second: String,
+        /// What to do.
+        advice: String,
     },
     /// A date format that is none.
     #[error(
@@ -361,8 +351,7 @@ pub enum DataError {
     },
     /// A date that is there twice, with different values.
     #[error(
-        "{at}: date {date} stands in line {before} too, with other values; keep one row per date, or name the column that \
-         tells series apart with --series-id"
+        "{at}: date {date} stands in {} {before} too, with other values; {advice}", .at.unit
     )]
     DuplicateDate {
         /// Line of the second row.
@@ -371,6 +360,8 @@ pub enum DataError {
         before: usize,
         /// The date.
         date: NaiveDateTime,
+        /// What to do.
+        advice: &'static str,
     },
     /// The reader cannot make rows of the text.
     #[error("{at}: not a table ({reason}); correct the line")]

@@ -6,9 +6,11 @@ use std::str::FromStr;
 
 use super::ReadOptions;
 use super::covariates::indicator;
-use super::error::{DataError, Place};
+use super::door::Door;
+use super::error::DataError;
 use super::frequency::Spacing;
 use super::message::{count, list};
+use super::place::Place;
 use chrono::NaiveDateTime;
 
 /// What to put in place of a missing value.
@@ -60,6 +62,7 @@ pub(super) struct Holes<'a> {
 /// Fills the series of a file, and counts what it fills.
 pub(super) struct Filling {
     fill: Option<Fill>,
+    door: Door,
     gaps: bool,
     /// How the names of columns begin that stand for a name of a categorical column.
     indicators: Vec<String>,
@@ -82,7 +85,8 @@ impl Filling {
     pub(super) fn new(options: &ReadOptions) -> Self {
         let (fill, gaps, filled, said) = (options.fill, options.fill_gaps, BTreeMap::new(), Vec::new());
         let indicators = options.categorical.iter().map(|column| indicator(column, "")).collect();
-        Self { fill, gaps, indicators, filled, trimmed: 0, inserted: 0, largest: None, said }
+        let door = options.door;
+        Self { fill, door, gaps, indicators, filled, trimmed: 0, inserted: 0, largest: None, said }
     }
 
     /// Fills a series; `place` is where a row of it stands in the file.
@@ -95,11 +99,11 @@ impl Filling {
         if self.fill.is_none() {
             start = self.trim(&mut holes);
         }
-        if let Some(what) = known_ahead(&holes) {
+        if let (Some(what), Some(advice)) = (known_ahead(&holes), self.door.known_ahead()) {
             let Some(fill) = self.fill else {
-                return Err(DataError::KnownAhead { file: holes.source.to_owned(), what });
+                return Err(DataError::KnownAhead { file: holes.source.to_owned(), what, advice });
             };
-            self.said.push(format!("{}: {what}; --fill {fill} fills them", holes.source));
+            self.said.push(format!("{}: {what}; the rule {fill} fills them", holes.source));
         }
         let missing = |values: &Vec<f64>| {
             let first = values.iter().position(|v| v.is_nan());
@@ -118,7 +122,7 @@ impl Filling {
             let empty = || values.iter().enumerate().filter(|(_, v)| v.is_nan()).map(|(row, _)| row);
             holes.interpolated.push(if fill == Fill::Linear { empty().collect() } else { Vec::new() });
             if values.iter().any(|v| v.is_nan()) {
-                fill_missing(name, values, fill, first)?;
+                fill_missing(name, values, (fill, self.door), first)?;
             }
         }
         Ok(holes)
@@ -187,7 +191,7 @@ impl Filling {
         let by = match self.fill {
             None => "interpolated between the values on both sides, so a filled row knows of the next value"
                 .to_owned(),
-            Some(fill) => format!("filled with --fill {fill}"),
+            Some(fill) => format!("filled by the rule {fill}"),
         };
         if self.trimmed > 0 {
             notes.push(format!(
@@ -228,7 +232,7 @@ fn known_ahead(holes: &Holes<'_>) -> Option<String> {
 pub(super) fn fill_missing(
     name: &str,
     values: &mut [f64],
-    fill: Fill,
+    (fill, door): (Fill, Door),
     first: Place,
 ) -> Result<(), DataError> {
     let known: Vec<(usize, f64)> = values.iter().copied().enumerate().filter(|(_, v)| !v.is_nan()).collect();
@@ -237,10 +241,12 @@ pub(super) fn fill_missing(
         return Ok(());
     }
     let (Some(&(start, _)), Some(&(end, last))) = (known.first(), known.last()) else {
-        return Err(DataError::ColumnMissing { file: first.file, column: name.to_owned() });
+        let (column, advice) = (name.to_owned(), door.empty_column());
+        return Err(DataError::ColumnMissing { file: first.file, column, advice });
     };
     if fill == Fill::Previous && start > 0 {
-        return Err(DataError::NoPreviousValue { at: first, column: name.to_owned() });
+        let (column, advice) = (name.to_owned(), door.no_previous());
+        return Err(DataError::NoPreviousValue { at: first, column, advice });
     }
     // What the linear fill of the rows before the first value repeats.
     let mut previous = known.first().copied().unwrap_or((start, last));

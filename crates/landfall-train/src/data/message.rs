@@ -21,6 +21,11 @@ pub(super) fn escaped(text: &str) -> String {
     text.chars().map(one).collect()
 }
 
+/// The names that another is none of.
+pub(super) fn among(known: &[String]) -> String {
+    if known.is_empty() { String::new() } else { format!(" among {}", list(known)) }
+}
+
 /// Names for a message, cut where a line would turn into a page.
 pub(super) fn list(names: &[String]) -> String {
     const SHOWN: usize = 20;

@@ -58,6 +58,12 @@ impl Origins {
     /// [`CutoffError::NoOrigin`].
     pub fn within(panel: &Panel, horizon: usize, range: Range, step: usize) -> Result<Self, DataError> {
         let Range { from, to, windows } = range;
+        if let (Some(first), Some(last), Some(series)) = (from, to, panel.series().first())
+            && last < first
+        {
+            let (first, last) = (first.label(series), last.label(series));
+            return Err(CutoffError::Reversed { first, last }.into());
+        }
         let mut all = BTreeSet::new();
         for series in panel.series() {
             let whole = series.rows().saturating_sub(horizon);

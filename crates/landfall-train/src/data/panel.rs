@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::covariates::{self, Known, Scale, indicator};
 use super::message::{count, list};
+use super::sheet::Sheet;
 use super::table::assemble;
 use super::{DataError, Dates, Frequency, ReadOptions, Season, Series, Summary, csv};
 
@@ -179,7 +180,12 @@ impl Panel {
     /// # Errors
     /// As [`Panel::read`].
     pub fn parse(text: &[u8], source: &str, options: &ReadOptions) -> Result<Self, DataError> {
-        let (series, found) = assemble(csv::sheet(text, source, options.separator)?, options)?;
+        Self::of(csv::sheet(text, source, options.separator)?, options)
+    }
+
+    /// The series of a table.
+    pub(super) fn of(sheet: Sheet, options: &ReadOptions) -> Result<Self, DataError> {
+        let (series, found) = assemble(sheet, options)?;
         Ok(Self { found, ..Self::new(series)? })
     }
 
@@ -336,7 +342,7 @@ impl Panel {
     /// The seasonal period: that of [`Panel::with_period`], else what dates and data say.
     pub fn season(&self) -> Season {
         match self.period {
-            Some(period) => Season { period, why: "as given".to_owned() },
+            Some(period) => Season { period, why: "from the settings".to_owned() },
             None => Season::find(self.frequency(), &self.series),
         }
     }

@@ -1,8 +1,8 @@
-//! Columns of numbers that a program hands over, as a series: what holds of a file's rows holds of these.
+//! Columns of numbers that a program hands over, as a series and what reading it changed: what holds of a file's rows holds of these.
 
 use super::cell::{Cell, Float};
 use super::sheet::{ReadOptions, Rows, Sheet, Value};
-use super::{DataError, Series, table};
+use super::{DataError, Panel};
 
 /// Columns of equal length, with or without dates.
 ///
@@ -14,8 +14,9 @@ use super::{DataError, Series, table};
 ///     columns: vec![("load".to_owned(), vec![Some(2.0), Some(1.0), None])],
 ///     ..Records::default()
 /// };
-/// let series = records.series(&ReadOptions { fill: Some("previous".parse()?), ..ReadOptions::default() })?;
-/// assert_eq!(series.values()[0], [1.0, 2.0, 2.0]); // in the order of the dates, the missing value filled
+/// let panel = records.panel(&ReadOptions { fill: Some("previous".parse()?), ..ReadOptions::default() })?;
+/// assert_eq!(panel.series()[0].values()[0], [1.0, 2.0, 2.0]); // in the order of the dates, the missing value filled
+/// assert_eq!(panel.notices().last().map(String::as_str), Some("1 missing value filled by the rule previous: load (1)"));
 /// # Ok::<(), landfall_train::data::DataError>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -31,12 +32,12 @@ pub struct Records {
 }
 
 impl Records {
-    /// The series that they are: rows in the order of their dates, gaps filled, as of a file. `options` say which columns are read
+    /// The one series that they are: rows in the order of their dates, gaps filled, as of a file. `options` say which columns are read
     /// and how dates are written; its separator and date column have no meaning here.
     ///
     /// # Errors
     /// Columns of different length; whatever keeps a table from being one series.
-    pub fn series(self, options: &ReadOptions) -> Result<Series, DataError> {
+    pub fn panel(self, options: &ReadOptions) -> Result<Panel, DataError> {
         let Self { source: file, dates, columns, texts } = self;
         let date_column = dates.as_ref().map(|(name, _)| vec![name.clone()]);
         let date_format = options.date_format.clone().filter(|_| dates.is_some());
@@ -80,6 +81,10 @@ impl Records {
             separator: None,
             notes: Vec::new(),
         };
-        super::only(table::assemble(sheet, &options)?.0, &file)
+        let panel = Panel::of(sheet, &options)?;
+        match panel.series().len() {
+            1 => Ok(panel),
+            count => Err(DataError::ManySeries { file, count }),
+        }
     }
 }

@@ -3,7 +3,9 @@
 use super::Fill;
 use super::cell::Cell;
 use super::covariates::indicator;
-use super::error::{DataError, Place};
+use super::door::Door;
+use super::error::DataError;
+use super::place::{Place, Unit};
 use super::text_column::{TextColumn, Texts};
 use std::hash::{Hash, Hasher};
 
@@ -42,6 +44,8 @@ pub struct ReadOptions {
     pub categorical: Vec<String>,
     /// Columns that may have one value in each series, and are not left out for it.
     pub fixed: Vec<String>,
+    /// Whose data it is, for what messages advise.
+    pub door: Door,
 }
 
 impl ReadOptions {
@@ -146,11 +150,10 @@ impl Sheet {
 
     /// A line of the file; of a file without lines, the row, from 1.
     pub(super) fn place(&self, row: usize) -> Place {
-        let line = match &self.rows {
-            Rows::Text(texts) => texts.lines.get(row).copied(),
-            Rows::Typed { .. } => None,
-        };
-        Place { file: self.file.clone(), line: line.unwrap_or(row + 1) }
+        match &self.rows {
+            Rows::Text(texts) => Place::line(&self.file, texts.lines.get(row).copied().unwrap_or(row + 1)),
+            Rows::Typed { .. } => Place { file: self.file.clone(), line: row + 1, unit: Unit::Row },
+        }
     }
 
     /// A cell; text without the blanks around it.

@@ -270,7 +270,13 @@ impl fmt::Display for Limits {
         if self.max_window == 0 {
             return f.write_str("no window fits: use a longer series or another --split");
         }
-        f.write_str("reduce --context or --horizon, or change --split (")?;
+        let sizes = match (self.max_horizon, self.max_context) {
+            (0, 0) => "--context and --horizon",
+            (0, _) => "--context",
+            (_, 0) => "--horizon",
+            (_, _) => "--context or --horizon",
+        };
+        write!(f, "reduce {sizes}, or change --split (")?;
         match self.max_horizon {
             0 => write!(f, "no horizon fits context {}", self.context)?,
             h => write!(f, "context {} allows a horizon up to {h}", self.context)?,
@@ -376,7 +382,9 @@ mod tests {
             refused(Split::Ett, 14_399, 336, 96),
             "split ett needs 14400 rows, the series has 14399; use ratios such as `0.7,0.1,0.2`"
         );
-        let or = "reduce --context or --horizon, or change --split";
+        let or = |sizes| format!("reduce {sizes}, or change --split");
+        let (either, horizon_alone) = (or("--context or --horizon"), or("--horizon"));
+        let context_alone = or("--context");
         let none = "no window fits: use a longer series or another --split";
         let swapped = Split::ratio(0.7, 0.2, 0.1).expect("ratios");
         let short = Split::ratio(0.2, 0.4, 0.4).expect("ratios");
@@ -387,7 +395,7 @@ mod tests {
                 336,
                 365,
                 format!(
-                    "training split has 700 rows; 701 needed (context 336 + horizon 365): {or} (context 336 allows a horizon \
+                    "training split has 700 rows; 701 needed (context 336 + horizon 365): {horizon_alone} (context 336 allows a horizon \
                  up to 100, no context fits horizon 365)"
                 ),
             ),
@@ -397,7 +405,7 @@ mod tests {
                 650,
                 96,
                 format!(
-                    "training split has 700 rows; 746 needed (context 650 + horizon 96): {or} (context 650 allows a horizon up \
+                    "training split has 700 rows; 746 needed (context 650 + horizon 96): {either} (context 650 allows a horizon up \
                  to 50, horizon 96 allows a context up to 604)"
                 ),
             ),
@@ -407,7 +415,7 @@ mod tests {
                 336,
                 101,
                 format!(
-                    "validation split has 100 rows; 101 needed (horizon 101): {or} (context 336 allows a horizon up to 100, no \
+                    "validation split has 100 rows; 101 needed (horizon 101): {horizon_alone} (context 336 allows a horizon up to 100, no \
                  context fits horizon 101)"
                 ),
             ),
@@ -417,7 +425,7 @@ mod tests {
                 336,
                 101,
                 format!(
-                    "test split has 100 rows; 101 needed (horizon 101): {or} (context 336 allows a horizon up to 100, no \
+                    "test split has 100 rows; 101 needed (horizon 101): {horizon_alone} (context 336 allows a horizon up to 100, no \
                  context fits horizon 101)"
                 ),
             ),
@@ -427,7 +435,7 @@ mod tests {
                 700,
                 1,
                 format!(
-                    "training split has 700 rows; 701 needed (context 700 + horizon 1): {or} (no horizon fits context 700, \
+                    "training split has 700 rows; 701 needed (context 700 + horizon 1): {context_alone} (no horizon fits context 700, \
                  horizon 1 allows a context up to 699)"
                 ),
             ),

@@ -1,6 +1,7 @@
 //! Series from a table: its rows told apart by series and put in the order of their dates, its values filled.
 
 use super::dates::{DateSource, Dates, clock_changes, find_columns};
+use super::door::Door;
 use super::error::DataError;
 use super::fill::{Filling, Holes};
 use super::message::count;
@@ -69,7 +70,7 @@ pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<S
     let roles = Roles::find(&sheet, options)?;
     let source = roles.source.as_ref();
     let not_values: Vec<usize> = roles.ids.iter().chain(roles.date_fields()).copied().collect();
-    let mut rows = Rows { sheet: &sheet, source, sorted: 0, dropped: 0, changes: 0 };
+    let mut rows = Rows { sheet: &sheet, door: options.door, source, sorted: 0, dropped: 0, changes: 0 };
     let mut ordered = Vec::new();
     for (id, lines) in groups(&sheet, &roles.ids)? {
         let (lines, dates) = rows.in_order(lines)?;
@@ -157,6 +158,7 @@ fn groups(sheet: &Sheet, ids: &[usize]) -> Result<Vec<Group>, DataError> {
 /// Puts the rows of series in order, and counts what that took.
 struct Rows<'a> {
     sheet: &'a Sheet,
+    door: Door,
     source: Option<&'a DateSource>,
     /// Series whose rows were not in the order of their dates.
     sorted: usize,
@@ -201,8 +203,9 @@ impl Rows<'_> {
             match kept.last() {
                 Some(&(before, first)) if before == date => {
                     if self.sheet.whole(first) != self.sheet.whole(row) {
-                        let before = self.sheet.place(first).line;
-                        return Err(DataError::DuplicateDate { at: self.sheet.place(row), before, date });
+                        let (at, before) = (self.sheet.place(row), self.sheet.place(first).line);
+                        let advice = self.door.repeated_date();
+                        return Err(DataError::DuplicateDate { at, before, date, advice });
                     }
                     self.dropped += 1;
                 }
@@ -218,7 +221,7 @@ impl Rows<'_> {
             notes.push("rows sorted by date".to_owned());
         }
         if self.dropped > 0 {
-            notes.push(format!("{} left out that repeat others cell by cell", count(self.dropped, "row")));
+            notes.push(format!("{} left out, equal to another in every cell", count(self.dropped, "row")));
         }
         if self.changes > 0 {
             let what = count(self.changes, "change");

@@ -1,6 +1,7 @@
 //! The text of a file, whatever it is encoded in.
 
-use super::error::{DataError, Place};
+use super::error::DataError;
+use super::place::Place;
 use std::borrow::Cow;
 
 /// Text, and what a person has to know of how it was read.
@@ -45,7 +46,7 @@ fn utf16<'a>(bytes: &[u8], unit: fn([u8; 2]) -> u16, file: &str) -> Result<Decod
 }
 
 fn not_text(file: &str, newlines: usize) -> DataError {
-    DataError::NotUtf8 { at: Place { file: file.to_owned(), line: newlines + 1 } }
+    DataError::NotUtf8 { at: Place::line(file, newlines + 1) }
 }
 
 #[cfg(test)]

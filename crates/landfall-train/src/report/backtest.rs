@@ -19,6 +19,8 @@ pub struct BacktestFacts {
     pub forecaster: String,
     /// Where the run or the data lies.
     pub source: String,
+    /// What errors are in ([`Resolved::units`](crate::run::Resolved::units)).
+    pub units: &'static str,
     /// Names of further things and what they are.
     pub facts: Vec<(&'static str, String)>,
     /// What a person has to know.
@@ -32,7 +34,8 @@ pub fn backtest(panel: &Panel, tested: &Backtest, record: &Record, about: &Backt
     let title = format!("Backtest of {}", shortened(&about.source, 120));
     let mut page = Page::default();
     page.heading(1, &title);
-    verdict(&mut page, record, &about.forecaster);
+    let units = about.units;
+    verdict(&mut page, record, &about.forecaster, units);
     let sizes = format!("{} windows from {} origins", record.windows, record.origins);
     let mut facts = vec![
         ("Forecaster", about.forecaster.clone()),
@@ -47,17 +50,17 @@ pub fn backtest(panel: &Panel, tested: &Backtest, record: &Record, about: &Backt
     forecasts(&mut page, panel, tested.shown());
     page.heading(2, "Errors");
     let kinds = kinds(record, &about.forecaster);
-    let mut charts = vec![by_step(record, &kinds)];
-    charts.extend((record.by_origin.len() > 1).then(|| by_origin(record, &kinds)));
+    let mut charts = vec![by_step(record, &kinds, units)];
+    charts.extend((record.by_origin.len() > 1).then(|| by_origin(record, &kinds, units)));
     if record.series.len() > 1 {
-        charts.push(bars("series", &record.series, &kinds));
+        charts.push(bars("series", &record.series, &kinds, units));
     }
     page.charts(&charts);
     scores(&mut page, "Column, original units", &record.columns);
     if !record.series.is_empty() {
-        scores(&mut page, "Series, scaled units", &record.series);
+        scores(&mut page, &format!("Series, {units}"), &record.series);
     }
-    scores(&mut page, "Origins (last known rows), scaled units", &record.by_origin);
+    scores(&mut page, &format!("Origins (last known rows), {units}"), &record.by_origin);
     page.html(&title)
 }
 
@@ -67,7 +70,7 @@ fn kinds(record: &Record, forecaster: &str) -> Vec<(&'static str, String)> {
     std::iter::once(("forecast", forecaster.to_owned())).chain(baselines).collect()
 }
 
-fn verdict(page: &mut Page, record: &Record, forecaster: &str) {
+fn verdict(page: &mut Page, record: &Record, forecaster: &str, units: &str) {
     let best = record.baselines.iter().min_by(|a, b| a.errors.mse.total_cmp(&b.errors.mse));
     if let Some(best) = best {
         let ratio = record.errors.mse / best.errors.mse;
@@ -88,13 +91,14 @@ fn verdict(page: &mut Page, record: &Record, forecaster: &str) {
     let row = |name: &str, e: &Errors| std::iter::once(name.to_owned()).chain(cells(e)).collect();
     let mut rows: Vec<Vec<String>> = vec![row(forecaster, &record.errors)];
     rows.extend(record.baselines.iter().map(|b| row(&b.name, &b.errors)));
-    let header = ["All windows, scaled units", "MSE", "MAE", "RMSE", "MASE", "sMAPE", "R²"];
+    let first = format!("All windows, {units}");
+    let header = [&first, "MSE", "MAE", "RMSE", "MASE", "sMAPE", "R²"];
     page.table(&header, &rows, Some(0));
     if let Some(q) = record.quantiles {
         let (coverage, nominal) = (100.0 * q.coverage, 100.0 * q.coverage_nominal);
         let loss = digits(q.pinball);
         let text = format!(
-            "Mean quantile loss {loss} (scaled). Interval coverage {coverage:.1} % (nominal {nominal:.0} %)."
+            "Mean quantile loss {loss} ({units}). Interval coverage {coverage:.1} % (nominal {nominal:.0} %)."
         );
         page.paragraph("", &text);
     }
@@ -153,7 +157,7 @@ fn lines(all: &[Scored], kinds: &[(&'static str, String)], x: impl Fn(usize) -> 
     lines
 }
 
-fn by_step(record: &Record, kinds: &[(&'static str, String)]) -> (String, String, String) {
+fn by_step(record: &Record, kinds: &[(&'static str, String)], units: &str) -> (String, String, String) {
     let chart = LineChart {
         title: "Error by horizon step".to_owned(),
         description: "Mean squared error of each step ahead, over all windows, beside the baselines."
@@ -161,14 +165,14 @@ fn by_step(record: &Record, kinds: &[(&'static str, String)]) -> (String, String
         size: SIZE,
         x_ticks: row_ticks(1.0, record.steps.len() as f64),
         x_name: "steps ahead".to_owned(),
-        y_name: "MSE, scaled units".to_owned(),
+        y_name: format!("MSE, {units}"),
         lines: lines(&record.steps, kinds, |i| (i + 1) as f64),
         ..LineChart::default()
     };
-    ("Error by horizon step".to_owned(), "MSE, scaled units".to_owned(), chart.svg())
+    ("Error by horizon step".to_owned(), format!("MSE, {units}"), chart.svg())
 }
 
-fn by_origin(record: &Record, kinds: &[(&'static str, String)]) -> (String, String, String) {
+fn by_origin(record: &Record, kinds: &[(&'static str, String)], units: &str) -> (String, String, String) {
     let all = &record.by_origin;
     let chart = LineChart {
         title: "Error by origin".to_owned(),
@@ -178,15 +182,20 @@ fn by_origin(record: &Record, kinds: &[(&'static str, String)]) -> (String, Stri
         size: SIZE,
         x_ticks: row_ticks(1.0, all.len() as f64),
         x_name: format!("origin, {} to {}", record.first_cutoff, record.last_cutoff),
-        y_name: "MSE, scaled units".to_owned(),
+        y_name: format!("MSE, {units}"),
         lines: lines(all, kinds, |i| (i + 1) as f64),
         ..LineChart::default()
     };
     let groups = if all.len() == record.origins { "" } else { ", of groups of origins" };
-    ("Error by origin".to_owned(), format!("MSE, scaled units{groups}"), chart.svg())
+    ("Error by origin".to_owned(), format!("MSE, {units}{groups}"), chart.svg())
 }
 
-fn bars(what: &str, all: &[Scored], kinds: &[(&'static str, String)]) -> (String, String, String) {
+fn bars(
+    what: &str,
+    all: &[Scored],
+    kinds: &[(&'static str, String)],
+    units: &str,
+) -> (String, String, String) {
     let group = |s: &Scored| {
         let baselines = s.baselines.iter().map(|b| b.errors.mse);
         (name(&s.of), std::iter::once(s.errors.mse).chain(baselines).collect())
@@ -194,15 +203,15 @@ fn bars(what: &str, all: &[Scored], kinds: &[(&'static str, String)]) -> (String
     let bars = Bars {
         title: format!("Error by {what}"),
         description: format!(
-            "Mean squared error of each {what} over its windows, scaled, beside the baselines."
+            "Mean squared error of each {what} over its windows, {units}, beside the baselines."
         ),
         width: SIZE.0,
         kinds: kinds.to_vec(),
         groups: all.iter().take(BARS).map(group).collect(),
     };
     let beside = match all.len().saturating_sub(BARS) {
-        0 => "MSE, scaled units".to_owned(),
-        more => format!("MSE, scaled units; {more} more are left out"),
+        0 => format!("MSE, {units}"),
+        more => format!("MSE, {units}; {more} more are left out"),
     };
     (format!("Error by {what}"), beside, bars.svg())
 }

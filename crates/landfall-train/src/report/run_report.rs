@@ -92,8 +92,9 @@ impl Report {
                     Forecasts { run, panel, collected: &collected, future: &future, intervals: levels };
                 svg = forecasts.alone();
                 forecasts.section(&mut page);
-                sections::errors(&mut page, panel, &collected, &record);
-                sections::residuals(&mut page, panel, &collected);
+                let units = run.resolved().units();
+                sections::errors(&mut page, panel, &collected, &record, units);
+                sections::residuals(&mut page, panel, &collected, units);
             }
             Subject::Samples { units, segment } => {
                 let engine = session.engine.clone();

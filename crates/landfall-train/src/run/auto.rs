@@ -7,7 +7,7 @@ use super::resolve::Resolved;
 use super::settings::Settings;
 use crate::choice::linear::Linear;
 use crate::choice::{Plan, Sizes};
-use crate::data::{Panel, Segment, WindowedPanel};
+use crate::data::{DataError, Panel, Segment, WindowedPanel};
 use crate::models::{Columns, ModelConfig, Preset};
 use crate::train::{Dataset, Loss};
 
@@ -106,16 +106,32 @@ impl Resolved {
 
     /// Divides the windows of a panel for the choice. The dataset then has the windows that the network trains on:
     /// training and validation; with rolling origins all windows before the test rows, and none to validate.
-    #[must_use]
-    pub fn planned(&self, dataset: &Dataset, panel: &WindowedPanel) -> (Plan, Dataset) {
-        let plan = Plan::new(panel, self.period);
+    ///
+    /// # Errors
+    /// [`DataError::BadPeriod`] for a seasonal period with no window behind it to choose by,
+    /// [`RunError::NothingToChooseBy`] where there is none at all.
+    pub fn planned(&self, dataset: &Dataset, panel: &WindowedPanel) -> Result<(Plan, Dataset), RunError> {
+        let (plan, horizon) = (Plan::new(panel, self.period), self.network.horizon());
+        if plan.scored() == 0 {
+            // The last window to choose by is forecast from these rows.
+            let rows = panel.members().iter().map(|m| {
+                let context = m.segments.windows(Segment::Train).context();
+                (m.segments.rows(Segment::Test).start + context).saturating_sub(horizon)
+            });
+            let (period, history) = (self.period, rows.max().unwrap_or(0));
+            return Err(if history < period {
+                DataError::BadPeriod { period, history }.into()
+            } else {
+                RunError::NothingToChooseBy { windows: plan.validation, horizon }
+            });
+        }
         let test = panel.members().iter().map(|m| m.segments.windows(Segment::Test).starts()).collect();
         let (fit, score) = match plan.folds.as_slice() {
             [fold] if !plan.rolling => (fold.fit.clone(), fold.score.clone()),
             _ => (plan.all.clone(), vec![0..0; panel.members().len()]),
         };
         let dataset = dataset.with_starts(panel, &[fit, score, test]);
-        (plan, dataset)
+        Ok((plan, dataset))
     }
 
     /// The linear networks among the candidates: those that the squared error fits. With rolling origins, where few windows

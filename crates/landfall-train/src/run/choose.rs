@@ -52,6 +52,14 @@ pub struct Choice {
     pub windows: usize,
 }
 
+impl Choice {
+    /// Whether a candidate had a smaller error and no quantiles, which the run has to forecast.
+    #[must_use]
+    pub fn is_for_quantiles(&self) -> bool {
+        self.candidates.iter().any(|c| c.mse < self.winner.mse)
+    }
+}
+
 /// Networks of a choice: which, and with which strength.
 struct Network {
     kind: ModelKind,

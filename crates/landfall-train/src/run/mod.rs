@@ -40,6 +40,7 @@ pub use record::{
 
 pub use kinds::{ModelKind, Precision, Synthetic};
 pub use resolve::{Data, Resolved, Source, interval_levels};
+pub use resolved::SCALED;
 pub use settings::{Files, Names, Network, OneOrMore, ScalerTable, Settings, SettingsError, named};
 
 use crate::checkpoint::CheckpointError;

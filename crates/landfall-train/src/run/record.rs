@@ -199,6 +199,17 @@ pub struct IntervalRecord {
     pub baseline: Option<IntervalScore>,
 }
 
+impl IntervalRecord {
+    /// Why no scores of the baseline stand beside it, where there are none.
+    #[must_use]
+    pub fn no_baseline(&self) -> String {
+        format!(
+            "No intervals of {} stand beside those of the forecast: validation has too few windows for them, or no season lies before them.",
+            self.baseline_name
+        )
+    }
+}
+
 /// Scores of a prediction of classes, over all tokens of all samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ClassRecord {

@@ -228,12 +228,29 @@ impl Resolved {
         }
     }
 
+    /// What errors are in: scaled values; of counts, which are not scaled, original units.
+    #[must_use]
+    pub fn units(&self) -> &'static str {
+        match &self.training.loss {
+            Loss::Distribution(Family::NegativeBinomial, _) => "original units",
+            Loss::Distribution(Family::Normal | Family::StudentT, _)
+            | Loss::Mse
+            | Loss::Mae
+            | Loss::Huber(_)
+            | Loss::Quantile(_)
+            | Loss::CrossEntropy => SCALED,
+        }
+    }
+
     /// Updates of the whole run in this session.
     #[must_use]
     pub fn steps(&self, session: &Session) -> usize {
         self.training.max_steps.unwrap_or(self.training.epochs.saturating_mul(session.steps_per_epoch()))
     }
 }
+
+/// What errors are in, but of counts.
+pub const SCALED: &str = "scaled";
 
 /// The largest count: f32 has every whole number up to it.
 const LARGEST_COUNT: f64 = 16_777_216.0;

@@ -375,6 +375,18 @@ impl Settings {
         self
     }
 
+    /// The flags of the settings that are given.
+    ///
+    /// # Errors
+    /// [`SettingsError::Unwritable`].
+    pub fn flags(&self) -> Result<Vec<String>, SettingsError> {
+        let names = |(key, value): (String, toml::Value)| match value.as_table() {
+            Some(network) if key == "network" => network.keys().cloned().collect(),
+            Some(_) | None => vec![key],
+        };
+        Ok(self.table()?.into_iter().flat_map(names).map(|name| format!("--{name}")).collect())
+    }
+
     /// The first setting given that a resumed run may not change.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! What the server says of itself: the run, and how to ask for forecasts.
 
-use landfall_train::data::{Known, ReadOptions};
+use landfall_train::data::{DateForm, Known, ReadOptions};
 use landfall_train::run::Run;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -61,6 +61,8 @@ pub(super) fn help(run: &Run, interval_levels: &[f64], address: SocketAddr) -> S
         Some([one]) => one.clone(),
         Some(_) | None => "date".to_owned(),
     };
+    let form = options.date_format.as_deref().and_then(DateForm::new);
+    let dated = json!(form.and_then(|form| form.example()).as_deref().unwrap_or("2024-12-31 13:00:00"));
     let named = |column: &String| options.categorical.contains(column);
     let lists = |columns: &[String]| {
         let list = |c: &String| {
@@ -129,11 +131,11 @@ The same, and JSON back:
 JSON by columns, {dates}; null is a missing value:
 
   curl http://{address}/forecast -H 'Content-Type: application/json' \\
-    -d '{{\"dates\": [\"2024-01-01 00:00:00\", ...], \"columns\": {{{lists}}}{after}}}'
+    -d '{{\"dates\": [{dated}, ...], \"columns\": {{{lists}}}{after}}}'
 
 JSON by rows:
 
-  -d '{{\"rows\": [{{{date}: \"2024-01-01 00:00:00\", {cells}}}, ...]{more}}}'
+  -d '{{\"rows\": [{{{date}: {dated}, {cells}}}, ...]{more}}}'
 
 Several histories at once, each as above:
 

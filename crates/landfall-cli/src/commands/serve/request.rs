@@ -4,7 +4,7 @@
 use super::answer::Refusal;
 use super::parts::Parts;
 use hyper::StatusCode;
-use landfall_train::data::{CovariateError, DataError, Panel, ReadOptions, Records, Series};
+use landfall_train::data::{CovariateError, DataError, Door, Panel, ReadOptions, Records, Series};
 use landfall_train::run::Run;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use std::collections::HashMap;
@@ -51,7 +51,8 @@ pub(super) struct Reading {
 
 impl Reading {
     pub(super) fn of(run: &Run) -> Self {
-        Self { history: Columns::of(run.read_options()), future: run.future_options().map(Columns::of) }
+        let history = ReadOptions { door: Door::Request, ..run.read_options() };
+        Self { history: Columns::of(history), future: run.future_options().map(Columns::of) }
     }
 }
 
@@ -247,31 +248,38 @@ impl Reader<'_> {
         };
         self.few(all.len())?;
         let several = all.len() > 1;
-        let read = |(i, history): (usize, History)| {
+        let mut histories = Histories { all: Vec::with_capacity(all.len()), notes: Vec::new() };
+        for (i, history) in all.into_iter().enumerate() {
             let source = if several { format!("history {}", i + 1) } else { "the history".to_owned() };
-            self.history(history, &source)
-        };
-        let all = all.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
-        Ok(Histories { all, notes: Vec::new() })
+            self.history(history, &source, &mut histories)?;
+        }
+        Ok(histories)
     }
 
-    fn history(&self, history: History, source: &str) -> Result<(Series, Option<Arc<Panel>>), Refusal> {
+    /// Reads one history, and adds it to those before.
+    fn history(&self, history: History, source: &str, to: &mut Histories) -> Result<(), Refusal> {
         let History { series: name, dates, columns, rows, future } = history;
-        let series = table(Rows { dates, columns, rows }, &self.reading.history, source)?;
-        let series = match name {
-            Some(name) => series.named(name),
-            None => series,
+        let panel = table(Rows { dates, columns, rows }, &self.reading.history, source)?;
+        let panel = self.run.arranged(panel).map_err(|why| refused(&why))?;
+        let mut noted = |panel: &Panel, source: &str| {
+            to.notes.extend(panel.notices().iter().map(|note| format!("{source}: {note}")));
         };
-        let arranged = self.run.arranged(Panel::from(series)).map_err(|why| refused(&why))?;
+        noted(&panel, source);
         let future = match future {
             Some(rows) => {
-                let future = table(rows, self.future()?, &format!("`future` of {source}"))?;
-                Some(Arc::new(Panel::from(future)))
+                let source = format!("`future` of {source}");
+                let future = table(rows, self.future()?, &source)?;
+                noted(&future, &source);
+                Some(Arc::new(future))
             }
             None => None,
         };
-        let series = arranged.into_series().into_iter().next();
-        Ok((series.ok_or_else(|| refused(&DataError::NoFile))?, future))
+        let named = |series: Series| match &name {
+            Some(name) => series.named(name),
+            None => series,
+        };
+        to.all.extend(panel.into_series().into_iter().map(|series| (named(series), future.clone())));
+        Ok(())
     }
 
     fn csv(&self, parts: &Parts, series: Option<&str>) -> Result<Histories, Refusal> {
@@ -321,8 +329,8 @@ impl Reader<'_> {
     }
 }
 
-/// Rows of JSON as a series with these columns.
-fn table(given: Rows, read: &Columns, source: &str) -> Result<Series, Refusal> {
+/// Rows of JSON as one series with these columns, and what reading them changed.
+fn table(given: Rows, read: &Columns, source: &str) -> Result<Panel, Refusal> {
     let own = read.options.date_column.as_deref().unwrap_or_default();
     // A date of several columns is one column here, in a form that is found anew.
     let (date_name, date_format) = match own {
@@ -363,7 +371,7 @@ fn table(given: Rows, read: &Columns, source: &str) -> Result<Series, Refusal> {
     let columns = columns.into_iter().map(|(values, name)| (name, values)).collect();
     let options = ReadOptions { date_format, ..read.options.clone() };
     let records = Records { source: source.to_owned(), dates, columns, texts };
-    records.series(&options).map_err(|why| refused(&why))
+    records.panel(&options).map_err(|why| refused(&why))
 }
 
 /// Columns of rows, in the order in which their names appear; what a row has not is missing.

@@ -1,8 +1,8 @@
 //! What a run that finished says.
 
 use crate::commands::{
-    METRICS, class_rows, interval_rows, metric_cells, nll_line, quantile_line, quantile_scores_line,
-    series_rows,
+    METRICS, class_rows, interval_rows, metric_cells, nll_line, no_baseline_intervals, quantile_line,
+    quantile_scores_line, series_rows,
 };
 use crate::error::CliError;
 use crate::output::{self, digits};
@@ -72,10 +72,11 @@ impl<'a> Results<'a> {
                 digits(mae)
             ))?;
         }
+        let units = self.resolved.units();
         let quantiles = [
             last.quantiles.map(|q| quantile_line(&q)),
-            last.nll.map(nll_line),
-            last.quantile_scores.as_ref().map(quantile_scores_line),
+            last.nll.map(|nll| nll_line(nll, units)),
+            last.quantile_scores.as_ref().map(|q| quantile_scores_line(q, units)),
         ];
         for line in quantiles.iter().flatten() {
             output::line(line)?;
@@ -83,11 +84,14 @@ impl<'a> Results<'a> {
         // A blank line stands before each table, and behind the last; the first may have one of the scores before it.
         let partial = last.mse_drop_last.is_some() && self.chosen.is_none();
         let mut gap = if partial || quantiles.iter().any(Option::is_some) { "\n" } else { "" };
-        let intervals = (!last.intervals.is_empty()).then(|| interval_rows("the forecast", last));
-        let series = (!last.series.is_empty()).then(|| series_rows(last));
+        let intervals = (!last.intervals.is_empty()).then(|| interval_rows("the forecast", last, units));
+        let series = (!last.series.is_empty()).then(|| series_rows(last, units));
         for rows in intervals.iter().chain(&series) {
             output::line(&format!("{gap}{}\n", output::table(rows)))?;
             gap = "";
+        }
+        if let Some(why) = no_baseline_intervals(last) {
+            output::line(&format!("{why}\n"))?;
         }
         self.saved()?;
         if matches!(self.comparison, Comparison::Series(_)) {
@@ -99,7 +103,7 @@ impl<'a> Results<'a> {
 
     /// The scores as a table's rows: the forecast first, then its network alone, then the baselines.
     fn rows(&self, name: &str, last: &EvaluationRecord) -> Vec<Vec<String>> {
-        let head = format!("{} {} windows, scaled", last.windows, last.split);
+        let head = format!("{} {} windows, {}", last.windows, last.split, self.resolved.units());
         let scored = last.metrics.is_some();
         let cells = |all: [String; 4]| all.into_iter().filter(move |_| scored);
         let mut rows = vec![[&head, "MSE", "MAE"].map(str::to_owned).to_vec()];

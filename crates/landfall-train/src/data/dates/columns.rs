@@ -4,6 +4,7 @@ use super::form::DateForm;
 use super::infer::{patterns, time_of_day};
 use super::read::{DateColumn, NotDates, find as find_form, read};
 use crate::data::cell::Cell;
+use crate::data::door::Door;
 use crate::data::error::DataError;
 use crate::data::numbers::{Number, NumberForm};
 use crate::data::sheet::{ReadOptions, Sheet};
@@ -71,14 +72,19 @@ pub(crate) fn find(
     options: &ReadOptions,
     taken: &[usize],
 ) -> Result<Option<DateSource>, DataError> {
+    if let Some(text) = options.date_format.as_ref().filter(|pattern| DateForm::new(pattern).is_none()) {
+        return Err(DataError::BadDateFormat { text: text.clone() });
+    }
     if let Some(names) = &options.date_column {
         let field = |name: &String| {
             let (file, known) = (sheet.file.clone(), sheet.names.clone());
             let at = sheet.names.iter().position(|n| n == name || (n.is_empty() && name == "date"));
             at.ok_or(DataError::UnknownColumn { file, name: name.clone(), known })
         };
-        let fields = names.iter().map(field).collect::<Result<Vec<_>, _>>()?;
-        return source(sheet, fields, options).map(Some);
+        return match names.iter().map(field).collect::<Result<Vec<_>, _>>() {
+            Ok(fields) => source(sheet, fields, options).map(Some),
+            Err(why) => renamed(sheet, names, options, taken)?.ok_or(why).map(Some),
+        };
     }
     let free: Vec<usize> = (0..sheet.names.len()).filter(|field| !taken.contains(field)).collect();
     let (numbers, texts): (Vec<usize>, Vec<usize>) =
@@ -95,6 +101,27 @@ pub(crate) fn find(
         Some(found) => with_time(sheet, found, &free, options).map(Some),
         None => Ok(None),
     }
+}
+
+/// The dates of data of a run in another column than the run's, and a note that says so.
+fn renamed(
+    sheet: &Sheet,
+    names: &[String],
+    options: &ReadOptions,
+    taken: &[usize],
+) -> Result<Option<DateSource>, DataError> {
+    if options.door == Door::Settings {
+        return Ok(None);
+    }
+    let anew = ReadOptions { date_column: None, date_format: None, ..options.clone() };
+    let mut found = find(sheet, &anew, taken)?;
+    if let Some(DateSource { name, dates, .. }) = &mut found {
+        let column =
+            format!("no column `{}`, where the run had dates: those of `{name}` are read", names.join(", "));
+        dates.note =
+            Some(dates.note.take().map_or_else(|| column.clone(), |note| format!("{column}; {note}")));
+    }
+    Ok(found)
 }
 
 /// Whether the first cells of a column, missing ones aside, are numbers.
@@ -144,7 +171,7 @@ fn single(sheet: &Sheet, fields: &[usize], options: &ReadOptions) -> Result<Opti
                 };
                 // A column that is called a date, or is one but for some cells, is not left out in silence.
                 if (exact(field) || mostly) && !numeric && refused.is_none() {
-                    refused = Some(error(sheet, &[field], why));
+                    refused = Some(error(sheet, &[field], why, options));
                 }
             }
         }
@@ -196,14 +223,7 @@ fn with_time(
 fn source(sheet: &Sheet, fields: Vec<usize>, options: &ReadOptions) -> Result<DateSource, DataError> {
     match read_fields(sheet, &fields, options) {
         Ok(dates) => Ok(named_source(sheet, fields, dates)),
-        Err(why)
-            if options.date_format.as_deref().is_some_and(|pattern| DateForm::new(pattern).is_none()) =>
-        {
-            drop(why);
-            let text = options.date_format.clone().unwrap_or_default();
-            Err(DataError::BadDateFormat { text })
-        }
-        Err(why) => Err(error(sheet, &fields, why)),
+        Err(why) => Err(error(sheet, &fields, why, options)),
     }
 }
 
@@ -215,10 +235,7 @@ fn named_source(sheet: &Sheet, fields: Vec<usize>, dates: DateColumn) -> DateSou
 }
 
 fn read_fields(sheet: &Sheet, fields: &[usize], options: &ReadOptions) -> Result<DateColumn, NotDates> {
-    let form = match &options.date_format {
-        Some(pattern) => Some(DateForm::new(pattern).ok_or(NotDates::Cell { row: 0, dates: 0 })?),
-        None => None,
-    };
+    let form = options.date_format.as_deref().and_then(DateForm::new);
     if let &[field] = fields {
         let cells = sheet.cells(field);
         return match form {
@@ -258,17 +275,20 @@ fn joined(sheet: &Sheet, fields: &[usize], row: usize) -> String {
     text
 }
 
-fn error(sheet: &Sheet, fields: &[usize], why: NotDates) -> DataError {
+fn error(sheet: &Sheet, fields: &[usize], why: NotDates, options: &ReadOptions) -> DataError {
     let names = fields.iter().filter_map(|field| sheet.names.get(*field)).cloned().collect::<Vec<_>>();
     let column = names.join(", ");
     match why {
         NotDates::Cell { row, .. } => {
             let cells = fields.iter().map(|field| sheet.cell(row, *field).text());
-            DataError::BadDate { at: sheet.place(row), column, text: cells.collect::<Vec<_>>().join(" ") }
+            let (at, text) = (sheet.place(row), cells.collect::<Vec<_>>().join(" "));
+            let form = options.date_format.as_deref().and_then(DateForm::new);
+            DataError::BadDate { at, column, text, advice: options.door.date(form.as_ref()) }
         }
         NotDates::Ambiguous { first, second } => {
             let file = sheet.file.clone();
-            DataError::AmbiguousDates { file, column, first, second }
+            let advice = options.door.ambiguous_dates(&first, &second);
+            DataError::AmbiguousDates { file, column, first, second, advice }
         }
     }
 }

@@ -96,6 +96,11 @@ impl DateForm {
         &self.pattern
     }
 
+    /// A date in this form, to be shown: the last day of 2024 at 13:00.
+    pub fn example(&self) -> Option<String> {
+        self.write(NaiveDate::from_ymd_opt(2024, 12, 31)?.and_hms_opt(13, 0, 0)?, 0)
+    }
+
     /// The same form with months, days and (`hours`) hours below ten written with one digit.
     pub(super) fn unpadded(&self, days: bool, hours: bool) -> Option<Self> {
         let mut pattern = self.pattern.clone();

@@ -11,7 +11,7 @@ pub(super) use self::columns::{DateSource, find as find_columns};
 pub use self::form::DateForm;
 
 use super::frequency::Spacing;
-use super::{DataError, Frequency};
+use super::{DataError, Door, Frequency};
 use chrono::NaiveDateTime;
 
 /// The date column of a series, ascending.
@@ -36,11 +36,16 @@ impl Dates {
     pub fn new(column: &str, form: DateForm, values: Vec<NaiveDateTime>) -> Result<Self, DataError> {
         for (line, pair) in values.windows(2).enumerate() {
             let &[previous, date] = pair else { continue };
-            let at = |line: usize| super::Place { file: column.to_owned(), line };
+            let at = |line: usize| super::Place::line(column, line);
             match date.cmp(&previous) {
                 std::cmp::Ordering::Greater => {}
                 std::cmp::Ordering::Equal => {
-                    return Err(DataError::DuplicateDate { at: at(line + 2), before: line + 1, date });
+                    return Err(DataError::DuplicateDate {
+                        at: at(line + 2),
+                        before: line + 1,
+                        date,
+                        advice: Door::Run.repeated_date(),
+                    });
                 }
                 std::cmp::Ordering::Less => {
                     return Err(DataError::DatesDescend { at: at(line + 2), previous, date });
@@ -170,8 +175,7 @@ mod tests {
         let text = Dates::new("date", form, vec![day, day]).expect_err("twice").to_string();
         assert_eq!(
             text,
-            "date:2: date 2016-07-01 00:00:00 stands in line 1 too, with other values; keep one row per date, or name \
-             the column that tells series apart with --series-id"
+            "date:2: date 2016-07-01 00:00:00 stands in line 1 too, with other values; keep one row per date"
         );
     }
 }

@@ -199,7 +199,7 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     fn row(&mut self, row: &Row) -> Result<(), DataError> {
-        let at = || Place { file: self.file.to_owned(), line: row.line };
+        let at = || Place::line(self.file, row.line);
         let cell = |field: usize| row.cells.get(field).unwrap_or_default().trim();
         let named = |field: Option<usize>, column| match field.map(cell) {
             Some("") => Err(TokenError::Unnamed { at: at(), column }),
@@ -366,7 +366,7 @@ impl TokenData {
         };
         for row in rows {
             let row = row?;
-            let at = || Place { file: file.to_owned(), line: row.line };
+            let at = || Place::line(file, row.line);
             check_fields(names.len(), row.cells.len(), at)?;
             reading.row(&row)?;
         }

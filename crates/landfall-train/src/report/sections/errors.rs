@@ -23,16 +23,17 @@ pub(crate) fn errors(
     panel: &WindowedPanel,
     collected: &Collected,
     record: &EvaluationRecord,
+    units: &str,
 ) {
     page.heading(2, "Errors on the test windows");
     let (errors, kinds) = (collected.errors(), kinds(collected));
-    let mut charts = vec![by_step(&errors, &kinds)];
+    let mut charts = vec![by_step(&errors, &kinds, units)];
     let series: Vec<&str> = panel.members().iter().map(|m| m.series.name()).collect();
     let columns: Vec<&str> = panel.columns().iter().take(panel.targets()).map(String::as_str).collect();
     if series.len() > 1 {
-        charts.push(bars("series", &series, &kinds, |kind, i| errors[kind].series[i]));
+        charts.push(bars("series", (&series, units), &kinds, |kind, i| errors[kind].series[i]));
     }
-    charts.push(bars("column", &columns, &kinds, |kind, i| errors[kind].targets[i]));
+    charts.push(bars("column", (&columns, units), &kinds, |kind, i| errors[kind].targets[i]));
     page.charts(&charts);
     let row =
         |c: &ColumnRecord| vec![shortened(&c.name, 80), digits(c.mse), digits(c.mse.sqrt()), digits(c.mae)];
@@ -44,7 +45,7 @@ pub(crate) fn errors(
             vec![shortened(&s.name, 80), s.windows.to_string(), digits(s.mse), digits(s.mae)]
         };
         let rows: Vec<Vec<String>> = record.series.iter().take(ROWS).map(row).collect();
-        page.table(&["Series, scaled units", "Windows", "MSE", "MAE"], &rows, None);
+        page.table(&[&format!("Series, {units}"), "Windows", "MSE", "MAE"], &rows, None);
         left_out(page, record.series.len(), "series");
     }
 }
@@ -55,7 +56,7 @@ fn left_out(page: &mut Page, count: usize, what: &str) {
     }
 }
 
-fn by_step(errors: &[Errors], kinds: &[(&'static str, String)]) -> (String, String, String) {
+fn by_step(errors: &[Errors], kinds: &[(&'static str, String)], units: &str) -> (String, String, String) {
     let line = |(e, (class, name)): (&Errors, &(&'static str, String))| {
         let points: Vec<(f64, f64)> = e.steps.iter().enumerate().map(|(i, y)| ((i + 1) as f64, *y)).collect();
         Line { class, name: name.clone(), dots: points.len() <= 14, points }
@@ -70,16 +71,16 @@ fn by_step(errors: &[Errors], kinds: &[(&'static str, String)]) -> (String, Stri
         size: SIZE,
         x_ticks: row_ticks(1.0, steps as f64),
         x_name: "steps ahead".to_owned(),
-        y_name: "MSE, scaled units".to_owned(),
+        y_name: format!("MSE, {units}"),
         lines,
         ..LineChart::default()
     };
-    ("Error by horizon step".to_owned(), "MSE, scaled units".to_owned(), chart.svg())
+    ("Error by horizon step".to_owned(), format!("MSE, {units}"), chart.svg())
 }
 
 fn bars(
     what: &str,
-    names: &[&str],
+    (names, units): (&[&str], &str),
     kinds: &[(&'static str, String)],
     error: impl Fn(usize, usize) -> f64,
 ) -> (String, String, String) {
@@ -89,24 +90,26 @@ fn bars(
     let bars = Bars {
         title: format!("Error by {what}"),
         description: format!(
-            "Mean squared error of each {what} over its test windows, scaled, beside the baselines."
+            "Mean squared error of each {what} over its test windows, {units}, beside the baselines."
         ),
         width: SIZE.0,
         kinds: kinds.to_vec(),
         groups: names.iter().enumerate().take(BARS).map(group).collect(),
     };
     let beside = match names.len().saturating_sub(BARS) {
-        0 => "MSE, scaled units".to_owned(),
-        more => format!("MSE, scaled units; {more} more are left out"),
+        0 => format!("MSE, {units}"),
+        more => format!("MSE, {units}; {more} more are left out"),
     };
     (format!("Error by {what}"), beside, bars.svg())
 }
 
 /// Histogram of the residuals, and residuals over time.
-pub(crate) fn residuals(page: &mut Page, panel: &WindowedPanel, collected: &Collected) {
+pub(crate) fn residuals(page: &mut Page, panel: &WindowedPanel, collected: &Collected, units: &str) {
     page.heading(2, "Residuals");
-    let text = "A residual is the actual value minus the forecast, in scaled units, over all test windows, steps, series and columns.";
-    page.paragraph("soft", text);
+    let text = format!(
+        "A residual is the actual value minus the forecast, {units}, over all test windows, steps, series and columns."
+    );
+    page.paragraph("soft", &text);
     let bins = collected.residuals.bins();
     let total = bins.iter().map(|b| b.2).sum::<u64>().max(1) as f64;
     let steps = bins.iter().flat_map(|(low, high, count)| {
@@ -121,7 +124,7 @@ pub(crate) fn residuals(page: &mut Page, panel: &WindowedPanel, collected: &Coll
                 .to_owned(),
         size: SIZE,
         x_ticks: super::super::svg::ticks(low, high, 5),
-        x_name: "residual, scaled units".to_owned(),
+        x_name: format!("residual, {units}"),
         y_name: "% of residuals".to_owned(),
         bands: vec![("share of residuals".to_owned(), steps.collect())],
         marks: if (low..high).contains(&0.0) { vec![(0.0, "no error".to_owned())] } else { Vec::new() },
@@ -132,12 +135,12 @@ pub(crate) fn residuals(page: &mut Page, panel: &WindowedPanel, collected: &Coll
         (
             "Residuals over time".to_owned(),
             "mean and standard deviation".to_owned(),
-            over_time(panel, collected).svg(),
+            over_time(panel, collected, units).svg(),
         ),
     ]);
 }
 
-fn over_time(panel: &WindowedPanel, collected: &Collected) -> LineChart {
+fn over_time(panel: &WindowedPanel, collected: &Collected, units: &str) -> LineChart {
     let (first, rows, places) = &collected.over_time;
     let (mut mean, mut band) = (Vec::new(), Vec::new());
     for (i, place) in places.iter().enumerate().filter(|(_, place)| place.count > 0.0) {
@@ -166,7 +169,7 @@ fn over_time(panel: &WindowedPanel, collected: &Collected) -> LineChart {
         size: SIZE,
         x_ticks: dates.map_or_else(|| row_ticks(low as f64, high as f64), |d| date_ticks(d, low, 4)),
         x_name: if dates.is_some() { "date" } else { "row" }.to_owned(),
-        y_name: "residual, scaled units".to_owned(),
+        y_name: format!("residual, {units}"),
         lines: vec![
             zero,
             Line { class: "forecast", name: "mean residual".to_owned(), points: mean, dots: false },

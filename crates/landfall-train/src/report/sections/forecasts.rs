@@ -93,9 +93,10 @@ impl Forecasts<'_> {
             ("Worst test window".to_owned(), pair.worst.as_ref()),
             ("Last test window".to_owned(), pair.last.as_ref()),
         ];
+        let units = self.run.resolved().units();
         let one = |(title, shown): (String, Option<&Shown>)| {
             let shown = shown?;
-            let beside = format!("number {}, MSE {} (scaled)", shown.window + 1, digits(shown.mse));
+            let beside = format!("number {}, MSE {} ({units})", shown.window + 1, digits(shown.mse));
             let svg = self.window(pair, shown, &title.to_lowercase()).svg();
             Some((title, beside, svg))
         };

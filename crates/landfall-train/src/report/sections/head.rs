@@ -4,7 +4,7 @@ use super::super::page::Page;
 use super::super::run_report::Row;
 use super::super::svg::{digits, shortened};
 use crate::data::{LevelScores, Summary};
-use crate::run::{EvaluationRecord, IntervalRecord, IntervalScore, Run};
+use crate::run::{EvaluationRecord, IntervalRecord, IntervalScore, Run, SCALED};
 
 /// Test windows below which errors may be chance.
 const FEW: usize = 20;
@@ -20,6 +20,7 @@ fn names(all: &[String]) -> String {
 
 /// Whether the run beats its baselines, and the errors of all.
 pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord, baselines: &[Row]) {
+    let units = run.resolved().units();
     let name = run.forecaster_name();
     let best = baselines.iter().reduce(|a, b| if b.mse < a.mse { b } else { a });
     if let Some(best) = best {
@@ -51,7 +52,8 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord, bas
         vec![r.name.clone(), digits(r.mse), digits(r.mae), digits(r.mse.sqrt()), of(r.mse, best)]
     };
     let rows: Vec<Vec<String>> = std::iter::once(&own).chain(baselines).map(row).collect();
-    let header = ["Test windows, scaled units", "MSE", "MAE", "RMSE", "MSE relative to the better baseline"];
+    let first = format!("Test windows, {units}");
+    let header = [&first, "MSE", "MAE", "RMSE", "MSE relative to the better baseline"];
     page.table(&header, &rows, Some(0));
     if !record.intervals.is_empty() {
         let row = |level: f64, name: &str, s: &IntervalScore| {
@@ -63,11 +65,15 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord, bas
             [Some(row(i.level, &own.name, &i.own)), beside]
         };
         let rows: Vec<Vec<String>> = record.intervals.iter().flat_map(both).flatten().collect();
-        page.table(&["Intervals, scaled units", "Coverage", "Mean width", "Interval score"], &rows, None);
+        let first = format!("Intervals, {units}");
+        page.table(&[&first, "Coverage", "Mean width", "Interval score"], &rows, None);
+        if let Some(without) = record.intervals.iter().find(|i| i.baseline.is_none()) {
+            page.paragraph("soft", &without.no_baseline());
+        }
     }
     if let Some(q) = record.quantiles {
         let text = format!(
-            "Mean quantile loss {} (scaled). Interval coverage {:.1} % (nominal {:.0} %).",
+            "Mean quantile loss {} ({units}). Interval coverage {:.1} % (nominal {:.0} %).",
             digits(q.pinball),
             100.0 * q.coverage,
             100.0 * q.coverage_nominal
@@ -75,11 +81,11 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord, bas
         page.paragraph("", &text);
     }
     if let Some(nll) = record.nll {
-        page.paragraph("", &format!("Mean negative log-likelihood {} (scaled values).", digits(nll)));
+        page.paragraph("", &format!("Mean negative log-likelihood {} ({units}).", digits(nll)));
     }
     if let Some(q) = &record.quantile_scores {
         let wql = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), digits);
-        page.paragraph("", &format!("CRPS {} (scaled), WQL {}.", digits(q.crps), wql(q.wql)));
+        page.paragraph("", &format!("CRPS {} ({units}), WQL {}.", digits(q.crps), wql(q.wql)));
         let row =
             |l: &LevelScores| vec![format!("{}", l.level), format!("{:.1} %", 100.0 * l.below), wql(l.wql)];
         let rows: Vec<Vec<String>> = q.levels.iter().map(row).collect();
@@ -120,8 +126,13 @@ pub(crate) fn facts(page: &mut Page, run: &Run, summary: &Summary, record: &Eval
     }
     facts.extend(chosen(run).map(|text| ("Chosen by", text)));
     page.facts(&facts);
-    let units = "Scaled units: each series and column has mean 0 and standard deviation 1 over its training rows. \
-                 Original units: those of the data.";
+    let units = match resolved.units() {
+        SCALED => {
+            "Scaled: each series and column has mean 0 and standard deviation 1 over its training rows. Original units: those of \
+             the data."
+        }
+        _ => "All errors are in original units, those of the data: counts are not scaled.",
+    };
     page.paragraph("soft", units);
     for note in summary.notes.iter().take(12) {
         page.paragraph("soft", &format!("Note: {}", shortened(note, 400)));
@@ -134,12 +145,21 @@ fn chosen(run: &Run) -> Option<String> {
     let choice: serde_json::Value = serde_json::from_str(&text).ok()?;
     let how =
         if choice["rolling"].as_bool()? { "rolling origins before the test rows" } else { "validation" };
-    let candidates = choice["candidates"].as_array()?.iter().take(3);
+    let winner = &choice["winner"];
+    let others = choice["candidates"].as_array()?.iter().filter(|c| c["name"] != winner["name"]);
     let scored = |c: &serde_json::Value| {
         Some(format!("{} {}", shortened(c["name"].as_str()?, 80), digits(c["mse"].as_f64()?)))
     };
-    let scored: Vec<String> = candidates.filter_map(scored).collect();
-    Some(format!("{how}, {} windows; MSE (scaled): {}", choice["windows"].as_u64()?, scored.join(", ")))
+    let scored: Vec<String> =
+        std::iter::once(winner).chain(others.clone().take(2)).filter_map(scored).collect();
+    let better = |c: &serde_json::Value| c["mse"].as_f64() < winner["mse"].as_f64();
+    let why = if others.clone().any(better) {
+        "; a baseline has no quantiles, so that only a network can be chosen"
+    } else {
+        ""
+    };
+    let (windows, units) = (choice["windows"].as_u64()?, run.resolved().units());
+    Some(format!("{how}, {windows} windows; MSE ({units}): {}{why}", scored.join(", ")))
 }
 
 /// A run that predicts classes or labels.

@@ -36,7 +36,8 @@ pub(crate) fn curves(page: &mut Page, run: &Run, curves: &Curves) {
     let values = || lines.iter().flat_map(|l| &l.points).map(|p| p.1);
     let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
     let log = low > 0.0 && high / low > WIDE;
-    let (scale, beside) = if log { (", logarithmic", "logarithmic scale") } else { ("", "scaled units") };
+    let (scale, beside) =
+        if log { (", logarithmic", "logarithmic scale") } else { ("", run.resolved().units()) };
     let loss = LineChart {
         title: "Loss and validation error".to_owned(),
         description:
