@@ -50,6 +50,10 @@ pub(crate) fn value(
     match operand::number(given)? {
         Some(operand::Number::Int(value)) => Ok(AttributeValue::Int(value)),
         Some(operand::Number::Float(value)) => Ok(AttributeValue::Float(value)),
+        // Several numbers; what takes one refuses them.
+        None if given.is_instance_of::<PySequence>() => {
+            Ok(AttributeValue::Ints(sizes(given).map_err(|_| refused())?))
+        }
         None => Err(refused()),
     }
 }

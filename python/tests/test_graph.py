@@ -68,6 +68,9 @@ def test_values_have_the_operators_of_arrays():
             "i": lf.ops.maximum(x, 1.0),
             "j": lf.ops.add(x, x[0]),
             "k": x % 0.7,
+            "l": 2.0**x,
+            "m": x.sum(axes=(0, 1)),
+            "n": x.max(axes=[-1]),
         }
 
     expected = {
@@ -82,6 +85,9 @@ def test_values_have_the_operators_of_arrays():
         "i": np.maximum(x, 1),
         "j": x + x[0],
         "k": x % np.float32(0.7),
+        "l": 2**x,
+        "m": x.sum(),
+        "n": x.max(-1),
     }
     got = lf.compile(f, x)(x)
     assert list(got) == list(expected)

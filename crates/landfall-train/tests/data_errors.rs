@@ -1,7 +1,7 @@
 //! Every reason why a file is refused, with its whole message.
 
 use landfall_train::data::csv::parse;
-use landfall_train::data::{Door, Fill, ReadOptions, read};
+use landfall_train::data::{Fill, Purpose, ReadOptions, read};
 
 fn refused_with(text: impl AsRef<[u8]>, options: &ReadOptions) -> String {
     parse(text.as_ref(), "f.csv", options).expect_err("must be refused").to_string()
@@ -182,27 +182,27 @@ fn dates_that_are_wrong() {
 
 #[test]
 fn a_run_and_a_request_are_advised_what_is_possible_there() {
-    let at = |door, text: &str| {
+    let at = |purpose, text: &str| {
         let date_format = Some("%d.%m.%Y".to_owned());
-        refused_with(text, &ReadOptions { date_format, door, ..ReadOptions::default() })
+        refused_with(text, &ReadOptions { date_format, purpose, ..ReadOptions::default() })
     };
-    for door in [Door::Run, Door::Future, Door::Request] {
+    for purpose in [Purpose::Run, Purpose::Future, Purpose::Request] {
         assert_eq!(
-            at(door, "a\n1\nx\n"),
+            at(purpose, "a\n1\nx\n"),
             "f.csv:3: column `a`: `x` is not a number; correct or clear the cell"
         );
         assert_eq!(
-            at(door, "date,a\n2022-02-25,1\n"),
+            at(purpose, "date,a\n2022-02-25,1\n"),
             "f.csv:2: column `date`: date `2022-02-25` cannot be read; write it like 31.12.2024, as the run's dates are"
         );
         assert_eq!(
-            at(door, "date,a\n01.01.2024,1\n01.01.2024,2\n"),
+            at(purpose, "date,a\n01.01.2024,1\n01.01.2024,2\n"),
             "f.csv:3: date 2024-01-01 00:00:00 stands in line 2 too, with other values; keep one row per date"
         );
     }
     let ahead = "sun,load\n1,2\n4,5\n7,\n";
-    assert!(!at(Door::Request, ahead).contains("--"), "{}", at(Door::Request, ahead));
-    let future = ReadOptions { door: Door::Future, ..ReadOptions::default() };
+    assert!(!at(Purpose::Request, ahead).contains("--"), "{}", at(Purpose::Request, ahead));
+    let future = ReadOptions { purpose: Purpose::Future, ..ReadOptions::default() };
     let filled = parse(ahead.as_bytes(), "f.csv", &future).expect("filled");
     assert_eq!(filled.values()[1], [2.0, 5.0, 5.0]);
 }

@@ -357,6 +357,17 @@ impl Value {
         }
     }
 
+    fn __rpow__<'py>(
+        &self,
+        base: &Bound<'py, PyAny>,
+        modulo: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match modulo {
+            None => self.binary("pow", base, true),
+            Some(_) => Ok(base.py().NotImplemented().into_bound(base.py())),
+        }
+    }
+
     fn __neg__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.method(py, "neg", &[], Vec::new())
     }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::CovariateError;
 use super::cell::Cell;
 use super::covariates::{MOST_CATEGORIES, indicator};
-use super::door::Door;
 use super::error::DataError;
 use super::message::{count, list, one_line};
 use super::numbers::{Decimal, Number, NumberForm, sign_of};
+use super::purpose::Purpose;
 use super::sheet::{ReadOptions, Sheet};
 
 /// A column of numbers.
@@ -179,7 +179,7 @@ pub(super) fn read(sheet: &mut Sheet, options: &ReadOptions, taken: &[usize]) ->
                 continue;
             }
             Kind::Text(best) if asked || best.good > 0 && best.good * 2 >= best.present => {
-                return Err(not_a_number(sheet, options.door, field, best.bad));
+                return Err(not_a_number(sheet, options.purpose, field, best.bad));
             }
             Kind::Text(_) => {
                 said.texts.push(name);
@@ -254,14 +254,14 @@ fn chosen(sheet: &Sheet, options: &ReadOptions, taken: &[usize]) -> Result<Vec<u
 }
 
 /// The first cell that is no number, as an error.
-fn not_a_number(sheet: &Sheet, door: Door, field: usize, bad: Option<(usize, bool)>) -> DataError {
+fn not_a_number(sheet: &Sheet, purpose: Purpose, field: usize, bad: Option<(usize, bool)>) -> DataError {
     let (row, infinite) = bad.unwrap_or((0, false));
     let (at, column) = (sheet.place(row), sheet.names.get(field).cloned().unwrap_or_default());
     let text = sheet.cell(row, field).text().into_owned();
     if infinite {
         DataError::Infinite { at, column, text }
     } else {
-        DataError::NotANumber { at, column, text, advice: door.cell() }
+        DataError::NotANumber { at, column, text, advice: purpose.cell() }
     }
 }
 

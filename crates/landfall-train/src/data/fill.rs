@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use super::ReadOptions;
 use super::covariates::indicator;
-use super::door::Door;
 use super::error::DataError;
 use super::frequency::Spacing;
 use super::message::{count, list};
 use super::place::Place;
+use super::purpose::Purpose;
 use chrono::NaiveDateTime;
 
 /// What to put in place of a missing value.
@@ -62,7 +62,7 @@ pub(super) struct Holes<'a> {
 /// Fills the series of a file, and counts what it fills.
 pub(super) struct Filling {
     fill: Option<Fill>,
-    door: Door,
+    purpose: Purpose,
     gaps: bool,
     /// How the names of columns begin that stand for a name of a categorical column.
     indicators: Vec<String>,
@@ -85,8 +85,8 @@ impl Filling {
     pub(super) fn new(options: &ReadOptions) -> Self {
         let (fill, gaps, filled, said) = (options.fill, options.fill_gaps, BTreeMap::new(), Vec::new());
         let indicators = options.categorical.iter().map(|column| indicator(column, "")).collect();
-        let door = options.door;
-        Self { fill, door, gaps, indicators, filled, trimmed: 0, inserted: 0, largest: None, said }
+        let purpose = options.purpose;
+        Self { fill, purpose, gaps, indicators, filled, trimmed: 0, inserted: 0, largest: None, said }
     }
 
     /// Fills a series; `place` is where a row of it stands in the file.
@@ -99,7 +99,7 @@ impl Filling {
         if self.fill.is_none() {
             start = self.trim(&mut holes);
         }
-        if let (Some(what), Some(advice)) = (known_ahead(&holes), self.door.known_ahead()) {
+        if let (Some(what), Some(advice)) = (known_ahead(&holes), self.purpose.known_ahead()) {
             let Some(fill) = self.fill else {
                 return Err(DataError::KnownAhead { file: holes.source.to_owned(), what, advice });
             };
@@ -122,7 +122,7 @@ impl Filling {
             let empty = || values.iter().enumerate().filter(|(_, v)| v.is_nan()).map(|(row, _)| row);
             holes.interpolated.push(if fill == Fill::Linear { empty().collect() } else { Vec::new() });
             if values.iter().any(|v| v.is_nan()) {
-                fill_missing(name, values, (fill, self.door), first)?;
+                fill_missing(name, values, (fill, self.purpose), first)?;
             }
         }
         Ok(holes)
@@ -232,7 +232,7 @@ fn known_ahead(holes: &Holes<'_>) -> Option<String> {
 pub(super) fn fill_missing(
     name: &str,
     values: &mut [f64],
-    (fill, door): (Fill, Door),
+    (fill, purpose): (Fill, Purpose),
     first: Place,
 ) -> Result<(), DataError> {
     let known: Vec<(usize, f64)> = values.iter().copied().enumerate().filter(|(_, v)| !v.is_nan()).collect();
@@ -241,11 +241,11 @@ pub(super) fn fill_missing(
         return Ok(());
     }
     let (Some(&(start, _)), Some(&(end, last))) = (known.first(), known.last()) else {
-        let (column, advice) = (name.to_owned(), door.empty_column());
+        let (column, advice) = (name.to_owned(), purpose.empty_column());
         return Err(DataError::ColumnMissing { file: first.file, column, advice });
     };
     if fill == Fill::Previous && start > 0 {
-        let (column, advice) = (name.to_owned(), door.no_previous());
+        let (column, advice) = (name.to_owned(), purpose.no_previous());
         return Err(DataError::NoPreviousValue { at: first, column, advice });
     }
     // What the linear fill of the rows before the first value repeats.

@@ -1,6 +1,6 @@
 //! A multivariate series in memory: named columns of equal length, with or without dates.
 
-use super::{DataError, Dates, Door};
+use super::{DataError, Dates, Purpose};
 
 /// Named columns of finite values, one row per time step.
 #[derive(Debug, Clone, PartialEq)]
@@ -177,7 +177,7 @@ impl Series {
                     return Err(DataError::ColumnMissing {
                         file: self.source.clone(),
                         column: column.clone(),
-                        advice: Door::Run.empty_column(),
+                        advice: Purpose::Run.empty_column(),
                     });
                 };
                 values.iter_mut().skip(known).for_each(|value| *value = last);

@@ -3,9 +3,9 @@
 use super::Fill;
 use super::cell::Cell;
 use super::covariates::indicator;
-use super::door::Door;
 use super::error::DataError;
 use super::place::{Place, Unit};
+use super::purpose::Purpose;
 use super::text_column::{TextColumn, Texts};
 use std::hash::{Hash, Hasher};
 
@@ -44,8 +44,8 @@ pub struct ReadOptions {
     pub categorical: Vec<String>,
     /// Columns that may have one value in each series, and are not left out for it.
     pub fixed: Vec<String>,
-    /// Whose data it is, for what messages advise.
-    pub door: Door,
+    /// What the data is read for, by which messages advise.
+    pub purpose: Purpose,
 }
 
 impl ReadOptions {

@@ -1,11 +1,11 @@
 //! Series from a table: its rows told apart by series and put in the order of their dates, its values filled.
 
 use super::dates::{DateSource, Dates, clock_changes, find_columns};
-use super::door::Door;
 use super::error::DataError;
 use super::fill::{Filling, Holes};
 use super::message::count;
 use super::panel::Found;
+use super::purpose::Purpose;
 use super::series::{Series, first_duplicate};
 use super::sheet::{ReadOptions, Sheet};
 use super::{columns, long};
@@ -70,7 +70,8 @@ pub(super) fn assemble(mut sheet: Sheet, options: &ReadOptions) -> Result<(Vec<S
     let roles = Roles::find(&sheet, options)?;
     let source = roles.source.as_ref();
     let not_values: Vec<usize> = roles.ids.iter().chain(roles.date_fields()).copied().collect();
-    let mut rows = Rows { sheet: &sheet, door: options.door, source, sorted: 0, dropped: 0, changes: 0 };
+    let mut rows =
+        Rows { sheet: &sheet, purpose: options.purpose, source, sorted: 0, dropped: 0, changes: 0 };
     let mut ordered = Vec::new();
     for (id, lines) in groups(&sheet, &roles.ids)? {
         let (lines, dates) = rows.in_order(lines)?;
@@ -158,7 +159,7 @@ fn groups(sheet: &Sheet, ids: &[usize]) -> Result<Vec<Group>, DataError> {
 /// Puts the rows of series in order, and counts what that took.
 struct Rows<'a> {
     sheet: &'a Sheet,
-    door: Door,
+    purpose: Purpose,
     source: Option<&'a DateSource>,
     /// Series whose rows were not in the order of their dates.
     sorted: usize,
@@ -204,7 +205,7 @@ impl Rows<'_> {
                 Some(&(before, first)) if before == date => {
                     if self.sheet.whole(first) != self.sheet.whole(row) {
                         let (at, before) = (self.sheet.place(row), self.sheet.place(first).line);
-                        let advice = self.door.repeated_date();
+                        let advice = self.purpose.repeated_date();
                         return Err(DataError::DuplicateDate { at, before, date, advice });
                     }
                     self.dropped += 1;

@@ -2,7 +2,7 @@
 
 use super::settings::Names;
 use super::{Run, RunError};
-use crate::data::{Calendar, Door, Future, Known, Panel, ReadOptions, Series, ahead, scaler_of};
+use crate::data::{Calendar, Future, Known, Panel, Purpose, ReadOptions, Series, ahead, scaler_of};
 use std::path::PathBuf;
 
 impl Run {
@@ -71,7 +71,7 @@ impl Run {
             series_id: names(&settings.series_id),
             date_column: names(&settings.date_column),
             date_format: settings.date_format.clone(),
-            door: Door::Future,
+            purpose: Purpose::Future,
             ..ReadOptions::default()
         })
     }

@@ -6,7 +6,7 @@ use super::network::has_statistics;
 use super::settings::{Settings, SettingsError};
 use super::{CheckpointEvery, RunError};
 use crate::data::synthetic::WalkData;
-use crate::data::{Calendar, Covariates, Door, Fill, Panel, ReadOptions, Split, TokenData};
+use crate::data::{Calendar, Covariates, Fill, Panel, Purpose, ReadOptions, Split, TokenData};
 use crate::models::{ModelConfig, Preset, Recipe, Task};
 use crate::nn::Family;
 use crate::train::{Betas, Draws, Loss, Order, Schedule, TrainingOptions};
@@ -256,7 +256,7 @@ impl Settings {
                 separator: self.separator,
                 categorical: self.categorical.clone().map_or_else(Vec::new, |names| names.0),
                 fixed: self.fixed.clone().map_or_else(Vec::new, |names| names.0),
-                door: if self.scaler.is_some() { Door::Run } else { Door::Settings },
+                purpose: if self.scaler.is_some() { Purpose::Run } else { Purpose::NewRun },
             };
             return Ok(Source::Files { paths: paths.clone(), read });
         }

@@ -4,7 +4,7 @@
 use super::answer::Refusal;
 use super::parts::Parts;
 use hyper::StatusCode;
-use landfall_train::data::{CovariateError, DataError, Door, Panel, ReadOptions, Records, Series};
+use landfall_train::data::{CovariateError, DataError, Panel, Purpose, ReadOptions, Records, Series};
 use landfall_train::run::Run;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use std::collections::HashMap;
@@ -51,7 +51,7 @@ pub(super) struct Reading {
 
 impl Reading {
     pub(super) fn of(run: &Run) -> Self {
-        let history = ReadOptions { door: Door::Request, ..run.read_options() };
+        let history = ReadOptions { purpose: Purpose::Request, ..run.read_options() };
         Self { history: Columns::of(history), future: run.future_options().map(Columns::of) }
     }
 }

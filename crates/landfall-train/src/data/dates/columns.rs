@@ -4,9 +4,9 @@ use super::form::DateForm;
 use super::infer::{patterns, time_of_day};
 use super::read::{DateColumn, NotDates, find as find_form, read};
 use crate::data::cell::Cell;
-use crate::data::door::Door;
 use crate::data::error::DataError;
 use crate::data::numbers::{Number, NumberForm};
+use crate::data::purpose::Purpose;
 use crate::data::sheet::{ReadOptions, Sheet};
 use std::collections::HashSet;
 
@@ -110,7 +110,7 @@ fn renamed(
     options: &ReadOptions,
     taken: &[usize],
 ) -> Result<Option<DateSource>, DataError> {
-    if options.door == Door::Settings {
+    if options.purpose == Purpose::NewRun {
         return Ok(None);
     }
     let anew = ReadOptions { date_column: None, date_format: None, ..options.clone() };
@@ -283,11 +283,11 @@ fn error(sheet: &Sheet, fields: &[usize], why: NotDates, options: &ReadOptions) 
             let cells = fields.iter().map(|field| sheet.cell(row, *field).text());
             let (at, text) = (sheet.place(row), cells.collect::<Vec<_>>().join(" "));
             let form = options.date_format.as_deref().and_then(DateForm::new);
-            DataError::BadDate { at, column, text, advice: options.door.date(form.as_ref()) }
+            DataError::BadDate { at, column, text, advice: options.purpose.date(form.as_ref()) }
         }
         NotDates::Ambiguous { first, second } => {
             let file = sheet.file.clone();
-            let advice = options.door.ambiguous_dates(&first, &second);
+            let advice = options.purpose.ambiguous_dates(&first, &second);
             DataError::AmbiguousDates { file, column, first, second, advice }
         }
     }

@@ -11,7 +11,7 @@ pub(super) use self::columns::{DateSource, find as find_columns};
 pub use self::form::DateForm;
 
 use super::frequency::Spacing;
-use super::{DataError, Door, Frequency};
+use super::{DataError, Frequency, Purpose};
 use chrono::NaiveDateTime;
 
 /// The date column of a series, ascending.
@@ -44,7 +44,7 @@ impl Dates {
                         at: at(line + 2),
                         before: line + 1,
                         date,
-                        advice: Door::Run.repeated_date(),
+                        advice: Purpose::Run.repeated_date(),
                     });
                 }
                 std::cmp::Ordering::Less => {

@@ -1,14 +1,14 @@
-//! Where data comes in, which decides what a message about it can advise.
+//! What data is read for, which decides what a message about it can advise.
 
 use super::DateForm;
 
-/// Whose data is read.
+/// What data is read for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Door {
-    /// That of a new run, or of no run: settings say how it is read.
+pub enum Purpose {
+    /// A new run, or none: settings say how it is read.
     #[default]
-    Settings,
-    /// That of a run, which is read as the run's was.
+    NewRun,
+    /// A run that has settings of its own.
     Run,
     /// Rows to forecast of a run's columns known in advance.
     Future,
@@ -16,11 +16,11 @@ pub enum Door {
     Request,
 }
 
-impl Door {
+impl Purpose {
     /// For a cell that is no number.
     pub(super) const fn cell(self) -> &'static str {
         match self {
-            Self::Settings => "correct or clear the cell, or choose others with --columns",
+            Self::NewRun => "correct or clear the cell, or choose others with --columns",
             Self::Run | Self::Future | Self::Request => "correct or clear the cell",
         }
     }
@@ -28,7 +28,7 @@ impl Door {
     /// For a column without a value.
     pub(super) const fn empty_column(self) -> &'static str {
         match self {
-            Self::Settings => "leave it out or use --fill zero",
+            Self::NewRun => "leave it out or use --fill zero",
             Self::Run => "give it values or use --fill zero",
             Self::Future | Self::Request => "give it values",
         }
@@ -37,7 +37,7 @@ impl Door {
     /// For missing values that no previous one fills.
     pub(super) const fn no_previous(self) -> &'static str {
         match self {
-            Self::Settings | Self::Run => "use --fill linear|zero or drop these rows",
+            Self::NewRun | Self::Run => "use --fill linear|zero or drop these rows",
             Self::Future | Self::Request => "give the first value or drop these rows",
         }
     }
@@ -45,7 +45,7 @@ impl Door {
     /// For two rows of one date.
     pub(super) const fn repeated_date(self) -> &'static str {
         match self {
-            Self::Settings => {
+            Self::NewRun => {
                 "keep one row per date, or name the column that tells series apart with --series-id"
             }
             Self::Run | Self::Future | Self::Request => "keep one row per date",
@@ -55,7 +55,7 @@ impl Door {
     /// For columns that go on after the last value of others; none where that is how it has to be.
     pub(super) const fn known_ahead(self) -> Option<&'static str> {
         match self {
-            Self::Settings => Some(
+            Self::NewRun => Some(
                 "move rows to forecast to a file of their own, for `forecast --future` and columns named by --known-future, \
                  or leave columns out with --columns; if the values are missing by accident, --fill previous|linear|zero \
                  fills them",
@@ -74,12 +74,12 @@ impl Door {
     /// For a cell that is no date: of this form, where it is known.
     pub(super) fn date(self, form: Option<&DateForm>) -> String {
         match (self, form.and_then(|form| Some((form.pattern(), form.example()?)))) {
-            (Self::Settings, None) => {
+            (Self::NewRun, None) => {
                 "write all dates in one form, as 2016-07-01 13:00:00, or give theirs, as \
                                        --date-format '%d/%m/%Y %H:%M'"
                     .to_owned()
             }
-            (Self::Settings, Some((pattern, example))) => {
+            (Self::NewRun, Some((pattern, example))) => {
                 format!(
                     "--date-format '{pattern}' reads dates like {example}; correct the date or the format"
                 )
@@ -96,7 +96,7 @@ impl Door {
     /// For dates that may be read in two ways.
     pub(super) fn ambiguous_dates(self, first: &str, second: &str) -> String {
         match self {
-            Self::Settings => format!("give --date-format '{first}' or '{second}'"),
+            Self::NewRun => format!("give --date-format '{first}' or '{second}'"),
             Self::Run | Self::Future | Self::Request => "write them like 2024-12-31".to_owned(),
         }
     }
