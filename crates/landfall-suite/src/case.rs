@@ -6,7 +6,7 @@ use landfall::{DType, Error, HostTensor, OpError, Rule, Spec};
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Why a property does not hold.
 pub(crate) struct Failure(pub(crate) String);
@@ -165,11 +165,24 @@ fn case(sample: &Sample, index: usize, dtype: DType) -> Result<Case, Rule> {
     Ok(Case { op, sample: index, args, dtype, inputs, outputs })
 }
 
-/// The arguments of a sample, from its op's name and its number alone.
+/// The arguments of a sample, from its op's name, its number and [`data_seed`].
 pub(crate) fn data(sample: &Sample, index: usize, specs: &[Spec]) -> Vec<HostTensor> {
     let args = sample.args.iter().zip(specs).enumerate();
-    args.map(|(i, (arg, &spec))| fill(&arg.data, spec, &mut Random::new(sample.op.name(), index * 64 + i)))
-        .collect()
+    let random = |i: usize| Random::new(sample.op.name(), (data_seed() << 32) + index * 64 + i);
+    args.map(|(i, (arg, &spec))| fill(&arg.data, spec, &mut random(i))).collect()
+}
+
+/// The seed of all data: 0, or what `LANDFALL_DATA_SEED` says.
+fn data_seed() -> usize {
+    static SEED: OnceLock<usize> = OnceLock::new();
+    let read = || match std::env::var("LANDFALL_DATA_SEED") {
+        Err(_) => 0,
+        Ok(text) => match text.parse::<u32>() {
+            Ok(seed) => seed as usize,
+            Err(e) => panic!("LANDFALL_DATA_SEED is {text:?}; it must be a whole number: {e}"),
+        },
+    };
+    *SEED.get_or_init(read)
 }
 
 fn fill(data: &Data, spec: Spec, random: &mut Random) -> HostTensor {
