@@ -53,7 +53,7 @@ def __getattr__(name: str) -> _Any:
     if name == "__version__":
         from importlib import metadata
 
-        return metadata.version("landfall")
+        return metadata.version("landfall-ml")
     raise AttributeError(f"module 'landfall' has no attribute {name!r}")
 
 

@@ -1,4 +1,4 @@
-"""CUDA's libraries from the `nvidia-*` wheels (`pip install 'landfall[cuda]'`), for systems that have none of their own."""
+"""CUDA's libraries from the `nvidia-*` wheels (`pip install 'landfall-ml[cuda]'`), for systems that have none of their own."""
 
 import ctypes
 import importlib.util

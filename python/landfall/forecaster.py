@@ -318,7 +318,7 @@ class Forecaster:
             from .plots import plot
         except ImportError as e:
             raise MissingPackageError(
-                f"plot() needs matplotlib ({e}); install it: pip install 'landfall[plot]'"
+                f"plot() needs matplotlib ({e}); install it: pip install 'landfall-ml[plot]'"
             ) from None
         layout, path = self._need_layout(), self._need_run()
         try:
