@@ -13,7 +13,8 @@ be equal. NaN, infinite numbers and others at the ends of functions are among th
 
 It fails if an error is beyond its bound (in f32 also beyond twice PyTorch's own error), if the engine refuses a call, or if an
 op of the engine's table or a method of its graph has no row here, no row that it is a part of, and no reason why PyTorch has
-nothing for it. Rows are in `parity_cases.py`, `parity_layers.py` and `parity_composite.py`.
+nothing for it. In bf16 and f16 the peer computes with the same numbers in f64, because PyTorch's own results are rounded as often as
+its formulas have steps. Rows are in `parity_cases.py`, `parity_layers.py` and `parity_composite.py`.
 """
 
 import argparse
@@ -29,13 +30,14 @@ import torch
 import parity_composite  # noqa: F401, its rows
 import parity_layers
 from parity_cases import ROWS
-from parity_engine import DTYPES, FLOATS, NAMES, Draw, Engine, Refused
+from parity_engine import DTYPES, FLOATS, HALVES, NAMES, Draw, Engine, Refused
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Absolute errors are listed of numbers up to here.
 LARGE = 1e6
 # The largest relative errors, of outputs and of gradients: some units of the last place, for sums and functions on both sides.
-BOUNDS = {"f64": (1e-12, 1e-12), "f32": (1e-5, 5e-5)}
+# Of 16 bits twice the largest rounding of a result, and what sums in f32 add.
+BOUNDS = {"f64": (1e-12, 1e-12), "f32": (1e-5, 5e-5), "bf16": (2**-8 + 5e-5,) * 2, "f16": (2**-10 + 5e-5,) * 2}
 
 
 def arguments():
@@ -89,6 +91,13 @@ class Worst:
     def compare(self, kind, index, got, wanted, bound, exact, case):
         """Adds the errors of a tensor. One beyond the bound is none if PyTorch's own rounding error is about as large."""
         wanted = wanted.detach()
+        if NAMES[got.dtype] in HALVES and wanted.dtype == torch.float64:
+            narrow = wanted.to(got.dtype)
+            # What the dtype does not hold is infinite.
+            wanted = torch.where(narrow.isinf(), narrow.double(), wanted)
+            got = got.double()
+        elif wanted.dtype == torch.float64 and got.dtype == torch.float32 and exact is None:
+            got = got.double()
         if got.dtype != wanted.dtype or got.shape != wanted.shape:
             had, want = (f"{NAMES[x.dtype]}{list(x.shape)}" for x in (got, wanted))
             return self.fail(f"{kind} {index} is {had}, PyTorch's {want}: {case()}")
@@ -143,12 +152,16 @@ def run_case(engine, row, dtype, seed, worst):
 
     def drawn(outputs, smooth):
         """Random cotangents."""
-        return [torch.tensor(d.rng.normal(size=list(y.shape))).to(y.dtype) if i in smooth else None
+        def of(y):
+            return DTYPES[dtype] if half and y.dtype == torch.float64 else y.dtype
+
+        return [torch.tensor(d.rng.normal(size=list(y.shape))).to(of(y)) if i in smooth else None
                 for i, y in enumerate(outputs)]
 
     worst.cases += 1
+    half = dtype in HALVES
     try:
-        wanted, cotangents, slopes = peer(row, args, call, drawn)
+        wanted, cotangents, slopes = peer(row, args, call, drawn, wide=half)
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         worst.fail(f"the peer fails: {type(error).__name__}: {error}; {case()}")
         return set()
@@ -161,7 +174,7 @@ def run_case(engine, row, dtype, seed, worst):
         worst.fail(f"{len(outputs)} outputs, PyTorch's are {len(wanted)}: {case()}")
         return set()
     exact, exact_slopes = {}, {}
-    if DTYPES[dtype].is_floating_point and dtype != "f64" and row.rounds:
+    if dtype == "f32" and row.rounds:
         results, _, exact_slopes = peer(row, args, call, cotangents, wide=True)
         exact = {i: y for i, y in enumerate(results) if y is not None and y.dtype == torch.float64}
     for i, (got, want) in enumerate(zip(outputs, wanted)):
@@ -250,8 +263,8 @@ def main():
         sys.exit(f"no rows {', '.join(sorted(unknown))}")
     names, seen, all_found = engine.names(), {}, []
     print(f"PyTorch {torch.__version__}, seed {args.seed}; errors: absolute, relative to max(|PyTorch's|, 1)")
-    print(line("", "", [("f64", "forward"), ("f64", "grad."), ("f32", "forward"), ("f32", "grad."), ("f32 to", "f64")], "", ""))
-    print(line("op", "cases", [("abs.", "rel.")] * 4 + [("ours", "PyTorch")], "integers", ""))
+    print(line("", "", [*((dtype, kind) for dtype in FLOATS for kind in ("forward", "grad.")), ("f32 to", "f64")], "", ""))
+    print(line("op", "cases", [("abs.", "rel.")] * 2 * len(FLOATS) + [("ours", "PyTorch")], "integers", ""))
     for row in ROWS:
         if row.title in chosen:
             found = run_row(engine, row, args, seen)

@@ -14,7 +14,8 @@ DTYPES = {
     "i64": torch.int64, "i32": torch.int32, "u8": torch.uint8, "bool": torch.bool,
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
-FLOATS = ("f64", "f32")
+FLOATS = ("f64", "f32", "bf16", "f16")
+HALVES = ("bf16", "f16")
 INTEGERS = ("i64", "i32", "u8")
 # Sizes of axes: 1, odd ones, and those around the width of a vector.
 SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import matplotlib.dates as mdates
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
@@ -62,6 +63,11 @@ def plot(
         own = frames.build(layout, [one.name] * len(one.dates), {layout.date_column: one.dates}, {}, None)
         dates = np.asarray(own[layout.date_column])[-rows:]
         axis.plot(dates, one.values[layout.columns.index(target)][-rows:], color="0.35", label=target)
+        for number, (level, low, high) in enumerate(_intervals(predicted, column)):
+            # The widest first; those within it are darker.
+            alpha, label = 0.18 + 0.14 * number, f"{level} %"
+            low, high = np.asarray(predicted[low])[mask], np.asarray(predicted[high])[mask]
+            axis.fill_between(stamps[mask], low, high, color="C0", alpha=alpha, linewidth=0, label=label)
         axis.plot(stamps[mask], np.asarray(predicted[column])[mask], color="C0", label=column)
         if len(levels) > 1:
             low, high = (np.asarray(predicted[f"{column}_q{level:g}"])[mask] for level in (levels[0], levels[-1]))
@@ -70,5 +76,16 @@ def plot(
             )
         axis.set_title(" ".join(part for part in (name, target if len(targets) > 1 else "") if part), loc="left")
         axis.legend(loc="upper left", frameon=False)
-        axis.tick_params(axis="x", rotation=0)
+        if np.issubdtype(dates.dtype, np.datetime64):
+            locator = mdates.AutoDateLocator(minticks=3, maxticks=8)
+            axis.xaxis.set_major_locator(locator)
+            axis.xaxis.set_major_formatter(mdates.ConciseDateFormatter(locator))
     return figure
+
+
+def _intervals(predicted: Frame, column: str) -> list[tuple[str, str, str]]:
+    """The levels of a column's intervals, the widest first, with the names of their bounds."""
+    prefix = f"{column}-lo-"
+    levels = [str(name)[len(prefix) :] for name in predicted.columns if str(name).startswith(prefix)]
+    both = [(level, f"{prefix}{level}", f"{column}-hi-{level}") for level in levels]
+    return sorted((three for three in both if three[2] in predicted.columns), key=lambda three: -float(three[0]))

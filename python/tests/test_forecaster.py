@@ -238,6 +238,17 @@ def test_a_plot_has_a_chart_for_each_series(library):
             forecaster.plot(**wrong)
 
 
+def test_a_plot_draws_intervals(library):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    forecaster = Forecaster("patchtst", interval=[50, 80], **SMALL).fit(make(library, long_columns()))
+    axis = forecaster.plot(series="a").axes[0]
+    assert [band.get_label() for band in axis.collections] == ["80 %", "50 %"]
+    low, high = (np.array(values(forecaster.predict(), f"patchtst-{end}-80"))[:6] for end in ("lo", "hi"))
+    drawn = axis.collections[0].get_paths()[0].vertices[:, 1]
+    assert np.isclose(drawn.min(), low.min()) and np.isclose(drawn.max(), high.max())
+
+
 def test_intervals_stand_beside_the_forecast(library):
     forecaster = Forecaster("patchtst", interval=[50], **SMALL).fit(make(library, long_columns()))
     predicted = forecaster.predict()

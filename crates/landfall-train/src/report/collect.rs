@@ -1,7 +1,7 @@
 //! One pass over the test windows: sums for all of them, forecasts of the few that are shown.
 
 use super::histogram::Histogram;
-use crate::data::{Baseline, QuantileScores, QuantileSums, Segment, WindowForecast, WindowedPanel};
+use crate::data::{Baseline, MetricSums, QuantileScores, QuantileSums, Segment, WindowForecast, WindowedPanel};
 use crate::run::{Intervals, Run, RunError, window_forecasts};
 use crate::train::Session;
 
@@ -157,7 +157,7 @@ impl Collected {
         }
     }
 
-    /// Forecasts all test windows.
+    /// Forecasts all test windows, and adds their errors to `sums`.
     ///
     /// # Errors
     /// A device fault; a value that cannot be scaled.
@@ -166,12 +166,14 @@ impl Collected {
         session: &mut Session,
         panel: &WindowedPanel,
         intervals: Option<&Intervals>,
+        sums: &mut MetricSums<'_>,
     ) -> Result<Self, RunError> {
         let mut all = Self::new(run, panel);
         let mut rolling = intervals.map(|of| of.rolling(panel));
         let mut quantiles = QuantileSums::new(panel, run.levels());
         let mut add = |w: WindowForecast<'_>| -> Result<(), RunError> {
             quantiles.add(&w);
+            sums.add(&w);
             for target in 0..panel.targets() {
                 all.add(panel, &w, target);
             }

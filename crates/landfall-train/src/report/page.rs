@@ -60,6 +60,15 @@ impl Page {
         self.body += "</div>\n";
     }
 
+    /// A chart as wide as the page; on a narrow screen it is moved by hand.
+    pub(super) fn wide_chart(&mut self, title: &str, beside: &str, svg: &str) {
+        let (title, beside) = (escape(title), escape(beside));
+        let _ = writeln!(
+            self.body,
+            "<figure class=\"wide\" tabindex=\"0\"><figcaption>{title} <span>{beside}</span></figcaption>{svg}</figure>"
+        );
+    }
+
     /// The whole file.
     pub(super) fn html(self, title: &str) -> String {
         let (title, chart, page, body) = (escape(title), style::CHART, style::PAGE, self.body);

@@ -4,8 +4,8 @@ use super::collect::Collected;
 use super::curves::Curves;
 use super::page::Page;
 use super::sections::{self, Forecasts};
-use crate::data::{Baseline, DataError, Scores, Segment, Summary, WindowedPanel, baseline};
-use crate::run::{EvaluationRecord, Forecast, Run, RunError, Units, Weights, run_source};
+use crate::data::{Segment, Summary, WindowedPanel};
+use crate::run::{EvaluationRecord, Forecast, Run, RunError, Units, Weights, measured, run_source};
 use crate::train::Session;
 
 /// What a report is about.
@@ -36,20 +36,6 @@ pub struct Report {
     pub svg: Option<String>,
 }
 
-/// A forecast with its errors, for the table.
-#[derive(Debug, Clone)]
-pub(super) struct Row {
-    pub(super) name: String,
-    pub(super) mse: f64,
-    pub(super) mae: f64,
-}
-
-impl From<(String, Scores)> for Row {
-    fn from((name, s): (String, Scores)) -> Self {
-        Self { name, mse: s.mse, mae: s.mae }
-    }
-}
-
 impl Report {
     /// Evaluates a run and draws it, with intervals of these levels in percent. `session` holds the run's weights and data ([`Run::session`]). The size of the
     /// report and the memory that it takes do not grow with the number of windows.
@@ -77,11 +63,12 @@ impl Report {
                     record.intervals = made.record(&mut source, panel, run.resolved().period)?;
                     intervals = Some(made);
                 }
-                let collected = Collected::of(run, session, panel, intervals.as_ref())?;
+                let period = run.resolved().period;
+                let mut sums = measured::sums(panel, Segment::Test, period);
+                let collected = Collected::of(run, session, panel, intervals.as_ref(), &mut sums)?;
+                measured::put(&mut record, &sums);
                 record.quantile_scores.clone_from(&collected.quantiles);
-                let baselines = scores(run, panel, &collected.baselines)?;
-                sections::verdict(&mut page, run, &record, &baselines);
-                sections::facts(&mut page, run, summary, &record);
+                record.baselines = measured::baselines(panel, Segment::Test, period)?;
                 let mut future = future(run, session, panel, &collected)?;
                 if !levels.is_empty() {
                     let engine = session.engine.clone();
@@ -91,19 +78,24 @@ impl Report {
                 let forecasts =
                     Forecasts { run, panel, collected: &collected, future: &future, intervals: levels };
                 svg = forecasts.alone();
-                forecasts.section(&mut page);
+                forecasts.ahead(&mut page);
+                sections::verdict(&mut page, run, &record);
+                forecasts.windows(&mut page);
                 let units = run.resolved().units();
                 sections::errors(&mut page, panel, &collected, &record, units);
                 sections::residuals(&mut page, panel, &collected, units);
+                sections::curves(&mut page, run, &curves);
+                sections::facts(&mut page, run, summary, &record);
             }
             Subject::Samples { units, segment } => {
                 let engine = session.engine.clone();
                 let evaluation = engine.enter(|| session.evaluate(segment))?;
                 let step = run.resolved().steps(session);
                 sections::samples(&mut page, run, &EvaluationRecord::new(step, segment, &evaluation, units));
+                sections::curves(&mut page, run, &curves);
             }
         }
-        sections::curves(&mut page, run, &curves);
+        sections::made(&mut page, run);
         Ok(Self { html: page.html(&title), svg })
     }
 }
@@ -113,13 +105,6 @@ fn record(run: &Run, session: &mut Session, panel: &WindowedPanel) -> Result<Eva
     let step = run.resolved().steps(session);
     let evaluation = run.evaluate(session, panel, Segment::Test)?;
     Ok(EvaluationRecord::new(step, Segment::Test, &evaluation, &Units::of(panel)))
-}
-
-fn scores(run: &Run, panel: &WindowedPanel, baselines: &[Baseline]) -> Result<Vec<Row>, DataError> {
-    let (parts, batch) = (panel.parts(Segment::Test), run.resolved().training.batch);
-    let one =
-        |b: &Baseline| Ok(Row::from((b.to_string(), baseline::score(*b, &parts, panel.targets(), batch)?)));
-    baselines.iter().map(one).collect()
 }
 
 /// The forecast beyond the data of each series that is shown, by its place.

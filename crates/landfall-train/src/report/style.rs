@@ -11,7 +11,7 @@ svg{--page:#fff;--ink:#1b1f24;--soft:#5b6570;--line:#dfe3e8;--past:#8a94a0;--for
 .past{stroke:var(--past)}.actual{stroke:var(--ink);stroke-width:2}.forecast{stroke:var(--forecast);stroke-width:2.5}
 .last{stroke:var(--last);stroke-width:1.2;stroke-dasharray:5 3}.seasonal{stroke:var(--seasonal);stroke-width:1.2;stroke-dasharray:2 2}
 .valid{stroke:var(--mark);stroke-width:2}
-.band{fill:var(--forecast);fill-opacity:.22}.mark{stroke:var(--mark);stroke-dasharray:3 3;fill:none}
+.band{fill:var(--forecast);fill-opacity:.18}.band.inner{fill-opacity:.42}.mark{stroke:var(--mark);stroke-dasharray:3 3;fill:none}
 .dot,.bar{stroke:none}.dot.past,.bar.past{fill:var(--past)}.dot.actual{fill:var(--ink)}.dot.forecast,.bar.forecast{fill:var(--forecast)}
 .dot.last,.bar.last{fill:var(--last)}.dot.seasonal,.bar.seasonal{fill:var(--seasonal)}.dot.valid{fill:var(--mark)}
 ";
@@ -34,6 +34,7 @@ figure{margin:0;background:var(--card);border:1px solid var(--line);border-radiu
 figcaption{font-weight:600;font-size:.92rem;margin-bottom:6px;overflow-wrap:anywhere}
 figcaption span{font-weight:400;color:var(--soft)}
 figure svg{display:block;width:100%;height:auto}
+figure.wide{margin:14px 0;overflow-x:auto}figure.wide svg{min-width:680px}
 .facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,320px),1fr));gap:8px 24px;margin:16px 0}
 .facts div{border-top:1px solid var(--line);padding-top:6px}
 dl.facts dt{color:var(--soft);font-size:.85rem}dl.facts dd{margin:0;overflow-wrap:anywhere}

@@ -18,10 +18,55 @@ pub struct TestScoring {
     pub segment: Segment,
 }
 
+/// Empty sums for the forecasts of a segment's windows.
+pub(crate) fn sums(panel: &WindowedPanel, segment: Segment, period: usize) -> MetricSums<'_> {
+    let training: Vec<_> = panel.members().iter().map(|m| m.segments.rows(Segment::Train)).collect();
+    MetricSums::new(&panel.parts(segment), &training, panel.targets(), period)
+}
+
+/// Errors of the last value and, where there is a season and a row a season before the first row that is
+/// forecast, of the seasonal naive forecast, over a segment's windows.
+///
+/// # Errors
+/// As [`baseline::score`].
+pub(crate) fn baselines(
+    panel: &WindowedPanel,
+    segment: Segment,
+    period: usize,
+) -> Result<Vec<BaselineRecord>, DataError> {
+    let parts = panel.parts(segment);
+    let history = parts.iter().map(|part| part.windows.target(part.windows.base()).start).min();
+    let mut all = vec![("last-value".to_owned(), Baseline::LastValue)];
+    if period > 1 && history.is_some_and(|history| period <= history) {
+        all.push((format!("seasonal-naive ({period})"), Baseline::SeasonalNaive { period }));
+    }
+    let score = |(name, of)| {
+        let s = baseline::score(of, &parts, panel.targets(), 1)?;
+        let (mut metrics, _) = of_baseline(panel, segment, period, of)?.finish();
+        metrics.rmse = Some(s.mse.sqrt()).filter(|rmse| rmse.is_finite());
+        Ok(BaselineRecord { name, mse: s.mse, mae: s.mae, metrics })
+    };
+    all.into_iter().map(score).collect()
+}
+
+/// The sums of a baseline's forecasts of a segment's windows.
+fn of_baseline(
+    panel: &WindowedPanel,
+    segment: Segment,
+    period: usize,
+    of: Baseline,
+) -> Result<MetricSums<'_>, DataError> {
+    let mut sums = sums(panel, segment, period);
+    baseline::forecasts(of, &panel.parts(segment), panel.targets(), |window| {
+        sums.add(&window);
+        Ok::<(), DataError>(())
+    })?;
+    Ok(sums)
+}
+
 impl TestScoring {
     fn sums(&self) -> MetricSums<'_> {
-        let training: Vec<_> = self.panel.members().iter().map(|m| m.segments.rows(Segment::Train)).collect();
-        MetricSums::new(&self.panel.parts(self.segment), &training, self.panel.targets(), self.period)
+        sums(&self.panel, self.segment, self.period)
     }
 
     /// Adds the further errors of the session's forecasts, and those of the baselines, to a record of the segment;
@@ -72,43 +117,21 @@ impl TestScoring {
     /// # Errors
     /// As [`baseline::forecasts`].
     pub fn add_baseline_to(&self, record: &mut EvaluationRecord, of: Baseline) -> Result<(), DataError> {
-        put(record, &self.baseline(of)?);
+        put(record, &of_baseline(&self.panel, self.segment, self.period, of)?);
         Ok(())
     }
 
-    fn baseline(&self, of: Baseline) -> Result<MetricSums<'_>, DataError> {
-        let mut sums = self.sums();
-        baseline::forecasts(of, &self.panel.parts(self.segment), self.panel.targets(), |window| {
-            sums.add(&window);
-            Ok::<(), DataError>(())
-        })?;
-        Ok(sums)
-    }
-
-    /// Errors of the last value and, where there is a season and a row a season before the first row that is
-    /// forecast, of the seasonal naive forecast, over the segment's windows.
+    /// Errors of the baselines: the last value and, where there is a season, the seasonal naive forecast.
     ///
     /// # Errors
     /// As [`baseline::score`].
     pub fn baselines(&self) -> Result<Vec<BaselineRecord>, DataError> {
-        let (parts, period) = (self.panel.parts(self.segment), self.period);
-        let history = parts.iter().map(|part| part.windows.target(part.windows.base()).start).min();
-        let mut all = vec![("last-value".to_owned(), Baseline::LastValue)];
-        if period > 1 && history.is_some_and(|history| period <= history) {
-            all.push((format!("seasonal-naive ({period})"), Baseline::SeasonalNaive { period }));
-        }
-        let score = |(name, of)| {
-            let s = baseline::score(of, &parts, self.panel.targets(), 1)?;
-            let (mut metrics, _) = self.baseline(of)?.finish();
-            metrics.rmse = Some(s.mse.sqrt()).filter(|rmse| rmse.is_finite());
-            Ok(BaselineRecord { name, mse: s.mse, mae: s.mae, metrics })
-        };
-        all.into_iter().map(score).collect()
+        baselines(&self.panel, self.segment, self.period)
     }
 }
 
 /// Puts metrics into a record. The RMSE is the root of the MSE beside it, which is of the values as they are scaled in f32.
-fn put(record: &mut EvaluationRecord, sums: &MetricSums<'_>) {
+pub(crate) fn put(record: &mut EvaluationRecord, sums: &MetricSums<'_>) {
     let root = |mse: f64| Some(mse.sqrt()).filter(|rmse| rmse.is_finite());
     let (mut pooled, columns) = sums.finish();
     pooled.rmse = root(record.mse);

@@ -13,7 +13,7 @@ mod init;
 mod intervals;
 mod keywords;
 mod kinds;
-mod measured;
+pub(crate) mod measured;
 mod network;
 mod open;
 mod past_windows;

@@ -253,7 +253,28 @@ impl Units {
     }
 }
 
+/// Of intervals that hold another share of the test values than they should, by this many points, a person is told.
+const POINTS: f64 = 10.0;
+
 impl EvaluationRecord {
+    /// That intervals are too wide or too narrow on the windows that were scored, a sentence for each such level.
+    #[must_use]
+    pub fn coverage_remarks(&self) -> Vec<String> {
+        let of = |i: &IntervalRecord| {
+            let (level, found) = (i.level, 100.0 * i.own.coverage);
+            let (what, why) = match found - level {
+                more if more >= POINTS.min((100.0 - level) * 0.75) => ("wider", "larger"),
+                less if less <= -POINTS => ("narrower", "smaller"),
+                _ => return None,
+            };
+            Some(format!(
+                "Intervals of {level} % hold {found:.1} % of the test values: they are {what} than they should be, since the errors before \
+                 the test rows, of which they are made, were {why}."
+            ))
+        };
+        self.intervals.iter().filter_map(of).collect()
+    }
+
     /// What the best weights have least of: the cross-entropy where classes are predicted, the negative log-likelihood where a
     /// distribution is, else the mean squared error.
     #[must_use]

@@ -4,13 +4,17 @@ use super::super::collect::{Collected, Pair, Shown};
 use super::super::page::Page;
 use super::super::style;
 use super::super::svg::{Line, LineChart, date_ticks, digits, row_ticks, shortened};
-use super::{BASELINES, SIZE};
+use super::{BASELINES, SIZE, WIDE};
 use crate::data::{Series, WindowedPanel};
 use crate::run::{Forecast, Run};
 use chrono::NaiveDateTime;
 
 /// Rows of history that are drawn at most.
 const HISTORY: usize = 400;
+/// Of a series of fewer histories the end is not drawn once more.
+const SHORT: usize = 3;
+/// Rows of a table of a forecast at most.
+const ROWS: usize = 60;
 
 /// What forecasts are drawn from.
 pub(crate) struct Forecasts<'a> {
@@ -43,9 +47,62 @@ fn widest_first<'a>(
 }
 
 impl Forecasts<'_> {
-    /// Charts for each series and column that are shown.
-    pub(crate) fn section(&self, page: &mut Page) {
-        page.heading(2, "Forecasts and actual values");
+    /// The forecast of the rows after the last one: the whole series, its end, and a table, for each series and column that are shown.
+    pub(crate) fn ahead(&self, page: &mut Page) {
+        page.heading(2, "Forecast");
+        if self.future.iter().all(Option::is_none) {
+            let text = "The rows after the last one have covariates that are not known here; landfall forecast RUN --future FILE reads them.";
+            page.paragraph("soft", text);
+        }
+        for pair in &self.collected.pairs {
+            let Some(drawn) = self.beyond(pair) else { continue };
+            page.heading(3, &self.name(pair));
+            let horizon = drawn.point.len();
+            let rows = self.panel.members()[pair.series].series.rows();
+            let mut whole = self.chart(pair, &drawn, "the whole series", rows);
+            whole.size = WIDE;
+            whole.x_ticks = self.ticks(&whole, pair, 9);
+            page.wide_chart("The whole series and its forecast", &format!("{rows} rows, {horizon} ahead"), &whole.svg());
+            if rows > SHORT * self.history(horizon) {
+                let mut end = self.chart(pair, &drawn, "beyond the end of the data", self.history(horizon));
+                end.size = WIDE;
+                end.x_ticks = self.ticks(&end, pair, 9);
+                page.wide_chart("Beyond the end of the data", "no actual values yet", &end.svg());
+            }
+            self.table(page, pair, &drawn);
+        }
+        self.left_out(page);
+    }
+
+    /// The numbers of a forecast.
+    fn table(&self, page: &mut Page, pair: &Pair, drawn: &Drawn<'_>) {
+        let series = &self.panel.members()[pair.series].series;
+        let horizon = drawn.point.len();
+        let dates = series.dates().and_then(|dates| Some((dates, dates.future(horizon).ok()?)));
+        let mut bands = drawn.bands.clone();
+        bands.reverse();
+        let mut header = vec![if dates.is_some() { "Date" } else { "Row" }.to_owned(), "Forecast".to_owned()];
+        header.extend(bands.iter().flat_map(|(level, ..)| [format!("{level} % from"), format!("to {level} %")]));
+        let row = |i: usize| {
+            let place = match &dates {
+                Some((of, dates)) => of.format(dates[i]),
+                None => (drawn.start + i).to_string(),
+            };
+            let bounds = bands.iter().flat_map(|(_, low, high)| [low[i], high[i]]);
+            std::iter::once(place).chain(std::iter::once(drawn.point[i]).chain(bounds).map(digits)).collect()
+        };
+        let rows: Vec<Vec<String>> = (0..horizon.min(ROWS)).map(row).collect();
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        page.table(&header, &rows, None);
+        let text = "Four digits are shown; landfall forecast RUN --out FILE.csv writes all";
+        match horizon.saturating_sub(ROWS) {
+            0 => page.paragraph("soft", &format!("{text}.")),
+            more => page.paragraph("soft", &format!("{text}, and the {more} rows that are left out.")),
+        }
+    }
+
+    /// That further columns are not drawn.
+    fn left_out(&self, page: &mut Page) {
         if self.collected.left_out > 0 {
             let (shown, all) =
                 (self.collected.pairs.len(), self.collected.pairs.len() + self.collected.left_out);
@@ -55,6 +112,12 @@ impl Forecasts<'_> {
             );
             page.paragraph("soft", &text);
         }
+    }
+
+    /// Forecasts of test windows and the actual values, for each series and column that are shown.
+    pub(crate) fn windows(&self, page: &mut Page) {
+        page.heading(2, "Test windows: forecasts and actual values");
+        self.left_out(page);
         for pair in &self.collected.pairs {
             page.heading(3, &self.name(pair));
             page.charts(&self.charts(pair));
@@ -100,8 +163,7 @@ impl Forecasts<'_> {
             let svg = self.window(pair, shown, &title.to_lowercase()).svg();
             Some((title, beside, svg))
         };
-        let windows = shown.into_iter().filter_map(one);
-        windows.chain(self.beyond(pair)).collect()
+        shown.into_iter().filter_map(one).collect()
     }
 
     fn window(&self, pair: &Pair, shown: &Shown, which: &str) -> LineChart {
@@ -113,7 +175,8 @@ impl Forecasts<'_> {
         let bound = |i: usize| shown.bounds.get(i * horizon..(i + 1) * horizon).unwrap_or_default();
         let interval = |(k, level): (usize, &f64)| (*level, bound(2 * k), bound(2 * k + 1));
         let bands = widest_first(self.intervals.iter().enumerate().map(interval).collect(), quantiles);
-        self.chart(pair, &Drawn { start: shown.start_row, point: level(loss.point()), bands }, which)
+        let drawn = Drawn { start: shown.start_row, point: level(loss.point()), bands };
+        self.chart(pair, &drawn, which, self.history(drawn.point.len()))
     }
 
     /// Percent of the values that should lie between the outermost quantiles.
@@ -124,7 +187,7 @@ impl Forecasts<'_> {
     }
 
     /// The forecast of the rows after the last one.
-    fn beyond(&self, pair: &Pair) -> Option<(String, String, String)> {
+    fn beyond(&self, pair: &Pair) -> Option<Drawn<'_>> {
         let forecast = self.future.get(pair.series)?.as_ref()?;
         let series = &self.panel.members()[pair.series].series;
         let levels = forecast.quantiles.get(pair.target).filter(|levels| levels.len() > 1);
@@ -134,16 +197,18 @@ impl Forecasts<'_> {
         let pairs = self.intervals.iter().zip(bounds);
         let intervals = pairs.map(|(level, [low, high])| (*level, low.as_slice(), high.as_slice())).collect();
         let bands = widest_first(intervals, quantiles);
-        let drawn = Drawn { start: series.rows(), point: forecast.values.get(pair.target)?, bands };
-        let svg = self.chart(pair, &drawn, "beyond the end of the data").svg();
-        Some(("Beyond the end of the data".to_owned(), "no actual values yet".to_owned(), svg))
+        Some(Drawn { start: series.rows(), point: forecast.values.get(pair.target)?, bands })
     }
 
-    fn chart(&self, pair: &Pair, drawn: &Drawn<'_>, which: &str) -> LineChart {
+    /// Rows of history before a window.
+    fn history(&self, horizon: usize) -> usize {
+        (2 * horizon).max(2 * self.run.resolved().period + 1).clamp(12, HISTORY)
+    }
+
+    fn chart(&self, pair: &Pair, drawn: &Drawn<'_>, which: &str, history: usize) -> LineChart {
         let series = &self.panel.members()[pair.series].series;
         let values = &series.values()[pair.target];
         let horizon = drawn.point.len();
-        let history = (2 * horizon).max(2 * self.run.resolved().period + 1).clamp(12, HISTORY);
         let from = drawn.start.saturating_sub(history);
         let past = values.get(..drawn.start).unwrap_or(values);
         let at = |(i, y): (usize, &f64)| ((drawn.start + i) as f64, *y);

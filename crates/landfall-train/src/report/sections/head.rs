@@ -1,10 +1,11 @@
 //! What was trained, on what, and how good it is.
 
 use super::super::page::Page;
-use super::super::run_report::Row;
 use super::super::svg::{digits, shortened};
-use crate::data::{LevelScores, Summary};
+use crate::data::{LevelScores, Metrics, Summary};
 use crate::run::{EvaluationRecord, IntervalRecord, IntervalScore, Run, SCALED};
+use chrono::{DateTime, Utc};
+use std::time::SystemTime;
 
 /// Test windows below which errors may be chance.
 const FEW: usize = 20;
@@ -19,10 +20,11 @@ fn names(all: &[String]) -> String {
 }
 
 /// Whether the run beats its baselines, and the errors of all.
-pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord, baselines: &[Row]) {
+pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord) {
+    page.heading(2, "How good it is");
     let units = run.resolved().units();
     let name = run.forecaster_name();
-    let best = baselines.iter().reduce(|a, b| if b.mse < a.mse { b } else { a });
+    let best = record.baselines.iter().reduce(|a, b| if b.mse < a.mse { b } else { a });
     if let Some(best) = best {
         let ratio = record.mse / best.mse;
         if record.mse < best.mse {
@@ -45,16 +47,22 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord, bas
     if record.windows < FEW {
         page.paragraph("warn", &format!("Test has {} windows: these errors may be chance.", record.windows));
     }
-    let own = Row { name, mse: record.mse, mae: record.mae };
-    let row = |r: &Row| {
-        let of = |x: f64, own: f64| if own > 0.0 { digits(x / own) } else { "–".to_owned() };
-        let best = best.map_or(0.0, |b| b.mse);
-        vec![r.name.clone(), digits(r.mse), digits(r.mae), digits(r.mse.sqrt()), of(r.mse, best)]
+    let cells = |name: &str, mse: f64, mae: f64, metrics: Metrics| {
+        let cell = |x: Option<f64>| x.map_or_else(|| "–".to_owned(), digits);
+        let percent = metrics.smape.map_or_else(|| "–".to_owned(), |x| format!("{} %", digits(x)));
+        let relative = best.filter(|b| b.mse > 0.0).map(|b| mse / b.mse);
+        let numbers = [digits(mse), digits(mae), digits(mse.sqrt()), cell(metrics.mase), percent, cell(relative)];
+        std::iter::once(name.to_owned()).chain(numbers).collect::<Vec<_>>()
     };
-    let rows: Vec<Vec<String>> = std::iter::once(&own).chain(baselines).map(row).collect();
-    let first = format!("Test windows, {units}");
-    let header = [&first, "MSE", "MAE", "RMSE", "MSE relative to the better baseline"];
+    let own = cells(&name, record.mse, record.mae, record.metrics.unwrap_or_default());
+    let beside = record.baselines.iter().map(|b| cells(&b.name, b.mse, b.mae, b.metrics));
+    let rows: Vec<Vec<String>> = std::iter::once(own).chain(beside).collect();
+    let first = format!("{} test windows, {units}", record.windows);
+    let header = [&first, "MSE", "MAE", "RMSE", "MASE", "sMAPE", "MSE relative to the better baseline"];
     page.table(&header, &rows, Some(0));
+    let text = "MASE is the mean absolute error in units of that of the seasonal naive forecast on the training rows: below 1 is better. \
+                sMAPE is the symmetric mean absolute percentage error.";
+    page.paragraph("soft", text);
     if !record.intervals.is_empty() {
         let row = |level: f64, name: &str, s: &IntervalScore| {
             let coverage = format!("{:.1} %", 100.0 * s.coverage);
@@ -62,11 +70,16 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord, bas
         };
         let both = |i: &IntervalRecord| {
             let beside = i.baseline.as_ref().map(|s| row(i.level, &i.baseline_name, s));
-            [Some(row(i.level, &own.name, &i.own)), beside]
+            [Some(row(i.level, &name, &i.own)), beside]
         };
         let rows: Vec<Vec<String>> = record.intervals.iter().flat_map(both).flatten().collect();
         let first = format!("Intervals, {units}");
         page.table(&[&first, "Coverage", "Mean width", "Interval score"], &rows, None);
+        let remarks = record.coverage_remarks();
+        remarks.iter().for_each(|remark| page.paragraph("warn", remark));
+        if remarks.is_empty() && record.windows >= FEW {
+            page.paragraph("", "The intervals hold about as many of the test values as they should.");
+        }
         if let Some(without) = record.intervals.iter().find(|i| i.baseline.is_none()) {
             page.paragraph("soft", &without.no_baseline());
         }
@@ -95,6 +108,7 @@ pub(crate) fn verdict(page: &mut Page, run: &Run, record: &EvaluationRecord, bas
 
 /// Data, dates, season, sizes, and the choice.
 pub(crate) fn facts(page: &mut Page, run: &Run, summary: &Summary, record: &EvaluationRecord) {
+    page.heading(2, "Data and run");
     let resolved = run.resolved();
     let (targets, inputs) = summary.columns.split_at(summary.targets.min(summary.columns.len()));
     let dates = match (&summary.first, &summary.last) {
@@ -137,6 +151,18 @@ pub(crate) fn facts(page: &mut Page, run: &Run, summary: &Summary, record: &Eval
     for note in summary.notes.iter().take(12) {
         page.paragraph("soft", &format!("Note: {}", shortened(note, 400)));
     }
+}
+
+/// What made the report, when, and the commands that use the run.
+pub(crate) fn made(page: &mut Page, run: &Run) {
+    let path = run.path().display();
+    let now = DateTime::<Utc>::from(SystemTime::now()).format("%Y-%m-%d %H:%M UTC");
+    page.facts(&[
+        ("Made by", format!("landfall {}, {now}", env!("CARGO_PKG_VERSION"))),
+        ("Forecast", format!("landfall forecast {path}")),
+        ("Train again", format!("landfall train --config {path}/config.toml --out NEW")),
+        ("This report", format!("landfall report {path}")),
+    ]);
 }
 
 /// How the forecaster was chosen, and by how much, as `choice.json` of the run has it.

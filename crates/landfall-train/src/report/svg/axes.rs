@@ -31,14 +31,14 @@ pub(super) fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
     }
 }
 
-/// Values 1, 2 or 5 times a power of ten apart, from `low` to `high`, about as many as asked for, with labels.
+/// Values 1, 2 or 5 times a power of ten apart, from `low` to `high`, about as many as asked for and at least two of four, with labels.
 pub(crate) fn ticks(low: f64, high: f64, about: usize) -> Vec<(f64, String)> {
     let rough = (high - low) / about.max(1) as f64;
     if !rough.is_finite() || rough <= 0.0 {
         return Vec::new();
     }
     let power = 10f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| *s >= rough * 0.999);
+    let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| *s >= rough * 0.75);
     let step = step.unwrap_or(10.0 * power);
     let (first, last) = ((low / step - 1e-9).ceil(), (high / step + 1e-9).floor());
     let largest = low.abs().max(high.abs());
@@ -145,6 +145,7 @@ mod tests {
         let labels = |low, high| ticks(low, high, 4).into_iter().map(|t| t.1).collect::<Vec<_>>();
         assert_eq!(labels(-0.3, 1.1), ["0.0", "0.5", "1.0"].map(|t| if t == "0.0" { "0" } else { t }));
         assert_eq!(labels(96.0, 640.0), ["200", "400", "600"]);
+        assert_eq!(labels(60.05, 69.95), ["62", "64", "66", "68"]);
         assert_eq!(labels(0.0, 4e9), ["0", "1e9", "2e9", "3e9", "4e9"]);
         assert!(labels(1.0, 1.0).is_empty() && labels(0.0, f64::NAN).is_empty());
         assert_eq!(extent([2.0, f64::NAN, -1.0].into_iter()), (-1.0, 2.0));

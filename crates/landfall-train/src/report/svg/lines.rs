@@ -52,6 +52,25 @@ fn thinned<T: Copy>(points: &[T]) -> Vec<T> {
     kept
 }
 
+/// At most [`POINTS`] of a line's points: of each stretch the least and the greatest, so that a season stays visible.
+fn extremes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    if points.len() <= POINTS {
+        return points.to_vec();
+    }
+    let stretch = (2 * points.len()).div_ceil(POINTS);
+    let both = |part: &[(f64, f64)]| {
+        let order = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
+        let ends = part.iter().min_by(order).zip(part.iter().max_by(order));
+        ends.map_or_else(Vec::new, |(low, high)| if low.0 <= high.0 { vec![*low, *high] } else { vec![*high, *low] })
+    };
+    points.chunks(stretch).flat_map(both).collect()
+}
+
+/// The class of the n-th band: those within the widest are darker.
+fn band_class(n: usize) -> &'static str {
+    if n == 0 { "band" } else { "band inner" }
+}
+
 /// A path through points; it is broken where a value is not finite.
 fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
     let (mut text, mut pen) = (String::new(), 'M');
@@ -92,11 +111,11 @@ impl LineChart {
         let mut svg = opening(&self.title, &self.description, self.size, self.style);
         svg += &legend;
         svg += &self.frame(&x, &y);
-        for (_, band) in &self.bands {
-            let band = thinned(band);
+        for (i, (_, band)) in self.bands.iter().enumerate() {
+            let (band, class) = (thinned(band), band_class(i));
             let upper = band.iter().map(|b| (x.at(b.0), y.at(self.value(b.2))));
             let lower = band.iter().rev().map(|b| (x.at(b.0), y.at(self.value(b.1))));
-            let _ = write!(svg, r#"<path class="band" d="{}Z"/>"#, path(upper.chain(lower)));
+            let _ = write!(svg, r#"<path class="{class}" d="{}Z"/>"#, path(upper.chain(lower)));
         }
         for (place, name) in &self.marks {
             let at = x.at(*place);
@@ -109,7 +128,7 @@ impl LineChart {
         }
         for line in &self.lines {
             let points: Vec<(f64, f64)> =
-                thinned(&line.points).iter().map(|p| (x.at(p.0), y.at(self.value(p.1)))).collect();
+                extremes(&line.points).iter().map(|p| (x.at(p.0), y.at(self.value(p.1)))).collect();
             let _ =
                 write!(svg, r#"<path class="line {}" d="{}"/>"#, line.class, path(points.iter().copied()));
             let dots = points.iter().filter(|p| (line.dots || points.len() == 1) && p.1.is_finite());
@@ -176,7 +195,7 @@ impl LineChart {
 
     /// What is what, in as many rows as it takes; and the height below it.
     fn legend(&self) -> (String, f64) {
-        let band = self.bands.iter().map(|(name, _)| ("band", name.as_str()));
+        let band = self.bands.iter().enumerate().map(|(i, (name, _))| (band_class(i), name.as_str()));
         let marks = self.marks.iter().map(|(_, name)| ("mark", name.as_str()));
         let lines = self.lines.iter().map(|line| (line.class, line.name.as_str()));
         let entries = lines.chain(band).chain(marks).filter(|(_, name)| !name.is_empty());
@@ -187,7 +206,7 @@ impl LineChart {
                 (x, y) = (8.0, y + 17.0);
             }
             let sample = match class {
-                "band" => format!(r#"<path class="band" d="M{x} {}h20v10h-20Z"/>"#, y - 9.0),
+                band if band.starts_with("band") => format!(r#"<path class="{band}" d="M{x} {}h20v10h-20Z"/>"#, y - 9.0),
                 "mark" => format!(r#"<path class="mark" d="M{} {}v12"/>"#, x + 10.0, y - 10.0),
                 line => format!(r#"<path class="line {line}" d="M{x} {}h20"/>"#, y - 4.0),
             };
