@@ -29,7 +29,8 @@ fn layout(py: Python<'_>, sizes: &[i64], strides: Option<&[i64]>) -> PyResult<La
             ),
         );
     };
-    let contiguous = Layout::contiguous(shape);
+    let large = |rule| Class::Shape.error(py, format!("the array has shape {sizes:?}: {rule}"));
+    let contiguous = Layout::contiguous(shape.bounded().map_err(large)?);
     let Some(given) = strides.filter(|_| shape.elements() > 0) else { return Ok(contiguous) };
     let mut strides = [0; MAX_RANK];
     for (axis, (&size, &stride)) in shape.dims().iter().zip(given).enumerate() {
