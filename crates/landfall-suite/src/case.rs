@@ -172,7 +172,7 @@ pub(crate) fn data(sample: &Sample, index: usize, specs: &[Spec]) -> Vec<HostTen
         .collect()
 }
 
-fn fill(data: &Data, spec: Spec, random: &mut Random) -> HostTensor {
+pub(crate) fn fill(data: &Data, spec: Spec, random: &mut Random) -> HostTensor {
     let value = |i: usize| match data {
         Data::Range(lo, hi) => fit(spec.dtype, lo + (hi - lo) * random.uniform()),
         Data::Wide => fit(spec.dtype, random.wide()),
