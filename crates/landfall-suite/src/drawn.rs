@@ -17,6 +17,11 @@ const MOST: usize = 4096;
 /// What bytes hold that no element lies on.
 const GUARD: u8 = 0xA5;
 
+/// The bound of results: elements that are equal because they are one element in memory cancel more than those of samples do.
+fn loose(dtype: DType) -> f64 {
+    2.0 * bound(dtype)
+}
+
 /// How an operand lies in flat memory.
 #[derive(Debug, Clone)]
 struct Lie {
@@ -148,13 +153,15 @@ struct Operands {
 
 impl Operands {
     fn draw(engine: &Engine, case: &Case, rng: &mut Rng) -> Check<Self> {
-        let mut all = Self { memories: Vec::new(), inputs: Vec::new(), data: Vec::new(), outputs: Vec::new() };
+        let mut all =
+            Self { memories: Vec::new(), inputs: Vec::new(), data: Vec::new(), outputs: Vec::new() };
         // The input that an output is: one that it updates, or now and then one in whose place it may be.
         let mut landing: Vec<Option<usize>> = (0..case.outputs.len()).map(|j| case.updated(j)).collect();
         for j in 0..landing.len() {
             let Alias::InPlace(which) = case.alias(j) else { continue };
             let fits = |i: &&usize| {
-                !landing.contains(&Some(**i)) && case.inputs.get(**i).is_some_and(|h| h.spec == case.outputs[j])
+                !landing.contains(&Some(**i))
+                    && case.inputs.get(**i).is_some_and(|h| h.spec == case.outputs[j])
             };
             let found = which.iter().find(fits).copied();
             landing[j] = found.filter(|_| below(rng, 3) == 0);
@@ -234,14 +241,20 @@ impl Operands {
         let (inputs, outputs) = (views(&self.inputs), views(&self.outputs));
         let layouts = || {
             let all = inputs.iter().chain(&outputs);
-            all.map(|v| format!("{} {:?}+{}", v.shape(), v.layout().strides(), v.layout().offset())).collect::<Vec<_>>()
+            all.map(|v| format!("{} {:?}+{}", v.shape(), v.layout().strides(), v.layout().offset()))
+                .collect::<Vec<_>>()
         };
         let failed = |why: String| Failure(format!("{case} on {}: {why}", layouts().join(", ")));
         engine
-            .call_views(case.op.as_ref(), &inputs.iter().collect::<Vec<_>>(), &outputs.iter().collect::<Vec<_>>())
+            .call_views(
+                case.op.as_ref(),
+                &inputs.iter().collect::<Vec<_>>(),
+                &outputs.iter().collect::<Vec<_>>(),
+            )
             .map_err(|e| failed(e.to_string()))?;
         let got = outputs.iter().map(View::read_host).collect::<Result<Vec<_>, _>>()?;
-        close(&case, &got, &case.reference()?, bound, &mut Worst::new()).map_err(|Failure(why)| failed(why))?;
+        close(&case, &got, &case.reference()?, loose, &mut Worst::new())
+            .map_err(|Failure(why)| failed(why))?;
         for (number, memory) in self.memories.iter().enumerate() {
             let (mut now, size) = (memory.now()?, memory.flat.dtype().size());
             for (_, view) in self.outputs.iter().filter(|(of, _)| *of == number) {
@@ -278,7 +291,12 @@ pub(crate) fn drawn(on: On, op: &dyn Tested) -> Check {
 }
 
 /// Calls of ops, cases and views that a seed draws: so many of them, or the one of this number. What failed, a line each.
-pub(crate) fn campaign(ops: &[&dyn Tested], on: On, seed: u64, numbers: std::ops::Range<u32>) -> Check<Vec<String>> {
+pub(crate) fn campaign(
+    ops: &[&dyn Tested],
+    on: On,
+    seed: u64,
+    numbers: std::ops::Range<u32>,
+) -> Check<Vec<String>> {
     let engine = on.engine()?;
     let all = ops.iter().map(|op| small(*op)).collect::<Check<Vec<_>>>()?;
     let mut found = Vec::new();

@@ -90,7 +90,10 @@ fn views_of_storages() {
     );
     // A storage viewed over and over: a trillion elements of one.
     let many = refused(&one("FloatStorage", b"K\0J\0\0\0\x40K\x10\x86K\0K\0\x86"));
-    assert!(many.starts_with("tensor w: the tensors up to it have 68719476736 bytes, and those of"), "{many}");
+    assert!(
+        many.starts_with("tensor w: the tensors up to it have 68719476736 bytes, and those of"),
+        "{many}"
+    );
     // More elements than numbers count, of none at all.
     let uncounted = refused(&one("FloatStorage", b"K\0J\0\0\0\x40J\0\0\0\x40J\0\0\0\x40\x87K\0K\0K\0\x87"));
     assert!(uncounted.contains("has more than 2^48 elements"), "{uncounted}");
@@ -180,7 +183,8 @@ fn names_of_the_format_itself_are_refused_and_all_others_are_kept() {
     let path = folder.path().join("names.safetensors");
     let mut file = File::default();
     let host = HostTensor::new(DType::U8, [2], vec![1.0, 2.0]).expect("2 elements");
-    for name in ["", " ", "a\0b", "\u{1f409}", "\"quoted\\", "__metadata", "sha256", "a/b", "\n", "\u{202e}x"] {
+    for name in ["", " ", "a\0b", "\u{1f409}", "\"quoted\\", "__metadata", "sha256", "a/b", "\n", "\u{202e}x"]
+    {
         file.tensors.insert(name.to_owned(), Tensor::from(&host));
         file.metadata.insert(format!("of {name}"), name.to_owned());
     }
@@ -250,7 +254,8 @@ fn archives_of_other_kinds() {
     assert!(said(stored(&big)).ends_with("its byte order is \"big\"; save it on a little-endian machine"));
     let old = tempfile::NamedTempFile::new().expect("a file");
     // As of protocol 4, which frames it.
-    std::fs::write(old.path(), [&b"\x80\x04\x95\x0d\0\0\0\0\0\0\0"[..], OLD_MAGIC].concat()).expect("written");
+    std::fs::write(old.path(), [&b"\x80\x04\x95\x0d\0\0\0\0\0\0\0"[..], OLD_MAGIC].concat())
+        .expect("written");
     let said = File::read(old.path()).expect_err("refused").to_string();
     assert!(
         said.ends_with("its format is that of torch before 1.6; load it there and save it again"),

@@ -133,17 +133,29 @@ fn layouts_of_any_numbers_are_within_a_memory_or_refused() {
                         assert!(layout.slice(0, size, 0, 1).is_ok());
                         assert!(layout.index_flat(0) == offset);
                     }
-                    Err(_) => assert!(last > MAX_ELEMENTS as u128 || size > MAX_ELEMENTS || offset > MAX_ELEMENTS),
+                    Err(_) => {
+                        assert!(last > MAX_ELEMENTS as u128 || size > MAX_ELEMENTS || offset > MAX_ELEMENTS)
+                    }
                 }
             }
         }
         for shape in [[size, 1, 0], [size, size, 0], [size, size, 1]].map(Shape::from) {
-            let counted = shape.dims().iter().filter(|&&d| d > 0).fold(1u128, |n, &d| n.saturating_mul(d as u128));
+            let counted =
+                shape.dims().iter().filter(|&&d| d > 0).fold(1u128, |n, &d| n.saturating_mul(d as u128));
             assert_eq!(shape.bounded().is_ok(), counted <= MAX_ELEMENTS as u128, "{shape}");
             // What no tensor can have is described without a panic.
             let layout = Layout::contiguous(shape);
-            let _ = (layout.is_contiguous(), layout.is_injective(), layout.span(), layout.shifted(usize::MAX).span());
-            let _ = (layout.slice(0, size.saturating_sub(1), 1, 1), layout.reshape(shape), layout.unfold(1, size));
+            let _ = (
+                layout.is_contiguous(),
+                layout.is_injective(),
+                layout.span(),
+                layout.shifted(usize::MAX).span(),
+            );
+            let _ = (
+                layout.slice(0, size.saturating_sub(1), 1, 1),
+                layout.reshape(shape),
+                layout.unfold(1, size),
+            );
         }
     }
 }
@@ -151,7 +163,9 @@ fn layouts_of_any_numbers_are_within_a_memory_or_refused() {
 #[test]
 fn memory_that_cannot_be_had_is_an_error() -> Result<(), Error> {
     for engine in [Engine::cpu_with_threads(1)?, Engine::null(), Engine::planning_for_cuda()] {
-        for shape in [[1 << 62, 1], [usize::MAX, 1], [1 << 32, 1 << 32], [1 << 40, usize::MAX]].map(Shape::from) {
+        for shape in
+            [[1 << 62, 1], [usize::MAX, 1], [1 << 32, 1 << 32], [1 << 40, usize::MAX]].map(Shape::from)
+        {
             let refused = engine.empty(DType::F32, shape).expect_err("too large").to_string();
             assert!(refused.contains("more than 2^48 elements"), "{refused}");
             let empty = [shape.dims()[0], shape.dims()[1], 0];
@@ -178,7 +192,8 @@ fn memory_that_cannot_be_had_is_an_error() -> Result<(), Error> {
     assert!(matches!(wide.read_host(), Err(Error::HostMemory { .. })));
     assert!(wide.to_string().contains("no memory for"), "{wide}");
     // So does a slab of many entries, each of which can be had.
-    let entries: Vec<(String, Shape)> = (0..300).map(|i| (format!("e{i}"), Shape::from([MAX_ELEMENTS / 4]))).collect();
+    let entries: Vec<(String, Shape)> =
+        (0..300).map(|i| (format!("e{i}"), Shape::from([MAX_ELEMENTS / 4]))).collect();
     assert!(StateSpec::new().add("slab", DType::F64, &entries).is_err());
     Ok(())
 }
@@ -274,7 +289,9 @@ fn usual(parameter: &Parameter) -> AttributeValue {
 /// What a parameter of this value may be instead.
 fn others(value: &AttributeValue) -> Vec<AttributeValue> {
     match value {
-        AttributeValue::Int(_) | AttributeValue::None => INTEGERS.iter().map(|&n| AttributeValue::Int(n)).collect(),
+        AttributeValue::Int(_) | AttributeValue::None => {
+            INTEGERS.iter().map(|&n| AttributeValue::Int(n)).collect()
+        }
         AttributeValue::Ints(list) => {
             let at = |(i, n): (usize, i64)| {
                 let mut list = list.clone();
@@ -352,7 +369,8 @@ fn methods_take_or_refuse_any_integer() {
         }
     }
     assert!(wrong.is_empty(), "{} calls panicked: {}", wrong.len(), wrong.join("\n"));
-    let with_sizes = ["tile", "pad", "slice_step", "unfold", "conv1d", "max_pool", "arange", "eye", "roll", "largest"];
+    let with_sizes =
+        ["tile", "pad", "slice_step", "unfold", "conv1d", "max_pool", "arange", "eye", "roll", "largest"];
     let rest: Vec<_> = with_sizes.iter().filter(|name| !tried.contains(*name)).collect();
     assert!(rest.is_empty(), "not tried: {rest:?}; tried: {tried:?}");
 }
@@ -373,8 +391,11 @@ fn tensors_of_other_libraries_end_within_their_memory() -> Result<(), Error> {
                 if let Ok(view) = engine.wrap(foreign.read_only(), DType::U8, layout) {
                     let (_, end) = reach(view.layout());
                     assert!(end <= 64, "{layout:?}");
-                    let host: HostTensor = view.read_host()?;
-                    assert!(host.data.iter().all(|&x| x == 7.0));
+                    // (One byte that is stretched has as many elements as one likes.)
+                    if view.shape().elements() <= 64 {
+                        let host: HostTensor = view.read_host()?;
+                        assert!(host.data.iter().all(|&x| x == 7.0));
+                    }
                     made += 1;
                 }
             }

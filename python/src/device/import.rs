@@ -200,17 +200,20 @@ fn wrap(py: Python<'_>, lent: Lent, stream: Option<ForeignStream>) -> PyResult<V
         }
     };
     let Some(rank) = usize::try_from(tensor.rank).ok().filter(|&rank| rank <= MAX_RANK) else {
-        return Err(Class::Shape.error(
-            py,
-            format!("the array has {} axes; a tensor has 0 to {MAX_RANK}", tensor.rank),
-        ));
+        return Err(Class::Shape
+            .error(py, format!("the array has {} axes; a tensor has 0 to {MAX_RANK}", tensor.rank)));
     };
     let list = |start: *mut i64| {
         // SAFETY: shape and strides have one number for each axis, and live as long as the struct.
         (!start.is_null() && rank > 0).then(|| unsafe { std::slice::from_raw_parts(start, rank) })
     };
-    let Some(shape) = list(tensor.shape).or(if rank == 0 { Some(&[]) } else { None }) else {
-        return Err(Class::Exchange.error(py, format!("the array has {rank} axes and does not say of which sizes")));
+    let shape: &[i64] = match list(tensor.shape) {
+        Some(shape) => shape,
+        None if rank == 0 => &[],
+        None => {
+            let why = format!("the array has {rank} axes and does not say of which sizes");
+            return Err(Class::Exchange.error(py, why));
+        }
     };
     let layout = layout(py, shape, list(tensor.strides))?;
     let bytes = layout.span().end * dtype.size();
@@ -226,7 +229,10 @@ fn wrap(py: Python<'_>, lent: Lent, stream: Option<ForeignStream>) -> PyResult<V
         None => {
             return Err(Class::Exchange.error(
                 py,
-                format!("the array begins {} bytes behind its memory, beyond every address", tensor.byte_offset),
+                format!(
+                    "the array begins {} bytes behind its memory, beyond every address",
+                    tensor.byte_offset
+                ),
             ));
         }
     };

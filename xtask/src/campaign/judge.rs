@@ -16,10 +16,14 @@ pub(super) fn run(options: &Options) -> Result<Tally, String> {
     let done = command.stderr(Stdio::inherit()).output().map_err(|e| e.to_string())?;
     let told = String::from_utf8_lossy(&done.stdout);
     let mut tally = Tally { count: options.case.map_or(options.count, |_| 1), ..Tally::default() };
-    told.lines().filter_map(|line| line.strip_prefix("FOUND ")).for_each(|line| tally.finding(line.to_owned()));
+    told.lines()
+        .filter_map(|line| line.strip_prefix("FOUND "))
+        .for_each(|line| tally.finding(line.to_owned()));
     // A run that counted its calls ended; another one says why it did not.
     match told.lines().find(|line| line.starts_with("guarded: ")) {
-        Some(counts) if done.status.success() != tally.findings.is_empty() => Err(format!("{}: {counts}", done.status)),
+        Some(counts) if done.status.success() != tally.findings.is_empty() => {
+            Err(format!("{}: {counts}", done.status))
+        }
         Some(counts) => {
             tally.note(counts.to_owned());
             Ok(tally)

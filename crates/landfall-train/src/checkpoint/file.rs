@@ -149,10 +149,14 @@ impl File {
     fn bytes(&self) -> Result<Vec<u8>, String> {
         // Where the format has an entry of its own, one of the caller's would be lost, or the file not be read again.
         if self.tensors.contains_key(METADATA) {
-            return Err(format!("a safetensors file has no tensor named {METADATA}, its own entry for text; rename it"));
+            return Err(format!(
+                "a safetensors file has no tensor named {METADATA}, its own entry for text; rename it"
+            ));
         }
         if self.metadata.contains_key(CHECKSUM) {
-            return Err(format!("its metadata has an entry {CHECKSUM}, which is the file's checksum; rename it"));
+            return Err(format!(
+                "its metadata has an entry {CHECKSUM}, which is the file's checksum; rename it"
+            ));
         }
         let mut views = Vec::with_capacity(self.tensors.len());
         for (name, t) in &self.tensors {

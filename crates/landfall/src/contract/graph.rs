@@ -258,7 +258,8 @@ impl Graph {
             return Err(fault.clone().into());
         }
         if inner.values.len() >= MAX_VALUES {
-            let (value, expected) = (inner.values.len() as f64, "below 4194304; use an op that works on all of them");
+            let (value, expected) =
+                (inner.values.len() as f64, "below 4194304; use an op that works on all of them");
             let rule = Rule::Attribute { name: "number of values of the graph", value, expected };
             return Err(rule.of(op, &[], None, Some(at)).into());
         }

@@ -337,10 +337,7 @@ impl std::ops::Add for Cost {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self {
-            bytes: self.bytes.saturating_add(other.bytes),
-            flops: self.flops.saturating_add(other.flops),
-        }
+        Self { bytes: self.bytes.saturating_add(other.bytes), flops: self.flops.saturating_add(other.flops) }
     }
 }
 

@@ -89,7 +89,11 @@ impl Shape {
     /// [`Rule::TooLarge`].
     pub fn bounded(self) -> Result<Self, Rule> {
         let counted = self.dims().iter().filter(|&&d| d > 0).try_fold(1usize, |n, &d| n.checked_mul(d));
-        if counted.is_some_and(|n| n <= MAX_ELEMENTS) { Ok(self) } else { Err(Rule::TooLarge { shape: self }) }
+        if counted.is_some_and(|n| n <= MAX_ELEMENTS) {
+            Ok(self)
+        } else {
+            Err(Rule::TooLarge { shape: self })
+        }
     }
 
     /// The last size; 1 for a scalar.

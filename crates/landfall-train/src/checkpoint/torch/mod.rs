@@ -137,9 +137,8 @@ fn read(bytes: Vec<u8>) -> Result<BTreeMap<String, Tensor>, String> {
 /// What a tensor is, and where its elements lie in its storage.
 fn place(name: &str, tensor: &pickle::Tensor) -> Result<(Spec, Layout), String> {
     let Storage { dtype, elements, .. } = &*tensor.storage;
-    let shape = Shape::new(&tensor.size).ok_or_else(|| {
-        format!("tensor {name} has {} axes, more than are supported", tensor.size.len())
-    })?;
+    let shape = Shape::new(&tensor.size)
+        .ok_or_else(|| format!("tensor {name} has {} axes, more than are supported", tensor.size.len()))?;
     let layout = match Layout::strided(shape, &tensor.stride, tensor.offset) {
         Ok(layout) if shape.elements() == 0 || layout.span().end <= *elements => layout,
         Err(rule @ Rule::TooLarge { .. }) => return Err(format!("tensor {name}: {rule}")),

@@ -128,7 +128,9 @@ fn name(module: &str, attribute: &str) -> Result<Name, String> {
         ("torch.storage", "UntypedStorage") => return Ok(Name::UntypedStorage),
         _ => {
             if let Some(what) = unsupported(module, attribute) {
-                return Err(format!("it holds {what}, which is not supported; convert it before it is saved"));
+                return Err(format!(
+                    "it holds {what}, which is not supported; convert it before it is saved"
+                ));
             }
             return Err(format!(
                 "it holds the Python object {module}.{attribute}, which is not loaded; save names and tensors alone, with \
@@ -322,7 +324,8 @@ impl Machine {
         let Value::Tuple(parts) = &id else {
             return Err(format!("its pickle names a storage by {}", id.what()));
         };
-        let [Value::Str(kind), Value::Name(class), Value::Str(key), _, Value::Int(elements)] = parts.as_slice()
+        let [Value::Str(kind), Value::Name(class), Value::Str(key), _, Value::Int(elements)] =
+            parts.as_slice()
         else {
             return Err("its pickle names a storage in an unknown form".to_owned());
         };
