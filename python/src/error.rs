@@ -78,7 +78,7 @@ impl Class {
         if let Error::Op(error) = error {
             return Self::of_rule(&error.rule);
         }
-        if matches!(error, Error::Memory { .. }) {
+        if matches!(error, Error::Memory { .. } | Error::HostMemory { .. }) {
             return Self::Memory;
         }
         if matches!(error, Error::Index { .. }) {

@@ -185,7 +185,7 @@ fn data_seed() -> usize {
     *SEED.get_or_init(read)
 }
 
-fn fill(data: &Data, spec: Spec, random: &mut Random) -> HostTensor {
+pub(crate) fn fill(data: &Data, spec: Spec, random: &mut Random) -> HostTensor {
     let value = |i: usize| match data {
         Data::Range(lo, hi) => fit(spec.dtype, lo + (hi - lo) * random.uniform()),
         Data::Wide => fit(spec.dtype, random.wide()),

@@ -17,6 +17,7 @@ mod allocation;
 mod case;
 mod compare;
 mod device;
+mod drawn;
 mod gradient;
 mod launch;
 mod layouts;
@@ -29,6 +30,7 @@ mod purity;
 mod refused;
 mod runner;
 mod sanitized;
+mod sizes;
 #[cfg(test)]
 mod support;
 mod tuned;
@@ -50,6 +52,7 @@ const PROPERTIES: &[(&str, Property)] = &[
     ("layouts", layouts::layouts),
     ("poison", layouts::poison),
     ("guards", layouts::guards),
+    ("drawn", drawn::drawn),
     ("deterministic", layouts::deterministic),
     ("aliasing", aliasing::aliasing),
     ("allocates_nothing", allocation::allocates_nothing),

@@ -7,7 +7,9 @@ use crate::PROPERTIES;
 use crate::case::{Check, Failure};
 use crate::device::gpu;
 use crate::device::{On, on_cuda};
+use crate::drawn;
 use crate::refused;
+use crate::sizes;
 use landfall::ops::Tested;
 use landfall::rng::Rng;
 use std::cmp::Reverse;
@@ -25,6 +27,8 @@ const USAGE: &str = "usage: [OPTION]... [FILTER]...
   --list            names the properties and runs none
   --seed SEED       runs them in the order that a seed draws
   --seeds COUNT     runs them in the orders of the seeds 0, 1, …
+  --guarded COUNT   no properties: so many calls on views that a seed draws, in guarded memory (those of `drawn`)
+  --case NUMBER     of these the one of this number
   --test-threads N  properties that are checked at a time (as many as there are cores)
   --limit SECONDS   after so long a run is given up, and what still runs is named (1800)
   --nocapture, --show-output, --quiet, --format F, --color C: taken for other test programs' sake";
@@ -55,6 +59,7 @@ fn items(ops: &[Arc<dyn Tested>]) -> Vec<Item<'_>> {
             });
         }
         items.push(Item { name: format!("{name}::null"), run: Box::new(move || refused::null(op)) });
+        items.push(Item { name: format!("{name}::sizes"), run: Box::new(move || sizes::sizes(op)) });
     }
     items
 }
@@ -163,6 +168,8 @@ struct Asked {
     exact: bool,
     list: bool,
     help: bool,
+    guarded: Option<u32>,
+    case: Option<u32>,
 }
 
 impl Asked {
@@ -181,6 +188,8 @@ impl Asked {
                 "--seed" => asked.seeds = vec![number(value()?)?],
                 "--test-threads" | "--threads" => asked.threads = Some(number(value()?)?.max(1) as usize),
                 "--limit" => asked.limit = Some(Duration::from_secs(number(value()?)?)),
+                "--guarded" => asked.guarded = Some(number(value()?)?.try_into().unwrap_or(u32::MAX)),
+                "--case" => asked.case = Some(number(value()?)?.try_into().unwrap_or(u32::MAX)),
                 "--skip" => asked.skipped.push(value()?),
                 "--exact" => asked.exact = true,
                 "--list" => asked.list = true,
@@ -201,6 +210,37 @@ impl Asked {
     }
 }
 
+/// Calls on drawn views, on each device.
+fn guarded(ops: &[Arc<dyn Tested>], asked: &Asked, count: u32) -> ExitCode {
+    let start = Instant::now();
+    let seed = asked.seeds.first().copied().unwrap_or(0);
+    let numbers = asked.case.map_or(0..count, |case| case..case.saturating_add(1));
+    let ops: Vec<&dyn Tested> = ops.iter().map(AsRef::as_ref).filter(|op| asked.wants(op.name())).collect();
+    let on = |on: On| drawn::campaign(&ops, on, seed, numbers.clone());
+    let done = gpu::gpu().map(|gpu| gpu.is_some()).map_err(Failure::from).and_then(|gpu| {
+        let mut found = on(On::Cpu)?;
+        if gpu {
+            found.extend(on(On::Cuda)?);
+        }
+        Ok((found, 1 + u32::from(gpu)))
+    });
+    let (found, devices) = match done {
+        Ok(done) => done,
+        Err(Failure(why)) => {
+            eprintln!("{why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    found.iter().for_each(|line| println!("FOUND {line}"));
+    println!(
+        "guarded: {} calls on {devices} devices, {} findings, {:.1} s, seed {seed}",
+        numbers.len(),
+        found.len(),
+        start.elapsed().as_secs_f64()
+    );
+    if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 /// The suite as a program.
 pub(crate) fn main(ops: &[Arc<dyn Tested>]) -> ExitCode {
     let asked = match Asked::read(std::env::args().skip(1)) {
@@ -213,6 +253,9 @@ pub(crate) fn main(ops: &[Arc<dyn Tested>]) -> ExitCode {
     if asked.help {
         println!("{USAGE}");
         return ExitCode::SUCCESS;
+    }
+    if let Some(count) = asked.guarded {
+        return guarded(ops, &asked, count);
     }
     let all = items(ops);
     let count = all.len();

@@ -65,8 +65,8 @@ pub use passes::{Mixed, grad, mixed_precision};
 pub use program::{Program, ProgramSet};
 pub use ranks::{Parts, Signature, Transport, World};
 pub use values::{
-    Accumulate, All, Axes, Axis, Class, DType, DeviceKind, Element, HostTensor, Keep, Layout, MAX_RANK, Math,
-    OpError, Overlap, RankFault, Relation, Rule, Shape, Spec,
+    Accumulate, All, Axes, Axis, Class, DType, DeviceKind, Element, HostTensor, Keep, Layout, MAX_ELEMENTS,
+    MAX_RANK, Math, OpError, Overlap, RankFault, Relation, Rule, Shape, Spec,
 };
 
 /// Scalar expressions, in which pointwise ops are defined; each device generates its kernel from the expression.

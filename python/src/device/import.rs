@@ -8,7 +8,7 @@ use super::{NOWHERE, layout};
 use crate::dtype;
 use crate::engines;
 use crate::error::{Class, Raise};
-use landfall::{DeviceKind, Foreign, ForeignStream, View};
+use landfall::{DeviceKind, Foreign, ForeignStream, MAX_RANK, View};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -199,22 +199,42 @@ fn wrap(py: Python<'_>, lent: Lent, stream: Option<ForeignStream>) -> PyResult<V
             ));
         }
     };
+    let Some(rank) = usize::try_from(tensor.rank).ok().filter(|&rank| rank <= MAX_RANK) else {
+        return Err(Class::Shape
+            .error(py, format!("the array has {} axes; a tensor has 0 to {MAX_RANK}", tensor.rank)));
+    };
     let list = |start: *mut i64| {
-        let rank = usize::try_from(tensor.rank).unwrap_or(0);
         // SAFETY: shape and strides have one number for each axis, and live as long as the struct.
         (!start.is_null() && rank > 0).then(|| unsafe { std::slice::from_raw_parts(start, rank) })
     };
-    let layout = layout(py, list(tensor.shape).unwrap_or(&[]), list(tensor.strides))?;
+    let shape: &[i64] = match list(tensor.shape) {
+        Some(shape) => shape,
+        None if rank == 0 => &[],
+        None => {
+            let why = format!("the array has {rank} axes and does not say of which sizes");
+            return Err(Class::Exchange.error(py, why));
+        }
+    };
+    let layout = layout(py, shape, list(tensor.strides))?;
     let bytes = layout.span().end * dtype.size();
-    let address = match (tensor.data as u64).wrapping_add(tensor.byte_offset) {
+    let address = match (tensor.data as u64).checked_add(tensor.byte_offset) {
         _ if bytes == 0 => NOWHERE,
-        0 => {
+        _ if tensor.data.is_null() => {
             return Err(Class::Exchange.error(
                 py,
                 "the array has elements but no memory (such as a fake or meta tensor); give one that holds numbers",
             ));
         }
-        address => address,
+        Some(address) => address,
+        None => {
+            return Err(Class::Exchange.error(
+                py,
+                format!(
+                    "the array begins {} bytes behind its memory, beyond every address",
+                    tensor.byte_offset
+                ),
+            ));
+        }
     };
     let read_only = lent.read_only();
     let engine = engines::on(py, device)?;

@@ -14,7 +14,7 @@ pub(crate) use numpy::from_array;
 pub(crate) use parent::adopt;
 
 use crate::error::Class;
-use landfall::{Layout, MAX_RANK, Shape};
+use landfall::{Layout, MAX_RANK, Rule, Shape};
 use pyo3::prelude::*;
 
 /// The layout of another library's array. Its strides may be anything along axes with fewer than two elements.
@@ -29,7 +29,8 @@ fn layout(py: Python<'_>, sizes: &[i64], strides: Option<&[i64]>) -> PyResult<La
             ),
         );
     };
-    let contiguous = Layout::contiguous(shape);
+    let large = |rule: Rule| Class::Shape.error(py, format!("the array has shape {sizes:?}: {rule}"));
+    let contiguous = Layout::contiguous(shape.bounded().map_err(large)?);
     let Some(given) = strides.filter(|_| shape.elements() > 0) else { return Ok(contiguous) };
     let mut strides = [0; MAX_RANK];
     for (axis, (&size, &stride)) in shape.dims().iter().zip(given).enumerate() {

@@ -3,7 +3,7 @@
 use crate::error::Class;
 use landfall::Spec;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyTuple};
 
 /// What an index does to one axis, counted in what the cuts before left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,9 @@ pub(crate) fn of(spec: Spec, key: &Bound<'_, PyAny>) -> PyResult<Vec<Cut>> {
             };
             cuts.push(Cut::At { axis, index });
             from += 1;
+        } else if item.is_instance_of::<PyInt>() && !item.is_instance_of::<PyBool>() {
+            let why = format!("{item} is out of range of axis {from} of size {}", sizes[from]);
+            return refused(Class::Index, why);
         } else {
             return refused(
                 Class::Argument,

@@ -3,7 +3,7 @@
 use super::Tensor;
 use crate::error::{Class, Raise};
 use crate::{dtype, engines, operand, ops};
-use landfall::{DType, MAX_RANK, Shape, View};
+use landfall::{DType, MAX_RANK, Shape, Spec, View};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PySequence};
 
@@ -134,7 +134,11 @@ pub(crate) fn _from_bytes(
     device: &str,
 ) -> PyResult<Tensor> {
     let engine = engines::on(py, engines::device(py, Some(device))?)?;
-    let view = View::from(engine.empty(dtype::of(dtype)?, self::shape(shape)?).raised(py)?);
+    let spec = Spec { dtype: dtype::of(dtype)?, shape: self::shape(shape)? };
+    if spec.bytes() != bytes.len() {
+        return Err(Class::Shape.error(py, format!("{} bytes are no {spec}", bytes.len())));
+    }
+    let view = View::from(engine.empty(spec.dtype, spec.shape).raised(py)?);
     view.write_bytes(bytes).raised(py)?;
     Ok(Tensor::new(view))
 }

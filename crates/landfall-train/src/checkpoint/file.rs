@@ -59,6 +59,9 @@ pub struct File {
     pub metadata: BTreeMap<String, String>,
 }
 
+/// The header's entry with the metadata.
+const METADATA: &str = "__metadata__";
+
 /// The metadata entry with the checksum.
 const CHECKSUM: &str = "sha256";
 
@@ -88,7 +91,7 @@ impl File {
         if bytes.starts_with(torch::MAGIC) {
             return Self::from_torch(path, bytes);
         }
-        if bytes.starts_with(torch::OLD_MAGIC) {
+        if torch::is_old(&bytes) {
             let why = "its format is that of torch before 1.6; load it there and save it again".to_owned();
             return Err(CheckpointError::Torch { path: path.to_owned(), why });
         }
@@ -115,7 +118,7 @@ impl File {
     /// was there before.
     ///
     /// # Errors
-    /// [`CheckpointError::Write`].
+    /// [`CheckpointError::Write`], also for a name that the format keeps for itself.
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
         let failed = |why: std::io::Error| CheckpointError::Write { path: path.to_owned(), why };
         replace(path, &self.bytes().map_err(|why| failed(std::io::Error::other(why)))?).map_err(failed)
@@ -144,6 +147,17 @@ impl File {
     /// The file's bytes. Equal contents have equal bytes: the library writes a hash map's entries in an order of its own
     /// each time, so the header is written again with its entries sorted.
     fn bytes(&self) -> Result<Vec<u8>, String> {
+        // Where the format has an entry of its own, one of the caller's would be lost, or the file not be read again.
+        if self.tensors.contains_key(METADATA) {
+            return Err(format!(
+                "a safetensors file has no tensor named {METADATA}, its own entry for text; rename it"
+            ));
+        }
+        if self.metadata.contains_key(CHECKSUM) {
+            return Err(format!(
+                "its metadata has an entry {CHECKSUM}, which is the file's checksum; rename it"
+            ));
+        }
         let mut views = Vec::with_capacity(self.tensors.len());
         for (name, t) in &self.tensors {
             let view = TensorView::new(dtype(t.spec.dtype), t.spec.shape.dims().to_vec(), &t.bytes);
@@ -157,7 +171,7 @@ impl File {
             serde_json::from_slice(header).map_err(|e| e.to_string())?;
         let mut metadata = self.metadata.clone();
         metadata.insert(CHECKSUM.to_owned(), self.checksum());
-        header.insert("__metadata__".to_owned(), serde_json::json!(metadata));
+        header.insert(METADATA.to_owned(), serde_json::json!(metadata));
         let mut header = serde_json::to_vec(&header).map_err(|e| e.to_string())?;
         // The format's own rule: the data begins at a multiple of 8 bytes, and spaces fill the gap.
         header.resize(header.len().next_multiple_of(8), b' ');

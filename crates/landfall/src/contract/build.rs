@@ -1,7 +1,7 @@
 //! Graph building: inputs, state entries, nodes and views.
 
 use crate::contract::graph::{Graph, Node, Origin, Value, View};
-use crate::contract::{Body, Op};
+use crate::contract::{Body, Op, inferred};
 use crate::error::Error;
 use crate::values::{DType, Layout, Rule, Shape, Spec};
 use std::panic::Location;
@@ -58,7 +58,7 @@ impl Graph {
     ) -> Result<Vec<Value>, Error> {
         self.sound(op.name(), inputs, at)?;
         let specs = self.specs(inputs);
-        let outputs = op.infer(&specs).map_err(|r| r.of(op.name(), &specs, None, Some(at)))?;
+        let outputs = inferred(op.as_ref(), &specs).map_err(|r| r.of(op.name(), &specs, None, Some(at)))?;
         let primitives = self.inner.borrow().primitives;
         if primitives && let Body::Fused(body) = op.body() {
             return body(op.as_ref(), self, inputs);
@@ -114,8 +114,8 @@ impl Graph {
         Ok(v)
     }
 
-    /// An input, which the host writes before the first run. A name that is taken is refused by the next method that returns a
-    /// `Result`, or by the compiler.
+    /// An input, which the host writes before the first run. A name that is taken, or a shape that no tensor can have, is refused by the
+    /// next method that returns a `Result`, or by the compiler.
     #[track_caller]
     pub fn input(&self, name: &str, dtype: DType, shape: impl Into<Shape>) -> Value {
         let at = Location::caller();
@@ -128,7 +128,11 @@ impl Graph {
                 Some(at),
             ));
         }
-        let v = inner.add_value(Spec::new(dtype, shape), Origin::Input);
+        let spec = Spec::new(dtype, shape);
+        if let Err(rule) = spec.shape.bounded() {
+            inner.refuse(rule.of("input", &[], None, Some(at)));
+        }
+        let v = inner.add_value(spec, Origin::Input);
         inner.inputs.push((name.to_owned(), v));
         inner.values[v.index()].name = Some(name.to_owned());
         v

@@ -12,6 +12,9 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// Values of a graph at most: a loop over a size that somebody gave ends there, and not where the memory does.
+const MAX_VALUES: usize = 1 << 22;
+
 /// A value of a graph. Of use in the graph that made it, and its copies, alone: any other refuses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Value {
@@ -240,7 +243,7 @@ impl Graph {
         }
     }
 
-    /// That all values are the graph's own, and that nothing was refused before.
+    /// That all values are the graph's own, that nothing was refused before, and that there is room for more values.
     ///
     /// # Errors
     /// The first fault.
@@ -253,6 +256,12 @@ impl Graph {
         let inner = self.inner.borrow();
         if let Some(fault) = &inner.fault {
             return Err(fault.clone().into());
+        }
+        if inner.values.len() >= MAX_VALUES {
+            let (value, expected) =
+                (inner.values.len() as f64, "below 4194304; use an op that works on all of them");
+            let rule = Rule::Attribute { name: "number of values of the graph", value, expected };
+            return Err(rule.of(op, &[], None, Some(at)).into());
         }
         let all = values.iter().enumerate().try_for_each(|(arg, &v)| inner.owns(arg, v));
         Ok(all.map_err(|rule| rule.of(op, &[], None, Some(at)))?)

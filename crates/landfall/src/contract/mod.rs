@@ -16,11 +16,11 @@ pub use attribute::{Attribute, AttributeType, AttributeValue, Attributes};
 pub(crate) use attribute::{attribute_choices, op_attributes};
 pub use graph::{Graph, Value};
 pub(crate) use graph::{Inner, Node, Origin, ValueInfo, View};
-pub(crate) use op::part_offsets;
 pub use op::{
     Alias, Body, Cost, Coverage, FusedBody, Grad, GradRule, Kernel, MAX_OUTPUTS, Mixing, Op, Output, Outputs,
     Run, Spread, Vjp, alias, attributes, text,
 };
+pub(crate) use op::{inferred, part_offsets};
 pub use sample::{Data, Sample, SampleArg, Tested};
 pub use slab::{ENTRY_ALIGNMENT, Entry, Slab, StateSpec};
 pub use walk::{Made, ViewOf};

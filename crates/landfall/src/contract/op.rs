@@ -154,6 +154,18 @@ pub fn attributes<T: Op>(op: &dyn Op) -> Result<&T, Rule> {
     })
 }
 
+/// The outputs of a call with these arguments, all of shapes that tensors can have: the one place where the engine asks an op for them.
+///
+/// # Errors
+/// [`Rule::TooLarge`] for an argument or an output; the rule that the arguments violate.
+pub(crate) fn inferred(op: &dyn Op, args: &[Spec]) -> Result<Outputs, Rule> {
+    let bounded = |specs: &[Spec]| specs.iter().try_for_each(|s| s.shape.bounded().map(drop));
+    bounded(args)?;
+    let outputs = op.infer(args)?;
+    bounded(&outputs)?;
+    Ok(outputs)
+}
+
 /// The alias rule of an output. Any aliasing that is not listed is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alias {
@@ -304,7 +316,7 @@ impl Cost {
     /// Cost of a call of `op` with these arguments; none where it does not take them.
     #[must_use]
     pub fn of(op: &dyn Op, args: &[Spec]) -> Self {
-        let Ok(outputs) = op.infer(args) else { return Self::default() };
+        let Ok(outputs) = inferred(op, args) else { return Self::default() };
         let flops = match op.body() {
             Body::Pointwise(write) => {
                 outputs[0].shape.elements().saturating_mul(Expression::new(|e| write(op, e)).flops())
@@ -325,7 +337,7 @@ impl std::ops::Add for Cost {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self { bytes: self.bytes + other.bytes, flops: self.flops + other.flops }
+        Self { bytes: self.bytes.saturating_add(other.bytes), flops: self.flops.saturating_add(other.flops) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The layout of a state: slabs with named entries.
 
 use crate::error::Error;
-use crate::values::{DType, Shape};
+use crate::values::{DType, Rule, Shape, Spec};
 use std::collections::HashMap;
 
 /// Alignment of entries in a slab, in elements, so that each entry allows wide loads.
@@ -57,13 +57,13 @@ impl StateSpec {
     /// Bytes of each slab, in order.
     #[must_use]
     pub fn slab_bytes(&self) -> Vec<usize> {
-        self.slabs.iter().map(|s| s.elements * s.dtype.size()).collect()
+        self.slabs.iter().map(|s| s.elements.saturating_mul(s.dtype.size())).collect()
     }
 
     /// Adds a slab that programs may update.
     ///
     /// # Errors
-    /// [`Error::TwiceNamed`].
+    /// [`Error::TwiceNamed`]; [`Error::Op`] for more elements than a memory can hold.
     pub fn add(&mut self, name: &str, dtype: DType, entries: &[(String, Shape)]) -> Result<(), Error> {
         self.push(name, dtype, entries, false)
     }
@@ -71,7 +71,7 @@ impl StateSpec {
     /// Adds a read-only slab.
     ///
     /// # Errors
-    /// [`Error::TwiceNamed`].
+    /// [`Error::TwiceNamed`]; [`Error::Op`] for more elements than a memory can hold.
     pub fn add_constant(
         &mut self,
         name: &str,
@@ -97,10 +97,11 @@ impl StateSpec {
                 return Err(Error::TwiceNamed { name: entry.clone() });
             }
             placed.push(Entry { name: entry.clone(), shape: *shape, offset: at });
-            at = at
-                .saturating_add(shape.elements())
-                .checked_next_multiple_of(ENTRY_ALIGNMENT)
-                .unwrap_or(usize::MAX);
+            let large = |rule: Rule| rule.of("state", &[Spec { dtype, shape: *shape }], None, None);
+            shape.bounded().map_err(large)?;
+            at = at.saturating_add(shape.elements()).saturating_add(ENTRY_ALIGNMENT - 1);
+            at -= at % ENTRY_ALIGNMENT;
+            Shape::from([at]).bounded().map_err(large)?;
         }
         if self.find_slab(name).is_ok() {
             return Err(Error::TwiceNamed { name: name.to_owned() });

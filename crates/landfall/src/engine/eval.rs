@@ -1,7 +1,7 @@
 //! Calls that allocate their results: the convenience over [`Engine::call`].
 
 use super::{Engine, Gate, Tensor, TensorMut, TensorRef, View, hold};
-use crate::contract::{Body, MAX_OUTPUTS, Op, check};
+use crate::contract::{Body, MAX_OUTPUTS, Op, check, inferred};
 use crate::error::Error;
 use crate::values::{Layout, OpError, Rule, Shape, Spec};
 use arrayvec::ArrayVec;
@@ -54,7 +54,7 @@ impl Engine {
         let fail = |rule: Rule| Error::from(rule.of(op.name(), &specs, Some(self.device()), Some(at)));
         let bytes = self.workspace(op, &specs)?;
         let mut results = Vec::new();
-        for spec in op.infer(&specs).map_err(fail)?.iter() {
+        for spec in inferred(op, &specs).map_err(fail)?.iter() {
             results.push(self.empty(spec.dtype, spec.shape)?);
         }
         if bytes > 0 {

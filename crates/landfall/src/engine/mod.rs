@@ -21,7 +21,7 @@ pub use tensor::{Tensor, TensorMut, TensorRef};
 pub use view::View;
 pub(crate) use view::{Gate, hold};
 
-use crate::contract::{MAX_OUTPUTS, Op, check};
+use crate::contract::{MAX_OUTPUTS, Op, check, inferred};
 use crate::device::{Counters, Device, Foreign, ForeignStream, Launch, cpu, cuda, null, steps};
 use crate::error::{Allocator, Error};
 use crate::ranks::World;
@@ -346,7 +346,7 @@ impl Engine {
     pub fn workspace(&self, op: &dyn Op, args: &[Spec]) -> Result<usize, Error> {
         let at = Location::caller();
         let bytes = || {
-            op.infer(args)?;
+            inferred(op, args)?;
             Ok((check::kernel(op, self.device(), args)?.workspace)(op, args))
         };
         bytes().map_err(|r: Rule| r.of(op.name(), args, Some(self.device()), Some(at)).into())

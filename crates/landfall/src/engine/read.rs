@@ -20,7 +20,8 @@ impl TensorRef<'_> {
     /// # Errors
     /// As [`Tensor::read`].
     pub fn read<T: Element>(&self) -> Result<Vec<T>, Error> {
-        let mut out = vec![T::from_f64(0.0); self.spec().shape.elements()];
+        let mut out = Vec::new();
+        enlarge(&mut out, self.spec().shape.elements())?;
         self.read_into(&mut out)?;
         Ok(out)
     }
@@ -36,7 +37,8 @@ impl TensorRef<'_> {
             return self.device().download(self.start(), bytemuck::cast_slice_mut(out));
         }
         let span = self.layout().span();
-        let mut memory = vec![T::from_f64(0.0); span.len()];
+        let mut memory: Vec<T> = Vec::new();
+        enlarge(&mut memory, span.len())?;
         self.device().download(self.start(), bytemuck::cast_slice_mut(&mut memory))?;
         out.iter_mut().enumerate().for_each(|(i, o)| *o = memory[self.layout().index_flat(i) - span.start]);
         Ok(())
@@ -48,7 +50,9 @@ impl TensorRef<'_> {
     /// As [`Tensor::read`].
     pub fn read_host(&self) -> Result<HostTensor, Error> {
         let (spec, layout, span) = (self.spec(), self.layout(), self.layout().span());
-        let mut bytes = vec![0; span.len() * spec.dtype.size()];
+        let mut bytes: Vec<u8> = Vec::new();
+        enlarge(&mut bytes, span.len().saturating_mul(spec.dtype.size()))?;
+        room::<f64>(spec.shape.elements().max(span.len()))?;
         self.device().download(self.start(), &mut bytes)?;
         let memory = HostTensor::from_bytes(Spec::new(spec.dtype, [span.len()]), &bytes)?;
         Ok(memory.picked(spec.shape, |i| layout.index_flat(i) - span.start))
@@ -111,6 +115,29 @@ impl Tensor {
     pub fn item<T: Element>(&self) -> Result<T, Error> {
         self.view().item()
     }
+}
+
+/// A vector of the host with room for so many elements.
+///
+/// # Errors
+/// [`Error::HostMemory`].
+pub(super) fn room<T>(elements: usize) -> Result<Vec<T>, Error> {
+    let mut out = Vec::new();
+    let bytes = elements.saturating_mul(size_of::<T>());
+    out.try_reserve_exact(elements).map_err(|_| Error::HostMemory { bytes })?;
+    Ok(out)
+}
+
+/// Gives a vector of the host so many elements; those that it lacks are zeros.
+///
+/// # Errors
+/// As [`room`].
+pub(super) fn enlarge<T: Element>(out: &mut Vec<T>, elements: usize) -> Result<(), Error> {
+    if out.capacity() < elements {
+        *out = room(elements)?;
+    }
+    out.resize(elements, T::from_f64(0.0));
+    Ok(())
 }
 
 /// Whether host elements of type `T` are those of a tensor of this spec.

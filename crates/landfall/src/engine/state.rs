@@ -4,6 +4,7 @@
 use crate::contract::StateSpec;
 use crate::engine::Engine;
 use crate::engine::buffer::Buffer;
+use crate::engine::read::{enlarge, room};
 use crate::error::Error;
 use crate::values::{Address, DType, Element, HostTensor, Spec, align};
 use std::sync::Arc;
@@ -85,7 +86,7 @@ impl State {
     pub fn read_into<T: Element>(&self, name: &str, out: &mut Vec<T>) -> Result<(), Error> {
         let (at, spec) = self.place(name)?;
         fits::<T>(name, spec, spec.shape.elements())?;
-        out.resize(spec.shape.elements(), T::from_f64(0.0));
+        enlarge(out, spec.shape.elements())?;
         self.memory.block.device().download(at, bytemuck::cast_slice_mut(out))
     }
 
@@ -95,7 +96,9 @@ impl State {
     /// As [`State::read`].
     pub fn read_host(&self, name: &str) -> Result<HostTensor, Error> {
         let (at, spec) = self.place(name)?;
-        let mut bytes = vec![0; spec.bytes()];
+        let mut bytes: Vec<u8> = Vec::new();
+        enlarge(&mut bytes, spec.bytes())?;
+        room::<f64>(spec.shape.elements())?;
         self.memory.block.device().download(at, &mut bytes)?;
         Ok(HostTensor::from_bytes(spec, &bytes)?)
     }

@@ -59,6 +59,8 @@ pub(super) use described;
 
 impl Tensor {
     pub(crate) fn new(device: &Arc<dyn Device>, spec: Spec) -> Result<Self, Error> {
+        let refused = |rule: Rule| rule.of("empty", &[], Some(device.kind()), None);
+        spec.shape.bounded().map_err(refused)?;
         let buffer = Buffer::new(device, spec.bytes())?;
         let layout = Layout::contiguous(spec.shape);
         let operand = Operand { base: buffer.address(), dtype: spec.dtype, layout };

@@ -65,6 +65,7 @@ impl View {
                 device.kind()
             ));
         }
+        layout.shape().bounded().map_err(|rule| rule.of("wrap", &[], Some(device.kind()), None))?;
         let (size, end) = (dtype.size(), layout.span().end);
         if !foreign.address.0.is_multiple_of(size as u64) {
             return refused(format!(
@@ -78,6 +79,9 @@ impl View {
                 layout.strides(),
                 layout.offset()
             ));
+        }
+        if foreign.address.0.checked_add(foreign.bytes as u64).is_none() {
+            return refused(format!("{foreign:?}, which ends beyond every address"));
         }
         let (base, writable) = (foreign.address, foreign.writable);
         let buffer = Buffer::foreign(device, foreign)?;

@@ -27,6 +27,8 @@ pub enum Error {
     Plan(#[from] PlanError),
     #[error("allocation of {bytes} bytes on {device} failed ({in_use} bytes are in use there)")]
     Memory { bytes: usize, device: DeviceKind, in_use: usize },
+    #[error("the host has no memory for {bytes} bytes that are to be read; read a smaller part")]
+    HostMemory { bytes: usize },
     #[error(
         "{what} is {expected}, the memory of the host is {given}; dtype and number of elements must be equal"
     )]

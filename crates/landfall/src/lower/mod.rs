@@ -3,6 +3,7 @@
 mod instruction;
 mod order;
 
+use crate::values::align;
 pub use crate::values::{Repeat, StoredId};
 pub use instruction::{Arg, Home, Instruction, Stored};
 pub(crate) use order::lower;
@@ -23,6 +24,14 @@ pub struct Lowered {
     pub repeat: Repeat,
     /// Forward values recomputed for the backward pass instead of being saved.
     pub recomputed: usize,
+}
+
+impl Lowered {
+    /// Bytes of all values and workspaces together, `usize::MAX` on overflow: no offset of a plan is above it.
+    pub(crate) fn bytes(&self) -> usize {
+        let values = self.values.iter().map(|v| align(v.spec.bytes()));
+        values.chain(self.instructions.iter().map(|i| align(i.workspace))).fold(0, usize::saturating_add)
+    }
 }
 
 /// The value whose memory holds `id`, and the byte offset in it.

@@ -176,7 +176,7 @@ impl Graph {
         let (shape, at) = (self.shape(x), Location::caller());
         let refused = |rule: Rule| rule.of("variance", &self.specs(&[x]), None, Some(at));
         let indices = axes.indices(shape.rank()).map_err(refused)?;
-        let n: usize = indices.iter().map(|&a| shape.dims()[a]).product();
+        let n = indices.iter().fold(1usize, |n, &a| n.saturating_mul(shape.dims()[a]));
         if n <= correction {
             let value = correction as f64;
             let expected = "less than the number of elements";

@@ -66,8 +66,10 @@ impl Graph {
                 .of(op, &[spec], None, Some(at))
                 .into());
         };
-        let span = (w.size - 1) * w.dilation + 1;
-        if spec.shape.last() + 2 * w.padding < span {
+        let span = (w.size - 1).saturating_mul(w.dilation).saturating_add(1);
+        let padded = w.padding.saturating_mul(2).saturating_add(spec.shape.last());
+        spec.shape.with(axis, padded).bounded().map_err(|rule| rule.of(op, &[spec], None, Some(at)))?;
+        if padded < span {
             return Err(refused("span of the window", span, "at most the padded length"));
         }
         let around = |x| self.op1(ops::Pad { axis, before: w.padding, after: w.padding }, &[x]);

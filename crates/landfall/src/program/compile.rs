@@ -75,6 +75,12 @@ fn compile(graph: &Graph, engine: &Engine) -> Result<(Lowered, Plan), Error> {
     let optimised = optimise(graph, engine.fuses());
     let mut lowered = lower(&optimised, device, reuse)?;
     pin(&mut lowered, device, engine.choices())?;
+    // Below half of the numbers that there are, no sum of offsets and sizes in a plan overflows.
+    let bytes = lowered.bytes();
+    if isize::try_from(bytes).is_err() {
+        let in_use = engine.counters().bytes_in_use as usize;
+        return Err(Error::Memory { bytes, device, in_use });
+    }
     let plan = assign(&lowered, reuse);
     let (mut lowered, plan) = unroll(lowered, plan, device, reuse, engine.unroll());
     order(&mut lowered, &plan);

@@ -1,7 +1,7 @@
 //! Layouts: shape, strides and offset of a view in its buffer. Views are values: creating one moves no data.
 
 use crate::values::rule::Rule;
-use crate::values::shape::{MAX_RANK, Shape};
+use crate::values::shape::{MAX_ELEMENTS, MAX_RANK, Shape};
 use std::ops::Range;
 
 /// Shape, strides and offset of a view, in elements. Strides are never negative; a broadcast axis has stride 0.
@@ -16,7 +16,8 @@ impl Layout {
     /// The layout of a scalar at offset 0.
     pub(crate) const SCALAR: Self = Self { shape: Shape::SCALAR, strides: [0; MAX_RANK], offset: 0 };
 
-    /// Contiguous layout, from offset 0.
+    /// Contiguous layout, from offset 0. Of a shape that no tensor can have ([`Shape::bounded`]) it is a description alone: views
+    /// of it are refused.
     #[must_use]
     pub fn contiguous(shape: Shape) -> Self {
         let mut strides = [0; MAX_RANK];
@@ -38,19 +39,23 @@ impl Layout {
     /// ```
     ///
     /// # Errors
-    /// There must be as many strides as axes, and the last element must have an address.
+    /// There must be as many strides as axes, the shape be one that a tensor can have ([`Shape::bounded`]), and the last
+    /// element have an address. Strides of a shape without elements lead nowhere, and are not kept.
     pub fn strided(shape: Shape, strides: &[usize], offset: usize) -> Result<Self, Rule> {
         let refused = || Rule::Strides { shape, strides: strides.to_vec(), offset };
-        let mut out = Self { shape, strides: [0; MAX_RANK], offset };
-        if strides.len() != shape.rank() {
+        if strides.len() != shape.rank() || offset > MAX_ELEMENTS {
             return Err(refused());
         }
-        out.strides[..strides.len()].copy_from_slice(strides);
+        let mut out = Self { offset, ..Self::contiguous(shape.bounded()?) };
+        if shape.elements() == 0 {
+            return Ok(out);
+        }
         let mut last = offset;
-        for (&d, &s) in shape.dims().iter().zip(strides).filter(|_| shape.elements() > 0) {
+        for (axis, (&d, &s)) in shape.dims().iter().zip(strides).enumerate() {
             let reach = (d - 1).checked_mul(s).ok_or_else(refused)?;
-            // No more than any address space has.
-            last = last.checked_add(reach).filter(|&l| l < 1 << 60).ok_or_else(refused)?;
+            last = last.checked_add(reach).filter(|&l| l <= MAX_ELEMENTS).ok_or_else(refused)?;
+            // The stride of an axis of one element is never walked, and may be any number.
+            out.strides[axis] = s.min(MAX_ELEMENTS);
         }
         Ok(out)
     }
@@ -76,7 +81,7 @@ impl Layout {
     /// The same layout starting `elements` later.
     #[must_use]
     pub fn shifted(&self, elements: usize) -> Self {
-        Self { offset: self.offset + elements, ..*self }
+        Self { offset: self.offset.saturating_add(elements), ..*self }
     }
 
     /// The same layout from offset 0.
@@ -97,7 +102,7 @@ impl Layout {
                 if s != step {
                     return false;
                 }
-                step *= d;
+                step = step.saturating_mul(d);
             }
         }
         true
@@ -127,7 +132,7 @@ impl Layout {
             if s < span {
                 return false;
             }
-            span += s * (d - 1);
+            span = s.saturating_mul(d - 1).saturating_add(span);
         }
         true
     }
@@ -140,9 +145,9 @@ impl Layout {
             if d == 0 {
                 return self.offset..self.offset;
             }
-            last += (d - 1) * s;
+            last = last.saturating_add((d - 1).saturating_mul(s));
         }
-        self.offset..last + 1
+        self.offset..last.saturating_add(1)
     }
 
     /// Whether two layouts of one shape have the same strides. (Strides of axes of size 1 do not count.)
@@ -195,30 +200,33 @@ impl Layout {
     /// The axis must exist, the step be at least 1, and the last element be within the axis.
     pub fn slice(&self, axis: usize, start: usize, len: usize, step: usize) -> Result<Self, Rule> {
         let size = self.size(axis)?;
-        let end = if len == 0 {
-            Some(start)
-        } else {
-            (len - 1).checked_mul(step).and_then(|n| n.checked_add(start + 1))
+        // One past the last element.
+        let behind = match len.checked_sub(1) {
+            None => Some(start),
+            Some(steps) => steps.checked_mul(step).and_then(|n| n.checked_add(start)?.checked_add(1)),
         };
-        if step == 0 || end.is_none_or(|e| e > size) {
+        let skipped = start.checked_mul(self.strides[axis]).and_then(|n| n.checked_add(self.offset));
+        let (Some(offset), true) = (skipped, step > 0 && behind.is_some_and(|end| end <= size)) else {
             return Err(Rule::Slice { axis, start, len, step, size });
-        }
-        let mut out = *self;
-        out.offset += start * self.strides[axis];
+        };
+        let mut out = Self { offset, ..*self };
         out.shape.dims_mut()[axis] = len;
-        out.strides[axis] *= step;
+        // One element alone has no next one, however large the step.
+        if len > 1 {
+            out.strides[axis] = self.strides[axis].saturating_mul(step);
+        }
         Ok(out)
     }
 
     /// Broadcasts to `shape`: stretches axes of size 1 and prepends axes.
     ///
     /// # Errors
-    /// Each size, aligned at the last axis, must be 1 or equal.
+    /// Each size, aligned at the last axis, must be 1 or equal; the shape be one that a tensor can have ([`Shape::bounded`]).
     pub fn broadcast_to(&self, shape: Shape) -> Result<Self, Rule> {
         if self.shape.broadcast(&shape) != Some(shape) {
             return Err(Rule::Broadcast { from: self.shape, to: shape });
         }
-        let mut out = Self { shape, strides: [0; MAX_RANK], offset: self.offset };
+        let mut out = Self { shape: shape.bounded()?, strides: [0; MAX_RANK], offset: self.offset };
         let lead = shape.rank() - self.shape.rank();
         for (axis, (&d, &s)) in self.shape.dims().iter().zip(self.strides()).enumerate() {
             let stretched = d == 1 && shape.dims()[lead + axis] != 1;
@@ -235,6 +243,7 @@ impl Layout {
         if self.shape.elements() != shape.elements() {
             return Err(Rule::Reshape { from: self.shape, to: shape });
         }
+        shape.bounded()?;
         let strides = || self.strides().to_vec();
         self.fits(shape).ok_or_else(|| Rule::ReshapeStrides {
             from: self.shape,
@@ -296,7 +305,8 @@ impl Layout {
     /// size]`; the windows overlap if `step < size`.
     ///
     /// # Errors
-    /// The window must fit and the rank be at most [`MAX_RANK`].
+    /// The window must fit, the rank be below [`MAX_RANK`], and the windows together be a shape that a tensor can have
+    /// ([`Shape::bounded`]).
     pub fn unfold(&self, size: usize, step: usize) -> Result<Self, Rule> {
         let rank = self.shape.rank();
         let n = self.shape.last();
@@ -306,9 +316,13 @@ impl Layout {
         let mut out = *self;
         let stride = self.strides[rank - 1];
         out.shape.dims_mut()[rank - 1] = (n - size) / step + 1;
-        out.strides[rank - 1] = stride * step;
+        // One window alone has no next one, however large the step.
+        if out.shape.last() > 1 {
+            out.strides[rank - 1] = stride.saturating_mul(step);
+        }
         out.shape.push(size);
         out.strides[rank] = stride;
+        out.shape.bounded()?;
         Ok(out)
     }
 

@@ -35,4 +35,5 @@ pub use precision::Precision;
 pub use ranks::RankFault;
 pub use repeat::Repeat;
 pub use rule::{OpError, Rule};
-pub use shape::{MAX_RANK, Shape, Spec};
+pub(crate) use shape::product;
+pub use shape::{MAX_ELEMENTS, MAX_RANK, Shape, Spec};

@@ -25,6 +25,7 @@ impl Repeat {
     /// Number of instructions that a run executes.
     #[must_use]
     pub fn count(self, instructions: usize) -> usize {
-        self.instructions * self.times + instructions.saturating_sub(self.instructions)
+        let repeated = self.instructions.saturating_mul(self.times);
+        repeated.saturating_add(instructions.saturating_sub(self.instructions))
     }
 }

@@ -35,6 +35,10 @@ pub enum Rule {
     Dtypes { lhs: usize, lhs_dtype: DType, rhs: usize, rhs_dtype: DType },
     #[error("{name} is {value}; it must be {expected}")]
     Attribute { name: &'static str, value: f64, expected: &'static str },
+    #[error(
+        "shape {shape} has more than 2^48 elements (axes of size 0 not counted), which no memory holds; choose smaller sizes"
+    )]
+    TooLarge { shape: Shape },
     #[error("{spec} has {} elements, got {got}", .spec.shape.elements())]
     Elements { spec: Spec, got: usize },
     #[error("element {index} is {value}; {dtype} does not hold it")]

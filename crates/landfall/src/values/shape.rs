@@ -1,11 +1,22 @@
 //! Shapes: up to [`MAX_RANK`] dimension sizes, stored inline so that describing a tensor never allocates.
 
 use crate::values::dtype::DType;
+use crate::values::rule::Rule;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
 /// Maximum rank of a tensor.
 pub const MAX_RANK: usize = 8;
+
+/// The most elements of a tensor, axes of size 0 not counted: more bytes than processes and GPUs can address. Arithmetic on
+/// sizes has room above it: what is in this bound can be multiplied by any constant of a kernel, and added, without overflow.
+/// Products of two such numbers have no room, and are taken with saturation.
+pub const MAX_ELEMENTS: usize = 1 << 48;
+
+/// The product of sizes, `usize::MAX` on overflow.
+pub(crate) fn product<const N: usize>(sizes: [usize; N]) -> usize {
+    sizes.into_iter().fold(1, usize::saturating_mul)
+}
 
 /// Dimension sizes, outermost first. A scalar has none.
 #[derive(Clone, Copy, Eq)]
@@ -62,6 +73,27 @@ impl Shape {
     #[must_use]
     pub fn elements(&self) -> usize {
         self.dims().iter().fold(1, |n: usize, &d| n.saturating_mul(d))
+    }
+
+    /// The shape, if a tensor can have it: its sizes, those of 0 left out, multiply to at most [`MAX_ELEMENTS`]. Every product of
+    /// some of its sizes is then in that bound too. The engine takes no other shape: what makes tensors, views and values of a
+    /// graph asks here.
+    ///
+    /// ```
+    /// use landfall::Shape;
+    /// assert!(Shape::from([1 << 40, 0]).bounded().is_ok());
+    /// assert!(Shape::from([1 << 40, 1 << 40, 0]).bounded().is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// [`Rule::TooLarge`].
+    pub fn bounded(self) -> Result<Self, Rule> {
+        let counted = self.dims().iter().filter(|&&d| d > 0).try_fold(1usize, |n, &d| n.checked_mul(d));
+        if counted.is_some_and(|n| n <= MAX_ELEMENTS) {
+            Ok(self)
+        } else {
+            Err(Rule::TooLarge { shape: self })
+        }
     }
 
     /// The last size; 1 for a scalar.

@@ -6,9 +6,10 @@ mod pickle;
 mod write;
 
 use super::{CheckpointError, File, Tensor};
-use landfall::{DType, Shape, Spec};
+use landfall::{DType, Layout, Rule, Shape, Spec};
 use pickle::{Storage, Value};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::{Cursor, Read};
 use std::path::Path;
 use zip::{CompressionMethod, ZipArchive};
@@ -16,8 +17,19 @@ use zip::{CompressionMethod, ZipArchive};
 /// The first bytes of a zip archive.
 pub(super) const MAGIC: &[u8] = b"PK\x03\x04";
 
-/// The first bytes of what `torch.save` wrote before version 1.6: a pickle of a large number.
-pub(super) const OLD_MAGIC: &[u8] = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+/// The number that the first pickle of a file is which `torch.save` wrote before version 1.6, or writes when it is asked to.
+const OLD_MAGIC: &[u8] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+
+/// Whether a file is one of the form that torch had before version 1.6, of any protocol of pickles.
+pub(super) fn is_old(bytes: &[u8]) -> bool {
+    let head = bytes.get(..bytes.len().min(32)).unwrap_or(bytes);
+    head.first() == Some(&0x80) && head.windows(OLD_MAGIC.len()).any(|part| part == OLD_MAGIC)
+}
+
+/// How many bytes the tensors of a file may have together: tied weights and views that overlap have more than their storages,
+/// and a file of a few bytes that views them over and over would fill the memory.
+const TIMES: usize = 32;
+const ROOM: usize = 64 << 20;
 
 impl File {
     /// The file that `torch.save(model.state_dict(), path)` wrote; [`File::read`] recognises one and reads it too.
@@ -77,8 +89,7 @@ fn read(bytes: Vec<u8>) -> Result<BTreeMap<String, Tensor>, String> {
         return Err("it holds no dict of tensors; save model.state_dict()".to_owned());
     };
     let (mut tensors, mut storages) = (BTreeMap::new(), BTreeMap::<String, Vec<u8>>::new());
-    // Honest files have each element once; one that views its storages over and over would fill the memory.
-    let (mut held, mut viewed) = (0usize, 0usize);
+    let (mut held, mut viewed, most) = (0usize, 0usize, size.saturating_mul(TIMES).saturating_add(ROOM));
     for (name, value) in entries {
         let Value::Str(name) = name else { return Err("a key of its dict is no text".to_owned()) };
         let Value::Tensor(tensor) = value else {
@@ -88,32 +99,34 @@ fn read(bytes: Vec<u8>) -> Result<BTreeMap<String, Tensor>, String> {
             ));
         };
         let Storage { key, dtype, elements } = &*tensor.storage;
-        if !storages.contains_key(&**key) {
-            let bytes = record(&mut archive, &format!("{folder}data/{key}"))?;
-            if Some(bytes.len()) != elements.checked_mul(dtype.size()) {
-                let bytes = bytes.len();
-                return Err(format!("storage {key} has {bytes} bytes, and {elements} elements of {dtype}"));
+        let stored = match storages.entry(key.to_string()) {
+            Entry::Occupied(stored) => stored.into_mut(),
+            Entry::Vacant(place) => {
+                let bytes = record(&mut archive, &format!("{folder}data/{key}"))?;
+                held += bytes.len();
+                if held > size {
+                    return Err(format!("its storages have {held} bytes, and the file {size}"));
+                }
+                place.insert(bytes)
             }
-            held += bytes.len();
-            storages.insert(key.to_string(), bytes);
+        };
+        if Some(stored.len()) != elements.checked_mul(dtype.size()) {
+            let bytes = stored.len();
+            return Err(format!("storage {key} has {bytes} bytes, and {elements} elements of {dtype}"));
         }
-        let shape = Shape::new(&tensor.size).ok_or_else(|| {
-            format!("tensor {name} has {} axes, more than are supported", tensor.size.len())
-        })?;
-        viewed = viewed.saturating_add(tensor.elements().unwrap_or(usize::MAX).saturating_mul(dtype.size()));
-        if held > size || viewed > held {
+        let (spec, layout) = place(&name, &tensor)?;
+        viewed = viewed.saturating_add(spec.bytes());
+        if viewed > most {
             return Err(format!(
-                "tensor {name}: the tensors up to it have {viewed} bytes, their storages {held}"
+                "tensor {name}: the tensors up to it have {viewed} bytes, and those of a file of {size} bytes at most {most} here; \
+                 load it in Python and save copies of them"
             ));
         }
-        let bytes = storages.get(&**key).map_or(&[][..], Vec::as_slice);
-        let bytes = elements_of(&tensor, bytes, *dtype).ok_or_else(|| {
-            format!(
-                "tensor {name} of size {:?}, strides {:?} and offset {} is not within its storage of {elements} elements",
-                tensor.size, tensor.stride, tensor.offset
-            )
-        })?;
-        let spec = Spec { dtype: *dtype, shape };
+        let mut bytes = elements_of(&layout, stored, dtype.size());
+        if tensor.negative {
+            negate(*dtype, &mut bytes)
+                .map_err(|()| format!("tensor {name} is a negative view of {dtype}, which has no sign"))?;
+        }
         if tensors.insert(name.to_string(), Tensor { spec, bytes }).is_some() {
             return Err(format!("tensor {name} is there twice"));
         }
@@ -121,28 +134,56 @@ fn read(bytes: Vec<u8>) -> Result<BTreeMap<String, Tensor>, String> {
     Ok(tensors)
 }
 
-/// The elements of a view of a storage, row-major; none where it reaches outside.
-fn elements_of(tensor: &pickle::Tensor, storage: &[u8], dtype: DType) -> Option<Vec<u8>> {
-    let (count, width) = (tensor.elements()?, dtype.size());
-    let mut bytes = Vec::with_capacity(count.checked_mul(width)?);
-    let mut index = vec![0usize; tensor.size.len()];
-    for _ in 0..count {
-        let mut at = tensor.offset;
-        for (i, stride) in index.iter().zip(&tensor.stride) {
-            at = at.checked_add(i.checked_mul(*stride)?)?;
+/// What a tensor is, and where its elements lie in its storage.
+fn place(name: &str, tensor: &pickle::Tensor) -> Result<(Spec, Layout), String> {
+    let Storage { dtype, elements, .. } = &*tensor.storage;
+    let shape = Shape::new(&tensor.size)
+        .ok_or_else(|| format!("tensor {name} has {} axes, more than are supported", tensor.size.len()))?;
+    let layout = match Layout::strided(shape, &tensor.stride, tensor.offset) {
+        Ok(layout) if shape.elements() == 0 || layout.span().end <= *elements => layout,
+        Err(rule @ Rule::TooLarge { .. }) => return Err(format!("tensor {name}: {rule}")),
+        Ok(_) | Err(_) => {
+            return Err(format!(
+                "tensor {name} of size {:?}, strides {:?} and offset {} is not within its storage of {elements} elements",
+                tensor.size, tensor.stride, tensor.offset
+            ));
         }
-        let start = at.checked_mul(width)?;
-        bytes.extend_from_slice(storage.get(start..start.checked_add(width)?)?);
-        for (i, size) in index.iter_mut().zip(&tensor.size).rev() {
-            *i += 1;
-            if *i < *size {
-                break;
-            }
-            *i = 0;
-        }
-    }
-    Some(bytes)
+    };
+    Ok((Spec { dtype: *dtype, shape }, layout))
 }
 
-#[cfg(test)]
-mod tests;
+/// The elements of a view that lies within its storage, row-major.
+fn elements_of(layout: &Layout, storage: &[u8], width: usize) -> Vec<u8> {
+    let (count, span) = (layout.shape().elements(), layout.span());
+    if count == 0 {
+        return Vec::new();
+    }
+    if layout.is_contiguous() {
+        return storage[span.start * width..span.end * width].to_vec();
+    }
+    let (row, step) = (layout.shape().last(), layout.strides().last().copied().unwrap_or(1));
+    let mut bytes = Vec::with_capacity(count * width);
+    for first in (0..count).step_by(row.max(1)).map(|flat| layout.index_flat(flat)) {
+        for at in (0..row).map(|j| (first + j * step) * width) {
+            bytes.extend_from_slice(&storage[at..at + width]);
+        }
+    }
+    bytes
+}
+
+/// Negates elements as torch does where a view has its negative bit: of a float the sign, whatever else it is.
+fn negate(dtype: DType, bytes: &mut [u8]) -> Result<(), ()> {
+    fn each<const N: usize>(bytes: &mut [u8], negative: impl Fn([u8; N]) -> [u8; N]) {
+        bytes.as_chunks_mut::<N>().0.iter_mut().for_each(|element| *element = negative(*element));
+    }
+    match dtype {
+        DType::F32 | DType::F64 | DType::BF16 | DType::F16 => {
+            bytes.iter_mut().skip(dtype.size() - 1).step_by(dtype.size()).for_each(|last| *last ^= 0x80);
+        }
+        DType::I32 => each(bytes, |b| i32::from_le_bytes(b).wrapping_neg().to_le_bytes()),
+        DType::I64 => each(bytes, |b| i64::from_le_bytes(b).wrapping_neg().to_le_bytes()),
+        DType::U8 => each(bytes, |b| u8::from_le_bytes(b).wrapping_neg().to_le_bytes()),
+        DType::Bool => return Err(()),
+    }
+    Ok(())
+}

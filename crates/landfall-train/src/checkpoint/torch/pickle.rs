@@ -24,13 +24,8 @@ pub(super) struct Tensor {
     pub(super) offset: usize,
     pub(super) size: Vec<usize>,
     pub(super) stride: Vec<usize>,
-}
-
-impl Tensor {
-    /// Number of elements, if it can be counted.
-    pub(super) fn elements(&self) -> Option<usize> {
-        self.size.iter().try_fold(1usize, |n, size| n.checked_mul(*size))
-    }
+    /// Whether its elements are those of the storage with the other sign: torch's negative bit.
+    pub(super) negative: bool,
 }
 
 /// What names stand for.
@@ -39,14 +34,25 @@ pub(super) enum Name {
     OrderedDict,
     RebuildTensor,
     RebuildParameter,
+    /// Of dtypes that have no storage class of their own, none of which is supported: the dtype's name is read later.
+    RebuildOther,
+    UntypedStorage,
     Storage(DType),
+}
+
+/// What a dict within a container says of a tensor. What else it holds is dropped.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Marks {
+    negative: bool,
+    /// A mark that is set and is not known.
+    other: Option<Rc<str>>,
 }
 
 /// A value on the stack. Copies of one are cheap, whatever it holds.
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     None,
-    Bool,
+    Bool(bool),
     Int(i64),
     Float,
     Str(Rc<str>),
@@ -54,8 +60,8 @@ pub(super) enum Value {
     Tuple(Rc<Vec<Value>>),
     List,
     Dict(Vec<(Value, Value)>),
-    /// A dict within a container: versions of modules, hooks. What it holds is dropped, so that nothing is deep.
-    Inner,
+    /// A dict within a container: versions of modules, hooks, marks of a tensor. Nothing in it is deep.
+    Inner(Marks),
     Storage(Rc<Storage>),
     Tensor(Rc<Tensor>),
     Mark,
@@ -66,14 +72,14 @@ impl Value {
     pub(super) const fn what(&self) -> &'static str {
         match self {
             Self::None => "None",
-            Self::Bool => "a bool",
+            Self::Bool(_) => "a bool",
             Self::Int(_) => "an integer",
             Self::Float => "a float",
             Self::Str(_) => "text",
             Self::Name(_) => "a name",
             Self::Tuple(_) => "a tuple",
             Self::List => "a list",
-            Self::Dict(_) | Self::Inner => "a dict",
+            Self::Dict(_) | Self::Inner(_) => "a dict",
             Self::Storage(_) => "a storage",
             Self::Tensor(_) => "a tensor",
             Self::Mark => "a mark",
@@ -82,8 +88,17 @@ impl Value {
 
     /// As an element of a container.
     fn inner(self) -> Result<Self, String> {
-        if matches!(self, Self::Dict(_)) {
-            return Ok(Self::Inner);
+        if let Self::Dict(entries) = &self {
+            let mut marks = Marks::default();
+            for (key, value) in entries {
+                match (key, value) {
+                    (_, Self::Bool(false)) => {}
+                    (Self::Str(name), Self::Bool(true)) if &**name == "neg" => marks.negative = true,
+                    (Self::Str(name), _) => marks.other = Some(Rc::clone(name)),
+                    _ => marks.other = Some("of no name".into()),
+                }
+            }
+            return Ok(Self::Inner(marks));
         }
         // The arguments of a call hold the tuples of sizes and strides, and those hold none.
         if let Self::Tuple(items) = &self
@@ -109,10 +124,14 @@ fn name(module: &str, attribute: &str) -> Result<Name, String> {
         ("torch", "LongStorage") => DType::I64,
         ("torch", "ByteStorage") => DType::U8,
         ("torch", "BoolStorage") => DType::Bool,
-        ("torch", storage) if storage.ends_with("Storage") => {
-            return Err(format!("it holds a torch.{storage}, whose dtype is not supported"));
-        }
+        ("torch._utils", "_rebuild_tensor_v3") => return Ok(Name::RebuildOther),
+        ("torch.storage", "UntypedStorage") => return Ok(Name::UntypedStorage),
         _ => {
+            if let Some(what) = unsupported(module, attribute) {
+                return Err(format!(
+                    "it holds {what}, which is not supported; convert it before it is saved"
+                ));
+            }
             return Err(format!(
                 "it holds the Python object {module}.{attribute}, which is not loaded; save names and tensors alone, with \
                  torch.save(model.state_dict(), path)"
@@ -120,6 +139,33 @@ fn name(module: &str, attribute: &str) -> Result<Name, String> {
         }
     };
     Ok(Name::Storage(dtype))
+}
+
+/// What torch saves and is no tensor here, in words.
+fn unsupported(module: &str, attribute: &str) -> Option<String> {
+    let dtype = match (module, attribute) {
+        ("torch._utils", "_rebuild_sparse_tensor") => return Some("a sparse tensor".to_owned()),
+        ("torch._utils", "_rebuild_qtensor") => return Some("a quantized tensor".to_owned()),
+        ("torch._utils", "_rebuild_nested_tensor") => return Some("a nested tensor".to_owned()),
+        ("torch._utils", "_rebuild_meta_tensor_no_storage") => {
+            return Some("a tensor of the device meta, without elements".to_owned());
+        }
+        ("torch._tensor", "_rebuild_from_type_v2") => {
+            return Some("a tensor of a class or with attributes of its own".to_owned());
+        }
+        ("torch", "CharStorage") => "int8",
+        ("torch", "ShortStorage") => "int16",
+        ("torch", "ComplexFloatStorage") => "complex64",
+        ("torch", "ComplexDoubleStorage") => "complex128",
+        ("torch", dtype)
+            if ["float", "uint", "int", "complex", "bits"].iter().any(|kind| dtype.starts_with(kind)) =>
+        {
+            dtype
+        }
+        ("torch", storage) if storage.ends_with("Storage") => return Some(format!("a torch.{storage}")),
+        _ => return None,
+    };
+    Some(format!("a tensor of dtype torch.{dtype}"))
 }
 
 /// The bytes that are left.
@@ -214,6 +260,15 @@ impl Machine {
         Ok(())
     }
 
+    /// That a list is what was filled.
+    fn on_list(&self) -> Result<(), String> {
+        match self.stack.last() {
+            Some(Value::List) => Ok(()),
+            Some(_) => Err("its pickle fills what is no list".to_owned()),
+            None => Err(UNDERFLOW.to_owned()),
+        }
+    }
+
     /// Calls a name.
     fn reduce(&mut self) -> Result<(), String> {
         let (arguments, function) = (self.pop()?, self.pop()?);
@@ -224,13 +279,29 @@ impl Machine {
             (Name::OrderedDict, []) => Value::Dict(Vec::new()),
             (
                 Name::RebuildTensor,
-                [Value::Storage(storage), Value::Int(offset), Value::Tuple(size), Value::Tuple(stride), ..],
+                [
+                    Value::Storage(storage),
+                    Value::Int(offset),
+                    Value::Tuple(size),
+                    Value::Tuple(stride),
+                    rest @ ..,
+                ],
             ) => {
+                // Whether it has a gradient, its hooks, its marks.
+                let marks = match rest.get(2) {
+                    None | Some(Value::None) => Marks::default(),
+                    Some(Value::Inner(marks)) => marks.clone(),
+                    Some(other) => return Err(format!("the marks of a tensor are {}", other.what())),
+                };
+                if let Some(mark) = marks.other {
+                    return Err(format!("a tensor has the mark `{mark}`, which is not supported"));
+                }
                 let tensor = Tensor {
                     storage: Rc::clone(storage),
                     offset: whole(*offset)?,
                     size: numbers(size)?,
                     stride: numbers(stride)?,
+                    negative: marks.negative,
                 };
                 if tensor.size.len() != tensor.stride.len() {
                     return Err("a tensor has other numbers of sizes and strides".to_owned());
@@ -253,10 +324,18 @@ impl Machine {
         let Value::Tuple(parts) = &id else {
             return Err(format!("its pickle names a storage by {}", id.what()));
         };
-        let [Value::Str(kind), Value::Name(Name::Storage(dtype)), Value::Str(key), _, Value::Int(elements)] =
+        let [Value::Str(kind), Value::Name(class), Value::Str(key), _, Value::Int(elements)] =
             parts.as_slice()
         else {
             return Err("its pickle names a storage in an unknown form".to_owned());
+        };
+        let dtype = match class {
+            Name::Storage(dtype) => dtype,
+            // Bytes; the dtype that they are of is refused by its name, or the call that takes them is.
+            Name::UntypedStorage => &DType::U8,
+            Name::OrderedDict | Name::RebuildTensor | Name::RebuildParameter | Name::RebuildOther => {
+                return Err("its pickle names a storage in an unknown form".to_owned());
+            }
         };
         if &**kind != "storage" || key.is_empty() || !key.bytes().all(|b| b.is_ascii_alphanumeric()) {
             return Err(format!("its pickle names a {kind} `{key}`, no storage"));
@@ -298,7 +377,7 @@ pub(super) fn load(bytes: &[u8]) -> Result<Value, String> {
             0x95 => drop(input.take(8)?),
             b'(' => m.stack.push(Value::Mark),
             b'N' => m.stack.push(Value::None),
-            0x88 | 0x89 => m.stack.push(Value::Bool),
+            opcode @ (0x88 | 0x89) => m.stack.push(Value::Bool(opcode == 0x88)),
             b'K' => m.stack.push(Value::Int(input.byte()?.into())),
             b'M' => m.stack.push(Value::Int(u16::from_le_bytes(input.bytes()?).into())),
             b'J' => m.stack.push(Value::Int(i32::from_le_bytes(input.bytes()?).into())),
@@ -326,6 +405,15 @@ pub(super) fn load(bytes: &[u8]) -> Result<Value, String> {
             }
             b'}' => m.stack.push(Value::Dict(Vec::new())),
             b']' => m.stack.push(Value::List),
+            // APPEND, APPENDS: what a list holds is dropped.
+            b'a' => {
+                m.pop()?;
+                m.on_list()?;
+            }
+            b'e' => {
+                m.marked()?;
+                m.on_list()?;
+            }
             b')' => m.tuple(Vec::new())?,
             b't' => {
                 let items = m.marked()?;

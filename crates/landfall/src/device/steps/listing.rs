@@ -2,7 +2,7 @@
 
 use super::dry::{Dry, Notes};
 use super::{Launch, lower};
-use crate::contract::{Op, Output, check};
+use crate::contract::{Op, Output, check, inferred};
 use crate::error::Error;
 use crate::kernel::cuda::{CollectiveLaunch, KernelLaunch, Module, ProductLaunch};
 use crate::values::{ALIGNMENT, Address, DeviceKind, Layout, Operand, Rule, Spec, align};
@@ -38,7 +38,7 @@ impl Notes for Listing {
 pub fn launches(op: &dyn Op, args: &[Spec]) -> Result<Vec<(Module, &'static str)>, Error> {
     let device = DeviceKind::Cuda(0);
     let fail = |rule: Rule| Error::from(rule.of(op.name(), args, Some(device), None));
-    let outputs = op.infer(args).map_err(fail)?;
+    let outputs = inferred(op, args).map_err(fail)?;
     check::kernel(op, device, args).map_err(fail)?;
     // Addresses that are never dereferenced; an update has the address of its input.
     let mut next = 1 << 20;

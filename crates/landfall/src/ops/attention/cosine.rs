@@ -17,7 +17,7 @@ use crate::ops::attention::cpu_tiles::Sizes;
 use crate::ops::attention::forward::Attention;
 use crate::ops::norm::l2_norm::L2Norm;
 use crate::ops::norm::layer_norm::affine_dtype;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Layout, Rule, Shape, Spec};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Layout, Rule, Shape, Spec, product};
 
 op_list! { CosineAttention }
 
@@ -188,7 +188,8 @@ impl Op for CosineAttention {
                 })
                 .with_workspace(|_, args| {
                     let s = Sizes::of(&rows_of(&args[0].shape));
-                    s.tasks().1 * heads::forward_lines(&s) * LANES * args[0].dtype.accumulate().size()
+                    let size = args[0].dtype.accumulate().size();
+                    product([s.tasks().1, heads::forward_lines(&s), LANES, size])
                 }),
                 Kernel::cuda("cosine_attention", cuda::forward),
             ]

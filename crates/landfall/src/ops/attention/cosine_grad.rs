@@ -12,7 +12,7 @@ use crate::ops::attention::cosine::{
     SHAPES, arguments, by_head, check, cuda, heads, levels_of, mixed, rows_of,
 };
 use crate::ops::attention::cpu_tiles::Sizes;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Shape, Spec, product};
 
 op_list! { CosineAttentionGrad }
 
@@ -66,8 +66,8 @@ impl Op for CosineAttentionGrad {
                 })
                 .with_workspace(|_, args| {
                     let s = Sizes::of(&rows_of(&args[0].shape));
-                    let tasks = s.tasks().1 * heads::gradient_lines(&s) * LANES;
-                    (tasks + s.batch * s.heads) * args[0].dtype.accumulate().size()
+                    let tasks = product([s.tasks().1, heads::gradient_lines(&s), LANES]);
+                    tasks.saturating_add(s.batch * s.heads).saturating_mul(args[0].dtype.accumulate().size())
                 }),
                 Kernel::cuda("cosine_attention_grad", cuda::gradient).with_workspace(cuda::grad_workspace),
             ]

@@ -44,8 +44,10 @@ impl Sizes {
         let &[batch, n, heads, e] = q.dims() else {
             return Self { batch: 0, n: 0, heads: 0, e: 0, keys: 0, features: 0, width: 0 };
         };
-        let (keys, features) = (n.next_multiple_of(BATCH_PER_PANEL), e.next_multiple_of(BATCH_PER_PANEL));
-        let width = if e <= LANES / 2 { features } else { e.next_multiple_of(LANES) };
+        // What a shape can be is far below the end of numbers; an inference is asked for others too.
+        let whole = |n: usize, of| n.checked_next_multiple_of(of).unwrap_or(usize::MAX);
+        let (keys, features) = (whole(n, BATCH_PER_PANEL), whole(e, BATCH_PER_PANEL));
+        let width = if e <= LANES / 2 { features } else { whole(e, LANES) };
         Self { batch, n, heads, e, keys, features, width }
     }
 

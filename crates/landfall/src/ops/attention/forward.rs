@@ -18,7 +18,7 @@ use crate::ops::attention::cpu_tiles::{
 };
 use crate::ops::attention::grad::AttentionGrad;
 use crate::ops::reduce::softmax::Softmax;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec, product};
 
 op_list! { Attention }
 
@@ -171,7 +171,7 @@ impl Op for Attention {
                 })
                 .with_workspace(|_, args| {
                     let s = Sizes::of(&args[0].shape);
-                    s.tasks().1 * slot(&s) * args[0].dtype.accumulate().size()
+                    product([s.tasks().1, slot(&s), args[0].dtype.accumulate().size()])
                 }),
                 Kernel::cuda("attention", |op, call| cuda::attention(op, call, None)),
                 Kernel::cuda("attention_head", |op, call| cuda::attention(op, call, Some(cuda::Way::Head)))

@@ -14,7 +14,7 @@ use crate::ops::attention::cpu_tiles::{
     rows, scores, store_rows,
 };
 use crate::ops::attention::forward::{SHAPES, check, cuda, score_shapes};
-use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec};
+use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, product};
 
 op_list! { AttentionGrad }
 
@@ -95,7 +95,7 @@ impl Op for AttentionGrad {
                 })
                 .with_workspace(|_, args| {
                     let s = Sizes::of(&args[0].shape);
-                    s.tasks().1 * slot(&s) * args[0].dtype.accumulate().size()
+                    product([s.tasks().1, slot(&s), args[0].dtype.accumulate().size()])
                 }),
                 Kernel::cuda("attention_grad", |op, call| cuda::attention_grad(op, call, None))
                     .with_workspace(cuda::grad_workspace),

@@ -77,7 +77,7 @@ impl Tested for Broadcast {
 fn run<T: Element>(op: &dyn Op, root: usize, call: &Call<'_>) -> Result<(), Rule> {
     let size = call.world().size();
     if root >= size {
-        return Err(RankFault::Size { expected: root + 1, size }.into());
+        return Err(RankFault::Size { expected: root.saturating_add(1), size }.into());
     }
     if size == 1 {
         return copied::<T>(call);

@@ -99,7 +99,7 @@ pub(super) fn run(call: &mut Call<'_>, what: Collective, ranks: Option<usize>) -
 pub(super) fn broadcast(call: &mut Call<'_>, root: usize) -> Result<(), Failure> {
     let size = call.seat().size();
     if root >= size {
-        return Err(Rule::from(RankFault::Size { expected: root + 1, size }).into());
+        return Err(Rule::from(RankFault::Size { expected: root.saturating_add(1), size }).into());
     }
     run(call, Collective::Broadcast { root }, None)
 }

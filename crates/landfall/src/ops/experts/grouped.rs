@@ -49,7 +49,7 @@ fn experts(args: &[Spec]) -> Result<usize, Rule> {
     is_index(args, 2)?;
     rules::same_dtype(args, 2, 3)?;
     let [experts] = sizes(args, 2, "1")?;
-    rules::shape(args, 3, [experts + 1])?;
+    rules::shape(args, 3, [experts.saturating_add(1)])?;
     if experts == 0 {
         return Err(Rule::Attribute { name: "the number of experts", value: 0.0, expected: "at least 1" });
     }

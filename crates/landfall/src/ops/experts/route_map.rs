@@ -75,8 +75,8 @@ impl RouteMap {
         if self.most == 0 || self.most > experts {
             return attribute("most", self.most, "at least 1 and at most the number of experts");
         }
-        if self.align == 0 {
-            return attribute("align", 0, "at least 1");
+        if !(1..1 << 31).contains(&self.align) {
+            return attribute("align", self.align, "at least 1 and less than 2^31");
         }
         if self.rows == 0 && tokens > 0 {
             return attribute("rows", 0, "at least 1 where there are tokens");

@@ -294,21 +294,33 @@ impl Graph {
     /// The axis must exist; at least once.
     #[track_caller]
     pub fn tile(&self, x: Value, axis: impl Axis, times: usize) -> Result<Value, Error> {
-        let axis = self.axis("tile", x, axis)?;
-        self.concat(&vec![x; times], axis)
+        let (axis, at) = (self.axis("tile", x, axis)?, Location::caller());
+        if times == 0 {
+            let rule = Rule::Attribute { name: "times", value: 0.0, expected: "at least 1" };
+            return Err(rule.of("tile", &self.specs(&[x]), None, Some(at)).into());
+        }
+        self.repeated(x, axis, axis, times)
     }
 
     /// Each element `times` times along an axis.
     ///
     /// # Errors
-    /// The axis must exist; the rank be below 8.
+    /// The axis must exist.
     #[track_caller]
     pub fn repeat_interleave(&self, x: Value, axis: impl Axis, times: usize) -> Result<Value, Error> {
         let axis = self.axis("repeat_interleave", x, axis)?;
+        self.repeated(x, axis, axis + 1, times)
+    }
+
+    /// The elements of the axes from `inner` on `times` times behind each other, which makes `axis` so many times as long. A view
+    /// that is copied once, however many times.
+    #[track_caller]
+    fn repeated(&self, x: Value, axis: usize, inner: usize, times: usize) -> Result<Value, Error> {
         let shape = self.shape(x);
-        let [column, wide] = [1, times].map(|n| self.with_axis("repeat_interleave", x, axis + 1, n));
-        let many = self.broadcast_to(self.reshape(x, column?)?, wide?)?;
-        self.reshape(many, shape.with(axis, shape.dims()[axis] * times))
+        let (rows, each) = shape.dims().split_at(inner);
+        let [rows, each] = [rows, each].map(|sizes| sizes.iter().product());
+        let many = self.broadcast_to(self.reshape(x, [rows, 1, each])?, [rows, times, each])?;
+        self.reshape(many, shape.with(axis, shape.dims()[axis].saturating_mul(times)))
     }
 
     /// Index of the largest element along an axis, the first of equal ones, as i64. NaN counts as larger than every number.
@@ -363,7 +375,7 @@ impl Graph {
         // In f32 at least: a draw that a narrow dtype rounds to 1 would give the logarithm of 0.
         let wide = Spec { dtype: spec.dtype.accumulate(), ..spec };
         let draw = |stream| self.op1(ops::Uniform { spec: wide, low: 0.0, high: 1.0, stream }, &[cursor]);
-        let (u, v) = (self.affine(draw(stream)?, -1.0, 1.0)?, draw(stream + 1)?);
+        let (u, v) = (self.affine(draw(stream)?, -1.0, 1.0)?, draw(stream.wrapping_add(1))?);
         let radius = self.sqrt(self.affine(self.ln(u)?, -2.0, 0.0)?)?;
         let drawn = self.mul(radius, self.cos(self.affine(v, std::f64::consts::TAU, 0.0)?)?)?;
         self.cast(drawn, spec.dtype)

@@ -125,7 +125,7 @@ impl Cut {
             Self::Inner(each) if batch == 1 && m.saturating_mul(n) <= 4 * RESULT => (k, each),
             Self::Batch(_) | Self::Rows(_) | Self::Inner(_) => return false,
         };
-        m * n * k > 0 && (2..=8 * TASKS).contains(&whole.div_ceil(each)) && self != Self::of(args)
+        ![m, n, k].contains(&0) && (2..=8 * TASKS).contains(&whole.div_ceil(each)) && self != Self::of(args)
     }
 }
 
@@ -158,7 +158,7 @@ fn workspace(args: &[Spec], cut: Cut) -> usize {
     let bias = added_of(args).1.map_or(0, |b| args[b].shape.elements());
     schedule
         .tasks
-        .saturating_mul(schedule.scratch + schedule.partial)
+        .saturating_mul(schedule.scratch.saturating_add(schedule.partial))
         .saturating_add(schedule.packed)
         .saturating_add(bias)
         .saturating_mul(size)

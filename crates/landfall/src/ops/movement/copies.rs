@@ -243,9 +243,10 @@ impl Op for Pack {
         arity(self, args)?;
         let first = args[0];
         (1..args.len()).try_for_each(|i| rules::same_dtype(args, 0, i))?;
-        let last = part_offsets(args.iter().copied(), ENTRY_ALIGNMENT).last().unwrap_or(0);
-        let end = last + args[args.len() - 1].shape.elements();
-        Ok(Outputs::one(Spec::new(first.dtype, [end.next_multiple_of(ENTRY_ALIGNMENT)])))
+        let aligned = |at: usize| at.checked_next_multiple_of(ENTRY_ALIGNMENT);
+        let end = args.iter().try_fold(0, |at, part| aligned(at)?.checked_add(part.shape.elements()));
+        // More than a shape can be is refused as one.
+        Ok(Outputs::one(Spec::new(first.dtype, [end.and_then(aligned).unwrap_or(usize::MAX)])))
     }
     fn outputs(&self) -> &[Output] {
         const { &[Output::parts(ENTRY_ALIGNMENT)] }
@@ -362,7 +363,7 @@ impl Op for Fold {
         let windows = if self.step == 0 || self.size > self.length {
             0
         } else {
-            (self.length - self.size) / self.step + 1
+            ((self.length - self.size) / self.step).saturating_add(1)
         };
         let outer = x.shape.without(rank - 1).without(rank - 2);
         let mut expected = outer;

@@ -400,7 +400,7 @@ where
 
 /// Rows whose column sums are one partial result: a task's worth, more where that would make too many.
 fn chunk_rows(rows: usize, d: usize) -> usize {
-    (GRAIN / d.max(1)).max(rows.div_ceil(CHUNKS)).next_multiple_of(BLOCK)
+    (GRAIN / d.max(1)).max(rows.div_ceil(CHUNKS)).max(1).next_multiple_of(BLOCK)
 }
 
 /// A row's part of the gradient, saved between the two passes over a block.

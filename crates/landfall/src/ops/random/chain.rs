@@ -62,7 +62,7 @@ impl Op for PointwiseChain {
         true
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
-        let wanted = self.arrays + usize::from(self.random());
+        let wanted = self.arrays.saturating_add(usize::from(self.random()));
         if args.len() != wanted || self.arrays == 0 {
             return Err(Rule::Arity { takes: format!("{wanted} arguments"), got: args.len() });
         }

@@ -75,7 +75,7 @@ impl Sizes {
 
     /// `[B, T, n·H]`.
     pub(super) fn steps_of(&self, n: usize) -> Shape {
-        [self.batch, self.steps, n * self.hidden].into()
+        [self.batch, self.steps, n.saturating_mul(self.hidden)].into()
     }
 
     /// `[B, H]`.

@@ -42,7 +42,7 @@ impl Op for RecurrenceGrad {
             return Err(Rule::Rank { arg: 2, rank, expected: "3: [batch, steps, hidden]" });
         }
         let (s, gates) = (Sizes::of(&args[2].shape), self.cell.gates());
-        rules::shape(args, 0, [gates * s.hidden, s.hidden])?;
+        rules::shape(args, 0, [gates.saturating_mul(s.hidden), s.hidden])?;
         rules::shape(args, 1, s.state())?;
         rules::shape(args, 3, s.steps_of(4))?;
         rules::same_shape(args, 2, 4)?;

@@ -194,7 +194,7 @@ impl Op for AdvanceMicro {
                     let mut cursor = call.output::<i64>(0)?;
                     let next = cursor.read().flat(MICRO).saturating_add(1);
                     let last = next.checked_rem(count) == Some(0);
-                    cursor.set_flat(MICRO, if last { next - count } else { next });
+                    cursor.set_flat(MICRO, if last { next.saturating_sub(count) } else { next });
                     Ok(())
                 }),
                 Kernel::cuda("advance_micro", cuda::advance_micro),

@@ -315,12 +315,14 @@ impl Way {
             // Four rows of each thread in shared memory.
             Self::Few => s.n <= FEW as usize && s.e * size <= 64,
             // Queries, keys, values and their results' slopes, weights and what they change by.
+            // (More tokens or features than bytes have squares beyond what numbers hold.)
+            Self::Head if s.n.max(s.e) > SHARED => false,
             Self::Head => {
                 let (lines, squares) = (4 * s.n * (s.e.next_multiple_of(4) + 4), 2 * s.n * (s.n + 1));
                 (lines + squares + 2 * s.n) * size <= SHARED
             }
             // Of fewer tokens a thread would have one score at most.
-            Self::Block => s.n > SIDE && shared(Part::Gradient, s, dtype) <= ASKED,
+            Self::Block => s.n > SIDE && s.n.max(s.e) <= ASKED && shared(Part::Gradient, s, dtype) <= ASKED,
             Self::Rows => true,
         }
     }

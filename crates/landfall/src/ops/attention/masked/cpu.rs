@@ -9,7 +9,7 @@ use crate::kernel::cpu::lanes::{LANES, SavedStat, Slots, cut};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, View, ViewMut};
 use crate::ops::attention::cpu_tiles::Matrix;
-use crate::values::{DType, Element, Math, Rule, Spec};
+use crate::values::{DType, Element, Math, Rule, Spec, product};
 
 /// Keys that are summed in the accumulation dtype before they are added to an f64 total.
 const TILE: usize = 512;
@@ -37,7 +37,7 @@ pub(super) fn forward_slot(s: &Sizes) -> usize {
 /// Bytes for all tasks.
 pub(super) fn workspace(args: &[Spec], slot: impl Fn(&Sizes) -> usize) -> usize {
     let s = Sizes::of(&args[0].shape, &args[1].shape);
-    tasks(&s).1 * slot(&s) * args[0].dtype.accumulate().size()
+    product([tasks(&s).1, slot(&s), args[0].dtype.accumulate().size()])
 }
 
 /// What hides keys from queries: the mask and the numbers of keys.

@@ -319,7 +319,7 @@ pub(super) fn product(call: &mut Call<'_>, asked: Option<Way>) -> Result<(), Fai
     let [tile_rows, tile_columns] = way.tile();
     let tiles = segments(call, &module, rows, tile_rows)?;
     let args = Product { x: &x, w: &w, bounds: 0, tiles: bounds(experts), y: &y, experts, k, n };
-    call.launch(&module, way.blocks(tiles * n.div_ceil(tile_columns))?, &args)
+    call.launch(&module, way.blocks(tiles.saturating_mul(n.div_ceil(tile_columns)))?, &args)
 }
 
 /// Columns of a cluster's tile, and of a block's; rows of `x` that one copy brings, and indices of the axis that is summed over:
@@ -375,7 +375,7 @@ fn by_clusters(call: &mut Call<'_>, module: &Module, w_along: bool) -> Result<()
         k,
         n,
     };
-    let clusters = (most_parts(rows, experts) * n.div_ceil(PAIR)).min(CLUSTERS);
+    let clusters = most_parts(rows, experts).saturating_mul(n.div_ceil(PAIR)).min(CLUSTERS);
     // Behind the ring: four buffers of 64 lines for results, 8 barriers of slabs, 8 letters of 16 bytes with their barriers.
     let shared = RING + 4 * 64 * 128 + 8 * 8 + 8 * 24 + 1024;
     call.launch(module, Geometry { shared, ..Geometry::blocks(2 * clusters, GROUPS)? }, &args)

@@ -74,7 +74,7 @@ pub(super) const LEAST: usize = 1 << 20;
 /// Scratch memory for the parts of a product with a long inner axis, the matrix library's or [`cut`]'s.
 pub(super) fn workspace(_: &dyn Op, args: &[Spec]) -> usize {
     let (batch, m, n, k) = sizes(args);
-    if batch * m * n * k == 0 {
+    if [batch, m, n, k].contains(&0) {
         return 0;
     }
     let result = [batch, m, n, args[0].dtype.accumulate().size(), cut::PARTS];
@@ -104,7 +104,7 @@ pub(super) fn strides(of: &Operand) -> Result<(&[usize], usize, usize), Rule> {
 /// Whether there is something to multiply.
 fn works(args: &[Spec]) -> bool {
     let (batch, m, n, k) = sizes(args);
-    batch * m * n * k > 0
+    ![batch, m, n, k].contains(&0)
 }
 
 /// Whether our kernels, which round no factor, round as the library does.
