@@ -340,6 +340,7 @@ gradient.
 
 /// Methods that build or inspect a graph and compute nothing.
 const BUILDERS: &[&str] = &[
+    "composed",
     "entry",
     "full_precision",
     "in_primitives",
