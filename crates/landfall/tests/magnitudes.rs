@@ -141,7 +141,7 @@ fn faults(
             let slack = if kept { 8.0 * dtype.epsilon() * largest } else { 0.0 };
             let far = (0..want.data.len()).find(|&k| {
                 let (want, in_f32, got) = (want.data[k], in_f32.data[k], got.data[k]);
-                !near(dtype, want, in_f32, got) && !((got - want).abs() <= slack)
+                !near(dtype, want, in_f32, got) && !within(got - want, slack)
             });
             if let Some(k) = far {
                 let (want, got, in_f32) = (want.data[k], got.data[k], in_f32.data[k]);
@@ -164,6 +164,11 @@ fn range_of(dtype: DType) -> (f64, f64) {
     }
 }
 
+/// Whether an error is at most `bound`; NaN is not.
+fn within(error: f64, bound: f64) -> bool {
+    error.abs() <= bound
+}
+
 fn near(dtype: DType, want: f64, in_f32: f64, got: f64) -> bool {
     if want == got || want.is_nan() && got.is_nan() {
         return true;
@@ -173,7 +178,7 @@ fn near(dtype: DType, want: f64, in_f32: f64, got: f64) -> bool {
         // A power that f64 holds and f32 does not, times a logarithm of a negative number.
         return got == in_f32;
     }
-    if !in_f32.is_finite() && (dtype == DType::BF16 || !(want.abs() <= most)) {
+    if !in_f32.is_finite() && (dtype == DType::BF16 || !within(want, most)) {
         // f32 inside is the precision of 16 bits: of bf16 it overflows where squares do.
         return true;
     }
@@ -455,7 +460,7 @@ fn functions_keep_their_digits(e: &Engine) -> Result<(), Error> {
                 // A second derivative near its zero is the difference of two products.
                 let zero = if order == 2 && x.data[k].abs() <= 0.1 { 1.0 } else { 0.0 };
                 let bound = 3e-6 * want.abs() + 4.0 * DType::F32.epsilon() * (swing + zero) + 2.0 * least;
-                if finite && !((got - want).abs() <= bound) {
+                if finite && !within(got - want, bound) {
                     found.push(format!(
                         "{name}, derivative {order} at {:e}: {got:e}, it must be {want:e}",
                         x.data[k]
