@@ -9,7 +9,7 @@ from ._landfall import Array, DTypeLike, Tensor
 
 Out = TypeVar("Out")
 
-__all__ = ["abs", "accumulate", "adam", "add", "advance", "advance_micro", "affine", "all_finite", "all_gather", "all_reduce", "all_to_all", "assign", "assign_rows", "attention", "attention_grad", "batch_norm", "batch_norm_grad", "batch_windows", "bernoulli", "broadcast", "cast", "ceil", "chunk_map", "clamp", "clip_scale", "compare", "concat", "copy", "cos", "cosine_attention", "cosine_attention_grad", "cross_entropy", "cross_entropy_grad", "cumsum", "div", "dropout", "erf", "exp", "expm1", "fill", "floor", "fold", "gather", "gelu", "gelu_grad", "global_norm", "grouped_matmul", "grouped_matmul_grad", "gru", "gru_grad", "iota", "l2_norm", "l2_norm_grad", "layer_norm", "layer_norm_grad", "leaky_relu", "ln", "log1p", "lookup", "loss_scale", "lstm", "lstm_grad", "mae", "mae_grad", "masked_attention", "masked_attention_grad", "matmul", "max", "maximum", "mean", "micro_batch_mean", "min", "minimum", "mse", "mse_grad", "mul", "neg", "pack", "pad", "pad_edge", "pair_probs", "permute", "pow", "prod", "recip", "reduce_scatter", "relu", "rem", "ring_push", "round", "route_map", "rsqrt", "running_update", "scatter_add", "sigmoid", "sign", "silu", "sin", "softmax", "softplus", "sort", "sort_chunks", "sqrt", "sub", "sum", "tanh", "top_k", "top_k_grad", "uniform", "unpermute", "unpermute_grad", "where", "window_gather"]
+__all__ = ["abs", "accumulate", "adam", "add", "advance", "advance_micro", "affine", "all_finite", "all_gather", "all_reduce", "all_to_all", "assign", "assign_rows", "attention", "attention_grad", "batch_norm", "batch_norm_grad", "batch_windows", "bernoulli", "broadcast", "cast", "ceil", "chunk_map", "clamp", "clip_scale", "compare", "concat", "copy", "cos", "cosine_attention", "cosine_attention_grad", "cross_entropy", "cross_entropy_grad", "cumsum", "div", "dropout", "erf", "exp", "expm1", "fill", "floor", "fold", "gather", "gelu", "gelu_grad", "global_norm", "grouped_matmul", "grouped_matmul_grad", "gru", "gru_grad", "iota", "l2_norm", "l2_norm_grad", "layer_norm", "layer_norm_grad", "leaky_relu", "ln", "log1p", "lookup", "loss_scale", "lstm", "lstm_grad", "mae", "mae_grad", "masked_attention", "masked_attention_grad", "matmul", "max", "maximum", "mean", "micro_batch_mean", "min", "minimum", "mse", "mse_grad", "mul", "neg", "pack", "pad", "pad_edge", "pair_probs", "permute", "pow", "prod", "recip", "reduce_scatter", "relu", "rem", "ring_push", "round", "route_map", "rsqrt", "running_update", "scatter_add", "sigmoid", "sign", "silu", "sin", "softmax", "softplus", "sort", "sort_chunks", "sqrt", "sub", "sum", "swiglu", "tanh", "top_k", "top_k_grad", "uniform", "unpermute", "unpermute_grad", "where", "window_gather"]
 
 @overload
 def abs(x: Array | float, /, *, out: None = None) -> Tensor:
@@ -293,7 +293,7 @@ def exp(x: Array | float, /, *, out: Out) -> Out: ...
 
 @overload
 def expm1(x: Array | float, /, *, out: None = None) -> Tensor:
-    r"""`out = eˣ − 1`, accurate near 0. Gradient: `cotangent · (out + 1)`."""
+    r"""`out = eˣ − 1`, accurate near 0. Gradient: `cotangent · eˣ`."""
     ...
 
 @overload
@@ -725,7 +725,7 @@ def scatter_add(into: Array, index: Array, source: Array, /, *, axis: int = 0, r
 
 @overload
 def sigmoid(x: Array | float, /, *, out: None = None) -> Tensor:
-    r"""`out = 1 / (1 + e⁻ˣ)`. Gradient: `cotangent · (out − out²)`."""
+    r"""`out = σ(x) = 1 / (1 + e⁻ˣ)`. Gradient: `cotangent · σ(x)·σ(−x)`: `out − out²`, which does not cancel so."""
     ...
 
 @overload
@@ -741,7 +741,7 @@ def sign(x: Array | float, /, *, out: Out) -> Out: ...
 
 @overload
 def silu(x: Array | float, /, *, out: None = None) -> Tensor:
-    r"""`out = x / (1 + e⁻ˣ)`: x · sigmoid x, also called swish. Gradient: `cotangent · (s + out · (1 − s))` with `s = sigmoid x`."""
+    r"""`out = x / (1 + e⁻ˣ)`: x · σ(x) with the sigmoid σ, also called swish. Gradient: `cotangent · σ(x)·(1 + x·σ(−x))`."""
     ...
 
 @overload
@@ -812,8 +812,16 @@ def sum(x: Array, /, *, axes: int | Sequence[int] = (0,), wide: bool = False, ou
 def sum(x: Array, /, *, axes: int | Sequence[int] = (0,), wide: bool = False, out: Out) -> Out: ...
 
 @overload
+def swiglu(lhs: Array | float, rhs: Array | float, /, *, out: None = None) -> Tensor:
+    r"""`out = lhs·σ(lhs)·rhs` with the sigmoid σ: SwiGLU with the gate first (Shazeer 2020). Gradients: `cotangent · rhs · σ(lhs)·(1 + lhs·σ(−lhs))` and `cotangent · lhs·σ(lhs)`."""
+    ...
+
+@overload
+def swiglu(lhs: Array | float, rhs: Array | float, /, *, out: Out) -> Out: ...
+
+@overload
 def tanh(x: Array | float, /, *, out: None = None) -> Tensor:
-    r"""`out = tanh x`. Gradient: `cotangent · (1 − out²)`."""
+    r"""`out = tanh x`. Gradient: `cotangent · 4·σ(2x)·σ(−2x)` with the sigmoid σ: `1 − out²`, which does not cancel so."""
     ...
 
 @overload

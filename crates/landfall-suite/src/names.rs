@@ -97,7 +97,7 @@ const TOPICS: &[(&str, &[Name])] = &[
             "tanh", "tanh", "tanh", "tanh", "tanh";
             "silu", "silu", "silu", "silu", "activation::silu";
             "softplus", "softplus", "softplus", "none", "activation::softplus";
-            "swiglu", SEVERAL, "silu(gate) * x", "candle_nn::ops::swiglu", "nn::SwiGlu";
+            "swiglu", "swiglu", "silu(gate) * x", "candle_nn::ops::swiglu", "nn::SwiGlu";
             "gelu", "gelu", "gelu", "gelu_erf (exact), gelu (tanh)", "activation::gelu";
             "softmax", "softmax", "softmax", "candle_nn::ops::softmax", "activation::softmax";
             "log_softmax", SEVERAL, "log_softmax", "candle_nn::ops::log_softmax", "activation::log_softmax";
@@ -340,6 +340,7 @@ gradient.
 
 /// Methods that build or inspect a graph and compute nothing.
 const BUILDERS: &[&str] = &[
+    "composed",
     "entry",
     "full_precision",
     "in_primitives",

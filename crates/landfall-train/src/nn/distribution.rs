@@ -50,6 +50,51 @@ pub(crate) enum Distribution {
     NegativeBinomial { mean: Value, r: Value },
 }
 
+impl Distribution {
+    fn mean(&self) -> Value {
+        match *self {
+            Self::Normal { mean, .. } | Self::StudentT { mean, .. } | Self::NegativeBinomial { mean, .. } => {
+                mean
+            }
+        }
+    }
+
+    /// Negative logarithm of the density, or the probability, of each target; [`Family::terms`] has the formulas.
+    #[track_caller]
+    fn nll(&self, g: &Graph, target: Value) -> Result<Value, Error> {
+        match *self {
+            Self::Normal { mean: a, s } => {
+                let z = g.div(g.sub(target, a)?, s)?;
+                let half = g.affine(g.mul(z, z)?, 0.5, 0.5 * (2.0 * PI).ln())?;
+                g.add(half, g.ln(s)?)
+            }
+            Self::StudentT { mean: a, s, nu } => {
+                let z = g.div(g.sub(target, a)?, s)?;
+                // With h = ν/2: ½ ln 2π + ½ − h·ln(1 + 1/2h) + e(h) − e(h + ½), e the errors of Stirling's formula.
+                let (half, next) = (g.affine(nu, 0.5, 0.0)?, g.affine(nu, 0.5, 0.5)?);
+                let apart = g.mul(half, g.log1p(g.recip(nu)?)?)?;
+                let errors = g.sub(stirling_error(g, half)?, stirling_error(g, next)?)?;
+                let gammas = g.affine(g.sub(errors, apart)?, 1.0, 0.5 + 0.5 * (2.0 * PI).ln())?;
+                let tail = g.mul(next, g.log1p(g.div(g.mul(z, z)?, nu)?)?)?;
+                g.add(g.add(gammas, g.ln(s)?)?, tail)
+            }
+            Self::NegativeBinomial { mean, r } => {
+                // r·ln((μ + r)/(y + r)) + y·ln((μ + r)(y + 1)/(μ(y + r))) + ½(ln(y + 1) + ln((y + r)/r)) + ½ ln 2π − 1, and the
+                // errors of Stirling's formula e(r) + e(y + 1) − e(y + r).
+                let (next, all) = (g.affine(target, 1.0, 1.0)?, g.add(target, r)?);
+                let errors = g.add(stirling_error(g, r)?, stirling_error(g, next)?)?;
+                let errors = g.sub(errors, stirling_error(g, all)?)?;
+                let level = g.mul(r, ln_ratio(g, g.add(mean, r)?, all, g.sub(mean, target)?)?)?;
+                let apart = g.mul(g.div(r, mean)?, g.div(g.sub(next, mean)?, all)?)?;
+                let counts = g.mul(target, g.log1p(g.add(apart, g.recip(all)?)?)?)?;
+                let spread = g.add(g.ln(next)?, g.ln(g.div(all, r)?)?)?;
+                let spread = g.affine(spread, 0.5, 0.5 * (2.0 * PI).ln() - 1.0)?;
+                g.add(g.add(level, counts)?, g.add(spread, errors)?)
+            }
+        }
+    }
+}
+
 /// The t distribution's quantiles have one parameter left beside the level: its degrees of freedom ν, of which 1/ν is at most
 /// this.
 pub(crate) const MOST_INVERSE_FREEDOM: f64 = 1.0 / (2.0 + MIN_FREEDOM);
@@ -84,6 +129,9 @@ impl Family {
     /// - Student's t: `ln Γ(ν/2) − ln Γ((ν + 1)/2) + ½ ln πν + ln s + ½(ν + 1)·ln(1 + z²/ν)`
     /// - negative binomial: `ln Γ(r) + ln Γ(y + 1) − ln Γ(y + r) − r ln(r/(r + μ)) − y ln(μ/(r + μ))`
     ///
+    /// Stirling's formula is put in for the logarithms of Γ, and what is large in several terms is joined by hand: in f32 the
+    /// terms of counts of 10⁵ have no digit behind the point.
+    ///
     /// ```
     /// use landfall::{DType, Engine, Graph, Program, State, StateSpec};
     /// use landfall_train::nn::Family;
@@ -116,30 +164,16 @@ impl Family {
             let specs = [g.spec(prediction), g.spec(target)];
             return Err(rule.of(self.name(), &specs, None, Some(Location::caller())).into());
         }
-        let parameter = |i: usize| g.slice(prediction, axis, i * shape.last(), shape.last());
-        match self.of_predicted(g, &parameter)? {
-            Distribution::Normal { mean: a, s } => {
-                let z = g.div(g.sub(target, a)?, s)?;
-                let half = g.affine(g.mul(z, z)?, 0.5, 0.5 * (2.0 * PI).ln())?;
-                Ok(Terms { mean: a, nll: g.add(half, g.ln(s)?)? })
-            }
-            Distribution::StudentT { mean: a, s, nu } => {
-                let z = g.div(g.sub(target, a)?, s)?;
-                let gammas =
-                    g.sub(ln_gamma(g, g.affine(nu, 0.5, 0.0)?)?, ln_gamma(g, g.affine(nu, 0.5, 0.5)?)?)?;
-                let tail = g.mul(g.affine(nu, 0.5, 0.5)?, g.log1p(g.div(g.mul(z, z)?, nu)?)?)?;
-                let scale = g.add(g.ln(s)?, g.affine(g.ln(nu)?, 0.5, 0.5 * PI.ln())?)?;
-                Ok(Terms { mean: a, nll: g.add(g.add(gammas, scale)?, tail)? })
-            }
-            Distribution::NegativeBinomial { mean, r } => {
-                let gammas = g.add(ln_gamma(g, r)?, ln_gamma(g, g.affine(target, 1.0, 1.0)?)?)?;
-                let gammas = g.sub(gammas, ln_gamma(g, g.add(target, r)?)?)?;
-                // r ln(r/(r + μ)) = −r ln(1 + μ/r), and likewise of y.
-                let failures = g.mul(r, g.log1p(g.div(mean, r)?)?)?;
-                let counts = g.mul(target, g.log1p(g.div(r, mean)?)?)?;
-                Ok(Terms { mean, nll: g.add(gammas, g.add(failures, counts)?)? })
-            }
-        }
+        let of = |prediction: Value| {
+            let parameter = |i: usize| g.slice(prediction, axis, i * shape.last(), shape.last());
+            self.of_predicted(g, &parameter)
+        };
+        Ok(Terms {
+            mean: g.composed(self.name(), [prediction], |[prediction]| Ok(of(prediction)?.mean()))?,
+            nll: g.composed(self.name(), [prediction, target], |[prediction, target]| {
+                of(prediction)?.nll(g, target)
+            })?,
+        })
     }
 
     /// The parameters that follow from predicted values, of which `predicted` gives the i-th.
@@ -211,8 +245,32 @@ impl Family {
     }
 }
 
-/// `ln Γ(x)` of x > 0: Stirling's series at x + 8, `(y − ½) ln y − y + ½ ln 2π + 1/12y − 1/360y³ + 1/1260y⁵`, less the logarithm of
-/// x(x + 1)…(x + 7). The next term of the series is below 3e-10 there, under the rounding of f32; the gradient is that of these ops.
+/// `ln(a/b)` of positive numbers, whose difference `a − b` is known: it has the digits that a quotient near 1 loses.
+fn ln_ratio(g: &Graph, a: Value, b: Value, difference: Value) -> Result<Value, Error> {
+    let part = g.div(difference, b)?;
+    let near = g.less(g.abs(part)?, g.scalar(part, 0.5)?)?;
+    let close = g.log1p(g.select(near, part, g.scalar(part, 0.0)?)?)?;
+    g.select(near, close, g.ln(g.div(a, b)?)?)
+}
+
+/// `ln Γ(x) − ((x − ½) ln x − x + ½ ln 2π)` of x > 0: the error of Stirling's formula, which falls as 1/12x. It is that at y = x + 8,
+/// `1/12y − 1/360y³ + 1/1260y⁵`, the next term being below 3e-10, and what the formula makes of the quotient of Γ(x + 8) and Γ(x):
+/// `(x − ½)·ln(1 + 8/x) − 8 − ln(x(x + 1)…(x + 7)/y⁸)`. No term grows with x.
+fn stirling_error(g: &Graph, x: Value) -> Result<Value, Error> {
+    let inverse = g.recip(g.affine(x, 1.0, 8.0)?)?;
+    let square = g.mul(inverse, inverse)?;
+    let series = g.affine(square, 1.0 / 1260.0, -1.0 / 360.0)?;
+    let series = g.mul(inverse, g.affine(g.mul(square, series)?, 1.0, 1.0 / 12.0)?)?;
+    let mut product = g.mul(x, inverse)?;
+    for less in 1..8 {
+        product = g.mul(product, g.affine(inverse, -f64::from(less), 1.0)?)?;
+    }
+    let eight = g.log1p(g.affine(g.recip(x)?, 8.0, 0.0)?)?;
+    let quotient = g.affine(g.mul(g.affine(x, 1.0, -0.5)?, eight)?, 1.0, -8.0)?;
+    g.add(series, g.sub(quotient, g.ln(product)?)?)
+}
+
+/// `ln Γ(x)` of x > 0, by Stirling's formula and its error, to 3e-10 and the rounding of the dtype; the gradient is that of these ops.
 ///
 /// ```
 /// # use landfall::{DType, Engine, Graph, Program, State, StateSpec};
@@ -234,19 +292,6 @@ impl Family {
 /// A dtype without logarithms.
 #[track_caller]
 pub fn ln_gamma(g: &Graph, x: Value) -> Result<Value, Error> {
-    let plus = |n: usize| g.affine(x, 1.0, n as f64);
-    // Two products of four factors: one of eight overflows f32 from 65,000 on.
-    let four = |n: usize| {
-        g.mul(g.mul(plus(n)?, plus(n + 1)?)?, g.mul(plus(n + 2)?, plus(n + 3)?)?)
-            .and_then(|product| g.ln(product))
-    };
-    let below = g.add(four(0)?, four(4)?)?;
-    let y = plus(8)?;
-    let inverse = g.recip(y)?;
-    let square = g.mul(inverse, inverse)?;
-    let series = g.affine(square, 1.0 / 1260.0, -1.0 / 360.0)?;
-    let series = g.mul(inverse, g.affine(g.mul(square, series)?, 1.0, 1.0 / 12.0)?)?;
-    let main = g.sub(g.mul(g.affine(y, 1.0, -0.5)?, g.ln(y)?)?, y)?;
-    let stirling = g.affine(g.add(main, series)?, 1.0, 0.5 * (2.0 * PI).ln())?;
-    g.sub(stirling, below)
+    let main = g.sub(g.mul(g.affine(x, 1.0, -0.5)?, g.ln(x)?)?, x)?;
+    g.affine(g.add(main, stirling_error(g, x)?)?, 1.0, 0.5 * (2.0 * PI).ln())
 }

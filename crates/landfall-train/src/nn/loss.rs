@@ -92,11 +92,13 @@ pub fn huber(g: &Graph, prediction: Value, target: Value, delta: f64) -> Result<
             .of("huber", &[g.spec(prediction), g.spec(target)], None, Some(Location::caller()))
             .into());
     }
-    let size = g.abs(g.sub(prediction, target)?)?;
-    // With m = min(|d|, delta) both branches are m·(|d| − ½m).
-    let limit = g.fill(g.spec(size).dtype, landfall::Shape::SCALAR, delta)?;
-    let inner = g.minimum(size, limit)?;
-    mean_of_all(g, g.mul(inner, g.sub(size, g.affine(inner, 0.5, 0.0)?)?)?)
+    equal_shapes(g, "huber", prediction, target)?;
+    g.composed("huber", [prediction, target], |[prediction, target]| {
+        let size = g.abs(g.sub(prediction, target)?)?;
+        // With m = min(|d|, delta) both branches are m·(|d| − ½m).
+        let inner = g.minimum(size, g.scalar(size, delta)?)?;
+        mean_of_all(g, g.mul(inner, g.sub(size, g.affine(inner, 0.5, 0.0)?)?)?)
+    })
 }
 
 /// Mean of `max(τ·d, (τ − 1)·d)`, `d = target − prediction`, over the levels τ and all elements (Koenker & Bassett 1978).
@@ -138,17 +140,19 @@ pub fn quantile(g: &Graph, prediction: Value, target: Value, levels: &[f64]) -> 
         let rule = Rule::ArgShape { arg: 0, shape: g.shape(prediction), expected };
         return Err(rule.of("quantile", &specs, None, Some(Location::caller())).into());
     }
-    let mut total = None;
-    for (i, &level) in levels.iter().enumerate() {
-        let d = g.sub(target, g.slice(prediction, axis, i * rows, rows)?)?;
-        let one = mean_of_all(g, g.maximum(g.affine(d, level, 0.0)?, g.affine(d, level - 1.0, 0.0)?)?)?;
-        total = Some(match total {
-            Some(sum) => g.add(sum, one)?,
-            None => one,
-        });
-    }
-    let total = total.unwrap_or(target);
-    g.affine(total, 1.0 / levels.len() as f64, 0.0)
+    g.composed("quantile", [prediction, target], |[prediction, target]| {
+        let mut total = None;
+        for (i, &level) in levels.iter().enumerate() {
+            let d = g.sub(target, g.slice(prediction, axis, i * rows, rows)?)?;
+            let one = mean_of_all(g, g.maximum(g.affine(d, level, 0.0)?, g.affine(d, level - 1.0, 0.0)?)?)?;
+            total = Some(match total {
+                Some(sum) => g.add(sum, one)?,
+                None => one,
+            });
+        }
+        let total = total.unwrap_or(target);
+        g.affine(total, 1.0 / levels.len() as f64, 0.0)
+    })
 }
 
 /// Mean over all rows of `ln Σ_k exp(logits[k]) − logits[label]`: the negative logarithm of the label's probability.

@@ -194,6 +194,14 @@ impl Graph {
         result
     }
 
+    /// Keeps the ops that `build` adds in f32: [`mixed_precision`](crate::mixed_precision) does not change them.
+    pub fn full_precision<R>(&self, build: impl FnOnce() -> R) -> R {
+        let outer = std::mem::replace(&mut self.inner.borrow_mut().full_precision, true);
+        let result = build();
+        self.inner.borrow_mut().full_precision = outer;
+        result
+    }
+
     /// Marks the nodes so far as a loop body that runs `times` times before the later nodes run once: gradient accumulation over
     /// micro-batches, then the update. Each iteration reads the state that the previous one wrote. The later nodes read the
     /// values of the last iteration. The last call counts.

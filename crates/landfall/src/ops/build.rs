@@ -53,9 +53,9 @@ impl Graph {
         self.view("reshape", x, View::Reshape, |l| l.reshape(shape), at)
     }
 
-    /// Both values broadcast to their common shape.
+    /// The values broadcast to their common shape.
     #[track_caller]
-    fn broadcast_together<const N: usize>(
+    pub(in crate::ops) fn broadcast_together<const N: usize>(
         &self,
         op: &'static str,
         values: [Value; N],

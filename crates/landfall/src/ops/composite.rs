@@ -1,12 +1,49 @@
 //! Functions that are a few ops each: written once here for graphs, with their gradients through those ops.
 
-use crate::contract::{Graph, Value};
+use crate::contract::{Graph, Value, rules};
 use crate::error::Error;
 use crate::ops;
 use crate::values::{All, Axes, Axis, DType, Keep, Rule, Shape};
 use std::panic::Location;
 
 impl Graph {
+    /// A function of several ops, computed as one op is: `body` is given the float arguments in their accumulation dtype, f32 of
+    /// f16 and bf16, and what it makes is rounded once to theirs. In mixed precision it stays in f32. Gradients alike.
+    ///
+    /// ```
+    /// use landfall::{All, DType, Graph, StateSpec};
+    /// let g = Graph::new(&std::sync::Arc::new(StateSpec::new()));
+    /// let x = g.input("x", DType::F16, [4096]);
+    /// // The squares of f16 numbers above 255 are infinite in f16.
+    /// let length = g.composed("length", [x], |[x]| g.sqrt(g.sum(g.square(x)?, All)?))?;
+    /// assert_eq!(g.spec(length).dtype, DType::F16);
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Float arguments of one dtype; those of `body`.
+    #[track_caller]
+    pub fn composed<const N: usize>(
+        &self,
+        name: &'static str,
+        args: [Value; N],
+        body: impl FnOnce([Value; N]) -> Result<Value, Error>,
+    ) -> Result<Value, Error> {
+        let at = Location::caller();
+        self.sound(name, &args, at)?;
+        let specs = self.specs(&args);
+        let refused = |rule: Rule| Error::from(rule.of(name, &specs, None, Some(at)));
+        rules::float(&specs, &[0]).map_err(refused)?;
+        let dtype = specs[0].dtype;
+        let mut wide = args;
+        for (arg, value) in wide.iter_mut().enumerate() {
+            rules::same_dtype(&specs, 0, arg).map_err(refused)?;
+            *value = self.cast(*value, dtype.accumulate())?;
+        }
+        let result = self.full_precision(|| body(wide))?;
+        self.cast(result, dtype)
+    }
+
     /// The index of an axis that may be negative.
     #[track_caller]
     pub(in crate::ops) fn axis(&self, op: &'static str, x: Value, axis: impl Axis) -> Result<usize, Error> {
@@ -42,11 +79,12 @@ impl Graph {
         match exponent {
             1.0 => Ok(x),
             2.0 => self.square(x),
-            3.0 => self.mul(self.square(x)?, x),
+            3.0 => self.composed("powf", [x], |[x]| self.mul(self.square(x)?, x)),
             0.5 => self.sqrt(x),
             -1.0 => self.recip(x),
             -0.5 => self.rsqrt(x),
-            _ => self.pow(x, self.scalar(x, exponent)?),
+            // The exponent is none of 16 bits either.
+            _ => self.composed("powf", [x], |[x]| self.pow(x, self.scalar(x, exponent)?)),
         }
     }
 
@@ -65,12 +103,14 @@ impl Graph {
     /// `x` must be of a float dtype.
     #[track_caller]
     pub fn elu(&self, x: Value, alpha: f64) -> Result<Value, Error> {
-        // The exponential of a large x would make the gradient of the side that is not taken infinite. (A minimum of x and 0 would
-        // halve the gradient at 0.)
-        let zero = self.scalar(x, 0.0)?;
-        let positive = self.greater(x, zero)?;
-        let below = self.affine(self.expm1(self.select(positive, zero, x)?)?, alpha, 0.0)?;
-        self.select(positive, x, below)
+        self.composed("elu", [x], |[x]| {
+            // The exponential of a large x would make the gradient of the side that is not taken infinite. (A minimum of x and 0
+            // would halve the gradient at 0.)
+            let zero = self.scalar(x, 0.0)?;
+            let positive = self.greater(x, zero)?;
+            let below = self.affine(self.expm1(self.select(positive, zero, x)?)?, alpha, 0.0)?;
+            self.select(positive, x, below)
+        })
     }
 
     /// `¬x`, of bool.
@@ -182,14 +222,15 @@ impl Graph {
             let expected = "less than the number of elements";
             return Err(refused(Rule::Attribute { name: "correction", value, expected }).into());
         }
-        let dtype = self.spec(x).dtype;
-        let wide = self.cast(x, dtype.accumulate())?;
-        let centered = self.sub(wide, self.mean(wide, Keep(&indices))?)?;
-        let mean = self.mean(self.square(centered)?, axes)?;
-        self.cast(
-            if correction == 0 { mean } else { self.affine(mean, n as f64 / (n - correction) as f64, 0.0)? },
-            dtype,
-        )
+        self.composed("variance", [x], |[x]| {
+            let centered = self.sub(x, self.mean(x, Keep(&indices))?)?;
+            let mean = self.mean(self.square(centered)?, axes)?;
+            if correction == 0 {
+                Ok(mean)
+            } else {
+                self.affine(mean, n as f64 / (n - correction) as f64, 0.0)
+            }
+        })
     }
 
     /// Square root of the [`variance`](Graph::variance).
@@ -198,9 +239,9 @@ impl Graph {
     /// As of the variance.
     #[track_caller]
     pub fn standard_deviation(&self, x: Value, axes: impl Axes, correction: usize) -> Result<Value, Error> {
-        let dtype = self.spec(x).dtype;
-        let variance = self.variance(self.cast(x, dtype.accumulate())?, axes, correction)?;
-        self.cast(self.sqrt_flat_at_zero(variance)?, dtype)
+        self.composed("standard_deviation", [x], |[x]| {
+            self.sqrt_flat_at_zero(self.variance(x, axes, correction)?)
+        })
     }
 
     /// `√Σx²` over `axes`.
@@ -209,9 +250,7 @@ impl Graph {
     /// Each axis must exist; `x` must be of a float dtype.
     #[track_caller]
     pub fn norm(&self, x: Value, axes: impl Axes) -> Result<Value, Error> {
-        let dtype = self.spec(x).dtype;
-        let wide = self.cast(x, dtype.accumulate())?;
-        self.cast(self.sqrt_flat_at_zero(self.sum(self.square(wide)?, axes)?)?, dtype)
+        self.composed("norm", [x], |[x]| self.sqrt_flat_at_zero(self.sum(self.square(x)?, axes)?))
     }
 
     /// The square root, with a slope of 0 at 0, where that of a sum of squares has no direction.
@@ -231,20 +270,20 @@ impl Graph {
         let (shape, at) = (self.shape(x), Location::caller());
         let indices = axes.indices(shape.rank());
         let indices = indices.map_err(|r| r.of("logsumexp", &self.specs(&[x]), None, Some(at)))?;
-        let (below, most) = self.minus_max(x, &indices)?;
-        let sum = self.sum(self.exp(below)?, axes)?;
-        let most = self.reshape(most, self.shape(sum))?;
-        self.cast(self.add(self.ln(sum)?, most)?, self.spec(x).dtype)
+        self.composed("logsumexp", [x], |[x]| {
+            let (below, most) = self.minus_max(x, &indices)?;
+            let sum = self.sum(self.exp(below)?, axes)?;
+            self.add(self.ln(sum)?, self.reshape(most, self.shape(sum))?)
+        })
     }
 
-    /// `x − max x` over axes, and the maximum, both in the accumulation dtype. The derivative with respect to what is subtracted
-    /// and added again is 0. Where it is infinite the difference would be NaN.
+    /// `x − max x` over axes, and the maximum. The derivative with respect to what is subtracted and added again is 0. Where it is
+    /// infinite the difference would be NaN.
     #[track_caller]
     fn minus_max(&self, x: Value, axes: &[usize]) -> Result<(Value, Value), Error> {
-        let wide = self.cast(x, self.spec(x).dtype.accumulate())?;
-        let most = self.detach(self.max(wide, Keep(axes))?);
+        let most = self.detach(self.max(x, Keep(axes))?);
         let most = self.select(self.is_finite(most)?, most, self.scalar(most, 0.0)?)?;
-        Ok((self.sub(wide, most)?, most))
+        Ok((self.sub(x, most)?, most))
     }
 
     /// `e^(x − logsumexp x)` along an axis ([`ops::Softmax`]).
@@ -264,16 +303,18 @@ impl Graph {
     #[track_caller]
     pub fn log_softmax(&self, x: Value, axis: impl Axis) -> Result<Value, Error> {
         let axis = self.axis("log_softmax", x, axis)?;
-        // Not x less its logsumexp: of large numbers that difference has lost its digits.
-        let (below, _) = self.minus_max(x, &[axis])?;
-        let sum = self.sum(self.exp(below)?, Keep(axis))?;
-        self.cast(self.sub(below, self.ln(sum)?)?, self.spec(x).dtype)
+        self.composed("log_softmax", [x], |[x]| {
+            // Not x less its logsumexp: of large numbers that difference has lost its digits.
+            let (below, _) = self.minus_max(x, &[axis])?;
+            let sum = self.sum(self.exp(below)?, Keep(axis))?;
+            self.sub(below, self.ln(sum)?)
+        })
     }
 
-    /// `Σ lhs·rhs / max(|lhs|·|rhs|, eps)` along an axis.
+    /// `Σ lhs·rhs / (max(|lhs|, eps)·max(|rhs|, eps))` along an axis of the common shape, to which both are broadcast.
     ///
     /// # Errors
-    /// The axis must exist; float arguments of one dtype whose shapes can be broadcast.
+    /// The axis must exist in the common shape; float arguments of one dtype whose shapes can be broadcast.
     #[track_caller]
     pub fn cosine_similarity(
         &self,
@@ -282,12 +323,18 @@ impl Graph {
         axis: impl Axis,
         eps: f64,
     ) -> Result<Value, Error> {
-        let axis = self.axis("cosine_similarity", lhs, axis)?;
-        let dtype = self.spec(lhs).dtype;
-        let [lhs, rhs] = [self.cast(lhs, dtype.accumulate())?, self.cast(rhs, dtype.accumulate())?];
-        let product = self.sum(self.mul(lhs, rhs)?, axis)?;
-        let size = self.mul(self.norm(lhs, axis)?, self.norm(rhs, axis)?)?;
-        self.cast(self.div(product, self.maximum(size, self.scalar(size, eps)?)?)?, dtype)
+        let both = self.broadcast_together("cosine_similarity", [lhs, rhs])?;
+        let axis = self.axis("cosine_similarity", both[0], axis)?;
+        self.composed("cosine_similarity", both, |[lhs, rhs]| {
+            let length = |x| {
+                let own = self.norm(x, axis)?;
+                let least = self.scalar(own, eps)?;
+                self.select(self.less(own, least)?, least, own)
+            };
+            // Two quotients: the product of two lengths overflows before they do.
+            let part = self.div(self.sum(self.mul(lhs, rhs)?, axis)?, length(lhs)?)?;
+            self.div(part, length(rhs)?)
+        })
     }
 
     /// Mean of all elements.

@@ -1,7 +1,7 @@
 //! Layers that are a few ops each, with their gradients through those ops: convolution and pooling over windows, norms, rotary
 //! positions, gates.
 
-use crate::contract::{Graph, Value};
+use crate::contract::{Graph, Value, rules};
 use crate::error::Error;
 use crate::ops;
 use crate::values::{Axis, DType, Keep, Rule, Shape, Spec};
@@ -137,15 +137,22 @@ impl Graph {
         let width = of_group * windows.size;
         let rows = self.reshape(self.permute(cut, &[1, 0, 3, 2, 4])?, [groups, batch * n, width])?;
         let weight = self.transpose(self.reshape(weight, [groups, outputs / groups, width])?)?;
+        let dtype = specs[0].dtype;
+        // With a bias to add, sums are rounded with it.
+        let op = ops::MatMul { wide: bias.is_some() && dtype.accumulate() != dtype, ..Default::default() };
         let mut product = if groups == 1 {
-            self.matmul(self.reshape(rows, [batch * n, width])?, self.reshape(weight, [width, outputs])?)?
+            let factors = [self.reshape(rows, [batch * n, width])?, self.reshape(weight, [width, outputs])?];
+            self.op1(op, &factors)?
         } else {
-            self.matmul(rows, weight)?
+            self.op1(op, &[rows, weight])?
         };
         product = self.reshape(product, [groups, batch, n, outputs / groups])?;
         product = self.reshape(self.permute(product, &[1, 0, 3, 2])?, [batch, outputs, n])?;
         match bias {
-            Some(bias) => self.add(product, self.reshape(bias, [outputs, 1])?),
+            Some(bias) => {
+                let bias = self.cast(self.reshape(bias, [outputs, 1])?, self.spec(product).dtype)?;
+                self.cast(self.add(product, bias)?, dtype)
+            }
             None => Ok(product),
         }
     }
@@ -202,9 +209,14 @@ impl Graph {
     /// `x` must be of a float dtype and have an axis.
     #[track_caller]
     pub fn rms_norm(&self, x: Value, weight: Value, eps: f64) -> Result<Value, Error> {
-        let d = self.shape(x).last().max(1) as f64;
-        let unit = self.op1(ops::L2Norm { eps: eps * d, scaled: false }, &[x])?;
-        self.mul(unit, self.affine(weight, d.sqrt(), 0.0)?)
+        let (specs, at) = (self.specs(&[x, weight]), Location::caller());
+        let d = specs[0].shape.last();
+        rules::shape(&specs, 1, [d]).map_err(|rule| rule.of("rms_norm", &specs, None, Some(at)))?;
+        self.composed("rms_norm", [x, weight], |[x, weight]| {
+            let d = d.max(1) as f64;
+            let unit = self.op1(ops::L2Norm { eps: eps * d, scaled: false }, &[x])?;
+            self.mul(unit, self.affine(weight, d.sqrt(), 0.0)?)
+        })
     }
 
     /// `(x − mean) / √(variance + eps) · weight + bias` over each group of channels and all that is behind them
@@ -233,14 +245,22 @@ impl Graph {
             let rule = Rule::Attribute { name: "groups", value: groups as f64, expected };
             return Err(rule.of("group_norm", &[spec], None, Some(at)).into());
         }
-        let width = channels / groups * rest.iter().product::<usize>();
-        let rows = self.reshape(x, [batch, groups, width])?;
-        let centered = self.sub(rows, self.mean(rows, Keep(-1))?)?;
-        let spread = self.rsqrt(self.affine(self.mean(self.square(centered)?, Keep(-1))?, 1.0, eps)?)?;
-        let normal = self.reshape(self.mul(centered, spread)?, spec.shape)?;
-        let mut channel = Shape::from([channels]);
-        (2..rank).for_each(|_| channel.push(1));
-        self.add(self.mul(normal, self.reshape(weight, channel)?)?, self.reshape(bias, channel)?)
+        let specs = self.specs(&[x, weight, bias]);
+        for arg in [1, 2] {
+            rules::shape(&specs, arg, [channels])
+                .map_err(|rule| rule.of("group_norm", &specs, None, Some(at)))?;
+        }
+        self.composed("group_norm", [x, weight, bias], |[x, weight, bias]| {
+            let width = channels / groups * rest.iter().product::<usize>();
+            let rows = self.reshape(x, [batch, groups, width])?;
+            let centered = self.sub(rows, self.mean(rows, Keep(-1))?)?;
+            let spread =
+                self.rsqrt(self.affine(self.mean(self.square(centered)?, Keep(-1))?, 1.0, eps)?)?;
+            let normal = self.reshape(self.mul(centered, spread)?, spec.shape)?;
+            let mut channel = Shape::from([channels]);
+            (2..rank).for_each(|_| channel.push(1));
+            self.add(self.mul(normal, self.reshape(weight, channel)?)?, self.reshape(bias, channel)?)
+        })
     }
 
     /// Rotary positions (Su et al. 2021): feature `c` and feature `c + e/2` of a token at place `p` are turned by the angle
@@ -266,16 +286,24 @@ impl Graph {
         if specs[1].dtype != DType::I64 {
             return Err(refused(Rule::Dtype { arg: 1, dtype: specs[1].dtype, expected: "i64" }));
         }
+        if !dtype.is_float() {
+            return Err(refused(Rule::Dtype { arg: 0, dtype, expected: "f32, f64, bf16 or f16" }));
+        }
         let (wide, half) = (dtype.accumulate(), shape.last() / 2);
         let [batch, tokens, ..] = *shape.dims() else { return Err(refused(Rule::Axis { axis: 1, rank: 0 })) };
         let places = self.broadcast_to(self.cast(positions, wide)?, [batch, tokens])?;
         let powers = self.arange(wide, 0.0, -base.ln() / half as f64, half)?;
         let angles = self.mul(self.reshape(places, [batch, tokens, 1, 1])?, self.exp(powers)?)?;
-        let (sin, cos) = (self.cast(self.sin(angles)?, dtype)?, self.cast(self.cos(angles)?, dtype)?);
+        let (sin, cos) = (self.sin(angles)?, self.cos(angles)?);
+        // Halves of a rotation, rounded before they are joined: fewer bytes move.
         let (low, high) = (self.slice(x, 3, 0, half)?, self.slice(x, 3, half, half)?);
         let turned = [
-            self.sub(self.mul(low, cos)?, self.mul(high, sin)?)?,
-            self.add(self.mul(high, cos)?, self.mul(low, sin)?)?,
+            self.composed("rotary", [low, high], |[low, high]| {
+                self.sub(self.mul(low, cos)?, self.mul(high, sin)?)
+            })?,
+            self.composed("rotary", [low, high], |[low, high]| {
+                self.add(self.mul(high, cos)?, self.mul(low, sin)?)
+            })?,
         ];
         self.concat(&turned, 3)
     }
@@ -286,7 +314,8 @@ impl Graph {
     /// Float arguments of one dtype whose shapes can be broadcast.
     #[track_caller]
     pub fn swiglu(&self, gate: Value, x: Value) -> Result<Value, Error> {
-        self.mul(self.silu(gate)?, x)
+        let [gate, x] = self.broadcast_together("swiglu", [gate, x])?;
+        self.op1(ops::Swiglu, &[gate, x])
     }
 
     /// The Walsh–Hadamard transform of the last axis over `√n`, which is its own inverse: `out = H·x/√n` with `H[i, j]` −1 where
@@ -303,6 +332,10 @@ impl Graph {
         if spec.shape.rank() == 0 || !n.is_power_of_two() {
             let rule = Rule::Attribute { name: "last size", value: n as f64, expected: "a power of two" };
             return Err(rule.of("hadamard", &[spec], None, Some(at)).into());
+        }
+        if spec.dtype.accumulate() != spec.dtype {
+            // A sum of 16 bits between two products would be rounded once more.
+            return self.composed("hadamard", [x], |[x]| self.hadamard(x));
         }
         let all = spec.shape.elements();
         let (mut rows, mut done) = (self.affine(x, (n as f64).powf(-0.5), 0.0)?, 1);

@@ -275,12 +275,4 @@ impl Graph {
             View::Detach => Ok(self.detach(of)),
         }
     }
-
-    /// Keeps the ops that `build` adds in f32: [`mixed_precision`] does not change them.
-    pub fn full_precision<R>(&self, build: impl FnOnce() -> R) -> R {
-        let outer = std::mem::replace(&mut self.inner.borrow_mut().full_precision, true);
-        let result = build();
-        self.inner.borrow_mut().full_precision = outer;
-        result
-    }
 }

@@ -26,7 +26,8 @@ op_attributes! {
     /// With `lengths` also `lengths`: `i64[B]`, the number of keys that are there, the first ones. `causal`: query `i` of `M` sees
     /// the keys up to `i + n − M` of `n`, the number of keys: the last query sees the last key. Results: `out` `[B, M, h, e]`,
     /// `lse` `[B, h, M]`, the logarithm of the sum of a row's exponentials, in the accumulation dtype, kept for the gradient. A
-    /// query that sees no key gets zeros, and −∞.
+    /// query that sees no key gets zeros, and −∞. What a hidden key and its value hold, NaN among it, reaches no result and no
+    /// gradient.
     ///
     /// Memory: no matrix of scores, forward or backward. Accumulation: f32 (f64 for f64). Disjoint. Gradient:
     /// [`MaskedAttentionGrad`]; that of an added mask is computed only where it is used, by products that keep the scores; `lse`
@@ -221,7 +222,8 @@ fn mask_gradient(op: &MaskedAttention, cx: &Vjp<'_>, g_out: Value) -> Result<Val
     let slope = g.matmul(g.permute(wide(g_out)?, &[0, 2, 1, 3])?, v)?;
     let level = g.sum(g.mul(wide(g_out)?, wide(cx.outputs[0])?)?, Keep(3))?;
     let level = g.permute(level, &[0, 2, 1, 3])?;
-    g.cast(g.mul(weights, g.sub(slope, level)?)?, dtype)
+    let none = g.equal(weights, g.scalar(weights, 0.0)?)?;
+    g.cast(g.masked_fill(g.mul(weights, g.sub(slope, level)?)?, none, 0.0)?, dtype)
 }
 
 impl Op for MaskedAttention {

@@ -4,14 +4,14 @@
 
 use super::pointwise::{ANY, POSITIVE, both, cotangent, kernels, map, pointwise, samples, times};
 use crate::contract::{
-    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value, Vjp, attributes,
+    Body, Data, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value, Vjp, attributes,
     op_attributes, rules,
 };
 use crate::error::Error;
 use crate::values::{Binary, DType, DeviceKind, Expression, HostTensor, Reg, Rule, Shape, Spec, Step, Unary};
 
 op_list! {
-    Ceil, Cos, Expm1, Floor, LeakyRelu, Log1p, Pow, Relu, Rem, Round, Sigmoid, Silu, Sin, Softplus
+    Ceil, Cos, Expm1, Floor, LeakyRelu, Log1p, Pow, Relu, Rem, Round, Sigmoid, Silu, Sin, Softplus, Swiglu
 }
 
 /// 1 / (1 + e⁻ˣ); no term overflows to NaN.
@@ -25,6 +25,14 @@ fn one_plus_exp_neg(e: &mut Expression, x: Reg) -> Reg {
     let power = e.unary(Unary::Exp, negated);
     let one = e.constant(1.0);
     e.add(power, one)
+}
+
+/// The derivative of [`Silu`]; no term of it cancels but where it is 0.
+fn silu_slope(g: &Graph, x: Value) -> Result<Value, Error> {
+    // Far within these limits it is 0 or 1; beyond them products with x overflow.
+    let x = g.clamp(x, -1024.0, 1024.0)?;
+    let rest = g.mul(x, g.sigmoid(g.neg(x)?)?)?;
+    g.mul(g.sigmoid(x)?, g.affine(rest, 1.0, 1.0)?)
 }
 
 /// The gradient rule of an op that multiplies negative numbers by a constant; the slope at 0 is the constant.
@@ -42,25 +50,25 @@ pointwise! {
     Sin "sin" [x] float in (-9.0, 9.0);
     expression |e, x| e.unary(Unary::Sin, x);
     reference |x| x[0].sin();
-    vjp times!(|cx, x, _| cx.graph.cos(x));
+    vjp times!(|g, x| g.cos(x));
 
     /// `out = cos x`, in radians. Gradient: `−cotangent · sin x`.
     Cos "cos" [x] float in (-9.0, 9.0);
     expression |e, x| e.unary(Unary::Cos, x);
     reference |x| x[0].cos();
-    vjp times!(|cx, x, _| { let s = cx.graph.sin(x)?; cx.graph.neg(s) });
+    vjp times!(|g, x| g.neg(g.sin(x)?));
 
-    /// `out = eˣ − 1`, accurate near 0. Gradient: `cotangent · (out + 1)`.
+    /// `out = eˣ − 1`, accurate near 0. Gradient: `cotangent · eˣ`.
     Expm1 "expm1" [x] float in (-2.0, 2.0);
     expression |e, x| e.unary(Unary::Expm1, x);
     reference |x| x[0].exp_m1();
-    vjp times!(|cx, _, y| cx.graph.affine(y, 1.0, 1.0));
+    vjp times!(|g, x| g.exp(x));
 
     /// `out = ln(1 + x)`, accurate near 0; −∞ at −1, NaN below. Gradient: `cotangent / (1 + x)`.
     Log1p "log1p" [x] float in (-0.75, 4.0);
     expression |e, x| e.unary(Unary::Log1p, x);
     reference |x| x[0].ln_1p();
-    vjp times!(|cx, x, _| { let below = cx.graph.affine(x, 1.0, 1.0)?; cx.graph.recip(below) });
+    vjp times!(|g, x| g.recip(g.affine(x, 1.0, 1.0)?));
 
     /// `out = ⌊x⌋`: the largest integer that is not greater. No gradient.
     Floor "floor" [x] number in ANY;
@@ -80,11 +88,11 @@ pointwise! {
     reference |x| x[0].round_ties_even();
     vjp Grad::None("it is constant between its steps");
 
-    /// `out = 1 / (1 + e⁻ˣ)`. Gradient: `cotangent · (out − out²)`.
+    /// `out = σ(x) = 1 / (1 + e⁻ˣ)`. Gradient: `cotangent · σ(x)·σ(−x)`: `out − out²`, which does not cancel so.
     Sigmoid "sigmoid" [x] float in (-9.0, 9.0);
     expression sigmoid;
     reference |x| 1.0 / (1.0 + (-x[0]).exp());
-    vjp times!(|cx, _, y| { let q = cx.graph.mul(y, y)?; cx.graph.sub(y, q) });
+    vjp times!(|g, x| g.mul(g.sigmoid(x)?, g.sigmoid(g.neg(x)?)?));
 
     /// `out = max(x, 0)`, NaN stays NaN. Gradient: the cotangent where `x > 0`, else 0, also at 0, as in PyTorch.
     Relu "relu" [x] float in ANY;
@@ -92,18 +100,27 @@ pointwise! {
     reference |x| if x[0] > 0.0 || x[0].is_nan() { x[0] } else { 0.0 };
     vjp Grad::Rule(|_, cx| rectified(cx, 0.0));
 
-    /// `out = x / (1 + e⁻ˣ)`: x · sigmoid x, also called swish. Gradient: `cotangent · (s + out · (1 − s))` with
-    /// `s = sigmoid x`.
+    /// `out = x / (1 + e⁻ˣ)`: x · σ(x) with the sigmoid σ, also called swish. Gradient: `cotangent · σ(x)·(1 + x·σ(−x))`.
     Silu "silu" [x] float in (-9.0, 9.0);
     expression |e, x| { let below = one_plus_exp_neg(e, x); e.binary(Binary::Div, x, below) };
     reference |x| x[0] / (1.0 + (-x[0]).exp());
-    vjp times!(|cx, x, y| {
-        // σ + y·(1 − σ)
-        let s = cx.graph.sigmoid(x)?;
-        let rest = cx.graph.affine(s, -1.0, 1.0)?;
-        let rest = cx.graph.mul(y, rest)?;
-        cx.graph.add(s, rest)
-    });
+    vjp times!(silu_slope);
+
+    /// `out = lhs·σ(lhs)·rhs` with the sigmoid σ: SwiGLU with the gate first (Shazeer 2020). Gradients:
+    /// `cotangent · rhs · σ(lhs)·(1 + lhs·σ(−lhs))` and `cotangent · lhs·σ(lhs)`.
+    Swiglu "swiglu" [lhs, rhs] float in (-9.0, 9.0), ANY;
+    expression |e, gate, x| {
+        let below = one_plus_exp_neg(e, gate);
+        let open = e.binary(Binary::Div, gate, below);
+        e.mul(open, x)
+    };
+    reference |x| x[0] / (1.0 + (-x[0]).exp()) * x[1];
+    vjp both!(|cx, c| {
+        let g = cx.graph;
+        g.composed("swiglu", [c, cx.inputs[0], cx.inputs[1]], |[c, gate, x]| {
+            g.mul(g.mul(c, x)?, silu_slope(g, gate)?)
+        })
+    }, |cx, c| cx.graph.swiglu(cx.inputs[0], c));
 
     /// `out = ln(1 + eˣ)`, as `max(x, 0) + ln(1 + e^(−|x|))`, which never overflows. Gradient:
     /// `cotangent · sigmoid x`.
@@ -118,7 +135,7 @@ pointwise! {
         e.add(line, rest)
     };
     reference |x| x[0].max(0.0) + (-x[0].abs()).exp().ln_1p();
-    vjp times!(|cx, x, _| cx.graph.sigmoid(x));
+    vjp times!(|g, x| g.sigmoid(x));
 
     /// `out = lhs^rhs`, with the special cases of IEEE 754: NaN for a negative number to a fractional power.
     /// Gradients: `cotangent · rhs · lhs^(rhs − 1)` and `cotangent · out · ln lhs`; 0 of a power of 0.
@@ -128,24 +145,24 @@ pointwise! {
     vjp both!(|cx, c| {
         // rhs · lhs^(rhs − 1); of a power of 0, which is 1 everywhere, 0.
         let g = cx.graph;
-        let less = g.affine(cx.inputs[1], 1.0, -1.0)?;
-        let power = g.pow(cx.inputs[0], less)?;
-        let zero = g.scalar(c, 0.0)?;
-        let constant = g.equal(cx.inputs[1], zero)?;
-        let slope = g.select(constant, zero, g.mul(cx.inputs[1], power)?)?;
-        g.mul(c, slope)
+        g.composed("pow", [c, cx.inputs[0], cx.inputs[1]], |[c, lhs, rhs]| {
+            let power = g.pow(lhs, g.affine(rhs, 1.0, -1.0)?)?;
+            let zero = g.scalar(c, 0.0)?;
+            let constant = g.equal(rhs, zero)?;
+            g.mul(c, g.select(constant, zero, g.mul(rhs, power)?)?)
+        })
     }, |cx, c| {
         // lhs^rhs · ln lhs; of a power of 0 that is finite 0: its logarithm's −∞ would give NaN.
         let g = cx.graph;
-        let ln = g.ln(cx.inputs[0])?;
-        let slope = g.mul(cx.outputs[0], ln)?;
-        let zero = g.scalar(c, 0.0)?;
-        let of_zero = g.equal(cx.inputs[0], zero)?;
-        let vanishes = g.equal(cx.outputs[0], zero)?;
-        let slope = g.select(vanishes, zero, slope)?;
-        let flat = g.minimum(of_zero, g.less_equal(zero, cx.inputs[1])?)?;
-        let slope = g.select(flat, zero, slope)?;
-        g.mul(c, slope)
+        g.composed("pow", [c, cx.inputs[0], cx.inputs[1]], |[c, lhs, rhs]| {
+            let power = g.pow(lhs, rhs)?;
+            let slope = g.mul(power, g.ln(lhs)?)?;
+            let zero = g.scalar(c, 0.0)?;
+            let (of_zero, vanishes) = (g.equal(lhs, zero)?, g.equal(power, zero)?);
+            let slope = g.select(vanishes, zero, slope)?;
+            let flat = g.minimum(of_zero, g.less_equal(zero, rhs)?)?;
+            g.mul(c, g.select(flat, zero, slope)?)
+        })
     });
 
     /// `out = lhs − ⌊lhs / rhs⌋ · rhs`: the remainder with the sign of `rhs`, as `%` in Python, numpy and PyTorch. Of
@@ -154,10 +171,10 @@ pointwise! {
     expression |e, a, b| e.binary(Binary::Rem, a, b);
     reference |x| x[0] - (x[0] / x[1]).floor() * x[1];
     vjp both!(|_, c| Ok(c), |cx, c| {
-        let quotient = cx.graph.div(cx.inputs[0], cx.inputs[1])?;
-        let whole = cx.graph.floor(quotient)?;
-        let slope = cx.graph.neg(whole)?;
-        cx.graph.mul(c, slope)
+        let g = cx.graph;
+        g.composed("rem", [c, cx.inputs[0], cx.inputs[1]], |[c, lhs, rhs]| {
+            g.mul(c, g.neg(g.floor(g.div(lhs, rhs)?)?)?)
+        })
     });
 }
 

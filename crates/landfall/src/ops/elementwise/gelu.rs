@@ -1,6 +1,6 @@
 //! Gaussian error linear unit and its gradient.
 
-use super::pointwise::{SHAPES, cotangent, kernels, map, samples};
+use super::pointwise::{SHAPES, cotangent, kernels, map, samples, sech_squared};
 use crate::contract::{
     Body, Data, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value,
     attribute_choices, attributes, op_attributes, rules,
@@ -27,15 +27,19 @@ attribute_choices!(Approximation: Erf = "erf", Tanh = "tanh");
 const LINEAR: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 const CUBIC: f64 = 0.044_715 * LINEAR;
 
+/// The greatest `x²` that counts in `u`: from far below it on, `tanh u` is ±1 in f64, and a larger one overflows.
+const MOST: f64 = 1024.0;
+
 /// `½(1 + tanh u)` as `1/(1 + e^(−2u))`, which is accurate in the lower tail, with `u = x(LINEAR + CUBIC·x²)`; also
-/// `CUBIC·x²`, the constant `LINEAR` and the constant 1.
+/// `−2·CUBIC·x²`, the constant `−2·LINEAR` and the constant 1.
 fn gate(e: &mut Expression, x: Reg) -> (Reg, Reg, Reg, Reg) {
     let square = e.mul(x, x);
-    let cubic = e.scale(square, CUBIC);
-    let linear = e.constant(LINEAR);
+    let most = e.constant(MOST);
+    let square = e.binary(Binary::Min, square, most);
+    let cubic = e.scale(square, -2.0 * CUBIC);
+    let linear = e.constant(-2.0 * LINEAR);
     let slope = e.add(linear, cubic);
-    let u = e.mul(x, slope);
-    let power = e.scale(u, -2.0);
+    let power = e.mul(x, slope);
     let power = e.unary(Unary::Exp, power);
     let one = e.constant(1.0);
     let under = e.add(one, power);
@@ -157,17 +161,17 @@ impl Op for GeluGrad {
                     let edge = e.mul(x, density);
                     e.add(phi, edge)
                 }
-                // With s = 1/(1 + e^(−2u)): s + x·2u′·s(1 − s), where u′ = LINEAR + 3·CUBIC·x².
+                // With s = 1/(1 + e^(−2u)): s + x·2u′·s(1 − s), where u′ = LINEAR + 3·CUBIC·x². First s(1 − s), which is 0
+                // where x·u′ overflows.
                 Approximation::Tanh => {
                     let (s, cubic, linear, one) = gate(e, x);
+                    let upper = e.binary(Binary::Sub, one, s);
+                    let edge = e.mul(s, upper);
+                    let edge = e.mul(x, edge);
                     let triple = e.scale(cubic, 3.0);
                     let slope = e.add(linear, triple);
-                    let edge = e.mul(x, slope);
-                    let edge = e.add(edge, edge);
-                    let upper = e.binary(Binary::Sub, one, s);
-                    let edge = e.mul(edge, upper);
-                    let edge = e.add(one, edge);
-                    e.mul(s, edge)
+                    let edge = e.mul(edge, slope);
+                    e.binary(Binary::Sub, s, edge)
                 }
             };
             e.mul(c, slope)
@@ -178,7 +182,10 @@ impl Op for GeluGrad {
             let Self { approximation } = attributes::<Self>(op).copied().unwrap_or_default();
             let (g, x, c) = (cx.graph, cx.inputs[0], cotangent(cx)?);
             let of_x = if cx.needs[0] {
-                Some(g.mul(c, g.mul(cx.inputs[1], second(g, x, approximation)?)?)?)
+                let factors = [c, cx.inputs[1], x];
+                Some(g.composed("gelu_grad", factors, |[c, outer, x]| {
+                    g.mul(c, g.mul(outer, second(g, x, approximation)?)?)
+                })?)
             } else {
                 None
             };
@@ -222,8 +229,10 @@ impl Tested for GeluGrad {
 }
 
 /// The second derivative of [`Gelu`]: `Φ′(x)·(2 − x²)`; of the approximation with `u = LINEAR·(x + 0.044715·x³)` and
-/// `t = tanh u`: `(1 − t²)·(u′ + x·(½·u″ − t·u′²))`.
+/// `t = tanh u`: `(1 − t²)·(u′ + x·(½·u″ − t·u′²))`. Both are 0 from far below the limit of x on, where their factors overflow.
 fn second(g: &Graph, x: Value, approximation: Approximation) -> Result<Value, Error> {
+    let most = 2.0 * MOST.sqrt();
+    let x = g.clamp(x, -most, most)?;
     let square = g.square(x)?;
     match approximation {
         Approximation::Erf => {
@@ -232,10 +241,10 @@ fn second(g: &Graph, x: Value, approximation: Approximation) -> Result<Value, Er
         }
         Approximation::Tanh => {
             let cubic = 0.044_715 * LINEAR;
-            let t = g.tanh(g.mul(x, g.affine(square, cubic, LINEAR)?)?)?;
+            let u = g.mul(x, g.affine(square, cubic, LINEAR)?)?;
             let slope = g.affine(square, 3.0 * cubic, LINEAR)?;
-            let bend = g.sub(g.affine(x, 3.0 * cubic, 0.0)?, g.mul(t, g.square(slope)?)?)?;
-            g.mul(g.affine(g.square(t)?, -1.0, 1.0)?, g.add(slope, g.mul(x, bend)?)?)
+            let bend = g.sub(g.affine(x, 3.0 * cubic, 0.0)?, g.mul(g.tanh(u)?, g.square(slope)?)?)?;
+            g.mul(sech_squared(g, u)?, g.add(slope, g.mul(x, bend)?)?)
         }
     }
 }

@@ -4,7 +4,7 @@
 //! samples are drawn from. Sources: the functions' definitions; gradients are elementary calculus.
 
 use crate::contract::{
-    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value, Vjp, attributes,
+    Body, Data, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, Value, Vjp, attributes,
     op_attributes, rules,
 };
 use crate::error::Error;
@@ -183,13 +183,16 @@ pub(in crate::ops) fn cotangent(cx: &Vjp<'_>) -> Result<Value, Error> {
     })
 }
 
-/// A gradient rule of one argument: cotangent · derivative.
+/// A gradient rule of one argument: cotangent · derivative, which is made of the argument and not of the result. That is
+/// rounded, and near a limit little is left of its distance from it.
 macro_rules! times {
     ($derivative:expr) => {
-        Grad::Rule(|_, cx| {
-            let d: fn(&Vjp<'_>, Value, Value) -> Result<Value, Error> = $derivative;
-            let slope = d(cx, cx.inputs[0], cx.outputs[0])?;
-            Ok(vec![Some(cx.graph.mul(cotangent(cx)?, slope)?)])
+        Grad::Rule(|op, cx| {
+            let d: fn(&Graph, Value) -> Result<Value, Error> = $derivative;
+            let g = cx.graph;
+            let product =
+                g.composed(op.name(), [cotangent(cx)?, cx.inputs[0]], |[c, x]| g.mul(c, d(g, x)?))?;
+            Ok(vec![Some(product)])
         })
     };
 }
@@ -225,7 +228,7 @@ pointwise! {
     Abs "abs" [x] number in ANY;
     expression |e, x| e.unary(Unary::Abs, x);
     reference |x| x[0].abs();
-    vjp times!(|cx, x, _| cx.graph.sign(x));
+    vjp Grad::Rule(|_, cx| Ok(vec![Some(cx.graph.mul(cotangent(cx)?, cx.graph.sign(cx.inputs[0])?)?)]));
 
     /// `out = −1, 0 or 1`, the sign of `x`. No gradient.
     Sign "sign" [x] number in ANY;
@@ -237,48 +240,43 @@ pointwise! {
     Exp "exp" [x] float in (-9.0, 9.0);
     expression |e, x| e.unary(Unary::Exp, x);
     reference |x| x[0].exp();
-    vjp times!(|_, _, y| Ok(y));
+    vjp times!(|g, x| g.exp(x));
 
     /// `out = ln x`. Gradient: `cotangent / x`.
     Ln "ln" [x] float in POSITIVE;
     expression |e, x| e.unary(Unary::Ln, x);
     reference |x| x[0].ln();
-    vjp times!(|cx, x, _| cx.graph.recip(x));
+    vjp times!(|g, x| g.recip(x));
 
     /// `out = √x`. Gradient: `cotangent / (2 · out)`.
     Sqrt "sqrt" [x] float in POSITIVE;
     expression |e, x| e.unary(Unary::Sqrt, x);
     reference |x| x[0].sqrt();
-    vjp times!(|cx, _, y| { let r = cx.graph.recip(y)?; cx.graph.affine(r, 0.5, 0.0) });
+    vjp times!(|g, x| g.affine(g.recip(g.sqrt(x)?)?, 0.5, 0.0));
 
     /// `out = 1/√x`. Gradient: `−cotangent · out / (2 · x)`.
     Rsqrt "rsqrt" [x] float in POSITIVE;
     expression |e, x| e.unary(Unary::Rsqrt, x);
     reference |x| 1.0 / x[0].sqrt();
-    vjp times!(|cx, x, y| { let q = cx.graph.div(y, x)?; cx.graph.affine(q, -0.5, 0.0) });
+    vjp times!(|g, x| g.affine(g.div(g.rsqrt(x)?, x)?, -0.5, 0.0));
 
     /// `out = 1/x`. Gradient: `−cotangent · out²`.
     Recip "recip" [x] float in POSITIVE;
     expression |e, x| e.unary(Unary::Recip, x);
     reference |x| 1.0 / x[0];
-    vjp times!(|cx, _, y| { let q = cx.graph.mul(y, y)?; cx.graph.neg(q) });
+    vjp times!(|g, x| g.neg(g.square(g.recip(x)?)?));
 
-    /// `out = tanh x`. Gradient: `cotangent · (1 − out²)`.
+    /// `out = tanh x`. Gradient: `cotangent · 4·σ(2x)·σ(−2x)` with the sigmoid σ: `1 − out²`, which does not cancel so.
     Tanh "tanh" [x] float in WIDE;
     expression |e, x| e.unary(Unary::Tanh, x);
     reference |x| x[0].tanh();
-    vjp times!(|cx, _, y| { let q = cx.graph.mul(y, y)?; cx.graph.affine(q, -1.0, 1.0) });
+    vjp times!(sech_squared);
 
     /// `out = 2/√π · ∫₀ˣ e^(−t²) dt`. Gradient: `cotangent · 2/√π · e^(−x²)`.
     Erf "erf" [x] float in (-4.0, 4.0);
     expression |e, x| e.unary(Unary::Erf, x);
     reference |x| Math::erf(x[0]);
-    vjp times!(|cx, x, _| {
-        let q = cx.graph.mul(x, x)?;
-        let q = cx.graph.neg(q)?;
-        let q = cx.graph.exp(q)?;
-        cx.graph.affine(q, std::f64::consts::FRAC_2_SQRT_PI, 0.0)
-    });
+    vjp times!(|g, x| g.affine(g.exp(g.neg(g.square(x)?)?)?, std::f64::consts::FRAC_2_SQRT_PI, 0.0));
 
     /// `out = lhs + rhs`. Gradients: `cotangent` and `cotangent`.
     Add "add" [lhs, rhs] number in ANY, ANY;
@@ -303,9 +301,10 @@ pointwise! {
     expression |e, a, b| e.binary(Binary::Div, a, b);
     reference |x| x[0] / x[1];
     vjp both!(|cx, c| cx.graph.div(c, cx.inputs[1]), |cx, c| {
-        let q = cx.graph.div(cx.outputs[0], cx.inputs[1])?;
-        let q = cx.graph.mul(c, q)?;
-        cx.graph.neg(q)
+        let g = cx.graph;
+        g.composed("div", [c, cx.inputs[0], cx.inputs[1]], |[c, lhs, rhs]| {
+            g.neg(g.mul(c, g.div(g.div(lhs, rhs)?, rhs)?)?)
+        })
     });
 
     /// `out = max(lhs, rhs)`, NaN if either is; of bool: or. The gradient goes to the larger, to both by halves where they are equal.
@@ -319,6 +318,12 @@ pointwise! {
     expression |e, a, b| e.binary(Binary::Min, a, b);
     reference |x| x[0].min(x[1]);
     vjp both!(|cx, c| share(cx, c, 1, 0), |cx, c| share(cx, c, 0, 1));
+}
+
+/// `1 − tanh² x`.
+pub(super) fn sech_squared(g: &Graph, x: Value) -> Result<Value, Error> {
+    let twice = g.affine(x, 2.0, 0.0)?;
+    g.affine(g.mul(g.sigmoid(twice)?, g.sigmoid(g.neg(twice)?)?)?, 4.0, 0.0)
 }
 
 /// `cotangent · (½ + ½·sign(own − other))`: all of it to the larger argument, halves where they are equal.

@@ -11,7 +11,7 @@ use crate::kernel::cpu::lanes::{TILE, flat, load, store};
 use crate::kernel::cpu::pointwise::Arith;
 use crate::kernel::cpu::{Call, Chunks, lanes, with_float};
 use crate::ops::elementwise::pointwise::cotangent;
-use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec};
+use crate::values::{All, DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec};
 
 op_list! { Mae, MaeGrad, Mse, MseGrad }
 
@@ -54,13 +54,15 @@ fn pair(args: &[Spec]) -> Result<(), Rule> {
 
 /// The mean of the terms in other ops.
 fn mean(g: &Graph, term: Term, args: &[Value]) -> Result<Vec<Value>, Error> {
-    let d = g.sub(args[0], args[1])?;
-    let terms = match term {
-        Term::Square => g.mul(d, d)?,
-        Term::Absolute => g.abs(d)?,
-    };
-    let axes: Vec<usize> = (0..g.shape(terms).rank()).collect();
-    Ok(vec![g.mean(terms, &axes)?])
+    let loss = g.composed("loss", [args[0], args[1]], |[prediction, target]| {
+        let d = g.sub(prediction, target)?;
+        let terms = match term {
+            Term::Square => g.mul(d, d)?,
+            Term::Absolute => g.abs(d)?,
+        };
+        g.mean(terms, All)
+    });
+    Ok(vec![loss?])
 }
 
 /// Both gradients: to the target it is the one to the prediction with the two exchanged.
@@ -239,13 +241,16 @@ macro_rules! loss {
 
 /// The gradient to the first argument in other ops.
 fn slope(g: &Graph, term: Term, args: &[Value]) -> Result<Vec<Value>, Error> {
-    let d = g.sub(args[0], args[1])?;
-    let n = g.shape(d).elements().max(1) as f64;
-    let slope = match term {
-        Term::Square => g.affine(d, 2.0 / n, 0.0)?,
-        Term::Absolute => g.affine(g.sign(d)?, 1.0 / n, 0.0)?,
-    };
-    Ok(vec![g.mul(slope, args[2])?])
+    let slopes = g.composed("loss", [args[0], args[1], args[2]], |[prediction, target, cotangent]| {
+        let d = g.sub(prediction, target)?;
+        let n = g.shape(d).elements().max(1) as f64;
+        let slope = match term {
+            Term::Square => g.affine(d, 2.0 / n, 0.0)?,
+            Term::Absolute => g.affine(g.sign(d)?, 1.0 / n, 0.0)?,
+        };
+        g.mul(slope, cotangent)
+    });
+    Ok(vec![slopes?])
 }
 
 const SIZES: &[&[usize]] =

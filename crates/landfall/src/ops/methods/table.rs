@@ -126,8 +126,8 @@ fn elementwise() -> Vec<Method> {
         softmax(x) { axis: At = At(-1) => "The axis that sums to 1."; } |g| g.softmax(x, axis);
         log_softmax(x) { axis: At = At(-1) => "The axis whose exponentials sum to 1."; } |g| g.log_softmax(x, axis);
         cosine_similarity(lhs, rhs) {
-            axis: At = At(1) => "The axis of the vectors.";
-            eps: f64 = 1e-8 => "The least product of their lengths.";
+            axis: At = At(1) => "The axis of the vectors in the common shape.";
+            eps: f64 = 1e-8 => "The least length that either is taken to have.";
         } |g| g.cosine_similarity(lhs, rhs, axis, eps);
         cumsum(x) { axis: At => "The axis."; } |g| g.cumsum(x, axis);
         matmul_add(lhs, rhs, bias) |g| g.matmul_add(lhs, rhs, bias);

@@ -213,30 +213,35 @@ impl Op for Reduce {
                 g.broadcast_to(kept, shape)
             };
             let dtype = g.spec(x).dtype;
-            let c = spread(g.cast(cotangent(cx)?, dtype)?)?;
+            let axes: Vec<usize> = (0..shape.rank()).filter(|&a| op.reduces(a)).collect();
+            // Of 16 bits in f32: a number of ties or zeros above 2048 is none of f16.
+            let wide = |v| g.cast(v, dtype.accumulate());
             Ok(vec![Some(match op.reduction {
-                Reduction::Sum => c,
-                Reduction::Mean => g.affine(c, 1.0 / op.counts(&shape).1.max(1) as f64, 0.0)?,
+                Reduction::Sum => spread(g.cast(cotangent(cx)?, dtype)?)?,
+                Reduction::Mean => {
+                    let c = spread(g.cast(cotangent(cx)?, dtype)?)?;
+                    g.affine(c, 1.0 / op.counts(&shape).1.max(1) as f64, 0.0)?
+                }
                 Reduction::Prod => {
+                    let (x, c) = (wide(x)?, spread(wide(cotangent(cx)?)?)?);
                     // Of one zero the product of the others, of several zeros 0.
-                    let axes: Vec<usize> = (0..shape.rank()).filter(|&a| op.reduces(a)).collect();
                     let zero = g.equal(x, g.scalar(x, 0.0)?)?;
-                    let zeros = g.sum(g.cast(zero, dtype)?, &axes)?;
+                    let zeros = g.sum(wide(zero)?, &axes)?;
                     let others = g.reduced(Reduction::Prod, g.masked_fill(x, zero, 1.0)?, &axes)?;
                     let none = g.scalar(others, 0.0)?;
                     let alone = spread(g.select(g.equal(zeros, g.scalar(zeros, 1.0)?)?, others, none)?)?;
                     let whole = spread(g.select(g.equal(zeros, none)?, others, none)?)?;
-                    g.mul(c, g.select(zero, alone, g.div(whole, g.masked_fill(x, zero, 1.0)?)?)?)?
+                    let others = g.select(zero, alone, g.div(whole, g.masked_fill(x, zero, 1.0)?)?)?;
+                    g.cast(g.mul(c, others)?, dtype)?
                 }
                 Reduction::Max | Reduction::Min => {
                     let equal = g.op1(
                         Compare { comparison: Comparison::Equal },
                         &[x, spread(g.cast(cx.outputs[0], dtype)?)?],
                     )?;
-                    let equal = g.cast(equal, dtype)?;
-                    let axes: Vec<usize> = (0..shape.rank()).filter(|&a| op.reduces(a)).collect();
+                    let equal = wide(equal)?;
                     let many = spread(g.sum(equal, &axes)?)?;
-                    g.mul(c, g.div(equal, many)?)?
+                    g.cast(g.mul(spread(wide(cotangent(cx)?)?)?, g.div(equal, many)?)?, dtype)?
                 }
             })])
         })

@@ -51,11 +51,13 @@ fn keep(g: &Graph, of: Value, shape: Shape, axis: usize) -> Result<Value, Error>
 
 fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
     let Softmax { axis } = *attributes::<Softmax>(op).map_err(|r| r.of(op.name(), &[], None, None))?;
-    let (x, shape) = (args[0], g.shape(args[0]));
-    let max = keep(g, g.max(x, [axis])?, shape, axis)?;
-    let e = g.exp(g.sub(x, max)?)?;
-    let total = keep(g, g.sum(e, [axis])?, shape, axis)?;
-    Ok(vec![g.div(e, total)?])
+    let made = g.composed(op.name(), [args[0]], |[x]| {
+        let shape = g.shape(x);
+        let max = keep(g, g.max(x, [axis])?, shape, axis)?;
+        let e = g.exp(g.sub(x, max)?)?;
+        g.div(e, keep(g, g.sum(e, [axis])?, shape, axis)?)
+    });
+    Ok(vec![made?])
 }
 
 impl Op for Softmax {
@@ -80,10 +82,14 @@ impl Op for Softmax {
         Grad::Rule(|op, cx| {
             let Softmax { axis } =
                 *attributes::<Softmax>(op).map_err(|r| r.of(op.name(), &[], None, None))?;
-            let (g, y, c) = (cx.graph, cx.outputs[0], cotangent(cx)?);
-            let along = g.sum(g.mul(c, y)?, [axis])?;
-            let along = keep(g, along, g.shape(y), axis)?;
-            Ok(vec![Some(g.mul(y, g.sub(c, along)?)?)])
+            let g = cx.graph;
+            // Of the argument: a result of 16 bits is rounded, and the difference cancels.
+            let slope = g.composed(op.name(), [cotangent(cx)?, cx.inputs[0]], |[c, x]| {
+                let y = g.softmax(x, axis)?;
+                let along = keep(g, g.sum(g.mul(c, y)?, [axis])?, g.shape(y), axis)?;
+                g.mul(y, g.sub(c, along)?)
+            });
+            Ok(vec![Some(slope?)])
         })
     }
     fn kernels(&self, _: DeviceKind) -> &'static [Kernel] {

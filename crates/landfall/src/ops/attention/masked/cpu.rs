@@ -88,8 +88,10 @@ where
         }
         if let Some(mask) = &self.added {
             let m = Matrix::scores(mask.layout(), b, head);
+            let hidden = T::Acc::of_f64(f64::NEG_INFINITY);
             for (j, s) in scores.iter_mut().enumerate() {
-                *s = *s + mask.data()[m.at(i, j)].widen();
+                let added = mask.data()[m.at(i, j)].widen();
+                *s = if added == hidden { hidden } else { *s + added };
             }
         }
     }
@@ -130,13 +132,14 @@ fn dots<A: Arith>(row: &[A], columns: &[A], pitch: usize, out: &mut [A]) {
     }
 }
 
-/// `Σ_j weights[j] · lines[j]`, of [`LANES`] features from `c` on.
+/// `Σ_j weights[j] · lines[j]` where `weights[j]` is not 0, of [`LANES`] features from `c` on.
 #[inline(always)]
 fn over_keys<A: Arith>(weights: &[A], lines: &[A], width: usize, c: usize) -> [f64; LANES] {
     let mut totals = [0.0; LANES];
     for (tile, weights) in weights.chunks(TILE).enumerate() {
         let mut part = [A::ZERO; LANES];
-        for (j, &w) in weights.iter().enumerate() {
+        // Of a key with a weight of 0 nothing is read: it may be NaN.
+        for (j, &w) in weights.iter().enumerate().filter(|(_, w)| **w != A::ZERO) {
             let line = &lines[(tile * TILE + j) * width + c..][..LANES];
             for l in 0..LANES {
                 part[l] = part[l] + w * line[l];
@@ -149,10 +152,10 @@ fn over_keys<A: Arith>(weights: &[A], lines: &[A], width: usize, c: usize) -> [f
     totals
 }
 
-/// `lines[j] ← lines[j] + weights[j] · row`.
+/// `lines[j] ← lines[j] + weights[j] · row` where `weights[j]` is not 0.
 #[inline(always)]
 fn spread<A: Arith>(weights: &[A], row: &[A], lines: &mut [A]) {
-    for (line, &w) in lines.chunks_exact_mut(row.len()).zip(weights) {
+    for (line, &w) in lines.chunks_exact_mut(row.len()).zip(weights).filter(|(_, w)| **w != A::ZERO) {
         for (l, &x) in line.iter_mut().zip(row) {
             *l = *l + w * x;
         }
@@ -299,7 +302,7 @@ pub(in crate::ops) mod gradient {
                         }
                         dots(&slope[..s.features], values, pitch, slopes);
                         for (d, &w) in slopes.iter_mut().zip(&*weights) {
-                            *d = w * (*d - level);
+                            *d = if w == T::Acc::ZERO { w } else { w * (*d - level) };
                         }
                         let (key_tile, value_tile) = tiles.split_at_mut(s.keys * width);
                         spread(slopes, query, key_tile);

@@ -31,7 +31,8 @@ KERNEL(masked_rows) {
                 const T* own_key = key + u64(j) * k.stride.v[1];
                 A score = masked(A(scale) * dot(query, q.stride.v[3], own_key, k.stride.v[3], features), mask, b, head, i, j);
                 A along = dot(g, slope.stride.v[3], value + u64(j) * v.stride.v[1], v.stride.v[3], features);
-                change = exponential(score - less) * (along - own);
+                A weight = exponential(score - less);
+                change = weight == A(0) ? weight : weight * (along - own);
             }
             add_rows(sums, change, min(32u, n - from), key + u64(from) * k.stride.v[1], k.stride.v[1], k.stride.v[3], col,
                      features);
@@ -62,7 +63,7 @@ KERNEL(masked_columns) {
                     A score = A(scale) * dot(query, q.stride.v[3], key, k.stride.v[3], features);
                     weight = exponential(masked(score, mask, b, head, i, j) - seen(A(widen(*stat_of(lse, b, head, i)))));
                     A along = dot(row_of(slope, b, i, head), slope.stride.v[3], value, v.stride.v[3], features);
-                    change = weight * (along - level[(b * heads + head) * queries + i]);
+                    if (weight != A(0)) change = weight * (along - level[(b * heads + head) * queries + i]);
                 }
                 u32 count = min(32u, queries - from);
                 add_rows(key_sums, change, count, row_of(q, b, from, head), q.stride.v[1], q.stride.v[3], col, features);

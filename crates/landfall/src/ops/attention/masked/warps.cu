@@ -49,20 +49,23 @@ DEVICE Query query_of(u32 row, u32 queries, u32 heads, u32 keys, bool causal, co
     return x;
 }
 
-// A score with its mask.
+// A score with its mask, which hides a key whatever its score is.
 DEVICE A masked(A score, const View<const M>& mask, u64 b, u64 head, u64 i, u64 j) {
     if (MASK == 0) return score;
     auto m = mask.data[b * mask.stride.v[0] + head * mask.stride.v[1] + i * mask.stride.v[2] + j * mask.stride.v[3]];
     if (MASK == 1) return widen(m) == 0 ? -infinity() : score;
-    return score + A(widen(m));
+    A added = A(widen(m));
+    return added == -infinity() ? added : score + added;
 }
 
-// Adds to the lanes' features, from `col` on, those of up to 32 rows, each times the weight of its lane.
+// Adds to the lanes' features, from `col` on, those of up to 32 rows, each times the weight of its lane. Of a row with a weight
+// of 0 nothing is read: it may be NaN.
 template <class E>
 DEVICE void add_rows(A (&sums)[EACH], A weight, u32 count, const E* rows, u64 step, u64 step_c, u32 col, u32 features) {
     u32 lane = threadIdx.x % 32;
     for (u32 t = 0; t < count; t++) {
         A w = __shfl_sync(0xFFFFFFFFu, weight, t);
+        if (w == A(0)) continue;
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) {
             u32 c = col + e * 32 + lane;
