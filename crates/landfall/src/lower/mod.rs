@@ -6,6 +6,7 @@ mod order;
 pub use crate::values::{Repeat, StoredId};
 pub use instruction::{Arg, Home, Instruction, Stored};
 pub(crate) use order::lower;
+use std::collections::HashSet;
 
 /// A lowered program: instructions in issue order over stored values.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +24,13 @@ pub struct Lowered {
     pub repeat: Repeat,
     /// Forward values recomputed for the backward pass instead of being saved.
     pub recomputed: usize,
+}
+
+impl Lowered {
+    /// The values in whose memory a run writes: outputs, and inputs that an op updates in place.
+    pub(crate) fn written(&self) -> HashSet<StoredId> {
+        self.instructions.iter().flat_map(|i| &i.outputs).map(|arg| root(self, arg.value).0).collect()
+    }
 }
 
 /// The value whose memory holds `id`, and the byte offset in it.
