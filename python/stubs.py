@@ -1,6 +1,7 @@
 """Writes the type stubs of `landfall.ops` from the op table: `python stubs.py`, or with `--check` only compares."""
 
 import inspect
+import math
 import pathlib
 import sys
 
@@ -39,7 +40,9 @@ def parameters(op: object) -> str:
         elif parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is None:
             text += " | None = None"
         elif parameter.default is not parameter.empty:
-            text += f" = {parameter.default!r}"
+            # A number that is not finite has no literal.
+            is_literal = not isinstance(parameter.default, float) or math.isfinite(parameter.default)
+            text += f" = {parameter.default!r}" if is_literal else " = ..."
         shown.append(text)
     return ", ".join(shown)
 

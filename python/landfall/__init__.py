@@ -17,6 +17,7 @@ from ._landfall import (
     tensor,
     zeros,
 )
+from .attention import scaled_dot_product_attention
 from .errors import *  # noqa: F403
 from .forecaster import Forecaster
 from .graph import Program, Spec, Value, compile, spec
@@ -41,6 +42,7 @@ __all__ = [
     "load",
     "ops",
     "save",
+    "scaled_dot_product_attention",
     "spec",
     "synchronize",
     "tensor",

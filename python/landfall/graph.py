@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
+from itertools import count as counter
+from itertools import islice
 from typing import Any
 
 from ._landfall import Program as _Program
@@ -46,16 +48,21 @@ def _described(name: str, given: Any) -> tuple[Any, tuple[int, ...], str | None]
     return array.dtype, array.shape, array.device
 
 
+def _free(start: str, count: int, taken: Container[str]) -> list[str]:
+    """So many numbered names that are not among those taken."""
+    return list(islice((name for i in counter() if (name := f"{start}{i}") not in taken), max(count, 0)))
+
+
 def _parameters(function: Callable, count: int, skipped: Mapping[str, Any]) -> list[str]:
     """The names of the first `count` parameters of a function that are not among `skipped`."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        return [f"arg{i}" for i in range(count)]
+        return _free("arg", count, skipped)
     names: list[str] = []
     for parameter in parameters:
         if parameter.kind is parameter.VAR_POSITIONAL:
-            names += [f"{parameter.name}{i}" for i in range(count - len(names))]
+            names += _free(parameter.name, count - len(names), {*names, *skipped})
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             if parameter.name not in skipped:
                 names.append(parameter.name)
@@ -67,11 +74,15 @@ def _parameters(function: Callable, count: int, skipped: Mapping[str, Any]) -> l
 
 
 def _outputs(returned: Any) -> tuple[list[tuple[str, Value]], Callable[[list], Any]]:
-    """The values that a function returned, by name, and how their results are returned."""
+    """The values that a function returned, by name, and how their results are returned. Results have their names among results:
+    a parameter may have the same one."""
     if isinstance(returned, Value):
         return [("out", returned)], lambda results: results[0]
     if isinstance(returned, Mapping):
         names = list(returned)
+        for name in names:
+            if not isinstance(name, str):
+                raise ArgumentError(f"the function returned a dictionary with the key {name!r}; a name is a text")
         return [(name, returned[name]) for name in names], lambda results: dict(zip(names, results))
     if isinstance(returned, (tuple, list)):
         return [(f"out{i}", value) for i, value in enumerate(returned)], tuple
@@ -108,9 +119,12 @@ class Program:
         """The device that it runs on."""
         return self._program.device
 
-    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, out: Any = None, **named: Any) -> Any:
         """Runs on these arguments, which are copied on the device; the results are new tensors, or lie in `out`: one array,
-        or as many in the form in which the function returned its values."""
+        or as many in the form in which the function returned its values. An argument that is called `out` is given by position.
+
+        What was bound, and a parameter, stays as it is: a call that is given another array for it reads that one, once.
+        """
         if len(args) > len(self._names):
             raise ArgumentError(f"the program takes {', '.join(self._names)}; {len(args)} arguments were given")
         given = dict(zip(self._names, args))
@@ -129,6 +143,11 @@ class Program:
         names = [name for name, _, _ in self._program.outputs]
         if isinstance(out, Mapping):
             targets = dict(out)
+            unknown = [name for name in targets if name not in names]
+            absent = [name for name in names if name not in targets]
+            if unknown or absent:
+                wrong = f"out names {unknown[0]!r}, which is no output" if unknown else f"out lacks the output {absent[0]}"
+                raise ArgumentError(f"{wrong}; the program has {', '.join(names)}")
         else:
             listed = list(out) if isinstance(out, (tuple, list)) else [out]
             if len(listed) != len(names):
@@ -137,18 +156,44 @@ class Program:
         self._program.call(given, targets)
         return out
 
-    def bind(self, **arrays: Any) -> None:
-        """Places inputs and outputs in the memory of these arrays. `run` then reads and writes them in place."""
-        self._program.bind(**arrays)
+    def bind(
+        self, inputs: Mapping[str, Any] | None = None, outputs: Mapping[str, Any] | None = None, /, **arrays: Any
+    ) -> None:
+        """Places inputs and outputs in the memory of these arrays, by name. `run` then reads and writes them in place. A name that
+        an input and an output have is given in the dictionary of the one that is meant: `bind({"x": x}, {"x": y})`."""
+        inputs, outputs = dict(inputs or {}), dict(outputs or {})
+        for name, array in arrays.items():
+            places = inputs if self._is_input(name) else outputs
+            if name in places:
+                raise ArgumentError(f"{name} was given twice, in a dictionary and by name")
+            places[name] = array
+        self._program.bind(inputs, outputs)
+
+    def _is_input(self, name: str) -> bool:
+        """Whether a name is an input's, and not an output's."""
+        if name in self.inputs and name in self.outputs:
+            raise ArgumentError(
+                f"{name} is an input and an output of the program; say which: bind({{{name!r}: ..}}) is the input, "
+                f"bind({{}}, {{{name!r}: ..}}) the output, memory({name!r}, 'input') or 'output'"
+            )
+        if name not in self.inputs and name not in self.outputs:
+            raise ArgumentError(
+                f"the program has no output {name}, and no input; it has the inputs {', '.join(self.inputs)} and the outputs "
+                f"{', '.join(self.outputs)}"
+            )
+        return name in self.inputs
 
     def run(self, stream_of: Any = None) -> None:
         """Runs on what is bound, or was given last, without a copy. On a GPU it is issued on the current stream of the library
         of the array `stream_of`."""
         self._program.run(stream_of)
 
-    def memory(self, name: str) -> Tensor:
-        """The memory of an input or output, without a copy. An output's holds its result until the next run."""
-        return self._program.memory(name)
+    def memory(self, name: str, of: str | None = None) -> Tensor:
+        """The memory of an input or output, without a copy. An output's holds its result until the next run. `of`, "input" or
+        "output", says which is meant where both have the name."""
+        if of not in (None, "input", "output"):
+            raise ArgumentError(f"of is {of!r}; it must be 'input' or 'output'")
+        return self._program.memory(name, self._is_input(name) if of is None else of == "input")
 
     def report(self) -> dict[str, Any]:
         """The memory plan: bytes, instructions, launches, and a row for each value."""
@@ -200,5 +245,5 @@ def compile(
             raise ArgumentError(f"output {name} is {value!r}; it must be a value that the function computed")
     program = _compile(tracer, outputs, device_of(devices, device))
     if params:
-        program.bind(**params)
+        program.bind(params, {})
     return Program(program, names, restore)

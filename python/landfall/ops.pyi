@@ -23,7 +23,7 @@ def accumulate(sums: Array, groups: Array, values: Array, /, *, out: Any = None)
     r"""`sums[groups[b], c] ← sums[groups[b], c] + values[b, c]`, for `b` from first to last."""
     ...
 
-def adam(param: Array, grad: Array, m: Array, v: Array, cursor: Array, lr: Array, scale: Array, ok: Array, /, *, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-08, weight_decay: float = 0.1, decoupled: bool = True, decay_elements: int = 9223372036854775807, out: Any = None) -> Any:
+def adam(param: Array, grad: Array, m: Array, v: Array, cursor: Array, lr: Array, scale: Array, ok: Array, /, *, beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-08, weight_decay: float = 0.0, decoupled: bool = False, decay_elements: int = 9223372036854775807, out: Any = None) -> Any:
     r"""One step of Adam with bias correction, number `t = STEP + 1`. With `g = grad · scale`:"""
     ...
 
@@ -35,21 +35,21 @@ def add(lhs: Array | float, rhs: Array | float, /, *, out: None = None) -> Tenso
 @overload
 def add(lhs: Array | float, rhs: Array | float, /, *, out: Out) -> Out: ...
 
-def advance(cursor: Array, ok: Array, /, *, batches: int = 3, out: Any = None) -> Any:
+def advance(cursor: Array, ok: Array, /, *, batches: int, out: Any = None) -> Any:
     r"""The next cursor: with `ok`, `STEP += 1`, `BATCH += 1`, and when `BATCH` reaches `batches`, `BATCH = 0` and `EPOCH += 1`; else the cursor as it is, so that a step that overflowed is as if it had not been."""
     ...
 
-def advance_micro(cursor: Array, /, *, micro_batches: int = 3, out: Any = None) -> Any:
+def advance_micro(cursor: Array, /, *, micro_batches: int, out: Any = None) -> Any:
     r"""The cursor of the next micro-batch: `MICRO ← MICRO + 1`, after the rank's last its first again: a multiple of `micro_batches`."""
     ...
 
 @overload
-def affine(x: Array | float, /, *, mul: float = -1.5, add: float = 0.25, out: None = None) -> Tensor:
+def affine(x: Array | float, /, *, mul: float = 1.0, add: float = 0.0, out: None = None) -> Tensor:
     r"""`out = x · mul + add` with constants."""
     ...
 
 @overload
-def affine(x: Array | float, /, *, mul: float = -1.5, add: float = 0.25, out: Out) -> Out: ...
+def affine(x: Array | float, /, *, mul: float = 1.0, add: float = 0.0, out: Out) -> Out: ...
 
 @overload
 def all_finite(*x: Array, out: None = None) -> Tensor:
@@ -60,12 +60,12 @@ def all_finite(*x: Array, out: None = None) -> Tensor:
 def all_finite(*x: Array, out: Out) -> Out: ...
 
 @overload
-def all_gather(x: Array, /, *, ranks: int = 1, out: None = None) -> Tensor:
+def all_gather(x: Array, /, *, ranks: int, out: None = None) -> Tensor:
     r"""`out[r·n + i, ..] = xᵣ[i, ..]`: the tensors of all ranks along the first axis, in the order of the ranks."""
     ...
 
 @overload
-def all_gather(x: Array, /, *, ranks: int = 1, out: Out) -> Out: ...
+def all_gather(x: Array, /, *, ranks: int, out: Out) -> Out: ...
 
 @overload
 def all_reduce(x: Array, /, *, reduction: Literal["sum", "mean", "max", "min", "prod"] = 'sum', out: None = None) -> Tensor:
@@ -76,36 +76,36 @@ def all_reduce(x: Array, /, *, reduction: Literal["sum", "mean", "max", "min", "
 def all_reduce(x: Array, /, *, reduction: Literal["sum", "mean", "max", "min", "prod"] = 'sum', out: Out) -> Out: ...
 
 @overload
-def all_to_all(x: Array, /, *, ranks: int = 1, out: None = None) -> Tensor:
+def all_to_all(x: Array, /, *, ranks: int, out: None = None) -> Tensor:
     r"""`out[s·n + i, ..] = xₛ[r·n + i, ..]` on rank r: block r of every rank s, in the order of the ranks."""
     ...
 
 @overload
-def all_to_all(x: Array, /, *, ranks: int = 1, out: Out) -> Out: ...
+def all_to_all(x: Array, /, *, ranks: int, out: Out) -> Out: ...
 
 def assign(target: Array | float, value: Array | float, ok: Array | float, /, *, out: Any = None) -> Any:
     r"""`target ← value` where `ok` holds; elsewhere it keeps its contents."""
     ...
 
-def assign_rows(target: Array, rows: Array, start: Array, /, *, axis: int = 0, out: Any = None) -> Any:
+def assign_rows(target: Array, rows: Array, start: Array, /, *, axis: int, out: Any = None) -> Any:
     r"""`target[.., start + j, ..] ← rows[.., j, ..]` along an axis; the other rows keep their contents."""
     ...
 
 @overload
-def attention(q: Array, k: Array, v: Array, prev: Array | None = None, /, *, scale: float = 0.5, previous: bool = False, emit_scores: bool = False, out: None = None) -> tuple[Tensor, ...]:
+def attention(q: Array, k: Array, v: Array, prev: Array | None = None, /, *, scale: float | None = None, previous: bool = False, emit_scores: bool = False, out: None = None) -> tuple[Tensor, ...]:
     r"""`out = softmax(S)·v` over the keys, `S = scale·q·kᵀ (+ prev)`, for each batch entry and head."""
     ...
 
 @overload
-def attention(q: Array, k: Array, v: Array, prev: Array | None = None, /, *, scale: float = 0.5, previous: bool = False, emit_scores: bool = False, out: Out) -> Out: ...
+def attention(q: Array, k: Array, v: Array, prev: Array | None = None, /, *, scale: float | None = None, previous: bool = False, emit_scores: bool = False, out: Out) -> Out: ...
 
 @overload
-def attention_grad(q: Array, k: Array, v: Array, prev: Array | None = None, out_: Array | None = None, lse: Array | None = None, g_out: Array | None = None, g_scores: Array | None = None, /, *, scale: float = 0.5, previous: bool = False, score_cotangent: bool = False, out: None = None) -> tuple[Tensor, ...]:
+def attention_grad(q: Array, k: Array, v: Array, prev: Array | None = None, out_: Array | None = None, lse: Array | None = None, g_out: Array | None = None, g_scores: Array | None = None, /, *, scale: float | None = None, previous: bool = False, score_cotangent: bool = False, out: None = None) -> tuple[Tensor, ...]:
     r"""Gradient of `Attention`. The scores `S` are computed again, tile by tile; then `P = exp(S − lse)`, `dS = P∘(g_out·vᵀ − rowsum(g_out∘out)) (+ g_scores)`, `gq = scale·dS·k`, `gk = scale·dSᵀ·q`, `gv = Pᵀ·g_out` and, with `previous`, `g_prev = dS`."""
     ...
 
 @overload
-def attention_grad(q: Array, k: Array, v: Array, prev: Array | None = None, out_: Array | None = None, lse: Array | None = None, g_out: Array | None = None, g_scores: Array | None = None, /, *, scale: float = 0.5, previous: bool = False, score_cotangent: bool = False, out: Out) -> Out: ...
+def attention_grad(q: Array, k: Array, v: Array, prev: Array | None = None, out_: Array | None = None, lse: Array | None = None, g_out: Array | None = None, g_scores: Array | None = None, /, *, scale: float | None = None, previous: bool = False, score_cotangent: bool = False, out: Out) -> Out: ...
 
 @overload
 def batch_norm(x: Array, weight: Array, bias: Array, /, *, eps: float = 1e-05, out: None = None) -> tuple[Tensor, ...]:
@@ -124,36 +124,36 @@ def batch_norm_grad(gy: Array, x: Array, weight: Array, mean: Array, variance: A
 def batch_norm_grad(gy: Array, x: Array, weight: Array, mean: Array, variance: Array, /, *, eps: float = 1e-05, out: Out) -> Out: ...
 
 @overload
-def batch_windows(cursor: Array, table: Array, list: Array | None = None, /, *, batch: int = 4, micro_batches: int = 1, order: Literal["sequential", "shuffled", "listed"] = 'shuffled', out: None = None) -> tuple[Tensor, ...]:
+def batch_windows(cursor: Array, table: Array, list: Array | None = None, /, *, batch: int, micro_batches: int = 1, order: Literal["sequential", "shuffled", "listed"], out: None = None) -> tuple[Tensor, ...]:
     r"""The windows of a micro-batch: element `j` is position `p = (BATCH · micro_batches + MICRO) · batch + j` of the epoch. If `p < WINDOWS`, it is valid and its window is number `w = BASE + σ(p)`: σ is the identity, the keyed bijection of (SEED, EPOCH) on `0..WINDOWS`, or what the list has for (EPOCH mod E, p), brought into `0..WINDOWS` (p itself where it has nothing). Else it is `w = BASE + WINDOWS − 1` (a window that is there to be read) and it is not valid."""
     ...
 
 @overload
-def batch_windows(cursor: Array, table: Array, list: Array | None = None, /, *, batch: int = 4, micro_batches: int = 1, order: Literal["sequential", "shuffled", "listed"] = 'shuffled', out: Out) -> Out: ...
+def batch_windows(cursor: Array, table: Array, list: Array | None = None, /, *, batch: int, micro_batches: int = 1, order: Literal["sequential", "shuffled", "listed"], out: Out) -> Out: ...
 
 @overload
-def bernoulli(cursor: Array, /, *, shape: int | Sequence[int] = (), keep: float = 0.75, stream: int = 0, out: None = None) -> Tensor:
+def bernoulli(cursor: Array, /, *, shape: int | Sequence[int], keep: float, stream: int = 0, out: None = None) -> Tensor:
     r"""`out_i = 1` with probability `keep`, else 0, each on its own."""
     ...
 
 @overload
-def bernoulli(cursor: Array, /, *, shape: int | Sequence[int] = (), keep: float = 0.75, stream: int = 0, out: Out) -> Out: ...
+def bernoulli(cursor: Array, /, *, shape: int | Sequence[int], keep: float, stream: int = 0, out: Out) -> Out: ...
 
 @overload
-def broadcast(x: Array, /, *, root: int = 0, out: None = None) -> Tensor:
+def broadcast(x: Array, /, *, root: int, out: None = None) -> Tensor:
     r"""`out[i] = x_root[i]`: every rank gets the tensor of one."""
     ...
 
 @overload
-def broadcast(x: Array, /, *, root: int = 0, out: Out) -> Out: ...
+def broadcast(x: Array, /, *, root: int, out: Out) -> Out: ...
 
 @overload
-def cast(x: Array | float, /, *, dtype: DTypeLike = 'float32', out: None = None) -> Tensor:
+def cast(x: Array | float, /, *, dtype: DTypeLike, out: None = None) -> Tensor:
     r"""`out = x` in another dtype: to floats rounded to nearest; floats to integers truncated, saturated, NaN as 0; integers to narrower integers modulo 2^bits; to bool `x ≠ 0`."""
     ...
 
 @overload
-def cast(x: Array | float, /, *, dtype: DTypeLike = 'float32', out: Out) -> Out: ...
+def cast(x: Array | float, /, *, dtype: DTypeLike, out: Out) -> Out: ...
 
 @overload
 def ceil(x: Array | float, /, *, out: None = None) -> Tensor:
@@ -164,36 +164,36 @@ def ceil(x: Array | float, /, *, out: None = None) -> Tensor:
 def ceil(x: Array | float, /, *, out: Out) -> Out: ...
 
 @overload
-def chunk_map(sizes: Array, order: Array, /, *, rows: int = 8, out: None = None) -> Tensor:
+def chunk_map(sizes: Array, order: Array, /, *, rows: int, out: None = None) -> Tensor:
     r"""Where each row goes when chunks of rows change their order: chunk j of the result is chunk `order[j]` of the input, so `D(r)` = the first row of r's chunk in the result + r's place in the chunk. Rows behind the last chunk stay: `D(r) = r`."""
     ...
 
 @overload
-def chunk_map(sizes: Array, order: Array, /, *, rows: int = 8, out: Out) -> Out: ...
+def chunk_map(sizes: Array, order: Array, /, *, rows: int, out: Out) -> Out: ...
 
 @overload
-def clamp(x: Array | float, /, *, low: float = -1.0, high: float = 1.0, out: None = None) -> Tensor:
+def clamp(x: Array | float, /, *, low: float = ..., high: float = ..., out: None = None) -> Tensor:
     r"""`out = min(max(x, low), high)`; NaN stays NaN."""
     ...
 
 @overload
-def clamp(x: Array | float, /, *, low: float = -1.0, high: float = 1.0, out: Out) -> Out: ...
+def clamp(x: Array | float, /, *, low: float = ..., high: float = ..., out: Out) -> Out: ...
 
 @overload
-def clip_scale(norm: Array | float, /, *, max: float = 1.0, out: None = None) -> Tensor:
+def clip_scale(norm: Array | float, /, *, max: float, out: None = None) -> Tensor:
     r"""`out = min(1, max / (norm + 10⁻⁶))`: what gradients are multiplied by so that their norm is at most `max`."""
     ...
 
 @overload
-def clip_scale(norm: Array | float, /, *, max: float = 1.0, out: Out) -> Out: ...
+def clip_scale(norm: Array | float, /, *, max: float, out: Out) -> Out: ...
 
 @overload
-def compare(lhs: Array | float, rhs: Array | float, /, *, comparison: Literal["equal", "less", "less_equal", "not_equal", "greater", "greater_equal"] = 'less', out: None = None) -> Tensor:
+def compare(lhs: Array | float, rhs: Array | float, /, *, comparison: Literal["equal", "less", "less_equal", "not_equal", "greater", "greater_equal"], out: None = None) -> Tensor:
     r"""`out = lhs (=, <, ≤, ≠, >, ≥) rhs` as bool, integers exactly. Comparisons with NaN are false, `≠` is true."""
     ...
 
 @overload
-def compare(lhs: Array | float, rhs: Array | float, /, *, comparison: Literal["equal", "less", "less_equal", "not_equal", "greater", "greater_equal"] = 'less', out: Out) -> Out: ...
+def compare(lhs: Array | float, rhs: Array | float, /, *, comparison: Literal["equal", "less", "less_equal", "not_equal", "greater", "greater_equal"], out: Out) -> Out: ...
 
 @overload
 def concat(*x: Array, axis: int = 0, out: None = None) -> Tensor:
@@ -252,12 +252,12 @@ def cross_entropy_grad(logits: Array, labels: Array, cotangent: Array, /, *, out
 def cross_entropy_grad(logits: Array, labels: Array, cotangent: Array, /, *, out: Out) -> Out: ...
 
 @overload
-def cumsum(x: Array, /, *, axis: int = 0, reverse: bool = False, out: None = None) -> Tensor:
+def cumsum(x: Array, /, *, axis: int, reverse: bool = False, out: None = None) -> Tensor:
     r"""`out[.., i, ..] = Σ_{j ≤ i} x[.., j, ..]` along an axis; in `reverse` `Σ_{j ≥ i}`."""
     ...
 
 @overload
-def cumsum(x: Array, /, *, axis: int = 0, reverse: bool = False, out: Out) -> Out: ...
+def cumsum(x: Array, /, *, axis: int, reverse: bool = False, out: Out) -> Out: ...
 
 @overload
 def div(lhs: Array | float, rhs: Array | float, /, *, out: None = None) -> Tensor:
@@ -268,12 +268,12 @@ def div(lhs: Array | float, rhs: Array | float, /, *, out: None = None) -> Tenso
 def div(lhs: Array | float, rhs: Array | float, /, *, out: Out) -> Out: ...
 
 @overload
-def dropout(x: Array, cursor: Array, /, *, rate: float = 0.25, stream: int = 1, out: None = None) -> Tensor:
+def dropout(x: Array, cursor: Array, /, *, rate: float = 0.5, stream: int = 0, out: None = None) -> Tensor:
     r"""`out_i = x_i / (1 − rate)` with probability `1 − rate`, else 0."""
     ...
 
 @overload
-def dropout(x: Array, cursor: Array, /, *, rate: float = 0.25, stream: int = 1, out: Out) -> Out: ...
+def dropout(x: Array, cursor: Array, /, *, rate: float = 0.5, stream: int = 0, out: Out) -> Out: ...
 
 @overload
 def erf(x: Array | float, /, *, out: None = None) -> Tensor:
@@ -300,12 +300,12 @@ def expm1(x: Array | float, /, *, out: None = None) -> Tensor:
 def expm1(x: Array | float, /, *, out: Out) -> Out: ...
 
 @overload
-def fill(*, spec: str | tuple[DTypeLike, int | Sequence[int]] = 'f32[]', value: float = 1.0, out: None = None) -> Tensor:
+def fill(*, spec: str | tuple[DTypeLike, int | Sequence[int]], value: float, out: None = None) -> Tensor:
     r"""`out = value` everywhere."""
     ...
 
 @overload
-def fill(*, spec: str | tuple[DTypeLike, int | Sequence[int]] = 'f32[]', value: float = 1.0, out: Out) -> Out: ...
+def fill(*, spec: str | tuple[DTypeLike, int | Sequence[int]], value: float, out: Out) -> Out: ...
 
 @overload
 def floor(x: Array | float, /, *, out: None = None) -> Tensor:
@@ -316,20 +316,20 @@ def floor(x: Array | float, /, *, out: None = None) -> Tensor:
 def floor(x: Array | float, /, *, out: Out) -> Out: ...
 
 @overload
-def fold(x: Array, /, *, size: int = 3, step: int = 2, length: int = 7, out: None = None) -> Tensor:
+def fold(x: Array, /, *, size: int, step: int, length: int, out: None = None) -> Tensor:
     r"""The adjoint of `unfold`: `out[.., i] = Σ x[.., w, j]` over all windows `w` and positions `j` with `w·step + j = i`."""
     ...
 
 @overload
-def fold(x: Array, /, *, size: int = 3, step: int = 2, length: int = 7, out: Out) -> Out: ...
+def fold(x: Array, /, *, size: int, step: int, length: int, out: Out) -> Out: ...
 
 @overload
-def gather(x: Array, index: Array, /, *, axis: int = 0, rows: bool = True, out: None = None) -> Tensor:
+def gather(x: Array, index: Array, /, *, axis: int, rows: bool | None = None, out: None = None) -> Tensor:
     r"""Elements of `x` by index along an axis."""
     ...
 
 @overload
-def gather(x: Array, index: Array, /, *, axis: int = 0, rows: bool = True, out: Out) -> Out: ...
+def gather(x: Array, index: Array, /, *, axis: int, rows: bool | None = None, out: Out) -> Out: ...
 
 @overload
 def gelu(x: Array | float, /, *, approximation: Literal["erf", "tanh"] = 'erf', out: None = None) -> Tensor:
@@ -388,12 +388,12 @@ def gru_grad(weight: Array, h0: Array, h: Array, saved: Array, g_h: Array, /, *,
 def gru_grad(weight: Array, h0: Array, h: Array, saved: Array, g_h: Array, /, *, out: Out) -> Out: ...
 
 @overload
-def iota(*, spec: str | tuple[DTypeLike, int | Sequence[int]] = 'f32[]', axis: int = 0, start: float = 0.0, step: float = 1.0, out: None = None) -> Tensor:
+def iota(*, spec: str | tuple[DTypeLike, int | Sequence[int]], axis: int = 0, start: float = 0.0, step: float = 1.0, out: None = None) -> Tensor:
     r"""`out[.., i, ..] = start + step · i` along an axis: a range."""
     ...
 
 @overload
-def iota(*, spec: str | tuple[DTypeLike, int | Sequence[int]] = 'f32[]', axis: int = 0, start: float = 0.0, step: float = 1.0, out: Out) -> Out: ...
+def iota(*, spec: str | tuple[DTypeLike, int | Sequence[int]], axis: int = 0, start: float = 0.0, step: float = 1.0, out: Out) -> Out: ...
 
 @overload
 def l2_norm(x: Array, scale: Array | None = None, /, *, eps: float = 1e-06, scaled: bool = False, out: None = None) -> Tensor:
@@ -496,20 +496,20 @@ def mae_grad(prediction: Array, target: Array, cotangent: Array, /, *, out: None
 def mae_grad(prediction: Array, target: Array, cotangent: Array, /, *, out: Out) -> Out: ...
 
 @overload
-def masked_attention(q: Array, k: Array, v: Array, mask_: Array | None = None, lengths_: Array | None = None, /, *, scale: float = 0.5, causal: bool = False, mask: bool = False, lengths: bool = False, out: None = None) -> tuple[Tensor, ...]:
+def masked_attention(q: Array, k: Array, v: Array, mask_: Array | None = None, lengths_: Array | None = None, /, *, scale: float | None = None, causal: bool = False, mask: bool = False, lengths: bool = False, out: None = None) -> tuple[Tensor, ...]:
     r"""`out = softmax(S)·v` over the keys that a query sees, `S = scale·q·kᵀ (+ mask)`, for each batch entry and head."""
     ...
 
 @overload
-def masked_attention(q: Array, k: Array, v: Array, mask_: Array | None = None, lengths_: Array | None = None, /, *, scale: float = 0.5, causal: bool = False, mask: bool = False, lengths: bool = False, out: Out) -> Out: ...
+def masked_attention(q: Array, k: Array, v: Array, mask_: Array | None = None, lengths_: Array | None = None, /, *, scale: float | None = None, causal: bool = False, mask: bool = False, lengths: bool = False, out: Out) -> Out: ...
 
 @overload
-def masked_attention_grad(q: Array, k: Array, v: Array, mask_: Array | None = None, lengths_: Array | None = None, out_: Array | None = None, lse: Array | None = None, g_out: Array | None = None, /, *, scale: float = 0.5, causal: bool = False, mask: bool = False, lengths: bool = False, out: None = None) -> tuple[Tensor, ...]:
+def masked_attention_grad(q: Array, k: Array, v: Array, mask_: Array | None = None, lengths_: Array | None = None, out_: Array | None = None, lse: Array | None = None, g_out: Array | None = None, /, *, scale: float | None = None, causal: bool = False, mask: bool = False, lengths: bool = False, out: None = None) -> tuple[Tensor, ...]:
     r"""Gradient of `MaskedAttention`. The scores `S` are computed again; then `P = exp(S − lse)`, `dS = P∘(g_out·vᵀ − rowsum(g_out∘out))`, `gq = scale·dS·k`, `gk = scale·dSᵀ·q`, `gv = Pᵀ·g_out`, these two summed over the query heads of a key head."""
     ...
 
 @overload
-def masked_attention_grad(q: Array, k: Array, v: Array, mask_: Array | None = None, lengths_: Array | None = None, out_: Array | None = None, lse: Array | None = None, g_out: Array | None = None, /, *, scale: float = 0.5, causal: bool = False, mask: bool = False, lengths: bool = False, out: Out) -> Out: ...
+def masked_attention_grad(q: Array, k: Array, v: Array, mask_: Array | None = None, lengths_: Array | None = None, out_: Array | None = None, lse: Array | None = None, g_out: Array | None = None, /, *, scale: float | None = None, causal: bool = False, mask: bool = False, lengths: bool = False, out: Out) -> Out: ...
 
 @overload
 def matmul(lhs: Array, rhs: Array, addend: Array | None = None, bias: Array | None = None, /, *, precision: Literal["strict", "tf32"] = 'strict', wide: bool = False, out: None = None) -> Tensor:
@@ -520,12 +520,12 @@ def matmul(lhs: Array, rhs: Array, addend: Array | None = None, bias: Array | No
 def matmul(lhs: Array, rhs: Array, addend: Array | None = None, bias: Array | None = None, /, *, precision: Literal["strict", "tf32"] = 'strict', wide: bool = False, out: Out) -> Out: ...
 
 @overload
-def max(x: Array, /, *, axes: int | Sequence[int] = (0,), wide: bool = False, out: None = None) -> Tensor:
+def max(x: Array, /, *, axes: int | Sequence[int] | None = None, wide: bool = False, out: None = None) -> Tensor:
     r"""`out[kept] = reduction over the axes of x[kept, reduced]`."""
     ...
 
 @overload
-def max(x: Array, /, *, axes: int | Sequence[int] = (0,), wide: bool = False, out: Out) -> Out: ...
+def max(x: Array, /, *, axes: int | Sequence[int] | None = None, wide: bool = False, out: Out) -> Out: ...
 
 @overload
 def maximum(lhs: Array | float, rhs: Array | float, /, *, out: None = None) -> Tensor:
@@ -536,24 +536,24 @@ def maximum(lhs: Array | float, rhs: Array | float, /, *, out: None = None) -> T
 def maximum(lhs: Array | float, rhs: Array | float, /, *, out: Out) -> Out: ...
 
 @overload
-def mean(x: Array, /, *, axes: int | Sequence[int] = (0,), wide: bool = False, out: None = None) -> Tensor:
+def mean(x: Array, /, *, axes: int | Sequence[int] | None = None, wide: bool = False, out: None = None) -> Tensor:
     r"""`out[kept] = reduction over the axes of x[kept, reduced]`."""
     ...
 
 @overload
-def mean(x: Array, /, *, axes: int | Sequence[int] = (0,), wide: bool = False, out: Out) -> Out: ...
+def mean(x: Array, /, *, axes: int | Sequence[int] | None = None, wide: bool = False, out: Out) -> Out: ...
 
-def micro_batch_mean(mean: Array, value: Array, cursor: Array, /, *, micro_batches: int = 3, out: Any = None) -> Any:
+def micro_batch_mean(mean: Array, value: Array, cursor: Array, /, *, micro_batches: int, out: Any = None) -> Any:
     r"""`mean ← value/n` in the first micro-batch of the rank, `mean + value/n` in the others, n their number: after the last, the mean over all."""
     ...
 
 @overload
-def min(x: Array, /, *, axes: int | Sequence[int] = (0,), wide: bool = False, out: None = None) -> Tensor:
+def min(x: Array, /, *, axes: int | Sequence[int] | None = None, wide: bool = False, out: None = None) -> Tensor:
     r"""`out[kept] = reduction over the axes of x[kept, reduced]`."""
     ...
 
 @overload
-def min(x: Array, /, *, axes: int | Sequence[int] = (0,), wide: bool = False, out: Out) -> Out: ...
+def min(x: Array, /, *, axes: int | Sequence[int] | None = None, wide: bool = False, out: Out) -> Out: ...
 
 @overload
 def minimum(lhs: Array | float, rhs: Array | float, /, *, out: None = None) -> Tensor:
@@ -604,28 +604,28 @@ def pack(*x: Array, out: None = None) -> Tensor:
 def pack(*x: Array, out: Out) -> Out: ...
 
 @overload
-def pad(x: Array, /, *, axis: int = 0, before: int = 0, after: int = 0, out: None = None) -> Tensor:
+def pad(x: Array, /, *, axis: int, before: int = 0, after: int = 0, out: None = None) -> Tensor:
     r"""`out[.., before + i, ..] = x[.., i, ..]` along one axis, zero elsewhere."""
     ...
 
 @overload
-def pad(x: Array, /, *, axis: int = 0, before: int = 0, after: int = 0, out: Out) -> Out: ...
+def pad(x: Array, /, *, axis: int, before: int = 0, after: int = 0, out: Out) -> Out: ...
 
 @overload
-def pad_edge(x: Array, /, *, after: int = 3, out: None = None) -> Tensor:
+def pad_edge(x: Array, /, *, after: int, out: None = None) -> Tensor:
     r"""`out[.., i] = x[.., min(i, n − 1)]` for `i < n + after`."""
     ...
 
 @overload
-def pad_edge(x: Array, /, *, after: int = 3, out: Out) -> Out: ...
+def pad_edge(x: Array, /, *, after: int, out: Out) -> Out: ...
 
 @overload
-def pair_probs(v: Array, map: Array, /, *, experts: int = 4, out: None = None) -> Tensor:
+def pair_probs(v: Array, map: Array, /, *, experts: int, out: None = None) -> Tensor:
     r"""The values of rows, by token and expert: `out[t, e] = v[R(t, e)]`, 0 where t does not go to e. Gradient of `Permute`'s probabilities."""
     ...
 
 @overload
-def pair_probs(v: Array, map: Array, /, *, experts: int = 4, out: Out) -> Out: ...
+def pair_probs(v: Array, map: Array, /, *, experts: int, out: Out) -> Out: ...
 
 @overload
 def permute(x: Array, map: Array, source: Array, p: Array | None = None, /, *, probs: bool = False, drop_zero: bool = False, out: None = None) -> Tensor:
@@ -644,12 +644,12 @@ def pow(lhs: Array | float, rhs: Array | float, /, *, out: None = None) -> Tenso
 def pow(lhs: Array | float, rhs: Array | float, /, *, out: Out) -> Out: ...
 
 @overload
-def prod(x: Array, /, *, axes: int | Sequence[int] = (0,), wide: bool = False, out: None = None) -> Tensor:
+def prod(x: Array, /, *, axes: int | Sequence[int] | None = None, wide: bool = False, out: None = None) -> Tensor:
     r"""`out[kept] = reduction over the axes of x[kept, reduced]`."""
     ...
 
 @overload
-def prod(x: Array, /, *, axes: int | Sequence[int] = (0,), wide: bool = False, out: Out) -> Out: ...
+def prod(x: Array, /, *, axes: int | Sequence[int] | None = None, wide: bool = False, out: Out) -> Out: ...
 
 @overload
 def recip(x: Array | float, /, *, out: None = None) -> Tensor:
@@ -660,12 +660,12 @@ def recip(x: Array | float, /, *, out: None = None) -> Tensor:
 def recip(x: Array | float, /, *, out: Out) -> Out: ...
 
 @overload
-def reduce_scatter(x: Array, /, *, ranks: int = 1, reduction: Literal["sum", "mean", "max", "min", "prod"] = 'sum', out: None = None) -> Tensor:
+def reduce_scatter(x: Array, /, *, ranks: int, reduction: Literal["sum", "mean", "max", "min", "prod"] = 'sum', out: None = None) -> Tensor:
     r"""`out[i, ..] = x₀[r·n + i, ..] ∘ x₁[r·n + i, ..] ∘ …` on rank r: block r of the ranks' combination, as `AllReduce` computes it."""
     ...
 
 @overload
-def reduce_scatter(x: Array, /, *, ranks: int = 1, reduction: Literal["sum", "mean", "max", "min", "prod"] = 'sum', out: Out) -> Out: ...
+def reduce_scatter(x: Array, /, *, ranks: int, reduction: Literal["sum", "mean", "max", "min", "prod"] = 'sum', out: Out) -> Out: ...
 
 @overload
 def relu(x: Array | float, /, *, out: None = None) -> Tensor:
@@ -696,12 +696,12 @@ def round(x: Array | float, /, *, out: None = None) -> Tensor:
 def round(x: Array | float, /, *, out: Out) -> Out: ...
 
 @overload
-def route_map(routed: Array, /, *, most: int = 2, rows: int = 64, align: int = 1, index: Literal["int32", "int64"] = 'int32', out: None = None) -> tuple[Tensor, ...]:
+def route_map(routed: Array, /, *, most: int, rows: int, align: int = 1, index: Literal["int32", "int64"] = 'int32', out: None = None) -> tuple[Tensor, ...]:
     r"""Numbers the rows of a mixture-of-experts' permuted buffer: pair (t, e) has row `R(t, e) = base_e + ρ(t, e)`, where `ρ(t, e)` is the number of tokens before t that go to e, `base_e = Σ_{e' < e} ĉ_e'`, and `ĉ_e = align · ⌈c_e / align⌉` for the `c_e` tokens of e. So rows are grouped by expert, and within one the tokens keep their order."""
     ...
 
 @overload
-def route_map(routed: Array, /, *, most: int = 2, rows: int = 64, align: int = 1, index: Literal["int32", "int64"] = 'int32', out: Out) -> Out: ...
+def route_map(routed: Array, /, *, most: int, rows: int, align: int = 1, index: Literal["int32", "int64"] = 'int32', out: Out) -> Out: ...
 
 @overload
 def rsqrt(x: Array | float, /, *, out: None = None) -> Tensor:
@@ -716,12 +716,12 @@ def running_update(running: Array, batch: Array, ok: Array, /, *, momentum: floa
     ...
 
 @overload
-def scatter_add(into: Array, index: Array, source: Array, /, *, axis: int = 0, rows: bool = True, out: None = None) -> Tensor:
+def scatter_add(into: Array, index: Array, source: Array, /, *, axis: int, rows: bool | None = None, out: None = None) -> Tensor:
     r"""`out = into`, then each element of `source` is added where its index leads: the transpose of `Gather`."""
     ...
 
 @overload
-def scatter_add(into: Array, index: Array, source: Array, /, *, axis: int = 0, rows: bool = True, out: Out) -> Out: ...
+def scatter_add(into: Array, index: Array, source: Array, /, *, axis: int, rows: bool | None = None, out: Out) -> Out: ...
 
 @overload
 def sigmoid(x: Array | float, /, *, out: None = None) -> Tensor:
@@ -756,12 +756,12 @@ def sin(x: Array | float, /, *, out: None = None) -> Tensor:
 def sin(x: Array | float, /, *, out: Out) -> Out: ...
 
 @overload
-def softmax(x: Array, /, *, axis: int = 0, out: None = None) -> Tensor:
+def softmax(x: Array, /, *, axis: int = -1, out: None = None) -> Tensor:
     r"""`out[.., i, ..] = exp(x[.., i, ..] − m) / Σᵢ exp(x[.., i, ..] − m)`, `m` the largest element along the axis."""
     ...
 
 @overload
-def softmax(x: Array, /, *, axis: int = 0, out: Out) -> Out: ...
+def softmax(x: Array, /, *, axis: int = -1, out: Out) -> Out: ...
 
 @overload
 def softplus(x: Array | float, /, *, out: None = None) -> Tensor:
@@ -772,12 +772,12 @@ def softplus(x: Array | float, /, *, out: None = None) -> Tensor:
 def softplus(x: Array | float, /, *, out: Out) -> Out: ...
 
 @overload
-def sort(x: Array, /, *, axis: int = 0, descending: bool = False, out: None = None) -> tuple[Tensor, ...]:
+def sort(x: Array, /, *, axis: int = -1, descending: bool = False, out: None = None) -> tuple[Tensor, ...]:
     r"""The elements of `x` along an axis in ascending (or `descending`) order, and the index of each in `x` as i64: `values[.., j, ..] = x[.., indices[.., j, ..], ..]`."""
     ...
 
 @overload
-def sort(x: Array, /, *, axis: int = 0, descending: bool = False, out: Out) -> Out: ...
+def sort(x: Array, /, *, axis: int = -1, descending: bool = False, out: Out) -> Out: ...
 
 @overload
 def sort_chunks(x: Array, d: Array, p: Array | None = None, /, *, probs: bool = False, inverse: bool = False, out: None = None) -> Tensor:
@@ -804,12 +804,12 @@ def sub(lhs: Array | float, rhs: Array | float, /, *, out: None = None) -> Tenso
 def sub(lhs: Array | float, rhs: Array | float, /, *, out: Out) -> Out: ...
 
 @overload
-def sum(x: Array, /, *, axes: int | Sequence[int] = (0,), wide: bool = False, out: None = None) -> Tensor:
+def sum(x: Array, /, *, axes: int | Sequence[int] | None = None, wide: bool = False, out: None = None) -> Tensor:
     r"""`out[kept] = reduction over the axes of x[kept, reduced]`."""
     ...
 
 @overload
-def sum(x: Array, /, *, axes: int | Sequence[int] = (0,), wide: bool = False, out: Out) -> Out: ...
+def sum(x: Array, /, *, axes: int | Sequence[int] | None = None, wide: bool = False, out: Out) -> Out: ...
 
 @overload
 def swiglu(lhs: Array | float, rhs: Array | float, /, *, out: None = None) -> Tensor:
@@ -828,28 +828,28 @@ def tanh(x: Array | float, /, *, out: None = None) -> Tensor:
 def tanh(x: Array | float, /, *, out: Out) -> Out: ...
 
 @overload
-def top_k(p: Array, /, *, k: int = 2, renormalise: bool = True, out: None = None) -> tuple[Tensor, ...]:
+def top_k(p: Array, /, *, k: int, renormalise: bool, out: None = None) -> tuple[Tensor, ...]:
     r"""Chooses the `k` experts of the largest probabilities of each token: `routed[t, e] = 1` for these, and `weights[t, e] = p[t, e] / Σ_chosen p[t, ·]` for these, with `renormalise` off `p[t, e]`, 0 for the others."""
     ...
 
 @overload
-def top_k(p: Array, /, *, k: int = 2, renormalise: bool = True, out: Out) -> Out: ...
+def top_k(p: Array, /, *, k: int, renormalise: bool, out: Out) -> Out: ...
 
 @overload
-def top_k_grad(p: Array, routed: Array, gw: Array, /, *, renormalise: bool = True, out: None = None) -> Tensor:
+def top_k_grad(p: Array, routed: Array, gw: Array, /, *, renormalise: bool, out: None = None) -> Tensor:
     r"""Gradient of `TopK`'s weights to the probabilities: with `S = Σ_chosen p[t, ·]`, `out[t, e] = (gw[t, e] − Σ_chosen gw[t, ·] · p[t, ·] / S) / S` where e is chosen, 0 elsewhere; `gw[t, e]` there where the weights are not divided by their sum."""
     ...
 
 @overload
-def top_k_grad(p: Array, routed: Array, gw: Array, /, *, renormalise: bool = True, out: Out) -> Out: ...
+def top_k_grad(p: Array, routed: Array, gw: Array, /, *, renormalise: bool, out: Out) -> Out: ...
 
 @overload
-def uniform(cursor: Array, /, *, spec: str | tuple[DTypeLike, int | Sequence[int]] = 'f32[]', low: float = -1.0, high: float = 1.0, stream: int = 0, out: None = None) -> Tensor:
+def uniform(cursor: Array, /, *, spec: str | tuple[DTypeLike, int | Sequence[int]], low: float = 0.0, high: float = 1.0, stream: int = 0, out: None = None) -> Tensor:
     r"""`out_i = low + (high − low) · u_i`, `u_i` uniform in [0, 1) (24 bits, for f64 53), rounded to the dtype once (which may round up to `high`)."""
     ...
 
 @overload
-def uniform(cursor: Array, /, *, spec: str | tuple[DTypeLike, int | Sequence[int]] = 'f32[]', low: float = -1.0, high: float = 1.0, stream: int = 0, out: Out) -> Out: ...
+def uniform(cursor: Array, /, *, spec: str | tuple[DTypeLike, int | Sequence[int]], low: float = 0.0, high: float = 1.0, stream: int = 0, out: Out) -> Out: ...
 
 @overload
 def unpermute(y: Array, map: Array, source: Array, w: Array | None = None, /, *, out: None = None) -> Tensor:
@@ -876,9 +876,9 @@ def where(condition: Array | float, lhs: Array | float, rhs: Array | float, /, *
 def where(condition: Array | float, lhs: Array | float, rhs: Array | float, /, *, out: Out) -> Out: ...
 
 @overload
-def window_gather(series: Array, starts: Array, /, *, stride: int = 1, offset: int = 2, length: int = 3, width: int = 3, out: None = None) -> Tensor:
+def window_gather(series: Array, starts: Array, /, *, stride: int = 1, offset: int = 0, length: int, width: int, out: None = None) -> Tensor:
     r"""`out[b, c, t] = series[c, starts[b] · stride + offset + t]` for `t < length`, else 0."""
     ...
 
 @overload
-def window_gather(series: Array, starts: Array, /, *, stride: int = 1, offset: int = 2, length: int = 3, width: int = 3, out: Out) -> Out: ...
+def window_gather(series: Array, starts: Array, /, *, stride: int = 1, offset: int = 0, length: int, width: int, out: Out) -> Out: ...

@@ -11,7 +11,6 @@ process lives, so a captured graph may be replayed at any time.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -86,9 +85,7 @@ def op(name: str, function: Callable, *example: torch.Tensor) -> Callable:
     programs = _Programs(function)
     specs = tuple(_spec(arg) for arg in example)
     count = len(programs.outputs(specs))
-    names = list(inspect.signature(function).parameters)[: len(example)]
-    if len(names) < len(example):
-        names = [f"arg{i}" for i in range(len(example))]
+    names = graph._parameters(function, len(example), {})
     differentiable = [i for i, arg in enumerate(example) if arg.dtype.is_floating_point]
     backwards = _Programs(_backward(function, differentiable, count))
 
@@ -112,7 +109,7 @@ def op(name: str, function: Callable, *example: torch.Tensor) -> Callable:
 
     forward = registered(name, programs, names, count)
     gradients = registered(
-        f"{name}_backward", backwards, names + [f"cotangent{i}" for i in range(count)], len(differentiable)
+        f"{name}_backward", backwards, names + graph._free("cotangent", count, names), len(differentiable)
     )
 
     def setup_context(ctx, inputs, output):

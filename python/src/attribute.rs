@@ -8,14 +8,10 @@ use landfall::ops::{Attribute, AttributeType, AttributeValue};
 use landfall::{DType, Spec};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PySequence, PyString, PyTuple};
+use pyo3::types::{PyBool, PyFloat, PySequence, PyString, PyTuple};
 
-/// The value that an object gives an attribute, whose default says of which type it is.
-pub(crate) fn value(
-    attribute: &Attribute,
-    default: Option<&AttributeValue>,
-    given: &Bound<'_, PyAny>,
-) -> PyResult<AttributeValue> {
+/// The value that an object gives an attribute.
+pub(crate) fn value(attribute: &Attribute, given: &Bound<'_, PyAny>) -> PyResult<AttributeValue> {
     let refused = || {
         Class::AttributeValue.error(
             given.py(),
@@ -42,13 +38,20 @@ pub(crate) fn value(
         let own = dtype::parse(name).map(DType::name).filter(|own| attribute.choices.contains(own));
         return Ok(own.unwrap_or(name).into());
     }
-    // Of one axis no list need be made.
-    let listed = matches!(default, Some(AttributeValue::Ints(_)));
-    if listed && (given.is_instance_of::<PyInt>() || given.is_instance_of::<PySequence>()) {
-        return Ok(AttributeValue::Ints(sizes(given).map_err(|_| refused())?));
-    }
     match operand::number(given)? {
-        Some(operand::Number::Int(value)) => Ok(AttributeValue::Int(value)),
+        // Beyond 64 bits a number is of use where floats are.
+        Some(operand::Number::Int(value)) if attribute.takes == f64::TAKES && value as f64 as i128 != value => {
+            Err(Class::AttributeValue.error(
+                given.py(),
+                format!(
+                    "{} is {value}; it is a float, which holds integers up to 2**53 exactly, and beyond only some",
+                    attribute.name
+                ),
+            ))
+        }
+        Some(operand::Number::Int(value)) => {
+            Ok(i64::try_from(value).map_or(AttributeValue::Float(value as f64), AttributeValue::Int))
+        }
         Some(operand::Number::Float(value)) => Ok(AttributeValue::Float(value)),
         // Several numbers; what takes one refuses them.
         None if given.is_instance_of::<PySequence>() => {
@@ -79,8 +82,8 @@ fn named(name: &str) -> &str {
 }
 
 /// The type of an attribute in stubs.
-pub(crate) fn annotation(attribute: &Attribute, default: Option<&AttributeValue>) -> String {
-    let optional = matches!(default, None | Some(AttributeValue::None));
+pub(crate) fn annotation(attribute: &Attribute) -> String {
+    let optional = attribute.default() == Some(AttributeValue::None);
     let kind = if attribute.takes == DType::TAKES {
         "DTypeLike".to_owned()
     } else if attribute.takes == Spec::TAKES {
@@ -93,7 +96,7 @@ pub(crate) fn annotation(attribute: &Attribute, default: Option<&AttributeValue>
         format!("Literal[{}]", choices.join(", "))
     } else if attribute.takes == f64::TAKES {
         "float".to_owned()
-    } else if matches!(default, Some(AttributeValue::Ints(_))) {
+    } else if attribute.several() {
         "int | Sequence[int]".to_owned()
     } else {
         "int".to_owned()

@@ -58,7 +58,12 @@ impl Class {
         }
         if matches!(
             rule,
-            Rule::Arity { .. } | Rule::Outputs { .. } | Rule::OpName { .. } | Rule::AttributeName { .. }
+            Rule::Arity { .. }
+                | Rule::Outputs { .. }
+                | Rule::OpName { .. }
+                | Rule::AttributeName { .. }
+                | Rule::Missing { .. }
+                | Rule::Name { .. }
         ) {
             return Self::Argument;
         }

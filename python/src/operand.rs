@@ -1,10 +1,11 @@
 //! Arguments of calls: tensors, arrays of other libraries, and Python numbers.
 
 use crate::device::{CPU, CUDA, Imported, MAX_VERSION, from_array, from_capsule, from_exchange_api};
+use crate::dtype;
 use crate::engines;
 use crate::error::Class;
 use crate::tensor::Tensor;
-use landfall::{DeviceKind, View};
+use landfall::{DType, DeviceKind, View};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -146,8 +147,35 @@ pub(crate) fn dlpack_device(device: DeviceKind) -> (i32, u32) {
 /// A number of Python or numpy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Number {
-    Int(i64),
+    Int(i128),
     Float(f64),
+}
+
+impl Number {
+    /// The number for elements of a dtype, which holds it, or rounds it if it is one of floats.
+    pub(crate) fn of(self, dtype: DType, py: Python<'_>) -> PyResult<landfall::Number> {
+        let number = match self {
+            Self::Float(value) => landfall::Number::Float(value),
+            Self::Int(value) if dtype.is_float() => landfall::Number::Float(value as f64),
+            Self::Int(value) => match i64::try_from(value) {
+                Ok(value) => landfall::Number::Int(value),
+                Err(_) => return Err(unheld(py, &value, dtype)),
+            },
+        };
+        number.held_by(dtype).map_err(|_| unheld(py, &number, dtype))?;
+        Ok(number)
+    }
+}
+
+/// The exception of a number beside elements of a dtype that does not hold it.
+fn unheld(py: Python<'_>, number: &dyn std::fmt::Display, dtype: DType) -> PyErr {
+    Class::DType.error(
+        py,
+        format!(
+            "the number {number} beside an array of {0}, which does not hold it; convert the array, or give a number of {0}",
+            dtype::numpy_name(dtype)
+        ),
+    )
 }
 
 /// A scalar of numpy as Python's own; anything else as it is.
@@ -163,9 +191,12 @@ pub(crate) fn number(object: &Bound<'_, PyAny>) -> PyResult<Option<Number>> {
     let py = object.py();
     // A truth value is an integer of Python.
     if object.is_instance_of::<PyInt>() {
+        if let Ok(value) = object.extract::<i64>() {
+            return Ok(Some(Number::Int(value.into())));
+        }
         let value = object.extract().map_err(|_| {
             Class::AttributeValue
-                .error(py, format!("the number {object} is beyond 64-bit integers; give a float"))
+                .error(py, format!("the number {object} is beyond 128-bit integers; give a float"))
         })?;
         return Ok(Some(Number::Int(value)));
     }

@@ -118,6 +118,6 @@ def test_overlap_is_found():
 
 
 def test_an_index_out_of_range_is_said_when_the_result_is_read():
-    rows = lf.ops.gather(torch.zeros(3, 2, device="cuda"), torch.tensor([7], device="cuda"))
+    rows = lf.ops.gather(torch.zeros(3, 2, device="cuda"), torch.tensor([7], device="cuda"), axis=0)
     with pytest.raises(lf.IndexOutOfRangeError, match="out of range"):
         rows.tolist()

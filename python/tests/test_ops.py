@@ -243,7 +243,7 @@ def test_wrong_calls_say_what_is_wrong():
         (lambda: lf.zeros((2, 3)).reshape(4, -1), ValueError, "elements"),
         (lambda: lf.zeros((2, 3)).T.reshape(6), ValueError, "copy"),
         (lambda: lf.zeros((2, 3)).permute(0, 0), ValueError, "once"),
-        (lambda: lf.ops.gather(lf.zeros(3), np.array([7])).tolist(), IndexError, "out of range"),
+        (lambda: lf.ops.gather(lf.zeros(3), np.array([7]), axis=0).tolist(), IndexError, "out of range"),
     ]:
         with pytest.raises(error, match=text) as caught:
             call()

@@ -130,8 +130,9 @@ const TOPICS: &[(&str, &[Name])] = &[
             "matmul", "matmul", "matmul, @", "matmul, broadcast_matmul", "matmul";
             "matmul_add", "matmul", "addmm", "none", "module::linear";
             "hadamard", SEVERAL, "none", "none", "none";
-            "attend", "masked_attention", "scaled_dot_product_attention", "candle_nn::ops::sdpa (Metal)", "nn::attention::MultiHeadAttention";
-            "", "attention", "scaled_dot_product_attention", "none", "none";
+            "scaled_dot_product_attention", "masked_attention", "scaled_dot_product_attention", "candle_nn::ops::sdpa (Metal)", "none";
+            "attend", "masked_attention", "scaled_dot_product_attention of x.transpose(1, 2)", "none", "nn::attention::MultiHeadAttention";
+            "", "attention", "scaled_dot_product_attention of x.transpose(1, 2)", "none", "none";
             "", "cosine_attention", "none", "none", "none";
             "", "grouped_matmul", "", "", "none";
             "rotary", SEVERAL, "none", "candle_nn::rotary_emb::rope", "nn::RotaryEncoding";

@@ -22,7 +22,7 @@ const ATTRIBUTES: &str = "
 ## Attributes
 
 What an op can be told, in the order in which its text in plans names it. `landfall::ops::by_name` takes them by name,
-`by_name_for` also axes that count from the end; the default is that of the table's op.
+`by_name_for` also axes that count from the end. *Default* is the value in a call by name that leaves the attribute out.
 
 | op | attribute | takes | default | what it does |
 |---|---|---|---|---|
@@ -152,8 +152,13 @@ fn render(facts: &[Facts]) -> String {
     }
     text.push_str(ATTRIBUTES);
     for op in table() {
-        for (index, attribute) in op.declared().iter().enumerate() {
-            let default = op.attribute(index).unwrap_or(AttributeValue::None);
+        for attribute in op.declared() {
+            let default = match attribute.default() {
+                None => "must be given".to_owned(),
+                Some(AttributeValue::None) if attribute.several() => "all".to_owned(),
+                Some(AttributeValue::None) => "none".to_owned(),
+                Some(value) => value.to_string(),
+            };
             let takes = attribute.accepts();
             let doc: Vec<&str> = attribute.doc.split_whitespace().collect();
             text.push_str(&format!(

@@ -60,13 +60,13 @@ pub use error::Error;
 #[doc(hidden)]
 pub use half;
 pub use kernel::cpu;
-pub use ops::{KvCache, Labels, Var, Visible, Windows};
+pub use ops::{HeadsFirst, KvCache, Labels, Var, Visible, Windows};
 pub use passes::{Mixed, grad, mixed_precision};
-pub use program::{Program, ProgramSet};
+pub use program::{Binding, Program, ProgramSet};
 pub use ranks::{Parts, Signature, Transport, World};
 pub use values::{
     Accumulate, All, Axes, Axis, Class, DType, DeviceKind, Element, HostTensor, Keep, Layout, MAX_ELEMENTS,
-    MAX_RANK, Math, OpError, Overlap, RankFault, Relation, Rule, Shape, Spec,
+    MAX_RANK, Math, Number, OpError, Overlap, RankFault, Relation, Rule, Shape, Spec,
 };
 
 /// Scalar expressions, in which pointwise ops are defined; each device generates its kernel from the expression.

@@ -7,10 +7,12 @@ use crate::error::{Class, Raise};
 use crate::operand;
 use crate::tensor::Tensor;
 use crate::{dtype, engines};
-use landfall::{DeviceKind, Engine, ForeignStream, Graph, Program, Spec, State, StateSpec, View};
+use landfall::{
+    Binding, DeviceKind, Engine, Error, ForeignStream, Graph, Program, Spec, State, StateSpec, View,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The calls of a function, while it is traced.
@@ -50,6 +52,34 @@ pub(crate) struct Compiled {
 struct Ready {
     program: Program,
     state: State,
+    /// The memory of the caller's in which inputs lie, by name.
+    bound: BTreeMap<String, View>,
+    /// The inputs among them that a call was given, and that lie in memory of the program's since.
+    away: BTreeSet<String>,
+}
+
+impl Ready {
+    /// Places the inputs that were bound where the caller's memory is, but for those that a call is given: what is bound is the
+    /// caller's, and a call does not write it.
+    fn place(&mut self, engine: &Engine, given: &BTreeMap<String, Imported>) -> Result<(), Error> {
+        let mut moved = Vec::new();
+        for (name, view) in &self.bound {
+            let is_away = self.away.contains(name);
+            match given.contains_key(name) {
+                true if !is_away => moved.push((name, engine.empty(view.dtype(), view.shape())?.into())),
+                false if is_away => moved.push((name, view.clone())),
+                true | false => {}
+            }
+        }
+        if moved.is_empty() {
+            return Ok(());
+        }
+        let places: Vec<(Binding<'_>, &View)> =
+            moved.iter().map(|(name, view)| (Binding::Input(name), view)).collect();
+        self.program.bind(&places)?;
+        self.away = self.bound.keys().filter(|name| given.contains_key(*name)).cloned().collect();
+        Ok(())
+    }
 }
 
 /// Compiles traced calls: `outputs` are values by name.
@@ -82,7 +112,10 @@ pub(crate) fn _compile(
     let ready = py.detach(|| {
         let first = ready(engine, &steps, &named, &[])?;
         // An output that lies in other memory, such as a part of an input, is copied to memory of its own.
-        let parts = named.iter().map(|(name, _)| name).filter(|name| first.program.view(name).is_err());
+        let parts = named
+            .iter()
+            .map(|(name, _)| name)
+            .filter(|name| first.program.view(Binding::Output(name)).is_err());
         let parts: Vec<&String> = parts.collect();
         if parts.is_empty() { Ok(first) } else { ready(engine, &steps, &named, &parts) }
     });
@@ -96,7 +129,7 @@ fn ready(
     steps: &[Step],
     outputs: &[(String, usize)],
     copied: &[&String],
-) -> Result<Ready, landfall::Error> {
+) -> Result<Ready, Error> {
     let spec = Arc::new(StateSpec::new());
     let graph = Graph::new(&spec);
     let values = replay(steps, &graph)?;
@@ -107,7 +140,7 @@ fn ready(
     }
     let state = State::new(engine, &spec)?;
     let program = Program::compile(engine, &state, "function", &graph)?;
-    Ok(Ready { program, state })
+    Ok(Ready { program, state, bound: BTreeMap::new(), away: BTreeSet::new() })
 }
 
 impl Compiled {
@@ -116,7 +149,7 @@ impl Compiled {
         &self,
         py: Python<'_>,
         stream: Option<ForeignStream>,
-        work: impl FnOnce(&mut Ready) -> Result<T, landfall::Error> + Send,
+        work: impl FnOnce(&mut Ready) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
         if self.generation != engines::generation() {
             return Err(Class::Device.error(
@@ -188,20 +221,20 @@ impl Compiled {
         let all = || inputs.values().chain(outputs.iter().flat_map(BTreeMap::values));
         let stream = all().find_map(|array| array.stream);
         let results = self.with(py, stream, |ready| {
+            ready.place(self.engine, &inputs)?;
             for (name, array) in &inputs {
                 ready.program.write_view(name, &array.view)?;
             }
-            ready.program.run(&mut ready.state)?;
-            let mut results = Vec::new();
+            let given = |name: &String| outputs.as_ref().and_then(|out| out.get(name));
+            let mut to = Vec::new();
             for (name, _) in &self.outputs {
-                let from = ready.program.view(name)?;
-                match outputs.as_ref().map(|out| out.get(name)) {
-                    Some(Some(to)) => {
-                        self.engine.call_views(&landfall::ops::Copy, &[&from], &[&to.view])?;
-                    }
-                    Some(None) => {}
-                    None => results.extend(self.engine.eval_views(&landfall::ops::Copy, &[&from])?),
-                }
+                to.extend(given(name).map(|array| (name.as_str(), &array.view)));
+            }
+            ready.program.run_to(&mut ready.state, &to)?;
+            let mut results = Vec::new();
+            for (name, _) in self.outputs.iter().filter(|_| outputs.is_none()) {
+                let from = ready.program.view(Binding::Output(name))?;
+                results.extend(self.engine.eval_views(&landfall::ops::Copy, &[&from])?);
             }
             Ok(results)
         })?;
@@ -213,24 +246,38 @@ impl Compiled {
     #[pyo3(signature = (stream_of = None))]
     fn run(&self, py: Python<'_>, stream_of: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let stream = stream_of.map(|array| operand::required(array, "stream_of")).transpose()?;
-        self.with(py, stream.and_then(|array| array.stream), |ready| ready.program.run(&mut ready.state))
+        self.with(py, stream.and_then(|array| array.stream), |ready| {
+            ready.place(self.engine, &BTreeMap::new())?;
+            ready.program.run(&mut ready.state)
+        })
     }
 
     /// Places inputs and outputs in the memory of these arrays: runs then read and write it in place. The arrays must lie
     /// row-major without gaps, and are kept alive. It records the program anew.
-    #[pyo3(signature = (**arrays))]
-    fn bind(&self, py: Python<'_>, arrays: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
-        let Some(arrays) = arrays else { return Ok(()) };
-        let memory = self.imported(arrays)?;
-        let views: Vec<(&str, &View)> =
-            memory.iter().map(|(name, array)| (name.as_str(), &array.view)).collect();
-        let stream = memory.values().find_map(|array| array.stream);
-        self.with(py, stream, |ready| ready.program.bind(&views))
+    fn bind(&self, py: Python<'_>, inputs: &Bound<'_, PyDict>, outputs: &Bound<'_, PyDict>) -> PyResult<()> {
+        let (inputs, outputs) = (self.imported(inputs)?, self.imported(outputs)?);
+        let places = inputs.iter().map(|(name, array)| (Binding::Input(name), &array.view));
+        let places = places.chain(outputs.iter().map(|(name, array)| (Binding::Output(name), &array.view)));
+        let places: Vec<_> = places.collect();
+        let stream = inputs.values().chain(outputs.values()).find_map(|array| array.stream);
+        self.with(py, stream, |ready| {
+            ready.program.bind(&places)?;
+            for (name, array) in &inputs {
+                ready.bound.insert(name.clone(), array.view.clone());
+                ready.away.remove(name);
+            }
+            Ok(())
+        })
     }
 
-    /// The memory of an input or output, without a copy: an output's holds the result until the next run.
-    fn memory(&self, py: Python<'_>, name: &str) -> PyResult<Tensor> {
-        self.with(py, None, |ready| ready.program.view(name)).map(Tensor::new)
+    /// The memory of an input or of an output, without a copy: an output's holds the result until the next run.
+    fn memory(&self, py: Python<'_>, name: &str, of_input: bool) -> PyResult<Tensor> {
+        let view = self.with(py, None, |ready| match ready.bound.get(name) {
+            Some(bound) if of_input => Ok(bound.clone()),
+            Some(_) | None if of_input => ready.program.view(Binding::Input(name)),
+            Some(_) | None => ready.program.view(Binding::Output(name)),
+        });
+        view.map(Tensor::new)
     }
 
     fn __reduce__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {

@@ -8,7 +8,7 @@ use crate::tensor::cuts::{self, Cut};
 use crate::tensor::text;
 use crate::{dtype, tensor};
 use landfall::Spec;
-use landfall::ops::{Attribute, AttributeValue, Given, Method, Parameter, methods};
+use landfall::ops::{AttributeValue, Given, Method, Parameter, methods};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -66,27 +66,8 @@ impl Value {
         if let Ok(value) = other.cast::<Self>() {
             return self.same(value.get(), py).map(Some);
         }
-        let Some(number) = operand::number(other)? else { return Ok(None) };
-        let (value, whole) = match number {
-            Number::Int(v) => (v as f64, true),
-            Number::Float(v) => (v, v.fract() == 0.0),
-        };
-        let dtype = self.spec().dtype;
-        if !dtype.is_float() && !whole {
-            return Err(Class::DType.error(
-                py,
-                format!(
-                    "the number {value} beside a value of {}; cast the value first",
-                    dtype::numpy_name(dtype)
-                ),
-            ));
-        }
-        let step = Step::Method {
-            name: "scalar",
-            args: vec![Some(self.number)],
-            given: vec![("value", AttributeValue::Float(value))],
-        };
-        self.tracer.add(step).raised(py).map(|range| Some(range.start))
+        let number = operand::number(other)?;
+        number.map(|number| constant(py, &self.tracer, self.number, number)).transpose()
     }
 
     /// The number of another value, which must be of the same function.
@@ -145,15 +126,38 @@ pub(crate) fn added<'py>(py: Python<'py>, tracer: &Arc<Tracer>, step: Step) -> P
     }
 }
 
-/// The tracer of the values among these arguments, and each argument's number, if there is a value among them.
-pub(crate) fn traced(args: &[&Bound<'_, PyAny>], op: &str) -> PyResult<Option<(Arc<Tracer>, Vec<usize>)>> {
+/// A number as a value of no axes, of the dtype of another value.
+pub(crate) fn constant(py: Python<'_>, tracer: &Tracer, like: usize, number: Number) -> PyResult<usize> {
+    let value = match number.of(tracer.spec(like).dtype, py)? {
+        landfall::Number::Int(value) => AttributeValue::Int(value),
+        landfall::Number::Float(value) => AttributeValue::Float(value),
+    };
+    let step = Step::Method { name: "scalar", args: vec![Some(like)], given: vec![("value", value)] };
+    tracer.add(step).raised(py).map(|range| range.start)
+}
+
+/// An argument beside values of a traced function.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Traced {
+    /// A value, by its number.
+    Value(usize),
+    /// A number of Python.
+    Number(Number),
+}
+
+/// The tracer of the values among these arguments, and each argument, if there is a value among them.
+pub(crate) fn traced(args: &[&Bound<'_, PyAny>], op: &str) -> PyResult<Option<(Arc<Tracer>, Vec<Traced>)>> {
     let Some(first) = args.iter().find_map(|arg| arg.cast::<Value>().ok()) else { return Ok(None) };
     let first = first.get();
-    let number = |(i, arg): (usize, &&Bound<'_, PyAny>)| {
-        first.operand(arg)?.ok_or_else(|| no_constant(arg.py(), &format!("{op}: argument {i}"), arg))
+    let one = |(i, arg): (usize, &&Bound<'_, PyAny>)| {
+        if let Ok(value) = arg.cast::<Value>() {
+            return first.same(value.get(), arg.py()).map(Traced::Value);
+        }
+        let number = operand::number(arg)?;
+        number.map(Traced::Number).ok_or_else(|| no_constant(arg.py(), &format!("{op}: argument {i}"), arg))
     };
-    let numbers = args.iter().enumerate().map(number).collect::<PyResult<Vec<_>>>()?;
-    Ok(Some((Arc::clone(&first.tracer), numbers)))
+    let all = args.iter().enumerate().map(one).collect::<PyResult<Vec<_>>>()?;
+    Ok(Some((Arc::clone(&first.tracer), all)))
 }
 
 #[pymethods]
@@ -418,9 +422,7 @@ impl BoundMethod {
         parameter: &Parameter,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<(&'static str, AttributeValue)> {
-        let Parameter { name, takes, choices, doc, .. } = *parameter;
-        let attribute = Attribute { name, takes, choices, axis_of: None, doc };
-        Ok((name, attribute::value(&attribute, parameter.default().as_ref(), value)?))
+        Ok((parameter.name, attribute::value(parameter, value)?))
     }
 }
 

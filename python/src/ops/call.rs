@@ -3,12 +3,12 @@
 use super::{Entry, entry};
 use crate::attribute;
 use crate::device::Imported;
+use crate::engines;
 use crate::error::{Class, Raise};
 use crate::graph::trace::{Step, Tracer};
-use crate::graph::value::{added, traced};
+use crate::graph::value::{Traced, added, constant, traced};
 use crate::operand::{self, Number};
 use crate::tensor::{Tensor, text};
-use crate::{dtype, engines};
 use landfall::ops::{AttributeValue, Body, Given, Tested};
 use landfall::{DType, DeviceKind, Engine, ForeignStream, HostTensor, Shape, Spec, View};
 use pyo3::prelude::*;
@@ -31,9 +31,8 @@ pub(super) fn from_python<'py>(
             out = Some(value).filter(|value| !value.is_none());
             continue;
         }
-        let Some((declared, default)) = entry.attributes().find(|(attribute, _)| attribute.name == name)
-        else {
-            let known: Vec<&str> = entry.attributes().map(|(attribute, _)| attribute.name).collect();
+        let Some(declared) = entry.attributes().find(|attribute| attribute.name == name) else {
+            let known: Vec<&str> = entry.attributes().map(|attribute| attribute.name).collect();
             let argument = entry.op().arguments().iter().any(|argument| argument.name == name);
             return Err(Class::Argument.error(
                 py,
@@ -48,7 +47,7 @@ pub(super) fn from_python<'py>(
                 },
             ));
         };
-        attributes.push((declared.name, attribute::value(declared, default.as_ref(), &value)?));
+        attributes.push((declared.name, attribute::value(declared, &value)?));
     }
     let args: Vec<&Bound<'py, PyAny>> = args.iter().collect();
     issue(entry, py, &args, out.as_ref(), &attributes)
@@ -125,11 +124,11 @@ fn issue<'py>(
     out: Option<&Bound<'py, PyAny>>,
     attributes: &[(&'static str, AttributeValue)],
 ) -> PyResult<Bound<'py, PyAny>> {
-    if let Some((tracer, numbers)) = traced(args, entry.name())? {
-        return in_graph(entry, py, &tracer, numbers, out, attributes);
-    }
     // An argument that the call does not have can be given as None.
     let args: Vec<_> = args.iter().copied().filter(|arg| !arg.is_none()).collect();
+    if let Some((tracer, args)) = traced(&args, entry.name())? {
+        return in_graph(entry, py, &tracer, &args, out, attributes);
+    }
     let read =
         args.iter().enumerate().map(|(i, arg)| argument(entry, i, arg)).collect::<PyResult<Vec<_>>>()?;
     let targets = out.map(destinations).transpose()?;
@@ -171,7 +170,7 @@ fn in_graph<'py>(
     entry: &Entry,
     py: Python<'py>,
     tracer: &Arc<Tracer>,
-    mut args: Vec<usize>,
+    args: &[Traced],
     out: Option<&Bound<'py, PyAny>>,
     attributes: &[(&'static str, AttributeValue)],
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -184,6 +183,19 @@ fn in_graph<'py>(
             ),
         ));
     }
+    let spec = |arg: &Traced| if let Traced::Value(n) = arg { Some(tracer.spec(*n)) } else { None };
+    let specs: Vec<Option<Spec>> = args.iter().map(spec).collect();
+    let mut like = None;
+    if specs.contains(&None) {
+        let at = beside(entry, py, &specs, attributes)?;
+        like = if let Traced::Value(value) = args[at] { Some(value) } else { None };
+    }
+    let number = |arg: &Traced| match (*arg, like) {
+        (Traced::Value(value), _) => Ok(value),
+        (Traced::Number(number), Some(like)) => constant(py, tracer, like, number),
+        (Traced::Number(_), None) => Err(Class::Argument.error(py, "a number beside no value")),
+    };
+    let mut args = args.iter().map(number).collect::<PyResult<Vec<usize>>>()?;
     if matches!(entry.op().body(), Body::Pointwise(_)) {
         tracer.broadcast(&mut args).raised(py)?;
     }
@@ -276,7 +288,10 @@ fn views(
     attributes: &[(&'static str, AttributeValue)],
 ) -> PyResult<Vec<View>> {
     let dtype = if args.iter().any(|arg| matches!(arg, Arg::Number(_))) {
-        number_dtype(entry, py, args, attributes)?
+        let spec = |arg: &Arg| if let Arg::Array(array) = arg { Some(array.view.spec()) } else { None };
+        let specs: Vec<Option<Spec>> = args.iter().map(spec).collect();
+        let like = beside(entry, py, &specs, attributes)?;
+        specs[like].map_or(DType::F32, |spec| spec.dtype)
     } else {
         DType::F32
     };
@@ -287,22 +302,15 @@ fn views(
     args.iter().map(view).collect()
 }
 
-/// The dtype of the numbers among the arguments: that of an array, so that the op takes all.
-fn number_dtype(
+/// Which argument has the dtype of the numbers among the arguments, which have no spec: one with which the op takes all.
+fn beside(
     entry: &Entry,
     py: Python<'_>,
-    args: &[Arg],
+    args: &[Option<Spec>],
     attributes: &[(&'static str, AttributeValue)],
-) -> PyResult<DType> {
-    let mut dtypes: Vec<DType> = Vec::new();
-    for arg in args {
-        if let Arg::Array(array) = arg
-            && !dtypes.contains(&array.view.dtype())
-        {
-            dtypes.push(array.view.dtype());
-        }
-    }
-    let Some(&first) = dtypes.first() else {
+) -> PyResult<usize> {
+    let dtypes = || args.iter().enumerate().filter_map(|(i, spec)| Some((i, (*spec)?.dtype)));
+    let Some((first, _)) = dtypes().next() else {
         return Err(Class::Argument.error(
             py,
             format!(
@@ -311,36 +319,21 @@ fn number_dtype(
             ),
         ));
     };
-    let takes = |dtype: &DType| {
-        let spec = |arg: &Arg| match arg {
-            Arg::Array(array) => Spec { shape: Shape::SCALAR, ..array.view.spec() },
-            Arg::Number(_) => Spec { shape: Shape::SCALAR, dtype: *dtype },
-        };
+    let takes = |dtype: DType| {
+        let spec = |spec: &Option<Spec>| Spec::new(spec.map_or(dtype, |spec| spec.dtype), Shape::SCALAR);
         let specs: Vec<Spec> = args.iter().map(spec).collect();
         entry.made(py, attributes, &specs).is_ok_and(|op| op.infer(&specs).is_ok())
     };
-    Ok(dtypes.iter().copied().find(takes).unwrap_or(first))
+    Ok(dtypes().find(|(_, dtype)| takes(*dtype)).map_or(first, |(i, _)| i))
 }
 
 /// A number as a tensor of no axes.
 fn scalar(py: Python<'_>, engine: &Engine, number: Number, dtype: DType) -> PyResult<View> {
-    let host = match number {
-        Number::Int(value) if dtype == DType::I64 => HostTensor::from_ints([], vec![value]),
-        Number::Int(value) => HostTensor::new(dtype, [], vec![value as f64]),
-        Number::Float(value) => HostTensor::new(dtype, [], vec![value]),
+    let host = match number.of(dtype, py)? {
+        landfall::Number::Int(value) if dtype == DType::I64 => HostTensor::from_ints([], vec![value]),
+        landfall::Number::Int(value) => HostTensor::new(dtype, [], vec![value as f64]),
+        landfall::Number::Float(value) => HostTensor::new(dtype, [], vec![value]),
     };
-    let host = host.map_err(|_| {
-        let shown = match number {
-            Number::Int(value) => value.to_string(),
-            Number::Float(value) => value.to_string(),
-        };
-        Class::DType.error(
-            py,
-            format!(
-                "the number {shown} beside an array of {0}, which does not hold it; convert the array, or give a number of {0}",
-                dtype::numpy_name(dtype)
-            ),
-        )
-    })?;
+    let host = host.raised(py)?;
     engine.from_host(&host).map(View::from).raised(py)
 }

@@ -38,9 +38,13 @@ fn arguments(entry: &Entry) -> Vec<String> {
 }
 
 fn keywords(entry: &Entry) -> Vec<String> {
-    let line = |(attribute, default): (&Attribute, Option<AttributeValue>)| {
+    let line = |attribute: &Attribute| {
         let doc = attribute.doc.split_whitespace().collect::<Vec<_>>().join(" ");
-        let default = default.map_or_else(String::new, |value| format!(", by default {value}"));
+        let default = match attribute.default() {
+            None => ", which must be given".to_owned(),
+            Some(AttributeValue::None) if attribute.several() => ", by default all".to_owned(),
+            Some(value) => format!(", by default {value}"),
+        };
         format!("{}: {}{default}. {doc}", attribute.name, attribute.accepts())
     };
     let mut lines: Vec<String> = entry.attributes().map(line).collect();

@@ -13,6 +13,7 @@ use landfall::ops::{Argument, Attribute, AttributeValue, Body, Given, Named, Tes
 use landfall::{Rule, Spec};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// An op of the table under one of its names, with the ops that calls made of it.
@@ -57,14 +58,21 @@ impl Entry {
         self.op().name()
     }
 
-    /// The attributes that are keywords, with their defaults: all but the one that gives the name.
-    fn attributes(&self) -> impl Iterator<Item = (&'static Attribute, Option<AttributeValue>)> {
-        let op = self.op();
-        op.declared()
-            .iter()
-            .enumerate()
-            .filter(|(_, attribute)| Some(attribute.name) != self.named.by)
-            .map(|(index, attribute)| (attribute, op.attribute(index)))
+    /// The attributes that are keywords: all but the one that gives the name.
+    fn attributes(&self) -> impl Iterator<Item = &'static Attribute> {
+        self.op().declared().iter().filter(|attribute| Some(attribute.name) != self.named.by)
+    }
+
+    /// The attributes that are not given and whose values these arguments decide.
+    fn decided(
+        &self,
+        given: &[(&'static str, AttributeValue)],
+        args: &[Spec],
+    ) -> impl Iterator<Item = (&'static str, AttributeValue)> {
+        let open = move |a: &&'static Attribute| {
+            given.iter().all(|(name, value)| *name != a.name || *value == AttributeValue::None)
+        };
+        self.attributes().filter(open).filter_map(|a| Some((a.name, self.op().left_out(a.name, args)?)))
     }
 
     /// The arguments that calls under this name have.
@@ -81,7 +89,7 @@ impl Entry {
 
     /// The name that an argument has in Python, where no two parameters have one name.
     fn shown(&self, argument: &Argument) -> String {
-        let taken = argument.name == "out" || self.attributes().any(|(a, _)| a.name == argument.name);
+        let taken = argument.name == "out" || self.attributes().any(|a| a.name == argument.name);
         format!("{}{}", argument.name, if taken { "_" } else { "" })
     }
 
@@ -102,13 +110,19 @@ impl Entry {
         attributes: &[(&'static str, AttributeValue)],
         args: &[Spec],
     ) -> Result<Arc<dyn Tested>, Rule> {
+        let mut attributes = Cow::Borrowed(attributes);
+        let decided: Vec<_> = self.decided(&attributes, args).collect();
+        if !decided.is_empty() {
+            attributes.to_mut().retain(|(name, _)| decided.iter().all(|(own, _)| own != name));
+            attributes.to_mut().extend(decided);
+        }
         let ranks = || args.iter().map(|spec| spec.shape.rank());
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |m: &&Made| m.attributes == attributes && m.ranks.iter().copied().eq(ranks());
+        let same = |m: &&Made| m.attributes == *attributes && m.ranks.iter().copied().eq(ranks());
         if let Some(found) = made.iter().find(same) {
             return Ok(Arc::clone(&found.op));
         }
-        let op = by_name_for(self.name(), attributes, args)?;
+        let op = by_name_for(self.name(), &attributes, args)?;
         if made.len() == KEPT {
             made.remove(0);
         }
@@ -176,25 +190,25 @@ impl OpFunction {
             parameters
                 .append(parameter.call((self.entry.shown(&argument), kind.getattr(by)?), Some(&keywords))?)?;
         }
-        let keyword = |name: &str, default: Bound<'py, PyAny>| {
+        let keyword = |name: &str, default: Option<Bound<'py, PyAny>>| {
             let keywords = PyDict::new(py);
-            keywords.set_item("default", default)?;
+            if let Some(default) = default {
+                keywords.set_item("default", default)?;
+            }
             parameters.append(parameter.call((name, kind.getattr("KEYWORD_ONLY")?), Some(&keywords))?)
         };
-        for (attribute, default) in self.entry.attributes() {
-            keyword(attribute.name, attribute::object(py, &default.unwrap_or(AttributeValue::None))?)?;
+        for attribute in self.entry.attributes() {
+            let default = attribute.default().map(|value| attribute::object(py, &value)).transpose()?;
+            keyword(attribute.name, default)?;
         }
-        keyword("out", py.None().into_bound(py))?;
+        keyword("out", Some(py.None().into_bound(py)))?;
         inspect.getattr("Signature")?.call1((parameters,))
     }
 
     /// The types of the keywords, for stubs.
     #[getter]
     fn _annotations(&self) -> Vec<(&'static str, String)> {
-        self.entry
-            .attributes()
-            .map(|(attribute, default)| (attribute.name, attribute::annotation(attribute, default.as_ref())))
-            .collect()
+        self.entry.attributes().map(|attribute| (attribute.name, attribute::annotation(attribute))).collect()
     }
 
     /// The type of an argument, for stubs.

@@ -46,12 +46,12 @@ pub(crate) fn _samples<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, 
     Ok(all)
 }
 
-/// The attributes of a sample that differ from the op's defaults.
+/// The attributes of a sample.
 fn keywords<'py>(py: Python<'py>, entry: &Entry, sample: &Sample) -> PyResult<Bound<'py, PyDict>> {
     let keywords = PyDict::new(py);
     for (index, declared) in sample.op.declared().iter().enumerate() {
-        let value = sample.op.attribute(index).unwrap_or(AttributeValue::None);
-        if entry.op().attribute(index).as_ref() != Some(&value) {
+        if Some(declared.name) != entry.named.by {
+            let value = sample.op.attribute(index).unwrap_or(AttributeValue::None);
             keywords.set_item(declared.name, attribute::object(py, &value)?)?;
         }
     }
@@ -68,9 +68,9 @@ pub(crate) fn _reference<'py>(
 ) -> PyResult<Vec<Tensor>> {
     let entry = entry(py, name)?;
     let mut attributes = Vec::new();
-    for (declared, default) in entry.attributes() {
+    for declared in entry.attributes() {
         if let Some(value) = keywords.get_item(declared.name)? {
-            attributes.push((declared.name, attribute::value(declared, default.as_ref(), &value)?));
+            attributes.push((declared.name, attribute::value(declared, &value)?));
         }
     }
     let mut hosts = Vec::new();

@@ -1,11 +1,11 @@
 //! Declarations of ops: arguments and attributes, once, with types, defaults and documentation.
 
 use super::Argument;
-use crate::values::{DType, Precision, Rule, Shape, Spec};
+use crate::values::{DType, Number, Precision, Rule, Shape, Spec};
 use std::fmt;
 
 /// One declared attribute of an op.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Attribute {
     /// The name of the field.
     pub name: &'static str,
@@ -15,11 +15,26 @@ pub struct Attribute {
     pub choices: &'static [&'static str],
     /// Of an axis, or several: the argument whose axes they are, or else the attribute that has a shape.
     pub axis_of: Option<&'static str>,
+    /// The value in a call by name that leaves it out; `None` where it must be given. Of an axis as a caller counts it: negative
+    /// from the end, [`AttributeValue::None`] for all.
+    pub default: Option<fn() -> AttributeValue>,
     /// Its documentation.
     pub doc: &'static str,
 }
 
 impl Attribute {
+    /// The value in a call by name that leaves it out; `None` where it must be given.
+    #[must_use]
+    pub fn default(&self) -> Option<AttributeValue> {
+        self.default.map(|value| value())
+    }
+
+    /// Whether it is several numbers: axes or sizes.
+    #[must_use]
+    pub fn several(&self) -> bool {
+        self.takes == AXES || self.takes == Shape::TAKES
+    }
+
     /// The accepted values, as text for a person: the names of an enumeration, or of what it is an axis.
     #[must_use]
     pub fn accepts(&self) -> String {
@@ -33,7 +48,7 @@ impl Attribute {
 }
 
 /// What an attribute takes that names several axes.
-const AXES: &str = "axes";
+pub(crate) const AXES: &str = "axes";
 
 /// The value of an attribute of any type.
 #[derive(Debug, Clone, PartialEq)]
@@ -121,11 +136,31 @@ impl AttributeType for f64 {
     fn from_value(value: &AttributeValue) -> Option<Self> {
         match value {
             AttributeValue::Float(v) => Some(*v),
-            // Integers up to 2⁵³ are accepted as floats.
-            AttributeValue::Int(v) if v.unsigned_abs() <= 1 << 53 => Some(*v as Self),
+            // Integers that a float holds are accepted as floats.
+            AttributeValue::Int(v) if *v as Self as i128 == i128::from(*v) => Some(*v as Self),
             AttributeValue::None
             | AttributeValue::Bool(_)
             | AttributeValue::Int(_)
+            | AttributeValue::Text(_)
+            | AttributeValue::Ints(_) => None,
+        }
+    }
+}
+
+impl AttributeType for Number {
+    const TAKES: &'static str = "a number, exactly if it is an integer";
+    fn value(&self) -> AttributeValue {
+        match *self {
+            Self::Int(v) => AttributeValue::Int(v),
+            Self::Float(v) => AttributeValue::Float(v),
+        }
+    }
+    fn from_value(value: &AttributeValue) -> Option<Self> {
+        match value {
+            AttributeValue::Int(v) => Some(Self::Int(*v)),
+            AttributeValue::Float(v) => Some(Self::Float(*v)),
+            AttributeValue::None
+            | AttributeValue::Bool(_)
             | AttributeValue::Text(_)
             | AttributeValue::Ints(_) => None,
         }
@@ -166,7 +201,14 @@ impl AttributeType for Shape {
         AttributeValue::Ints(self.dims().iter().map(|&d| d as i64).collect())
     }
     fn from_value(value: &AttributeValue) -> Option<Self> {
-        let AttributeValue::Ints(sizes) = value else { return None };
+        let sizes = match value {
+            AttributeValue::Int(size) => std::slice::from_ref(size),
+            AttributeValue::Ints(sizes) => sizes,
+            AttributeValue::None
+            | AttributeValue::Bool(_)
+            | AttributeValue::Float(_)
+            | AttributeValue::Text(_) => return None,
+        };
         Self::new(&sizes.iter().map(|&d| usize::try_from(d).ok()).collect::<Option<Vec<_>>>()?)
     }
 }
@@ -263,6 +305,10 @@ pub trait Attributes {
 /// `x and more`, one argument or several, or `x or none and more`, any number. An attribute `axis of x` counts the axes of argument
 /// `x`, and a call by name takes negative numbers for it ([`by_name_for`](crate::ops::by_name_for)).
 ///
+/// `attribute: T = value` has this value where a call by name leaves it out: what PyTorch's function of the op's name has. Behind `=>`
+/// stands what such a call has instead, where the value is only that of `Default`, from which tests start: `=> required` says that it
+/// must be given, `=> (-1)` is the last axis.
+///
 /// ```
 /// use landfall::ops::{Attributes, AttributeValue};
 /// landfall::op_attributes! {
@@ -307,7 +353,7 @@ macro_rules! op_attributes {
         $vis:vis struct $Op:ident($($args:tt)*) {
             $(
                 $(#[doc = $field_doc:literal])*
-                $field_vis:vis $field:ident $(of $of:ident)?: $Type:ty = $default:expr
+                $field_vis:vis $field:ident $(of $of:ident)?: $Type:ty = $default:expr $(=> $left_out:tt)?
             ),* $(,)?
         }
     ) => {
@@ -324,12 +370,15 @@ macro_rules! op_attributes {
         }
 
         $crate::op_attributes! {
-            @list $Op [$($doc,)*] ($($args)*) $([$($field_doc)*] $field $(of $of)?: $Type;)*
+            @list $Op [$($doc,)*] ($($args)*) $(
+                [$($field_doc)*] $field $(of $of)?: $Type,
+                $crate::op_attributes!(@default $Type = $default $(=> $left_out)?);
+            )*
         }
     };
     (
         @list $Op:ident [$($doc:expr,)*] ($($args:tt)*)
-        $([$($field_doc:literal)*] $field:ident $(of $of:ident)?: $Type:ty;)*
+        $([$($field_doc:literal)*] $field:ident $(of $of:ident)?: $Type:ty, $default:expr;)*
     ) => {
         impl $crate::Attributes for $Op {
             fn doc(&self) -> &'static str {
@@ -344,6 +393,7 @@ macro_rules! op_attributes {
                     takes: <$Type as $crate::AttributeType>::TAKES,
                     choices: <$Type as $crate::AttributeType>::CHOICES,
                     axis_of: $crate::op_attributes!(@axis_of $($of)?),
+                    default: $default,
                     doc: concat!($($field_doc, "\n"),*),
                 }),*]
             }
@@ -374,6 +424,11 @@ macro_rules! op_attributes {
                 Err($crate::Rule::AttributeName { name: name.to_owned(), known: &[$(stringify!($field)),*] })
             }
         }
+    };
+    (@default $Type:ty = $default:expr) => { Some(|| <$Type as $crate::AttributeType>::value(&$default)) };
+    (@default $Type:ty = $default:expr => required) => { None };
+    (@default $Type:ty = $default:expr => ($($left_out:tt)+)) => {
+        Some(|| $crate::AttributeValue::from($($left_out)+))
     };
     (@axis_of) => { None };
     (@axis_of $of:ident) => { Some(stringify!($of)) };

@@ -53,6 +53,10 @@ pub trait Op: Any + Attributes + Debug + Send + Sync {
     fn accumulate(&self, dtype: DType) -> DType {
         dtype.accumulate()
     }
+    /// The value of an attribute that a call by name leaves out, where it depends on the arguments.
+    fn left_out(&self, _attribute: &str, _args: &[Spec]) -> Option<AttributeValue> {
+        None
+    }
     /// Whether only passes make it: a caller could not give its attributes.
     fn internal(&self) -> bool {
         false

@@ -7,6 +7,7 @@ use crate::values::align;
 pub use crate::values::{Repeat, StoredId};
 pub use instruction::{Arg, Home, Instruction, Stored};
 pub(crate) use order::lower;
+use std::collections::HashSet;
 
 /// A lowered program: instructions in issue order over stored values.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +32,11 @@ impl Lowered {
     pub(crate) fn bytes(&self) -> usize {
         let values = self.values.iter().map(|v| align(v.spec.bytes()));
         values.chain(self.instructions.iter().map(|i| align(i.workspace))).fold(0, usize::saturating_add)
+    }
+
+    /// The values in whose memory a run writes: outputs, and inputs that an op updates in place.
+    pub(crate) fn written(&self) -> HashSet<StoredId> {
+        self.instructions.iter().flat_map(|i| &i.outputs).map(|arg| root(self, arg.value).0).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::contract::{Graph, Op, Origin, Value, View};
 use crate::error::Error;
 use crate::ops;
-use crate::values::{Axes, DType, Rule, Shape, Spec};
+use crate::values::{Axes, DType, Number, Rule, Shape, Spec};
 use std::panic::Location;
 
 /// Methods that append one op and give its one output.
@@ -162,13 +162,26 @@ impl Graph {
         self.op1(ops::Affine { mul, add }, &[x])
     }
 
-    /// A tensor filled with one value.
+    /// A tensor filled with one value; of an integer that no `f64` is, in i64, a view of one element.
     ///
     /// # Errors
-    /// None that a valid spec can cause.
+    /// An integer dtype must hold the value.
     #[track_caller]
-    pub fn fill(&self, dtype: DType, shape: impl Into<Shape>, value: f64) -> Result<Value, Error> {
-        self.op1(ops::Fill { spec: Spec::new(dtype, shape), value }, &[])
+    pub fn fill(
+        &self,
+        dtype: DType,
+        shape: impl Into<Shape>,
+        value: impl Into<Number>,
+    ) -> Result<Value, Error> {
+        let (number, shape, at) = (value.into(), shape.into(), Location::caller());
+        number.held_by(dtype).map_err(|rule| rule.of("fill", &[], None, Some(at)))?;
+        let filled = |shape, value| self.op1(ops::Fill { spec: Spec { dtype, shape }, value }, &[]);
+        let (near, rest) = number.parts();
+        if rest == 0 || dtype.is_float() {
+            return filled(shape, number.near());
+        }
+        let one = self.op1(ops::Add, &[filled(Shape::SCALAR, near)?, filled(Shape::SCALAR, rest as f64)?])?;
+        self.broadcast_to(one, shape)
     }
 
     /// The same values in another dtype. Of a value that a cast has widened, those that it was widened from.

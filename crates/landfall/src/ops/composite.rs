@@ -3,7 +3,7 @@
 use crate::contract::{Graph, Value, rules};
 use crate::error::Error;
 use crate::ops;
-use crate::values::{All, Axes, Axis, DType, Keep, Rule, Shape};
+use crate::values::{All, Axes, Axis, DType, Keep, Number, Rule, Shape};
 use std::panic::Location;
 
 impl Graph {
@@ -57,7 +57,7 @@ impl Graph {
     /// # Errors
     /// An integer dtype must hold the value.
     #[track_caller]
-    pub fn scalar(&self, like: Value, value: f64) -> Result<Value, Error> {
+    pub fn scalar(&self, like: Value, value: impl Into<Number>) -> Result<Value, Error> {
         self.fill(self.spec(like).dtype, Shape::SCALAR, value)
     }
 
@@ -183,7 +183,7 @@ impl Graph {
     /// # Errors
     /// `mask` must be bool; an integer dtype must hold the value.
     #[track_caller]
-    pub fn masked_fill(&self, x: Value, mask: Value, value: f64) -> Result<Value, Error> {
+    pub fn masked_fill(&self, x: Value, mask: Value, value: impl Into<Number>) -> Result<Value, Error> {
         self.select(mask, self.scalar(x, value)?, x)
     }
 

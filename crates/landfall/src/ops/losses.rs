@@ -50,7 +50,7 @@ impl Graph {
         let (counts, labels) = match ignored {
             None => (None, labels),
             Some(label) => {
-                let unused = self.equal(labels, self.scalar(labels, label as f64)?)?;
+                let unused = self.equal(labels, self.scalar(labels, label)?)?;
                 (Some(self.not(unused)?), self.select(unused, self.scalar(labels, 0.0)?, labels)?)
             }
         };

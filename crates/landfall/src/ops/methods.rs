@@ -6,7 +6,7 @@ mod table;
 mod tests;
 
 use super::by_name::nearest;
-use crate::contract::{Argument, AttributeType, AttributeValue, Graph, Value, argument};
+use crate::contract::{Argument, Attribute, AttributeType, AttributeValue, Graph, Value, argument};
 use crate::error::Error;
 use crate::values::{OpError, Rule};
 use std::fmt;
@@ -27,26 +27,7 @@ pub struct Method {
 }
 
 /// A parameter of a method that is no value of the graph.
-#[derive(Debug, Clone, Copy)]
-pub struct Parameter {
-    /// Its name.
-    pub name: &'static str,
-    /// The accepted values, as text.
-    pub takes: &'static str,
-    /// The allowed names, if it is an enumeration.
-    pub choices: &'static [&'static str],
-    /// Its documentation.
-    pub doc: &'static str,
-    default: Option<fn() -> AttributeValue>,
-}
-
-impl Parameter {
-    /// The value where none is given; `None` if one must be.
-    #[must_use]
-    pub fn default(&self) -> Option<AttributeValue> {
-        self.default.map(|value| value())
-    }
-}
+pub type Parameter = Attribute;
 
 impl fmt::Debug for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -62,6 +43,7 @@ impl fmt::Debug for Method {
 /// The sources in which the methods stand with their documentation, each once.
 const SOURCES: &[&str] = &[
     include_str!("../contract/build.rs"),
+    include_str!("attention/heads_first.rs"),
     include_str!("attention/masked.rs"),
     include_str!("build.rs"),
     include_str!("composite.rs"),

@@ -8,6 +8,7 @@ mod pin;
 pub(crate) mod profile;
 mod run;
 
+pub use bind::Binding;
 pub use compile::ProgramSet;
 #[cfg(test)]
 pub(crate) use list::launch_list;

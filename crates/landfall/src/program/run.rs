@@ -266,6 +266,13 @@ impl Program {
         })
     }
 
+    pub(super) fn input(&self, name: &str) -> Result<StoredId, Error> {
+        let found = self.lowered.inputs.iter().find(|(n, _)| n == name);
+        found
+            .map(|(_, id)| *id)
+            .ok_or_else(|| self.unknown("input", name, self.lowered.inputs.iter().map(|(n, _)| n)))
+    }
+
     pub(super) fn output(&self, name: &str) -> Result<&Arg, Error> {
         let found = self.lowered.outputs.iter().find(|(n, _)| n == name);
         found
@@ -282,9 +289,7 @@ impl Program {
     /// # Errors
     /// [`Error::NoBinding`]; [`Error::HostData`] if dtype or number of elements differ; a device fault.
     pub fn write<T: Element>(&mut self, name: &str, data: &[T]) -> Result<(), Error> {
-        let found = self.lowered.inputs.iter().find(|(n, _)| n == name).map(|(_, v)| *v);
-        let v =
-            found.ok_or_else(|| self.unknown("input", name, self.lowered.inputs.iter().map(|(n, _)| n)))?;
+        let v = self.input(name)?;
         let spec = self.lowered.values[v.0].spec;
         let fits = T::DTYPE == spec.dtype || (T::DTYPE == DType::U8 && spec.dtype == DType::Bool);
         let Some(view) = self.own.get(&v).filter(|_| fits && data.len() == spec.shape.elements()) else {
@@ -355,8 +360,8 @@ fn addressed(lowered: &Lowered, plan: &Plan, arena: &Arena, state: &StateMemory,
 
 /// The gates of what a run reads and writes, which a view may share with others.
 fn gates(lowered: &Lowered, own: &Own) -> Vec<Gate> {
-    let mut gates: Vec<Gate> =
-        own.iter().map(|(id, view)| Gate::of(view, !lowered.values[id.0].initial)).collect();
+    let written = lowered.written();
+    let mut gates: Vec<Gate> = own.iter().map(|(id, view)| Gate::of(view, written.contains(id))).collect();
     Gate::sort(&mut gates);
     gates
 }

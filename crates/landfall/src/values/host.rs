@@ -1,6 +1,7 @@
 //! Host tensors in `f64`: used by references and comparisons.
 
 use crate::values::dtype::{DType, Element};
+use crate::values::number::Number;
 use crate::values::rule::{OpError, Rule};
 use crate::values::shape::{Shape, Spec};
 use crate::values::with_dtype;
@@ -38,9 +39,7 @@ impl HostTensor {
         let spec = Spec::new(dtype, shape);
         counted(spec, data.len())?;
         if !dtype.is_float() {
-            let in_bits = |x: f64| with_dtype!(any dtype, T => T::from_f64(x).to_f64() == x);
-            // A truth value is a byte of 0 or 1.
-            let holds = |x: f64| in_bits(x) && (dtype != DType::Bool || x <= 1.0);
+            let holds = |x: f64| Number::Float(x).held_by(dtype).is_ok();
             if let Some((index, &value)) = data.iter().enumerate().find(|(_, x)| !holds(**x)) {
                 return Err(refused(spec, Rule::Number { index, value, dtype }));
             }

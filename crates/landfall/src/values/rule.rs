@@ -27,6 +27,10 @@ pub enum Rule {
     Dim { lhs: (usize, usize, usize), rhs: (usize, usize, usize) },
     #[error("arg {lhs} is {lhs_shape}, arg {rhs} is {rhs_shape}; their shapes must be equal")]
     Shapes { lhs: usize, lhs_shape: Shape, rhs: usize, rhs_shape: Shape },
+    #[error(
+        "{rule}; the axes are [batch, tokens, heads, features]: of [batch, heads, tokens, features], as PyTorch has them, take scaled_dot_product_attention"
+    )]
+    HeadsFirst { rule: Box<Rule> },
     #[error("arg {arg} is {shape}; it must be {expected}")]
     ArgShape { arg: usize, shape: Shape, expected: Shape },
     #[error("arg {arg} is {dtype}; it must be {expected}")]

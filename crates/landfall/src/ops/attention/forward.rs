@@ -3,8 +3,8 @@
 pub(in crate::ops) mod cuda;
 
 use crate::contract::{
-    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value, Vjp,
-    arity, attributes, op_attributes, rules,
+    AttributeValue, Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested,
+    Value, Vjp, arity, attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::isa::{Real, dispatch};
@@ -17,6 +17,7 @@ use crate::ops::attention::cpu_tiles::{
     scores, store_rows, sums,
 };
 use crate::ops::attention::grad::AttentionGrad;
+use crate::ops::attention::left_out;
 use crate::ops::reduce::softmax::Softmax;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Math, Rule, Shape, Spec, product};
 
@@ -49,8 +50,8 @@ op_attributes! {
     /// ```
     #[derive(Debug, Clone, Copy)]
     pub struct Attention(q, k, v, prev if previous) {
-        /// Factor of the products, commonly `1/√e`.
-        pub scale: f64 = 0.5,
+        /// Factor of the products; `1/√e` where a call by name leaves it out.
+        pub scale: f64 = 1.0 => (AttributeValue::None),
         /// Whether the scores of the layer before are a fourth argument.
         pub previous: bool = false,
         /// Whether the scores are a third result.
@@ -141,6 +142,9 @@ impl Op for Attention {
         } else {
             [out, lse].into()
         })
+    }
+    fn left_out(&self, attribute: &str, args: &[Spec]) -> Option<AttributeValue> {
+        left_out(attribute, args)
     }
     fn outputs(&self) -> &[Output] {
         match (self.emit_scores, self.previous) {

@@ -1,8 +1,8 @@
 //! Gradient of scaled dot-product attention.
 
 use crate::contract::{
-    Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, arity, attributes,
-    op_attributes, rules,
+    AttributeValue, Body, Data, Grad, Kernel, Op, Output, Outputs, Sample, SampleArg, Tested, arity,
+    attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::isa::{Real, dispatch};
 use crate::kernel::cpu::lanes::{LANES, SavedStat, Slots, cut, saved_stat_dtype};
@@ -14,6 +14,7 @@ use crate::ops::attention::cpu_tiles::{
     rows, scores, store_rows,
 };
 use crate::ops::attention::forward::{SHAPES, check, cuda, score_shapes};
+use crate::ops::attention::left_out;
 use crate::values::{DType, DeviceKind, Element, HostTensor, Rule, Spec, product};
 
 op_list! { AttentionGrad }
@@ -31,8 +32,8 @@ op_attributes! {
     /// threads. Source: Dao et al., "FlashAttention" (2022), algorithm 4.
     #[derive(Debug, Clone, Copy)]
     pub struct AttentionGrad(q, k, v, prev if previous, out, lse, g_out, g_scores if score_cotangent) {
-        /// Factor of the products.
-        pub scale: f64 = 0.5,
+        /// Factor of the products, as in the forward pass.
+        pub scale: f64 = 1.0 => (AttributeValue::None),
         /// Whether the scores of the layer before are an argument, and their gradient a result.
         pub previous: bool = false,
         /// Whether a cotangent of the scores is the last argument.
@@ -68,6 +69,9 @@ impl Op for AttentionGrad {
         }
         let q = args[0];
         Ok(if self.previous { [q, q, q, Spec { shape: scores, ..q }].into() } else { [q, q, q].into() })
+    }
+    fn left_out(&self, attribute: &str, args: &[Spec]) -> Option<AttributeValue> {
+        left_out(attribute, args)
     }
     fn outputs(&self) -> &[Output] {
         match (self.previous, self.score_cotangent) {

@@ -5,11 +5,12 @@ pub(in crate::ops) mod cuda;
 
 use super::masked_grad::MaskedAttentionGrad;
 use crate::contract::{
-    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, Value, Vjp,
-    arity, attributes, op_attributes, rules,
+    AttributeValue, Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested,
+    Value, Vjp, arity, attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::with_float;
+use crate::ops::attention::{left_out, scale_of};
 use crate::ops::reduce::softmax::Softmax;
 use crate::values::{DType, DeviceKind, HostTensor, Keep, Rule, Shape, Spec};
 
@@ -20,7 +21,8 @@ op_list! { MaskedAttention; Visible }
 op_attributes! {
     /// `out = softmax(S)·v` over the keys that a query sees, `S = scale·q·kᵀ (+ mask)`, for each batch entry and head.
     ///
-    /// `q`: `[B, M, h, e]`; `k`, `v`: `[B, N, g, e]` with `g` a divisor of `h`: query head `i` reads key head `i·g/h` (grouped
+    /// The axes are batch, tokens, heads, features (PyTorch's have heads before tokens:
+    /// [`Graph::scaled_dot_product_attention`]). `q`: `[B, M, h, e]`; `k`, `v`: `[B, N, g, e]` with `g` a divisor of `h`: query head `i` reads key head `i·g/h` (grouped
     /// heads; one key head for all is multi-query attention). With `mask` also `mask`: `[B, h, M, N]`, bool (true where the query
     /// sees the key) or of the dtype of `q` (added to the scores; −∞ hides a key); broadcast axes have stride 0 and cost nothing.
     /// With `lengths` also `lengths`: `i64[B]`, the number of keys that are there, the first ones. `causal`: query `i` of `M` sees
@@ -40,15 +42,15 @@ op_attributes! {
     /// let engine = Engine::cpu()?;
     /// let q = engine.tensor([1, 2, 1, 1], &[0.0f64, 0.0])?;
     /// let v = engine.tensor([1, 2, 1, 1], &[1.0f64, 3.0])?;
-    /// let op = ops::MaskedAttention { causal: true, ..Default::default() };
+    /// let op = ops::MaskedAttention { scale: 1.0, causal: true, mask: false, lengths: false };
     /// let results = engine.eval_all(&op, &[q.view(), q.view(), v.view()])?;
     /// assert_eq!(results[0].read::<f64>()?, [1.0, 2.0]);
     /// # Ok::<(), landfall::Error>(())
     /// ```
     #[derive(Debug, Clone, Copy)]
     pub struct MaskedAttention(q, k, v, mask if mask, lengths if lengths) {
-        /// Factor of the products, commonly `1/√e`.
-        pub scale: f64 = 0.5,
+        /// Factor of the products; `1/√e` where a call by name leaves it out.
+        pub scale: f64 = 1.0 => (AttributeValue::None),
         /// Whether a query sees no key behind its own place.
         pub causal: bool = false,
         /// Whether a mask is an argument.
@@ -109,6 +111,10 @@ impl MaskedAttention {
 
     /// Checks the arguments of the forward op.
     pub(in crate::ops) fn check(&self, args: &[Spec]) -> Result<Sizes, Rule> {
+        self.fits(args).map_err(|rule| suspect(rule, args))
+    }
+
+    fn fits(&self, args: &[Spec]) -> Result<Sizes, Rule> {
         rules::float(args, &[0])?;
         for (arg, spec) in args.iter().enumerate().take(3) {
             let rank = spec.shape.rank();
@@ -174,6 +180,32 @@ impl MaskedAttention {
     }
 }
 
+/// The fault of arguments that would fit with the axes of heads and tokens exchanged, with that said.
+fn suspect(rule: Rule, args: &[Spec]) -> Rule {
+    let mut turned = args.to_vec();
+    if args.iter().take(3).any(|arg| arg.shape.rank() != 4) {
+        return rule;
+    }
+    for arg in turned.iter_mut().take(3) {
+        let d = arg.shape.dims();
+        arg.shape = [d[0], d[2], d[1], d[3]].into();
+    }
+    if let [q, k, _, mask] = &mut turned[..]
+        && mask.dtype != DType::I64
+    {
+        let scores = Sizes::of(&q.shape, &k.shape).scores();
+        mask.shape = mask.shape.broadcast(&scores).unwrap_or(mask.shape);
+    }
+    let op = MaskedAttention { mask: turned.len() > 3, ..MaskedAttention::default() };
+    if op.fits(&turned).is_ok() { Rule::HeadsFirst { rule: Box::new(rule) } } else { rule }
+}
+
+fn suspected(error: Error, args: &[Spec]) -> Error {
+    let Error::Op(mut fault) = error else { return error };
+    fault.rule = suspect(fault.rule, args);
+    fault.into()
+}
+
 fn body(op: &dyn Op, g: &Graph, args: &[Value]) -> Result<Vec<Value>, Error> {
     let op = attributes::<MaskedAttention>(op).map_err(|r| r.of("masked_attention", &[], None, None))?;
     let dtype = g.spec(args[0]).dtype;
@@ -234,6 +266,9 @@ impl Op for MaskedAttention {
         arity(self, args)?;
         let s = self.check(args)?;
         Ok([args[0], Spec { dtype: args[0].dtype.accumulate(), shape: s.rows() }].into())
+    }
+    fn left_out(&self, attribute: &str, args: &[Spec]) -> Option<AttributeValue> {
+        left_out(attribute, args)
     }
     fn outputs(&self) -> &[Output] {
         &[Output::FULL; 2]
@@ -404,7 +439,8 @@ pub(super) fn cases() -> Vec<(MaskedAttention, Vec<SampleArg>)> {
 
 impl Graph {
     /// Attention `[B, M, h, e]` of queries `[B, M, h, e]` over keys and values `[B, N, g, e]` that a query may see
-    /// ([`MaskedAttention`]); `scale` is `1/√e`.
+    /// ([`MaskedAttention`]); `scale` is `1/√e`. The axes are batch, tokens, heads, features: with those of PyTorch, where heads stand before
+    /// tokens, take [`Graph::scaled_dot_product_attention`].
     ///
     /// ```
     /// use landfall::{DType, Graph, StateSpec, Visible};
@@ -426,10 +462,15 @@ impl Graph {
         let whole = queries.rank() == 4 && keys.rank() == 4;
         if let Some(mask) = visible.mask {
             let scores = Sizes::of(&queries, &keys).scores();
-            args.push(if whole { self.broadcast_to(mask, scores)? } else { mask });
+            let spread = || self.broadcast_to(mask, scores);
+            args.push(if whole {
+                spread().map_err(|e| suspected(e, &self.specs(&[q, k, v, mask])))?
+            } else {
+                mask
+            });
         }
         args.extend(visible.lengths);
-        let scale = (queries.last().max(1) as f64).powf(-0.5);
+        let scale = scale_of(queries.last());
         let Visible { causal, mask, lengths } = visible;
         let op = MaskedAttention { scale, causal, mask: mask.is_some(), lengths: lengths.is_some() };
         Ok(self.op(op, &args)?[0])

@@ -2,11 +2,12 @@
 
 use super::masked::{MaskedAttention, Sizes, cases, cuda, gradient};
 use crate::contract::{
-    Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, arity, attributes,
-    op_attributes, rules,
+    AttributeValue, Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, arity,
+    attributes, op_attributes, rules,
 };
 use crate::kernel::cpu::lanes::saved_stat_dtype;
 use crate::kernel::cpu::with_float;
+use crate::ops::attention::left_out;
 use crate::values::{DType, DeviceKind, HostTensor, Rule, Spec};
 
 op_list! { MaskedAttentionGrad }
@@ -22,7 +23,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct MaskedAttentionGrad(q, k, v, mask if mask, lengths if lengths, out, lse, g_out) {
         /// As in the forward pass.
-        pub scale: f64 = 0.5,
+        pub scale: f64 = 1.0 => (AttributeValue::None),
         /// As in the forward pass.
         pub causal: bool = false,
         /// As in the forward pass.
@@ -55,6 +56,9 @@ impl Op for MaskedAttentionGrad {
         saved_stat_dtype(args, at + 1)?;
         rules::shape(args, at + 1, s.rows())?;
         Ok([args[0], args[1], args[2]].into())
+    }
+    fn left_out(&self, attribute: &str, args: &[Spec]) -> Option<AttributeValue> {
+        left_out(attribute, args)
     }
     fn outputs(&self) -> &[Output] {
         &[Output::FULL; 3]

@@ -23,7 +23,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct AllGather(x) {
         /// Ranks of the world.
-        pub ranks: usize = 1,
+        pub ranks: usize = 1 => required,
     }
 }
 

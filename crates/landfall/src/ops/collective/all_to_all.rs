@@ -22,7 +22,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct AllToAll(x) {
         /// Ranks of the world.
-        pub ranks: usize = 1,
+        pub ranks: usize = 1 => required,
     }
 }
 

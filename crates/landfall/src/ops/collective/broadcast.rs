@@ -19,7 +19,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct Broadcast(x) {
         /// The rank whose tensor it is.
-        pub root: usize = 0,
+        pub root: usize = 0 => required,
     }
 }
 

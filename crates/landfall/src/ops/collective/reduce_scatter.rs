@@ -27,7 +27,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct ReduceScatter(x) {
         /// Ranks of the world.
-        pub ranks: usize = 1,
+        pub ranks: usize = 1 => required,
         /// What is computed.
         pub reduction: Reduction = Reduction::Sum,
     }

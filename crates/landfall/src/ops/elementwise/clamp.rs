@@ -29,9 +29,9 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct Clamp(x) {
         /// The least result.
-        pub low: f64 = -1.0,
+        pub low: f64 = f64::NEG_INFINITY,
         /// The greatest result.
-        pub high: f64 = 1.0,
+        pub high: f64 = f64::INFINITY,
     }
 }
 
@@ -96,7 +96,7 @@ impl Tested for Clamp {
         )
     }
     fn samples(&self) -> Vec<Sample> {
-        let mut all = samples(*self, &[(-3.0, 3.0)]);
+        let mut all = samples(Self { low: -1.0, high: 1.0 }, &[(-3.0, 3.0)]);
         let one_sided = Self { low: 0.25, high: f64::INFINITY };
         all.push(Sample::new(one_sided, vec![SampleArg::with(None, [300], Data::Wide)]));
         all.push(Sample::bad(

@@ -5,7 +5,7 @@ use crate::contract::{
     Body, Data, Grad, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Tested, attribute_choices,
     attributes, op_attributes, rules,
 };
-use crate::values::{Binary, DType, DeviceKind, HostTensor, Rule, Shape, Spec, Step};
+use crate::values::{Binary, DType, DeviceKind, HostTensor, Number, Rule, Shape, Spec, Step};
 
 op_list! { Affine, Cast, Compare, Fill, Where; Comparison }
 
@@ -17,9 +17,9 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct Affine(x) {
         /// Factor.
-        pub mul: f64 = -1.5,
+        pub mul: f64 = 1.0,
         /// Addend.
-        pub add: f64 = 0.25,
+        pub add: f64 = 0.0,
     }
 }
 
@@ -64,7 +64,7 @@ impl Tested for Affine {
         map(args, args[0].spec.dtype, |x| x[0] * self.mul + self.add)
     }
     fn samples(&self) -> Vec<Sample> {
-        let mut all = samples(*self, &[(-3.0, 3.0)]);
+        let mut all = samples(Self { mul: -1.5, add: 0.25 }, &[(-3.0, 3.0)]);
         all.extend(samples(Self { mul: 1.0, add: 0.0 }, &[(-3.0, 3.0)]).into_iter().take(2));
         all.extend(samples(Self { mul: 2.0, add: 0.0 }, &[(-3.0, 3.0)]).into_iter().take(2));
         all.push(Sample::bad(
@@ -85,7 +85,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct Cast(x) {
         /// The dtype of the result.
-        pub dtype: DType = DType::F32,
+        pub dtype: DType = DType::F32 => required,
     }
 }
 
@@ -246,7 +246,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct Compare(lhs, rhs) {
         /// Which comparison.
-        pub comparison: Comparison = Comparison::Less,
+        pub comparison: Comparison = Comparison::Less => required,
     }
 }
 
@@ -332,7 +332,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct Fill() {
         /// Dtype and shape of the result.
-        pub spec: Spec = Spec { dtype: DType::F32, shape: Shape::SCALAR },
+        pub spec: Spec = Spec { dtype: DType::F32, shape: Shape::SCALAR } => required,
         /// The value; rounded to a float dtype.
         pub value: f64 = 1.0,
     }
@@ -344,19 +344,8 @@ impl Op for Fill {
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         rules::arity::<0>(self, args)?;
-        let (least, greatest, expected) = match self.spec.dtype {
-            DType::F32 | DType::F64 | DType::BF16 | DType::F16 => return Ok(Outputs::one(self.spec)),
-            DType::I32 => (f64::from(i32::MIN), f64::from(i32::MAX), "an integer that i32 holds"),
-            // 2^63 itself is one too large.
-            DType::I64 => (i64::MIN as f64, 9_223_372_036_854_774_784.0, "an integer that i64 holds"),
-            DType::U8 => (0.0, 255.0, "an integer from 0 to 255"),
-            DType::Bool => (0.0, 1.0, "0 or 1"),
-        };
-        if self.value.fract() == 0.0 && self.value >= least && self.value <= greatest {
-            Ok(Outputs::one(self.spec))
-        } else {
-            Err(Rule::Attribute { name: "value", value: self.value, expected })
-        }
+        Number::Float(self.value).held_by(self.spec.dtype)?;
+        Ok(Outputs::one(self.spec))
     }
     fn outputs(&self) -> &[Output] {
         &[Output::FULL]

@@ -55,9 +55,9 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct RouteMap(routed) {
         /// The most experts of a token.
-        pub most: usize = 2,
+        pub most: usize = 2 => required,
         /// Rows of the permuted buffer: its capacity.
-        pub rows: usize = 64,
+        pub rows: usize = 64 => required,
         /// Each expert's rows start at a multiple of this: 1 where they follow each other without gaps.
         pub align: usize = 1,
         /// Dtype of the results.

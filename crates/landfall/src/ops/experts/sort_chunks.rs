@@ -29,7 +29,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct ChunkMap(sizes, order) {
         /// Number of rows.
-        pub rows: usize = 8,
+        pub rows: usize = 8 => required,
     }
 }
 

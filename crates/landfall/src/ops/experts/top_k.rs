@@ -35,9 +35,9 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct TopK(p) {
         /// Experts of each token.
-        pub k: usize = 2,
+        pub k: usize = 2 => required,
         /// Whether the chosen probabilities are divided by their sum.
-        pub renormalise: bool = true,
+        pub renormalise: bool = true => required,
     }
 }
 
@@ -51,7 +51,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct TopKGrad(p, routed, gw) {
         /// Whether the weights were divided by their sum.
-        pub renormalise: bool = true,
+        pub renormalise: bool = true => required,
     }
 }
 

@@ -63,7 +63,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct PairProbs(v, map) {
         /// Number of experts.
-        pub experts: usize = 4,
+        pub experts: usize = 4 => required,
     }
 }
 

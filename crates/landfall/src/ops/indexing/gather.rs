@@ -2,11 +2,11 @@
 
 mod cuda;
 
-use super::parts::{Indexing, flag_first};
+use super::parts::{Indexing, flag_first, left_out};
 use super::scatter_add::ScatterAdd;
 use crate::contract::{
-    Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Spread, Tested, Value,
-    attributes, op_attributes, rules,
+    AttributeValue, Body, Data, Grad, Graph, Kernel, Mixing, Op, Output, Outputs, Sample, SampleArg, Spread,
+    Tested, Value, attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::Call;
@@ -40,9 +40,9 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct Gather(x, index) {
         /// The axis.
-        pub axis of x: usize = 0,
-        /// Whether an index names a whole row.
-        pub rows: bool = true,
+        pub axis of x: usize = 0 => required,
+        /// Whether an index names a whole row; where it is left out, if the index has not as many axes as the table.
+        pub rows: bool = true => (AttributeValue::None),
     }
 }
 
@@ -60,6 +60,9 @@ impl Op for Gather {
         let args: [Spec; 2] = rules::arity(self, args)?;
         let shape = self.indexing().picked(&args[0], &args[1], 1)?;
         Ok(Outputs::one(Spec { shape, ..args[0] }))
+    }
+    fn left_out(&self, attribute: &str, args: &[Spec]) -> Option<AttributeValue> {
+        left_out(attribute, args)
     }
     fn outputs(&self) -> &[Output] {
         &[Output::FULL]

@@ -8,8 +8,13 @@ use crate::error::Error;
 use crate::kernel::cpu;
 use crate::kernel::cuda::{self, BLOCK, Failure, Geometry, KernelArgs, Module, Piece, Source, cuda_kernel};
 use crate::ops;
-use crate::values::{Axis, DType, DeviceKind, Element, HostTensor, Keep, Rule, Shape, Spec, with_dtype};
+use crate::values::{
+    Axis, DType, DeviceKind, Element, HostTensor, Keep, Number, Rule, Shape, Spec, with_dtype,
+};
 use std::panic::Location;
+
+/// The integers up to which every one is an `f64`.
+const EXACT: u64 = 1 << 53;
 
 op_list! { Iota }
 
@@ -28,7 +33,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct Iota() {
         /// Dtype and shape of the result.
-        pub spec: Spec = Spec { dtype: DType::F32, shape: Shape::SCALAR },
+        pub spec: Spec = Spec { dtype: DType::F32, shape: Shape::SCALAR } => required,
         /// The axis that is counted along.
         pub axis of spec: usize = 0,
         /// The first number.
@@ -211,13 +216,32 @@ impl Graph {
         Ok(Shape::new(&sizes).ok_or_else(|| rule.of(op, &self.specs(&[x]), None, Some(caller)))?)
     }
 
-    /// The numbers `start + step · i` for `i < count`.
+    /// The numbers `start + step · i` for `i < count`; of integers exactly.
     ///
     /// # Errors
-    /// As of [`Iota`].
+    /// As of [`Iota`], but that i64 may hold any of its numbers.
     #[track_caller]
-    pub fn arange(&self, dtype: DType, start: f64, step: f64, count: usize) -> Result<Value, Error> {
-        self.op1(Iota { spec: Spec::new(dtype, [count]), axis: 0, start, step }, &[])
+    pub fn arange(
+        &self,
+        dtype: DType,
+        start: impl Into<Number>,
+        step: impl Into<Number>,
+        count: usize,
+    ) -> Result<Value, Error> {
+        let (start, step) = (start.into(), step.into());
+        let counted =
+            |start, step| self.op1(Iota { spec: Spec::new(dtype, [count]), axis: 0, start, step }, &[]);
+        if let (Number::Int(first), Number::Int(by)) = (start, step)
+            && dtype == DType::I64
+            && let Some(last) = i64::try_from(count.saturating_sub(1))
+                .ok()
+                .and_then(|n| n.checked_mul(by)?.checked_add(first))
+            && [first, by, last].iter().any(|v| v.unsigned_abs() > EXACT)
+        {
+            let places = self.mul(counted(0.0, 1.0)?, self.fill(dtype, Shape::SCALAR, by)?)?;
+            return self.add(places, self.fill(dtype, Shape::SCALAR, first)?);
+        }
+        counted(start.near(), step.near())
     }
 
     /// `count` numbers from `first` to `last`, both included, in equal steps.
@@ -247,7 +271,7 @@ impl Graph {
     /// None that valid sizes can cause.
     #[track_caller]
     pub fn lower_triangle(&self, rows: usize, columns: usize, diagonal: i64) -> Result<Value, Error> {
-        let row = self.arange(DType::I64, diagonal as f64, 1.0, rows)?;
+        let row = self.arange(DType::I64, diagonal, 1, rows)?;
         let column = self.arange(DType::I64, 0.0, 1.0, columns)?;
         self.less_equal(column, self.reshape(row, [rows, 1])?)
     }

@@ -1,6 +1,6 @@
 //! What gather and scatter-add have in common: an axis of a table, an index, and picked elements, as layouts of one shape.
 
-use crate::contract::rules;
+use crate::contract::{AttributeValue, rules};
 use crate::kernel::cpu::Call;
 use crate::kernel::cuda::Piece;
 use crate::values::{DType, Layout, MAX_RANK, Rule, Shape, Spec};
@@ -12,6 +12,13 @@ pub(super) struct Indexing {
     pub(super) axis: usize,
     /// Whether an index names a whole row, all elements with this index along the axis; else there is one for each element.
     pub(super) rows: bool,
+}
+
+/// The value of an attribute that a call by name leaves out: elements are picked, as in PyTorch, by an index of the table's rank, and
+/// rows by any other.
+pub(super) fn left_out(attribute: &str, args: &[Spec]) -> Option<AttributeValue> {
+    let [table, index, ..] = args else { return None };
+    (attribute == "rows").then(|| AttributeValue::Bool(table.shape.rank() != index.shape.rank()))
 }
 
 /// The picked elements in the order `[index.., rest..]`: `rest` are the axes of the table but the indexed one.

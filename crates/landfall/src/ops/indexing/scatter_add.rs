@@ -3,10 +3,10 @@
 mod cuda;
 
 use super::gather::{Gather, cases, positions, trial_index};
-use super::parts::{Indexing, flag_first};
+use super::parts::{Indexing, flag_first, left_out};
 use crate::contract::{
-    Body, Data, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Spread, Tested, Value,
-    attributes, op_attributes, rules,
+    AttributeValue, Body, Data, Grad, Graph, Kernel, Op, Output, Outputs, Sample, SampleArg, Spread, Tested,
+    Value, attributes, op_attributes, rules,
 };
 use crate::error::Error;
 use crate::kernel::cpu::{Call, Chunks};
@@ -47,9 +47,9 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct ScatterAdd(into, index, source) {
         /// The axis.
-        pub axis of into: usize = 0,
-        /// Whether an index names a whole row.
-        pub rows: bool = true,
+        pub axis of into: usize = 0 => required,
+        /// Whether an index names a whole row; where it is left out, if the index has not as many axes as the table.
+        pub rows: bool = true => (AttributeValue::None),
     }
 }
 
@@ -72,6 +72,9 @@ impl Op for ScatterAdd {
         let shape = self.indexing().picked(&args[0], &args[1], 1)?;
         rules::shape(&args, 2, shape)?;
         Ok(Outputs::one(args[0]))
+    }
+    fn left_out(&self, attribute: &str, args: &[Spec]) -> Option<AttributeValue> {
+        left_out(attribute, args)
     }
     fn outputs(&self) -> &[Output] {
         const { &[Output::in_place(&[0])] }

@@ -34,7 +34,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct Sort(x) {
         /// The axis.
-        pub axis of x: usize = 0,
+        pub axis of x: usize = 0 => (-1),
         /// Whether the greatest comes first.
         pub descending: bool = false,
     }

@@ -4,8 +4,8 @@ use super::parameters::{At, Several, Sizes};
 use super::{Method, Parameter};
 use crate::contract::{AttributeType, Graph, Value, op_attributes};
 use crate::error::Error;
-use crate::ops::{Labels, Visible, Windows};
-use crate::values::{DType, Keep, Rule, Shape, Spec};
+use crate::ops::{HeadsFirst, Labels, Visible, Windows};
+use crate::values::{DType, Keep, Number, Rule, Shape, Spec};
 
 /// What methods give, as a list.
 trait Results {
@@ -38,6 +38,7 @@ macro_rules! methods {
             name: stringify!($parameter),
             takes: <$T as AttributeType>::TAKES,
             choices: <$T as AttributeType>::CHOICES,
+            axis_of: None,
             doc: $doc,
             default: methods!(@default $T $(, $default)?),
         }),*)?],
@@ -121,7 +122,7 @@ fn elementwise() -> Vec<Method> {
         leaky_relu(x) { slope: f64 = 0.01 => "The factor of negative numbers."; } |g| g.leaky_relu(x, slope);
         elu(x) { alpha: f64 = 1.0 => "The factor of the exponential."; } |g| g.elu(x, alpha);
         select(condition, lhs, rhs) |g| g.select(condition, lhs, rhs);
-        masked_fill(x, mask) { value: f64 => "The value where the mask holds."; } |g| g.masked_fill(x, mask, value);
+        masked_fill(x, mask) { value: Number => "The value where the mask holds."; } |g| g.masked_fill(x, mask, value);
         detach(x) |g| Ok(g.detach(x));
         softmax(x) { axis: At = At(-1) => "The axis that sums to 1."; } |g| g.softmax(x, axis);
         log_softmax(x) { axis: At = At(-1) => "The axis whose exponentials sum to 1."; } |g| g.log_softmax(x, axis);
@@ -131,10 +132,10 @@ fn elementwise() -> Vec<Method> {
         } |g| g.cosine_similarity(lhs, rhs, axis, eps);
         cumsum(x) { axis: At => "The axis."; } |g| g.cumsum(x, axis);
         matmul_add(lhs, rhs, bias) |g| g.matmul_add(lhs, rhs, bias);
-        scalar(like) { value: f64 => "The value."; } |g| g.scalar(like, value);
+        scalar(like) { value: Number => "The value."; } |g| g.scalar(like, value);
         fill() {
             shape: Shape => "The sizes.";
-            value: f64 => "The value of each element.";
+            value: Number => "The value of each element.";
             dtype: DType = DType::F32 => "The dtype.";
         } |g| g.fill(dtype, shape, value);
     }
@@ -183,11 +184,23 @@ fn movement() -> Vec<Method> {
 
 fn indexing() -> Vec<Method> {
     methods! {
-        gather(x, index) { axis: At => "The axis."; } |g| g.gather(x, axis, index);
+        gather(x, index) {
+            axis: At => "The axis.";
+            rows: Option<bool> = None => "Whether an index names a whole row; where none is given, if its rank is not that of the table.";
+        } |g| match rows.unwrap_or(g.shape(x).rank() != g.shape(index).rank()) {
+            true => g.take(x, axis, index),
+            false => g.gather(x, axis, index),
+        };
         take(x, index) { axis: At => "The axis of the rows."; } |g| g.take(x, axis, index);
         embedding(table, ids) |g| g.embedding(table, ids);
         scatter(x, index, updates) { axis: At => "The axis of the rows."; } |g| g.scatter(x, axis, index, updates);
-        scatter_add(into, index, source) { axis: At => "The axis."; } |g| g.scatter_add(into, axis, index, source);
+        scatter_add(into, index, source) {
+            axis: At => "The axis.";
+            rows: Option<bool> = None => "Whether an index names a whole row; where none is given, if its rank is not that of the table.";
+        } |g| match rows.unwrap_or(g.shape(into).rank() != g.shape(index).rank()) {
+            true => g.index_add(into, axis, index, source),
+            false => g.scatter_add(into, axis, index, source),
+        };
         index_add(into, index, source) { axis: At => "The axis of the rows."; }
             |g| g.index_add(into, axis, index, source);
         sort(x) {
@@ -203,8 +216,8 @@ fn indexing() -> Vec<Method> {
         argmin(x) { axis: At => "The axis."; } |g| g.argmin(x, axis);
         arange() {
             count: usize => "How many numbers.";
-            start: f64 = 0.0 => "The first number.";
-            step: f64 = 1.0 => "The difference of neighbours.";
+            start: Number = Number::Int(0) => "The first number.";
+            step: Number = Number::Int(1) => "The difference of neighbours.";
             dtype: DType = DType::I64 => "The dtype.";
         } |g| g.arange(dtype, start, step, count);
         linspace() {
@@ -235,6 +248,14 @@ fn layers() -> Vec<Method> {
         attend(q, k, v, mask or none, lengths or none) {
             causal: bool = false => "Whether a query sees no key behind its own place.";
         } |g| g.attend(q, k, v, Visible { causal, mask, lengths });
+        scaled_dot_product_attention(query, key, value, attn_mask or none) {
+            is_causal: bool = false => "Whether query i sees the keys up to key i.";
+            scale: Option<f64> = None => "Factor of the products; 1/√e where none is given.";
+            enable_gqa: bool = false => "Whether a key head may be read by several query heads.";
+        } |g| {
+            let scores = HeadsFirst { mask: attn_mask, causal: is_causal, scale, grouped: enable_gqa };
+            g.scaled_dot_product_attention(query, key, value, scores)
+        };
         conv1d(x, weight, bias or none) {
             stride: usize = 1 => "Distance between the starts of two windows.";
             padding: usize = 0 => "Zeros put before and after the axis.";
@@ -258,8 +279,9 @@ fn layers() -> Vec<Method> {
         } |g| g.mean_pool(x, Windows { size, stride: stride.unwrap_or(size), padding, dilation });
         layer_norm(x, weight, bias) { eps: f64 = 1e-5 => "Added to the variance."; }
             |g| g.layer_norm(x, weight, bias, eps);
-        rms_norm(x, weight) { eps: f64 = f64::from(f32::EPSILON) => "Added to the mean of squares."; }
-            |g| g.rms_norm(x, weight, eps);
+        rms_norm(x, weight) {
+            eps: Option<f64> = None => "Added to the mean of squares; the epsilon of the accumulation dtype where none is given.";
+        } |g| g.rms_norm(x, weight, eps.unwrap_or_else(|| g.spec(x).dtype.accumulate().epsilon()));
         group_norm(x, weight, bias) {
             groups: usize => "The number of groups of channels.";
             eps: f64 = 1e-5 => "Added to the variance.";

@@ -125,7 +125,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct Pad(x) {
         /// The axis that grows.
-        pub axis of x: usize = 0,
+        pub axis of x: usize = 0 => required,
         /// Zeros put before.
         pub before: usize = 0,
         /// Zeros put after.
@@ -341,11 +341,11 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct Fold(x) {
         /// Elements of a window.
-        pub size: usize = 3,
+        pub size: usize = 3 => required,
         /// Distance between starts of windows.
-        pub step: usize = 2,
+        pub step: usize = 2 => required,
         /// Elements of the result's last axis.
-        pub length: usize = 7,
+        pub length: usize = 7 => required,
     }
 }
 

@@ -22,7 +22,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct PadEdge(x) {
         /// Elements put behind.
-        pub after: usize = 3,
+        pub after: usize = 3 => required,
     }
 }
 

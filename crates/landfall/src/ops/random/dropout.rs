@@ -26,9 +26,9 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct Dropout(x, cursor) {
         /// Probability of 0.
-        pub rate: f64 = 0.25,
+        pub rate: f64 = 0.5,
         /// Which numbers: ops with the same stream draw the same.
-        pub stream: u32 = 1,
+        pub stream: u32 = 0,
     }
 }
 
@@ -117,12 +117,13 @@ impl Tested for Dropout {
     }
     fn samples(&self) -> Vec<Sample> {
         let on = |op: Self, shape: Shape| Sample::new(op, vec![SampleArg::any(shape), sample_cursor()]);
+        let quarter = Self { rate: 0.25, stream: 1 };
         let mut all: Vec<Sample> =
-            SHAPES.iter().filter_map(|s| Shape::new(s)).map(|s| on(*self, s)).collect();
+            SHAPES.iter().filter_map(|s| Shape::new(s)).map(|s| on(quarter, s)).collect();
         for rate in [0.0, 0.1, 0.5, 0.999] {
             all.push(on(Self { rate, stream: 4 }, [3, 1111].into()));
         }
-        all.push(on(*self, [40_001].into()));
+        all.push(on(quarter, [40_001].into()));
         let bad = |rate, text| {
             Sample::bad(Self { rate, ..*self }, vec![SampleArg::any([3]), sample_cursor()], text)
         };

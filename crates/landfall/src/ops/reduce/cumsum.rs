@@ -38,7 +38,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct CumSum(x) {
         /// The axis.
-        pub axis of x: usize = 0,
+        pub axis of x: usize = 0 => required,
         /// Whether sums run from the end.
         pub reverse: bool = false,
     }

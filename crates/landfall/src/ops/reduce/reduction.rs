@@ -68,7 +68,7 @@ op_attributes! {
         /// What is computed.
         pub reduction: Reduction = Reduction::Sum,
         /// The axes.
-        axes of x: Axes = Axes::of(&[0]),
+        axes of x: Axes = Axes::of(&[0]) => (AttributeValue::None),
         /// Whether the result is of the accumulation dtype, f32 of bf16 and f16, instead of the argument's.
         wide: bool = false,
     }

@@ -40,7 +40,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct Softmax(x) {
         /// The axis that sums to 1.
-        pub axis of x: usize = 0,
+        pub axis of x: usize = 0 => (-1),
     }
 }
 

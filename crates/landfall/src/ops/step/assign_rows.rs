@@ -21,7 +21,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct AssignRows(target, rows, start) {
         /// The axis.
-        pub axis of target: usize = 0,
+        pub axis of target: usize = 0 => required,
     }
 }
 

@@ -188,7 +188,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct ClipScale(norm) {
         /// The largest norm that is left as it is.
-        pub max: f64 = 1.0,
+        pub max: f64 = 1.0 => required,
     }
 }
 

@@ -68,7 +68,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct Advance(cursor, ok) {
         /// Batches of an epoch.
-        pub batches: usize = 3,
+        pub batches: usize = 3 => required,
     }
 }
 
@@ -166,7 +166,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct AdvanceMicro(cursor) {
         /// Micro-batches of a step, of one rank.
-        pub micro_batches: usize = 3,
+        pub micro_batches: usize = 3 => required,
     }
 }
 

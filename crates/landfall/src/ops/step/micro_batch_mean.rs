@@ -44,7 +44,7 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct MicroBatchMean(mean, value, cursor) {
         /// Micro-batches of a step, of one rank.
-        pub micro_batches: usize = 3,
+        pub micro_batches: usize = 3 => required,
     }
 }
 

@@ -43,11 +43,11 @@ op_attributes! {
     #[derive(Debug, Clone, Copy)]
     pub struct BatchWindows(cursor, table, list if order = "listed") {
         /// Windows of a micro-batch: of a whole batch, where that is not cut.
-        pub batch: usize = 4,
+        pub batch: usize = 4 => required,
         /// Micro-batches of a batch, over all ranks.
         pub micro_batches: usize = 1,
         /// The order of an epoch.
-        pub order: Order = Order::Shuffled,
+        pub order: Order = Order::Shuffled => required,
     }
 }
 
@@ -276,11 +276,11 @@ op_attributes! {
         /// Distance between the starts of windows, in elements of the series.
         pub stride: usize = 1,
         /// Elements between the start of a window and the first that is taken.
-        pub offset: usize = 2,
+        pub offset: usize = 2 => (0),
         /// Elements taken.
-        pub length: usize = 3,
+        pub length: usize = 3 => required,
         /// Elements of a row of the result: a view of what was taken then has rows that start where accesses are aligned.
-        pub width: usize = 3,
+        pub width: usize = 3 => required,
     }
 }
 
