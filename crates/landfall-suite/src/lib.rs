@@ -17,6 +17,7 @@ mod allocation;
 mod case;
 mod compare;
 mod device;
+mod faults;
 mod gradient;
 mod launch;
 mod layouts;
@@ -54,6 +55,7 @@ const PROPERTIES: &[(&str, Property)] = &[
     ("aliasing", aliasing::aliasing),
     ("allocates_nothing", allocation::allocates_nothing),
     ("recorded", programs::recorded),
+    ("faults", faults::faults),
     ("host_is_idle", purity::host_is_idle),
     ("sanitized", sanitized::sanitized),
     ("tuned", tuned::tuned),

@@ -5,7 +5,7 @@ use crate::contract::StateSpec;
 use crate::engine::Engine;
 use crate::engine::buffer::Buffer;
 use crate::error::Error;
-use crate::values::{Address, DType, Element, HostTensor, Spec, align};
+use crate::values::{Address, DType, Element, HostTensor, Layout, Operand, Spec, align};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -61,11 +61,11 @@ impl State {
         &self.memory
     }
 
-    fn place(&self, name: &str) -> Result<(Address, Spec), Error> {
+    fn place(&self, name: &str) -> Result<Operand, Error> {
         let (slab, entry) = self.memory.spec.find(name)?;
         let (index, _) = self.memory.spec.find_slab(&slab.name)?;
-        let at = self.memory.slab(index).offset(entry.offset * slab.dtype.size());
-        Ok((at, Spec { dtype: slab.dtype, shape: entry.shape }))
+        let base = self.memory.slab(index).offset(entry.offset * slab.dtype.size());
+        Ok(Operand { base, dtype: slab.dtype, layout: Layout::contiguous(entry.shape) })
     }
 
     /// Copies an entry to the host, after every kernel that writes it.
@@ -83,10 +83,11 @@ impl State {
     /// # Errors
     /// As [`State::read`].
     pub fn read_into<T: Element>(&self, name: &str, out: &mut Vec<T>) -> Result<(), Error> {
-        let (at, spec) = self.place(name)?;
+        let place = self.place(name)?;
+        let spec = place.spec();
         fits::<T>(name, spec, spec.shape.elements())?;
         out.resize(spec.shape.elements(), T::from_f64(0.0));
-        self.memory.block.device().download(at, bytemuck::cast_slice_mut(out))
+        self.memory.block.device().download(&place, bytemuck::cast_slice_mut(out))
     }
 
     /// Copies an entry to the host as `f64`.
@@ -94,9 +95,10 @@ impl State {
     /// # Errors
     /// As [`State::read`].
     pub fn read_host(&self, name: &str) -> Result<HostTensor, Error> {
-        let (at, spec) = self.place(name)?;
+        let place = self.place(name)?;
+        let spec = place.spec();
         let mut bytes = vec![0; spec.bytes()];
-        self.memory.block.device().download(at, &mut bytes)?;
+        self.memory.block.device().download(&place, &mut bytes)?;
         Ok(HostTensor::from_bytes(spec, &bytes)?)
     }
 
@@ -105,9 +107,9 @@ impl State {
     /// # Errors
     /// [`Error::NoEntry`], [`Error::HostData`] if dtype or number of elements differ, a device fault.
     pub fn write<T: Element>(&mut self, name: &str, data: &[T]) -> Result<(), Error> {
-        let (at, spec) = self.place(name)?;
-        fits::<T>(name, spec, data.len())?;
-        self.memory.block.device().upload(at, bytemuck::cast_slice(data))
+        let place = self.place(name)?;
+        fits::<T>(name, place.spec(), data.len())?;
+        self.memory.block.device().upload(place.base, bytemuck::cast_slice(data))
     }
 
     /// Copies an entry from the host, each element rounded to its dtype.
@@ -115,7 +117,8 @@ impl State {
     /// # Errors
     /// [`Error::NoEntry`], [`Error::HostData`] if the shape differs, a device fault.
     pub fn write_host(&mut self, name: &str, data: &HostTensor) -> Result<(), Error> {
-        let (at, spec) = self.place(name)?;
+        let place = self.place(name)?;
+        let spec = place.spec();
         if spec.shape != data.spec.shape {
             return Err(Error::HostData {
                 what: format!("state entry {name}"),
@@ -123,7 +126,7 @@ impl State {
                 given: data.spec,
             });
         }
-        self.memory.block.device().upload(at, &data.cast(spec.dtype).to_bytes())
+        self.memory.block.device().upload(place.base, &data.cast(spec.dtype).to_bytes())
     }
 }
 
