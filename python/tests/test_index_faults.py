@@ -55,6 +55,8 @@ each_call = pytest.mark.parametrize("name,keywords,args,broken", CALLS, ids=NAME
 READS = {
     "numpy": lambda t: t.numpy(),
     "asarray": np.asarray,
+    "numpy of a list": lambda t: np.array([t]),
+    "torch.as_tensor": torch.as_tensor,
     "array of another dtype": lambda t: np.array(t, dtype="f8", copy=True),
     "numpy.from_dlpack": np.from_dlpack,
     "torch.from_dlpack": torch.from_dlpack,
