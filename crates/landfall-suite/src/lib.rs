@@ -18,6 +18,7 @@ mod case;
 mod compare;
 mod device;
 mod drawn;
+mod faults;
 mod gradient;
 mod launch;
 mod layouts;
@@ -57,6 +58,7 @@ const PROPERTIES: &[(&str, Property)] = &[
     ("aliasing", aliasing::aliasing),
     ("allocates_nothing", allocation::allocates_nothing),
     ("recorded", programs::recorded),
+    ("faults", faults::faults),
     ("host_is_idle", purity::host_is_idle),
     ("sanitized", sanitized::sanitized),
     ("tuned", tuned::tuned),

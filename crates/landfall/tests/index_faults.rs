@@ -1,18 +1,23 @@
-//! An index out of range belongs to the tensors that the launch wrote: reading them fails until they are overwritten.
+//! An index out of range: what depends on it cannot be read until it is written again, and anything else can.
 
 #[path = "device/gpu.rs"]
 mod gpu;
 
 use gpu::{on_each_device, own};
-use landfall::ops::{CrossEntropy, Gather, Neg, ScatterAdd};
-use landfall::{All, DType, Engine, Error, Graph, Program, Shape, State, StateSpec, Tensor};
+use landfall::ops::{Add, Copy, CrossEntropy, Gather, Neg, ScatterAdd};
+use landfall::{All, DType, Engine, Error, Graph, Program, Shape, State, StateSpec, Tensor, View};
 use std::sync::Arc;
 
 on_each_device!(
     reading_the_result_fails_every_time_and_nothing_else_does,
     overwriting_ends_it,
     the_position_is_that_in_the_index,
-    a_program_is_one_launch,
+    a_run_marks_what_depends_on_it,
+    neighbours_are_not_marked,
+    memory_that_is_used_again_is_sound,
+    a_fault_goes_through_programs,
+    memory_that_was_handed_out,
+    many_launches_behind_a_fault,
     synchronize_reports_it,
     many_launches_between_two_reads,
 );
@@ -44,15 +49,17 @@ fn reading_the_result_fails_every_time_and_nothing_else_does(e: &Engine) -> Resu
         s.spawn(|| is_fault(wrong.read::<f32>(), "gather", 7));
         s.spawn(|| assert!(sound.read::<f32>().is_ok()));
     });
-    // What reads the wrong result has a result of its own.
+    // What is computed with the wrong result is wrong, too.
     let negated = e.eval(&Neg, &[wrong.view()])?;
-    assert!(negated.read::<f32>().is_ok());
+    let added = e.eval(&Add, &[sound.view(), negated.view()])?;
+    drop((wrong, negated));
+    is_fault(added.read::<f32>(), "gather", 7);
     // A label, whose loss is one number.
     let logits = e.tensor([2, 3], &[0.0f32; 6])?;
     let labels = e.tensor([2], &[1i64, 9])?;
     let loss = e.eval(&CrossEntropy, &[logits.view(), labels.view()])?;
     is_fault(loss.item::<f32>(), "cross_entropy", 9);
-    is_fault(wrong.read::<f32>(), "gather", 7);
+    is_fault(added.read::<f32>(), "gather", 7);
     Ok(())
 }
 
@@ -117,7 +124,144 @@ fn overwriting_ends_it(e: &Engine) -> Result<(), Error> {
     Ok(())
 }
 
-fn a_program_is_one_launch(e: &Engine) -> Result<(), Error> {
+/// Elements of other rows and columns of the same memory.
+fn neighbours_are_not_marked(e: &Engine) -> Result<(), Error> {
+    let e = own(e)?;
+    let (x, index) = rows(&e, &[0, 5, 1])?;
+    for axis in [0, 1] {
+        let mut table = e.tensor([3, 3], &[1.0f32; 9])?;
+        let mut part = table.view_mut().slice(axis, 1, 1)?.squeeze(axis)?;
+        e.call(&ROWS, &[x.view(), index.view()], std::slice::from_mut(&mut part))?;
+        is_fault(table.read::<f32>(), "gather", 5);
+        for i in [0, 2] {
+            let other = table.view().slice(axis, i, 1)?;
+            assert_eq!(other.read::<f32>()?, [1.0; 3]);
+            assert_eq!(e.eval(&Neg, &[other])?.read::<f32>()?, [-1.0; 3]);
+        }
+        // A sound column ends it, and one beside it does not.
+        for (i, ends) in [(0, false), (1, true)] {
+            let part = table.view_mut().slice(axis, i, 1)?.squeeze(axis)?;
+            e.call(&Neg, &[x.view()], &mut [part])?;
+            assert_eq!(table.read::<f32>().is_ok(), ends);
+        }
+    }
+    Ok(())
+}
+
+/// Marks go with the memory: what is allocated there later is sound.
+fn memory_that_is_used_again_is_sound(e: &Engine) -> Result<(), Error> {
+    let e = own(e)?;
+    let (x, index) = rows(&e, &[0, 5, 1])?;
+    for known in [false, true] {
+        for _ in 0..50 {
+            let wrong = e.eval(&ROWS, &[x.view(), index.view()])?;
+            let more = e.eval(&Neg, &[wrong.view()])?;
+            if known {
+                is_fault(more.read::<f32>(), "gather", 5);
+            }
+        }
+        let others: Vec<Tensor> = (0..50).map(|_| e.empty(DType::F32, [3])).collect::<Result<_, _>>()?;
+        assert!(others.iter().all(|t| t.read::<f32>().is_ok()));
+        e.synchronize()?;
+    }
+    Ok(())
+}
+
+/// Out of one program, through ops, into another, to the outputs that depend on it and no others.
+fn a_fault_goes_through_programs(e: &Engine) -> Result<(), Error> {
+    let e = own(e)?;
+    let spec = Arc::new(StateSpec::new());
+    let mut state = State::new(&e, &spec)?;
+    let g = Graph::new(&spec);
+    let (table, index) = (g.input("table", DType::F32, [3, 2]), g.input("index", DType::I64, [2]));
+    g.output("rows", g.embedding(table, index)?);
+    g.output("sum", g.sum(g.exp(table)?, All)?);
+    let mut first = Program::compile(&e, &state, "first", &g)?;
+    let g = Graph::new(&spec);
+    let (a, b) = (g.input("a", DType::F32, [2, 2]), g.input("b", DType::F32, [2, 2]));
+    g.output("of a", g.tanh(g.affine(a, 2.0, 1.0)?)?);
+    g.output("of b", g.tanh(g.affine(b, 2.0, 1.0)?)?);
+    g.output("of both", g.matmul(a, b)?);
+    let mut second = Program::compile(&e, &state, "second", &g)?;
+    second.write("b", &[0.0f32; 4])?;
+    first.write("table", &[0.0f32; 6])?;
+    for (bad, index) in [(true, [0i64, 3]), (false, [0, 2]), (true, [-1, 0]), (false, [1, 1])] {
+        first.write("index", &index)?;
+        first.run(&mut state)?;
+        let rows = first.view("rows")?;
+        let copied = e.eval_views(&Neg, &[&rows])?;
+        second.write_view("a", &copied[0])?;
+        second.run(&mut state)?;
+        let ends = [first.read::<f32>("rows"), second.read::<f32>("of a"), second.read::<f32>("of both")];
+        for end in ends {
+            assert_eq!(end.is_err(), bad);
+            if bad {
+                is_fault(end, "gather", *index.iter().find(|&&i| i != 0).unwrap_or(&0));
+            }
+        }
+        assert_eq!(first.read::<f32>("sum")?, [6.0]);
+        assert!(second.read::<f32>("of b").is_ok());
+    }
+    Ok(())
+}
+
+/// Another library reads without asking: handing out checks, and so does what writes there afterwards.
+fn memory_that_was_handed_out(e: &Engine) -> Result<(), Error> {
+    let e = own(e)?;
+    let [table, good, bad] = [
+        View::from(e.tensor([3, 1], &[10.0f32, 20.0, 30.0])?),
+        View::from(e.tensor([2], &[2i64, 0])?),
+        View::from(e.tensor([2], &[2i64, 3])?),
+    ];
+    let wrong = e.eval_views(&ROWS, &[&table, &bad])?;
+    is_fault(wrong[0].hand_out(), "gather", 3);
+    let out = View::from(e.empty(DType::F32, [2, 1])?);
+    // Before, a call only leaves a mark.
+    e.call_views(&ROWS, &[&table, &bad], &[&out])?;
+    e.call_views(&ROWS, &[&table, &good], &[&out])?;
+    assert_eq!(out.hand_out()?, out.address());
+    is_fault(e.call_views(&ROWS, &[&table, &bad], &[&out]), "gather", 3);
+    is_fault(e.call_views(&Copy, &[&wrong[0]], &[&out]), "gather", 3);
+    is_fault(out.hand_out(), "gather", 3);
+    e.call_views(&ROWS, &[&table, &good], &[&out])?;
+    assert_eq!(out.read::<f32>()?, [30.0, 10.0]);
+    // A program that writes there.
+    let spec = Arc::new(StateSpec::new());
+    let mut state = State::new(&e, &spec)?;
+    let g = Graph::new(&spec);
+    let (x, index) = (g.input("x", DType::F32, [3, 1]), g.input("index", DType::I64, [2]));
+    g.output("rows", g.exp(g.embedding(x, index)?)?);
+    let mut p = Program::compile(&e, &state, "rows", &g)?;
+    p.bind(&[("x", &table), ("rows", &out)])?;
+    p.write("index", &[0i64, -2])?;
+    for _ in 0..2 {
+        is_fault(p.run(&mut state), "gather", -2);
+        is_fault(p.issue(&mut state), "gather", -2);
+        is_fault(p.reissue(&mut state), "gather", -2);
+    }
+    p.write("index", &[0i64, 1])?;
+    p.run(&mut state)?;
+    assert_eq!(out.hand_out()?, out.address());
+    Ok(())
+}
+
+/// More launches between a fault and the read than the host notes at a time.
+fn many_launches_behind_a_fault(e: &Engine) -> Result<(), Error> {
+    let e = own(e)?;
+    let (x, index) = rows(&e, &[0, 7, 1])?;
+    let mut wrong = e.eval(&ROWS, &[x.view(), index.view()])?;
+    let mut right = e.eval(&Neg, &[x.view()])?;
+    for _ in 0..9_001 {
+        wrong = e.eval(&Neg, &[wrong.view()])?;
+        right = e.eval(&Neg, &[right.view()])?;
+    }
+    assert_eq!(right.read::<f32>()?, [10.0, 20.0, 30.0]);
+    is_fault(wrong.read::<f32>(), "gather", 7);
+    Ok(())
+}
+
+/// Of a program only what depends on the fault, and what is kept from run to run.
+fn a_run_marks_what_depends_on_it(e: &Engine) -> Result<(), Error> {
     let e = own(e)?;
     let mut spec = StateSpec::new();
     spec.add("kept", DType::F32, &[("sum".to_owned(), [2].into())])?;
@@ -145,8 +289,9 @@ fn a_program_is_one_launch(e: &Engine) -> Result<(), Error> {
         is_fault(p.read::<f32>("total"), "gather", 4);
         is_fault(state.read::<f32>("sum"), "gather", 4);
     }
-    // What the run did not write.
+    // What the run did not write, or wrote of that.
     assert_eq!(state.read::<f32>("rest")?, [5.0, 6.0]);
+    assert_eq!(p.read::<f32>("nothing of it")?, [10.0, 12.0]);
     // A sound run gives its outputs, but the sum still holds what was added before.
     p.write("index", &[0i64, 0])?;
     p.run(&mut state)?;

@@ -4,6 +4,7 @@ use super::abi::{
     CPU, CUDA, DataType, Device, IS_COPIED, MAX_VERSION, Managed, READ_ONLY, Tensor, VERSIONED, Version,
 };
 use crate::engines;
+use crate::error::Raise;
 use landfall::{DeviceKind, Engine, ForeignStream, MAX_RANK, View};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -44,9 +45,11 @@ pub(crate) fn capsule<'py>(
         Some(stream) => Some((engines::on(py, view.device())?, unsafe { ForeignStream::new(stream) })),
         None => None,
     };
-    if let Some((engine, stream)) = stream {
-        engines::issue(py, engine, Some(stream), || Ok(()))?;
-    }
+    let address = match stream {
+        // On the consumer's stream first: where that is captured, nothing may be waited for.
+        Some((engine, stream)) => engines::issue(py, engine, Some(stream), || view.hand_out())?,
+        None => py.detach(|| view.hand_out()).raised(py)?,
+    };
     let list = |sizes: &[usize]| {
         let mut list = [0; MAX_RANK];
         let sizes = sizes.iter().map(|&size| i64::try_from(size).unwrap_or(i64::MAX));
@@ -57,7 +60,7 @@ pub(crate) fn capsule<'py>(
     let flags = if view.is_writable() { 0 } else { READ_ONLY } | if copied { IS_COPIED } else { 0 };
     let (major, minor) = MAX_VERSION;
     let tensor = Tensor {
-        data: view.address() as *mut c_void,
+        data: address as *mut c_void,
         device: match view.device() {
             DeviceKind::Cpu | DeviceKind::Null => Device { kind: CPU, ordinal: 0 },
             DeviceKind::Cuda(ordinal) => {

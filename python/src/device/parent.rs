@@ -15,8 +15,9 @@ pub(crate) fn adopt(py: Python<'_>, view: &View) -> PyResult<View> {
         .map_err(|rule| rule.of("tensor", &[view.spec()], None, None))
         .raised(py)?;
     let bytes = layout.span().end * view.dtype().size();
+    let address = view.hand_out().raised(py)?;
     // SAFETY: the view keeps this copy of the parent's memory, from its first element on, as long as it lives.
-    let mut foreign = unsafe { Foreign::new(DeviceKind::Cpu, view.address(), bytes, view.clone()) };
+    let mut foreign = unsafe { Foreign::new(DeviceKind::Cpu, address, bytes, view.clone()) };
     if !view.is_writable() {
         foreign = foreign.read_only();
     }

@@ -51,10 +51,11 @@ fn nested<'py>(
     Ok(list.into_any())
 }
 
-/// Memory as numpy takes it over, without a copy.
+/// Memory as numpy takes it over, without a copy, once it was handed out.
 #[pyclass(frozen, module = "landfall._landfall", name = "_Memory")]
 pub(crate) struct Memory {
     view: View,
+    address: u64,
 }
 
 #[pymethods]
@@ -79,7 +80,7 @@ impl Memory {
         interface.set_item("typestr", kind)?;
         interface.set_item("shape", tuple(py, spec.shape.dims().iter().copied())?)?;
         interface.set_item("strides", tuple(py, strides)?)?;
-        interface.set_item("data", (self.view.address(), !self.view.is_writable()))?;
+        interface.set_item("data", (self.address, !self.view.is_writable()))?;
         Ok(interface)
     }
 }
@@ -103,7 +104,8 @@ pub(super) fn array<'py>(py: Python<'py>, view: View) -> PyResult<Bound<'py, PyA
             ),
         ));
     }
-    let array = py.import("numpy")?.call_method1("asarray", (Memory { view },))?;
+    let address = py.detach(|| view.hand_out()).raised(py)?;
+    let array = py.import("numpy")?.call_method1("asarray", (Memory { view, address },))?;
     if spec.dtype != DType::BF16 {
         return Ok(array);
     }

@@ -238,11 +238,17 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     /// # Errors
     /// A device fault.
     fn upload(&self, to: Address, data: &[u8]) -> Result<(), Error>;
-    /// Copies to the host, after everything issued before.
+    /// Copies the bytes from the first element to the last to the host, after everything issued before.
     ///
     /// # Errors
-    /// A device fault; [`Error::Index`] if a launch that read an index out of range wrote these bytes.
-    fn download(&self, from: Address, data: &mut [u8]) -> Result<(), Error>;
+    /// A device fault; [`Error::Index`] if an element depends on an index out of range.
+    fn download(&self, from: &Operand, data: &mut [u8]) -> Result<(), Error>;
+    /// That no element depends on an index out of range, as far as that can be seen: where a launch that checks an index may
+    /// still run, the device is waited for, unless another library captures what is issued.
+    ///
+    /// # Errors
+    /// [`Error::Index`]; a device fault.
+    fn sound(&self, of: &Operand) -> Result<(), Error>;
     /// Sets every byte.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 use super::{Counters, Counting, Device, Foreign, Hardware, Launch, LaunchList, Place, Recording};
 use crate::error::Error;
 use crate::ranks::World;
-use crate::values::{Address, DeviceKind, align};
+use crate::values::{Address, DeviceKind, Operand, align};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -71,9 +71,13 @@ impl Device for Null {
         Ok(())
     }
 
-    fn download(&self, _: Address, _: &mut [u8]) -> Result<(), Error> {
+    fn download(&self, _: &Operand, _: &mut [u8]) -> Result<(), Error> {
         self.counting.transfers.fetch_add(1, Relaxed);
         Err(Error::NoResult { what: "a tensor".to_owned(), device: self.kind })
+    }
+
+    fn sound(&self, _: &Operand) -> Result<(), Error> {
+        Ok(())
     }
 
     fn fill(&self, _: Address, _: usize, _: u8) -> Result<(), Error> {

@@ -69,7 +69,8 @@ impl Engine {
     /// output too. Pointwise ops broadcast their inputs; workspace is reserved as needed.
     ///
     /// # Errors
-    /// As [`Engine::call`]; an output that is read-only.
+    /// As [`Engine::call`]; an output that is read-only; [`Error::Index`] if what was written to memory that another library
+    /// reads depends on an index out of range ([`View::hand_out`]).
     #[track_caller]
     pub fn call_views(&self, op: &dyn Op, inputs: &[&View], outputs: &[&View]) -> Result<(), Error> {
         let at = Location::caller();
@@ -95,7 +96,10 @@ impl Engine {
         // A call of more operands is refused below.
         let mut gates: ArrayVec<Gate, OPERANDS> = gates.take(OPERANDS).collect();
         Gate::sort(&mut gates);
-        hold(&gates, issue)
+        hold(&gates, || {
+            issue()?;
+            outputs.iter().try_for_each(|output| output.told())
+        })
     }
 
     /// As [`Engine::eval_all`], on views.

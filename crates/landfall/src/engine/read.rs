@@ -2,7 +2,7 @@
 
 use super::{Tensor, TensorRef};
 use crate::error::Error;
-use crate::values::{Address, DType, Element, HostTensor, Rule, Spec};
+use crate::values::{DType, Element, HostTensor, Rule, Spec};
 use std::fmt;
 use std::panic::Location;
 
@@ -34,12 +34,12 @@ impl TensorRef<'_> {
         let spec = self.spec();
         expect::<T>("tensor", spec, out.len())?;
         if self.layout().is_contiguous() {
-            return self.device().download(self.start(), bytemuck::cast_slice_mut(out));
+            return self.device().download(self.operand(), bytemuck::cast_slice_mut(out));
         }
         let span = self.layout().span();
         let mut memory: Vec<T> = Vec::new();
         enlarge(&mut memory, span.len())?;
-        self.device().download(self.start(), bytemuck::cast_slice_mut(&mut memory))?;
+        self.device().download(self.operand(), bytemuck::cast_slice_mut(&mut memory))?;
         out.iter_mut().enumerate().for_each(|(i, o)| *o = memory[self.layout().index_flat(i) - span.start]);
         Ok(())
     }
@@ -53,7 +53,7 @@ impl TensorRef<'_> {
         let mut bytes: Vec<u8> = Vec::new();
         enlarge(&mut bytes, span.len().saturating_mul(spec.dtype.size()))?;
         room::<f64>(spec.shape.elements().max(span.len()))?;
-        self.device().download(self.start(), &mut bytes)?;
+        self.device().download(self.operand(), &mut bytes)?;
         let memory = HostTensor::from_bytes(Spec::new(spec.dtype, [span.len()]), &bytes)?;
         Ok(memory.picked(spec.shape, |i| layout.index_flat(i) - span.start))
     }
@@ -73,11 +73,6 @@ impl TensorRef<'_> {
         let mut one = [T::from_f64(0.0)];
         self.read_into(&mut one)?;
         Ok(one[0])
-    }
-
-    /// The address of the first element.
-    fn start(&self) -> Address {
-        Address(self.operand().span().0)
     }
 }
 

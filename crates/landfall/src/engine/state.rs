@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::engine::buffer::Buffer;
 use crate::engine::read::{enlarge, room};
 use crate::error::Error;
-use crate::values::{Address, DType, Element, HostTensor, Spec, align};
+use crate::values::{Address, DType, Element, HostTensor, Layout, Operand, Spec, align};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -62,11 +62,11 @@ impl State {
         &self.memory
     }
 
-    fn place(&self, name: &str) -> Result<(Address, Spec), Error> {
+    fn place(&self, name: &str) -> Result<Operand, Error> {
         let (slab, entry) = self.memory.spec.find(name)?;
         let (index, _) = self.memory.spec.find_slab(&slab.name)?;
-        let at = self.memory.slab(index).offset(entry.offset * slab.dtype.size());
-        Ok((at, Spec { dtype: slab.dtype, shape: entry.shape }))
+        let base = self.memory.slab(index).offset(entry.offset * slab.dtype.size());
+        Ok(Operand { base, dtype: slab.dtype, layout: Layout::contiguous(entry.shape) })
     }
 
     /// Copies an entry to the host, after every kernel that writes it.
@@ -84,10 +84,11 @@ impl State {
     /// # Errors
     /// As [`State::read`].
     pub fn read_into<T: Element>(&self, name: &str, out: &mut Vec<T>) -> Result<(), Error> {
-        let (at, spec) = self.place(name)?;
+        let place = self.place(name)?;
+        let spec = place.spec();
         fits::<T>(name, spec, spec.shape.elements())?;
         enlarge(out, spec.shape.elements())?;
-        self.memory.block.device().download(at, bytemuck::cast_slice_mut(out))
+        self.memory.block.device().download(&place, bytemuck::cast_slice_mut(out))
     }
 
     /// Copies an entry to the host as `f64`.
@@ -95,11 +96,12 @@ impl State {
     /// # Errors
     /// As [`State::read`].
     pub fn read_host(&self, name: &str) -> Result<HostTensor, Error> {
-        let (at, spec) = self.place(name)?;
+        let place = self.place(name)?;
+        let spec = place.spec();
         let mut bytes: Vec<u8> = Vec::new();
         enlarge(&mut bytes, spec.bytes())?;
         room::<f64>(spec.shape.elements())?;
-        self.memory.block.device().download(at, &mut bytes)?;
+        self.memory.block.device().download(&place, &mut bytes)?;
         Ok(HostTensor::from_bytes(spec, &bytes)?)
     }
 
@@ -108,9 +110,9 @@ impl State {
     /// # Errors
     /// [`Error::NoEntry`], [`Error::HostData`] if dtype or number of elements differ, a device fault.
     pub fn write<T: Element>(&mut self, name: &str, data: &[T]) -> Result<(), Error> {
-        let (at, spec) = self.place(name)?;
-        fits::<T>(name, spec, data.len())?;
-        self.memory.block.device().upload(at, bytemuck::cast_slice(data))
+        let place = self.place(name)?;
+        fits::<T>(name, place.spec(), data.len())?;
+        self.memory.block.device().upload(place.base, bytemuck::cast_slice(data))
     }
 
     /// Copies an entry from the host, each element rounded to its dtype.
@@ -118,7 +120,8 @@ impl State {
     /// # Errors
     /// [`Error::NoEntry`], [`Error::HostData`] if the shape differs, a device fault.
     pub fn write_host(&mut self, name: &str, data: &HostTensor) -> Result<(), Error> {
-        let (at, spec) = self.place(name)?;
+        let place = self.place(name)?;
+        let spec = place.spec();
         if spec.shape != data.spec.shape {
             return Err(Error::HostData {
                 what: format!("state entry {name}"),
@@ -126,7 +129,7 @@ impl State {
                 given: data.spec,
             });
         }
-        self.memory.block.device().upload(at, &data.cast(spec.dtype).to_bytes())
+        self.memory.block.device().upload(place.base, &data.cast(spec.dtype).to_bytes())
     }
 }
 

@@ -6,6 +6,7 @@ use crate::device::{Device, Foreign};
 use crate::error::Error;
 use crate::values::{Address, DType, DeviceKind, Element, HostTensor, Layout, Operand, Rule, Shape, Spec};
 use std::panic::Location;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// A view that keeps its memory alive. A clone is another view of the same memory.
@@ -36,6 +37,8 @@ pub struct View {
 struct Memory {
     buffer: Buffer,
     writable: bool,
+    /// Whether another library reads it without asking: its own memory, or what was handed out.
+    shared: AtomicBool,
     /// Held for reading or for writing while a call is issued; on the CPU the call is then complete.
     gate: RwLock<()>,
 }
@@ -45,6 +48,13 @@ struct Memory {
 pub(crate) struct Gate {
     memory: Arc<Memory>,
     writes: bool,
+}
+
+impl Memory {
+    /// Memory that calls may write.
+    fn of(buffer: Buffer, shared: bool) -> Self {
+        Self { buffer, writable: true, shared: AtomicBool::new(shared), gate: RwLock::new(()) }
+    }
 }
 
 impl View {
@@ -85,7 +95,7 @@ impl View {
         }
         let (base, writable) = (foreign.address, foreign.writable);
         let buffer = Buffer::foreign(device, foreign)?;
-        let memory = Arc::new(Memory { buffer, writable, gate: RwLock::new(()) });
+        let memory = Arc::new(Memory { writable, ..Memory::of(buffer, true) });
         Ok(Self { memory, operand: Operand { base, dtype, layout } })
     }
 
@@ -97,11 +107,44 @@ impl View {
         &self.operand.layout
     }
 
-    /// The address of the first element in its device's memory, for other libraries. It is valid while a view of the memory
-    /// lives.
+    /// The address of the first element in its device's memory. It is valid while a view of the memory lives. Another library
+    /// that reads there gets it from [`hand_out`](Self::hand_out).
     #[must_use]
     pub fn address(&self) -> u64 {
         self.operand.address()
+    }
+
+    /// [`address`](Self::address), for another library, which from now on reads this memory without asking: what it reads is
+    /// checked here, and each later call or program that writes to this memory returns a fault of its result itself. On a GPU it
+    /// waits for launches that check indices.
+    ///
+    /// ```
+    /// use landfall::{Engine, View, ops};
+    /// let engine = Engine::cpu()?;
+    /// let rows = View::from(engine.tensor([2], &[10.0f32, 20.0])?);
+    /// let [good, bad] = [1i64, 2].map(|i| engine.tensor([1], &[i]).map(View::from));
+    /// let gather = ops::Gather { axis: 0, rows: true };
+    /// let wrong = engine.eval_views(&gather, &[&rows, &bad?])?;
+    /// assert!(wrong[0].hand_out().is_err());
+    /// let right = engine.eval_views(&gather, &[&rows, &good?])?;
+    /// assert_eq!(right[0].hand_out()?, right[0].address());
+    /// # Ok::<(), landfall::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Index`] if an element depends on an index out of range; a device fault. While another library captures what is
+    /// issued, only what is known then is checked.
+    pub fn hand_out(&self) -> Result<u64, Error> {
+        hold(&[Gate::of(self, false)], || {
+            self.handle().sound(&self.operand)?;
+            self.memory.shared.store(true, Relaxed);
+            Ok(self.address())
+        })
+    }
+
+    /// After a call that wrote it: the fault that another library would not see.
+    pub(crate) fn told(&self) -> Result<(), Error> {
+        if self.memory.shared.load(Relaxed) { self.handle().sound(&self.operand) } else { Ok(()) }
     }
 
     /// The kind of device.
@@ -276,7 +319,7 @@ impl View {
 impl From<Tensor> for View {
     fn from(tensor: Tensor) -> Self {
         let (buffer, operand) = tensor.into_parts();
-        Self { memory: Arc::new(Memory { buffer, writable: true, gate: RwLock::new(()) }), operand }
+        Self { memory: Arc::new(Memory::of(buffer, false)), operand }
     }
 }
 

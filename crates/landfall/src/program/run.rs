@@ -107,12 +107,22 @@ impl Program {
     /// Runs the recorded program on its state: no allocation, no host write, one replay.
     ///
     /// # Errors
-    /// [`Error::ForeignState`] for another state; [`Error::Unwritten`] for an input that was never written; a device fault, with the kernel's name.
+    /// [`Error::ForeignState`] for another state; [`Error::Unwritten`] for an input that was never written; [`Error::Index`] if
+    /// an output in memory that another library reads depends on an index out of range ([`View::hand_out`]); a device fault,
+    /// with the kernel's name.
     pub fn run(&mut self, state: &mut State) -> Result<(), Error> {
         self.ready(state)?;
         hold(&self.gates, || self.recording.replay())?;
+        self.ran()
+    }
+
+    /// A run was issued: the faults of outputs that another library would not see.
+    fn ran(&mut self) -> Result<(), Error> {
         self.runs += 1;
-        Ok(())
+        self.own
+            .iter()
+            .filter(|(v, _)| !self.lowered.values[v.0].initial)
+            .try_for_each(|(_, view)| view.told())
     }
 
     /// Runs the program by issuing each instruction through the checked launch of eager calls. Gives the same bytes as
@@ -132,8 +142,7 @@ impl Program {
     pub fn reissue(&mut self, state: &mut State) -> Result<(), Error> {
         self.ready(state)?;
         hold(&self.gates, || self.recording.reissue())?;
-        self.runs += 1;
-        Ok(())
+        self.ran()
     }
 
     /// Issues instruction by instruction and stops at the first floating-point value with a non-finite element.
@@ -177,8 +186,7 @@ impl Program {
             }
             Ok::<(), Error>(())
         })?;
-        self.runs += 1;
-        Ok(())
+        self.ran()
     }
 
     /// Records the program with its inputs and outputs in this memory.
@@ -339,8 +347,7 @@ impl Program {
         }
         let span = operand.layout.span();
         let mut flat = vec![T::from_f64(0.0); span.len()];
-        let from = operand.base.offset(span.start * size_of::<T>());
-        hold(&self.gates, || self.engine.handle().download(from, bytemuck::cast_slice_mut(&mut flat)))?;
+        hold(&self.gates, || self.engine.handle().download(&operand, bytemuck::cast_slice_mut(&mut flat)))?;
         let layout = operand.layout.at_origin();
         if layout.is_contiguous() {
             return Ok(flat);
@@ -375,7 +382,7 @@ fn start(own: &Own, of: StoredId) -> Address {
 fn read_operand(engine: &Engine, operand: &Operand) -> Result<HostTensor, Error> {
     let span = operand.layout.span();
     let mut bytes = vec![0; span.len() * operand.dtype.size()];
-    engine.handle().download(operand.base.offset(span.start * operand.dtype.size()), &mut bytes)?;
+    engine.handle().download(operand, &mut bytes)?;
     let spec = Spec::new(operand.dtype, [span.len()]);
     let flat = HostTensor::from_bytes(spec, &bytes)?;
     let layout = operand.layout.at_origin();

@@ -4,7 +4,7 @@ use super::POISON;
 use crate::device::Device;
 use crate::error::{Allocator, Error, Finding, QUARANTINE, Violation};
 use crate::rng::Rng;
-use crate::values::{ALIGNMENT, Address};
+use crate::values::{ALIGNMENT, Address, Operand};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ impl Memory {
     /// The bytes from `from` on.
     pub(super) fn read(&self, from: Address, len: usize) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; len];
-        self.device.download(from, &mut bytes)?;
+        self.device.download(&Operand::bytes(from, len), &mut bytes)?;
         Ok(bytes)
     }
 

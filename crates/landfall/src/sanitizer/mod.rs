@@ -119,12 +119,16 @@ impl Device for Sanitizer {
         self.inner.upload(to, data)
     }
 
-    fn download(&self, from: Address, data: &mut [u8]) -> Result<(), Error> {
+    fn download(&self, from: &Operand, data: &mut [u8]) -> Result<(), Error> {
         self.counting.transfers.fetch_add(1, Relaxed);
         let mut memory = self.memory();
         memory.raise()?;
-        memory.holds(from, data.len())?;
+        memory.holds(Address(from.span().0), data.len())?;
         self.inner.download(from, data)
+    }
+
+    fn sound(&self, of: &Operand) -> Result<(), Error> {
+        self.inner.sound(of)
     }
 
     fn fill(&self, to: Address, bytes: usize, value: u8) -> Result<(), Error> {

@@ -227,7 +227,7 @@ impl Scratch {
 fn read(device: &dyn Device, operand: &Operand) -> Result<HostTensor, Error> {
     let (start, end) = operand.span();
     let mut bytes = vec![0; (end - start) as usize];
-    device.download(Address(start), &mut bytes)?;
+    device.download(operand, &mut bytes)?;
     let spec = Spec::new(operand.dtype, [bytes.len() / operand.dtype.size()]);
     let flat = HostTensor::from_bytes(spec, &bytes)?;
     Ok(flat.picked(operand.spec().shape, |i| operand.layout.index_flat(i)))

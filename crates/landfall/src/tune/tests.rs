@@ -89,7 +89,7 @@ impl Live {
     fn bytes(&self, engine: &Engine) -> Vec<Vec<u8>> {
         let read = |t: &Tensor| {
             let mut bytes = vec![0; t.spec().bytes()];
-            engine.handle().download(t.view().operand().base, &mut bytes).expect("readable");
+            engine.handle().download(t.view().operand(), &mut bytes).expect("readable");
             bytes
         };
         self.tensors.iter().map(read).collect()

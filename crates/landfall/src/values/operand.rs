@@ -82,6 +82,11 @@ pub struct Operand {
 }
 
 impl Operand {
+    /// So many bytes from an address on.
+    pub(crate) fn bytes(base: Address, bytes: usize) -> Self {
+        Self { base, dtype: DType::U8, layout: Layout::contiguous([bytes].into()) }
+    }
+
     /// Dtype and shape.
     #[must_use]
     pub fn spec(&self) -> Spec {

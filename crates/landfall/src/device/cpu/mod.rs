@@ -2,13 +2,13 @@
 
 mod hardware;
 
-use super::faults::{self, Footprint, Marks};
+use super::faults::SharedMarks;
 use super::{Counters, Counting, Device, Foreign, Hardware, Launch, LaunchList, Place, Recording};
 use crate::contract::Run;
-use crate::error::{Error, IndexFault};
+use crate::error::Error;
 use crate::kernel::cpu::{Call, isa, memory};
 use crate::ranks::World;
-use crate::values::{Address, DeviceKind};
+use crate::values::{Address, DeviceKind, Operand};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct Cpu {
     pool: Option<rayon::ThreadPool>,
     counting: Counting,
-    marks: Marks,
+    marks: SharedMarks,
     world: Place,
 }
 
@@ -36,7 +36,7 @@ impl Cpu {
         Ok(Arc::new(Self {
             pool,
             counting: Counting::default(),
-            marks: Marks::default(),
+            marks: SharedMarks::default(),
             world: Place::default(),
         }))
     }
@@ -76,11 +76,15 @@ impl Device for Cpu {
         Ok(())
     }
 
-    fn download(&self, from: Address, data: &mut [u8]) -> Result<(), Error> {
+    fn download(&self, from: &Operand, data: &mut [u8]) -> Result<(), Error> {
         self.counting.transfers.fetch_add(1, Relaxed);
-        self.marks.check(from, data.len())?;
-        data.copy_from_slice(memory::bytes(from, data.len()));
+        self.marks.check(from)?;
+        data.copy_from_slice(memory::bytes(Address(from.span().0), data.len()));
         Ok(())
+    }
+
+    fn sound(&self, of: &Operand) -> Result<(), Error> {
+        self.marks.check(of)
     }
 
     fn fill(&self, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
@@ -90,15 +94,25 @@ impl Device for Cpu {
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<(), Error> {
+        self.counting.launches.fetch_add(1, Relaxed);
+        let Run::Cpu(kernel) = launch.kernel.run else {
+            return Err(Error::Kernel {
+                op: launch.op.name(),
+                kernel: launch.kernel.name,
+                device: DeviceKind::Cpu,
+                why: "it is a kernel of another device",
+            });
+        };
+        // Without elements to write there is nothing to walk over, however long the other axes; ranks meet all the same.
+        if launch.outputs.iter().all(|o| o.layout().shape().elements() == 0) && !launch.op.collective() {
+            return Ok(());
+        }
         let fault = Mutex::new(None);
-        self.run(launch, &fault)?;
-        if self.marks.any() {
-            let overwritten = faults::overwritten(launch.op, launch.inputs, launch.outputs);
-            overwritten.for_each(|bytes| self.marks.overwritten(&bytes));
-        }
-        if let Some(fault) = fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            self.marks.add(fault, faults::written(launch.outputs));
-        }
+        let call = Call::new(launch.operands(), self.pool.as_ref(), &fault, self.world.get());
+        kernel(launch.op, &call)
+            .map_err(|rule| rule.of(launch.op.name(), &call.specs(), Some(DeviceKind::Cpu), None))?;
+        let fault = fault.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.marks.launched(fault, launch.inputs, launch.outputs);
         Ok(())
     }
 
@@ -137,28 +151,6 @@ impl Device for Cpu {
     }
 }
 
-impl Cpu {
-    /// Runs a launch; an index out of range goes to `fault`, if it is the first there.
-    fn run(&self, launch: &Launch<'_>, fault: &Mutex<Option<IndexFault>>) -> Result<(), Error> {
-        self.counting.launches.fetch_add(1, Relaxed);
-        let Run::Cpu(kernel) = launch.kernel.run else {
-            return Err(Error::Kernel {
-                op: launch.op.name(),
-                kernel: launch.kernel.name,
-                device: DeviceKind::Cpu,
-                why: "it is a kernel of another device",
-            });
-        };
-        // Without elements to write there is nothing to walk over, however long the other axes; ranks meet all the same.
-        if launch.outputs.iter().all(|o| o.layout.shape().elements() == 0) && !launch.op.collective() {
-            return Ok(());
-        }
-        let call = Call::new(launch.operands(), self.pool.as_ref(), fault, self.world.get());
-        kernel(launch.op, &call)
-            .map_err(|rule| rule.of(launch.op.name(), &call.specs(), Some(DeviceKind::Cpu), None).into())
-    }
-}
-
 /// A launch list with raw addresses.
 #[derive(Debug)]
 struct Replay {
@@ -169,18 +161,10 @@ struct Replay {
 impl Recording for Replay {
     fn replay(&self) -> Result<(), Error> {
         self.device.counting.replays.fetch_add(1, Relaxed);
-        let (mut result, fault) = (Ok(()), Mutex::new(None));
+        let mut result = Ok(());
         self.device.enter(&mut || {
-            result = self.list.sequence().try_for_each(|l| self.device.run(&l.as_launch(), &fault));
+            result = self.list.sequence().try_for_each(|l| self.device.launch(&l.as_launch()));
         });
-        let (marks, fault) = (&self.device.marks, fault.into_inner().unwrap_or_else(PoisonError::into_inner));
-        if fault.is_some() || marks.any() {
-            let footprint = Footprint::of(&self.list);
-            footprint.overwritten.iter().for_each(|bytes| marks.overwritten(bytes));
-            if let Some(fault) = fault {
-                marks.add(fault, footprint.written);
-            }
-        }
         result
     }
 }

@@ -9,12 +9,12 @@
 use super::driver::check;
 use super::faults::Records;
 use super::graph::{Executable, Graph};
+use super::log::Flow;
 use super::nccl::Communicator;
 use super::preload::preload;
 use super::stream::{Captured, Stream};
 use super::{Cuda, Eager, Issued, KernelLaunch, Prepared, PreparedProduct, ProductLaunch, Sink, locked};
 use crate::contract::text;
-use crate::device::faults::Footprint;
 use crate::device::steps::edges::{TouchedOperands, step_edges};
 use crate::device::steps::lower;
 use crate::device::steps::outline::implied;
@@ -223,7 +223,7 @@ pub(super) fn apart<R>(call: impl FnOnce() -> R) -> R {
 }
 
 /// Captures a launch list. The context must be current.
-pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Error> {
+pub(super) fn record(device: &Arc<Cuda>, list: LaunchList) -> Result<Replay, Error> {
     let mut records = Records::new();
     let recorded = replay_of(device, list, &mut records);
     if recorded.is_err() {
@@ -233,10 +233,10 @@ pub(super) fn record(device: &Arc<Cuda>, list: &LaunchList) -> Result<Replay, Er
 }
 
 /// The captured list, which takes over the records of its ops.
-fn replay_of(device: &Arc<Cuda>, list: &LaunchList, records: &mut Records) -> Result<Replay, Error> {
-    same_collectives(device.world(), list)?;
-    preload(device, &[list])?;
-    let captures = Steps::of(device, list, records)?;
+fn replay_of(device: &Arc<Cuda>, list: LaunchList, records: &mut Records) -> Result<Replay, Error> {
+    same_collectives(device.world(), &list)?;
+    preload(device, &[&list])?;
+    let captures = Steps::of(device, &list, records)?;
     let meets = captures.steps.iter().find_map(|s| match &s.step {
         Step::Collective { by, .. } => Some(Arc::clone(by)),
         Step::Kernel(_) | Step::Product(_) | Step::Fill { .. } => None,
@@ -254,10 +254,8 @@ fn replay_of(device: &Arc<Cuda>, list: &LaunchList, records: &mut Records) -> Re
         });
     }
     let executable = graph.instantiate()?;
-    let (nodes, footprint, device) = (nodes.len(), Footprint::of(list), Arc::clone(device));
-    device.faults.reserve(records, &footprint);
-    let records = std::mem::take(records);
-    Ok(Replay { executable, graph, nodes, captures, meets, footprint, records, device })
+    let flow = Arc::new(Flow::new(list, std::mem::take(records)));
+    Ok(Replay { executable, graph, nodes: nodes.len(), captures, meets, flow, device: Arc::clone(device) })
 }
 
 /// Checks that the collectives of a list are those of the other ranks: on a GPU nothing would tell them apart later.
@@ -386,9 +384,7 @@ pub(super) struct Replay {
     pub(super) captures: Captures,
     /// The ranks that it meets, if it has collectives.
     meets: Option<Arc<Communicator>>,
-    footprint: Footprint,
-    /// Where its ops report an index out of range.
-    records: Records,
+    flow: Arc<Flow>,
     pub(super) device: Arc<Cuda>,
 }
 
@@ -411,12 +407,12 @@ impl Recording for Replay {
         device.counted(1, self.captures.steps.last().and_then(|s| s.step.issued()));
         if device.stream.is_captured() {
             device.annotate_error(self.graph.captured_by(&device.stream))?;
-            device.faults.lent(&self.records, &self.footprint);
+            device.faults.lent(&self.flow);
             return Ok(());
         }
         let looks = device.faults.looks();
         device.annotate_error(self.executable.launch(&device.stream))?;
-        self.wrote(looks);
+        self.wrote(looks)?;
         self.watched()
     }
 
@@ -425,7 +421,7 @@ impl Recording for Replay {
         device.enter()?;
         let looks = device.faults.looks();
         self.issue_each(|_| Ok(()))?;
-        self.wrote(looks);
+        self.wrote(looks)?;
         self.watched()
     }
 
@@ -455,12 +451,10 @@ impl Replay {
         self.device.annotate_error(by.issued(&self.device.stream))
     }
 
-    /// What the list writes was written by a run that was issued after so many looks.
-    pub(super) fn wrote(&self, looks: u64) {
-        let faults = &self.device.faults;
-        if !self.records.is_empty() || faults.watching() {
-            faults.replayed(&self.records, &self.footprint, looks);
-        }
+    /// A run was issued, after so many looks.
+    pub(super) fn wrote(&self, looks: u64) -> Result<(), Error> {
+        let device = &self.device;
+        device.annotate_error(device.faults.replayed(&device.stream, &self.flow, looks))
     }
 }
 
@@ -468,6 +462,6 @@ impl Drop for Replay {
     fn drop(&mut self) {
         // The driver must not be running what is destroyed next. A failure in Drop cannot be reported.
         _ = self.device.context.enter().and_then(|()| self.device.faults.look(&self.device.stream));
-        self.device.faults.give_back(&self.records);
+        self.device.faults.give_back(&self.flow.records);
     }
 }

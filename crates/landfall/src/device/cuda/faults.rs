@@ -2,17 +2,18 @@
 //!
 //! Every launch that checks an index has a record of its own, and so has every such op of a captured graph, for all of its
 //! replays. A kernel that finds an index out of range fills in its record and sets one flag. The host reads the flag with
-//! every copy from the device; only if it is set does it read the records, and marks the bytes that those launches wrote.
+//! every copy from the device; only if it is set does it read the records, and marks what depends on those launches: from the
+//! first that it does not know to be sound, it has a [`Log`] of all that was issued.
 
 use super::driver::Pinned;
 use super::locked;
+use super::log::{Flow, Log};
 use super::stream::Stream;
-use crate::contract::MAX_OUTPUTS;
-use crate::device::faults::{Bytes, Footprint, Marks, cut, span};
+use crate::device::faults::{Bytes, Marks};
 use crate::error::{Error, IndexFault};
 use crate::values::{Address, Operand};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Bytes of a record, `FaultRecord` in `prelude.cu`; the flag has as many in front of them.
 const RECORD: usize = 32;
@@ -23,10 +24,9 @@ const RECORDS: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Faults {
     memory: Address,
-    /// Whether any bytes are to be watched: all that a launch without an index looks at.
+    /// Whether there are marks, or launches that may turn out to need some: all that a launch without an index looks at.
     watching: AtomicBool,
     inner: Mutex<Inner>,
-    marks: Marks,
 }
 
 #[derive(Debug)]
@@ -34,12 +34,17 @@ struct Inner {
     /// The host's copies: of the flag, and of the records.
     flag: Pinned,
     copies: Pinned,
-    /// What the host knows of each record. Their memory is kept: a launch allocates nothing.
+    /// What the host knows of each record.
     records: Box<[Record]>,
     /// Records that nobody has.
     free: Vec<u32>,
     /// Records of launches and replays that the host does not yet know to be sound.
     pending: Vec<u32>,
+    /// What was issued while any were pending. Its memory is kept: a launch allocates nothing.
+    log: Log,
+    /// Captured graphs that another library's graph replays unseen, so that their records may be filled in at any time.
+    lent: Vec<Arc<Flow>>,
+    marks: Marks,
     /// How often the host looked. A launch that was issued while it looked may have set the flag just before that was cleared,
     /// so the next look reads the records in any case.
     looks: u64,
@@ -47,35 +52,35 @@ struct Inner {
 }
 
 /// What the host knows of a record.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Record {
     op: &'static str,
-    /// The bytes that were written and that nobody overwrote since.
-    written: Vec<Bytes>,
     pending: bool,
     /// Whether it belongs to a captured graph, which keeps it.
     kept: bool,
-    /// Whether another library's graph replays it, so that it may report at any time.
-    lent: bool,
 }
 
 impl Inner {
     /// What reports to this record was issued.
-    fn issued(&mut self, taken: Taken, op: &'static str, kept: bool, written: impl FnOnce(&mut Vec<Bytes>)) {
+    fn issued(&mut self, taken: Taken, op: &'static str, kept: bool) {
         self.suspect |= self.looks != taken.looks;
         let record = &mut self.records[taken.record as usize];
         (record.op, record.kept) = (op, kept);
-        written(&mut record.written);
         if !std::mem::replace(&mut record.pending, true) {
             self.pending.push(taken.record);
         }
+    }
+
+    /// Whether launches are followed: bytes are marked, or may turn out to be.
+    fn watches(&self) -> bool {
+        !self.pending.is_empty() || self.marks.any()
     }
 }
 
 /// A record of a launch that is about to be issued.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taken {
-    record: u32,
+    pub(super) record: u32,
     looks: u64,
 }
 
@@ -88,28 +93,19 @@ impl Faults {
 
     /// Records in this memory, which is zeroed.
     pub(super) fn new(memory: Address) -> Result<Self, Error> {
-        let record = || Record {
-            op: "",
-            written: Vec::with_capacity(MAX_OUTPUTS),
-            pending: false,
-            kept: false,
-            lent: false,
-        };
         let inner = Inner {
             flag: Pinned::new(RECORD)?,
             copies: Pinned::new(RECORD * RECORDS)?,
-            records: std::iter::repeat_with(record).take(RECORDS).collect(),
+            records: vec![Record::default(); RECORDS].into(),
             free: (0..RECORDS as u32).rev().collect(),
             pending: Vec::with_capacity(RECORDS),
+            log: Log::new(),
+            lent: Vec::new(),
+            marks: Marks::default(),
             looks: 0,
             suspect: false,
         };
-        Ok(Self {
-            memory,
-            watching: AtomicBool::new(false),
-            inner: Mutex::new(inner),
-            marks: Marks::default(),
-        })
+        Ok(Self { memory, watching: AtomicBool::new(false), inner: Mutex::new(inner) })
     }
 
     pub(super) fn memory(&self) -> Address {
@@ -144,13 +140,38 @@ impl Faults {
         locked(&self.inner).looks
     }
 
-    /// A launch of `op` that reports to this record was issued, and wrote these outputs.
-    pub(super) fn issued(&self, taken: Taken, op: &'static str, outputs: &[Operand]) {
-        locked(&self.inner).issued(taken, op, false, |written| {
-            written.clear();
-            written.extend(outputs.iter().map(span));
-        });
-        self.watching.store(true, Relaxed);
+    /// A launch of `op` was issued, which reports to this record if it checks an index.
+    ///
+    /// # Errors
+    /// A device fault, where the host had to look.
+    pub(super) fn launched(
+        &self,
+        stream: &Stream,
+        (op, record): (&'static str, Option<Taken>),
+        inputs: &[Operand],
+        outputs: &[Operand],
+    ) -> Result<(), Error> {
+        if record.is_none() && !self.watching() {
+            return Ok(());
+        }
+        let mut inner = locked(&self.inner);
+        if let Some(taken) = record {
+            inner.issued(taken, op, false);
+        }
+        if inner.pending.is_empty() {
+            inner.marks.launched(None, inputs, outputs);
+        } else {
+            inner.log.launch(record.map(|taken| taken.record), inputs, outputs);
+        }
+        self.noted(stream, inner)
+    }
+
+    /// Something was noted in the log; the host looks where that is full.
+    fn noted(&self, stream: &Stream, inner: MutexGuard<'_, Inner>) -> Result<(), Error> {
+        self.watching.store(inner.watches(), Relaxed);
+        let full = inner.log.is_full();
+        drop(inner);
+        if full && !stream.is_captured() { self.look(stream) } else { Ok(()) }
     }
 
     /// The launch that this record was taken for was not issued.
@@ -158,74 +179,91 @@ impl Faults {
         locked(&self.inner).free.push(taken.record);
     }
 
-    /// Room for the bytes that a captured graph writes, so that its first replay allocates nothing either.
-    pub(super) fn reserve(&self, records: &[(Taken, &'static str)], footprint: &Footprint) {
+    /// A captured graph was replayed.
+    ///
+    /// # Errors
+    /// As [`launched`](Self::launched).
+    pub(super) fn replayed(&self, stream: &Stream, flow: &Arc<Flow>, looks: u64) -> Result<(), Error> {
+        if flow.records.is_empty() && !self.watching() {
+            return Ok(());
+        }
         let mut inner = locked(&self.inner);
-        for (taken, _) in records {
-            inner.records[taken.record as usize].written.reserve(footprint.written.len());
+        for &(Taken { record, .. }, op) in &flow.records {
+            inner.issued(Taken { record, looks }, op, true);
+        }
+        if inner.pending.is_empty() {
+            flow.follow(1, &mut inner.marks, |_| None);
+        } else {
+            inner.log.replay(flow);
+        }
+        self.noted(stream, inner)
+    }
+
+    /// A captured graph became a part of another library's graph, which replays it unseen: from now on its records are read at
+    /// every look.
+    pub(super) fn lent(&self, flow: &Arc<Flow>) {
+        if flow.records.is_empty() {
+            return;
+        }
+        let mut inner = locked(&self.inner);
+        for &(Taken { record, .. }, op) in &flow.records {
+            inner.records[record as usize] = Record { op, kept: true, ..inner.records[record as usize] };
+        }
+        if !inner.lent.iter().any(|other| Arc::ptr_eq(other, flow)) {
+            inner.lent.push(Arc::clone(flow));
         }
     }
 
-    /// A captured graph whose ops report to these records was replayed.
-    pub(super) fn replayed(&self, records: &[(Taken, &'static str)], footprint: &Footprint, looks: u64) {
-        let mut inner = locked(&self.inner);
-        let Inner { records: all, pending, .. } = &mut *inner;
-        // Of its own records the bytes are noted anew below.
-        let own = |record: u32| records.iter().any(|(taken, _)| taken.record == record);
-        for bytes in &footprint.overwritten {
-            pending.iter().filter(|r| !own(**r)).for_each(|&r| cut(&mut all[r as usize].written, bytes));
-            self.marks.overwritten(bytes);
-        }
-        for &(Taken { record, .. }, op) in records {
-            let written = |to: &mut Vec<Bytes>| to.clone_from(&footprint.written);
-            inner.issued(Taken { record, looks }, op, true, written);
-            self.watching.store(true, Relaxed);
-        }
-    }
-
-    /// A captured graph whose ops report to these records became a part of another library's graph, which replays it
-    /// unseen: from now on its records are read at every look.
-    pub(super) fn lent(&self, records: &[(Taken, &'static str)], footprint: &Footprint) {
-        self.replayed(records, footprint, self.looks());
-        let mut inner = locked(&self.inner);
-        records.iter().for_each(|(taken, _)| inner.records[taken.record as usize].lent = true);
-    }
-
-    /// Whether [`overwritten`](Self::overwritten) has anything to do.
+    /// Whether a launch has anything to do here.
     #[inline]
     pub(super) fn watching(&self) -> bool {
-        self.watching.load(Relaxed) || self.marks.any()
+        self.watching.load(Relaxed)
     }
 
-    /// These bytes were overwritten.
-    pub(super) fn overwritten(&self, bytes: &Bytes) {
+    /// The host wrote these bytes, or gave them back.
+    pub(super) fn overwritten(&self, bytes: Bytes) {
         if self.watching() {
             let mut inner = locked(&self.inner);
-            let Inner { records, pending, .. } = &mut *inner;
-            pending.iter().for_each(|&r| cut(&mut records[r as usize].written, bytes));
-            drop(inner);
-            self.marks.overwritten(bytes);
+            if inner.pending.is_empty() {
+                inner.marks.overwritten(&bytes);
+            } else {
+                inner.log.overwritten(bytes);
+            }
+            self.watching.store(inner.watches(), Relaxed);
         }
     }
 
-    /// Copies bytes to the host, after everything issued before, unless a launch that read an index out of range wrote them.
-    pub(super) fn read(&self, stream: &Stream, from: Address, data: &mut [u8]) -> Result<(), Error> {
+    /// Copies bytes to the host, after everything issued before, unless they depend on an index out of range.
+    pub(super) fn read(&self, stream: &Stream, from: &Operand, data: &mut [u8]) -> Result<(), Error> {
         let mut inner = locked(&self.inner);
-        stream.read_back(self.memory, inner.flag.bytes_mut(), from, data)?;
+        stream.read_back(self.memory, inner.flag.bytes_mut(), Address(from.span().0), data)?;
         self.inspect(&mut inner, stream)?;
-        self.marks.check(from, data.len())
+        inner.marks.check(from)
+    }
+
+    /// Whether the host has to wait for the device before it knows what is sound.
+    pub(super) fn waits(&self) -> bool {
+        self.watching() && !locked(&self.inner).pending.is_empty()
+    }
+
+    /// That an operand does not depend on an index out of range, as far as the host knows.
+    pub(super) fn check(&self, operand: &Operand) -> Result<(), Error> {
+        if self.watching() { locked(&self.inner).marks.check(operand) } else { Ok(()) }
     }
 
     /// Waits for everything issued, and reports the first index out of range since the last time.
     pub(super) fn synchronize(&self, stream: &Stream) -> Result<(), Error> {
-        if !self.watching() {
+        let inner = locked(&self.inner);
+        let looks = inner.watches() || !inner.lent.is_empty();
+        drop(inner);
+        if !looks {
             return stream.synchronize();
         }
         self.look(stream)?;
-        self.marks.report()
+        locked(&self.inner).marks.report()
     }
 
-    /// Waits for everything issued, and marks what faulty launches wrote.
+    /// Waits for everything issued, and marks what depends on faulty launches.
     pub(super) fn look(&self, stream: &Stream) -> Result<(), Error> {
         let mut inner = locked(&self.inner);
         stream.read_back(self.memory, inner.flag.bytes_mut(), self.memory, &mut [])?;
@@ -237,9 +275,10 @@ impl Faults {
         let mut inner = locked(&self.inner);
         let given = |record: u32| records.iter().any(|(taken, _)| taken.record == record);
         inner.pending.retain(|&record| !given(record));
+        inner.lent.retain(|flow| !flow.records.iter().any(|(taken, _)| given(taken.record)));
         for (taken, _) in records {
             let record = &mut inner.records[taken.record as usize];
-            (record.pending, record.lent) = (false, false);
+            record.pending = false;
             inner.free.push(taken.record);
         }
     }
@@ -247,7 +286,7 @@ impl Faults {
     /// What the copied flag means for the launches that are pending; the stream is synchronized.
     fn inspect(&self, inner: &mut Inner, stream: &Stream) -> Result<(), Error> {
         inner.looks += 1;
-        if inner.pending.is_empty() {
+        if inner.pending.is_empty() && inner.lent.is_empty() {
             return Ok(());
         }
         let word = |bytes: &[u8], at: usize| {
@@ -260,24 +299,31 @@ impl Faults {
             stream.read_back(self.memory.offset(RECORD), inner.copies.bytes_mut(), self.memory, &mut [])?;
             stream.fill(self.memory, RECORD, 0)?;
         }
-        let Inner { copies, records, free, pending, .. } = inner;
-        for &number in pending.iter() {
+        let Inner { copies, records, free, pending, log, lent, marks, .. } = inner;
+        let mut found: Vec<(u32, IndexFault)> = Vec::new();
+        let of_lent = lent.iter().flat_map(|flow| &flow.records).map(|(taken, _)| taken.record);
+        for number in pending.iter().copied().chain(of_lent).filter(|_| flagged) {
             let at = number as usize * RECORD;
             let [taken, position, value, limit] = [0, 8, 16, 24].map(|k| word(copies.bytes_mut(), at + k));
-            let record = &mut records[number as usize];
-            record.pending = record.lent;
-            if flagged && taken as u32 != 0 {
+            if taken as u32 != 0 {
                 stream.fill(self.memory.offset(at + RECORD), RECORD, 0)?;
-                let (position, limit) = (position as usize, limit as usize);
-                let fault = IndexFault { op: record.op, position, value: value as i64, limit };
-                self.marks.add(fault, record.written.clone());
+                let (op, position, limit) = (records[number as usize].op, position as usize, limit as usize);
+                found.push((number, IndexFault { op, position, value: value as i64, limit }));
             }
+        }
+        let fault = |record: u32| found.iter().find(|(number, _)| *number == record).map(|(_, fault)| *fault);
+        log.follow(marks, fault);
+        // These may have been replayed at any time, and were not noted.
+        let reports = |flow: &&Arc<Flow>| flow.records.iter().any(|(taken, _)| fault(taken.record).is_some());
+        lent.iter().filter(reports).for_each(|flow| flow.follow(1, marks, fault));
+        for number in pending.drain(..) {
+            let record = &mut records[number as usize];
+            record.pending = false;
             if !record.kept {
                 free.push(number);
             }
         }
-        pending.retain(|&number| records[number as usize].pending);
-        self.watching.store(!pending.is_empty(), Relaxed);
+        self.watching.store(inner.watches(), Relaxed);
         Ok(())
     }
 }

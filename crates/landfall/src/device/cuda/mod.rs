@@ -9,6 +9,7 @@ mod eager;
 mod faults;
 mod graph;
 mod launch_cache;
+mod log;
 mod memory;
 mod nccl;
 mod preload;
@@ -22,7 +23,6 @@ mod watch;
 pub use compile::Compiler;
 pub use probe::{count, survey};
 
-use super::faults::overwritten;
 use super::steps::lower;
 use super::{
     Counters, Counting, Device, Foreign, ForeignStream, Hardware, Launch, LaunchList, Place, Recording,
@@ -254,19 +254,9 @@ impl Cuda {
             self.faults.unused(taken);
         }
         issued?;
-        self.overwrote(launch.op, launch.inputs, launch.outputs);
-        if let Some(taken) = eager.record {
-            self.faults.issued(taken, launch.op.name(), launch.outputs);
-        }
+        let of = (launch.op.name(), eager.record);
+        self.annotate_error(self.faults.launched(&self.stream, of, launch.inputs, launch.outputs))?;
         Ok(eager)
-    }
-
-    /// What a launch overwrote holds no faulty result any more.
-    #[inline]
-    fn overwrote(&self, op: &dyn Op, inputs: &[Operand], outputs: &[Operand]) {
-        if self.faults.watching() {
-            overwritten(op, inputs, outputs).for_each(|bytes| self.faults.overwritten(&bytes));
-        }
     }
 }
 
@@ -360,7 +350,7 @@ impl Device for Cuda {
 
     fn free(&self, address: Address, bytes: usize) {
         self.counting.freed(bytes);
-        self.faults.overwritten(&(address.0..address.0 + bytes as u64));
+        self.faults.overwritten(address.0..address.0 + bytes as u64);
         let mut frees = locked(&self.frees);
         if frees.capturing {
             frees.waiting.push(address);
@@ -376,7 +366,7 @@ impl Device for Cuda {
     }
 
     fn release(&self, foreign: &Foreign) {
-        self.faults.overwritten(&(foreign.address.0..foreign.address.0 + foreign.bytes as u64));
+        self.faults.overwritten(foreign.address.0..foreign.address.0 + foreign.bytes as u64);
         // On one stream all is in order.
         if foreign.stream.is_some_and(|stream| self.stream.is(stream)) {
             return;
@@ -417,11 +407,11 @@ impl Device for Cuda {
         self.enter()?;
         self.stream.outside_of_capture("memory of the host would be copied")?;
         self.annotate_error(self.stream.upload(to, data))?;
-        self.faults.overwritten(&(to.0..to.0 + data.len() as u64));
+        self.faults.overwritten(to.0..to.0 + data.len() as u64);
         Ok(())
     }
 
-    fn download(&self, from: Address, data: &mut [u8]) -> Result<(), Error> {
+    fn download(&self, from: &Operand, data: &mut [u8]) -> Result<(), Error> {
         self.counting.transfers.fetch_add(1, Relaxed);
         self.counting.synchronizations.fetch_add(1, Relaxed);
         self.enter()?;
@@ -430,13 +420,26 @@ impl Device for Cuda {
         self.met()
     }
 
+    fn sound(&self, of: &Operand) -> Result<(), Error> {
+        if self.faults.waits() {
+            self.enter()?;
+            // A capture allows no waiting: `synchronize` reports what its replays find.
+            if self.stream.is_captured() {
+                return Ok(());
+            }
+            self.counting.synchronizations.fetch_add(1, Relaxed);
+            self.annotate_error(self.faults.look(&self.stream))?;
+        }
+        self.faults.check(of)
+    }
+
     fn fill(&self, to: Address, bytes: usize, value: u8) -> Result<(), Error> {
         if bytes == 0 {
             return Ok(());
         }
         self.enter()?;
         self.annotate_error(self.stream.fill(to, bytes, value))?;
-        self.faults.overwritten(&(to.0..to.0 + bytes as u64));
+        self.faults.overwritten(to.0..to.0 + bytes as u64);
         Ok(())
     }
 
@@ -471,7 +474,8 @@ impl Device for Cuda {
             prepared.issue(&self.stream)
         });
         drop(issuing);
-        self.overwrote(op, inputs, outputs);
+        let issued =
+            issued.and_then(|()| self.faults.launched(&self.stream, (op.name(), None), inputs, outputs));
         Some(self.annotate_error(issued))
     }
 
@@ -482,7 +486,7 @@ impl Device for Cuda {
 
     fn record(self: Arc<Self>, list: LaunchList) -> Result<Box<dyn Recording>, Error> {
         self.enter()?;
-        let recorded = capture::record(&self, &list);
+        let recorded = capture::record(&self, list);
         Ok(Box::new(self.annotate_error(recorded)?))
     }
 

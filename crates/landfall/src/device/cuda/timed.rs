@@ -84,7 +84,7 @@ impl Replay {
             device.counted(1, None);
             device.annotate_error(executable.launch(&device.stream))?;
             *made += 1;
-            self.wrote(looks);
+            self.wrote(looks)?;
             device.annotate_error(device.stream.synchronize())?;
             if run > 0 {
                 device.annotate_error(marks.read(&mut samples))?;
@@ -118,7 +118,7 @@ impl Replay {
             device.annotate_error(begun)?;
             self.issue_each(|n| device.stream.mark_again(&rest[n]))?;
             *made += 1;
-            self.wrote(looks);
+            self.wrote(looks)?;
             device.annotate_error(device.stream.synchronize())?;
             if run > 0 {
                 device.annotate_error(marks.read(&mut samples))?;
@@ -165,7 +165,7 @@ mod tests {
             after: after.to_vec(),
         };
         let launches = vec![launch(Arc::new(Neg), x, y, &[]), launch(Arc::new(Copy), y, z, &[0])];
-        let replay = record(&device, &LaunchList { launches, repeat: Repeat::default() })?;
+        let replay = record(&device, LaunchList { launches, repeat: Repeat::default() })?;
         let (steps, mut made) = (replay.captures.count(), 0);
         assert!(steps >= 2);
         for by_graph in [true, false] {
@@ -176,7 +176,7 @@ mod tests {
             };
             assert_eq!(samples.iter().map(Vec::len).collect::<Vec<_>>(), vec![3; 1 + steps], "{by_graph}");
             let mut read = vec![0.0f32; numbers.len()];
-            device.download(z.base, bytemuck::cast_slice_mut(&mut read))?;
+            device.download(&z, bytemuck::cast_slice_mut(&mut read))?;
             assert!(read.iter().zip(&numbers).all(|(got, x)| *got == -x), "{by_graph}");
         }
         assert_eq!(made, 2 * (3 + 1));

@@ -78,10 +78,10 @@ impl Saboteur {
         let o = launch.outputs[output];
         let (start, end) = o.span();
         let mut before = vec![0; (end - start) as usize];
-        self.inner.download(Address(start), &mut before)?;
+        self.inner.download(&o, &mut before)?;
         self.inner.launch(launch)?;
         let mut after = before.clone();
-        self.inner.download(Address(start), &mut after)?;
+        self.inner.download(&o, &mut after)?;
         let size = o.dtype.size();
         let bytes = |i: usize| -> Range<usize> {
             let at = (o.layout.index_flat(i) - o.layout.span().start) * size;
@@ -157,8 +157,12 @@ impl Device for Saboteur {
         self.inner.upload(to, data)
     }
 
-    fn download(&self, from: Address, data: &mut [u8]) -> Result<(), Error> {
+    fn download(&self, from: &Operand, data: &mut [u8]) -> Result<(), Error> {
         self.inner.download(from, data)
+    }
+
+    fn sound(&self, of: &Operand) -> Result<(), Error> {
+        self.inner.sound(of)
     }
 
     fn fill(&self, to: Address, bytes: usize, value: u8) -> Result<(), Error> {

@@ -40,7 +40,7 @@ fn launch(op: Arc<dyn Op>, from: Operand, to: Operand, after: &[usize]) -> Recor
 /// Whether the memory holds these numbers.
 fn holds(device: &Cuda, at: Operand, expected: impl Fn(f32) -> f32) -> Result<bool, Error> {
     let mut read = vec![0.0f32; ELEMENTS];
-    device.download(at.base, bytemuck::cast_slice_mut(&mut read))?;
+    device.download(&at, bytemuck::cast_slice_mut(&mut read))?;
     Ok(read.iter().enumerate().all(|(i, x)| *x == expected(i as f32)))
 }
 
@@ -72,7 +72,7 @@ fn cuda_shows_a_dropped_edge_of_a_collective() -> Result<(), Error> {
             ],
             repeat: Repeat::default(),
         };
-        let mut replay = record(&device, &list)?;
+        let mut replay = record(&device, list)?;
         start(&device)?;
         replay.replay()?;
         assert!(holds(&device, z, |i| i)? && holds(&device, to, |i| -i)?, "in place: {in_place}");
@@ -117,7 +117,7 @@ fn cuda_captures_collectives_of_one_rank_through_nccl() -> Result<(), Error> {
             launches: vec![launch(Arc::clone(&op), x, y, &[]), launch(Arc::new(Neg), y, z, &[0])],
             repeat: Repeat::default(),
         };
-        let replay = record(&device, &list)?;
+        let replay = record(&device, list)?;
         assert_eq!(replay.captures.steps[0].kernel(), "NCCL");
         for _ in 0..3 {
             device.fill(y.base, ELEMENTS * 4, 0)?;
