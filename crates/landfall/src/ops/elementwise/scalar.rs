@@ -120,7 +120,7 @@ impl Op for Cast {
         }
         Grad::Rule(|_, cx| {
             let dtype = cx.graph.spec(cx.inputs[0]).dtype;
-            Ok(vec![if dtype.is_float() { Some(cx.graph.cast(cotangent(cx)?, dtype)?) } else { None }])
+            Ok(vec![if dtype.is_float() { Some(cx.graph.recast(cotangent(cx)?, dtype)?) } else { None }])
         })
     }
     fn mixing(&self) -> Mixing {
