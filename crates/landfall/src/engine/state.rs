@@ -100,22 +100,22 @@ impl State {
         Ok(HostTensor::from_bytes(spec, &bytes)?)
     }
 
-    /// Copies an entry from the host.
+    /// Copies an entry from the host, and to its copy if it has one ([`StateSpec::add_copy`]).
     ///
     /// # Errors
     /// [`Error::NoEntry`], [`Error::HostData`] if dtype or number of elements differ, a device fault.
     pub fn write<T: Element>(&mut self, name: &str, data: &[T]) -> Result<(), Error> {
-        let (at, spec) = self.place(name)?;
+        let (_, spec) = self.place(name)?;
         fits::<T>(name, spec, data.len())?;
-        self.memory.block.device().upload(at, bytemuck::cast_slice(data))
+        self.upload(name, bytemuck::cast_slice(data))
     }
 
-    /// Copies an entry from the host, each element rounded to its dtype.
+    /// As [`State::write`], each element rounded to the entry's dtype.
     ///
     /// # Errors
     /// [`Error::NoEntry`], [`Error::HostData`] if the shape differs, a device fault.
     pub fn write_host(&mut self, name: &str, data: &HostTensor) -> Result<(), Error> {
-        let (at, spec) = self.place(name)?;
+        let (_, spec) = self.place(name)?;
         if spec.shape != data.spec.shape {
             return Err(Error::HostData {
                 what: format!("state entry {name}"),
@@ -123,7 +123,14 @@ impl State {
                 given: data.spec,
             });
         }
-        self.memory.block.device().upload(at, &data.cast(spec.dtype).to_bytes())
+        self.upload(name, &data.cast(spec.dtype).to_bytes())
+    }
+
+    fn upload(&mut self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        for entry in std::iter::once(name).chain(self.memory.spec.copy_of(name)) {
+            self.memory.block.device().upload(self.place(entry)?.0, bytes)?;
+        }
+        Ok(())
     }
 }
 
