@@ -10,7 +10,9 @@ use crate::operand::{self, Number};
 use crate::tensor::{Tensor, text};
 use crate::{dtype, engines};
 use landfall::ops::{AttributeValue, Body, Given, Tested};
-use landfall::{DType, DeviceKind, Engine, ForeignStream, HostTensor, Shape, Spec, View};
+use landfall::{
+    DType, DeviceKind, Element, Engine, ForeignStream, HostTensor, Shape, Spec, View, with_dtype,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use std::sync::Arc;
@@ -326,6 +328,11 @@ fn number_dtype(
 fn scalar(py: Python<'_>, engine: &Engine, number: Number, dtype: DType) -> PyResult<View> {
     let host = match number {
         Number::Int(value) if dtype == DType::I64 => HostTensor::from_ints([], vec![value]),
+        Number::Int(value) if dtype.is_float() => {
+            // Rounded once; what the dtype does not hold is refused as it is.
+            let nearest = with_dtype!(any dtype, T => T::from_i64(value).to_f64());
+            HostTensor::new(dtype, [], vec![if nearest.is_finite() { nearest } else { value as f64 }])
+        }
         Number::Int(value) => HostTensor::new(dtype, [], vec![value as f64]),
         Number::Float(value) => HostTensor::new(dtype, [], vec![value]),
     };

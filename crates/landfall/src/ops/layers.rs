@@ -264,6 +264,13 @@ impl Graph {
         if specs[1].dtype != DType::I64 {
             return Err(refused(Rule::Dtype { arg: 1, dtype: specs[1].dtype, expected: "i64" }));
         }
+        if !(base > 0.0 && base.is_finite()) {
+            return Err(refused(Rule::Attribute {
+                name: "base",
+                value: base,
+                expected: "finite and above 0",
+            }));
+        }
         let (wide, half) = (dtype.accumulate(), shape.last() / 2);
         let [batch, tokens, ..] = *shape.dims() else { return Err(refused(Rule::Axis { axis: 1, rank: 0 })) };
         let places = self.broadcast_to(self.cast(positions, wide)?, [batch, tokens])?;

@@ -327,8 +327,8 @@ impl Tested for Compare {
 op_attributes! {
     /// `out = value` everywhere.
     ///
-    /// No arguments. Result: `spec`, any dtype and shape. Disjoint. Not differentiable. Errors: a value that an integer dtype
-    /// does not hold.
+    /// No arguments. Result: `spec`, any dtype and shape. Disjoint. Not differentiable. Errors: a value that the dtype does not
+    /// hold: one that is no integer of an integer dtype, or one that is finite and beyond the largest of a float dtype.
     #[derive(Debug, Clone, Copy)]
     pub struct Fill() {
         /// Dtype and shape of the result.
@@ -344,19 +344,20 @@ impl Op for Fill {
     }
     fn infer(&self, args: &[Spec]) -> Result<Outputs, Rule> {
         rules::arity::<0>(self, args)?;
-        let (least, greatest, expected) = match self.spec.dtype {
-            DType::F32 | DType::F64 | DType::BF16 | DType::F16 => return Ok(Outputs::one(self.spec)),
-            DType::I32 => (f64::from(i32::MIN), f64::from(i32::MAX), "an integer that i32 holds"),
-            // 2^63 itself is one too large.
-            DType::I64 => (i64::MIN as f64, 9_223_372_036_854_774_784.0, "an integer that i64 holds"),
-            DType::U8 => (0.0, 255.0, "an integer from 0 to 255"),
-            DType::Bool => (0.0, 1.0, "0 or 1"),
-        };
-        if self.value.fract() == 0.0 && self.value >= least && self.value <= greatest {
-            Ok(Outputs::one(self.spec))
-        } else {
-            Err(Rule::Attribute { name: "value", value: self.value, expected })
+        if self.spec.dtype.holds(self.value) {
+            return Ok(Outputs::one(self.spec));
         }
+        let expected = match self.spec.dtype {
+            DType::F32 => "at most 3.4028235e38 in size, the largest of f32, or infinite",
+            DType::F64 => "a number",
+            DType::BF16 => "at most 3.3895314e38 in size, the largest of bf16, or infinite",
+            DType::F16 => "at most 65504 in size, the largest of f16, or infinite",
+            DType::I32 => "an integer that i32 holds",
+            DType::I64 => "an integer that i64 holds",
+            DType::U8 => "an integer from 0 to 255",
+            DType::Bool => "0 or 1",
+        };
+        Err(Rule::Attribute { name: "value", value: self.value, expected })
     }
     fn outputs(&self) -> &[Output] {
         &[Output::FULL]
@@ -396,6 +397,9 @@ impl Tested for Fill {
             bad(DType::I32, 0.5),
             bad(DType::Bool, 2.0),
             bad(DType::I64, f64::NAN),
+            bad(DType::F16, 70_000.0),
+            bad(DType::F32, -1e39),
+            bad(DType::BF16, 3.4e38),
         ]);
         all
     }
